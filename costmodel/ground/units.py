@@ -7,6 +7,7 @@ Inside the code every number is in B, s, FLOP, J, USD or products of them, witho
 from __future__ import annotations
 
 import math
+import operator
 from typing import Any
 
 from costmodel.ground.errors import Place
@@ -14,6 +15,9 @@ from costmodel.ground.errors import Place
 # Durations below a bound are said in a unit of so many seconds.
 _SPANS = ((1e-3, "us", 1e-6), (1.0, "ms", 1e-3), (600.0, "s", 1.0), (5400.0, "min", 60.0), (172800.0, "h", 3600.0))
 _BINARY = {"Ki": 2.0**10, "Mi": 2.0**20, "Gi": 2.0**30}
+
+
+_OPERATIONS = {"add": operator.add, "subtract": operator.sub, "multiply": operator.mul, "divide": operator.truediv}
 
 
 class Figure(float):
@@ -46,18 +50,29 @@ class Figure(float):
     def __rsub__(self, other: object) -> Any:
         return Total("subtract", other, self) if isinstance(other, float | int) else NotImplemented
 
+    def __mul__(self, other: object) -> Any:
+        return Total("multiply", self, other) if isinstance(other, float | int) else NotImplemented
+
+    def __rmul__(self, other: object) -> Any:
+        return Total("multiply", other, self) if isinstance(other, float | int) else NotImplemented
+
+    def __truediv__(self, other: object) -> Any:
+        return Total("divide", self, other) if isinstance(other, float | int) else NotImplemented
+
+    def __rtruediv__(self, other: object) -> Any:
+        return Total("divide", other, self) if isinstance(other, float | int) else NotImplemented
+
 
 class Total(Figure):
-    """A sum or a difference of figures, which remembers them."""
+    """A sum, difference, product or quotient of figures, which remembers them."""
 
     __slots__ = ("operation", "parts")
     operation: str
     parts: tuple[float, float]
 
     def __new__(cls, operation: str, first: float, second: float) -> Total:
-        """Adds or subtracts."""
-        found = float(first) + float(second) if operation == "add" else float(first) - float(second)
-        total = float.__new__(cls, found)
+        """Does the operation, named as NumPy names it."""
+        total = float.__new__(cls, _OPERATIONS[operation](float(first), float(second)))
         total.place, total.operation, total.parts = None, operation, (first, second)
         return total
 

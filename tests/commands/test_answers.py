@@ -58,7 +58,7 @@ def test_explain_alone_says_what_is_worth_asking(run: Any) -> None:
     kinds = dict(re.split(" {2,}", line, maxsplit=1) for line in run("explain").out.splitlines() if "  " in line)
     serving = ["results of serving", "words of serving"]
     assert list(kinds)[:6] == ["results", "memory", *serving, "strategies", "codes"]
-    assert kinds["equations.tiles"] == "tiled_rows, peak_of_heads, tail_slowdown, page_writing_time"
+    assert kinds["equations.kernels.tiles"] == "tiled_rows, peak_of_heads, tail_slowdown, page_writing_time"
     told = [word for known in kinds.values() for word in known.split(", ")]
     assert len(told) == len(set(told))
     assert not {"k", "of", "p10", "step_time_low", "zero-3"} & set(told)
@@ -126,7 +126,7 @@ def test_a_ranking_remarks_what_estimates_of_its_plans_do(more: tuple[str, ...],
     expected = set()
     for plan in (result["pareto"] if more else result)["plans"]:
         settings = [f"plan.{key}={plan[key]}" for key in ("tp", "pp", "dp", "vpp", "micro_batch", "zero", "recompute")]
-        options = [part for inputs in settings for part in ("--set", inputs)]
+        options = [part for setting in settings for part in ("--set", setting)]
         expected |= {note["code"] for note in json.loads(run("estimate", *asked, *options, "--json").out)["notes"]}
     assert {"N001", "N005"} <= expected
     lines = run("search", *asked, *more, "--top", "1000" if more else "12").out.splitlines()

@@ -63,7 +63,7 @@ def test_csv_has_a_row_of_the_plan(run: Any) -> None:
     ],
 )
 def test_the_answer_is_no_with_a_code_and_a_reason(run: Any, settings: list[str], code: str, words: str) -> None:
-    options = [part for inputs in settings for part in ("--set", inputs)]
+    options = [part for setting in settings for part in ("--set", setting)]
     ran = run("estimate", NAME, *options)
     assert ran.code == 1
     assert f"✗ {code} " in ran.out
@@ -86,8 +86,8 @@ def test_the_answer_is_no_with_a_code_and_a_reason(run: Any, settings: list[str]
         ("stack=lightllm", "D009", "no stack"),
     ],
 )
-def test_what_cannot_be_read_is_a_fault(run: Any, faults: Faults, inputs: str, code: str, words: str) -> None:
-    (found,) = faults(run("estimate", NAME, "--set", inputs))
+def test_what_cannot_be_read_is_a_fault(run: Any, faults: Faults, setting: str, code: str, words: str) -> None:
+    (found,) = faults(run("estimate", NAME, "--set", setting))
     assert found.code == code
     assert words in found.sentence
 
@@ -108,7 +108,7 @@ def test_the_interview_case_of_tensor_parallelism(run: Any) -> None:
     """tp 4, 32 sequences of 100 tokens, hidden 4,096, 32 layers: 26.2 MB 64 times, of which a rank sends 2.52 GB."""
     settings = ["model=llama-3.1-8b", "plan.tp=4", "plan.replicas=1", "cluster.nodes=1"]
     load = "workload={kind: serving, prompt: 3200, output: 100, rate: 0.01 /s}"
-    options = [part for inputs in (*settings, load) for part in ("--set", inputs)]
+    options = [part for setting in (*settings, load) for part in ("--set", setting)]
     prompt = told(run, "comm", NAME, *options)["transfers"][1]
     assert (prompt["message_bytes"], prompt["count"]) == (26_214_400, 64)
     assert prompt["volume_bytes"] == pytest.approx(2.517e9, rel=1e-3)

@@ -31,7 +31,7 @@ def told(run: Any, *args: str) -> Any:
 
 
 def estimated(run: Any, *settings: str) -> dict[str, Any]:
-    options = [part for inputs in settings for part in ("--set", inputs)]
+    options = [part for setting in settings for part in ("--set", setting)]
     plan: dict[str, Any] = told(run, "estimate", NAME, *options)["plans"][0]
     return plan
 
@@ -72,7 +72,7 @@ def test_rows_carry_the_remarks_of_their_estimates(run: Any) -> None:
     asked = ("sweep", NAME, "--over", "cluster.node=gaudi2-8,dgx-h100", "--over", "plan.tp=8,16,3")
     found, codes = told(run, *asked), []
     for row in found["points"]:
-        options = [part for inputs in row["point"].split() for part in ("--set", inputs)]
+        options = [part for setting in row["point"].split() for part in ("--set", setting)]
         result = told(run, "estimate", NAME, *options)
         codes.append([note["code"] for note in result["notes"] if result["plans"]])
     assert {*map(len, codes)} == {0, 1, 2, 3}
@@ -616,18 +616,18 @@ def test_solve_tells_apart_values_that_cannot_be(run: Any) -> None:
         ("cost_per_mtoken", "assume.price=null", "set assume.price, e.g. 2.50 USD/GPU/h"),
     ],
 )
-def test_what_is_unknown_says_what_is_missing(result: str, inputs: str, wanted: str, run: Any, faults: Faults) -> None:
+def test_what_is_unknown_says_what_is_missing(result: str, setting: str, wanted: str, run: Any, faults: Faults) -> None:
     bound = "1 d" if result == "run_time" else "1 USD"
     for asked in (
         ("solve", NAME, "--vary", "cluster.nodes=32,64", "--for", f"{result}<={bound}"),
         ("sensitivity", NAME, "--of", result),
         ("explain", NAME, result),
     ):
-        (fault,) = faults(run(*asked, "--set", inputs))
+        (fault,) = faults(run(*asked, "--set", setting))
         assert (fault.code, fault.place, fault.help) == ("C004", f"scenarios/{NAME}.yaml", wanted)
     limit = f"limits.{result}.at_most={bound}"
-    assert f"; {wanted}" in run("check", NAME, "--set", inputs, "--set", limit).out
-    front = run("search", NAME, "--set", inputs, "--set", "search.tp=[8]", "--pareto", f"{result},memory_peak")
+    assert f"; {wanted}" in run("check", NAME, "--set", setting, "--set", limit).out
+    front = run("search", NAME, "--set", setting, "--set", "search.tp=[8]", "--pareto", f"{result},memory_peak")
     assert f"No plan has both results; {wanted}." in front.out
 
 

@@ -180,7 +180,7 @@ def test_a_document_that_nobody_named_is_the_usual_one(run: Any) -> None:
     """The scenario names no optimizer."""
     peaks = []
     for settings in ([], ["workload.optimizer.moments=8 B"], ["workload.optimizer.moments=16 B"]):
-        options = [part for inputs in settings for part in ("--set", inputs)]
+        options = [part for setting in settings for part in ("--set", setting)]
         ran = run("estimate", NAME, "--json", *options)
         peaks.append(json.loads(ran.out)["plans"][0]["memory_peak_bytes"])
     assert peaks[0] == peaks[1] < peaks[2]

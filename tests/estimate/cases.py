@@ -168,9 +168,14 @@ def free_links(asked: TrainingInputs) -> TrainingInputs:
     return _experts(without_network(free), start=0.0)
 
 
+def with_rates(asked: TrainingInputs, **rates: Any) -> TrainingInputs:
+    """The same case with other rates of kernels."""
+    return replace(asked, rates=replace(asked.rates, **rates))
+
+
 def free_memory(asked: TrainingInputs) -> TrainingInputs:
     """The same case where only products and attention take time."""
-    return replace(asked, memory_bandwidth=FASTEST)
+    return with_rates(asked, memory_bandwidth=FASTEST)
 
 
 def free_host(asked: TrainingInputs) -> TrainingInputs:
@@ -189,11 +194,11 @@ def instant_host(asked: TrainingInputs) -> TrainingInputs:
 
 def even_kernels(asked: TrainingInputs, share: float = 1.0) -> TrainingInputs:
     """The same case where products and attention take time by their work alone, whatever its shape."""
-    fit = asked.matmul.model_copy(
+    fit = asked.rates.matmul.model_copy(
         update={"start": 0.0, "memory_share": FASTEST, "compute_share": share, "backward_share": share}
     )
-    attention = asked.attention and asked.attention.model_copy(update={"half_sequence": 0.0})
-    even = replace(asked, matmul=fit, linear=replace(asked.linear, fit=fit), attention=attention)
+    attention = asked.rates.attention and asked.rates.attention.model_copy(update={"half_sequence": 0.0})
+    even = with_rates(asked, matmul=fit, linear=replace(asked.rates.linear, fit=fit), attention=attention)
     return _experts(even, half_rows=0.0)
 
 

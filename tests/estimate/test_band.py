@@ -21,7 +21,7 @@ from costmodel.estimate.training.time.step import EXPOSED, TERMS
 from costmodel.estimate.training.training_inputs import TrainingInputs
 from costmodel.ground.errors import CostModelError
 
-from .cases import TRAINING_STACKS, ask, case, inputs
+from .cases import TRAINING_STACKS, ask, case, inputs, with_rates
 
 SPREADS = [name for name, field in RunSpread.model_fields.items() if field.annotation is float]
 NOTHING = Fitted(median=0.0, p90=0.0)
@@ -52,8 +52,11 @@ def certain(asked: TrainingInputs) -> TrainingInputs:
     return replace(
         asked,
         case=replace(asked.case, efficiency=efficiency),
-        linear=replace(asked.linear, fit=exact(asked.linear.fit)),
-        attention=None if asked.attention is None else exact(asked.attention),
+        rates=replace(
+            asked.rates,
+            linear=replace(asked.rates.linear, fit=exact(asked.rates.linear.fit)),
+            attention=None if asked.rates.attention is None else exact(asked.rates.attention),
+        ),
         collectives={name: exact(fit) for name, fit in asked.collectives.items()},
         network=exact(asked.network),
         stack=stack,
@@ -109,9 +112,12 @@ def test_every_residual_widens(group: str) -> None:
             changed = parts.model_copy(update={group: getattr(parts, group).model_copy(update=fitted)})
             other = replace(asked, case=replace(asked.case, efficiency=changed))
         elif group == "matmul":
-            other = replace(asked, linear=replace(asked.linear, fit=asked.linear.fit.model_copy(update=fitted)))
+            linear = asked.rates.linear
+            other = with_rates(asked, linear=replace(linear, fit=linear.fit.model_copy(update=fitted)))
         else:
-            other = replace(asked, **{group: getattr(asked, group).model_copy(update=fitted)})
+            held = asked if group == "network" else asked.rates
+            changed = {group: getattr(held, group).model_copy(update=fitted)}
+            other = replace(asked, **changed) if group == "network" else with_rates(asked, **changed)
         widths.append(width(ask(other, tp=2, pp=2)))
     assert widths[0] == pytest.approx(1.0)
     assert widths[0] < widths[1] < widths[2]
@@ -157,7 +163,7 @@ def test_an_accelerator_never_fitted_has_a_wider_band() -> None:
     unfitted = replace(
         fitted,
         case=replace(fitted.case, efficiency=common),
-        linear=replace(fitted.linear, fit=common.matmul["bf16"]),
+        rates=replace(fitted.rates, linear=replace(fitted.rates.linear, fit=common.matmul["bf16"])),
         collectives=common.collectives,
     )
     assert width(ask(unfitted, tp=2)) > 1.1 * width(ask(fitted, tp=2))
@@ -209,8 +215,8 @@ def test_a_step_drawn_term_by_term_has_that_band() -> None:
     # Llama 3 8B by hand: query, key and value; projection; MLP up and down; two products of scores; head.
     layer = [4096 * 6144, 4096 * 4096, 4096 * 28672, 4096 * 14336, 2 * 4096 * asked.sequence]
     flop = np.array([*(32 * np.array(layer)), 128256 * 4096])
-    assert asked.attention is None
-    apart = draws.normal(size=(100_000, flop.size)) * float(residual(asked.linear.fit))
+    assert asked.rates.attention is None
+    apart = draws.normal(size=(100_000, flop.size)) * float(residual(asked.rates.linear.fit))
     matmul, sustained = np.exp(apart) @ flop / flop.sum(), error(residual(asked.case.efficiency.sustained))
     streams, software = error(residual(asked.case.efficiency.memory, common.memory)), error(asked.stack.spread.step)
     inside = max(float(residual(asked.collectives[name], common.collectives[name])) for name in ("all_reduce",))
@@ -231,8 +237,8 @@ def test_shapes_alike_average_less() -> None:
 
     def alone(asked: TrainingInputs) -> float:
         """How wide the band is by products alone, for their share of the step."""
-        fit = asked.linear.fit.model_copy(update=fitted)
-        given = ask(replace(certain(asked), linear=replace(asked.linear, fit=fit)))
+        fit = asked.rates.linear.fit.model_copy(update=fitted)
+        given = ask(with_rates(certain(asked), linear=replace(asked.rates.linear, fit=fit)))
         row = given.evaluation.costs.row()
         return float(np.log(width(given)) * row["step_time"] / row["matmul"])
 

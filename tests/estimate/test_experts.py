@@ -21,7 +21,18 @@ from costmodel.estimate.training.recompute.recomputed_work import again_of
 from costmodel.estimate.training.time.layer_kernels import multiplied
 from costmodel.estimate.training.time.layer_time import layer_work
 from costmodel.estimate.training.training_inputs import TrainingInputs
-from estimate.cases import ask, costs, inputs, line, mixed, model, one, without_network, written_out
+from estimate.cases import (
+    ask,
+    costs,
+    inputs,
+    line,
+    mixed,
+    model,
+    one,
+    with_rates,
+    without_network,
+    written_out,
+)
 
 EQUAL = pytest.approx
 LAYER = ("matmul", "attention", "memory_bound", "launch", "optimizer", "memory_peak")
@@ -272,9 +283,9 @@ def test_a_plan_alone_is_its_row_of_a_table(zero: Any, order: Any) -> None:
 def test_groups_of_rows_take_as_long_as_each_group_alone(narrow: bool) -> None:
     """Where memory alone takes time: operands, results, gradients added to and conversions of every group."""
     asked = inputs(mixed(), workload={"precision": "fp8-row"}, stack="fsdp2")
-    fits = [fit.model_copy(update={"start": 0.0}) for fit in (asked.matmul, asked.linear.fit)]
-    linear = replace(asked.linear, fit=fits[1], peak=1e30)
-    asked = replace(asked, matmul=fits[0], linear=linear, peak=1e30)
+    fits = [fit.model_copy(update={"start": 0.0}) for fit in (asked.rates.matmul, asked.rates.linear.fit)]
+    linear = replace(asked.rates.linear, fit=fits[1], peak=1e30)
+    asked = with_rates(asked, matmul=fits[0], linear=linear, peak=1e30)
     matrix = Matmul("any", 512.0, 2048.0)
     alone = multiplied(asked, matrix, 96.0, 1.0, narrow=narrow)
     grouped = multiplied(asked, matrix, 8 * 96.0, 8.0, groups=8.0, narrow=narrow)
@@ -282,8 +293,8 @@ def test_groups_of_rows_take_as_long_as_each_group_alone(narrow: bool) -> None:
         assert all_groups.matmul == pytest.approx(8 * one_group.matmul)
         assert all_groups.memory_bound == pytest.approx(8 * one_group.memory_bound)
     frozen = multiplied(asked, matrix, 8 * 96.0, 8.0, groups=8.0, narrow=narrow, trained=False)
-    added = (grouped.backward.memory_bound - frozen.backward.memory_bound) * asked.memory_bandwidth
-    assert added * asked.memory_share == pytest.approx(8 * 2 * asked.gradient * 512 * 2048)
+    added = (grouped.backward.memory_bound - frozen.backward.memory_bound) * asked.rates.memory_bandwidth
+    assert added * asked.rates.memory_share == pytest.approx(8 * 2 * asked.widths.gradient * 512 * 2048)
     assert frozen.backward.memory_bound == pytest.approx(frozen.forward.memory_bound * 512 / 2048)
 
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
 from typing import Any
 
 import pytest
@@ -12,7 +11,7 @@ from costmodel.documents.schemas.precision import RECIPES
 from costmodel.estimate.machine.number_formats import Linear
 from costmodel.estimate.training.training_inputs import TrainingInputs, training_inputs
 from costmodel.ground.errors import CostModelError
-from tests.estimate.cases import ask, case, costs, inputs, line, one, written_out
+from tests.estimate.cases import ask, case, costs, inputs, line, one, with_rates, written_out
 
 NARROW = [recipe.name for recipe in RECIPES.values() if recipe.narrow]
 NODES = {read("node", name).accelerator: name for name in names("node")}
@@ -25,7 +24,7 @@ def asked(precision: str, **more: Any) -> TrainingInputs:
 def with_bf16_rates(narrow: TrainingInputs, wide: TrainingInputs) -> TrainingInputs:
     """A narrow setting whose products run like bf16's, and whose conversion and copies cost nothing."""
     recipe = narrow.recipe.model_copy(update={"operand": 2.0, "quantised": 0.0, "copies": 0.0})
-    return replace(narrow, linear=Linear(recipe, wide.matmul, wide.peak, 1.0))
+    return with_rates(narrow, linear=Linear(recipe, wide.rates.matmul, wide.rates.peak, 1.0))
 
 
 @pytest.mark.parametrize(

@@ -222,7 +222,9 @@ def test_what_stops_early_neither_multiplies_nor_counts_the_last_matrix() -> Non
     early, late = (each["hfu"] * each["step_time"] for each in found)
     assert found[0]["matmul"] < found[1]["matmul"]
     hidden, tokens = 1024, asked.global_batch * asked.sequence
-    assert late - early == pytest.approx(8 * 2 * tokens * 4 * hidden**2 / asked.mfu_peak / float(asked.ranks), rel=1e-9)
+    assert late - early == pytest.approx(
+        8 * 2 * tokens * 4 * hidden**2 / asked.rates.mfu_peak / float(asked.ranks), rel=1e-9
+    )
 
 
 def test_experts_leave_nothing_out_and_the_exchange_of_attention_is_made_again() -> None:

@@ -340,7 +340,7 @@ def test_what_replicas_sum_is_all_of_one_rank(plan: dict[str, Any], leading: int
     held[-1] += table + shape.hidden
     asked, dp = inputs(shape.model_dump(by_alias=True, exclude_none=True), nodes=4, global_batch=256), 32 / plan["pp"]
     volume = ask(asked, ep=1, zero=0, **plan).evaluation.costs.row()["dp_volume"]
-    assert volume == pytest.approx(2 * (dp - 1) / dp * max(held) * asked.reduced)
+    assert volume == pytest.approx(2 * (dp - 1) / dp * max(held) * asked.widths.reduced)
 
 
 def of_one_kind(shape: Model, at: int) -> Model:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import itertools
-from dataclasses import replace
 from typing import Any, get_args
 
 import pytest
@@ -34,6 +33,7 @@ from estimate.cases import (
     model,
     one,
     with_mixer,
+    with_rates,
     written_out,
 )
 from estimate.limits import LIMITS, Rows, limit, pipeline, row
@@ -299,7 +299,9 @@ def at_the_rate_and_width_of_bf16_it_is_bf16(word: str) -> Rows:
     more = {"node": "dgx-b200", "stack": written_out("stack", named, low_precision={"saved": False})}
     narrow, wide = (machine(**more, workload={"precision": kind}) for kind in (word, "bf16"))
     recipe = narrow.recipe.model_copy(update={"operand": 2.0, "quantised": 0.0, "copies": 0.0})
-    as_wide = replace(narrow, linear=Linear(recipe, wide.matmul, wide.peak, 1.0), mfu_peak=wide.mfu_peak)
+    as_wide = with_rates(
+        narrow, linear=Linear(recipe, wide.rates.matmul, wide.rates.peak, 1.0), mfu_peak=wide.rates.mfu_peak
+    )
     for zero in (2, 3):
         yield row(as_wide, tp=2, zero=zero), row(wide, tp=2, zero=zero)
 

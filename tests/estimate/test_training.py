@@ -240,8 +240,10 @@ def test_adding_to_gradients_can_wait_as_the_gradients_can() -> None:
     """Of the first matrix 2 × 4 bytes an element, at the rate of any stream."""
     asked = inputs("llama-3-8b")
     matrix = next(iter(matmuls(asked.model, shard(asked.model, asked.model.layers[0], 1.0))))
-    wide, narrow = (linear(replace(asked, gradient=width), 4096.0, matrix) for width in (4.0, 2.0))
-    seconds = 2 * 2 * matrix.n * matrix.k / asked.memory_bandwidth / asked.memory_share
+    wide, narrow = (
+        linear(replace(asked, widths=replace(asked.widths, gradient=width)), 4096.0, matrix) for width in (4.0, 2.0)
+    )
+    seconds = 2 * 2 * matrix.n * matrix.k / asked.rates.memory_bandwidth / asked.rates.memory_share
     assert wide.deferred - narrow.deferred == pytest.approx(seconds)
     assert wide.backward.memory_bound - narrow.backward.memory_bound == pytest.approx(seconds)
 
@@ -249,10 +251,10 @@ def test_adding_to_gradients_can_wait_as_the_gradients_can() -> None:
 def test_matmuls_take_as_long_as_their_flop_at_the_fitted_share() -> None:
     """Far from the ridge the roofline is the peak: forward at c, both backward products at c of backward."""
     asked = inputs("llama-3-8b", assume={"sustained": 1, "variation": 0})
-    row, fit = costs(asked, tp=1, micro_batch=4), asked.matmul
+    row, fit = costs(asked, tp=1, micro_batch=4), asked.rates.matmul
     tokens = 64 * 4096 / 8
     forward = 2 * tokens * (32 * 218_103_808 + 128256 * 4096)
-    time = forward / asked.peak / fit.compute_share + 2 * forward / asked.peak / fit.backward_share
+    time = forward / asked.rates.peak / fit.compute_share + 2 * forward / asked.rates.peak / fit.backward_share
     assert row["matmul"] == pytest.approx(time, rel=5e-3)
     assert row["matmul"] > time
 

@@ -63,8 +63,8 @@ def test_each_value_closes_the_gap(run: Any) -> None:
     for cause in found["causes"]:
         if cause["path"] is None or ".efficiency." in cause["path"]:  # no leaf of a scenario
             continue
-        inputs = f"{cause['path']}={cause['needed']!r}{units[cause['unit']]}"
-        step = json.loads(run("estimate", NAME, "--set", inputs, "--json").out)["plans"][0]["step_time_s"]
+        setting = f"{cause['path']}={cause['needed']!r}{units[cause['unit']]}"
+        step = json.loads(run("estimate", NAME, "--set", setting, "--json").out)["plans"][0]["step_time_s"]
         assert step == pytest.approx(18.9, rel=2e-3), cause
         tried += 1
     assert tried >= 4
@@ -80,8 +80,8 @@ def test_each_value_closes_the_gap(run: Any) -> None:
         ("cluster.node.scale_up.fabric.bandwidth=150 GB/s", "links"),
     ],
 )
-def test_a_changed_scenario_is_found_out(run: Any, inputs: str, cause: str) -> None:
-    slow = of_evaluation(predict(load(NAME, [inputs])).evaluation)
+def test_a_changed_scenario_is_found_out(run: Any, setting: str, cause: str) -> None:
+    slow = of_evaluation(predict(load(NAME, [setting])).evaluation)
     terms = [part for name, time in slow.terms.items() for part in ("--term", f"{name}={time!r} s")]
     found = told(run, "--step", f"{slow.step!r} s", *terms)
     assert found["inside"] is False

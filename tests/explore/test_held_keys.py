@@ -134,7 +134,7 @@ def test_a_plan_that_is_all_from_the_command_line_is_nobody_s_own(tmp_path: Path
     ],
 )
 def test_where_plan_and_search_disagree_it_is_said(settings: tuple[str, ...], words: str, run: Any) -> None:
-    given = [part for inputs in settings for part in ("--set", inputs)]
+    given = [part for setting in settings for part in ("--set", setting)]
     ran = run("search", NAME, "--top", "1", *given)
     assert "▲ N024" in ran.out
     assert words in " ".join(ran.out.split())

@@ -128,10 +128,10 @@ def test_what_no_one_key_does_several_do(tmp_path: Path, run: Any) -> None:
     assert len(together.settings) > 1
     then = answered(tmp_path, asked, *together.settings)
     assert (then.refused, then.broken) == ((), ())
-    for inputs in together.settings:
-        fewer = (other for other in together.settings if other != inputs)
+    for setting in together.settings:
+        fewer = (other for other in together.settings if other != setting)
         left = answered(tmp_path, asked, *fewer)
-        assert left.refused or left.broken, f"{inputs} is needed"
+        assert left.refused or left.broken, f"{setting} is needed"
     assert "no one key does; these do together" in run("estimate", str(tmp_path / "asked.yaml")).out
 
 
@@ -140,14 +140,14 @@ def test_offload_to_an_unknown_host_names_what_to_set(tmp_path: Path, run: Any) 
     given = answered(tmp_path, ON_A_CLOUD_NODE)
     assert given.refused == ("L043",)
     first, *_ = remedies(given, "L043")
-    (inputs,) = first.settings
-    assert inputs.startswith("cluster.node.memory={capacity: ")
-    then = answered(tmp_path, ON_A_CLOUD_NODE, inputs)
+    (setting,) = first.settings
+    assert setting.startswith("cluster.node.memory={capacity: ")
+    then = answered(tmp_path, ON_A_CLOUD_NODE, setting)
     assert (then.refused, then.broken) == ((), ())
     ran = run("memory", str(tmp_path / "asked.yaml"))
-    assert shlex.quote(inputs) in ran.out
+    assert shlex.quote(setting) in ran.out
     assert "put your own" in ran.out
-    assert run("memory", str(tmp_path / "asked.yaml"), "--set", inputs).code == 0
+    assert run("memory", str(tmp_path / "asked.yaml"), "--set", setting).code == 0
 
 
 @pytest.mark.parametrize("node", ["p4d", "p5", "nd96asr-v4", "pcie-l40s-8", "a3-highgpu-8g"])
@@ -270,7 +270,7 @@ def test_a_plan_that_fits_and_whose_p90_does_not_says_so_everywhere(tmp_path: Pa
     asked, little = room_between(tmp_path)
     name = str(tmp_path / "asked.yaml")
     given = answered(tmp_path, asked, *little)
-    given_room = [part for inputs in little for part in ("--set", inputs)]
+    given_room = [part for setting in little for part in ("--set", setting)]
     assert (given.refused, given.broken) == ((), ())
     assert "N023" in given.remarked
     said = ("fits, but P90 does not", "tight, P90 does not fit")

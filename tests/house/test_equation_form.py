@@ -24,7 +24,8 @@ _ALLOWED = (
     "costmodel.equations",
 )
 _DECIDING = {"min", "max", "bool", "int", "float", "round", "any", "all", "sorted", "len", "range"}
-_PRODUCTS = (ast.Mult, ast.Div, ast.FloorDiv, ast.Mod, ast.Pow, ast.MatMult)
+_PRODUCTS = (ast.Mult, ast.Div)
+_POWERS = (ast.FloorDiv, ast.Mod, ast.Pow, ast.MatMult)
 _PRODUCT_LIBRARIES = {"np", "numpy", "math", "operator"}
 # fmt: off
 _PRODUCT_NAMES = {
@@ -154,12 +155,16 @@ def unused(tree: ast.Module) -> Iterator[Fault]:
 
 
 def products(tree: ast.Module) -> Iterator[Fault]:
-    """Composition adds and takes maxima; a product of quantities is an equation without a room."""
+    """Composition multiplies what stands in a plan by what one of it takes; a longer product is a formula, so an
+    equation with a name and a source. So is any power, and NumPy's own products hide what they are of.
+    """
     for node in ast.walk(tree):
-        if isinstance(node, ast.BinOp | ast.AugAssign) and isinstance(node.op, _PRODUCTS):
-            yield node.lineno, f"a product, quotient or power: {ast.unparse(node)}"
+        if isinstance(node, ast.BinOp | ast.AugAssign) and isinstance(node.op, _POWERS):
+            yield node.lineno, f"a power or a remainder: {ast.unparse(node)}"
+        elif isinstance(node, ast.BinOp) and isinstance(node.op, _PRODUCTS) and _factors(node) > 3:
+            yield node.lineno, f"a formula: {ast.unparse(node)}"
         elif isinstance(node, ast.Attribute) and node.attr in _PRODUCT_NAMES:
-            if isinstance(node.value, ast.Name) and node.value.id in _PRODUCT_LIBRARIES:
+            if isinstance(node.value, ast.Name) and node.value.id in _PRODUCT_LIBRARIES - {"operator"}:
                 yield node.lineno, f"{node.value.id}.{node.attr}"
         elif isinstance(node, ast.ImportFrom) and node.module in _PRODUCT_LIBRARIES:
             for item in node.names:
@@ -167,6 +172,13 @@ def products(tree: ast.Module) -> Iterator[Fault]:
                     yield node.lineno, f"{node.module}.{item.name}"
         elif isinstance(node, ast.Call) and isinstance(node.func, ast.Name) and node.func.id in ("pow", "divmod"):
             yield node.lineno, f"{node.func.id}()"
+
+
+def _factors(node: ast.expr) -> int:
+    """How many factors a product has, those of its factors counted."""
+    if isinstance(node, ast.BinOp) and isinstance(node.op, _PRODUCTS):
+        return _factors(node.left) + _factors(node.right)
+    return 1
 
 
 def reductions(tree: ast.Module) -> Iterator[Fault]:
@@ -239,14 +251,14 @@ PLANTED: list[tuple[Rule, str]] = [
     (imports, "from numpyro import x"),
     (unused, "def f(x, y):\n    return x"),
     (unused, "def f(x, *, how):\n    '''how'''\n    return x"),
-    (products, "y = a * b"),
-    (products, "y = a / b"),
+    (products, "y = a * b * c * d"),
+    (products, "y = a * (b / c) / (d * e)"),
     (products, "y = a // b"),
     (products, "y = a % b"),
     (products, "y = '%s' % b"),
     (products, "y = a ** 2"),
     (products, "y = a @ b"),
-    (products, "y *= 2"),
+    (products, "y **= 2"),
     (products, "y = np.multiply(a, b)"),
     (products, "y = np.divide(a, b)"),
     (products, "y = np.power(a, b)"),
@@ -270,6 +282,7 @@ INNOCENT: list[tuple[Rule, str]] = [
     (item_assignment, "def f(x):\n    y = x + 1\n    z = T['a']\n    return y + z"),
     (unused, "def f(x, *, how):\n    return x + T[how]"),
     (products, "def f(*a: float | None, **b: int) -> list[int] | None:\n    return g(*a, **b, c=[*a]) + 1 - 2"),
+    (products, "y = a * (b + c / d) * e"),
     (products, "y = np.maximum(a, b) + np.where(c, a, b) + sum([a, b])"),
     (reductions, "y = np.maximum(a, np.maximum(b, c)) + sum([a, b])"),
 ]

@@ -104,8 +104,8 @@ def test_what_varies_is_not_claimed(run: Any) -> None:
         ("model.title=Mine", "Mine on 512"),
     ],
 )
-def test_a_changed_document_is_called_so(inputs: str, said: str) -> None:
-    assert said in "\n".join(line.plain for line in head_of(load(NAME, (inputs,))))
+def test_a_changed_document_is_called_so(setting: str, said: str) -> None:
+    assert said in "\n".join(line.plain for line in head_of(load(NAME, (setting,))))
 
 
 def test_a_changed_document_stays_so_in_a_stored_result(run: Any, tmp_path: Path) -> None:

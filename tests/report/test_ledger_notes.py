@@ -55,7 +55,7 @@ def test_gradients_of_fsdp_in_a_pipeline_are_whole(run: Any) -> None:
 def test_the_words_multiply_out(stack: str, settings: list[str], run: Any) -> None:
     """Bytes a parameter, of all that a rank of 32 holds or of the part that its shard is."""
     options = ["--set", "model=llama-3-8b", "--set", f"stack={stack}", "--set", "plan={micro_batch: 1}"]
-    options += [part for inputs in settings for part in ("--set", inputs)]
+    options += [part for setting in settings for part in ("--set", setting)]
     out, answer = run("memory", "quickstart", *options).out, run("memory", "quickstart", *options, "--json").out
     ledger = json.loads(answer)["ledger"][0]
     shards = 8 if "plan.dp_replicate=4" in settings else 32

@@ -193,7 +193,7 @@ def test_reasons_of_a_search_alone(run: Any) -> None:
 def test_what_is_left_open_moves_with_what_is_set(run: Any) -> None:
     """dp, the stage of a pipeline and the chunks of a schedule follow: a remedy is tried as --set would have it."""
     for settings in (("plan.pp=3",), ("plan.schedule=zb-v", "plan.pp=3"), ("plan.dp=16", "plan.micro_batch=3")):
-        given = [part for inputs in settings for part in ("--set", inputs)]
+        given = [part for setting in settings for part in ("--set", setting)]
         refused = json.loads(run("estimate", NAME, *given, "--json").out)["refused"]
         assert refused
         for entry in refused:

@@ -1,60 +1,10 @@
-"""Counting: so many of a thing, a thing in so many parts."""
+"""Counts of a plan: tokens, ranks, micro-batches, layers and heads."""
 
 from __future__ import annotations
 
 import numpy as np
 
 from costmodel.ground.equation import Number, equation
-
-
-@equation
-def repeated(count: Number, amount: Number) -> Number:
-    """So many times one amount.
-
-    n x
-
-    Args:
-        count: how many, n [1]
-        amount: of one, x [u]
-
-    Returns:
-        of all [u]
-
-    Example:
-        >>> repeated(80.0, 2.5)
-        200.0
-
-    Source:
-        composition
-
-    Monotone: increasing in count, amount
-    """
-    return count * amount
-
-
-@equation
-def divided(amount: Number, parts: Number) -> Number:
-    """One of several equal parts.
-
-    x / n
-
-    Args:
-        amount: the whole, x [u]
-        parts: equal parts, n [1]
-
-    Returns:
-        one part [u]
-
-    Example:
-        >>> divided(28672.0, 8.0)
-        3584.0
-
-    Source:
-        composition
-
-    Monotone: increasing in amount; decreasing in parts
-    """
-    return amount / parts
 
 
 @equation

@@ -21,7 +21,6 @@ from costmodel.documents.schemas.efficiency import (
     NetworkFit,
     SustainedFit,
 )
-from costmodel.equations.parallelism.counts import repeated
 from costmodel.equations.run.economics import share
 from costmodel.equations.run.uncertainty import (
     combined_error,
@@ -127,7 +126,7 @@ def _slowed(inputs: TrainingInputs, products: Number, attention: Number) -> Numb
         if not slowed:
             return products
         if len(slowed) < len(done):
-            attention = repeated(share(summed(*slowed), summed(*(flop for flop, _ in done))), attention)
+            attention = share(summed(*slowed), summed(*(flop for flop, _ in done))) * attention
     return products + attention
 
 

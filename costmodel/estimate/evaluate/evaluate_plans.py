@@ -8,7 +8,6 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from costmodel.equations.parallelism.counts import divided
 from costmodel.equations.run.economics import (
     communication_efficiency,
     compute_rate,
@@ -131,7 +130,7 @@ def throughput(inputs: TrainingInputs, block: Block, time: Number) -> dict[str, 
     tokens = rate(tokens_per_step(inputs.global_batch, inputs.sequence), time)
     return {
         "tokens_per_s": tokens,
-        "tokens_per_s_per_gpu": divided(tokens, ranks),
+        "tokens_per_s_per_gpu": tokens / ranks,
         "flop_rate": compute_rate(flop.model, time, ranks),
         "mfu": flop_utilisation(flop.model, time, ranks, inputs.rates.mfu_peak),
         "hfu": flop_utilisation(flop.executed, time, ranks, inputs.rates.mfu_peak),

@@ -7,7 +7,6 @@ from collections.abc import Iterator
 import numpy as np
 from numpy.typing import NDArray
 
-from costmodel.equations.parallelism.counts import repeated
 from costmodel.estimate.shared.limits import written
 from costmodel.estimate.shared.results import Costs
 from costmodel.estimate.shared.run_inputs import RunInputs
@@ -31,6 +30,6 @@ def _of_run(inputs: TrainingInputs, run: RunInputs, costs: Costs) -> Iterator[tu
     """Checkpoints that do not end before the next begin, and copies of them that the hosts do not hold."""
     if run.checkpoint.mode != "sync":
         write, stop = costs.column("checkpoint_write"), costs.column("checkpoint_blocking")
-        period = costs.column("checkpoint_interval") + stop + repeated(run.checkpoint.interference, write)
+        period = costs.column("checkpoint_interval") + stop + run.checkpoint.interference * write
         yield "R001", np.asarray(period < write)
     yield "R002", costs.column("checkpoint_host") + costs.column("host_memory") > inputs.host.capacity

@@ -6,7 +6,6 @@ from costmodel.documents.reader.resolved_scenario import ResolvedScenario
 from costmodel.documents.schemas.efficiency import SustainedFit
 from costmodel.documents.schemas.hardware import Accelerator
 from costmodel.equations.kernels.throttling import narrow_slowdown, part_slowdown
-from costmodel.equations.parallelism.counts import repeated
 from costmodel.ground.equation import Number
 
 
@@ -19,7 +18,7 @@ def slowdown_of(case: ResolvedScenario, narrow: Number | None = None) -> Number:
     assert fit
     if written is not None:
         return written if narrow is None else narrow_slowdown(written, narrow)
-    return by_power(fit.factor if narrow is None else repeated(narrow, fit.factor), fit, case.accelerator)
+    return by_power(fit.factor if narrow is None else narrow * fit.factor, fit, case.accelerator)
 
 
 def by_power(factor: Number, fit: SustainedFit, part: Accelerator) -> Number:

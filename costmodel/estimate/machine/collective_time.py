@@ -14,7 +14,6 @@ from costmodel.equations.network.collectives import (
     wire_bytes,
 )
 from costmodel.equations.network.topology import two_level_time
-from costmodel.equations.parallelism.counts import divided
 from costmodel.estimate.machine.links import inside_bandwidth, network_rate
 from costmodel.estimate.machine.machine import Machine
 from costmodel.estimate.machine.process_groups import Group
@@ -46,7 +45,7 @@ def algorithm_times(inputs: Machine, message: Number, group: Group, operation: O
     """Time of each algorithm between domains, without the start of a call; that of a ring first."""
     network = inputs.network
     rate = network_rate(inputs, inputs.network_share, group, operation)
-    part = message if operation == "all_to_all" else divided(message, group.fewest)  # there each sends its own
+    part = message if operation == "all_to_all" else message / group.fewest  # there each sends its own
     times = {"ring": ring_time(part, group.domains, rate, network.ring_hop, operation=operation)}
     if operation == "all_reduce":
         times["tree"] = tree_all_reduce_time(part, group.domains, rate, network.tree_hop)

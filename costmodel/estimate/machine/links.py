@@ -13,7 +13,6 @@ from costmodel.equations.network.topology import (
     rail_bandwidth,
     spine_bandwidth,
 )
-from costmodel.equations.parallelism.counts import repeated
 from costmodel.estimate.machine.machine import Machine
 from costmodel.estimate.machine.node_in_use import interface_rate
 from costmodel.estimate.machine.process_groups import Group
@@ -34,7 +33,7 @@ def network_rate(inputs: Machine, share: float, group: Group, operation: Operati
     if cluster.pod is None:
         return rate
     with term("pod"):
-        pod = repeated(cluster.pod, accelerators)
+        pod = cluster.pod * accelerators
         return np.minimum(rate, spine_bandwidth(own, group.extent, pod, cluster.oversubscription))
 
 

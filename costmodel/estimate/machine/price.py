@@ -8,7 +8,6 @@ from dataclasses import dataclass
 from costmodel.documents.reader.foreign_prices import ForeignPrice
 from costmodel.documents.reader.resolved_scenario import LoadedScenario
 from costmodel.documents.schemas.hardware import ListPrice, Node
-from costmodel.equations.parallelism.counts import divided
 from costmodel.ground.equation import Number, term
 from costmodel.ground.errors import Place
 
@@ -67,4 +66,4 @@ def price_per_accelerator(case: LoadedScenario) -> Number:
     if listed.per == "accelerator":
         return listed.hourly
     with term("list price"):
-        return divided(listed.hourly, case.node.accelerators)
+        return listed.hourly / case.node.accelerators

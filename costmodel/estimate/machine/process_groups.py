@@ -16,7 +16,6 @@ from costmodel.equations.network.group_placement import (
     group_place,
     ranks_inside,
 )
-from costmodel.equations.parallelism.counts import divided, repeated
 from costmodel.estimate.machine.machine import Machine
 from costmodel.estimate.shared.memoize import once
 from costmodel.estimate.shared.plan_batch import Block, Structure, alone
@@ -55,12 +54,12 @@ class Transfer:
     @functools.cached_property
     def total_time(self) -> Number:
         """Time of all of them, hidden or not."""
-        return repeated(self.count, self.time)
+        return self.count * self.time
 
     @functools.cached_property
     def volume(self) -> Number:
         """Bytes a rank sends for all of them."""
-        return repeated(self.count, wire_bytes(self.message, self.group.ranks, operation=self.operation))
+        return self.count * wire_bytes(self.message, self.group.ranks, operation=self.operation)
 
 
 @dataclass(frozen=True)
@@ -77,8 +76,8 @@ class Exchange:
 
     def of_step(self, layers: Number, repeats: Number) -> Transfer:
         """All of a step: for each layer and micro-batch, of which recompute reaches this share."""
-        each = self.forward + self.backward + repeated(repeats, self.again)
-        count = np.where(self.group.ranks > 1, repeated(each, layers), 0.0)
+        each = self.forward + self.backward + repeats * self.again
+        count = np.where(self.group.ranks > 1, each * layers, 0.0)
         return Transfer(self.group, self.operation, self.message, self.time, count)
 
 
@@ -88,7 +87,7 @@ AXES = {"embedding": "dp", "replicas": "dp", "ends": "tp", "etp": "ep", "edp": "
 def group(inputs: Machine, name: str, ranks: Number, stride: Number) -> Group:
     """A group whose neighbours lie `stride` ranks apart; behind the last of them the next groups begin."""
     with term(f"{name} group"):
-        extent = repeated(ranks, stride)
+        extent = ranks * stride
         return _laid(inputs, name, ranks, stride, group_place(extent, stride, inputs.domain), extent)
 
 
@@ -96,9 +95,9 @@ def ends_of(inputs: Machine, pp: Group) -> Group:
     """The first and the last of each group of a pipeline, which share the embedding."""
     with term("embedding group"):
         ranks = np.where(pp.ranks > 1, 2.0, 1.0)
-        apart = np.maximum(repeated(pp.stride, pp.ranks - 1), 1.0)
+        apart = np.maximum(pp.stride * (pp.ranks - 1), 1.0)
         place = group_place(pp.extent, pp.stride, inputs.domain)
-        return _laid(inputs, "embedding", ranks, apart, place, repeated(ranks, apart))
+        return _laid(inputs, "embedding", ranks, apart, place, ranks * apart)
 
 
 def _laid(inputs: Machine, name: str, ranks: Number, stride: Number, place: Number, extent: Number) -> Group:
@@ -112,13 +111,13 @@ def _laid(inputs: Machine, name: str, ranks: Number, stride: Number, place: Numb
 def joined(inputs: Machine, name: str, one: Group, other: Group) -> Group:
     """The group of two axes together: one run of ranks where one follows the other, else the ranks of each anywhere."""
     with term(f"{name} group"):
-        ranks, inside = repeated(one.ranks, other.ranks), repeated(one.inside, other.inside)
+        ranks, inside = one.ranks * other.ranks, one.inside * other.inside
         extent = np.maximum(one.extent, other.extent)
         stride = np.minimum(one.stride, other.stride)
         apart = np.maximum(one.stride, other.stride)
         run = np.where(one.stride <= other.stride, one.extent, other.extent) == apart
         domains = largest(domains_filled(ranks, inside), one.domains, other.domains)
-        domains = np.minimum(domains, divided(inputs.ranks, inputs.domain))
+        domains = np.minimum(domains, inputs.ranks / inputs.domain)
         fewest = fewest_inside(ranks, inside, domains, inside)
     whole = group(inputs, name, ranks, stride)
     return Group(
@@ -150,7 +149,7 @@ def strides(block: Block) -> dict[str, Number]:
     with term("placement"):
         for name in block.structure.order.split("-"):
             placed[name] = stride
-            stride = repeated(stride, getattr(block, name))
+            stride = stride * getattr(block, name)
     return placed
 
 
@@ -164,8 +163,8 @@ def groups(inputs: Machine, block: Block) -> Groups:
     """Groups placed on the topology innermost first, as the plan's order says; shards lie inside their replicas."""
     lie = strides(block)
     with term("placement"):
-        shards = divided(block.dp, block.dp_replicate)
-        replica_stride = repeated(lie["dp"], shards)
+        shards = block.dp / block.dp_replicate
+        replica_stride = lie["dp"] * shards
     cp = group(inputs, "cp", block.cp, lie["cp"])
     data = group(inputs, "dp", shards, lie["dp"])
     return Groups(

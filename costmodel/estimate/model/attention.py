@@ -21,7 +21,7 @@ from costmodel.equations.layers.sequence_mixers import (
     state_space_width,
 )
 from costmodel.equations.memory.activations import attention_activations, head_norm_activations
-from costmodel.equations.parallelism.counts import divided, kv_heads_per_rank, repeated, tokens_in_micro_batch
+from costmodel.equations.parallelism.counts import kv_heads_per_rank, tokens_in_micro_batch
 from costmodel.ground.equation import Number, term
 
 
@@ -58,14 +58,14 @@ def mixer(model: Model, kind: Layers, tp: Number) -> Mixer | None:
 
 
 def _attention(model: Model, attention: Attention, tp: Number) -> Mixer:
-    heads = divided(attention.heads, tp)
+    heads = attention.heads / tp
     kv_heads = kv_heads_per_rank(attention.kv_heads, tp)
     biases = {"biases": attention.biases, "output_bias": attention.output_bias}
     held = attention_parameters(model.hidden, heads, kv_heads, attention.head_dim, **biases)
     if attention.qk_norm:
-        held = held + repeated(2.0, norm_parameters(attention.head_dim, norm=model.norm))
+        held = held + 2.0 * norm_parameters(attention.head_dim, norm=model.norm)
     if attention.qk_norm_whole:
-        widths = repeated(heads, attention.head_dim) + repeated(kv_heads, attention.head_dim)
+        widths = heads * attention.head_dim + kv_heads * attention.head_dim
         held = held + norm_parameters(widths, norm=model.norm)
     if attention.sinks:
         held = held + heads
@@ -74,10 +74,10 @@ def _attention(model: Model, attention: Attention, tp: Number) -> Mixer:
 
 def _latent(model: Model, latent: LatentAttention, tp: Number) -> Mixer:
     """Every rank holds the matrices down to the narrow vectors whole, its heads of those up from them."""
-    heads = divided(latent.heads, tp)
+    heads = latent.heads / tp
     query = latent.nope_dim + latent.rope_dim
     if latent.query_rank is None:
-        queries = table_parameters(repeated(heads, query), model.hidden)
+        queries = table_parameters(heads * query, model.hidden)
     else:
         queries = compressed_query_parameters(model.hidden, heads, query, latent.query_rank)
     rest = latent_attention_parameters(
@@ -87,7 +87,7 @@ def _latent(model: Model, latent: LatentAttention, tp: Number) -> Mixer:
 
 
 def _state_space(model: Model, space: StateSpace, tp: Number) -> Mixer:
-    heads, groups = divided(space.heads, tp), kv_heads_per_rank(space.groups, tp)
+    heads, groups = space.heads / tp, kv_heads_per_rank(space.groups, tp)
     held = state_space_parameters(model.hidden, heads, space.head_dim, groups, space.state, space.conv)
     return Mixer(heads, groups, space.head_dim, held)
 
@@ -97,27 +97,27 @@ def mixer_matmuls(hidden: Number, kind: Layers, part: Mixer, tp: Number) -> Iter
     if kind.latent is not None:
         yield from _latent_matmuls(hidden, kind.latent, part, tp)
         return
-    inner = repeated(part.heads, part.head_dim)
+    inner = part.heads * part.head_dim
     if kind.state_space is not None:
         columns = state_space_width(part.heads, part.head_dim, part.kv_heads, kind.state_space.state)
         yield Matmul("state in", columns, hidden)
         yield Matmul("state out", hidden, inner)
         return
-    keys_and_values = repeated(2.0, repeated(part.kv_heads, part.head_dim))
+    keys_and_values = 2.0 * (part.kv_heads * part.head_dim)
     yield Matmul("qkv", inner + keys_and_values, hidden)
     yield Matmul("attention out", hidden, inner)
 
 
 def _latent_matmuls(hidden: Number, latent: LatentAttention, part: Mixer, tp: Number) -> Iterator[Matmul]:
-    query = repeated(part.heads, latent.nope_dim + latent.rope_dim)
+    query = part.heads * (latent.nope_dim + latent.rope_dim)
     if latent.query_rank is None:
         yield Matmul("q", query, hidden)
     else:
-        yield Matmul("q down", divided(latent.query_rank, tp), hidden, tp)
+        yield Matmul("q down", latent.query_rank / tp, hidden, tp)
         yield Matmul("q up", query, latent.query_rank)
-    yield Matmul("kv down", divided(latent.kv_rank + latent.rope_dim, tp), hidden, tp)
-    yield Matmul("kv up", repeated(part.heads, latent.nope_dim + latent.value_dim), latent.kv_rank)
-    yield Matmul("attention out", hidden, repeated(part.heads, latent.value_dim))
+    yield Matmul("kv down", (latent.kv_rank + latent.rope_dim) / tp, hidden, tp)
+    yield Matmul("kv up", part.heads * (latent.nope_dim + latent.value_dim), latent.kv_rank)
+    yield Matmul("attention out", hidden, part.heads * latent.value_dim)
 
 
 def core_flop(kind: Layers, part: Mixer, sequences: Number, sequence: Number, heads: Number, *, causal: bool) -> Number:
@@ -159,7 +159,7 @@ def mixer_activations(kind: Layers, part: Mixer, tokens: Number, element: Number
         kept = attention_activations(tokens, part.heads, part.kv_heads, part.head_dim, element)
         if kind.latent is not None:
             narrow = (kind.latent.query_rank or 0.0, kind.latent.kv_rank, kind.latent.rope_dim)
-            return kept + divided(latent_activations(tokens, *narrow, element), split)
+            return kept + latent_activations(tokens, *narrow, element) / split
         if kind.attention is not None and (kind.attention.qk_norm or kind.attention.qk_norm_whole):
             kept = kept + head_norm_activations(tokens, part.heads, part.kv_heads, part.head_dim, element)
         return kept

@@ -9,7 +9,6 @@ from costmodel.equations.kernels.flop import matmul_flop
 from costmodel.equations.layers.experts import dispatched_activations, routed_rows, router_parameters
 from costmodel.equations.layers.parameters import mlp_parameters
 from costmodel.equations.memory.activations import mlp_activations
-from costmodel.equations.parallelism.counts import divided, repeated
 from costmodel.estimate.model.attention import Matmul
 from costmodel.ground.equation import Number, term
 
@@ -42,21 +41,21 @@ def routed(hidden: Number, kind: Layers, ep: Number, etp: Number) -> Routed | No
     experts = kind.experts
     if experts is None:
         return None
-    local, width = divided(experts.count, ep), divided(experts.ffn_hidden, etp)
+    local, width = experts.count / ep, experts.ffn_hidden / etp
     with term("experts"):
         each = mlp_parameters(hidden, width, gated=experts.gated, biases=experts.biases)
-        return Routed(experts, local, etp, width, repeated(local, each))
+        return Routed(experts, local, etp, width, local * each)
 
 
 def expert_matmuls(hidden: Number, experts: Experts, ffn_hidden: Number) -> tuple[Matmul, Matmul]:
     """The weight matrices of one routed expert of that width."""
-    up = repeated(2.0, ffn_hidden) if experts.gated else ffn_hidden
+    up = 2.0 * ffn_hidden if experts.gated else ffn_hidden
     return Matmul("experts up", up, hidden), Matmul("experts down", hidden, ffn_hidden)
 
 
 def expert_flop(hidden: Number, experts: Experts, tokens: Number) -> Number:
     """Forward work of the routed experts on so many tokens, each in top_k of them."""
-    rows = repeated(experts.top_k, tokens)
+    rows = experts.top_k * tokens
     with term("experts"):
         up, down = expert_matmuls(hidden, experts, experts.ffn_hidden)
         return matmul_flop(rows, up.n, up.k) + matmul_flop(rows, down.n, down.k)

@@ -12,7 +12,6 @@ from costmodel.equations.layers.parameters import (
     norm_parameters,
     table_parameters,
 )
-from costmodel.equations.parallelism.counts import divided, repeated
 from costmodel.estimate.model.attention import Matmul, Mixer, mixer, mixer_matmuls
 from costmodel.estimate.model.routed_experts import Routed, expert_parameters, routed, routing_parameters
 from costmodel.ground.equation import Number, term
@@ -41,10 +40,10 @@ class Shard:
 def shard(model: Model, kind: Layers, tp: Number, ep: Number = 1.0, etp: Number = 1.0) -> Shard:
     """A layer kind cut over tp ranks, its routed experts over ep and etp."""
     mlp = kind.dense
-    ffn_hidden: Number = 0.0 if mlp is None else divided(mlp.ffn_hidden, tp)
+    ffn_hidden: Number = 0.0 if mlp is None else mlp.ffn_hidden / tp
     with term("layer"):
         part = mixer(model, kind, tp)
-        held = repeated(kind.norms, norm_parameters(model.hidden, norm=model.norm))
+        held = kind.norms * norm_parameters(model.hidden, norm=model.norm)
         if part is not None:
             held = held + part.parameters
         if mlp is not None:
@@ -72,10 +71,10 @@ def matmuls(model: Model, part: Shard) -> Iterator[Matmul]:
     if part.mixer is not None:
         yield from mixer_matmuls(hidden, kind, part.mixer, part.tp)
     if kind.dense is not None:
-        yield Matmul("mlp up", repeated(2.0, part.ffn_hidden) if kind.dense.gated else part.ffn_hidden, hidden)
+        yield Matmul("mlp up", 2.0 * part.ffn_hidden if kind.dense.gated else part.ffn_hidden, hidden)
         yield Matmul("mlp down", hidden, part.ffn_hidden)
     if kind.experts is not None and kind.experts.count > 1:
-        yield Matmul("router", divided(kind.experts.count, part.tp), hidden, part.tp)
+        yield Matmul("router", kind.experts.count / part.tp, hidden, part.tp)
 
 
 def prediction_parameters(model: Model, tp: Number) -> Number:
@@ -83,10 +82,10 @@ def prediction_parameters(model: Model, tp: Number) -> Number:
     if model.prediction is None:
         return 0.0
     with term("multi-token prediction"):
-        joined = table_parameters(repeated(2.0, model.hidden), divided(model.hidden, tp))
-        norms = repeated(3.0, norm_parameters(model.hidden, norm=model.norm))
+        joined = table_parameters(2.0 * model.hidden, model.hidden / tp)
+        norms = 3.0 * norm_parameters(model.hidden, norm=model.norm)
         layer = shard(model, model.prediction.layer, tp).parameters
-        return repeated(model.prediction.depth, joined + norms + layer)
+        return model.prediction.depth * (joined + norms + layer)
 
 
 def position_rows(model: Model) -> float:
@@ -99,8 +98,8 @@ def model_parameters(model: Model) -> Number:
     total = norm_parameters(model.hidden, norm=model.norm)
     for kind in model.layers:
         held = shard(model, kind, 1.0)
-        total = total + repeated(kind.count, held.parameters + held.routed_parameters)
-    total = total + repeated(1.0 if model.tied else 2.0, table_parameters(model.vocab, model.hidden))
+        total = total + kind.count * (held.parameters + held.routed_parameters)
+    total = total + (1.0 if model.tied else 2.0) * table_parameters(model.vocab, model.hidden)
     if model.positions == "learned":
         total = total + table_parameters(position_rows(model), model.hidden)
     if model.embedding_norm:

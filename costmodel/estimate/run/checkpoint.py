@@ -6,7 +6,6 @@ import math
 from dataclasses import dataclass
 
 from costmodel.equations.memory.offload import link_time
-from costmodel.equations.parallelism.counts import divided, repeated
 from costmodel.equations.run.failures.checkpoint_transfer import (
     checkpoint_bytes,
     checkpoint_load_time,
@@ -45,19 +44,19 @@ def checkpoint(inputs: TrainingInputs, run: RunInputs, block: Block) -> Checkpoi
     with term("checkpoint"):
         nbytes = checkpoint_bytes(saved_parameters(inputs), inputs.stack.states.weights, inputs.optimizer_state)
         writers = checkpoint_writers(inputs.ranks, block.dp, sharded=block.structure.zero >= 1)
-        into = repeated(nodes, asked.node_write) if asked.write is None else asked.write
-        out = repeated(nodes, asked.node_read) if asked.read is None else asked.read
+        into = nodes * asked.node_write if asked.write is None else asked.write
+        out = nodes * asked.node_read if asked.read is None else asked.read
         writer = into if asked.writer is None else asked.writer
         write = known_as("checkpoint_write", checkpoint_write_time(nbytes, writers, writer, into))
         load = checkpoint_load_time(nbytes, block.dp if asked.by_each_replica else 1.0, out)
-        part = divided(nbytes, writers)
+        part = nbytes / writers
         copy = _copy_time(inputs, part)
     stop = copy + asked.overhead if asked.block is None else asked.block
     if asked.mode == "sync":
         return Checkpoint(nbytes, write if asked.block is None else asked.block, 0.0, load, copy, 0.0)
     with term("copies on the host"):
-        of_node = repeated(inputs.case.node.accelerators, part)
-        on_host = repeated(COPIES, of_node) if asked.mode == "memory" else of_node
+        of_node = inputs.case.node.accelerators * part
+        on_host = COPIES * of_node if asked.mode == "memory" else of_node
     return Checkpoint(nbytes, stop, write, load, copy, on_host)
 
 
@@ -78,5 +77,5 @@ def saved_parameters(inputs: TrainingInputs) -> Number:
     total: Number = 0.0
     for kind, count in counted_kinds(inputs.model):
         part = shard(inputs.model, kind, 1.0)
-        total = total + repeated(count, trained_in(inputs, part) + trained_in_experts(inputs, part.routed))
+        total = total + count * (trained_in(inputs, part) + trained_in_experts(inputs, part.routed))
     return total

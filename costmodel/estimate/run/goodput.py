@@ -9,7 +9,6 @@ import numpy as np
 from numpy.typing import NDArray
 
 from costmodel.documents.schemas.run import Spot
-from costmodel.equations.parallelism.counts import divided, repeated
 from costmodel.equations.run.failures.checkpoints import best_interval, checkpoint_goodput, steps_between_checkpoints
 from costmodel.equations.run.failures.elasticity import elastic_goodput
 from costmodel.equations.run.failures.goodput import noticed_goodput, planned_share, run_goodput
@@ -44,12 +43,12 @@ def between_failures(inputs: TrainingInputs, run: RunInputs, ends: Ends = "") ->
 def between_preemptions(inputs: TrainingInputs, spot: Spot) -> Number:
     """Mean time between preemptions of one node of the job."""
     with term("preemption"):
-        return divided(spot.preempted_every, inputs.case.scenario.cluster.nodes)
+        return spot.preempted_every / inputs.case.scenario.cluster.nodes
 
 
 def between_both(first: Number, other: Number) -> Number:
     """Mean time between interruptions of two kinds together."""
-    return mean_time_between_interruptions(1.0, divided(1.0, first), divided(1.0, other))
+    return mean_time_between_interruptions(1.0, 1.0 / first, 1.0 / other)
 
 
 def mtbf(inputs: TrainingInputs, run: RunInputs, ends: Ends = "") -> Number:
@@ -76,27 +75,27 @@ def cycle(inputs: TrainingInputs, run: RunInputs, saved: Checkpoint, time: Numbe
         surprised = between_both(between, between_preemptions(inputs, run.spot))
         between = np.where(_noticed(run.spot, saved), between, surprised)
     memory = asked.mode == "memory"
-    hard = divided(between, 1.0 - soft) if memory else between
+    hard = between / (1.0 - soft) if memory else between
     wanted = best_interval(saved.blocking, hard, saved.background, asked.interference)
     if asked.steps is not None:
-        interval = repeated(asked.steps, time)
+        interval = asked.steps * time
     else:
         wanted = wanted if asked.interval is None else asked.interval
-        interval = repeated(steps_between_checkpoints(wanted, time), time)
+        interval = steps_between_checkpoints(wanted, time) * time
         if asked.interval is None:  # rounding may not let a write last into the next
             interval = np.where(period_left(run, saved, interval) < 0, interval + time, interval)
     if not memory:
         return Cycle(interval, interval, np.asarray(1.0))
     near = interval if asked.memory_interval is None else asked.memory_interval
     if asked.memory_interval is None and soft > 0:
-        near = best_interval(saved.blocking, divided(between, soft), 0.0, 0.0)
-    near = repeated(steps_between_checkpoints(np.minimum(near, interval), time), time)
+        near = best_interval(saved.blocking, between / soft, 0.0, 0.0)
+    near = steps_between_checkpoints(np.minimum(near, interval), time) * time
     return Cycle(interval, near, steps_between_checkpoints(interval, near))
 
 
 def period_left(run: RunInputs, saved: Checkpoint, interval: Number) -> Number:
     """Time from the end of a write until the next begins; negative where they overlap."""
-    taken = repeated(run.checkpoint.interference, saved.background)
+    taken = run.checkpoint.interference * saved.background
     return interval + saved.blocking + taken - saved.background
 
 
@@ -135,7 +134,7 @@ def goodput(
     if run.spot is not None:
         preempted = between_preemptions(inputs, run.spot)
         save, restart = saved.blocking + saved.background, restart_time(run, saved.load, start)
-        noticed = repeated(useful, noticed_goodput(save, restart, preempted))
+        noticed = useful * noticed_goodput(save, restart, preempted)
         surprised = _with_failures(run, block, saved, at, between_both(between, preempted), start)
         useful = np.where(_noticed(run.spot, saved), noticed, surprised)
     planned: Number = 0.0

@@ -7,7 +7,6 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from costmodel.equations.parallelism.counts import divided, repeated
 from costmodel.equations.run.economics import run_cost, tokens_per_step
 from costmodel.equations.run.energy import drawn_power, emissions, mean_power, run_energy
 from costmodel.equations.run.failures.goodput import checkpoint_share, restart_share, steps_time, wall_time
@@ -46,7 +45,7 @@ def steps_of(inputs: TrainingInputs, run: RunInputs) -> Number:
     if tokens is None:
         return math.nan
     with term("steps"):
-        return divided(tokens, tokens_per_step(inputs.global_batch, inputs.sequence))
+        return tokens / tokens_per_step(inputs.global_batch, inputs.sequence)
 
 
 def fed(inputs: TrainingInputs, run: RunInputs, time: Number) -> Number:
@@ -54,7 +53,7 @@ def fed(inputs: TrainingInputs, run: RunInputs, time: Number) -> Number:
     if math.isinf(run.loader):
         return time
     with term("data loader"):
-        return np.maximum(time, divided(tokens_per_step(inputs.global_batch, inputs.sequence), run.loader))
+        return np.maximum(time, tokens_per_step(inputs.global_batch, inputs.sequence) / run.loader)
 
 
 def whole_run(inputs: TrainingInputs, run: RunInputs, block: Block, time: Number, price: Number) -> RunFigures:
@@ -94,7 +93,7 @@ def _cost(inputs: TrainingInputs, run: RunInputs, wall: Number, price: Number) -
     with term("rented"):
         ranks = inputs.ranks
         if run.spares:
-            ranks = ranks + repeated(run.spares, inputs.case.node.accelerators)
+            ranks = ranks + run.spares * inputs.case.node.accelerators
     return run_cost(wall, ranks, price if run.spot is None else run.spot.price)
 
 
@@ -105,7 +104,7 @@ def power(inputs: TrainingInputs, run: RunInputs) -> Number:
         return asked.draw
     if node.power is not None:
         return drawn_power(node.power.max, asked.rated_share, node.built)
-    return math.nan if part.power is None else repeated(asked.over_part, part.power.max)
+    return math.nan if part.power is None else asked.over_part * part.power.max
 
 
 def energy(inputs: TrainingInputs, run: RunInputs, wall: Number, idle_time: Number) -> Number:
@@ -114,8 +113,8 @@ def energy(inputs: TrainingInputs, run: RunInputs, wall: Number, idle_time: Numb
     used = run_energy(wall, inputs.ranks, mean_power(drawn, 1.0 - idle_time, asked.idle), asked.pue)
     if run.spares:
         with term("spare nodes"):
-            waiting = repeated(run.spares, inputs.case.node.accelerators)
-            used = used + run_energy(wall, waiting, repeated(asked.idle, drawn), asked.pue)
+            waiting = run.spares * inputs.case.node.accelerators
+            used = used + run_energy(wall, waiting, asked.idle * drawn, asked.pue)
     return used
 
 
@@ -130,9 +129,9 @@ def spares_wanted(inputs: TrainingInputs, run: RunInputs, ends: Ends = "") -> Nu
 
 def standing(run: RunInputs, found_restart: Number, between: Number) -> dict[str, Number]:
     """Shares of the wall time in which nothing trains: evaluation takes the machine, the rest leaves it idle."""
-    planned: Number = 0.0 if run.planned is None else divided(run.planned.stop, run.planned.every)
-    evaluation = repeated(run.evaluation, 1.0 - planned)
-    alone = repeated(1.0 - planned - evaluation, restart_share(found_restart, between))
+    planned: Number = 0.0 if run.planned is None else run.planned.stop / run.planned.every
+    evaluation = run.evaluation * (1.0 - planned)
+    alone = (1.0 - planned - evaluation) * restart_share(found_restart, between)
     return {"restarts": alone, "evaluation": evaluation, "planned stops": planned}
 
 

@@ -5,7 +5,6 @@ from __future__ import annotations
 import numpy as np
 
 from costmodel.equations.kernels.roofline import attention_forward_time, stream_time
-from costmodel.equations.parallelism.counts import divided, repeated
 from costmodel.equations.serving.memory.kv_cache import attention_cache_bytes
 from costmodel.equations.serving.step.decode_step import absorbed_attention_flop
 from costmodel.equations.serving.step.prefill import appended_attention_flop
@@ -23,15 +22,15 @@ def decode_attention(
     """Time of one layer's attention for one new token of each sequence of a group, at the mean context."""
     kind, fit = part.kind, inputs.kernels.decode
     sequences = layout.own(decodes)
-    nbytes = repeated(sequences, layer_cache(inputs, kind, layout.tp, context))
+    nbytes = sequences * layer_cache(inputs, kind, layout.tp, context)
     if kind.state_space is not None:
-        nbytes = repeated(2.0, nbytes)  # read and written back
+        nbytes = 2.0 * nbytes  # read and written back
     reading = stream_time(nbytes, inputs.memory_bandwidth, fit.memory_share)
     if kind.latent is not None and part.mixer is not None:
         with term("absorbed"):
-            cached = repeated(sequences, context)
+            cached = sequences * context
             flop = absorbed_attention_flop(cached, 1.0, part.mixer.heads, kind.latent.kv_rank, kind.latent.rope_dim)
-            rate = repeated(fit.absorbed_share, inputs.types.peak_wide)
+            rate = fit.absorbed_share * inputs.types.peak_wide
             reading = np.maximum(reading, attention_forward_time(flop, rate, 1.0))
     return fit.start + reading
 
@@ -40,11 +39,11 @@ def prompt_attention(inputs: ServingInputs, layout: PlanColumns, part: Shard, to
     """Time of one layer's attention for tokens of prompts: their share of the attention of whole prompts."""
     mixer, fit, load = part.mixer, inputs.kernels.prompt, inputs.load
     assert mixer is not None
-    prompts = layout.own(divided(tokens, load.computed))
-    flop = repeated(prompts, _prompt_flop(inputs, part, mixer))
-    nbytes = repeated(2.0, attention_cache_bytes(layout.own(tokens), _heads(mixer), mixer.head_dim, inputs.types.wide))
+    prompts = layout.own(tokens / load.computed)
+    flop = prompts * _prompt_flop(inputs, part, mixer)
+    nbytes = 2.0 * attention_cache_bytes(layout.own(tokens), _heads(mixer), mixer.head_dim, inputs.types.wide)
     moved = stream_time(nbytes, inputs.memory_bandwidth, fit.memory_share)
-    rate = repeated(fit.forward_share, inputs.types.peak_wide)
+    rate = fit.forward_share * inputs.types.peak_wide
     return fit.start + attention_forward_time(flop, rate, 1.0) + moved
 
 
@@ -60,4 +59,4 @@ def _prompt_flop(inputs: ServingInputs, part: Shard, mixer: Mixer) -> Number:
 def _heads(mixer: Mixer) -> Number:
     """Heads of queries and keys; results and values have as many."""
     with term("heads"):
-        return divided(mixer.heads + mixer.kv_heads, 2.0)
+        return (mixer.heads + mixer.kv_heads) / 2.0

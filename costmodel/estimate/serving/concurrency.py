@@ -6,7 +6,6 @@ from dataclasses import replace
 
 import numpy as np
 
-from costmodel.equations.parallelism.counts import repeated
 from costmodel.equations.run.economics import rate as rate_of
 from costmodel.equations.run.economics import share
 from costmodel.equations.serving.load.closed_loop import burst_first_token_time, interfered_token_time, surplus_wait
@@ -28,12 +27,12 @@ def closed_loop(
     front, first = (inputs.engine.burst.front, inputs.engine.burst.share) if burst else (0.0, 0.0)
     steps = prompt_steps(load.computed, point.room, 0.0)
     if burst:
-        steps = repeated(inputs.engine.burst.rides, steps)
-    prompt = repeated(load.computed, point.gamma)
+        steps = inputs.engine.burst.rides * steps
+    prompt = load.computed * point.gamma
     parts = (front, host.sequence, point.concurrency, step, mixed, steps, prompt, first)
     ttft = burst_first_token_time(*parts)
     with term("rate"):
-        answer = ttft + repeated(load.output - 1.0, tpot)
+        answer = ttft + (load.output - 1.0) * tpot
         rate = rate_of(point.concurrency, answer)
     with term("line"):
         line = surplus_wait(users, point.concurrency, rate)
@@ -41,6 +40,6 @@ def closed_loop(
     p99 = open_loop.ttft_p99
     if burst:
         with term("last of the first wave"):
-            last = burst_first_token_time(*parts[:-1], repeated(2.0, 1.0 - share(TAIL, first)))
+            last = burst_first_token_time(*parts[:-1], 2.0 * (1.0 - share(TAIL, first)))
         p99 = last
     return replace(open_loop, tpot=tpot, ttft=ttft + line, ttft_p99=p99 + line, in_flight=np.asarray(point.concurrency))

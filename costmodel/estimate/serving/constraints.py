@@ -7,7 +7,7 @@ from collections.abc import Iterator
 import numpy as np
 from numpy.typing import NDArray
 
-from costmodel.equations.parallelism.counts import padded_vocab, repeated
+from costmodel.equations.parallelism.counts import padded_vocab
 from costmodel.estimate.model.shards import layer_count
 from costmodel.estimate.serving.plan_columns import PlanColumns
 from costmodel.estimate.serving.serving_inputs import ServingInputs
@@ -19,7 +19,7 @@ Mask = NDArray[np.bool_]
 def invalid(inputs: ServingInputs, layout: PlanColumns) -> Iterator[tuple[str, Mask]]:
     """Rows that make no sense, by the reason."""
     model, tp = inputs.model, layout.tp
-    yield "L050", np.asarray(repeated(layout.replicas, layout.ranks) > inputs.ranks)
+    yield "L050", np.asarray(layout.replicas * layout.ranks > inputs.ranks)
     mixers = [kind.attention or kind.latent or kind.state_space for kind in model.layers if kind.heads is not None]
     yield "L051", _any(layout, (leaves_rest(mixer.heads, tp) for mixer in mixers if mixer))
     heads = [kind.attention.kv_heads for kind in model.layers if kind.attention is not None]
@@ -40,7 +40,7 @@ def _experts(inputs: ServingInputs, layout: PlanColumns) -> Iterator[tuple[str, 
     ranks = layout.stage_ranks
     wrong = leaves_rest(ranks, layout.ep)
     for experts in found:
-        parts = repeated(layout.ep, experts.ffn_hidden)
+        parts = layout.ep * experts.ffn_hidden
         wrong = wrong | leaves_rest(experts.count, layout.ep) | leaves_rest(parts, ranks)
     yield "L056", wrong
 

@@ -7,7 +7,7 @@ from dataclasses import dataclass, replace
 import numpy as np
 
 from costmodel.equations.layers.parameters import norm_parameters, table_parameters
-from costmodel.equations.parallelism.counts import divided, padded_vocab, repeated
+from costmodel.equations.parallelism.counts import padded_vocab
 from costmodel.equations.serving.memory.kv_cache import block_tokens, block_waste, mean_context
 from costmodel.equations.serving.memory.memory_budget import (
     activation_peak,
@@ -54,12 +54,12 @@ def stage_share(inputs: ServingInputs, layout: PlanColumns) -> Number:
     """Share of the layers that the fullest stage has."""
     layers = layer_count(inputs.model)
     with term("layers of the fullest stage"):
-        return divided(np.ceil(divided(layers, layout.pp)), layers)
+        return np.ceil(layers / layout.pp) / layers
 
 
 def vocab_rows(inputs: ServingInputs, tp: Number) -> Number:
     """Rows of the embedding, or of the head, on one rank."""
-    return divided(padded_vocab(inputs.model.vocab, inputs.engine.vocab_multiple, tp), tp)
+    return padded_vocab(inputs.model.vocab, inputs.engine.vocab_multiple, tp) / tp
 
 
 def weight_memory(inputs: ServingInputs, layout: PlanColumns) -> tuple[Number, Number]:
@@ -72,15 +72,15 @@ def weight_memory(inputs: ServingInputs, layout: PlanColumns) -> tuple[Number, N
             narrow: Number = part.routed_parameters
             for matrix in matmuls(model, part):
                 if matrix.name != "router":
-                    narrow = narrow + repeated(matrix.split, table_parameters(matrix.n, matrix.k))
+                    narrow = narrow + matrix.split * table_parameters(matrix.n, matrix.k)
         held = mixed_weight_bytes(part.parameters + part.routed_parameters, narrow, types.weight, types.wide)
-        layers = layers + repeated(kind.count, held)
+        layers = layers + kind.count * held
     with term("embedding"):
-        table = repeated(table_parameters(vocab_rows(inputs, layout.tp), model.hidden), types.wide)
-        last = repeated(norm_parameters(model.hidden, norm=model.norm), types.wide)
+        table = table_parameters(vocab_rows(inputs, layout.tp), model.hidden) * types.wide
+        last = norm_parameters(model.hidden, norm=model.norm) * types.wide
     alone = table if model.tied else table + table
     ends = np.where(layout.pp == 1, alone, table) + last
-    return repeated(stage_share(inputs, layout), layers), ends
+    return stage_share(inputs, layout) * layers, ends
 
 
 def memory_use(inputs: ServingInputs, layout: PlanColumns) -> EngineMemoryUse:
@@ -91,7 +91,7 @@ def memory_use(inputs: ServingInputs, layout: PlanColumns) -> EngineMemoryUse:
     total = inputs.usable - engine.memory.driver
     widest = max((kind.dense.ffn_hidden for kind in model.layers if kind.dense is not None), default=model.hidden)
     with term("activations"):
-        inner = divided(widest, layout.tp)
+        inner = widest / layout.tp
         layer = np.maximum(layer_peak_bytes(layout.budget, model.hidden, inner, inputs.types.wide), engine.memory.layer)
         activations = activation_peak(inputs.sequences, model.vocab, engine.memory.logit, layer)
     runtime = np.where(layout.ranks > 1, engine.memory.group_context, engine.memory.context) + engine.memory.graphs
@@ -115,7 +115,7 @@ def _pool(
         captured = inputs.engine.picked(
             inputs.case.accelerator.memory.capacity, inputs.case.accelerator.family
         ).captured
-        ranks = repeated(layout.tp, layout.pp)
+        ranks = layout.tp * layout.pp
         each = (rule.chunk_token, ranks, rule.rank, captured, rule.sequence, rule.graph_sizes, rule.graph_size)
         reserve = reserve_bytes(rule.base, layout.budget, *each)
         least = rule.least if inputs.usable > rule.large else 0.0
@@ -133,20 +133,20 @@ def _held(inputs: ServingInputs, layout: PlanColumns, use: EngineMemoryUse) -> E
     shared: Number = 0.0
     if np.any(load.hit):
         with term("shared beginning"):
-            shared = repeated(stages, sequence_cache(inputs, layout.tp, load.hit))
+            shared = stages * sequence_cache(inputs, layout.tp, load.hit)
     with term("a mean request"):
         context = mean_context(load.computed, load.output, load.output_spread) + block_waste(block)
-        mean = repeated(stages, sequence_cache(inputs, layout.tp, context))
+        mean = stages * sequence_cache(inputs, layout.tp, context)
     with term("the longest request"):
-        worst = repeated(stages, admitted_cache(inputs, layout.tp, layout.budget))
+        worst = stages * admitted_cache(inputs, layout.tp, layout.budget)
         longest = block_tokens(load.longest, block)
     with term("pool"):
-        tokens = pool_tokens(pool, divided(worst, longest), block)
+        tokens = pool_tokens(pool, worst / longest, block)
     return replace(
         use,
-        requests_worst=repeated(layout.dp_attention, worst_concurrency(tokens, load.longest, block)),
-        requests_steady=repeated(layout.dp_attention, divided(np.maximum(pool - shared, 0.0), mean)),
-        tokens=repeated(layout.dp_attention, tokens),
+        requests_worst=layout.dp_attention * worst_concurrency(tokens, load.longest, block),
+        requests_steady=layout.dp_attention * (np.maximum(pool - shared, 0.0) / mean),
+        tokens=layout.dp_attention * tokens,
         one_request=worst,
         per_token=token_cache(inputs),
     )

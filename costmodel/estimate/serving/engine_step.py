@@ -15,7 +15,6 @@ from costmodel.equations.kernels.memory_traffic import embedding_traffic, mlp_tr
 from costmodel.equations.kernels.roofline import stream_time
 from costmodel.equations.network.collectives import activation_message
 from costmodel.equations.network.topology import carried_over
-from costmodel.equations.parallelism.counts import repeated
 from costmodel.equations.serving.step.engine_collectives import engine_all_reduce_time
 from costmodel.estimate.machine.collective_time import collective_time, send_time
 from costmodel.estimate.machine.links import link_of
@@ -48,7 +47,7 @@ class StepTime:
 
     def times(self, count: Number) -> StepTime:
         """So many of them."""
-        return StepTime(*(repeated(count, getattr(self, name)) for name in STEP_TERMS))
+        return StepTime(*(count * getattr(self, name) for name in STEP_TERMS))
 
     @property
     def total(self) -> Number:
@@ -113,7 +112,7 @@ def _layer(inputs: ServingInputs, layout: PlanColumns, kind: Layers, tp: Group, 
         exchanged = expert_exchange(inputs, layout, rows)
     with term("tp all-reduce"):
         message = activation_message(own, inputs.model.hidden, inputs.types.wide)
-        reduced = repeated(reductions(layout, kind), all_reduce(inputs, tp, message))
+        reduced = reductions(layout, kind) * all_reduce(inputs, tp, message)
     return StepTime(matmul=maps, memory_bound=_passes(inputs, part, own), tp=reduced, ep=exchanged)
 
 
@@ -121,7 +120,7 @@ def decode_time(inputs: ServingInputs, layout: PlanColumns, decodes: Number, con
     """What takes its time by the sequences of a step: attention over their cache, and the host."""
     host = inputs.engine.host
     with term("host"):
-        spent = host.step + repeated(host.sequence, decodes)
+        spent = host.step + host.sequence * decodes
     return StepTime(
         attention=_attention(inputs, layout, lambda part: decode_attention(inputs, layout, part, decodes, context)),
         host=spent,
@@ -142,7 +141,7 @@ def _attention(inputs: ServingInputs, layout: PlanColumns, of_layer: Callable[[S
         for kind in inputs.model.layers:
             part = shard(inputs.model, kind, layout.tp, layout.stage_ranks)
             if part.mixer is not None:
-                total = total + repeated(kind.count, of_layer(part))
+                total = total + kind.count * of_layer(part)
     return total
 
 
@@ -192,7 +191,7 @@ def _passes(inputs: ServingInputs, part: Shard, rows: Number) -> Number:
         if part.mixer is not None:
             nbytes = nbytes + mixer_traffic(model, kind, part.mixer, rows, element, backward=False)
         moved = stream_time(nbytes, inputs.memory_bandwidth, inputs.memory_share)
-        return repeated(calls, inputs.engine.kernels.operation) + moved
+        return calls * inputs.engine.kernels.operation + moved
 
 
 def _ends(inputs: ServingInputs, layout: PlanColumns, rows: Number) -> StepTime:
@@ -205,5 +204,5 @@ def _ends(inputs: ServingInputs, layout: PlanColumns, rows: Number) -> StepTime:
     with term("pp send"):
         stages = group(inputs, "pp", layout.pp, layout.stage_ranks)
         message = activation_message(layout.own(rows), inputs.model.hidden, inputs.types.wide)
-        sent = repeated(layout.pp - 1.0, send_time(inputs, message, stages))
+        sent = (layout.pp - 1.0) * send_time(inputs, message, stages)
     return StepTime(memory_bound=lookup, pp=np.where(layout.pp > 1, sent, 0.0))

@@ -8,7 +8,6 @@ import numpy as np
 from numpy.typing import NDArray
 
 from costmodel.documents.schemas.serving.serving_limits import SERVICE_LEVEL
-from costmodel.equations.parallelism.counts import divided, repeated
 from costmodel.equations.run.economics import rate as rate_of
 from costmodel.equations.run.economics import share, token_cost
 from costmodel.equations.serving.load.steady_state import interference_share
@@ -70,8 +69,8 @@ def evaluate(inputs: ServingInputs, layout: PlanColumns) -> ServingEvaluation:
     decode = exact.breakdown(micro_batch(layout, many))
     columns = _times(inputs, layout, decode, state)
     columns |= {
-        "saturation_per_s": repeated(layout.replicas, most.rate),
-        "rate_within_slo_per_s": repeated(layout.replicas, within),
+        "saturation_per_s": layout.replicas * most.rate,
+        "rate_within_slo_per_s": layout.replicas * within,
     }
     columns |= _within(inputs, layout, within)
     columns |= _held(inputs, layout, memory)
@@ -85,7 +84,7 @@ def _state(inputs: ServingInputs, layout: PlanColumns, point: OperatingPoint, an
     workload = inputs.case.scenario.workload
     if workload.rate is not None:
         with term("of a replica"):
-            arriving = divided(workload.rate, layout.replicas)
+            arriving = workload.rate / layout.replicas
         return steady_state(inputs, point, np.minimum(arriving, answered))
     if workload.users is not None:
         return steady_state(inputs, point, replica_rate(inputs, point))
@@ -105,11 +104,11 @@ def _overloaded(inputs: ServingInputs, layout: PlanColumns, most: SteadyState) -
 def _times(inputs: ServingInputs, layout: PlanColumns, decode: StepTime, state: SteadyState) -> dict[str, Number]:
     """Times of a request, what a token's time goes into, and what all replicas get done."""
     load = inputs.load
-    rate = repeated(layout.replicas, state.rate)
+    rate = layout.replicas * state.rate
     with term("latency"):
-        latency = state.ttft + repeated(load.output - 1.0, state.tpot)
-    output = repeated(load.output, rate)
-    gpus = repeated(layout.replicas, layout.ranks)
+        latency = state.ttft + (load.output - 1.0) * state.tpot
+    output = load.output * rate
+    gpus = layout.replicas * layout.ranks
     between = np.maximum(state.tpot - decode.total, 0.0)
     return {
         "ttft": state.ttft,
@@ -119,9 +118,9 @@ def _times(inputs: ServingInputs, layout: PlanColumns, decode: StepTime, state: 
         "latency": latency,
         "requests_per_s": rate,
         "output_tokens_per_s": output,
-        "total_tokens_per_s": repeated(load.output + load.prompt, rate),
+        "total_tokens_per_s": (load.output + load.prompt) * rate,
         "tokens_per_s_per_user": rate_of(1.0, state.tpot),
-        "tokens_per_s_per_gpu": divided(output, gpus),
+        "tokens_per_s_per_gpu": output / gpus,
         "concurrency": state.in_flight,
         "utilisation": state.utilisation,
         "replicas": layout.replicas,
@@ -143,11 +142,11 @@ def _within(inputs: ServingInputs, layout: PlanColumns, within: Number) -> dict[
     """What plans are worth at the rate up to which they keep the limits, and how many replicas the load needs."""
     load, price, headroom = inputs.load, price_per_accelerator(inputs.case), inputs.case.scenario.assume.headroom
     with term("within limits"):
-        tokens = repeated(load.output, within)
+        tokens = load.output * within
     with np.errstate(divide="ignore"):
         cost = token_cost(1e6, layout.ranks, price, tokens)
     found: dict[str, Number] = {
-        "tokens_per_gpu_within_limits": divided(tokens, layout.ranks),
+        "tokens_per_gpu_within_limits": tokens / layout.ranks,
         "cost_within_limits": cost,
     }
     arriving = inputs.case.scenario.workload.rate
@@ -155,12 +154,12 @@ def _within(inputs: ServingInputs, layout: PlanColumns, within: Number) -> dict[
         return found | {"replicas_needed": np.nan, "gpus_needed": np.nan}
     with np.errstate(divide="ignore"):  # no number of replicas keeps limits that one without load breaks
         needed = replicas_needed(arriving, headroom or 0.0, within)
-    return found | {"replicas_needed": needed, "gpus_needed": repeated(needed, layout.ranks)}
+    return found | {"replicas_needed": needed, "gpus_needed": needed * layout.ranks}
 
 
 def _held(inputs: ServingInputs, layout: PlanColumns, memory: EngineMemoryUse) -> dict[str, Number]:
     """What the memory holds."""
-    usable = repeated(memory.fraction, memory.total)
+    usable = memory.fraction * memory.total
     with term("least"):
         least = memory.weights + memory.activations + memory.runtime + memory.one_request
         if inputs.engine.memory.definition != "share-of-total":
@@ -179,11 +178,11 @@ def _held(inputs: ServingInputs, layout: PlanColumns, memory: EngineMemoryUse) -
 def _money(inputs: ServingInputs, layout: PlanColumns, point: OperatingPoint, state: SteadyState) -> dict[str, Number]:
     """Rent at this load, which pays for idle time too."""
     load, price, ranks = inputs.load, price_per_accelerator(inputs.case), layout.ranks
-    output = repeated(load.output, state.rate)
+    output = load.output * state.rate
     every = token_cost(1e6, ranks, price, output)
     prompts = prompt_cost(1e6, ranks, price, point.gamma)
     return {
-        "cost_per_minput": repeated(share(load.computed, load.prompt), prompts),
+        "cost_per_minput": share(load.computed, load.prompt) * prompts,
         "cost_per_moutput": output_cost(1e6, ranks, price, point.alpha, point.beta, point.concurrency),
         "cost_per_mtoken": every,
     }
@@ -216,7 +215,7 @@ def _within_limits(quick: Engines, engines: Engines) -> Number:
         for limit in limits:
             value = getattr(state, limit.column, None)
             if value is None:
-                value = state.ttft + repeated(inputs.load.output - 1.0, state.tpot)
+                value = state.ttft + (inputs.load.output - 1.0) * state.tpot
             found = np.maximum(found, np.asarray(share(value, limit.value)))
         return found
 

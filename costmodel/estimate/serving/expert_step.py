@@ -8,7 +8,6 @@ from costmodel.documents.schemas.model import Experts
 from costmodel.equations.kernels.flop import matmul_flop
 from costmodel.equations.kernels.roofline import matmul_time
 from costmodel.equations.network.collectives import activation_message
-from costmodel.equations.parallelism.counts import divided, repeated
 from costmodel.equations.serving.step.decode_step import expert_layer_bytes, experts_read
 from costmodel.estimate.machine.collective_time import collective_time
 from costmodel.estimate.machine.process_groups import group
@@ -26,15 +25,15 @@ def expert_layer(inputs: ServingInputs, layout: PlanColumns, experts: Experts, t
     assert fit is not None
     ranks = layout.stage_ranks
     with term("experts"):
-        rows = repeated(experts.top_k, tokens)
+        rows = experts.top_k * tokens
         up, down = expert_matmuls(hidden, experts, experts.ffn_hidden)
-        flop = divided(matmul_flop(rows, up.n, up.k) + matmul_flop(rows, down.n, down.k), ranks)
+        flop = (matmul_flop(rows, up.n, up.k) + matmul_flop(rows, down.n, down.k)) / ranks
         read = experts_read(tokens, experts.top_k, experts.count)
         nbytes = expert_layer_bytes(read, rows, hidden, experts.ffn_hidden, types.weight, types.wide)
         busiest = np.where(layout.ep > 1, inputs.imbalance, 1.0)
         return matmul_time(
-            repeated(busiest, flop),
-            repeated(busiest, divided(nbytes, ranks)),
+            busiest * flop,
+            busiest * (nbytes / ranks),
             types.peak,
             inputs.memory_bandwidth,
             fit.compute_share,

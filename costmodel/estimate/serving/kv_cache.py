@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from costmodel.documents.schemas.model import Layers
-from costmodel.equations.parallelism.counts import divided, kv_heads_per_rank, repeated
+from costmodel.equations.parallelism.counts import kv_heads_per_rank
 from costmodel.equations.serving.memory.kv_cache import (
     admitted_window_tokens,
     attention_cache_bytes,
@@ -25,7 +25,7 @@ def layer_cache(inputs: ServingInputs, kind: Layers, tp: Number, tokens: Number)
         return latent_cache_bytes(tokens, kind.latent.kv_rank, kind.latent.rope_dim, element, element)
     if kind.state_space is not None:
         space = kind.state_space
-        heads, groups = divided(space.heads, tp), kv_heads_per_rank(space.groups, tp)
+        heads, groups = space.heads / tp, kv_heads_per_rank(space.groups, tp)
         sizes = (heads, space.head_dim, groups, space.state, space.conv)
         return state_cache_bytes(*sizes, STATE_ELEMENT, inputs.types.wide)
     if kind.attention is None:
@@ -40,7 +40,7 @@ def sequence_cache(inputs: ServingInputs, tp: Number, tokens: Number) -> Number:
     total: Number = 0.0
     for kind in inputs.model.layers:
         if kind.heads is not None:
-            total = total + repeated(kind.count, layer_cache(inputs, kind, tp, tokens))
+            total = total + kind.count * layer_cache(inputs, kind, tp, tokens)
     return total
 
 
@@ -58,7 +58,7 @@ def admitted_cache(inputs: ServingInputs, tp: Number, budget: Number) -> Number:
             each = attention_cache_bytes(tokens, heads, kind.attention.head_dim, inputs.types.cache)
         else:
             each = layer_cache(inputs, kind, tp, tokens)
-        total = total + repeated(kind.count, each)
+        total = total + kind.count * each
     return total
 
 
@@ -69,5 +69,5 @@ def token_cache(inputs: ServingInputs) -> Number:
         for kind in inputs.model.layers:
             windowed = kind.attention is not None and kind.attention.window is not None
             if kind.heads is not None and kind.state_space is None and not windowed:
-                total = total + repeated(kind.count, layer_cache(inputs, kind, 1.0, 1.0))
+                total = total + kind.count * layer_cache(inputs, kind, 1.0, 1.0)
     return total

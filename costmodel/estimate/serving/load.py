@@ -8,7 +8,6 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-from costmodel.equations.parallelism.counts import divided, repeated
 from costmodel.equations.run.economics import share
 from costmodel.equations.serving.load.closed_loop import full_step_concurrency
 from costmodel.estimate.serving.engine_memory import EngineMemoryUse
@@ -47,8 +46,8 @@ class Bounds:
 def bounds_of(inputs: ServingInputs, layout: PlanColumns, memory: EngineMemoryUse) -> Bounds:
     """What bounds the sequences in flight on each plan."""
     load, rows = inputs.load, (len(layout),)
-    budget = full_step_concurrency(repeated(layout.pp, layout.budget), load.computed, load.output)
-    held = (budget, memory.requests_steady, repeated(layout.dp_attention, inputs.sequences))
+    budget = full_step_concurrency(layout.pp * layout.budget, load.computed, load.output)
+    held = (budget, memory.requests_steady, layout.dp_attention * inputs.sequences)
     return Bounds(*(np.broadcast_to(np.asarray(each, dtype=np.float64), rows) for each in held))
 
 
@@ -86,7 +85,7 @@ class Engines:
 
 def of_each(inputs: ServingInputs, layout: PlanColumns, amount: float) -> Column:
     """Of a load of the whole fleet what one replica gets."""
-    return np.asarray(divided(amount, layout.replicas), dtype=np.float64)
+    return np.asarray(amount / layout.replicas, dtype=np.float64)
 
 
 def in_flight(engines: Engines) -> Column:
@@ -103,7 +102,7 @@ def in_flight(engines: Engines) -> Column:
 
     def busy(many: Column) -> Number:
         state = engines.state(many)
-        answer = state.ttft + repeated(inputs.load.output - 1.0, state.tpot)
-        return share(repeated(state.rate, thinking + answer), users)
+        answer = state.ttft + (inputs.load.output - 1.0) * state.tpot
+        return share(state.rate * (thinking + answer), users)
 
     return engines.greatest(busy)

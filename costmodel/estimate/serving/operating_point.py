@@ -12,7 +12,6 @@ from typing import Protocol
 
 import numpy as np
 
-from costmodel.equations.parallelism.counts import divided, repeated
 from costmodel.equations.run.economics import share
 from costmodel.equations.serving.load.first_token import prompt_room
 from costmodel.equations.serving.load.steady_state import request_work, step_intercept, time_slope
@@ -57,7 +56,7 @@ class OperatingPoint:
     @property
     def step(self) -> Number:
         """A step without prompts, of a linear engine: α + β b."""
-        return self.alpha + repeated(self.beta, self.concurrency)
+        return self.alpha + self.beta * self.concurrency
 
 
 @dataclass(frozen=True)
@@ -97,7 +96,7 @@ def context_of(inputs: ServingInputs) -> Number:
 
 def micro_batch(layout: PlanColumns, concurrency: Number) -> Number:
     """Sequences of a micro-batch at which steps are looked at."""
-    return np.maximum(divided(concurrency, layout.pp), FEWEST)
+    return np.maximum(concurrency / layout.pp, FEWEST)
 
 
 def operating_point(inputs: ServingInputs, layout: PlanColumns, concurrency: Number, steps: Steps) -> OperatingPoint:
@@ -105,16 +104,16 @@ def operating_point(inputs: ServingInputs, layout: PlanColumns, concurrency: Num
     load, micro = inputs.load, micro_batch(layout, concurrency)
     decode = steps.decode(micro)
     with term("room"):
-        each = prompt_room(layout.budget, divided(concurrency, layout.pp))
-        room = repeated(layout.pp, each)
+        each = prompt_room(layout.budget, concurrency / layout.pp)
+        room = layout.pp * each
     with term("carried"):
-        prompts = np.maximum(divided(concurrency, load.output), 1.0)
-        carried = np.maximum(np.minimum(repeated(prompts, load.computed), each), 1.0)
+        prompts = np.maximum(concurrency / load.output, 1.0)
+        carried = np.maximum(np.minimum(prompts * load.computed, each), 1.0)
     mixed = steps.mixed(micro, carried)
-    many = repeated(layout.pp, micro)
+    many = layout.pp * micro
     beta = time_slope(decode, steps.one, many, layout.pp)
     alpha = known_as("alpha", step_intercept(decode, beta, many))
-    whole = divided(mixed - decode, carried)
+    whole = (mixed - decode) / carried
     gamma = known_as("gamma", _of_a_token(inputs, layout, concurrency, carried, whole))
     work = request_work(known_as("beta", beta), load.output, gamma, load.computed)
     return OperatingPoint(concurrency, decode, mixed, room, alpha, beta, gamma, whole, work)
@@ -127,7 +126,7 @@ def _of_a_token(
     if np.all(layout.pp == 1):
         return whole
     with term("micro-batches with prompts"):
-        tokens = divided(repeated(concurrency, inputs.load.computed), inputs.load.output)
-        each = divided(divided(tokens, layout.pp), carried)
+        tokens = concurrency * inputs.load.computed / inputs.load.output
+        each = tokens / layout.pp / carried
         mixed = 1.0 - np.exp(-each)  # arrivals at random
-    return repeated(pipelined_prompt_share(layout.pp, mixed), whole)
+    return pipelined_prompt_share(layout.pp, mixed) * whole

@@ -8,7 +8,6 @@ from dataclasses import dataclass, fields
 import numpy as np
 from numpy.typing import NDArray
 
-from costmodel.equations.parallelism.counts import divided, repeated
 from costmodel.ground.equation import Number
 
 Rows = NDArray[np.float64]
@@ -31,12 +30,12 @@ class PlanColumns:
     @functools.cached_property
     def stage_ranks(self) -> Number:
         """Accelerators of one pipeline stage of a replica, which share its experts."""
-        return repeated(self.tp, self.dp_attention)
+        return self.tp * self.dp_attention
 
     @functools.cached_property
     def ranks(self) -> Number:
         """Accelerators of a replica."""
-        return repeated(self.pp, self.stage_ranks)
+        return self.pp * self.stage_ranks
 
     def at(self, rows: NDArray[np.bool_] | NDArray[np.intp] | slice) -> PlanColumns:
         """Some of the rows."""
@@ -44,7 +43,7 @@ class PlanColumns:
 
     def own(self, tokens: Number) -> Number:
         """Of the tokens, or sequences, of a step those of one group of attention."""
-        return divided(tokens, self.dp_attention)
+        return tokens / self.dp_attention
 
 
 SIZES = tuple(field.name for field in fields(PlanColumns))

@@ -13,7 +13,6 @@ from costmodel.documents.reader.serving_scenario import ServingCase
 from costmodel.documents.schemas.default_values import Assumption
 from costmodel.documents.schemas.serving.serving_plan import ServingPlan
 from costmodel.documents.schemas.serving.serving_results import BANDED
-from costmodel.equations.parallelism.counts import divided, repeated
 from costmodel.estimate.serving.constraints import invalid
 from costmodel.estimate.serving.evaluate_layouts import ServingEvaluation, binding, evaluate
 from costmodel.estimate.serving.load import COMPUTE_BOUND
@@ -52,7 +51,7 @@ def own_plan(inputs: ServingInputs) -> ServingPlan:
 
 def replica_ranks(plan: ServingPlan) -> Number:
     """Accelerators of one replica."""
-    return repeated(plan.pp, repeated(plan.tp, plan.dp_attention))
+    return plan.pp * (plan.tp * plan.dp_attention)
 
 
 def layout_of(inputs: ServingInputs, plan: ServingPlan) -> tuple[PlanColumns, tuple[Assumption, ...]]:
@@ -61,7 +60,7 @@ def layout_of(inputs: ServingInputs, plan: ServingPlan) -> tuple[PlanColumns, tu
     replicas: float | None = plan.replicas
     assumed: tuple[Assumption, ...] = ()
     if replicas is None:
-        replicas = max(float(np.floor(divided(inputs.ranks, ranks))), 1.0)
+        replicas = max(float(np.floor(inputs.ranks / ranks)), 1.0)
         assumed = (Assumption("plan.replicas", f"{replicas:g}", f"{float(inputs.ranks):g} GPUs over {ranks:g}"),)
     values = (plan.tp, plan.pp, plan.ep, plan.dp_attention, replicas, inputs.budget)
     return PlanColumns(*(np.array([value], dtype=np.float64) for value in values)), assumed
@@ -111,7 +110,7 @@ def banded(inputs: ServingInputs, results: Costs) -> Costs:
     token = spread.experts if inputs.model.has_experts else spread.tpot
     widths = {"ttft": spread.ttft, "ttft_p99": spread.ttft, "cache_pool": spread.pool, "cache_pool_tokens": spread.pool}
     for name in BANDED:
-        far = repeated(QUANTILE, widths.get(name, token))
-        columns[f"{name}_low"] = repeated(np.exp(-far), columns[name])
-        columns[f"{name}_high"] = repeated(np.exp(far), columns[name])
+        far = QUANTILE * widths.get(name, token)
+        columns[f"{name}_low"] = np.exp(-far) * columns[name]
+        columns[f"{name}_high"] = np.exp(far) * columns[name]
     return Costs(columns, results.rows)

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from costmodel.equations.kernels.flop import matmul_flop
 from costmodel.equations.kernels.roofline import matmul_time
-from costmodel.equations.parallelism.counts import repeated
 from costmodel.equations.serving.step.decode_step import weight_product_bytes
 from costmodel.estimate.model.attention import Matmul
 from costmodel.estimate.serving.serving_inputs import ServingInputs
@@ -17,7 +16,7 @@ def product(inputs: ServingInputs, rows: Number, matrix: Matmul, *, narrow: bool
     fit, peak = (types.fit, types.peak) if narrow else (types.fit_wide, types.peak_wide)
     weight = types.weight if narrow else types.wide
     operand = types.operand if narrow else types.wide
-    columns = repeated(matrix.split, matrix.n)
+    columns = matrix.split * matrix.n
     return matmul_time(
         matmul_flop(rows, columns, matrix.k),
         weight_product_bytes(rows, columns, matrix.k, weight, operand, types.wide),

@@ -9,7 +9,6 @@ from typing import Literal
 import numpy as np
 
 from costmodel.equations.network.collectives import Operation, activation_message
-from costmodel.equations.parallelism.counts import repeated
 from costmodel.estimate.machine.collective_time import collective_time, send_time
 from costmodel.estimate.machine.process_groups import Transfer, group
 from costmodel.estimate.serving.engine_step import all_reduce, reductions
@@ -43,7 +42,7 @@ def _of(inputs: ServingInputs, layout: PlanColumns, tokens: Number) -> Iterator[
     count: Number = 0.0
     experts: Number = 0.0
     for kind in inputs.model.layers:
-        count = count + repeated(kind.count, reductions(layout, kind))
+        count = count + kind.count * reductions(layout, kind)
         experts = experts + (kind.count if kind.experts is not None else 0.0)
     talking = np.where(layout.tp > 1, count, 0.0)
     yield Transfer(tp, "all_reduce", message, all_reduce(inputs, tp, message), talking)

@@ -6,7 +6,6 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from costmodel.equations.parallelism.counts import divided, repeated
 from costmodel.equations.run.economics import rate as rate_of
 from costmodel.equations.serving.load.first_token import (
     first_token_tail,
@@ -51,9 +50,9 @@ def replica_rate(inputs: ServingInputs, point: OperatingPoint) -> Number:
     """Requests a second that keep so many sequences in flight, by Little's law."""
     load = inputs.load
     with term("mean step"):
-        tokens = divided(repeated(point.concurrency, load.computed), load.output)
+        tokens = point.concurrency * load.computed / load.output
         step = mixed_step_time(point.alpha, point.beta, point.concurrency, point.gamma, tokens)
-    return rate_of(point.concurrency, repeated(load.output, step))
+    return rate_of(point.concurrency, load.output * step)
 
 
 def steady_state(inputs: ServingInputs, point: OperatingPoint, rate: Number) -> SteadyState:
@@ -63,7 +62,7 @@ def steady_state(inputs: ServingInputs, point: OperatingPoint, rate: Number) -> 
     alpha, beta, gamma, step = point.alpha, point.beta, point.gamma, point.step
     utilisation = engine_utilisation(rate, point.work)
     with term("prompts"):
-        prompts = engine_utilisation(rate, repeated(prompt, gamma))
+        prompts = engine_utilisation(rate, prompt * gamma)
     mean = mean_step_time(alpha, utilisation)
     tpot = mean + clustering_delay(beta, gamma, prompt, output, prompts, utilisation)
     ttft, p99 = _first_token(inputs, point, rate, prompts, spread)
@@ -87,10 +86,10 @@ def _first_token(
     steps = prompt_steps(prompt, room, busy)
     later = later_prompt_tokens(rate, prompt, wait, prompts, room)
     with term("other stages"):
-        passing = repeated(prompt, point.whole - gamma)  # while each of them serves others
+        passing = prompt * (point.whole - gamma)  # while each of them serves others
     ttft = wait + own_prompt_time(steps, step, gamma, prompt, later) + passing
     queued = queue_wait_variance(service, busy, spread)
-    variance = first_token_variance(queued, wait, repeated(later, gamma), gate, service, spread)
+    variance = first_token_variance(queued, wait, later * gamma, gate, service, spread)
     with term("alone"):
         own = own_prompt_time(steps, step, gamma, prompt, 0.0) + passing
     with term("one prompt"):

@@ -10,7 +10,6 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 
-from costmodel.equations.parallelism.counts import repeated
 from costmodel.equations.run.economics import share
 from costmodel.estimate.serving.engine_step import decode_time, head_time, prompt_time, rows_time
 from costmodel.estimate.serving.operating_point import context_of
@@ -63,7 +62,7 @@ def step_table(inputs: ServingInputs, layout: PlanColumns) -> StepTable:
         return Curves(found.reshape(len(cuts), len(grid)), which)
 
     decoding = [decode_time(inputs, cuts, count, context).total for count in (1.0, 2.0)]
-    prompts = [prompt_time(inputs, cuts, count).total for count in (PROMPT, repeated(2.0, PROMPT))]
+    prompts = [prompt_time(inputs, cuts, count).total for count in (PROMPT, 2.0 * PROMPT)]
     table = StepTable(
         computed=inputs.load.computed,
         rows=curves("rows"),

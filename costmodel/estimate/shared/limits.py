@@ -10,7 +10,6 @@ import numpy as np
 from numpy.typing import NDArray
 
 from costmodel.documents.schemas.base import Document
-from costmodel.equations.parallelism.counts import repeated
 
 Kind = Literal["at_most", "at_least", "target"]
 
@@ -34,7 +33,7 @@ class Limit:
             return values <= self.value
         if self.kind == "at_least":
             return values >= self.value
-        return np.asarray(np.abs(values - self.value) <= repeated(self.within, self.value))
+        return np.asarray(np.abs(values - self.value) <= self.within * self.value)
 
     def holds(self, value: float) -> bool:
         """Whether one value keeps it."""

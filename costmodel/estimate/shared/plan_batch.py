@@ -9,7 +9,7 @@ from typing import Any, Literal
 import numpy as np
 from numpy.typing import NDArray
 
-from costmodel.equations.parallelism.counts import divided, shard_degree
+from costmodel.equations.parallelism.counts import shard_degree
 from costmodel.ground.choices import ContextParallel, Method, Module, Offloaded, Order, Recompute, Schedule, Where, Zero
 from costmodel.ground.choices import Split as Written
 from costmodel.ground.equation import Number
@@ -121,7 +121,7 @@ def one_row(
 
 def local_sequence(sequence: Number, block: Block) -> Number:
     """Tokens of a sequence that a rank of the context-parallel group holds."""
-    return divided(sequence, block.cp)
+    return sequence / block.cp
 
 
 def alone(ranks: Number) -> bool:

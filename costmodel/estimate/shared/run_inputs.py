@@ -8,7 +8,6 @@ from dataclasses import dataclass
 from costmodel.documents.reader.resolved_scenario import ResolvedScenario
 from costmodel.documents.schemas.reliability import Failures
 from costmodel.documents.schemas.run import Elastic, Mode, PlannedStops, Spot, WholeRun
-from costmodel.equations.parallelism.counts import repeated
 from costmodel.estimate.shared.assumptions import AssumptionLog
 from costmodel.ground.units import show
 
@@ -153,7 +152,7 @@ def _checkpoint(case: ResolvedScenario, asked: WholeRun, log: AssumptionLog) -> 
     for way, stated in (("write", written.storage.write), ("read", written.storage.read)):
         each: float = getattr(practice.storage, way)
         if stated is None:
-            whole = show(float(repeated(nodes, each)), "B/s")
+            whole = show(float(nodes * each), "B/s")
             log.note(f"run.checkpoint.storage.{way}", whole, f"{named}, {show(each, 'B/s')} a node")
     if written.mode != "sync" and written.block is None:
         copied = "a copy to the host" if case.host is not None else "a copy whose time no document gives"

@@ -13,7 +13,7 @@ from costmodel.equations.kernels.flop import (
     palm_flop,
     six_n_flop,
 )
-from costmodel.equations.parallelism.counts import divided, padded_vocab, repeated
+from costmodel.equations.parallelism.counts import padded_vocab
 from costmodel.equations.run.economics import tokens_per_step
 from costmodel.estimate.model.attention import core_flop, mixer
 from costmodel.estimate.model.routed_experts import expert_flop, expert_matmuls
@@ -54,8 +54,8 @@ def forward_flop(inputs: TrainingInputs, *, causal: bool) -> tuple[Number, Numbe
         depth = model.prediction.depth
         with term("multi-token prediction"):
             linear, core = _with_layers(inputs, model.prediction.layer, depth, tokens, linear, core, causal=causal)
-            linear = linear + repeated(depth, matmul_flop(tokens, model.hidden, repeated(2.0, model.hidden)))
-            head = head + repeated(depth, head)
+            linear = linear + depth * matmul_flop(tokens, model.hidden, 2.0 * model.hidden)
+            head = head + depth * head
     return linear, core, head
 
 
@@ -64,9 +64,9 @@ def _with_layers(
 ) -> tuple[Number, Number]:
     """Forward work with so many layers of a kind more: weight matrices, cores."""
     for _, flop in _multiplied(inputs, kind, tokens):
-        linear = linear + repeated(count, flop)
+        linear = linear + count * flop
     own = _core(inputs, kind, causal=causal)
-    return linear, core if own is None else core + repeated(count, own)
+    return linear, core if own is None else core + count * own
 
 
 def _multiplied(inputs: TrainingInputs, kind: Layers, tokens: Number) -> Iterator[tuple[str, Number]]:
@@ -92,7 +92,7 @@ def cores(inputs: TrainingInputs) -> Iterator[tuple[Layers, Number]]:
     for kind in inputs.model.layers:
         own = _core(inputs, kind, causal=True)
         if own is not None:
-            yield kind, repeated(kind.count, own)
+            yield kind, kind.count * own
 
 
 def _counted(inputs: TrainingInputs, linear: Number, core: Number, head: Number) -> Number:
@@ -125,7 +125,7 @@ def work_of_step(inputs: TrainingInputs, block: Block) -> StepFlop:
         return StepFlop(counted, counted)
     done = counted if inputs.tuning is None else useful_flop(inputs, linear, core, head)
     again = _again(inputs, block.structure, causal=causal)
-    return StepFlop(counted, done + repeated(reached_of_all(inputs.model, block), again))
+    return StepFlop(counted, done + reached_of_all(inputs.model, block) * again)
 
 
 def _again(inputs: TrainingInputs, structure: Structure, *, causal: bool) -> Number:
@@ -139,9 +139,9 @@ def _again(inputs: TrainingInputs, structure: Structure, *, causal: bool) -> Num
             again = again_of(inputs, structure, kind)
             for name, flop in (*_multiplied(inputs, kind, tokens), *thin_flop(inputs, kind)):
                 if name in again.matrices:
-                    found = found + repeated(count, flop if again.times == 1 else repeated(again.times, flop))
+                    found = found + count * (flop if again.times == 1 else again.times * flop)
             own = _core(inputs, kind, causal=causal) if again.core else None
-            found = found if own is None else found + repeated(count, own)
+            found = found if own is None else found + count * own
     return found
 
 
@@ -163,10 +163,10 @@ def _products(inputs: TrainingInputs) -> Iterator[tuple[str, Number, Number, Num
     for kind in model.layers:
         part, experts = shard(model, kind, 1.0), kind.experts
         for each in matmuls(inputs.model, part):
-            yield each.name, each.n, each.k, repeated(kind.count, matmul_flop(1.0, each.n, each.k))
+            yield each.name, each.n, each.k, kind.count * matmul_flop(1.0, each.n, each.k)
         if experts is not None:
             for each in expert_matmuls(model.hidden, experts, experts.ffn_hidden):
-                yield each.name, each.n, each.k, repeated(kind.count, matmul_flop(experts.top_k, each.n, each.k))
+                yield each.name, each.n, each.k, kind.count * matmul_flop(experts.top_k, each.n, each.k)
         if part.mixer is not None and inputs.rates.attention is None:
             core = core_flop(kind, part.mixer, 1.0, inputs.sequence, part.mixer.heads, causal=False)
-            yield "core", inputs.sequence, part.mixer.head_dim, repeated(kind.count, divided(core, inputs.sequence))
+            yield "core", inputs.sequence, part.mixer.head_dim, kind.count * (core / inputs.sequence)

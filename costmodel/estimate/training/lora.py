@@ -10,7 +10,6 @@ from costmodel.documents.schemas.tuning import Tuning
 from costmodel.equations.kernels.flop import matmul_flop, training_flop
 from costmodel.equations.layers.experts import dispatched_activations
 from costmodel.equations.layers.lora import adapter_activations, adapter_parameters, frozen_flop, packed_bytes
-from costmodel.equations.parallelism.counts import divided, repeated
 from costmodel.equations.parallelism.recompute import activation_output_bytes, norm_output_bytes
 from costmodel.equations.run.economics import share, tokens_per_step
 from costmodel.estimate.model.attention import Matmul
@@ -80,12 +79,12 @@ def _of_mixer(hidden: Number, part: Shard, cut: Number) -> Iterator[Adapter]:
     if part.kind.latent is not None:
         yield from _of_latent(hidden, part.kind.latent, part.mixer.heads, (part.tp, cut))
         return
-    queries = repeated(part.mixer.heads, part.mixer.head_dim)
-    keys = repeated(part.mixer.kv_heads, part.mixer.head_dim)
+    queries = part.mixer.heads * part.mixer.head_dim
+    keys = part.mixer.kv_heads * part.mixer.head_dim
     yield Adapter("q", queries, hidden, "attention", "qkv", inner=cut)
     yield Adapter("k", keys, hidden, "attention", "qkv", inner=cut)
     yield Adapter("v", keys, hidden, "attention", "qkv", inner=cut)
-    yield Adapter("o", divided(hidden, cut), queries, "core", "attention out")
+    yield Adapter("o", hidden / cut, queries, "core", "attention out")
 
 
 def _of_latent(
@@ -96,30 +95,30 @@ def _of_latent(
     over: ranks of tensor parallelism, and over how many of them a matrix is cut that meets what is whole.
     """
     tp, cut = over
-    queries = repeated(heads, latent.nope_dim + latent.rope_dim)
+    queries = heads * (latent.nope_dim + latent.rope_dim)
     if latent.query_rank is None:
         yield Adapter("q", queries, hidden, "attention", "q", inner=cut)
     else:
         yield Adapter("q-down", latent.query_rank, hidden, "attention", "q down", tp)
         yield Adapter("q-up", queries, latent.query_rank, "query latent", "q up", inner=cut)
     yield Adapter("kv-down", latent.kv_rank + latent.rope_dim, hidden, "attention", "kv down", tp)
-    keys = repeated(heads, latent.nope_dim + latent.value_dim)
+    keys = heads * (latent.nope_dim + latent.value_dim)
     yield Adapter("kv-up", keys, latent.kv_rank, "kv latent", "kv up", inner=cut)
-    yield Adapter("o", divided(hidden, cut), repeated(heads, latent.value_dim), "core", "attention out")
+    yield Adapter("o", hidden / cut, heads * latent.value_dim, "core", "attention out")
 
 
 def _of_mlp(hidden: Number, width: Number, cut: Number, half: str, *, gated: bool) -> Iterator[Adapter]:
     if gated:
         yield Adapter("gate", width, hidden, "mlp", f"{half} up", inner=cut)
     yield Adapter("up", width, hidden, "mlp", f"{half} up", inner=cut)
-    yield Adapter("down", divided(hidden, cut), width, "activation", f"{half} down")
+    yield Adapter("down", hidden / cut, width, "activation", f"{half} down")
 
 
 def thin(inputs: TrainingInputs, adapter: Adapter) -> tuple[Matmul, Matmul]:
     """The two products of an adapter."""
     assert inputs.tuning is not None
     rank = inputs.tuning.rank
-    down = Matmul(f"{adapter.name} down", divided(rank, adapter.inner), adapter.k)
+    down = Matmul(f"{adapter.name} down", rank / adapter.inner, adapter.k)
     return down, Matmul(f"{adapter.name} up", adapter.n, rank)
 
 
@@ -130,7 +129,7 @@ def issued(inputs: TrainingInputs, kind: Layers, beside: Container[str] | None =
     part = shard(inputs.model, kind, 1.0)
     found = (*adapters(inputs, part), *routed_adapters(inputs, part.routed))
     count = sum(1.0 for adapter in found if beside is None or adapter.beside in beside)
-    return share(repeated(ISSUED, count), inputs.stack.launch.operations)
+    return share(ISSUED * count, inputs.stack.launch.operations)
 
 
 def packed_matrices(inputs: TrainingInputs, kind: Layers) -> tuple[str, ...]:
@@ -148,7 +147,7 @@ def _summed(inputs: TrainingInputs, found: Iterable[Adapter]) -> Number:
     total: Number = 0.0
     for adapter in found:
         with term(adapter.name):
-            total = total + adapter_parameters(inputs.tuning.rank, adapter.n, divided(adapter.k, adapter.inner))
+            total = total + adapter_parameters(inputs.tuning.rank, adapter.n, adapter.k / adapter.inner)
     return total
 
 
@@ -162,7 +161,7 @@ def trained_in_experts(inputs: TrainingInputs, part: Routed | None) -> Number:
     if part is None:
         return 0.0
     with term("experts"):
-        return repeated(part.local, _summed(inputs, routed_adapters(inputs, part)))
+        return part.local * _summed(inputs, routed_adapters(inputs, part))
 
 
 def trained(inputs: TrainingInputs, block: Block, layers: StageLayers, held: StageParameters) -> StageParameters:
@@ -173,7 +172,7 @@ def trained(inputs: TrainingInputs, block: Block, layers: StageLayers, held: Sta
         each, routed = zip(*(_of_kind(inputs, block, kind) for kind in inputs.model.layers), strict=True)
         means = layers.means(inputs.model, each)
         copies = weight_copies(block.structure.schedule)
-        of_routed = layers.means(inputs.model, [repeated(copies, one) for one in routed])
+        of_routed = layers.means(inputs.model, [copies * one for one in routed])
         head, head_routed = _ahead(inputs, block)
     return StageParameters(
         layer=means.middle,
@@ -203,7 +202,7 @@ def _ahead(inputs: TrainingInputs, block: Block) -> tuple[Number, Number]:
         return 0.0, 0.0
     with term("multi-token prediction"):
         each, routed = _of_kind(inputs, block, ahead.layer)
-        return repeated(ahead.depth, each), repeated(ahead.depth, routed)
+        return ahead.depth * each, ahead.depth * routed
 
 
 def packed_width() -> Number:
@@ -220,7 +219,7 @@ def frozen_width(inputs: TrainingInputs) -> Number:
 def frozen_bytes(inputs: TrainingInputs, layers: Number, held: Number) -> Number:
     """Weights of a rank that nobody trains: of the layers, and wide those of the ends."""
     with term("frozen weights"):
-        return repeated(frozen_width(inputs), layers) + repeated(inputs.stack.states.compute, held - layers)
+        return frozen_width(inputs) * layers + inputs.stack.states.compute * (held - layers)
 
 
 def _read(inputs: TrainingInputs, part: Shard, modules: tuple[Module, ...]) -> set[str]:
@@ -297,7 +296,7 @@ def _between(inputs: TrainingInputs, found: Iterable[Adapter], tokens: Number) -
     total: Number = 0.0
     for adapter in found:
         assert inputs.tuning is not None
-        own = divided(tokens, adapter.split)
+        own = tokens / adapter.split
         total = total + adapter_activations(own, inputs.tuning.rank, inputs.widths.element)
     return total
 
@@ -317,7 +316,7 @@ def adapters_flop(inputs: TrainingInputs) -> Number:
     total: Number = 0.0
     for kind, count in counted_kinds(inputs.model):
         for _, flop in thin_flop(inputs, kind):
-            total = total + repeated(count, flop)
+            total = total + count * flop
     return total
 
 
@@ -330,6 +329,6 @@ def thin_flop(inputs: TrainingInputs, kind: Layers) -> Iterator[tuple[str, Numbe
             yield adapter.beside, matmul_flop(tokens, matrix.n, matrix.k)
     for adapter in routed_adapters(inputs, part.routed):
         assert kind.experts is not None
-        rows = repeated(kind.experts.top_k, tokens)
+        rows = kind.experts.top_k * tokens
         for matrix in thin(inputs, adapter):
             yield adapter.beside, matmul_flop(rows, matrix.n, matrix.k)

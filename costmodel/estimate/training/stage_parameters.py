@@ -13,9 +13,7 @@ from costmodel.equations.layers.parameters import (
     table_parameters,
 )
 from costmodel.equations.parallelism.counts import (
-    divided,
     padded_vocab,
-    repeated,
     tokens_in_micro_batch,
 )
 from costmodel.estimate.model.shards import (
@@ -47,7 +45,7 @@ def local_tokens(inputs: TrainingInputs, block: Block) -> Number:
 
 def vocab_per_rank(inputs: TrainingInputs, tp: Number) -> Number:
     """Rows of the padded embedding one rank holds."""
-    return divided(padded_vocab(inputs.model.vocab, inputs.stack.vocab_multiple, tp), tp)
+    return padded_vocab(inputs.model.vocab, inputs.stack.vocab_multiple, tp) / tp
 
 
 class LargestRankParameters(NamedTuple):
@@ -118,7 +116,7 @@ class StageParameters:
 def _copied(schedule: Schedule, held: PerStage[Number]) -> PerStage[Number]:
     """As often as a schedule holds the weights."""
     copies = weight_copies(schedule)
-    return held if copies == 1 else held.each(lambda one: repeated(copies, one))
+    return held if copies == 1 else held.each(lambda one: copies * one)
 
 
 @once("schedule")
@@ -155,7 +153,7 @@ def stage_parameters(inputs: TrainingInputs, block: Block, layers: StageLayers) 
         both=both,
         tied=model.tied or copied,
         routed_layer=largest(*(part.routed_parameters for part in held)),
-        routed_ranks=layers.each(layers.means(model, [repeated(copies, part.routed_parameters) for part in held])),
+        routed_ranks=layers.each(layers.means(model, [copies * part.routed_parameters for part in held])),
         routed_head=_routed_ahead(inputs, block),
     )
 
@@ -170,4 +168,4 @@ def _routed_ahead(inputs: TrainingInputs, block: Block) -> Number:
     ahead = inputs.model.prediction
     if ahead is None:
         return 0.0
-    return repeated(ahead.depth, shard(inputs.model, ahead.layer, block.tp, block.ep, block.etp).routed_parameters)
+    return ahead.depth * shard(inputs.model, ahead.layer, block.tp, block.ep, block.etp).routed_parameters

@@ -16,7 +16,6 @@ from costmodel.documents.schemas.tuning import Tuning
 from costmodel.equations.kernels.throttling import slowest_part
 from costmodel.equations.layers.lora import packed_bytes
 from costmodel.equations.network.overlap import bucket_bytes
-from costmodel.equations.parallelism.counts import divided, repeated
 from costmodel.estimate.machine.clock_throttling import slowdown_of
 from costmodel.estimate.machine.host import Host, host_of
 from costmodel.estimate.machine.machine import Machine
@@ -158,7 +157,7 @@ class TrainingInputs(Machine):
         buckets = self.stack.buckets
         with term("bucket"):
             size = bucket_bytes(buckets.size, buckets.per_rank, ranks)
-            return divided(repeated(element, size), ELEMENT_BYTES["fp32"]) if buckets.counted else size
+            return element * size / ELEMENT_BYTES["fp32"] if buckets.counted else size
 
     @property
     def narrow(self) -> LowPrecision | None:
@@ -191,14 +190,14 @@ class TrainingInputs(Machine):
     @property
     def sustained(self) -> Number:
         """Slow-down of tensor cores in a real step: by power and clocks, on the slowest of all ranks."""
-        return repeated(self.slowest, self.of_a_part)
+        return self.slowest * self.of_a_part
 
     @property
     def sustained_narrow(self) -> Number:
         """The same of products in the narrow type."""
         with term("by power and clocks"):
             found = slowdown_of(self.case, self.rates.linear.sustained)
-        return repeated(self.slowest, found)
+        return self.slowest * found
 
     def dropped(self, recompute: Recompute) -> Dropped:
         """What a recompute mode drops in this stack: with fused attention there is no core to drop."""

@@ -12,7 +12,6 @@ from costmodel.documents.schemas.efficiency import Efficiency
 from costmodel.documents.schemas.hardware import Accelerator
 from costmodel.documents.schemas.precision import RECIPES
 from costmodel.documents.text.yaml_editor import Changes, document_text, place_of, rewritten
-from costmodel.equations.parallelism.counts import repeated
 from costmodel.equations.run.economics import share
 from costmodel.estimate.machine.clock_throttling import by_power
 from costmodel.estimate.machine.number_formats import best_shares
@@ -68,7 +67,7 @@ def _known(name: str) -> dict[tuple[str, ...], dict[str, Any]]:
             found["matmul", entry] = {**shares, "check": None, "note": "Shares by the best measured matmul"}
     fit, power, peak = common.sustained, accelerator.power, accelerator.peak.wide
     assert fit
-    wide, narrow = (by_power(factor, fit, accelerator) for factor in (fit.factor, repeated(fit.narrow, fit.factor)))
+    wide, narrow = (by_power(factor, fit, accelerator) for factor in (fit.factor, fit.narrow * fit.factor))
     found["sustained",] = {
         "factor": _rounded(wide),
         "power": f"{power.max:g} W" if power and peak else None,

@@ -11,7 +11,6 @@ import numpy as np
 from costmodel.documents.reader.library import UNMEASURED, efficiency_of, read
 from costmodel.documents.schemas.efficiency import Efficiency
 from costmodel.equations.network.collectives import Operation, bus_bandwidth
-from costmodel.equations.parallelism.counts import repeated
 from costmodel.equations.run.economics import share
 from costmodel.evidence.calibrate.calibrate import Fit
 from costmodel.evidence.calibrate.regression import Array
@@ -89,7 +88,7 @@ def soundness(fit: Fit) -> Soundness | None:
     if key.part not in ("collectives", "network") or not sample.now:
         return None
     message, ranks = sample.table["bytes"], sample.table["ranks"]
-    large = message >= float(repeated(_LARGE, float(message.max())))
+    large = message >= float(_LARGE * float(message.max()))
     operation = cast(Operation, key.entry)
     rates = [
         np.asarray(bus_bandwidth(message[large], ranks[large], times[large], operation=operation))

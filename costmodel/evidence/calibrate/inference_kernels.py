@@ -17,7 +17,6 @@ from costmodel.equations.kernels.tiles import tiled_rows
 from costmodel.equations.layers.experts import dispatched_activations, routed_rows
 from costmodel.equations.layers.moe_routing import drawing_share, load_variation, rank_variation
 from costmodel.equations.layers.parameters import mlp_parameters
-from costmodel.equations.parallelism.counts import divided, repeated
 from costmodel.evidence.calibrate.regression import Array, Columns, Constant, FittedForm
 
 EVEN, ANY_SKEW = 0.0, 1.5  # of tokens that are spread evenly; what stands there where a law is asked for all the same
@@ -36,7 +35,7 @@ def decode_columns(table: Mapping[str, Array], accelerator: Accelerator, precisi
         "sequence": sequence,
         "readers": np.asarray(readers),
         "cached": np.asarray(cached),
-        "passes": np.asarray(divided(readers, kv_heads)),
+        "passes": np.asarray(readers / kv_heads),
         "units": float((chip and chip.units) or 0),
         "l2": float((chip and chip.l2) or 0),
         "bandwidth": float(accelerator.memory.bandwidth),
@@ -61,7 +60,7 @@ def _decode_time(constants: Mapping[str, float], columns: Columns) -> Array:
             columns["sequence"],
             columns["readers"],
             columns["units"],
-            repeated(columns["passes"], once),
+            columns["passes"] * once,
             constants["row"],
             constants["joining"],
             constants["start"],
@@ -84,18 +83,18 @@ DECODE = FittedForm(
 
 def expert_columns(table: Mapping[str, Array], accelerator: Accelerator, precision: str) -> Columns:
     """Work, weights and rows of the hottest rank of a layer of experts; only the weights of experts hit are read."""
-    hidden, inner, recipe = table["hidden"], np.asarray(divided(table["inter"], table["tp"])), RECIPES[precision]
-    held = np.asarray(divided(table["experts"], table["ep"]))
+    hidden, inner, recipe = table["hidden"], np.asarray(table["inter"] / table["tp"]), RECIPES[precision]
+    held = np.asarray(table["experts"] / table["ep"])
     rows, hit = _fallen(table, held)
     gated, chip = bool(np.all(table["gated"])), accelerator.chip
     expert = np.asarray(mlp_parameters(hidden, inner, gated=gated, biases=False))
     through = dispatched_activations(rows, hidden, table["experts"], 2.0)
-    weights = repeated(held, repeated(recipe.operand, expert))
+    weights = held * (recipe.operand * expert)
     return {
-        "flop": np.asarray(repeated(hit, matmul_flop(tiled_rows(divided(rows, hit)), expert, 1.0))),
-        "weights": np.asarray(repeated(hit, repeated(recipe.operand, expert))),
+        "flop": np.asarray(hit * matmul_flop(tiled_rows(rows / hit), expert, 1.0)),
+        "weights": np.asarray(hit * (recipe.operand * expert)),
         "hot": np.asarray(weights <= float((chip and chip.l2) or 0)),
-        "streamed": np.asarray(repeated(2.0, through) + mlp_traffic(rows, inner, 2.0, gated=gated, backward=False)),
+        "streamed": np.asarray(2.0 * through + mlp_traffic(rows, inner, 2.0, gated=gated, backward=False)),
         "peak": float(getattr(accelerator.peak, recipe.type)),
         "bandwidth": float(accelerator.memory.bandwidth),
     }
@@ -107,19 +106,19 @@ def _fallen(table: Mapping[str, Array], held: Array) -> tuple[Array, Array]:
     even = table["skew"] == EVEN
     routing = (tokens, top_k, experts, np.where(even, ANY_SKEW, table["skew"]))
     load = np.where(even, 1.0, slowest_part(ep, rank_variation(load_variation(*routing), experts, ep)))
-    mean = divided(routed_rows(tokens, top_k, 1.0, load), ep)
-    rows = np.clip(mean, 1.0, repeated(tokens, np.minimum(top_k, held)))
-    drawn = np.where(even, held, repeated(held, drawing_share(*routing)))
+    mean = routed_rows(tokens, top_k, 1.0, load) / ep
+    rows = np.clip(mean, 1.0, tokens * np.minimum(top_k, held))
+    drawn = np.where(even, held, held * drawing_share(*routing))
     return rows, np.clip(drawn, 1.0, np.minimum(held, rows))
 
 
 def _experts_time(constants: Mapping[str, float], columns: Columns) -> Array:
     bandwidth = columns["bandwidth"]
-    read = repeated(columns["weights"], np.where(columns["hot"], constants["hot_share"], 1.0))
+    read = columns["weights"] * np.where(columns["hot"], constants["hot_share"], 1.0)
     shares = constants["compute_share"], constants["memory_share"]
     rates = columns["peak"], bandwidth
     product = matmul_time(columns["flop"], read, *rates, *shares, constants["start"], CORNER, 1.0)
-    return np.asarray(product + repeated(constants["passes"], stream_time(columns["streamed"], bandwidth, 1.0)))
+    return np.asarray(product + constants["passes"] * stream_time(columns["streamed"], bandwidth, 1.0))
 
 
 EXPERTS = FittedForm(

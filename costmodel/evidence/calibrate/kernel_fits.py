@@ -15,7 +15,6 @@ from costmodel.documents.schemas.precision import RECIPES
 from costmodel.equations.kernels.flop import attention_flop, matmul_flop
 from costmodel.equations.kernels.memory_traffic import attention_traffic, matmul_bytes
 from costmodel.equations.kernels.tiles import tiled_rows
-from costmodel.equations.parallelism.counts import repeated
 from costmodel.equations.run.economics import share
 from costmodel.evidence.calibrate.inference_kernels import DECODE, EXPERTS, decode_columns, expert_columns
 from costmodel.evidence.calibrate.kernel_forms import (
@@ -137,7 +136,7 @@ def kernels_of(key: FitKey, found: Gathered, shelf: CachedReader) -> KernelTimin
     """The timings of a key as columns."""
     shapes = found.shapes[key]
     table = {name: np.array([shape[name] for shape in shapes]) for name in shapes[0]}
-    measured = np.asarray(repeated(table.pop("time_us"), MICROSECOND))
+    measured = np.asarray(table.pop("time_us") * MICROSECOND)
     return KernelTimings(key, table, measured, dict(sorted(found.files[key].items())), shelf)
 
 
@@ -151,9 +150,9 @@ def _matmul(kernels: KernelTimings) -> list[Sample]:
     m, n, k = table["m"], table["n"], table["k"]
     recipe, count = RECIPES[key.entry], table.get("groups", np.ones_like(m))
     columns: dict[str, Array | float] = {
-        "flop": np.asarray(repeated(count, matmul_flop(tiled_rows(m), n, k))),
-        "nbytes": np.asarray(repeated(count, matmul_bytes(m, n, k, recipe.operand, 2.0))),
-        "inputs": np.asarray(repeated(m, k)),
+        "flop": np.asarray(count * matmul_flop(tiled_rows(m), n, k)),
+        "nbytes": np.asarray(count * matmul_bytes(m, n, k, recipe.operand, 2.0)),
+        "inputs": np.asarray(m * k),
         "peak": float(getattr(accelerator.peak, recipe.type)),
         "bandwidth": float(accelerator.memory.bandwidth),
     }

@@ -12,7 +12,6 @@ from costmodel.documents.reader.resolved_scenario import load
 from costmodel.equations.kernels.roofline import attention_kernel_time, attention_rate, matmul_time, stream_time
 from costmodel.equations.kernels.tiles import page_writing_time, tail_slowdown
 from costmodel.equations.network.collectives import Operation, blended_time, group_latency, handled_bytes, wire_bytes
-from costmodel.equations.parallelism.counts import repeated
 from costmodel.estimate.machine.collective_time import collective_time
 from costmodel.estimate.machine.process_groups import group
 from costmodel.estimate.training.training_inputs import training_inputs
@@ -46,7 +45,7 @@ def _matmul_time(constants: Mapping[str, float], columns: Columns) -> Array:
 
 
 def _quantised_time(constants: Mapping[str, float], columns: Columns) -> Array:
-    nbytes = repeated(columns["inputs"], constants["quantise"])
+    nbytes = columns["inputs"] * constants["quantise"]
     return np.asarray(_matmul_time(constants, columns) + stream_time(nbytes, columns["bandwidth"], 1.0))
 
 
@@ -54,13 +53,13 @@ def _backward_time(constants: Mapping[str, float], columns: Columns) -> Array:
     """Both products of a linear layer's backward pass, with everything but the compute share as it is."""
     others = {name: float(np.min(columns[name])) for name in ("memory_share", "start", "exponent")}
     one = _matmul_time({**others, "compute_share": constants["backward_share"]}, columns)
-    return np.asarray(repeated(2.0, one))
+    return np.asarray(2.0 * one)
 
 
 def _collective_time(constants: Mapping[str, float], columns: Columns) -> Array:
     latency = group_latency(columns["ranks"], constants["start"], constants["hop"])
     handled = handled_bytes(columns["wire"], columns["ranks"], constants["own"])
-    bandwidth = repeated(constants["share"], columns["link"])
+    bandwidth = constants["share"] * columns["link"]
     return np.asarray(blended_time(latency, handled, bandwidth, constants["blend"]))
 
 

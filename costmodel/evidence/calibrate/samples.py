@@ -15,7 +15,7 @@ from costmodel.documents.schemas.precision import RECIPES
 from costmodel.equations.kernels.roofline import attention_backward_time
 from costmodel.equations.layers.parameters import table_parameters
 from costmodel.equations.network.collectives import Operation, wire_bytes
-from costmodel.equations.parallelism.counts import divided, repeated, tokens_in_micro_batch
+from costmodel.equations.parallelism.counts import tokens_in_micro_batch
 from costmodel.evidence.calibrate.inference_kernels import group_kind
 from costmodel.exchange.tables.csv_cells import CsvRow
 from costmodel.exchange.tables.kernel_table import Timings, stem
@@ -151,8 +151,8 @@ def _weight_checked(accelerator: Accelerator, precision: str, shape: Mapping[str
     if min(shape["n"], shape["k"]) < NARROWEST:
         raise UnusedRow(f"matmuls with n or k below {NARROWEST}")
     cache = accelerator.chip.l2 if accelerator.chip else None
-    weight = repeated(recipe.operand, table_parameters(shape["n"], shape["k"]))
-    if cache and repeated(HOT_COPIES, weight) <= cache:
+    weight = recipe.operand * table_parameters(shape["n"], shape["k"])
+    if cache and HOT_COPIES * weight <= cache:
         raise UnusedRow("matmuls whose weights fit in the cache")
 
 
@@ -250,7 +250,7 @@ def _time_of(row: CsvRow, ranks: float, size: float, operation: Operation) -> fl
     if rate <= 0:
         raise UnusedRow("collectives with neither a time nor a bus bandwidth")
     sent = wire_bytes(size, ranks, operation=operation)
-    return float(divided(sent, rate)) * 1e6
+    return float(sent / rate) * 1e6
 
 
 def _operator(row: CsvRow, shelf: CachedReader) -> Shapes:
@@ -291,19 +291,19 @@ def _fused(key: FitKey, kernel: str, shape: dict[str, float], times: dict[str, f
     key = replace(key, entry=CLASSES[kernel])
     yield replace(key, detail=detail), {**shape, "time_us": times["fwd_us"]}
     if times["bwd_us"]:
-        forward = float(divided(times["bwd_us"], attention_backward_time(1.0, 1.0, 1.0, 1.0)))
+        forward = float(times["bwd_us"] / attention_backward_time(1.0, 1.0, 1.0, 1.0))
         yield replace(key, detail=f"{detail} backward"), {**shape, "time_us": forward}
 
 
 def _streamed(row: CsvRow, name: str, operator: str) -> Shapes:
     size = _numbers(row, "b", "l", "dim")
-    inner = divided(repeated(4.0, size["dim"]), row.number("mp") or 1.0)
-    elements = repeated(tokens_in_micro_batch(size["b"], size["l"]), inner if operator == "gelu" else size["dim"])
+    inner = 4.0 * size["dim"] / (row.number("mp") or 1.0)
+    elements = tokens_in_micro_batch(size["b"], size["l"]) * (inner if operator == "gelu" else size["dim"])
     for column, width in zip(("fwd_us", "bwd_us"), STREAMED[operator], strict=True):
         if width and row.number(column):
             yield (
                 FitKey(name, "memory", "share"),
-                {"nbytes": float(repeated(width, elements)), "time_us": float(row.number(column) or 0)},
+                {"nbytes": float(width * elements), "time_us": float(row.number(column) or 0)},
             )
 
 

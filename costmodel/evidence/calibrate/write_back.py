@@ -12,7 +12,6 @@ from costmodel.documents.reader.cached_reader import CachedReader
 from costmodel.documents.reader.library import UNMEASURED, bibliography, efficiency_of, names
 from costmodel.documents.schemas.efficiency import Efficiency
 from costmodel.documents.text.yaml_editor import place_of
-from costmodel.equations.parallelism.counts import repeated
 from costmodel.equations.run.economics import share
 from costmodel.evidence.calibrate.calibrate import Calibrated, Fit
 from costmodel.evidence.calibrate.default_efficiency import Part, changed, part_with
@@ -137,7 +136,7 @@ def _values(fit: Fit, shelf: CachedReader) -> dict[str, Any]:
     if part == "collectives":
         link = link_of(fit.sample.of, shelf)
         assert link
-        rate = float(repeated(constants.pop("share"), link))
+        rate = float(constants.pop("share") * link)
         written = {name: _written(fit, name, value) for name, value in constants.items()}
         return {
             "start": written["start"],

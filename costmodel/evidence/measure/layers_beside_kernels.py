@@ -9,7 +9,6 @@ from costmodel.documents.reader.accelerator_aliases import accelerator_named
 from costmodel.documents.reader.library import names, read
 from costmodel.documents.reader.resolved_scenario import load
 from costmodel.documents.schemas.hardware import Node
-from costmodel.equations.parallelism.counts import divided, repeated
 from costmodel.estimate.evaluate.predict import own_plan, plan_block
 from costmodel.estimate.model.shards import shard
 from costmodel.estimate.shared.results import number
@@ -46,7 +45,7 @@ def _predicted(row: dict[str, Any], node: str) -> dict[str, float]:
     except CostModelError:
         return {}
     times = {"predicted_fwd_us": both.forward.device, "predicted_bwd_us": both.backward.device}
-    return {name: number(repeated(1e6, seconds)) for name, seconds in times.items()}
+    return {name: number(1e6 * seconds) for name, seconds in times.items()}
 
 
 def _layer(node: str, hidden: int, heads: int, tokens: int) -> ForwardBackward:
@@ -69,7 +68,7 @@ def _layer(node: str, hidden: int, heads: int, tokens: int) -> ForwardBackward:
     adding = training_inputs(load("quickstart", [f"{path}={value}" for path, value in changes.items()]))
     widths = adding.widths
     inputs = replace(
-        adding, widths=replace(widths, gradient=float(divided(widths.element, 2.0)))
+        adding, widths=replace(widths, gradient=float(widths.element / 2.0))
     )  # half of what is read and written
     block, _ = plan_block(inputs, own_plan(inputs))
     return layer_pass(inputs, shard(inputs.model, inputs.model.layers[0], block.tp, block.ep, block.etp), block)

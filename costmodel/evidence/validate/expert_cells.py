@@ -8,7 +8,6 @@ from typing import Any
 from costmodel.documents.reader.cached_reader import CachedReader
 from costmodel.documents.schemas.model import Layers
 from costmodel.documents.schemas.stack import ExpertKernels, Stack
-from costmodel.equations.parallelism.counts import repeated
 from costmodel.estimate.model.shards import layer_count
 from costmodel.evidence.validate.imputation import Filling
 from costmodel.evidence.validate.known_models import known_model, with_experts
@@ -64,7 +63,7 @@ def _shared(filling: Filling, kind: Layers | None, experts: dict[str, Any]) -> d
         return {name: said[name] for name in names if name in said}
     if not shared:
         return {}
-    width = float(repeated(shared, experts["ffn_hidden"]))
+    width = float(shared * experts["ffn_hidden"])
     return {"shared": {"ffn_hidden": width, "gated": experts["gated"]}}
 
 

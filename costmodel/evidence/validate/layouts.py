@@ -7,7 +7,6 @@ import re
 from dataclasses import dataclass
 
 from costmodel.documents.schemas.stack import Stack
-from costmodel.equations.parallelism.counts import divided, repeated
 from costmodel.estimate.training.parallelism.pipeline.schedule_rules import LOOPED, fewest_micro_batches, is_later
 from costmodel.evidence.validate.imputation import LAST_OF_2021, Filling
 from costmodel.evidence.validate.skip_reasons import CannotModel, illegal, needed
@@ -29,7 +28,7 @@ class RowLayout:
     @property
     def in_stage(self) -> float:
         """Ranks of a pipeline stage."""
-        return float(divided(self.ranks, self.pp))
+        return float(self.ranks / self.pp)
 
 
 def layout_of(filling: Filling) -> RowLayout:
@@ -91,7 +90,7 @@ def chunks(filling: Filling, stack: Stack, layers: float, pp: float, count: floa
     fullest = math.ceil(layers / pp)
     told = schedule in LOOPED or (not schedule and "vp" in filling.row.written)
     fit = told and "interleaved" in stack.schedules and math.fmod(count, pp) == 0
-    filled = [v for v in range(2, most + 1) if fit and fullest % v == 0 and float(repeated(pp, v)) <= layers + 2]
+    filled = [v for v in range(2, most + 1) if fit and fullest % v == 0 and float(pp * v) <= layers + 2]
     return filling.put("vp", float(max(filled, default=2 if schedule in LOOPED else 1)))
 
 

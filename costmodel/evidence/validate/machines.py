@@ -8,7 +8,6 @@ from typing import Any
 from costmodel.documents.reader.cached_reader import CachedReader
 from costmodel.documents.reader.library import names
 from costmodel.documents.schemas.hardware import Accelerator, DefaultNode, Fabric, Node
-from costmodel.equations.parallelism.counts import divided, repeated
 from costmodel.equations.run.economics import share
 from costmodel.evidence.validate.imputation import Filling
 from costmodel.ground.parsing import parse
@@ -68,8 +67,8 @@ def _memory(node: Node, each: float) -> dict[str, Any]:
     """The processors' memory of as many accelerators, where the node's is known."""
     if node.memory is None:
         return {}
-    part = divided(each, node.accelerators)
-    capacity, bandwidth = repeated(node.memory.capacity, part), repeated(node.memory.bandwidth, part)
+    part = each / node.accelerators
+    capacity, bandwidth = node.memory.capacity * part, node.memory.bandwidth * part
     return {"memory": {"capacity": f"{capacity:g} B", "bandwidth": f"{bandwidth:g} B/s", "source": SOURCE}}
 
 
@@ -78,7 +77,7 @@ def _network(filling: Filling, shelf: CachedReader, node: Node, each: float, *, 
     fabric: Fabric = shelf.document("fabric", node.scale_out.fabric)
     stated = filling.row.number("nic_gbps_per_gpu")
     if stated is None:
-        port = divided(repeated(node.scale_out.nics, fabric.bandwidth), node.accelerators)
+        port = node.scale_out.nics * fabric.bandwidth / node.accelerators
         stated = float(share(port, parse("1 Gb/s", "B/s")))
         if not alone:
             filling.put("nic_gbps_per_gpu", stated)

@@ -8,7 +8,6 @@ from dataclasses import dataclass, replace
 from typing import Literal
 
 from costmodel.documents.schemas.scenario import FlopConvention
-from costmodel.equations.parallelism.counts import repeated
 from costmodel.equations.run.economics import run_time, tokens_per_step, work_time
 from costmodel.estimate.evaluate.error_band import memory_band
 from costmodel.estimate.evaluate.predict import Answer
@@ -108,7 +107,7 @@ def step_time(row: CsvRow, model: Modelled) -> float:
     inputs = model.answer.inputs
     if tokens is not None:
         step = tokens_per_step(inputs.global_batch, inputs.sequence)
-        return number(run_time(step, repeated(inputs.ranks, tokens)))
+        return number(run_time(step, inputs.ranks * tokens))
     return _from_flop(row, model)
 
 

@@ -13,7 +13,6 @@ from costmodel.documents.schemas.hardware import Accelerator, DefaultNode
 from costmodel.documents.schemas.precision import RECIPES
 from costmodel.documents.schemas.scenario import Scenario
 from costmodel.documents.schemas.stack import Stack
-from costmodel.equations.parallelism.counts import divided, repeated
 from costmodel.estimate.evaluate.predict import Answer, answer, own_plan
 from costmodel.estimate.training.parallelism.pipeline.schedule_rules import FOLDED, LOOPED
 from costmodel.estimate.training.training_inputs import training_inputs
@@ -205,8 +204,8 @@ def _workload(filling: Filling, accelerator: Accelerator, stack: Stack, layout: 
 def _plan(filling: Filling, stack: Stack, layout: RowLayout, tree: dict[str, Any]) -> dict[str, Any]:
     row = filling.row
     batch, sequence = tree["workload"]["global_batch"], tree["workload"]["sequence"]
-    tokens = USUAL_TOKENS if has_experts(row) else repeated(layout.tp, USUAL_TOKENS)
-    size = micro_batch(filling, batch, layout.dp, 1.0 if layout.pp > 1 else float(divided(tokens, sequence)))
+    tokens = USUAL_TOKENS if has_experts(row) else layout.tp * USUAL_TOKENS
+    size = micro_batch(filling, batch, layout.dp, 1.0 if layout.pp > 1 else float(tokens / sequence))
     layers = sum(kind["count"] for kind in tree["model"]["layers"])
     named = schedule_of(row)
     count = batch / (layout.dp * size)

@@ -105,12 +105,12 @@ def _of_kernels(answer: Answer, base: PredictedTerms) -> Iterator[Cause]:
     )
 
 
-_OVERLAPS = {"tp": "overlap_tp", "cp": "overlap_cp", "pp": "overlap_pp", "dp": "overlap_dp"}
+_OVERLAPPING = ("tp", "cp", "pp", "dp")
 
 
 def _of_overlap(answer: Answer, base: PredictedTerms) -> Iterator[Cause]:
     inputs = answer.inputs
-    shares = {axis: float(getattr(inputs, name)) for axis, name in _OVERLAPS.items()}
+    shares = {axis: float(getattr(inputs.overlap, axis)) for axis in _OVERLAPPING}
     shares["ep"] = 0.0 if inputs.experts is None else inputs.experts.overlap
     for axis, share in shares.items():
         if share > 0 and base.terms[f"{axis}_time"] > base.terms[f"{axis}_exposed"]:

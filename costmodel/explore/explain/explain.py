@@ -24,7 +24,12 @@ from costmodel.ground.equation import Combined, Equation, Leaf, Named, Origin, S
 from costmodel.ground.errors import Place, fail
 from costmodel.ground.units import Figure
 
-_OPERATIONS = {"add": "sum", "subtract": "difference"}  # others are called as NumPy calls them
+_OPERATIONS = {
+    "add": "sum",
+    "subtract": "difference",
+    "multiply": "product",
+    "divide": "quotient",
+}  # others are called as NumPy calls them
 
 
 @dataclass
@@ -131,8 +136,11 @@ def _fresh(book: Book, name: str, unit: str, origin: Origin, made: _Made) -> Exp
         parts = _telling(origin)
         if len(parts) == 1:
             return _node(book, name, unit, parts[0], made)
-        beneath = [_node(book, _name(book, part), unit, part, made) for part in parts]
-        return ExplainedFigure(name, value, unit, operation=_operation(origin) if parts else "", beneath=beneath)
+        each = zip(parts, _units(origin.operation, parts, unit), strict=True)
+        beneath = [_node(book, _name(book, part), unit_of_part, part, made) for part, unit_of_part in each]
+        labels = origin.labels if origin.operation in ("multiply", "divide") else ()
+        operation = _operation(origin) if parts else ""
+        return ExplainedFigure(name, value, unit, None, labels, operation=operation, beneath=beneath)
     units = {argument.name: argument.unit or "1" for argument in origin.equation.contract.arguments}
     units["u"] = unit if origin.equation.contract.unit == "u" else _unit(_alike(origin)) or "1"
     inner = [
@@ -140,6 +148,13 @@ def _fresh(book: Book, name: str, unit: str, origin: Origin, made: _Made) -> Exp
         for key, part in origin.inputs.items()
     ]
     return ExplainedFigure(name, value, unit, origin.equation, origin.labels, origin.choices, beneath=inner)
+
+
+def _units(operation: str, parts: Sequence[Origin], unit: str) -> list[str]:
+    """The units of what a combination was made of: a product is so many times one amount, a quotient one of so many."""
+    if operation == "multiply":
+        return ["1", unit]
+    return [unit, "1"] if operation == "divide" else [unit] * len(parts)
 
 
 def _alike(step: Step) -> list[Origin]:
@@ -173,14 +188,11 @@ def _name(book: Book, origin: Origin) -> str:
         return origin.name or (place.path.rpartition(".")[2] if place is not None else "") or "number"
     if isinstance(origin, Combined) and len(parts := _telling(origin)) == 1:
         return _name(book, parts[0])
-    if origin.labels and (isinstance(origin, Combined) or origin.equation.name in _PLAIN):
+    if origin.labels and isinstance(origin, Combined):
         return origin.labels[-1]
     if isinstance(origin, Combined):
         return _operation(origin)
-    return _PLAIN.get(origin.equation.name, origin.equation.name)
-
-
-_PLAIN = {"repeated": "product", "divided": "quotient"}
+    return origin.equation.name
 
 
 def _column(book: Book, origin: Named) -> str:

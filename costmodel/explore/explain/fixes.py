@@ -141,8 +141,8 @@ def _worth_joining(answer: Answer) -> Iterator[str]:
 
 def _fewest(answer: Answer, settings: tuple[str, ...]) -> tuple[str, ...]:
     """The settings without those that are not needed, the dearest dropped first."""
-    for inputs in reversed(settings):
-        without = tuple(other for other in settings if other != inputs)
+    for setting in reversed(settings):
+        without = tuple(other for other in settings if other != setting)
         if not _varied(answer, without)[0]:
             settings = without
     return settings

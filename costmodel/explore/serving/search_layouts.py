@@ -13,7 +13,6 @@ from numpy.typing import NDArray
 
 from costmodel.documents.keys.overrides import path_of
 from costmodel.documents.schemas.serving.serving_results import RESULTS
-from costmodel.equations.parallelism.counts import repeated
 from costmodel.estimate.serving.constraints import invalid
 from costmodel.estimate.serving.evaluate_layouts import ServingEvaluation, binding, evaluate
 from costmodel.estimate.serving.plan_columns import SIZES, PlanColumns
@@ -109,7 +108,7 @@ def candidates(inputs: ServingInputs) -> PlanColumns:
         listed("budget", budgets),
     )
     tp, pp, ep, groups, budget = np.array(list(itertools.product(*axes)), dtype=np.float64).T
-    each = np.asarray(repeated(pp, repeated(tp, groups)))
+    each = np.asarray(pp * (tp * groups))
     room = each <= ranks
     tp, pp, ep, groups, budget, each = (column[room] for column in (tp, pp, ep, groups, budget, each))
     whole = np.ones(len(tp), dtype=bool) if not mixture else (ep == 1) | (ep == tp * groups)

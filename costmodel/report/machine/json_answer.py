@@ -155,7 +155,7 @@ def estimate(answer: Answer) -> dict[str, Any]:
 def _against(answer: Answer, code: str) -> dict[str, Any]:
     """A reason against a plan: the rule, this case of it, and settings of which each takes it away."""
     found = remedies(answer, code)
-    tried = [inputs for remedy in found for inputs in remedy.assignments]
+    tried = [setting for remedy in found for setting in remedy.assignments]
     entry = {"code": code, "text": REFUSALS[code].meaning, "case": reason(answer, code), "try": tried}
     return {**entry, "remedies": remedies_json(found)}
 
@@ -234,7 +234,7 @@ def search(found: SearchResult, examples: Mapping[str, Example] | None = None) -
         "elapsed_s": found.elapsed,
         "plans": _ranked(found, found.best),
         "nearest": [] if found.best else _ranked(found, tally.missed_by_least),
-        "try": [inputs for remedy in found.remedies for inputs in remedy.assignments],
+        "try": [setting for remedy in found.remedies for setting in remedy.assignments],
         "remedies": remedies_json(found.remedies),
         "yours": None if found.yours is None else {"rank": found.your_rank, **_answered(found.yours)},
         "refused": with_facts(

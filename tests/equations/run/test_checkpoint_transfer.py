@@ -9,7 +9,6 @@ from hypothesis import strategies as st
 from patience import patient
 
 from costmodel.equations.memory.offload import link_time
-from costmodel.equations.parallelism.counts import divided, repeated
 from costmodel.equations.run.failures.checkpoint_transfer import (
     checkpoint_bytes,
     checkpoint_load_time,
@@ -88,7 +87,7 @@ def test_rates_of_bytecheckpoint() -> None:
     nbytes = checkpoint_bytes(405e9, 2.0, 12.0)
     assert checkpoint_write_time(nbytes, 8960.0, 1e9, 111.0e9) == pytest.approx(51.06, rel=1e-3)
     assert checkpoint_load_time(nbytes, 1.0, 43.8e9) == pytest.approx(129.49, rel=1e-3)
-    per_rank = divided(nbytes, checkpoint_writers(8960.0, 70.0, sharded=True))
+    per_rank = nbytes / checkpoint_writers(8960.0, 70.0, sharded=True)
     assert per_rank / 1e6 == pytest.approx(633, abs=0.5)
     assert link_time(per_rank, 25e9, 1.0) * 1e3 == pytest.approx(25.3, abs=0.05)
 
@@ -100,7 +99,7 @@ def test_bytes_do_not_depend_on_the_plan(dp: int, tp: int, pp: int, sharded: boo
     nbytes = checkpoint_bytes(70e9, 2.0, 12.0)
     writers = checkpoint_writers(float(dp * tp * pp), float(dp), sharded=sharded)
     assert writers == tp * pp * (dp if sharded else 1)
-    assert repeated(writers, divided(nbytes, writers)) == pytest.approx(nbytes, rel=1e-12)
+    assert writers * (nbytes / writers) == pytest.approx(nbytes, rel=1e-12)
 
 
 def test_one_writer_is_slow_however_fast_the_store() -> None:

@@ -16,7 +16,6 @@ from costmodel.equations.data_parallel.local_sgd import (
 )
 from costmodel.equations.memory.states import optimizer_bytes
 from costmodel.equations.network.collectives import blended_time
-from costmodel.equations.parallelism.counts import repeated
 
 HOUR, GIGABIT = 3600.0, 1e9 / 8
 PARAMETERS, STEP = 1e9, 0.1  # Streaming DiLoCo: a model of 1 B, steps of 0.1 s
@@ -57,7 +56,7 @@ def test_streaming_over_one_gigabit(alone: float, streaming: float) -> None:
     The number of fragments is inferred: 24 layers by three, and the embedding.
     """
     wire = compressed_wire(4 * PARAMETERS, 2.0, quantised_share(0.5, 0.0, 1.0, 4.0), reducible=True)
-    utilised = local_utilisation(100.0, STEP, blended_time(0.0, wire, GIGABIT, 0.0), repeated(9.0, STEP))
+    utilised = local_utilisation(100.0, STEP, blended_time(0.0, wire, GIGABIT, 0.0), 9.0 * STEP)
     assert hours(alone * HOUR / STEP, float(utilised)) == pytest.approx(streaming, rel=0.02)
 
 
@@ -92,7 +91,7 @@ def test_exchanges_of_fragments_played_out(fragments: int, exchange: float) -> N
         for step in range(steps):
             arrives = clock + exchange / fragments if step % (steps // fragments) == 0 else 0.0
             clock = max(clock + STEP, arrives)
-    found = local_utilisation(float(steps), STEP, exchange, repeated(float(fragments), STEP))
+    found = local_utilisation(float(steps), STEP, exchange, float(fragments) * STEP)
     assert steps * STEP * 20 / clock == pytest.approx(float(found), rel=1e-9)
 
 

@@ -7,7 +7,6 @@ import pytest
 from run_simulation import decode_refilled, decode_together
 
 from costmodel.equations.memory.offload import link_time
-from costmodel.equations.parallelism.counts import divided
 from costmodel.equations.run.reinforcement_learning import (
     expected_longest,
     generation_ranks,
@@ -73,7 +72,7 @@ def test_ranks_with_which_neither_waits() -> None:
     generation, training, ranks = 3000.0, 1000.0, 64.0
     split = float(generation_ranks(ranks, generation, training))
     assert split == 48
-    assert divided(generation, split) == divided(training, ranks - split) == (generation + training) / ranks
+    assert generation / split == training / (ranks - split) == (generation + training) / ranks
 
 
 @pytest.mark.parametrize(("gigabytes", "seconds"), [(212.0, 3.47), (470.0, 6.22), (671.0, 10.19), (1030.0, 14.36)])

@@ -10,7 +10,6 @@ from hypothesis import strategies as st
 from patience import patient
 from run_simulation import play_two_levels
 
-from costmodel.equations.parallelism.counts import divided
 from costmodel.equations.run.failures.checkpoints import best_goodput, best_interval, checkpoint_goodput
 from costmodel.equations.run.failures.two_level_checkpoints import two_level_goodput
 
@@ -41,7 +40,7 @@ def test_worked_example() -> None:
 
 def test_best_interval_of_memory() -> None:
     """√(2 δ M/q) = 172 s, with the interruptions that memory survives."""
-    assert best_interval(1.0, divided(M, 0.75), 0.0, 0.0) == pytest.approx(172.3, rel=5e-3)
+    assert best_interval(1.0, M / 0.75, 0.0, 0.0) == pytest.approx(172.3, rel=5e-3)
     assert math.sqrt(2 * M / 0.75) == pytest.approx(172.3, abs=0.05)
 
 

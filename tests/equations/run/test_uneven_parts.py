@@ -12,7 +12,6 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from patience import patient
 
-from costmodel.equations.parallelism.counts import repeated
 from costmodel.equations.unequal import uneven_split
 from costmodel.equations.unequal.uneven_parts import balanced_share, balanced_time, equal_share_time, fixed_work
 from costmodel.equations.unequal.uneven_split import balanced_shares, whole_shares
@@ -52,7 +51,7 @@ def test_two_a6000_and_two_2080_ti() -> None:
 def test_alike_parts_take_equal_shares() -> None:
     """With one kind of part the balanced time is that of equal shares, to the last digit."""
     for parts, batch, speed in ((4.0, 1024.0, 2.5), (7.0, 100.0, 0.3), (64.0, 4096.0, 11.7)):
-        assert balanced_time(batch, repeated(parts, speed), 0.0) == equal_share_time(batch, parts, speed, 0.0)
+        assert balanced_time(batch, parts * speed, 0.0) == equal_share_time(batch, parts, speed, 0.0)
         np.testing.assert_allclose(
             balanced_shares(batch, np.full(int(parts), speed), np.zeros(int(parts)), np.full(int(parts), batch)),
             batch / parts,

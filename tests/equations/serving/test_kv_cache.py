@@ -8,7 +8,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from costmodel.equations.layers.sequence_mixers import compressed_query_parameters, latent_attention_parameters
-from costmodel.equations.parallelism.counts import divided, kv_heads_per_rank
+from costmodel.equations.parallelism.counts import kv_heads_per_rank
 from costmodel.equations.serving.memory.kv_cache import (
     admitted_window_tokens,
     attention_cache_bytes,
@@ -90,7 +90,7 @@ def test_data_parallel_attention_holds_6_times_the_tokens_of_deepseek_v3() -> No
 
 def test_context_parallel_decode_divides_tokens() -> None:
     whole = attention_cache_bytes(131_072.0, 8.0, 128.0, 2.0)
-    assert attention_cache_bytes(divided(131_072.0, 4.0), 8.0, 128.0, 2.0) == whole / 4
+    assert attention_cache_bytes(131_072.0 / 4.0, 8.0, 128.0, 2.0) == whole / 4
 
 
 def test_windows_of_gemma_3_27b() -> None:

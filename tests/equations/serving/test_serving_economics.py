@@ -9,7 +9,6 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from costmodel.equations.parallelism.counts import repeated
 from costmodel.equations.run.economics import run_cost, token_cost
 from costmodel.equations.serving.load.steady_state import (
     engine_utilisation,
@@ -56,7 +55,7 @@ def test_deepseeks_day() -> None:
     """226.75 nodes of eight at 2 USD an hour; its list prices on 608 G tokens in, of which 342 G hit, and 168 G out."""
     cost = run_cost(DAY, 226.75 * 8, 2 / HOUR)
     assert cost == pytest.approx(87_072)
-    revenue = sum(repeated(tokens, price) for tokens, price in ((342e9, 0.14e-6), (266e9, 0.55e-6), (168e9, 2.19e-6)))
+    revenue = sum(tokens * price for tokens, price in ((342e9, 0.14e-6), (266e9, 0.55e-6), (168e9, 2.19e-6)))
     assert revenue == pytest.approx(562_027, rel=2e-4)
     assert profit_margin(562_027.0, cost) == pytest.approx(5.45, abs=0.005)
     assert token_cost(1e6, 8.0, 2 / HOUR, 73.7e3) == pytest.approx(0.0603, abs=5e-5)

@@ -13,7 +13,7 @@ from costmodel.documents.reader.library import UNMEASURED
 from costmodel.documents.schemas.efficiency import AttentionFit, CollectiveFit, Efficiency, MatmulFit
 from costmodel.documents.schemas.model import Layers
 from costmodel.equations.kernels.tiles import peak_of_heads
-from costmodel.equations.parallelism.counts import divided, micro_batches_per_step, repeated, world_ranks
+from costmodel.equations.parallelism.counts import micro_batches_per_step, world_ranks
 from costmodel.estimate.machine.node_in_use import held_by_host_link
 from costmodel.estimate.model.shards import layer_count
 from costmodel.estimate.shared.masks import Mask, all_if, any_of, leaves_rest, none
@@ -105,7 +105,7 @@ def _sequence(inputs: TrainingInputs, block: Block) -> Mask:
 
 
 def _uneven(inputs: TrainingInputs, block: Block) -> Mask:
-    return leaves_rest(layer_count(inputs.model), repeated(block.pp, block.vpp))
+    return leaves_rest(layer_count(inputs.model), block.pp * block.vpp)
 
 
 def _layers(inputs: TrainingInputs, block: Block) -> Mask:
@@ -117,7 +117,7 @@ def _chunks(inputs: TrainingInputs, block: Block) -> Mask:
 
 
 def _batch(inputs: TrainingInputs, block: Block) -> Mask:
-    return leaves_rest(inputs.global_batch, repeated(block.dp, block.micro_batch))
+    return leaves_rest(inputs.global_batch, block.dp * block.micro_batch)
 
 
 def _batches_of_schedule(inputs: TrainingInputs, block: Block) -> Mask:
@@ -291,7 +291,7 @@ def remarks(inputs: TrainingInputs, block: Block) -> Iterator[tuple[str, Mask]]:
     yield "N005", all_if(block, _never_fitted(inputs.case.efficiency))
     counts = [kind.attention.kv_heads for kind in inputs.model.layers if kind.attention is not None]
     yield "N002", np.asarray(block.tp > min(counts, default=math.inf))
-    yield "N004", any_of(np.asarray(divided(width, block.tp) < 256) for width in _inner_widths(inputs))
+    yield "N004", any_of(np.asarray(width / block.tp < 256) for width in _inner_widths(inputs))
     yield "N007", all_if(block, inputs.convention in ("megatron-2021", "korthikanti") and not _gpt(inputs))
     yield "N008", all_if(block, inputs.experts is None and _assumes_experts(inputs))
     yield "N010", unequal_chunks(inputs.model, block)
@@ -321,7 +321,7 @@ def _assumes_experts(inputs: TrainingInputs) -> bool:
 
 def _gpt(inputs: TrainingInputs) -> bool:
     """Whether every layer is what Megatron's closed forms count."""
-    wide = float(repeated(4.0, inputs.model.hidden))
+    wide = float(4.0 * inputs.model.hidden)
     return all(_gpt_layer(kind, wide) for kind in inputs.model.layers)
 
 
@@ -338,4 +338,4 @@ def _inner_widths(inputs: TrainingInputs) -> Iterator[Number]:
         if kind.dense is not None:
             yield kind.dense.ffn_hidden
         if kind.attention is not None:
-            yield repeated(kind.attention.heads, kind.attention.head_dim)
+            yield kind.attention.heads * kind.attention.head_dim

@@ -6,7 +6,6 @@ import math
 
 import numpy as np
 
-from costmodel.equations.parallelism.counts import divided
 from costmodel.estimate.shared.masks import Mask, all_if
 from costmodel.estimate.shared.plan_batch import Block
 from costmodel.estimate.training.parallelism.pipeline.layer_split import stage_layers
@@ -37,7 +36,7 @@ def wrong_layers(inputs: TrainingInputs, block: Block) -> Mask:
     structure = block.structure
     if structure.recompute_layers is None:
         return all_if(block, False)
-    fullest = np.ceil(divided(stage_layers(inputs.model, block).fullest, block.vpp))
+    fullest = np.ceil(stage_layers(inputs.model, block).fullest / block.vpp)
     least = 1 if structure.recompute_method == "uniform" else 0
     return np.asarray((structure.recompute_layers > fullest) | (structure.recompute_layers < least))
 

@@ -14,7 +14,6 @@ from costmodel.equations.memory.activations import (
     stream_activations,
 )
 from costmodel.equations.network.collectives import activation_message
-from costmodel.equations.parallelism.counts import divided, repeated
 from costmodel.equations.parallelism.recompute import activation_output_bytes, mixed
 from costmodel.estimate.model.attention import mixer_activations
 from costmodel.estimate.model.routed_experts import expert_activations, rows_of
@@ -44,7 +43,7 @@ def layer_activations(inputs: TrainingInputs, block: Block, part: Shard) -> Numb
         sizes = (mixer.heads, mixer.kv_heads, mixer.head_dim) if mixer is not None else (0.0, 0.0, 0.0)
         kept = op_level_activations(tokens, model.hidden, *sizes, part.ffn_hidden, inputs.widths.element, split)
         if part.routed is not None:
-            kept = kept + divided(_expert_activations(inputs, part, block), 2.0)
+            kept = kept + _expert_activations(inputs, part, block) / 2.0
         kept = np.minimum(kept, whole_activations(inputs, block, part, selective=False))
         return kept + between(inputs, part, tokens) + _between_experts(inputs, block, part)
     whole = whole_activations(inputs, block, part, selective=what == "core")
@@ -57,7 +56,7 @@ def layer_activations(inputs: TrainingInputs, block: Block, part: Shard) -> Numb
 def dropped_bytes(inputs: TrainingInputs, block: Block, part: Shard) -> Number:
     """What named modules and frozen weights drop of a layer."""
     split = block.sequence_ranks
-    sizes = (divided(block.micro_batch, block.cp), local_tokens(inputs, block), split)
+    sizes = (block.micro_batch / block.cp, local_tokens(inputs, block), split)
     spared = spared_bytes(inputs, block.structure, part, sizes)
     return spared if part.routed is None else spared + _spared_experts(inputs, block, part)
 
@@ -68,7 +67,7 @@ def _between_experts(inputs: TrainingInputs, block: Block, part: Shard) -> Numbe
         return 0.0
     if "moe" in (block.structure.recompute_modules or ()):
         return 0.0
-    rows = rows_of(part.routed, divided(local_tokens(inputs, block), block.tp), inputs.experts.load)
+    rows = rows_of(part.routed, local_tokens(inputs, block) / block.tp, inputs.experts.load)
     return between_of_experts(inputs, part.routed, rows)
 
 
@@ -81,7 +80,7 @@ def _spared_experts(inputs: TrainingInputs, block: Block, part: Shard) -> Number
     if ("moe-activation" not in modules and inputs.tuning is None) or part.routed is None or inputs.experts is None:
         return 0.0
     width = inputs.recipe.operand if inputs.keeps_narrow else inputs.widths.element
-    rows = rows_of(part.routed, divided(local_tokens(inputs, block), block.tp), inputs.experts.load)
+    rows = rows_of(part.routed, local_tokens(inputs, block) / block.tp, inputs.experts.load)
     spared: Number = 0.0
     with term("dropped experts"):
         if "moe-activation" in modules:
@@ -112,7 +111,7 @@ def whole_activations(inputs: TrainingInputs, block: Block, part: Shard, *, sele
         if part.mixer is None or part.kind.state_space is not None:
             return kept
         return kept + score_activations(
-            divided(block.micro_batch, block.cp),
+            block.micro_batch / block.cp,
             inputs.sequence,
             part.mixer.heads,
             inputs.widths.element,
@@ -126,7 +125,7 @@ def _expert_activations(inputs: TrainingInputs, part: Shard, block: Block) -> Nu
     """What the routed experts of a layer keep for the backward of one micro-batch."""
     if part.routed is None or inputs.experts is None:
         return 0.0
-    tokens = divided(local_tokens(inputs, block), block.tp)
+    tokens = local_tokens(inputs, block) / block.tp
     rows = rows_of(part.routed, tokens, inputs.experts.load)
     kept = expert_activations(inputs.model.hidden, part.routed, rows, inputs.widths.element)
     if not inputs.keeps_narrow:
@@ -142,7 +141,7 @@ def _expert_activations(inputs: TrainingInputs, part: Shard, block: Block) -> Nu
 def _narrow_inputs(inputs: TrainingInputs, part: Shard, tokens: Number, split: Number) -> Number:
     """What keeping inputs narrow saves; the attention output is kept wide by its core and narrow beside it."""
     halves, hidden = additions(part.kind), inputs.model.hidden
-    out = 0.0 if part.mixer is None else repeated(part.mixer.heads, part.mixer.head_dim)
+    out = 0.0 if part.mixer is None else part.mixer.heads * part.mixer.head_dim
     inner = part.ffn_hidden
     if part.kind.dense is not None:
         inner = narrow_widths(inputs, part.ffn_hidden, gated=part.kind.dense.gated)
@@ -157,7 +156,7 @@ def _gathered_inputs(inputs: TrainingInputs, part: Shard, tokens: Number, split:
     """What the inputs of a layer's halves take beyond their cut when they stay as they were gathered."""
     message = activation_message(tokens, inputs.model.hidden, inputs.widths.element)
     with term("gathered inputs kept"):
-        return repeated(exchanges(part.kind), message - divided(message, split))
+        return exchanges(part.kind) * (message - message / split)
 
 
 def mean_activations(inputs: TrainingInputs, block: Block, part: Shard, layers: Number) -> Number:
@@ -181,6 +180,6 @@ def offloaded_activations(inputs: TrainingInputs, block: Block, held: StageLayer
         for kind in inputs.model.layers:
             part = shard(inputs.model, kind, block.tp, block.ep, block.etp)
             own = held.of_kind(inputs.model, kind, layers, position)
-            total = total + repeated(own, mean_activations(inputs, block, part, layers))
+            total = total + own * mean_activations(inputs, block, part, layers)
         totals.append(total)
-    return repeated(offloaded_share(inputs, block), largest(*totals))
+    return offloaded_share(inputs, block) * largest(*totals)

@@ -17,7 +17,6 @@ from costmodel.equations.memory.states import (
     update_bytes,
     weight_bytes,
 )
-from costmodel.equations.parallelism.counts import divided, repeated
 from costmodel.equations.parallelism.layer_split import mirrored_layers
 from costmodel.estimate.model.shards import Shard, prediction_parameters, shard
 from costmodel.estimate.shared.memoize import OFFLOAD, RECOMPUTE, once
@@ -136,7 +135,7 @@ def _held(
     updated = whole if own is parameters else own.stages(block.pp, schedule)
     routed, routed_trained = parameters.routed_stages(block), own.routed_stages(block)
     copies = weight_copies(schedule)
-    layers_held = [repeated(copies, each) for each in parameters.ranks]
+    layers_held = [copies * each for each in parameters.ranks]
     adapters = 0.0 if own is parameters else own.largest + own.routed_layer
     columns = zip(whole, layers_held, updated, routed, routed_trained, strict=True)
     return [RankParameters(*column, adapters) for column in columns]
@@ -159,7 +158,7 @@ def _stage(
         flying = live(block, micro_batches, stage)
         at_first, at_last = ends_held(block.structure.schedule, position)
         head = at_head(block, loss_bytes(inputs, block), position)
-        activations, gone = moved_activations(inputs, block, repeated(flying, kept.layers), kept.largest, head)
+        activations, gone = moved_activations(inputs, block, flying * kept.layers, kept.largest, head)
         column["activations"] = activations + (_first(inputs, block, flying) if at_first else 0.0)
         column["recompute"], column["logits"] = _one_of(kept.whole, head)
         if at_last and forwards_first(block.structure.schedule):
@@ -241,7 +240,7 @@ def _converted(inputs: TrainingInputs, block: Block, layers: Number, over: Numbe
     with term("converted weights"):
         if not narrow.cached:
             stay = states.sharded_master and zero == 2 and inputs.gathers_narrow and inputs.tuning is None
-            return repeated(layers, inputs.gathered - states.compute) if stay else 0.0
+            return layers * (inputs.gathered - states.compute) if stay else 0.0
         copies = narrow_copy_bytes(layers, inputs.recipe.copies, over, sharded=zero == 3)
     if not narrow.primary:
         return copies
@@ -251,7 +250,7 @@ def _converted(inputs: TrainingInputs, block: Block, layers: Number, over: Numbe
 def _frozen(inputs: TrainingInputs, block: Block, layers: Number, held: Number, over: Number) -> Number:
     """Frozen weights of a rank, of which those of layers may be packed; sharded as trained ones would be."""
     frozen = frozen_bytes(inputs, layers, held)
-    return divided(frozen, over) if block.structure.zero == 3 else frozen
+    return frozen / over if block.structure.zero == 3 else frozen
 
 
 def _all_states(
@@ -308,7 +307,7 @@ def _activations(
             own = layers.of_kind(inputs.model, kind, count, position)
             if layers.mirrored is not None and position != 1:
                 own = mirrored_layers(flying, *layers.of_stages(inputs.model, kind))
-            kept[position] = kept[position] + repeated(own, each)
+            kept[position] = kept[position] + own * each
         extra = np.maximum(extra, _held_whole(inputs, block, part, layers.fullest))
     if layers.equal:
         return alike(SavedActivations(kept[0], most[0], extra))
@@ -319,7 +318,7 @@ def _held_whole(inputs: TrainingInputs, block: Block, part: Shard, layers: Numbe
     """What a layer that is being computed again holds."""
     what = dropped(inputs, block.structure)
     if what == "layer":
-        whole = repeated(together(block.structure), whole_activations(inputs, block, part, selective=False))
+        whole = together(block.structure) * whole_activations(inputs, block, part, selective=False)
         return np.where(reached(block, layers) > 0, whole, 0.0)
     if what == "modules":
         return dropped_bytes(inputs, block, part)
@@ -335,7 +334,7 @@ def _first(inputs: TrainingInputs, block: Block, live: Number) -> Number:
     if not inputs.stack.kernels.dropout:
         return 0.0
     tokens = local_tokens(inputs, block)
-    return repeated(live, mask_bytes(tokens, inputs.model.hidden, inputs.widths.element, block.sequence_ranks))
+    return live * mask_bytes(tokens, inputs.model.hidden, inputs.widths.element, block.sequence_ranks)
 
 
 def _context(inputs: TrainingInputs, block: Block) -> Number:

@@ -5,7 +5,6 @@ from __future__ import annotations
 import numpy as np
 
 from costmodel.equations.memory.activations import head_activations, logit_bytes
-from costmodel.equations.parallelism.counts import repeated
 from costmodel.estimate.model.shards import shard
 from costmodel.estimate.shared.memoize import RECOMPUTE, once
 from costmodel.estimate.shared.plan_batch import Block
@@ -28,7 +27,7 @@ def loss_bytes(inputs: TrainingInputs, block: Block) -> Number:
         part = shard(inputs.model, ahead.layer, block.tp, block.ep, block.etp)
         joined = head_activations(tokens, inputs.model.hidden, inputs.widths.element, block.sequence_ranks)
         each = layer_activations(inputs, block, part) + joined + once
-    return once + repeated(ahead.depth, each)
+    return once + ahead.depth * each
 
 
 def waiting_bytes(inputs: TrainingInputs, block: Block, micro_batches: Number) -> Number:
@@ -40,4 +39,4 @@ def waiting_bytes(inputs: TrainingInputs, block: Block, micro_batches: Number) -
     with term("losses that wait"):
         softmax = logit_bytes(tokens, vocab_per_rank(inputs, block.tp), width)
         each = softmax + head_activations(tokens, inputs.model.hidden, inputs.widths.element, block.sequence_ranks)
-        return repeated(np.where(block.pp == 1, 0.0, micro_batches - 1.0), each)
+        return np.where(block.pp == 1, 0.0, micro_batches - 1.0) * each

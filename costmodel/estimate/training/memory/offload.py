@@ -10,7 +10,6 @@ from numpy.typing import NDArray
 from costmodel.equations.memory.offload import host_update_time, host_update_traffic, link_time
 from costmodel.equations.memory.states import gradient_traffic
 from costmodel.equations.network.overlap import exposed_time
-from costmodel.equations.parallelism.counts import divided, repeated
 from costmodel.equations.run.economics import share
 from costmodel.estimate.model.shards import layer_count
 from costmodel.estimate.shared.plan_batch import Block
@@ -27,8 +26,8 @@ def shard_of(inputs: TrainingInputs, block: Block, held: Number, routed: Number)
     """What a rank updates of so many parameters, routed experts apart: sharded over their own ranks."""
     if not block.structure.zero:
         return held if inputs.experts is None else held + routed
-    mine = divided(held, block.shards)
-    return mine if inputs.experts is None else mine + divided(routed, expert_data(inputs, block))
+    mine = held / block.shards
+    return mine if inputs.experts is None else mine + routed / expert_data(inputs, block)
 
 
 def moved_states(
@@ -42,7 +41,7 @@ def moved_states(
         with term("gradients on the host"):
             host = column["optimizer"] + gradient_traffic(updated, inputs.widths.gradient)
         column["optimizer"] = 0.0
-        pieces = repeated(BUCKETS, inputs.bucket(block.shards, inputs.widths.reduced))
+        pieces = BUCKETS * inputs.bucket(block.shards, inputs.widths.reduced)
         whole = column["gradients"]
         column["gradients"] = np.where(_leaving_late(inputs, block), whole, np.minimum(whole, pieces))
     if "parameters" in structure.offload:
@@ -69,9 +68,9 @@ def moved_activations(
     if "activations" not in block.structure.offload:
         return kept, 0.0
     with term("activations on the host"):
-        gone = repeated(offloaded_share(inputs, block), kept)
+        gone = offloaded_share(inputs, block) * kept
         flying = np.maximum(layer - loss, 0.0)
-        stays = np.minimum(kept, np.maximum(kept - gone + flying, repeated(WINDOW, layer)))
+        stays = np.minimum(kept, np.maximum(kept - gone + flying, WINDOW * layer))
     return stays, kept - stays
 
 
@@ -88,11 +87,11 @@ def taken(inputs: TrainingInputs, block: Block, states: Number, activations: Num
     """Bytes of a node's ranks on the host's memory and drives together, and over the capacity of the fuller."""
     host = inputs.host
     with term("on the host"):
-        both = repeated(host.ranks, states + activations)
+        both = host.ranks * (states + activations)
         if block.structure.offload_to == "cpu":
             return both, share(both, host.capacity)
-        drives = share(repeated(host.ranks, states), host.drives)
-        return both, np.maximum(drives, share(repeated(host.ranks, activations), host.capacity))
+        drives = share(host.ranks * states, host.drives)
+        return both, np.maximum(drives, share(host.ranks * activations, host.capacity))
 
 
 @dataclass(frozen=True)
@@ -151,7 +150,7 @@ def offload_time(inputs: TrainingInputs, block: Block, passing: OffloadTraffic, 
             exposed_time(fetched + saved, passing.backward, hideable, 0.0),
             exposed_time(down, passing.backward, hideable, 0.0),
         )
-    return OffloadTime(repeated(micro_batches, forward + backward), tail, update)
+    return OffloadTime(micro_batches * (forward + backward), tail, update)
 
 
 def _link(inputs: TrainingInputs, nbytes: Number) -> Number:
@@ -163,7 +162,7 @@ def _fetch(inputs: TrainingInputs, block: Block, nbytes: Number) -> Number:
     host = inputs.host
     if block.structure.offload_to == "cpu":
         return _link(inputs, nbytes)
-    return np.maximum(_link(inputs, nbytes), link_time(nbytes, divided(host.read, host.ranks), 1.0))
+    return np.maximum(_link(inputs, nbytes), link_time(nbytes, host.read / host.ranks, 1.0))
 
 
 def _update(inputs: TrainingInputs, block: Block, updated: Number) -> Number:
@@ -177,8 +176,8 @@ def _update(inputs: TrainingInputs, block: Block, updated: Number) -> Number:
         if block.structure.offload_to == "cpu":
             return time
         stored = gradient_traffic(updated, state)
-        drives = link_time(stored, divided(host.read, host.ranks), 1.0)
-        return np.maximum(time, drives + link_time(stored, divided(host.write, host.ranks), 1.0))
+        drives = link_time(stored, host.read / host.ranks, 1.0)
+        return np.maximum(time, drives + link_time(stored, host.write / host.ranks, 1.0))
 
 
 def _tail(inputs: TrainingInputs, block: Block, updated: Number, update: Number) -> Number:

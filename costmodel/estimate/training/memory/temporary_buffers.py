@@ -6,7 +6,6 @@ import numpy as np
 
 from costmodel.equations.layers.parameters import table_parameters
 from costmodel.equations.memory.states import gathered_bytes, matrices_bytes
-from costmodel.equations.parallelism.counts import repeated
 from costmodel.estimate.model.shards import matmuls, shard
 from costmodel.estimate.shared.plan_batch import Block
 from costmodel.estimate.training.parallelism.pipeline.schedule_rules import at_head, ends_held
@@ -21,7 +20,7 @@ def gathered(
     """Weights of the largest unit that is gathered or unpacked at a time, with its gradients, and what is beside it."""
     unpacked: Number = 0.0
     if inputs.packed:
-        unpacked = repeated(inputs.stack.states.compute, parameters.largest + parameters.routed_layer)
+        unpacked = inputs.stack.states.compute * (parameters.largest + parameters.routed_layer)
     if inputs.stack.states.cast and inputs.tuning is None:
         unpacked = unpacked + _cast(inputs, block, parameters, position)
     if block.structure.zero != 3:
@@ -46,7 +45,7 @@ def _cast(inputs: TrainingInputs, block: Block, parameters: StageParameters, pos
     with term("cast weights"):
         layers = parameters.ranks[position] + parameters.routed_ranks[position]
         head = at_head(block, parameters.head + parameters.routed_head, position)
-        return repeated(inputs.stack.states.compute, layers + head)
+        return inputs.stack.states.compute * (layers + head)
 
 
 def _layers(inputs: TrainingInputs, block: Block, parameters: StageParameters, ends: tuple[Number, Number]) -> Number:
@@ -56,7 +55,7 @@ def _layers(inputs: TrainingInputs, block: Block, parameters: StageParameters, e
     Where backward gathers nothing ahead, its gradients meet one layer's weights.
     """
     stack = inputs.stack
-    outer = repeated(stack.states.compute, np.where(block.pp == 1, parameters.both, ends[0] + ends[1]))
+    outer = stack.states.compute * np.where(block.pp == 1, parameters.both, ends[0] + ends[1])
     layer = parameters.largest + parameters.routed_layer
     shared = gathered_bytes(layer, inputs.gathered, _wire(inputs), stack.buckets.prefetch)
     if not stack.overlap.ahead:
@@ -87,5 +86,5 @@ def _wire(inputs: TrainingInputs) -> float:
 
 def live_buckets(inputs: TrainingInputs, block: Block) -> Number:
     """Buckets beside the gradients, where there is somebody to send them to."""
-    size = repeated(inputs.stack.buckets.live, inputs.bucket(block.shards, inputs.widths.reduced))
+    size = inputs.stack.buckets.live * inputs.bucket(block.shards, inputs.widths.reduced)
     return np.where((block.dp > 1) | (block.cp > 1), size, 0.0)

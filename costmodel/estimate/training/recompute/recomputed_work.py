@@ -7,7 +7,6 @@ from typing import Literal
 
 from costmodel.documents.schemas.model import Layers
 from costmodel.equations.kernels.memory_traffic import mlp_traffic, rotary_traffic
-from costmodel.equations.parallelism.counts import repeated
 from costmodel.equations.parallelism.recompute import norm_again_traffic
 from costmodel.equations.run.economics import share
 from costmodel.estimate.model.shards import Shard, additions, exchanges, matmuls, shard
@@ -163,7 +162,7 @@ def issued_again(inputs: TrainingInputs, structure: Structure, kind: Layers, aga
     beside = issued(inputs, kind, again.matrices) if inputs.tuning is not None else 0.0
     if again.dropped == "modules":
         return share(_operations(structure, kind), inputs.stack.launch.operations) + beside
-    return repeated(again.times, 1.0 + beside) if again.matrices else 0.0
+    return again.times * (1.0 + beside) if again.matrices else 0.0
 
 
 def _operations(structure: Structure, kind: Layers) -> float:
@@ -184,4 +183,4 @@ def _operations(structure: Structure, kind: Layers) -> float:
 
 def unpacked_again(inputs: TrainingInputs, kind: Layers, again: RecomputedWork) -> Number:
     """Packed matrices that are multiplied again, and unpacked before."""
-    return repeated(again.times, sum(1.0 for name in packed_matrices(inputs, kind) if name in again.matrices))
+    return again.times * sum(1.0 for name in packed_matrices(inputs, kind) if name in again.matrices)

@@ -7,7 +7,6 @@ from __future__ import annotations
 
 from costmodel.documents.schemas.model import Model
 from costmodel.equations.memory.activations import checkpoint_activations, mlp_activations, score_activations
-from costmodel.equations.parallelism.counts import divided, repeated
 from costmodel.equations.parallelism.recompute import (
     activation_output_bytes,
     attention_output_bytes,
@@ -51,15 +50,15 @@ def reached_of_all(model: Model, block: Block) -> Number:
     held = stage_layers(model, block)
     if held.equal:
         return reached(block, held.middle)
-    ends = [repeated(reached(block, layers), layers) for layers in (held.first, held.last)]
-    between = repeated(reached(block, held.middle), held.total - held.first - held.last)
+    ends = [reached(block, layers) * layers for layers in (held.first, held.last)]
+    between = reached(block, held.middle) * (held.total - held.first - held.last)
     return share(summed(*ends, between), held.total)
 
 
 def checkpointed(inputs: TrainingInputs, structure: Structure, tokens: Number, split: Number) -> Number:
     """Input of a layer that full recompute keeps, of so many layers one where they run again together."""
     kept = checkpoint_activations(tokens, inputs.model.hidden, inputs.widths.element, split)
-    return divided(kept, together(structure))
+    return kept / together(structure)
 
 
 def together(structure: Structure) -> float:
@@ -70,7 +69,7 @@ def together(structure: Structure) -> float:
 def narrow_widths(inputs: TrainingInputs, ffn_hidden: Number, *, gated: bool) -> Number:
     """Inner widths of an MLP kept narrow: the input of its last matrix, and both of the activation function."""
     narrow = inputs.narrow
-    return repeated(3.0, ffn_hidden) if narrow is not None and narrow.gates and gated else ffn_hidden
+    return 3.0 * ffn_hidden if narrow is not None and narrow.gates and gated else ffn_hidden
 
 
 def spared_bytes(

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from costmodel.documents.schemas.model import Layers
 from costmodel.equations.kernels.roofline import host_bound_time
-from costmodel.equations.parallelism.counts import repeated
 from costmodel.estimate.shared.plan_batch import Structure
 from costmodel.estimate.shared.time_breakdown import ForwardBackward, TimeByCategory, summed
 from costmodel.estimate.training.lora import issued, packed_matrices
@@ -30,20 +29,20 @@ def launched(
     """
     operations = inputs.stack.launch.operations
     passes = 1.0 + issued(inputs, kind) if inputs.tuning is not None else 1.0
-    backward = repeated(2.0, passes) + issued_again(inputs, structure, kind, again)
+    backward = 2.0 * passes + issued_again(inputs, structure, kind, again)
     unpacked = sum(1.0 for _ in packed_matrices(inputs, kind))
     twice = unpacked + unpacked_again(inputs, kind, again)
-    first = repeated(passes, operations) + unpacked + calls[0]
-    second = repeated(backward, operations) + twice + calls[1]
+    first = passes * operations + unpacked + calls[0]
+    second = backward * operations + twice + calls[1]
     inside, ahead, behind = (experts.both.forward.device, experts.ahead, experts.behind) if experts else (0.0, 0.0, 0.0)
-    once_more = repeated(again.routed, ahead)
+    once_more = again.routed * ahead
     if experts is None or not experts.waits:
         forward = _issued(inputs, layer.forward, first, ahead)
         return ForwardBackward(
             forward, _issued(inputs, layer.backward, second, summed(behind, once_more)), layer.weight
         )
     forward = _issued(inputs, layer.forward, first, apart=(inside, ahead))
-    apart = (repeated(again.routed, inside), once_more) if again.routed else None
+    apart = (again.routed * inside, once_more) if again.routed else None
     return ForwardBackward(forward, _issued(inputs, layer.backward, second, behind, apart), layer.weight)
 
 
@@ -56,7 +55,7 @@ def _issued(
 ) -> TimeByCategory:
     """One direction; what is apart, on the device and for the host, the host issues only when all before it is done."""
     busy = summed(work.device, work.tp, work.cp, work.ep)
-    host = summed(repeated(operations, inputs.stack.launch.operation), experts)
+    host = summed(operations * inputs.stack.launch.operation, experts)
     if apart is None:
         return work + TimeByCategory(launch=host_bound_time(busy, host) - busy)
     inside, issued = apart

@@ -30,7 +30,6 @@ from costmodel.equations.kernels.tiles import peak_of_heads, tiled_rows
 from costmodel.equations.layers.lora import adapter_traffic, dequantise_traffic
 from costmodel.equations.layers.parameters import table_parameters
 from costmodel.equations.parallelism.context_parallel import merge_traffic
-from costmodel.equations.parallelism.counts import divided, repeated
 from costmodel.estimate.model.attention import Matmul, core_flop, mixer_traffic
 from costmodel.estimate.model.shards import Shard, additions, matmuls
 from costmodel.estimate.shared.memoize import once
@@ -64,7 +63,7 @@ def product(
 def stream(inputs: TrainingInputs, nbytes: Number) -> Number:
     """Time of memory-bound operations that must read and write so many bytes."""
     return stream_time(
-        repeated(inputs.stack.kernels.traffic_factor, nbytes), inputs.rates.memory_bandwidth, inputs.rates.memory_share
+        inputs.stack.kernels.traffic_factor * nbytes, inputs.rates.memory_bandwidth, inputs.rates.memory_share
     )
 
 
@@ -82,11 +81,11 @@ def multiplied(
 
     A frozen matrix has no gradient; in a narrow type what is read is converted.
     """
-    m, n, k = rows if groups is None else divided(rows, groups), matrix.n, matrix.k
+    m, n, k = rows if groups is None else rows / groups, matrix.n, matrix.k
     operand, element = inputs.recipe.operand if narrow else inputs.widths.element, inputs.widths.element
 
     def of_all(nbytes: Number) -> Number:
-        return nbytes if groups is None else repeated(groups, nbytes)
+        return nbytes if groups is None else groups * nbytes
 
     with term("forward"):
         forward = product(inputs, flop, of_all(matmul_bytes(m, n, k, operand, element)), narrow=narrow)
@@ -106,9 +105,9 @@ def multiplied(
     if not narrow:
         return found
     with term("convert input"):
-        once = stream(inputs, quantise_traffic(repeated(rows, k), inputs.recipe.quantised))
+        once = stream(inputs, quantise_traffic(rows * k, inputs.recipe.quantised))
     with term("convert gradient"):
-        back = stream(inputs, quantise_traffic(repeated(rows, n), inputs.recipe.quantised))
+        back = stream(inputs, quantise_traffic(rows * n, inputs.recipe.quantised))
     return found + ForwardBackward(TimeByCategory(memory_bound=once), TimeByCategory(memory_bound=back))
 
 
@@ -132,7 +131,7 @@ def attention_pass(inputs: TrainingInputs, part: Shard, block: Block) -> Forward
         return ForwardBackward(TimeByCategory(), TimeByCategory())
     head_dim, fit = mixer.head_dim, inputs.rates.attention
     if fit is not None:
-        flop = divided(core_flop(part.kind, mixer, block.micro_batch, sequence, mixer.heads, causal=True), block.cp)
+        flop = core_flop(part.kind, mixer, block.micro_batch, sequence, mixer.heads, causal=True) / block.cp
         length = local_sequence(sequence, block) if block.structure.cp_type == "p2p" else sequence
         heads = (head_dim, fit.narrow_heads, fit.wide_heads)
         rate = attention_rate(inputs.rates.peak, fit.forward_share, length, fit.half_sequence, *heads)
@@ -144,13 +143,13 @@ def attention_pass(inputs: TrainingInputs, part: Shard, block: Block) -> Forward
             TimeByCategory(attention=forward, memory_bound=merge),
             TimeByCategory(attention=backward, memory_bound=merge),
         )
-    shared = divided(block.micro_batch, block.cp)
-    batches = repeated(shared, mixer.heads)
+    shared = block.micro_batch / block.cp
+    batches = shared * mixer.heads
     with term("scores"):
         scores = _scores(inputs, batches, head_dim)
     softmax = stream(inputs, score_traffic(shared, sequence, mixer.heads, inputs.widths.element, backward=False))
     back = stream(inputs, score_traffic(shared, sequence, mixer.heads, inputs.widths.element, backward=True))
-    forward, backward = repeated(2.0, scores), repeated(4.0, scores)
+    forward, backward = 2.0 * scores, 4.0 * scores
     return ForwardBackward(
         TimeByCategory(attention=forward, memory_bound=softmax), TimeByCategory(attention=backward, memory_bound=back)
     )
@@ -164,8 +163,8 @@ def slowed_core(fit: AttentionFit, kind: Layers) -> bool:
 def _scores(inputs: TrainingInputs, batches: Number, head_dim: Number) -> Number:
     """Time of one of the products of unfused attention, of so many heads."""
     sequence, element = inputs.sequence, inputs.widths.element
-    flop = repeated(batches, matmul_flop(sequence, sequence, head_dim))
-    nbytes = repeated(batches, matmul_bytes(sequence, sequence, head_dim, element, element))
+    flop = batches * matmul_flop(sequence, sequence, head_dim)
+    nbytes = batches * matmul_bytes(sequence, sequence, head_dim, element, element)
     peak = peak_of_heads(inputs.rates.peak, inputs.vector_peak, head_dim, element)
     fit = inputs.rates.matmul
     shares = (fit.compute_share, fit.memory_share, fit.start, fit.exponent)
@@ -198,13 +197,13 @@ def _adapters(
     """A layer's adapters, and unpacking what is beside them; and what of it is run again with the matrices named."""
     found, again = ForwardBackward(TimeByCategory(), TimeByCategory()), TimeByCategory()
     for adapter in adapters(inputs, part):
-        own = divided(tokens, adapter.split)
+        own = tokens / adapter.split
         each = adapted(inputs, adapter, own, functools.partial(plain_product, inputs, own, trained=True))
         found = found + each
         again = again + each.forward if adapter.beside in named else again
     for matrix in matmuls(inputs.model, part) if inputs.packed else ():
         with term(f"unpack {matrix.name}"):
-            weights = repeated(matrix.split, table_parameters(matrix.n, matrix.k))
+            weights = matrix.split * table_parameters(matrix.n, matrix.k)
             unpacked = TimeByCategory(memory_bound=unpacking(inputs, weights))
         found = found + ForwardBackward(unpacked, unpacked)
         again = again + unpacked if matrix.name in named else again
@@ -243,7 +242,7 @@ def layer_pass(inputs: TrainingInputs, part: Shard, block: Block) -> ForwardBack
 
 def in_part(again: RecomputedWork, work: TimeByCategory) -> TimeByCategory:
     """Products that run again: what is read and written between them runs again even where not all of them do."""
-    return work if again.times == 1 else replace(work, matmul=repeated(again.times, work.matmul))
+    return work if again.times == 1 else replace(work, matmul=again.times * work.matmul)
 
 
 def shared_experts(inputs: TrainingInputs, part: Shard, tokens: Number) -> ForwardBackward:
@@ -272,7 +271,7 @@ def _memory_bound(inputs: TrainingInputs, part: Shard, tokens: Number, split: Nu
             fused=inputs.stack.kernels.streams == "fused",
             backward=backward,
         )
-        nbytes = divided(norms, split)
+        nbytes = norms / split
         if part.kind.dense is not None:
             nbytes = nbytes + mlp_traffic(
                 tokens, part.ffn_hidden, inputs.widths.element, gated=part.kind.dense.gated, backward=backward

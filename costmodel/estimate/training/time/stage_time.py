@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 import functools
+import operator
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 
 import numpy as np
 
 from costmodel.documents.schemas.model import Model, TokenPrediction
-from costmodel.equations.parallelism.counts import divided, repeated
 from costmodel.estimate.machine.process_groups import Exchange
 from costmodel.estimate.model.attention import Matmul
 from costmodel.estimate.shared.memoize import RECOMPUTE, once
@@ -50,7 +50,7 @@ class Stages:
     def fullest(self) -> tuple[Number, Number]:
         """Seconds forward and backward of the layers of the fullest rank."""
         layers = self.held.fullest
-        return repeated(layers, self.layer.forward.total), repeated(layers, self.layer.backward.total)
+        return layers * self.layer.forward.total, layers * self.layer.backward.total
 
 
 @once(*RECOMPUTE, "sequence_parallel", "cp_type", "order", "schedule")
@@ -100,7 +100,7 @@ def _means(inputs: TrainingInputs, held: StageLayers, works: Sequence[ForwardBac
     def mean(position: int) -> ForwardBackward:
         found = ForwardBackward(TimeByCategory(), TimeByCategory())
         for kind, work in zip(inputs.model.layers, works, strict=True):
-            found = found + work.each(functools.partial(repeated, held.share_of(inputs.model, kind, position)))
+            found = found + work.each(functools.partial(operator.mul, held.share_of(inputs.model, kind, position)))
         return found
 
     return held.at_each(mean)
@@ -129,6 +129,6 @@ def _prediction(
     """Multi-token prediction beside the head: for each module a projection of both inputs, a layer, a head again."""
     with term("multi-token prediction"):
         hidden, tokens = inputs.model.hidden, local_tokens(inputs, block)
-        joined = Matmul("projection", divided(hidden, block.tp), repeated(2.0, hidden))
+        joined = Matmul("projection", hidden / block.tp, 2.0 * hidden)
         each = work.both + plain_product(inputs, tokens, joined, trained=inputs.tuning is None) + head
-        return each.each(functools.partial(repeated, ahead.depth))
+        return each.each(functools.partial(operator.mul, ahead.depth))

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import functools
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
 
@@ -13,7 +12,6 @@ from costmodel.equations.kernels.memory_traffic import optimizer_traffic
 from costmodel.equations.kernels.roofline import stream_time
 from costmodel.equations.memory.states import gradient_traffic
 from costmodel.equations.network.collectives import activation_message
-from costmodel.equations.parallelism.counts import divided, repeated
 from costmodel.estimate.machine.collective_time import collective_time
 from costmodel.estimate.machine.process_groups import Group, Groups, Transfer, as_layers_see, ends_of, groups
 from costmodel.estimate.shared.memoize import RECOMPUTE, once
@@ -117,7 +115,7 @@ def _ranks(block: Block, work: Stages, shown: ForwardBackward) -> PerStage[Rank]
     if schedule in FOLDED:
         ends = (both, none, none)
     elif schedule in BOTH_WAYS:
-        half = both.each(functools.partial(repeated, 0.5))
+        half = both.each(lambda one: 0.5 * one)
         ends = (half, none, half)
     else:
         ends = (work.embedding, none, work.head)
@@ -154,13 +152,13 @@ def _optimizer(inputs: TrainingInputs, block: Block, parameters: StageParameters
     zero, (held, _, routed) = block.structure.zero, fullest(inputs, block, parameters)
     with term("optimizer"):
         own = stepped(block, held)
-        updated = divided(own, block.shards) if zero >= 1 else own
-        kept = divided(held, block.shards) if zero >= 2 else held
+        updated = own / block.shards if zero >= 1 else own
+        kept = held / block.shards if zero >= 2 else held
         if inputs.experts is not None:
             edp = expert_data(inputs, block)
             own = stepped(block, routed)
-            updated = updated + (divided(own, edp) if zero >= 1 else own)
-            kept = kept + (divided(routed, edp) if zero >= 2 else routed)
+            updated = updated + (own / edp if zero >= 1 else own)
+            kept = kept + (routed / edp if zero >= 2 else routed)
         nbytes = optimizer_traffic(updated, kept, inputs.case.optimizer.moments, ELEMENT_BYTES["fp32"])
         return stream_time(nbytes, inputs.rates.memory_bandwidth, inputs.rates.memory_share)
 
@@ -196,15 +194,15 @@ def _converted_weights(
     shards = inputs.gathers_narrow and block.structure.zero >= 1
     schedule = block.structure.schedule
     layers, routed = parameters.fullest_layers(schedule)
-    held = divided(layers, block.shards) if shards else layers
+    held = layers / block.shards if shards else layers
     if inputs.experts is not None:
-        held = held + (divided(routed, expert_data(inputs, block)) if shards else routed)
+        held = held + (routed / expert_data(inputs, block) if shards else routed)
     with term("convert weights"):
         nbytes = quantise_traffic(held, inputs.recipe.quantised)
         time = stream_time(nbytes, inputs.rates.memory_bandwidth, inputs.rates.memory_share)
     if narrow is not None and narrow.cached:
         return time
-    return repeated(micro_batches, divided(time, weight_copies(schedule)))  # a micro-batch runs through one copy
+    return micro_batches * (time / weight_copies(schedule))  # a micro-batch runs through one copy
 
 
 @once(*RECOMPUTE, "order", "schedule")
@@ -212,7 +210,7 @@ def _within(inputs: TrainingInputs, block: Block, work: Stages, micro_batches: N
     """What layers and ends exchange in a step."""
     ends = replace(groups(inputs, block).tp, name="ends")
     return (
-        *(item.of_step(repeated(layers, micro_batches), again) for layers, item, again in work.exchanged),
+        *(item.of_step(layers * micro_batches, again) for layers, item, again in work.exchanged),
         *_ends(inputs, block, ends, work.at_ends, micro_batches),
     )
 
@@ -223,7 +221,7 @@ def _ends(
     """The exchanges of the ends on the rank that makes most of them; multi-token prediction has heads of its own."""
     heads = 1.0 if inputs.model.prediction is None else 1.0 + inputs.model.prediction.depth
     for item in traffic.exchanges:
-        head = repeated(heads, item.head)
+        head = heads * item.head
         most = largest(*of_ends(block.structure.schedule, item.embedding, head))
-        each = repeated(np.where(block.pp == 1, head + item.embedding, most), micro_batches)
+        each = np.where(block.pp == 1, head + item.embedding, most) * micro_batches
         yield Transfer(tp, item.operation, traffic.message, item.time, np.where(block.tp > 1, each, 0.0))

@@ -95,8 +95,8 @@ class TreeDrawing:
         return [said, *formula, f"source: {contract.source}"]
 
 
-_COUNTING = {"repeated": " × ", "divided": " / ", "share": " / "}
-_BETWEEN = {"sum": " + ", "difference": " − "}
+_COUNTING = {"share": " / "}
+_BETWEEN = {"sum": " + ", "difference": " − ", "product": " × ", "quotient": " / "}
 _BEFORE = {"maximum": "max", "minimum": "min"}
 _TERMS = {key: title for title, key in TIME_TERMS}
 

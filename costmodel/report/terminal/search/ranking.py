@@ -78,7 +78,7 @@ def _after_none(found: SearchResult) -> list[Line]:
     """The search to ask next, where the first remedy is settings of it."""
     if not found.remedies:
         return []
-    settings = dict(inputs.split("=", 1) for inputs in found.remedies[0].settings)
+    settings = dict(setting.split("=", 1) for setting in found.remedies[0].settings)
     return [Text(), typed("Next:", command(found.inputs.case, "search", settings=settings))]
 
 

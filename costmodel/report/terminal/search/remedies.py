@@ -36,7 +36,7 @@ def _row(remedy: Remedy, *, first: bool, priced: bool) -> tuple[str, ...]:
 
 def settings_text(remedy: Remedy) -> str:
     """The first alternative as one would type it, and the values of the others."""
-    text = " ".join(f"--set {shlex.quote(inputs)}" for inputs in remedy.settings)
+    text = " ".join(f"--set {shlex.quote(setting)}" for setting in remedy.settings)
     others = [settings[0].partition("=")[2] for settings in remedy.alternatives[1:]]
     return f"{text} (or {listed(others)})" if others else text
 

@@ -57,7 +57,7 @@ def _short(path: str) -> str:
 
 
 def _values(axes: Sequence[Axis], trial: ServingTrial) -> list[str]:
-    return [inputs.partition("=")[2] for inputs in trial.settings[: len(axes)]]
+    return [setting.partition("=")[2] for setting in trial.settings[: len(axes)]]
 
 
 def _results(shown: Sequence[str], trial: ServingTrial) -> list[str]:

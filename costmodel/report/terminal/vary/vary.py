@@ -96,7 +96,7 @@ def _combinations(found: Swept, *, priced: bool) -> CellTable:
     most = max((value for point in found.points if (value := point.costs.get(first, 0.0)) > 0), default=0.0)
     rows = []
     for point in found.points:
-        set_to = [spaced(inputs.partition("=")[2]) for inputs in point.settings]
+        set_to = [spaced(setting.partition("=")[2]) for setting in point.settings]
         costs = point.costs
         main, *others = (result(name, costs.get(name, math.nan)) if costs else "" for name in found.shown)
         bars = bar(costs.get(first, 0.0) / most, 16) if costs and most > 0 else ""

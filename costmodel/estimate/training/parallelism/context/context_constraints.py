@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from costmodel.documents.schemas.model import Layers
-from costmodel.equations.parallelism.counts import kv_heads_per_rank, repeated
+from costmodel.equations.parallelism.counts import kv_heads_per_rank
 from costmodel.estimate.shared.masks import Mask, leaves_rest, none
 from costmodel.estimate.shared.plan_batch import Block, alone
 from costmodel.estimate.training.training_inputs import TrainingInputs
@@ -14,7 +14,7 @@ def chunked_sequence(inputs: TrainingInputs, block: Block) -> Mask:
     if alone(block.cp):
         return none(block)
     chunks = 1.0 if block.structure.cp_type == "a2a" else 2.0
-    return (block.cp > 1) & leaves_rest(inputs.sequence, repeated(chunks, block.cp))
+    return (block.cp > 1) & leaves_rest(inputs.sequence, chunks * block.cp)
 
 
 def heads_exchanged(inputs: TrainingInputs, block: Block) -> Mask:
@@ -29,7 +29,7 @@ def heads_exchanged(inputs: TrainingInputs, block: Block) -> Mask:
 
 
 def _not_whole(kind: Layers, block: Block) -> Mask:
-    found = leaves_rest(kind.heads or 0.0, repeated(block.tp, block.cp))
+    found = leaves_rest(kind.heads or 0.0, block.tp * block.cp)
     if kind.attention is None:
         return found
     return found | leaves_rest(kv_heads_per_rank(kind.attention.kv_heads, block.tp), block.cp)

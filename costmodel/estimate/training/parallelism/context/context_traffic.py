@@ -8,7 +8,7 @@ import numpy as np
 
 from costmodel.equations.network.collectives import ring_steps
 from costmodel.equations.parallelism.context_parallel import exchange_buffer, heads_message, ring_exposed_time
-from costmodel.equations.parallelism.counts import repeated, tokens_in_micro_batch
+from costmodel.equations.parallelism.counts import tokens_in_micro_batch
 from costmodel.estimate.machine.collective_time import collective_time, send_time
 from costmodel.estimate.machine.process_groups import Exchange, Group
 from costmodel.estimate.model.attention import Mixer
@@ -71,11 +71,11 @@ def _keys(inputs: TrainingInputs, mixer: Mixer, tokens: Number) -> Number:
 def _ring(inputs: TrainingInputs, cp: Group, block: Block, mixer: Mixer, core: ForwardBackward) -> ContextTraffic:
     """Each step sends keys and values on while attention works on the last; backward their gradients travel too."""
     with term("cp ring forward"):
-        message = repeated(2.0, _keys(inputs, mixer, local_tokens(inputs, block)))
+        message = 2.0 * _keys(inputs, mixer, local_tokens(inputs, block))
         time = send_time(inputs, message, cp)
         forward = ring_exposed_time(time, core.forward.attention, cp.ranks, inputs.overlap.cp)
     with term("cp ring backward"):
-        both = repeated(2.0, message)
+        both = 2.0 * message
         longer = send_time(inputs, both, cp)
         backward = ring_exposed_time(longer, core.backward.attention, cp.ranks, inputs.overlap.cp)
     steps = ring_steps(cp.ranks, operation="all_gather")
@@ -94,7 +94,7 @@ def _gathered(inputs: TrainingInputs, cp: Group, block: Block, mixer: Mixer) -> 
         gather = collective_time(inputs, message, cp, "all_gather")
     with term("cp reduce-scatter"):
         scatter = collective_time(inputs, message, cp, "reduce_scatter")
-    once, twice = repeated(2.0, gather), repeated(2.0, scatter)
+    once, twice = 2.0 * gather, 2.0 * scatter
     exchanges = (
         Exchange(cp, "all_gather", message, gather, 2.0, 2.0, 0.0),
         Exchange(cp, "reduce_scatter", message, scatter, 0.0, 2.0, 0.0),
@@ -113,7 +113,7 @@ def _all_to_all(
         with term("cp all-to-all"):
             message = heads_message(tokens, heads, width, inputs.widths.element)
             time = collective_time(inputs, message, cp, "all_to_all")
-            exposed = exposed + repeated(times, time)
+            exposed = exposed + times * time
         exchanges.append(Exchange(cp, "all_to_all", message, time, times, times, 0.0))
     return ContextTraffic(exposed, exposed, tuple(exchanges))
 

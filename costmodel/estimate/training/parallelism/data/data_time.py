@@ -7,7 +7,6 @@ from dataclasses import replace
 import numpy as np
 
 from costmodel.equations.network.overlap import passes_beside
-from costmodel.equations.parallelism.counts import divided, repeated
 from costmodel.estimate.machine.process_groups import Groups
 from costmodel.estimate.shared.memoize import once
 from costmodel.estimate.shared.plan_batch import Block
@@ -76,7 +75,7 @@ def _passing(inputs: TrainingInputs, block: Block, work: Stages, micro_batches: 
     """Forward and backward time that runs beside what is sent once a step."""
     passes = _passes(inputs, block, micro_batches)
     forward, backward = work.fullest
-    return repeated(passes, forward), repeated(passes, backward)
+    return passes * forward, passes * backward
 
 
 @once()
@@ -96,7 +95,7 @@ def _units(
 ) -> tuple[FsdpUnits, FsdpUnits]:
     """What is sharded layer by layer, as it is gathered and as its gradients are reduced."""
     table = np.maximum(parameters.embedding, parameters.head)
-    tables = divided(parameters.fuller_end(block.pp), table)
+    tables = parameters.fuller_end(block.pp) / table
     once = summed_once(inputs, block)
     units = FsdpUnits(parameters.layer, table, layers.fullest, tables, micro_batches, once)
     if own is parameters:

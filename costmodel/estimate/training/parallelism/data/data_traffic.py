@@ -12,7 +12,6 @@ from numpy.typing import NDArray
 from costmodel.equations.memory.states import gradient_traffic
 from costmodel.equations.network.collectives import Operation
 from costmodel.equations.network.overlap import bucket_count, exposed_time
-from costmodel.equations.parallelism.counts import divided, repeated
 from costmodel.estimate.machine.collective_time import collective_time
 from costmodel.estimate.machine.process_groups import Group, Groups, Transfer
 from costmodel.estimate.shared.memoize import once
@@ -48,13 +47,13 @@ class Buffer:
 def _bucketed(inputs: TrainingInputs, message: Number, element: float, dp: Group, operation: Operation) -> Transfer:
     """A buffer of elements of that width sent in buckets; of nothing there is none to send."""
     if not np.any(message):
-        none = repeated(0.0, message)
+        none = 0.0 * message
         return Transfer(dp, operation, message, none, none)
     nothing = message <= 0
     if not np.any(nothing):
         bucket = np.minimum(inputs.bucket(dp.ranks, element), message)
         count = bucket_count(message, bucket)
-        piece = divided(message, count)
+        piece = message / count
         return Transfer(dp, operation, piece, collective_time(inputs, piece, dp, operation), count)
     sent = _bucketed(inputs, np.where(nothing, 1.0, message), element, dp, operation)
     sizes = (np.where(nothing, 0.0, size) for size in (sent.message, sent.time, sent.count))
@@ -66,7 +65,7 @@ def _over_replicas(inputs: TrainingInputs, placed: Groups, scatter: Transfer) ->
     if alone(placed.replicas.ranks):
         return ()
     with term("dp all-reduce over replicas"):
-        message = divided(scatter.message, placed.dp.ranks)
+        message = scatter.message / placed.dp.ranks
         time = np.where(scatter.count > 0, collective_time(inputs, message, placed.replicas, "all_reduce"), 0.0)
     return (Transfer(placed.replicas, "all_reduce", message, time, scatter.count),)
 
@@ -153,7 +152,7 @@ class FsdpUnits:
 
     def placed(self, each: Number) -> tuple[Number, Number]:
         """A layer's exposed time of what micro-batches may share: in every micro-batch, and once a step."""
-        return np.where(self.shared, 0.0, each), np.where(self.shared, repeated(self.layers, each), 0.0)
+        return np.where(self.shared, 0.0, each), np.where(self.shared, self.layers * each, 0.0)
 
 
 @dataclass(frozen=True)
@@ -184,12 +183,12 @@ def _moved(
             with term("adapters"):
                 message = message + gradient_traffic(units.adapters, wide)
         time = np.where(message > 0, collective_time(inputs, message, dp, operation), 0.0)
-        count = np.where(message > 0, repeated(units.layers, times), 0.0)
+        count = np.where(message > 0, units.layers * times, 0.0)
         layer = Transfer(dp, operation, message, time, count)
     with term(f"dp {operation} of the ends"):
         message = gradient_traffic(units.table, wide)
         time = np.where(units.tables > 0, collective_time(inputs, message, dp, operation), 0.0)
-        table = Transfer(dp, operation, message, time, repeated(units.tables, times))
+        table = Transfer(dp, operation, message, time, units.tables * times)
     return layer, table
 
 
@@ -224,9 +223,9 @@ def _with_replicas(
     sums = tuple(item for scatter in scatters for item in _over_replicas(inputs, placed, scatter))
     with term("dp all-reduce over replicas"):
         whole = _sum([item.total_time for item in sums])
-        room = repeated(units.layers, np.maximum(beside - data.taken[1], 0.0))
+        room = units.layers * np.maximum(beside - data.taken[1], 0.0)
         shown = exposed_time(whole, room, inputs.overlap.dp, largest(*(item.time for item in sums)))
-        longer = divided(whole, repeated(units.layers, units.micro_batches))
+        longer = whole / (units.layers * units.micro_batches)
     taken = data.taken[0], data.taken[1] + longer
     return replace(data, exposed=data.exposed + shown, taken=taken, transfers=(*data.transfers, *sums))
 
@@ -239,11 +238,11 @@ def _ends(
     They hide behind what the layers leave of their time; one table of a step has nothing to hide behind.
     """
     with term("ends"):
-        whole = repeated(units.tables, moved.table)
-        room = repeated(units.layers, np.maximum(beside - taken, 0.0))
+        whole = units.tables * moved.table
+        room = units.layers * np.maximum(beside - taken, 0.0)
         each = exposed_time(whole, room, inputs.overlap.dp, 0.0)
         first = exposed_time(whole, room, inputs.overlap.dp, moved.table)
-        return first + repeated(times - 1.0, each), divided(whole, units.layers)
+        return first + (times - 1.0) * each, whole / units.layers
 
 
 def sharded_gradients(

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import numpy as np
 
-from costmodel.equations.parallelism.counts import repeated
 from costmodel.estimate.shared.masks import Mask, leaves_rest, none
 from costmodel.estimate.shared.plan_batch import Block
 from costmodel.estimate.training.training_inputs import TrainingInputs
@@ -30,10 +29,10 @@ def expert_widths(inputs: TrainingInputs, block: Block) -> Mask:
 
 def expert_ranks(inputs: TrainingInputs, block: Block) -> Mask:
     """Rows where the ranks of a stage, within one replica of the shards, are not a whole number of expert groups."""
-    ranks = repeated(repeated(block.dp, block.tp), block.cp)
-    experts = repeated(block.ep, block.etp)
+    ranks = block.dp * block.tp * block.cp
+    experts = block.ep * block.etp
     if inputs.experts is not None:
-        experts = repeated(experts, block.dp_replicate)
+        experts = experts * block.dp_replicate
     return leaves_rest(ranks, experts)
 
 

@@ -6,7 +6,6 @@ from dataclasses import replace
 
 import numpy as np
 
-from costmodel.equations.parallelism.counts import divided
 from costmodel.estimate.machine.process_groups import Group, Groups
 from costmodel.estimate.shared.plan_batch import Block
 from costmodel.estimate.training.parallelism.data.data_traffic import (
@@ -39,10 +38,10 @@ def expert_data_traffic(
     with term("experts"):
         if zero < 2:
             return replicated_traffic(inputs, block, placed, trained, 0.0, beside)
-        routed = replace(units, layer=divided(held, units.layers), table=0.0, tables=0.0, adapters=0.0)
+        routed = replace(units, layer=held / units.layers, table=0.0, tables=0.0, adapters=0.0)
         reduced = routed
         if trained is not held:
-            reduced = replace(routed, layer=divided(trained, units.layers))
+            reduced = replace(routed, layer=trained / units.layers)
             routed = replace(routed, adapters=reduced.layer)
         if zero == 3 or inputs.stack.states.sharded_master:
             return sharded_weights(inputs, block, placed, routed, reduced, beside)

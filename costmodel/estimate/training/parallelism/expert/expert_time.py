@@ -8,7 +8,6 @@ from dataclasses import dataclass
 from costmodel.equations.kernels.flop import matmul_flop
 from costmodel.equations.kernels.memory_traffic import mlp_traffic
 from costmodel.equations.layers.experts import expert_operations, grouped_flop, permute_traffic
-from costmodel.equations.parallelism.counts import divided, repeated
 from costmodel.estimate.model.attention import Matmul
 from costmodel.estimate.model.routed_experts import Routed, expert_matmuls, looped, rows_of
 from costmodel.estimate.model.shards import Shard
@@ -41,7 +40,7 @@ def expert_pass(inputs: TrainingInputs, part: Shard, block: Block, again: Recomp
     if said is None or held is None:
         return None
     with term("experts"):
-        tokens = divided(local_tokens(inputs, block), part.tp)
+        tokens = local_tokens(inputs, block) / part.tp
         rows = rows_of(held, tokens, said.load)
         both = _matmuls(inputs, said, held, rows) + _adapters(inputs, said, held, rows)
         once, twice = (_memory_bound(inputs, said, held, tokens, rows, backward=back) for back in (False, True))
@@ -98,7 +97,7 @@ def _host(inputs: TrainingInputs, said: ExpertInputs, held: Routed, *, backward:
     trained = inputs.tuning is None
     count, converted = looped(held), inputs.recipe.conversions
     operations = expert_operations(count, converted, adapters, unpacked, trained=trained, backward=backward)
-    return repeated(operations, said.host)
+    return operations * said.host
 
 
 def _grouped(
@@ -112,7 +111,7 @@ def _grouped(
     trained: bool,
 ) -> ForwardBackward:
     """One grouped matmul in both directions."""
-    each = divided(rows, held.local)
+    each = rows / held.local
     flop = grouped_flop(matmul_flop(rows, matrix.n, matrix.k), each, held.local, said.kernels.half_rows)
     return multiplied(inputs, matrix, rows, flop, groups=held.local, narrow=narrow, trained=trained)
 
@@ -123,6 +122,6 @@ def _memory_bound(
     """Ordering tokens by expert and back, and the activation function."""
     with term("memory-bound backward" if backward else "memory-bound forward"):
         sizes = (tokens, inputs.model.hidden, held.of.top_k, held.of.count, inputs.widths.element)
-        permuted = repeated(said.kernels.permute, permute_traffic(*sizes))
+        permuted = said.kernels.permute * permute_traffic(*sizes)
         activated = mlp_traffic(rows, held.ffn_hidden, inputs.widths.element, gated=held.of.gated, backward=backward)
         return stream(inputs, permuted + activated)

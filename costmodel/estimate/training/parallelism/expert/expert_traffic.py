@@ -11,7 +11,6 @@ from costmodel.equations.layers.experts import dispatch_bytes, distinct_destinat
 from costmodel.equations.network.collectives import activation_message
 from costmodel.equations.network.overlap import exposed_time, lost_time
 from costmodel.equations.network.topology import two_level_time
-from costmodel.equations.parallelism.counts import divided, repeated
 from costmodel.estimate.machine.collective_time import collective_time
 from costmodel.estimate.machine.links import link_of, network_rate
 from costmodel.estimate.machine.process_groups import Exchange, Group, group, joined
@@ -47,13 +46,13 @@ class ExpertGroups:
 
 def expert_data(inputs: TrainingInputs, block: Block) -> Number:
     """Ranks that hold the same experts and share their states: without the replicas of the shards."""
-    return divided(expert_data_degree(inputs.ranks, block.pp, block.ep, block.etp), block.dp_replicate)
+    return expert_data_degree(inputs.ranks, block.pp, block.ep, block.etp) / block.dp_replicate
 
 
 def expert_groups(inputs: TrainingInputs, rows: Block) -> ExpertGroups:
     """Where the groups lie among the ranks of a stage, innermost first."""
     with term("expert placement"):
-        outer = repeated(rows.etp, rows.ep)
+        outer = rows.etp * rows.ep
         edp = expert_data(inputs, rows)
     return ExpertGroups(
         _of_a_stage(inputs, rows, "etp", rows.etp, 1.0),
@@ -67,9 +66,9 @@ def _of_a_stage(inputs: TrainingInputs, rows: Block, name: str, ranks: Number, s
     if rows.structure.order != PIPELINE_INSIDE or alone(rows.pp):
         return group(inputs, name, ranks, stride)
     with term("expert placement"):
-        beside = repeated(rows.tp, rows.cp)
-        near = np.minimum(np.maximum(np.floor(divided(beside, stride)), 1.0), ranks)
-        far, apart = divided(ranks, near), repeated(np.maximum(beside, stride), rows.pp)
+        beside = rows.tp * rows.cp
+        near = np.minimum(np.maximum(np.floor(beside / stride), 1.0), ranks)
+        far, apart = ranks / near, np.maximum(beside, stride) * rows.pp
     return joined(inputs, name, group(inputs, name, near, stride), group(inputs, name, far, apart))
 
 
@@ -90,7 +89,7 @@ def expert_traffic(
     said, held = inputs.experts, part.routed
     if said is None or held is None:
         return ExpertTraffic()
-    tokens = divided(local_tokens(inputs, block), part.tp)
+    tokens = local_tokens(inputs, block) / part.tp
     exchanges = (*_dispatch(inputs, said, held, tokens, placed.ep), *_sharing(inputs, said, held, tokens, placed.etp))
     sent: Number = 0.0
     for item in exchanges[:2]:
@@ -125,12 +124,12 @@ def _dispatch(
 
     A token goes to each of its experts, or once to a rank that holds some of them.
     """
-    sent = repeated(said.load, tokens)
+    sent = said.load * tokens
     copies = _reached(held, ep.ranks) if said.deduplicated else held.of.top_k
     found = []
     for name, element in (("dispatch", said.dispatch), ("combine", ELEMENT_BYTES["bf16"])):
         with term(name):
-            message = repeated(copies, activation_message(sent, inputs.model.hidden, element))
+            message = copies * activation_message(sent, inputs.model.hidden, element)
             if said.deduplicated:
                 time = _hierarchical(inputs, said, held, (sent, copies, element), ep)
             else:
@@ -167,9 +166,9 @@ def _reached(held: Routed, parts: Number) -> Number:
     if groups is None or limit is None:
         return distinct_destinations(parts, experts.top_k, experts.count)
     with term("groups of experts"):
-        among = divided(repeated(limit, experts.count), groups)
-        spread = np.maximum(divided(parts, groups), 1.0)
-        reached = distinct_destinations(repeated(limit, spread), experts.top_k, among)
+        among = limit * experts.count / groups
+        spread = np.maximum(parts / groups, 1.0)
+        reached = distinct_destinations(limit * spread, experts.top_k, among)
         return np.where(parts < groups, distinct_destinations(np.minimum(parts, groups), reached, groups), reached)
 
 

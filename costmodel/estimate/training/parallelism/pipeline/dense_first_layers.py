@@ -6,7 +6,6 @@ from collections.abc import Callable, Iterator
 
 import numpy as np
 
-from costmodel.equations.parallelism.counts import divided, repeated
 from costmodel.equations.parallelism.layer_split import leading_layers
 from costmodel.estimate.shared.per_stage import PerStage
 from costmodel.estimate.shared.plan_batch import Block
@@ -23,12 +22,12 @@ def leading_of_ranks(count: Number, block: Block, before: Before, *, most: bool)
     Fewer are held the further from the input: most by the second, fewest by the last but one, both ways amid all.
     """
     last, both_ways = block.pp - 1, block.structure.schedule in BOTH_WAYS
-    far = divided(block.pp, 2.0) if both_ways else np.maximum(last - 1, 0.0)
+    far = block.pp / 2.0 if both_ways else np.maximum(last - 1, 0.0)
     ranks = (0.0, last, np.minimum(last, 1.0), far)
     first, end, second, late = (summed(*_of_rank(count, block, before, rank)) for rank in ranks)
     middle = np.maximum(second, late) if most else np.minimum(second, late)
     held = PerStage(first, middle, end)
-    return held.each(lambda layers: divided(layers, 2.0)) if both_ways else held
+    return held.each(lambda layers: layers / 2.0) if both_ways else held
 
 
 def leading_of_stages(count: Number, block: Block, before: Before) -> tuple[Number, Number]:
@@ -48,7 +47,7 @@ def _of_rank(count: Number, block: Block, before: Before, rank: Number) -> Itera
     else:
         for turn in range(1, int(count)):  # a layer or more in every chunk before
             if np.any(block.vpp > turn):
-                stage = repeated(float(turn), block.pp) + rank
+                stage = float(turn) * block.pp + rank
                 yield np.where(block.vpp > turn, _of_chunk(count, before, stage), 0.0)
 
 

@@ -11,7 +11,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from costmodel.documents.schemas.model import Layers, Model
-from costmodel.equations.parallelism.counts import divided, layers_per_stage, remainder, repeated
+from costmodel.equations.parallelism.counts import layers_per_stage, remainder
 from costmodel.equations.parallelism.layer_split import (
     cut_before,
     full_chunk_layers,
@@ -86,9 +86,9 @@ class StageLayers:
     def each(self, amounts: PerStage[Number]) -> PerStage[Number]:
         """So much a layer, in the first, a middle and the last rank."""
         if self.equal:
-            return alike(repeated(self.middle, amounts.middle))
+            return alike(self.middle * amounts.middle)
         held = (self.first, self.middle, self.last)
-        return PerStage(*(repeated(layers, amount) for layers, amount in zip(held, amounts, strict=True)))
+        return PerStage(*(layers * amount for layers, amount in zip(held, amounts, strict=True)))
 
     def stages(self, pp: float) -> tuple[Number, ...]:
         """Of the first, a middle and the last of so many stages, as far as there are any."""
@@ -107,7 +107,7 @@ class StageLayers:
         """Layers of a kind among so many, of which so many lead."""
         if kind.leading:
             return ahead
-        return repeated(share(kind.count, self.total - model.layers[0].count), held - ahead)
+        return share(kind.count, self.total - model.layers[0].count) * (held - ahead)
 
     def of_stages(self, model: Model, kind: Layers) -> tuple[Number, Number]:
         """Layers of one kind in the first and the last stage, which both ways run on one rank."""
@@ -120,7 +120,7 @@ class StageLayers:
 
     def of_kind(self, model: Model, kind: Layers, amount: Number, position: int) -> Number:
         """What one kind has of an amount of all layers of the first, a middle or the last rank."""
-        return amount if len(model.layers) == 1 else repeated(self.share_of(model, kind, position), amount)
+        return amount if len(model.layers) == 1 else self.share_of(model, kind, position) * amount
 
     def means(self, model: Model, amounts: Sequence[Number]) -> PerStage[Number]:
         """Of so much in a layer of each kind, the mean of the layers of the first, a middle and the last rank."""
@@ -186,7 +186,7 @@ def _cut(layers: Number, block: Block) -> tuple[Number, Number, Number]:
     if block.structure.split == "full-chunks":
         chunk, missing = _full(layers, block)
         behind = np.minimum(missing, chunk)
-        return repeated(block.vpp, chunk), missing - behind, behind
+        return block.vpp * chunk, missing - behind, behind
     first, last = fewer_at_ends(layers, block)
     if not np.any(first) and not np.any(last):
         return layers_per_stage(layers, block.pp), 0.0, 0.0
@@ -196,7 +196,7 @@ def _cut(layers: Number, block: Block) -> tuple[Number, Number, Number]:
 def _full(layers: Number, block: Block) -> tuple[Number, Number]:
     """Layers of a full chunk, and how many the model lacks to fill all."""
     chunk = full_chunk_layers(layers, block.pp, block.vpp)
-    return chunk, repeated(repeated(block.pp, block.vpp), chunk) - layers
+    return chunk, block.pp * block.vpp * chunk - layers
 
 
 def _before(held: StageLayers, block: Block) -> Before:
@@ -208,7 +208,7 @@ def _before(held: StageLayers, block: Block) -> Before:
     if block.structure.split == "spread":
         return lambda stage: spread_before(layers, *sizes, stage)
     whole, ahead, _ = _cut(layers, block)
-    return lambda stage: cut_before(divided(whole, block.vpp), ahead, stage)
+    return lambda stage: cut_before(whole / block.vpp, ahead, stage)
 
 
 def of_schedule(schedule: Schedule, middle: Number, first: Number, last: Number) -> tuple[Number, Number]:
@@ -221,17 +221,17 @@ def _with_ends(block: Block, layers: Number, middle: Number, first: Number, last
     """Ranks whose ends hold other numbers of layers than those between."""
     if block.structure.schedule not in BOTH_WAYS:
         return StageLayers(layers, first, np.where(block.pp < 3, np.minimum(first, last), middle), last)
-    mean = divided(first + last, 2.0)
+    mean = (first + last) / 2.0
     return StageLayers(layers, mean, np.where(block.pp < 3, mean, middle), mean, (first, last))
 
 
 def fewer_at_ends(layers: Number, block: Block) -> tuple[Number, Number]:
     """Layers that first and last chunk hold fewer, row by row; left open, as few as make the split even."""
-    split, chunks = block.structure.split, repeated(block.pp, block.vpp)
+    split, chunks = block.structure.split, block.pp * block.vpp
     piped = np.where(block.pp > 1, 1.0, 0.0)
     if split in SLOTS:
         first, last = SLOTS[split]
-        return repeated(first, piped), repeated(last, piped)
+        return first * piped, last * piped
     uneven = (remainder(layers, chunks) != 0) & (block.pp > 1)
     if not np.any(uneven):
         return 0.0, 0.0
@@ -269,7 +269,7 @@ def _spread(layers: Number, block: Block) -> StageLayers:
 
 def unequal_chunks(model: Model, block: Block) -> NDArray[np.bool_]:
     """Rows in which a rank holds several chunks, and these, spread, not all as many layers."""
-    chunks = repeated(block.pp, block.vpp)
+    chunks = block.pp * block.vpp
     looped = block.structure.split == "spread" and block.structure.schedule in LOOPED
     return np.asarray((remainder(layer_count(model), chunks) != 0) & (block.vpp > 1) & looped)
 
@@ -278,13 +278,13 @@ def spread_as_fitting(model: Model, block: Block) -> NDArray[np.bool_]:
     """Rows whose layers spread as they lie where a split is left open: evenly, or with one missing at the end."""
     if block.structure.schedule in FOLDED:
         return np.zeros(len(block), dtype=bool)
-    layers, chunks = layer_count(model), repeated(block.pp, block.vpp)
+    layers, chunks = layer_count(model), block.pp * block.vpp
     return np.asarray((remainder(layers, chunks) == 0) | (remainder(layers + 1.0, chunks) == 0))
 
 
 def indivisible(model: Model, block: Block) -> NDArray[np.bool_]:
     """Rows whose layers the split does not divide into whole chunks, or leaves a chunk between the ends without any."""
-    layers, split, chunks = layer_count(model), block.structure.split, repeated(block.pp, block.vpp)
+    layers, split, chunks = layer_count(model), block.structure.split, block.pp * block.vpp
     if (split, block.structure.schedule) in _UNEVEN:
         return np.ones(len(block), dtype=bool)
     if split == "spread":

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import numpy as np
 
-from costmodel.equations.parallelism.counts import divided, repeated
 from costmodel.estimate.machine.process_groups import Group, group, joined, strides
 from costmodel.estimate.shared.plan_batch import Block
 from costmodel.estimate.training.parallelism.pipeline.schedule_rules import weight_copies
@@ -17,6 +16,6 @@ def mirrored(inputs: TrainingInputs, block: Block, holders: Group) -> Group:
     if weight_copies(block.structure.schedule) == 1:
         return holders
     with term("mirrored stages"):
-        apart = divided(repeated(block.pp, strides(block)["pp"]), 2.0)
+        apart = block.pp * strides(block)["pp"] / 2.0
         pair = group(inputs, "mirrored", np.where(block.pp > 1, 2.0, 1.0), apart)
     return joined(inputs, holders.name, holders, pair)

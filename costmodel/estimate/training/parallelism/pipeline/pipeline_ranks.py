@@ -9,7 +9,6 @@ from typing import Any
 
 import numpy as np
 
-from costmodel.equations.parallelism.counts import repeated
 from costmodel.equations.parallelism.pipeline import pipeline_time
 from costmodel.equations.parallelism.pipeline_schedules import later_schedule_time
 from costmodel.estimate.shared.per_stage import PerStage
@@ -65,7 +64,7 @@ class Rank:
         if nothing(each):
             return each
         with term("its layers"):
-            return repeated(self.layers, each)
+            return self.layers * each
 
     def of_ends(self, part: Part) -> Number:
         """So much of its ends."""
@@ -104,8 +103,8 @@ def busiest_rank(ranks: Sequence[Rank], micro_batches: Number) -> tuple[dict[str
         slowest = np.where(slower[-1], rank.total, slowest)
     shares = {name: _of_slowest(ranks, slower, _part(name)) for name in PASS_TERMS}
     with term("busiest stage"):
-        terms = {name: each if nothing(each) else repeated(micro_batches, each) for name, each in shares.items()}
-        return terms, repeated(micro_batches, slowest)
+        terms = {name: each if nothing(each) else micro_batches * each for name, each in shares.items()}
+        return terms, micro_batches * slowest
 
 
 def _of_slowest(ranks: Sequence[Rank], slower: Sequence[Any], part: Part) -> Number:

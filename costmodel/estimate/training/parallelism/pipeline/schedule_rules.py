@@ -8,7 +8,7 @@ from typing import Literal, TypeGuard, get_args
 import numpy as np
 from numpy.typing import NDArray
 
-from costmodel.equations.parallelism.counts import divided, remainder, repeated
+from costmodel.equations.parallelism.counts import remainder
 from costmodel.equations.parallelism.pipeline import in_flight
 from costmodel.equations.parallelism.pipeline_in_flight import live_micro_batches
 from costmodel.estimate.shared.plan_batch import Block
@@ -101,7 +101,7 @@ def wrong_shape(block: Block) -> NDArray[np.bool_]:
 def fewest_micro_batches(schedule: Schedule, pp: Number) -> Number:
     """Micro-batches below which a schedule cannot run on so many stages."""
     times, less = FORMS[schedule].least
-    return repeated(times, pp) - less
+    return times * pp - less
 
 
 def wrong_batches(block: Block, micro_batches: Number) -> NDArray[np.bool_]:
@@ -131,9 +131,9 @@ def forwards_first(schedule: Schedule) -> bool:
 def of_ends(schedule: Schedule, embedding: Number, head: Number) -> tuple[Number, Number]:
     """Work of the ends for a micro-batch, on the first rank and on the last; both ways each does it for half."""
     if schedule in FOLDED:
-        return embedding + head, repeated(0.0, head)
+        return embedding + head, 0.0 * head
     if schedule in BOTH_WAYS:
-        half = repeated(0.5, embedding + head)
+        half = 0.5 * (embedding + head)
         return half, half
     return embedding, head
 
@@ -159,4 +159,4 @@ def ends_apart(schedule: Schedule) -> bool:
 def stepped(block: Block, held: Number) -> Number:
     """Parameters whose states a replica keeps: of two copies of the weights a sharded optimizer needs one."""
     copies = weight_copies(block.structure.schedule)
-    return divided(held, copies) if copies > 1 and block.structure.zero >= 1 else held
+    return held / copies if copies > 1 and block.structure.zero >= 1 else held

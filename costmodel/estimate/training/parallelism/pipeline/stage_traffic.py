@@ -5,7 +5,6 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from costmodel.equations.network.overlap import exposed_sends, sends_of_rank
-from costmodel.equations.parallelism.counts import divided
 from costmodel.estimate.machine.collective_time import send_time
 from costmodel.estimate.machine.process_groups import Group, Transfer
 from costmodel.estimate.shared.plan_batch import Block
@@ -27,7 +26,7 @@ def pipeline_traffic(
 ) -> PipelineTraffic:
     """Activations forward and their gradients backward over each boundary; every tp rank sends what it holds."""
     with term("pp send"):
-        part = divided(message, block.tp if inputs.stack.split_sends else block.sequence_ranks)
+        part = message / (block.tp if inputs.stack.split_sends else block.sequence_ranks)
         time = send_time(inputs, part, pp)
     count = sends_of_rank(block.pp, micro_batches, block.vpp, 2.0 if block.structure.schedule in FOLDED else 1.0)
     exposed = exposed_sends(block.pp, count, block.vpp, time, inputs.overlap.pp)

@@ -9,7 +9,6 @@ from typing import Literal
 from costmodel.documents.schemas.model import LatentAttention, Layers
 from costmodel.equations.network.collectives import Operation, activation_message
 from costmodel.equations.network.overlap import exposed_time
-from costmodel.equations.parallelism.counts import divided, repeated
 from costmodel.estimate.machine.collective_time import collective_time
 from costmodel.estimate.machine.process_groups import Exchange, Group, group
 from costmodel.estimate.model.shards import exchanges, shard
@@ -72,7 +71,7 @@ def tensor_traffic(
     forward, backward = (exposed_time(_together(every, part), beside, inputs.overlap.tp, 0.0) for part in ONCE)
     if again.gathers or again.scatters or again.latents:
         halves = exchanges(kind) if again.dropped == "layer" else min(again.halves, exchanges(kind))
-        room = repeated(halves, divided(beside, exchanges(kind)))
+        room = halves * (beside / exchanges(kind))
         backward = backward + exposed_time(_together(every, "again"), room, inputs.overlap.tp, 0.0)
     if not sequence_parallel or inputs.stack.kernels.inputs == "kept":
         return TensorTraffic(forward, backward, tuple(every))
@@ -108,7 +107,7 @@ def _together(made: Sequence[Exchange], part: Literal["forward", "backward", "ag
     """Time of some exchanges in one direction."""
     total: Number = 0.0
     for item in made:
-        total = total + repeated(getattr(item, part), item.time)
+        total = total + getattr(item, part) * item.time
     return total
 
 

@@ -134,7 +134,7 @@ def test_heads_of_other_widths_reach_their_share_of_the_rate(heads: int, head_di
     widths = ((16, 128), (heads, head_dim))
     usual, other = (inputs(model(hidden=2048, heads=count, head_dim=width)) for count, width in widths)
     even, apart = costs(usual), costs(other)
-    assert apart["attention"] == pytest.approx(even["attention"] / getattr(usual.attention, share))
+    assert apart["attention"] == pytest.approx(even["attention"] / getattr(usual.rates.attention, share))
     assert apart["matmul"] == pytest.approx(even["matmul"])
 
 
@@ -192,7 +192,7 @@ def test_heads_of_odd_widths_have_no_tensor_cores() -> None:
     even, odd = (inputs(shape, stack="megatron-2021", global_batch=8) for shape in shapes)
     products = 2 * 6 * 2 * odd.sequence**2 * 13824  # two layers, two forward and four backward, one sequence a rank
     rate = products / costs(odd, recompute="none")["attention"]
-    assert rate == pytest.approx(odd.vector_peak * odd.matmul.compute_share / one(odd.sustained), rel=0.02)
+    assert rate == pytest.approx(odd.vector_peak * odd.rates.matmul.compute_share / one(odd.sustained), rel=0.02)
     assert costs(odd)["attention"] > 4 * costs(even)["attention"]
 
 

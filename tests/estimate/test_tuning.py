@@ -174,7 +174,7 @@ def test_frozen_weights_that_are_kept_narrow_alone_are_never_converted() -> None
     beside, alone = (tuned(stack=stack, precision="fp8-block") for stack in stacks)
     (kind,) = beside.model.layers
     layers = 32 * shard(beside.model, kind, 1.0).parameters
-    spared = 4.0625 * layers / (beside.memory_bandwidth * beside.memory_share)
+    spared = 4.0625 * layers / (beside.rates.memory_bandwidth * beside.rates.memory_share)
     assert costs(beside)["memory_bound"] - costs(alone)["memory_bound"] == pytest.approx(spared)
     trained = [inputs(stack=stack, workload={"precision": "fp8-block"}) for stack in stacks]
     assert costs(trained[0])["memory_bound"] == costs(trained[1])["memory_bound"]

@@ -19,8 +19,8 @@ from costmodel.equations.kernels.memory_traffic import attention_traffic, matmul
 from costmodel.equations.network.collectives import wire_bytes
 from costmodel.evidence.calibrate.calibrate import calibrated, calibration
 from costmodel.evidence.calibrate.fabric_check import beside, soundness
-from costmodel.evidence.calibrate.kernel_forms import ALL_REDUCE, ATTENTION, BACKWARD, COLLECTIVE, MATMUL, Form
-from costmodel.evidence.calibrate.regression import DRAWS, error_of, fitted, held_out, second_half
+from costmodel.evidence.calibrate.kernel_forms import ALL_REDUCE, ATTENTION, BACKWARD, COLLECTIVE, MATMUL
+from costmodel.evidence.calibrate.regression import DRAWS, FittedForm, error_of, fitted, held_out, second_half
 from costmodel.evidence.calibrate.write_back import decided, renewed
 from costmodel.exchange.tables.kernel_table import read_timings
 
@@ -34,7 +34,7 @@ MESSAGES = np.array(list(product((2.0, 4.0, 8.0), 8192.0 * 4.0 ** np.arange(10))
 PREFILL = np.array(list(product((1.0, 8.0), (512.0, 2048.0, 8192.0, 16384.0), (8.0, 32.0), (1.0, 4.0, 8.0)))).T
 
 
-def columns_of(form: Form) -> dict[str, Any]:
+def columns_of(form: FittedForm) -> dict[str, Any]:
     """Shapes over which every constant of the form matters."""
     if form is MATMUL:
         m, n, k = SHAPES
@@ -92,7 +92,7 @@ DRAWN = {
 @pytest.mark.parametrize("form", [MATMUL, COLLECTIVE, ALL_REDUCE, ATTENTION], ids=lambda form: form.title)
 @settings(max_examples=8, deadline=None, derandomize=True)
 @given(data=st.data())
-def test_constants_are_recovered_from_noisy_times(form: Form, data: st.DataObject) -> None:
+def test_constants_are_recovered_from_noisy_times(form: FittedForm, data: st.DataObject) -> None:
     *values, seed = data.draw(DRAWN[form.title])
     names = [constant.name for constant in form.constants]
     true = dict(zip(names, values, strict=True))

@@ -246,9 +246,9 @@ def test_stopping_ends_with_what_is_finished() -> None:
 def test_workers_end_with_their_parent() -> None:
     """A parent that is killed leaves no process behind."""
     code = (
-        "import os, time\nfrom costmodel.explore.search.engine import Engine\n"
+        "import os, time\nfrom costmodel.explore.search.engine import SearchEngine\n"
         "if __name__ == '__main__':\n"
-        "    with Engine('local', '', 1).opened() as pool:\n"
+        "    with SearchEngine('local', '', 1).opened() as pool:\n"
         "        print(pool.executor.submit(os.getpid).result(), flush=True)\n        time.sleep(60)\n"
     )
     with subprocess.Popen([sys.executable, "-c", code], cwd=ROOT, stdout=subprocess.PIPE, text=True) as parent:

@@ -63,7 +63,7 @@ def test_every_legal_plan_with_its_columns(tmp_path: Path) -> None:
     best, first = kept.best[0], rows[rows["memory_share"] <= 1].nlargest(1, "tokens_per_s_per_gpu").iloc[0]
     assert first["step_time_s"] == best.costs["step_time"]
     assert f"{first['cluster.nodes']}" == kept.values(best.variant)["cluster.nodes"]
-    assert {*rows["model"], *rows["sequence"], *rows["global_batch"]} == {"gpt-7.5b", 2048, 512}
+    assert {*rows["model"], *rows["sequence"], *rows["global_batch"]} == {"megatron-7.5b", 2048, 512}
     assert (rows["gpus"] == 8 * rows["cluster.nodes"]).all()
     assert not list(tmp_path.glob(".*"))
 

@@ -23,8 +23,10 @@ from costmodel.estimate.training.stage_parameters import StageParameters
 from costmodel.estimate.training.training_inputs import NF4, TrainingInputs
 from costmodel.ground.choices import Module
 from costmodel.ground.equation import Number, term
+from costmodel.ground.errors import Place
+from costmodel.ground.units import Figure
 
-ISSUED = 3.0  # operations of an adapter forward: two products and the sum
+ISSUED = Figure(3.0, Place("LoRA", path="operations of an adapter forward: two products and the sum"))
 ROUTED = ("experts up", "experts down")
 
 

@@ -186,8 +186,8 @@ def _name(book: Book, origin: Origin) -> str:
     if isinstance(origin, Leaf):
         place = origin.figure.place if origin.figure is not None else None
         return origin.name or (place.path.rpartition(".")[2] if place is not None else "") or "number"
-    if isinstance(origin, Combined) and len(parts := _telling(origin)) == 1:
-        return _name(book, parts[0])
+    if isinstance(origin, Combined) and len(parts := _telling(origin)) < 2:
+        return _name(book, parts[0]) if parts else "nothing"
     if origin.labels and isinstance(origin, Combined):
         return origin.labels[-1]
     if isinstance(origin, Combined):

@@ -68,7 +68,7 @@ LeaveOutOption = Annotated[
     ),
 ]
 AfreshOption = Annotated[
-    bool, typer.Option("--afresh", help="Of runs: fit every constant from what is believed before any; many are needed")
+    bool, typer.Option("--afresh", help="Of runs: fit every constant, starting from its prior; needs many runs")
 ]
 
 

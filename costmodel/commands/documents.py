@@ -26,7 +26,7 @@ class DocumentGroup(StrEnum):
     ACCELERATORS = "accelerators"
     FABRICS = "fabrics"
     EFFICIENCIES = "efficiencies"
-    BELIEFS = "beliefs"
+    PRIORS = "priors"
     RELIABILITY = "reliability"
     PRACTICES = "practices"
     GRIDS = "grids"
@@ -46,7 +46,7 @@ class DocumentKind(StrEnum):
     ACCELERATOR = "accelerator"
     FABRIC = "fabric"
     EFFICIENCY = "efficiency"
-    BELIEF = "belief"
+    PRIOR = "prior"
     RELIABILITY = "reliability"
     PRACTICE = "practice"
     GRID = "grid"
@@ -64,7 +64,7 @@ _KINDS = {
     DocumentGroup.ACCELERATORS: ["accelerator"],
     DocumentGroup.FABRICS: ["fabric"],
     DocumentGroup.EFFICIENCIES: ["efficiency"],
-    DocumentGroup.BELIEFS: ["belief"],
+    DocumentGroup.PRIORS: ["prior"],
     DocumentGroup.RELIABILITY: ["reliability"],
     DocumentGroup.PRACTICES: ["practice"],
     DocumentGroup.GRIDS: ["grid"],
@@ -84,7 +84,7 @@ _WORDS = {
     DocumentGroup.ACCELERATORS: "accelerator gpu gpus card cards chip chips device devices tpu tpus part parts",
     DocumentGroup.FABRICS: "fabric network networks interconnect interconnects link links nic nics",
     DocumentGroup.EFFICIENCIES: "efficiency fit fits",
-    DocumentGroup.BELIEFS: "belief prior priors",
+    DocumentGroup.PRIORS: "prior",
     DocumentGroup.KEYS: "key paths settings options fields parameters",
     DocumentGroup.MEASURED: "measurement measurements run runs benchmark benchmarks table tables",
 }

@@ -28,7 +28,7 @@ from costmodel.estimate.shared.results import number
 from costmodel.estimate.training.training_inputs import training_inputs
 from costmodel.evidence.calibrate.default_efficiency import beginning, changed
 from costmodel.evidence.calibrate.fit_from_runs import _untold, step_fit
-from costmodel.evidence.calibrate.priors import STEPS, believed, off_scale, on_scale, own, shipped, with_values
+from costmodel.evidence.calibrate.priors import STEPS, off_scale, on_scale, own, shipped, shipped_priors, with_values
 from costmodel.evidence.calibrate.refine_from_runs import sharpened, texts
 from costmodel.evidence.calibrate.regression_problem import MOST, SCALE, Problem, TimedRun, timed
 from costmodel.exchange.tables.csv_cells import CsvRow
@@ -38,11 +38,11 @@ from costmodel.ground.errors import CostModelError
 ROOT = Path(__file__).parents[2]
 FOLDER = Path(__file__).parent / "measured"
 SHELF = CachedReader()
-BELIEFS = believed(SHELF)
-ALONE = {"believed": 1.15, "spread": 0.15, "like": ""}
-SUSTAINED = next(belief for belief in BELIEFS if belief.name == "sustained, ampere").model_copy(update=ALONE)
-LAUNCH = next(belief for belief in BELIEFS if belief.name == "host, an operation")
-HIDDEN = next(belief for belief in BELIEFS if belief.name == "overlap, tp")
+PRIORS = shipped_priors(SHELF)
+ALONE = {"mean": 1.15, "spread": 0.15, "like": ""}
+SUSTAINED = next(prior for prior in PRIORS if prior.name == "sustained, ampere").model_copy(update=ALONE)
+LAUNCH = next(prior for prior in PRIORS if prior.name == "host, an operation")
+HIDDEN = next(prior for prior in PRIORS if prior.name == "overlap, tp")
 SIZES = [(24, 1024, 1), (24, 1024, 2), (16, 1024, 4), (24, 2048, 1), (24, 4096, 2), (32, 6144, 4), (40, 8192, 2)]
 
 
@@ -77,7 +77,7 @@ def ran(rows: list[CsvRow], sustained: float, launch: float) -> list[TimedRun]:
 
 
 def test_known_constants_are_found_again(rows: list[CsvRow]) -> None:
-    """Times made with 1.30 and 60 µs; believed are 1.15 and 30 µs; a firm belief holds back."""
+    """Times made with 1.30 and 60 µs; priors are 1.15 and 30 µs; a narrow prior holds back."""
     runs = ran(rows, 1.30, 60e-6)
     fit = step_fit(
         runs, (SUSTAINED.model_copy(update={"spread": 3.0}), LAUNCH.model_copy(update={"spread": 3.0})), SHELF
@@ -86,10 +86,10 @@ def test_known_constants_are_found_again(rows: list[CsvRow]) -> None:
     assert slow.value == pytest.approx(1.30, rel=1e-3)
     assert host.value == pytest.approx(60e-6, rel=1e-3)
     held = step_fit(runs, (SUSTAINED, LAUNCH), SHELF).constants[0].value
-    assert SUSTAINED.believed < held < slow.value
+    assert SUSTAINED.mean < held < slow.value
     assert slow.resolved
     assert host.resolved
-    assert fit.inside.p90 < 2e-3 < fit.believed.median
+    assert fit.inside.p90 < 2e-3 < fit.at_priors.median
     assert set(slow.families) == {"family-0", "family-1"}
 
 
@@ -97,7 +97,7 @@ def test_what_all_runs_of_a_family_have_in_common_is_its_own(rows: list[CsvRow])
     """One family tells both constants by how its runs differ; of another, of small models alone, all are slower."""
     runs = [replace(run, family="varied") for run in ran(rows, 1.30, 60e-6)]
     small = [replace(run, family="small", measured=1.1 * run.measured) for run in runs if run.case.model.hidden < 4096]
-    free = tuple(belief.model_copy(update={"spread": 3.0}) for belief in (SUSTAINED, LAUNCH))
+    free = tuple(prior.model_copy(update={"spread": 3.0}) for prior in (SUSTAINED, LAUNCH))
     many = [*runs, *(5 * small)]
     told, mixed_up = (step_fit(many, free, SHELF, apart=apart).constants[1].value for apart in (0.05, 0.0))
     assert told == pytest.approx(60e-6, rel=0.06)
@@ -121,7 +121,7 @@ def test_the_loss_grows_as_it_is_said_to(rows: list[CsvRow], apart: float) -> No
     problem = Problem(timed(rows, SHELF)[0], (SUSTAINED, LAUNCH), SHELF, apart=apart)
     slopes = np.random.default_rng(1).normal(size=(len(rows), 2))
     away = np.array([0.03, -0.2])
-    at, step = problem.believed + away, 1e-6
+    at, step = problem.prior_means + away, 1e-6
     errors = np.linspace(-0.06, 0.15, len(rows)) + slopes @ away
 
     def loss(moved: np.ndarray) -> float:
@@ -141,9 +141,9 @@ def test_one_wild_run_moves_little(rows: list[CsvRow]) -> None:
 
 
 def test_runs_that_agree_are_heard_however_far_off_they_are(rows: list[CsvRow]) -> None:
-    """The further, the more or as much: a robust loss lets three runs pull so far, and no step back to the belief."""
+    """The further, the more or as much: a robust loss lets three runs pull so far, and no step back to the prior."""
     runs = ran(rows[4:], 1.30, 40e-6)
-    near = SUSTAINED.model_copy(update={"believed": 1.30, "spread": 0.08})
+    near = SUSTAINED.model_copy(update={"mean": 1.30, "spread": 0.08})
     found = []
     for factor in (1.1, 1.35, 1.5, 2.0):
         slower = [replace(run, measured=factor * run.measured) for run in runs]
@@ -154,39 +154,39 @@ def test_runs_that_agree_are_heard_however_far_off_they_are(rows: list[CsvRow]) 
     assert found[3] > 0.99 * found[2]
 
 
-def test_what_no_run_tells_stays_as_believed(rows: list[CsvRow]) -> None:
+def test_what_no_run_tells_stays_at_its_prior(rows: list[CsvRow]) -> None:
     fit = step_fit(ran(rows, 1.30, 60e-6), (SUSTAINED, HIDDEN), SHELF)
     hidden = fit.constants[1]
     assert (hidden.value, hidden.runs, hidden.families, hidden.resolved) == (pytest.approx(0.8), 0, (), False)
     assert hidden.spread == pytest.approx(HIDDEN.spread)
 
 
-def test_a_constant_believed_like_another_follows_it(rows: list[CsvRow]) -> None:
-    said = {"name": "twin", "documents": ["b200-sxm"], "believed": 1.05, "spread": 0.1, "like": SUSTAINED.name}
+def test_a_constant_like_another_follows_it(rows: list[CsvRow]) -> None:
+    said = {"name": "twin", "documents": ["b200-sxm"], "mean": 1.05, "spread": 0.1, "like": SUSTAINED.name}
     twin = SUSTAINED.model_copy(update=said)
     slow, other = step_fit(ran(rows, 1.30, 60e-6), (SUSTAINED, twin), SHELF).constants
     assert other.value == pytest.approx(1.05 * slow.value, rel=1e-6)
 
 
 def test_what_no_run_feels_is_not_told_by_the_constant_it_is_like(rows: list[CsvRow]) -> None:
-    """Neither where that is far from where it was believed, nor where what is felt is like one that is not."""
-    said = {"name": "twin", "documents": ["b200-sxm"], "believed": 1.05, "spread": 0.05}
+    """Neither where that is far from its prior, nor where what is felt is like one that is not."""
+    said = {"name": "twin", "documents": ["b200-sxm"], "mean": 1.05, "spread": 0.05}
     twin = SUSTAINED.model_copy(update={**said, "like": SUSTAINED.name})
     slow, other = step_fit(ran(rows, 1.80, 60e-6), (SUSTAINED, twin), SHELF).constants
     assert (slow.resolved, other.resolved, other.runs) == (True, False, 0)
     problem = Problem(timed(rows, SHELF)[0], (SUSTAINED, twin), SHELF)
-    assert problem.moved(problem.believed + 0.3) == pytest.approx([0.3, 0.0])
+    assert problem.moved(problem.prior_means + 0.3) == pytest.approx([0.3, 0.0])
     unfelt = SUSTAINED.model_copy(update={**said, "spread": 0.3})
-    felt = SUSTAINED.model_copy(update={"believed": 1.0, "spread": 0.15, "like": unfelt.name})
+    felt = SUSTAINED.model_copy(update={"mean": 1.0, "spread": 0.15, "like": unfelt.name})
     other, slow = step_fit(ran(rows, 1.30, 60e-6), (unfelt, felt), SHELF).constants
     assert (slow.resolved, other.resolved, other.runs) == (True, False, 0)
 
 
 def test_what_only_follows_another_is_not_told_however_far_it_went(rows: list[CsvRow]) -> None:
     """Its runs feel it, and say no more of it than that it is like the other."""
-    said = {"name": "twin", "documents": ["b200-sxm"], "believed": 1.05, "spread": 0.05, "like": SUSTAINED.name}
+    said = {"name": "twin", "documents": ["b200-sxm"], "mean": 1.05, "spread": 0.05, "like": SUSTAINED.name}
     problem = Problem(timed(rows, SHELF)[0], (SUSTAINED, SUSTAINED.model_copy(update=said)), SHELF)
-    far, slopes = problem.believed + 2 * SUSTAINED.spread, np.ones((len(rows), 2))
+    far, slopes = problem.prior_means + 2 * SUSTAINED.spread, np.ones((len(rows), 2))
     assert _untold(problem, far, problem.precision, slopes) == {"twin"}
 
 
@@ -213,14 +213,14 @@ def test_the_loss_curves_as_it_is_said_to(rows: list[CsvRow], apart: float) -> N
     errors, step, axes = np.linspace(-0.03, 0.04, len(rows)), 1e-3, np.eye(2)
 
     def loss(moved: np.ndarray) -> float:
-        return problem.loss(problem.believed + moved, errors + slopes @ moved)
+        return problem.loss(problem.prior_means + moved, errors + slopes @ moved)
 
     def curve(one: np.ndarray, other: np.ndarray) -> float:
         signs = product((1, -1), (1, -1))
         return sum(a * b * loss(step * (a * one + b * other)) for a, b in signs) / (4 * step**2)
 
     expected = [[curve(one, other) for other in axes] for one in axes]
-    assert problem.turned(problem.believed, errors, slopes)[1] == pytest.approx(np.array(expected), rel=1e-3)
+    assert problem.turned(problem.prior_means, errors, slopes)[1] == pytest.approx(np.array(expected), rel=1e-3)
 
 
 def test_a_family_left_out_is_predicted_by_the_other(rows: list[CsvRow]) -> None:
@@ -237,16 +237,16 @@ def test_a_family_left_out_is_predicted_by_the_other(rows: list[CsvRow]) -> None
     assert unseen_slow.inside_band == unseen_fast.inside_band == 0.0
 
 
-def test_what_a_family_alone_tells_is_as_believed_without_it(rows: list[CsvRow]) -> None:
-    """Small models alone feel the host: without them its time is the believed one, as a fit of the others finds it."""
+def test_what_a_family_alone_determines_is_at_its_prior_without_it(rows: list[CsvRow]) -> None:
+    """Small models alone feel the host: without them its time is the prior, as a fit of the others finds it."""
     runs = ran(rows, 1.30, 70e-6)
     parted = [replace(run, group="big" if run.case.model.hidden >= 4096 else "small") for run in runs]
     fit = step_fit(parted, (SUSTAINED, LAUNCH), SHELF, leave_out=True)
     assert fit.constants[1].resolved
     big = step_fit([run for run in parted if run.group == "big"], (SUSTAINED, LAUNCH), SHELF).constants
-    assert (big[1].resolved, big[1].value) == (False, pytest.approx(LAUNCH.believed))
+    assert (big[1].resolved, big[1].value) == (False, pytest.approx(LAUNCH.mean))
     small = [run for run in parted if run.group == "small"]
-    values = np.array([on_scale(part.belief, part.value) for part in big])
+    values = np.array([on_scale(part.prior, part.value) for part in big])
     expected = Problem(small, (SUSTAINED, LAUNCH), SHELF).scores(values).of()
     assert fit.by_group["small"][1].bias == pytest.approx(expected.bias, abs=0.005)
 
@@ -276,9 +276,9 @@ def test_a_family_counts_as_so_many_runs_at_most(rows: list[CsvRow]) -> None:
     few, many = (Problem(times * varied, (SUSTAINED,), SHELF, apart=0.0) for times in (5, 50))
     for problem, counts in ((few, len(few.runs)), (many, MOST)):
         slopes, errors = np.ones((len(problem.runs), 1)), np.zeros(len(problem.runs))
-        _, curved = problem.turned(problem.believed, errors, slopes)
+        _, curved = problem.turned(problem.prior_means, errors, slopes)
         assert curved[0, 0] == pytest.approx(counts / SCALE**2 + SUSTAINED.spread**-2)
-        assert problem.loss(problem.believed, errors + 0.04) == pytest.approx(counts * (0.04 / SCALE) ** 2 / 2)
+        assert problem.loss(problem.prior_means, errors + 0.04) == pytest.approx(counts * (0.04 / SCALE) ** 2 / 2)
 
 
 def test_what_is_worse_than_what_is_in_use_is_not_written() -> None:
@@ -293,7 +293,7 @@ def test_what_is_worse_than_what_is_in_use_is_not_written() -> None:
 def test_the_slopes_are_those_of_the_model(rows: list[CsvRow]) -> None:
     """A run of matrix products alone would have a slope of 1 in the slow-down; real ones lie between 0 and 1."""
     problem = Problem(timed(rows, SHELF)[0], (SUSTAINED,), SHELF)
-    slopes = problem.slopes(problem.believed, problem.errors(problem.believed))[:, 0]
+    slopes = problem.slopes(problem.prior_means, problem.errors(problem.prior_means))[:, 0]
     assert np.all((slopes > 0) & (slopes < 1))
     assert slopes[-1] > 0.6 > slopes[0]
 
@@ -328,16 +328,16 @@ def test_a_fit_that_leaves_out_tells_dense_models_from_those_with_experts(rows: 
 def test_scales_and_what_is_shipped() -> None:
     assert on_scale(HIDDEN, 0.5) == 0
     assert on_scale(SUSTAINED, math.e) == 1
-    for belief in BELIEFS:
-        assert off_scale(belief, on_scale(belief, 0.7)) == pytest.approx(0.7)
+    for prior in PRIORS:
+        assert off_scale(prior, on_scale(prior, 0.7)) == pytest.approx(0.7)
 
 
-@pytest.mark.parametrize("belief", BELIEFS, ids=lambda belief: belief.name)
-def test_the_documents_of_a_constant_ship_one_value_of_it(belief: Prior) -> None:
-    assert key_of(FOLDERS[belief.kind][1], belief.leaf)
-    alone = [belief.model_copy(update={"documents": [name]}) for name in belief.documents]
-    assert {shipped(one, SHELF) for one in alone} == {shipped(belief, SHELF)}
-    assert belief.like in ("", *(other.name for other in BELIEFS))
+@pytest.mark.parametrize("prior", PRIORS, ids=lambda prior: prior.name)
+def test_the_documents_of_a_constant_ship_one_value_of_it(prior: Prior) -> None:
+    assert key_of(FOLDERS[prior.kind][1], prior.leaf)
+    alone = [prior.model_copy(update={"documents": [name]}) for name in prior.documents]
+    assert {shipped(one, SHELF) for one in alone} == {shipped(prior, SHELF)}
+    assert prior.like in ("", *(other.name for other in PRIORS))
 
 
 @pytest.mark.parametrize(
@@ -351,7 +351,7 @@ def test_the_documents_of_a_constant_ship_one_value_of_it(belief: Prior) -> None
 )
 def test_a_stack_has_no_value_tuned_to_it_alone(leaf: str, untuned: float) -> None:
     """Each says nothing of a constant, or what all of its constant say."""
-    held = {name for belief in BELIEFS if belief.leaf == leaf for name in belief.documents}
+    held = {name for prior in PRIORS if prior.leaf == leaf for name in prior.documents}
     group, _, key = leaf.partition(".")
     for name in set(TRAINING_STACKS) - held:
         assert getattr(getattr(read("stack", name), group), key, untuned) == untuned, name
@@ -367,46 +367,46 @@ def test_no_attention_kernel_is_fitted_to_training_runs() -> None:
     ("said", "instead", "code"),
     [
         ("leaf: overlap.dp", "leaf: overlap.db", "D010"),
-        ("believed: 81 %", "believed: 100 %", "D006"),
-        ("believed: 30 us", "believed: 0 us", "D006"),
-        ("believed: 30 us", "believed: 35 ms of it", "D007"),
+        ("mean: 81 %", "mean: 100 %", "D006"),
+        ("mean: 30 us", "mean: 0 us", "D006"),
+        ("mean: 30 us", "mean: 35 ms of it", "D007"),
         ("[a100-sxm-80]", "[a100-sxm-81]", "D009"),
         ("[a100-sxm-80]", "[ib-hdr]", "D013"),
     ],
 )
-def test_beliefs_of_one_s_own_that_make_no_sense(
+def test_priors_of_your_own_that_make_no_sense(
     run: Any, faults: Any, tmp_path: Path, said: str, instead: str, code: str
 ) -> None:
-    own_beliefs = tmp_path / "hardware/beliefs/steps.yaml"
-    own_beliefs.parent.mkdir(parents=True)
-    text = find("belief", STEPS).read_text("utf-8")
+    own_priors = tmp_path / "hardware/priors/steps.yaml"
+    own_priors.parent.mkdir(parents=True)
+    text = find("prior", STEPS).read_text("utf-8")
     assert said in text
-    own_beliefs.write_text(text.replace(said, instead, 1), "utf-8")
+    own_priors.write_text(text.replace(said, instead, 1), "utf-8")
     (found,) = faults(run("calibrate", str(FOLDER / "mine.csv"), "--afresh", cwd=tmp_path))
     assert found.code == code
 
 
 def test_at_most_fifteen() -> None:
-    assert len(BELIEFS) <= 15
-    assert len({belief.name for belief in BELIEFS}) == len(BELIEFS)
+    assert len(PRIORS) <= 15
+    assert len({prior.name for prior in PRIORS}) == len(PRIORS)
 
 
 def test_three_runs_of_one_s_own() -> None:
     found = sharpened([str(FOLDER / "mine.csv")])
-    names = [part.belief.name for part in found.fit.constants]
+    names = [part.prior.name for part in found.fit.constants]
     assert names == ["sustained, a100-sxm-80", "network, ib-hdr", "launch, megatron-2021"]
     slow = found.fit.constants[0]
     assert slow.resolved
-    assert slow.value < slow.belief.believed, "these runs were faster than we say"
+    assert slow.value < slow.prior.mean, "these runs were faster than we say"
     assert abs(found.fit.inside.bias) < abs(found.fit.shipped.bias)
     cases = [run.case for run in timed(list(read_table(str(FOLDER / "mine.csv")).rows), SHELF)[0]]
-    assert list(own(cases, SHELF)) == [part.belief for part in found.fit.constants]
+    assert list(own(cases, SHELF)) == [part.prior for part in found.fit.constants]
 
 
 @pytest.mark.parametrize("stack", TRAINING_STACKS)
 def test_runs_of_any_stack_sharpen_what_there_is_of_it(stack: str) -> None:
     """A program that is compiled whole launches nothing that could be sharpened."""
-    told = {belief.name for belief in own([load("quickstart", [f"stack={stack}"])], SHELF)}
+    told = {prior.name for prior in own([load("quickstart", [f"stack={stack}"])], SHELF)}
     launches = float(read("stack", stack).launch.operation) > 0
     assert (f"launch, {stack}" in told) is launches
     assert told >= {"sustained, h100-sxm", "network, ib-ndr"}
@@ -415,7 +415,7 @@ def test_runs_of_any_stack_sharpen_what_there_is_of_it(stack: str) -> None:
 @pytest.mark.parametrize("node", names("node"))
 def test_runs_on_any_node_sharpen_what_there_is_of_it(node: str) -> None:
     found = load("quickstart", [f"cluster.node={node}"])
-    assert f"sustained, {found.efficiency.of}" in {belief.name for belief in own([found], SHELF)}
+    assert f"sustained, {found.efficiency.of}" in {prior.name for prior in own([found], SHELF)}
 
 
 def test_runs_of_maxtext_are_calibrated(run: Any, tmp_path: Path) -> None:
@@ -439,7 +439,7 @@ def test_what_is_written_is_used(run: Any, tmp_path: Path) -> None:
     assert json.loads(again.out)["constants"] == told["constants"], "the same runs give the same constants"
     assert "factor fitted on runs; all else is of training-runs-fit" in text
     twice = json.loads(run("calibrate", "mine.csv", "--write", "--json", cwd=tmp_path).out)
-    assert twice["constants"] == told["constants"], "what was written is not believed the more for it"
+    assert twice["constants"] == told["constants"], "what was written does not count twice"
     assert (tmp_path / told["written"][0]).read_text() == text
 
 
@@ -545,7 +545,7 @@ def predicted(run: Any, folder: Path, node: str) -> Any:
 
 @pytest.mark.parametrize("parts", [("mi300x",), ("gaudi2", "mi300x"), ("rtx4090",)])
 def test_what_runs_tell_of_a_part_that_nobody_measured_is_its_own(run: Any, tmp_path: Path, parts: Any) -> None:
-    """It is no other such part's, it is used, and it is believed no more when the runs are read again; a part that has
+    """It is no other such part's, it is used, and it counts no more when the runs are read again; a part that has
     more power than it needs for its peak can be slower than that says, too.
     """
     path = on(run, tmp_path, *parts)
@@ -562,7 +562,7 @@ def test_what_runs_tell_of_a_part_that_nobody_measured_is_its_own(run: Any, tmp_
         slow = next(each for each in told["constants"] if each["name"] == f"sustained, {part}")
         assert slow["resolved"]
         assert found.sustained.factor == pytest.approx(slow["value"], rel=0.005)
-        assert found.sustained.factor != pytest.approx(slow["believed"], rel=0.02)
+        assert found.sustained.factor != pytest.approx(slow["prior"], rel=0.02)
         assert (found.of, found.network) == (part, None)
         assert (found.sustained.power, found.sustained.peak) == (chip.power.max, chip.peak.bf16)
         assert "fitted:" not in text, "residuals are of what others measured"
@@ -667,7 +667,7 @@ def test_what_is_shipped_stays_in_a_checkout_too(tmp_path: Path, monkeypatch: py
 
 
 def test_a_folder_that_is_looked_in_twice(run: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """A fit is not its own belief."""
+    """A fit is not its own prior."""
     shutil.copy(FOLDER / "mine.csv", tmp_path)
     monkeypatch.setenv("COSTMODEL_PATH", str(tmp_path))
     told = [run("calibrate", "mine.csv", "--write", "--json", cwd=tmp_path).out for _ in range(3)]
@@ -678,7 +678,7 @@ def test_all_leaves_of_an_entry_are_written(tmp_path: Path, monkeypatch: pytest.
     monkeypatch.chdir(tmp_path)
     found = sharpened([str(FOLDER / "mine.csv")])
     slow = found.fit.constants[0]
-    narrow = replace(slow, belief=slow.belief.model_copy(update={"leaf": "sustained.narrow"}), value=0.9)
+    narrow = replace(slow, prior=slow.prior.model_copy(update={"leaf": "sustained.narrow"}), value=0.9)
     (text,) = texts(replace(found, fit=replace(found.fit, constants=(slow, narrow)))).values()
     assert "factor and narrow fitted on runs" in text
     assert "  narrow: 0.9" in text

@@ -166,7 +166,7 @@ def test_a_text_of_nccl_cut_short_is_remarked(run: Any, tmp_path: Path) -> None:
 
 
 def test_what_is_known_of_a_share_is_between_two_shares() -> None:
-    share = Prior(name="s", documents=["x"], leaf="network.share", believed=0.8, spread=0.7, share=True)
-    factor = Prior(name="f", documents=["x"], leaf="sustained.factor", believed=1.3, spread=0.1)
-    parts = [Posterior(belief, belief.believed, 0.47, 9, ("a",), resolved=True) for belief in (share, factor)]
+    share = Prior(name="s", documents=["x"], leaf="network.share", mean=0.8, spread=0.7, share=True)
+    factor = Prior(name="f", documents=["x"], leaf="sustained.factor", mean=1.3, spread=0.1)
+    parts = [Posterior(prior, prior.mean, 0.47, 9, ("a",), resolved=True) for prior in (share, factor)]
     assert [known(part) for part in parts] == ["71% to 86%", "47%"]

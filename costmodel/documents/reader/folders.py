@@ -28,7 +28,7 @@ FOLDER_OF = {
     "fabric": "hardware/fabrics",
     "node": "hardware/nodes",
     "efficiency": "hardware/efficiencies",
-    "belief": "hardware/beliefs",
+    "prior": "hardware/priors",
     "reliability": "hardware/reliability",
     "practice": "hardware/practices",
     "grid": "hardware/grids",

@@ -58,7 +58,7 @@ _MODELS: dict[str, type[BaseModel]] = {
     "fabric": Fabric,
     "node": Node,
     "efficiency": Efficiency,
-    "belief": Priors,
+    "prior": Priors,
     "reliability": Reliability,
     "practice": Practice,
     "grid": PowerGrid,

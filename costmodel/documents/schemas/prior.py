@@ -1,4 +1,4 @@
-"""Constants of real steps as they are believed before any run is looked at, and the documents that share each."""
+"""Constants of real steps before any run is looked at, and the documents that share each."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ def _measured_in(value: Any) -> str:
     return "time" if isinstance(value, str) and value.endswith("s") else "number"
 
 
-Believed = Annotated[Annotated[Positive, Tag("number")] | Annotated[Seconds, Tag("time")], Discriminator(_measured_in)]
+PriorMean = Annotated[Annotated[Positive, Tag("number")] | Annotated[Seconds, Tag("time")], Discriminator(_measured_in)]
 
 
 class Prior(Document):
@@ -37,17 +37,17 @@ class Prior(Document):
     name: str = Field(description="What it is called")
     documents: list[Name] = Field(min_length=1, description="Efficiencies or stacks that share it")
     leaf: Leaf = Field(description="Group and key in each of them")
-    believed: Believed = Field(description="The value, of a constant that is like another over that one's")
+    mean: PriorMean = Field(description="Value before any run; of a constant that is like another, over that one's")
     spread: Positive = Field(
         description="One standard deviation of the value's logarithm, of a share that of its log-odds"
     )
     share: bool = Field(default=False, description="Whether it lies between 0 and 1 and log-odds are its scale")
-    like: str = Field(default="", description="Constant it is believed to be so many times, instead of by itself")
+    like: str = Field(default="", description="Constant that this one is so many times; its mean is then a ratio")
 
     @model_validator(mode="after")
     def _on_its_scale(self) -> Self:
-        if not on_a_scale(self.believed, share=self.share):
-            raise PydanticCustomError("belief", "a share lies between 0 and 1, anything else above 0")
+        if not on_a_scale(self.mean, share=self.share):
+            raise PydanticCustomError("prior", "a share lies between 0 and 1, anything else above 0")
         return self
 
     @property
@@ -67,9 +67,9 @@ class Prior(Document):
 
 
 class Priors(Document):
-    """What is believed of the constants of real steps."""
+    """Priors of the constants of real steps."""
 
-    schema_: Literal["costmodel/belief/v1"] = Field(alias="schema", description="Kind and version of this document")
+    schema_: Literal["costmodel/prior/v1"] = Field(alias="schema", description="Kind and version of this document")
     name: Name = Field(description="Name; equals the file name")
     title: str = Field(description="One line")
     constants: list[Prior] = Field(min_length=1, description="Each with its value and the documents that share it")

@@ -1,4 +1,4 @@
-"""Constants fitted on the times of real steps, robustly, with what is believed beforehand as a weak prior."""
+"""Constants fitted on the times of real steps, robustly, with weak priors."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ RESOLVED = 0.7  # a posterior spread above this share of the prior's means that 
 class Posterior:
     """One constant after the fit; spreads are of its fitted scale."""
 
-    belief: Prior
+    prior: Prior
     value: float
     spread: float
     runs: int
@@ -29,21 +29,21 @@ class Posterior:
     resolved: bool
 
 
-def told(belief: Prior, spread: float, moved: float) -> bool:
-    """Whether runs say enough to leave the belief: they leave a small spread, or all pull far beyond its own."""
-    return spread < RESOLVED * belief.spread or abs(moved) > belief.spread
+def told(prior: Prior, spread: float, moved: float) -> bool:
+    """Whether the runs determine a constant: the spread they leave is small, or all pull far beyond the prior"""
+    return spread < RESOLVED * prior.spread or abs(moved) > prior.spread
 
 
 @dataclass(frozen=True)
 class StepFit:
-    """Beliefs, and the errors with them: as shipped, as believed, in sample, and of groups left out of the fit.
+    """Constants, and the errors with them: as shipped, at the priors, in sample, and of groups left out of the fit.
 
     By group and by kind of model, dense or with experts, in sample and left out.
     """
 
     constants: tuple[Posterior, ...]
     shipped: Errors
-    believed: Errors
+    at_priors: Errors
     inside: Errors
     left_out: Errors | None
     by_group: Mapping[str, tuple[Errors, Errors]]
@@ -51,10 +51,10 @@ class StepFit:
 
 
 def solved(problem: Problem, start: Array | None = None) -> tuple[Array, Array, Array]:
-    """Beliefs on their scales, errors and slopes there: Gauss and Newton's steps, halved where they overshoot."""
-    scaled = problem.believed.copy()
+    """Constants on their scales, errors and slopes there: Gauss and Newton's steps, halved where they overshoot."""
+    scaled = problem.prior_means.copy()
     if start is not None:
-        free = [belief.name not in problem.kept for belief in problem.beliefs]
+        free = [prior.name not in problem.kept for prior in problem.priors]
         scaled[free] = start[free]
     errors = problem.errors(scaled)
     loss = problem.loss(scaled, errors)
@@ -86,9 +86,9 @@ def without(free: Problem, group: str, scaled: Array, errors: Array, slopes: Arr
 def _refitted(
     problem: Problem, others: NDArray[np.bool_], scaled: Array, errors: Array, slopes: Array
 ) -> tuple[Array, Array]:
-    """Constants and curvature for some of the runs; what is kept is as believed."""
-    free = np.array([belief.name not in problem.kept for belief in problem.beliefs])
-    found = np.where(free, scaled, problem.believed)
+    """Constants and curvature for some of the runs; constants that are kept stay at their priors."""
+    free = np.array([prior.name not in problem.kept for prior in problem.priors])
+    found = np.where(free, scaled, problem.prior_means)
     for _ in range(ROUNDS):
         here = errors + slopes @ (found - scaled)
         uphill, curved = problem.turned(found, here, slopes * free, others.astype(float))
@@ -104,8 +104,8 @@ def _spreads(curved: Array) -> Array:
 
 def _untold(free: Problem, scaled: Array, curved: Array, slopes: Array) -> frozenset[str]:
     """Names of the constants that the runs do not tell, or that none of them feels."""
-    each = zip(free.beliefs, _spreads(curved), free.moved(scaled), _feel(slopes).T, strict=True)
-    return frozenset(belief.name for belief, own, moved, felt in each if not (felt.any() and told(belief, own, moved)))
+    each = zip(free.priors, _spreads(curved), free.moved(scaled), _feel(slopes).T, strict=True)
+    return frozenset(prior.name for prior, own, moved, felt in each if not (felt.any() and told(prior, own, moved)))
 
 
 def _feel(slopes: Array) -> NDArray[np.bool_]:
@@ -115,25 +115,25 @@ def _feel(slopes: Array) -> NDArray[np.bool_]:
 
 def step_fit(
     runs: Sequence[TimedRun],
-    beliefs: Sequence[Prior],
+    priors: Sequence[Prior],
     shelf: CachedReader,
     *,
     leave_out: bool = False,
     apart: float = APART,
 ) -> StepFit:
-    """The constants that the runs tell, the others as believed, and how far off unseen groups are."""
-    free = Problem(runs, beliefs, shelf, apart=apart)
+    """The constants that the runs determine, the others at their priors, and how far off unseen groups are."""
+    free = Problem(runs, priors, shelf, apart=apart)
     first, errors, felt = solved(free)
     curved = free.turned(first, errors, felt)[1]
     problem = replace(free, kept=_untold(free, first, curved, felt))
     scaled, _, _ = solved(problem, first)
     inside = problem.scores(scaled)
     unseen = _unseen(free, first, errors, felt) if leave_out else None
-    shipped_now = np.array([on_scale(belief, shipped(belief, shelf)) for belief in beliefs])
+    shipped_now = np.array([on_scale(prior, shipped(prior, shelf)) for prior in priors])
     return StepFit(
-        tuple(_learned(problem, column, scaled, _spreads(curved), felt) for column in range(len(beliefs))),
+        tuple(_learned(problem, column, scaled, _spreads(curved), felt) for column in range(len(priors))),
         problem.scores(shipped_now).of(),
-        problem.scores(problem.believed).of(),
+        problem.scores(problem.prior_means).of(),
         inside.of(),
         unseen.of() if unseen else None,
         _parted(_groups(runs), inside, unseen) if unseen else {},
@@ -167,7 +167,7 @@ def _kinds(runs: Sequence[TimedRun]) -> dict[str, NDArray[np.bool_]]:
 
 
 def _learned(problem: Problem, column: int, scaled: Array, spread: Array, felt: Array) -> Posterior:
-    belief, feel = problem.beliefs[column], _feel(felt[:, column])
+    prior, feel = problem.priors[column], _feel(felt[:, column])
     families = dict.fromkeys(run.family for run, feels in zip(problem.runs, feel, strict=True) if feels)
-    value, resolved = off_scale(belief, scaled[column]), belief.name not in problem.kept
-    return Posterior(belief, value, float(spread[column]), int(feel.sum()), tuple(families), resolved)
+    value, resolved = off_scale(prior, scaled[column]), prior.name not in problem.kept
+    return Posterior(prior, value, float(spread[column]), int(feel.sum()), tuple(families), resolved)

@@ -1,4 +1,4 @@
-"""The few constants that real steps add to isolated kernels: where they stand, and what is believed before any run."""
+"""The few constants that real steps add to isolated kernels: their values, and their priors."""
 
 from __future__ import annotations
 
@@ -20,12 +20,12 @@ from costmodel.evidence.calibrate.default_efficiency import beginning, part_with
 from costmodel.ground.errors import Place, fail
 
 D = TypeVar("D", Stack, Efficiency)
-STEPS = "steps"  # the document of what is believed of them
+STEPS = "steps"  # the document of their priors
 
 
-def believed(shelf: CachedReader) -> tuple[Prior, ...]:
+def shipped_priors(shelf: CachedReader) -> tuple[Prior, ...]:
     """What would be said of each before looking at any training run."""
-    document: Priors = shelf.document("belief", STEPS)
+    document: Priors = shelf.document("prior", STEPS)
     return tuple(document.constants)
 
 
@@ -34,62 +34,62 @@ def own_source(where: str) -> str:
     return f"{OWN}{hashlib.sha256(where.encode()).hexdigest()[:8]}"
 
 
-def on_scale(belief: Prior, value: float) -> float:
+def on_scale(prior: Prior, value: float) -> float:
     """A value on the scale on which it is fitted."""
-    return math.log(value / (1 - value)) if belief.share else math.log(value)
+    return math.log(value / (1 - value)) if prior.share else math.log(value)
 
 
-def off_scale(belief: Prior, scaled: float) -> float:
+def off_scale(prior: Prior, scaled: float) -> float:
     """Back from that scale."""
-    return 1 / (1 + math.exp(-scaled)) if belief.share else math.exp(scaled)
+    return 1 / (1 + math.exp(-scaled)) if prior.share else math.exp(scaled)
 
 
-def around(belief: Prior, value: float, spread: float) -> tuple[float, float]:
+def around(prior: Prior, value: float, spread: float) -> tuple[float, float]:
     """One spread, which is of that scale, to either side of a value."""
-    middle = on_scale(belief, value)
-    return off_scale(belief, middle - spread), off_scale(belief, middle + spread)
+    middle = on_scale(prior, value)
+    return off_scale(prior, middle - spread), off_scale(prior, middle + spread)
 
 
-def shipped(belief: Prior, shelf: CachedReader) -> float:
+def shipped(prior: Prior, shelf: CachedReader) -> float:
     """The value its first document has now."""
-    return _leaf(shelf.document(belief.kind, belief.documents[0]), belief)
+    return _leaf(shelf.document(prior.kind, prior.documents[0]), prior)
 
 
-def _leaf(document: Any, belief: Prior) -> float:
-    value = getattr(getattr(document, belief.group), belief.key, None)
+def _leaf(document: Any, prior: Prior) -> float:
+    value = getattr(getattr(document, prior.group), prior.key, None)
     if value is None:
         name = getattr(document, "name", None) or document.of
-        place = Place(str(find("belief", STEPS)))
-        raise fail("D013", f"'{belief.name}' names {belief.leaf}, which {name} has not", place)
+        place = Place(str(find("prior", STEPS)))
+        raise fail("D013", f"'{prior.name}' names {prior.leaf}, which {name} has not", place)
     return float(value)
 
 
 def with_values(
-    case: ResolvedScenario, beliefs: Sequence[Prior], values: Sequence[float], shelf: CachedReader
+    case: ResolvedScenario, priors: Sequence[Prior], values: Sequence[float], shelf: CachedReader
 ) -> ResolvedScenario:
     """The case with the constants it uses at these values; what its row switched stays switched."""
-    for belief, value in zip(beliefs, values, strict=True):
-        if belief.kind == "stack":
-            case = replace(case, stack=_changed(case.stack, case.stack.name, belief, value, shelf))
-        elif belief.group == "network":
-            case = replace(case, network=_changed(case.network, case.network.of, belief, value, shelf))
+    for prior, value in zip(priors, values, strict=True):
+        if prior.kind == "stack":
+            case = replace(case, stack=_changed(case.stack, case.stack.name, prior, value, shelf))
+        elif prior.group == "network":
+            case = replace(case, network=_changed(case.network, case.network.of, prior, value, shelf))
         else:
-            case = replace(case, efficiency=_changed(case.efficiency, case.efficiency.of, belief, value, shelf))
+            case = replace(case, efficiency=_changed(case.efficiency, case.efficiency.of, prior, value, shelf))
     return case
 
 
-def _changed(document: D, name: str, belief: Prior, value: float, shelf: CachedReader) -> D:
-    if name not in belief.documents:
+def _changed(document: D, name: str, prior: Prior, value: float, shelf: CachedReader) -> D:
+    if name not in prior.documents:
         return document
-    if _leaf(document, belief) != _leaf(shelf.document(belief.kind, name), belief):
+    if _leaf(document, prior) != _leaf(shelf.document(prior.kind, name), prior):
         return document
-    part = getattr(document, belief.group).model_copy(update={belief.key: value})
-    return document.model_copy(update={belief.group: part})
+    part = getattr(document, prior.group).model_copy(update={prior.key: value})
+    return document.model_copy(update={prior.group: part})
 
 
-def uses(case: ResolvedScenario, belief: Prior, shelf: CachedReader) -> bool:
+def uses(case: ResolvedScenario, prior: Prior, shelf: CachedReader) -> bool:
     """Whether a case has a leaf of the constant."""
-    other = with_values(case, [belief], [belief.believed * 0.999], shelf)
+    other = with_values(case, [prior], [prior.mean * 0.999], shelf)
     return (other.stack, other.efficiency, other.network) != (case.stack, case.efficiency, case.network)
 
 
@@ -110,7 +110,7 @@ def own(cases: Sequence[ResolvedScenario], shelf: CachedReader) -> tuple[Prior, 
             if on_a_scale(now, share=share):
                 name = f"{group}, {document}"
                 made[document, group] = Prior(
-                    name=name, documents=[document], leaf=leaf, believed=now, spread=spread, share=share
+                    name=name, documents=[document], leaf=leaf, mean=now, spread=spread, share=share
                 )
     return tuple(made.values())
 

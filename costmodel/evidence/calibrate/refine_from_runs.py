@@ -16,7 +16,7 @@ from costmodel.documents.schemas.prior import Prior
 from costmodel.documents.text.yaml_editor import Changes, document_text, place_of, rewritten
 from costmodel.evidence.calibrate.default_efficiency import Part, beginning, changed, part_with
 from costmodel.evidence.calibrate.fit_from_runs import Posterior, StepFit, step_fit
-from costmodel.evidence.calibrate.priors import before, believed, own, own_source
+from costmodel.evidence.calibrate.priors import before, own, own_source, shipped_priors
 from costmodel.evidence.calibrate.regression_problem import APART, FAMILY, timed
 from costmodel.evidence.calibrate.write_back import SLACK, WORST_MEDIAN
 from costmodel.evidence.validate.skip_reasons import SkippedRow
@@ -57,7 +57,7 @@ class Sharpened:
 def sharpened(
     tables: Sequence[str], *, where: Where | None = None, leave_out: str | None = None, afresh: bool = False
 ) -> Sharpened:
-    """Beliefs from tables of runs: all of them afresh, or the few that are one's own, near what is shipped."""
+    """Constants from tables of runs: all of them afresh, or the few that are one's own, near what is shipped."""
     asked = [read_runs(name) for name in tables]
     shelf, where = CachedReader(), meant(where or {}, asked)
     rows = [row for table in asked for row in chosen_rows(table, where, shelf)]
@@ -72,8 +72,8 @@ def sharpened(
         raise fail("C005", f"none of {len(rows)} runs is modelled{first}", Place("command line"), hint)
     if not afresh:
         runs = [replace(run, case=_with_its_own(run.case, shelf)) for run in runs]
-    beliefs = believed(shelf) if afresh else own([run.case for run in runs], shelf)
-    fit = step_fit(runs, beliefs, shelf, leave_out=leave_out is not None, apart=APART if afresh else 0.0)
+    priors = shipped_priors(shelf) if afresh else own([run.case for run in runs], shelf)
+    fit = step_fit(runs, priors, shelf, leave_out=leave_out is not None, apart=APART if afresh else 0.0)
     return Sharpened(tuple(asked), len(runs), tuple(left), grouping, afresh, fit)
 
 
@@ -102,12 +102,12 @@ def texts(found: Sharpened) -> dict[Path, str]:
     source = own_source(where)
     told: dict[tuple[str, str, str], list[Posterior]] = {}
     for part in found.fit.constants:
-        for document in part.belief.documents if part.resolved else ():
-            told.setdefault((part.belief.kind, document, part.belief.group), []).append(part)
+        for document in part.prior.documents if part.resolved else ():
+            told.setdefault((part.prior.kind, document, part.prior.group), []).append(part)
     changes: dict[tuple[str, str], dict[tuple[str, ...], Mapping[str, Any]]] = {}
     for (kind, document, group), parts in told.items():
-        leaves = {part.belief.key: _written(part) for part in parts}
-        note = f"{' and '.join(leaves)} fitted on runs; all else is of {_source_before(parts[0].belief, document)}"
+        leaves = {part.prior.key: _written(part) for part in parts}
+        note = f"{' and '.join(leaves)} fitted on runs; all else is of {_source_before(parts[0].prior, document)}"
         entry = {**leaves, "source": source, "check": None, "note": note}
         changes.setdefault((kind, document), {})[group,] = entry
     cited = {"title": "Fit of costmodel calibrate on measured runs", "where": where}
@@ -125,22 +125,22 @@ def _text(kind: str, name: str, changes: Changes) -> str:
 
 
 def _own_place(kind: str, name: str, found: Sharpened) -> Path:
-    """Where a document goes; what is shipped is what one's own runs are believed against, so it stays."""
+    """Where a document goes; shipped documents are never overwritten, since they are the priors of your runs."""
     path = place_of(kind, name)
     if (is_shipped(path) or is_checkout(Path())) and not found.afresh:
         raise fail("C002", f"{path} is where what is shipped is", Place(str(path)), "run it in a folder of your own")
     return path
 
 
-def _source_before(belief: Prior, document: str) -> str:
-    return str(getattr(before(belief.leaf, document, CachedReader()), belief.group).source)
+def _source_before(prior: Prior, document: str) -> str:
+    return str(getattr(before(prior.leaf, document, CachedReader()), prior.group).source)
 
 
 def _written(part: Posterior) -> Any:
-    value = unit_value(part.belief, part.value)
-    return value if part.belief.key == SECONDS else float(value)
+    value = unit_value(part.prior, part.value)
+    return value if part.prior.key == SECONDS else float(value)
 
 
-def unit_value(belief: Prior, value: float) -> str:
+def unit_value(prior: Prior, value: float) -> str:
     """A value as documents write it."""
-    return f"{significant(value * 1e6)} us" if belief.key == SECONDS else f"{value:.3g}"
+    return f"{significant(value * 1e6)} us" if prior.key == SECONDS else f"{value:.3g}"

@@ -96,32 +96,32 @@ def timed(
 
 @dataclass
 class Problem:
-    """Runs beside constants: log errors and their slopes. What is kept is as it is believed, beside what it is like.
+    """Runs beside constants: log errors and their slopes. Constants that are kept stay at their priors.
 
     Each family has an offset of its own, small and not shipped, found along with the constants: runs of one cluster and
     one release err together, and what they tell of a constant is how they differ among each other.
     """
 
     runs: Sequence[TimedRun]
-    beliefs: Sequence[Prior]
+    priors: Sequence[Prior]
     shelf: CachedReader
     kept: frozenset[str] = frozenset()
     apart: float = APART
 
     def __post_init__(self) -> None:
-        self.used = np.array([[uses(run.case, belief, self.shelf) for belief in self.beliefs] for run in self.runs])
+        self.used = np.array([[uses(run.case, prior, self.shelf) for prior in self.priors] for run in self.runs])
         families = Counter(run.family for run in self.runs)
         self.families = list(families)
         self.member = np.array([[run.family == family for family in families] for run in self.runs], float)
         self.counted = np.array([min(1.0, MOST / families[run.family]) for run in self.runs])
-        names = [belief.name for belief in self.beliefs]
+        names = [prior.name for prior in self.priors]
         rows = np.eye(len(names))
-        for place, belief in enumerate(self.beliefs):
-            if belief.like in names:
-                rows[place, names.index(belief.like)] = -1.0
-        offsets = np.array([on_scale(belief, belief.believed) for belief in self.beliefs])
-        self.believed = np.linalg.solve(rows, offsets)
-        self.precision = rows.T @ np.diag([1 / belief.spread**2 for belief in self.beliefs]) @ rows
+        for place, prior in enumerate(self.priors):
+            if prior.like in names:
+                rows[place, names.index(prior.like)] = -1.0
+        offsets = np.array([on_scale(prior, prior.mean) for prior in self.priors])
+        self.prior_means = np.linalg.solve(rows, offsets)
+        self.precision = rows.T @ np.diag([1 / prior.spread**2 for prior in self.priors]) @ rows
         self.rows = rows
 
     def errors(self, scaled: Array, which: Sequence[int] | None = None) -> Array:
@@ -142,17 +142,17 @@ class Problem:
     def _answers(
         self, scaled: Array, which: Sequence[int] | None
     ) -> Iterator[tuple[TimedRun, TrainingInputs, TrainingStep]]:
-        values = [off_scale(belief, place) for belief, place in zip(self.beliefs, scaled, strict=True)]
+        values = [off_scale(prior, place) for prior, place in zip(self.priors, scaled, strict=True)]
         for run in self.runs if which is None else [self.runs[index] for index in which]:
-            inputs = training_inputs(with_values(run.case, self.beliefs, values, self.shelf))
+            inputs = training_inputs(with_values(run.case, self.priors, values, self.shelf))
             block, _ = plan_block(inputs, own_plan(inputs))
             yield run, inputs, evaluate(inputs, block).step
 
     def slopes(self, scaled: Array, errors: Array) -> Array:
         """Change of each log error with each constant, by a small step."""
-        slopes = np.zeros((len(self.runs), len(self.beliefs)))
-        for column, belief in enumerate(self.beliefs):
-            if belief.name in self.kept:
+        slopes = np.zeros((len(self.runs), len(self.priors)))
+        for column, prior in enumerate(self.priors):
+            if prior.name in self.kept:
                 continue
             which = np.flatnonzero(self.used[:, column])
             moved = scaled.copy()
@@ -161,8 +161,8 @@ class Problem:
         return slopes
 
     def moved(self, scaled: Array) -> Array:
-        """How far constants are from where they are believed; of one that is like another, from that many times it."""
-        away: Array = self.rows @ (scaled - self.believed)
+        """How far constants are from their priors; one that is like another, from that many times it."""
+        away: Array = self.rows @ (scaled - self.prior_means)
         return away
 
     def loss(self, scaled: Array, errors: Array) -> float:
@@ -170,7 +170,7 @@ class Problem:
         offsets = self.offsets(errors)
         size = np.abs(errors - self.member @ offsets) / SCALE
         each = np.where(size < 1, size**2 / 2, size - 0.5)
-        away = scaled - self.believed
+        away = scaled - self.prior_means
         common = float(np.sum((offsets / self.apart) ** 2)) / 2 if self.apart else 0.0
         return float(np.sum(self.counted * each)) + common + float(away @ self.precision @ away) / 2
 
@@ -186,7 +186,7 @@ class Problem:
         """Which way the loss grows with the constants and how it curves; of some of the runs, all by default."""
         left = errors - self.member @ self.offsets(errors, others)
         pulls = self._pulls(left, others)
-        uphill: Array = slopes.T @ (pulls * left) + self.precision @ (scaled - self.believed)
+        uphill: Array = slopes.T @ (pulls * left) + self.precision @ (scaled - self.prior_means)
         curved: Array = slopes.T @ (slopes * pulls[:, None]) + self.precision
         if self.apart:
             shared = self.member.T @ (slopes * pulls[:, None])

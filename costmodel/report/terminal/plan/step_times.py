@@ -26,7 +26,7 @@ def sharpening(found: Sharpened, written: Iterable[Path]) -> list[Line]:
     fit = found.fit
     told = sum(part.resolved for part in fit.constants)
     head = f"{told} of {len(fit.constants)} constants told by {found.runs} of {found.rows} runs"
-    names = ("constant", "believed", "fitted", "known to", "runs", "families")
+    names = ("constant", "prior", "fitted", "known to", "runs", "families")
     rows = [_constant(part) for part in fit.constants]
     lines: list[Line] = [styled(head), Text(), CellTable(names, rows, "lrrrrr"), Text()]
     lines.append(CellTable(("errors", "runs", "median", "P90", "bias", "in band"), list(_errors(found)), "lrrrrr"))
@@ -35,9 +35,9 @@ def sharpening(found: Sharpened, written: Iterable[Path]) -> list[Line]:
             each = [(name, *_scored(inside), *_scored(outside)[1:]) for name, (inside, outside) in parts.items()]
             heads = (head, "runs", "in sample", *_MORE, "left out", *_MORE)
             lines += [Text(), CellTable(heads, each, "lrrrrrrrrr")]
-    kept = [part.belief.name for part in fit.constants if not part.resolved]
+    kept = [part.prior.name for part in fit.constants if not part.resolved]
     if kept:
-        lines += [Text(), styled(f"left as believed, the runs do not tell: {'; '.join(kept)}")]
+        lines += [Text(), styled(f"left at their priors, not identified by these runs: {'; '.join(kept)}")]
     if found.left:
         lines += [Text(), *not_modelled(found.left)]
     if found.why:
@@ -46,18 +46,18 @@ def sharpening(found: Sharpened, written: Iterable[Path]) -> list[Line]:
 
 
 def _constant(part: Posterior) -> tuple[str, ...]:
-    belief = part.belief
-    believed = unit_value(belief, belief.believed) + (f" × {belief.like}" if belief.like else "")
-    spread = known(part) if part.resolved else "as believed"
-    fitted = unit_value(belief, part.value)
-    return belief.name, believed, fitted, spread, f"{part.runs}", f"{len(part.families)}"
+    prior = part.prior
+    prior_mean = unit_value(prior, prior.mean) + (f" × {prior.like}" if prior.like else "")
+    spread = known(part) if part.resolved else "as prior"
+    fitted = unit_value(prior, part.value)
+    return prior.name, prior_mean, fitted, spread, f"{part.runs}", f"{len(part.families)}"
 
 
 def known(part: Posterior) -> str:
     """One spread to either side; of a share, whose spread is of its log-odds, the shares there."""
-    if not part.belief.share:
+    if not part.prior.share:
         return f"{part.spread:.0%}"
-    low, high = around(part.belief, part.value, part.spread)
+    low, high = around(part.prior, part.value, part.spread)
     return f"{low:.0%} to {high:.0%}"
 
 
@@ -65,7 +65,7 @@ def _errors(found: Sharpened) -> Iterator[tuple[str, ...]]:
     fit = found.fit
     yield "as in use", *_scored(fit.shipped)
     if found.afresh:
-        yield "as believed beforehand", *_scored(fit.believed)
+        yield "at the priors", *_scored(fit.at_priors)
     yield "in sample", *_scored(fit.inside)
     if fit.left_out is not None:
         yield f"{found.grouping} left out", *_scored(fit.left_out)
@@ -92,15 +92,15 @@ def sharpening_json(found: Sharpened, written: Iterable[Path]) -> dict[str, Any]
         "modelled": found.runs,
         "constants": [
             {
-                "name": part.belief.name,
-                "documents": list(part.belief.documents),
-                "leaf": part.belief.leaf,
-                "believed": part.belief.believed,
-                "times": part.belief.like or None,
+                "name": part.prior.name,
+                "documents": list(part.prior.documents),
+                "leaf": part.prior.leaf,
+                "prior": part.prior.mean,
+                "times": part.prior.like or None,
                 "value": part.value,
                 "spread": part.spread,
-                "believed_spread": part.belief.spread,
-                "scale": "log-odds" if part.belief.share else "log",
+                "prior_spread": part.prior.spread,
+                "scale": "log-odds" if part.prior.share else "log",
                 "resolved": part.resolved,
                 "runs": part.runs,
                 "families": list(part.families),
@@ -109,7 +109,7 @@ def sharpening_json(found: Sharpened, written: Iterable[Path]) -> dict[str, Any]
         ],
         "errors": {
             "shipped": asdict(fit.shipped),
-            "believed": asdict(fit.believed),
+            "prior": asdict(fit.at_priors),
             "in_sample": asdict(fit.inside),
             "left_out": None if fit.left_out is None else asdict(fit.left_out),
         },

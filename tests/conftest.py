@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import functools
+import gc
 import io
 import os
 import re
 import signal
 import sys
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import NamedTuple
 
@@ -41,9 +42,21 @@ Run = Callable[..., Ran]
 
 
 def pytest_addoption(parser: pytest.Parser) -> None:
-    """The flag that rewrites what transcripts expect, and how long to fuzz."""
+    """The flag that rewrites what transcripts expect, and how much to try."""
     parser.addoption("--update-transcripts", action="store_true", help="write what the commands print into transcripts")
+    parser.addoption("--whole", action="store_true", help="every model with every stack, instead of a share of them")
     parser.addoption("--fuzz", type=int, default=0, metavar="N", help="cases test_fuzz tries in all, instead of a few")
+
+
+@pytest.hookimpl(wrapper=True)
+def pytest_collection() -> Iterator[None]:
+    """Thousands of tests come to stay: looking for garbage among them would take a third of the time."""
+    gc.disable()
+    try:
+        return (yield)
+    finally:
+        gc.freeze()
+        gc.enable()
 
 
 class _Screen(io.TextIOWrapper):

@@ -8,6 +8,7 @@ from typing import Any
 
 import numpy as np
 import pytest
+from each import each
 
 from costmodel.ground.shared_columns import BATCH, CUT, LAYOUT, STAGE, Factored, Plans
 
@@ -21,7 +22,7 @@ OF_PLAN = {
 }
 PLAN = LAYOUT | BATCH
 LEVELS = (CUT, STAGE, LAYOUT, BATCH, STAGE | BATCH, PLAN)
-pairs = pytest.mark.parametrize(("one", "other"), list(itertools.product(LEVELS, repeat=2)))
+pairs = each("one, other", itertools.product(LEVELS, repeat=2))
 
 
 def plans() -> Plans:

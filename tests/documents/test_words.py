@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from each import each
 
 from costmodel.documents.keys import field_aliases
 from costmodel.documents.keys.field_aliases import KEYS, VALUES, meant_by
@@ -151,7 +152,7 @@ def test_a_model_is_no_scenario(run: Any, faults: Faults) -> None:
 # --- keys and values
 
 
-@pytest.mark.parametrize("word", KEYS)
+@each("word", KEYS)
 def test_a_word_of_other_tools_leads_to_a_key_that_is_there(word: str) -> None:
     meant = meant_by(word)
     assert meant is not None

@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import math
+from itertools import product
 from typing import Any
 
 import numpy as np
 import pytest
+from each import each
 
 from costmodel.equations.memory.states import gradient_traffic
 from costmodel.equations.network.collectives import (
@@ -233,9 +235,7 @@ def test_the_blend_lies_between_the_longer_and_the_sum_of_both_and_more() -> Non
     assert blended[-1] == pytest.approx(wire[-1] / 200e9, rel=0.02)
 
 
-@pytest.mark.parametrize("domain", [4, 6, 8, 16])
-@pytest.mark.parametrize("ranks", [1, 2, 3, 4, 6, 8, 12, 16, 32])
-@pytest.mark.parametrize("stride", [1, 2, 3, 4, 6, 8, 16])
+@each("ranks, stride, domain", product((1, 2, 3, 4, 6, 8, 12, 16, 32), (1, 2, 3, 4, 6, 8, 16), (4, 6, 8, 16)))
 def test_the_group_that_reaches_furthest_is_counted(ranks: int, stride: int, domain: int) -> None:
     """All groups of a world that both fill, rank by rank: the one in most domains."""
     size, step, whole = float(ranks), float(stride), float(domain)

@@ -9,6 +9,7 @@ from collections.abc import Iterator
 from typing import Any
 
 import pytest
+from each import each
 from estimate.cases import costs, inputs, mixed
 
 from costmodel.documents.reader.library import read
@@ -36,7 +37,7 @@ SCENARIOS: dict[str, tuple[str, ...]] = {
     "deepseek-v3-2048": ("assume.price=2 USD/GPU/h", "run.checkpoint.mode=memory", "run.evaluation=1 %"),
 }
 ASKED = [(name, quantity) for name in SCENARIOS for quantity in quantities()]
-every_figure = pytest.mark.parametrize(("name", "quantity"), ASKED)
+every_figure = each("name, quantity", ASKED)
 
 # What composition writes itself: how often in a layer, nothing, one of a thing, half of both directions, operations of
 # modules computed again, a million tokens.

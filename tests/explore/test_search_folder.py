@@ -68,16 +68,27 @@ def uninterrupted() -> tuple[SearchResult, Any]:
     """What the search finds, and its plans, where nothing happens."""
     pytest.importorskip("pyarrow")
     with tempfile.TemporaryDirectory() as name:
-        return found(SearchOptions(workers=1, folder=Path(name), plans=True)), plans_in(Path(name))
+        whole, folder = found(SearchOptions(workers=1, folder=Path(name), plans=True)), Path(name)
+        _FILES.update({path.name: path.read_bytes() for path in folder.iterdir()})
+        return whole, plans_in(folder)
+
+
+_FILES: dict[str, bytes] = {}
+
+
+def files() -> dict[str, bytes]:
+    """The folder that this search leaves behind."""
+    uninterrupted()
+    return _FILES
 
 
 @pytest.fixture
 def keeping(tmp_path: Path) -> SearchOptions:
     """A search with all its plans that was carried to its end."""
-    pytest.importorskip("pyarrow")
-    how = SearchOptions(workers=1, folder=tmp_path / "kept", plans=True)
-    found(how)
-    return replace(how, resume=True)
+    for name, content in files().items():
+        (tmp_path / "kept").mkdir(exist_ok=True)
+        (tmp_path / "kept" / name).write_bytes(content)
+    return SearchOptions(workers=1, folder=tmp_path / "kept", plans=True, resume=True)
 
 
 # ── One at a time ────────────────────────────────────────────────────────────────────────────────────────────────────

@@ -9,6 +9,7 @@ from typing import Any
 import numpy as np
 import pint
 import pytest
+from each import each
 
 from costmodel.ground.equation import Equation
 from costmodel.ground.parsing import parse_unit
@@ -69,7 +70,7 @@ def constants_are_quantities(monkeypatch: pytest.MonkeyPatch) -> None:
             monkeypatch.setattr(module, name, quantity(float(getattr(module, name)), text))
 
 
-@pytest.mark.parametrize("equation", registered(), ids=lambda item: item.name)
+@each("equation", registered())
 def test_units_agree(equation: Equation) -> None:
     units = [argument.unit or "" for argument in numbers(equation)]
     faults = {}

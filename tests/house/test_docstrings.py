@@ -10,6 +10,7 @@ import sys
 from pathlib import Path
 
 import pytest
+from each import each
 
 from costmodel.ground.equation import EQUATIONS, Equation, parse_contract
 from costmodel.ground.parsing import parse_unit
@@ -18,7 +19,7 @@ from .catalogue import ALGORITHMS, MODULES, SOURCES, read_yaml, registered
 
 BIBLIOGRAPHY = read_yaml(SOURCES)
 ALL = registered()
-every_equation = pytest.mark.parametrize("equation", ALL, ids=lambda item: item.name)
+every_equation = each("equation", ALL)
 _SECTION = re.compile(r"^(Args|Returns|Example|Source|Holds|Monotone):", re.MULTILINE)
 
 

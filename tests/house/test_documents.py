@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from each import each
 from pydantic import BaseModel
 
 from costmodel.documents.keys.json_schema import schemas
@@ -23,7 +24,7 @@ KINDS = {folder: kind for kind, (folder, _) in FOLDERS.items()}
 DOCUMENTS = sorted(path for top in ("hardware", "scenarios") for path in (ROOT / top).rglob("*.y*ml"))
 ACCELERATORS = sorted((ROOT / "hardware/accelerators").glob("*.yaml"))
 SCHEMA_LINE = "# yaml-language-server: $schema="
-every_document = pytest.mark.parametrize("path", DOCUMENTS, ids=relative)
+every_document = each("path", DOCUMENTS)
 
 
 def cited(tree: Any) -> Iterator[str]:
@@ -105,7 +106,7 @@ def test_document_reads_well_in_an_editor(path: Path) -> None:
     assert text.endswith("\n")
 
 
-@pytest.mark.parametrize("path", ACCELERATORS, ids=relative)
+@each("path", ACCELERATORS)
 def test_narrower_types_are_not_slower(path: Path) -> None:
     peak = read("accelerator", str(path)).peak
     rates = [rate for rate in (peak.fp32, peak.bf16, peak.fp8) if rate is not None]

@@ -4,9 +4,11 @@ from __future__ import annotations
 
 import ast
 from collections.abc import Callable, Iterator
+from itertools import product
 from pathlib import Path
 
 import pytest
+from each import each
 
 from .catalogue import PACKAGE, python_files, registered, relative
 
@@ -202,14 +204,12 @@ def _faults(rule: Rule, path: Path) -> list[str]:
     return [f"{relative(path)}:{line}: {sentence}" for line, sentence in rule(tree)]
 
 
-@pytest.mark.parametrize("rule", EQUATION_RULES, ids=lambda rule: rule.__name__)
-@pytest.mark.parametrize("path", EQUATION_FILES, ids=relative)
+@each("path, rule", product(EQUATION_FILES, EQUATION_RULES))
 def test_equations_are_closed_forms(path: Path, rule: Rule) -> None:
     assert not _faults(rule, path), "\n".join([rule.__doc__ or "", *_faults(rule, path)])
 
 
-@pytest.mark.parametrize("rule", COMPOSITION_RULES, ids=lambda rule: rule.__name__)
-@pytest.mark.parametrize("path", COMPOSITION_FILES, ids=relative)
+@each("path, rule", product(COMPOSITION_FILES, COMPOSITION_RULES))
 def test_composition_only_adds(path: Path, rule: Rule) -> None:
     assert not _faults(rule, path), "\n".join([rule.__doc__ or "", *_faults(rule, path)])
 

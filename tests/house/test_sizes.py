@@ -6,7 +6,7 @@ import ast
 from collections.abc import Iterator
 from pathlib import Path
 
-import pytest
+from each import each
 
 from .catalogue import PACKAGE, ROOT, python_files, relative
 
@@ -16,7 +16,7 @@ TOP_LEVEL = {"pyproject.toml", "README.md", "cli.py", "LICENSE", "costmodel", "d
 LEFTOVERS = {"__pycache__", "build", "dist"}  # built, and ignored by git
 
 FILES = python_files(PACKAGE)
-every_file = pytest.mark.parametrize("path", FILES, ids=relative)
+every_file = each("path", FILES)
 
 
 def function_lines(function: ast.FunctionDef | ast.AsyncFunctionDef) -> int:

@@ -7,6 +7,7 @@ import sys
 from typing import get_args
 
 import pytest
+from each import each
 
 from costmodel.documents.reader.library import bibliography, strategies
 from costmodel.documents.schemas.precision import Precision
@@ -18,7 +19,7 @@ from costmodel.ground.equation import EQUATIONS
 from costmodel.ground.errors import CostModelError
 
 KEYS = {"title", "what", "pays", "costs", "equations", "source"}
-every = pytest.mark.parametrize("word", strategies())
+every = each("word", strategies())
 
 
 def test_they_are_sorted_and_no_name_is_used_twice() -> None:
@@ -46,7 +47,7 @@ def test_its_page_shows_the_formulas(word: str) -> None:
         assert [formula.name for formula in shown.formulas] == entry["equations"]
 
 
-@pytest.mark.parametrize("word", all_words())
+@each("word", all_words())
 def test_every_word_has_a_page(word: str) -> None:
     assert page(word).text
 

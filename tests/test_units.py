@@ -375,12 +375,15 @@ def test_a_figure_is_a_number_with_a_place() -> None:
     assert Figure(1.0).place is None
     for copied in (copy.copy(number), copy.deepcopy(number), pickle.loads(pickle.dumps(number))):
         assert (copied, copied.place) == (number, place)
-    assert type(number * 2) is float
+    assert type(number**2) is float
 
 
 def test_sums_of_figures_remember_them() -> None:
     """Plain numbers to whoever only counts; copies and pickles keep what they were made of."""
     first, second = Figure(58.0, Place("model.yaml")), Figure(3.0, Place("model.yaml"))
+    doubled, half = first * 2, 1 / second
+    assert (doubled, doubled.operation, doubled.parts) == (116.0, "multiply", (first, 2))
+    assert (half, half.operation, half.parts) == (1 / 3.0, "divide", (1, second))
     total, rest = sum((second,), start=first), first - 2
     assert (total, rest, 1.0 + second, 1.0 - second) == (61.0, 56.0, 4.0, -2.0)
     assert (total, rest, 1.0 + second, type(first + np.ones(2))) == (61.0, 56.0, 4.0, np.ndarray)

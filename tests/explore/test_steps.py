@@ -83,7 +83,7 @@ def copies_predicted_once(monkeypatch: pytest.MonkeyPatch) -> None:
     answers = Problem._answers
 
     def memoised(problem: Problem, scaled: np.ndarray, which: Any) -> Any:
-        constants = (*(str(belief) for belief in problem.beliefs), *(float(value) for value in scaled))
+        constants = (*(str(belief) for belief in problem.priors), *(float(value) for value in scaled))
         for index in range(len(problem.runs)) if which is None else which:
             run = problem.runs[index]
             key = (id(run.case), constants)

@@ -10,36 +10,52 @@ from costmodel.commands import completion
 from costmodel.commands.shared import SetOption, answering
 from costmodel.report.terminal.style.answer import Reply
 
+OperationArgument = Annotated[
+    str,
+    typer.Argument(
+        help="all-reduce, all-gather, reduce-scatter, all-to-all, broadcast, reduce or send",
+        show_default=False,
+        autocompletion=completion.collectives,
+    ),
+]
+SizeArgument = Annotated[
+    list[str] | None,
+    typer.Argument(help="Bytes of the full buffer, as nccl-tests counts it; one heads a table", show_default=False),
+]
+GpuOption = Annotated[
+    str | None,
+    typer.Option(
+        "--gpu",
+        help="Accelerator, in the node it is usually found in",
+        show_default=False,
+        autocompletion=completion.accelerators,
+    ),
+]
+NodeOption = Annotated[
+    str | None, typer.Option("--node", help="Node", show_default="dgx-h100", autocompletion=completion.nodes)
+]
+GpusOption = Annotated[
+    int | None, typer.Option("--gpus", min=2, help="How many, all in one group", show_default="those of a node")
+]
+MeasuredOption = Annotated[
+    str | None,
+    typer.Option(
+        "--measured",
+        metavar="FILE",
+        help="What nccl-tests printed, to stand beside it; '-' is stdin",
+        show_default=False,
+    ),
+]
+
 
 @answering
 def collective(
-    operation: Annotated[
-        str,
-        typer.Argument(
-            help="all-reduce, all-gather, reduce-scatter, all-to-all or send",
-            show_default=False,
-            autocompletion=completion.collectives,
-        ),
-    ],
-    size: Annotated[
-        list[str],
-        typer.Argument(help="Bytes of the full buffer, as nccl-tests counts it; one heads a table", show_default=False),
-    ],
-    gpu: Annotated[
-        str | None,
-        typer.Option(
-            "--gpu",
-            help="Accelerator, in the node it is usually found in",
-            show_default=False,
-            autocompletion=completion.accelerators,
-        ),
-    ] = None,
-    node: Annotated[
-        str | None, typer.Option("--node", help="Node", show_default="dgx-h100", autocompletion=completion.nodes)
-    ] = None,
-    gpus: Annotated[
-        int | None, typer.Option("--gpus", min=2, help="How many, all in one group", show_default="those of a node")
-    ] = None,
+    operation: OperationArgument,
+    size: SizeArgument = None,
+    gpu: GpuOption = None,
+    node: NodeOption = None,
+    gpus: GpusOption = None,
+    measured: MeasuredOption = None,
     assignments: SetOption = None,
 ) -> Reply:
     """How long a collective over all accelerators takes, by size, with its bandwidths, levels and algorithm.
@@ -47,17 +63,17 @@ def collective(
     Examples:
       costmodel collective all-reduce 1GB --gpus 64 --node dgx-h100
       costmodel collective all-to-all 16MB 64MB --gpu h200 --gpus 32
+      costmodel collective all-reduce --gpus 8 --measured all_reduce_perf.txt
 
-    The last line is the command of nccl-tests that measures it.
+    The last line is the command of nccl-tests that measures it. --measured takes sizes, ranks and accelerator from the
+    file where no option gives them.
 
     Next: costmodel explain busbw
     """
     from costmodel.explore.collective import collective as answer_of
-    from costmodel.explore.short_form import DEFAULT_NODE, ScenarioFlags
+    from costmodel.explore.short_form import ScenarioFlags
     from costmodel.report.terminal.plan import collective as report
 
-    machine = DEFAULT_NODE if gpu is None and node is None else node
-    alone = () if gpus is not None else ("cluster.nodes=1",)
-    flags = ScenarioFlags(gpu=gpu, node=machine, gpus=gpus)
-    found = answer_of(operation, size, flags, (*alone, *(assignments or ())))
+    flags = ScenarioFlags(gpu=gpu, node=node, gpus=gpus)
+    found = answer_of(operation, size or (), flags, tuple(assignments or ()), measured)
     return Reply(lambda: report.collective(found), lambda: report.collective_json(found), "sizes")

@@ -117,7 +117,9 @@ def pairs(incomplete: str) -> list[str]:
 
 def collectives(incomplete: str) -> list[str]:
     """Operations of `collective`."""
-    return _beginning(("all-reduce", "all-gather", "reduce-scatter", "all-to-all", "send"), incomplete)
+    return _beginning(
+        ("all-reduce", "all-gather", "reduce-scatter", "all-to-all", "broadcast", "reduce", "send"), incomplete
+    )
 
 
 def schedules(incomplete: str) -> list[str]:

@@ -48,6 +48,9 @@ def allowed(path: Path, *, force: bool, forms: Sequence[str] = ()) -> None:
     place = Place(str(path))
     if os.path.isdir(path):
         raise fail("C002", f"{path} is a folder", place, "name a file in it")
+    if path.name.isdigit():
+        hint = f"take {path}.txt; of serving, tokens of an answer are --answer {path.name}"
+        raise fail("C002", f"{path} is a number, not the name of a file", place, hint)
     if path.suffix in _OTHER_FORMATS and path.suffix[1:] not in forms:
         hint = "take .json, .csv, .md, or another suffix for plain text"
         raise fail("C002", f"{path.suffix} is not written yet", place, hint)

@@ -69,27 +69,22 @@ class Question:
         return training(self.loaded(planned=planned))
 
     def loaded(self, *, planned: bool = True) -> LoadedScenario:
-        """The scenario loaded, whatever its workload; flags and --write are of training."""
-        from costmodel.documents.reader.resolved_scenario import load_any, training
+        """The scenario loaded, whatever its workload."""
+        from costmodel.documents.reader.resolved_scenario import load_any
 
         if self.write is not None:
             allowed(self.write, force=False)
-        if self.scenario is None or self.is_flags:
-            case = self._of_flags()
-        else:
-            found = load_any(self.scenario, self.assignments)
-            if found.kind != "training" and self.write is None:
-                return found
-            case = training(found)
+        named = self.scenario is not None and not self.is_flags
+        case = load_any(self.scenario or "", self.assignments) if named else self._of_flags()
         if planned and self.scenario is None and "plan" not in case.original:
             case = with_best_plan(case)
         return case if self.write is None else write_scenario(case, self.write)
 
-    def _of_flags(self) -> ResolvedScenario:
+    def _of_flags(self) -> LoadedScenario:
         """The case of flags, whose table is loaded for them alone."""
-        from costmodel.explore.short_form import ScenarioFlags, case_of_flags
+        from costmodel.explore.short_form import ScenarioFlags, loaded_of_flags
 
-        return case_of_flags(self.scenario, ScenarioFlags(**self.flags), self.assignments)
+        return loaded_of_flags(self.scenario, ScenarioFlags(**self.flags), self.assignments)
 
 
 def asking(command: Callable[..., Reply], argument: Any = None) -> Callable[..., Reply]:
@@ -144,37 +139,82 @@ def _flags(
     batch: Annotated[
         str | None, _flag("batch", "Sequences in a step, or tokens with the word: 4Mi-tokens", "COUNT")
     ] = None,
+    rate: Annotated[str | None, _flag("rate", "Of serving: requests a second that arrive", "RATE")] = None,
+    concurrency: Annotated[
+        str | None, _flag("concurrency", "Of serving, instead of a rate: requests in flight", "COUNT")
+    ] = None,
+    prompt: Annotated[str | None, _flag("prompt", "Of serving: tokens of a prompt", "COUNT")] = None,
+    answer: Annotated[str | None, _flag("answer", "Of serving: tokens of an answer", "COUNT")] = None,
     dtype: Annotated[str | None, _flag("dtype", "Type the matmuls read", "bf16|fp8|…", completion.precisions)] = None,
-    stack: Annotated[str | None, _flag("stack", "Training software", "NAME|PATH", completion.stacks)] = None,
+    stack: Annotated[
+        str | None, _flag("stack", "Training software, or the engine that serves", "NAME|PATH", completion.stacks)
+    ] = None,
     price: Annotated[str | None, _flag("price", "Rent of one accelerator, e.g. 2.50USD/GPU/h", "PRICE")] = None,
 ) -> None:
     """The flags, as the table of `explore.short_form` has them."""
 
 
-def with_best_plan(case: ResolvedScenario) -> ResolvedScenario:
+def with_best_plan(case: LoadedScenario) -> LoadedScenario:
     """A case of flags with the best plan of its search, or else the nearest to fit; keys that --set gives are held."""
-    from costmodel.documents.reader.override_case import vary
+    from costmodel.documents.reader.override_case import vary_any
     from costmodel.documents.schemas.default_values import Assumption
-    from costmodel.explore.search.search import search
-    from costmodel.report.terminal.plan.next_commands import plan_settings
 
-    found = search(case, 1, workers=1)
-    rows = found.best or found.tally.closest.rows or found.tally.nearest.rows
-    if not rows and case.scenario.plan is not None:  # of which the answer says why it is not valid
+    found = _best_of_serving(case) if case.kind == "serving" else _best_of_training(case)
+    if found is None:  # of which the answer says why it is not valid
         return case
-    if not rows:
-        hint = "costmodel search with the same flags and --why-not says why"
-        raise fail("C004", "no plan of the search is valid", Place(case.file), hint)
-    settings = plan_settings(found.inputs_of(rows[0].variant), rows[0])
-    planned = vary(case, [f"{path}={value}" for path, value in settings.items()])
+    settings, origin = found
+    planned = vary_any(case, [f"{path}={value}" for path, value in settings.items()])
     words = " · ".join(f"{path.removeprefix('plan.')} {value}" for path, value in settings.items())
-    which = "the best" if found.best else "the nearest to fit"
-    origin = f"{which} of {found.tally.candidates:,} plans of costmodel search; --set plan.tp=… sets another"
+    origin = f"{origin}; --set plan.tp=… sets another"
     asked = replace(case.asked, assumed=(*case.asked.assumed, Assumption("plan", words, origin)))
     return replace(planned, assignments=case.assignments, asked=asked)
 
 
-def write_scenario(case: ResolvedScenario, path: Path) -> ResolvedScenario:
+def _best_of_training(loaded: LoadedScenario) -> tuple[dict[str, str], str] | None:
+    """What sets the best plan of a search, or else the nearest to fit, and where it is from."""
+    from costmodel.documents.reader.resolved_scenario import training
+    from costmodel.estimate.shared.reasons import REFUSALS
+    from costmodel.explore.search.search import search
+    from costmodel.report.terminal.plan.next_commands import plan_settings
+
+    case = training(loaded)
+    found = search(case, 1, workers=1)
+    rows = found.best or found.tally.closest.rows or found.tally.nearest.rows
+    if not rows and case.scenario.plan is not None:
+        return None
+    if not rows:
+        most = found.tally.refused.most_common(1)
+        why = f": {REFUSALS[most[0][0]].meaning} ({most[0][0]})" if most else ""
+        raise fail("C004", f"no plan of the search is valid{why}", Place(case.file), _WHY)
+    which = "the best" if found.best else "the nearest to fit"
+    origin = f"{which} of {found.tally.candidates:,} plans of costmodel search"
+    return plan_settings(found.inputs_of(rows[0].variant), rows[0]), origin
+
+
+def _best_of_serving(loaded: LoadedScenario) -> tuple[dict[str, str], str] | None:
+    """The same of a scenario that serves, with the token budget that its engine picks."""
+    from costmodel.documents.reader.serving_scenario import serving
+    from costmodel.estimate.serving.serving_inputs import inputs_of
+    from costmodel.explore.serving.search_layouts import search
+    from costmodel.report.terminal.serving.serving_search import plan_settings
+
+    case = serving(loaded)
+    inputs = inputs_of(case)
+    found = search(inputs, _MOST)
+    best = next((ranked for ranked in found.best if ranked.sizes["budget"] == float(inputs.budget)), None)
+    if best is None and case.scenario.plan is not None:
+        return None
+    if best is None:
+        raise fail("C004", "no plan of the search fits", Place(case.file), _WHY)
+    which = "the nearest to keep all limits" if best.broken else "the best"
+    return plan_settings(found, best), f"{which} of costmodel search with the engine's token budget"
+
+
+_MOST = 100_000  # plans of which the best with that budget is taken
+_WHY = "costmodel search with the same flags and --why-not says why"
+
+
+def write_scenario(case: LoadedScenario, path: Path) -> LoadedScenario:
     """The case, written as a scenario to a file, which it says."""
     from costmodel.exchange.writing.scenario_text import scenario_text
     from costmodel.report.terminal.style.head import title

@@ -3,36 +3,45 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 
+from costmodel.documents.keys.overrides import path_of
 from costmodel.documents.reader.resolved_scenario import ResolvedScenario
+from costmodel.documents.schemas.efficiency import CollectiveFit, NetworkFit
 from costmodel.equations.network.collectives import Operation, algorithm_bandwidth, bus_bandwidth
 from costmodel.equations.run.uncertainty import ninetieth_percentile, tenth_percentile
 from costmodel.estimate.evaluate.error_band import residual
 from costmodel.estimate.machine.collective_time import algorithm_times, collective_time, inside_time, send_time
 from costmodel.estimate.machine.process_groups import Group, group
 from costmodel.estimate.training.training_inputs import TrainingInputs, training_inputs
-from costmodel.explore.short_form import ScenarioFlags, case_of_flags
+from costmodel.evidence.calibrate.fabric_check import Soundness
+from costmodel.explore.measured_collective import MeasuredCollective, measured_collective, same_group, soundness
+from costmodel.explore.short_form import DEFAULT_NODE, ScenarioFlags, case_of_flags
 from costmodel.ground.errors import COMMAND_LINE, Place, fail
 from costmodel.ground.parsing import UnitError, parse
 
-FRAME = "quickstart"  # whose model and workload a collective does not depend on
+MODEL = "gpt-2-small"  # whose shape a collective does not depend on
 OPERATIONS: dict[str, Operation] = {
     "all-reduce": "all_reduce",
     "all-gather": "all_gather",
     "reduce-scatter": "reduce_scatter",
     "all-to-all": "all_to_all",
+    "broadcast": "broadcast",
+    "reduce": "reduce",
     "send": "send",
 }
+_CHAINED = ("broadcast", "reduce")
 _ROWS, _STEP = 6, 8  # sizes of a table, and the factor between them
 _SMALLEST, _MOST = 1024.0, 1e15  # bytes
 
 
 @dataclass(frozen=True)
 class SizeRow:
-    """A collective of one size: seconds in all, P10 and P90, of each level, and nccl-tests' bandwidths."""
+    """A collective of one size: seconds in all, P10 and P90, of each level, of each algorithm between domains, and
+    measured; and nccl-tests' bandwidths.
+    """
 
     size: float
     time: float
@@ -43,11 +52,13 @@ class SizeRow:
     inside: float | None
     between: float | None
     algorithm: str
+    algorithms: dict[str, float]
+    measured: float | None = None
 
 
 @dataclass(frozen=True)
 class CollectiveAnswer:
-    """A collective over all accelerators of a case, smallest size first."""
+    """A collective over all accelerators of a case, smallest size first, and what it was measured to take."""
 
     case: ResolvedScenario
     operation: Operation
@@ -55,22 +66,37 @@ class CollectiveAnswer:
     inside: float  # ranks of the fullest domain
     domains: float
     rows: tuple[SizeRow, ...]
+    stand_in: str  # the collective whose fit counts inside a domain, where the operation has none of its own
+    remarks: tuple[str, ...]
+    measured: MeasuredCollective | None
+    sound: Soundness | None
 
 
 def collective(
-    name: str, sizes: Sequence[str], flags: ScenarioFlags, assignments: Sequence[str] = ()
+    name: str, sizes: Sequence[str], flags: ScenarioFlags, assignments: Sequence[str] = (), measured: str | None = None
 ) -> CollectiveAnswer:
-    """The answer for an operation by its name and sizes with their units; a single size heads a table up to it."""
+    """The answer for an operation by its name and sizes with their units; a single size heads a table up to it.
+
+    Beside sizes measured by nccl-tests, in a file of that path, stand predictions for the same group.
+    """
     operation = _operation(name)
-    messages = _table(_bytes(sizes[0])) if len(sizes) == 1 else sorted(map(_bytes, sizes))
-    case = case_of_flags(FRAME, flags, assignments)
+    found = measured_collective(measured, operation, flags.gpus) if measured is not None else None
+    case, remarks = _case(flags, assignments, found)
     inputs = training_inputs(case)
     ranks = float(inputs.ranks)
     if ranks < 2:
         raise fail("C004", "a collective needs two accelerators or more", None, "--gpus 8, for example")
     members = group(inputs, "dp", 2.0 if operation == "send" else ranks, _apart(inputs, operation))
-    rows = tuple(_row(inputs, size, members, operation) for size in messages)
-    return CollectiveAnswer(case, operation, ranks, float(members.inside), float(members.domains), rows)
+    rows = [_row(inputs, size, members, operation) for size in _messages(sizes, found)]
+    times = {} if found is None else found.times
+    rows = [replace(row, measured=times.get(row.size)) for row in rows]
+    far = bool(members.domains > 1)
+    beside = [(row.size, row.measured, row.time) for row in rows if row.measured is not None]
+    sound = soundness(operation, float(members.ranks), beside, _apart_of(_fits(inputs, operation, far=far)))
+    fitted = inputs.fitted_by(operation) if float(members.inside) > 1 or operation == "send" else operation
+    stand_in = fitted if fitted != operation else ""
+    shape = (ranks, float(members.inside), float(members.domains))
+    return CollectiveAnswer(case, operation, *shape, tuple(rows), stand_in, remarks, found, sound)
 
 
 def _operation(name: str) -> Operation:
@@ -78,6 +104,38 @@ def _operation(name: str) -> Operation:
         known = ", ".join(OPERATIONS)
         raise fail("C003", f"'{name}' is no collective that is modelled", Place(COMMAND_LINE), f"known: {known}")
     return OPERATIONS[name]
+
+
+def _case(
+    flags: ScenarioFlags, assignments: Sequence[str], found: MeasuredCollective | None
+) -> tuple[ResolvedScenario, tuple[str, ...]]:
+    """The machine: as asked for, else that which was measured, else one node; and what is to be said of it."""
+    remarks: list[str] = []
+    set_here = {path_of(item) for item in assignments}
+    if found is not None:
+        remarks += found.remarks
+        if flags.gpu is None and flags.node is None and "cluster.node" not in set_here and found.accelerator:
+            flags = replace(flags, gpu=found.accelerator)
+        if flags.gpus is None and set_here.isdisjoint(("cluster.nodes", "cluster.node.accelerators")):
+            flags = replace(flags, gpus=found.ranks)
+    if flags.gpu is None and flags.node is None:
+        flags = replace(flags, node=DEFAULT_NODE)
+    alone = () if flags.gpus is not None else ("cluster.nodes=1",)
+    case = case_of_flags(None, replace(flags, model=MODEL), (*alone, *assignments))
+    remarks += case.asked.remarks
+    return case, (*remarks, *(same_group(case, found) if found is not None else ()))
+
+
+def _messages(sizes: Sequence[str], found: MeasuredCollective | None) -> list[float]:
+    """The sizes of the answer, smallest first: measured ones that are modelled, beside those asked for."""
+    if found is not None:
+        measured = [size for size in found.times if size >= _SMALLEST]
+        if not measured:
+            raise fail("D008", f"every size in it is under {_SMALLEST:g} B", Place(found.file), "measure larger ones")
+        return sorted({*measured, *map(_bytes, sizes)})
+    if not sizes:
+        raise fail("C004", "no size is given", None, "1GB, for example, or --measured FILE")
+    return _table(_bytes(sizes[0])) if len(sizes) == 1 else sorted({*map(_bytes, sizes)})
 
 
 def _apart(inputs: TrainingInputs, operation: Operation) -> float:
@@ -103,34 +161,42 @@ def _table(largest: float) -> list[float]:
 
 def _row(inputs: TrainingInputs, size: float, members: Group, operation: Operation) -> SizeRow:
     far = bool(members.domains > 1)
+    inside, between, algorithm, times = None, None, "one send", dict[str, float]()
     if operation == "send":
         time = float(send_time(inputs, size, members))
-        inside, between, algorithm = None, None, "one send"
     else:
         time = float(collective_time(inputs, size, members, operation))
-        times = {name: float(each) for name, each in algorithm_times(inputs, size, members, operation).items()}
-        fastest = min(times, key=lambda name: times[name])
-        inside = float(inside_time(inputs, size, members, operation))
-        between = times[fastest] + float(inputs.network.start) if far else None
-        algorithm = "pairwise" if operation == "all_to_all" else fastest if far else "ring"
-    spread = _spread(inputs, operation, far=far)
+        start = float(inputs.network.start)
+        found = algorithm_times(inputs, size, members, operation) if far else {}
+        times = {name: float(each) + start for name, each in found.items()}
+        inside = float(inside_time(inputs, size, members, operation)) if members.inside > 1 else None
+        between = min(times.values()) if far else None
+        fastest = min(times, key=lambda name: times[name]) if far else "ring"
+        algorithm = "pairwise" if operation == "all_to_all" else "chain" if operation in _CHAINED else fastest
+    spread = float(np.asarray(residual(*_fits(inputs, operation, far=far))))
     return SizeRow(
-        size,
-        time,
-        float(tenth_percentile(time, spread)),
-        float(ninetieth_percentile(time, spread)),
-        float(algorithm_bandwidth(size, time)),
-        float(bus_bandwidth(size, float(members.ranks), time, operation=operation)),
-        inside,
-        between,
-        algorithm,
+        size=size,
+        time=time,
+        low=float(tenth_percentile(time, spread)),
+        high=float(ninetieth_percentile(time, spread)),
+        algbw=float(algorithm_bandwidth(size, time)),
+        busbw=float(bus_bandwidth(size, float(members.ranks), time, operation=operation)),
+        inside=inside,
+        between=between,
+        algorithm=algorithm,
+        algorithms=times,
     )
 
 
-def _spread(inputs: TrainingInputs, operation: Operation, *, far: bool) -> float:
-    """The spread of the fit that the time is of: of the network where it leaves the domain."""
-    common = inputs.case.common
+def _fits(inputs: TrainingInputs, operation: Operation, *, far: bool) -> tuple[NetworkFit | CollectiveFit, ...]:
+    """The fit that the time is of, of the network where it leaves the domain; and what gives its errors else."""
+    common, name = inputs.case.common, inputs.fitted_by(operation)
     if far:
-        return float(np.asarray(residual(inputs.network, common.network)))
-    fits = (inputs.collective(operation), common.collectives.get(operation, common.collectives["all_gather"]))
-    return float(np.asarray(residual(*fits)))
+        return tuple(fit for fit in (inputs.network, common.network) if fit is not None)
+    return inputs.collective(operation), common.collectives.get(name, common.collectives["all_gather"])
+
+
+def _apart_of(fits: Sequence[NetworkFit | CollectiveFit]) -> float:
+    """How far sound fabrics lie apart: the 90th percentile of the error of the first fit that gives it."""
+    errors = (fit.fitted.p90 for fit in fits if fit.fitted is not None and fit.fitted.p90 is not None)
+    return float(next(errors, 0.0))

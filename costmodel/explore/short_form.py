@@ -6,7 +6,6 @@ what they leave open has a default, which every answer states.
 
 from __future__ import annotations
 
-import math
 import re
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, fields, replace
@@ -18,35 +17,48 @@ from costmodel.documents.reader.accelerator_aliases import accelerator_named
 from costmodel.documents.reader.cached_reader import CachedReader
 from costmodel.documents.reader.find_documents import find
 from costmodel.documents.reader.library import DocumentReader
-from costmodel.documents.reader.resolved_scenario import ResolvedScenario, case_from, scenario_tree
+from costmodel.documents.reader.resolved_scenario import (
+    LoadedScenario,
+    ResolvedScenario,
+    any_from,
+    scenario_tree,
+    training,
+)
 from costmodel.documents.schemas.default_values import Assumption, FlagQuestion
-from costmodel.documents.schemas.hardware import Accelerator, Node
+from costmodel.documents.schemas.hardware import Node
+from costmodel.documents.schemas.serving.engine import Engine
 from costmodel.documents.text.yaml_tree import Mapping, Text, assigned, copied, key_at
-from costmodel.estimate.model.shards import model_parameters
 from costmodel.evidence.validate.machines import stand_of
-from costmodel.explore.explain.model_memory import RECIPES
-from costmodel.ground.errors import COMMAND_LINE, Place, fail
-from costmodel.ground.units import counted
+from costmodel.explore.flag_defaults import default_assignment, default_sizes, size_paths
+from costmodel.ground.errors import COMMAND_LINE, CostModelError, Place, fail
 
-# The key of the scenario that each flag sets; --gpu and --gpus say what a cluster is made of.
+_COMMON = {"model": "model", "node": "cluster.node", "stack": "stack", "price": "assume.price"}
+# The key of the scenario that each flag sets, by its workload; --gpu and --gpus say what a cluster is made of.
 KEYS = {
-    "model": "model",
-    "node": "cluster.node",
-    "sequence": "workload.sequence",
-    "batch": "workload.global_batch",
-    "dtype": "workload.precision",
-    "stack": "stack",
-    "price": "assume.price",
+    "training": {
+        **_COMMON,
+        "sequence": "workload.sequence",
+        "batch": "workload.global_batch",
+        "dtype": "workload.precision",
+    },
+    "serving": {
+        **_COMMON,
+        "rate": "workload.rate",
+        "concurrency": "workload.concurrency",
+        "prompt": "workload.prompt",
+        "answer": "workload.output",
+        "dtype": "workload.precision",
+    },
 }
 _NAMES = ("model", "node", "stack")  # flags whose value is a name or path, never YAML
+_LOADS = ("workload.rate", "workload.concurrency", "workload.users")  # of which a scenario has one
+_OF_LOADS = ("workload.think_time", "workload.traffic")  # which go with one of them
 _SIZES = ("cluster.nodes", "cluster.node.accelerators")
-_WORD = re.compile(r"-(?=(?:tokens?|sequences?)$)")  # before the word of a count, where a shell would want quotes
+_WORD = re.compile(r"-(?=(?:tokens?|sequences?|requests?)$)")  # before the word of a count, where a shell wants quotes
+_NUMBER = re.compile(r"\s*[\d.,_]+(?:[eE][+-]?\d+)?\s*")
 
 DEFAULT_NODE = "dgx-h100"
-DEFAULT_SEQUENCE = 4096.0  # tokens, or the longest of the model
-DEFAULT_BATCH = 4 * 2**20  # tokens
-_STATE_BYTES = sum(RECIPES[0][1:])  # of a parameter: bf16 weight, fp32 gradient, master copy and AdamW moments
-_ROOM = 2.0  # memory of the default machine over those states
+DEFAULT_ENGINE = "vllm"
 
 
 @dataclass(frozen=True)
@@ -59,19 +71,34 @@ class ScenarioFlags:
     gpus: int | None = None
     sequence: str | None = None
     batch: str | None = None
+    rate: str | None = None
+    concurrency: str | None = None
+    prompt: str | None = None
+    answer: str | None = None
     dtype: str | None = None
     stack: str | None = None
     price: str | None = None
 
     @property
+    def given(self) -> dict[str, str]:
+        """The flags that are given, as they were typed."""
+        found = ((flag.name, getattr(self, flag.name)) for flag in fields(self))
+        return {name: str(value) for name, value in found if value is not None}
+
+    @property
     def words(self) -> tuple[str, ...]:
-        """The flags that are given, as they are typed."""
-        given = ((flag.name, getattr(self, flag.name)) for flag in fields(self))
-        return tuple(word for name, value in given if value is not None for word in (f"--{name}", str(value)))
+        """The words of the command line for them."""
+        return tuple(word for name, text in self.given.items() for word in (f"--{name}", text))
 
 
 def case_of_flags(scenario: str | None, flags: ScenarioFlags, assignments: Iterable[str] = ()) -> ResolvedScenario:
-    """The case of a scenario with flags in the place of its keys, or of flags alone.
+    """The training case of a scenario with flags in the place of its keys, or of flags alone."""
+    return training(loaded_of_flags(scenario, flags, assignments))
+
+
+def loaded_of_flags(scenario: str | None, flags: ScenarioFlags, assignments: Iterable[str] = ()) -> LoadedScenario:
+    """A scenario of any workload with flags in the place of its keys, or of flags alone: these are of serving where
+    one of them is of serving alone.
 
     Where a key is set with --set too, that value counts and the case remarks it.
     """
@@ -81,13 +108,19 @@ def case_of_flags(scenario: str | None, flags: ScenarioFlags, assignments: Itera
     if scenario is None and flags.model is None:
         raise fail("C004", "flags without a scenario need a model", None, "add --model NAME, or --model ./config.json")
     reader = DocumentReader()
-    tree, shown = scenario_tree(reader, scenario) if scenario is not None else (_frame(), COMMAND_LINE)
+    tree, shown = scenario_tree(reader, scenario) if scenario is not None else (_frame(kind_of(flags)), COMMAND_LINE)
+    kind = str(at(tree, "workload.kind") or "training") if isinstance(tree, dict) else ""
+    _checked(flags, kind, alone=scenario is None)
     set_here = {path_of(item) for item in assignments}
-    changes, assumed = _changes(flags, alone=scenario is None and not {"cluster.node", *_SIZES} & set_here)
+    changes, assumed = _changes(flags, kind, alone=scenario is None and not {"cluster.node", *_SIZES} & set_here)
+    if scenario is None and kind == "serving" and flags.stack is None and "stack" not in set_here:
+        changes.append(default_assignment("stack", DEFAULT_ENGINE))
+        assumed.append(Assumption("stack", DEFAULT_ENGINE, "the default engine; --stack names another"))
     if isinstance(tree, dict):
+        changes = [*_without_other_loads(tree, changes), *changes]
         more, further = _sizes(tree, shown, flags, (*changes, *assignments), set_here)
         changes, assumed = [*changes, *more], [*assumed, *further]
-    case = case_from(reader, copied(tree), shown, (*changes, *assignments))
+    case = any_from(reader, copied(tree), shown, (*changes, *assignments))
     remarks = [*_replaced(tree, changes, set_here)]
     sized = sorted(set_here.intersection(_SIZES))
     if flags.gpus is not None and sized:
@@ -96,8 +129,32 @@ def case_of_flags(scenario: str | None, flags: ScenarioFlags, assignments: Itera
     return replace(case, name=scenario or "", assignments=assignments, asked=asked)
 
 
-def _frame() -> Mapping:
-    """A scenario without the keys that flags set."""
+def kind_of(flags: ScenarioFlags) -> str:
+    """What flags alone are of: serving where one of them is of serving alone, or where --stack names an engine."""
+    if {*flags.given} & ({*KEYS["serving"]} - {*KEYS["training"]}):
+        return "serving"
+    try:
+        engine = flags.stack is not None and isinstance(CachedReader().document("stack", flags.stack), Engine)
+    except CostModelError:  # of which the scenario's reader says where
+        engine = False
+    return "serving" if engine and not {*flags.given} & {"sequence", "batch"} else "training"
+
+
+def _checked(flags: ScenarioFlags, kind: str, *, alone: bool) -> None:
+    """A fault for flags that a workload of this kind does not have."""
+    known = {*KEYS.get(kind, KEYS["training"]), "gpu", "gpus"}
+    strange = [f"--{name}" for name in flags.given if name not in known]
+    if not strange or kind not in KEYS:
+        return
+    why = ", ".join(f"--{name}" for name in flags.given if name in {*KEYS["serving"]} - {*KEYS["training"]})
+    because = f"{why} is of serving" if alone else f"the workload of the scenario is {kind}"
+    usual = "--prompt and --answer are the lengths, --rate or --concurrency the load"
+    hint = usual if kind == "serving" else "--sequence and --batch are the sizes"
+    raise fail("C030", f"{because}, which has no {' and no '.join(strange)}", Place(COMMAND_LINE), hint)
+
+
+def _frame(kind: str) -> Mapping:
+    """A scenario of that kind without the keys that flags set."""
     place = Place(COMMAND_LINE)
 
     def mapping(**keys: Any) -> Mapping:
@@ -105,33 +162,44 @@ def _frame() -> Mapping:
         built.place = place
         return built
 
-    workload = mapping(kind="training")
+    workload = mapping(kind=kind)
     return mapping(schema="costmodel/scenario/v1", title="flags", cluster=mapping(), workload=workload)
 
 
 # --- flags to assignments
 
 
-def _changes(flags: ScenarioFlags, *, alone: bool) -> tuple[list[Assignment], list[Assumption]]:
+def _changes(flags: ScenarioFlags, kind: str, *, alone: bool) -> tuple[list[Assignment], list[Assumption]]:
     """The assignments of all flags but the number of GPUs; and the node, where no flag names it."""
-    found = [_assignment(name, getattr(flags, name)) for name in KEYS if getattr(flags, name) is not None]
+    keys = KEYS.get(kind, KEYS["training"])
+    found = [_assignment(name, path, flags.given[name]) for name, path in keys.items() if name in flags.given]
     if flags.gpu is not None:
         changes, assumed = _of_gpu(flags.gpu, named=flags.node is not None)
         return [*changes, *found], assumed
     if flags.node is not None or not alone:
         return found, []
     default = Assumption("cluster.node", DEFAULT_NODE, "the default machine; --gpu or --node names another")
-    return [_default(default.path, DEFAULT_NODE), *found], [default]
+    return [default_assignment(default.path, DEFAULT_NODE), *found], [default]
 
 
-def _assignment(name: str, text: str) -> Assignment:
+def _assignment(name: str, path: str, text: str) -> Assignment:
     """A flag as an assignment to its key."""
-    option, path = f"--{name}", KEYS[name]
+    option = f"--{name}"
     if name in _NAMES:
         place, value = _place(option, path, text), _text(text, _place(option, path, text))
     else:
-        place, value = assigned(path, _WORD.sub(" ", text), option)
+        per_second = " /s" if name == "rate" and _NUMBER.fullmatch(text) else ""
+        place, value = assigned(path, f"{_WORD.sub(' ', text)}{per_second}", option)
     return Assignment(path, Place(COMMAND_LINE, 0, 1, path, place.text, len(option)), value, place)
+
+
+def _without_other_loads(tree: dict[Any, Any], changes: list[Assignment]) -> Iterator[Assignment]:
+    """Where one flag gives the load, the load that a scenario has instead is left out."""
+    given = [change for change in changes if change.path in _LOADS]
+    for change in given if len(given) == 1 else ():
+        for path in (*_LOADS, *_OF_LOADS):
+            if path != change.path and at(tree, path) is not None:
+                yield replace(change, path=path, value=None)
 
 
 def _place(option: str, path: str, text: str) -> Place:
@@ -144,12 +212,6 @@ def _text(text: str, place: Place) -> Text:
     value = Text(text)
     value.place = place
     return value
-
-
-def _default(path: str, value: Any) -> Assignment:
-    """A value that no flag gives."""
-    place = Place(COMMAND_LINE, 0, 0, path)
-    return Assignment(path, place, value, place)
 
 
 def _of_gpu(spelling: str, *, named: bool) -> tuple[list[Assignment], list[Assumption]]:
@@ -183,40 +245,22 @@ def _sizes(
     tree: dict[Any, Any], shown: str, flags: ScenarioFlags, changes: tuple[str | Assignment, ...], set_here: set[str]
 ) -> tuple[list[Assignment], list[Assumption]]:
     """Nodes of as many GPUs as wanted, and defaults of sizes that nothing states; read from what is stated."""
-    written = {path for path in (*_SIZES[:1], *_OPEN) if at(tree, path) is not None} | {*map(path_of, changes)}
-    open_sizes = [path for path in ("cluster.nodes", *_OPEN) if path not in written]
+    kind = str(at(tree, "workload.kind"))
+    written = {path for path in size_paths(kind) if at(tree, path) is not None} | {*map(path_of, changes)}
+    open_sizes = [path for path in size_paths(kind) if path not in written]
+    if written.intersection(_LOADS) or any(at(tree, path) is not None for path in _LOADS):
+        open_sizes = [path for path in open_sizes if path not in _LOADS]
     wanted = flags.gpus is not None and set_here.isdisjoint(_SIZES)
     if not open_sizes and not wanted:
         return [], []
-    placeholders = [_default(path, 1) for path in open_sizes]
-    first = case_from(DocumentReader(), copied(tree), shown, (*changes, *placeholders))
-    found: list[Assignment] = []
-    assumed: list[Assumption] = []
-    if wanted and flags.gpus is not None:
-        found += _nodes_of(first, flags.gpus)
-    elif "cluster.nodes" in open_sizes:
-        _add(found, assumed, "cluster.nodes", *_default_nodes(first))
-    sequence = min(DEFAULT_SEQUENCE, float(first.model.max_sequence))
-    if "workload.sequence" in open_sizes:
-        why = "default" if sequence == DEFAULT_SEQUENCE else "the longest of the model"
-        _add(found, assumed, "workload.sequence", int(sequence), f"{why}; --sequence sets it")
-    else:
-        sequence = float(first.scenario.workload.sequence)
-    if "workload.global_batch" in open_sizes:
-        batch = max(1, round(DEFAULT_BATCH / sequence))
-        _add(found, assumed, "workload.global_batch", batch, f"{counted(DEFAULT_BATCH)} tokens; --batch sets it")
-    return found, assumed
+    placeholders = [default_assignment(path, 1) for path in open_sizes]
+    first = any_from(DocumentReader(), copied(tree), shown, (*changes, *placeholders))
+    found = list(_nodes_of(first, flags.gpus)) if wanted and flags.gpus is not None else []
+    assumed = list(default_sizes(first, [path for path in open_sizes if path != "cluster.nodes" or not wanted]))
+    return [*found, *(default_assignment(item.path, value) for item, value in assumed)], [item for item, _ in assumed]
 
 
-_OPEN = ("workload.sequence", "workload.global_batch")
-
-
-def _add(found: list[Assignment], assumed: list[Assumption], path: str, value: int, origin: str) -> None:
-    found.append(_default(path, value))
-    assumed.append(Assumption(path, counted(value), origin))
-
-
-def _nodes_of(case: ResolvedScenario, gpus: int) -> Iterator[Assignment]:
+def _nodes_of(case: LoadedScenario, gpus: int) -> Iterator[Assignment]:
     """Full nodes of so many GPUs, or a part of one."""
     place = _place("--gpus", "cluster.nodes", str(gpus))
     each = int(case.node.accelerators)
@@ -226,15 +270,6 @@ def _nodes_of(case: ResolvedScenario, gpus: int) -> Iterator[Assignment]:
     yield Assignment("cluster.nodes", place, max(1, gpus // each), place)
     if gpus < each:
         yield Assignment("cluster.node.accelerators", place, gpus, place)
-
-
-def _default_nodes(case: ResolvedScenario) -> tuple[int, str]:
-    """Nodes, a power of two, whose memory is twice the training states of the model."""
-    accelerator: Accelerator = case.accelerator
-    states = float(model_parameters(case.model)) * _STATE_BYTES
-    needed = _ROOM * states / (float(accelerator.memory.usable) * float(case.node.accelerators))
-    nodes = 2 ** max(0, math.ceil(math.log2(needed)))
-    return nodes, f"memory of at least {_ROOM:g} × the training states; --gpus sets it"
 
 
 # --- what flags replace

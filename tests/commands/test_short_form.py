@@ -14,8 +14,9 @@ from costmodel.documents.keys.schema_paths import key_of
 from costmodel.documents.reader.library import read
 from costmodel.documents.schemas.base import Document
 from costmodel.documents.schemas.scenario import Scenario
+from costmodel.documents.schemas.serving.serving_schema import ServingScenario
 from costmodel.estimate.model.shards import model_parameters
-from costmodel.explore.short_form import KEYS, ScenarioFlags, case_of_flags
+from costmodel.explore.short_form import KEYS, ScenarioFlags, case_of_flags, loaded_of_flags
 
 Faults = Callable[[Any], Any]
 ROOT = Path(__file__).resolve().parents[2]
@@ -117,8 +118,9 @@ def test_a_fault_writes_nothing(run: Any, tmp_path: Path) -> None:
 
 def test_every_flag_sets_a_key_of_the_scenario() -> None:
     fields = set(ScenarioFlags.__dataclass_fields__)
-    assert fields == {*KEYS, "gpu", "gpus"}
-    assert all(key_of(Scenario, path) is not None for path in KEYS.values())
+    assert fields == {*KEYS["training"], *KEYS["serving"], "gpu", "gpus"}
+    for kind, document in (("training", Scenario), ("serving", ServingScenario)):
+        assert all(key_of(document, path) is not None for path in KEYS[kind].values())
 
 
 @pytest.mark.parametrize(
@@ -187,6 +189,24 @@ def test_the_next_command_has_the_flags(run: Any) -> None:
     shown = run("search", *WHOLE).out.splitlines()[-1]
     assert " ".join(WHOLE) in shown
     assert run(*shown.split("costmodel ")[1].split()).code == 0
+
+
+def test_a_batch_of_tokens_that_holds_no_whole_sequences_is_said(run: Any) -> None:
+    given = ("search", "--model", "llama-3.1-8b", "--gpus", "64", "--sequence", "8192", "--top", "1", "--batch")
+    said = "4,000,000 tokens are 488.28 sequences of 8,192: the batch is 488"
+    assert said in run(*given, "4M-tokens").out
+    assert "sequences of 8,192" not in run(*given, "4Mi-tokens").out
+
+
+def test_without_a_valid_plan_the_reason_is_named(run: Any, faults: Faults) -> None:
+    (found,) = faults(run("estimate", "--model", "gpt-2-small", "--sequence", "4096"))
+    assert "no plan of the search is valid: The sequence has more tokens" in found.sentence
+    assert "(L012)" in found.sentence
+
+
+def test_a_model_in_the_place_of_a_scenario_is_helped_to_the_flag(run: Any, faults: Faults) -> None:
+    (found,) = faults(run("estimate", "llama-3.1-8b"))
+    assert "costmodel estimate --model llama-3.1-8b" in found.help
 
 
 # --- flags beside a scenario, and beside --set
@@ -280,3 +300,104 @@ def test_a_figure_is_explained_of_flags(run: Any) -> None:
 
 def test_documents_of_a_case_are_documents() -> None:
     assert isinstance(case_of_flags(None, ScenarioFlags(model="llama-3.1-8b")).model, Document)
+
+
+# --- serving
+
+SERVED = (
+    "--model", "llama-3.1-70b", "--gpu", "h100", "--gpus", "16", "--rate", "8", "--prompt", "2048", "--answer", "512",
+)  # fmt: skip
+SERVES = """schema: costmodel/scenario/v1
+title: the same
+model: llama-3.1-70b
+cluster: {node: dgx-h100, nodes: 2}
+workload: {kind: serving, prompt: 2048, output: 512, rate: 8 /s}
+stack: vllm
+"""
+
+
+def served(**given: Any) -> Any:
+    """The scenario of flags of serving alone."""
+    return loaded_of_flags(None, ScenarioFlags(**{"model": "llama-3.1-8b", **given})).document
+
+
+def test_flags_of_serving_answer_as_the_scenario_they_stand_for(run: Any, tmp_path: Path) -> None:
+    (tmp_path / "same.yaml").write_text(SERVES, "utf-8")
+    assert plans(run("search", *SERVED, "--json")) == plans(run("search", "same.yaml", "--json", cwd=tmp_path))
+
+
+@pytest.mark.parametrize("command", ["estimate", "memory", "comm"])
+def test_one_plan_of_serving_flags_is_stated(command: str, run: Any) -> None:
+    shown = run(command, *SERVED)
+    assert shown.code == 0
+    assert "assumed plan tp " in shown.out
+    assert "the best of costmodel search with the engine's token budget" in shown.out
+    assert "assumed stack vllm: the default engine; --stack names another" in shown.out
+
+
+def test_a_written_scenario_that_serves_answers_alike(run: Any, tmp_path: Path) -> None:
+    shown = run("estimate", *SERVED, "--write", "mine.yaml", "--json", cwd=tmp_path)
+    assert plans(run("estimate", "mine.yaml", "--json", cwd=tmp_path)) == plans(shown)
+    text = (tmp_path / "mine.yaml").read_text("utf-8")
+    assert "rate: 8 /s" in text
+    assert "stack: vllm" in text
+
+
+@pytest.mark.parametrize(
+    ("given", "path", "value"),
+    [
+        ({"rate": "8"}, "workload.rate", 8.0),
+        ({"rate": "480/min"}, "workload.rate", 8.0),
+        ({"concurrency": "64-requests"}, "workload.concurrency", 64),
+        ({"prompt": "2Ki"}, "workload.prompt", 2048),
+        ({"answer": "500-tokens"}, "workload.output", 500),
+        ({"prompt": "{mean: 2048, spread: 60 %}"}, "workload.prompt.spread", 0.6),
+        ({"rate": "8", "dtype": "fp8"}, "workload.precision", "fp8"),
+        ({"stack": "sglang"}, "stack", "sglang"),
+    ],
+)
+def test_a_flag_of_serving_sets_its_key(given: dict[str, Any], path: str, value: Any) -> None:
+    assert at(served(**given), path) == (pytest.approx(value) if isinstance(value, float) else value)
+
+
+def test_what_serving_flags_leave_open_is_stated(run: Any) -> None:
+    shown = run("estimate", "--model", "llama-3.1-8b", "--stack", "vllm").out
+    for path in ("cluster.nodes 1", "workload.prompt 2,048", "workload.output 512", "workload.concurrency 1"):
+        assert f"assumed {path}: " in shown
+
+
+@pytest.mark.parametrize("given", [("--rate", "3"), ("--concurrency", "64")])
+def test_a_load_takes_the_place_of_the_scenarios(given: tuple[str, str], run: Any) -> None:
+    shown = run("estimate", "serve-llama-3.1-70b", *given).out
+    assert "in the place of 8 /s (scenarios/serve-llama-3.1-70b.yaml:15)" in shown
+
+
+def test_a_model_of_a_file_is_named_where_it_serves(run: Any) -> None:
+    shown = run("estimate", "--model", EXAMPLE, "--rate", "2").out
+    assert f"model read from {EXAMPLE}/config.json: config.json of transformers" in shown
+
+
+@pytest.mark.parametrize(
+    ("given", "code", "words"),
+    [
+        (("--model", "llama-3.1-8b", "--rate", "4", "--sequence", "4096"), "C030", "--rate is of serving"),
+        (("serve-llama-3.1-70b", "--batch", "4"), "C030", "is serving, which has no --batch"),
+        (("quickstart", "--prompt", "4"), "C030", "is training, which has no --prompt"),
+        (("--model", "llama-3.1-8b", "--rate", "4", "--concurrency", "3"), "D006", "rate and concurrency are given"),
+        (("--model", "llama-3.1-8b", "--rate", "0"), "D008", "out of range"),
+        (("--model", "llama-3.1-8b", "--rate", "4", "--stack", "fsdp2"), "D010", "training software"),
+        (("--model", "llama-3.1-8b", "--batch", "4", "--stack", "vllm"), "D010", "serves models"),
+        (("--model", "llama-3.1-8b", "--rate", "4", "--output", "512"), "C002", "a number"),
+    ],
+)
+def test_a_fault_of_serving_flags(given: tuple[str, ...], code: str, words: str, run: Any, faults: Faults) -> None:
+    found = faults(run("estimate", *given))[0]
+    assert found.code == code
+    assert words in found.sentence
+
+
+def test_the_next_command_of_a_search_without_an_engine_named(run: Any, tmp_path: Path) -> None:
+    """Its token budget is a key of the engine, which is written out of its name."""
+    (tmp_path / "mine.yaml").write_text(SERVES.replace("stack: vllm\n", ""), "utf-8")
+    shown = run("search", "mine.yaml", "--top", "1", cwd=tmp_path).out.splitlines()[-1]
+    assert run(*shown.split("costmodel ")[1].split(), cwd=tmp_path).code == 0

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import re
 from collections.abc import Callable
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -13,7 +14,7 @@ from costmodel.commands import completion
 from costmodel.equations.network.collectives import bus_bandwidth
 from costmodel.explore.collective import OPERATIONS, collective
 from costmodel.explore.short_form import ScenarioFlags
-from costmodel.report.terminal.plan.collective import measuring
+from costmodel.report.terminal.plan.collective import collective_json, measuring
 
 Faults = Callable[[Any], Any]
 H100 = ScenarioFlags(node="dgx-h100", gpus=64)
@@ -92,7 +93,8 @@ def test_without_a_machine_it_is_one_node_of_h100(run: Any) -> None:
 @pytest.mark.parametrize(
     ("given", "code"),
     [
-        (("broadcast", "1GB"), "C003"),
+        (("gather", "1GB"), "C003"),
+        (("all-reduce",), "C004"),
         (("all-reduce", "much"), "D007"),
         (("all-reduce", "1 s"), "D007"),
         (("all-reduce", "1 B"), "D008"),
@@ -106,3 +108,115 @@ def test_a_fault(given: tuple[str, ...], code: str, run: Any, faults: Faults) ->
 
 def test_every_operation_is_completed() -> None:
     assert completion.collectives("") == list(OPERATIONS)
+
+
+# --- beside what nccl-tests measured
+
+SAMPLES = Path(__file__).with_name("measured")
+TEXT = """# nThread 1 nGpus 1 minBytes 1048576 maxBytes 1073741824
+{ranks}
+#       size         count      type   redop    root     time   algbw   busbw #wrong
+{rows}
+# Out of bounds values : 0 OK
+# Avg bus bandwidth    : 0
+"""
+
+
+def measured(folder: Path, times: dict[float, float], *, gpu: str = "NVIDIA H100 80GB HBM3", each: int = 8) -> Path:
+    """A text of all_reduce_perf on 16 ranks, so many of them on a host."""
+    ranks = [f"#  Rank {rank} Pid 1 on n{rank // each} device {rank % each} [0x00] {gpu}" for rank in range(16)]
+    rows = []
+    for size, seconds in times.items():
+        rate = size / seconds / 1e9
+        rows.append(f" {size:.0f} {size // 4:.0f} float sum -1 {seconds * 1e6:.2f} {rate:.2f} {rate * 1.875:.2f} 0")
+    path = folder / "all_reduce_perf.txt"
+    path.write_text(TEXT.format(ranks="\n".join(ranks), rows="\n".join(rows)), "utf-8")
+    return path
+
+
+@pytest.mark.parametrize(("slower", "verdict"), [(1.0, "sound"), (1.2, "sound"), (2.0, "slower"), (0.5, "faster")])
+def test_a_measured_fabric_is_compared_with_sound_ones(slower: float, verdict: str, tmp_path: Path) -> None:
+    """Of times that are the predicted ones times a factor, every error is that factor's."""
+    predicted = collective("all-reduce", ["1MiB", "32MiB", "1GiB"], ScenarioFlags(node="dgx-h100", gpus=16)).rows
+    path = measured(tmp_path, {row.size: row.time * slower for row in predicted})
+    found = collective("all-reduce", (), ScenarioFlags(), measured=str(path))
+    assert (found.case.accelerator.name, found.ranks, found.domains) == ("h100-sxm", 16, 2)
+    assert [row.size for row in found.rows] == [row.size for row in predicted]
+    assert found.sound is not None
+    assert found.sound.verdict == verdict
+    assert found.sound.error == pytest.approx(1 / slower - 1, abs=1e-3)
+    for row in collective_json(found)["sizes"]:
+        assert row["error"] == pytest.approx(1 / slower - 1, abs=1e-3)
+
+
+def test_a_slow_fabric_is_called_slower(run: Any) -> None:
+    """The sample of 8 ranks is of a node a quarter slower than usual."""
+    shown = run("collective", "all-reduce", "--gpus", "8", "--measured", "all_reduce_perf.txt", cwd=SAMPLES).out
+    assert shown.startswith("all-reduce on 8 × h200-sxm, 1 × dgx-h200\n")
+    assert "26 % slower than sound fabrics of this kind (nvlink4), which lie up to 20 % apart" in shown
+    assert "12.2 ms  −23.2 %" in shown
+    assert "busbw, GB/s: ● predicted, ○ measured" in shown
+
+
+def test_a_size_that_was_not_measured_stands_beside_those_that_were(tmp_path: Path) -> None:
+    path = str(measured(tmp_path, {2.0**30: 6e-3}))
+    rows = collective("all-reduce", ["64MiB"], ScenarioFlags(), measured=path).rows
+    assert [(row.size, row.measured) for row in rows] == [(2.0**26, None), (2.0**30, pytest.approx(6e-3))]
+
+
+def test_another_device_than_the_measured_one_is_remarked(tmp_path: Path) -> None:
+    path = str(measured(tmp_path, {2.0**30: 6e-3}, gpu="NVIDIA A100-SXM4-80GB"))
+    assert collective("all-reduce", (), ScenarioFlags(), measured=path).remarks == ()
+    (remark,) = collective("all-reduce", (), ScenarioFlags(gpu="h100"), measured=path).remarks
+    assert remark == "measured on NVIDIA A100-SXM4-80GB, predicted for h100-sxm"
+
+
+@pytest.mark.parametrize(
+    ("operation", "more", "code", "help"),
+    [
+        ("broadcast", (), "D015", "costmodel collective all-reduce"),
+        ("all-reduce", ("--gpus", "8"), "C004", "--set cluster.nodes=4 --set cluster.node.accelerators=4"),
+        ("all-reduce", (), "C004", "--set cluster.nodes=4 --set cluster.node.accelerators=4"),
+    ],
+)
+def test_another_collective_or_group_is_refused(
+    operation: str, more: tuple[str, ...], code: str, help: str, run: Any, faults: Faults, tmp_path: Path
+) -> None:
+    path = measured(tmp_path, {2.0**30: 6e-3}, each=4)
+    (found,) = faults(run("collective", operation, "--measured", path.name, *more, cwd=tmp_path))
+    assert (found.code, found.help) == (code, help)
+
+
+def test_a_file_of_several_groups_asks_which(run: Any, faults: Faults) -> None:
+    (found,) = faults(run("collective", "all-reduce", "--measured", "all_reduce_perf.txt", cwd=SAMPLES))
+    assert (found.code, found.help) == ("D015", "--gpus 2 or 4 or 8 takes one of them")
+
+
+def test_what_is_not_of_nccl_tests_is_refused(run: Any, faults: Faults, tmp_path: Path) -> None:
+    (tmp_path / "notes.txt").write_text("1 GB took 6 ms", "utf-8")
+    (found,) = faults(run("collective", "all-reduce", "--measured", "notes.txt", cwd=tmp_path))
+    assert found.code == "D015"
+
+
+# --- what has no fit of its own
+
+
+@pytest.mark.parametrize(("operation", "alike"), [("broadcast", "all-gather"), ("reduce", "reduce-scatter")])
+def test_a_rooted_collective_moves_the_buffer_once_at_the_rate_of_its_kin(operation: str, alike: str) -> None:
+    """nccl-tests: the bus bandwidth of both is S/t; of large buffers the links carry as much as for the other."""
+    for flags in (ONE_NODE, H100):
+        answer, kin = collective(operation, ["64GB"], flags), collective(alike, ["64GB"], flags)
+        assert answer.stand_in == OPERATIONS[alike]
+        assert answer.rows[-1].busbw == answer.rows[-1].algbw
+        assert answer.rows[-1].busbw == pytest.approx(kin.rows[-1].busbw, rel=0.15)
+
+
+def test_why_an_algorithm_is_taken(run: Any) -> None:
+    shown = run("collective", "all-reduce", "1GB", "--gpus", "64").out
+    assert re.search(r"between: tree, fewer steps where latency counts: 92\.6 us at 30\.5 kB, a ring \d{3} us", shown)
+    assert re.search(r"between: ring, the least bytes on every link: \S+ ms at 1\.00 GB, a tree \S+ ms", shown)
+    assert "no broadcast was fitted" in run("collective", "broadcast", "1GB").out
+
+
+def test_an_option_without_effect_is_said(run: Any) -> None:
+    assert "--gpus 8 has no effect" in run("collective", "send", "1GB", "--gpus", "8", "--set", "cluster.nodes=2").out

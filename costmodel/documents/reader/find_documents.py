@@ -72,7 +72,7 @@ def _unknown(kind: str, name: str, place: Place | None) -> CostModelError:
     if model and kind == "scenario":
         sentence = f"{said(name)} is a model, and a scenario is wanted here"
         close = f"did you mean {close}? " if close.strip("'").startswith(model) else ""
-        hint = f"{close}any scenario takes it: costmodel estimate quickstart --set model={model}"
+        hint = f"{close}costmodel estimate --model {model}, or any scenario with --set model={model}"
         return fail("D009", sentence, place or Place(COMMAND_LINE), hint)
     sentence = f"there is no {kind} named {said(name)}" + (
         f"; '{name}' is the name of a{'n' if other[0] in 'ae' else ''} {other}" if other else ""

@@ -301,7 +301,7 @@ def case_of(
     return ResolvedScenario(scenario=scenario, **held)
 
 
-_TRAINS = "costmodel list stacks; workload.kind: serving for a scenario that serves"
+_TRAINS = "costmodel list stacks; workload.kind: serving, or --rate, --prompt or --answer, for serving"
 
 
 def named_documents(scenario: BaseModel, reader: DocumentReader, tree: dict[str, Any]) -> dict[str, Any]:

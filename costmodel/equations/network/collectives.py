@@ -8,14 +8,14 @@ import numpy as np
 
 from costmodel.ground.equation import Number, equation
 
-Operation = Literal["all_reduce", "reduce_scatter", "all_gather", "all_to_all", "broadcast", "send"]
+Operation = Literal["all_reduce", "reduce_scatter", "all_gather", "all_to_all", "broadcast", "reduce", "send"]
 
 
 @equation
 def wire_bytes(message: Number, ranks: Number, *, operation: Operation) -> Number:
     """Bytes one rank sends in a bandwidth-optimal collective.
 
-    all-reduce 2 (n − 1)/n S; reduce-scatter, all-gather, all-to-all (n − 1)/n S; broadcast, send S
+    all-reduce 2 (n − 1)/n S; reduce-scatter, all-gather, all-to-all (n − 1)/n S; broadcast, reduce, send S
 
     Args:
         message: the full buffer, S, as nccl-tests counts it [B]
@@ -40,7 +40,7 @@ def wire_bytes(message: Number, ranks: Number, *, operation: Operation) -> Numbe
     share = (ranks - 1) / ranks
     if operation == "all_reduce":
         return 2 * share * message
-    if operation in ("broadcast", "send"):
+    if operation in ("broadcast", "reduce", "send"):
         return message * np.minimum(ranks - 1, 1)
     return share * message
 
@@ -76,7 +76,8 @@ def ring_steps(ranks: Number, *, operation: Operation) -> Number:
 def ring_time(message: Number, ranks: Number, bandwidth: Number, latency: Number, *, operation: Operation) -> Number:
     """Time of a ring collective: latency grows with the group, bytes per rank do not.
 
-    all-reduce 2 (n − 1) (α + S / (n B)); reduce-scatter, all-gather (n − 1) (α + S / (n B))
+    all-reduce 2 (n − 1) (α + S / (n B)); reduce-scatter, all-gather (n − 1) (α + S / (n B));
+    broadcast, reduce (n − 1) α + S / B, as small pieces follow each other down a chain
 
     Args:
         message: the full buffer, S [B]

@@ -11,6 +11,8 @@ from costmodel.equations.parallelism.counts import world_size
 from costmodel.estimate.machine.node_in_use import domain_of
 from costmodel.ground.equation import Number
 
+_STAND_INS = {"reduce": "reduce_scatter"}  # that adds up too; all others move bytes as an all-gather does
+
 
 @dataclass(frozen=True, eq=False)
 class Machine:
@@ -46,6 +48,10 @@ class Machine:
         """The link to the host, over which accelerators without a common fabric talk."""
         return (self.case.host or self.case.scale_up).bandwidth
 
+    def fitted_by(self, operation: Operation) -> str:
+        """The collective whose fit an operation takes inside the scale-up domain, where it has none of its own."""
+        return operation if operation in self.collectives else _STAND_INS.get(operation, "all_gather")
+
     def collective(self, operation: Operation) -> CollectiveFit:
-        """The fit of a collective inside the scale-up domain; a send is fitted by all-gather."""
-        return self.collectives.get(operation, self.collectives["all_gather"])
+        """The fit of a collective inside the scale-up domain."""
+        return self.collectives[self.fitted_by(operation)]

@@ -11,14 +11,14 @@ from costmodel.documents.keys.overrides import Assignment, path_of
 from costmodel.documents.keys.paths import place_at
 from costmodel.documents.keys.references import REFERENCES
 from costmodel.documents.reader.find_documents import is_path
-from costmodel.documents.reader.resolved_scenario import ResolvedScenario
+from costmodel.documents.reader.resolved_scenario import LoadedScenario
 from costmodel.exchange.writing.document_text import document_text
 from costmodel.ground.errors import COMMAND_LINE
 
 _FIRST = ("schema", "title", "model", "cluster", "workload", "stack", "plan")
 
 
-def scenario_text(case: ResolvedScenario, path: Path, title: str) -> str:
+def scenario_text(case: LoadedScenario, path: Path, title: str) -> str:
     """The scenario as it stands in a file of that path: paths of documents begin in its folder."""
     tree = {key: case.tree[key] for key in dict.fromkeys((*_FIRST, *case.tree)) if key in case.tree}
     tree["title"] = title
@@ -27,7 +27,7 @@ def scenario_text(case: ResolvedScenario, path: Path, title: str) -> str:
     return document_text(tree, dict(_comments(case)), ["Written by costmodel: --write"])
 
 
-def _beside(tree: dict[str, Any], parts: list[str], case: ResolvedScenario, path: Path, kind: str) -> None:
+def _beside(tree: dict[str, Any], parts: list[str], case: LoadedScenario, path: Path, kind: str) -> None:
     """Where a document is named by its path there, the same path from the folder of another file."""
     here, above = tree, list[str]()
     for part in parts[:-1]:
@@ -44,7 +44,7 @@ def _beside(tree: dict[str, Any], parts: list[str], case: ResolvedScenario, path
         here[parts[-1]] = moved if os.sep in moved else f".{os.sep}{moved}"
 
 
-def _comments(case: ResolvedScenario) -> Iterator[tuple[str, str]]:
+def _comments(case: LoadedScenario) -> Iterator[tuple[str, str]]:
     """For each path that was set on the command line the option, and for defaults why."""
     for change in case.changes:
         if isinstance(change, Assignment):

@@ -77,6 +77,7 @@ LABELS: dict[str, tuple[str, str]] = {
     "all-to-all": ("every rank sends another part to each other", "wire_bytes"),
     "send": ("from one rank to the next", ""),
     "broadcast": ("one rank sends the same to all", ""),
+    "reduce": ("one rank gets the sum of all", ""),
     # pipeline
     "in flight": ("micro-batches whose activations a rank holds at once", "in_flight"),
     "step": ("time of a step, or of training: forward, backward and optimizer", "step_time"),

@@ -59,7 +59,7 @@ def _frame(inputs: TrainingInputs, varied: Sequence[str] = ()) -> dict[str, Any]
             for name, digest in inputs.case.digests.items()
         ],
         "read_from": _read(inputs.case.foreign),
-        "flags": _flags(inputs.case.asked),
+        "flags": flags_json(inputs.case.asked),
         "columns": [
             {"name": machine_name(name), "unit": column.unit, "meaning": column.meaning, "better": column.better}
             for name, column in (OF_STEP if inputs.run is None else OF_RUN).items()
@@ -80,7 +80,7 @@ def _read(files: Mapping[str, Foreign]) -> list[dict[str, Any]]:
     ]
 
 
-def _flags(asked: FlagQuestion) -> dict[str, Any]:
+def flags_json(asked: FlagQuestion) -> dict[str, Any]:
     """The flags that an answer was asked with, what they leave to defaults, and what they replace."""
     assumed = [{"path": item.path, "value": item.value, "from": item.origin} for item in asked.assumed]
     return {"words": list(asked.words), "assumed": assumed, "remarks": list(asked.remarks)}

@@ -13,11 +13,11 @@ from costmodel.estimate.serving.reason_codes import REFUSALS
 from costmodel.estimate.serving.replica_traffic import ServingTransfer
 from costmodel.estimate.serving.result_columns import COLUMNS, machine_name
 from costmodel.estimate.serving.serving_inputs import ServingInputs
-from costmodel.report.machine.json_answer import plain
+from costmodel.report.machine.json_answer import flags_json, plain
 from costmodel.report.terminal.serving.serving_communication import sent
 from costmodel.report.terminal.serving.serving_formatting import one, reason
 from costmodel.report.terminal.style.answer import head
-from costmodel.report.terminal.style.head import subject_fields
+from costmodel.report.terminal.style.head import subject_fields, title
 
 
 def number(value: float) -> float | None:
@@ -28,7 +28,7 @@ def number(value: float) -> float | None:
 def plan_frame(answer: ServingAnswer) -> dict[str, Any]:
     """What an answer about one plan is about."""
     case = answer.inputs.case
-    return {"workload": "serving", "facts": subject_fields(subject_of(case)), "title": case.title}
+    return {"workload": "serving", "facts": subject_fields(subject_of(case)), "title": title(case)}
 
 
 def frame(inputs: ServingInputs) -> dict[str, Any]:
@@ -37,7 +37,8 @@ def frame(inputs: ServingInputs) -> dict[str, Any]:
     return {
         **head("costmodel/result/v1"),
         "workload": "serving",
-        "scenario": {"title": case.title, "document": plain(case.tree)},
+        "scenario": {"title": title(case), "document": {**plain(case.whole_tree), "title": title(case)}},
+        "flags": flags_json(case.asked),
         "facts": subject_fields(subject_of(case)),
         "documents": [
             {"name": name, "digest": digest, "own": name in case.own} for name, digest in case.digests.items()

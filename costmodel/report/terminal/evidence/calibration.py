@@ -12,7 +12,7 @@ from costmodel.evidence.calibrate.regression import Error
 from costmodel.evidence.calibrate.write_back import Decision
 from costmodel.ground.units import show
 from costmodel.report.terminal.style.answer import head
-from costmodel.report.terminal.style.formatting import percent
+from costmodel.report.terminal.style.formatting import percent, signed
 from costmodel.report.terminal.style.layout import CellTable, Line
 from costmodel.report.terminal.style.theme import DIM, HEAD, WARN, styled
 
@@ -46,14 +46,9 @@ def calibration(found: Calibrated, decisions: list[Decision], written: list[Path
 
 def _row(decision: Decision) -> tuple[str, ...]:
     fit = decision.fit
-    errors = (_pair(fit.inside), _pair(fit.outside), _pair(fit.now))
     bias = fit.now or fit.inside
-    signed = _signed(bias.bias) if bias else "–"
-    return (title(fit), f"{fit.points:,}", *errors, signed, "✓" if decision.written else decision.why)
-
-
-def _signed(share: float) -> str:
-    return f"{share * 100:+.1f} %".replace("-", "−")
+    errors = (*map(_pair, (fit.inside, fit.outside, fit.now)), signed(bias.bias) if bias else "–")
+    return (title(fit), f"{fit.points:,}", *errors, "✓" if decision.written else decision.why)
 
 
 def _sizes(fits: Sequence[Fit], *, verbose: bool) -> CellTable:
@@ -66,7 +61,7 @@ def _sizes(fits: Sequence[Fit], *, verbose: bool) -> CellTable:
         for number, place in enumerate(places):
             one = found[place]
             named = "" if number else title(fit)
-            rows.append((named, one.size, show(one.measured, "s"), show(one.predicted, "s"), _signed(one.error)))
+            rows.append((named, one.size, show(one.measured, "s"), show(one.predicted, "s"), signed(one.error)))
     return CellTable(("fit", "size", "measured", "predicted", "error"), rows, "llrrr", drop=("fit",))
 
 

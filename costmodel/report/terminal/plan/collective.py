@@ -4,58 +4,132 @@ from __future__ import annotations
 
 import itertools
 import math
+from collections.abc import Iterator
 from typing import Any
 
 from rich.text import Text
 
 from costmodel.explore.collective import CollectiveAnswer, SizeRow
+from costmodel.explore.measured_collective import signed_error
 from costmodel.ground.units import show, show_time, significant
 from costmodel.report.terminal.style.answer import head
 from costmodel.report.terminal.style.charts import line
-from costmodel.report.terminal.style.formatting import BAND, between
+from costmodel.report.terminal.style.formatting import BAND, between, percent, signed
 from costmodel.report.terminal.style.head import machine_words
 from costmodel.report.terminal.style.layout import CellTable, Line, typed
-from costmodel.report.terminal.style.theme import HEAD, styled
+from costmodel.report.terminal.style.theme import HEAD, WARN, styled
 
 _PROGRAMS = {"send": "sendrecv_perf", "all_to_all": "alltoall_perf"}
+_CHARTED = 3  # sizes from which on a chart says more than the table
 _WHY = {
-    "ring": "ring: the least bytes on every link",
-    "pairwise": "pairwise: each rank sends a part of its own to every other",
-    "tree": "tree: fewer steps, which counts where latency does",
-    "one send": "one send, over the slowest link between the two",
+    "ring": "ring, the least bytes on every link",
+    "chain": "chain, small pieces that follow each other over every link",
+    "pairwise": "pairwise, each rank sends a part of its own to every other",
+    "tree": "tree, fewer steps where latency counts",
 }
 
 
 def collective(answer: CollectiveAnswer) -> list[Line]:
-    """Columns as nccl-tests, and the command that would measure them."""
+    """Columns as nccl-tests, what was measured beside them, and the command that would measure them."""
     case = answer.case
     links = f"{answer.inside:.0f} over {case.scale_up.name}" if answer.inside > 1 else ""
     apart = f"{answer.domains:.0f} domains over {case.scale_out.name}" if answer.domains > 1 else ""
-    rows = [_cells(answer, row) for row in answer.rows]
-    names = ("size", "time", BAND, "algbw", "busbw", "inside", "between", "algorithm")
     lines: list[Line] = [
-        styled(f"{answer.operation.replace('_', '-')} on {machine_words(case)}", HEAD),
+        styled(f"{_spelled(answer.operation)} on {machine_words(case)}", HEAD),
         styled(f"one group of {_ranks(answer)}: {' · '.join(filter(None, (links, apart)))}"),
+        *(styled(remark, WARN) for remark in answer.remarks),
         Text(),
-        CellTable(names, rows, "rrrrrrrl", drop=("inside", "between", "algbw")),
+        _table(answer),
         styled("  algbw, busbw in GB/s; inside and between are the times of the two levels, which overlap in part"),
-        *(styled(f"  {_WHY[name]}") for name in dict.fromkeys(row.algorithm for row in answer.rows)),
+        *(styled(f"  {words}") for words in _reasons(answer)),
+        *_verdict(answer),
+        *_chart(answer),
     ]
-    if len(answer.rows) > 2:
-        points = [(row.size, row.busbw / 1e9) for row in answer.rows]
-        lines += [Text(), line(points, ("size", "busbw, GB/s"), (lambda size: show(size, "B"), significant))]
     return [*lines, Text(), typed("Measure:", measuring(answer))]
+
+
+def _spelled(operation: str) -> str:
+    return operation.replace("_", "-")
 
 
 def _ranks(answer: CollectiveAnswer) -> str:
     return "2 ranks" if answer.operation == "send" else f"{answer.ranks:,.0f} ranks"
 
 
-def _cells(answer: CollectiveAnswer, row: SizeRow) -> tuple[str, ...]:
+def _table(answer: CollectiveAnswer) -> CellTable:
+    """A row for every size; measured times and the error of the prediction where there are any."""
+    beside = ("measured", "error") if answer.measured else ()
+    names = ("size", "time", BAND, *beside, "algbw", "busbw", "inside", "between", "algorithm")
+    rows = [_cells(row, measured=answer.measured is not None) for row in answer.rows]
+    dropped = ("inside", "between", "algbw", *(("algorithm", BAND) if beside else ()))
+    return CellTable(names, rows, "r" * (len(names) - 1) + "l", drop=dropped)
+
+
+def _cells(row: SizeRow, *, measured: bool) -> tuple[str, ...]:
     levels = ("–" if level is None else show_time(level) for level in (row.inside, row.between))
     band = between(show_time(row.low), show_time(row.high))
     rates = (significant(row.algbw / 1e9), significant(row.busbw / 1e9))
-    return (show(row.size, "B"), show_time(row.time), band, *rates, *levels, row.algorithm)
+    real = row.measured
+    beside = ("–", "–") if real is None else (show_time(real), signed(signed_error(row.time, real)))
+    return (
+        show(row.size, "B"),
+        show_time(row.time),
+        band,
+        *(beside if measured else ()),
+        *rates,
+        *levels,
+        row.algorithm,
+    )
+
+
+def _reasons(answer: CollectiveAnswer) -> Iterator[str]:
+    """The algorithm of each level and why it is taken; and a fit that is another operation's."""
+    if answer.operation == "send":
+        yield "one send, over the slowest link between the two"
+    else:
+        inner = "ring" if answer.operation in ("all_reduce", "all_gather", "reduce_scatter") else ""
+        if answer.inside > 1:
+            yield f"inside: {_WHY[inner or answer.rows[0].algorithm]}"
+        if answer.domains > 1:
+            for name in dict.fromkeys(row.algorithm for row in answer.rows):
+                yield f"between: {_WHY[name]}{_against(answer, name)}"
+    if answer.stand_in:
+        yield f"inside as {_spelled(answer.stand_in)}: no {_spelled(answer.operation)} was fitted"
+
+
+def _against(answer: CollectiveAnswer, name: str) -> str:
+    """The time of an algorithm and of the other, at the size where it gains the most of those that take it."""
+    rows = [row for row in answer.rows if row.algorithm == name and len(row.algorithms) > 1]
+    if not rows:
+        return ""
+    row = rows[0] if name == "tree" else rows[-1]
+    (other,) = (each for each in row.algorithms if each != name)
+    times = (show_time(row.algorithms[each]) for each in (name, other))
+    return ": {} at {}, a {} {}".format(next(times), show(row.size, "B"), other, next(times))
+
+
+def _verdict(answer: CollectiveAnswer) -> Iterator[Line]:
+    """Whether the measured fabric is slower than sound ones of its kind."""
+    found = answer.sound
+    if found is None:
+        return
+    kind = answer.case.scale_out.name if answer.domains > 1 else answer.case.scale_up.name
+    rates = f"{found.measured / 1e9:.3g} GB/s busbw, {found.predicted / 1e9:.3g} predicted"
+    by = "as fast as" if found.verdict == "sound" else f"{percent(abs(found.error), 2)} {found.verdict} than"
+    words = f"{by} sound fabrics of this kind ({kind}), which lie up to {percent(found.apart, 2)} apart"
+    yield Text()
+    yield styled(f"Measured from {show(found.message, 'B')}: {rates}:", HEAD)
+    yield styled(f"  {words}", WARN if found.verdict == "slower" else "")
+
+
+def _chart(answer: CollectiveAnswer) -> list[Line]:
+    """The bus bandwidth by size."""
+    if len(answer.rows) < _CHARTED:
+        return []
+    points = [(row.size, row.busbw / 1e9) for row in answer.rows]
+    real = [(row.size, row.busbw / 1e9 * row.time / row.measured) for row in answer.rows if row.measured]
+    title = "busbw, GB/s: ● predicted, ○ measured" if real else "busbw, GB/s"
+    return [Text(), line(points, ("size", title), (lambda size: show(size, "B"), significant), real)]
 
 
 def measuring(answer: CollectiveAnswer) -> str:
@@ -86,6 +160,9 @@ def collective_json(answer: CollectiveAnswer) -> dict[str, Any]:
         "accelerator": answer.case.accelerator.name,
         "node": answer.case.node.name,
         "measure": measuring(answer),
+        "inside_as": answer.stand_in or None,
+        "remarks": list(answer.remarks),
+        "measured": _measured_json(answer),
         "sizes": [
             {
                 "size_bytes": row.size,
@@ -97,7 +174,27 @@ def collective_json(answer: CollectiveAnswer) -> dict[str, Any]:
                 "inside_s": row.inside,
                 "between_s": row.between,
                 "algorithm": row.algorithm,
+                "algorithms_s": row.algorithms,
+                "measured_s": row.measured,
+                "error": None if row.measured is None else signed_error(row.time, row.measured),
             }
             for row in answer.rows
         ],
+    }
+
+
+def _measured_json(answer: CollectiveAnswer) -> dict[str, Any] | None:
+    """What was measured, and whether the fabric is as fast as sound ones."""
+    found, measured = answer.sound, answer.measured
+    if found is None or measured is None:
+        return None
+    return {
+        "file": measured.file,
+        "device": measured.device,
+        "from_bytes": found.message,
+        "busbw_bytes_per_s": found.measured,
+        "sound_busbw_bytes_per_s": found.predicted,
+        "error": found.error,
+        "apart": found.apart,
+        "verdict": found.verdict,
     }

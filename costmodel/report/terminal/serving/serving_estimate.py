@@ -14,7 +14,7 @@ from costmodel.report.terminal.plan.next_commands import command
 from costmodel.report.terminal.plan.plan_lines import assumed_lines
 from costmodel.report.terminal.serving.serving_formatting import TERMS, limits_on, one, plan_words, reason, result
 from costmodel.report.terminal.style.formatting import BAND, ENDS, between
-from costmodel.report.terminal.style.head import own_files, price_lines, subject_words
+from costmodel.report.terminal.style.head import origin_lines, price_lines, subject_words
 from costmodel.report.terminal.style.layout import CellTable, Line, drawn
 from costmodel.report.terminal.style.theme import BAD, HEAD, bar, styled
 
@@ -62,7 +62,7 @@ def titled(answer: ServingAnswer, *, price: bool = False) -> list[Line]:
     case = answer.inputs.case
     subject = subject_of(case)
     priced = price_lines(subject.price) if price else []
-    return [styled(subject_words(subject), HEAD), styled(plan_words(answer)), *priced, *own_files(case)]
+    return [styled(subject_words(subject), HEAD), styled(plan_words(answer)), *priced, *origin_lines(case)]
 
 
 def problems(answer: ServingAnswer) -> list[Line]:

@@ -18,7 +18,7 @@ from costmodel.report.machine.serving_json import frame, plan
 from costmodel.report.terminal.plan.next_commands import command
 from costmodel.report.terminal.serving.serving_formatting import load_words, result
 from costmodel.report.terminal.style.formatting import percent
-from costmodel.report.terminal.style.head import own_files, price_lines, subject_words
+from costmodel.report.terminal.style.head import origin_lines, price_lines, subject_words
 from costmodel.report.terminal.style.layout import CellTable, Line, drawn
 from costmodel.report.terminal.style.theme import BAD, DIM, HEAD, styled
 
@@ -36,7 +36,7 @@ def search(found: FoundPlans, *, why_not: bool = False) -> list[Line]:
         styled(subject_words(subject), HEAD),
         styled(f"{inputs.engine.name} · {lengths} · {load_words(workload)}"),
         *priced,
-        *own_files(inputs.case),
+        *origin_lines(inputs.case),
         styled(f"{counts} · {found.elapsed:.2f} s"),
         Text(),
     ]
@@ -45,7 +45,7 @@ def search(found: FoundPlans, *, why_not: bool = False) -> list[Line]:
     lines += [_table(found), *_key(found), Text(), *_yours(found), *_needs(found), *_why(found, every=why_not)]
     best = found.best[0]
     verb = "Best" if not best.broken else "Nearest"
-    return [*lines, Text(), drawn(f"{verb}: {command(inputs.case, 'estimate', settings=_settings(found, best))}")]
+    return [*lines, Text(), drawn(f"{verb}: {command(inputs.case, 'estimate', settings=plan_settings(found, best))}")]
 
 
 def _table(found: FoundPlans) -> CellTable:
@@ -131,7 +131,7 @@ def _example(found: FoundPlans, code: str) -> str:
     return " · ".join(f"{name} {counted(sizes[name])}" for name in sizes if sizes[name] > 1)
 
 
-def _settings(found: FoundPlans, ranked: RankedPlan) -> dict[str, str]:
+def plan_settings(found: FoundPlans, ranked: RankedPlan) -> dict[str, str]:
     """What must be set for the scenario's plan to become another."""
     sizes, own = ranked.sizes, found.yours
     settings = {}
@@ -140,7 +140,8 @@ def _settings(found: FoundPlans, ranked: RankedPlan) -> dict[str, str]:
         if sizes[name] != usual:
             settings[f"plan.{name}"] = f"{sizes[name]:.0f}"
     if sizes["budget"] != float(found.inputs.budget):
-        settings["stack.budget"] = f"{sizes['budget']:.0f}"
+        named = {} if "stack" in found.inputs.case.tree else {"stack": found.inputs.engine.name}
+        settings |= {**named, "stack.budget": f"{sizes['budget']:.0f}"}
     if own is None and not settings:
         settings["plan.tp"] = f"{sizes['tp']:.0f}"
     return settings

@@ -18,7 +18,7 @@ from costmodel.report.machine.serving_json import number, plan
 from costmodel.report.terminal.plan.next_commands import command
 from costmodel.report.terminal.serving.serving_formatting import reason, result
 from costmodel.report.terminal.style.answer import head
-from costmodel.report.terminal.style.head import own_files, price_lines, subject_fields, subject_words
+from costmodel.report.terminal.style.head import origin_lines, price_lines, subject_fields, subject_words, title
 from costmodel.report.terminal.style.layout import CellTable, Line, drawn
 from costmodel.report.terminal.style.theme import BAD, DIM, HEAD, styled
 
@@ -39,7 +39,7 @@ _HEADS = {
 def _subject(case: ServingCase, varied: Sequence[str] = (), *, price: bool = False) -> list[Line]:
     subject = subject_of(case)
     lines: list[Line] = [styled(subject_words(subject, varied), HEAD)] if subject_words(subject, varied) else []
-    return [*lines, *(price_lines(subject.price) if price else []), *own_files(case)]
+    return [*lines, *(price_lines(subject.price) if price else []), *origin_lines(case)]
 
 
 def sweep(found: SweptServing) -> list[Line]:
@@ -91,7 +91,7 @@ def _row(trial: ServingTrial, values: dict[str, str]) -> dict[str, Any]:
 def sweep_json(found: SweptServing) -> dict[str, Any]:
     """The sweep as plain values."""
     shown = [machine_name(name) for name in found.shown]
-    facts = {"workload": "serving", "facts": subject_fields(subject_of(found.case)), "title": found.case.title}
+    facts = {"workload": "serving", "facts": subject_fields(subject_of(found.case)), "title": title(found.case)}
     return {**head("costmodel/sweep/v1"), **facts, "shown": shown, "points": sweep_rows(found)}
 
 
@@ -116,7 +116,7 @@ def _rate(trial: ServingTrial) -> str:
 
 def scale_json(case: ServingCase, trials: Sequence[ServingTrial]) -> dict[str, Any]:
     """The same as plain values."""
-    facts = {"workload": "serving", "facts": subject_fields(subject_of(case)), "title": case.title}
+    facts = {"workload": "serving", "facts": subject_fields(subject_of(case)), "title": title(case)}
     sizes = [_row(trial, {"workload.rate": _rate(trial)}) for trial in trials]
     return {**head("costmodel/scale/v1"), **facts, "sizes": sizes}
 
@@ -159,7 +159,7 @@ def _beyond(found: SolvedServing, trial: ServingTrial) -> str:
 
 def solve_json(found: SolvedServing) -> dict[str, Any]:
     """The same as plain values."""
-    facts = {"workload": "serving", "facts": subject_fields(subject_of(found.case)), "title": found.case.title}
+    facts = {"workload": "serving", "facts": subject_fields(subject_of(found.case)), "title": title(found.case)}
     goal = found.target
     return {
         **head("costmodel/solution/v1"),

@@ -31,13 +31,15 @@ def line(
     points: Sequence[tuple[float, float]],
     titles: tuple[str, str],
     told: tuple[Callable[[float], str], Callable[[float], str]],
+    beside: Sequence[tuple[float, float]] = (),
 ) -> WidthDrawing:
-    """Points joined by dots; x by its logarithm where it spans much."""
+    """Points joined by dots, and others marked by circles; x by its logarithm where it spans much."""
     xs = [x for x, _ in points]
     by_log = min(xs) > 0 and max(xs) > LOGARITHMIC * min(xs)
     place: Callable[[float], float] = math.log2 if by_log else lambda x: x
     ordered = sorted((place(x), y) for x, y in points)
     marks = [ScatterPoint(x, y, "·") for x, y in _between(ordered)] + [ScatterPoint(x, y, "●") for x, y in ordered]
+    marks += [ScatterPoint(place(x), y, "○") for x, y in beside]
 
     def said(x: float) -> str:
         return told[0](2.0**x if by_log else x)

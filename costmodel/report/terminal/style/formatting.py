@@ -39,6 +39,15 @@ def percent(value: float, digits: int = 3) -> str:
     return f"{significant(value * 100, digits)} %"
 
 
+def signed(value: float) -> str:
+    """A fraction with its sign, as errors are read.
+
+    >>> signed(-0.0312)
+    '−3.1 %'
+    """
+    return f"{value * 100:+.1f} %".replace("-", "−")
+
+
 def is_held(name: str) -> bool:
     """Whether the bytes behind a figure lie in memory, as those of a line of the ledger do; else they are sent."""
     if name in COLUMNS:

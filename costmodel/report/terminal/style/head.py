@@ -10,7 +10,17 @@ from rich.text import Text
 from costmodel.documents.keys.overrides import path_of
 from costmodel.documents.reader.foreign_readers import Foreign
 from costmodel.documents.reader.resolved_scenario import LoadedScenario, ResolvedScenario
-from costmodel.estimate.evaluate.answer_facts import Facts, NamedDocument, Subject, facts_of, row_facts, varies, whole
+from costmodel.documents.schemas.count_kinds import FromTokens
+from costmodel.estimate.evaluate.answer_facts import (
+    Facts,
+    NamedDocument,
+    Subject,
+    facts_of,
+    row_facts,
+    subject_of,
+    varies,
+    whole,
+)
 from costmodel.estimate.machine.price import Price
 from costmodel.ground.errors import COMMAND_LINE
 from costmodel.ground.units import counted, significant
@@ -46,10 +56,24 @@ def own_files(case: LoadedScenario) -> list[Text]:
 
 def head_of(case: ResolvedScenario, varied: Collection[str] = (), *, priced: bool = False) -> list[Text]:
     """The head of an answer about a case, with your own files, foreign ones, and defaults of flags that it rests on."""
+    return [*head_lines(facts_of(case), varied, priced=priced), *rounded_batch(case, varied), *origin_lines(case)]
+
+
+def rounded_batch(case: ResolvedScenario, varied: Collection[str] = ()) -> list[Text]:
+    """What a batch written in tokens is in sequences, where it holds no whole number of them."""
+    batch = case.scenario.workload.global_batch
+    if not isinstance(batch, FromTokens) or varies("workload", varied) or batch.tokens == batch * batch.sequence:
+        return []
+    exact = significant(batch.tokens / batch.sequence, 5)
+    of = f"{counted(batch.tokens)} tokens are {exact} sequences of {counted(batch.sequence)}"
+    return [styled(f"{of}: the batch is {counted(batch)}", WARN)]
+
+
+def origin_lines(case: LoadedScenario) -> list[Text]:
+    """Your own files, foreign ones, what flags replace, and their defaults."""
     replaced = [styled(remark, WARN) for remark in case.asked.remarks]
     assumed = [styled(f"assumed {item.path} {item.value}: {item.origin}", DIM) for item in case.asked.assumed]
-    head = [*head_lines(facts_of(case), varied, priced=priced), *own_files(case)]
-    return [*head, *read_from(case.foreign), *replaced, *assumed]
+    return [*own_files(case), *read_from(case.foreign), *replaced, *assumed]
 
 
 def read_from(files: Mapping[str, Foreign]) -> list[Text]:
@@ -61,13 +85,10 @@ def read_from(files: Mapping[str, Foreign]) -> list[Text]:
     return lines
 
 
-def title(case: ResolvedScenario) -> str:
+def title(case: LoadedScenario) -> str:
     """The scenario's title where nothing but it was set, else a line that says what was computed."""
     changed = {*map(path_of, case.changes)}
-    if not changed or "title" in changed:
-        return case.scenario.title
-    facts = facts_of(case)
-    return f"{_model(facts, ())} on {_machine(facts, ())}"
+    return case.title if not changed or "title" in changed else subject_words(subject_of(case))
 
 
 def machine_words(case: ResolvedScenario) -> str:

@@ -1,0 +1,74 @@
+"""Defaults for the sizes that flags leave open, each with its reason."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterable, Iterator
+from typing import Any
+
+from costmodel.documents.keys.overrides import Assignment
+from costmodel.documents.reader.resolved_scenario import LoadedScenario, training
+from costmodel.documents.schemas.default_values import Assumption
+from costmodel.estimate.model.shards import model_parameters
+from costmodel.explore.explain.model_memory import RECIPES
+from costmodel.ground.errors import COMMAND_LINE, Place
+from costmodel.ground.units import counted
+
+DEFAULT_SEQUENCE = 4096.0  # tokens, or the longest of the model
+DEFAULT_BATCH = 4 * 2**20  # tokens
+DEFAULT_PROMPT, DEFAULT_OUTPUT = 2048, 512  # tokens, as the shipped scenario that serves
+_STATE_BYTES = sum(RECIPES[0][1:])  # of a parameter: bf16 weight, fp32 gradient, master copy and AdamW moments
+_WEIGHT_BYTES = 2.0  # of a parameter that is served
+_ROOM = 2.0  # memory of the default machine over those bytes
+_SIZES = {
+    "training": ("cluster.nodes", "workload.sequence", "workload.global_batch"),
+    "serving": ("cluster.nodes", "workload.prompt", "workload.output", "workload.concurrency"),
+}
+
+
+def size_paths(kind: str) -> tuple[str, ...]:
+    """The sizes of a workload of this kind that have a default."""
+    return _SIZES.get(kind, _SIZES["training"])
+
+
+def default_assignment(path: str, value: Any) -> Assignment:
+    """A value that no flag gives."""
+    place = Place(COMMAND_LINE, 0, 0, path)
+    return Assignment(path, place, value, place)
+
+
+def default_sizes(case: LoadedScenario, paths: Iterable[str]) -> Iterator[tuple[Assumption, int]]:
+    """Each of these sizes with its reason; those that others follow from come first."""
+    paths, longest = set(paths), float(case.model.max_sequence)
+    if "cluster.nodes" in paths:
+        yield _said("cluster.nodes", *_default_nodes(case))
+    if case.kind == "serving":
+        for name, flag, usual in (("prompt", "prompt", DEFAULT_PROMPT), ("output", "answer", DEFAULT_OUTPUT)):
+            if f"workload.{name}" in paths:
+                yield _said(f"workload.{name}", usual, f"default; --{flag} sets it")
+        if "workload.concurrency" in paths:
+            yield _said("workload.concurrency", 1, "one request at a time; --rate or --concurrency sets the load")
+        return
+    sequence = min(DEFAULT_SEQUENCE, longest)
+    if "workload.sequence" in paths:
+        why = "default" if sequence == DEFAULT_SEQUENCE else "the longest of the model"
+        yield _said("workload.sequence", int(sequence), f"{why}; --sequence sets it")
+    else:
+        sequence = float(training(case).scenario.workload.sequence)
+    if "workload.global_batch" in paths:
+        batch = max(1, round(DEFAULT_BATCH / sequence))
+        yield _said("workload.global_batch", batch, f"{counted(DEFAULT_BATCH)} tokens; --batch sets it")
+
+
+def _said(path: str, value: int, origin: str) -> tuple[Assumption, int]:
+    return Assumption(path, counted(value), origin), value
+
+
+def _default_nodes(case: LoadedScenario) -> tuple[int, str]:
+    """Nodes, a power of two, whose memory is twice what the model's parameters hold at least."""
+    serves = case.kind == "serving"
+    held = float(model_parameters(case.model)) * (_WEIGHT_BYTES if serves else _STATE_BYTES)
+    needed = _ROOM * held / (float(case.accelerator.memory.usable) * float(case.node.accelerators))
+    nodes = 2 ** max(0, math.ceil(math.log2(needed)))
+    what = "weights in bf16" if serves else "training states"
+    return nodes, f"memory of at least {_ROOM:g} × the {what}; --gpus sets it"

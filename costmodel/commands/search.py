@@ -58,9 +58,20 @@ OverOption = Annotated[
         show_default=False,
     ),
 ]
+
+
+def _folder(text: str) -> Path:
+    """The folder that is named; an empty name, as of an unset variable, is not the working folder."""
+    if not text.strip():
+        raise fail("C021", "--into names no folder", None, "name one, '.' for the working folder")
+    return Path(text)
+
+
 IntoOption = Annotated[
     Path | None,
-    typer.Option("--into", metavar="FOLDER", help="Keep the state of the search there", show_default=False),
+    typer.Option(
+        "--into", metavar="FOLDER", parser=_folder, help="Keep the state of the search there", show_default=False
+    ),
 ]
 KeepOption = Annotated[Keep, typer.Option("--keep", help="all: every legal plan too, as Parquet")]
 EngineOption = Annotated[

@@ -137,7 +137,7 @@ CASES: dict[str, list[tuple[dict[str, Any], dict[str, Any], dict[str, Any]]]] = 
         ({}, {"zero": 0, "offload": ["optimizer"]}, {"zero": 0, "offload": ["activations"]}),
         ({}, {"offload_layers": 2, "offload": ["optimizer"]}, {"offload_layers": 2, "offload": ["activations"]}),
     ],
-    "L043": [({"node": "hgx-mi300x"}, {"offload": ["optimizer"]}, {}), (DRIVELESS, ON_DRIVES, {"zero": 3})],
+    "L043": [({"node": "mi250x-frontier"}, {"offload": ["optimizer"]}, {}), (DRIVELESS, ON_DRIVES, {"zero": 3})],
 }
 EACH = [
     pytest.param(code, *one, id=f"{code}-{position}")

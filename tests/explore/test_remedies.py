@@ -11,6 +11,7 @@ from typing import Any
 import pytest
 from estimate.cases import document, model
 
+from costmodel.documents.reader.library import names, read
 from costmodel.documents.reader.resolved_scenario import ResolvedScenario, load
 from costmodel.estimate.evaluate.predict import Answer, predict
 from costmodel.explore.explain.fixes import remedies
@@ -135,29 +136,55 @@ def test_what_no_one_key_does_several_do(tmp_path: Path, run: Any) -> None:
     assert "no one key does; these do together" in run("estimate", str(tmp_path / "asked.yaml")).out
 
 
-def test_offload_to_an_unknown_host_names_what_to_set(tmp_path: Path, run: Any) -> None:
-    """The node's document says nothing of its host: one --set does, with a source that is there."""
-    given = answered(tmp_path, ON_A_CLOUD_NODE)
+@pytest.mark.parametrize("node", ["rtx4090-8", "p4d", "p5", "nd96asr-v4", "pcie-l40s-8", "a3-highgpu-8g"])
+def test_offload_to_an_unstated_host_assumes_one_and_says_so(node: str, tmp_path: Path, run: Any) -> None:
+    given = answered(tmp_path, ON_A_CLOUD_NODE, f"cluster.node={node}")
+    assert (given.refused, given.broken) == ((), ())
+    assert "N025" in given.remarked
+    assumed = {item.path: item.origin for item in given.assumed}
+    link = given.inputs.case.node.host
+    assert assumed["cluster.node.memory.capacity"] == f"least of shipped nodes with {link}"
+    assert "(assumed)" in run("memory", str(tmp_path / "asked.yaml"), "--set", f"cluster.node={node}").out
+
+
+def test_a_stated_host_is_not_assumed(tmp_path: Path) -> None:
+    stated = "cluster.node.memory={capacity: 64 GB, bandwidth: 51.2 GB/s, source: own-figures, check: known}"
+    given = answered(tmp_path, ON_A_CLOUD_NODE, stated)
+    assert "N025" not in given.remarked
+    assert given.inputs.host.capacity == 64e9
+    assert not any(item.path.startswith("cluster.node.memory") for item in given.assumed)
+
+
+def test_the_assumed_host_is_the_least_of_shipped_nodes_with_its_link() -> None:
+    nodes = [read("node", name) for name in names("node")]
+    stated = [node for node in nodes if node.memory is not None and isinstance(node.host, str)]
+    assumed = read("efficiency", "unmeasured").host.memory
+    assert {node.host for node in nodes if node.memory is None} - {None} <= {*assumed}
+    for link, memory in assumed.items():
+        alike = [node for node in stated if node.host == link]
+        for name in ("capacity", "bandwidth"):
+            least = min(getattr(node.memory, name) / node.accelerators for node in alike)
+            assert getattr(memory, name) == pytest.approx(least, rel=1e-3)
+
+
+def test_drives_that_no_document_states_are_named_with_what_to_set(tmp_path: Path, run: Any) -> None:
+    """The node's document says nothing of its drives: one --set does, with a source that is there."""
+    given = answered(tmp_path, ON_A_CLOUD_NODE, "plan.offload_to=nvme")
     assert given.refused == ("L043",)
     first, *_ = remedies(given, "L043")
-    (setting,) = first.settings
-    assert setting.startswith("cluster.node.memory={capacity: ")
-    then = answered(tmp_path, ON_A_CLOUD_NODE, setting)
+    assert first.settings[-1].startswith("cluster.node.drives={capacity: ")
+    then = answered(tmp_path, ON_A_CLOUD_NODE, "plan.offload_to=nvme", *first.settings)
     assert (then.refused, then.broken) == ((), ())
-    ran = run("memory", str(tmp_path / "asked.yaml"))
-    assert shlex.quote(setting) in ran.out
+    ran = run("memory", str(tmp_path / "asked.yaml"), "--set", "plan.offload_to=nvme")
+    assert shlex.quote(first.settings[-1]) in ran.out
     assert "put your own" in ran.out
-    assert run("memory", str(tmp_path / "asked.yaml"), "--set", setting).code == 0
 
 
-@pytest.mark.parametrize("node", ["p4d", "p5", "nd96asr-v4", "pcie-l40s-8", "a3-highgpu-8g"])
-@pytest.mark.parametrize("more", [(), ("plan.offload_to=nvme",)])
-def test_so_does_every_cloud_node(node: str, more: tuple[str, ...], tmp_path: Path) -> None:
-    given = answered(tmp_path, ON_A_CLOUD_NODE, f"cluster.node={node}", *more)
-    if "L043" in given.refused:
-        first, *_ = remedies(given, "L043")
-        then = answered(tmp_path, ON_A_CLOUD_NODE, f"cluster.node={node}", *more, *first.settings)
-        assert "L043" not in then.refused
+def test_a_full_fine_tune_on_one_gpu_says_what_is_not_modelled(tmp_path: Path) -> None:
+    given = answered(tmp_path, EIGHT_B, "cluster.node.accelerators=1")
+    assert "N026" in given.remarked
+    tuned = answered(tmp_path, EIGHT_B, "cluster.node.accelerators=1", "workload.tuning={method: lora}")
+    assert "N026" not in tuned.remarked
 
 
 # ── A search ─────────────────────────────────────────────────────────────────────────────────────────────────────────

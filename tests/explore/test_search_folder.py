@@ -288,3 +288,13 @@ def test_a_folder_that_nothing_came_to_is_not_left_behind(tmp_path: Path) -> Non
     with pytest.raises(CostModelError):
         found(SearchOptions(workers=1, folder=tmp_path / "new"), over=[axis("cluster.nodes=2,none")])
     assert os.listdir(tmp_path) == []
+
+
+@pytest.mark.parametrize("name", ["", " "])
+def test_an_empty_name_is_not_the_working_folder(name: str, tmp_path: Path, monkeypatch: Any, run: Any) -> None:
+    """As an unset variable of a shell gives it."""
+    monkeypatch.chdir(tmp_path)
+    ran = run("search", NAME, "--into", name)
+    assert ran.code == 2
+    assert "--into names no folder" in ran.err
+    assert not [*tmp_path.iterdir()]

@@ -134,10 +134,20 @@ class NetworkFit(SourcedFit):
     fitted: Fitted | None = Field(default=None, description="Residual")
 
 
+class AssumedMemory(Document):
+    """Memory of the processors for each accelerator of a node that does not state it."""
+
+    capacity: Bytes = Field(description="For each accelerator")
+    bandwidth: Rate = Field(description="For each accelerator, read and write together")
+
+
 class HostFit(SourcedFit):
     """Copies over links to hosts."""
 
     share: Portion = Field(description="Share of a link that large copies reach where its fabric does not say")
+    memory: dict[Name, AssumedMemory] = Field(
+        default_factory=dict, description="By link to the host, assumed of a node that does not state its memory"
+    )
 
 
 class DecodeFit(Sourced):

@@ -3,13 +3,20 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable
 from dataclasses import dataclass
+from typing import Protocol
 
 from costmodel.documents.reader.resolved_scenario import ResolvedScenario
 from costmodel.equations.run.economics import share
 from costmodel.ground.equation import Number
 from costmodel.ground.errors import fail
+
+
+class Choice(Protocol):
+    """Takes the written value of a path or else the default, and notes that it did."""
+
+    def __call__(self, path: str, written: float | None, default: float, origin: str, unit: str = "1") -> float:
+        """The written value, or the default."""
 
 
 @dataclass(frozen=True)
@@ -26,10 +33,11 @@ class Host:
     ranks: float
 
 
-def host_of(case: ResolvedScenario, choose: Callable[[str, float | None, float, str], float]) -> Host:
+def host_of(case: ResolvedScenario, choose: Choice) -> Host:
     """What the documents say about the host; a share of its link is spoken of only where something is offloaded."""
     node, fabric = case.node, case.host
-    memory, drives = node.memory, node.drives
+    drives = node.drives
+    capacity, bandwidth = _memory(case, choose)
     written = case.scenario.assume.host_share
     if fabric is not None and fabric.copies is not None:
         measured, origin = float(share(fabric.copies, fabric.bandwidth)), f"fabrics/{fabric.name}"
@@ -44,13 +52,31 @@ def host_of(case: ResolvedScenario, choose: Callable[[str, float | None, float, 
     return Host(
         link=fabric.bandwidth if fabric is not None else math.nan,
         link_share=reached,
-        bandwidth=memory.bandwidth if memory is not None else math.nan,
-        capacity=memory.capacity if memory is not None else math.nan,
+        bandwidth=bandwidth,
+        capacity=capacity,
         drives=drives.capacity if drives is not None else math.nan,
         read=drives.read if drives is not None else math.nan,
         write=drives.write if drives is not None else math.nan,
         ranks=node.accelerators,
     )
+
+
+def _memory(case: ResolvedScenario, choose: Choice) -> tuple[float, float]:
+    """Capacity and bandwidth of the host's memory; of a node that does not state it assumed by its link to the host."""
+    stated, common = case.node.memory, case.common.host
+    if stated is not None:
+        return stated.capacity, stated.bandwidth
+    link = "" if case.host is None else case.host.name
+    assumed = None if common is None else common.memory.get(link)
+    if assumed is None:
+        return math.nan, math.nan
+    capacity = float(case.node.built * assumed.capacity)
+    bandwidth = float(case.node.built * assumed.bandwidth)
+    if _offloads(case):
+        origin = f"least of shipped nodes with {link}"
+        choose("cluster.node.memory.capacity", None, capacity, origin, "B")
+        choose("cluster.node.memory.bandwidth", None, bandwidth, origin, "B/s")
+    return capacity, bandwidth
 
 
 def _offloads(case: ResolvedScenario) -> bool:

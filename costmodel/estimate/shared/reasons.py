@@ -203,5 +203,15 @@ REMARKS = {
         "A key of the plan that --set gives is held in a search, unless search lists values of that key or of one "
         "that decides it; then the search tries what it lists.",
     ),
+    "N025": Reason(
+        "host assumed",
+        "The node does not state its host's memory; the least that shipped nodes with the same link have for each "
+        "accelerator is assumed. cluster.node.memory states your own.",
+    ),
+    "N026": Reason(
+        "leaner steps not modelled",
+        "An optimizer step in backward keeps the gradients of one layer, and a paged optimizer its states on the host. "
+        "Neither is modelled: all gradients and states are counted on the accelerator.",
+    ),
     "N004": Reason("outside the fit", "A matmul has a side under 256, where the efficiency was not fitted."),
 }

@@ -49,8 +49,8 @@ RULES = {
     "layers and there are twice as many micro-batches",
     "stages": "even; else one layer fewer at both ends, or at the last, if that divides; else the first take the rest; "
     "with NeMo and Megatron-Bridge chunks are full but for the last and, if that is not enough, the first",
-    "zero_stage": "that of ZeRO the software names; under fully sharded data parallel 3, with a pipeline 2; else the "
-    "stack's default",
+    "zero_stage": "that of ZeRO the software names; under fully sharded data parallel 3, with a pipeline 2; of "
+    "Megatron-LM 1, as its published scripts switch the distributed optimizer on; else the stack's default",
     "seq_parallel": "the stack's default",
     "recompute": "the stack's default; of DeepSeek-V3 what the recipes of NeMo or Megatron-Bridge have; in "
     "dgxc-benchmarking what its launch scripts have for DeepSeek-V3, MaxText and Pax",
@@ -164,11 +164,12 @@ class Filling:
 
     def zero(self, stack: Stack) -> float:
         """The cell; the stage that framework or features name; where all is sharded 3, of a pipeline 2, which gathers
-        weights once; the stack's default, that of a pipeline in one.
+        weights once; of Megatron-LM 1, as its published scripts have it; else the stack's default.
         """
         named = _ZERO.search(f"{self.row.text('framework')} {self.row.text('features')}".lower())
         stages = self.row.number("pp") or 1.0
-        usual = float(stack.zero_with(stages)[0]) if not self.sharded() else 3.0 if stages == 1 else 2.0
+        default = 1.0 if stack.name == "megatron-lm" else float(stack.zero_with(stages)[0])
+        usual = default if not self.sharded() else 3.0 if stages == 1 else 2.0
         return self.number("zero_stage", float(named[1]) if named else usual)
 
     def year(self) -> int:

@@ -7,15 +7,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from typing import Any, Literal
 
+from costmodel.documents.reader.find_documents import find, said_first
 from costmodel.documents.reader.library import names, read
 from costmodel.documents.reader.resolved_scenario import ResolvedScenario
 from costmodel.documents.schemas.hardware import Accelerator, Node
 from costmodel.documents.schemas.optimizer import Optimizer
 from costmodel.documents.schemas.precision import RECIPES
+from costmodel.documents.text.files import file_text
 from costmodel.estimate.shared.results import number
 from costmodel.ground.errors import CostModelError
 from costmodel.ground.units import gib
@@ -141,22 +143,53 @@ def _as_many(case: ResolvedScenario, node: Node) -> tuple[str, ...]:
 
 
 def _other_nodes(case: ResolvedScenario, *, larger: bool) -> Iterator[tuple[Node, Accelerator]]:
-    """Nodes with another accelerator, each accelerator once: the maker's own first, by price, then by memory."""
-    own, found = case.accelerator, []
+    """Nodes with another accelerator, each accelerator once: the maker's own first, by price, then by memory.
+
+    Documents of nodes without a price, and of other makers, are read only where the ones before are not enough.
+    """
+    own, seen = case.accelerator, set[str]()
+    groups: dict[tuple[bool, bool], list[str]] = {}
     for name in names("node")[:_MOST_NODES]:
+        accelerator = _said("node", name, "accelerator")
+        if accelerator != own.name:
+            foreign = _said("accelerator", accelerator, "vendor") not in ("", own.vendor)
+            groups.setdefault((foreign, not _has_line("node", name, "price")), []).append(name)
+    for group in sorted(groups):
+        for node, other in _in_order(groups[group], own, larger=larger):
+            if other.name not in seen:
+                seen.add(other.name)
+                yield node, other
+
+
+def _in_order(group: Iterable[str], own: Accelerator, *, larger: bool) -> Iterator[tuple[Node, Accelerator]]:
+    found = []
+    for name in group:
         node: Node | None = _read("node", name)
         accelerator: Accelerator | None = None if node is None else _accelerator(node)
         if node is None or accelerator is None:
             continue
         if accelerator.name != own.name and (not larger or accelerator.memory.usable > own.memory.usable):
             hourly = node.price.hourly / node.accelerators if node.price is not None else float("inf")
-            key = (accelerator.vendor != own.vendor, hourly, accelerator.memory.usable, name)
-            found.append((key, node, accelerator))
-    seen: set[str] = set()
-    for _, node, accelerator in sorted(found, key=lambda each: each[0]):
-        if accelerator.name not in seen:
-            seen.add(accelerator.name)
-            yield node, accelerator
+            found.append(
+                ((accelerator.vendor != own.vendor, hourly, accelerator.memory.usable, name), node, accelerator)
+            )
+    yield from ((node, accelerator) for _, node, accelerator in sorted(found, key=lambda each: each[0]))
+
+
+def _said(kind: str, name: str, key: str) -> str:
+    """What a document says on the line of a key; nothing where there is no such document or line."""
+    return said_first(_text(kind, name), key)
+
+
+def _has_line(kind: str, name: str, key: str) -> bool:
+    return any(line.startswith(f"{key}:") for line in _text(kind, name).splitlines())
+
+
+def _text(kind: str, name: str) -> str:
+    try:
+        return file_text(str(find(kind, name))) if name else ""
+    except CostModelError:
+        return ""
 
 
 def _accelerator(node: Node) -> Accelerator | None:

@@ -20,6 +20,7 @@ from costmodel.estimate.shared.masks import Mask, all_if, any_of, leaves_rest, n
 from costmodel.estimate.shared.memoize import OFFLOAD, RECOMPUTE, SPLIT, once
 from costmodel.estimate.shared.plan_batch import Block, Structure, local_sequence
 from costmodel.estimate.training.constraints.recompute_offload import (
+    assumed_host,
     choices_offered,
     unknown_host,
     wrong_keys,
@@ -288,6 +289,7 @@ def remarks(inputs: TrainingInputs, block: Block) -> Iterator[tuple[str, Mask]]:
     """What a legal plan should be told."""
     yield "N001", leaves_rest(inputs.domain, block.tp)
     yield "N014", all_if(block, held_by_host_link(inputs.case))
+    yield "N025", all_if(block, assumed_host(inputs, block))
     yield "N005", all_if(block, _never_fitted(inputs.case.efficiency))
     counts = [kind.attention.kv_heads for kind in inputs.model.layers if kind.attention is not None]
     yield "N002", np.asarray(block.tp > min(counts, default=math.inf))

@@ -51,6 +51,12 @@ def wrong_offload(inputs: TrainingInputs, block: Block) -> Mask:
     return all_if(block, optimizer or parameters or drives or layers)
 
 
+def assumed_host(inputs: TrainingInputs, block: Block) -> bool:
+    """Whether offload relies on an assumed host memory."""
+    unstated = inputs.case.node.memory is None and not math.isnan(inputs.host.capacity)
+    return unstated and bool(block.structure.offload)
+
+
 def unknown_host(inputs: TrainingInputs, block: Block) -> Mask:
     """Offload to a host of which the documents do not say enough."""
     host, structure = inputs.host, block.structure

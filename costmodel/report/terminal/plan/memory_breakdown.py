@@ -57,8 +57,10 @@ def _host(answer: Answer) -> list[Text]:
     if not costs["host_memory"]:
         return []
     where = answer.evaluation.block.structure.offload_to
-    share = percent(costs["host_share"])
-    return [styled(f"  on the host  {gib(costs['host_memory'])} GiB of a node ({where}), {share} of what it has")]
+    share, held = percent(costs["host_share"]), "what it has"
+    if where == "cpu" and answer.inputs.case.node.memory is None:
+        held = f"{gib(answer.inputs.host.capacity)} GiB (assumed)"
+    return [styled(f"  on the host  {gib(costs['host_memory'])} GiB of a node ({where}), {share} of {held}")]
 
 
 def _room(answer: Answer) -> Text:

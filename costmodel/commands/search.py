@@ -64,6 +64,8 @@ def _folder(text: str) -> Path:
     """The folder that is named; an empty name, as of an unset variable, is not the working folder."""
     if not text.strip():
         raise fail("C021", "--into names no folder", None, "name one, '.' for the working folder")
+    if "\0" in text:
+        raise fail("C021", "the name of the folder holds characters that do not print", None, "name another")
     return Path(text)
 
 

@@ -8,6 +8,7 @@ from typing import Any
 
 from ruamel.yaml import YAML
 from ruamel.yaml.comments import CommentedMap, CommentedSeq
+from ruamel.yaml.scalarstring import DoubleQuotedScalarString
 
 from costmodel.documents.text.yaml_tree import parse
 
@@ -51,6 +52,8 @@ def _node(value: Any, path: str, comments: Mapping[str, str]) -> Any:
         if not _is_block(value):
             items.fa.set_flow_style()
         return items
+    if isinstance(value, str) and value.startswith("?"):  # in a list ruamel.yaml writes it bare, which is a key
+        return DoubleQuotedScalarString(value)
     kind = next((kind for kind in (bool, int, float, str) if isinstance(value, kind)), None)
     return value if kind is None else kind(value)
 

@@ -104,7 +104,7 @@ def calibrate(
     Next: costmodel show h100-sxm --fitted
     """
     from costmodel.evidence.calibrate.calibrate import calibrated
-    from costmodel.evidence.calibrate.write_back import decided, renewed
+    from costmodel.evidence.calibrate.write_back import decide, updated_document
     from costmodel.exchange.tables.kernel_table import of_runs
     from costmodel.report.terminal.evidence import calibration
 
@@ -119,8 +119,8 @@ def calibrate(
     if runs:
         return _runs(files, leave_out, chosen_values(where or []), afresh=afresh, write=write)
     found = calibrated(files, node)
-    decisions = decided(found, replace=replace)
-    texts = renewed(decisions, source) if write else {}
+    decisions = decide(found, replace=replace)
+    texts = updated_document(decisions, source) if write else {}
     written_together(texts, folder=True)
     return Reply(
         lambda: calibration.calibration(found, decisions, list(texts), verbose),
@@ -140,10 +140,10 @@ def _suited(file: str, held: str, of_kernels: Mapping[str, bool], of_runs: Mappi
 def _runs(
     files: list[str], leave_out: LeaveOut | None, where: dict[str, list[str]], *, afresh: bool, write: bool
 ) -> Reply:
-    from costmodel.evidence.calibrate.refine_from_runs import sharpened, texts
+    from costmodel.evidence.calibrate.refine_from_runs import refine, texts
     from costmodel.report.terminal.plan import step_times
 
-    found = sharpened(files, where=where, leave_out=leave_out.value if leave_out else None, afresh=afresh)
+    found = refine(files, where=where, leave_out=leave_out.value if leave_out else None, afresh=afresh)
     documents = texts(found) if write else {}
     written_together(documents, folder=True)
     return Reply(

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from costmodel.commands import completion
-from costmodel.commands.output import written
+from costmodel.commands.output import write_file
 from costmodel.commands.shared import SetOption, answering_in
 from costmodel.ground.errors import CostModelError, Place, fail
 from costmodel.report.terminal.style.answer import Reply
@@ -74,7 +74,7 @@ def check(
     holding = BaselinePolicy(None if update else baseline, _share(within), exact)
     found = run(scenarios, holding, tuple(assignments or ()))
     if update and against is not None:
-        written(against, report.baseline_text(renewed(found, baseline)))
+        write_file(against, report.baseline_text(renewed(found, baseline)))
     return Reply(
         lambda: report.check(found, verbose=verbose, wrote=str(against) if update else ""),
         lambda: report.check_json(found),

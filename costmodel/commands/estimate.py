@@ -104,11 +104,11 @@ def memory(question: Question, verbose: VerboseOption = False) -> Reply:
 
 def _model_memory(model: str, *, verbose: bool) -> Reply:
     """A model alone."""
-    from costmodel.explore.explain.model_memory import alone
+    from costmodel.explore.explain.model_memory import model_alone
     from costmodel.report.machine import json_answer
     from costmodel.report.terminal.plan import memory_breakdown
 
-    facts, lines = alone(model), memory_breakdown.model_memory
+    facts, lines = model_alone(model), memory_breakdown.model_memory
     return Reply(lambda: lines(facts, verbose=verbose), lambda: json_answer.model_memory(facts), "recipes")
 
 

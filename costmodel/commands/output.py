@@ -58,7 +58,7 @@ def allowed(path: Path, *, force: bool, forms: Sequence[str] = ()) -> None:
         raise fail("C002", f"{path} exists", place, "take another name, or add --force")
 
 
-def written(path: Path, answer: str | bytes, *, folder: bool = False) -> None:
+def write_file(path: Path, answer: str | bytes, *, folder: bool = False) -> None:
     """Into a file, by way of a temporary one beside it; its folder is made where that is asked for."""
     written_together({path: answer}, folder=folder)
 

@@ -14,7 +14,7 @@ import typer
 
 from costmodel.commands import completion
 from costmodel.commands.exit_codes import Exit
-from costmodel.commands.output import allowed, printed, written
+from costmodel.commands.output import allowed, printed, write_file
 from costmodel.ground.errors import CostModelError, fail
 from costmodel.report.machine.github import of_faults
 from costmodel.report.terminal.style.answer import Filed, Reply
@@ -105,7 +105,7 @@ def deliver(
         if reply.filed is not None and wanted in ("table", "yaml"):
             _file(reply, reply.filed, output)
         else:
-            written(output, answer or "".join(f"{line.plain}\n" for line in laid(reply.lines(), None)))
+            write_file(output, answer or "".join(f"{line.plain}\n" for line in laid(reply.lines(), None)))
     elif isinstance(answer, bytes):
         raise fail("C007", f"{wanted} is not for reading", None, f"name a file: -o answer.{wanted}")
     else:
@@ -119,7 +119,7 @@ def deliver(
 def _file(reply: Reply, filed: Filed, path: Path) -> None:
     """A document into its file where the reply says yes, and what there is to say beside it."""
     if reply.yes:
-        written(path, filed.text(path))
+        write_file(path, filed.text(path))
     printed(laid(filed.summary(path if reply.yes else None), terminal_width()))
 
 

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from costmodel.commands import completion
-from costmodel.commands.output import allowed, written
+from costmodel.commands.output import allowed, write_file
 from costmodel.commands.shared import SetOption
 from costmodel.ground.errors import Place, fail
 from costmodel.report.terminal.style.answer import Reply
@@ -219,6 +219,6 @@ def write_scenario(case: LoadedScenario, path: Path) -> LoadedScenario:
     from costmodel.exchange.writing.scenario_text import scenario_text
     from costmodel.report.terminal.style.head import title
 
-    written(path, scenario_text(case, path, title(case)))
+    write_file(path, scenario_text(case, path, title(case)))
     remark = f"wrote {path}: costmodel search {path}"
     return replace(case, asked=replace(case.asked, remarks=(*case.asked.remarks, remark)))

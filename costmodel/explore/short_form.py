@@ -28,7 +28,7 @@ from costmodel.documents.schemas.default_values import Assumption, FlagQuestion
 from costmodel.documents.schemas.hardware import Node
 from costmodel.documents.schemas.serving.engine import Engine
 from costmodel.documents.text.yaml_tree import Mapping, Text, assigned, copied, key_at
-from costmodel.evidence.validate.machines import stand_of
+from costmodel.evidence.validate.machines import proxy_node
 from costmodel.explore.flag_defaults import default_assignment, default_sizes, size_paths
 from costmodel.ground.errors import COMMAND_LINE, CostModelError, Place, fail
 
@@ -225,7 +225,7 @@ def _of_gpu(spelling: str, *, named: bool) -> tuple[list[Assignment], list[Assum
     of_gpu = Assignment("cluster.node.accelerator", place, _text(name, place), place)
     if named:
         return [of_gpu], []
-    stand = stand_of(shelf, name)
+    stand = proxy_node(shelf, name)
     if stand is None:
         raise fail("D009", f"no node of the library holds {name}", place, "name its machine with --node")
     node: Node = shelf.document("node", stand.node)

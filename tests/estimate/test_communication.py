@@ -11,7 +11,7 @@ import pytest
 
 from costmodel.estimate.evaluate.predict import plan_block
 from costmodel.estimate.machine.collective_time import collective_time, send_time
-from costmodel.estimate.machine.process_groups import Group, Transfer, ends_of, group, groups
+from costmodel.estimate.machine.process_groups import Group, Transfer, embedding_group, group, groups
 from costmodel.estimate.training.training_inputs import TrainingInputs
 from costmodel.ground.choices import Order
 from estimate.cases import (
@@ -91,7 +91,7 @@ def test_a_job_takes_as_many_trays_of_each_rack(trays: int, domain: int) -> None
 def test_the_ends_lie_where_the_first_and_the_last_stage_do(order: str, tp: int, pp: int) -> None:
     asked = inputs(model(hidden=4096, heads=32, tied=True), nodes=2)
     stages = placed(asked, tp=tp, pp=pp, order=order)["pp"]
-    pair, stride = ends_of(asked, stages), int(one(stages.stride))
+    pair, stride = embedding_group(asked, stages), int(one(stages.stride))
     firsts = [rank for rank in range(16) if rank // stride % pp == 0]
     assert one(pair.domains) == max(len({rank // 8, (rank + (pp - 1) * stride) // 8}) for rank in firsts)
 

@@ -7,7 +7,7 @@ from dataclasses import fields, replace
 import pytest
 
 from costmodel.documents.schemas.plan import Plan
-from costmodel.estimate.evaluate.predict import structure_of, written
+from costmodel.estimate.evaluate.predict import plan_to_mapping, structure_of
 from costmodel.estimate.shared.plan_batch import SIZES, Structure
 from costmodel.explore.search.search_space import grids
 from estimate.cases import inputs, model
@@ -39,14 +39,14 @@ def test_a_structure_written_as_a_plan_is_that_structure_again(space: dict[str, 
     structures += [replace(each, offload_to="nvme", offload_layers=3.0) for each in structures if each.offload]
     assert len(set(structures)) > 1000
     for structure in structures:
-        again, assumed = structure_of(asked, Plan.model_validate(written(structure)))
+        again, assumed = structure_of(asked, Plan.model_validate(plan_to_mapping(structure)))
         assert (again, assumed) == (structure, ())
 
 
 def test_what_follows_is_not_written() -> None:
     said = {"zero", "recompute", "schedule", "sequence_parallel", "order", "cp_type"}
-    assert written(Structure()).keys() == said
-    assert written(Structure(split="stated", last_stage_layers=3.0)).keys() == said | {"last_stage_layers"}
+    assert plan_to_mapping(Structure()).keys() == said
+    assert plan_to_mapping(Structure(split="stated", last_stage_layers=3.0)).keys() == said | {"last_stage_layers"}
 
 
 def test_a_plan_is_made_of_sizes_and_choices() -> None:

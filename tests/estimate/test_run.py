@@ -12,7 +12,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from costmodel.documents.reader.resolved_scenario import load
-from costmodel.estimate.evaluate.evaluate_plans import lacking
+from costmodel.estimate.evaluate.evaluate_plans import missing_input
 from costmodel.estimate.evaluate.predict import Answer, predict
 from costmodel.estimate.run.whole_run import shares, spares_wanted
 from costmodel.ground.errors import CostModelError
@@ -71,7 +71,7 @@ def test_without_run_nothing_of_it_is_there() -> None:
         name: value for name, value in plain.items() if not name.startswith("run_")
     }
     assert "goodput" not in plain
-    assert lacking(asked().inputs, "goodput").startswith("set run")
+    assert missing_input(asked().inputs, "goodput").startswith("set run")
 
 
 def test_the_run_takes_its_steps_over_its_goodput() -> None:

@@ -8,7 +8,7 @@ import pytest
 
 from costmodel.equations.layers.lora import packed_bytes
 from costmodel.estimate.model.shards import model_parameters, shard
-from costmodel.estimate.training.lora import adapters, thin, trained_in
+from costmodel.estimate.training.lora import adapter_matmuls, adapters, trained_in
 from costmodel.estimate.training.training_inputs import TrainingInputs
 from costmodel.report.terminal.search.choices import tuning_notes
 from costmodel.report.terminal.style.head import head_of
@@ -91,7 +91,7 @@ def test_an_adapter_multiplies_what_its_parameters_are(stack: str, name: str) ->
     (kind,) = asked.model.layers
     part = shard(asked.model, kind, 8.0)
     (adapter,) = adapters(asked, part)
-    down, up = thin(asked, adapter)
+    down, up = adapter_matmuls(asked, adapter)
     assert down.n * down.k + up.n * up.k == trained_in(asked, part)
     cut = 8 if stack == "megatron-core" else 1
     if name in ("q", "up"):

@@ -16,7 +16,7 @@ from dataclasses import dataclass, replace
 
 from costmodel.documents.reader.resolved_scenario import ResolvedScenario, load
 from costmodel.documents.schemas.plan import Plan
-from costmodel.estimate.evaluate.predict import Answer, answer, written
+from costmodel.estimate.evaluate.predict import Answer, answer, plan_to_mapping
 from costmodel.estimate.training.training_inputs import training_inputs
 from costmodel.explore.diagnose.causes import Cause, causes
 from costmodel.explore.diagnose.diagnose import Diagnosis, _value, diagnose
@@ -53,7 +53,9 @@ def plans(name: str) -> tuple[ResolvedScenario, tuple[Plan, ...]]:
     case = load(name.split()[0], SCENARIOS[name])
     best = search(case, 60, workers=1).best
     sizes = ("tp", "pp", "dp", "vpp", "micro_batch", "ep", "etp", "cp", "dp_replicate")
-    made = (Plan.model_validate({name: row.sizes[name] for name in sizes} | written(row.structure)) for row in best)
+    made = (
+        Plan.model_validate({name: row.sizes[name] for name in sizes} | plan_to_mapping(row.structure)) for row in best
+    )
     return case, tuple(made)
 
 

@@ -103,8 +103,15 @@ def test_figures_are_held_once(name: str) -> None:
 @every_search
 def test_structures_that_allow_the_same_plans_share_them(name: str) -> None:
     asked = training_inputs(case(name))
-    shared = Counter(id(block.known) for block, _ in found(asked))
-    assert max(shared.values()) > 3
+    shared: dict[int, list[Block]] = {}
+    for block, _ in found(asked):
+        shared.setdefault(id(block.known), []).append(block)
+    of_sizes = Counter(len(blocks) for blocks in shared.values())
+    for blocks in shared.values():
+        assert len({block.structure for block in blocks}) == len(blocks), "one structure would be evaluated twice"
+        for block in blocks[1:]:
+            assert all(np.array_equal(getattr(block, size), getattr(blocks[0], size)) for size in SIZES)
+    assert sum(count * blocks for blocks, count in of_sizes.items()) > 3 * len(shared), of_sizes
 
 
 @every_search

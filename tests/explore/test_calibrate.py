@@ -21,7 +21,7 @@ from costmodel.evidence.calibrate.calibrate import calibrated, calibration
 from costmodel.evidence.calibrate.fabric_check import beside, soundness
 from costmodel.evidence.calibrate.kernel_forms import ALL_REDUCE, ATTENTION, BACKWARD, COLLECTIVE, MATMUL
 from costmodel.evidence.calibrate.regression import DRAWS, FittedForm, error_of, fitted, held_out, second_half
-from costmodel.evidence.calibrate.write_back import decided, renewed
+from costmodel.evidence.calibrate.write_back import decide, updated_document
 from costmodel.exchange.tables.kernel_table import read_timings
 
 from .measured import write
@@ -183,7 +183,7 @@ def test_samples_give_back_the_constants_they_were_made_with() -> None:
 
 def written_files(folder: Path, monkeypatch: pytest.MonkeyPatch) -> dict[Path, str]:
     monkeypatch.chdir(folder)
-    return renewed(decided(calibrated([GEMM, NCCL]), replace=False), None)
+    return updated_document(decide(calibrated([GEMM, NCCL]), replace=False), None)
 
 
 def test_the_same_input_gives_the_same_bytes(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -276,7 +276,7 @@ def test_a_fit_that_describes_nothing_is_not_written(tmp_path: Path) -> None:
     ]
     table = tmp_path / "wild.csv"
     table.write_text("\n".join([lines[0], *wild]) + "\n", "utf-8")
-    (decision,) = decided(calibrated([str(table)]), replace=True)
+    (decision,) = decide(calibrated([str(table)]), replace=True)
     assert not decision.written
     assert decision.why == "the form does not describe it"
 

@@ -20,7 +20,7 @@ from costmodel.estimate.evaluate.predict import Answer, answer, own_plan
 from costmodel.estimate.shared.results import COLUMNS, number
 from costmodel.estimate.training.memory.breakdown import LINES, STAGES
 from costmodel.estimate.training.training_inputs import TrainingInputs, training_inputs
-from costmodel.explore.explain.explain import ExplainedFigure, explain, quantities, told, traced
+from costmodel.explore.explain.explain import ExplainedFigure, explain, explained_figure, quantities, traced_evaluation
 from costmodel.ground.errors import CostModelError
 from costmodel.ground.units import gib, show, show_time
 from costmodel.report.terminal.documents import tree
@@ -56,12 +56,12 @@ def answered(name: str) -> Answer:
 
 @functools.cache
 def made(name: str) -> Evaluation:
-    return traced(asked(name), own_plan(asked(name)))
+    return traced_evaluation(asked(name), own_plan(asked(name)))
 
 
 @functools.cache
 def explained(name: str, quantity: str) -> ExplainedFigure:
-    return told(asked(name), made(name), quantity)
+    return explained_figure(asked(name), made(name), quantity)
 
 
 def drawn(root: ExplainedFigure, depth: int) -> list[str]:
@@ -268,8 +268,8 @@ def test_a_step_is_told_by_the_names_that_estimate_prints(name: str) -> None:
     """Every term, as much as there, with the word by which it can be asked for; and nothing else beside them."""
     found = answer(training_inputs(load(name)), own_plan(training_inputs(load(name)))).evaluation.costs.row()
     inputs = training_inputs(load(name))
-    evaluation = traced(inputs, own_plan(inputs))
-    root = told(inputs, evaluation, "step_time")
+    evaluation = traced_evaluation(inputs, own_plan(inputs))
+    root = explained_figure(inputs, evaluation, "step_time")
     assert {node.quantity: node.value for node in root.beneath} == {
         key: found[key] for _, key in TIME_TERMS if found[key]
     }
@@ -279,7 +279,7 @@ def test_a_step_is_told_by_the_names_that_estimate_prints(name: str) -> None:
             (line,) = (line for line in lines if line[4:].startswith(f"{title}  "))
             assert line[4:].startswith(f"{title}  {show_time(found[key], 4)}")
             assert key in line
-            asked = told(inputs, evaluation, key)
+            asked = explained_figure(inputs, evaluation, key)
             (branch,) = (node for node in root.beneath if node.quantity == key)
             assert (branch.value, len(branch.beneath)) == (asked.value, len(asked.beneath))
 

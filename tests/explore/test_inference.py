@@ -14,7 +14,7 @@ from costmodel.equations.kernels.throttling import slowest_part
 from costmodel.equations.layers.moe_routing import drawing_share, load_variation, rank_variation
 from costmodel.evidence.calibrate.calibrate import calibrated
 from costmodel.evidence.calibrate.inference_kernels import EXPERTS, expert_columns
-from costmodel.evidence.calibrate.write_back import decided
+from costmodel.evidence.calibrate.write_back import decide
 
 NAMES = ("tokens", "hidden", "inter", "topk", "experts", "tp", "ep", "skew")
 LAYERS = [
@@ -48,7 +48,7 @@ def test_decode_attention_is_fitted_by_kernel_and_type_of_keys_and_reported_only
     names = {(fit.sample.key.entry, fit.sample.key.detail) for fit in found.fits}
     assert names == {(of, f"torch_flow {kind}") for of in ("bf16", "fp8") for kind in ("grouped", "ungrouped", "wide")}
     assert not found.left_out
-    for decision in decided(found, replace=True):
+    for decision in decide(found, replace=True):
         assert decision.why == "reported only"
         assert decision.fit.inside.p90 < 0.02
         assert decision.fit.constants["row"] == pytest.approx(3e-6, rel=0.1)
@@ -70,7 +70,7 @@ def expert_table(folder: Path) -> str:
 
 def test_fused_experts_are_fitted_and_reported_only(tmp_path: Path) -> None:
     found = calibrated([expert_table(tmp_path)])
-    (decision,) = decided(found, replace=True)
+    (decision,) = decide(found, replace=True)
     assert (decision.written, decision.why) == (False, "reported only")
     assert decision.fit.points == len(LAYERS)
     for name, value in TRUE.items():
@@ -87,7 +87,7 @@ def test_a_reported_form_that_misses_is_said_to(tmp_path: Path) -> None:
         *cells, time, kernel = line.split(",")
         wild.append(",".join([*cells, f"{float(time) * off:.3f}", kernel]))
     path.write_text("\n".join([head, *wild]) + "\n", "utf-8")
-    (decision,) = decided(calibrated([str(path)]), replace=True)
+    (decision,) = decide(calibrated([str(path)]), replace=True)
     assert decision.why == "reported only; the form does not describe it"
 
 

@@ -10,7 +10,7 @@ from costmodel.documents.reader.accelerator_aliases import OTHER, accelerator_na
 from costmodel.documents.reader.cached_reader import CachedReader
 from costmodel.documents.reader.library import names
 from costmodel.evidence.validate.imputation import Filling
-from costmodel.evidence.validate.machines import cluster_of, stand_of
+from costmodel.evidence.validate.machines import cluster_of, proxy_node
 from costmodel.evidence.validate.rows import modelled
 from costmodel.evidence.validate.skip_reasons import CannotModel
 from costmodel.exchange.tables.csv_cells import CsvRow
@@ -187,7 +187,7 @@ def test_an_accelerator_of_ones_own(
         (path := tmp_path / "hardware" / f"{file}.yaml").parent.mkdir(parents=True)
         path.write_text(text.replace("accelerator: h100-sxm", "accelerator: mine"), "utf-8")
     monkeypatch.chdir(tmp_path)
-    found = stand_of(CachedReader(), "mine")
+    found = proxy_node(CachedReader(), "mine")
     assert (found.node if found else None) == stand
     if stand:
         assert modelled(run(tmp_path, "mine"), CachedReader()).answer.inputs.case.accelerator.name == "mine"
@@ -209,7 +209,7 @@ def test_links_of_a_card_without_a_node_of_its_own(tmp_path: Path) -> None:
     """The node that stands for it, with the link of the card between every pair."""
     shelf = CachedReader()
     filling = Filling(run(tmp_path, "H100 PCIe"), shelf)
-    found = stand_of(shelf, "h100-pcie")
+    found = proxy_node(shelf, "h100-pcie")
     assert found is not None
     node = cluster_of(filling, shelf, "h100-pcie", found, 64.0)["node"]
     assert (node["accelerators"], node["scale_up"]["pair_bandwidth"]) == (8.0, 63e9)

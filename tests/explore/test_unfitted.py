@@ -115,7 +115,8 @@ def test_a_table_named_twice_would_count_twice(run: Any, command: str, tmp_path:
     for other in (str(RUNS), "link.csv"):
         ran = run(command, str(RUNS), other, cwd=tmp_path)
         assert (ran.code, "is named twice" in ran.err) == (2, True)
-    assert run(command, "-", "-", stdin=RUNS.read_text("utf-8")).code == 2
+    twice = run(command, "-", "-", stdin=RUNS.read_text("utf-8"))
+    assert (twice.code, "is named twice" in twice.err) == (2, True)
     assert run(command, str(RUNS), str(RUNS.parent / "runs.csv")).code == 0
 
 

@@ -860,6 +860,7 @@ def test_launches_name_accelerators_there_are_and_modules_that_can_be_computed_a
     of = {part for one in launched for launch in one.features + one.recompute for part in launch.accelerators}
     again = {name for one in launched for launch in one.recompute for name in recompute_of(launch.says).names}
     assert of <= set(names("accelerator"))
+    assert again, "no release says what it recomputes"
     assert again <= set(MODULES)
 
 

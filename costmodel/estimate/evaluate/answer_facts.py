@@ -82,10 +82,10 @@ def row_facts(facts: Facts, varied: Collection[str] = ()) -> dict[str, Any]:
     found = {
         "model": (facts.model.name, ("model",)),
         "cluster": (facts.node.name, ("cluster.node",)),
-        "nodes": (whole(facts.nodes), ("cluster.nodes",)),
-        "gpus": (whole(facts.ranks), ("cluster.nodes", each)),
-        "sequence": (whole(facts.sequence), ("workload.sequence",)),
-        "global_batch": (whole(facts.global_batch), ("workload.global_batch",)),
+        "nodes": (without_point(facts.nodes), ("cluster.nodes",)),
+        "gpus": (without_point(facts.ranks), ("cluster.nodes", each)),
+        "sequence": (without_point(facts.sequence), ("workload.sequence",)),
+        "global_batch": (without_point(facts.global_batch), ("workload.global_batch",)),
     }
     return {
         name: None if any(varies(path, varied) for path in paths) else value for name, (value, paths) in found.items()
@@ -97,7 +97,7 @@ def varies(path: str, varied: Collection[str]) -> bool:
     return any(f"{path}.".startswith(f"{one}.") for one in varied)
 
 
-def whole(value: float) -> int | float:
+def without_point(value: float) -> int | float:
     """A number without a point where it is whole."""
     return int(value) if float(value).is_integer() else float(value)
 

@@ -29,7 +29,7 @@ from costmodel.equations.run.uncertainty import (
     tenth_percentile,
     term_error,
 )
-from costmodel.estimate.evaluate.evaluate_plans import Evaluation, money, throughput
+from costmodel.estimate.evaluate.evaluate_plans import Evaluation, cost_columns, throughput
 from costmodel.estimate.machine.process_groups import Transfer
 from costmodel.estimate.run.whole_run import run_band
 from costmodel.estimate.shared.per_stage import STAGES
@@ -63,7 +63,7 @@ def banded(inputs: TrainingInputs, evaluation: Evaluation) -> Evaluation:
         rates = throughput(inputs, evaluation.block, time)
         for name in ("tokens_per_s", "tokens_per_s_per_gpu", "flop_rate", "mfu"):
             columns[f"{name}_{opposite}"] = rates[name]
-        for name, value in money(inputs, rates["tokens_per_s"]).items():
+        for name, value in cost_columns(inputs, rates["tokens_per_s"]).items():
             columns[f"{name}_{end}"] = value
     if inputs.run is not None and evaluation.run is not None:
         columns |= run_band(inputs, inputs.run, evaluation.block, evaluation.run, spread)

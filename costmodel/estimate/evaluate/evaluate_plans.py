@@ -68,7 +68,7 @@ def over_peak(costs: Costs) -> Mask:
     return np.asarray((costs.column("mfu") > 1) | (costs.column("hfu") > 1))
 
 
-def lacking(inputs: TrainingInputs, column: str) -> str:
+def missing_input(inputs: TrainingInputs, column: str) -> str:
     """What to set for a result that is not known; nothing for one that is."""
     wanted, run = [], inputs.run
     column = column.removesuffix("_low").removesuffix("_high")
@@ -115,7 +115,7 @@ def evaluate(inputs: TrainingInputs, block: Block) -> Evaluation:
     exposed = added(step.terms, EXPOSED)
     columns["communication_efficiency"] = communication_efficiency(step.compute, exposed)
     columns["scaling_efficiency"] = share(step.total - exposed - bubble, step.total)
-    columns |= money(inputs, columns["tokens_per_s"])
+    columns |= cost_columns(inputs, columns["tokens_per_s"])
     run = None
     if inputs.run is not None:
         run = whole_run(inputs, inputs.run, block, step.total, price_per_accelerator(inputs.case))
@@ -146,7 +146,7 @@ def _volumes(step: TrainingStep) -> dict[str, Number]:
     return volumes
 
 
-def money(inputs: TrainingInputs, tokens_per_s: Number) -> dict[str, Number]:
+def cost_columns(inputs: TrainingInputs, tokens_per_s: Number) -> dict[str, Number]:
     """Rent, and time of the token budget, at a rate."""
     price, ranks = price_per_accelerator(inputs.case), inputs.ranks
     budget = inputs.case.scenario.workload.tokens

@@ -7,7 +7,7 @@ from collections.abc import Iterator
 import numpy as np
 from numpy.typing import NDArray
 
-from costmodel.estimate.shared.limits import written
+from costmodel.estimate.shared.limits import stated_limits
 from costmodel.estimate.shared.results import Costs
 from costmodel.estimate.shared.run_inputs import RunInputs
 from costmodel.estimate.training.training_inputs import TrainingInputs
@@ -21,7 +21,7 @@ def unacceptable(inputs: TrainingInputs, costs: Costs) -> Iterator[tuple[str, ND
     yield "M003", costs.column("host_share") > 1
     if inputs.run is not None:
         yield from _of_run(inputs, inputs.run, costs)
-    for limit in written(inputs.case.scenario.limits):
+    for limit in stated_limits(inputs.case.scenario.limits):
         code = "M002" if limit.column.startswith("memory") else "T001"
         yield code, ~limit.kept(costs.column(limit.column))
 

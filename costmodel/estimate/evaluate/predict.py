@@ -16,7 +16,7 @@ from costmodel.estimate.evaluate.error_band import banded
 from costmodel.estimate.evaluate.evaluate_plans import Evaluation, evaluate, fits_at_p90, over_peak, verdict
 from costmodel.estimate.evaluate.limit_checks import unacceptable
 from costmodel.estimate.model.shards import layer_count
-from costmodel.estimate.shared.assumptions import converted, that_count
+from costmodel.estimate.shared.assumptions import converted, relevant_assumptions
 from costmodel.estimate.shared.plan_batch import SIZES, Block, Structure, one_row
 from costmodel.estimate.training.constraints.plan_constraints import refusals, remarks
 from costmodel.estimate.training.parallelism.pipeline.layer_split import fewer_at_ends
@@ -82,7 +82,7 @@ _UNWRITTEN = (
 )
 
 
-def written(structure: Structure) -> dict[str, Any]:
+def plan_to_mapping(structure: Structure) -> dict[str, Any]:
     """The choices as the keys and values of a plan that makes them."""
     made = {name: value for name, value in vars(structure).items() if value is not None}
     said = {name: value for name, value in made.items() if (name, value) not in _UNWRITTEN}
@@ -160,7 +160,7 @@ def answer(inputs: TrainingInputs, plan: Plan) -> Answer:
     first = converted(inputs.case)
     leaves_domain = bool(inputs.ranks > inputs.domain)
     spoken = (*first, *assumed, *inputs.assumed[len(first) :], *_of_foreign(inputs.case))
-    counting = that_count(spoken, block, leaves_domain=leaves_domain)
+    counting = relevant_assumptions(spoken, block, leaves_domain=leaves_domain)
     return Answer(inputs, plan, evaluation, counting, refused, tuple(broken), remarked)
 
 

@@ -17,8 +17,8 @@ from costmodel.equations.network.group_placement import (
     ranks_inside,
 )
 from costmodel.estimate.machine.machine import Machine
-from costmodel.estimate.shared.memoize import once
-from costmodel.estimate.shared.plan_batch import Block, Structure, alone
+from costmodel.estimate.shared.memoize import memoized
+from costmodel.estimate.shared.plan_batch import Block, Structure, single_rank
 from costmodel.estimate.shared.time_breakdown import largest
 from costmodel.ground.equation import Number, term
 
@@ -88,19 +88,19 @@ def group(inputs: Machine, name: str, ranks: Number, stride: Number) -> Group:
     """A group whose neighbours lie `stride` ranks apart; behind the last of them the next groups begin."""
     with term(f"{name} group"):
         extent = ranks * stride
-        return _laid(inputs, name, ranks, stride, group_place(extent, stride, inputs.domain), extent)
+        return _place_group(inputs, name, ranks, stride, group_place(extent, stride, inputs.domain), extent)
 
 
-def ends_of(inputs: Machine, pp: Group) -> Group:
+def embedding_group(inputs: Machine, pp: Group) -> Group:
     """The first and the last of each group of a pipeline, which share the embedding."""
     with term("embedding group"):
         ranks = np.where(pp.ranks > 1, 2.0, 1.0)
         apart = np.maximum(pp.stride * (pp.ranks - 1), 1.0)
         place = group_place(pp.extent, pp.stride, inputs.domain)
-        return _laid(inputs, "embedding", ranks, apart, place, ranks * apart)
+        return _place_group(inputs, "embedding", ranks, apart, place, ranks * apart)
 
 
-def _laid(inputs: Machine, name: str, ranks: Number, stride: Number, place: Number, extent: Number) -> Group:
+def _place_group(inputs: Machine, name: str, ranks: Number, stride: Number, place: Number, extent: Number) -> Group:
     domains = domains_spanned(ranks, stride, inputs.domain, place)
     first = first_inside(stride, inputs.domain, place)
     inside = ranks_inside(ranks, stride, inputs.domain, first, domains)
@@ -108,7 +108,7 @@ def _laid(inputs: Machine, name: str, ranks: Number, stride: Number, place: Numb
     return Group(name, ranks, stride, inside, fewest, domains, extent)
 
 
-def joined(inputs: Machine, name: str, one: Group, other: Group) -> Group:
+def merged_group(inputs: Machine, name: str, one: Group, other: Group) -> Group:
     """The group of two axes together: one run of ranks where one follows the other, else the ranks of each anywhere."""
     with term(f"{name} group"):
         ranks, inside = one.ranks * other.ranks, one.inside * other.inside
@@ -158,7 +158,7 @@ def context_group(inputs: Machine, block: Block) -> Group:
     return group(inputs, "cp", block.cp, strides(block)["cp"])
 
 
-@once("order")
+@memoized("order")
 def groups(inputs: Machine, block: Block) -> Groups:
     """Groups placed on the topology innermost first, as the plan's order says; shards lie inside their replicas."""
     lie = strides(block)
@@ -170,17 +170,17 @@ def groups(inputs: Machine, block: Block) -> Groups:
     return Groups(
         group(inputs, "tp", block.tp, lie["tp"]),
         cp,
-        data if alone(block.cp) else joined(inputs, "dp", cp, data),
+        data if single_rank(block.cp) else merged_group(inputs, "dp", cp, data),
         group(inputs, "replicas", block.dp_replicate, replica_stride),
         group(inputs, "pp", block.pp, lie["pp"]),
     )
 
 
-def as_layers_see(block: Block) -> Block:
+def without_irrelevant_order(block: Block) -> Block:
     """The plans with their order reset where cp = ep = etp = 1, and what layers exchange cannot depend on it.
 
     Structures that differ in it alone then share that work.
     """
-    if not (alone(block.cp) and alone(block.ep) and alone(block.etp)):
+    if not (single_rank(block.cp) and single_rank(block.ep) and single_rank(block.etp)):
         return block
     return block.under(replace(block.structure, order=Structure.order))

@@ -79,7 +79,7 @@ def whole_run(inputs: TrainingInputs, run: RunInputs, block: Block, time: Number
         "run_time": wall,
         "run_cost": _cost(inputs, run, wall, price),
     }
-    still = standing(run, restart, between)
+    still = idle_shares(run, restart, between)
     idle = still["restarts"] + still["planned stops"]
     columns["energy"] = known_as("energy", energy(inputs, run, wall, idle))
     columns["emissions"] = emissions(columns["energy"], run.power.intensity)
@@ -127,7 +127,7 @@ def spares_wanted(inputs: TrainingInputs, run: RunInputs, ends: Ends = "") -> Nu
     return spare_nodes(down, COVERED)
 
 
-def standing(run: RunInputs, found_restart: Number, between: Number) -> dict[str, Number]:
+def idle_shares(run: RunInputs, found_restart: Number, between: Number) -> dict[str, Number]:
     """Shares of the wall time in which nothing trains: evaluation takes the machine, the rest leaves it idle."""
     planned: Number = 0.0 if run.planned is None else run.planned.stop / run.planned.every
     evaluation = run.evaluation * (1.0 - planned)
@@ -138,7 +138,7 @@ def standing(run: RunInputs, found_restart: Number, between: Number) -> dict[str
 def shares(run: RunInputs, found: RunFigures) -> dict[str, Number]:
     """Where the wall time goes beside steps, of a run that restarts from storage; of others all that is lost."""
     lost = 1.0 - found.goodput
-    parts = standing(run, found.restart, found.mtbf)
+    parts = idle_shares(run, found.restart, found.mtbf)
     if run.elastic is not None or run.spot is not None or run.checkpoint.mode == "memory":
         others = {name: parts[name] for name in ("evaluation", "planned stops")}
         return {"failures and checkpoints": lost - others["evaluation"] - others["planned stops"], **others}

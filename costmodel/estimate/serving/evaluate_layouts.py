@@ -32,7 +32,7 @@ from costmodel.estimate.serving.plan_columns import SIZES, PlanColumns
 from costmodel.estimate.serving.serving_inputs import ServingInputs
 from costmodel.estimate.serving.steady_state import SteadyState, replica_rate, steady_state
 from costmodel.estimate.serving.step_table import StepTable, step_table
-from costmodel.estimate.shared.limits import Limit, written
+from costmodel.estimate.shared.limits import Limit, stated_limits
 from costmodel.estimate.shared.results import Costs
 from costmodel.ground.equation import Number, term, untraced
 
@@ -192,7 +192,7 @@ def service_limits(inputs: ServingInputs) -> list[Limit]:
     """The limits of a scenario that a higher rate can break."""
     return [
         limit
-        for limit in written(inputs.case.scenario.limits)
+        for limit in stated_limits(inputs.case.scenario.limits)
         if limit.kind == "at_most" and limit.column in SERVICE_LEVEL
     ]
 

@@ -18,7 +18,7 @@ from costmodel.estimate.serving.evaluate_layouts import ServingEvaluation, bindi
 from costmodel.estimate.serving.load import COMPUTE_BOUND
 from costmodel.estimate.serving.plan_columns import PlanColumns
 from costmodel.estimate.serving.serving_inputs import ServingInputs, inputs_of
-from costmodel.estimate.shared.limits import written
+from costmodel.estimate.shared.limits import stated_limits
 from costmodel.estimate.shared.results import Costs
 from costmodel.ground.equation import Number
 from costmodel.ground.errors import Place, fail
@@ -76,7 +76,7 @@ def unacceptable(inputs: ServingInputs, evaluation: ServingEvaluation) -> Iterat
     yield "S003", over & (which == 1)
     yield "S004", over & (which == 0) & ~(busy >= COMPUTE_BOUND)
     yield "S005", over & ((which == 2) | ((which == 0) & (busy >= COMPUTE_BOUND)))
-    for limit in written(inputs.case.scenario.limits):
+    for limit in stated_limits(inputs.case.scenario.limits):
         code = {"tpot": "S001", "ttft": "S002", "ttft_p99": "S002"}.get(limit.column, "T001")
         code = "M002" if limit.column.startswith("memory") else code
         yield code, ~limit.kept(results.column(limit.column)) & ~small & ~over

@@ -43,7 +43,7 @@ _NEEDS = {
 }
 
 
-def that_count(assumed: Iterable[Assumption], block: Block, *, leaves_domain: bool) -> tuple[Assumption, ...]:
+def relevant_assumptions(assumed: Iterable[Assumption], block: Block, *, leaves_domain: bool) -> tuple[Assumption, ...]:
     """Those that change anything of the plan of a block of one row."""
 
     def counts(path: str) -> bool:

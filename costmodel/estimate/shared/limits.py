@@ -40,7 +40,7 @@ class Limit:
         return bool(self.kept(np.array([value]))[0])
 
 
-def written(limits: Document) -> Iterator[Limit]:
+def stated_limits(limits: Document) -> Iterator[Limit]:
     """Every bound that a scenario writes."""
     for key, bound in limits:
         column = "memory_share" if key == "memory" else key

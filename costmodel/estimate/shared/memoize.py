@@ -19,7 +19,7 @@ OFFLOAD = ("offload", "offload_to", "offload_layers")
 SPLIT = ("split", "first_stage_layers", "last_stage_layers", "schedule")
 
 
-def once(*choices: str) -> Callable[[Work[S, P, R]], Work[S, P, R]]:
+def memoized(*choices: str) -> Callable[[Work[S, P, R]], Work[S, P, R]]:
     """Work on a block that is done once for all structures of the same plans that agree in these choices.
 
     It sees every other choice reset to its default, so that its result can depend on these alone. What else it is given

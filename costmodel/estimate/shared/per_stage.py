@@ -36,12 +36,12 @@ def stages_of(pp: float) -> tuple[int, ...]:
     return {1: (0,), 2: (0, 2)}.get(int(pp), (0, 1, 2))
 
 
-def alike(value: T) -> PerStage[T]:
+def same_on_all_stages(value: T) -> PerStage[T]:
     """The same on all of them."""
     return PerStage(value, value, value)
 
 
-def of_most(most: PerStage[Number], of: PerStage[Number]) -> Number:
+def value_of_largest(most: PerStage[Number], of: PerStage[Number]) -> Number:
     """What the rank has on which something is most; the middle one of equals."""
     if of.first is of.middle is of.last:
         return of.middle

@@ -124,6 +124,6 @@ def local_sequence(sequence: Number, block: Block) -> Number:
     return sequence / block.cp
 
 
-def alone(ranks: Number) -> bool:
+def single_rank(ranks: Number) -> bool:
     """Whether every row has a group of one."""
     return bool(np.all(ranks == 1))

@@ -18,7 +18,7 @@ from costmodel.equations.run.economics import tokens_per_step
 from costmodel.estimate.model.attention import core_flop, mixer
 from costmodel.estimate.model.routed_experts import expert_flop, expert_matmuls
 from costmodel.estimate.model.shards import counted_kinds, layer_count, matmuls, model_active_parameters, shard
-from costmodel.estimate.shared.memoize import RECOMPUTE, SPLIT, once
+from costmodel.estimate.shared.memoize import RECOMPUTE, SPLIT, memoized
 from costmodel.estimate.shared.plan_batch import Block, Structure
 from costmodel.estimate.shared.time_breakdown import summed
 from costmodel.estimate.training.lora import ROUTED, thin_flop, useful_flop
@@ -115,7 +115,7 @@ def _counted(inputs: TrainingInputs, linear: Number, core: Number, head: Number)
     return palm_flop(active, tokens, layers, heads, head_dim, inputs.sequence)
 
 
-@once(*RECOMPUTE, *SPLIT)
+@memoized(*RECOMPUTE, *SPLIT)
 def work_of_step(inputs: TrainingInputs, block: Block) -> StepFlop:
     """Work under the scenario's FLOP convention, and executed."""
     causal = inputs.convention == "model-causal"

@@ -18,7 +18,7 @@ from costmodel.estimate.model.shards import Shard, additions, counted_kinds, mat
 from costmodel.estimate.shared.plan_batch import Block
 from costmodel.estimate.shared.time_breakdown import largest
 from costmodel.estimate.training.parallelism.pipeline.layer_split import StageLayers
-from costmodel.estimate.training.parallelism.pipeline.schedule_rules import weight_copies
+from costmodel.estimate.training.parallelism.pipeline.schedule_rules import weight_replication
 from costmodel.estimate.training.stage_parameters import StageParameters
 from costmodel.estimate.training.training_inputs import NF4, TrainingInputs
 from costmodel.ground.choices import Module
@@ -116,7 +116,7 @@ def _of_mlp(hidden: Number, width: Number, cut: Number, half: str, *, gated: boo
     yield Adapter("down", hidden / cut, width, "activation", f"{half} down")
 
 
-def thin(inputs: TrainingInputs, adapter: Adapter) -> tuple[Matmul, Matmul]:
+def adapter_matmuls(inputs: TrainingInputs, adapter: Adapter) -> tuple[Matmul, Matmul]:
     """The two products of an adapter."""
     assert inputs.tuning is not None
     rank = inputs.tuning.rank
@@ -173,7 +173,7 @@ def trained(inputs: TrainingInputs, block: Block, layers: StageLayers, held: Sta
     with term("adapters"):
         each, routed = zip(*(_of_kind(inputs, block, kind) for kind in inputs.model.layers), strict=True)
         means = layers.means(inputs.model, each)
-        copies = weight_copies(block.structure.schedule)
+        copies = weight_replication(block.structure.schedule)
         of_routed = layers.means(inputs.model, [copies * one for one in routed])
         head, head_routed = _ahead(inputs, block)
     return StageParameters(
@@ -327,10 +327,10 @@ def thin_flop(inputs: TrainingInputs, kind: Layers) -> Iterator[tuple[str, Numbe
     tokens = tokens_per_step(inputs.global_batch, inputs.sequence)
     part = shard(inputs.model, kind, 1.0)
     for adapter in adapters(inputs, part):
-        for matrix in thin(inputs, adapter):
+        for matrix in adapter_matmuls(inputs, adapter):
             yield adapter.beside, matmul_flop(tokens, matrix.n, matrix.k)
     for adapter in routed_adapters(inputs, part.routed):
         assert kind.experts is not None
         rows = kind.experts.top_k * tokens
-        for matrix in thin(inputs, adapter):
+        for matrix in adapter_matmuls(inputs, adapter):
             yield adapter.beside, matmul_flop(rows, matrix.n, matrix.k)

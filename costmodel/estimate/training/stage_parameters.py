@@ -21,17 +21,17 @@ from costmodel.estimate.model.shards import (
     prediction_parameters,
     shard,
 )
-from costmodel.estimate.shared.memoize import once
-from costmodel.estimate.shared.per_stage import PerStage, of_most
+from costmodel.estimate.shared.memoize import memoized
+from costmodel.estimate.shared.per_stage import PerStage, value_of_largest
 from costmodel.estimate.shared.plan_batch import Block, local_sequence
 from costmodel.estimate.shared.time_breakdown import largest
 from costmodel.estimate.training.parallelism.pipeline.layer_split import StageLayers
 from costmodel.estimate.training.parallelism.pipeline.schedule_rules import (
-    at_head,
-    ends_apart,
+    boundary_parameters,
+    head_holder,
     is_plain,
-    of_ends,
-    weight_copies,
+    separate_embedding_and_head,
+    weight_replication,
 )
 from costmodel.estimate.training.training_inputs import TrainingInputs
 from costmodel.ground.choices import Schedule
@@ -79,7 +79,7 @@ class StageParameters:
 
     def ends(self, pp: Number, schedule: Schedule) -> PerStage[Number]:
         """What the ends add to the layers of the first, a middle and the last rank; the only one holds both ends."""
-        alone, (embedding, head) = pp == 1, of_ends(schedule, self.embedding, self.head)
+        alone, (embedding, head) = pp == 1, boundary_parameters(schedule, self.embedding, self.head)
         return PerStage(np.where(alone, self.both, embedding), 0.0, np.where(alone, self.both, head))
 
     def fuller_end(self, pp: Number) -> Number:
@@ -93,7 +93,7 @@ class StageParameters:
 
     def routed_stages(self, block: Block) -> PerStage[Number]:
         """Routed experts of the first, a middle and the last rank, all copies: of its layers, and beside its head."""
-        return PerStage(*(held + at_head(block, self.routed_head, at) for at, held in enumerate(self.routed_ranks)))
+        return PerStage(*(held + head_holder(block, self.routed_head, at) for at, held in enumerate(self.routed_ranks)))
 
     def fullest(self, block: Block) -> LargestRankParameters:
         """Of the rank with most, its routed experts with the rest."""
@@ -104,28 +104,28 @@ class StageParameters:
         held, routed = self.stages(pp, schedule), self.routed_stages(block)
         most = PerStage(*(rest + experts for rest, experts in zip(held, routed, strict=True)))
         ends = _copied(schedule, self.ends(pp, schedule))
-        return LargestRankParameters(*(of_most(most, each) for each in (held, ends, routed)))
+        return LargestRankParameters(*(value_of_largest(most, each) for each in (held, ends, routed)))
 
     def fullest_layers(self, schedule: Schedule) -> tuple[Number, Number]:
         """In the layers of the rank with most, all copies: beside routed experts, and these."""
         held, routed = _copied(schedule, self.ranks), self.routed_ranks
         most = PerStage(*(rest + experts for rest, experts in zip(held, routed, strict=True)))
-        return of_most(most, held), of_most(most, routed)
+        return value_of_largest(most, held), value_of_largest(most, routed)
 
 
 def _copied(schedule: Schedule, held: PerStage[Number]) -> PerStage[Number]:
     """As often as a schedule holds the weights."""
-    copies = weight_copies(schedule)
+    copies = weight_replication(schedule)
     return held if copies == 1 else held.each(lambda one: copies * one)
 
 
-@once("schedule")
+@memoized("schedule")
 def stage_parameters(inputs: TrainingInputs, block: Block, layers: StageLayers) -> StageParameters:
     """Parameters a rank holds in its layers, in the embedding and in the head."""
     model, tp = inputs.model, block.tp
     held = [shard(model, kind, tp, block.ep, block.etp) for kind in model.layers]
     means = layers.means(model, [part.parameters for part in held])
-    copies = weight_copies(block.structure.schedule)
+    copies = weight_replication(block.structure.schedule)
     rows = vocab_per_rank(inputs, tp)
     with term("embedding"):
         table = embedding = table_parameters(rows, model.hidden)
@@ -160,7 +160,7 @@ def stage_parameters(inputs: TrainingInputs, block: Block, layers: StageLayers) 
 
 def _embeds_again(model: Model, schedule: Schedule) -> bool:
     """Whether multi-token prediction needs a copy of the embedding on the last stage; a tied table is there already."""
-    return model.prediction is not None and not model.tied and ends_apart(schedule)
+    return model.prediction is not None and not model.tied and separate_embedding_and_head(schedule)
 
 
 def _routed_ahead(inputs: TrainingInputs, block: Block) -> Number:

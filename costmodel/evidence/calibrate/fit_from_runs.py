@@ -13,8 +13,10 @@ from costmodel.documents.schemas.prior import Prior
 from costmodel.evidence.calibrate.priors import off_scale, on_scale, shipped
 from costmodel.evidence.calibrate.regression_problem import APART, ROUNDS, Array, Errors, Problem, Scores, TimedRun
 
-FELT = 0.005  # change of the logarithm of a time, over that of a constant, from which a run counts as telling of it
-RESOLVED = 0.7  # a posterior spread above this share of the prior's means that the data said little
+MIN_SENSITIVITY = (
+    0.005  # change of the logarithm of a time, over that of a constant, from which a run counts as telling of it
+)
+IDENTIFIED_BELOW = 0.7  # a posterior spread above this share of the prior's means that the data said little
 
 
 @dataclass(frozen=True)
@@ -29,9 +31,9 @@ class Posterior:
     resolved: bool
 
 
-def told(prior: Prior, spread: float, moved: float) -> bool:
+def is_identified(prior: Prior, spread: float, moved: float) -> bool:
     """Whether the runs determine a constant: the spread they leave is small, or all pull far beyond the prior"""
-    return spread < RESOLVED * prior.spread or abs(moved) > prior.spread
+    return spread < IDENTIFIED_BELOW * prior.spread or abs(moved) > prior.spread
 
 
 @dataclass(frozen=True)
@@ -79,7 +81,7 @@ def without(free: Problem, group: str, scaled: Array, errors: Array, slopes: Arr
     """Constants fitted without a group, also which of them are told; errors are straight around the whole fit."""
     others = np.array([run.group != group for run in free.runs])
     first, curved = _refitted(free, others, scaled, errors, slopes)
-    kept = _untold(free, first, curved, slopes[others])
+    kept = _unidentified(free, first, curved, slopes[others])
     return _refitted(replace(free, kept=kept), others, scaled, errors, slopes)[0]
 
 
@@ -102,15 +104,17 @@ def _spreads(curved: Array) -> Array:
     return spreads
 
 
-def _untold(free: Problem, scaled: Array, curved: Array, slopes: Array) -> frozenset[str]:
-    """Names of the constants that the runs do not tell, or that none of them feels."""
-    each = zip(free.priors, _spreads(curved), free.moved(scaled), _feel(slopes).T, strict=True)
-    return frozenset(prior.name for prior, own, moved, felt in each if not (felt.any() and told(prior, own, moved)))
+def _unidentified(free: Problem, scaled: Array, curved: Array, slopes: Array) -> frozenset[str]:
+    """Names of the constants that the runs do not identify, or that affect none of them."""
+    each = zip(free.priors, _spreads(curved), free.moved(scaled), _affected(slopes).T, strict=True)
+    return frozenset(
+        prior.name for prior, own, moved, affected in each if not (affected.any() and is_identified(prior, own, moved))
+    )
 
 
-def _feel(slopes: Array) -> NDArray[np.bool_]:
-    """Which runs feel which constants."""
-    return np.abs(slopes) > FELT
+def _affected(slopes: Array) -> NDArray[np.bool_]:
+    """Which runs each constant affects enough to count as informative."""
+    return np.abs(slopes) > MIN_SENSITIVITY
 
 
 def step_fit(
@@ -125,7 +129,7 @@ def step_fit(
     free = Problem(runs, priors, shelf, apart=apart)
     first, errors, felt = solved(free)
     curved = free.turned(first, errors, felt)[1]
-    problem = replace(free, kept=_untold(free, first, curved, felt))
+    problem = replace(free, kept=_unidentified(free, first, curved, felt))
     scaled, _, _ = solved(problem, first)
     inside = problem.scores(scaled)
     unseen = _unseen(free, first, errors, felt) if leave_out else None
@@ -167,7 +171,7 @@ def _kinds(runs: Sequence[TimedRun]) -> dict[str, NDArray[np.bool_]]:
 
 
 def _learned(problem: Problem, column: int, scaled: Array, spread: Array, felt: Array) -> Posterior:
-    prior, feel = problem.priors[column], _feel(felt[:, column])
+    prior, feel = problem.priors[column], _affected(felt[:, column])
     families = dict.fromkeys(run.family for run, feels in zip(problem.runs, feel, strict=True) if feels)
     value, resolved = off_scale(prior, scaled[column]), prior.name not in problem.kept
     return Posterior(prior, value, float(spread[column]), int(feel.sum()), tuple(families), resolved)

@@ -30,7 +30,7 @@ SECONDS = "operation"  # the leaf that is a time
 
 
 @dataclass(frozen=True)
-class Sharpened:
+class Refined:
     """A fit on the runs of some tables: how many, which were not modelled, and by what they were left out in turn."""
 
     tables: tuple[Table, ...]
@@ -54,9 +54,9 @@ class Sharpened:
         return "half of the runs are further off than now, by more than as much again" if found > SLACK * now else ""
 
 
-def sharpened(
+def refine(
     tables: Sequence[str], *, where: Where | None = None, leave_out: str | None = None, afresh: bool = False
-) -> Sharpened:
+) -> Refined:
     """Constants from tables of runs: all of them afresh, or the few that are one's own, near what is shipped."""
     asked = [read_runs(name) for name in tables]
     shelf, where = CachedReader(), meant(where or {}, asked)
@@ -74,7 +74,7 @@ def sharpened(
         runs = [replace(run, case=_with_its_own(run.case, shelf)) for run in runs]
     priors = shipped_priors(shelf) if afresh else own([run.case for run in runs], shelf)
     fit = step_fit(runs, priors, shelf, leave_out=leave_out is not None, apart=APART if afresh else 0.0)
-    return Sharpened(tuple(asked), len(runs), tuple(left), grouping, afresh, fit)
+    return Refined(tuple(asked), len(runs), tuple(left), grouping, afresh, fit)
 
 
 def _with_its_own(case: ResolvedScenario, shelf: CachedReader) -> ResolvedScenario:
@@ -94,7 +94,7 @@ def _first(of: Part, name: str, shelf: CachedReader) -> Efficiency:
     return found
 
 
-def texts(found: Sharpened) -> dict[Path, str]:
+def texts(found: Refined) -> dict[Path, str]:
     """The documents of the working folder with what the runs resolved; comments and order stay."""
     if found.why:
         return {}
@@ -124,7 +124,7 @@ def _text(kind: str, name: str, changes: Changes) -> str:
     return changed(part_with("network" if ("network",) in changes else "sustained"), name, changes)
 
 
-def _own_place(kind: str, name: str, found: Sharpened) -> Path:
+def _own_place(kind: str, name: str, found: Refined) -> Path:
     """Where a document goes; shipped documents are never overwritten, since they are the priors of your runs."""
     path = place_of(kind, name)
     if (is_shipped(path) or is_checkout(Path())) and not found.afresh:

@@ -59,7 +59,7 @@ class Error:
     loss: float
 
 
-def taken(columns: Columns, chosen: NDArray[np.bool_]) -> Columns:
+def subset(columns: Columns, chosen: NDArray[np.bool_]) -> Columns:
     """Some rows of the columns; what is one number for all rows stays."""
     return {name: value[chosen] if isinstance(value, np.ndarray) else value for name, value in columns.items()}
 
@@ -152,7 +152,7 @@ def held_out(form: FittedForm, columns: Columns, measured: Array, groups: Sequen
             return None
         told = np.empty_like(measured)
         for half in (second, ~second):
-            constants = fitted(form, taken(columns, ~half), measured[~half], named[~half].tolist())
-            told[half] = form.time(constants, taken(columns, half))
+            constants = fitted(form, subset(columns, ~half), measured[~half], named[~half].tolist())
+            told[half] = form.time(constants, subset(columns, half))
         predicted.append(told)
     return error_of(np.concatenate(predicted), np.tile(measured, DRAWS))

@@ -34,7 +34,7 @@ class Decision:
     why: str
 
 
-def decided(found: Calibrated, *, replace: bool) -> list[Decision]:
+def decide(found: Calibrated, *, replace: bool) -> list[Decision]:
     """What to do with every fit; `replace` lets kernels take the place of what was set from whole steps."""
     shelf = CachedReader()
     return [Decision(fit, not (why := _kept(fit, shelf, replace)), why) for fit in found.fits]
@@ -70,7 +70,7 @@ def _source_at(efficiency: Efficiency, path: tuple[str, ...]) -> str:
     return str(getattr(here, "source", ""))
 
 
-def renewed(decisions: list[Decision], source: str | None) -> dict[Path, str]:
+def updated_document(decisions: list[Decision], source: str | None) -> dict[Path, str]:
     """The files to write, each with its new text."""
     fits: dict[tuple[Part, str], list[Fit]] = defaultdict(list)
     for decision in decisions:

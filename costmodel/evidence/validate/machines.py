@@ -15,7 +15,7 @@ from costmodel.ground.parsing import parse
 SOURCE = "a row of a table"
 
 
-def stand_of(shelf: CachedReader, accelerator: str) -> DefaultNode | None:
+def proxy_node(shelf: CachedReader, accelerator: str) -> DefaultNode | None:
     """The node that stands for an accelerator's: where its document names none, the first that holds it."""
     document: Accelerator = shelf.document("accelerator", accelerator)
     if document.found_in is not None:

@@ -14,7 +14,7 @@ from costmodel.estimate.evaluate.predict import Answer
 from costmodel.estimate.shared.results import number
 from costmodel.estimate.training.flop_count import work_of_step
 from costmodel.estimate.training.memory.breakdown import ALLOCATED, LINES, RESERVED
-from costmodel.evidence.validate.recompute_cells import told
+from costmodel.evidence.validate.recompute_cells import states_recompute
 from costmodel.evidence.validate.rows import Modelled
 from costmodel.evidence.validate.skip_reasons import CannotModel
 from costmodel.exchange.tables.csv_cells import CsvRow
@@ -83,7 +83,7 @@ def measured(row: CsvRow, quantity: Quantity) -> tuple[str, float | None]:
 
 def ran(row: CsvRow) -> bool:
     """Whether a row is a run of known micro-batch and recompute, so that it shows what fits."""
-    return any(name in row.cells for name in TIMES) and told(row)
+    return any(name in row.cells for name in TIMES) and states_recompute(row)
 
 
 def outcome(row: CsvRow, model: Modelled, quantity: Quantity) -> ComparedFigure:

@@ -39,7 +39,7 @@ def offloads_more(row: CsvRow) -> bool:
     return "offload" in _NO_OFFLOAD.sub("", OFFLOAD.sub("", row.text("features").lower()))
 
 
-def told(row: CsvRow) -> bool:
+def states_recompute(row: CsvRow) -> bool:
     """Whether a row says micro-batch and recompute of what ran.
 
     A selection of which no size is stated is not known; what stands in parentheses beside another run has that one's

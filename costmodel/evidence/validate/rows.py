@@ -28,7 +28,7 @@ from costmodel.evidence.validate.layouts import (
     split,
     usual_schedule,
 )
-from costmodel.evidence.validate.machines import SOURCE, cluster_of, stand_of
+from costmodel.evidence.validate.machines import SOURCE, cluster_of, proxy_node
 from costmodel.evidence.validate.recompute_cells import choices_of, offloads_more
 from costmodel.evidence.validate.skip_reasons import CannotModel, illegal, needed
 from costmodel.evidence.validate.software import stack_of
@@ -96,7 +96,7 @@ def _machine(filling: Filling, shelf: CachedReader) -> tuple[Accelerator, Defaul
     """What the run ran on and the node that stands for its, or why nothing can be said about it."""
     row = filling.row
     name = filling.accelerator()
-    found = stand_of(shelf, name) if shelf.has("accelerator", name) else None
+    found = proxy_node(shelf, name) if shelf.has("accelerator", name) else None
     if found is None:
         said, memory = row.text("accelerator") or row.text("gpu") or "nobody named", row.number("gpu_mem_gb")
         sized = "" if memory is None else f" with {memory:g} GB"

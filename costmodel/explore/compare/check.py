@@ -13,10 +13,10 @@ from costmodel.documents.reader.folders import SUFFIXES
 from costmodel.documents.reader.resolved_scenario import ResolvedScenario, load
 from costmodel.documents.schemas.baseline import Baseline, Entry, EquationFingerprint
 from costmodel.estimate.evaluate.predict import Answer
-from costmodel.estimate.shared.limits import Limit, written
+from costmodel.estimate.shared.limits import Limit, stated_limits
 from costmodel.estimate.shared.results import COLUMNS, machine_name
 from costmodel.explore.compare.compare import Input, MovedFigure, moved, named_documents
-from costmodel.explore.compare.plan_figures import beneath, choices, figures, higher_is_better, marks
+from costmodel.explore.compare.plan_figures import called_equations, choices, figures, higher_is_better, marks
 from costmodel.explore.compare.select_plan import answered
 from costmodel.ground.errors import CostModelError, Fault, Place, fail
 
@@ -118,7 +118,7 @@ def _checked(key: str, answer: Answer, holding: BaselinePolicy) -> CheckedScenar
 def _limits(answer: Answer) -> list[CheckResult]:
     """Every limit the scenario writes, with both sides and its line."""
     found = []
-    for limit in written(answer.inputs.case.scenario.limits):
+    for limit in stated_limits(answer.inputs.case.scenario.limits):
         column = answer.evaluation.costs.column(limit.column)
         kept, value = bool(limit.kept(column)[0]), float(column[0])
         place = getattr(limit.value, "place", None)
@@ -174,7 +174,7 @@ def _suspects(before: Entry, answer: Answer) -> tuple[str, ...]:
     now, old = marks(answer), before.equations
     same = [name for name, mark in now.items() if name in old and _asked_alike(mark, old[name])]
     changed = {name for name in same if abs(now[name].output - old[name].output) > _NEAR * now[name].calls}
-    inner = beneath(answer)
+    inner = called_equations(answer)
     return tuple(name for name in now if name in changed and not inner.get(name, set()) & changed)
 
 

@@ -11,7 +11,7 @@ import numpy as np
 
 from costmodel.documents.schemas.baseline import EquationFingerprint
 from costmodel.estimate.evaluate.evaluate_plans import evaluate
-from costmodel.estimate.evaluate.predict import Answer, written
+from costmodel.estimate.evaluate.predict import Answer, plan_to_mapping
 from costmodel.estimate.shared.plan_batch import SIZES, Block
 from costmodel.estimate.shared.results import COLUMNS, machine_name, number
 from costmodel.ground.equation import Origin, Step, trace
@@ -24,7 +24,7 @@ _UNITS = {"_bytes": "B", "_s": "s"}
 
 def choices(block: Block) -> dict[str, Any]:
     """What a plan is, in full; what only follows from the rest is no choice."""
-    made = {name: _said(value) for name, value in written(block.structure).items()}
+    made = {name: _said(value) for name, value in plan_to_mapping(block.structure).items()}
     return {**{name: number(getattr(block, name)) for name in SIZES}, **made}
 
 
@@ -59,7 +59,7 @@ def unit_of(name: str) -> str:
     return next((unit for suffix, unit in _UNITS.items() if name.endswith(suffix)), "1")
 
 
-def spoken(name: str) -> str:
+def plan_in_words(name: str) -> str:
     """A figure's name without its unit."""
     if name in NAMES:
         return NAMES[name]
@@ -89,7 +89,7 @@ def marks(answer: Answer) -> dict[str, EquationFingerprint]:
     }
 
 
-def beneath(answer: Answer) -> dict[str, set[str]]:
+def called_equations(answer: Answer) -> dict[str, set[str]]:
     """The equations that each equation calls itself."""
     with trace() as record:
         evaluate(answer.inputs, answer.evaluation.block)

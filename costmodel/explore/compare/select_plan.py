@@ -6,7 +6,7 @@ from collections.abc import Sequence
 
 from costmodel.documents.reader.resolved_scenario import ResolvedScenario
 from costmodel.documents.schemas.plan import Plan
-from costmodel.estimate.evaluate.predict import Answer, answer, predict, written
+from costmodel.estimate.evaluate.predict import Answer, answer, plan_to_mapping, predict
 from costmodel.estimate.shared.plan_batch import SIZES
 from costmodel.estimate.shared.results import number
 from costmodel.explore.search.rank import Ranked
@@ -55,7 +55,7 @@ def ranked(case: ResolvedScenario, rank: int) -> Answer:
 
 def plan_of(row: Ranked) -> Plan:
     """A row of a ranking as the plan a scenario would write."""
-    return Plan.model_validate({**row.sizes, **written(row.structure)})
+    return Plan.model_validate({**row.sizes, **plan_to_mapping(row.structure)})
 
 
 def planned(case: ResolvedScenario) -> Plan:
@@ -64,4 +64,4 @@ def planned(case: ResolvedScenario) -> Plan:
         return case.scenario.plan
     block = answered(case).evaluation.block
     sizes = {name: number(getattr(block, name)) for name in SIZES}
-    return Plan.model_validate({**sizes, **written(block.structure)})
+    return Plan.model_validate({**sizes, **plan_to_mapping(block.structure)})

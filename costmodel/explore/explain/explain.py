@@ -14,7 +14,7 @@ from costmodel.documents.schemas.plan import Plan
 from costmodel.documents.schemas.results import Result
 from costmodel.equations.parallelism.counts import data_parallel_degree
 from costmodel.estimate.evaluate.error_band import banded
-from costmodel.estimate.evaluate.evaluate_plans import TERM_COLUMNS, Evaluation, evaluate, lacking
+from costmodel.estimate.evaluate.evaluate_plans import TERM_COLUMNS, Evaluation, evaluate, missing_input
 from costmodel.estimate.evaluate.predict import plan_block
 from costmodel.estimate.shared.plan_batch import SIZES, Block
 from costmodel.estimate.shared.results import COLUMNS, number
@@ -69,19 +69,19 @@ def explain(inputs: TrainingInputs, plan: Plan, quantity: str) -> ExplainedFigur
     """The tree of one figure of one plan, from the calls that were really made."""
     if quantity not in quantities():
         raise unknown(quantity, quantities())
-    wanted = lacking(inputs, quantity)
+    wanted = missing_input(inputs, quantity)
     if wanted:
         raise fail("C004", f"{quantity} is not known", Place(inputs.case.file), wanted)
-    return told(inputs, traced(inputs, plan), quantity)
+    return explained_figure(inputs, traced_evaluation(inputs, plan), quantity)
 
 
-def traced(inputs: TrainingInputs, plan: Plan) -> Evaluation:
+def traced_evaluation(inputs: TrainingInputs, plan: Plan) -> Evaluation:
     """What a plan costs, every figure with what it was made of."""
     with trace():
         return banded(inputs, evaluate(inputs, _knowing_block(inputs, plan)))
 
 
-def told(inputs: TrainingInputs, evaluation: Evaluation, quantity: str) -> ExplainedFigure:
+def explained_figure(inputs: TrainingInputs, evaluation: Evaluation, quantity: str) -> ExplainedFigure:
     """The tree of one figure of a traced evaluation."""
     with trace():
         origin, unit = _origin(evaluation, quantity)

@@ -67,7 +67,7 @@ def is_model(name: str) -> bool:
     return (name in models or bool(shape_of(name, models))) and name not in names("scenario")
 
 
-def alone(name: str) -> Alone:
+def model_alone(name: str) -> Alone:
     """Parameters and states of a model by name or path."""
     reader = DocumentReader()
     model = reader.document("model", name)

@@ -12,7 +12,7 @@ from costmodel.ground.errors import Place, fail
 
 
 @contextmanager
-def whole(path: Path) -> Iterator[Path]:
+def atomic_write(path: Path) -> Iterator[Path]:
     """A file written beside its place and put there complete; where nothing is written, nothing lies there."""
     temporary = path.with_name(f".{path.name}.{os.getpid()}.{secrets.token_hex(4)}")
     try:

@@ -21,7 +21,7 @@ import costmodel
 from costmodel.estimate.shared.plan_batch import Structure
 from costmodel.explore.search import work_units
 from costmodel.explore.search.accumulator import Accumulator, SearchQuery
-from costmodel.explore.search.atomic_files import check_regular, usable, whole
+from costmodel.explore.search.atomic_files import atomic_write, check_regular, usable
 from costmodel.explore.search.lock import locked
 from costmodel.explore.search.parquet_parts import Parts, arrow_of, columns, foreign, leftovers
 from costmodel.explore.search.rank import Ranked
@@ -69,7 +69,7 @@ class SearchFolder:
             "columns": columns(of_run=self.of_run) if self.plans else None,
             "tally": written_tally(tally),
         }
-        with whole(self.folder / MANIFEST) as path:
+        with atomic_write(self.folder / MANIFEST) as path:
             path.write_text(_sealed(state))
         self.written = time.monotonic()
 

@@ -15,7 +15,7 @@ from costmodel.estimate.shared.masks import Mask
 from costmodel.estimate.shared.plan_batch import SIZES, Block, Structure
 from costmodel.estimate.shared.results import OF_RUN, OF_STEP, Costs, machine_name
 from costmodel.explore.search.accumulator import Keep
-from costmodel.explore.search.atomic_files import check_regular, usable, whole
+from costmodel.explore.search.atomic_files import atomic_write, check_regular, usable
 from costmodel.ground.errors import Place, fail
 
 _NAME = re.compile(r"part-([0-9a-f]+)-(\d{8,})\.parquet")
@@ -52,7 +52,7 @@ class Parts:
         """Takes every block of a piece; one without plans leaves no file. `said` stands in every row."""
         arrow, parquet = arrow_of("--keep all")
         writers: list[Any] = []
-        with whole(self.path(piece)) as temporary:
+        with atomic_write(self.path(piece)) as temporary:
 
             def keep(block: Block, costs: Costs, counts: Mask) -> None:
                 table = _table(arrow, block, costs, counts, said)

@@ -31,7 +31,7 @@ class Span:
 
     def text(self, value: float, digits: int = 12) -> str:
         """A number of the span as one would write it."""
-        return written(value, self.unit, digits)
+        return set_text(value, self.unit, digits)
 
 
 @dataclass(frozen=True)
@@ -55,7 +55,7 @@ def _said_with(option: str, paths: Iterable[str], fault: Fault) -> Fault:
     return replace(fault, place=replace(place, text=text, column=place.column + further))
 
 
-def written(value: float, unit: str, digits: int = 12) -> str:
+def set_text(value: float, unit: str, digits: int = 12) -> str:
     """A number with its unit, as --set takes it; in powers of ten only where it would be long without."""
     number = f"{value:.{digits}g}"
     number = f"{Decimal(number):f}" if value and 1e-6 <= abs(value) < 1e15 else number

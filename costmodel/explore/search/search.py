@@ -10,7 +10,7 @@ from dataclasses import dataclass, replace
 
 from costmodel.documents.reader.override_case import vary
 from costmodel.documents.reader.resolved_scenario import ResolvedScenario
-from costmodel.estimate.evaluate.evaluate_plans import lacking
+from costmodel.estimate.evaluate.evaluate_plans import missing_input
 from costmodel.estimate.evaluate.predict import Answer, answer
 from costmodel.estimate.machine.price import price_of
 from costmodel.estimate.shared.plan_batch import SIZES
@@ -100,14 +100,14 @@ def _yours(inputs: TrainingInputs, sign: float, objective: str) -> tuple[Answer 
 def _rankable(variants: ScenarioVariants) -> None:
     """A fault where the objective is not known, of one of the scenarios even: plans of it could not be ranked."""
     objective = variants.case.scenario.objective
-    if objective not in ("cost_per_mtoken", "run_cost") and (wanted := lacking(variants.inputs(0), objective)):
+    if objective not in ("cost_per_mtoken", "run_cost") and (wanted := missing_input(variants.inputs(0), objective)):
         raise fail("C004", f"the objective is {objective}, which is not known", None, wanted)
     if objective not in ("cost_per_mtoken", "run_cost"):
         return
     cases = (variants.of(number) for number in range(len(variants)))
     without = dict.fromkeys(case.node.name for case in cases if not price_of(case).known)
     if without:
-        wanted = lacking(training_inputs(variants.case), objective) or "set assume.price, or leave them out"
+        wanted = missing_input(training_inputs(variants.case), objective) or "set assume.price, or leave them out"
         raise fail("C004", f"the objective is cost, but no price is known for {', '.join(without)}", None, wanted)
 
 

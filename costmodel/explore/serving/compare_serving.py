@@ -10,7 +10,7 @@ from costmodel.documents.reader.serving_scenario import ServingCase
 from costmodel.estimate.serving.plan_columns import SIZES
 from costmodel.estimate.serving.predict_serving import ServingAnswer, predict
 from costmodel.estimate.serving.result_columns import machine_name
-from costmodel.estimate.shared.limits import Limit, written
+from costmodel.estimate.shared.limits import Limit, stated_limits
 from costmodel.explore.compare.compare import Side, named_documents
 from costmodel.explore.compare.input_paths import InputValue, leaves
 from costmodel.explore.serving.vary_serving import UNSTABLE
@@ -60,7 +60,7 @@ def _checked(case: ServingCase) -> CheckedServing:
         )
     codes = [code for code in answer.broken if code in UNSTABLE]
     findings = [ServingFinding("load", False, code=code) for code in codes]
-    for limit in written(case.scenario.limits):
+    for limit in stated_limits(case.scenario.limits):
         value = answer.costs[limit.column]
         findings.append(ServingFinding(limit.column, limit.holds(value) and not codes, value, limit))
     return CheckedServing(case.name, answer, tuple(findings))

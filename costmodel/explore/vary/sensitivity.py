@@ -12,7 +12,7 @@ from pydantic import ValidationError
 from costmodel.documents.keys.paths import at
 from costmodel.documents.reader.resolved_scenario import ResolvedScenario
 from costmodel.documents.schemas.efficiency import Fitted
-from costmodel.estimate.evaluate.evaluate_plans import lacking
+from costmodel.estimate.evaluate.evaluate_plans import missing_input
 from costmodel.estimate.evaluate.predict import predict
 from costmodel.estimate.machine.number_formats import by_best_matmul
 from costmodel.estimate.shared.plan_batch import Block
@@ -68,7 +68,7 @@ def sensitivity(case: ResolvedScenario, result: str = "step_time") -> Sensitivit
         unknown = f"{result} is not known" if math.isnan(value) else f"{result} is 0"
         reason = ", ".join(base.refused) or unknown
         why = "costmodel estimate says why in figures, and what mends it"
-        hint = why if base.refused else lacking(base.inputs, result)
+        hint = why if base.refused else missing_input(base.inputs, result)
         raise fail("C004", f"there is no {result} to move: {reason}", Place(case.file), hint)
     knobs = [knob for knob in _knobs(held, result, value) if knob.swing > 1e-9]
     return Sensitivity(

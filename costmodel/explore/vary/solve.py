@@ -15,7 +15,7 @@ from costmodel.documents.keys.schema_paths import choices_of, examples_of
 from costmodel.documents.reader.override_case import vary as varied
 from costmodel.documents.reader.resolved_scenario import ResolvedScenario
 from costmodel.documents.schemas.scenario import Scenario
-from costmodel.estimate.evaluate.evaluate_plans import lacking
+from costmodel.estimate.evaluate.evaluate_plans import missing_input
 from costmodel.estimate.machine.price import Price
 from costmodel.estimate.shared.plan_batch import Block
 from costmodel.estimate.shared.results import COLUMNS
@@ -334,7 +334,7 @@ def _complete(found: SolveResult, seen: dict[str, SweepPoint]) -> None:
     working = {text: tried for text, tried in seen.items() if tried.works}
     known = [item for item in working.items() if math.isfinite(item[1].costs.get(column, math.nan))]
     if working and not known:
-        wanted = lacking(training_inputs(found.case), column)
+        wanted = missing_input(training_inputs(found.case), column)
         raise fail("C004", f"{column} is not known", Place(found.case.file), wanted)
     if not found.reaches and known:
         found.nearest = max(known, key=lambda item: sign * item[1].costs[column])

@@ -12,9 +12,9 @@ from costmodel.documents.reader.resolved_scenario import ResolvedScenario
 from costmodel.documents.schemas.default_values import Assumption, FlagQuestion
 from costmodel.estimate.evaluate.answer_facts import facts_of, row_facts
 from costmodel.estimate.evaluate.evaluate_plans import fits_at_p90, verdict
-from costmodel.estimate.evaluate.predict import Answer, written
+from costmodel.estimate.evaluate.predict import Answer, plan_to_mapping
 from costmodel.estimate.machine.process_groups import Transfer
-from costmodel.estimate.shared.assumptions import that_count
+from costmodel.estimate.shared.assumptions import relevant_assumptions
 from costmodel.estimate.shared.per_stage import STAGES, stages_of
 from costmodel.estimate.shared.plan_batch import SIZES, Structure, one_row
 from costmodel.estimate.shared.reasons import REFUSALS, REMARKS
@@ -105,7 +105,7 @@ def _plan(structure: Structure, sizes: dict[str, float], costs: dict[str, float]
 
 def _choices(structure: Structure, sizes: Mapping[str, float]) -> dict[str, Any]:
     """What a plan is."""
-    return whole_plan({**sizes, **written(structure)})
+    return whole_plan({**sizes, **plan_to_mapping(structure)})
 
 
 def whole_plan(said: Mapping[str, Any]) -> dict[str, Any]:
@@ -251,7 +251,7 @@ def search(found: SearchResult, examples: Mapping[str, Example] | None = None) -
 def _assumed(inputs: TrainingInputs) -> tuple[Assumption, ...]:
     """What was assumed of all plans; of one accelerator alone nothing that several would need."""
     alone = one_row(Structure(), **dict.fromkeys(SIZES, 1.0))
-    return that_count(inputs.assumed, alone, leaves_domain=False) if inputs.ranks == 1 else inputs.assumed
+    return relevant_assumptions(inputs.assumed, alone, leaves_domain=False) if inputs.ranks == 1 else inputs.assumed
 
 
 def _front(found: SearchResult, front: Front) -> dict[str, Any]:

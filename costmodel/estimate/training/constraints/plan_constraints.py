@@ -17,7 +17,7 @@ from costmodel.equations.parallelism.counts import micro_batches_per_step, world
 from costmodel.estimate.machine.node_in_use import held_by_host_link
 from costmodel.estimate.model.shards import layer_count
 from costmodel.estimate.shared.masks import Mask, all_if, any_of, leaves_rest, none
-from costmodel.estimate.shared.memoize import OFFLOAD, RECOMPUTE, SPLIT, once
+from costmodel.estimate.shared.memoize import OFFLOAD, RECOMPUTE, SPLIT, memoized
 from costmodel.estimate.shared.plan_batch import Block, Structure, local_sequence
 from costmodel.estimate.training.constraints.recompute_offload import (
     assumed_host,
@@ -48,7 +48,7 @@ from costmodel.ground.choices import Zero
 from costmodel.ground.equation import Number
 
 
-@once()
+@memoized()
 def micro_batches(inputs: TrainingInputs, block: Block) -> Number:
     """Micro-batches of a replica in a step."""
     return micro_batches_per_step(inputs.global_batch, block.dp, block.micro_batch)

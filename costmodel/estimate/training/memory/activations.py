@@ -24,7 +24,13 @@ from costmodel.estimate.training.lora import between, between_of_experts, unread
 from costmodel.estimate.training.memory.offload import offloaded_share
 from costmodel.estimate.training.parallelism.pipeline.layer_split import StageLayers
 from costmodel.estimate.training.recompute.recomputed_work import dropped
-from costmodel.estimate.training.recompute.savings import checkpointed, narrow_widths, partial, reached, spared_bytes
+from costmodel.estimate.training.recompute.savings import (
+    checkpointed,
+    narrow_widths,
+    partial,
+    reached,
+    recompute_saving_bytes,
+)
 from costmodel.estimate.training.stage_parameters import local_tokens
 from costmodel.estimate.training.training_inputs import TrainingInputs
 from costmodel.ground.equation import Number, term
@@ -57,7 +63,7 @@ def dropped_bytes(inputs: TrainingInputs, block: Block, part: Shard) -> Number:
     """What named modules and frozen weights drop of a layer."""
     split = block.sequence_ranks
     sizes = (block.micro_batch / block.cp, local_tokens(inputs, block), split)
-    spared = spared_bytes(inputs, block.structure, part, sizes)
+    spared = recompute_saving_bytes(inputs, block.structure, part, sizes)
     return spared if part.routed is None else spared + _spared_experts(inputs, block, part)
 
 

@@ -19,9 +19,9 @@ from costmodel.equations.memory.states import (
 )
 from costmodel.equations.parallelism.layer_split import mirrored_layers
 from costmodel.estimate.model.shards import Shard, prediction_parameters, shard
-from costmodel.estimate.shared.memoize import OFFLOAD, RECOMPUTE, once
-from costmodel.estimate.shared.per_stage import STAGES, PerStage, alike
-from costmodel.estimate.shared.plan_batch import Block, alone
+from costmodel.estimate.shared.memoize import OFFLOAD, RECOMPUTE, memoized
+from costmodel.estimate.shared.per_stage import STAGES, PerStage, same_on_all_stages
+from costmodel.estimate.shared.plan_batch import Block, single_rank
 from costmodel.estimate.shared.time_breakdown import added, largest
 from costmodel.estimate.training.lora import frozen_bytes, trained
 from costmodel.estimate.training.memory.activations import (
@@ -31,19 +31,19 @@ from costmodel.estimate.training.memory.activations import (
     whole_activations,
 )
 from costmodel.estimate.training.memory.logits import loss_bytes, waiting_bytes
-from costmodel.estimate.training.memory.offload import moved_activations, moved_states, shard_of, taken
+from costmodel.estimate.training.memory.offload import moved_activations, moved_states, shard_of, used_capacity
 from costmodel.estimate.training.memory.temporary_buffers import gathered, live_buckets
 from costmodel.estimate.training.parallelism.context.context_traffic import context_buffers
 from costmodel.estimate.training.parallelism.expert.expert_traffic import expert_data
 from costmodel.estimate.training.parallelism.pipeline.layer_split import StageLayers
 from costmodel.estimate.training.parallelism.pipeline.schedule_rules import (
-    at_head,
-    ends_held,
     forwards_first,
+    head_holder,
+    holds_embedding_and_head,
     live,
     stepped,
     summed_once,
-    weight_copies,
+    weight_replication,
 )
 from costmodel.estimate.training.recompute.recomputed_work import dropped
 from costmodel.estimate.training.recompute.savings import reached, together
@@ -99,7 +99,7 @@ class RankParameters:
     adapters: Number
 
 
-@once(*RECOMPUTE, *OFFLOAD, "zero", "sequence_parallel", "cp_type", "schedule")
+@memoized(*RECOMPUTE, *OFFLOAD, "zero", "sequence_parallel", "cp_type", "schedule")
 def ledger(
     inputs: TrainingInputs, block: Block, layers: StageLayers, parameters: StageParameters, micro_batches: Number
 ) -> Ledger:
@@ -116,7 +116,9 @@ def ledger(
     peaks = PerStage(*(added(column, LINES) for column in columns))
     host: tuple[Number, Number] = (0.0, 0.0)
     if block.structure.offload:
-        host = taken(inputs, block, *(_worst(PerStage(*(column[name] for column in columns))) for name in ON_HOST))
+        host = used_capacity(
+            inputs, block, *(_worst(PerStage(*(column[name] for column in columns))) for name in ON_HOST)
+        )
     return Ledger(lines, peaks, known_as("memory_peak", _worst(peaks)), host)
 
 
@@ -125,7 +127,7 @@ def _worst(stages: PerStage[Number]) -> Number:
     return largest(*(known_as(f"{name} stage", value) for name, value in zip(STAGES, stages, strict=True)))
 
 
-@once("schedule")
+@memoized("schedule")
 def _held(
     inputs: TrainingInputs, block: Block, layers: StageLayers, parameters: StageParameters
 ) -> list[RankParameters]:
@@ -134,7 +136,7 @@ def _held(
     own = trained(inputs, block, layers, parameters)
     updated = whole if own is parameters else own.stages(block.pp, schedule)
     routed, routed_trained = parameters.routed_stages(block), own.routed_stages(block)
-    copies = weight_copies(schedule)
+    copies = weight_replication(schedule)
     layers_held = [copies * each for each in parameters.ranks]
     adapters = 0.0 if own is parameters else own.largest + own.routed_layer
     columns = zip(whole, layers_held, updated, routed, routed_trained, strict=True)
@@ -156,8 +158,8 @@ def _stage(
         fixed, column_host = _fixed(inputs, block, parameters, held, position)
         column = dict(fixed)
         flying = live(block, micro_batches, stage)
-        at_first, at_last = ends_held(block.structure.schedule, position)
-        head = at_head(block, loss_bytes(inputs, block), position)
+        at_first, at_last = holds_embedding_and_head(block.structure.schedule, position)
+        head = head_holder(block, loss_bytes(inputs, block), position)
         activations, gone = moved_activations(inputs, block, flying * kept.layers, kept.largest, head)
         column["activations"] = activations + (_first(inputs, block, flying) if at_first else 0.0)
         column["recompute"], column["logits"] = _one_of(kept.whole, head)
@@ -181,7 +183,7 @@ def _one_of(again: Number, loss: Number) -> tuple[Number, Number]:
     return np.where(larger, again, 0.0), np.where(larger, 0.0, loss)
 
 
-@once("zero", "schedule", "offload", "offload_to")
+@memoized("zero", "schedule", "offload", "offload_to")
 def _fixed(
     inputs: TrainingInputs, block: Block, parameters: StageParameters, held: RankParameters, position: int
 ) -> tuple[dict[str, Number], Number]:
@@ -262,7 +264,7 @@ def _all_states(
     """
     found = _states(inputs, block, held.trained, block.shards)
     if inputs.tuning is not None:
-        ahead = at_head(block, prediction_parameters(inputs.model, block.tp), position)
+        ahead = head_holder(block, prediction_parameters(inputs.model, block.tp), position)
         found["weights"] = found["weights"] + _frozen(inputs, block, held.layers + ahead, held.all, block.shards)
     found["weights"] = found["weights"] + _converted(inputs, block, held.layers, block.shards)
     if inputs.experts is None:
@@ -286,7 +288,7 @@ class SavedActivations:
     whole: Number
 
 
-@once(*RECOMPUTE, "sequence_parallel", "cp_type", "schedule")
+@memoized(*RECOMPUTE, "sequence_parallel", "cp_type", "schedule")
 def _activations(
     inputs: TrainingInputs, block: Block, layers: StageLayers, micro_batches: Number
 ) -> PerStage[SavedActivations]:
@@ -310,7 +312,7 @@ def _activations(
             kept[position] = kept[position] + own * each
         extra = np.maximum(extra, _held_whole(inputs, block, part, layers.fullest))
     if layers.equal:
-        return alike(SavedActivations(kept[0], most[0], extra))
+        return same_on_all_stages(SavedActivations(kept[0], most[0], extra))
     return PerStage(*(SavedActivations(*sizes, extra) for sizes in zip(kept, most, strict=True)))
 
 
@@ -339,7 +341,7 @@ def _first(inputs: TrainingInputs, block: Block, live: Number) -> Number:
 
 def _context(inputs: TrainingInputs, block: Block) -> Number:
     """Other ranks' tokens held while the layer that needs most of them runs."""
-    if alone(block.cp):
+    if single_rank(block.cp):
         return 0.0
     held: Number = 0.0
     for kind in inputs.model.layers:

@@ -6,7 +6,7 @@ import numpy as np
 
 from costmodel.equations.memory.activations import head_activations, logit_bytes
 from costmodel.estimate.model.shards import shard
-from costmodel.estimate.shared.memoize import RECOMPUTE, once
+from costmodel.estimate.shared.memoize import RECOMPUTE, memoized
 from costmodel.estimate.shared.plan_batch import Block
 from costmodel.estimate.training.memory.activations import layer_activations
 from costmodel.estimate.training.stage_parameters import local_tokens, vocab_per_rank
@@ -14,7 +14,7 @@ from costmodel.estimate.training.training_inputs import ELEMENT_BYTES, TrainingI
 from costmodel.ground.equation import Number, term
 
 
-@once(*RECOMPUTE, "sequence_parallel", "cp_type")
+@memoized(*RECOMPUTE, "sequence_parallel", "cp_type")
 def loss_bytes(inputs: TrainingInputs, block: Block) -> Number:
     """What the head and the loss keep of the micro-batch that backward works on."""
     tokens = local_tokens(inputs, block)

@@ -83,7 +83,7 @@ def offloaded_share(inputs: TrainingInputs, block: Block) -> Number:
     return share(min(chosen, layers), layers)
 
 
-def taken(inputs: TrainingInputs, block: Block, states: Number, activations: Number) -> tuple[Number, Number]:
+def used_capacity(inputs: TrainingInputs, block: Block, states: Number, activations: Number) -> tuple[Number, Number]:
     """Bytes of a node's ranks on the host's memory and drives together, and over the capacity of the fuller."""
     host = inputs.host
     with term("on the host"):

@@ -8,7 +8,7 @@ from costmodel.equations.layers.parameters import table_parameters
 from costmodel.equations.memory.states import gathered_bytes, matrices_bytes
 from costmodel.estimate.model.shards import matmuls, shard
 from costmodel.estimate.shared.plan_batch import Block
-from costmodel.estimate.training.parallelism.pipeline.schedule_rules import at_head, ends_held
+from costmodel.estimate.training.parallelism.pipeline.schedule_rules import head_holder, holds_embedding_and_head
 from costmodel.estimate.training.stage_parameters import StageParameters
 from costmodel.estimate.training.training_inputs import TrainingInputs
 from costmodel.ground.equation import Number, term
@@ -25,7 +25,7 @@ def gathered(
         unpacked = unpacked + _cast(inputs, block, parameters, position)
     if block.structure.zero != 3:
         return unpacked
-    at_first, at_last = ends_held(block.structure.schedule, position)
+    at_first, at_last = holds_embedding_and_head(block.structure.schedule, position)
     ends = (parameters.embedding if at_first else 0.0, parameters.head if at_last else 0.0)
     by_layer = inputs.stack.buckets.gathered is None
     with term("largest unit"):
@@ -44,7 +44,7 @@ def _cast(inputs: TrainingInputs, block: Block, parameters: StageParameters, pos
     """Copies of all weights that matmuls read, head and experts too; an embedding is looked up as it is."""
     with term("cast weights"):
         layers = parameters.ranks[position] + parameters.routed_ranks[position]
-        head = at_head(block, parameters.head + parameters.routed_head, position)
+        head = head_holder(block, parameters.head + parameters.routed_head, position)
         return inputs.stack.states.compute * (layers + head)
 
 

@@ -72,7 +72,7 @@ def narrow_widths(inputs: TrainingInputs, ffn_hidden: Number, *, gated: bool) ->
     return 3.0 * ffn_hidden if narrow is not None and narrow.gates and gated else ffn_hidden
 
 
-def spared_bytes(
+def recompute_saving_bytes(
     inputs: TrainingInputs, structure: Structure, part: Shard, sizes: tuple[Number, Number, Number]
 ) -> Number:
     """What named modules and frozen weights drop of a layer; sizes: micro-batch, its tokens, ranks they are split over.

@@ -32,10 +32,10 @@ from costmodel.equations.layers.parameters import table_parameters
 from costmodel.equations.parallelism.context_parallel import merge_traffic
 from costmodel.estimate.model.attention import Matmul, core_flop, mixer_traffic
 from costmodel.estimate.model.shards import Shard, additions, matmuls
-from costmodel.estimate.shared.memoize import once
-from costmodel.estimate.shared.plan_batch import Block, alone, local_sequence
+from costmodel.estimate.shared.memoize import memoized
+from costmodel.estimate.shared.plan_batch import Block, local_sequence, single_rank
 from costmodel.estimate.shared.time_breakdown import ForwardBackward, TimeByCategory
-from costmodel.estimate.training.lora import Adapter, adapters, packed_width, thin
+from costmodel.estimate.training.lora import Adapter, adapter_matmuls, adapters, packed_width
 from costmodel.estimate.training.recompute.recomputed_work import FEEDS, RecomputedWork, again_bytes, again_of
 from costmodel.estimate.training.stage_parameters import local_tokens, vocab_per_rank
 from costmodel.estimate.training.training_inputs import TrainingInputs
@@ -173,7 +173,12 @@ def _scores(inputs: TrainingInputs, batches: Number, head_dim: Number) -> Number
 
 def _merge(inputs: TrainingInputs, part: Shard, block: Block) -> Number:
     """A ring's partial results put together; nothing without one."""
-    if block.structure.cp_type != "p2p" or alone(block.cp) or part.mixer is None or part.kind.state_space is not None:
+    if (
+        block.structure.cp_type != "p2p"
+        or single_rank(block.cp)
+        or part.mixer is None
+        or part.kind.state_space is not None
+    ):
         return 0.0
     tokens, mixer = local_tokens(inputs, block), part.mixer
     with term("ring merge"):
@@ -185,7 +190,7 @@ def adapted(
 ) -> ForwardBackward:
     """An adapter's two products, and adding its result."""
     with term(f"adapter of {adapter.name}"):
-        down, up = (multiply(matrix) for matrix in thin(inputs, adapter))
+        down, up = (multiply(matrix) for matrix in adapter_matmuls(inputs, adapter))
         added = stream(inputs, adapter_traffic(rows, adapter.n, inputs.widths.element))
         back = stream(inputs, adapter_traffic(rows, adapter.k, inputs.widths.element))
     return down + up + ForwardBackward(TimeByCategory(memory_bound=added), TimeByCategory(memory_bound=back))
@@ -291,7 +296,7 @@ def core_of(again: RecomputedWork, layer: ForwardBackward) -> ForwardBackward:
     return ForwardBackward(TimeByCategory(attention=forward), TimeByCategory(attention=backward))
 
 
-@once()
+@memoized()
 def head_pass(inputs: TrainingInputs, block: Block) -> ForwardBackward:
     """The head and the loss."""
     tokens = local_tokens(inputs, block)
@@ -304,7 +309,7 @@ def head_pass(inputs: TrainingInputs, block: Block) -> ForwardBackward:
     return head + ForwardBackward(TimeByCategory(memory_bound=loss), TimeByCategory())
 
 
-@once()
+@memoized()
 def embedding_pass(inputs: TrainingInputs, block: Block) -> ForwardBackward:
     """The lookup and its gradient."""
     tokens = local_tokens(inputs, block)

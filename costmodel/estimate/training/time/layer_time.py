@@ -9,7 +9,7 @@ import numpy as np
 from costmodel.documents.schemas.model import Layers
 from costmodel.estimate.machine.process_groups import context_group, group
 from costmodel.estimate.model.shards import shard
-from costmodel.estimate.shared.memoize import RECOMPUTE, once
+from costmodel.estimate.shared.memoize import RECOMPUTE, memoized
 from costmodel.estimate.shared.plan_batch import Block
 from costmodel.estimate.shared.time_breakdown import ForwardBackward, TimeByCategory
 from costmodel.estimate.training.parallelism.context.context_traffic import ContextTraffic, context_traffic
@@ -34,7 +34,7 @@ class LayerWork:
     experts: ExpertTraffic
 
 
-@once(*RECOMPUTE, "sequence_parallel", "cp_type", "order", "schedule")
+@memoized(*RECOMPUTE, "sequence_parallel", "cp_type", "order", "schedule")
 def layer_work(inputs: TrainingInputs, block: Block, kind: Layers) -> LayerWork:
     """One layer, on rows that each cut it otherwise."""
     structure, tp = block.structure, group(inputs, "tp", block.tp, 1.0)

@@ -12,8 +12,8 @@ import numpy as np
 from costmodel.documents.schemas.model import Model, TokenPrediction
 from costmodel.estimate.machine.process_groups import Exchange
 from costmodel.estimate.model.attention import Matmul
-from costmodel.estimate.shared.memoize import RECOMPUTE, once
-from costmodel.estimate.shared.per_stage import PerStage, alike
+from costmodel.estimate.shared.memoize import RECOMPUTE, memoized
+from costmodel.estimate.shared.per_stage import PerStage, same_on_all_stages
 from costmodel.estimate.shared.plan_batch import Block
 from costmodel.estimate.shared.time_breakdown import ForwardBackward, TimeByCategory
 from costmodel.estimate.training.parallelism.pipeline.layer_split import StageLayers
@@ -53,7 +53,7 @@ class Stages:
         return layers * self.layer.forward.total, layers * self.layer.backward.total
 
 
-@once(*RECOMPUTE, "sequence_parallel", "cp_type", "order", "schedule")
+@memoized(*RECOMPUTE, "sequence_parallel", "cp_type", "order", "schedule")
 def stages(inputs: TrainingInputs, block: Block, held: StageLayers) -> Stages:
     """A layer and the ends of a rank for one micro-batch."""
     later, structure = is_later(block.structure.schedule), block.structure
@@ -95,7 +95,7 @@ def _exchanges(work: LayerWork, layers: Number, recomputed: Number) -> Iterator[
 def _means(inputs: TrainingInputs, held: StageLayers, works: Sequence[ForwardBackward]) -> PerStage[ForwardBackward]:
     """The mean layer of the first, a middle and the last rank, where each kind takes so much."""
     if len(works) == 1:
-        return alike(works[0])
+        return same_on_all_stages(works[0])
 
     def mean(position: int) -> ForwardBackward:
         found = ForwardBackward(TimeByCategory(), TimeByCategory())
@@ -115,7 +115,7 @@ def _reached(
     with term("layers recomputed"):
         fullest = again.middle.mixed(plain.middle, reached(block, held.fullest))
         if held.equal:
-            return fullest, alike(fullest)
+            return fullest, same_on_all_stages(fullest)
         mixed = (
             mean.mixed(whole, reached(block, layers))
             for mean, whole, layers in zip(again, plain, (held.first, held.middle, held.last), strict=True)

@@ -13,8 +13,15 @@ from costmodel.equations.kernels.roofline import stream_time
 from costmodel.equations.memory.states import gradient_traffic
 from costmodel.equations.network.collectives import activation_message
 from costmodel.estimate.machine.collective_time import collective_time
-from costmodel.estimate.machine.process_groups import Group, Groups, Transfer, as_layers_see, ends_of, groups
-from costmodel.estimate.shared.memoize import RECOMPUTE, once
+from costmodel.estimate.machine.process_groups import (
+    Group,
+    Groups,
+    Transfer,
+    embedding_group,
+    groups,
+    without_irrelevant_order,
+)
+from costmodel.estimate.shared.memoize import RECOMPUTE, memoized
 from costmodel.estimate.shared.per_stage import PerStage
 from costmodel.estimate.shared.plan_batch import Block
 from costmodel.estimate.shared.time_breakdown import ForwardBackward, TimeByCategory, added, largest, summed
@@ -28,10 +35,10 @@ from costmodel.estimate.training.parallelism.pipeline.pipeline_ranks import Rank
 from costmodel.estimate.training.parallelism.pipeline.schedule_rules import (
     BOTH_WAYS,
     FOLDED,
+    boundary_parameters,
     is_plain,
-    of_ends,
     stepped,
-    weight_copies,
+    weight_replication,
 )
 from costmodel.estimate.training.parallelism.pipeline.stage_traffic import PipelineTraffic, pipeline_traffic
 from costmodel.estimate.training.parallelism.tensor.tensor_traffic import EndsTraffic
@@ -57,7 +64,7 @@ def training_step(
 ) -> TrainingStep:
     """Time of an optimizer step and where it goes."""
     placed = groups(inputs, block)
-    seen = as_layers_see(block)
+    seen = without_irrelevant_order(block)
     work = stages(inputs, seen, layers)
     own = trained(inputs, block, layers, parameters)
     data = data_traffic(inputs, block, placed, parameters, own, work, micro_batches)
@@ -90,7 +97,7 @@ class PipelineTime:
     ranks: PerStage[Rank]
 
 
-@once("schedule")
+@memoized("schedule")
 def _pipelined(
     inputs: TrainingInputs, block: Block, work: Stages, forward: Number, backward: Number, micro_batches: Number
 ) -> PipelineTime:
@@ -128,7 +135,7 @@ BESIDE_LAYERS = ("pp", "dp")  # what layers exchange is part of their time alrea
 TERMS = ("matmul", "attention", "memory_bound", "launch", *EXPOSED, "bubble", "offload", "optimizer")
 
 
-@once("order", "sequence_parallel", "schedule")
+@memoized("order", "sequence_parallel", "schedule")
 def _sends(inputs: TrainingInputs, block: Block, micro_batches: Number) -> PipelineTraffic:
     """What the stages of a pipeline send each other."""
     with term("pp message"):
@@ -136,17 +143,17 @@ def _sends(inputs: TrainingInputs, block: Block, micro_batches: Number) -> Pipel
     return pipeline_traffic(inputs, block, groups(inputs, block).pp, message, micro_batches)
 
 
-@once()
+@memoized()
 def _tied_embedding(inputs: TrainingInputs, block: Block, placed: Groups, parameters: StageParameters) -> Transfer:
     """All-reduce of the gradient of a table that the first and the last stage hold."""
     with term("tied embedding"):
-        pair = ends_of(inputs, placed.pp)
+        pair = embedding_group(inputs, placed.pp)
         message = gradient_traffic(parameters.table, inputs.widths.gradient)
         time = collective_time(inputs, message, pair, "all_reduce")
     return Transfer(pair, "all_reduce", message, time, np.where(block.pp > 1, 1.0, 0.0))
 
 
-@once("zero", "schedule")
+@memoized("zero", "schedule")
 def _optimizer(inputs: TrainingInputs, block: Block, parameters: StageParameters) -> Number:
     """The update of what a rank steps, and the clearing and norm of all gradients it keeps."""
     zero, (held, _, routed) = block.structure.zero, fullest(inputs, block, parameters)
@@ -202,10 +209,10 @@ def _converted_weights(
         time = stream_time(nbytes, inputs.rates.memory_bandwidth, inputs.rates.memory_share)
     if narrow is not None and narrow.cached:
         return time
-    return micro_batches * (time / weight_copies(schedule))  # a micro-batch runs through one copy
+    return micro_batches * (time / weight_replication(schedule))  # a micro-batch runs through one copy
 
 
-@once(*RECOMPUTE, "order", "schedule")
+@memoized(*RECOMPUTE, "order", "schedule")
 def _within(inputs: TrainingInputs, block: Block, work: Stages, micro_batches: Number) -> tuple[Transfer, ...]:
     """What layers and ends exchange in a step."""
     ends = replace(groups(inputs, block).tp, name="ends")
@@ -222,6 +229,6 @@ def _ends(
     heads = 1.0 if inputs.model.prediction is None else 1.0 + inputs.model.prediction.depth
     for item in traffic.exchanges:
         head = heads * item.head
-        most = largest(*of_ends(block.structure.schedule, item.embedding, head))
+        most = largest(*boundary_parameters(block.structure.schedule, item.embedding, head))
         each = np.where(block.pp == 1, head + item.embedding, most) * micro_batches
         yield Transfer(tp, item.operation, traffic.message, item.time, np.where(block.tp > 1, each, 0.0))

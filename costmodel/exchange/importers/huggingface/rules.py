@@ -81,7 +81,7 @@ POST_NORMS = DerivedValue(
 LossOf = Callable[[Config], Loss | None]
 
 
-def unsaid(
+def uncounted_parameters(
     sentence: str, parameters: Callable[[Config], float], when: Callable[[Config], bool] | None = None
 ) -> LossOf:
     """Parameters of a family's models that no key of ours counts, or that ours counts and they lack (negative)."""
@@ -99,17 +99,21 @@ def per_layer(count: Callable[[Config], float]) -> Callable[[Config], float]:
     return lambda config: config.number("layer_count") * count(config)
 
 
-HEAD_BIAS = unsaid("the output head has a bias", lambda config: config.number("vocab"))
-HEAD_BIAS_IF_ANY = unsaid(
+HEAD_BIAS = uncounted_parameters("the output head has a bias", lambda config: config.number("vocab"))
+HEAD_BIAS_IF_ANY = uncounted_parameters(
     "the output head has a bias", lambda config: config.number("vocab"), lambda config: config.flag("head_bias")
 )
-NO_NORM_WEIGHTS = unsaid(
+NO_NORM_WEIGHTS = uncounted_parameters(
     "normalisations have no weights",
     lambda config: -(config.number("norms") * config.number("layer_count") + 1) * config.number("hidden"),
 )
-NO_LAST_NORM = unsaid("no normalisation stands before the head", lambda config: -2 * config.number("hidden"))
-SINUSOIDS = unsaid("positions are sines added to the embedding, without parameters", lambda config: 0)
-CHUNKS = unsaid("attention in chunks is said as a window of a chunk: a query sees half as much", lambda config: 0)
+NO_LAST_NORM = uncounted_parameters(
+    "no normalisation stands before the head", lambda config: -2 * config.number("hidden")
+)
+SINUSOIDS = uncounted_parameters("positions are sines added to the embedding, without parameters", lambda config: 0)
+CHUNKS = uncounted_parameters(
+    "attention in chunks is said as a window of a chunk: a query sees half as much", lambda config: 0
+)
 
 
 def _latent_biases(config: Config) -> float:
@@ -117,7 +121,7 @@ def _latent_biases(config: Config) -> float:
     return down + config.number("hidden")
 
 
-LATENT_BIASES = unsaid(
+LATENT_BIASES = uncounted_parameters(
     "the matrices down to the latent vectors and the output have biases",
     per_layer(_latent_biases),
     lambda config: config.flag("biases"),

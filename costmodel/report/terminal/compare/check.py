@@ -11,11 +11,11 @@ from rich.text import Text
 
 from costmodel.documents.schemas.baseline import Baseline
 from costmodel.estimate.evaluate.answer_facts import facts_of, row_facts
-from costmodel.estimate.evaluate.evaluate_plans import fits_at_p90, lacking
+from costmodel.estimate.evaluate.evaluate_plans import fits_at_p90, missing_input
 from costmodel.estimate.shared.results import BAND_ENDS, COLUMNS
 from costmodel.explore.compare.check import CheckedScenario, CheckResult
 from costmodel.explore.compare.compare import MovedFigure
-from costmodel.explore.compare.plan_figures import spoken
+from costmodel.explore.compare.plan_figures import plan_in_words
 from costmodel.ground.equation import EQUATIONS
 from costmodel.ground.units import gib
 from costmodel.report.machine.formats import json_text, markdown_text
@@ -87,9 +87,9 @@ def why(checked: CheckedScenario) -> Iterator[Line]:
 def _moved(moves: Sequence[MovedFigure]) -> Iterator[Line]:
     """Results and terms as diff shows them; figures it has no room for are counted."""
     yield from terms(moves)
-    told = {spoken(move.name) for move in moves}
+    told = {plan_in_words(move.name) for move in moves}
     others = sorted(name for name in told & set(COLUMNS) if COLUMNS[name].unit == "1" and name not in _TOLD)
-    fresh = sorted(spoken(move.name) for move in moves if move.before is None or move.after is None)
+    fresh = sorted(plan_in_words(move.name) for move in moves if move.before is None or move.after is None)
     if fresh:
         yield styled(f"  on one side only: {', '.join(fresh[:_MOVED_SHOWN])}", DIM)
     if others:
@@ -130,7 +130,7 @@ def sides(checked: CheckedScenario, finding: CheckResult) -> tuple[str, str]:
     if finding.limit is None:
         return value, f"≤ {bound}"
     around = f" ± {percent(finding.limit.within, 2)}" if finding.limit.kind == "target" else ""
-    wanted = lacking(checked.answer.inputs, finding.name)
+    wanted = missing_input(checked.answer.inputs, finding.name)
     return value, f"{_BOUNDS[finding.limit.kind]} {bound}{around}{f'; {wanted}' if wanted else ''}"
 
 

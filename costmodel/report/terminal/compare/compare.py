@@ -10,7 +10,7 @@ from rich.text import Text
 
 from costmodel.estimate.evaluate.answer_facts import row_facts
 from costmodel.explore.compare.compare import Difference, Input, MovedFigure, Side
-from costmodel.explore.compare.plan_figures import MEMORY, TRAFFIC, spoken, unit_of
+from costmodel.explore.compare.plan_figures import MEMORY, TRAFFIC, plan_in_words, unit_of
 from costmodel.ground.units import gib, significant
 from costmodel.report.terminal.style.answer import head
 from costmodel.report.terminal.style.formatting import TIME_TERMS, result
@@ -53,7 +53,7 @@ def diff(found: Difference, title: str) -> list[Line]:
 
 def _heads(found: Difference) -> Iterator[Line]:
     """What was computed on each side, once where both are the same; the price where a cost moved."""
-    priced = any(is_cost(spoken(move.name)) for move in found.figures)
+    priced = any(is_cost(plan_in_words(move.name)) for move in found.figures)
     sides = [side.facts for side in (found.before, found.after) if side.facts is not None]
     heads = [head_lines(facts, priced=priced) for facts in sides]
     if len(heads) == 2 and heads[0] == heads[1]:
@@ -93,7 +93,7 @@ def _line(change: Input) -> str:
 
 def terms(moves: Sequence[MovedFigure]) -> Iterator[Line]:
     """Results that moved, each with its terms beneath it."""
-    named = {spoken(move.name): move for move in moves}
+    named = {plan_in_words(move.name): move for move in moves}
     moves = [move for move in moves if _tells(move, named)]
     rows = []
     of_run = named.keys() & {"goodput", "energy"}  # results that only a scenario with run has
@@ -101,18 +101,18 @@ def terms(moves: Sequence[MovedFigure]) -> Iterator[Line]:
         if name in named:
             rows.append(figure_row(named[name], title, share=True))
         if name == "step_time":
-            times = [move for move in moves if spoken(move.name) in _TERMS]
-            rows += _beneath([(move, _TERMS[spoken(move.name)]) for move in times])
+            times = [move for move in moves if plan_in_words(move.name) in _TERMS]
+            rows += _beneath([(move, _TERMS[plan_in_words(move.name)]) for move in times])
         if name == "memory_peak":
             lines = [move for move in moves if move.name.startswith(MEMORY)]
-            rows += _beneath([(move, spoken(move.name).removeprefix(MEMORY)) for move in lines])
+            rows += _beneath([(move, plan_in_words(move.name).removeprefix(MEMORY)) for move in lines])
     if rows:
         yield CellTable(("", "before", "after", "change", ""), rows, "lrrrl", headed=False)
     traffic = [move for move in moves if move.name.startswith(TRAFFIC)]
     if traffic:
         yield Text()
         yield styled("  communication", HEAD)
-        told = [(move, spoken(move.name).removeprefix(TRAFFIC).replace(".", " ")) for move in traffic]
+        told = [(move, plan_in_words(move.name).removeprefix(TRAFFIC).replace(".", " ")) for move in traffic]
         yield CellTable(("", "before", "after", "change", ""), _beneath(told), "lrrrl", headed=False)
 
 
@@ -132,7 +132,7 @@ def _beneath(moves: Sequence[tuple[MovedFigure, str]]) -> list[tuple[str, str, s
 def figure_row(move: MovedFigure, title: str, *, share: bool) -> tuple[str, str, str, str, str]:
     """A figure before and after; results change by a share, their terms by an amount."""
     unit = unit_of(move.name)
-    before, after = (result(spoken(move.name), value, unit) for value in (move.before, move.after))
+    before, after = (result(plan_in_words(move.name), value, unit) for value in (move.before, move.after))
     worse = (move.after or 0.0) > (move.before or 0.0)
     mark = ("▼" if not worse else "▲") if share else ""
     if move.before is None or move.after is None:
@@ -151,7 +151,7 @@ def difference(move: MovedFigure) -> float:
 
 
 def _signed(move: MovedFigure, delta: float) -> str:
-    return f"{'+' if delta > 0 else '−'}{result(spoken(move.name), abs(delta), unit_of(move.name))}"
+    return f"{'+' if delta > 0 else '−'}{result(plan_in_words(move.name), abs(delta), unit_of(move.name))}"
 
 
 def conclusion(found: Difference) -> str:

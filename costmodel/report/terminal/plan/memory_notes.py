@@ -6,7 +6,7 @@ import numpy as np
 
 from costmodel.estimate.evaluate.predict import Answer
 from costmodel.estimate.shared.results import number
-from costmodel.estimate.training.parallelism.pipeline.schedule_rules import summed_once, weight_copies
+from costmodel.estimate.training.parallelism.pipeline.schedule_rules import summed_once, weight_replication
 from costmodel.estimate.training.training_inputs import ELEMENT_BYTES
 from costmodel.report.terminal.search.choices import choice_words, tuning_notes
 
@@ -72,7 +72,7 @@ def _weights(answer: Answer) -> str:
     kept = 0.0 if narrow and narrow.primary else states.weights
     copies = f" + {inputs.recipe.copies:.3g} {inputs.recipe.name}" if narrow and narrow.cached else ""
     words = f"{kept:.0f}{copies} B a parameter"
-    words += ", once for each direction" if weight_copies(structure.schedule) > 1 else ""
+    words += ", once for each direction" if weight_replication(structure.schedule) > 1 else ""
     if zero == 3:
         return f"{words}, {_sharded(answer)}"
     whole = states.sharded_master and zero > 0

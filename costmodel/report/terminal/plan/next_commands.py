@@ -9,7 +9,7 @@ from dataclasses import fields
 from costmodel.documents.keys.overrides import full, value_text
 from costmodel.documents.reader.resolved_scenario import LoadedScenario
 from costmodel.documents.schemas.plan import Plan
-from costmodel.estimate.evaluate.predict import structure_of, usual_etp, written
+from costmodel.estimate.evaluate.predict import plan_to_mapping, structure_of, usual_etp
 from costmodel.estimate.shared.plan_batch import SIZES, Structure
 from costmodel.estimate.training.training_inputs import TrainingInputs
 from costmodel.explore.search.rank import Ranked
@@ -49,7 +49,7 @@ def plan_settings(inputs: TrainingInputs, wanted: Ranked) -> dict[str, str]:
     }
     sized = plan.model_copy(update={name: wanted.sizes[name] for name in SIZES if name != "dp"})
     follows, _ = structure_of(inputs, sized)
-    ahead, there = (Plan.model_validate(written(structure)) for structure in (wanted.structure, follows))
+    ahead, there = (Plan.model_validate(plan_to_mapping(structure)) for structure in (wanted.structure, follows))
     for choice in fields(Structure):
         value = getattr(ahead, choice.name)
         if value != getattr(there, choice.name):

@@ -11,9 +11,9 @@ from rich.text import Text
 from costmodel.documents.keys.overrides import value_text
 from costmodel.documents.reader.resolved_scenario import ResolvedScenario
 from costmodel.documents.schemas.default_values import Assumption
-from costmodel.estimate.evaluate.evaluate_plans import lacking
+from costmodel.estimate.evaluate.evaluate_plans import missing_input
 from costmodel.estimate.evaluate.predict import Answer
-from costmodel.estimate.shared.limits import written
+from costmodel.estimate.shared.limits import stated_limits
 from costmodel.estimate.shared.reasons import REFUSALS, REMARKS
 from costmodel.explore.explain.fixes import remedies
 from costmodel.report.terminal.plan.next_commands import command
@@ -77,8 +77,8 @@ def problems(answer: Answer) -> list[Line]:
 
 def _unknown(answer: Answer) -> str:
     """What to set where a limit is on a result that is not known."""
-    limits = () if answer.refused else written(answer.inputs.case.scenario.limits)
-    return next((wanted for limit in limits if (wanted := lacking(answer.inputs, limit.column))), "")
+    limits = () if answer.refused else stated_limits(answer.inputs.case.scenario.limits)
+    return next((wanted for limit in limits if (wanted := missing_input(answer.inputs, limit.column))), "")
 
 
 def remarks(plans: Sequence[Sequence[str]]) -> list[Line]:

@@ -6,7 +6,7 @@ from typing import Any
 
 from rich.text import Text
 
-from costmodel.estimate.evaluate.evaluate_plans import lacking
+from costmodel.estimate.evaluate.evaluate_plans import missing_input
 from costmodel.estimate.evaluate.predict import Answer
 from costmodel.estimate.machine.price import price_of
 from costmodel.estimate.run.whole_run import RunFigures, shares, spares_wanted
@@ -72,7 +72,7 @@ def _price(answer: Answer) -> list[Line]:
 
 def _figure(answer: Answer, words: str, name: str, costs: dict[str, float]) -> tuple[str, str, str]:
     """A figure and its band; what to set where it is not known."""
-    wanted = lacking(answer.inputs, name)
+    wanted = missing_input(answer.inputs, name)
     if wanted:
         return words, "unknown", wanted
     value = result(name, costs[name])

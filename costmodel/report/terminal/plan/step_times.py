@@ -11,7 +11,7 @@ from rich.text import Text
 
 from costmodel.evidence.calibrate.fit_from_runs import Posterior
 from costmodel.evidence.calibrate.priors import around
-from costmodel.evidence.calibrate.refine_from_runs import Sharpened, unit_value
+from costmodel.evidence.calibrate.refine_from_runs import Refined, unit_value
 from costmodel.evidence.calibrate.regression_problem import Errors
 from costmodel.report.terminal.search.reasons import mistaken, not_modelled
 from costmodel.report.terminal.style.answer import head
@@ -21,7 +21,7 @@ from costmodel.report.terminal.style.theme import WARN, styled
 _MORE = ("P90", "bias", "in band")
 
 
-def sharpening(found: Sharpened, written: Iterable[Path]) -> list[Line]:
+def sharpening(found: Refined, written: Iterable[Path]) -> list[Line]:
     """The constants, the errors before and after, the groups left out, and the files written."""
     fit = found.fit
     told = sum(part.resolved for part in fit.constants)
@@ -61,7 +61,7 @@ def known(part: Posterior) -> str:
     return f"{low:.0%} to {high:.0%}"
 
 
-def _errors(found: Sharpened) -> Iterator[tuple[str, ...]]:
+def _errors(found: Refined) -> Iterator[tuple[str, ...]]:
     fit = found.fit
     yield "as in use", *_scored(fit.shipped)
     if found.afresh:
@@ -82,7 +82,7 @@ def _parts(groups: Mapping[str, tuple[Errors, Errors]]) -> dict[str, Any]:
     }
 
 
-def sharpening_json(found: Sharpened, written: Iterable[Path]) -> dict[str, Any]:
+def sharpening_json(found: Refined, written: Iterable[Path]) -> dict[str, Any]:
     """The same as plain values."""
     fit = found.fit
     return {

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
-from costmodel.estimate.evaluate.predict import written
+from costmodel.estimate.evaluate.predict import plan_to_mapping
 from costmodel.estimate.shared.plan_batch import Structure
 from costmodel.estimate.training.lora import packed_width
 from costmodel.estimate.training.training_inputs import TrainingInputs
@@ -67,7 +67,7 @@ def split_words(structure: Structure) -> list[str]:
 # Choices that have a column of their own in a table of plans, in words.
 CHOICES: dict[str, Callable[[Structure], str]] = {
     "schedule": schedule_words,
-    "split": lambda structure: written(structure).get("split", ""),
+    "split": lambda structure: plan_to_mapping(structure).get("split", ""),
     "order": lambda structure: structure.order,
     "cp_type": lambda structure: structure.cp_type,
 }

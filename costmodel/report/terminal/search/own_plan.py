@@ -6,7 +6,7 @@ from collections.abc import Iterator
 
 from costmodel.estimate.evaluate.evaluate_plans import verdict
 from costmodel.explore.compare.compare import advantage
-from costmodel.explore.compare.plan_figures import spoken
+from costmodel.explore.compare.plan_figures import plan_in_words
 from costmodel.explore.search.search import SearchResult
 from costmodel.ground.units import gib
 from costmodel.report.terminal.compare.compare import difference, figure_row
@@ -41,7 +41,7 @@ def beaten(found: SearchResult) -> bool:
 
 def gain(found: SearchResult, step_time: float) -> Line:
     """Where the best plan saves time over the user's own, and what it pays: terms that moved by half a percent."""
-    named = {spoken(move.name): move for move in advantage(found)}
+    named = {plan_in_words(move.name): move for move in advantage(found)}
     terms = [(named[key], f"  {title}") for title, key in TIME_TERMS if key in named]
     telling = [(move, title) for move, title in terms if abs(difference(move)) > _TELLING * step_time]
     telling.sort(key=lambda item: difference(item[0]))

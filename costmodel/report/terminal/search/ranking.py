@@ -9,8 +9,8 @@ from functools import partial
 from rich.text import Text
 
 from costmodel.documents.schemas.limits import Bound
-from costmodel.estimate.evaluate.evaluate_plans import evaluate, lacking, verdict
-from costmodel.estimate.shared.limits import written
+from costmodel.estimate.evaluate.evaluate_plans import evaluate, missing_input, verdict
+from costmodel.estimate.shared.limits import stated_limits
 from costmodel.estimate.shared.plan_batch import SIZES, one_row
 from costmodel.estimate.shared.reasons import REFUSALS
 from costmodel.estimate.shared.results import COLUMNS
@@ -46,7 +46,7 @@ _TAKEN = frozenset((*SIZES, *_NAMES, *CHOICES, *_SHORT.values(), _COST, *_RESULT
 def search(found: SearchResult, shown: int, refused: Mapping[str, Example] | None = None) -> list[Line]:
     """The best plans, or the front of two results; where one's own stands; why others were refused."""
     tally, inputs = found.tally, found.inputs
-    limited = any(written(inputs.case.scenario.limits))
+    limited = any(stated_limits(inputs.case.scenario.limits))
     kept = f" · {tally.kept:,} keep{'s' if tally.kept == 1 else ''} the limits" if limited else ""
     counts = f"{tally.candidates:,} plans · {tally.evaluated:,} legal · {tally.fit:,} fit{kept} · {found.elapsed:.2f} s"
     over = found.variants.over
@@ -177,7 +177,7 @@ def front(found: SearchResult, kept: Front, shown: int) -> list[Line]:
     """The plans that none beats in both results: drawn, and listed best in the first result first."""
     axes = kept.axes
     if not kept.rows:
-        wanted = dict.fromkeys(lacking(found.inputs, name) for name in (axes.x, axes.y))
+        wanted = dict.fromkeys(missing_input(found.inputs, name) for name in (axes.x, axes.y))
         return [styled(f"No plan has both results; {', '.join(filter(None, wanted))}.", BAD)]
     titles = [f"{name} ({COLUMNS[name].better} is better)" for name in (axes.x, axes.y)]
     say_x, say_y = (partial(result, name, bare=True) for name in (axes.x, axes.y))

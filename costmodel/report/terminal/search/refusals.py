@@ -6,10 +6,10 @@ import math
 from collections.abc import Callable, Iterable, Iterator
 
 from costmodel.equations.parallelism.counts import kv_heads_per_rank
-from costmodel.estimate.evaluate.evaluate_plans import lacking
+from costmodel.estimate.evaluate.evaluate_plans import missing_input
 from costmodel.estimate.evaluate.predict import Answer
 from costmodel.estimate.model.shards import layer_count
-from costmodel.estimate.shared.limits import Limit, written
+from costmodel.estimate.shared.limits import Limit, stated_limits
 from costmodel.estimate.shared.plan_batch import Block
 from costmodel.estimate.shared.results import number
 from costmodel.estimate.training.constraints.plan_constraints import micro_batches
@@ -55,7 +55,7 @@ def reason_of(inputs: TrainingInputs, block: Block, costs: dict[str, float], cod
 
 
 def _broken(inputs: TrainingInputs, costs: dict[str, float], code: str) -> Iterator[Limit]:
-    for limit in written(inputs.case.scenario.limits):
+    for limit in stated_limits(inputs.case.scenario.limits):
         if limit.column.startswith("memory") == (code == "M002") and not limit.holds(costs.get(limit.column, math.nan)):
             yield limit
 
@@ -64,7 +64,7 @@ def _limit(inputs: TrainingInputs, limit: Limit, value: float) -> str:
     """A result, by how much it misses a bound, and the bound."""
     name, bound = limit.column, float(limit.value)
     if math.isnan(value):
-        return f"{limit.key} is unknown, so it keeps no {limit.kind}; {lacking(inputs, name)}"
+        return f"{limit.key} is unknown, so it keeps no {limit.kind}; {missing_input(inputs, name)}"
     if name == "memory_share":
         name, value, bound = "memory_peak", value * float(inputs.usable), bound * float(inputs.usable)
     off = result(name, abs(value - bound))

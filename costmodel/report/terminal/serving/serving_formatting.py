@@ -9,7 +9,7 @@ from costmodel.documents.schemas.serving.serving_results import RESULTS
 from costmodel.documents.schemas.serving.serving_workload import Serving
 from costmodel.estimate.serving.predict_serving import ServingAnswer
 from costmodel.estimate.serving.reason_codes import REFUSALS
-from costmodel.estimate.shared.limits import KINDS, Limit, written
+from costmodel.estimate.shared.limits import KINDS, Limit, stated_limits
 from costmodel.ground.units import counted, gib, show, show_memory, show_time, significant
 from costmodel.report.terminal.style.formatting import percent
 
@@ -73,7 +73,7 @@ def plan_words(answer: ServingAnswer) -> str:
 def limits_on(answer: ServingAnswer, column: str) -> str:
     """Whether a result keeps the limits on it, and which these are."""
     said = []
-    for limit in written(answer.inputs.case.scenario.limits):
+    for limit in stated_limits(answer.inputs.case.scenario.limits):
         if limit.column == column and limit.kind in KINDS:
             sign = {"at_most": "≤", "at_least": "≥", "target": "≈"}[limit.kind]
             mark = "✓" if limit.holds(answer.costs[column]) else "✗"
@@ -90,7 +90,7 @@ def reason(answer: ServingAnswer, code: str) -> str:
 
 
 def _broken(answer: ServingAnswer, code: str) -> Iterator[Limit]:
-    for limit in written(answer.inputs.case.scenario.limits):
+    for limit in stated_limits(answer.inputs.case.scenario.limits):
         own = {"tpot": "S001", "ttft": "S002", "ttft_p99": "S002", "memory_share": "M002"}.get(limit.column, "T001")
         if own == code and not limit.holds(answer.costs[limit.column]):
             yield limit

@@ -11,7 +11,7 @@ from rich.text import Text
 from costmodel.estimate.evaluate.answer_facts import subject_of
 from costmodel.estimate.serving.evaluate_layouts import service_limits
 from costmodel.estimate.serving.reason_codes import REFUSALS
-from costmodel.estimate.shared.limits import written
+from costmodel.estimate.shared.limits import stated_limits
 from costmodel.explore.serving.search_layouts import FoundPlans, RankedPlan, reasons, share_of
 from costmodel.ground.units import counted, show_time, significant
 from costmodel.report.machine.serving_json import frame, plan
@@ -155,7 +155,7 @@ def search_json(found: FoundPlans) -> dict[str, Any]:
         **frame(inputs),
         "assumed": [{"path": item.path, "value": item.value, "from": item.origin} for item in inputs.assumed],
         "objective": inputs.case.scenario.objective,
-        "limits": [limit.key for limit in written(inputs.case.scenario.limits)],
+        "limits": [limit.key for limit in stated_limits(inputs.case.scenario.limits)],
         "candidates": found.candidates,
         "valid": found.valid,
         "fit": found.fit,

@@ -19,7 +19,7 @@ from costmodel.estimate.evaluate.answer_facts import (
     row_facts,
     subject_of,
     varies,
-    whole,
+    without_point,
 )
 from costmodel.estimate.machine.price import Price
 from costmodel.ground.errors import COMMAND_LINE
@@ -217,7 +217,7 @@ def fact_fields(facts: Facts, varied: Collection[str] = ()) -> dict[str, Any]:
     """The head as plain values: what rows say, and the rest; what varies from row to row is null."""
     found = {
         "accelerator": ("cluster.node.accelerator", facts.accelerator.name),
-        "accelerators": ("cluster.node.accelerators", whole(facts.accelerators)),
+        "accelerators": ("cluster.node.accelerators", without_point(facts.accelerators)),
         "precision": ("workload.precision", facts.precision),
         "optimizer": ("workload.optimizer", facts.optimizer.name),
         "tuning": ("workload.tuning", facts.tuning or None),

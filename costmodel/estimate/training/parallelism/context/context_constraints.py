@@ -5,13 +5,13 @@ from __future__ import annotations
 from costmodel.documents.schemas.model import Layers
 from costmodel.equations.parallelism.counts import kv_heads_per_rank
 from costmodel.estimate.shared.masks import Mask, leaves_rest, none
-from costmodel.estimate.shared.plan_batch import Block, alone
+from costmodel.estimate.shared.plan_batch import Block, single_rank
 from costmodel.estimate.training.training_inputs import TrainingInputs
 
 
 def chunked_sequence(inputs: TrainingInputs, block: Block) -> Mask:
     """Rows where ranks would hold chunks of unequal length."""
-    if alone(block.cp):
+    if single_rank(block.cp):
         return none(block)
     chunks = 1.0 if block.structure.cp_type == "a2a" else 2.0
     return (block.cp > 1) & leaves_rest(inputs.sequence, chunks * block.cp)
@@ -20,7 +20,7 @@ def chunked_sequence(inputs: TrainingInputs, block: Block) -> Mask:
 def heads_exchanged(inputs: TrainingInputs, block: Block) -> Mask:
     """Rows where heads traded for tokens, by a2a and in state-space layers always, are not whole ones."""
     found = none(block)
-    if alone(block.cp):
+    if single_rank(block.cp):
         return found
     for kind in inputs.model.layers:
         if block.structure.cp_type == "a2a" or kind.state_space is not None:
@@ -42,6 +42,6 @@ def context_not_offered(inputs: TrainingInputs, block: Block) -> Mask:
 
 def shard_replicas(inputs: TrainingInputs, block: Block) -> Mask:
     """Rows with replicas of shards that dp does not hold, or of nothing sharded."""
-    if alone(block.dp_replicate):
+    if single_rank(block.dp_replicate):
         return none(block)
     return (block.dp_replicate > 1) & (leaves_rest(block.dp, block.dp_replicate) | (block.structure.zero == 0))

@@ -13,7 +13,7 @@ from costmodel.estimate.machine.collective_time import collective_time, send_tim
 from costmodel.estimate.machine.process_groups import Exchange, Group
 from costmodel.estimate.model.attention import Mixer
 from costmodel.estimate.model.shards import Shard
-from costmodel.estimate.shared.plan_batch import Block, alone
+from costmodel.estimate.shared.plan_batch import Block, single_rank
 from costmodel.estimate.shared.time_breakdown import ForwardBackward
 from costmodel.estimate.training.stage_parameters import local_tokens
 from costmodel.estimate.training.training_inputs import TrainingInputs
@@ -39,7 +39,7 @@ def context_traffic(
     inputs: TrainingInputs, cp: Group, block: Block, part: Shard, core: ForwardBackward, *, again: bool
 ) -> ContextTraffic:
     """Keys and values around a ring, gathered, or heads for tokens; `core` is the attention beside it."""
-    if alone(block.cp) or part.mixer is None:
+    if single_rank(block.cp) or part.mixer is None:
         return NOTHING
     once = _exchanged(inputs, cp, block, part, part.mixer, core)
     if not again:
@@ -121,7 +121,7 @@ def _all_to_all(
 def context_buffers(inputs: TrainingInputs, block: Block, part: Shard) -> Number:
     """Bytes of other ranks' tokens held while one layer's attention runs."""
     mixer = part.mixer
-    if alone(block.cp) or mixer is None:
+    if single_rank(block.cp) or mixer is None:
         return 0.0
     kind = block.structure.cp_type if part.kind.state_space is None else "a2a"
     local = local_tokens(inputs, block)

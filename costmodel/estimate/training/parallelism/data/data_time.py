@@ -8,7 +8,7 @@ import numpy as np
 
 from costmodel.equations.network.overlap import passes_beside
 from costmodel.estimate.machine.process_groups import Groups
-from costmodel.estimate.shared.memoize import once
+from costmodel.estimate.shared.memoize import memoized
 from costmodel.estimate.shared.plan_batch import Block
 from costmodel.estimate.training.parallelism.data.data_traffic import (
     DataTraffic,
@@ -20,7 +20,7 @@ from costmodel.estimate.training.parallelism.data.data_traffic import (
 from costmodel.estimate.training.parallelism.expert.expert_data_traffic import expert_data_traffic, together
 from costmodel.estimate.training.parallelism.expert.expert_traffic import expert_groups
 from costmodel.estimate.training.parallelism.pipeline.layer_split import StageLayers
-from costmodel.estimate.training.parallelism.pipeline.mirrored_stages import mirrored
+from costmodel.estimate.training.parallelism.pipeline.mirrored_stages import replicas_both_ways
 from costmodel.estimate.training.parallelism.pipeline.schedule_rules import summed_once
 from costmodel.estimate.training.stage_parameters import LargestRankParameters, StageParameters
 from costmodel.estimate.training.time.stage_time import Stages
@@ -53,24 +53,24 @@ def data_traffic(
         data = sharded_gradients(inputs, block, placed, most.held, most.ends, reduced, beside)
     if inputs.experts is None:
         return data
-    edp = mirrored(inputs, block, expert_groups(inputs, block).edp)
+    edp = replicas_both_ways(inputs, block, expert_groups(inputs, block).edp)
     routed = fullest(inputs, block, parameters).routed, most.routed
     return together(data, expert_data_traffic(inputs, block, placed, edp, *routed, units, beside, data))
 
 
-@once("schedule")
+@memoized("schedule")
 def fullest(inputs: TrainingInputs, block: Block, parameters: StageParameters) -> LargestRankParameters:
     """Parameters of the rank with most."""
     return parameters.fullest(block)
 
 
-@once("order", "schedule")
+@memoized("order", "schedule")
 def _holders(inputs: TrainingInputs, block: Block, placed: Groups) -> Groups:
     """The groups, those of data parallelism with all that hold the same weights."""
-    return replace(placed, dp=mirrored(inputs, block, placed.dp))
+    return replace(placed, dp=replicas_both_ways(inputs, block, placed.dp))
 
 
-@once()
+@memoized()
 def _passing(inputs: TrainingInputs, block: Block, work: Stages, micro_batches: Number) -> tuple[Number, Number]:
     """Forward and backward time that runs beside what is sent once a step."""
     passes = _passes(inputs, block, micro_batches)
@@ -78,13 +78,13 @@ def _passing(inputs: TrainingInputs, block: Block, work: Stages, micro_batches: 
     return passes * forward, passes * backward
 
 
-@once()
+@memoized()
 def _passes(inputs: TrainingInputs, block: Block, micro_batches: Number) -> Number:
     with term("passes beside"):
         return passes_beside(block.pp, micro_batches, block.vpp)
 
 
-@once()
+@memoized()
 def _units(
     inputs: TrainingInputs,
     block: Block,

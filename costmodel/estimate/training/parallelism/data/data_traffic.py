@@ -14,8 +14,8 @@ from costmodel.equations.network.collectives import Operation
 from costmodel.equations.network.overlap import bucket_count, exposed_time
 from costmodel.estimate.machine.collective_time import collective_time
 from costmodel.estimate.machine.process_groups import Group, Groups, Transfer
-from costmodel.estimate.shared.memoize import once
-from costmodel.estimate.shared.plan_batch import Block, alone
+from costmodel.estimate.shared.memoize import memoized
+from costmodel.estimate.shared.plan_batch import Block, single_rank
 from costmodel.estimate.shared.time_breakdown import largest
 from costmodel.estimate.training.training_inputs import TrainingInputs
 from costmodel.ground.equation import Number, term
@@ -62,7 +62,7 @@ def _bucketed(inputs: TrainingInputs, message: Number, element: float, dp: Group
 
 def _over_replicas(inputs: TrainingInputs, placed: Groups, scatter: Transfer) -> tuple[Transfer, ...]:
     """The gradient of a shard, all-reduced over the replicas after each scatter inside the shard group."""
-    if alone(placed.replicas.ranks):
+    if single_rank(placed.replicas.ranks):
         return ()
     with term("dp all-reduce over replicas"):
         message = scatter.message / placed.dp.ranks
@@ -89,7 +89,7 @@ def replicated_traffic(
     return DataTraffic(exposed, 0.0, 0.0, (back.time, sums.time), (*sums.transfers, *back.transfers))
 
 
-@once("zero")
+@memoized("zero")
 def _gradients(inputs: TrainingInputs, block: Block, placed: Groups, parameters: Number) -> Buffer:
     """The sum of all gradients, over the shards and over their replicas."""
     with term("dp gradients"):
@@ -110,7 +110,7 @@ def _sum(times: Sequence[Number]) -> Number:
     return sum(others, start=first)
 
 
-@once()
+@memoized()
 def _weights_back(inputs: TrainingInputs, block: Block, dp: Group, parameters: Number, ends: Number) -> Buffer:
     """Updated weights gathered once a step; ends, and adapters, stay wide."""
     compute = inputs.stack.states.compute
@@ -192,14 +192,14 @@ def _moved(
     return layer, table
 
 
-@once()
+@memoized()
 def _gathers(inputs: TrainingInputs, block: Block, placed: Groups, units: FsdpUnits, times: Number) -> FsdpTraffic:
     """Weights gathered over the shards."""
     layer, table = _moved(inputs, placed.dp, units, inputs.gathered, inputs.stack.states.compute, "all_gather", times)
     return FsdpTraffic((layer, table), layer.time, table.time)
 
 
-@once("zero")
+@memoized("zero")
 def _scatters(inputs: TrainingInputs, block: Block, placed: Groups, units: FsdpUnits, times: Number) -> FsdpTraffic:
     """Gradients scattered over the shards; FSDP's are reduced over the replicas with each scatter."""
     width = inputs.widths.reduced
@@ -217,7 +217,7 @@ def _with_replicas(
     """The same and what replicas sum of their shards: FSDP's with each scatter, others' in the last micro-batch alone,
     beside what is left of its backward.
     """
-    if alone(placed.replicas.ranks) or inputs.stack.states.sharded_master:
+    if single_rank(placed.replicas.ranks) or inputs.stack.states.sharded_master:
         return data
     scatters = _scatters(inputs, block, placed, units, 1.0).transfers
     sums = tuple(item for scatter in scatters for item in _over_replicas(inputs, placed, scatter))

@@ -13,10 +13,10 @@ from costmodel.equations.network.overlap import exposed_time, lost_time
 from costmodel.equations.network.topology import two_level_time
 from costmodel.estimate.machine.collective_time import collective_time
 from costmodel.estimate.machine.links import link_of, network_rate
-from costmodel.estimate.machine.process_groups import Exchange, Group, group, joined
+from costmodel.estimate.machine.process_groups import Exchange, Group, group, merged_group
 from costmodel.estimate.model.routed_experts import Routed, rows_of
 from costmodel.estimate.model.shards import Shard
-from costmodel.estimate.shared.plan_batch import PIPELINE_INSIDE, Block, alone
+from costmodel.estimate.shared.plan_batch import PIPELINE_INSIDE, Block, single_rank
 from costmodel.estimate.shared.time_breakdown import ForwardBackward
 from costmodel.estimate.training.stage_parameters import local_tokens
 from costmodel.estimate.training.training_inputs import ELEMENT_BYTES, ExpertInputs, TrainingInputs
@@ -63,13 +63,13 @@ def expert_groups(inputs: TrainingInputs, rows: Block) -> ExpertGroups:
 
 def _of_a_stage(inputs: TrainingInputs, rows: Block, name: str, ranks: Number, stride: Number) -> Group:
     """A group of ranks of one stage: with the pipeline inside data parallelism tp · cp of them lie side by side."""
-    if rows.structure.order != PIPELINE_INSIDE or alone(rows.pp):
+    if rows.structure.order != PIPELINE_INSIDE or single_rank(rows.pp):
         return group(inputs, name, ranks, stride)
     with term("expert placement"):
         beside = rows.tp * rows.cp
         near = np.minimum(np.maximum(np.floor(beside / stride), 1.0), ranks)
         far, apart = ranks / near, np.maximum(beside, stride) * rows.pp
-    return joined(inputs, name, group(inputs, name, near, stride), group(inputs, name, far, apart))
+    return merged_group(inputs, name, group(inputs, name, near, stride), group(inputs, name, far, apart))
 
 
 def expert_traffic(

@@ -23,8 +23,8 @@ from costmodel.equations.parallelism.layer_split import (
 )
 from costmodel.equations.run.economics import share
 from costmodel.estimate.model.shards import layer_count
-from costmodel.estimate.shared.memoize import SPLIT, once
-from costmodel.estimate.shared.per_stage import PerStage, alike, of_most
+from costmodel.estimate.shared.memoize import SPLIT, memoized
+from costmodel.estimate.shared.per_stage import PerStage, same_on_all_stages, value_of_largest
 from costmodel.estimate.shared.plan_batch import Block
 from costmodel.estimate.shared.time_breakdown import largest, summed
 from costmodel.estimate.training.parallelism.pipeline.dense_first_layers import (
@@ -32,7 +32,12 @@ from costmodel.estimate.training.parallelism.pipeline.dense_first_layers import 
     leading_of_ranks,
     leading_of_stages,
 )
-from costmodel.estimate.training.parallelism.pipeline.schedule_rules import BOTH_WAYS, FOLDED, LOOPED, of_ends
+from costmodel.estimate.training.parallelism.pipeline.schedule_rules import (
+    BOTH_WAYS,
+    FOLDED,
+    LOOPED,
+    boundary_parameters,
+)
 from costmodel.ground.choices import Schedule
 from costmodel.ground.equation import Number, term
 
@@ -86,7 +91,7 @@ class StageLayers:
     def each(self, amounts: PerStage[Number]) -> PerStage[Number]:
         """So much a layer, in the first, a middle and the last rank."""
         if self.equal:
-            return alike(self.middle * amounts.middle)
+            return same_on_all_stages(self.middle * amounts.middle)
         held = (self.first, self.middle, self.last)
         return PerStage(*(layers * amount for layers, amount in zip(held, amounts, strict=True)))
 
@@ -125,14 +130,14 @@ class StageLayers:
     def means(self, model: Model, amounts: Sequence[Number]) -> PerStage[Number]:
         """Of so much in a layer of each kind, the mean of the layers of the first, a middle and the last rank."""
         if len(amounts) == 1:
-            return alike(amounts[0])
+            return same_on_all_stages(amounts[0])
         kinds = list(zip(model.layers, amounts, strict=True))
         return self.at_each(lambda position: summed(*(self.of_kind(model, *kind, position) for kind in kinds)))
 
     def at_each(self, mixed: Callable[[int], T]) -> PerStage[T]:
         """Something of the first, a middle and the last rank; the same object thrice where their layers are alike."""
         found = [mixed(position) for position in self.positions]
-        return PerStage(*found) if len(found) == 3 else alike(*found)
+        return PerStage(*found) if len(found) == 3 else same_on_all_stages(*found)
 
     def on_fullest(self, model: Model, kind: Layers) -> Number:
         """Layers of one kind on the rank with most layers; where one side of a leading kind has experts, with most."""
@@ -143,7 +148,7 @@ class StageLayers:
         if alone == "others":
             first, middle, last = (self.held(at) - self.leading[at] for at in range(3))
         of = [self.of_kind(model, kind, self.held(at), at) for at in range(3)]
-        return of_most(PerStage(first, middle, last), PerStage(*of))
+        return value_of_largest(PerStage(first, middle, last), PerStage(*of))
 
     @property
     def positions(self) -> tuple[int, ...]:
@@ -151,7 +156,7 @@ class StageLayers:
         return (1,) if self.leading is None else (0, 1, 2)
 
 
-@once(*SPLIT)
+@memoized(*SPLIT)
 def stage_layers(model: Model, block: Block) -> StageLayers:
     """Layers of the first, a middle and the last rank."""
     with term("layers of a stage"):
@@ -213,7 +218,7 @@ def _before(held: StageLayers, block: Block) -> Before:
 
 def of_schedule(schedule: Schedule, middle: Number, first: Number, last: Number) -> tuple[Number, Number]:
     """Layers of the first and the last rank when the ends hold so many fewer; both ways those of the two stages."""
-    fewer_first, fewer_last = (first, last) if schedule in BOTH_WAYS else of_ends(schedule, first, last)
+    fewer_first, fewer_last = (first, last) if schedule in BOTH_WAYS else boundary_parameters(schedule, first, last)
     return middle - fewer_first, middle - fewer_last
 
 

@@ -4,18 +4,18 @@ from __future__ import annotations
 
 import numpy as np
 
-from costmodel.estimate.machine.process_groups import Group, group, joined, strides
+from costmodel.estimate.machine.process_groups import Group, group, merged_group, strides
 from costmodel.estimate.shared.plan_batch import Block
-from costmodel.estimate.training.parallelism.pipeline.schedule_rules import weight_copies
+from costmodel.estimate.training.parallelism.pipeline.schedule_rules import weight_replication
 from costmodel.estimate.training.training_inputs import TrainingInputs
 from costmodel.ground.equation import term
 
 
-def mirrored(inputs: TrainingInputs, block: Block, holders: Group) -> Group:
+def replicas_both_ways(inputs: TrainingInputs, block: Block, holders: Group) -> Group:
     """Those who hold the same weights: where a pipeline runs both ways, the ranks of the mirrored stage as well."""
-    if weight_copies(block.structure.schedule) == 1:
+    if weight_replication(block.structure.schedule) == 1:
         return holders
     with term("mirrored stages"):
         apart = block.pp * strides(block)["pp"] / 2.0
         pair = group(inputs, "mirrored", np.where(block.pp > 1, 2.0, 1.0), apart)
-    return joined(inputs, holders.name, holders, pair)
+    return merged_group(inputs, holders.name, holders, pair)

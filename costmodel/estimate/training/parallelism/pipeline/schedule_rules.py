@@ -73,7 +73,7 @@ def is_later(schedule: Schedule) -> TypeGuard[LaterSchedule]:
     return schedule not in PLAIN
 
 
-def weight_copies(schedule: Schedule) -> float:
+def weight_replication(schedule: Schedule) -> float:
     """How often a stage's weights are held."""
     return 2.0 if schedule in BOTH_WAYS else 1.0
 
@@ -128,7 +128,7 @@ def forwards_first(schedule: Schedule) -> bool:
     return FORMS[schedule].forwards_first
 
 
-def of_ends(schedule: Schedule, embedding: Number, head: Number) -> tuple[Number, Number]:
+def boundary_parameters(schedule: Schedule, embedding: Number, head: Number) -> tuple[Number, Number]:
     """Work of the ends for a micro-batch, on the first rank and on the last; both ways each does it for half."""
     if schedule in FOLDED:
         return embedding + head, 0.0 * head
@@ -138,25 +138,25 @@ def of_ends(schedule: Schedule, embedding: Number, head: Number) -> tuple[Number
     return embedding, head
 
 
-def ends_held(schedule: Schedule, position: int) -> tuple[bool, bool]:
+def holds_embedding_and_head(schedule: Schedule, position: int) -> tuple[bool, bool]:
     """Whether the first, a middle or the last rank holds the embedding, and the head."""
     if schedule in BOTH_WAYS:
         return position != 1, position != 1
     return position == 0, position == (0 if schedule in FOLDED else 2)
 
 
-def at_head(block: Block, held: Number, position: int) -> Number:
+def head_holder(block: Block, held: Number, position: int) -> Number:
     """What the first, a middle or the last rank has of something that is with the head."""
-    _, at_last = ends_held(block.structure.schedule, position)
+    _, at_last = holds_embedding_and_head(block.structure.schedule, position)
     return held if at_last else np.where(block.pp == 1, held, 0.0)
 
 
-def ends_apart(schedule: Schedule) -> bool:
+def separate_embedding_and_head(schedule: Schedule) -> bool:
     """Whether of two stages or more one holds the embedding and another the head."""
     return FORMS[schedule].lying in ("straight", "looped")
 
 
 def stepped(block: Block, held: Number) -> Number:
     """Parameters whose states a replica keeps: of two copies of the weights a sharded optimizer needs one."""
-    copies = weight_copies(block.structure.schedule)
+    copies = weight_replication(block.structure.schedule)
     return held / copies if copies > 1 and block.structure.zero >= 1 else held

@@ -12,7 +12,7 @@ from costmodel.equations.network.overlap import exposed_time
 from costmodel.estimate.machine.collective_time import collective_time
 from costmodel.estimate.machine.process_groups import Exchange, Group, group
 from costmodel.estimate.model.shards import exchanges, shard
-from costmodel.estimate.shared.memoize import once
+from costmodel.estimate.shared.memoize import memoized
 from costmodel.estimate.shared.plan_batch import Block
 from costmodel.estimate.shared.time_breakdown import ForwardBackward, TimeByCategory
 from costmodel.estimate.training.lora import adapters
@@ -173,7 +173,7 @@ def _pair(
     yield Exchange(tp, "reduce_scatter", message, time, scattered, gathered, again[1])
 
 
-@once("sequence_parallel")
+@memoized("sequence_parallel")
 def ends_traffic(inputs: TrainingInputs, block: Block) -> EndsTraffic:
     """What embedding and head exchange, in 16 bits; the head's input once more where the stack has let it go."""
     tp = group(inputs, "tp", block.tp, 1.0)

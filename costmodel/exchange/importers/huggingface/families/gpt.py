@@ -32,7 +32,7 @@ from costmodel.exchange.importers.huggingface.rules import (
     product,
     same,
     times,
-    unsaid,
+    uncounted_parameters,
 )
 from costmodel.exchange.values.option_table import DerivedValue, Fact, option
 
@@ -161,7 +161,7 @@ FAMILIES = [
         hidden=2560, kv_heads=same("heads"), head_dim=HIDDEN_BY_HEADS, tied=True,
         expansion=option("intermediate_multiple_size", default=4), ffn_hidden=product("expansion", "hidden"),
         biases=NO, mlp_biases=NO, gated=NO, norm="layernorm", quiet=("rotary_pct", "rotary_emb_base"),
-        losses=(unsaid("the last layer's attention has a bias", lambda config: config.number("hidden")),),
+        losses=(uncounted_parameters("the last layer's attention has a bias", lambda config: config.number("hidden")),),
     ),
     LLAMA.like(
         "bloom", ("BloomForCausalLM",), "BloomConfig", types=("bloom",), vocab=250880,
@@ -181,7 +181,7 @@ FAMILIES = [
         biases=option("enable_bias", default=True), mlp_biases=same("biases"), gated=NO, norm="layernorm",
         positions="learned", last_norm=option("do_layer_norm_before", default=True),
         losses=(
-            unsaid(
+            uncounted_parameters(
                 "no normalisation stands before the head", lambda config: -2 * config.number("hidden"),
                 lambda config: not config.flag("last_norm"),
             ),
@@ -246,7 +246,7 @@ FAMILIES = [
         mlp_biases=NO, norm="layernorm", parallel=option("use_parallel_residual", default=False),
         norms=PARALLEL_NORMS, qk_norm_whole=option("qk_layernorm", default=False),
         losses=(
-            unsaid(
+            uncounted_parameters(
                 "normalisations of queries and keys have no biases",
                 per_layer(
                     lambda config: -(config.number("heads") + config.number("kv_heads")) * config.number("head_dim")

@@ -11,7 +11,12 @@ from costmodel.exchange.importers.huggingface.patterns import (
     layers,
     leading_dense,
 )
-from costmodel.exchange.importers.huggingface.rules import HIDDEN_BY_HEADS, LATENT_BIASES, SHARED_WIDTH, unsaid
+from costmodel.exchange.importers.huggingface.rules import (
+    HIDDEN_BY_HEADS,
+    LATENT_BIASES,
+    SHARED_WIDTH,
+    uncounted_parameters,
+)
 from costmodel.exchange.values.option_table import Fact, option
 
 YES, NO = Fact(True), Fact(False)
@@ -68,7 +73,7 @@ FAMILIES = [
         layers=layers(everywhere("latent"), FIRST_DENSE),
         losses=(
             LATENT_BIASES,
-            unsaid(
+            uncounted_parameters(
                 "a normalisation stands behind the experts",
                 lambda config: config.number("hidden") * FIRST_DENSE(config).count("experts"),
             ),

@@ -21,7 +21,7 @@ from costmodel.exchange.importers.huggingface.rules import (
     POST_NORMS,
     per_layer,
     same,
-    unsaid,
+    uncounted_parameters,
 )
 from costmodel.exchange.values.option_table import Fact, option
 
@@ -120,7 +120,7 @@ FAMILIES = [
     LLAMA.like(
         "apertus", ("ApertusForCausalLM",), "ApertusConfig", types=("apertus",), vocab=131072, ffn_hidden=14336,
         max_sequence=65536, gated=NO, mlp_biases=NO, qk_norm=YES,
-        losses=(unsaid("the activation has two parameters in every layer", per_layer(lambda config: 2)),),
+        losses=(uncounted_parameters("the activation has two parameters in every layer", per_layer(lambda config: 2)),),
     ),
     LLAMA.like(
         "jais2", ("Jais2ForCausalLM",), "Jais2Config", types=("jais2",), vocab=150272, hidden=3328,
@@ -226,7 +226,7 @@ FAMILIES = [
         "bitnet", ("BitNetForCausalLM",), "BitNetConfig", types=("bitnet",), vocab=128256, hidden=2560,
         ffn_hidden=6912, layer_count=30, heads=20, kv_heads=5, biases=option("attention_bias", default=False),
         losses=(
-            unsaid(
+            uncounted_parameters(
                 "a normalisation stands before the output of attention and of the MLP",
                 per_layer(lambda config: config.number("hidden") + config.number("ffn_hidden")),
             ),

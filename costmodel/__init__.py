@@ -1,10 +1,10 @@
 """Closed-form cost model of distributed LLM jobs: time, memory, network, money.
 
-The library's face, each loaded when it is first used:
+The library's face, each function loaded when it is first used:
 
     case = costmodel.load("llama-3-70b-512", ["plan.tp=4"])
-    costmodel.predict(case).evaluation.costs.row()["step_time"]
-    costmodel.search(case, 5).best
+    costmodel.estimate(case).figures["plans"][0]["step_time_s"]
+    costmodel.search(case, 5).frame()
     costmodel.explain(case, "step_time")
 """
 
@@ -16,19 +16,22 @@ from typing import TYPE_CHECKING, Any
 from costmodel.documents.reader import foreign_readers
 
 if TYPE_CHECKING:
-    from costmodel.documents.reader.resolved_scenario import load
     from costmodel.estimate.evaluate.predict import predict
-    from costmodel.explore.api import explain, search
+    from costmodel.library import CostModelError, Result, compare, estimate, explain, load, memory, search, sweep
 
 __version__ = "0.1.0"
-__all__ = ["explain", "load", "predict", "search"]
-
-_ROOMS = {
-    "load": "costmodel.documents.reader.resolved_scenario",
-    "predict": "costmodel.estimate.evaluate.predict",
-    "search": "costmodel.explore.api",
-    "explain": "costmodel.explore.api",
-}
+__all__ = [
+    "CostModelError",
+    "Result",
+    "compare",
+    "estimate",
+    "explain",
+    "load",
+    "memory",
+    "predict",
+    "search",
+    "sweep",
+]
 
 
 def _config(text: str, file: str) -> foreign_readers.Foreign:
@@ -41,6 +44,7 @@ foreign_readers.register("model", _config)
 
 
 def __getattr__(name: str) -> Any:
-    if name not in _ROOMS:
+    if name not in __all__:
         raise AttributeError(f"module 'costmodel' has no attribute '{name}'")
-    return getattr(import_module(_ROOMS[name]), name)
+    module = "costmodel.estimate.evaluate.predict" if name == "predict" else "costmodel.library"
+    return getattr(import_module(module), name)

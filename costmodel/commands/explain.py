@@ -133,8 +133,8 @@ def _plan(question: Question) -> Reply:
 def _figure(question: Question, quantity: str, depth: int) -> Reply:
     """A figure of a scenario's plan, as a tree of equations."""
     from costmodel.documents.reader.resolved_scenario import training
-    from costmodel.estimate.evaluate.predict import predict
-    from costmodel.explore.api import explain as explain_figure
+    from costmodel.estimate.evaluate.predict import own_plan, predict
+    from costmodel.explore.explain.explain import explain as explain_figure
     from costmodel.explore.explain.explain import quantities
     from costmodel.explore.explain.labels import meaning_of
     from costmodel.explore.explain.pages import all_words
@@ -154,7 +154,7 @@ def _figure(question: Question, quantity: str, depth: int) -> Reply:
     asked = predict(case)
     if asked.refused:
         return Reply(lambda: refusal(asked), lambda: json_answer.estimate(asked), yes=False)
-    node = explain_figure(case, quantity)
+    node = explain_figure(asked.inputs, own_plan(asked.inputs), quantity)
     return Reply(lambda: tree.tree(case, node, depth), lambda: tree.tree_json(case, node))
 
 

@@ -9,8 +9,7 @@ import pytest
 
 from costmodel.documents.reader.resolved_scenario import load
 from costmodel.documents.schemas.plan import Plan
-from costmodel.estimate.evaluate.predict import answer
-from costmodel.estimate.evaluate.predict import written as written_structure
+from costmodel.estimate.evaluate.predict import answer, plan_to_mapping
 from costmodel.explore.search.search import search
 from costmodel.ground.errors import CostModelError
 
@@ -24,7 +23,7 @@ def test_a_ranked_plan_is_what_it_is_alone(mode: str) -> None:
     found = search(load(NAME, [*RUN, f"run.checkpoint.mode={mode}", "objective=run_time"]), 30, workers=1)
     assert len(found.best) == 30
     for plan in found.best[::7]:
-        alone = answer(found.inputs, Plan.model_validate(plan.sizes | written_structure(plan.structure)))
+        alone = answer(found.inputs, Plan.model_validate(plan.sizes | plan_to_mapping(plan.structure)))
         row = alone.evaluation.costs.row()
         for name in FIGURES:
             assert row[name] == pytest.approx(plan.costs[name], rel=1e-12), name

@@ -150,8 +150,9 @@ def tree_json(case: ResolvedScenario, node: ExplainedFigure) -> dict[str, Any]:
     return {**head("costmodel/explanation/v1"), **facts, **as_json(node)}
 
 
-def as_json(node: ExplainedFigure) -> dict[str, Any]:
-    """The same tree as plain values."""
+def as_json(node: ExplainedFigure, shown: set[int] | None = None) -> dict[str, Any]:
+    """The same tree as plain values; a figure with inputs that stands further up says `shown` instead of them."""
+    shown = set() if shown is None else shown
     result: dict[str, Any] = {
         "name": node.name,
         "value": None if math.isnan(node.value) else node.value,
@@ -174,8 +175,11 @@ def as_json(node: ExplainedFigure) -> dict[str, Any]:
             "title": written.title,
             "check": written.check,
         }
-    if node.beneath:
-        result["inputs"] = [as_json(inner) for inner in node.beneath]
+    if node.beneath and id(node) in shown:
+        result["shown"] = True
+    elif node.beneath:
+        shown.add(id(node))
+        result["inputs"] = [as_json(inner, shown) for inner in node.beneath]
     return result
 
 

@@ -6,6 +6,7 @@ The library's face, each function loaded when it is first used:
     costmodel.estimate(case).figures["plans"][0]["step_time_s"]
     costmodel.search(case, 5).frame()
     costmodel.explain(case, "step_time")
+    costmodel.figure(case, "roofline")  # shown in a notebook
 """
 
 from __future__ import annotations
@@ -18,6 +19,7 @@ from costmodel.documents.reader import foreign_readers
 if TYPE_CHECKING:
     from costmodel.estimate.evaluate.predict import predict
     from costmodel.library import CostModelError, Result, compare, estimate, explain, load, memory, search, sweep
+    from costmodel.report.page.notebook import figure
 
 __version__ = "0.1.0"
 __all__ = [
@@ -26,12 +28,15 @@ __all__ = [
     "compare",
     "estimate",
     "explain",
+    "figure",
     "load",
     "memory",
     "predict",
     "search",
     "sweep",
 ]
+
+_ROOMS = {"predict": "costmodel.estimate.evaluate.predict", "figure": "costmodel.report.page.notebook"}
 
 
 def _config(text: str, file: str) -> foreign_readers.Foreign:
@@ -46,5 +51,4 @@ foreign_readers.register("model", _config)
 def __getattr__(name: str) -> Any:
     if name not in __all__:
         raise AttributeError(f"module 'costmodel' has no attribute '{name}'")
-    module = "costmodel.estimate.evaluate.predict" if name == "predict" else "costmodel.library"
-    return getattr(import_module(module), name)
+    return getattr(import_module(_ROOMS.get(name, "costmodel.library")), name)

@@ -23,6 +23,7 @@ from costmodel.commands.help_text import CommandGroupHelp, CommandHelp
 from costmodel.commands.imports import import_file
 from costmodel.commands.measure import measure
 from costmodel.commands.pipeline import pipeline
+from costmodel.commands.report import report
 from costmodel.commands.run import run
 from costmodel.commands.search import search
 from costmodel.commands.shared import NoColorOption
@@ -60,6 +61,7 @@ app.command(cls=CommandHelp, rich_help_panel=TRUST)(validate)
 app.command(cls=CommandHelp, rich_help_panel=TRUST)(measure)
 app.command(cls=CommandHelp, rich_help_panel=TRUST)(calibrate)
 app.command("import", cls=CommandHelp, rich_help_panel=EXCHANGE)(import_file)
+app.command(cls=CommandHelp, rich_help_panel=EXCHANGE)(report)
 app.command("list", cls=CommandHelp, rich_help_panel=DOCUMENTS)(list_documents)
 app.command(cls=CommandHelp, rich_help_panel=DOCUMENTS)(show)
 app.command(cls=CommandHelp, rich_help_panel=DOCUMENTS)(init)

@@ -7,9 +7,9 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from costmodel.commands import completion
+from costmodel.commands import completion, pages
 from costmodel.commands.output import write_file
-from costmodel.commands.shared import SetOption, answering_in
+from costmodel.commands.shared import PAGE, SetOption, answering_in
 from costmodel.ground.errors import CostModelError, Place, fail
 from costmodel.report.terminal.style.answer import Reply
 
@@ -31,7 +31,7 @@ AgainstOption = Annotated[
 ]
 
 
-@answering_in("github", "junit")
+@answering_in("github", "junit", *PAGE)
 def check(
     scenarios: ScenariosArgument,
     against: AgainstOption = None,
@@ -84,6 +84,7 @@ def check(
             "github": lambda: report.github(found),
             "junit": lambda: report.junit(found),
             "markdown": lambda: report.markdown(found),
+            **pages.of_check(found),
         },
     )
 

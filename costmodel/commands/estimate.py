@@ -7,8 +7,8 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from costmodel.commands import completion
-from costmodel.commands.shared import VerboseOption, answering
+from costmodel.commands import completion, pages
+from costmodel.commands.shared import PAGE, VerboseOption, answering_in
 from costmodel.commands.short_form import Question, asking
 from costmodel.report.terminal.style.answer import Reply
 
@@ -33,7 +33,7 @@ def works(asked: Answer | ServingAnswer) -> bool:
     return not (asked.refused or asked.broken)
 
 
-@answering
+@answering_in(*PAGE)
 @asking
 def estimate(question: Question, verbose: VerboseOption = False) -> Reply:
     """How long a step takes, how much memory it needs, what it costs.
@@ -56,8 +56,8 @@ def estimate(question: Question, verbose: VerboseOption = False) -> Reply:
     from costmodel.report.terminal.plan import estimate as report
 
     asked = predicted(case)
-    said = report.estimate
-    return Reply(lambda: said(asked, verbose=verbose), lambda: json_answer.estimate(asked), "plans", yes=works(asked))
+    lines, forms = lambda: report.estimate(asked, verbose=verbose), pages.of_plan(asked)
+    return Reply(lines, lambda: json_answer.estimate(asked), "plans", yes=works(asked), others=forms)
 
 
 _SCENARIO_OR_MODEL = Annotated[
@@ -70,7 +70,7 @@ _SCENARIO_OR_MODEL = Annotated[
 ]
 
 
-@answering
+@answering_in(*PAGE)
 @functools.partial(asking, argument=_SCENARIO_OR_MODEL)
 def memory(question: Question, verbose: VerboseOption = False) -> Reply:
     """Where the bytes of the worst stage go, and whether they fit; for a model, its weights and states alone.
@@ -98,8 +98,8 @@ def memory(question: Question, verbose: VerboseOption = False) -> Reply:
 
         return serving.memory(case, verbose=verbose)
     asked = predicted(case)
-    said = memory_breakdown.memory
-    return Reply(lambda: said(asked, verbose=verbose), lambda: json_answer.memory(asked), "ledger", yes=works(asked))
+    lines, forms = lambda: memory_breakdown.memory(asked, verbose=verbose), pages.of_plan(asked, "memory")
+    return Reply(lines, lambda: json_answer.memory(asked), "ledger", yes=works(asked), others=forms)
 
 
 def _model_memory(model: str, *, verbose: bool) -> Reply:
@@ -112,7 +112,7 @@ def _model_memory(model: str, *, verbose: bool) -> Reply:
     return Reply(lambda: lines(facts, verbose=verbose), lambda: json_answer.model_memory(facts), "recipes")
 
 
-@answering
+@answering_in(*PAGE)
 @asking
 def comm(question: Question) -> Reply:
     """Who talks over which link, how often, how long, and what of it is exposed.
@@ -134,5 +134,5 @@ def comm(question: Question) -> Reply:
 
         return serving.comm(case)
     asked = predicted(case)
-    said = communication.communication
-    return Reply(lambda: said(asked), lambda: json_answer.communication(asked), "transfers", yes=works(asked))
+    lines, forms = lambda: communication.communication(asked), pages.of_plan(asked, "network")
+    return Reply(lines, lambda: json_answer.communication(asked), "transfers", yes=works(asked), others=forms)

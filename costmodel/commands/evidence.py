@@ -9,8 +9,8 @@ from typing import TYPE_CHECKING, Annotated, Literal
 
 import typer
 
-from costmodel.commands import completion
-from costmodel.commands.shared import answering
+from costmodel.commands import completion, pages
+from costmodel.commands.shared import PAGE, answering_in
 from costmodel.ground.errors import Place, fail
 from costmodel.report.terminal.style.answer import Reply
 
@@ -70,7 +70,7 @@ WhereOption = Annotated[
 ]
 
 
-@answering
+@answering_in(*PAGE)
 def validate(
     tables: TablesArgument = None,
     quantity: QuantityOption = None,
@@ -110,6 +110,7 @@ def validate(
         lambda: evidence.validation_json(found),
         rows="rows",
         yes=all(figure.within for part in found for figure in part.figures),
+        others=pages.of_validation(found),
     )
 
 

@@ -15,7 +15,7 @@ from rich.text import Text
 from costmodel.ground.errors import Place, fail
 from costmodel.report.terminal.style.theme import console
 
-_OTHER_FORMATS = {".parquet", ".html", ".xlsx", ".pdf"}
+_OTHER_FORMATS = {".parquet", ".html", ".svg", ".png", ".xlsx", ".pdf"}
 
 
 def printed(answer: str | Iterable[Text], *, stderr: bool = False) -> None:

@@ -6,14 +6,14 @@ from typing import Annotated
 
 import typer
 
-from costmodel.commands import completion
+from costmodel.commands import completion, pages
 from costmodel.commands.estimate import works
-from costmodel.commands.shared import answering
+from costmodel.commands.shared import PAGE, answering_in
 from costmodel.commands.short_form import Question, asking
 from costmodel.report.terminal.style.answer import Reply
 
 
-@answering
+@answering_in(*PAGE, "trace")
 @asking
 def pipeline(
     question: Question,
@@ -43,4 +43,5 @@ def pipeline(
 
     schedules = named(schedule)
     found = pipelines(question.case(), schedules)
-    return Reply(lambda: report.pipeline(found), lambda: report.pipeline_json(found), "schedules", yes=works(found.own))
+    lines, result = lambda: report.pipeline(found), lambda: report.pipeline_json(found)
+    return Reply(lines, result, "schedules", yes=works(found.own), others=pages.of_pipeline(found))

@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+from costmodel.commands import pages
 from costmodel.commands.estimate import works
-from costmodel.commands.shared import ScenarioArgument, SetOption, VerboseOption, answering
+from costmodel.commands.shared import PAGE, ScenarioArgument, SetOption, VerboseOption, answering_in
 from costmodel.report.terminal.style.answer import Reply
 
 
-@answering
+@answering_in(*PAGE)
 def run(scenario: ScenarioArgument, assignments: SetOption = None, verbose: VerboseOption = False) -> Reply:
     """How long the whole run takes with failures, checkpoints and restarts; what it costs, draws and emits.
 
@@ -27,5 +28,5 @@ def run(scenario: ScenarioArgument, assignments: SetOption = None, verbose: Verb
 
     case = load(scenario, assignments or ())
     asked = predict(case if case.scenario.run is not None else vary(case, ["run={}"]))
-    said = report.run
-    return Reply(lambda: said(asked, verbose=verbose), lambda: report.run_json(asked), "plans", yes=works(asked))
+    lines, forms = lambda: report.run(asked, verbose=verbose), pages.of_run(asked)
+    return Reply(lines, lambda: report.run_json(asked), "plans", yes=works(asked), others=forms)

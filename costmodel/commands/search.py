@@ -10,8 +10,8 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from costmodel.commands import completion
-from costmodel.commands.shared import answering
+from costmodel.commands import completion, pages
+from costmodel.commands.shared import PAGE, answering_in
 from costmodel.commands.short_form import Question, asking
 from costmodel.ground.errors import Place, fail
 from costmodel.report.terminal.style.answer import Reply
@@ -87,7 +87,7 @@ WorkersOption = Annotated[
 ]
 
 
-@answering
+@answering_in(*PAGE)
 @asking
 def search(
     question: Question,
@@ -140,7 +140,8 @@ def search(
     rows = "refused" if why_not else "pareto.plans" if pareto else "plans"
     count = top or (FRONT if pareto else TOP)
     lines, result = lambda: ranking.search(found, count, shown), lambda: json_answer.search(found, shown)
-    return Reply(lines, result, rows, yes=bool(found.best), stopped=found.stopped)
+    forms = pages.of_search(found)
+    return Reply(lines, result, rows, yes=bool(found.best), stopped=found.stopped, others=forms)
 
 
 def _serving(case: LoadedScenario, top: int, *, why_not: bool, given: Sequence[tuple[str, bool]]) -> Reply:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
+from costmodel.commands import pages
 from costmodel.documents.reader.resolved_scenario import LoadedScenario
 from costmodel.documents.reader.serving_scenario import serving
 from costmodel.estimate.serving.predict_serving import ServingAnswer, predict
@@ -26,8 +27,10 @@ def _works(answer: ServingAnswer) -> bool:
 
 def estimate(case: LoadedScenario, *, verbose: bool) -> Reply:
     """The answer of `estimate`."""
-    asked, said = predict(serving(case)), estimate_report.estimate
-    return Reply(lambda: said(asked, verbose=verbose), lambda: serving_json.estimate(asked), "plans", yes=_works(asked))
+    held = serving(case)
+    asked = predict(held)
+    lines, forms = lambda: estimate_report.estimate(asked, verbose=verbose), pages.of_serving_plan(held, asked)
+    return Reply(lines, lambda: serving_json.estimate(asked), "plans", yes=_works(asked), others=forms)
 
 
 def memory(case: LoadedScenario, *, verbose: bool) -> Reply:
@@ -63,7 +66,7 @@ def search(case: LoadedScenario, top: int, *, why_not: bool) -> Reply:
     found = search_space(inputs_of(serving(case)), top)
     rows = "refused" if why_not else "plans"
     lines, result = lambda: report.search(found, why_not=why_not), lambda: report.search_json(found)
-    return Reply(lines, result, rows, yes=found.kept > 0)
+    return Reply(lines, result, rows, yes=found.kept > 0, others=pages.of_serving_search(found))
 
 
 def without(command: str, given: Sequence[tuple[str, bool]]) -> None:
@@ -85,6 +88,7 @@ def sweep(case: LoadedScenario, axes: Sequence[Axis], show: str, *, refused: Seq
         lambda: report.sweep_json(found),
         "points",
         yes=any(trial.works for trial in found.trials),
+        others=pages.of_serving_sweep(found),
     )
 
 
@@ -101,7 +105,8 @@ def scale(case: LoadedScenario, rates: str, *, refused: Sequence[tuple[str, bool
     values = [value if "/" in value else f"{value} /s" for value in values_of(rates, "--rate", rates)]
     found = by_rate(held, values)
     works = any(trial.works for trial in found)
-    return Reply(lambda: report.scale(held, found), lambda: report.scale_json(held, found), "sizes", yes=works)
+    lines, result = lambda: report.scale(held, found), lambda: report.scale_json(held, found)
+    return Reply(lines, result, "sizes", yes=works, others=pages.of_serving_scale(held, found))
 
 
 def solve(case: LoadedScenario, vary: str, wanted: str, *, refused: Sequence[tuple[str, bool]]) -> Reply:
@@ -122,7 +127,8 @@ def check(cases: Sequence[LoadedScenario], *, verbose: bool, refused: Sequence[t
     without("check", refused)
     found = run([serving(case) for case in cases])
     kept = all(checked.kept for checked in found)
-    return Reply(lambda: report.check(found, verbose=verbose), lambda: report.check_json(found), "scenarios", yes=kept)
+    lines, result = lambda: report.check(found, verbose=verbose), lambda: report.check_json(found)
+    return Reply(lines, result, "scenarios", yes=kept, others=pages.of_serving_check(found))
 
 
 def diff(before: LoadedScenario, after: LoadedScenario, title: str, *, exit_code: bool) -> Reply:

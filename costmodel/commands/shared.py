@@ -39,7 +39,13 @@ _SUFFIXES = {
     ".yaml": "yaml",
     ".yml": "yaml",
     ".parquet": "parquet",
+    ".html": "html",
+    ".svg": "svg",
+    ".png": "png",
+    ".xlsx": "xlsx",
 }
+PAGE = ("html", "svg", "png", "xlsx")  # further forms of answers that have a page
+DRAWN = ("html", "svg", "png", "trace")
 
 
 def _no_colour(asked: bool) -> bool:
@@ -78,7 +84,7 @@ OutputOption = Annotated[
         "--output",
         "-o",
         metavar="FILE",
-        help="Write to a file, '-' for stdout; .json, .csv and .md say how",
+        help="Write to a file, '-' for stdout; its suffix says how: .json, .csv, .md, and those of --format",
         show_default=False,
     ),
 ]
@@ -99,6 +105,20 @@ def deliver(
 ) -> None:
     """Print a reply, or write it whole or not at all; leave with 1 when the answer is no."""
     wanted = "json" if as_json else form.value if form else _SUFFIXES.get(output.suffix if output else "", "table")
+    if reply.again is not None and output is None:
+        raise fail("C044", "--watch writes a file again and again, and none is named", None, "add -o page.html")
+    _put(reply, wanted, output)
+    while reply.again is not None:
+        reply = reply.again()
+        _put(reply, wanted, output)
+    if reply.stopped:
+        raise typer.Exit(Exit.INTERRUPTED)
+    if not reply.yes:
+        raise typer.Exit(Exit.NO)
+
+
+def _put(reply: Reply, wanted: str, output: Path | None) -> None:
+    """An answer in its form, printed or into its file."""
     answer = reply.others[wanted]() if wanted in reply.others else _form(reply, wanted)
     answer = harmless(answer) if isinstance(answer, str) else answer
     if output is not None:
@@ -107,13 +127,9 @@ def deliver(
         else:
             write_file(output, answer or "".join(f"{line.plain}\n" for line in laid(reply.lines(), None)))
     elif isinstance(answer, bytes):
-        raise fail("C007", f"{wanted} is not for reading", None, f"name a file: -o answer.{wanted}")
+        raise fail("C007", f"{wanted} is binary and cannot be printed", None, f"name a file: -o answer.{wanted}")
     else:
         printed(answer or laid(reply.lines(), terminal_width()))
-    if reply.stopped:
-        raise typer.Exit(Exit.INTERRUPTED)
-    if not reply.yes:
-        raise typer.Exit(Exit.NO)
 
 
 def _file(reply: Reply, filed: Filed, path: Path) -> None:
@@ -137,8 +153,14 @@ def _form(reply: Reply, form: str) -> str | bytes:
         from costmodel.report.machine.parquet import parquet_bytes
 
         return parquet_bytes(reply)
+    if form == "xlsx":
+        from costmodel.report.machine.xlsx import xlsx_bytes
+
+        return xlsx_bytes(reply)
     if form == AnswerFormat.MARKDOWN:
         return formats.markdown_text(reply.lines(), formats.facts_of(reply))
+    if form in DRAWN:
+        raise fail("C007", f"this answer has no {form}", None, "take --format table, json or markdown")
     return ""
 
 

@@ -6,7 +6,8 @@ from typing import Annotated
 
 import typer
 
-from costmodel.commands.shared import ScenarioArgument, SetOption, answering, answering_in
+from costmodel.commands import pages
+from costmodel.commands.shared import PAGE, ScenarioArgument, SetOption, answering, answering_in
 from costmodel.ground.errors import fail
 from costmodel.report.terminal.style.answer import Reply
 
@@ -27,7 +28,7 @@ ShowOption = Annotated[
 ]
 
 
-@answering_in("jsonl", "parquet")
+@answering_in("jsonl", "parquet", *PAGE)
 def sweep(
     scenario: ScenarioArgument,
     over: OverOption,
@@ -67,10 +68,11 @@ def sweep(
         "points",
         yes=any(point.works for point in found.points),
         stopped=len(found.points) < found.total,
+        others=pages.of_sweep(found),
     )
 
 
-@answering
+@answering_in(*PAGE)
 def scale(
     scenario: ScenarioArgument,
     ranks: Annotated[
@@ -114,12 +116,11 @@ def scale(
     with paced("sizes") as pace:
         found = run(training(case), ranks, weak=weak, best=best, pace=pace)
     works = any(row.point.works for row in found.rows)
-    return Reply(
-        lambda: report.scale(found), lambda: report.scale_json(found), "sizes", yes=works, stopped=found.stopped
-    )
+    lines, result = lambda: report.scale(found), lambda: report.scale_json(found)
+    return Reply(lines, result, "sizes", yes=works, stopped=found.stopped, others=pages.of_scale(found))
 
 
-@answering
+@answering_in(*PAGE)
 def sensitivity(
     scenario: ScenarioArgument,
     of: Annotated[str, typer.Option("--of", metavar="RESULT", help="The result that is moved")] = "step_time",
@@ -142,7 +143,8 @@ def sensitivity(
     from costmodel.report.terminal.vary import sensitivity as report
 
     found = run(load(scenario, assignments or ()), shown(of)[0])
-    return Reply(lambda: report.sensitivity(found, top), lambda: report.sensitivity_json(found), "figures")
+    lines, result = lambda: report.sensitivity(found, top), lambda: report.sensitivity_json(found)
+    return Reply(lines, result, "figures", others=pages.of_sensitivity(found))
 
 
 @answering

@@ -146,6 +146,8 @@ FAULT_CODES = {
     "C014": "calibrate takes --node, --source and --replace with kernels, --where, --leave-out and --afresh with runs.",
     "C015": "A file or a document is named twice, and would count twice.",
     "C030": "The command answers questions about training and the scenario serves, or the other way round.",
+    "C044": "report takes scenarios; --figure goes with --format svg or png of one scenario, --watch with -o and one "
+    "scenario that is a file.",
     "C020": "--engine names what works on a search: local, dask, dask=ADDRESS or mpi; extras bring dask and mpi.",
     "C021": "--into names the folder of a search: its state, with --keep all its plans; --resume goes on from there.",
     "C022": "The surroundings do not give what the program needs: memory, open files, processes, space on a disk, a "

@@ -58,6 +58,7 @@ ANSWERS = (
     f"diff {NAME} --set plan.recompute=full",
     f"diff {NAME} gpt-3-175b-1024",
     f"run {NAME}",
+    f"report {NAME} quickstart",
     f"diagnose {NAME} --step 18.9s --term dp_exposed=0.5s",
     "collective all-reduce 1GB --gpus 64 --node dgx-h100",
     f"check {NAME} quickstart --set 'limits.mfu.at_least=60 %' -v",

@@ -102,9 +102,11 @@ class Validated:
     figures: list[Compared]
 
 
-def compared(table: MeasuredTable, quantity: Quantity) -> Iterator[Compared]:
-    """Every measured figure of that quantity in a document beside our prediction."""
+def compared(table: MeasuredTable, quantity: Quantity, accelerator: str = "") -> Iterator[Compared]:
+    """Every measured figure of that quantity in a document beside our prediction; of one accelerator where named."""
     for run, case in cases(table):
+        if accelerator not in ("", case.accelerator.name):
+            continue
         told = {name: value for name in DOCUMENTED[quantity] if (value := getattr(run.measured, name)) is not None}
         if not told:
             continue

@@ -88,6 +88,21 @@ def explained_figure(inputs: TrainingInputs, evaluation: Evaluation, quantity: s
     return tree_of(Book(inputs.case.trees, COLUMNS, TERM_COLUMNS), quantity, unit, origin)
 
 
+def nodes_of(inputs: TrainingInputs, evaluation: Evaluation, wanted: Sequence[str]) -> dict[str, ExplainedFigure]:
+    """The trees of several figures of a traced evaluation; what they have in common is one node."""
+    with trace():
+        found = {quantity: _origin(evaluation, quantity) for quantity in wanted}
+    origins = {quantity: origin for quantity, (origin, _) in found.items()}
+    units = {quantity: unit for quantity, (_, unit) in found.items()}
+    return trees_of(Book(inputs.case.trees, COLUMNS, TERM_COLUMNS), origins, units)
+
+
+def trees_of(book: Book, origins: Mapping[str, Origin], units: Mapping[str, str]) -> dict[str, ExplainedFigure]:
+    """The trees of several figures by their origins; what they have in common is one node."""
+    made: _Made = {}
+    return {name: _node(book, name, units[name], origin, made) for name, origin in origins.items()}
+
+
 def tree_of(book: Book, quantity: str, unit: str, origin: Origin) -> ExplainedFigure:
     """The tree of one figure by its origin."""
     return _node(book, quantity, unit, origin, {})

@@ -15,7 +15,7 @@ from costmodel.estimate.serving.plan_columns import SIZES, PlanColumns
 from costmodel.estimate.serving.predict_serving import banded, layout_of, own_plan
 from costmodel.estimate.serving.result_columns import COLUMNS
 from costmodel.estimate.serving.serving_inputs import ServingInputs
-from costmodel.explore.explain.explain import Book, ExplainedFigure, tree_of, unknown
+from costmodel.explore.explain.explain import Book, ExplainedFigure, tree_of, trees_of, unknown
 from costmodel.ground.equation import leaf, origin_of, trace
 from costmodel.ground.errors import Place, fail
 from costmodel.ground.units import Figure
@@ -36,6 +36,15 @@ def explain(inputs: ServingInputs, quantity: str) -> ExplainedFigure:
         results = banded(inputs, evaluate(inputs, _knowing(inputs)).results)
         origin = origin_of(results.columns[quantity], quantity)
     return tree_of(Book(inputs.case.trees, COLUMNS, {}), quantity, COLUMNS[quantity].unit, origin)
+
+
+def explain_all(inputs: ServingInputs) -> dict[str, ExplainedFigure]:
+    """The trees of every figure that is known of the scenario's own plan; what they have in common is one node."""
+    with trace():
+        results = banded(inputs, evaluate(inputs, _knowing(inputs)).results)
+        origins = {name: origin_of(column, name) for name, column in results.columns.items() if name in COLUMNS}
+    units = {name: COLUMNS[name].unit for name in origins}
+    return trees_of(Book(inputs.case.trees, COLUMNS, {}), origins, units)
 
 
 def _knowing(inputs: ServingInputs) -> PlanColumns:

@@ -78,6 +78,14 @@ class TreeDrawing:
         """A figure in the unit that other answers say it in."""
         return figure(node.value, node.unit, 4, held=self.held)
 
+    def title(self, node: ExplainedFigure) -> str:
+        """What a figure is called, with the word by which it can be asked for and where in the plan it is."""
+        return f"{_title(node)}{_aside(node)}"
+
+    def place(self, node: ExplainedFigure) -> str:
+        """Where a figure is written, and its source."""
+        return _written(node)
+
     def how(self, node: ExplainedFigure) -> list[str]:
         """How a figure was made, in a line or two; counting needs no more than its figures."""
         values = [self.value(inner) for inner in node.beneath]

@@ -46,7 +46,7 @@ def _transfer(answer: Answer, transfer: Transfer) -> tuple[str, ...]:
     return (
         transfer.group.name,
         f"{ranks:.0f}",
-        _link(answer, transfer),
+        link_name(answer, transfer),
         transfer.operation.replace("_", "-"),
         show(size, "B"),
         f"{number(transfer.count):,.0f}",
@@ -77,6 +77,7 @@ def _totals(answer: Answer) -> Iterator[Text]:
             yield styled(f"  {name}  {sent}, {show_time(exposed)} exposed{waited}")
 
 
-def _link(answer: Answer, transfer: Transfer) -> str:
+def link_name(answer: Answer, transfer: Transfer) -> str:
+    """The technology that a transfer goes over: inside a domain or between nodes."""
     case = answer.inputs.case
     return case.scale_up.name if number(transfer.group.domains) == 1 else case.scale_out.name

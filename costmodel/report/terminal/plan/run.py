@@ -30,7 +30,7 @@ def run(answer: Answer, *, verbose: bool = False) -> list[Line]:
     """The run, conclusion first."""
     if answer.refused:
         return refusal(answer)
-    found, costs = _whole(answer), answer.evaluation.costs.row()
+    found, costs = whole_of(answer), answer.evaluation.costs.row()
     assumed = sorted(answer.assumed, key=lambda item: not item.path.startswith("run."))
     return [
         *titled(answer),
@@ -47,13 +47,14 @@ def run(answer: Answer, *, verbose: bool = False) -> list[Line]:
         Text(),
         *assumed_lines(tuple(assumed), verbose=verbose),
         Text(),
-        styled(f"Bound by {_largest(answer, found)}."),
+        styled(f"Bound by {largest_part(answer, found)}."),
         following(answer, "estimate"),
         following(answer, "explain", "goodput", before="     "),
     ]
 
 
-def _whole(answer: Answer) -> RunFigures:
+def whole_of(answer: Answer) -> RunFigures:
+    """The run of an answer that has one."""
     found = answer.evaluation.run
     assert found is not None
     return found
@@ -79,7 +80,8 @@ def _figure(answer: Answer, words: str, name: str, costs: dict[str, float]) -> t
     return words, value, between(*(result(name, costs[f"{name}_{end}"]) for end in ("low", "high")))
 
 
-def _parts(answer: Answer, found: RunFigures) -> dict[str, float]:
+def run_parts(answer: Answer, found: RunFigures) -> dict[str, float]:
+    """Shares of the wall time: steps, and everything that is lost."""
     assert answer.inputs.run is not None
     lost = {name: number(value) for name, value in shares(answer.inputs.run, found).items()}
     return {"steps": number(found.goodput), **lost}
@@ -88,7 +90,7 @@ def _parts(answer: Answer, found: RunFigures) -> dict[str, float]:
 def _where_it_goes(answer: Answer, found: RunFigures) -> list[Line]:
     """Parts of the wall time, longest first."""
     wall = number(found.columns["run_time"])
-    parts = {name: value for name, value in _parts(answer, found).items() if name == "steps" or value}
+    parts = {name: value for name, value in run_parts(answer, found).items() if name == "steps" or value}
     rows = []
     for name, value in sorted(parts.items(), key=lambda item: -item[1]):
         time = "" if wall != wall else show_time(value * wall)
@@ -97,9 +99,9 @@ def _where_it_goes(answer: Answer, found: RunFigures) -> list[Line]:
     return [Text(), styled("  where the run goes", HEAD), shown]
 
 
-def _largest(answer: Answer, found: RunFigures) -> str:
+def largest_part(answer: Answer, found: RunFigures) -> str:
     """What of the run is lost most, or its steps where little is."""
-    parts = _parts(answer, found)
+    parts = run_parts(answer, found)
     steps = parts.pop("steps")
     return "steps" if steps >= WELL else max(parts, key=lambda name: parts[name])
 
@@ -166,14 +168,14 @@ def run_json(answer: Answer) -> dict[str, Any]:
     told = json_answer.estimate(answer)
     if answer.refused:
         return told | {"run": None}
-    found = _whole(answer)
+    found = whole_of(answer)
     asked = answer.inputs.run
     assert asked is not None
     best = at_best_interval(answer)
     told["run"] = {
         "steps": json_answer.known(number(found.steps)),
         "interruptions": json_answer.known(number(found.interruptions)),
-        "shares": _parts(answer, found),
+        "shares": run_parts(answer, found),
         "saves_to_memory": number(found.at.saves) if asked.checkpoint.mode == "memory" else None,
         "memory_interval_s": number(found.at.memory_interval) if asked.checkpoint.mode == "memory" else None,
         "load_s": number(found.saved.load),

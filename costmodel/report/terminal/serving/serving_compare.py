@@ -32,7 +32,7 @@ def check(found: Sequence[CheckedServing], *, verbose: bool) -> list[Line]:
         failed = [finding for finding in checked.findings if not finding.kept]
         lines.append(styled(f"{'✗' if failed else '✓'} {checked.name}: {_count(checked)}", BAD if failed else GOOD))
         shown = checked.findings if verbose else failed
-        lines += [styled(f"    {_sentence(checked, finding)}") for finding in shown]
+        lines += [styled(f"    {finding_words(checked, finding)}") for finding in shown]
     return lines
 
 
@@ -42,7 +42,8 @@ def _count(checked: CheckedServing) -> str:
     return f"{kept} of {len(limits)} limits kept" if limits else "no limits" if checked.kept else "not kept"
 
 
-def _sentence(checked: CheckedServing, finding: ServingFinding) -> str:
+def finding_words(checked: CheckedServing, finding: ServingFinding) -> str:
+    """A finding in one line."""
     if finding.limit is None:
         return f"{finding.code} {reason(checked.answer, finding.code)}"
     bound = f"{_SIGNS[finding.limit.kind]} {result(finding.name, float(finding.limit.value))}"
@@ -80,7 +81,7 @@ def _finding(checked: CheckedServing, finding: ServingFinding) -> dict[str, Any]
         "bound": None if limit is None else float(limit.value),
         "file": place.file if place is not None else None,
         "line": place.line or None if place is not None else None,
-        "text": _sentence(checked, finding),
+        "text": finding_words(checked, finding),
     }
 
 

@@ -43,7 +43,7 @@ def estimate(answer: ServingAnswer, *, verbose: bool = False) -> list[Line]:
         Text(),
         *assumed_lines(answer.assumed, verbose=verbose),
         Text(),
-        styled(_bound(answer)),
+        styled(bound_words(answer)),
         following(answer, "explain", "tpot", before="Next:"),
         following(answer, "memory", before="     "),
     ]
@@ -131,7 +131,7 @@ def _where_it_goes(answer: ServingAnswer) -> list[Line]:
     return [Text(), styled("  where a token's time goes", HEAD), shares]
 
 
-def _bound(answer: ServingAnswer) -> str:
+def bound_words(answer: ServingAnswer) -> str:
     """The longest term of a token's time, and what binds the rate first."""
     costs = answer.costs
     longest, value = max(((name, costs[key]) for name, key in TERMS), key=lambda item: item[1])

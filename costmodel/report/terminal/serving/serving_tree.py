@@ -20,10 +20,10 @@ from costmodel.report.terminal.style.formatting import figure
 def tree(answer: ServingAnswer, node: ExplainedFigure, depth: int) -> list[Text]:
     """What was computed; the root with its equation, and what lies beneath it down to a depth."""
     above = [line for line in titled(answer, price=node.name.startswith("cost_")) if isinstance(line, Text)]
-    return [*above, Text(), *_Drawing(node).lines(depth)]
+    return [*above, Text(), *ServingDrawing(node).lines(depth)]
 
 
-class _Drawing(TreeDrawing):
+class ServingDrawing(TreeDrawing):
     """A tree of a figure of serving: rates are of requests unless their name says tokens."""
 
     def __init__(self, root: ExplainedFigure) -> None:

@@ -28,7 +28,8 @@ class Reply:
 
     `rows` is the path in the result to the list that makes a table of the answer, for CSV. `others` are forms that
     only this answer takes, or takes otherwise; `stopped` says that somebody asked to end before the answer was whole.
-    `filed` is for answers that are documents.
+    `filed` is for answers that are documents. `again` waits for a change and gives the answer anew, for a file that
+    follows it.
     """
 
     lines: Callable[[], Sequence[Line]]
@@ -38,6 +39,7 @@ class Reply:
     others: Mapping[str, Callable[[], str | bytes]] = field(default_factory=dict)
     stopped: bool = False
     filed: Filed | None = None
+    again: Callable[[], Reply] | None = None
 
 
 def head(schema: str) -> dict[str, str]:

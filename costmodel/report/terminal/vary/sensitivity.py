@@ -44,10 +44,10 @@ def sensitivity(found: Sensitivity, shown: int = _KNOBS_SHOWN) -> list[Line]:
 def _knob(knob: Knob, widest: float) -> tuple[str, ...]:
     turned = f"±{knob.spread * 100:.3g} %"
     sides = (_percent(knob.low), two_sided(knob.low, knob.high, widest), _percent(knob.high))
-    return (_settable(knob), knob.text, turned, *sides)
+    return (settable(knob), knob.text, turned, *sides)
 
 
-def _settable(knob: Knob) -> str:
+def settable(knob: Knob) -> str:
     """The path that --set takes; of what was fitted, what the fit calls it."""
     return f"fit.{knob.path.partition('.efficiency.')[2]}" if knob.kind == "fitted" else short(knob.path)
 

@@ -101,7 +101,7 @@ def _combinations(found: Swept, *, priced: bool) -> CellTable:
         main, *others = (result(name, costs.get(name, math.nan)) if costs else "" for name in found.shown)
         bars = bar(costs.get(first, 0.0) / most, 16) if costs and most > 0 else ""
         price = (hourly(point.facts.price) if point.facts else "",) if priced else ()
-        rows.append((*set_to, main, bars, *others, *price, _why(point), *_planned(point, best=found.best)))
+        rows.append((*set_to, main, bars, *others, *price, why_words(point), *_planned(point, best=found.best)))
     paths = (short_path(axis.path) for axis in found.axes)
     names = [*paths, first, "", *found.shown[1:], *(["price"] if priced else []), "verdict"]
     align = "r" * (len(found.axes) + 1) + "l" + "r" * (len(found.shown) - 1 + priced) + "l"
@@ -120,7 +120,8 @@ def _remarks(points: Sequence[SweepPoint], *shown: str) -> list[Line]:
     return remarks([[code for code in point.remarked if code not in shown] for point in points if point.costs])
 
 
-def _why(point: SweepPoint) -> str:
+def why_words(point: SweepPoint) -> str:
+    """What speaks against a point, or how well it fits."""
     if point.fault is not None:
         return f"{point.fault.code} {point.fault.sentence}"
     if point.refused:
@@ -138,10 +139,11 @@ def _chart(found: Swept) -> WidthDrawing:
     points = [(x, y) for x, y in placed if isinstance(x, float) and math.isfinite(y)]
     if len(found.axes) != 1 or len(points) < 2:
         raise fail("C010", "a chart needs one axis of numbers with two answers or more", None, "leave --chart out")
-    return line(points, (path, column), (_plain, partial(result, column)))
+    return line(points, (path, column), (tick_words, partial(result, column)))
 
 
-def _plain(value: float) -> str:
+def tick_words(value: float) -> str:
+    """A value of a leaf on an axis."""
     for factor, prefix in ((1e12, "T"), (1e9, "G"), (1e6, "M"), (1e4, "k")):
         if abs(value) >= factor:
             return f"{significant(value / (1e3 if prefix == 'k' else factor))}{prefix}"
@@ -240,7 +242,7 @@ def _freed(found: Scaled) -> list[Line]:
 def _size_cells(row: ScaleRow) -> tuple[str, ...]:
     ranks, costs = f"{row.ranks:,.0f}", row.point.costs
     if not costs:
-        return ranks, "", "", "", "", _why(row.point)
+        return ranks, "", "", "", "", why_words(row.point)
     step, share = show_time(costs["step_time"]), percent(row.efficiency)
     return ranks, step, bar(row.efficiency, 10), share, percent(costs["mfu"]), _grew(row)
 
@@ -248,7 +250,7 @@ def _size_cells(row: ScaleRow) -> tuple[str, ...]:
 def _grew(row: ScaleRow) -> str:
     """Terms that grew, and when the plan does not fit, that."""
     said = ", ".join(f"{_TERMS.get(term, term)} {share * 100:.1f} %" for term, share in row.grew)
-    return "; ".join(part for part in (said, "" if row.point.works else _why(row.point)) if part)
+    return "; ".join(part for part in (said, "" if row.point.works else why_words(row.point)) if part)
 
 
 def bend(found: Scaled) -> str:

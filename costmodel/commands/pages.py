@@ -1,0 +1,205 @@
+"""The pages and figures of every command's answer; what draws them is imported where one is asked for."""
+
+from __future__ import annotations
+
+import shlex
+import sys
+from collections.abc import Callable, Sequence
+from typing import TYPE_CHECKING, Any
+
+from costmodel.report.page.forms import Form, page_forms
+
+if TYPE_CHECKING:
+    from costmodel.documents.reader.serving_scenario import ServingCase
+    from costmodel.estimate.evaluate.predict import Answer
+    from costmodel.estimate.serving.predict_serving import ServingAnswer
+    from costmodel.evidence.validate.validate import Validated
+    from costmodel.explore.compare.check import CheckedScenario
+    from costmodel.explore.explain.pipelines import Pipelines
+    from costmodel.explore.search.search import SearchResult
+    from costmodel.explore.serving.compare_serving import CheckedServing
+    from costmodel.explore.serving.search_layouts import FoundPlans
+    from costmodel.explore.serving.vary_serving import ServingTrial, SweptServing
+    from costmodel.explore.vary.scale import Scaled
+    from costmodel.explore.vary.sensitivity import Sensitivity
+    from costmodel.explore.vary.sweep import Swept
+    from costmodel.report.page.content import Page
+    from costmodel.report.page.marks import Figure
+
+_OUTPUT = ("-o", "--output", "--format")
+Draw = Callable[[float], "Figure"]
+
+
+def command_line() -> list[str]:
+    """The command that was typed, without where its answer goes."""
+    words, kept = iter(sys.argv[1:]), list[str]()
+    for word in words:
+        if word in _OUTPUT:
+            next(words, None)
+        elif word not in ("--force", "--watch") and not word.startswith(("--output=", "--format=")):
+            kept.append(word)
+    return [shlex.join(["costmodel", *kept])]
+
+
+def of_plan(asked: Answer, figure: str = "time") -> dict[str, Form]:
+    """The page of a training plan, and its figure of time, memory or network."""
+    return page_forms(lambda: _plan_page(asked), lambda: _plan_figure(asked, figure))
+
+
+def _plan_page(asked: Answer) -> Page:
+    from costmodel.explore.page.plan_facts import PlanFacts
+    from costmodel.report.page.plan_page import plan_page
+
+    return plan_page(PlanFacts(asked), command_line())
+
+
+def _plan_figure(asked: Answer, name: str) -> Draw | None:
+    from costmodel.explore.page.plan_facts import PlanFacts
+    from costmodel.report.page.plan_page import plan_figure
+
+    return plan_figure(PlanFacts(asked), name)
+
+
+def of_pipeline(found: Pipelines) -> dict[str, Form]:
+    """The page of a plan, its timeline, and a trace for Perfetto."""
+    from costmodel.report.chrome_trace import trace_text
+
+    return {**of_plan(found.own, "pipeline"), "trace": lambda: trace_text(found)}
+
+
+def of_run(asked: Answer) -> dict[str, Form]:
+    """The page of a run."""
+
+    def page() -> Page:
+        from costmodel.explore.page.plan_facts import PlanFacts
+        from costmodel.report.page.run_page import run_page
+
+        return run_page(PlanFacts(asked), command_line())
+
+    def figure() -> Draw | None:
+        from costmodel.explore.page.plan_facts import PlanFacts
+        from costmodel.report.page.run_page import run_figure
+
+        return None if asked.refused else run_figure(PlanFacts(asked))
+
+    return page_forms(page, figure)
+
+
+def of_search(found: SearchResult) -> dict[str, Form]:
+    """The page of a search, and its plans as points."""
+    from costmodel.report.page import search_parts
+    from costmodel.report.page.search_page import search_page
+
+    return page_forms(
+        lambda: search_page(found, command_line()),
+        lambda: search_parts.front_figure(found) if found.best else None,
+    )
+
+
+def of_sweep(found: Swept) -> dict[str, Form]:
+    """The page of a sweep."""
+    return _of_vary("sweep", found)
+
+
+def of_scale(found: Scaled) -> dict[str, Form]:
+    """The page of sizes."""
+    return _of_vary("scale", found)
+
+
+def of_sensitivity(found: Sensitivity) -> dict[str, Form]:
+    """The page of what moves a result."""
+    return _of_vary("sensitivity", found)
+
+
+def _of_vary(kind: str, found: Any) -> dict[str, Form]:
+    from costmodel.report.page import vary_pages
+
+    page, figure = vary_pages.PAGES[kind]
+    return page_forms(lambda: page(found, command_line()), lambda: figure(found))
+
+
+def of_validation(found: list[Validated]) -> dict[str, Form]:
+    """The page of measured and predicted figures."""
+
+    def page() -> Page:
+        from costmodel.report.page.evidence_part import validation_page
+
+        return validation_page(found, command_line())
+
+    def figure() -> Draw | None:
+        from costmodel.report.page.evidence_part import measured_figure
+
+        return measured_figure([figure for part in found for figure in part.figures])
+
+    return page_forms(page, figure)
+
+
+def of_check(found: Sequence[CheckedScenario]) -> dict[str, Form]:
+    """The page of limits."""
+
+    def page() -> Page:
+        from costmodel.report.page.check_page import check_page
+
+        return check_page(found, command_line())
+
+    def figure() -> Draw:
+        from costmodel.report.page.check_page import check_figure
+
+        return check_figure(found)
+
+    return page_forms(page, figure)
+
+
+# ── serving ──────────────────────────────────────────────────────────────────────────────────────────────────────────
+
+
+def of_serving_plan(case: ServingCase, asked: ServingAnswer) -> dict[str, Form]:
+    """The page of a serving plan, and where a token's time goes."""
+
+    def page() -> Page:
+        from costmodel.explore.page.serving_facts import ServingFacts
+        from costmodel.report.page.serving_page import serving_page
+
+        return serving_page(ServingFacts(case, asked), command_line())
+
+    def figure() -> Draw | None:
+        from costmodel.explore.page.serving_facts import ServingFacts
+        from costmodel.report.page.serving_page import token_figure
+
+        return token_figure(asked) if ServingFacts(case, asked).settled else None
+
+    return page_forms(page, figure)
+
+
+def of_serving_search(found: FoundPlans) -> dict[str, Form]:
+    """The page of a serving search."""
+    from costmodel.report.page import serving_parts as parts
+
+    return page_forms(
+        lambda: parts.search_page(found, command_line()), lambda: parts.plans_figure(found) if found.best else None
+    )
+
+
+def of_serving_sweep(found: SweptServing) -> dict[str, Form]:
+    """The page of a serving sweep."""
+    from costmodel.report.page import serving_parts as parts
+
+    return page_forms(
+        lambda: parts.sweep_page(found, command_line()), lambda: parts.trials_figure(found.trials, found.shown[0])
+    )
+
+
+def of_serving_scale(case: ServingCase, found: Sequence[ServingTrial]) -> dict[str, Form]:
+    """The page of capacity by rate."""
+    from costmodel.report.page import serving_parts as parts
+
+    return page_forms(lambda: parts.scale_page(case, found, command_line()), lambda: parts.trials_figure(found, "gpus"))
+
+
+def of_serving_check(found: Sequence[CheckedServing]) -> dict[str, Form]:
+    """The page of serving limits."""
+    from costmodel.report.page import check_page
+
+    return page_forms(
+        lambda: check_page.check_serving_page(found, command_line()), lambda: check_page.check_serving_figure(found)
+    )

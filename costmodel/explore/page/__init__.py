@@ -1,0 +1,1 @@
+"""What a page about a scenario shows, computed before anything is drawn."""

@@ -1,0 +1,136 @@
+"""What a page shows of one training plan: its answer, the way from the ideal to it, operations, clock and traces."""
+
+from __future__ import annotations
+
+import functools
+from dataclasses import dataclass
+
+from costmodel.documents.reader.resolved_scenario import ResolvedScenario
+from costmodel.equations.run.economics import work_time
+from costmodel.estimate.evaluate.evaluate_plans import TERM_COLUMNS, Evaluation, missing_input
+from costmodel.estimate.evaluate.predict import Answer, predict
+from costmodel.estimate.shared.per_stage import STAGES, stages_of
+from costmodel.estimate.shared.results import COLUMNS, number
+from costmodel.estimate.training.flop_count import work_of_step
+from costmodel.estimate.training.memory.breakdown import LINES
+from costmodel.explore.explain.explain import ExplainedFigure, nodes_of, traced_evaluation
+from costmodel.explore.explain.pipelines import clock
+from costmodel.explore.explain.timeline import Event, Pipeline, events
+from costmodel.explore.page.operations import Operation, operations
+
+MOST_EVENTS = 320  # drawn one by one; of more, the first and the last of each rank
+MOST_RANKS = 16
+
+
+@dataclass(frozen=True)
+class Loss:
+    """One step on the way from the ideal to the predicted time."""
+
+    name: str
+    seconds: float
+
+
+@dataclass(frozen=True)
+class StageMemory:
+    """The lines of the ledger of one pipeline stage, and their sum."""
+
+    stage: str
+    lines: dict[str, float]
+    peak: float
+
+
+@dataclass(frozen=True)
+class Window:
+    """A stretch of the clock of a pipeline, and what its ranks do in it."""
+
+    start: float
+    end: float
+    events: tuple[Event, ...]
+
+
+@dataclass(frozen=True)
+class PlanFacts:
+    """A training plan with all that a page draws of it; of a plan that is not valid, the answer alone."""
+
+    answer: Answer
+
+    @property
+    def valid(self) -> bool:
+        """Whether the figures mean anything."""
+        return not self.answer.refused
+
+    @functools.cached_property
+    def costs(self) -> dict[str, float]:
+        """The results as plain numbers."""
+        return self.answer.evaluation.costs.row()
+
+    @functools.cached_property
+    def evaluation(self) -> Evaluation:
+        """The same plan, every figure with what it was made of."""
+        return traced_evaluation(self.answer.inputs, self.answer.plan)
+
+    @functools.cached_property
+    def nodes(self) -> dict[str, ExplainedFigure]:
+        """The traced tree of every figure that is known."""
+        inputs = self.answer.inputs
+        known = [name for name in self.evaluation.costs.columns if name in COLUMNS and not missing_input(inputs, name)]
+        return nodes_of(inputs, self.evaluation, [*known, *LINES])
+
+    @functools.cached_property
+    def operations(self) -> list[Operation]:
+        """The matrix products of the step."""
+        return operations(self.evaluation)
+
+    @functools.cached_property
+    def losses(self) -> list[Loss]:
+        """From the ideal, all model FLOP at the peak, to the step: what is computed again, kernels, every term."""
+        inputs, costs = self.answer.inputs, self.costs
+        flop = work_of_step(inputs, self.answer.evaluation.block)
+        ideal, executed = (
+            number(work_time(work, inputs.rates.mfu_peak, inputs.ranks)) for work in (flop.model, flop.executed)
+        )
+        kernels = costs["matmul"] + costs["attention"] - executed
+        terms = [name for name in TERM_COLUMNS.values() if name not in ("matmul", "attention")]
+        found = [Loss("ideal", ideal), Loss("recomputed", executed - ideal), Loss("kernels", kernels)]
+        return found + [Loss(name, costs[name]) for name in terms if costs[name] > 0]
+
+    @functools.cached_property
+    def stages(self) -> list[StageMemory]:
+        """The ledger of the first stage, one in the middle and the last, as far as there are so many."""
+        ledger = self.answer.evaluation.ledger
+        return [
+            StageMemory(
+                STAGES[place],
+                {name: number(ledger.line(name, place)) for name in LINES},
+                number(ledger.peaks[place]),
+            )
+            for place in stages_of(self.answer.evaluation.block.pp[0])
+        ]
+
+    @functools.cached_property
+    def pipeline(self) -> Pipeline | None:
+        """The clock of its stages; none of one stage."""
+        found = clock(self.answer.inputs, self.answer.plan)
+        return found if found.ranks > 1 else None
+
+    @functools.cached_property
+    def windows(self) -> list[Window]:
+        """The whole of the pipeline, or where that is too much its beginning and its end."""
+        if self.pipeline is None:
+            return []
+        ranks = events(self.pipeline)[:MOST_RANKS]
+        every = [event for rank in ranks for event in rank]
+        last = max(event.end for event in every)
+        if len(every) <= MOST_EVENTS:
+            return [Window(0.0, last, tuple(every))]
+        width = last * MOST_EVENTS / (2 * len(every))
+        first = tuple(event for event in every if event.start < width)
+        return [
+            Window(0.0, width, first),
+            Window(last - width, last, tuple(event for event in every if event.end > last - width)),
+        ]
+
+
+def plan_facts(case: ResolvedScenario) -> PlanFacts:
+    """The page of a scenario's own plan."""
+    return PlanFacts(predict(case))

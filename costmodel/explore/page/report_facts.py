@@ -1,0 +1,72 @@
+"""Everything a whole report about a training scenario shows."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass, replace
+
+from costmodel.documents.reader.resolved_scenario import ResolvedScenario
+from costmodel.evidence.validate.validate import Compared
+from costmodel.explore.compare.select_plan import planned
+from costmodel.explore.page.measured_runs import runs_on
+from costmodel.explore.page.plan_facts import PlanFacts, plan_facts
+from costmodel.explore.page.reachable_plans import reachable
+from costmodel.explore.search.rank import Ranked
+from costmodel.explore.search.search import SearchResult, search
+from costmodel.explore.vary.sensitivity import Sensitivity, sensitivity
+from costmodel.ground.errors import CostModelError
+
+FRONT = "memory_peak,step_time"
+TOP = 50
+Say = Callable[[str], None]
+
+
+@dataclass(frozen=True)
+class ReportFacts:
+    """A plan, the search around it, what moves it, plans to choose among, and measured runs on its accelerator."""
+
+    plan: PlanFacts
+    found: SearchResult | None
+    sensitive: Sensitivity | None
+    choices: list[Ranked]
+    measured: list[Compared]
+
+
+def silent(words: str) -> None:
+    """Says nothing."""
+
+
+def report_facts(case: ResolvedScenario, say: Say = silent) -> ReportFacts:
+    """A report about a scenario; one without a plan is about the best of its search."""
+    say("search")
+    found = _found(case)
+    facts = plan_facts(with_plan(case))
+    say("sensitivity")
+    sensitive = None if facts.answer.refused else _sensitive(facts.answer.inputs.case)
+    choices = reachable(case) if found is not None and found.best else []
+    say("measured runs")
+    return ReportFacts(facts, found, sensitive, choices, runs_on(case.accelerator.name))
+
+
+def with_plan(case: ResolvedScenario) -> ResolvedScenario:
+    """The scenario with the best plan of its search where it has none."""
+    if case.scenario.plan is not None:
+        return case
+    return replace(case, scenario=case.scenario.model_copy(update={"plan": planned(case)}))
+
+
+def _found(case: ResolvedScenario) -> SearchResult | None:
+    """The search of a scenario; none where the space is empty or the objective is not known."""
+    try:
+        return search(case, TOP, pareto=FRONT)
+    except CostModelError:
+        if case.scenario.plan is None:
+            raise
+        return None
+
+
+def _sensitive(case: ResolvedScenario) -> Sensitivity | None:
+    try:
+        return sensitivity(case)
+    except CostModelError:
+        return None

@@ -1,0 +1,68 @@
+"""What a page shows of a serving scenario: its plan at several loads, its traces, and its search."""
+
+from __future__ import annotations
+
+import functools
+import math
+from dataclasses import dataclass
+
+from costmodel.documents.reader.serving_scenario import ServingCase
+from costmodel.estimate.serving.predict_serving import ServingAnswer, predict
+from costmodel.estimate.serving.serving_inputs import inputs_of
+from costmodel.explore.explain.explain import ExplainedFigure
+from costmodel.explore.serving.explain_serving import explain_all
+from costmodel.explore.serving.search_layouts import FoundPlans, search
+from costmodel.explore.serving.vary_serving import ServingTrial, tried
+from costmodel.ground.errors import CostModelError
+
+_LOADS = (0.05, 0.1, 0.2, 0.3, 0.4, 0.5, 0.6, 0.7, 0.8, 0.9, 0.95)  # shares of the rate that it can answer
+_IN_FLIGHT = (1, 2, 4, 8, 16, 32, 64, 128, 256, 512)
+
+
+@dataclass(frozen=True)
+class ServingFacts:
+    """A serving plan with all that a page draws of it."""
+
+    case: ServingCase
+    answer: ServingAnswer
+
+    @property
+    def settled(self) -> bool:
+        """Whether its times are known: it is valid, fits, and answers what arrives."""
+        answer = self.answer
+        return not answer.refused and "M001" not in answer.broken and math.isfinite(answer.costs["ttft"])
+
+    @functools.cached_property
+    def nodes(self) -> dict[str, ExplainedFigure]:
+        """The traced tree of every figure."""
+        return explain_all(self.answer.inputs)
+
+    @functools.cached_property
+    def loads(self) -> list[ServingTrial]:
+        """The same plan under lighter and heavier load, those that it answers."""
+        if self.answer.refused or "M001" in self.answer.broken:
+            return []
+        found = [tried(self.case, [inputs]) for inputs in self._settings()]
+        return [trial for trial in found if trial.answer is not None and math.isfinite(trial.answer.costs["ttft"])]
+
+    def _settings(self) -> list[str]:
+        """Rates up to the one at which queues grow, or numbers of requests in flight."""
+        workload, most = self.case.scenario.workload, self.answer.costs["saturation_per_s"]
+        if workload.rate is not None and math.isfinite(most):
+            return [f"workload.rate={float(share * most):.6g} /s" for share in _LOADS]
+        if workload.concurrency is not None:
+            return [f"workload.concurrency={count}" for count in _IN_FLIGHT]
+        return []
+
+
+def serving_facts(case: ServingCase) -> ServingFacts:
+    """The page of a serving scenario's own plan."""
+    return ServingFacts(case, predict(case))
+
+
+def plans_of(case: ServingCase, top: int) -> FoundPlans | None:
+    """The search of a serving scenario; none where its space is empty."""
+    try:
+        return search(inputs_of(case), top)
+    except CostModelError:
+        return None

@@ -1,0 +1,75 @@
+"""The table of an answer as an Excel workbook: numbers as numbers, text as text, so that no name becomes a formula."""
+
+from __future__ import annotations
+
+import io
+from collections.abc import Iterable, Mapping, Sequence
+from typing import Any
+
+from costmodel.ground.errors import fail
+from costmodel.report.machine.formats import machine, rows_of
+from costmodel.report.terminal.style.answer import Reply
+
+_WIDEST, _LONGEST, _SHEET = 40, 32_000, 31
+_ABOUT = ("assumed", "columns", "documents", "refused", "notes")  # lists of an answer with a sheet of their own
+
+
+def xlsx_bytes(reply: Reply) -> bytes:
+    """A workbook: the table first, then what the answer is about, what was assumed, and what columns mean."""
+    try:
+        import openpyxl
+    except ImportError:
+        hint = "pip install 'llm-costmodel[xlsx]', or take --format csv"
+        raise fail("C007", "Excel needs openpyxl, which is not installed", None, hint) from None
+    result = machine(reply.result())
+    book = openpyxl.Workbook(write_only=False)
+    book.remove(book.active)
+    _sheet(book, reply.rows.rpartition(".")[2] or "answer", machine(rows_of(reply)) if reply.rows else [])
+    _sheet(book, "about", [{"name": name, "value": value} for name, value in _facts(result)])
+    for name in _ABOUT:
+        rows = result.get(name)
+        if isinstance(rows, list) and rows and name != reply.rows:
+            _sheet(book, name, [row for row in rows if isinstance(row, Mapping)])
+    sink = io.BytesIO()
+    book.save(sink)
+    return sink.getvalue()
+
+
+def _facts(result: Mapping[str, Any]) -> Iterable[tuple[str, Any]]:
+    """What an answer says of itself beside its lists."""
+    for name, value in result.items():
+        if isinstance(value, Mapping):
+            yield from (
+                (f"{name}.{key}", inner) for key, inner in value.items() if not isinstance(inner, list | Mapping)
+            )
+        elif not isinstance(value, list):
+            yield name, value
+
+
+def _sheet(book: Any, name: str, rows: Sequence[Mapping[str, Any]]) -> None:
+    """A sheet with a row of heads that stays, and columns as wide as what they hold."""
+    sheet = book.create_sheet(name[:_SHEET])
+    heads = list(dict.fromkeys(key for row in rows for key in row))
+    for place, head in enumerate(heads, 1):
+        _write(sheet.cell(1, place), head)
+        widest = max([len(head), *(len(str(row.get(head, ""))) for row in rows[:200])])
+        sheet.column_dimensions[sheet.cell(1, place).column_letter].width = min(widest + 2, _WIDEST)
+    for line, row in enumerate(rows, 2):
+        for place, head in enumerate(heads, 1):
+            _write(sheet.cell(line, place), row.get(head))
+    sheet.freeze_panes = "A2"
+    if rows:
+        sheet.auto_filter.ref = sheet.dimensions
+
+
+def _write(cell: Any, value: Any) -> None:
+    """A value into a cell: text stays text whatever it begins with."""
+    if isinstance(value, bool | int | float) or value is None:
+        cell.value = value
+        return
+    cell.value = (value if isinstance(value, str) else _listed(value))[:_LONGEST]
+    cell.data_type = "s"
+
+
+def _listed(value: Any) -> str:
+    return ", ".join(map(str, value)) if isinstance(value, list) else str(value)

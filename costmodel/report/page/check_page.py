@@ -1,0 +1,89 @@
+"""The page about checks: every scenario with what it is held to."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from costmodel.explore.compare.check import CheckedScenario
+from costmodel.explore.serving.compare_serving import CheckedServing
+from costmodel.report.page.content import Page, Part, Table, Value
+from costmodel.report.page.figures import BarRow, Bars, Piece
+from costmodel.report.page.plan_page import conclusion
+from costmodel.report.page.serving_page import serving_conclusion
+from costmodel.report.terminal.compare.check import sentence, summary
+from costmodel.report.terminal.serving.serving_compare import finding_words
+from costmodel.report.terminal.style.formatting import percent
+from costmodel.report.terminal.style.head import head_of, title
+from costmodel.report.terminal.style.theme import styled
+
+
+def check_page(found: Sequence[CheckedScenario], commands: Sequence[str]) -> Page:
+    """Scenarios held to their limits and to a baseline."""
+    parts = []
+    for place, checked in enumerate(found):
+        rows = [
+            ("✓" if finding.kept else "✗", finding.kind, sentence(checked, finding)) for finding in checked.findings
+        ]
+        moved = (
+            [(move.name, _said(move.before), _said(move.after)) for move in checked.moved] if not checked.kept else []
+        )
+        tables = [Table(("", "held to", "what"), rows, "lll")] if rows else []
+        tables += [Table(("figure", "was", "is"), moved, "lrr", "What moved")] if moved else []
+        mark, head = "✓" if checked.kept else "✗", head_of(checked.answer.inputs.case)
+        said = " · ".join(line.plain for line in (styled(title(checked.answer.inputs.case)), *head))
+        words = conclusion(checked.answer)
+        parts.append(Part(f"s{place}", f"{mark} {checked.name}", words, tables=tables, note=said))
+    kept = sum(checked.kept for checked in found)
+    figure = _kept_figure([(checked.name, [finding.kept for finding in checked.findings]) for checked in found])
+    words = f"{kept} of {len(found)} scenarios keep all that they are held to: {summary(found)}"
+    return _page(words, kept == len(found), figure, parts, commands)
+
+
+def check_figure(found: Sequence[CheckedScenario]) -> Bars:
+    """How much of what each scenario is held to is kept."""
+    return _kept_figure([(checked.name, [finding.kept for finding in checked.findings]) for checked in found])
+
+
+def check_serving_page(found: Sequence[CheckedServing], commands: Sequence[str]) -> Page:
+    """Serving scenarios held to their limits."""
+    parts = []
+    for place, checked in enumerate(found):
+        rows = [("✓" if finding.kept else "✗", finding_words(checked, finding)) for finding in checked.findings]
+        tables = [Table(("", "what"), rows, "ll")] if rows else []
+        mark = "✓" if checked.kept else "✗"
+        parts.append(Part(f"s{place}", f"{mark} {checked.name}", serving_conclusion(checked.answer), tables=tables))
+    kept = sum(checked.kept for checked in found)
+    words = f"{kept} of {len(found)} scenarios keep all that they are held to."
+    return _page(words, kept == len(found), check_serving_figure(found), parts, commands)
+
+
+def check_serving_figure(found: Sequence[CheckedServing]) -> Bars:
+    """How many limits of each scenario are kept."""
+    return _kept_figure([(checked.name, [finding.kept for finding in checked.findings]) for checked in found])
+
+
+def _page(words: str, kept: bool, figure: Bars, parts: Sequence[Part], commands: Sequence[str]) -> Page:
+    first = Part("kept", "What is kept", figures=[figure])
+    return Page(
+        "Limits", [], f"{words.rstrip('.')}.", "good" if kept else "bad", [], [first, *parts], commands=commands
+    )
+
+
+def _kept_figure(found: Sequence[tuple[str, Sequence[bool]]]) -> Bars:
+    """What is kept and what is not, by scenario."""
+    rows = []
+    for name, held in found:
+        kept, every = float(sum(held)), float(len(held))
+        pieces = [
+            Piece(0.0, kept, "good", f"{name}: {kept:.0f} kept", f"{name}.kept", kept),
+            Piece(kept, every, "bad", f"{name}: {every - kept:.0f} not kept", f"{name}.failed", every - kept),
+        ]
+        share = percent(kept / every) if every else "held to nothing"
+        rows.append(BarRow(name, pieces, f"{kept:.0f} of {every:.0f}, {share}" if every else share))
+    legend = (("good", "kept"), ("bad", "not kept"))
+    words = f"{sum(all(held) for _, held in found)} of {len(found)} scenarios keep everything."
+    return Bars("kept", "What is kept, by scenario", words, rows, "", lambda value: f"{value:g}", legend=legend)
+
+
+def _said(value: float | None) -> Value:
+    return Value("" if value is None else f"{value:.6g}", value)

@@ -1,0 +1,78 @@
+"""What stands on a page, before it is drawn: numbers, tables, parts and the page itself."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any, Literal
+
+from costmodel.report.page.marks import Figure
+
+Verdict = Literal["good", "warn", "bad", "plain"]
+
+
+@dataclass(frozen=True)
+class Value:
+    """A figure as people read it, with its exact value for programs, and the trace that it opens."""
+
+    text: str
+    value: float | None = None
+    name: str = ""
+    trace: int | None = None
+
+
+Cell = str | Value
+
+
+@dataclass(frozen=True)
+class Headline:
+    """One of the numbers at the head of a page."""
+
+    label: str
+    value: Value
+    note: str = ""
+    verdict: Verdict = "plain"
+
+
+@dataclass(frozen=True)
+class Table:
+    """Rows under heads; r in `align` stands right. A plan table sorts and filters."""
+
+    heads: Sequence[str]
+    rows: Sequence[Sequence[Cell]]
+    align: str
+    caption: str = ""
+    sortable: bool = False
+    plans: str = ""  # the columns of data of which each row opens the whole
+
+
+@dataclass(frozen=True)
+class Part:
+    """A section: what it shows in a sentence, its figures, and tables."""
+
+    key: str
+    title: str
+    lead: str = ""
+    figures: Sequence[Callable[[float], Figure]] = ()
+    tables: Sequence[Table] = ()
+    figures_as_table: Table | None = None
+    zoom: bool = False
+    note: str = ""
+    sliders: bool = False
+    screen_only: bool = False
+    plain: str = ""  # text as it is written, such as a document
+
+
+@dataclass(frozen=True)
+class Page:
+    """A page: its conclusion first."""
+
+    title: str
+    subtitle: Sequence[str]
+    conclusion: str
+    verdict: Verdict
+    headlines: Sequence[Headline]
+    parts: Sequence[Part]
+    findings: Sequence[tuple[Verdict, str]] = ()
+    commands: Sequence[str] = ()
+    data: Mapping[str, Any] = field(default_factory=dict)

@@ -1,0 +1,172 @@
+"""Figures of bars: rows with a label, bars to scale and a value, with room on any width."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+
+from costmodel.report.page.marks import LINE, Bar, Figure, Mark, Rule, Words, length, shortened
+from costmodel.report.page.scale import Scale, rounded
+
+NARROW = 480.0  # below it labels stand above their bars
+_BAR, _GAP, _AXIS = 16.0, 9.0, 26.0
+_MOST_LABEL = 0.36  # of the width
+_STRONG = 1.12
+
+Draw = Callable[[float], Figure]
+
+
+@dataclass(frozen=True)
+class Piece:
+    """A part of a bar from one value to another."""
+
+    start: float
+    end: float
+    role: str
+    tip: str = ""
+    name: str = ""
+    value: float | None = None
+
+
+@dataclass(frozen=True)
+class BarRow:
+    """A label, the pieces of its bar, and what is written behind it."""
+
+    label: str
+    pieces: Sequence[Piece]
+    text: str
+    strong: bool = False
+
+
+@dataclass(frozen=True)
+class Bars:
+    """Rows of bars over one axis; `limit` is a line with its words."""
+
+    key: str
+    title: str
+    description: str
+    rows: Sequence[BarRow]
+    axis: str
+    tick: Callable[[float], str]
+    limit: tuple[float, str] | None = None
+    legend: Sequence[tuple[str, str]] = ()  # role, words
+    unit: float = 1.0  # in which ticks are round
+
+    @property
+    def ends(self) -> tuple[float, float]:
+        """The least and the largest value that is drawn."""
+        every = [value for row in self.rows for piece in row.pieces for value in (piece.start, piece.end)]
+        every += [self.limit[0]] if self.limit else []
+        return min([0.0, *every]), max([*every, 0.0]) or 1.0
+
+    def __call__(self, width: float) -> Figure:
+        """The figure, so wide."""
+        above = width < NARROW
+        margin = 0.0 if above else min(max(_wide(row.label, row) for row in self.rows) + 12, width * _MOST_LABEL)
+        behind = max(_wide(row.text, row) for row in self.rows) + 10
+        scale = Scale(*self.ends, margin, max(margin + 60, width - behind))
+        legend, top = self._legend(width)
+        marks: list[Mark] = list(legend)
+        each = _BAR + _GAP + (LINE if above else 0.0)
+        bottom = top + each * len(self.rows)
+        marks += self._axis(scale, top, bottom)
+        for place, row in enumerate(self.rows):
+            marks += _row(row, scale, top + place * each, margin, above=above, width=width)
+        marks += self._limit(scale, top, bottom)
+        return Figure(self.key, self.title, self.description, width, bottom + _AXIS + (14 if self.limit else 0), marks)
+
+    def _axis(self, scale: Scale, top: float, bottom: float) -> list[Mark]:
+        marks: list[Mark] = []
+        round_ones = Scale(scale.low / self.unit, scale.high / self.unit, scale.start, scale.end)
+        for tick in round_ones.ticks(max(2, int((scale.end - scale.start) / 90))):
+            value = tick * self.unit
+            place = scale(value)
+            marks.append(Rule(place, top, place, bottom, "axis" if value == 0 else "grid"))
+            words = rounded(self.tick(value))
+            anchor = "start" if place < length(words) / 2 else "middle"
+            marks.append(Words(place, bottom + 14, words, anchor, "soft"))
+        if scale.end - scale.start > 180:
+            marks.append(Words(scale.end + 8, bottom + 14, shortened(self.axis, 120), "start", "soft"))
+        return marks
+
+    def _limit(self, scale: Scale, top: float, bottom: float) -> list[Mark]:
+        if self.limit is None:
+            return []
+        value, words = self.limit
+        place = scale(value)
+        right = place > (scale.start + scale.end) / 2
+        line = Rule(place, top - 2, place, bottom + 2, "limit")
+        return [line, Words(place, bottom + 30, words, "end" if right else "start", "strong")]
+
+    def _legend(self, width: float) -> tuple[list[Mark], float]:
+        marks: list[Mark] = []
+        x, y = 0.0, 4.0
+        for role, words in self.legend:
+            wide = 18 + length(words) + 12
+            if x and x + wide > width:
+                x, y = 0.0, y + LINE + 3
+            marks += [Bar(x, y, 11, 11, role), Words(x + 16, y + 10, words, role="label")]
+            x += wide
+        return marks, y + LINE + 8 if self.legend else 6.0
+
+
+def _wide(text: str, row: BarRow) -> float:
+    """How much room a text of a row takes: strong letters are wider."""
+    return length(text) * (_STRONG if row.strong else 1.0)
+
+
+def _row(row: BarRow, scale: Scale, top: float, margin: float, *, above: bool, width: float) -> list[Mark]:
+    role = "strong" if row.strong else "label"
+    marks: list[Mark] = []
+    if above:
+        marks.append(Words(0, top + 11, shortened(row.label, width), role=role))
+        top += LINE
+    else:
+        marks.append(Words(margin - 8, top + 12, shortened(row.label, margin - 8), "end", role))
+    for piece in row.pieces:
+        ends = sorted((scale(piece.start), scale(piece.end)))
+        broad = max(ends[1] - ends[0], 1.0 if piece.start != piece.end else 0.0)
+        marks.append(Bar(ends[0], top, broad, _BAR, piece.role, piece.tip, piece.name, piece.value))
+    right = max([scale.start, *(scale(end) for piece in row.pieces for end in (piece.start, piece.end))])
+    marks.append(Words(right + 6, top + 12, row.text, role=role))
+    return marks
+
+
+@dataclass(frozen=True)
+class Entry:
+    """A named amount, drawn as one bar."""
+
+    label: str
+    value: float
+    role: str
+    name: str = ""
+
+
+def amounts(
+    key: str, title: str, description: str, entries: Sequence[Entry], axis: str, say: Callable[[float], str]
+) -> Bars:
+    """Amounts from nought, each with a bar of its own."""
+    rows = [
+        BarRow(
+            entry.label,
+            [Piece(0.0, entry.value, entry.role, f"{entry.label}: {say(entry.value)}", entry.name, entry.value)],
+            say(entry.value),
+        )
+        for entry in entries
+    ]
+    return Bars(key, title, description, rows, axis, say)
+
+
+def waterfall(
+    key: str, title: str, description: str, entries: Sequence[Entry], total: Entry, say: Callable[[float], str]
+) -> Bars:
+    """Amounts that each start where the one before ended, and what they come to."""
+    rows, at = [], 0.0
+    for entry in entries:
+        tip = f"{entry.label}: {say(entry.value)}"
+        piece = Piece(at, at + entry.value, entry.role, tip, entry.name, entry.value)
+        rows.append(BarRow(entry.label, [piece], say(entry.value), strong=not at))
+        at += entry.value
+    whole = Piece(0.0, total.value, total.role, f"{total.label}: {say(total.value)}", total.name, total.value)
+    rows.append(BarRow(total.label, [whole], say(total.value), strong=True))
+    return Bars(key, title, description, rows, "", say)

@@ -1,0 +1,104 @@
+"""The marks that every figure is made of, and the figure that holds them."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from typing import ClassVar
+
+LETTER = 6.9  # width of a letter at the size that figures are written in; a guess for all fonts
+LINE = 15.0
+
+
+@dataclass(frozen=True)
+class Bar:
+    """A rectangle, whose value programs can read."""
+
+    kind: ClassVar[str] = "bar"
+    x: float
+    y: float
+    width: float
+    height: float
+    role: str
+    tip: str = ""
+    name: str = ""
+    value: float | None = None
+
+
+@dataclass(frozen=True)
+class Rule:
+    """A straight line: an axis, a grid line, or a limit."""
+
+    kind: ClassVar[str] = "rule"
+    x1: float
+    y1: float
+    x2: float
+    y2: float
+    role: str = "grid"
+
+
+@dataclass(frozen=True)
+class Words:
+    """A line of text; `x` is where it starts, ends or has its middle."""
+
+    kind: ClassVar[str] = "words"
+    x: float
+    y: float
+    text: str
+    anchor: str = "start"
+    role: str = "label"
+
+
+@dataclass(frozen=True)
+class Dot:
+    """A point with both its values; the shape tells roles apart without colour."""
+
+    kind: ClassVar[str] = "dot"
+    x: float
+    y: float
+    radius: float
+    role: str
+    tip: str = ""
+    name: str = ""
+    values: tuple[float, float] | None = None
+    hollow: bool = False
+
+
+@dataclass(frozen=True)
+class Curve:
+    """A line through points; `closed` makes an area of it."""
+
+    kind: ClassVar[str] = "curve"
+    points: tuple[tuple[float, float], ...]
+    role: str
+    closed: bool = False
+
+
+Mark = Bar | Rule | Words | Dot | Curve
+
+
+@dataclass(frozen=True)
+class Figure:
+    """A drawing with its title and what it shows in a sentence."""
+
+    key: str
+    title: str
+    description: str
+    width: float
+    height: float
+    marks: Sequence[Mark] = field(default_factory=list)
+
+
+def length(text: str) -> float:
+    """How much room a text takes, about."""
+    return LETTER * len(text)
+
+
+def shortened(text: str, room: float) -> str:
+    """A text that has room, cut at the end where it does not.
+
+    >>> shortened("matrix multiply", 200), shortened("matrix multiply", 60)
+    ('matrix multiply', 'matrix m…')
+    """
+    letters = max(2, int(room / LETTER))
+    return text if len(text) <= letters else f"{text[: letters - 1]}…"

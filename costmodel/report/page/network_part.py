@@ -1,0 +1,62 @@
+"""The part of a page about communication: groups, links, and what of it is exposed."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from costmodel.estimate.shared.results import number
+from costmodel.explore.page.plan_facts import PlanFacts
+from costmodel.ground.units import counted, show, show_time
+from costmodel.report.machine.json_answer import is_sent
+from costmodel.report.page.content import Part, Table
+from costmodel.report.page.figures import BarRow, Bars, Piece
+from costmodel.report.page.values import seconds
+from costmodel.report.terminal.plan.communication import link_name
+from costmodel.report.terminal.style.formatting import percent
+
+
+def network_part(facts: PlanFacts) -> Part | None:
+    """Who sends how much over which link, and what of it is exposed."""
+    transfers = list(filter(is_sent, facts.answer.evaluation.step.transfers))
+    if not transfers:
+        return None
+    rows = [
+        (item.group.name, f"{number(item.group.ranks):,.0f}", link_name(facts.answer, item),
+         item.operation.replace("_", "-"), show(number(item.message), "B"), counted(number(item.count)),
+         show_time(number(item.time)), show(number(item.volume), "B"))
+        for item in transfers
+    ]  # fmt: skip
+    heads = ("group", "ranks", "link", "operation", "size", "count", "time of one", "sent in a step")
+    exposed = sum(facts.costs[f"{axis}_exposed"] for axis in _AXES)
+    return Part(
+        "network",
+        "Communication",
+        f"{show_time(exposed)} of the step waits for the network, {percent(exposed / facts.costs['step_time'])}.",
+        [network_figure(facts)],
+        figures_as_table=Table(heads, rows, "lrllrrrr", "Transfers of one accelerator in a step"),
+    )
+
+
+_AXES = ("tp", "cp", "ep", "pp", "dp")
+
+
+def network_figure(facts: PlanFacts) -> Bars:
+    """Of every group all its time on a link, and what of it is exposed."""
+    rows = list(_network_rows(facts))
+    longest = max(rows, key=lambda row: row.pieces[0].end).label
+    return Bars("network", "Time on the network by group", f"The group that sends longest is {longest}.", rows, "",
+                seconds, legend=(("raw", "hidden behind compute"), ("network", "exposed")))  # fmt: skip
+
+
+def _network_rows(facts: PlanFacts) -> Iterator[BarRow]:
+    transfers = list(filter(is_sent, facts.answer.evaluation.step.transfers))
+    for axis in _AXES:
+        own = [item for item in transfers if item.axis == axis]
+        if not own:
+            continue
+        total = sum(number(item.total_time) for item in own)
+        exposed = facts.costs[f"{axis}_exposed"]
+        links = " and ".join(dict.fromkeys(link_name(facts.answer, item) for item in own))
+        shown = Piece(0.0, exposed, "network", f"{axis} exposed: {seconds(exposed)}", f"{axis}_exposed_s", exposed)
+        behind = Piece(0.0, max(total, exposed), "raw", f"{axis} in all: {seconds(total)}", f"{axis}_total_s", total)
+        yield BarRow(f"{axis} over {links}", [behind, shown], f"{seconds(exposed)} of {seconds(total)}")

@@ -1,0 +1,37 @@
+"""Figures of a plan for notebooks, which draw what has `_repr_svg_`."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from costmodel.documents.reader.resolved_scenario import ResolvedScenario
+from costmodel.explore.page.plan_facts import plan_facts
+from costmodel.ground.errors import fail
+from costmodel.report.page.forms import SLIDE
+from costmodel.report.page.plan_page import FIGURES, plan_figure
+
+
+@dataclass(frozen=True)
+class Drawn:
+    """A figure as the text of an SVG."""
+
+    svg: str
+
+    def _repr_svg_(self) -> str:
+        return self.svg
+
+
+def figure(case: ResolvedScenario, name: str = "time") -> Drawn:
+    """A figure of the scenario's own plan: time, memory, network, roofline or pipeline.
+
+    Raises:
+        CostModelError: there is no such figure, or nothing to draw
+    """
+    from costmodel.report.page.render import figure_svg
+
+    if name not in FIGURES:
+        raise fail("C044", f"there is no figure '{name}'", None, f"one of {', '.join(FIGURES)}")
+    draw = plan_figure(plan_facts(case), name)
+    if draw is None:
+        raise fail("C007", f"there is nothing to draw of {name}", None, "costmodel estimate says why")
+    return Drawn(figure_svg(draw(SLIDE)))

@@ -1,0 +1,193 @@
+"""Pages about training plans: one plan, a whole report, several scenarios side by side, a search."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from pathlib import Path
+
+from costmodel.documents.reader.resolved_scenario import ResolvedScenario
+from costmodel.estimate.evaluate.evaluate_plans import verdict
+from costmodel.estimate.evaluate.predict import Answer
+from costmodel.estimate.machine.price import price_of
+from costmodel.estimate.shared.limits import stated_limits
+from costmodel.estimate.shared.reasons import REFUSALS, REMARKS
+from costmodel.estimate.shared.results import OF_RUN, OF_STEP
+from costmodel.exchange.writing.scenario_text import scenario_text
+from costmodel.explore.page.plan_facts import PlanFacts
+from costmodel.ground.units import gib, show
+from costmodel.report.page.content import Headline, Page, Part, Table, Verdict
+from costmodel.report.page.marks import Figure
+from costmodel.report.page.network_part import network_figure, network_part
+from costmodel.report.page.pipeline_part import pipeline_part, timeline_figures
+from costmodel.report.page.plan_parts import memory_figure, memory_part, time_figure, time_part
+from costmodel.report.page.roofline_part import roofline_figure, roofline_part
+from costmodel.report.page.trace import Traces
+from costmodel.report.page.values import Figures, seconds
+from costmodel.report.terminal.search.refusals import reason
+from costmodel.report.terminal.style.formatting import (
+    BAND,
+    TIME_TERMS,
+    between,
+    percent,
+    plan_words,
+    result,
+    verdict_words,
+)
+from costmodel.report.terminal.style.head import head_of, price_lines, title
+
+_ROOM: dict[str, Verdict] = {"fits": "good", "tight": "warn", "does not fit": "bad"}
+_SIGNS = {"at_most": "≤", "at_least": "≥", "target": "≈"}
+
+
+def plan_page(facts: PlanFacts, commands: Sequence[str]) -> Page:
+    """One plan: its conclusion, where time and memory go, and how every figure was made."""
+    answer = facts.answer
+    if not facts.valid:
+        return Page(title(answer.inputs.case), subtitle(answer), conclusion(answer), "bad", [], [inputs_part(answer)],
+                    list(findings(answer)), commands)  # fmt: skip
+    traces = Traces(facts.nodes)
+    figures = Figures(facts.costs, traces)
+    return Page(
+        title(answer.inputs.case),
+        subtitle(answer),
+        conclusion(answer),
+        standing(answer),
+        headlines(answer, figures),
+        [*plan_sections(facts, figures), results_part(facts, figures), inputs_part(answer)],
+        list(findings(answer)),
+        commands,
+        {"trace": traces.data()},
+    )
+
+
+def plan_figure(facts: PlanFacts, name: str) -> Callable[[float], Figure] | None:
+    """One figure of a plan by its name; none where the plan has none of it."""
+    if not facts.valid:
+        return None
+    draw = FIGURES[name]
+    return draw(facts)
+
+
+def _roofline(facts: PlanFacts) -> Callable[[float], Figure] | None:
+    return roofline_figure(facts.operations) if facts.operations else None
+
+
+def _network(facts: PlanFacts) -> Callable[[float], Figure] | None:
+    return network_figure(facts) if network_part(facts) is not None else None
+
+
+def _timeline(facts: PlanFacts) -> Callable[[float], Figure] | None:
+    return timeline_figures(facts)[0] if facts.pipeline is not None else None
+
+
+FIGURES: dict[str, Callable[[PlanFacts], Callable[[float], Figure] | None]] = {
+    "time": time_figure,
+    "memory": memory_figure,
+    "network": _network,
+    "roofline": _roofline,
+    "pipeline": _timeline,
+}
+
+
+def plan_sections(facts: PlanFacts, figures: Figures) -> list[Part]:
+    """The parts that draw a plan."""
+    made = (time_part(facts, figures), memory_part(facts, figures), network_part(facts), roofline_part(facts),
+            pipeline_part(facts))  # fmt: skip
+    return [part for part in made if part is not None]
+
+
+def subtitle(answer: Answer) -> list[str]:
+    """What was computed, and the plan."""
+    return [*(line.plain for line in head_of(answer.inputs.case)), plan_words(answer)]
+
+
+def conclusion(answer: Answer) -> str:
+    """The answer in a sentence or two."""
+    inputs = answer.inputs
+    if answer.refused:
+        code = answer.refused[0]
+        return f"This plan is not valid: {REFUSALS[code].title}, {reason(answer, code)}. Nothing was computed."
+    costs = answer.evaluation.costs.row()
+    step = f"a step takes {seconds(costs['step_time'])} at {percent(costs['mfu'])} MFU"
+    memory = f"{gib(costs['memory_peak'])} of {gib(inputs.usable)} GiB"
+    if costs["memory_share"] > 1:
+        return f"This plan does not fit: it needs {memory} on each accelerator. If it did, {step}."
+    longest = max(TIME_TERMS, key=lambda item: costs[item[1]])[0]
+    said = f"{step[0].upper()}{step[1:]}, and the plan {verdict_words(costs)} ({memory}). Bound by {longest}."
+    if not answer.broken:
+        return said
+    words = "; ".join(reason(answer, code) for code in answer.broken)
+    return f"This plan breaks a limit: {words}. {said}"
+
+
+def standing(answer: Answer) -> Verdict:
+    """Whether the conclusion is good news."""
+    if answer.refused or answer.broken:
+        return "bad"
+    return "warn" if answer.remarked else "good"
+
+
+def headlines(answer: Answer, figures: Figures) -> list[Headline]:
+    """The numbers one asks for first."""
+    costs = figures.costs
+    room = verdict(costs["memory_share"])
+    run = f"{result('run_cost', costs['run_cost'])} and {result('run_time', costs['run_time'])} for all tokens"
+    cost_note = run if costs["run_cost"] == costs["run_cost"] else "for a million tokens"
+    return [
+        Headline("Step time", figures("step_time"), f"{BAND}: {_band(costs, 'step_time')}"),
+        Headline("MFU", figures("mfu"), f"{show(costs['flop_rate'], 'FLOP/s')} for each accelerator"),
+        Headline("Memory", figures("memory_peak"),
+                 f"of {gib(answer.inputs.usable)} GiB: {verdict_words(costs)}", _ROOM[room]),
+        Headline("Cost per Mtoken", figures("cost_per_mtoken"), cost_note),
+    ]  # fmt: skip
+
+
+def _band(costs: Mapping[str, float], name: str) -> str:
+    return between(*(result(name, costs[f"{name}_{end}"]) for end in ("low", "high")))
+
+
+def findings(answer: Answer) -> Iterator[tuple[Verdict, str]]:
+    """What speaks against a plan, limits that it keeps, and what there is to remark."""
+    for code in answer.refused or answer.broken:
+        yield "bad", f"{code} {REFUSALS[code].title}: {reason(answer, code)}"
+    if answer.refused:
+        return
+    costs = answer.evaluation.costs.row()
+    for limit in stated_limits(answer.inputs.case.scenario.limits):
+        if limit.holds(costs[limit.column]):
+            bound = result(limit.column, float(limit.value))
+            yield "good", f"{limit.key} {result(limit.column, costs[limit.column])} {_SIGNS[limit.kind]} {bound}"
+    for code in answer.remarked:
+        yield "warn", f"{code} {REMARKS[code].title}: {REMARKS[code].meaning}"
+
+
+def results_part(facts: PlanFacts, figures: Figures) -> Part:
+    """Every result of the plan, each of which opens its trace."""
+    columns = facts.answer.evaluation.costs.columns
+    meanings = results_of(facts.answer)
+    rows = [(name, figures(name), meanings[name]) for name in columns if figures.costs[name] == figures.costs[name]]
+    lead = "Each figure opens its equation, its inputs and their sources."
+    return Part("results", "Every figure", lead, tables=[Table(("result", "value", "meaning"), rows, "lrl")],
+                screen_only=True)  # fmt: skip
+
+
+def results_of(answer: Answer) -> dict[str, str]:
+    """What each result means."""
+    return {name: column.meaning for name, column in (OF_STEP if answer.inputs.run is None else OF_RUN).items()}
+
+
+def inputs_part(answer: Answer) -> Part:
+    """What was assumed, and the documents that the answer rests on."""
+    case = answer.inputs.case
+    assumed = [(item.path, item.value, item.origin) for item in answer.assumed]
+    documents = [(name, digest, "your own" if name in case.own else "shipped") for name, digest in case.digests.items()]
+    tables = [Table(("path", "value", "from"), assumed, "lll", "Assumed: nobody wrote it")] if assumed else []
+    tables.append(Table(("document", "digest", ""), documents, "lll", "Documents"))
+    price = "; ".join(line.plain for line in price_lines(price_of(case)))
+    return Part("inputs", "Assumed, and sources", f"Price: {price}.", tables=tables)
+
+
+def scenario_part(case: ResolvedScenario) -> Part:
+    """The scenario as a file."""
+    text = scenario_text(case, Path("scenario.yaml"), title(case))
+    return Part("scenario", "The scenario", plain=text, screen_only=True)

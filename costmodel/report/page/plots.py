@@ -1,0 +1,214 @@
+"""Figures over two axes: points, curves with bands, roofs, and the timeline of a pipeline."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field
+
+from costmodel.report.page.marks import LINE, Bar, Curve, Dot, Figure, Mark, Rule, Words, length, shortened
+from costmodel.report.page.scale import Scale, around, rounded
+
+_TALL, _BELOW = 300.0, 44.0
+
+Say = Callable[[float], str]
+
+
+@dataclass(frozen=True)
+class Axis:
+    """What an axis is of, and how its values are said."""
+
+    title: str
+    say: Say
+    logarithmic: bool = False
+    ends: tuple[float, float] | None = None
+    unit: float = 1.0  # in which ticks are round
+    at: Sequence[float] = ()  # ticks, where these are few and known
+
+    def tick(self, value: float) -> str:
+        """What stands at a round value."""
+        return rounded(self.say(value))
+
+    def ticks(self, scale: Scale, count: int) -> list[float]:
+        """Round values on the axis, or those that are known."""
+        if self.at:
+            return list(self.at)
+        if self.unit == 1.0:
+            return scale.ticks(count)
+        inner = Scale(scale.low / self.unit, scale.high / self.unit, scale.start, scale.end, scale.logarithmic)
+        return [tick * self.unit for tick in inner.ticks(count)]
+
+
+@dataclass(frozen=True)
+class PlotPoint:
+    """A point to draw; its label is written beside it, its tip shown on asking."""
+
+    x: float
+    y: float
+    role: str
+    tip: str = ""
+    name: str = ""
+    label: str = ""
+    radius: float = 4.0
+    hollow: bool = False
+
+
+@dataclass(frozen=True)
+class PlotLine:
+    """A line through values, with the ends of its band where it has one."""
+
+    points: Sequence[tuple[float, float]]
+    role: str
+    label: str = ""
+    low: Sequence[float] = ()
+    high: Sequence[float] = ()
+
+
+@dataclass(frozen=True)
+class Plot:
+    """Points and lines over two axes."""
+
+    key: str
+    title: str
+    description: str
+    x: Axis
+    y: Axis
+    points: Sequence[PlotPoint] = ()
+    lines: Sequence[PlotLine] = ()
+    legend: Sequence[tuple[str, str]] = ()
+    marks: Sequence[Mark] = field(default_factory=list)
+
+    def __call__(self, width: float) -> Figure:
+        """The figure, so wide."""
+        legend, top = _legend(self.legend, width)
+        top += LINE + 6
+        low, high = self._ends(self.y, [point.y for point in self.points], 1)
+        bottom = top + _TALL
+        y = Scale(low, high, bottom, top, self.y.logarithmic)
+        steps = self.y.ticks(y, 5)
+        left = max(length(self.y.tick(step)) for step in steps) + 10 if steps else 40.0
+        x = Scale(*self._ends(self.x, [point.x for point in self.points], 0), left, width - 14, self.x.logarithmic)
+        marks: list[Mark] = [*legend, Words(0, top - 8, self.y.title, role="soft")]
+        marks += [Rule(left, y(step), width - 14, y(step)) for step in steps]
+        marks += [Words(left - 6, y(step) + 4, self.y.tick(step), "end", "soft") for step in steps]
+        marks += self._below(x, bottom, width)
+        for line in self.lines:
+            marks += _line(line, x, y)
+        marks += self._points(x, y, width)
+        return Figure(self.key, self.title, self.description, width, bottom + _BELOW, marks)
+
+    def _ends(self, axis: Axis, values: list[float], place: int) -> tuple[float, float]:
+        """Where an axis begins and ends."""
+        if axis.ends is not None:
+            return axis.ends
+        every = [*values, *(point[place] for line in self.lines for point in line.points)]
+        if place:
+            every += [value for line in self.lines for value in (*line.low, *line.high)]
+        return around(every, logarithmic=axis.logarithmic)
+
+    def _below(self, x: Scale, bottom: float, width: float) -> list[Mark]:
+        """The horizontal axis: ticks that have room, and what it is of."""
+        marks: list[Mark] = [Rule(x.start, bottom, x.end, bottom, "axis")]
+        free = -1e9
+        for value in self.x.ticks(x, max(2, int((x.end - x.start) / 90))):
+            words, place = self.x.tick(value), x(value)
+            if place - length(words) / 2 < free:
+                continue
+            free = place + length(words) / 2 + 8
+            marks.append(Rule(place, bottom, place, bottom + 5, "axis"))
+            anchor = "end" if place + length(words) / 2 > width else "middle"
+            marks.append(Words(place, bottom + 18, words, anchor, "soft"))
+        return [*marks, Words(x.end, bottom + 36, self.x.title, "end", "soft")]
+
+    def _points(self, x: Scale, y: Scale, width: float) -> list[Mark]:
+        marks: list[Mark] = []
+        for point in self.points:
+            values = (point.x, point.y)
+            at = x(point.x), y(point.y)
+            marks.append(Dot(*at, point.radius, point.role, point.tip, point.name, values, point.hollow))
+            if point.label:
+                room = width - at[0] - point.radius - 4
+                right = room > length(point.label)
+                side = at[0] + (point.radius + 4) * (1 if right else -1)
+                marks.append(Words(side, at[1] + 4, point.label, "start" if right else "end"))
+        return marks
+
+
+def _line(line: PlotLine, x: Scale, y: Scale) -> list[Mark]:
+    places = [x(at) for at, _ in line.points]
+    marks: list[Mark] = []
+    if line.low:
+        upper = [(place, y(value)) for place, value in zip(places, line.high, strict=True)]
+        lower = [(place, y(value)) for place, value in zip(places, line.low, strict=True)]
+        marks.append(Curve((*upper, *reversed(lower)), line.role, closed=True))
+    drawn = tuple((place, y(value)) for place, (_, value) in zip(places, line.points, strict=True))
+    marks.append(Curve(drawn, line.role))
+    if line.label and drawn:
+        marks.append(Words(drawn[-1][0], drawn[-1][1] - 8, line.label, "end"))
+    return marks
+
+
+def _legend(entries: Sequence[tuple[str, str]], width: float) -> tuple[list[Mark], float]:
+    """Dots and words in lines, and where they end."""
+    marks: list[Mark] = []
+    x, y = 0.0, 10.0
+    for role, words in entries:
+        wide = 16 + length(words) + 12
+        if x and x + wide > width:
+            x, y = 0.0, y + LINE + 3
+        marks += [Dot(x + 5, y, 5, role), Words(x + 15, y + 4, words)]
+        x += wide
+    return marks, y + 12 if entries else 0.0
+
+
+@dataclass(frozen=True)
+class Span:
+    """Something that lasts, on one of the lanes."""
+
+    lane: int
+    start: float
+    end: float
+    role: str
+    label: str
+    tip: str
+
+
+@dataclass(frozen=True)
+class Timeline:
+    """Lanes of spans over time."""
+
+    key: str
+    title: str
+    description: str
+    lanes: Sequence[str]
+    spans: Sequence[Span]
+    ends: tuple[float, float]
+    say: Say
+    legend: Sequence[tuple[str, str]] = ()
+
+    def __call__(self, width: float) -> Figure:
+        """The figure, so wide."""
+        tall, gap = 18.0, 4.0
+        left = max(length(lane) for lane in self.lanes) + 10
+        legend, top = _legend(self.legend, width)
+        top += 8
+        scale = Scale(*self.ends, left, width - 4)
+        bottom = top + len(self.lanes) * (tall + gap)
+        marks: list[Mark] = list(legend)
+        for place, lane in enumerate(self.lanes):
+            y = top + place * (tall + gap)
+            marks.append(Bar(left, y, scale.end - left, tall, "quiet"))
+            marks.append(Words(left - 6, y + 13, shortened(lane, left), "end"))
+        for span in self.spans:
+            at, until = scale(span.start), scale(span.end)
+            y = top + span.lane * (tall + gap)
+            wide = max(until - at - 0.6, 0.6)
+            marks.append(Bar(at, y, wide, tall, span.role, span.tip, "", span.start))
+            if wide > length(span.label) + 2:
+                marks.append(Words((at + until) / 2, y + 13, span.label, "middle", "in"))
+        for value in scale.ticks(max(2, int((scale.end - left) / 110))):
+            marks.append(Rule(scale(value), bottom, scale(value), bottom + 5, "axis"))
+            last = scale(value) > scale.end - 30
+            marks.append(
+                Words(scale(value), bottom + 18, rounded(self.say(value)), "end" if last else "middle", "soft")
+            )
+        return Figure(self.key, self.title, self.description, width, bottom + 26, marks)

@@ -1,0 +1,69 @@
+"""The part of a page about the roofline: the matrix products of a step under the roofs of the accelerator."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from costmodel.explore.page.operations import Operation, roofs
+from costmodel.explore.page.plan_facts import PlanFacts
+from costmodel.ground.units import show, show_time, significant
+from costmodel.report.page.content import Part, Table
+from costmodel.report.page.plots import Axis, Plot, PlotLine, PlotPoint
+from costmodel.report.terminal.style.formatting import percent
+
+
+def roofline_part(facts: PlanFacts) -> Part | None:
+    """The matrix products under the roofs of the accelerator."""
+    if not facts.operations:
+        return None
+    limits = roofs(facts.operations)
+    rows = [
+        (item.name, show(item.intensity, ""), show(item.attained, "FLOP/s"), show_time(item.seconds),
+         percent(item.attained / item.peak))
+        for item in facts.operations
+    ]  # fmt: skip
+    said = " and ".join(f"{show(roof.peak, 'FLOP/s')} from {show(roof.ridge, '')} FLOP/B" for roof in limits)
+    return Part(
+        "roofline",
+        "Roofline",
+        f"Each dot is one matrix product of a micro-batch, larger where it takes longer. The roof: {said}.",
+        [roofline_figure(facts.operations)],
+        figures_as_table=Table(("operation", "FLOP/B", "attained", "time", "of the peak"), rows, "lrrrr"),
+    )
+
+
+def roofline_figure(found: Sequence[Operation]) -> Plot:
+    """Work for each byte against work a second, both logarithmic."""
+    limits, longest = roofs(list(found)), max(item.seconds for item in found)
+    intensities = [item.intensity for item in found] + [roof.ridge for roof in limits]
+    low, high = min(intensities) / 3, max(intensities) * 2.5
+    lines = []
+    for roof in limits:
+        corners = [(low, low * roof.bandwidth), (roof.ridge, roof.peak), (high, roof.peak)]
+        lines.append(PlotLine([corner for corner in corners if low <= corner[0] <= high], "fourth",
+                              f"peak {show(roof.peak, 'FLOP/s')}"))  # fmt: skip
+    points = [
+        PlotPoint(item.intensity, item.attained, _direction(item.name),
+                  f"{item.name}: {show(item.attained, 'FLOP/s')}, {show_time(item.seconds)}", item.name,
+                  radius=3 + 8 * (item.seconds / longest) ** 0.5)
+        for item in found
+    ]  # fmt: skip
+    bottom = min([item.attained for item in found] + [low * limits[-1].bandwidth]) / 1.5
+    seen = dict.fromkeys(point.role for point in points)
+    return Plot(
+        "roofline",
+        "Roofline of the matrix products",
+        f"{len(found)} matrix products; the fastest reaches {show(max(item.attained for item in found), 'FLOP/s')}.",
+        Axis("FLOP for each byte", lambda value: significant(value, 3).removesuffix(".0"), True, (low, high)),
+        Axis("FLOP/s", lambda value: show(value, ""), True, (bottom, limits[0].peak * 1.5)),
+        points,
+        lines,
+        [(role, _DIRECTIONS[role]) for role in _DIRECTIONS if role in seen],
+    )
+
+
+_DIRECTIONS = {"first": "forward", "second": "input gradient", "third": "weight gradient"}
+
+
+def _direction(name: str) -> str:
+    return next((role for role, words in _DIRECTIONS.items() if name.endswith(words)), "first")

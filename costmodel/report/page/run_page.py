@@ -1,0 +1,77 @@
+"""The page about a whole run: where its wall time goes, what it costs, and what would help."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import replace
+
+from costmodel.estimate.shared.results import number
+from costmodel.explore.explain.run_levers import levers
+from costmodel.explore.page.plan_facts import PlanFacts
+from costmodel.ground.units import show_time
+from costmodel.report.page.content import Headline, Page, Part, Table, Value
+from costmodel.report.page.figures import Bars, Entry, amounts
+from costmodel.report.page.plan_page import plan_page
+from costmodel.report.terminal.plan.run import largest_part, run_parts, whole_of
+from costmodel.report.terminal.style.formatting import BAND, between, percent, result
+
+_FIGURES = (("Wall time", "run_time"), ("Cost", "run_cost"), ("Energy", "energy"), ("Goodput", "goodput"))
+
+
+def run_page(facts: PlanFacts, commands: Sequence[str]) -> Page:
+    """The run, then the step that it is made of."""
+    page = plan_page(facts, commands)
+    if not facts.valid:
+        return page
+    by_name = {value.name: value for part in page.parts if part.key == "results" for table in part.tables
+               for row in table.rows for value in row if isinstance(value, Value)}  # fmt: skip
+    costs = facts.costs
+    headlines = []
+    for words, name in _FIGURES:
+        known = next((value for key, value in by_name.items() if key.startswith(f"{name}_") or key == name), None)
+        band = between(*(result(name, costs[f"{name}_{end}"]) for end in ("low", "high")))
+        headlines.append(Headline(words, known or Value("unknown"), f"{BAND}: {band}" if known else "not known"))
+    conclusion = f"{_run_words(facts)} {page.conclusion}"
+    return replace(page, headlines=headlines, conclusion=conclusion, parts=[*_run_parts(facts), *page.parts])
+
+
+def _run_words(facts: PlanFacts) -> str:
+    costs = facts.costs
+    lasts = costs["run_time"]
+    time = f"The run takes {show_time(lasts)}; " if lasts == lasts else ""
+    share = percent(costs["goodput"])
+    largest = largest_part(facts.answer, whole_of(facts.answer))
+    lost = "" if largest == "steps" else f", and most of the rest goes into {largest}"
+    said = f"{time}{share} of its time are steps that count{lost}."
+    return said[0].upper() + said[1:]
+
+
+def _run_parts(facts: PlanFacts) -> list[Part]:
+    shares = run_parts(facts.answer, whole_of(facts.answer))
+    wall = number(whole_of(facts.answer).columns["run_time"])
+    rows = [
+        (name, Value(percent(value), value, f"shares.{name}"), "" if wall != wall else show_time(value * wall))
+        for name, value in sorted(shares.items(), key=lambda item: -item[1])
+        if value
+    ]
+    lead = "Shares of the wall time: steps that count, and what failures and checkpoints take."
+    parts = [Part("run", "Where the wall time goes", lead, [run_figure(facts)],
+                  figures_as_table=Table(("part", "of the run", "time"), rows, "lrr"))]  # fmt: skip
+    found = [lever for lever in levers(facts.answer) if lever.goodput > facts.costs["goodput"]]
+    if found:
+        helps = [(lever.words, percent(lever.goodput), " ".join(f"--set {item}" for item in lever.settings))
+                 for lever in found]  # fmt: skip
+        parts.append(Part("levers", "What would help", tables=[Table(("change", "goodput", "set"), helps, "lrl")]))
+    return parts
+
+
+def run_figure(facts: PlanFacts) -> Bars:
+    """Parts of the wall time, longest first."""
+    shares = run_parts(facts.answer, whole_of(facts.answer))
+    entries = [
+        Entry(name, value, "good" if name == "steps" else "network", f"shares.{name}")
+        for name, value in sorted(shares.items(), key=lambda item: -item[1])
+        if value
+    ]
+    words = f"{percent(shares['steps'])} of the wall time are steps that count."
+    return amounts("run", "Where the wall time goes", words, entries, "", percent)

@@ -1,0 +1,212 @@
+"""The parts of a page about a search: the front, the best plans, why others are refused, and plans to choose among."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from typing import Any
+
+from costmodel.estimate.evaluate.evaluate_plans import verdict
+from costmodel.estimate.shared.reasons import REFUSALS
+from costmodel.estimate.shared.results import COLUMNS, machine_name
+from costmodel.explore.page.reachable_plans import AXES
+from costmodel.explore.search.rank import Ranked
+from costmodel.explore.search.search import SearchResult
+from costmodel.ground.units import gib, significant
+from costmodel.report.page.content import Part, Table
+from costmodel.report.page.plots import Axis, Plot, PlotPoint
+from costmodel.report.page.values import TERM_WORDS, seconds
+from costmodel.report.terminal.plan.next_commands import command, plan_settings
+from costmodel.report.terminal.search.choices import short_words
+from costmodel.report.terminal.style.formatting import is_held, percent, result
+
+_DOTS = 200  # plans of a ranking that are drawn
+_DIGITS = 7  # of figures of ranked plans
+_SIZES = ("tp", "pp", "dp", "cp", "ep", "etp", "vpp", "micro_batch", "dp_replicate")
+_ALWAYS = ("tp", "pp", "dp", "vpp", "micro_batch")
+_SHORT = {"micro_batch": "mb", "dp_replicate": "rep"}
+_FRONT = ("memory_peak", "step_time")
+
+
+def ranking_part(found: SearchResult) -> Part:
+    """The best plans, to sort and to filter."""
+    best, tally = found.best, found.tally
+    counts = f"{tally.candidates:,} plans, {tally.evaluated:,} valid, {tally.fit:,} fit."
+    sizes = [name for name in _SIZES if name in _ALWAYS or any(plan.sizes[name] != 1 for plan in best)]
+    varied = list(found.values(0))
+    heads = ("#", *(path.rpartition(".")[2] for path in varied), *(_SHORT.get(name, name) for name in sizes),
+             "zero", "recompute", "step s", "P90 s", "tok/s/GPU", "MFU %", "GiB", "verdict")  # fmt: skip
+    rows = [(*_row(found, place, plan, sizes, varied),) for place, plan in enumerate(best, 1)]
+    align = f"r{'l' * len(varied)}{'r' * len(sizes)}rlrrrrrl"
+    words = f"The {len(best):,} best by {found.inputs.case.scenario.objective}"
+    return Part(
+        "plans",
+        "The best plans",
+        f"{counts} A plan's number opens all of it. Heads sort.",
+        tables=[Table(heads, rows, align, words, sortable=True, plans="plans")],
+    )
+
+
+def _row(found: SearchResult, place: int, plan: Ranked, sizes: Sequence[str], varied: Sequence[str]) -> list[str]:
+    costs, values = plan.costs, found.values(plan.variant)
+    return [
+        str(place),
+        *(values[path] for path in varied),
+        *(f"{plan.sizes[name]:g}" for name in sizes),
+        str(plan.structure.zero),
+        short_words(plan.structure),
+        significant(costs["step_time"], 4),
+        significant(costs["step_time_high"], 4),
+        significant(costs["tokens_per_s_per_gpu"], 4),
+        significant(costs["mfu"] * 100, 3),
+        gib(costs["memory_peak"]),
+        "P90 does not fit" if "N023" in plan.remarked else verdict(costs["memory_share"]),
+    ]
+
+
+def front_part(found: SearchResult) -> Part | None:
+    """The plans that none beats in both results."""
+    if found.tally.front is None or not found.tally.front.rows:
+        return None
+    axes = found.tally.front.axes
+    return Part(
+        "front",
+        "Memory against time" if (axes.x, axes.y) == _FRONT else f"{axes.x} against {axes.y}",
+        f"On the front lie {len(found.tally.front.rows):,} plans that no other beats in both.",
+        [front_figure(found)],
+    )
+
+
+def front_figure(found: SearchResult) -> Plot:
+    """The front, the best plans, and the scenario's own."""
+    front = found.tally.front
+    x, y = (front.axes.x, front.axes.y) if front else _FRONT
+    points = [_point(plan.costs, x, y, "quiet", f"plan {place}") for place, plan in enumerate(found.best[:_DOTS], 1)]
+    points += [_point(plan.costs, x, y, "first", "on the front") for plan in (front.rows if front else ())]
+    points += [_point(found.best[0].costs, x, y, "third", "best", label="best", radius=7)] if found.best else []
+    if found.yours is not None and found.your_rank is not None:
+        costs = found.yours.evaluation.costs.row()
+        points.append(_point(costs, x, y, "second", "yours", label="yours", radius=7, hollow=True))
+    points = [point for point in points if math.isfinite(point.x) and math.isfinite(point.y)]
+    legend = [("first", "on the front"), ("quiet", "among the best"), ("third", "best"), ("second", "yours")]
+    seen = {point.role for point in points}
+    return Plot(
+        "front",
+        f"{x} against {y}",
+        f"{len(points)} plans; {COLUMNS[x].better} {x} and {COLUMNS[y].better} {y} are better.",
+        _axis_of(x),
+        _axis_of(y),
+        points,
+        legend=[entry for entry in legend if entry[0] in seen],
+    )
+
+
+def _axis_of(name: str) -> Axis:
+    """An axis of a result, memory in round GiB."""
+    unit = 2.0**30 if COLUMNS[name].unit == "B" and is_held(name) else 1.0
+    words = f"{name}, {COLUMNS[name].better} is better"
+    return Axis(words, lambda value: result(name, value, bare=True), unit=unit)
+
+
+def _point(costs: dict[str, float], x: str, y: str, role: str, words: str, **look: Any) -> PlotPoint:
+    values = costs.get(x, math.nan), costs.get(y, math.nan)
+    tip = f"{words}: {result(x, values[0])}, {result(y, values[1])}"
+    return PlotPoint(*values, role, tip, words, **look)
+
+
+def why_part(found: SearchResult) -> Part | None:
+    """Reasons, and how many plans each refuses."""
+    total = found.tally.candidates
+    counts = [(code, count) for code, count in found.tally.refused.most_common() if count]
+    if not counts:
+        return None
+    rows = [(code, REFUSALS[code].title, f"{count:,}", percent(count / total), REFUSALS[code].meaning)
+            for code, count in counts]  # fmt: skip
+    heads = ("code", "why", "plans", "of all", "what it means")
+    lead = "Each refused plan counts under the first reason that applies."
+    return Part("why-not", "Why not the others", lead, tables=[Table(heads, rows, "llrrl")])
+
+
+# ── data for the script ──────────────────────────────────────────────────────────────────────────────────────────────
+
+
+def plans_data(found: SearchResult) -> dict[str, Any]:
+    """Ranked plans as columns, and for each the command that shows it."""
+    case = found.inputs.case
+    commands = [
+        command(case, "explain", "step_time",
+                settings={**found.values(plan.variant), **plan_settings(found.inputs_of(plan.variant), plan)})
+        for plan in found.best
+    ]  # fmt: skip
+    return {"columns": _columns(found.best), "commands": commands}
+
+
+def choices_data(found: SearchResult, plans: Sequence[Ranked]) -> dict[str, Any] | None:
+    """Plans for the sliders: the axes that vary, columns, and a sentence for each."""
+    axes = [_axis(name, plans) for name in AXES]
+    axes = [axis for axis in axes if len(axis["values"]) > 1]
+    if not axes:
+        return None
+    own = _own_place(found, plans)
+    sentences = [_sentence(plan) for plan in plans]
+    fits = [plan.costs["memory_share"] <= 1 for plan in plans]
+    return {"axes": axes, "columns": _columns(plans), "own": own, "sentences": sentences, "fits": fits}
+
+
+def _axis(name: str, plans: Sequence[Ranked]) -> dict[str, Any]:
+    values = {plan.structure.recompute if name == "recompute" else plan.sizes[name] for plan in plans}
+    ordered = (
+        [word for word in ("none", "selective", "full") if word in values] if name == "recompute" else sorted(values)
+    )
+    return {"name": name, "label": name.replace("_", "-"), "values": [_plain(value) for value in ordered]}
+
+
+def _own_place(found: SearchResult, plans: Sequence[Ranked]) -> int:
+    """The plan that the sliders start at: the scenario's own settings, else the best."""
+    if found.yours is not None:
+        block = found.yours.evaluation.block
+        wanted = tuple(float(getattr(block, name)[0]) for name in AXES[:-1]), block.structure.recompute
+    else:
+        best = found.best[0] if found.best else plans[0]
+        wanted = tuple(best.sizes[name] for name in AXES[:-1]), best.structure.recompute
+    keys = [(tuple(plan.sizes[name] for name in AXES[:-1]), plan.structure.recompute) for plan in plans]
+    return keys.index(wanted) if wanted in keys else 0
+
+
+def _sentence(plan: Ranked) -> str:
+    costs = plan.costs
+    words = f"{seconds(costs['step_time'])} a step at {percent(costs['mfu'])} MFU"
+    room = verdict(costs["memory_share"])
+    return f"{words}; {gib(costs['memory_peak'])} GiB, {percent(costs['memory_share'])} of what is usable: {room}."
+
+
+_RESULTS = ("step_time", "step_time_low", "step_time_high", "tokens_per_s_per_gpu", "mfu", "hfu", "cost_per_mtoken",
+            "memory_peak", "memory_share")  # fmt: skip
+
+
+def _columns(plans: Sequence[Ranked]) -> list[dict[str, Any]]:
+    """Sizes, choices, results and terms of plans, each a column."""
+    columns = [_column(name, name, "", [plan.sizes[name] for plan in plans]) for name in _SIZES]
+    columns += [
+        _column(name, name, "", [getattr(plan.structure, name) for plan in plans])
+        for name in ("zero", "recompute", "schedule", "sequence_parallel")
+    ]
+    for name in (*_RESULTS, *TERM_WORDS):
+        values = [plan.costs.get(name, math.nan) for plan in plans]
+        if any(math.isfinite(value) for value in values):
+            columns.append(_column(machine_name(name), TERM_WORDS.get(name, name), COLUMNS[name].unit, values))
+    return columns
+
+
+def _column(name: str, label: str, unit: str, values: Sequence[Any]) -> dict[str, Any]:
+    return {"name": name, "label": label, "unit": {"1/s": "token/s"}.get(unit, unit), "values": [*map(_plain, values)]}
+
+
+def _plain(value: Any) -> Any:
+    """A value to seven digits, whole where it is whole, nothing where it is not known."""
+    if isinstance(value, bool) or not isinstance(value, float | int):
+        return value
+    if not math.isfinite(value):
+        return None
+    short = float(f"{value:.{_DIGITS}g}")
+    return int(short) if short.is_integer() else short

@@ -1,0 +1,198 @@
+"""Pages about serving: one plan with its loads, the search around it, sweeps and sizes."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterator, Sequence
+from functools import partial
+from typing import Any
+
+from costmodel.documents.schemas.serving.serving_results import RESULTS
+from costmodel.estimate.evaluate.answer_facts import subject_of
+from costmodel.estimate.serving.predict_serving import ServingAnswer
+from costmodel.estimate.serving.reason_codes import REFUSALS
+from costmodel.estimate.serving.result_columns import machine_name
+from costmodel.estimate.shared.limits import stated_limits
+from costmodel.explore.page.serving_facts import ServingFacts
+from costmodel.explore.serving.vary_serving import ServingTrial
+from costmodel.ground.units import gib, show_memory
+from costmodel.report.page.content import Cell, Headline, Page, Part, Table, Value, Verdict
+from costmodel.report.page.figures import BarRow, Bars, Entry, Piece, amounts
+from costmodel.report.page.plots import Axis, Plot, PlotLine, PlotPoint
+from costmodel.report.page.trace import Traces
+from costmodel.report.page.values import memory_role, seconds, term_role
+from costmodel.report.terminal.serving.serving_estimate import bound_words
+from costmodel.report.terminal.serving.serving_formatting import TERMS, plan_words, reason, result
+from costmodel.report.terminal.serving.serving_tree import ServingDrawing
+from costmodel.report.terminal.style.formatting import BAND, between
+from costmodel.report.terminal.style.head import price_lines, subject_words
+
+_SIGNS = {"at_most": "≤", "at_least": "≥", "target": "≈"}
+
+
+def serving_page(facts: ServingFacts, commands: Sequence[str], more: Sequence[Part] = ()) -> Page:
+    """One plan under its load."""
+    answer = facts.answer
+    subtitle = [subject_words(subject_of(facts.case)), plan_words(answer)]
+    verdict: Verdict = "bad" if answer.refused or answer.broken else "good"
+    if answer.refused:
+        return Page(facts.case.title, subtitle, serving_conclusion(answer), verdict, [], [inputs_part(answer)],
+                    list(_findings(answer)), commands)  # fmt: skip
+    traces = Traces(facts.nodes, ServingDrawing)
+    say = partial(_value, answer.costs, traces)
+    parts = [token_part(answer, say)] if facts.settled else []
+    parts += [load_part(facts)] if len(facts.loads) > 1 else []
+    parts += [memory_part(answer), *more, _results(answer, say), inputs_part(answer)]
+    return Page(facts.case.title, subtitle, serving_conclusion(answer), verdict, _headlines(answer, say), parts,
+                list(_findings(answer)), commands, {"trace": traces.data()})  # fmt: skip
+
+
+def _value(costs: dict[str, float], traces: Traces, name: str) -> Value:
+    value = costs[name]
+    trace = traces.of(name) if math.isfinite(value) else None
+    return Value(result(name, value), value if math.isfinite(value) else None, machine_name(name), trace)
+
+
+def serving_conclusion(answer: ServingAnswer) -> str:
+    """The answer in a sentence or two."""
+    if answer.refused:
+        code = answer.refused[0]
+        return f"This plan is not valid: {reason(answer, code)}. Nothing was computed."
+    if "M001" in answer.broken:
+        return f"This plan does not fit: {reason(answer, 'M001')}."
+    costs = answer.costs
+    if not math.isfinite(costs["ttft"]):
+        most = result("saturation_per_s", costs["saturation_per_s"])
+        return f"This plan cannot answer what arrives: it answers at most {most}, and queues grow without end."
+    times = f"first token after {result('ttft', costs['ttft'])}, then {result('tpot', costs['tpot'])} a token"
+    rate = f"{result('requests_per_s', costs['requests_per_s'])} are answered, {times}. {bound_words(answer)}"
+    broken = "; ".join(reason(answer, code) for code in answer.broken)
+    return f"This plan breaks a limit: {broken}. {rate}" if broken else f"All limits are kept: {rate}"
+
+
+def _headlines(answer: ServingAnswer, say: Any) -> list[Headline]:
+    costs = answer.costs
+
+    def band(name: str) -> str:
+        return f"{BAND}: {between(*(result(name, costs[f'{name}_{end}']) for end in ('low', 'high')))}"
+
+    total = gib(float(answer.evaluation.memory.total))
+    most = result("saturation_per_s", costs["saturation_per_s"])
+    return [
+        Headline("First token, p99", say("ttft_p99"), band("ttft_p99")),
+        Headline("Time per token", say("tpot"), band("tpot")),
+        Headline("Within limits", say("rate_within_slo_per_s"), f"of {most} at most"),
+        Headline("Memory", say("memory_peak"), f"of {total} GiB"),
+        Headline("Cost per M generated", say("cost_per_moutput"), "at this load"),
+    ]  # fmt: skip
+
+
+def _findings(answer: ServingAnswer) -> Iterator[tuple[Verdict, str]]:
+    for code in answer.refused or answer.broken:
+        yield "bad", f"{code} {REFUSALS[code].title}: {reason(answer, code)}"
+    for limit in stated_limits(answer.inputs.case.scenario.limits) if not answer.refused else ():
+        if limit.column in answer.costs and limit.holds(answer.costs[limit.column]):
+            bound = result(limit.column, float(limit.value))
+            yield "good", f"{limit.key} {result(limit.column, answer.costs[limit.column])} {_SIGNS[limit.kind]} {bound}"
+
+
+def token_part(answer: ServingAnswer, say: Any) -> Part:
+    """Where a token's time goes."""
+    rows = [(words, say(name)) for words, name in TERMS if answer.costs[name]]
+    return Part("token", "Where a token's time goes", bound_words(answer), [token_figure(answer)],
+                figures_as_table=Table(("term", "time"), rows, "lr"))  # fmt: skip
+
+
+def token_figure(answer: ServingAnswer) -> Bars:
+    """The terms of the time per token, longest first."""
+    terms = sorted(((words, name, answer.costs[name]) for words, name in TERMS), key=lambda item: -item[2])
+    entries = [Entry(words, value, term_role(name), machine_name(name)) for words, name, value in terms if value]
+    said = f"A token takes {result('tpot', answer.costs['tpot'])}; most of it is {entries[0].label}."
+    return amounts("token", "Where a token's time goes", said, entries, "", seconds)
+
+
+def load_part(facts: ServingFacts) -> Part:
+    """Throughput against latency, and what each load gives."""
+    names = ("requests_per_s", "tpot", "ttft", "ttft_p99", "tokens_per_s_per_gpu", "utilisation")
+    heads = ("rate", "per token", "first token", "its p99", "tok/s/GPU", "utilisation", "limits")
+    rows = [[*trial_values(trial, names), f"✗ {' '.join(trial.codes)}" if trial.codes else "kept"]
+            for trial in facts.loads]  # fmt: skip
+    lead = "The same plan under lighter and heavier load: what each accelerator generates, and what a user waits for."
+    return Part("load", "Throughput against latency", lead, [load_figure(facts)],
+                figures_as_table=Table(heads, rows, "rrrrrrl"))  # fmt: skip
+
+
+def trial_values(trial: ServingTrial, names: Sequence[str]) -> list[Cell]:
+    """Results of a trial; nothing where there is no answer."""
+    if trial.answer is None or trial.answer.refused:
+        return ["" for _ in names]
+    costs = trial.answer.costs
+    return [Value(result(name, costs[name]), costs[name] if math.isfinite(costs[name]) else None, machine_name(name))
+            for name in names]  # fmt: skip
+
+
+def load_figure(facts: ServingFacts) -> Plot:
+    """Tokens a second of each accelerator against the time per token, a point for each load."""
+    trials = [trial.answer for trial in facts.loads if trial.answer is not None]
+    points = [
+        PlotPoint(answer.costs["tpot"], answer.costs["tokens_per_s_per_gpu"], "second" if answer.broken else "first",
+                  _load_words(answer.costs),
+                  f"load {answer.costs['requests_per_s']:g}")
+        for answer in trials
+    ]  # fmt: skip
+    own = facts.answer.costs
+    if math.isfinite(own["tpot"]):
+        points.append(PlotPoint(own["tpot"], own["tokens_per_s_per_gpu"], "third", "this load", "own", "this load", 7))
+    line = PlotLine([(point.x, point.y) for point in points[: len(trials)]], "quiet")
+    legend = [("first", "keeps the limits"), ("second", "breaks a limit"), ("third", "this load")]
+    seen = {point.role for point in points}
+    return Plot(
+        "load",
+        "Throughput against latency",
+        f"{len(trials)} loads from {points[0].tip}; up and left is better.",
+        Axis("time per token", seconds),
+        Axis("token/s for each accelerator", lambda value: result("tokens_per_s_per_gpu", value)),
+        points,
+        [line],
+        [entry for entry in legend if entry[0] in seen],
+    )
+
+
+def _load_words(costs: dict[str, float]) -> str:
+    rate, time, each = (result(name, costs[name]) for name in ("requests_per_s", "tpot", "tokens_per_s_per_gpu"))
+    return f"{rate}: {time}, {each}"
+
+
+def memory_part(answer: ServingAnswer) -> Part:
+    """What the fullest accelerator holds."""
+    use = answer.evaluation.memory
+    lines = {"weights": use.weights, "activations": use.activations, "runtime": use.runtime, "cache": use.pool}
+    held = {name: float(value.flat[0] if hasattr(value, "flat") else value) for name, value in lines.items()}
+    at, pieces = 0.0, []
+    for name, value in held.items():
+        pieces.append(Piece(at, at + value, memory_role(name), f"{name}: {show_memory(value)}", f"{name}_bytes", value))
+        at += value
+    total = float(use.total)
+    figure = Bars("memory", "Memory of the fullest accelerator", f"{show_memory(at)} of {show_memory(total)}.",
+                  [BarRow("fullest", pieces, f"{gib(at)} GiB")], "GiB", lambda value: f"{value / 2**30:.0f}",
+                  (total, f"{gib(total)} GiB"), [(memory_role(name), name) for name in held], 2.0**30)  # fmt: skip
+    rows = [(name, Value(show_memory(value), value, f"{name}_bytes")) for name, value in held.items()]
+    return Part("memory", "Where the memory goes", f"The cache has {show_memory(held['cache'])}.", [figure],
+                figures_as_table=Table(("line", "bytes"), rows, "lr"))  # fmt: skip
+
+
+def _results(answer: ServingAnswer, say: Any) -> Part:
+    rows = [(name, say(name), RESULTS[name].meaning) for name in RESULTS if name in answer.costs]
+    return Part("results", "Every figure", "Each figure opens its equation, its inputs and their sources.",
+                tables=[Table(("result", "value", "meaning"), rows, "lrl")], screen_only=True)  # fmt: skip
+
+
+def inputs_part(answer: ServingAnswer) -> Part:
+    """What was assumed, and the documents that the answer rests on."""
+    case = answer.inputs.case
+    assumed = [(item.path, item.value, item.origin) for item in answer.assumed]
+    documents = [(name, digest, "your own" if name in case.own else "shipped") for name, digest in case.digests.items()]
+    tables = [Table(("path", "value", "from"), assumed, "lll", "Assumed: nobody wrote it")] if assumed else []
+    tables.append(Table(("document", "digest", ""), documents, "lll", "Documents"))
+    price = "; ".join(line.plain for line in price_lines(subject_of(case).price))
+    return Part("inputs", "Assumed, and sources", f"Price: {price}.", tables=tables)

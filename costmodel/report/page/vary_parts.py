@@ -1,0 +1,176 @@
+"""The parts of a page about what changes an answer: a tornado, a sweep, sizes."""
+
+from __future__ import annotations
+
+import math
+
+from costmodel.estimate.shared.results import COLUMNS, machine_name
+from costmodel.explore.vary.scale import Scaled
+from costmodel.explore.vary.sensitivity import Sensitivity
+from costmodel.explore.vary.sweep import SweepPoint, Swept
+from costmodel.ground.units import counted
+from costmodel.report.page.content import Cell, Part, Table, Value
+from costmodel.report.page.figures import BarRow, Bars, Entry, Piece, amounts
+from costmodel.report.page.plots import Axis, Plot, PlotLine, PlotPoint
+from costmodel.report.terminal.style.formatting import percent, result, spaced
+from costmodel.report.terminal.vary.sensitivity import bottleneck, settable
+from costmodel.report.terminal.vary.vary import bend, short_path, tick_words, why_words
+
+_KNOBS = 12
+_LINES = 4  # lines of one figure
+_TICKS = 8
+
+
+def signed(share: float) -> str:
+    """A change in percent with its sign."""
+    return f"{share * 100:+.2g} %".replace("-", "−") if abs(share) >= 5e-6 else "0 %"
+
+
+def tornado_part(found: Sensitivity) -> Part:
+    """What moves the result most."""
+    rows = [
+        (settable(knob), knob.text, f"±{percent(knob.spread)}", Value(signed(knob.low), knob.low, "low"),
+         Value(signed(knob.high), knob.high, "high"))
+        for knob in found.knobs
+    ]  # fmt: skip
+    return Part(
+        "sensitivity",
+        f"What moves {found.result}",
+        f"Fitted constants within their spread, all other figures by a tenth. {' '.join(bottleneck(found)[:2])}",
+        [tornado_figure(found)],
+        figures_as_table=Table(("figure", "is", "turned", "down", "up"), rows, "lrrrr"),
+    )
+
+
+def tornado_figure(found: Sensitivity) -> Bars:
+    """Figures turned down and up, the one that moves the result most first."""
+    rows = [
+        BarRow(
+            settable(knob),
+            [
+                Piece(0.0, knob.low, "lower", f"{knob.path} lower: {signed(knob.low)}", f"{knob.path}.low", knob.low),
+                Piece(
+                    0.0, knob.high, "higher", f"{knob.path} higher: {signed(knob.high)}", f"{knob.path}.high", knob.high
+                ),
+            ],
+            f"±{percent(knob.spread)}",
+        )
+        for knob in found.knobs[:_KNOBS]
+    ]
+    first = f"{settable(found.knobs[0])} moves it most." if found.knobs else "Nothing moves it."
+    legend = (("lower", "figure turned down"), ("higher", "figure turned up"))
+    return Bars("sensitivity", f"What moves {found.result}", first, rows, "", signed, legend=legend)
+
+
+def sweep_part(found: Swept) -> Part:
+    """Every combination with its results."""
+    heads = (*(short_path(axis.path) for axis in found.axes), *found.shown, "verdict")
+    rows: list[list[Cell]] = []
+    for point in found.points:
+        values: list[Cell] = [spaced(setting.partition("=")[2]) for setting in point.settings]
+        rows.append([*values, *(_result(point, name) for name in found.shown), why_words(point)])
+    align = "r" * (len(found.axes) + len(found.shown)) + "l"
+    count = f"{len(found.points):,} combination{'' if len(found.points) == 1 else 's'}"
+    return Part("sweep", "What changes", f"{count}.", [sweep_figure(found)], [Table(heads, rows, align, sortable=True)])
+
+
+def _result(point: SweepPoint, name: str) -> Cell:
+    value = point.costs.get(name)
+    if value is None or not math.isfinite(value):
+        return ""
+    return Value(result(name, value), value, machine_name(name))
+
+
+def sweep_figure(found: Swept) -> Plot | Bars:
+    """The first result along the axes: curves with bands over numbers, else bars."""
+    name, first = found.shown[0], found.axes[0].path
+    known = [point for point in found.points if math.isfinite(point.costs.get(name, math.nan))]
+    numbers = all(isinstance(point.values.get(first), float) for point in known)
+    words = f"{len(known)} of {len(found.points)} combinations have an answer."
+    groups: dict[tuple[str, ...], list[SweepPoint]] = {}
+    for point in known:
+        groups.setdefault(point.settings[1:], []).append(point)
+    if not numbers or not known or len(groups) > _LINES or max(map(len, groups.values())) < 2:
+        entries = [Entry(" ".join(map(_setting, point.settings)), point.costs[name], "first", point.settings[0])
+                   for point in known]  # fmt: skip
+        return amounts(
+            "sweep", name, words, entries or [Entry("none", 0.0, "first")], "", lambda value: result(name, value)
+        )
+    roles = ("first", "second", "third", "fourth")
+    legend = [(role, " ".join(map(_setting, rest))) for role, rest in zip(roles, groups, strict=False) if rest]
+    lines, points = [], []
+    for role, members in zip(roles, groups.values(), strict=False):
+        members.sort(key=lambda point: _at(point, first))
+        lines.append(_curve([(_at(point, first), point) for point in members], name, role, banded=len(groups) == 1))
+        points += [
+            PlotPoint(_at(point, first), point.costs[name], role, _tip(point, name), " ".join(point.settings))
+            for point in members
+        ]
+    x = Axis(short_path(first), tick_words, _spread(points), at=_few(points))
+    y = Axis(f"{name}, {COLUMNS[name].better} is better", lambda value: result(name, value))
+    return Plot("sweep", f"{name} over {short_path(first)}", words, x, y, points, lines, legend)
+
+
+def _tip(point: SweepPoint, name: str) -> str:
+    return f"{' '.join(point.settings)}: {result(name, point.costs[name])}"
+
+
+def _at(point: SweepPoint, path: str) -> float:
+    value = point.values[path]
+    assert isinstance(value, float)
+    return value
+
+
+def _spread(points: list[PlotPoint]) -> bool:
+    """Whether the values lie so far apart that a logarithmic axis shows them better."""
+    xs = [point.x for point in points]
+    return min(xs) > 0 and max(xs) / min(xs) >= 8
+
+
+def _few(points: list[PlotPoint]) -> list[float]:
+    """The values themselves as ticks, where they are few."""
+    xs = sorted({point.x for point in points})
+    return xs if len(xs) <= _TICKS else []
+
+
+def _setting(setting: str) -> str:
+    path, _, value = setting.partition("=")
+    return f"{short_path(path).rpartition('.')[2]} {spaced(value)}"
+
+
+def _curve(placed: list[tuple[float, SweepPoint]], name: str, role: str, *, banded: bool) -> PlotLine:
+    """A line through points, with the band of the result where it has one."""
+    points = [(x, point.costs[name]) for x, point in placed]
+    low, high = ([point.costs.get(f"{name}_{end}", math.nan) for _, point in placed] for end in ("low", "high"))
+    banded = banded and all(map(math.isfinite, (*low, *high)))
+    return PlotLine(points, role, "", low if banded else (), high if banded else ())
+
+
+def scale_part(found: Scaled) -> Part:
+    """Every size with its step, efficiency and what grows."""
+    rows: list[list[Cell]] = []
+    for row in found.rows:
+        known = math.isfinite(row.efficiency)
+        efficiency: Cell = Value(percent(row.efficiency), row.efficiency, "efficiency") if known else ""
+        results = [_result(row.point, name) for name in ("step_time", "mfu", "memory_peak")]
+        rows.append([counted(row.ranks), *results, efficiency, why_words(row.point)])
+    heads = ("ranks", "step", "MFU", "memory", "efficiency", "verdict")
+    kind = "Weak scaling: the batch grows with the ranks." if found.weak else "Strong scaling: the same batch."
+    table = Table(heads, rows, "rrrrrl", sortable=True)
+    return Part("scale", "Scaling", f"{kind} {bend(found)}", [scale_figure(found)], [table])
+
+
+def scale_figure(found: Scaled) -> Plot:
+    """Throughput for each accelerator against the number of accelerators, with its band."""
+    name = "tokens_per_s_per_gpu"
+    placed = [(row.ranks, row.point) for row in found.rows if row.point.costs]
+    points = [
+        PlotPoint(x, point.costs[name], "first", f"{counted(x)}: {result(name, point.costs[name])}", counted(x))
+        for x, point in placed
+    ]
+    lines = [_curve(placed, name, "first", banded=True)] if placed else []
+    highest = max([line.points[place][1] for line in lines for place in range(len(line.points))], default=1.0)
+    highest = max([highest, *(value for line in lines for value in line.high)])
+    y = Axis("token/s for each accelerator", lambda value: result(name, value, bare=True), ends=(0.0, highest * 1.08))
+    x = Axis("accelerators", counted, logarithmic=True, at=_few(points))
+    return Plot("scale", "Throughput of each accelerator over their number", bend(found), x, y, points, lines)

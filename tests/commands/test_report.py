@@ -1,0 +1,121 @@
+"""report: one scenario or several, one figure, and a page that follows its file."""
+
+from __future__ import annotations
+
+import json
+import shutil
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from costmodel.commands import file_changes, report, shared
+from costmodel.ground.errors import CostModelError
+
+ALONE = tuple(f"--set={word}" for word in ("cluster.nodes=1", "cluster.node.accelerators=1", "plan.tp=1"))
+ROOT = Path(__file__).resolve().parents[2]
+
+
+def test_report_answers_as_estimate_where_nothing_is_drawn(run: Any) -> None:
+    one, other = run("report", "quickstart", "--json"), run("estimate", "quickstart", "--json")
+    assert json.loads(one.out)["plans"] == json.loads(other.out)["plans"]
+    several = json.loads(run("report", "quickstart", "megatron-22b-8", "--json").out)["plans"]
+    assert [row["title"] for row in several] == ["Llama 3 8B on 32 H100", "Megatron 22B on 8 A100-80GB"]
+    assert several[0]["step_time_s"] == json.loads(other.out)["plans"][0]["step_time_s"]
+
+
+@pytest.mark.parametrize(
+    "words",
+    [
+        ("report", "quickstart", "--figure", "time"),
+        ("report", "quickstart", "--figure", "time", "--json"),
+        ("report", "quickstart", "--figure", "time", "--format", "html"),
+        ("report", "quickstart", "megatron-22b-8", "--figure", "time", "--format", "svg"),
+        ("report", "serve-llama-3.1-70b", "--figure", "time", "--format", "svg"),
+        ("report", "quickstart", "--watch", "-o", "unwritten.html"),
+    ],
+)
+def test_what_would_have_no_effect_is_refused(words: tuple[str, ...], run: Any, tmp_path: Path) -> None:
+    ran = run(*words, cwd=tmp_path)
+    assert ran.code == 2
+    assert "error[C044]" in ran.err
+
+
+def test_what_cannot_be_drawn_is_said(run: Any) -> None:
+    for words in (
+        (
+            "comm",
+            "quickstart",
+            "--set",
+            "cluster.nodes=1",
+            "--set",
+            "cluster.node.accelerators=1",
+            "--set",
+            "plan.tp=1",
+        ),
+        ("pipeline", "quickstart"),
+        ("estimate", "quickstart", "--set", "plan.tp=3"),
+    ):
+        ran = run(*words, "--format", "svg")
+        assert ran.code == 2, words
+        assert "error[C007]" in ran.err
+
+
+def test_a_watched_page_is_written_again_at_every_change(
+    run: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The second change cannot be read: that is said, and the page stays as it was."""
+    scenario, page = tmp_path / "mine.yaml", tmp_path / "page.svg"
+    shutil.copy(ROOT / "scenarios" / "quickstart.yaml", scenario)
+    text, seen = scenario.read_text("utf-8"), list[str]()
+    changes = iter([text.replace("sequence: 8192", "sequence: 4096"), "title: [", text])
+
+    class Ended(Exception):
+        """The test has seen enough."""
+
+    def wait(paths: Any, before: Any) -> None:
+        seen.append(page.read_text("utf-8"))
+        change = next(changes, None)
+        if change is None:
+            raise Ended
+        scenario.write_text(change, "utf-8")
+
+    monkeypatch.setattr(file_changes, "wait_for_change", wait)
+    reply = report._watched(str(scenario), report.FigureName.TIME, [])
+    with pytest.raises(Ended):
+        shared.deliver(reply, output=page)
+    assert len(seen) == 4
+    assert seen[0] != seen[1] == seen[2]
+    assert seen[3] == seen[0]
+
+
+def test_a_change_is_seen_and_a_file_that_is_gone_waited_for(tmp_path: Path) -> None:
+    path = tmp_path / "mine.yaml"
+    path.write_text("one", "utf-8")
+    before, looks = file_changes.marks([path]), iter(["gone", "back"])
+
+    def sleep(seconds: float) -> None:
+        if next(looks) == "gone":
+            path.unlink()
+        else:
+            path.write_text("longer", "utf-8")
+
+    file_changes.wait_for_change([path], before, sleep)
+    assert path.read_text("utf-8") == "longer"
+
+
+def test_a_scenario_without_a_plan_is_about_the_best(run: Any, tmp_path: Path) -> None:
+    text = (ROOT / "scenarios" / "quickstart.yaml").read_text("utf-8")
+    head = text.split("\nplan:")[0] + "\n"
+    (tmp_path / "mine.yaml").write_text(head, "utf-8")
+    ran = run("report", "mine.yaml", "--json", cwd=tmp_path)
+    assert ran.code == 0, ran.err
+    best = json.loads(run("search", "mine.yaml", "--top", "1", "--json", cwd=tmp_path).out)["plans"][0]
+    assert json.loads(ran.out)["plans"][0]["step_time_s"] == best["step_time_s"]
+
+
+def test_a_fault_of_the_first_look_ends_the_watch(tmp_path: Path) -> None:
+    path = tmp_path / "mine.yaml"
+    path.write_text("title: [", "utf-8")
+    with pytest.raises(CostModelError):
+        report._watched(str(path), None, [])

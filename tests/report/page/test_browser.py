@@ -1,0 +1,204 @@
+"""Pages in a real browser, as somebody opens them: nothing is fetched, all can be reached by keyboard and read aloud.
+
+It needs Playwright and a Chromium: pip install -e '.[test,browser]'. Without them nothing here is run.
+"""
+
+from __future__ import annotations
+
+import os
+import re
+import shutil
+import subprocess
+import time
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+playwright = pytest.importorskip("playwright.sync_api")
+
+NAMES = ("chromium", "chromium-browser", "google-chrome", "google-chrome-stable")
+PAGES = {
+    "report": ("report", "quickstart"),
+    "moe": ("estimate", "deepseek-v3-2048"),
+    "large": ("search", "quickstart", "--pareto", "memory_peak,step_time", "--top", "1000"),
+    "run": ("run", "llama-3-70b-512"),
+    "serving": ("report", "serve-llama-3.1-70b"),
+    "refused": ("estimate", "quickstart", "--set", "plan.tp=3"),
+}
+WIDE, NARROW = {"width": 1100, "height": 900}, {"width": 320, "height": 700}
+USABLE = 20.0  # seconds; the time itself is printed, for a busy machine says little
+
+
+@pytest.fixture(scope="module")
+def browser() -> Iterator[Any]:
+    """A headless Chromium: that of the system, or the one that Playwright brought."""
+    path = next(filter(None, map(shutil.which, NAMES)), None)
+    with playwright.sync_playwright() as started:
+        if path is None and not os.path.exists(started.chromium.executable_path):
+            pytest.skip("there is no Chromium")
+        sandbox = ["--no-sandbox"] if hasattr(os, "geteuid") and os.geteuid() == 0 else []
+        made = started.chromium.launch(executable_path=path, args=sandbox)
+        yield made
+        made.close()
+
+
+@pytest.fixture(scope="module")
+def files(run: Any, tmp_path_factory: pytest.TempPathFactory) -> dict[str, Path]:
+    """Every page as a file."""
+    folder = tmp_path_factory.mktemp("pages")
+    for name, command in PAGES.items():
+        run(*command, "-o", str(folder / f"{name}.html"))
+    return {name: folder / f"{name}.html" for name in PAGES}
+
+
+class Opened:
+    """A page in a window, with what it said and asked for."""
+
+    def __init__(self, browser: Any, path: Path, **window: Any) -> None:
+        self.context = browser.new_context(**window)
+        self.page = self.context.new_page()
+        self.said: list[str] = []
+        self.page.on("console", lambda message: self.said.append(message.text))
+        self.page.on("pageerror", lambda error: self.said.append(str(error)))
+        self.page.on("request", lambda request: self._asked(request.url, path))
+        self.page.goto(path.as_uri())
+
+    def _asked(self, url: str, path: Path) -> None:
+        if url != path.as_uri():
+            self.said.append(f"asked for {url}")
+
+    def __enter__(self) -> Any:
+        return self.page
+
+    def __exit__(self, *raised: object) -> None:
+        self.context.close()
+        assert self.said == [] or raised[0] is not None
+
+
+def folded(text: str) -> str:
+    return re.sub(r"\s+", "", text)
+
+
+@pytest.mark.parametrize("name", PAGES)
+def test_a_page_opens_on_any_screen(name: str, browser: Any, files: dict[str, Path]) -> None:
+    for window in ({"viewport": WIDE}, {"viewport": WIDE, "color_scheme": "dark"}, {"viewport": NARROW}):
+        with Opened(browser, files[name], **window) as page:
+            assert page.evaluate("document.documentElement.scrollWidth") <= window["viewport"]["width"]
+            ground = page.evaluate("getComputedStyle(document.body).backgroundColor")
+            assert ground == ("rgb(22, 25, 29)" if "color_scheme" in window else "rgb(255, 255, 255)")
+            shown = page.locator(".figure:visible")
+            assert shown.count() * 2 == page.locator(".figure").count()
+
+
+@pytest.mark.parametrize("name", PAGES)
+def test_all_text_is_in_the_accessibility_tree(name: str, browser: Any, files: dict[str, Path]) -> None:
+    with Opened(browser, files[name], viewport=WIDE) as page:
+        client = page.context.new_cdp_session(page)
+        nodes = client.send("Accessibility.getFullAXTree")["nodes"]
+        spoken = folded("".join(str(node.get("name", {}).get("value", "")) for node in nodes if not node["ignored"]))
+        for text in page.evaluate(
+            "[...document.querySelectorAll('h1,h2,p,dt,dd,th,caption,svg text')]"
+            ".filter(item => item.checkVisibility()).map(item => item.textContent)"
+        ):
+            assert folded(text) in spoken, text
+        unnamed = page.evaluate(
+            "[...document.querySelectorAll('button,input,svg,section,[role=region]')].filter(item =>"
+            " !item.textContent.trim() && !item.labels?.length && !item.getAttribute('aria-label')"
+            " && !item.getAttribute('aria-labelledby')).map(item => item.outerHTML.slice(0, 80))"
+        )
+        assert unnamed == []
+
+
+@pytest.mark.parametrize("name", ["report", "serving", "large"])
+def test_a_page_prints_on_two_sheets(name: str, browser: Any, files: dict[str, Path], tmp_path: Path) -> None:
+    with Opened(browser, files[name], viewport=WIDE, color_scheme="dark") as page:
+        data = page.pdf(prefer_css_page_size=True, print_background=False)
+    assert 1 <= len(re.findall(rb"/Type\s*/Page\b(?!s)", data)) <= 2
+
+
+def test_a_drawer_opens_and_closes_by_keyboard(browser: Any, files: dict[str, Path]) -> None:
+    with Opened(browser, files["report"], viewport=WIDE) as page:
+        number = page.locator(".numbers button.how").first
+        number.focus()
+        page.keyboard.press("Enter")
+        page.wait_for_selector("dialog[open] summary")
+        assert page.locator("#drawer-h").inner_text().startswith("step_time")
+        page.locator("dialog summary").first.focus()
+        page.keyboard.press("Enter")
+        page.wait_for_selector("dialog details[open] .made")
+        page.keyboard.press("Escape")
+        page.wait_for_selector("dialog:not([open])", state="attached")
+        assert page.evaluate("document.activeElement.className") == "how"
+
+
+def test_plans_sort_filter_and_open_by_keyboard(browser: Any, files: dict[str, Path]) -> None:
+    began = time.perf_counter()
+    with Opened(browser, files["large"], viewport=WIDE) as page:
+        rows = page.locator("#plans-0 tbody tr")
+        count = rows.count()
+        loaded = time.perf_counter() - began
+        print(f"{count} plans usable after {loaded:.2f} s")
+        assert count > 900
+        assert loaded < USABLE
+        page.locator("#plans-0 th", has_text="GiB").locator("button").focus()
+        page.keyboard.press("Enter")
+        cells = page.locator("#plans-0 tbody tr td:nth-last-child(2)").all_inner_texts()
+        assert [float(cell) for cell in cells] == sorted(float(cell) for cell in cells)
+        assert page.locator("th[aria-sort=ascending]").inner_text().startswith("GiB")
+        page.keyboard.press("Enter")
+        assert page.locator("th[aria-sort=descending]").count() == 1
+        page.locator("input[type=search]").focus()
+        page.keyboard.type("tp=8 zero=1")
+        shown = page.locator("#plans-0 tbody tr:visible")
+        assert 0 < shown.count() < count
+        assert set(page.locator("#plans-0 tbody tr:visible td:nth-child(2)").all_inner_texts()) == {"8"}
+        assert page.locator("#plans-0-count").inner_text() == f"{shown.count()} rows"
+        shown.first.locator("button.row").focus()
+        page.keyboard.press("Enter")
+        page.wait_for_selector("dialog[open] pre")
+        assert page.locator("dialog pre").inner_text().startswith("costmodel explain quickstart")
+
+
+def test_sliders_choose_among_computed_plans(browser: Any, files: dict[str, Path], run: Any) -> None:
+    import json
+
+    with Opened(browser, files["report"], viewport=WIDE) as page:
+        page.wait_for_selector("#chosen .facts")
+        slider = page.locator("#sliders input").first
+        slider.focus()
+        page.keyboard.press("Home")
+        assert slider.get_attribute("aria-valuetext") == "tp 1"
+        facts = dict(zip(page.locator("#chosen dt").all_inner_texts(), page.locator("#chosen dd").all_inner_texts(),
+                         strict=True))  # fmt: skip
+    settings = [f"plan.{name}={facts[name]}" for name in ("tp", "pp", "vpp", "micro_batch", "zero", "recompute")]
+    settings += [f"plan.schedule={facts['schedule']}", f"plan.sequence_parallel={facts['sequence_parallel']}"]
+    words = [word for setting in settings for word in ("--set", setting)]
+    (plan,) = json.loads(run("estimate", "quickstart", *words, "--json").out)["plans"]
+    assert facts["step_time"] == f"{plan['step_time_s']:.4g} s"
+    assert facts["memory_peak"] == f"{plan['memory_peak_bytes'] / 2**30:.4g} GiB"
+
+
+def test_nothing_moves_where_that_is_not_wanted(browser: Any, files: dict[str, Path]) -> None:
+    for wanted, behaviour in (("reduce", "auto"), ("no-preference", "smooth")):
+        with Opened(browser, files["run"], viewport=WIDE, reduced_motion=wanted) as page:
+            assert page.evaluate("getComputedStyle(document.documentElement).scrollBehavior") == behaviour
+
+
+def test_the_timeline_zooms_by_keyboard(browser: Any, files: dict[str, Path]) -> None:
+    with Opened(browser, files["run"], viewport=WIDE) as page:
+        figure = page.locator("#pipeline .figure.wide").first
+        before = figure.bounding_box()["width"]
+        page.locator("#pipeline-zoom").focus()
+        page.keyboard.press("End")
+        assert figure.bounding_box()["width"] > 4 * before
+
+
+def test_node_can_read_the_script(tmp_path: Path) -> None:
+    node = shutil.which("node")
+    if node is None:
+        pytest.skip("there is no Node.js")
+    script = Path(__file__).resolve().parents[3] / "costmodel/report/page/templates/page.js"
+    ran = subprocess.run([node, "--check", str(script)], capture_output=True, text=True, timeout=60, check=False)
+    assert ran.returncode == 0, ran.stderr

@@ -1,0 +1,188 @@
+"""Pages: their figures are the numbers of the JSON, what a stranger wrote stays text, and nothing else is needed."""
+
+from __future__ import annotations
+
+import json
+import re
+import unicodedata
+from pathlib import Path
+from typing import Any
+from xml.etree import ElementTree
+
+import pytest
+
+from costmodel.report.page.content import Page
+from costmodel.report.page.render import page_html
+from costmodel.report.page.scale import Scale, ticks
+
+from .reader import Reader, alike, column
+
+MOST_BYTES = 400_000
+HOSTILE = "</title></script><script>alert(1)</script>\"'><svg onload=alert(2)>&amp;{{7*7}}=1+1"
+PAGES = {
+    "estimate": ("estimate", "llama-3-70b-512"),
+    "search": ("search", "quickstart", "--pareto", "memory_peak,step_time", "--top", "20"),
+    "sweep": ("sweep", "quickstart", "--over", "plan.tp=2,4", "--over", "cluster.fabric.bandwidth=100,400 Gb/s"),
+    "scale": ("scale", "quickstart", "--ranks", "8..32"),
+    "check": ("check", "quickstart", "--set", "limits.mfu.at_least=10%"),
+    "run": ("run", "quickstart"),
+    "validate": ("validate", "korthikanti-2022"),
+    "serving": ("estimate", "serve-llama-3.1-70b"),
+    "refused": ("estimate", "quickstart", "--set", "plan.tp=3"),
+    "several": ("report", "quickstart", "megatron-22b-8"),
+}
+
+
+@pytest.fixture(scope="module")
+def pages(run: Any) -> dict[str, str]:
+    """The text of every page; what one says no to leaves with 1 and has a page all the same."""
+    made = {}
+    for name, command in PAGES.items():
+        ran = run(*command, "--format", "html")
+        assert ran.code in (0, 1), ran.err
+        made[name] = ran.out
+    return made
+
+
+@pytest.mark.parametrize("name", PAGES)
+def test_a_page_needs_nothing_else(name: str, pages: dict[str, str]) -> None:
+    page = Reader(pages[name])
+    assert len(pages[name].encode()) < MOST_BYTES
+    assert [item for item in page.references if not item.startswith("#")] == []
+    assert {"link", "img", "iframe", "object", "embed", "base"} & page.tags == set()
+    assert page.handlers == []
+    assert "default-src 'none'" in pages[name]
+    assert re.search(r"url\(|@import|https?://(?!www\.w3\.org/2000/svg)", pages[name].split("<header>")[0]) is None
+    assert len(page.ids) == len(set(page.ids))
+    assert {item[1:] for item in page.references} <= set(page.ids)
+
+
+@pytest.mark.parametrize("name", PAGES)
+def test_a_page_says_its_conclusion_first(name: str, pages: dict[str, str]) -> None:
+    conclusion = re.search(r'<p class="conclusion (\w+)" id="conclusion">(.+?)</p>', pages[name])
+    assert conclusion is not None
+    assert conclusion[2][0].isupper() or conclusion[2][0].isdigit()
+    assert conclusion[2].endswith(".")
+    assert conclusion[1] == {"refused": "bad", "search": "warn"}.get(name, "good")
+
+
+def test_every_figure_is_the_number_of_the_json(run: Any, pages: dict[str, str]) -> None:
+    page = Reader(pages["estimate"])
+    (plan,) = json.loads(run(*PAGES["estimate"], "--json").out)["plans"]
+    named = {name: values for name, values in page.numbers.items() if name in plan}
+    assert len(named) > 40
+    for name, values in named.items():
+        assert all(alike(value, plan[name]) for value in values), name
+    for name in ("memory_bound_s", "tp_exposed_s", "dp_exposed_s", "bubble_s", "step_time_s"):
+        assert page.marks[name][0] == plan[name]
+    ledger = json.loads(run("memory", "llama-3-70b-512", "--json").out)["ledger"]
+    for row in ledger:
+        stage = row["stage"]
+        drawn = {name: page.marks[f"{stage}.{name}"][0] for name in row if f"{stage}.{name}" in page.marks}
+        assert drawn
+        assert drawn == {name: row[name] for name in drawn}
+        assert sum(drawn.values()) == pytest.approx(row["peak_bytes"])
+
+
+def test_the_waterfall_ends_at_the_step(pages: dict[str, str]) -> None:
+    page = Reader(pages["estimate"])
+    names = ("ideal_s", "recomputed_s", "kernels_s", "memory_bound_s", "launch_s", "optimizer_s", "bubble_s")
+    names = (*names, *(f"{axis}_exposed_s" for axis in ("tp", "cp", "ep", "pp", "dp")))
+    total = sum(page.marks[name][0] for name in names if name in page.marks)
+    assert total == pytest.approx(page.marks["step_time_s"][0], rel=1e-12)
+    assert page.marks["ideal_s"][0] / page.marks["step_time_s"][0] == pytest.approx(page.numbers["mfu"][0])
+
+
+def test_the_plans_of_a_search_are_those_of_the_json(run: Any, pages: dict[str, str]) -> None:
+    page, result = Reader(pages["search"]), json.loads(run(*PAGES["search"], "--json").out)
+    plans = page.packed["plans"]
+    for name in ("step_time_s", "mfu", "memory_peak_bytes", "tp", "micro_batch", "matmul_s", "step_time_high_s"):
+        values = [plan[name] for plan in result["plans"]]
+        assert all(map(lambda one, other: alike(one, other, 6), column(plans, name), values)), name
+    front = {(plan["memory_peak_bytes"], plan["step_time_s"]) for plan in result["pareto"]["plans"]}
+    assert {(x, y) for name, x, y in page.points if name == "on the front"} == front
+    assert len(plans["commands"]) == len(result["plans"])
+
+
+def test_traces_open_equation_inputs_and_source(run: Any, pages: dict[str, str]) -> None:
+    trace = Reader(pages["estimate"]).packed["trace"]
+    tree = json.loads(run("explain", "llama-3-70b-512", "optimizer", "--json").out)
+    node = next(node for node in trace["nodes"] if node[0].startswith("optimizer") and node[4])
+    how = trace["texts"][node[2]]
+    assert tree["equation"] in how
+    assert tree["source"] in how
+    inputs = [trace["nodes"][place] for place in node[4]]
+    assert len(inputs) == len(tree["inputs"])
+    written = [trace["texts"][inner[3]] for inner in inputs if inner[3] >= 0]
+    assert any("hardware/accelerators/h100-sxm.yaml" in text for text in written)
+
+
+def test_what_a_stranger_wrote_stays_text(run: Any, tmp_path: Path, inline: str) -> None:
+    title = json.dumps(HOSTILE)
+    text = re.sub(r"(?m)^title: .*$", lambda _: f"title: {title}", inline)
+    text = re.sub(r"(?m)^  title: .*$", lambda _: f"  title: {title}", text)
+    path = tmp_path / "<img src=x onerror=alert(3)>.yaml"
+    path.write_text(text, "utf-8")
+    for command in (("estimate", str(path)), ("check", str(path)), ("report", str(path), "quickstart")):
+        ran = run(*command, "--format", "html")
+        assert ran.code == 0, ran.err
+        page = Reader(ran.out)
+        assert "alert(1)" in page.text
+        assert "{{7*7}}" in page.text
+        assert page.handlers == []
+        assert ran.out.count("<script") <= 2
+        assert "<img" not in ran.out
+    svg = run("estimate", str(path), "--format", "svg").out
+    ElementTree.fromstring(svg)
+
+
+def test_a_page_of_a_thousand_plans_stays_small(run: Any) -> None:
+    out = run("search", "quickstart", "--top", "1000", "--format", "html").out
+    assert len(out.encode()) < MOST_BYTES
+    assert len(re.findall(r"<button type=button class=row>", out)) > 900
+
+
+def test_the_same_answer_makes_the_same_page(run: Any, pages: dict[str, str]) -> None:
+    assert run(*PAGES["estimate"], "--format", "html").out == pages["estimate"]
+
+
+@pytest.mark.parametrize(
+    ("command", "named"),
+    [
+        (("estimate", "llama-3-70b-512"), "step_time_s"),
+        (("memory", "llama-3-70b-512"), "first.weights_bytes"),
+        (("comm", "llama-3-70b-512"), "tp_exposed_s"),
+        (("sensitivity", "quickstart", "--top", "3"), ".high"),
+        (("run", "quickstart"), "shares.steps"),
+    ],
+)
+def test_a_figure_alone_is_an_image(command: tuple[str, ...], named: str, run: Any, tmp_path: Path) -> None:
+    path = tmp_path / "figure.svg"
+    assert run(*command, "-o", str(path)).code == 0
+    root = ElementTree.parse(path).getroot()
+    assert root.tag == "{http://www.w3.org/2000/svg}svg"
+    assert root.findtext("{http://www.w3.org/2000/svg}title")
+    assert root.findtext("{http://www.w3.org/2000/svg}desc")
+    names = [item.get("data-name", "") for item in root.iter()]
+    assert any(name.endswith(named) for name in names)
+
+
+def test_a_figure_is_drawn_as_png(run: Any, tmp_path: Path) -> None:
+    pytest.importorskip("resvg_py")
+    path = tmp_path / "roofline.png"
+    assert run("report", "quickstart", "--figure", "roofline", "-o", str(path)).code == 0
+    assert path.read_bytes().startswith(b"\x89PNG")
+
+
+def test_ticks_are_round() -> None:
+    assert ticks(0.0, 1.0, 4) == [0.0, 0.25, 0.5, 0.75, 1.0]
+    assert ticks(-3.0, 3.0, 3) == [-2.0, 0.0, 2.0]
+    scale = Scale(1.0, 1000.0, 0.0, 300.0, logarithmic=True)
+    assert [scale(value) for value in (1.0, 10.0, 1000.0)] == pytest.approx([0.0, 100.0, 300.0])
+
+
+def test_letters_that_turn_or_hide_text_are_replaced() -> None:
+    text = page_html(Page("a\u202eb\x1b[31m", ["c\u200bd"], "e\u2066f\x00.", "plain", [], []))
+    assert Reader(text).packed == {}
+    assert not [letter for letter in text if unicodedata.category(letter) in ("Cf", "Cc") and letter != "\n"]
+    assert "a\ufffdb" in text

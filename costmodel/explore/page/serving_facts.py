@@ -42,7 +42,7 @@ class ServingFacts:
         """The same plan under lighter and heavier load, those that it answers."""
         if self.answer.refused or "M001" in self.answer.broken:
             return []
-        found = [tried(self.case, [inputs]) for inputs in self._settings()]
+        found = [tried(self.case, [setting]) for setting in self._settings()]
         return [trial for trial in found if trial.answer is not None and math.isfinite(trial.answer.costs["ttft"])]
 
     def _settings(self) -> list[str]:

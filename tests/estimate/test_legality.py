@@ -24,6 +24,8 @@ DRIVELESS = {"node": "gb200-nvl72", "nodes": 2, "stack": "deepspeed"}
 ON_DRIVES = {"zero": 3, "offload": ["optimizer"], "offload_to": "nvme"}
 
 # code: (case, plan that breaks it, plan beside it that does not)
+GROUPS = [{"node": "dgx-h100", "nodes": 1}, {"node": "dgx-a100", "nodes": 3}]
+MIXED = {"cluster": {"groups": GROUPS}}
 CASES: dict[str, list[tuple[dict[str, Any], dict[str, Any], dict[str, Any]]]] = {
     "L001": [
         ({}, {"dp": 4, "tp": 4}, {"dp": 2, "tp": 4}),
@@ -136,6 +138,24 @@ CASES: dict[str, list[tuple[dict[str, Any], dict[str, Any], dict[str, Any]]]] = 
         ({"stack": "deepspeed"}, {"zero": 0, "offload": ["optimizer"]}, {"zero": 1, "offload": ["optimizer"]}),
         ({}, {"zero": 0, "offload": ["optimizer"]}, {"zero": 0, "offload": ["activations"]}),
         ({}, {"offload_layers": 2, "offload": ["optimizer"]}, {"offload_layers": 2, "offload": ["activations"]}),
+    ],
+    "R005": [
+        (MIXED, {"pp": 2, "tp": 8}, {"tp": 8}),
+        (MIXED, {"zero": 2}, {"zero": 2, "shares": "equal"}),
+    ],
+    "R006": [
+        ({"stack": "ddp"}, {"pp": 2, "sync": "async"}, {"sync": "async"}),
+        ({"stack": "ddp"}, {"tp": 8, "sync": "stale 4"}, {"tp": 4, "sync": "stale 4"}),
+    ],
+    "R009": [
+        ({}, {"zero": 1, "sync": "parameter-server"}, {"zero": 0, "sync": "parameter-server"}),
+        ({}, {"zero": 0, "sync": "first 9"}, {"zero": 0, "sync": "first 8"}),
+        ({}, {"zero": 0, "sync": "first 8", "compression": "one-bit"}, {"zero": 0, "compression": "one-bit"}),
+    ],
+    "R004": [
+        ({}, {"zero": 2, "compression": "powersgd 4"}, {"zero": 1, "compression": "powersgd 4"}),
+        ({"stack": "fsdp2"}, {"zero": 3, "compression": "top-k 1 %"}, {"zero": 3, "compression": "int8"}),
+        ({}, {"dp_replicate": 2, "compression": "one-bit"}, {"dp_replicate": 2, "compression": "fp16"}),
     ],
     "L043": [({"node": "mi250x-frontier"}, {"offload": ["optimizer"]}, {}), (DRIVELESS, ON_DRIVES, {"zero": 3})],
 }

@@ -49,7 +49,9 @@ RATE, HOP = 5e10, 5e-6
 # What a whole run meets or chooses between steps, whose limits are in test_run.py; and what names no switch of a plan.
 OF_THE_RUN = {"async-checkpoint", "memory-checkpoint", "reshard", "elastic", "spot"}
 WITHOUT_SWITCH = {"collective-time-outs", "communication-bound", "ring-all-reduce", "stragglers", "uneven-batches"}
-SWITCHED = [word for word in strategies() if word not in OF_THE_RUN | WITHOUT_SWITCH]
+# What has its limits beside its other tests: test_groups.py, test_sites.py, test_stragglers.py, test_vary.py.
+ELSEWHERE = {"asynchronous-sgd", "critical-batch", "diloco", "parameter-server", "unequal-machines"}
+SWITCHED = [word for word in strategies() if word not in OF_THE_RUN | WITHOUT_SWITCH | ELSEWHERE]
 
 
 @pytest.mark.parametrize("word", SWITCHED)
@@ -92,6 +94,12 @@ def one_rank_shares_with_nobody(word: str) -> Rows:
     for again in ("none", "full"):
         plain = {"zero": 0, "sequence_parallel": False, "recompute": again}
         yield row(machine(), **{**plain, **ALONE[word]}), row(machine(), **plain)
+
+
+@limit("gradient-compression", exact=True)
+def one_rank_sends_nothing_to_compress() -> Rows:
+    for codec in ("fp16", "int8"):
+        yield row(machine(), compression=codec), row(machine())
 
 
 @limit("hsdp")

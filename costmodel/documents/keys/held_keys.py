@@ -56,7 +56,7 @@ def _chosen(plan: Plan | None, paths: Iterable[str]) -> dict[str, Any]:
         return {}
     named = {path.split(".")[1] for path in paths if path.startswith("plan.")}
     whole = "plan" in paths
-    keys = (key for key in Plan.model_fields if key in plan.model_fields_set and (whole or key in named))
+    keys = (key for key in Space.model_fields if key in plan.model_fields_set and (whole or key in named))
     return {key: value for key in keys if (value := getattr(plan, key)) is not None}
 
 

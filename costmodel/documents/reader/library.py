@@ -195,3 +195,12 @@ def efficiency_of(of: Accelerator | Fabric) -> str:
     """The fit a document names, or the one of its own name, or what is stated for all that were never measured."""
     named = of.efficiency if of.efficiency != UNMEASURED else None
     return named or (of.name if has("efficiency", of.name) else UNMEASURED)
+
+
+def accelerator_of(node: str) -> str:
+    """The name of a node's accelerator; nothing where there is no such node."""
+    try:
+        held = DocumentReader().document("node", node).accelerator
+    except CostModelError:
+        return ""
+    return held if isinstance(held, str) else held.name

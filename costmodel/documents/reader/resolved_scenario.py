@@ -20,7 +20,8 @@ from costmodel.documents.keys.paths import at, has_key, place_at
 from costmodel.documents.keys.references import LEVELS, REFERENCES, holder
 from costmodel.documents.reader.foreign_prices import ForeignPrice, left_out
 from costmodel.documents.reader.foreign_readers import Foreign
-from costmodel.documents.reader.library import UNMEASURED, DocumentReader, efficiency_of
+from costmodel.documents.reader.library import UNMEASURED, DocumentReader, accelerator_of, efficiency_of
+from costmodel.documents.reader.node_groups import node_groups
 from costmodel.documents.schemas.default_values import FlagQuestion
 from costmodel.documents.schemas.efficiency import Efficiency
 from costmodel.documents.schemas.hardware import Accelerator, Cluster, Fabric, Node
@@ -66,6 +67,9 @@ class LoadedScenario:
     original: dict[str, Any] = field(default_factory=dict, kw_only=True)  # the tree before anything was set in it
     changes: tuple[str | Assignment, ...] = field(default=(), kw_only=True)  # everything that was set in it
     foreign_prices: tuple[ForeignPrice, ...] = field(default=(), kw_only=True)
+    groups: tuple[tuple[float, ResolvedScenario], ...] = field(
+        default=(), kw_only=True
+    )  # nodes of each kind, and all as of it
 
     @property
     def title(self) -> str:
@@ -225,7 +229,7 @@ def any_from(
     try:
         if isinstance(tree, dict):
             assign(tree, changes, lambda kind, name, place: reader.tree(kind, name, place)[0])
-            foreign = left_out(original, tree, map(path_of, changes), _accelerator_of)
+            foreign = left_out(original, tree, map(path_of, changes), accelerator_of)
     except CostModelError as error:
         faults += error.faults
     case: LoadedScenario | None = None
@@ -246,15 +250,6 @@ def _loaded(scenario: Any, reader: DocumentReader, tree: dict[str, Any]) -> Load
     from costmodel.documents.reader.serving_scenario import serving_case_of
 
     return serving_case_of(scenario, reader, tree)
-
-
-def _accelerator_of(node: str) -> str:
-    """The name of a node's accelerator; nothing where there is no such node."""
-    try:
-        held = DocumentReader().document("node", node).accelerator
-    except CostModelError:
-        return ""
-    return held if isinstance(held, str) else held.name
 
 
 def _of_names(reader: DocumentReader, tree: dict[Any, Any]) -> Iterator[Fault]:
@@ -294,11 +289,15 @@ def case_of(
     scenario: Scenario, reader: DocumentReader | None = None, tree: dict[str, Any] | None = None
 ) -> ResolvedScenario:
     """A checked scenario with every document it names, and those that these name."""
-    held = named_documents(scenario, reader or DocumentReader(), tree or {})
+    reader, tree = reader or DocumentReader(), tree or {}
+    held = named_documents(scenario, reader, tree)
     if not isinstance(held["stack"], Stack):
         place = place_at(tree, "stack")
         raise fail("D010", f"{held['stack'].name} serves models; training takes training software", place, _TRAINS)
-    return ResolvedScenario(scenario=scenario, **held)
+    kinds = node_groups(
+        scenario, tree, lambda one: ResolvedScenario(scenario=one, **named_documents(one, reader, tree))
+    )
+    return ResolvedScenario(scenario=scenario, **held, groups=kinds)
 
 
 _TRAINS = "costmodel list stacks; workload.kind: serving, or --rate, --prompt or --answer, for serving"

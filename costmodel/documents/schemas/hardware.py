@@ -35,8 +35,9 @@ from costmodel.documents.schemas.count_kinds import (
     Rent,
     rented,
 )
-from costmodel.ground.units import show
+from costmodel.ground.units import Figure, show
 
+_NODES = Quantity("node", 1, 1e18, whole=True)
 Hertz = Annotated[float, Quantity("1/s", 0, 1e12, above=True)]
 
 
@@ -271,11 +272,24 @@ class Node(Document):
 NodeReference = Annotated[Annotated[str, Tag("name")] | Annotated[Node, Tag("inline")], Discriminator(as_written)]
 
 
-class Cluster(Document):
-    """Equal nodes on one fabric, of full bisection bandwidth unless a pod is given."""
+class NodeGroup(Document):
+    """Nodes of one kind among others."""
 
     node: NodeReference = Field(description="Node, by name or written out")
     nodes: Nodes = Field(description="How many")
+
+
+class Cluster(Document):
+    """Equal nodes on one fabric, of full bisection bandwidth unless a pod is given."""
+
+    node: NodeReference = Field(description="Node, by name or written out; of groups the first")
+    nodes: Nodes = Field(description="How many; of groups all together")
+    groups: list[NodeGroup] | None = Field(
+        default=None, min_length=1, description="Nodes of several kinds, in the place of node and nodes"
+    )
+    between: PortRate | None = Field(
+        default=None, description="Rate of an interface towards nodes of another group; left out, the slowest's own"
+    )
     pod: Nodes | None = Field(default=None, description="Nodes that reach each other at full rate; absent: all")
     oversubscription: Positive = Field(
         default=1.0, description="Rate inside a pod, or of a rail, over the rate between them"
@@ -285,3 +299,25 @@ class Cluster(Document):
         description="optimised: interface i of each node on leaf i, other traffic over the spine; forwarded: that "
         "traffic goes through the domain to the right rail first",
     )
+
+    @model_validator(mode="before")
+    @classmethod
+    def _of_groups(cls, given: Any) -> Any:
+        """The first group's node and the number of all nodes, where groups are written in their place."""
+        groups = given.get("groups") if isinstance(given, dict) else None
+        if not isinstance(groups, list) or not groups or not all(isinstance(group, dict) for group in groups):
+            return given
+        if both := tuple(key for key in ("node", "nodes") if key in given):
+            words = {"keys": (*both, "groups"), "both": " and ".join(both)}
+            raise PydanticCustomError("limit", "groups stand in the place of node and nodes; leave {both} out", words)
+        try:
+            counts = [_NODES.validate(group.get("nodes")) for group in groups]
+        except PydanticCustomError:
+            counts = [Figure(1.0)]  # the group's own fault says what is wrong
+        return {**given, "node": groups[0].get("node"), "nodes": float(sum(counts))}
+
+    @model_validator(mode="after")
+    def _between_groups(self) -> Self:
+        if self.between is not None and self.groups is None:
+            raise PydanticCustomError("limit", "between is of groups, and there are none", {"keys": ("between",)})
+        return self

@@ -2,11 +2,16 @@
 
 from __future__ import annotations
 
+from typing import Literal
+
 from pydantic import Field
 
 from costmodel.documents.schemas.base import Document, ZeroStage
+from costmodel.documents.schemas.compression import Compression
 from costmodel.documents.schemas.count_kinds import Chunks, Gpus, LayerCount, Replicas, Sequences, SomeLayers, Stages
 from costmodel.documents.schemas.precision import Precision
+from costmodel.documents.schemas.sites import Sites
+from costmodel.documents.schemas.sync import USUAL, Synchronisation
 from costmodel.ground.choices import (
     ContextParallel,
     Method,
@@ -18,6 +23,8 @@ from costmodel.ground.choices import (
     Split,
     Where,
 )
+
+Shares = Literal["proportional", "equal"]
 
 
 class Plan(Document):
@@ -73,6 +80,18 @@ class Plan(Document):
     last_stage_layers: LayerCount | None = Field(
         default=None, description="Layers of the last stage, instead of a split"
     )
+    compression: Compression = Field(
+        default="none", description="Of gradients on the network: none, fp16, int8, one-bit, top-k 0.1 %, powersgd 4"
+    )
+    shares: Shares = Field(
+        default="proportional", description="Micro-batches of replicas on unequal groups of nodes: by speed, or equal"
+    )
+    sites: Sites | None = Field(default=None, description="Sites that agree from time to time; left out, one")
+    sync: Synchronisation = Field(
+        default=USUAL,
+        description="How replicas agree: all-reduce; parameter-server, with so many further server machines; async; "
+        "stale, at most so many steps apart; first, without waiting for more replicas than that",
+    )
 
 
 class Space(Document):
@@ -124,4 +143,13 @@ class Space(Document):
     )
     last_stage_layers: list[LayerCount] | None = Field(
         default=None, min_length=1, description="Layers of the last stage to try; with those of the first, every pair"
+    )
+    compression: list[Compression] | None = Field(
+        default=None, min_length=1, description="Compressions of gradients to try; else none"
+    )
+    sync: list[Synchronisation] | None = Field(
+        default=None, min_length=1, description="Ways to agree on weights to try; else all-reduce"
+    )
+    shares: list[Shares] | None = Field(
+        default=None, min_length=1, description="Shares of replicas on unequal groups to try; else proportional"
     )

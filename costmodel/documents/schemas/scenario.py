@@ -9,6 +9,7 @@ from pydantic_core import PydanticCustomError
 
 from costmodel.documents.keys.references import REFERENCES
 from costmodel.documents.schemas.base import Document, Multiple, Portion, Positive, Price, Seconds, Share, as_written
+from costmodel.documents.schemas.compression import CompressionAssumption
 from costmodel.documents.schemas.count_kinds import FromTokens, InTokens, Sequences, Tokens
 from costmodel.documents.schemas.hardware import Cluster
 from costmodel.documents.schemas.limits import Limits
@@ -18,6 +19,7 @@ from costmodel.documents.schemas.plan import Plan, Space
 from costmodel.documents.schemas.precision import Precision
 from costmodel.documents.schemas.run import WholeRun
 from costmodel.documents.schemas.stack import DispatchType, GradientType, Stack
+from costmodel.documents.schemas.stragglers import StragglerAssumption
 from costmodel.documents.schemas.tuning import Tuning
 
 ModelReference = Annotated[Annotated[str, Tag("name")] | Annotated[Model, Tag("inline")], Discriminator(as_written)]
@@ -47,6 +49,11 @@ class Training(Document):
     global_batch: Sequences = Field(description="Sequences in an optimizer step")
     tokens: Tokens | None = Field(
         default=None, examples=["15 T"], description="Tokens of the whole run; gives days and cost"
+    )
+    critical_batch: Tokens | None = Field(
+        default=None,
+        examples=["4 M"],
+        description="Batch with twice the least steps to a loss; scale then counts the steps of each batch",
     )
     precision: Precision = Field(default="bf16", description="Type the matmuls read, and how they are scaled")
     gradients: GradientType | None = Field(
@@ -96,6 +103,12 @@ class Assumptions(Document):
 
     overlap: OverlapAssumption = Field(default_factory=OverlapAssumption, description="What hides behind compute")
     experts: ExpertAssumption = Field(default_factory=ExpertAssumption, description="Mixture of experts")
+    compression: CompressionAssumption = Field(
+        default_factory=CompressionAssumption, description="Compressed gradients"
+    )
+    stragglers: StragglerAssumption = Field(
+        default_factory=StragglerAssumption, description="Ranks that others wait for"
+    )
     fragmentation: Share | None = Field(default=None, description="What the caching allocator adds; else the stack's")
     price: Price | None = Field(
         default=None, description="Of one accelerator of this node, and of no other; else the node's list price"

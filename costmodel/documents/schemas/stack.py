@@ -21,6 +21,7 @@ from costmodel.documents.schemas.base import (
     Width,
     ZeroStage,
 )
+from costmodel.documents.schemas.compression import Method as CompressionMethod
 from costmodel.documents.schemas.count_kinds import Communicators, Operations, Rows, SomeParameters
 from costmodel.documents.schemas.precision import Narrow
 from costmodel.ground.choices import (
@@ -239,6 +240,9 @@ class Stack(Document):
     )
     context_parallel: list[ContextParallel] = Field(
         default_factory=list, description="Ways of context parallelism it offers, its default first; left out, none"
+    )
+    compression: list[CompressionMethod] = Field(
+        default_factory=list, description="Ways to compress gradients that it offers; left out, none"
     )
     sequence_parallel: bool = Field(description="Whether tensor parallelism comes with sequence parallelism by default")
     vocab_multiple: Count = Field(description="The vocabulary is padded to a multiple of this times tp")

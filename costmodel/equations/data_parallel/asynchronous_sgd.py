@@ -50,8 +50,7 @@ def mean_staleness(workers: Number) -> Number:
         >>> mean_staleness(64.0)
         63.0
 
-    Holds: exact in the mean: between two updates of a worker each other worker makes one on average;
-        no estimate calls it
+    Holds: exact in the mean: between two updates of a worker each other worker makes one on average
 
     Source:
         ho-2013; composition
@@ -78,8 +77,7 @@ def staleness_break_even(slowdown: Number, staleness: Number) -> Number:
         >>> round(staleness_break_even(1.469, 63.0), 5)
         0.00744
 
-    Holds: steps that grow in proportion to the staleness; no law says so for language models, nor gives the factor;
-        no estimate calls it
+    Holds: steps that grow in proportion to the staleness; no law says so for language models, nor gives the factor
 
     Source:
         composition

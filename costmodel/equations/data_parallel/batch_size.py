@@ -34,8 +34,7 @@ def steps_for_batch(least_steps: Number, critical_batch: Number, batch: Number) 
         >>> steps_for_batch(1000.0, 4e6, 1e6)
         5000.0
 
-    Holds: learning rates set for each batch; one critical batch for the whole run, where it really grows as loss falls;
-        no estimate calls it
+    Holds: learning rates set for each batch; one critical batch for the whole run, where it really grows as loss falls
 
     Source:
         mccandlish-2018
@@ -63,7 +62,7 @@ def samples_for_batch(least_samples: Number, critical_batch: Number, batch: Numb
         >>> samples_for_batch(1e12, 4e6, 1e6) / 1e12
         1.25
 
-    Holds: as steps_for_batch; no estimate calls it
+    Holds: as steps_for_batch
 
     Source:
         mccandlish-2018
@@ -121,7 +120,7 @@ def best_batch(critical_batch: Number, fixed: Number, ranks: Number, token_time:
         >>> round(float(best_batch(4e6, 0.4, 1024.0, 1e-3)))
         1280000
 
-    Holds: steps as steps_for_batch, each of a time as batch_step_time; no estimate calls it
+    Holds: steps as steps_for_batch, each of a time as batch_step_time
 
     Source:
         mccandlish-2018; composition

@@ -26,8 +26,6 @@ def quantised_share(element: Number, scale: Number, group: Number, gradient: Num
         >>> quantised_share(1.0, 4.0, 256.0, 4.0), quantised_share(2.0, 0.0, 1.0, 4.0)
         (0.25390625, 0.5)
 
-    Holds: no estimate calls it
-
     Source:
         tang-2021; composition
 
@@ -55,8 +53,6 @@ def sparse_share(kept_share: Number, element: Number, index: Number, gradient: N
         >>> sparse_share(0.001, 4.0, 4.0, 4.0)
         0.002
 
-    Holds: no estimate calls it
-
     Source:
         lin-2018; composition
 
@@ -83,8 +79,7 @@ def low_rank_share(rank: Number, m: Number, n: Number) -> Number:
         >>> low_rank_share(4.0, 4096.0, 4096.0) == 1 / 512
         True
 
-    Holds: factors in the type of the gradients; two all-reduces, one for each factor; vectors are sent whole;
-        no estimate calls it
+    Holds: factors in the type of the gradients; two all-reduces, one for each factor; vectors are sent whole
 
     Source:
         vogels-2019 §3
@@ -171,8 +166,6 @@ def largest_gathered_group(compressed_share: Number) -> Number:
         >>> largest_gathered_group(0.002)
         1000.0
 
-    Holds: no estimate calls it
-
     Source:
         composition
 
@@ -200,7 +193,7 @@ def break_even_bandwidth(message: Number, ranks: Number, compressed_share: Numbe
         >>> round(break_even_bandwidth(28e9, 64.0, 0.25, 0.04) / 1e9, 1)
         1033.6
 
-    Holds: compressed gradients can be added on the way; compressing is not hidden either; no estimate calls it
+    Holds: compressed gradients can be added on the way; compressing is not hidden either
 
     Source:
         composition
@@ -241,3 +234,67 @@ def compression_saving(exposed: Number, communication: Number, compressed: Numbe
     Monotone: increasing in exposed, communication; decreasing in compressed, codec
     """
     return np.minimum(exposed, communication - compressed) - codec
+
+
+@equation
+def codec_traffic(
+    parameters: Number, gradient: Number, passes: Number, feedback: Number, compressed_share: Number, restored: Number
+) -> Number:
+    """Bytes that compressing gradients and restoring their sum move through the memory of a rank.
+
+    P (k g + 2 f + (1 + n) c g): so many passes over the gradients, what was left out before read and written again,
+    the compressed gradients written once and read from n
+
+    Args:
+        parameters: parameters with a gradient, P [1]
+        gradient: bytes of a gradient before, g [B]
+        passes: times that the gradients are read or written whole, k [1]
+        feedback: bytes of a gradient that remember what was left out, f [B]
+        compressed_share: compressed over raw bytes, c [1]
+        restored: compressed gradients that a rank restores, n: 1 where sums travel, else one of each rank [1]
+
+    Returns:
+        bytes [B]
+
+    Example:
+        >>> codec_traffic(1e9, 4.0, 2.0, 0.0, 0.5, 1.0) / 1e9
+        12.0
+
+    Holds: kernels that are bound by memory; a sort or an orthogonalisation takes longer
+
+    Source:
+        composition
+
+    Monotone: increasing in parameters, gradient, passes, feedback, compressed_share, restored
+    """
+    return parameters * (passes * gradient + 2 * feedback + (1 + restored) * compressed_share * gradient)
+
+
+@equation
+def feedback_bytes(parameters: Number, feedback: Number, shared_feedback: Number, ranks: Number) -> Number:
+    """Memory of what compression leaves out of a step and adds to the next (error feedback).
+
+    P (f + h / n)
+
+    Args:
+        parameters: parameters whose gradients a rank compresses, P [1]
+        feedback: bytes of a gradient that each rank remembers of its own, f [B]
+        shared_feedback: bytes of a gradient that is remembered of the sum, by the rank that made its part, h [B]
+        ranks: ranks that sum gradients, n [1]
+
+    Returns:
+        bytes [B]
+
+    Example:
+        >>> feedback_bytes(1e9, 4.0, 4.0, 8.0) / 1e9
+        4.5
+
+    Source:
+        tang-2021; vogels-2019 §3
+
+    Pitfall:
+        it is not sharded, so that it can cost the memory that sharding the optimizer saved
+
+    Monotone: increasing in parameters, feedback, shared_feedback; decreasing in ranks
+    """
+    return parameters * (feedback + shared_feedback / ranks)

@@ -26,8 +26,6 @@ def local_utilisation(inner_steps: Number, time: Number, exchange: Number, hidde
         >>> round(float(local_utilisation(100.0, 22.8, 382.0, 0.0)), 3)
         0.856
 
-    Holds: no estimate calls it
-
     Source:
         jaghouar-2024; douillard-2023
 
@@ -62,7 +60,7 @@ def local_bandwidth(
         >>> round(8 * local_bandwidth(17.5e9, 100.0, 22.8, 0.95, 0.0) / 1e9, 3)
         1.167
 
-    Holds: no latency; no estimate calls it
+    Holds: no latency
 
     Source:
         douillard-2025 §2; composition
@@ -91,8 +89,6 @@ def inner_steps_needed(time: Number, exchange: Number, utilisation: Number, hidd
         >>> round(float(inner_steps_needed(22.8, 120.0, 0.95, 0.0)), 1)
         100.0
 
-    Holds: no estimate calls it
-
     Source:
         composition
 
@@ -117,8 +113,6 @@ def local_traffic_share(compressed_share: Number, inner_steps: Number) -> Number
     Example:
         >>> local_traffic_share(0.25, 100.0)
         0.0025
-
-    Holds: no estimate calls it
 
     Source:
         jaghouar-2024; composition

@@ -27,8 +27,7 @@ def parameter_server_time(message: Number, workers: Number, servers: Number, ban
         1.3191
 
     Holds: one full duplex interface for each machine; gradients are summed within the machine first; the processor
-        of a server adds as fast as they arrive, about three times as many bytes through its memory;
-        no estimate calls it
+        of a server adds as fast as they arrive, about three times as many bytes through its memory
 
     Source:
         jiang-2020; composition
@@ -66,3 +65,33 @@ def central_server_time(message: Number, workers: Number, bandwidth: Number) -> 
     Monotone: increasing in message, workers; decreasing in bandwidth
     """
     return workers * message / bandwidth
+
+
+@equation
+def parameter_server_wire(message: Number, workers: Number, servers: Number) -> Number:
+    """Bytes that a worker sends to have its gradients summed on n workers and k further servers.
+
+    2 n (n − 1) / (n² + k n − 2 k) S, with k = n at most
+
+    Args:
+        message: bytes of the gradients of one worker, S [B]
+        workers: workers, n [1]
+        servers: further interfaces that only sum, k [1]
+
+    Returns:
+        bytes sent by a worker [B]
+
+    Example:
+        >>> float(parameter_server_wire(1e9, 8.0, 0.0)), float(parameter_server_wire(1e9, 8.0, 8.0))
+        (1750000000.0, 1000000000.0)
+
+    Holds: as parameter_server_time, whose interfaces are all busy to the end
+
+    Source:
+        jiang-2020; composition
+
+    Monotone: increasing in message; decreasing in servers
+    """
+    further = np.minimum(servers, workers)
+    balance = workers**2 + further * np.maximum(workers - 2, 0.0)
+    return 2 * workers * (workers - 1) / balance * message

@@ -172,17 +172,17 @@ def recomputed_share(recompute_layers: Number, vpp: Number, layers: Number) -> N
 
 @equation
 def mixed(share: Number, part: Number, rest: Number) -> Number:
-    """Mean of two kinds of layers, of which one has a share.
+    """Mean of two kinds of layers, or of steps, of which one has a share.
 
     x a + (1 − x) b
 
     Args:
         share: share of the first kind, x [1]
-        part: of one layer of the first kind, a [u]
-        rest: of one layer of the other kind, b [u]
+        part: of one of the first kind, a [u]
+        rest: of one of the other kind, b [u]
 
     Returns:
-        of a layer in the mean [u]
+        of a layer or step in the mean [u]
 
     Example:
         >>> mixed(0.25, 4.0, 8.0)

@@ -94,3 +94,58 @@ def partial_wait_gain(awaited: Number, ranks: Number, jitter: Number) -> Number:
     """
     used = np.minimum(awaited, ranks) / ranks
     return used * jitter_slowdown(ranks, jitter, 1.0) / partial_wait_slowdown(awaited, ranks, jitter)
+
+
+@equation
+def averaged_jitter(jitter: Number, micro_batches: Number) -> Number:
+    """Jitter of the mean of several micro-batches.
+
+    v / √m
+
+    Args:
+        jitter: standard deviation of a rank's time over its mean, for one micro-batch, v [1]
+        micro_batches: micro-batches over which it averages out, m [1]
+
+    Returns:
+        standard deviation over the mean [1]
+
+    Example:
+        >>> float(averaged_jitter(0.08, 64.0))
+        0.01
+
+    Holds: independent micro-batches
+
+    Source:
+        composition
+
+    Monotone: increasing in jitter; decreasing in micro_batches
+    """
+    return jitter / np.sqrt(micro_batches)
+
+
+@equation
+def slow_part_slowdown(slow_share: Number, ranks: Number, *, waits: bool) -> Number:
+    """Time of a step over that without one slow part.
+
+    1/s where all wait for it; n/(n − 1 + s) where the others go on without it
+
+    Args:
+        slow_share: speed of the slow part over that of the others, s [1]
+        ranks: parts that take steps, n [1]
+        waits: whether all wait for the slowest
+
+    Returns:
+        slow-down [1]
+
+    Example:
+        >>> slow_part_slowdown(0.5, 64.0, waits=True), round(slow_part_slowdown(0.5, 64.0, waits=False), 4)
+        (2.0, 1.0079)
+
+    Holds: a time that is all compute
+
+    Source:
+        lin-2025; composition
+
+    Monotone: decreasing in slow_share
+    """
+    return 1 / slow_share if waits else ranks / (ranks - 1 + slow_share)

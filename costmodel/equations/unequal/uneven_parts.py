@@ -27,8 +27,6 @@ def fixed_work(speed: Number, fixed: Number) -> Number:
         >>> fixed_work(2.5, 0.5)
         1.25
 
-    Holds: no estimate calls it
-
     Source:
         composition
 
@@ -56,7 +54,7 @@ def balanced_time(global_batch: Number, speed: Number, fixed_work: Number) -> Nu
         0.45
 
     Holds: shares that can be any number, none of them under 0 and all within memory; whole_shares and balanced_shares
-        hold to both; no estimate calls it
+        hold to both
 
     Source:
         composition
@@ -86,8 +84,6 @@ def balanced_share(speed: Number, time: Number, fixed: Number) -> Number:
     Example:
         >>> float(balanced_share(2.0, 0.75, 0.25))
         1.0
-
-    Holds: no estimate calls it
 
     Source:
         composition

@@ -40,6 +40,7 @@ class Subject:
     built: float
     stack: NamedDocument
     price: Price
+    groups: tuple[tuple[float, str], ...]
 
 
 @dataclass(frozen=True)
@@ -70,6 +71,7 @@ def _subject(case: LoadedScenario) -> dict[str, Any]:
         "built": float(node.built),
         "stack": _named(case, "stack"),
         "price": price_of(case),
+        "groups": tuple((float(count), each.node.name) for count, each in case.groups),
     }
 
 

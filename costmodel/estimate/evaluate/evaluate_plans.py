@@ -30,7 +30,10 @@ from costmodel.estimate.training.flop_count import work_of_step
 from costmodel.estimate.training.memory.breakdown import Ledger, ledger
 from costmodel.estimate.training.parallelism.pipeline.layer_split import stage_layers
 from costmodel.estimate.training.stage_parameters import stage_parameters
+from costmodel.estimate.training.time.site_exchange import with_sites
 from costmodel.estimate.training.time.step import EXPOSED, TERMS, TrainingStep, training_step
+from costmodel.estimate.training.time.straggler_time import used_share
+from costmodel.estimate.training.time.unequal_groups import mean_of_groups, micro_batches_of_groups, of_slowest
 from costmodel.estimate.training.training_inputs import TrainingInputs
 from costmodel.ground.equation import Number, known_as, term
 
@@ -95,11 +98,33 @@ TERM_COLUMNS = {name: f"{name}_exposed" if name in (*EXPOSED, "offload") else na
 
 def evaluate(inputs: TrainingInputs, block: Block) -> Evaluation:
     """Time, memory, communication and cost of every row of a block."""
+    if inputs.groups:
+        return _of_groups(inputs, block)
+    return _of_one_kind(inputs, block, micro_batches(inputs, block))
+
+
+def _of_groups(inputs: TrainingInputs, block: Block) -> Evaluation:
+    """The same on nodes of several kinds: replicas of each kind take their share, and all end with the last."""
+    shares = micro_batches_of_groups(inputs, block)
+    each = [_of_one_kind(kind, block, count) for (_, kind), count in zip(inputs.groups, shares, strict=True)]
+    columns = of_slowest([found.costs.columns for found in each])
+    columns |= throughput(inputs, block, columns["step_time"]) | cost_columns(inputs, columns["tokens_per_s"])
+    latest, fullest = (
+        max(each, key=lambda found: float(found.costs.column(name)[0])) for name in ("step_time", "memory_share")
+    )
+    run = None
+    if inputs.run is not None:
+        run = whole_run(inputs, inputs.run, block, columns["step_time"], price_per_accelerator(inputs.case))
+        columns |= run.columns
+    return Evaluation(block, Costs(columns, len(block)), fullest.ledger, latest.step, run)
+
+
+def _of_one_kind(inputs: TrainingInputs, block: Block, count: Number) -> Evaluation:
+    """The same on nodes of one kind, whose replicas take so many micro-batches."""
     layers = stage_layers(inputs.model, block)
     parameters = stage_parameters(inputs, block, layers)
-    count = micro_batches(inputs, block)
     memory = ledger(inputs, block, layers, parameters, count)
-    step = training_step(inputs, block, layers, parameters, count)
+    step = with_sites(inputs, block, training_step(inputs, block, layers, parameters, count))
     bubble = known_as("bubble", step.terms["bubble"])
     columns: dict[str, Number] = {"step_time": step.total}
     columns |= throughput(inputs, block, step.total)
@@ -127,13 +152,22 @@ def throughput(inputs: TrainingInputs, block: Block, time: Number) -> dict[str, 
     """Tokens and FLOP a second of steps that take so long."""
     ranks = inputs.ranks
     flop = work_of_step(inputs, block)
-    tokens = rate(tokens_per_step(inputs.global_batch, inputs.sequence), time)
+    step, model, executed = tokens_per_step(inputs.global_batch, inputs.sequence), flop.model, flop.executed
+    used = used_share(block)
+    if used is not None:
+        with term("samples in time"):
+            step, model, executed = (used * each for each in (step, model, executed))
+    if inputs.sites is not None:
+        with term("all sites"):
+            step = inputs.sites.count * step
+            model, executed, ranks = (inputs.sites.count * each for each in (model, executed, ranks))
+    tokens, peak = rate(step, time), mean_of_groups(inputs, lambda kind: kind.rates.mfu_peak)
     return {
         "tokens_per_s": tokens,
         "tokens_per_s_per_gpu": tokens / ranks,
-        "flop_rate": compute_rate(flop.model, time, ranks),
-        "mfu": flop_utilisation(flop.model, time, ranks, inputs.rates.mfu_peak),
-        "hfu": flop_utilisation(flop.executed, time, ranks, inputs.rates.mfu_peak),
+        "flop_rate": compute_rate(model, time, ranks),
+        "mfu": flop_utilisation(model, time, ranks, peak),
+        "hfu": flop_utilisation(executed, time, ranks, peak),
     }
 
 
@@ -148,7 +182,7 @@ def _volumes(step: TrainingStep) -> dict[str, Number]:
 
 def cost_columns(inputs: TrainingInputs, tokens_per_s: Number) -> dict[str, Number]:
     """Rent, and time of the token budget, at a rate."""
-    price, ranks = price_per_accelerator(inputs.case), inputs.ranks
+    price, ranks = price_per_accelerator(inputs.case), inputs.all_ranks
     budget = inputs.case.scenario.workload.tokens
     rent: dict[str, Number] = {"cost_per_mtoken": token_cost(1e6, ranks, price, tokens_per_s)}
     if budget is None:

@@ -19,11 +19,13 @@ from costmodel.estimate.model.shards import layer_count
 from costmodel.estimate.shared.assumptions import converted, relevant_assumptions
 from costmodel.estimate.shared.plan_batch import SIZES, Block, Structure, one_row
 from costmodel.estimate.training.constraints.plan_constraints import refusals, remarks
+from costmodel.estimate.training.parallelism.data.codecs import warm_up
 from costmodel.estimate.training.parallelism.pipeline.layer_split import fewer_at_ends
 from costmodel.estimate.training.parallelism.pipeline.schedule_rules import FOLDED
 from costmodel.estimate.training.training_inputs import TrainingInputs, training_inputs
 from costmodel.ground.choices import Recompute, Schedule
 from costmodel.ground.errors import Place, fail
+from costmodel.ground.units import show
 
 
 @dataclass(frozen=True)
@@ -60,6 +62,9 @@ def structure_of(inputs: TrainingInputs, plan: Plan) -> tuple[Structure, tuple[A
         offload=tuple(plan.offload),
         offload_to=plan.offload_to,
         offload_layers=plan.offload_layers,
+        compression=" ".join(plan.compression.split()),
+        sync=" ".join(plan.sync.split()),
+        shares=plan.shares,
     )
     origins = {"schedule": "follows from vpp"}
     if plan.pp > 1 and stack.pipelined_zero is not None:
@@ -79,6 +84,9 @@ _UNWRITTEN = (
     ("recompute_method", "block"),
     ("offload", ()),
     ("offload_to", "cpu"),
+    ("compression", "none"),
+    ("sync", "all-reduce"),
+    ("shares", "proportional"),
 )
 
 
@@ -118,7 +126,21 @@ def plan_block(inputs: TrainingInputs, plan: Plan) -> tuple[Block, tuple[Assumpt
     if structure.schedule in FOLDED and "vpp" not in plan.model_fields_set:
         sizes["vpp"] = 2.0
     block = one_row(structure, dp=dp, **sizes)
-    return block, (*assumed, *_fitted(inputs, block))
+    return block, (*assumed, *_fitted(inputs, block), *_compressed(inputs, block))
+
+
+def _compressed(inputs: TrainingInputs, block: Block) -> tuple[Assumption, ...]:
+    """What is assumed of compressed gradients: when it begins, and what it takes."""
+    said, structure = inputs.case.scenario.assume.compression, block.structure
+    if structure.compression == "none":
+        return ()
+    found = []
+    if said.warm_up is None:
+        usual = "1-bit Adam's tutorial: 15 to 25 %" if warm_up(inputs, block) else "from the first step"
+        found.append(Assumption("assume.compression.warm_up", show(warm_up(inputs, block), "1"), usual))
+    if said.codec is None:
+        found.append(Assumption("assume.compression.codec", "by bytes through memory", "a lower bound; measure yours"))
+    return tuple(found)
 
 
 def _fitted(inputs: TrainingInputs, block: Block) -> tuple[Assumption, ...]:

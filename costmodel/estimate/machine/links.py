@@ -23,6 +23,8 @@ def network_rate(inputs: Machine, share: float, group: Group, operation: Operati
     """The network's rate for a group: of its own interface, less where it leaves its rail or reaches past a pod."""
     cluster, accelerators = inputs.case.cluster, inputs.case.node.accelerators
     rate = own = interface_rate(inputs.case, share)
+    if (bound := inputs.bound_between(group.name)) < own:
+        rate = own = bound
     if cluster.rails != "none":
         with term("rail"):
             off = off_rail(group.stride, accelerators)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass
 
 from costmodel.documents.reader.resolved_scenario import LoadedScenario
@@ -51,6 +52,11 @@ class Machine:
     def fitted_by(self, operation: Operation) -> str:
         """The collective whose fit an operation takes inside the scale-up domain, where it has none of its own."""
         return operation if operation in self.collectives else _STAND_INS.get(operation, "all_gather")
+
+    def bound_between(self, axis: str) -> float:
+        """The most that an accelerator sends a group of that name in other nodes, whatever its own links carry."""
+        del axis
+        return math.inf
 
     def collective(self, operation: Operation) -> CollectiveFit:
         """The fit of a collective inside the scale-up domain."""

@@ -11,9 +11,11 @@ import functools
 import math
 from dataclasses import replace
 
-from costmodel.documents.reader.resolved_scenario import LoadedScenario
+from costmodel.documents.reader.resolved_scenario import LoadedScenario, ResolvedScenario
 from costmodel.equations.network.topology import behind_host_link, domain_in_use, interface_bandwidth, interfaces_in_use
+from costmodel.equations.parallelism.counts import remainder
 from costmodel.ground.equation import Number, term
+from costmodel.ground.errors import fail
 from costmodel.ground.units import Figure
 
 
@@ -67,3 +69,33 @@ def held_by_host_link(case: LoadedScenario) -> bool:
     """Whether the interfaces of an accelerator together carry more than its link to the host."""
     carried = interface_bandwidth(_interfaces(case), case.scale_out.bandwidth, case.node.accelerators, 1.0)
     return bool(interface_rate(case, 1.0) < carried)
+
+
+def batch_of_a_site(case: ResolvedScenario) -> float:
+    """Sequences of a step: all, or those of a site; a fault where sites do not divide them, or the nodes."""
+    plan, batch = case.scenario.plan, case.scenario.workload.global_batch
+    if plan is None or plan.sites is None:
+        return batch
+    count, place = plan.sites.count, case.place("plan.sites.count", "plan.sites")
+    if case.groups:
+        raise fail("D010", "sites are of equal nodes, and cluster.groups has several kinds", place, "leave one out")
+    for name, amount in (("nodes", case.cluster.nodes), ("sequences of a step", batch)):
+        if remainder(amount, count) != 0:
+            sentence = f"{amount:g} {name} do not divide over {count:g} sites"
+            raise fail("D010", sentence, place, "another number of sites")
+    with term("of a site"):
+        return float(batch / count)
+
+
+def slowest_link(case: ResolvedScenario, share: float) -> float:
+    """Share of its rate that a network interface reaches; of all groups that which goes over a slow one is the last."""
+    slow = case.scenario.assume.stragglers.slow_link
+    if slow is None:
+        return share
+    with term("slow link"):
+        return float(slow * share)
+
+
+def with_port(case: ResolvedScenario, bandwidth: float) -> ResolvedScenario:
+    """The same with interfaces of another rate."""
+    return replace(case, scale_out=case.scale_out.model_copy(update={"bandwidth": bandwidth}))

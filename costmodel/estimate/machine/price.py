@@ -41,6 +41,10 @@ class Price:
 def price_of(case: LoadedScenario) -> Price:
     """The price that a case counts with."""
     node, written = case.node, case.stated_price
+    if case.groups and written is None:
+        mean = float(price_per_accelerator(case))
+        said = "mean of the groups' lists"
+        return Price(mean, "the groups", float(node.accelerators), float(node.built), stated=said)
     listed = list_price(node) if written is None else None
     first = written if listed is None else listed.hourly
     foreign = case.foreign_prices if written is None else ()
@@ -61,6 +65,10 @@ def price_per_accelerator(case: LoadedScenario) -> Number:
     written, listed = case.stated_price, list_price(case.node)
     if written is not None:
         return written
+    if case.groups:
+        with term("mean of the groups"):
+            shares = [(nodes / case.cluster.nodes, price_per_accelerator(each)) for nodes, each in case.groups]
+            return sum((part * price for part, price in shares), start=0.0)
     if listed is None:
         return math.nan
     if listed.per == "accelerator":

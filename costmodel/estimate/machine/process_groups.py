@@ -45,6 +45,7 @@ class Transfer:
     message: Number
     time: Number
     count: Number
+    sent: Number | None = None  # bytes that a rank sends for one, where no bandwidth-optimal collective is used
 
     @property
     def axis(self) -> str:
@@ -59,6 +60,8 @@ class Transfer:
     @functools.cached_property
     def volume(self) -> Number:
         """Bytes a rank sends for all of them."""
+        if self.sent is not None:
+            return self.count * self.sent
         return self.count * wire_bytes(self.message, self.group.ranks, operation=self.operation)
 
 
@@ -81,7 +84,7 @@ class Exchange:
         return Transfer(self.group, self.operation, self.message, self.time, count)
 
 
-AXES = {"embedding": "dp", "replicas": "dp", "ends": "tp", "etp": "ep", "edp": "dp"}
+AXES = {"embedding": "dp", "replicas": "dp", "ends": "tp", "etp": "ep", "edp": "dp", "sites": "dp"}
 
 
 def group(inputs: Machine, name: str, ranks: Number, stride: Number) -> Group:

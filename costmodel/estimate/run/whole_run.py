@@ -16,6 +16,8 @@ from costmodel.estimate.run.checkpoint import Checkpoint, checkpoint
 from costmodel.estimate.run.goodput import Cycle, Ends, between_failures, cycle, goodput, mtbf, restart_time
 from costmodel.estimate.shared.plan_batch import Block
 from costmodel.estimate.shared.run_inputs import RunInputs
+from costmodel.estimate.training.time.straggler_time import used_share
+from costmodel.estimate.training.time.unequal_groups import mean_of_groups
 from costmodel.estimate.training.training_inputs import TrainingInputs
 from costmodel.ground.equation import Number, known_as, term
 
@@ -45,7 +47,7 @@ def steps_of(inputs: TrainingInputs, run: RunInputs) -> Number:
     if tokens is None:
         return math.nan
     with term("steps"):
-        return tokens / tokens_per_step(inputs.global_batch, inputs.sequence)
+        return tokens / tokens_per_step(inputs.case.scenario.workload.global_batch, inputs.sequence)
 
 
 def fed(inputs: TrainingInputs, run: RunInputs, time: Number) -> Number:
@@ -62,7 +64,10 @@ def whole_run(inputs: TrainingInputs, run: RunInputs, block: Block, time: Number
     saved, between = checkpoint(inputs, run, block), mtbf(inputs, run)
     at = cycle(inputs, run, saved, each)
     useful = goodput(inputs, run, block, saved, at)
-    steps = steps_of(inputs, run)
+    steps, used = steps_of(inputs, run), used_share(block)
+    if used is not None and run.steps is None:
+        with term("steps"):
+            steps = steps / used
     stepping = steps_time(steps, each, 1.0)
     with np.errstate(divide="ignore"):  # a run that is interrupted too often never ends
         wall = known_as("run_time", wall_time(stepping, useful))
@@ -91,7 +96,7 @@ def whole_run(inputs: TrainingInputs, run: RunInputs, block: Block, time: Number
 def _cost(inputs: TrainingInputs, run: RunInputs, wall: Number, price: Number) -> Number:
     """Rent of the job's nodes and of those that wait for one of them to fail."""
     with term("rented"):
-        ranks = inputs.ranks
+        ranks = inputs.all_ranks
         if run.spares:
             ranks = ranks + run.spares * inputs.case.node.accelerators
     return run_cost(wall, ranks, price if run.spot is None else run.spot.price)
@@ -99,6 +104,8 @@ def _cost(inputs: TrainingInputs, run: RunInputs, wall: Number, price: Number) -
 
 def power(inputs: TrainingInputs, run: RunInputs) -> Number:
     """Power of an accelerator with its share of the node in training; not a number where none is known."""
+    if inputs.groups and run.power.draw is None:
+        return mean_of_groups(inputs, lambda kind: power(kind, run))
     node, part, asked = inputs.case.node, inputs.case.accelerator, run.power
     if asked.draw is not None:
         return asked.draw
@@ -110,7 +117,7 @@ def power(inputs: TrainingInputs, run: RunInputs) -> Number:
 def energy(inputs: TrainingInputs, run: RunInputs, wall: Number, idle_time: Number) -> Number:
     """Energy of the job and of its spare nodes, which idle."""
     drawn, asked = power(inputs, run), run.power
-    used = run_energy(wall, inputs.ranks, mean_power(drawn, 1.0 - idle_time, asked.idle), asked.pue)
+    used = run_energy(wall, inputs.all_ranks, mean_power(drawn, 1.0 - idle_time, asked.idle), asked.pue)
     if run.spares:
         with term("spare nodes"):
             waiting = run.spares * inputs.case.node.accelerators

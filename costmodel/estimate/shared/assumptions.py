@@ -37,6 +37,8 @@ _NEEDS = {
     "assume.overlap.ep": ("ep", "etp"),
     "assume.experts.dispatch": ("ep", "etp"),
     "assume.experts.deduplicated": ("ep", "etp"),
+    "assume.compression.codec": ("dp", "cp"),
+    "assume.compression.warm_up": ("dp", "cp"),
     "gradients on the network": ("dp", "cp"),
     "plan.sequence_parallel": ("tp",),
     "plan.schedule": ("pp",),

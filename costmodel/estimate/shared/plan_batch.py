@@ -37,6 +37,9 @@ class Structure:
     offload: tuple[Offloaded, ...] = ()
     offload_to: Where = "cpu"
     offload_layers: float | None = None
+    compression: str = "none"
+    sync: str = "all-reduce"
+    shares: str = "proportional"
 
 
 @dataclass(frozen=True)

@@ -133,6 +133,26 @@ REFUSALS = {
         "run.elastic goes on without a replica, so that others must hold all states: zero 0 with dp over 1, or "
         "dp_replicate over 1.",
     ),
+    "R004": Reason(
+        "compression, whole gradients",
+        "one-bit, top-k and powersgd need all gradients on each rank: zero 0 or 1, without FSDP and dp_replicate. "
+        "Sharded gradients are scattered in fp16, or in int8 by an all-to-all.",
+    ),
+    "R005": Reason(
+        "groups inside a replica",
+        "A replica lies on nodes of one kind, so tp × cp × pp must divide the accelerators of each group, with ep 1. "
+        "Replicas that meet in each micro-batch (zero 2 and 3, FSDP), and interleaved stages, need shares: equal.",
+    ),
+    "R006": Reason(
+        "asynchronous replicas",
+        "async and stale are of whole replicas that hold all states: pp 1, zero 0 and dp over 1. With a critical batch "
+        "there would be a law of steps, and none holds for stale gradients: leave out workload.critical_batch.",
+    ),
+    "R009": Reason(
+        "servers, whole gradients",
+        "Servers sum whole gradients of whole replicas: zero 0, compression none, fp16 or int8, and first no more "
+        "replicas than there are.",
+    ),
     "T001": Reason("limit of the scenario", "A result other than memory is beyond a limit that the scenario sets."),
 }
 
@@ -212,6 +232,31 @@ REMARKS = {
         "leaner steps not modelled",
         "An optimizer step in backward keeps the gradients of one layer, and a paged optimizer its states on the host. "
         "Neither is modelled: all gradients and states are counted on the accelerator.",
+    ),
+    "N030": Reason(
+        "nothing to compress",
+        "plan.compression has no effect: one rank holds all gradients, or the stack sends them as narrow already.",
+    ),
+    "N035": Reason(
+        "over the critical batch",
+        "The batch is over twice workload.critical_batch: twice as large a one saves under a sixth of the steps. The "
+        "critical batch grows during training, and differs two to three times with data and tokenizer.",
+    ),
+    "N034": Reason(
+        "sites, more samples",
+        "At equal tokens the loss rises with the number of sites and with the steps between exchanges. No law here "
+        "says by how much: what is computed is speed, traffic and memory.",
+    ),
+    "N033": Reason(
+        "shares of one kind", "All nodes are of one kind, so that plan.shares has no effect: all shares are equal."
+    ),
+    "N032": Reason(
+        "speed alone",
+        "Convergence of stale gradients, and of samples that are left out, has no law here: steps are those stated.",
+    ),
+    "N031": Reason(
+        "compression not in the stack",
+        "The training software does not offer this compression, so that it takes a hook of your own.",
     ),
     "N004": Reason("outside the fit", "A matmul has a side under 256, where the efficiency was not fitted."),
 }

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import functools
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, fields
+from dataclasses import dataclass, fields, replace
 
 import numpy as np
 
@@ -31,6 +31,12 @@ class TimeByCategory:
     def each(self, change: Callable[[Number], Number]) -> TimeByCategory:
         """The same change made to every term."""
         return TimeByCategory(*(_labelled(name, change, getattr(self, name)) for name in PASS_TERMS))
+
+    def computing(self, slowdown: Number) -> TimeByCategory:
+        """The same with compute that takes so many times as long."""
+        names = ("matmul", "attention", "memory_bound")
+        longer = {name: _labelled(name, lambda time: slowdown * time, getattr(self, name)) for name in names}
+        return replace(self, **longer)
 
     @functools.cached_property
     def device(self) -> Number:
@@ -110,6 +116,16 @@ class ForwardBackward:
             backward = self.backward.each(change)
         with term("weight gradient"):
             weight = None if self.weight is None else self.weight.each(change)
+        return ForwardBackward(forward, backward, weight)
+
+    def computing(self, slowdown: Number) -> ForwardBackward:
+        """The same with compute that takes so many times as long."""
+        with term("forward"):
+            forward = self.forward.computing(slowdown)
+        with term("backward"):
+            backward = self.backward.computing(slowdown)
+        with term("weight gradient"):
+            weight = None if self.weight is None else self.weight.computing(slowdown)
         return ForwardBackward(forward, backward, weight)
 
     def mixed(self, other: ForwardBackward, share: Number) -> ForwardBackward:

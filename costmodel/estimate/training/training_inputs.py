@@ -2,15 +2,17 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+import math
+from dataclasses import dataclass, replace
 from typing import Literal
 
-from costmodel.documents.reader.resolved_scenario import ACCELERATOR, ResolvedScenario
+from costmodel.documents.reader.resolved_scenario import ResolvedScenario
 from costmodel.documents.schemas.default_values import Assumption
 from costmodel.documents.schemas.efficiency import AttentionFit, MatmulFit
 from costmodel.documents.schemas.model import Model
 from costmodel.documents.schemas.precision import RECIPES, Recipe
 from costmodel.documents.schemas.scenario import FlopConvention
+from costmodel.documents.schemas.sites import Sites
 from costmodel.documents.schemas.stack import ExpertKernels, LowPrecision, Stack
 from costmodel.documents.schemas.tuning import Tuning
 from costmodel.equations.kernels.throttling import slowest_part
@@ -19,18 +21,19 @@ from costmodel.equations.network.overlap import bucket_bytes
 from costmodel.estimate.machine.clock_throttling import slowdown_of
 from costmodel.estimate.machine.host import Host, host_of
 from costmodel.estimate.machine.machine import Machine
-from costmodel.estimate.machine.number_formats import Linear, linear_of, matmul_fit, possible
-from costmodel.estimate.machine.price import price_of
-from costmodel.estimate.model.lora_support import tunable
+from costmodel.estimate.machine.node_in_use import batch_of_a_site, interface_rate, slowest_link, with_port
+from costmodel.estimate.machine.number_formats import Linear, linear_of, matmul_fit
 from costmodel.estimate.shared.assumptions import AssumptionLog, converted
 from costmodel.estimate.shared.run_inputs import RunInputs, run_inputs
 from costmodel.estimate.training.assumed_rates import gradient_types, mfu_peak, note_rates
+from costmodel.estimate.training.complete_documents import assumed_price, complete
 from costmodel.estimate.training.overlap_defaults import tensor_overlap, weights_overlap
 from costmodel.ground.choices import Recompute
 from costmodel.ground.equation import Number, term
 from costmodel.ground.errors import Place, fail
-from costmodel.ground.units import Figure, show
+from costmodel.ground.units import Figure
 
+_REPLICAS = frozenset({"dp", "edp", "replicas"})  # groups that reach from one kind of nodes to another
 Dropped = Literal["nothing", "core", "operations", "layer"]
 
 # bytes of a weight in 4 bits, of its 8-bit scale, weights of a scale, and scales of an fp32 scale
@@ -113,6 +116,31 @@ class TrainingInputs(Machine):
     experts: ExpertInputs | None
     run: RunInputs | None
     assumed: tuple[Assumption, ...]
+    groups: tuple[tuple[float, TrainingInputs], ...] = ()  # nodes of each kind, and all as if of it; none for one kind
+    between: float = math.inf  # of an accelerator towards nodes of another kind
+
+    def bound_between(self, axis: str) -> float:
+        """Replicas of unequal kinds sum their gradients over the slowest of their links."""
+        return self.between if axis in _REPLICAS else math.inf
+
+    @property
+    def sites(self) -> Sites | None:
+        """Sites that share nodes and batch, of which a plan is one; nothing where there is one."""
+        plan = self.case.scenario.plan
+        return None if plan is None else plan.sites
+
+    @property
+    def ranks(self) -> Number:
+        """Accelerators that a plan takes: of the cluster, or of a site."""
+        if self.sites is None:
+            return self.all_ranks
+        with term("of a site"):
+            return self.all_ranks / self.sites.count
+
+    @property
+    def all_ranks(self) -> Number:
+        """Accelerators of all sites."""
+        return super().ranks
 
     @property
     def model(self) -> Model:
@@ -210,8 +238,29 @@ class TrainingInputs(Machine):
 
 
 def training_inputs(case: ResolvedScenario) -> TrainingInputs:
-    """The numbers of a case."""
-    _complete(case, RECIPES[case.scenario.workload.precision])
+    """The numbers of a case, and of each kind of its nodes where there are several."""
+    found = _with_slow_link(_of_one_kind(case))
+    if not case.groups:
+        return found
+    kinds = [(nodes, _with_slow_link(_of_one_kind(each))) for nodes, each in case.groups]
+    slowest = min(float(interface_rate(each.case, each.network_share)) for _, each in kinds)
+    if (stated := case.scenario.cluster.between) is not None:
+        rates = (interface_rate(with_port(each.case, stated), each.network_share) for _, each in kinds)
+        slowest = min(slowest, *map(float, rates))
+    groups = tuple((nodes, replace(each, between=slowest)) for nodes, each in kinds)
+    return replace(found, groups=groups, between=slowest)
+
+
+def _with_slow_link(found: TrainingInputs) -> TrainingInputs:
+    """The same with the rate of the slowest interface, which the last of all groups goes over."""
+    if found.case.scenario.assume.stragglers.slow_link is None:
+        return found
+    return replace(found, network_share=slowest_link(found.case, found.network_share))
+
+
+def _of_one_kind(case: ResolvedScenario) -> TrainingInputs:
+    """The numbers of a case of one kind of nodes, the first where there are several."""
+    complete(case, RECIPES[case.scenario.workload.precision])
     stack, efficiency, network = case.stack, case.efficiency, case.network.network
     workload, assume = case.scenario.workload, case.scenario.assume
     linear, log = linear_of(case), AssumptionLog()
@@ -222,7 +271,7 @@ def training_inputs(case: ResolvedScenario) -> TrainingInputs:
         case=case,
         stack=stack,
         sequence=workload.sequence,
-        global_batch=workload.global_batch,
+        global_batch=batch_of_a_site(case),
         widths=ElementWidths(ELEMENT_BYTES[linear.recipe.wide], ELEMENT_BYTES[gradients], ELEMENT_BYTES[reduced]),
         rates=_rates(case, linear, log),
         collectives=efficiency.collectives,
@@ -234,7 +283,7 @@ def training_inputs(case: ResolvedScenario) -> TrainingInputs:
         convention=assume.flop_convention,
         experts=_experts(case, log),
         run=run_inputs(case, log),
-        assumed=(*converted(case), *log.assumed, *_price(case)),
+        assumed=(*converted(case), *log.assumed, *assumed_price(case)),
     )
 
 
@@ -292,34 +341,3 @@ def _experts(case: ResolvedScenario, log: AssumptionLog) -> ExpertInputs | None:
         deduplicated=kernels.deduplicated if said.deduplicated is None else said.deduplicated,
         shared_overlap=kernels.shared_overlap if said.shared_overlap is None else said.shared_overlap,
     )
-
-
-def _complete(case: ResolvedScenario, recipe: Recipe) -> None:
-    """A fault for what the documents must say before anything can be computed."""
-    possible(case, recipe)
-    tunable(case)
-    efficiency, kernel = case.efficiency, case.stack.kernels.attention
-    name = case.accelerator.name
-    for key in (recipe.wide, recipe.fit):
-        if key not in efficiency.matmul:
-            place = case.place("workload.precision", *ACCELERATOR)
-            raise fail("D016", f"{name} has no {key} rate with a fit", place, "take another precision")
-    if efficiency.memory is None or efficiency.sustained is None:
-        place = case.place(*ACCELERATOR)
-        raise fail("D017", f"the efficiency of {name} lacks memory or sustained", place, "write both into it")
-    if case.network.network is None:
-        raise fail("D017", f"the efficiency of {case.scale_out.name} has no network part")
-    if not {"all_gather", "all_reduce"} <= set(efficiency.collectives):
-        raise fail("D017", f"the efficiency of {name} lacks fits of all_reduce and all_gather")
-    if kernel != "unfused" and kernel not in efficiency.attention:
-        raise fail("D017", f"the efficiency of {name} has no attention class {kernel}")
-
-
-def _price(case: ResolvedScenario) -> tuple[Assumption, ...]:
-    listed = price_of(case).listed
-    if listed is None:
-        return ()
-    where = f" in {listed.region}" if listed.region else ""
-    origin = f"nodes/{case.node.name}, {listed.sold}{where}, {listed.date}"
-    each = "a node" if listed.per == "node" else "an accelerator"
-    return (Assumption("assume.price", f"{show(listed.hourly, 'USD/s')} {each}", origin),)

@@ -48,6 +48,10 @@ _PATHS = {
     "L042": "plan.zero plan.offload plan.offload_to plan.offload_layers",
     "L043": "plan.offload plan.offload_to",
     "R003": "plan.zero plan.dp_replicate",
+    "R005": "plan.shares plan.tp plan.pp plan.ep plan.zero",
+    "R006": "plan.sync plan.zero plan.pp",
+    "R009": "plan.sync plan.zero plan.compression",
+    "R004": "plan.compression plan.zero plan.dp_replicate",
 }
 # What removes a reason against the whole run.
 OF_RUN: dict[str, tuple[tuple[str, ...], ...]] = {
@@ -64,6 +68,9 @@ _CHOICES: dict[str, tuple[Any, ...]] = {
     "split": get_args(Split),
     "sequence_parallel": (True, False),
     "offload_to": ("cpu",),
+    "shares": ("equal", "proportional"),
+    "sync": ("all-reduce",),
+    "compression": ("int8", "fp16", "none"),
     **dict.fromkeys(("offload_layers", "recompute_layers", "first_stage_layers", "last_stage_layers"), (None,)),
 }
 

@@ -30,7 +30,19 @@ from costmodel.explore.explain.labels import LABELS, fit_page, meaning_of
 from costmodel.ground.equation import EQUATIONS, Equation
 from costmodel.ground.errors import FAULT_CODES
 
-SECTIONS = ("plan", "workload", "assume", "assume.overlap", "assume.experts", "run", "run.checkpoint", "run.restart")
+SECTIONS = (
+    "plan",
+    "plan.sites",
+    "workload",
+    "assume",
+    "assume.overlap",
+    "assume.experts",
+    "assume.compression",
+    "assume.stragglers",
+    "run",
+    "run.checkpoint",
+    "run.restart",
+)
 
 # Equations that no estimate uses have pages too.
 for found in pkgutil.walk_packages(costmodel.equations.__path__, "costmodel.equations."):

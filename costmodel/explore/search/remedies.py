@@ -11,7 +11,7 @@ from typing import Any
 from costmodel.documents.keys.overrides import value_text
 from costmodel.documents.reader.override_case import vary
 from costmodel.documents.reader.resolved_scenario import ResolvedScenario
-from costmodel.documents.schemas.plan import Plan
+from costmodel.documents.schemas.plan import Plan, Space
 from costmodel.estimate.shared.plan_batch import SIZES, Structure
 from costmodel.estimate.shared.results import number
 from costmodel.estimate.training.training_inputs import TrainingInputs, training_inputs
@@ -22,6 +22,7 @@ from costmodel.explore.search.rank import Ranked
 from costmodel.explore.search.search_space import SubSpace, grids, stem
 from costmodel.ground.errors import CostModelError
 
+_KEYS = tuple(key for key in Plan.model_fields if key in Space.model_fields)  # that a search can list
 _MOST_CANDIDATES = 100_000  # of a larger space one kind of structure is searched
 _MOST_VALUES, _MOST_TRIED, _MOST_NODES, _MOST_NODES_TRIED = 3, 24, 2, 12
 _NEAR = 8  # nodes more or fewer
@@ -59,7 +60,7 @@ def what_would_be_valid(inputs: TrainingInputs) -> list[Remedy]:
     """Changes of one key of a search without any valid plan, after which there are some; of each the nearest values."""
     case = inputs.case
     found: list[Remedy] = []
-    for key in Plan.model_fields:
+    for key in _KEYS:
         found += _freed(case, key, None, fitting=False)
     for price, path, values in _nearby(inputs):
         if price == "money" and any(remedy.price == price for remedy in found):
@@ -90,7 +91,7 @@ def _remedy(
 
 def _of_the_space(case: ResolvedScenario, like: Structure, *, smaller: bool) -> Iterator[Remedy]:
     """Values of the plan's keys that are not searched, because a list or the command line leaves them out."""
-    for key in Plan.model_fields:
+    for key in _KEYS:
         yield from _freed(case, key, like, fitting=True, smaller=smaller)
     for key in _UNLISTED:
         if getattr(case.space, key) is None:

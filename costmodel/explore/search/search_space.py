@@ -208,8 +208,9 @@ Split = tuple[Named, float | None, float | None]
 def _alike(inputs: TrainingInputs, space: Space, first: Structure, splits: Sequence[Split]) -> Iterator[Structure]:
     """Structures that differ in what says little about which sizes are legal."""
     zeros, orders = distinct(space.zero or inputs.stack.zero), distinct(space.order or [DEFAULT_ORDER])
-    choices = itertools.product(list(_recomputes(inputs, space)), list(_offloads(space)), splits, zeros, orders)
-    for (recompute, modules, count, method), (offload, where, layers), (split, ahead, behind), zero, order in choices:
+    lists = (list(_recomputes(inputs, space)), list(_offloads(space)), splits, zeros, orders, list(_sums(space)))
+    for recomputed, offloaded, (split, ahead, behind), zero, order, summed in itertools.product(*lists):
+        (recompute, modules, count, method), (offload, where, layers) = recomputed, offloaded
         yield replace(
             first,
             recompute=recompute,
@@ -224,7 +225,15 @@ def _alike(inputs: TrainingInputs, space: Space, first: Structure, splits: Seque
             last_stage_layers=behind,
             zero=zero,
             order=order,
+            **summed,
         )
+
+
+def _sums(space: Space) -> Iterator[dict[str, Any]]:
+    """How gradients are compressed and summed, and shares of unequal replicas; where nothing is listed, as usual."""
+    listed = {"compression": space.compression, "sync": space.sync, "shares": space.shares}
+    named = {key: distinct(" ".join(text.split()) for text in texts) for key, texts in listed.items() if texts}
+    yield from (dict(zip(named, values, strict=True)) for values in itertools.product(*named.values()))
 
 
 def _splits(space: Space, default: Sequence[Named]) -> Iterator[Sequence[Split]]:

@@ -8,6 +8,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
 from costmodel.documents.reader.resolved_scenario import ResolvedScenario
+from costmodel.equations.data_parallel.batch_size import steps_for_batch
 from costmodel.equations.run.economics import share
 from costmodel.estimate.evaluate.evaluate_plans import TERM_COLUMNS
 from costmodel.estimate.shared.results import number
@@ -21,6 +22,7 @@ from costmodel.ground.parsing import UnitError, parse
 from costmodel.ground.units import counted
 
 _MUCH = 0.2  # share of all that grew, from which a term is named
+PAYS = 0.75  # share of the time to a loss that a doubling may leave: 1.5 times the hours of accelerators
 _BEND = 0.95  # what a doubling must keep
 
 
@@ -33,6 +35,7 @@ class ScaleRow:
     waves: float = math.nan  # micro-batches of a replica for each pipeline stage
     efficiency: float = math.nan
     grew: tuple[tuple[str, float], ...] = ()
+    to_loss: float = math.nan  # time to a loss over that of the smallest, where there is a critical batch
 
 
 @dataclass(frozen=True)
@@ -45,6 +48,7 @@ class Scaled:
     bend: int | None = None
     best: bool = False
     stopped: bool = False
+    pays: int | None = None  # place of the last size from which twice as many save a quarter of the time to a loss
 
 
 def scale(
@@ -60,10 +64,12 @@ def scale(
     first = next((row for row in rows if row.point.costs), None)
     if first is not None:
         rows = [
-            replace(row, efficiency=_efficiency(first, row), grew=_grew(first, row)) if row.point.costs else row
+            replace(row, efficiency=_efficiency(first, row), grew=_grew(first, row), to_loss=_to_loss(case, first, row))
+            if row.point.costs
+            else row
             for row in rows
         ]
-    return Scaled(case, weak, tuple(rows), _bend(rows), best, stopped=len(rows) < len(sizes))
+    return Scaled(case, weak, tuple(rows), _bend(rows), best, stopped=len(rows) < len(sizes), pays=_pays(rows))
 
 
 def _row(case: ResolvedScenario, ranks: float, *, weak: bool, best: bool) -> ScaleRow:
@@ -143,5 +149,31 @@ def _bend(rows: Sequence[ScaleRow]) -> int | None:
     for before, after in itertools.pairwise(known):
         doublings = math.log2(rows[after].ranks / rows[before].ranks)
         if (rows[after].efficiency / rows[before].efficiency) ** (1 / doublings) < _BEND:
+            return before
+    return None
+
+
+def _to_loss(case: ResolvedScenario, first: ScaleRow, row: ScaleRow) -> float:
+    """Time to a loss over that of the smallest: of its steps, of which a larger batch needs fewer."""
+    critical = case.scenario.workload.critical_batch
+    if critical is None:
+        return math.nan
+    one, other = (_steps(each, critical) for each in (first, row))
+    return other * row.point.costs["step_time"] / (one * first.point.costs["step_time"])
+
+
+def _steps(row: ScaleRow, critical: float) -> float:
+    """Steps over the least that a loss takes."""
+    facts = row.point.facts
+    assert facts is not None
+    return float(steps_for_batch(1.0, critical, facts.global_batch * facts.sequence))
+
+
+def _pays(rows: Sequence[ScaleRow]) -> int | None:
+    """The last size from which a doubling saves enough of the time to a loss."""
+    known = [place for place, row in enumerate(rows) if not math.isnan(row.to_loss)]
+    for before, after in itertools.pairwise(known):
+        doublings = math.log2(rows[after].ranks / rows[before].ranks)
+        if (rows[after].to_loss / rows[before].to_loss) ** (1 / doublings) > PAYS:
             return before
     return None

@@ -25,6 +25,7 @@ from costmodel.explore.explain.model_memory import Alone
 from costmodel.explore.search.rank import Front, Ranked
 from costmodel.explore.search.refusals import Example
 from costmodel.explore.search.search import SearchResult
+from costmodel.report.terminal.plan.effect_lines import with_effects
 from costmodel.report.terminal.search.refusals import reason
 from costmodel.report.terminal.search.remedies import remedies_json
 from costmodel.report.terminal.style.answer import head
@@ -108,10 +109,14 @@ def _choices(structure: Structure, sizes: Mapping[str, float]) -> dict[str, Any]
     return whole_plan({**sizes, **plan_to_mapping(structure)})
 
 
+_ADDED = frozenset({"compression", "sync", "shares"})  # keys that a plan without them does not show
+
+
 def whole_plan(said: Mapping[str, Any]) -> dict[str, Any]:
     """Every key of a plan, null where it says nothing."""
     counts = {name: int(said[name]) if float(said[name]).is_integer() else said[name] for name in SIZES if name in said}
-    return {name: counts.get(name, said.get(name)) for name in (*SIZES, *(choice.name for choice in fields(Structure)))}
+    choices = (choice.name for choice in fields(Structure) if choice.name in said or choice.name not in _ADDED)
+    return {name: counts.get(name, said.get(name)) for name in (*SIZES, *choices)}
 
 
 def _ranked(found: SearchResult, plans: Sequence[Ranked]) -> list[dict[str, Any]]:
@@ -149,7 +154,7 @@ def estimate(answer: Answer) -> dict[str, Any]:
     result["plans"] = [] if answer.refused else [_answered(answer)]
     result["refused"] = [_against(answer, code) for code in answer.refused or answer.broken]
     result["notes"] = notes([answer.remarked])
-    return result
+    return with_effects(result, answer)
 
 
 def _against(answer: Answer, code: str) -> dict[str, Any]:

@@ -11,14 +11,19 @@ from numpy.typing import NDArray
 
 from costmodel.documents.reader.library import UNMEASURED
 from costmodel.documents.schemas.efficiency import AttentionFit, CollectiveFit, Efficiency, MatmulFit
-from costmodel.documents.schemas.model import Layers
-from costmodel.equations.kernels.tiles import peak_of_heads
+from costmodel.documents.schemas.sync import USUAL
 from costmodel.equations.parallelism.counts import micro_batches_per_step, world_ranks
 from costmodel.estimate.machine.node_in_use import held_by_host_link
 from costmodel.estimate.model.shards import layer_count
 from costmodel.estimate.shared.masks import Mask, all_if, any_of, leaves_rest, none
 from costmodel.estimate.shared.memoize import OFFLOAD, RECOMPUTE, SPLIT, memoized
 from costmodel.estimate.shared.plan_batch import Block, Structure, local_sequence
+from costmodel.estimate.training.constraints.compression_constraints import (
+    compression_not_offered,
+    not_scattered,
+    nothing_to_compress,
+)
+from costmodel.estimate.training.constraints.group_constraints import shares_without_groups, spans_kinds
 from costmodel.estimate.training.constraints.recompute_offload import (
     assumed_host,
     choices_offered,
@@ -27,7 +32,15 @@ from costmodel.estimate.training.constraints.recompute_offload import (
     wrong_layers,
     wrong_offload,
 )
-from costmodel.estimate.training.constraints.workload_remarks import odd_batch, odd_sequence, rounded
+from costmodel.estimate.training.constraints.sync_constraints import not_asynchronous, not_served, speed_alone
+from costmodel.estimate.training.constraints.workload_remarks import (
+    counted_as_gpt,
+    odd_batch,
+    odd_heads,
+    odd_sequence,
+    over_critical,
+    rounded,
+)
 from costmodel.estimate.training.parallelism.context.context_constraints import (
     chunked_sequence,
     context_not_offered,
@@ -140,6 +153,9 @@ def _repeats(inputs: TrainingInputs, block: Block) -> Mask:
     if structure.order in SWAPPED:
         one, other = (getattr(block, name) for name in SWAPPED[structure.order])
         same |= ((one == 1) | (other == 1)) & ("tp-cp-dp-pp" in (space.order or ["tp-cp-dp-pp"]))
+    synced = structure.sync != USUAL and USUAL in (space.sync or ())
+    if synced or (structure.compression != "none" and "none" in (space.compression or ())):
+        same |= (block.dp == 1) & (block.cp == 1)
     kinds = space.cp_type or stack.context_parallel
     if structure.cp_type in kinds[1:]:
         same |= block.cp == 1
@@ -221,6 +237,8 @@ REPEATED = (
     "cp_type",
     "split",
     "offload",
+    "compression",
+    "sync",
 )
 CHECKS = (
     _check("L011", "", _not_offered, "zero", "schedule", *RECOMPUTE, *OFFLOAD),
@@ -240,6 +258,10 @@ CHECKS = (
     _check("L008", "tp cp", _sequence, "sequence_parallel"),
     _check("L032", "dp dp_replicate", shard_replicas, "zero"),
     _check("R003", "dp dp_replicate", _nothing_can_leave, "zero"),
+    _check("R004", "dp dp_replicate", not_scattered, "zero", "compression"),
+    _check("R005", "tp cp pp ep", spans_kinds, "zero", "shares", "schedule", "order"),
+    _check("R006", "dp pp", not_asynchronous, "zero", "sync"),
+    _check("R009", "dp", not_served, "zero", "sync", "compression"),
     _check("L010", "dp tp cp pp vpp", _repeats, *REPEATED),
     _check("L023", "tp", whole_sequences, "sequence_parallel"),
     _check("L024", "ep etp", no_experts),
@@ -294,44 +316,27 @@ def remarks(inputs: TrainingInputs, block: Block) -> Iterator[tuple[str, Mask]]:
     counts = [kind.attention.kv_heads for kind in inputs.model.layers if kind.attention is not None]
     yield "N002", np.asarray(block.tp > min(counts, default=math.inf))
     yield "N004", any_of(np.asarray(width / block.tp < 256) for width in _inner_widths(inputs))
-    yield "N007", all_if(block, inputs.convention in ("megatron-2021", "korthikanti") and not _gpt(inputs))
+    yield "N007", all_if(block, inputs.convention in ("megatron-2021", "korthikanti") and not counted_as_gpt(inputs))
     yield "N008", all_if(block, inputs.experts is None and _assumes_experts(inputs))
     yield "N010", unequal_chunks(inputs.model, block)
-    yield "N009", all_if(block, inputs.rates.attention is None and any(_odd_heads(inputs)))
+    yield "N009", all_if(block, inputs.rates.attention is None and any(odd_heads(inputs)))
     longer = inputs.sequence > inputs.model.max_sequence
     yield "N006", all_if(block, longer and inputs.model.positions != "learned")
+    yield "N030", nothing_to_compress(inputs, block)
+    yield "N031", compression_not_offered(inputs, block)
+    yield "N035", all_if(block, over_critical(inputs.case))
+    yield "N034", all_if(block, inputs.sites is not None)
+    yield "N033", shares_without_groups(inputs, block)
+    yield "N032", speed_alone(block)
     yield "N020", all_if(block, any(rounded(batch) for _, batch in inputs.case.scenario.from_tokens))
     yield "N021", all_if(block, odd_sequence(inputs.sequence))
     yield "N022", all_if(block, odd_batch(inputs.global_batch, inputs.sequence))
-
-
-def _odd_heads(inputs: TrainingInputs) -> Iterator[bool]:
-    """Of each kind of layers, whether its heads are left to the vector units."""
-    for kind in inputs.model.layers:
-        if kind.attention is not None:
-            width = kind.attention.head_dim
-            yield bool(
-                peak_of_heads(inputs.rates.peak, inputs.vector_peak, width, inputs.widths.element) < inputs.rates.peak
-            )
 
 
 def _assumes_experts(inputs: TrainingInputs) -> bool:
     """Whether the scenario says anything of experts."""
     assume = inputs.case.scenario.assume
     return any(value is not None for value in (*vars(assume.experts).values(), assume.overlap.ep))
-
-
-def _gpt(inputs: TrainingInputs) -> bool:
-    """Whether every layer is what Megatron's closed forms count."""
-    wide = float(4.0 * inputs.model.hidden)
-    return all(_gpt_layer(kind, wide) for kind in inputs.model.layers)
-
-
-def _gpt_layer(kind: Layers, wide: float) -> bool:
-    mlp, attention = kind.mlp, kind.attention
-    if mlp is None or attention is None:
-        return False
-    return not mlp.gated and mlp.ffn_hidden == wide and attention.kv_heads == attention.heads
 
 
 def _inner_widths(inputs: TrainingInputs) -> Iterator[Number]:

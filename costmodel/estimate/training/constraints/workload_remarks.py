@@ -1,10 +1,16 @@
-"""Sequences and batches that are rarely meant, and batches that were written in tokens."""
+"""Remarks on a workload and a model: sequences and batches rarely meant, heads and blocks counted otherwise."""
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+
+from costmodel.documents.reader.resolved_scenario import ResolvedScenario
 from costmodel.documents.schemas.count_kinds import FromTokens
+from costmodel.documents.schemas.model import Layers
+from costmodel.equations.kernels.tiles import peak_of_heads
 from costmodel.equations.run.economics import tokens_per_step
-from costmodel.ground.equation import Number
+from costmodel.estimate.training.training_inputs import TrainingInputs
+from costmodel.ground.equation import Number, term
 from costmodel.ground.errors import Place
 from costmodel.ground.units import Figure
 
@@ -34,3 +40,36 @@ def odd_batch(global_batch: Number, sequence: Number) -> bool:
     (True, False)
     """
     return bool(tokens_per_step(global_batch, sequence) > LARGEST_STEP + LARGEST_STEP)
+
+
+def over_critical(case: ResolvedScenario) -> bool:
+    """Whether the batch of a step is over twice the critical one that the scenario states."""
+    workload = case.scenario.workload
+    if workload.critical_batch is None:
+        return False
+    with term("twice the critical batch"):
+        most = 2.0 * workload.critical_batch
+    return bool(tokens_per_step(workload.global_batch, workload.sequence) > most)
+
+
+def counted_as_gpt(inputs: TrainingInputs) -> bool:
+    """Whether every layer is what Megatron's closed forms count."""
+    wide = float(4.0 * inputs.model.hidden)
+    return all(_gpt_layer(kind, wide) for kind in inputs.model.layers)
+
+
+def _gpt_layer(kind: Layers, wide: float) -> bool:
+    mlp, attention = kind.mlp, kind.attention
+    if mlp is None or attention is None:
+        return False
+    return not mlp.gated and mlp.ffn_hidden == wide and attention.kv_heads == attention.heads
+
+
+def odd_heads(inputs: TrainingInputs) -> Iterator[bool]:
+    """Of each kind of layers, whether its heads are left to the vector units."""
+    for kind in inputs.model.layers:
+        if kind.attention is not None:
+            width = kind.attention.head_dim
+            yield bool(
+                peak_of_heads(inputs.rates.peak, inputs.vector_peak, width, inputs.widths.element) < inputs.rates.peak
+            )

@@ -30,6 +30,7 @@ from costmodel.estimate.training.memory.activations import (
     mean_activations,
     whole_activations,
 )
+from costmodel.estimate.training.memory.feedback_memory import with_memories
 from costmodel.estimate.training.memory.logits import loss_bytes, waiting_bytes
 from costmodel.estimate.training.memory.offload import moved_activations, moved_states, shard_of, used_capacity
 from costmodel.estimate.training.memory.temporary_buffers import gathered, live_buckets
@@ -99,7 +100,7 @@ class RankParameters:
     adapters: Number
 
 
-@memoized(*RECOMPUTE, *OFFLOAD, "zero", "sequence_parallel", "cp_type", "schedule")
+@memoized(*RECOMPUTE, *OFFLOAD, "zero", "sequence_parallel", "cp_type", "schedule", "compression")
 def ledger(
     inputs: TrainingInputs, block: Block, layers: StageLayers, parameters: StageParameters, micro_batches: Number
 ) -> Ledger:
@@ -183,7 +184,7 @@ def _one_of(again: Number, loss: Number) -> tuple[Number, Number]:
     return np.where(larger, again, 0.0), np.where(larger, 0.0, loss)
 
 
-@memoized("zero", "schedule", "offload", "offload_to")
+@memoized("zero", "schedule", "offload", "offload_to", "compression")
 def _fixed(
     inputs: TrainingInputs, block: Block, parameters: StageParameters, held: RankParameters, position: int
 ) -> tuple[dict[str, Number], Number]:
@@ -191,7 +192,7 @@ def _fixed(
     column, on_host = _all_states(inputs, block, parameters, held, position)
     column["gathered"] = gathered(inputs, block, parameters, held.adapters, position)
     column["buckets"] = live_buckets(inputs, block)
-    return column, on_host
+    return with_memories(inputs, block, column, held.trained, held.routed_trained), on_host
 
 
 def _states(inputs: TrainingInputs, block: Block, held: Number, over: Number) -> dict[str, Number]:

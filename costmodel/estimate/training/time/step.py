@@ -44,6 +44,7 @@ from costmodel.estimate.training.parallelism.pipeline.stage_traffic import Pipel
 from costmodel.estimate.training.parallelism.tensor.tensor_traffic import EndsTraffic
 from costmodel.estimate.training.stage_parameters import StageParameters, local_tokens
 from costmodel.estimate.training.time.stage_time import Stages, stages
+from costmodel.estimate.training.time.straggler_time import Slowed, slowed, with_stragglers
 from costmodel.estimate.training.training_inputs import ELEMENT_BYTES, TrainingInputs
 from costmodel.ground.equation import Number, known_as, term
 
@@ -68,7 +69,8 @@ def training_step(
     work = stages(inputs, seen, layers)
     own = trained(inputs, block, layers, parameters)
     data = data_traffic(inputs, block, placed, parameters, own, work, micro_batches)
-    piped = _pipelined(inputs, block, work, data.layer_forward, data.layer_backward, micro_batches)
+    slow = slowed(inputs, block, micro_batches)
+    piped = _pipelined(inputs, block, work, data.layer_forward, data.layer_backward, micro_batches, slow)
     sends = _sends(inputs, block, micro_batches)
     tied = (_tied_embedding(inputs, block, placed, parameters),) if own.tied else ()
     offloaded = _offload(inputs, block, parameters, own, work, micro_batches)
@@ -99,22 +101,29 @@ class PipelineTime:
 
 @memoized("schedule")
 def _pipelined(
-    inputs: TrainingInputs, block: Block, work: Stages, forward: Number, backward: Number, micro_batches: Number
+    inputs: TrainingInputs,
+    block: Block,
+    work: Stages,
+    forward: Number,
+    backward: Number,
+    micro_batches: Number,
+    slow: Slowed | None,
 ) -> PipelineTime:
     """The ranks of a pipeline, where so much of the sharding shows forward and backward in each layer."""
     ranks = first, middle, last = _ranks(
-        block, work, ForwardBackward(TimeByCategory(dp=forward), TimeByCategory(dp=backward))
+        block, work, ForwardBackward(TimeByCategory(dp=forward), TimeByCategory(dp=backward)), slow
     )
     with term("pipeline"):
         whole = whole_time(inputs, block, micro_batches, ranks)
     plain = is_plain(block.structure.schedule)
-    terms, busy = busiest_rank((first, last) if work.held.equal and plain else (first, last, middle), micro_batches)
+    alike = work.held.equal and plain and slow is None
+    terms, busy = busiest_rank((first, last) if alike else (first, last, middle), micro_batches)
     waiting = np.maximum(whole - busy, 0.0)  # rounding may leave a hair below nothing
     return PipelineTime(terms | {"bubble": np.where(block.pp > 1, waiting, 0.0)}, ranks)
 
 
-def _ranks(block: Block, work: Stages, shown: ForwardBackward) -> PerStage[Rank]:
-    """The first, a middle and the last rank."""
+def _ranks(block: Block, work: Stages, shown: ForwardBackward, slow: Slowed | None) -> PerStage[Rank]:
+    """The first, a middle and the last rank; a slow part lies in the last."""
     held, each, only = work.held, work.each, block.pp == 1
     layers = each.each(lambda layer: layer + shown)
     none, both = ForwardBackward(TimeByCategory(), TimeByCategory()), work.embedding + work.head
@@ -127,7 +136,8 @@ def _ranks(block: Block, work: Stages, shown: ForwardBackward) -> PerStage[Rank]
     else:
         ends = (work.embedding, none, work.head)
     first, middle, last = zip((held.first, held.middle, held.last), layers, ends, strict=True)
-    return PerStage(Rank(*first, both, only), Rank(*middle, none, only), Rank(*last, both, only))
+    ranks = PerStage(Rank(*first, both, only), Rank(*middle, none, only), Rank(*last, both, only))
+    return ranks if slow is None else with_stragglers(ranks, slow)
 
 
 EXPOSED = ("tp", "cp", "ep", "pp", "dp")

@@ -12,6 +12,7 @@ from costmodel.estimate.machine.process_groups import Transfer
 from costmodel.estimate.shared.results import number
 from costmodel.ground.units import show, show_time, significant
 from costmodel.report.machine.json_answer import is_sent
+from costmodel.report.terminal.plan.effect_lines import blank, effect_lines
 from costmodel.report.terminal.plan.plan_lines import following, problems, refusal, titled
 from costmodel.report.terminal.style.layout import CellTable, Line
 from costmodel.report.terminal.style.theme import DIM, HEAD, styled
@@ -34,6 +35,7 @@ def communication(answer: Answer) -> list[Line]:
         styled("  algbw, busbw in GB/s", DIM),
         *_totals(answer),
         *_rack(answer),
+        *blank(effect_lines(answer, fully=True)),
     ]
     costs = answer.evaluation.costs.row()
     most = max(("tp_exposed", "dp_exposed", "cp_exposed", "ep_exposed", "pp_exposed"), key=lambda name: costs[name])
@@ -49,11 +51,16 @@ def _transfer(answer: Answer, transfer: Transfer) -> tuple[str, ...]:
         link_name(answer, transfer),
         transfer.operation.replace("_", "-"),
         show(size, "B"),
-        f"{number(transfer.count):,.0f}",
+        _count(number(transfer.count)),
         show_time(time),
         significant(number(algorithm_bandwidth(size, time)) / 1e9),
         significant(number(busbw) / 1e9),
     )
+
+
+def _count(count: float) -> str:
+    """How often a step; what comes once in several steps as a part of them."""
+    return f"1/{1 / count:,.0f}" if 0 < count < 0.5 else f"{count:,.0f}"
 
 
 def _rack(answer: Answer) -> Iterator[Text]:
@@ -72,7 +79,9 @@ def _totals(answer: Answer) -> Iterator[Text]:
         volume = costs[f"{name}_volume"]
         if volume:
             exposed = costs[f"{name}_exposed"]
-            waited = ", waits for other ranks' sends among it" if exposed > total else ""
+            compressed = name == "dp" and answer.evaluation.block.structure.compression != "none"
+            waited = ", waits for other ranks' sends among it" if exposed > total and not compressed else ""
+            waited = ", compressing among it" if compressed else waited
             sent = f"{show(volume, 'B')} sent, {show_time(total)} in all"
             yield styled(f"  {name}  {sent}, {show_time(exposed)} exposed{waited}")
 
@@ -80,4 +89,6 @@ def _totals(answer: Answer) -> Iterator[Text]:
 def link_name(answer: Answer, transfer: Transfer) -> str:
     """The technology that a transfer goes over: inside a domain or between nodes."""
     case = answer.inputs.case
+    if transfer.group.name == "sites":
+        return "sites"
     return case.scale_up.name if number(transfer.group.domains) == 1 else case.scale_out.name

@@ -11,6 +11,7 @@ from costmodel.estimate.machine.price import price_of
 from costmodel.estimate.shared.plan_batch import Block
 from costmodel.estimate.training.training_inputs import TrainingInputs
 from costmodel.ground.units import gib, show, show_time, significant
+from costmodel.report.terminal.plan.effect_lines import effect_lines
 from costmodel.report.terminal.plan.plan_lines import assumed_lines, following, problems, refusal, titled
 from costmodel.report.terminal.style.formatting import (
     BAND,
@@ -45,6 +46,7 @@ def estimate(answer: Answer, *, verbose: bool = False) -> list[Line]:
         styled(f"  cost        {_cost_words(answer.inputs, costs)}"),
         *_price(answer.inputs),
         *_run(answer, costs),
+        *effect_lines(answer),
         *_where_it_goes(answer.evaluation.block, costs),
         Text(),
         *assumed_lines(answer.assumed, verbose=verbose),
@@ -65,7 +67,8 @@ def _run(answer: Answer, costs: dict[str, float]) -> list[Line]:
 
 def _figures(answer: Answer, costs: dict[str, float]) -> list[tuple[str, str, str, str]]:
     """The figures one asks for first, two to a line."""
-    peak = f"{gib(costs['memory_peak'])} of {gib(answer.inputs.usable)} GiB   {verdict_words(costs)}"
+    usable = costs["memory_peak"] / costs["memory_share"] if answer.inputs.groups else answer.inputs.usable
+    peak = f"{gib(costs['memory_peak'])} of {gib(usable)} GiB   {verdict_words(costs)}"
     each = f"{significant(costs['tokens_per_s_per_gpu'], 4)} token/s, {show(costs['flop_rate'], 'FLOP/s')}"
     efficient = f"{percent(costs['communication_efficiency'])} efficient"
     several = [("scaling", percent(costs["scaling_efficiency"]), "communication", efficient)]

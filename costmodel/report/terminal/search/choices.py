@@ -26,7 +26,10 @@ def choice_words(structure: Structure) -> list[str]:
     elif structure.recompute_layers is not None:
         count = f"{structure.recompute_layers:.0f} layers"
         words += f" ({count} at once)" if structure.recompute_method == "uniform" else f" ({count} of a chunk)"
-    return [words, *_offload_words(structure)]
+    compressed = [] if structure.compression == "none" else [f"compression {structure.compression}"]
+    synced = [] if structure.sync == "all-reduce" else [f"sync {structure.sync}"]
+    shared = [] if structure.shares == "proportional" else [f"shares {structure.shares}"]
+    return [words, *_offload_words(structure), *compressed, *synced, *shared]
 
 
 def _offload_words(structure: Structure) -> list[str]:
@@ -70,6 +73,9 @@ CHOICES: dict[str, Callable[[Structure], str]] = {
     "split": lambda structure: plan_to_mapping(structure).get("split", ""),
     "order": lambda structure: structure.order,
     "cp_type": lambda structure: structure.cp_type,
+    "compression": lambda structure: structure.compression,
+    "sync": lambda structure: structure.sync,
+    "shares": lambda structure: structure.shares,
 }
 
 

@@ -24,7 +24,14 @@ from costmodel.estimate.training.parallelism.pipeline.schedule_rules import (
 )
 from costmodel.estimate.training.training_inputs import TrainingInputs
 from costmodel.ground.units import counted, gib
-from costmodel.report.terminal.search.run_refusals import RUN_SENTENCES, nothing_leaves
+from costmodel.report.terminal.search.run_refusals import (
+    RUN_SENTENCES,
+    not_asynchronous,
+    not_scattered,
+    not_served,
+    nothing_leaves,
+    spans_kinds,
+)
 from costmodel.report.terminal.style.formatting import joined, listed, percent, result
 
 _BOUNDS = {"at_most": "over", "at_least": "under", "target": "off"}
@@ -43,6 +50,7 @@ def reason_of(inputs: TrainingInputs, block: Block, costs: dict[str, float], cod
         return _SENTENCES[code](inputs, block)
     if code == "M001":
         peak, usable = costs["memory_peak"], float(inputs.usable)
+        usable = peak / costs["memory_share"] if inputs.groups else usable
         return f"{gib(peak)} GiB on the worst stage, {gib(peak - usable)} GiB over the {gib(usable)} GiB usable"
     if code == "M003":
         taken, holds = costs["host_memory"], float(inputs.host.capacity)
@@ -334,4 +342,8 @@ _SENTENCES: dict[str, Callable[[TrainingInputs, Block], str]] = {
     "L042": _wrong_offload,
     "L043": _unknown_host,
     "R003": nothing_leaves,
+    "R004": not_scattered,
+    "R005": spans_kinds,
+    "R006": not_asynchronous,
+    "R009": not_served,
 }

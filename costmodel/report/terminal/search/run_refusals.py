@@ -17,6 +17,56 @@ def nothing_leaves(inputs: TrainingInputs, block: Block) -> str:
     return f"dp is {counted(float(block.dp[0]))}, so that no other replica holds the states"
 
 
+def not_scattered(inputs: TrainingInputs, block: Block) -> str:
+    """Why gradients cannot be compressed so."""
+    structure = block.structure
+    sharded = f"zero {structure.zero} shards them" if structure.zero else ""
+    if not sharded or block.dp_replicate[0] > 1:
+        sharded = f"dp_replicate {counted(float(block.dp_replicate[0]))} sums shards of them"
+    return f"{structure.compression} needs whole gradients on each rank, and {sharded}"
+
+
+def spans_kinds(inputs: TrainingInputs, block: Block) -> str:
+    """Why a plan does not suit nodes of several kinds."""
+    structure = block.structure
+    inner = float(block.tp[0] * block.cp[0] * block.pp[0])
+    each = float(inputs.case.node.accelerators)
+    for nodes, kind in inputs.groups:
+        if nodes * each % inner:
+            sizes = " × ".join(f"{name} {counted(float(getattr(block, name)[0]))}" for name in ("tp", "cp", "pp"))
+            held = f"{counted(nodes * each)} accelerators of {kind.case.node.name}"
+            return f"{sizes} = {counted(inner)} does not divide the {held}"
+    if block.ep[0] > 1:
+        return f"ep {counted(float(block.ep[0]))} ties replicas of several kinds together in each layer"
+    if structure.order == "tp-cp-pp-dp":
+        return "order tp-cp-pp-dp lays each stage over nodes of several kinds"
+    if structure.zero >= 2 or inputs.stack.states.sharded_master:
+        return f"zero {structure.zero} meets in each micro-batch, and proportional shares give replicas unlike numbers"
+    return f"{structure.schedule} needs as many micro-batches of each replica"
+
+
+def not_asynchronous(inputs: TrainingInputs, block: Block) -> str:
+    """Why replicas cannot go on without each other."""
+    structure, said = block.structure, []
+    said += [f"pp {counted(float(block.pp[0]))} ties stages together"] if block.pp[0] > 1 else []
+    said += [f"zero {structure.zero} shards the states over them"] if structure.zero else []
+    said += ["dp is 1"] if block.dp[0] == 1 else []
+    if inputs.case.scenario.workload.critical_batch is not None:
+        said.append("workload.critical_batch asks for a law of steps, which stale gradients have none of")
+    return f"sync {structure.sync} is of replicas that go on alone, but {', and '.join(said)}"
+
+
+def not_served(inputs: TrainingInputs, block: Block) -> str:
+    """Why servers cannot sum the gradients."""
+    structure, said = block.structure, []
+    said += [f"zero {structure.zero} shards them"] if structure.zero else []
+    if structure.compression.split()[0] not in ("none", "fp16", "int8"):
+        said.append(f"{structure.compression} is summed by the ranks themselves")
+    if structure.sync.startswith("first") and float(structure.sync.split()[1]) > block.dp[0]:
+        said.append(f"there are {counted(float(block.dp[0]))} replicas")
+    return f"sync {structure.sync} sums whole gradients of replicas, but {', and '.join(said)}"
+
+
 def _overlapping(inputs: TrainingInputs, costs: dict[str, float]) -> str:
     every, write = costs["checkpoint_interval"], costs["checkpoint_write"]
     needed = show(costs["checkpoint_size"] / (every + costs["checkpoint_blocking"]), "B/s")

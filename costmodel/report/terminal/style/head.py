@@ -108,6 +108,9 @@ def _model(facts: Subject, varied: Collection[str]) -> str:
 def _machine(facts: Subject, varied: Collection[str]) -> str:
     """How many of which accelerator, in how many of which node."""
     nodes = "" if varies("cluster.nodes", varied) else counted(facts.nodes)
+    if facts.groups:
+        kinds = " + ".join(f"{counted(count)} × {name}" for count, name in facts.groups)
+        return f"{counted(facts.ranks)} accelerators, {kinds}"
     if varies("cluster.node", varied):
         return nodes and f"{nodes} node{'' if facts.nodes == 1 else 's'}"
     partly = varies("cluster.node.accelerators", varied)

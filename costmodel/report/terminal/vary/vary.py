@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Collection, Sequence
+from collections.abc import Collection, Iterator, Sequence
 from functools import partial
 from typing import Any
 
@@ -215,13 +215,35 @@ def scale(found: Scaled) -> list[Line]:
     names, align = ["ranks", "step", "", "efficiency", "MFU", "what grows, of the step"], "rrlrrl"
     if found.best:
         names, align = [*names, "best plan"], align + "l"
+    if found.case.scenario.workload.critical_batch is not None:
+        names, align = [*names, "to the loss"], align + "r"
+        rows = [(*cells, _to_loss(row)) for cells, row in zip(rows, found.rows, strict=True)]
     grid = CellTable(names, rows, align, drop=("",))
     lines: list[Line] = [*head_of(found.case, _sized(found))]
     lines.append(styled(f"{kind}{', the best plan at each size' if found.best else ''}"))
     lines += searched(found.case) if found.best else _freed(found)
     lines += [styled("Stopped before the last size.", BAD)] if found.stopped else []
     noted = _remarks([row.point for row in found.rows], "N003")
-    return [*lines, Text(), grid, *noted, Text(), styled(bend(found))]
+    return [*lines, Text(), grid, *noted, Text(), styled(bend(found)), *map(styled, _paying(found))]
+
+
+def _to_loss(row: ScaleRow) -> str:
+    return "" if math.isnan(row.to_loss) else percent(row.to_loss)
+
+
+def _paying(found: Scaled) -> Iterator[str]:
+    """Where more accelerators stop paying: where twice as many leave over three quarters of the time to a loss."""
+    known = [row for row in found.rows if not math.isnan(row.to_loss)]
+    if len(known) < 2:
+        return
+    if found.pays is None:
+        yield f"More GPUs pay up to {known[-1].ranks:,.0f}: a doubling saves a quarter of the time to the loss or more."
+        return
+    before, after = found.rows[found.pays], next(row for row in known if row.ranks > found.rows[found.pays].ranks)
+    time, more = after.to_loss / before.to_loss, after.ranks / before.ranks
+    takes = f"{significant(more)} times as many take {percent(time)} of the time to the loss"
+    hours = f"{significant(time * more)} times the GPU hours"
+    yield f"More GPUs stop paying after {before.ranks:,.0f}: {takes}, and {hours}."
 
 
 def _sized(found: Scaled) -> list[str]:
@@ -298,6 +320,7 @@ def _size(row: ScaleRow, case: ResolvedScenario, varied: Collection[str]) -> dic
         **_row_facts(row.point, case, varied),
         "ranks": row.ranks,
         "efficiency": finite(row.efficiency),
+        **({} if math.isnan(row.to_loss) else {"time_to_loss": row.to_loss}),
         **{machine_name(name): finite(row.point.costs.get(name)) for name in OF_STEP | row.point.costs},
         **_whole(row.point),
         "grew": " ".join(term for term, _ in row.grew),

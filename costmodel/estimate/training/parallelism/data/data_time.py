@@ -7,9 +7,12 @@ from dataclasses import replace
 import numpy as np
 
 from costmodel.equations.network.overlap import passes_beside
+from costmodel.equations.parallelism.recompute import mixed
 from costmodel.estimate.machine.process_groups import Groups
 from costmodel.estimate.shared.memoize import memoized
 from costmodel.estimate.shared.plan_batch import Block
+from costmodel.estimate.training.parallelism.data.codecs import warm_up
+from costmodel.estimate.training.parallelism.data.compressed_sum import codec_time
 from costmodel.estimate.training.parallelism.data.data_traffic import (
     DataTraffic,
     FsdpUnits,
@@ -37,7 +40,47 @@ def data_traffic(
     work: Stages,
     micro_batches: Number,
 ) -> DataTraffic:
-    """Data-parallel traffic: of the weights where they are gathered, of what is trained where gradients are summed."""
+    """Data-parallel traffic: of the weights where they are gathered, of what is trained where gradients are summed;
+    with compression the mean over all steps, of which it leaves out the first.
+    """
+    found = _data_traffic(inputs, block, placed, parameters, own, work, micro_batches)
+    if block.structure.compression == "none":
+        return found
+    most = fullest(inputs, block, own)
+    often = 1.0 if block.structure.zero < 2 else np.where(summed_once(inputs, block), 1.0, micro_batches)
+    with term("compression"):
+        coded = np.where(block.shards > 1, codec_time(inputs, block, most.held + most.routed, often), 0.0)
+        found = replace(found, exposed=found.exposed + coded)
+    before = warm_up(inputs, block)
+    if before == 0:
+        return found
+    plain = block.under(replace(block.structure, compression="none"))
+    return _mixed(before, _data_traffic(inputs, plain, placed, parameters, own, work, micro_batches), found)
+
+
+def _mixed(part: float, one: DataTraffic, other: DataTraffic) -> DataTraffic:
+    """The mean of a step, of which a part is like one and the rest like the other."""
+    with term("warm-up"):
+        sent = [replace(each, count=part * each.count) for each in one.transfers]
+        sent += [replace(each, count=(1.0 - part) * each.count) for each in other.transfers]
+        exposed, forward, backward = (
+            mixed(part, getattr(one, name), getattr(other, name))
+            for name in ("exposed", "layer_forward", "layer_backward")
+        )
+        taken = mixed(part, one.taken[0], other.taken[0]), mixed(part, one.taken[1], other.taken[1])
+    return DataTraffic(exposed, forward, backward, taken, tuple(sent))
+
+
+def _data_traffic(
+    inputs: TrainingInputs,
+    block: Block,
+    placed: Groups,
+    parameters: StageParameters,
+    own: StageParameters,
+    work: Stages,
+    micro_batches: Number,
+) -> DataTraffic:
+    """The same of a step."""
     zero, placed = block.structure.zero, _holders(inputs, block, placed)
     most = fullest(inputs, block, own)
     units, reduced = _units(inputs, block, parameters, own, work.held, micro_batches)

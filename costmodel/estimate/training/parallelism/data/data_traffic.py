@@ -17,6 +17,7 @@ from costmodel.estimate.machine.process_groups import Group, Groups, Transfer
 from costmodel.estimate.shared.memoize import memoized
 from costmodel.estimate.shared.plan_batch import Block, single_rank
 from costmodel.estimate.shared.time_breakdown import largest
+from costmodel.estimate.training.parallelism.data.compressed_sum import summed_as
 from costmodel.estimate.training.training_inputs import TrainingInputs
 from costmodel.ground.equation import Number, term
 
@@ -89,13 +90,14 @@ def replicated_traffic(
     return DataTraffic(exposed, 0.0, 0.0, (back.time, sums.time), (*sums.transfers, *back.transfers))
 
 
-@memoized("zero")
+@memoized("zero", "compression", "sync")
 def _gradients(inputs: TrainingInputs, block: Block, placed: Groups, parameters: Number) -> Buffer:
     """The sum of all gradients, over the shards and over their replicas."""
     with term("dp gradients"):
         gradients = gradient_traffic(parameters, inputs.widths.reduced)
         transfer = _bucketed(inputs, gradients, inputs.widths.reduced, placed.dp, _summing(inputs, block))
-        transfers = (transfer, *_over_replicas(inputs, placed, transfer))
+        sent = summed_as(inputs, block, transfer)
+        transfers = (*sent, *_over_replicas(inputs, placed, sent[-1]))
         return Buffer(transfers, _sum([each.total_time for each in transfers]), _sum([each.time for each in transfers]))
 
 
@@ -199,11 +201,12 @@ def _gathers(inputs: TrainingInputs, block: Block, placed: Groups, units: FsdpUn
     return FsdpTraffic((layer, table), layer.time, table.time)
 
 
-@memoized("zero")
+@memoized("zero", "compression", "sync")
 def _scatters(inputs: TrainingInputs, block: Block, placed: Groups, units: FsdpUnits, times: Number) -> FsdpTraffic:
     """Gradients scattered over the shards; FSDP's are reduced over the replicas with each scatter."""
     width = inputs.widths.reduced
-    layer, table = _moved(inputs, placed.dp, units, width, width, _summing(inputs, block), times)
+    raw = _moved(inputs, placed.dp, units, width, width, _summing(inputs, block), times)
+    (layer, *_), (table, *_) = (summed_as(inputs, block, each) for each in raw)
     if not inputs.stack.states.sharded_master:
         return FsdpTraffic((layer, table), layer.time, table.time)
     layers = (layer, *_over_replicas(inputs, placed, layer))

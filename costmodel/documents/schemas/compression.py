@@ -1,0 +1,88 @@
+"""Compression of gradients, as a plan names it: a method, and what it keeps."""
+
+from __future__ import annotations
+
+import functools
+import re
+from dataclasses import dataclass
+from typing import Annotated, Any, Literal
+
+from pydantic import Field, PlainValidator, WithJsonSchema
+from pydantic_core import PydanticCustomError
+
+from costmodel.documents.schemas.base import Document, Seconds, Share
+from costmodel.ground.parsing import UnitError, parse
+
+Method = Literal["none", "fp16", "int8", "one-bit", "top-k", "powersgd"]
+PLAIN: tuple[Method, ...] = ("none", "fp16", "int8", "one-bit")
+_WRITTEN = "none, fp16, int8, one-bit, top-k 0.1 % or powersgd 4"
+_KEPT = re.compile(r"top-k +(\S.*)\Z")
+_RANK = re.compile(r"powersgd +([0-9]{1,5})\Z")
+
+
+@dataclass(frozen=True)
+class Codec:
+    """A method of compression; top-k keeps a share of the gradients, PowerSGD factors of a rank."""
+
+    method: Method
+    kept: float = 0.0
+    rank: float = 0.0
+
+
+@functools.lru_cache(maxsize=256)
+def codec_of(text: str) -> Codec:
+    """The codec that a plan names.
+
+    >>> codec_of("powersgd 4").rank, codec_of("top-k 0.1 %").kept
+    (4.0, 0.001)
+    """
+    words = " ".join(text.split())
+    for method in PLAIN:
+        if words == method:
+            return Codec(method)
+    if (found := _RANK.match(words)) is not None and int(found[1]) > 0:
+        return Codec("powersgd", rank=float(found[1]))
+    if (found := _KEPT.match(words)) is not None:
+        try:
+            kept = parse(found[1], "1")
+        except UnitError:
+            kept = 0.0
+        if 0 < kept <= 1:
+            return Codec("top-k", kept=kept)
+    raise PydanticCustomError("quantity_unit", "{given} is no compression; write {wanted}", _words(text))
+
+
+def _words(text: str) -> dict[str, str]:
+    return {"given": f"'{text[:40]}'", "wanted": _WRITTEN}
+
+
+def _compression(value: Any) -> Any:
+    """The text of a codec that there is."""
+    if not isinstance(value, str):
+        raise PydanticCustomError("quantity_unit", "compression is a text; write {wanted}", {"wanted": _WRITTEN})
+    codec_of(str(value))
+    return value
+
+
+Compression = Annotated[
+    str,
+    PlainValidator(_compression),
+    WithJsonSchema(
+        {
+            "type": "string",
+            "pattern": r"^(none|fp16|int8|one-bit|top-k +[0-9].*|powersgd +[0-9]+)$",
+            "examples": ["int8", "top-k 0.1 %", "powersgd 4"],
+        }
+    ),
+]
+
+
+class CompressionAssumption(Document):
+    """What compression takes and when it begins; left out, as each method is known for."""
+
+    codec: Seconds | None = Field(
+        default=None, description="Time of a step to compress gradients and restore sums; else by bytes through memory"
+    )
+    warm_up: Share | None = Field(
+        default=None, description="Share of the steps before compression begins; else 20 % for one-bit, 0 for others"
+    )

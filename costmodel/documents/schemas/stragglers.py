@@ -1,0 +1,30 @@
+"""Ranks that others wait for: what a scenario assumes of them."""
+
+from __future__ import annotations
+
+from typing import Literal
+
+from pydantic import Field
+
+from costmodel.documents.schemas.base import Document, Portion, Share
+
+
+class StragglerAssumption(Document):
+    """Ranks whose time varies, and parts that are slow; left out, none beside the spread of alike parts."""
+
+    jitter: Share | None = Field(
+        default=None, description="Standard deviation of a rank's time over its mean, drawn anew each time"
+    )
+    each: Literal["micro-batch", "step"] = Field(
+        default="micro-batch", description="How often jitter is drawn: for each micro-batch, or for a whole step"
+    )
+    spread: Share | None = Field(
+        default=None,
+        description="Standard deviation of a spread that stays for the whole job, beside assume.variation",
+    )
+    slow_part: Portion | None = Field(
+        default=None, description="Speed of the compute of one slow accelerator over that of the others"
+    )
+    slow_link: Portion | None = Field(
+        default=None, description="Rate of one slow network interface over that of the others"
+    )

@@ -1,0 +1,61 @@
+"""How replicas agree on weights, as a plan names it."""
+
+from __future__ import annotations
+
+import functools
+import re
+from dataclasses import dataclass
+from typing import Annotated, Any, Literal
+
+from pydantic import PlainValidator, WithJsonSchema
+from pydantic_core import PydanticCustomError
+
+Way = Literal["all-reduce", "parameter-server", "async", "stale", "first"]
+USUAL = "all-reduce"
+_WRITTEN = "all-reduce, parameter-server, parameter-server 16, async, stale 4 or first 60"
+_FORM = re.compile(r"(all-reduce|async)|(parameter-server)( [0-9]{1,9})?|(stale|first) ([0-9]{1,9})")
+
+
+@dataclass(frozen=True)
+class Sync:
+    """A way to agree, and its number: of further server machines, of steps of staleness, of replicas waited for."""
+
+    way: Way
+    number: float = 0.0
+
+
+@functools.lru_cache(maxsize=256)
+def sync_of(text: str) -> Sync:
+    """The way that a plan names.
+
+    >>> sync_of("parameter-server 16"), sync_of("async")
+    (Sync(way='parameter-server', number=16.0), Sync(way='async', number=0.0))
+    """
+    found = _FORM.fullmatch(" ".join(text.split()))
+    way: Any = found and (found[1] or found[2] or found[4])
+    number = float(found[3] or found[5] or 0) if found else 0.0
+    if not way or (way == "first" and number < 1):
+        words = {"given": f"'{text[:40]}'", "wanted": _WRITTEN}
+        raise PydanticCustomError("quantity_unit", "{given} is no way to agree on weights; write {wanted}", words)
+    return Sync(way, number)
+
+
+def _sync(value: Any) -> Any:
+    """The text of a way that there is."""
+    if not isinstance(value, str):
+        raise PydanticCustomError("quantity_unit", "sync is a text; write {wanted}", {"wanted": _WRITTEN})
+    sync_of(str(value))
+    return value
+
+
+Synchronisation = Annotated[
+    str,
+    PlainValidator(_sync),
+    WithJsonSchema(
+        {
+            "type": "string",
+            "pattern": r"^(all-reduce|async|parameter-server( +[0-9]+)?|(stale|first) +[0-9]+)$",
+            "examples": ["parameter-server 16", "async", "stale 4", "first 60"],
+        }
+    ),
+]

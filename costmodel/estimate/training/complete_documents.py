@@ -1,0 +1,44 @@
+"""What the documents of a case must say before anything can be computed, and the price that is assumed."""
+
+from __future__ import annotations
+
+from costmodel.documents.reader.resolved_scenario import ACCELERATOR, ResolvedScenario
+from costmodel.documents.schemas.default_values import Assumption
+from costmodel.documents.schemas.precision import Recipe
+from costmodel.estimate.machine.number_formats import possible
+from costmodel.estimate.machine.price import price_of
+from costmodel.estimate.model.lora_support import tunable
+from costmodel.ground.errors import fail
+from costmodel.ground.units import show
+
+
+def complete(case: ResolvedScenario, recipe: Recipe) -> None:
+    """A fault for what the documents must say before anything can be computed."""
+    possible(case, recipe)
+    tunable(case)
+    efficiency, kernel = case.efficiency, case.stack.kernels.attention
+    name = case.accelerator.name
+    for key in (recipe.wide, recipe.fit):
+        if key not in efficiency.matmul:
+            place = case.place("workload.precision", *ACCELERATOR)
+            raise fail("D016", f"{name} has no {key} rate with a fit", place, "take another precision")
+    if efficiency.memory is None or efficiency.sustained is None:
+        place = case.place(*ACCELERATOR)
+        raise fail("D017", f"the efficiency of {name} lacks memory or sustained", place, "write both into it")
+    if case.network.network is None:
+        raise fail("D017", f"the efficiency of {case.scale_out.name} has no network part")
+    if not {"all_gather", "all_reduce"} <= set(efficiency.collectives):
+        raise fail("D017", f"the efficiency of {name} lacks fits of all_reduce and all_gather")
+    if kernel != "unfused" and kernel not in efficiency.attention:
+        raise fail("D017", f"the efficiency of {name} has no attention class {kernel}")
+
+
+def assumed_price(case: ResolvedScenario) -> tuple[Assumption, ...]:
+    """The list price that a cost is counted with, where the scenario states none."""
+    listed = price_of(case).listed
+    if listed is None:
+        return ()
+    where = f" in {listed.region}" if listed.region else ""
+    origin = f"nodes/{case.node.name}, {listed.sold}{where}, {listed.date}"
+    each = "a node" if listed.per == "node" else "an accelerator"
+    return (Assumption("assume.price", f"{show(listed.hourly, 'USD/s')} {each}", origin),)

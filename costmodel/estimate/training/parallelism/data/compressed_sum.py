@@ -1,0 +1,61 @@
+"""What compression sends in the place of a sum of gradients, and the time it takes to make and to restore."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import numpy as np
+
+from costmodel.documents.schemas.sync import USUAL
+from costmodel.equations.data_parallel.gradient_compression import codec_traffic
+from costmodel.equations.kernels.roofline import stream_time
+from costmodel.equations.network.collectives import Operation
+from costmodel.estimate.machine.collective_time import collective_time
+from costmodel.estimate.machine.process_groups import Transfer
+from costmodel.estimate.shared.plan_batch import Block
+from costmodel.estimate.training.parallelism.data.codecs import SCATTERED, compressed_bytes, practice_of
+from costmodel.estimate.training.parallelism.data.server_sum import by_servers
+from costmodel.estimate.training.training_inputs import TrainingInputs
+from costmodel.ground.equation import Number, term
+
+
+def summed_as(inputs: TrainingInputs, block: Block, raw: Transfer) -> tuple[Transfer, ...]:
+    """A collective that sums gradients, or what compression sends in its place, piece by piece."""
+    if block.structure.sync != USUAL:
+        return (by_servers(inputs, block, raw),)
+    if block.structure.compression == "none":
+        return (raw,)
+    codec, practice = practice_of(block)
+    with term("compressed gradients"):
+        piece = compressed_bytes(inputs, block) * raw.message
+        scattered = raw.operation == "reduce_scatter"
+        if practice.sent == "gathered":
+            return (_again(inputs, raw, raw.group.ranks * piece, "all_gather"),)
+        if practice.sent == "by parts":
+            return tuple(_again(inputs, raw, piece, each) for each in ("all_to_all", "all_gather"))
+        if scattered and codec.method == "int8":
+            return (_again(inputs, raw, piece, "all_to_all"),)
+        whole = scattered and codec.method not in SCATTERED
+        operation: Operation = "all_reduce" if whole else raw.operation
+        if codec.method == "powersgd":  # one for each factor
+            half = _again(inputs, raw, piece / 2.0, operation)
+            return (replace(half, count=2.0 * raw.count),)
+        return (_again(inputs, raw, piece, operation),)
+
+
+def _again(inputs: TrainingInputs, raw: Transfer, message: Number, operation: Operation) -> Transfer:
+    time = np.where(raw.count > 0, collective_time(inputs, message, raw.group, operation), 0.0)
+    return Transfer(raw.group, operation, message, time, raw.count)
+
+
+def codec_time(inputs: TrainingInputs, block: Block, parameters: Number, times: Number) -> Number:
+    """Time of a step to compress the gradients of so many parameters so often, and to restore their sums."""
+    stated = inputs.case.scenario.assume.compression.codec
+    if stated is not None:
+        return stated
+    _, practice = practice_of(block)
+    restored = block.shards if practice.sent == "gathered" else 1.0
+    with term("codec"):
+        share = compressed_bytes(inputs, block)
+        nbytes = codec_traffic(parameters, inputs.widths.reduced, practice.passes, practice.feedback, share, restored)
+        return times * stream_time(nbytes, inputs.rates.memory_bandwidth, inputs.rates.memory_share)

@@ -1,0 +1,118 @@
+"""Ranks that others wait for: how much longer compute takes on the rank that a step waits for."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+
+import numpy as np
+
+from costmodel.documents.schemas.sync import Sync, sync_of
+from costmodel.equations.unequal.order_statistics import maximum_spread
+from costmodel.equations.unequal.stragglers import (
+    averaged_jitter,
+    jitter_slowdown,
+    partial_wait_slowdown,
+    slow_part_slowdown,
+)
+from costmodel.estimate.shared.memoize import memoized
+from costmodel.estimate.shared.per_stage import PerStage
+from costmodel.estimate.shared.plan_batch import Block
+from costmodel.estimate.training.parallelism.pipeline.pipeline_ranks import Rank
+from costmodel.estimate.training.training_inputs import TrainingInputs
+from costmodel.ground.equation import Number, term
+
+WAITING = ("zero", "schedule", "sync")  # the choices that decide who waits for whom
+
+
+@dataclass(frozen=True)
+class Slowed:
+    """Slow-down of the compute of all ranks, and of the rank with the slow part beyond that."""
+
+    ranks: Number
+    slow: Number
+
+
+def slowed(inputs: TrainingInputs, block: Block, micro_batches: Number) -> Slowed | None:
+    """What the scenario assumes of stragglers does to compute; nothing where it assumes none."""
+    said = inputs.case.scenario.assume.stragglers
+    if said.jitter is None and said.spread is None and said.slow_part is None:
+        return None
+    return _slowed(inputs, block, micro_batches)
+
+
+@memoized(*WAITING)
+def _slowed(inputs: TrainingInputs, block: Block, micro_batches: Number) -> Slowed:
+    said, sync = inputs.case.scenario.assume.stragglers, sync_of(block.structure.sync)
+    with term("stragglers"):
+        ranks: Number = np.ones(len(block))
+        if said.jitter:
+            ranks = ranks + _jitter(inputs, block, micro_batches, sync)
+        if said.spread:
+            with term("spread"):
+                ranks = ranks + (jitter_slowdown(inputs.ranks, said.spread, 1.0) - 1.0)
+        slow: Number = 1.0
+        if said.slow_part is not None:
+            slow = _slow_part(block, said.slow_part, sync)
+    return Slowed(ranks, slow)
+
+
+def _jitter(inputs: TrainingInputs, block: Block, micro_batches: Number, sync: Sync) -> Number:
+    """What jitter adds: ranks of a replica wait for each other in each micro-batch, replicas at the end of a step, or
+    in each micro-batch as well where they share weights or gradients layer by layer.
+    """
+    said = inputs.case.scenario.assume.stragglers
+    assert said.jitter is not None
+    with term("ranks of a replica"):
+        inner = block.tp * block.cp * block.pp
+        inner = inner * block.dp if _meet_each_time(inputs, block) else inner
+    with term("in a replica"):
+        within = jitter_slowdown(inner, said.jitter, 1.0) - 1.0
+        left = said.jitter * maximum_spread(inner)
+    if sync.way in ("async", "stale") or _meet_each_time(inputs, block):
+        return within
+    with term("between replicas"):
+        left = left if said.each == "step" else averaged_jitter(left, micro_batches)
+        if sync.way == "first":
+            return within + (partial_wait_slowdown(sync.number, block.dp, left) - 1.0)
+        return within + (jitter_slowdown(block.dp, left, 1.0) - 1.0)
+
+
+def _meet_each_time(inputs: TrainingInputs, block: Block) -> bool:
+    """Whether replicas wait for each other in each micro-batch."""
+    zero = block.structure.zero
+    return zero >= 2 or (zero >= 1 and inputs.stack.states.sharded_master)
+
+
+def _slow_part(block: Block, share: float, sync: Sync) -> Number:
+    """What the slow part does to its stage; asynchronous replicas go on, and the first of some leave it out."""
+    with term("slow part"):
+        if sync.way == "async":
+            return slow_part_slowdown(share, block.dp, waits=False)
+        alone = slow_part_slowdown(share, 1.0, waits=True)
+        return np.where(sync.number < block.dp, 1.0, alone) if sync.way == "first" else alone
+
+
+def with_stragglers(ranks: PerStage[Rank], slow: Slowed) -> PerStage[Rank]:
+    """The ranks of a pipeline, whose compute takes longer; the slow part lies in the last."""
+    with term("stragglers"):
+        every = PerStage(*(_longer(rank, slow.ranks) for rank in ranks))
+        return PerStage(every.first, every.middle, _longer(every.last, slow.slow))
+
+
+def _longer(rank: Rank, slowdown: Number) -> Rank:
+    """A rank whose compute takes so many times as long."""
+    return replace(
+        rank,
+        layer=rank.layer.computing(slowdown),
+        ends=rank.ends.computing(slowdown),
+        all_ends=rank.all_ends.computing(slowdown),
+    )
+
+
+def used_share(block: Block) -> Number | None:
+    """Share of the samples that a step uses which does not wait for all replicas; nothing where it does."""
+    sync = sync_of(block.structure.sync)
+    if sync.way != "first":
+        return None
+    with term("replicas in time"):
+        return sync.number / block.dp

@@ -1,0 +1,185 @@
+"""What a choice of a scenario is worth: the same plan without it, beside the answer."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterator
+from dataclasses import dataclass, replace
+
+import numpy as np
+
+from costmodel.documents.schemas.sites import Sites
+from costmodel.documents.schemas.stragglers import StragglerAssumption
+from costmodel.documents.schemas.sync import USUAL, sync_of
+from costmodel.equations.data_parallel.asynchronous_sgd import mean_staleness, staleness_break_even
+from costmodel.equations.data_parallel.batch_size import best_batch, samples_for_batch, steps_for_batch
+from costmodel.equations.data_parallel.gradient_compression import break_even_bandwidth, largest_gathered_group
+from costmodel.equations.data_parallel.local_sgd import local_traffic_share
+from costmodel.estimate.evaluate.predict import Answer
+from costmodel.estimate.evaluate.predict import answer as answered
+from costmodel.estimate.machine.process_groups import Transfer
+from costmodel.estimate.shared.results import number
+from costmodel.estimate.training.constraints.group_constraints import replicas_of
+from costmodel.estimate.training.parallelism.data.codecs import compressed_bytes, practice_of, warm_up
+from costmodel.estimate.training.parallelism.data.compressed_sum import codec_time
+from costmodel.estimate.training.time.site_exchange import exchange, to_use_well
+from costmodel.estimate.training.time.unequal_groups import micro_batches_of_groups
+from costmodel.estimate.training.training_inputs import training_inputs
+from costmodel.ground.units import show, show_time, significant
+
+FREE = 1e18  # bytes a second of a link that nothing waits for
+
+
+@dataclass(frozen=True)
+class Effect:
+    """A key of the scenario, its value, the time of a step with it and without it, and what more there is to say."""
+
+    key: str
+    value: str
+    step_time: float
+    without: float
+    words: tuple[str, ...] = ()
+    always: bool = False  # whether the words belong to every answer
+
+    @property
+    def saved(self) -> float:
+        """Time of a step that it saves; negative where it costs time."""
+        return self.without - self.step_time
+
+
+def effects(answer: Answer) -> list[Effect]:
+    """The effect of each choice that the answer makes and that can be left out."""
+    return [] if answer.refused else list(_effects(answer))
+
+
+def _effects(answer: Answer) -> Iterator[Effect]:
+    step = _step(answer)
+    block = answer.evaluation.block
+    compression = block.structure.compression
+    if compression != "none":
+        plain = answered(answer.inputs, answer.plan.model_copy(update={"compression": "none"}))
+        yield Effect("plan.compression", compression, step, _step(plain), tuple(_of_compression(answer, plain)))
+
+    if block.structure.sync != USUAL:
+        plain = answered(answer.inputs, answer.plan.model_copy(update={"sync": USUAL}))
+        yield Effect("plan.sync", block.structure.sync, step, _step(plain), tuple(_of_sync(answer, plain)))
+    if answer.inputs.case.scenario.workload.critical_batch is not None:
+        yield _of_batch(answer, answer.inputs.case.scenario.workload.critical_batch)
+    if answer.inputs.sites is not None:
+        yield _of_sites(answer, answer.inputs.sites)
+    if answer.inputs.groups and block.structure.shares == "proportional":
+        plain = answered(answer.inputs, answer.plan.model_copy(update={"shares": "equal"}))
+        yield Effect("plan.shares", "proportional", step, _step(plain), tuple(_of_shares(answer)), always=True)
+    if said := _stragglers(answer):
+        plain = _without_stragglers(answer)
+        yield Effect("assume.stragglers", said, step, _step(plain))
+
+
+def _of_batch(answer: Answer, critical: float) -> Effect:
+    """Steps and samples with this batch, and the batch with which a loss takes the least time on these accelerators."""
+    case, step = answer.inputs.case, _step(answer)
+    workload = case.scenario.workload
+    batch = float(workload.global_batch * workload.sequence)
+    doubled = workload.model_copy(update={"global_batch": workload.global_batch * 2})
+    twice = replace(case, scenario=case.scenario.model_copy(update={"workload": doubled}))
+    growing = _step(answered(training_inputs(twice), answer.plan)) - step
+    ranks = number(answer.inputs.all_ranks)
+    fixed, each = max(step - growing, 0.0), growing * ranks / batch
+    steps, samples = (float(law(1.0, critical, batch)) for law in (steps_for_batch, samples_for_batch))
+    best = float(best_batch(critical, fixed, ranks, each))
+    words = (
+        f"{significant(steps, 3)} times the least steps to a loss, {significant(samples, 3)} times the least samples",
+        f"a loss takes the least time with {significant(best / 1e6, 3)} M tokens a step on these GPUs",
+    )
+    value = f"{significant(critical / 1e6, 3)} M tokens"
+    return Effect("workload.critical_batch", value, step, math.nan, words, always=True)
+
+
+def _of_sites(answer: Answer, sites: Sites) -> Effect:
+    """What exchanges between sites cost, and what they would need to cost little."""
+    case = answer.inputs.case
+    plan = answer.plan.model_copy(update={"sites": sites.model_copy(update={"link": FREE, "latency": 0.0})})
+    free = replace(case, scenario=case.scenario.model_copy(update={"plan": plan}))
+    alone = _step(answered(training_inputs(free), plan))
+    found = exchange(answer.inputs, sites, np.float64(alone))
+    link, every = map(number, to_use_well(sites, found, np.float64(alone)))
+    used = significant(100 * number(found.utilisation), 3)
+    less = number(local_traffic_share(number(found.message) / number(found.raw), sites.every))
+    words = (
+        f"{show_time(number(found.time))} each {sites.every:.0f} steps; sites compute {used} % of the time",
+        f"to compute 95 % of it: {significant(8 * link / 1e9, 3)} Gbit/s, or every {math.ceil(max(every, 1.0))} steps",
+        f"{significant(1 / less, 3)} times fewer bytes than fp32 gradients in each step",
+    )
+    value = f"{sites.count:.0f} of {significant(8 * float(sites.link) / 1e9, 3)} Gbit/s"
+    return Effect("plan.sites", value, _step(answer), alone, words, always=True)
+
+
+def _of_shares(answer: Answer) -> Iterator[str]:
+    """The share of the batch that each kind of nodes takes."""
+    inputs, block = answer.inputs, answer.evaluation.block
+    taken = [
+        (nodes, kind.case.node.name, number(replicas_of(inputs, block, nodes)), number(count))
+        for (nodes, kind), count in zip(inputs.groups, micro_batches_of_groups(inputs, block), strict=True)
+    ]
+    whole = sum(replicas * count for *_, replicas, count in taken)
+    for nodes, name, replicas, count in taken:
+        share = significant(100 * replicas * count / whole, 3)
+        each = f"{count:.0f} micro-batches on each of {replicas:.0f} replicas"
+        yield f"{name} × {nodes:.0f}: {share} % of the batch, {each}"
+
+
+def _stragglers(answer: Answer) -> str:
+    """What the scenario assumes of stragglers, in words."""
+    said = answer.inputs.case.scenario.assume.stragglers
+    shares = {"jitter": said.jitter, "spread": said.spread, "slow_part": said.slow_part, "slow_link": said.slow_link}
+    words = [f"{name} {significant(100 * value, 3)} %" for name, value in shares.items() if value is not None]
+    return ", ".join(words)
+
+
+def _without_stragglers(answer: Answer) -> Answer:
+    case = answer.inputs.case
+    assume = case.scenario.assume.model_copy(update={"stragglers": StragglerAssumption()})
+    scenario = case.scenario.model_copy(update={"assume": assume})
+    return answered(training_inputs(replace(case, scenario=scenario)), answer.plan)
+
+
+def _of_sync(answer: Answer, plain: Answer) -> Iterator[str]:
+    """Throughput of other ways to agree, and how stale gradients are."""
+    block, sync = answer.evaluation.block, sync_of(answer.evaluation.block.structure.sync)
+    rate, usual = (float(each.evaluation.costs.column("tokens_per_s")[0]) for each in (answer, plain))
+    yield f"{show(rate, 'token/s')} used, {show(usual, 'token/s')} with an all-reduce"
+    if sync.way == "async":
+        stale = number(mean_staleness(block.dp))
+        gain = number(staleness_break_even(rate / usual, stale))
+        most = f"{significant(100 * gain, 3)} % more steps"
+        yield f"gradients are {stale:.0f} updates old; it pays if each of them costs under {most}"
+
+
+def _step(answer: Answer) -> float:
+    return number(answer.evaluation.step.total)
+
+
+def _of_compression(answer: Answer, plain: Answer) -> Iterator[str]:
+    """Bytes and codec of compressed gradients, and the network on which they pay."""
+    inputs, block = answer.inputs, answer.evaluation.block
+    share, (_, practice) = number(compressed_bytes(inputs, block)), practice_of(block)
+    sums = [each for each in plain.evaluation.step.transfers if _sums_gradients(each)]
+    if not sums:
+        return
+    raw = sum(number(each.message) * number(each.count) for each in sums)
+    codec = number(codec_time(inputs, block, np.float64(raw / number(inputs.widths.reduced)), 1.0))
+    before = warm_up(inputs, block)
+    later = f", after {significant(100 * before, 3)} % of the steps" if before else ""
+    yield f"{significant(100 * share, 3)} % of the bytes of gradients{later}; {show_time(codec)} to make and restore"
+    ranks = number(sums[0].group.ranks)
+    if practice.sent == "gathered":
+        most = number(largest_gathered_group(share))
+        yield f"gathered by every rank: more bytes than without from {significant(most, 3)} ranks on; here {ranks:.0f}"
+    elif codec > 0 and share < 1:
+        even = number(break_even_bandwidth(raw, ranks, share, codec))
+        yield f"if nothing of it hides, it pays on networks under {show(even, 'B/s')} of each rank"
+
+
+def _sums_gradients(transfer: Transfer) -> bool:
+    """Whether it sums gradients over data-parallel ranks."""
+    return transfer.group.name in ("dp", "edp") and transfer.operation in ("all_reduce", "reduce_scatter")

@@ -88,6 +88,9 @@ def validate(
     A CSV file has a run in each row: costmodel explain D014 names its columns. Cells left empty are filled by stated
     rules, which --json tells; what cannot be modelled is counted and named, for example V002.
 
+    Alone it shows the scoreboard of all published tables that are shipped, with the date; name one to see its runs.
+    These runs are in the fit: costmodel calibrate runs.csv --afresh --leave-out source_family shows unseen ones.
+
     --quantity regret takes runs of one model, batch and cluster that were measured in five layouts or more, picks the
     layout that is predicted fastest, and tells how much longer that one ran than the fastest did.
 
@@ -102,11 +105,12 @@ def validate(
         ValidateQuestion.TIME: "time", ValidateQuestion.MEMORY: "memory", ValidateQuestion.REGRET: "time"
     }  # fmt: skip
     named_once(tables or [])
+    alone = not (tables or quantity or by or where or worst)
     found = validated(tables, quantity=kinds[quantity] if quantity else None, where=chosen_values(where or []))
     if quantity is ValidateQuestion.REGRET:
         return _regret(found, by, worst)
     return Reply(
-        lambda: evidence.validation(found, by.value if by else None, worst),
+        lambda: evidence.scoreboard(found) if alone else evidence.validation(found, by.value if by else None, worst),
         lambda: evidence.validation_json(found),
         rows="rows",
         yes=all(figure.within for part in found for figure in part.figures),

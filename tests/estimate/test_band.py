@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from dataclasses import replace
 from typing import Any
 
@@ -91,9 +92,9 @@ def test_nothing_uncertain_has_no_width(stack: str) -> None:
 
 @pytest.mark.parametrize("name", SPREADS)
 def test_every_spread_of_the_stack_widens(name: str) -> None:
-    shape, precision = "mixtral-8x7b" if name == "experts" else "llama-3-8b", "fp8" if name == "narrow" else "bf16"
-    asked, plan = priced(shape=shape, precision=precision), {"tp": 8, "pp": 2, "recompute": "full"}
-    timed = ("step", "narrow", "experts", "launch", "overlap")
+    shape = "mixtral-8x7b" if name == "experts" else "llama-3-8b"
+    asked, plan = priced(shape=shape), {"tp": 8, "pp": 2, "recompute": "full"}
+    timed = ("step", "unseen", "experts", "launch", "overlap")
     column = "step_time" if name in timed else "memory_peak"
     widths = [width(ask(spread(asked, {name: value}), **plan), column) for value in (0.0, 0.2, 0.4)]
     assert widths[0] < widths[1] < widths[2]
@@ -156,6 +157,35 @@ def test_cores_are_as_uncertain_as_they_slow_down(shape: str) -> None:
     assert found == pytest.approx(longer / working * float(residual(sustained)), rel=0.006)  # heads of 64
 
 
+def test_your_own_runs_take_the_spread_of_sources_away() -> None:
+    """What is left is how far runs of one source lie apart; a source of somebody else's fit changes nothing."""
+    asked = priced()
+    alike, parts = spread(asked, {"unseen": 0.0}), asked.case.efficiency
+    assert parts.sustained is not None
+
+    def cited(source: str) -> TrainingInputs:
+        changed = parts.model_copy(update={"sustained": parts.sustained.model_copy(update={"source": source})})  # type: ignore[union-attr]
+        return replace(asked, case=replace(asked.case, efficiency=changed))
+
+    assert width(ask(cited("calibrate-0123abcd"))) == pytest.approx(width(ask(alike)))
+    assert width(ask(cited("their-fit"))) == width(ask(asked)) > 1.05 * width(ask(alike))
+
+
+def test_a_part_of_another_maker_is_less_sure() -> None:
+    """MI300X and L40S have no runs that were fitted; the constants come from parts of NVIDIA."""
+    foreign, own = priced(node="hgx-mi300x"), priced(node="pcie-l40s-8")
+
+    def apart(asked: TrainingInputs) -> float:
+        fit = asked.case.efficiency.sustained.model_copy(update={"others": 0.0})  # type: ignore[union-attr]
+        same = replace(
+            asked, case=replace(asked.case, efficiency=asked.case.efficiency.model_copy(update={"sustained": fit}))
+        )
+        return width(ask(asked)) / width(ask(same))
+
+    assert apart(foreign) > 1.3
+    assert apart(own) == 1.0
+
+
 def test_an_accelerator_never_fitted_has_a_wider_band() -> None:
     """The same accelerator under constants common to all: only what was fitted is told apart."""
     fitted = priced()
@@ -204,7 +234,7 @@ def test_rates_are_the_other_end_of_the_time() -> None:
 
 def test_a_step_drawn_term_by_term_has_that_band() -> None:
     """Kinds drawn apart, the terms of one kind together, the bubble as wrong as the work it waits for."""
-    asked = spread(priced("megatron-2021"), {"overlap": 0.0})
+    asked = spread(priced("megatron-2021"), {"overlap": 0.0, "unseen": 0.0})
     given = ask(asked, tp=4, pp=2)
     terms = {name: float(np.asarray(value).flat[0]) for name, value in given.evaluation.step.terms.items()}
     common, draws = asked.case.common, np.random.default_rng(4)
@@ -229,6 +259,16 @@ def test_a_step_drawn_term_by_term_has_that_band() -> None:
     row = given.evaluation.costs.row()
     assert row["step_time_low"] == pytest.approx(np.percentile(drawn, 10), rel=0.01)
     assert row["step_time_high"] == pytest.approx(np.percentile(drawn, 90), rel=0.01)
+
+
+@pytest.mark.parametrize("unseen", [0.02, 0.055, 0.2])
+def test_a_source_drawn_with_heavy_tails_has_that_band(unseen: float) -> None:
+    """Most of what is drawn around a normal error by a Student t of three degrees lies where the band says."""
+    asked, draws = priced(), np.random.default_rng(4)
+    normal, whole = (ask(spread(asked, {"unseen": scale})) for scale in (0.0, unseen))
+    sigma = math.log(width(normal)) / 2 / 1.28155
+    drawn = sigma * draws.normal(size=200_000) + unseen * draws.standard_t(3, size=200_000)
+    assert np.mean(np.abs(drawn) < math.log(width(whole)) / 2) == pytest.approx(0.8, abs=0.012)
 
 
 def test_shapes_alike_average_less() -> None:

@@ -306,7 +306,7 @@ def backward_table(folder: Path, gpu: str) -> str:
     return str(folder / "operators.csv")
 
 
-@pytest.mark.parametrize(("gpu", "fit"), [("b300-sxm", "b200-sxm"), ("gb300", "gb200")])
+@pytest.mark.parametrize(("gpu", "fit"), [("b300-sxm", "b200-sxm"), ("gb200", "gb200")])
 def test_a_recipe_stands_beside_the_fit_it_uses(tmp_path: Path, gpu: str, fit: str) -> None:
     """fp8 by blocks runs by the fit of fp8, forward and backward."""
     used = read("efficiency", fit).matmul["fp8"]

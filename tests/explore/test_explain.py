@@ -239,12 +239,12 @@ def test_an_override_is_a_place_too() -> None:
 
 
 def test_a_slow_down_by_power_is_told_from_both_parts() -> None:
-    """The GB300's own power and peak, and the B200's, on which the factor was fitted."""
-    inputs = training_inputs(load("quickstart", ("cluster.node=gb300-nvl72",)))
+    """The GB200's own power and peak, and the B200's, on which the factor was fitted."""
+    inputs = training_inputs(load("quickstart", ("cluster.node=gb200-nvl72",)))
     root = explain(inputs, own_plan(inputs), "matmul")
     (found, *_) = (node for node in nodes(root) if node.equation is not None and node.equation.name == "part_slowdown")
     factor = read("efficiency", "b200-sxm").sustained.factor
-    assert [inner.value for inner in found.beneath] == [factor, 1400.0, 2.5e15, 1000.0, 2.25e15]
+    assert [inner.value for inner in found.beneath] == [factor, 1200.0, 2.5e15, 1000.0, 2.25e15]
     assert all(inner.written is not None for inner in found.beneath)
 
 

@@ -83,7 +83,7 @@ def copies_predicted_once(monkeypatch: pytest.MonkeyPatch) -> None:
     answers = Problem._answers
 
     def memoised(problem: Problem, scaled: np.ndarray, which: Any) -> Any:
-        constants = (*(str(belief) for belief in problem.priors), *(float(value) for value in scaled))
+        constants = (*(str(prior) for prior in problem.priors), *(float(value) for value in scaled))
         for index in range(len(problem.runs)) if which is None else which:
             run = problem.runs[index]
             key = (id(run.case), constants)
@@ -253,7 +253,7 @@ def test_a_family_left_out_is_predicted_by_the_other(rows: list[CsvRow]) -> None
     assert unseen_slow.bias < -0.1
     assert unseen_fast.bias > 0.1
     assert fit.left_out.median > fit.inside.median
-    assert unseen_slow.inside_band == unseen_fast.inside_band == 0.0
+    assert fit.widths["spread.unseen"] > 0.06  # prior 5 %, two sources a fifth apart
 
 
 def test_what_a_family_alone_determines_is_at_its_prior_without_it(rows: list[CsvRow]) -> None:

@@ -105,6 +105,10 @@ class SustainedFit(SourcedFit):
         default=None,
         description="Its dense peak in 16 bits; a part slows down more with less power for its peak, less with more",
     )
+    makers: list[str] = Field(default_factory=list, description="Makers of the parts it was fitted on; absent: its own")
+    others: Share = Field(
+        default=0.0, description="Scale of a Student t, of the step: how far steps lie off on a part of another maker"
+    )
     fitted: Fitted | None = Field(default=None, description="Residual")
 
 

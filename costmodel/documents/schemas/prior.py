@@ -11,7 +11,8 @@ from costmodel.documents.schemas.base import Document, Name, Positive, Seconds, 
 
 OfEfficiencies = Literal["sustained.factor", "sustained.narrow", "sustained.variation", "network.share"]
 OfStacks = Literal["overlap.dp", "overlap.tp", "launch.operation", "kernels.traffic_factor"]
-Leaf = Literal[OfEfficiencies, OfStacks]
+OfBands = Literal["spread.step", "spread.unseen", "spread.experts"]
+Leaf = Literal[OfEfficiencies, OfStacks, OfBands]
 
 
 def kind_of(leaf: Leaf) -> str:
@@ -73,4 +74,7 @@ class Priors(Document):
     name: Name = Field(description="Name; equals the file name")
     title: str = Field(description="One line")
     constants: list[Prior] = Field(min_length=1, description="Each with its value and the documents that share it")
+    widths: list[Prior] = Field(
+        default_factory=list, description="Spreads of stacks that widen a band, fitted on runs whose source is left out"
+    )
     sources: dict[str, Source] = Field(default_factory=dict, description="Sources by key")

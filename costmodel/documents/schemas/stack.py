@@ -188,8 +188,11 @@ class Buckets(Sourced):
 class RunSpread(Sourced):
     """How far real runs lie from what kernels and counts explain; standard deviations, relative."""
 
-    step: Share = Field(description="Of the step: releases, flags and settings that nobody recorded")
-    narrow: Share = Field(description="Of matrix products in fp8 and narrower, beyond that of their kernels")
+    step: Share = Field(description="Of the step among runs of one source: settings that nobody recorded")
+    unseen: Share = Field(
+        description="Of the step of a run whose source is not among those fitted: scale of a Student t, 3 degrees of "
+        "freedom; nothing of it where your own runs were fitted"
+    )
     experts: Share = Field(description="Of the step of a model with experts: how tokens are ordered, sent and dropped")
     launch: Share = Field(description="Of the time the device waits for the host")
     overlap: Share = Field(description="Of the shares of communication that hide, as a part of the communication")

@@ -3,6 +3,7 @@
 Errors of one kind are taken as wrong together and add, but for matrix products of other shapes; kinds are independent.
 The kinds of a step: each class of kernels, the sustained slow-down, the host, the links, that to the host, what hides
 behind compute, and what software adds. A stage's wait for the others is as wrong as the work it waits for.
+To these comes how far sources of runs lie apart, unless the slow-down was fitted on your own runs.
 """
 
 from __future__ import annotations
@@ -21,9 +22,12 @@ from costmodel.documents.schemas.efficiency import (
     NetworkFit,
     SustainedFit,
 )
+from costmodel.documents.text.yaml_editor import OWN
 from costmodel.equations.run.economics import share
 from costmodel.equations.run.uncertainty import (
+    FREEDOM,
     combined_error,
+    heavy_tail_spread,
     ninetieth_percentile,
     residual_spread,
     tenth_percentile,
@@ -77,17 +81,35 @@ def banded(inputs: TrainingInputs, evaluation: Evaluation) -> Evaluation:
 
 
 def time_spread(inputs: TrainingInputs, step: TrainingStep) -> Number:
-    """Relative spread of a step; the bubble follows the work, so that both are off by the same share."""
+    """Relative spread of a step: of a run like your own where those were fitted, else of any run."""
+    spread = inputs.stack.spread
+    with term("software"):
+        found = combined_error(kind_spread(inputs, step), spread.step)
+        found = combined_error(found, spread.experts) if _routes(inputs) else found
+    with term("source"):
+        scale = _sources_apart(inputs)
+        return found if scale is None else combined_error(found, heavy_tail_spread(scale, FREEDOM))
+
+
+def _sources_apart(inputs: TrainingInputs) -> Number | None:
+    """Scale of how far sources of runs lie apart, more of parts of makers that nobody measured; none of your own."""
+    fit, unseen = inputs.case.efficiency.sustained, inputs.stack.spread.unseen
+    if fit is None:
+        return unseen
+    if fit.source.startswith(OWN):
+        return None
+    foreign = bool(fit.makers) and inputs.case.accelerator.vendor not in fit.makers
+    return combined_error(unseen, fit.others) if foreign else unseen
+
+
+def kind_spread(inputs: TrainingInputs, step: TrainingStep) -> Number:
+    """Relative spread by kernels, clocks and links; the bubble follows the work, so both are off by the same share."""
     kinds = _kernels(inputs, step) | _communication(inputs, step)
     error = kinds.pop("matmul")
     for name, other in kinds.items():
         with term(name):
             error = combined_error(error, other)
-    working = added(step.terms, [name for name in TERMS if name != "bubble"])
-    spread = inputs.stack.spread
-    with term("software"):
-        found = combined_error(share(error, working), spread.step)
-        return combined_error(found, spread.experts) if _routes(inputs) else found
+    return share(error, added(step.terms, [name for name in TERMS if name != "bubble"]))
 
 
 def _routes(inputs: TrainingInputs) -> bool:
@@ -104,8 +126,6 @@ def _kernels(inputs: TrainingInputs, step: TrainingStep) -> dict[str, Number]:
     sustained = residual(case.efficiency.sustained, common.sustained)
     fit, slowed = inputs.rates.attention, _slowed(inputs, terms["matmul"], terms["attention"])
     kinds = {"matmul": term_error(matmul, slowed if fit is None else terms["matmul"])}
-    if inputs.recipe.narrow:
-        kinds["narrow"] = term_error(inputs.stack.spread.narrow, terms["matmul"])
     if fit is not None:
         attention = residual(fit, common.attention[inputs.stack.kernels.attention])
         kinds["attention"] = term_error(attention, terms["attention"])

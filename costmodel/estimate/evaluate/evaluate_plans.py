@@ -19,6 +19,7 @@ from costmodel.equations.run.economics import (
     token_cost,
     tokens_per_step,
 )
+from costmodel.equations.run.uncertainty import chance_within, end_spread
 from costmodel.estimate.machine.price import price_of, price_per_accelerator
 from costmodel.estimate.run.whole_run import RunFigures, power, steps_of, whole_run
 from costmodel.estimate.shared.masks import Mask
@@ -64,6 +65,17 @@ def fits_at_p90(costs: Mapping[str, float]) -> bool:
     """
     usable = share(costs["memory_peak"], costs["memory_share"])
     return costs["memory_peak_high"] <= float(usable)
+
+
+def fit_chance(costs: Mapping[str, float]) -> float:
+    """Chance that the peak is within what is usable, by the band of the memory.
+
+    >>> round(fit_chance({"memory_peak": 60.0, "memory_share": 0.75, "memory_peak_high": 80.0}), 3)
+    0.9
+    """
+    peak, usable = costs["memory_peak"], share(costs["memory_peak"], costs["memory_share"])
+    spread = float(end_spread(peak, costs["memory_peak_high"]))
+    return float(chance_within(peak, usable, spread)) if spread > 0 else float(costs["memory_share"] <= 1)
 
 
 def over_peak(costs: Costs) -> Mask:

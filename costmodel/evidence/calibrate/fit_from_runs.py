@@ -3,15 +3,25 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 
 import numpy as np
 from numpy.typing import NDArray
 
 from costmodel.documents.reader.cached_reader import CachedReader
 from costmodel.documents.schemas.prior import Prior
-from costmodel.evidence.calibrate.priors import off_scale, on_scale, shipped
-from costmodel.evidence.calibrate.regression_problem import APART, ROUNDS, Array, Errors, Problem, Scores, TimedRun
+from costmodel.evidence.calibrate.priors import off_scale, on_scale, shipped, width_priors
+from costmodel.evidence.calibrate.regression_problem import (
+    APART,
+    ROUNDS,
+    Array,
+    Errors,
+    Problem,
+    Scores,
+    TimedRun,
+    within,
+)
+from costmodel.evidence.calibrate.widths import Unexplained, fitted_widths, spreads
 
 MIN_SENSITIVITY = (
     0.005  # change of the logarithm of a time, over that of a constant, from which a run counts as telling of it
@@ -40,7 +50,8 @@ def is_identified(prior: Prior, spread: float, moved: float) -> bool:
 class StepFit:
     """Constants, and the errors with them: as shipped, at the priors, in sample, and of groups left out of the fit.
 
-    By group and by kind of model, dense or with experts, in sample and left out.
+    By group and by kind of model, dense or with experts, in sample and left out. Widths of bands are fitted on errors
+    left out; those of a group left out on the errors of the others.
     """
 
     constants: tuple[Posterior, ...]
@@ -50,6 +61,7 @@ class StepFit:
     left_out: Errors | None
     by_group: Mapping[str, tuple[Errors, Errors]]
     by_kind: Mapping[str, tuple[Errors, Errors]]
+    widths: Mapping[str, float] = field(default_factory=dict)
 
 
 def solved(problem: Problem, start: Array | None = None) -> tuple[Array, Array, Array]:
@@ -132,7 +144,7 @@ def step_fit(
     problem = replace(free, kept=_unidentified(free, first, curved, felt))
     scaled, _, _ = solved(problem, first)
     inside = problem.scores(scaled)
-    unseen = _unseen(free, first, errors, felt) if leave_out else None
+    unseen, widths = _unseen(free, first, errors, felt) if leave_out else (None, {})
     shipped_now = np.array([on_scale(prior, shipped(prior, shelf)) for prior in priors])
     return StepFit(
         tuple(_learned(problem, column, scaled, _spreads(curved), felt) for column in range(len(priors))),
@@ -142,17 +154,26 @@ def step_fit(
         unseen.of() if unseen else None,
         _parted(_groups(runs), inside, unseen) if unseen else {},
         _parted(_kinds(runs), inside, unseen) if unseen else {},
+        widths,
     )
 
 
-def _unseen(free: Problem, scaled: Array, errors: Array, slopes: Array) -> Scores:
-    """Scores of each group with the constants that are fitted without it."""
-    found = Scores(errors.copy(), np.zeros(len(errors), bool))
-    for group, members in _groups(free.runs).items():
+def _unseen(free: Problem, scaled: Array, errors: Array, slopes: Array) -> tuple[Scores, dict[str, float]]:
+    """Scores of each group with constants and widths that are fitted without it, and the widths by all groups."""
+    groups = _groups(free.runs)
+    found = Scores(errors.copy(), np.zeros(len(errors)), np.zeros(len(errors), bool))
+    for group, members in groups.items():
         which: list[int] = np.flatnonzero(members).tolist()
         own = free.scores(without(free, group, scaled, errors, slopes), which)
-        found.errors[which], found.inside[which] = own.errors, own.inside
-    return found
+        found.errors[which], found.kinds[which] = own.errors, own.kinds
+    mixed = _kinds(free.runs)["with experts"]
+    prior_widths = width_priors(free.shelf)
+    all_of = Unexplained(found.errors, found.kinds, mixed, [run.family for run in free.runs])
+    for members in groups.values():
+        widths = fitted_widths(all_of.without(members), prior_widths)
+        spread = spreads(widths, found.kinds[members], mixed[members])
+        found.inside[members] = within(found.errors[members], spread)
+    return found, fitted_widths(all_of, prior_widths)
 
 
 def _parted(parts: Mapping[str, NDArray[np.bool_]], inside: Scores, unseen: Scores) -> dict[str, tuple[Errors, Errors]]:

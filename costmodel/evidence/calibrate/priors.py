@@ -29,6 +29,12 @@ def shipped_priors(shelf: CachedReader) -> tuple[Prior, ...]:
     return tuple(document.constants)
 
 
+def width_priors(shelf: CachedReader) -> tuple[Prior, ...]:
+    """The same of what widens the band of a step."""
+    document: Priors = shelf.document("prior", STEPS)
+    return tuple(document.widths)
+
+
 def own_source(where: str) -> str:
     """The key of what these tables told; other tables have another, and what they told keeps its own."""
     return f"{OWN}{hashlib.sha256(where.encode()).hexdigest()[:8]}"

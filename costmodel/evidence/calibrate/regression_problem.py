@@ -13,7 +13,7 @@ from costmodel.documents.reader.cached_reader import CachedReader
 from costmodel.documents.reader.resolved_scenario import ResolvedScenario
 from costmodel.documents.schemas.prior import Prior
 from costmodel.equations.run.uncertainty import ninetieth_percentile, tenth_percentile
-from costmodel.estimate.evaluate.error_band import time_spread
+from costmodel.estimate.evaluate.error_band import kind_spread, time_spread
 from costmodel.estimate.evaluate.evaluate_plans import evaluate
 from costmodel.estimate.evaluate.predict import own_plan, plan_block
 from costmodel.estimate.shared.results import number
@@ -60,9 +60,10 @@ class Errors:
 
 @dataclass(frozen=True)
 class Scores:
-    """Log of predicted over measured of runs, and whether each measured time lies inside its band."""
+    """Log of predicted over measured of runs, spreads by kernels and links, whether each time lies inside its band."""
 
     errors: Array
+    kinds: Array
     inside: NDArray[np.bool_]
 
     def of(self, which: NDArray[np.bool_] | None = None) -> Errors:
@@ -131,13 +132,12 @@ class Problem:
 
     def scores(self, scaled: Array, which: Sequence[int] | None = None) -> Scores:
         """The same, and whether each run lies inside the band of its prediction."""
-        errors, spreads = [], []
+        errors, kinds, spreads = [], [], []
         for run, inputs, step in self._answers(scaled, which):
             errors.append(_off(run, step))
+            kinds.append(number(kind_spread(inputs, step)))
             spreads.append(number(time_spread(inputs, step)))
-        within = (tenth_percentile(1.0, np.array(spreads)), ninetieth_percentile(1.0, np.array(spreads)))
-        ratio = np.exp(-np.array(errors))
-        return Scores(np.array(errors), (within[0] <= ratio) & (ratio <= within[1]))
+        return Scores(np.array(errors), np.array(kinds), within(np.array(errors), np.array(spreads)))
 
     def _answers(
         self, scaled: Array, which: Sequence[int] | None
@@ -197,6 +197,14 @@ class Problem:
         """Weight of each run over the square of the scale, less where it is far off; of some, all by default."""
         pulls: Array = self.counted / np.maximum(np.abs(errors) / SCALE, 1) / SCALE**2
         return pulls if others is None else pulls * others
+
+
+def within(errors: Array, spreads: Array) -> NDArray[np.bool_]:
+    """Which measured times lie inside the bands of these spreads."""
+    low, high = tenth_percentile(1.0, spreads), ninetieth_percentile(1.0, spreads)
+    ratios = np.exp(-errors)
+    found: NDArray[np.bool_] = (low <= ratios) & (ratios <= high)
+    return found
 
 
 def _off(run: TimedRun, step: TrainingStep) -> float:

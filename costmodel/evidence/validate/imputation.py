@@ -18,7 +18,8 @@ T = TypeVar("T", str, float, bool)
 RULES = {
     "accelerator": "from the name of the gpu and gpu_mem_gb; an A100 of unsaid memory has 80 GB, a V100 16",
     "stack": "the one that framework, or else source, names in other words; fully sharded data parallel of PyTorch by "
-    "year, 1 until 2023, else 2; all other software as Megatron, by year until 2022",
+    "year, 1 until 2023, else 2; all other software as Megatron, by year until 2022; of Megatron-LM, of which no word "
+    "says whether it overlaps, the middle of its defaults and of Megatron-Core, with both in the band",
     "year": "2022 for BigScience, else that of the source's arXiv number, else 2024",
     "gpus": "tp · cp · pp · dp",
     "gpus_per_node": "as the node of that accelerator has them",
@@ -41,12 +42,15 @@ RULES = {
     "dp_replicate": "dp over the group of FSDP or ZeRO 1 that is named, if that divides it; one node shards where "
     "features say HSDP",
     "micro_batch": "global_batch / (dp · grad_accum); else 1 with a pipeline, without one about 4096 tokens "
-    "for each rank of tp, of a model with experts for all of them",
+    "for each rank of tp, of a model with experts for all of them; with torchtitan global_batch / dp, in a pipeline of "
+    "2024 one for each stage; the band holds 1, 2, 4 and 8, as far as they divide and fit in memory",
     "vp": "1 without a pipeline, with DeepSpeed's or one named 1F1B, or where neither column nor schedule tells of it; "
     "else the most chunks, up to 8 (2 until 2021), that divide the layers of the fullest stage and leave none but the "
-    "ends empty, where pp divides the micro-batches; of an interleaved schedule 2 at least",
+    "ends empty, where pp divides the micro-batches; of an interleaved schedule 2 at least; the band "
+    "holds all that could be",
     "schedule": "1F1B, interleaved where vp is more than 1; of HAI-LLM DualPipe, where pp is even, divides the "
-    "layers and there are twice as many micro-batches",
+    "layers and there are twice as many micro-batches; of one that is named but not known the middle of "
+    "all that the stack has, with their range in the band",
     "stages": "even; else one layer fewer at both ends, or at the last, if that divides; else the first take the rest; "
     "with NeMo and Megatron-Bridge chunks are full but for the last and, if that is not enough, the first",
     "zero_stage": "that of ZeRO the software names; under fully sharded data parallel 3, with a pipeline 2; of "

@@ -11,6 +11,7 @@ from costmodel.estimate.training.parallelism.pipeline.schedule_rules import LOOP
 from costmodel.evidence.validate.imputation import LAST_OF_2021, Filling
 from costmodel.evidence.validate.skip_reasons import CannotModel, illegal, needed
 
+LAST_BY_STAGE = 2024
 DEGREES = ("tp", "pp", "cp", "dp")
 _GROUP = re.compile(r"(?:FSDP group|zero1_group)=([1-9]\d*)")
 
@@ -67,6 +68,18 @@ def micro_batch(filling: Filling, global_batch: float, dp: float, usual: float) 
     while wanted > 1 and not (share / wanted).is_integer():
         wanted -= 1
     return filling.put("micro_batch", wanted)
+
+
+def usual_micro_batch(filling: Filling, share: float, pp: float, tokens: float) -> float:
+    """Sequences of a micro-batch that nobody states: torchtitan's defaults, else one in a pipeline, else by tokens.
+
+    torchtitan does not accumulate; in a pipeline it made a micro-batch for each stage, since 2025 of one sequence.
+    """
+    if "torchtitan" not in filling.row.text("framework").lower():
+        return 1.0 if pp > 1 else tokens
+    if pp == 1:
+        return share
+    return share / pp if filling.year() <= LAST_BY_STAGE else 1.0
 
 
 def replicas(filling: Filling, dp: float) -> float:

@@ -26,6 +26,7 @@ from costmodel.evidence.validate.layouts import (
     micro_batch,
     replicas,
     split,
+    usual_micro_batch,
     usual_schedule,
 )
 from costmodel.evidence.validate.machines import SOURCE, cluster_of, proxy_node
@@ -107,7 +108,6 @@ def _machine(filling: Filling, shelf: CachedReader) -> tuple[Accelerator, Defaul
 def _features(row: CsvRow) -> None:
     """Refuse what the run did that nothing here knows."""
     precision_of(row)
-    schedule_of(row)
     if written := row.text("recompute"):
         recompute_of(written)
     if offloads_more(row):
@@ -205,7 +205,8 @@ def _plan(filling: Filling, stack: Stack, layout: RowLayout, tree: dict[str, Any
     row = filling.row
     batch, sequence = tree["workload"]["global_batch"], tree["workload"]["sequence"]
     tokens = USUAL_TOKENS if has_experts(row) else layout.tp * USUAL_TOKENS
-    size = micro_batch(filling, batch, layout.dp, 1.0 if layout.pp > 1 else float(tokens / sequence))
+    usual = usual_micro_batch(filling, batch / layout.dp, layout.pp, float(tokens / sequence))
+    size = micro_batch(filling, batch, layout.dp, usual)
     layers = sum(kind["count"] for kind in tree["model"]["layers"])
     named = schedule_of(row)
     count = batch / (layout.dp * size)

@@ -17,7 +17,6 @@ REASONS = {
         "shape incomplete", "A cell that no rule fills is empty: of the model, the batch or the layout. The rules:"
     ),
     "V007": Reason("plan illegal", "The layout breaks a rule of legality; the row names its code, L001 and following."),
-    "V008": Reason("schedule unknown", "The pipeline schedule is not one of those modelled."),
     "V009": Reason("feature unknown", "The run recomputes, offloads or tunes in a way that is not modelled."),
     "V010": Reason("cell unreadable", "A cell is not what its column holds, or the row is not as long as the header."),
 }

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from dataclasses import replace
 from typing import NamedTuple, get_args
 
 from costmodel.documents.schemas.precision import RECIPES
@@ -41,6 +42,9 @@ SCHEDULES = {
     "zb-2p": "zb-h2",
     "zbv": "zb-v",
     "zbvzerobubble": "zb-v",
+    "1f1b-interleaved": "interleaved",
+    "zero-bubble": "zb-h1",
+    "zbv-formatted": "zb-v",  # as Primus names it
 }
 MODES = {"none": "none", "selective": "selective", "full": "full", "uniform": "full", "block": "full"}
 _SCHEDULE = re.compile(r"(?:schedule=|\+ (?=ZB-|1F1B))([\w-]+(?: interleaved)?)", re.IGNORECASE)
@@ -69,11 +73,22 @@ def precision_of(row: CsvRow) -> str:
 
 
 def schedule_of(row: CsvRow) -> str:
-    """The pipeline schedule a row names; empty where none."""
+    """The pipeline schedule a row names; empty where none, or none that is known."""
+    known: dict[str, str] = SCHEDULES
+    return known.get(schedule_written(row).lower(), "")
+
+
+def schedule_written(row: CsvRow) -> str:
+    """The same as it is written."""
     found = _SCHEDULE.search(f"{row.text('features')} {row.text('framework')}")
-    if found and found[1].lower() not in SCHEDULES:
-        raise CannotModel("V008", f"schedule {found[1]}")
-    return SCHEDULES[found[1].lower()] if found else ""
+    return found[1] if found else ""
+
+
+def with_schedule(row: CsvRow, schedule: str) -> CsvRow:
+    """A row that names another schedule in the place of its own."""
+    texts = {name: _SCHEDULE.sub("", row.text(name)) for name in ("features", "framework")}
+    texts["features"] = f"{texts['features']};schedule={schedule}"
+    return replace(row, written={**row.written, **texts})
 
 
 def ulysses(row: CsvRow) -> bool:

@@ -15,13 +15,13 @@ from costmodel.documents.reader.resolved_scenario import ResolvedScenario, cases
 from costmodel.documents.schemas.measurement import MeasuredTable
 from costmodel.equations.run.economics import share
 from costmodel.estimate.evaluate.predict import Answer, predict
+from costmodel.evidence.validate.alternatives import outcome_over
 from costmodel.evidence.validate.outcomes import (
     FITS,
     TOTALS,
     Quantity,
     measured,
     memory_total,
-    outcome,
     quantity_of,
     stated,
 )
@@ -142,7 +142,7 @@ def compared_row(row: CsvRow, quantity: Quantity, shelf: CachedReader) -> Compar
     try:
         stated(row, quantity)
         model = modelled(row, shelf)
-        found = outcome(row, model, quantity)
+        found = outcome_over(row, model, quantity, shelf)
     except CannotModel as refused:
         groups = _groups_of_row(row, refused.code, shelf)
         name, value = measured(row, quantity)

@@ -7,6 +7,7 @@ from dataclasses import replace
 
 import numpy as np
 
+from costmodel.equations.run.uncertainty import combined_error, ninetieth_percentile
 from costmodel.estimate.evaluate.error_band import banded
 from costmodel.estimate.evaluate.evaluate_plans import evaluate, over_peak
 from costmodel.estimate.shared.plan_batch import SIZES, Block
@@ -14,6 +15,22 @@ from costmodel.estimate.shared.results import BAND_ENDS, COLUMNS
 from costmodel.estimate.training.constraints.plan_constraints import remarks
 from costmodel.estimate.training.training_inputs import TrainingInputs
 from costmodel.explore.search.rank import Ranked
+
+SCORED = ("step_time", "tokens_per_s_per_gpu", "tokens_per_s", "mfu")  # that one run of a source has of all plans
+
+
+def margin(inputs: TrainingInputs) -> float:
+    """Share of the best step within which the order of plans means nothing: what their bands do not have in common."""
+    step = inputs.stack.spread.step
+    return float(ninetieth_percentile(1.0, combined_error(step, step))) - 1
+
+
+def alike(inputs: TrainingInputs, plans: Sequence[Ranked]) -> int:
+    """How many of the first plans lie within that margin of the best."""
+    if not plans or inputs.case.scenario.objective not in SCORED or any(plan.variant for plan in plans):
+        return 0
+    times = np.array([plan.costs["step_time"] for plan in plans])
+    return int(np.sum(times <= times[0] * (1 + margin(inputs))))
 
 
 def with_bands(inputs: TrainingInputs, plans: Sequence[Ranked]) -> list[Ranked]:

@@ -11,7 +11,7 @@ from costmodel.documents.reader.foreign_readers import Foreign
 from costmodel.documents.reader.resolved_scenario import ResolvedScenario
 from costmodel.documents.schemas.default_values import Assumption, FlagQuestion
 from costmodel.estimate.evaluate.answer_facts import facts_of, row_facts
-from costmodel.estimate.evaluate.evaluate_plans import fits_at_p90, verdict
+from costmodel.estimate.evaluate.evaluate_plans import fit_chance, fits_at_p90, verdict
 from costmodel.estimate.evaluate.predict import Answer, plan_to_mapping
 from costmodel.estimate.machine.process_groups import Transfer
 from costmodel.estimate.shared.assumptions import relevant_assumptions
@@ -101,6 +101,7 @@ def _plan(structure: Structure, sizes: dict[str, float], costs: dict[str, float]
         "verdict": verdict(share),
         "fits": share <= 1,
         "fits_p90": fits_at_p90(costs),
+        "fit_chance": fit_chance(costs),
     }
 
 

@@ -5,10 +5,12 @@ from __future__ import annotations
 import statistics
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import asdict
+from datetime import date
 from typing import Any
 
 from rich.text import Text
 
+import costmodel
 from costmodel.documents.schemas.measurement import MeasuredTable
 from costmodel.estimate.evaluate.answer_facts import facts_of, row_facts
 from costmodel.estimate.shared.results import COLUMNS
@@ -31,7 +33,7 @@ from costmodel.report.terminal.search.reasons import mistaken, not_modelled, tit
 from costmodel.report.terminal.style.answer import head
 from costmodel.report.terminal.style.formatting import result
 from costmodel.report.terminal.style.layout import CellTable, Line
-from costmodel.report.terminal.style.theme import HEAD, styled
+from costmodel.report.terminal.style.theme import DIM, HEAD, styled
 
 _SCORE = ("rows", "modelled", "median", "P90", "bias", "in band", "")
 
@@ -58,6 +60,12 @@ def validation(found: list[Validated], grouping: str | None = None, count: int =
     inside = score(figures).inside_band
     summary += "" if inside is None else f"; {inside:.0%} inside P10 – P90"
     return [*lines, *_left(figures), Text(), styled(summary)]
+
+
+def scoreboard(found: list[Validated]) -> list[Line]:
+    """How far off each source's published runs are, when this was looked at, and by which version."""
+    seen = f"{date.today():%Y-%m-%d}, costmodel {costmodel.__version__}"
+    return [*validation(found, "source"), styled(f"{seen}; runs of these sources were fitted", DIM)]
 
 
 def _document(part: Validated, figures: Sequence[Compared]) -> Iterator[Line]:

@@ -35,6 +35,8 @@ def sharpening(found: Refined, written: Iterable[Path]) -> list[Line]:
             each = [(name, *_scored(inside), *_scored(outside)[1:]) for name, (inside, outside) in parts.items()]
             heads = (head, "runs", "in sample", *_MORE, "left out", *_MORE)
             lines += [Text(), CellTable(heads, each, "lrrrrrrrrr")]
+    if fit.widths:
+        lines += [Text(), styled(f"widths of the band: {_widths(fit.widths)}")]
     kept = [part.prior.name for part in fit.constants if not part.resolved]
     if kept:
         lines += [Text(), styled(f"left at their priors, not identified by these runs: {'; '.join(kept)}")]
@@ -69,6 +71,10 @@ def _errors(found: Refined) -> Iterator[tuple[str, ...]]:
     yield "in sample", *_scored(fit.inside)
     if fit.left_out is not None:
         yield f"{found.grouping} left out", *_scored(fit.left_out)
+
+
+def _widths(widths: Mapping[str, float]) -> str:
+    return ", ".join(f"{leaf} {value:.1%}" for leaf, value in widths.items())
 
 
 def _scored(errors: Errors) -> tuple[str, ...]:
@@ -117,6 +123,7 @@ def sharpening_json(found: Refined, written: Iterable[Path]) -> dict[str, Any]:
             found.grouping: _parts(fit.by_group),
             "models": _parts(fit.by_kind),
         },
+        "widths": dict(fit.widths),
         "refused": [{"id": left.run, "refused": left.refused, "why": left.why} for left in found.left],
         "why": found.why,
         "written": [str(path) for path in written],

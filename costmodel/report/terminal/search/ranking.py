@@ -15,6 +15,7 @@ from costmodel.estimate.shared.plan_batch import SIZES, one_row
 from costmodel.estimate.shared.reasons import REFUSALS
 from costmodel.estimate.shared.results import COLUMNS
 from costmodel.explore.compare.input_paths import leaves
+from costmodel.explore.search.bands import alike, margin
 from costmodel.explore.search.rank import Front, Ranked
 from costmodel.explore.search.refusals import Example
 from costmodel.explore.search.search import NO_PRECISION, SearchResult, lacking_precisions
@@ -66,12 +67,22 @@ def search(found: SearchResult, shown: int, refused: Mapping[str, Example] | Non
         lines += front(found, tally.front, shown)
     else:
         lines += [table(found, found.best[:shown]), *prices_of(found, found.best[:shown]), *roomier(found)]
-        lines += remarks([plan.remarked for plan in found.best[:shown]])
+        lines += [*_alike(found, shown), *remarks([plan.remarked for plan in found.best[:shown]])]
     lines += [Text(), *_yours(found), *why]
     winner = found.best[0]
     wanted = {**found.values(winner.variant), **plan_settings(found.inputs_of(winner.variant), winner)}
     best = command(inputs.case, "estimate", settings=wanted)
     return [*lines, Text(), typed("Best of the search:" if beaten(found) else "Best:", best)]
+
+
+def _alike(found: SearchResult, shown: int) -> list[Line]:
+    """How many of the plans shown lie too close to be told apart."""
+    count = alike(found.inputs, found.best[:shown])
+    if count < 2:
+        return []
+    said = f"all {count}" if count == min(shown, len(found.best)) else f"the first {count}"
+    close = percent(margin(found.inputs))
+    return [styled(f"{said} lie within {close} of the best: too close to be sure of their order")]
 
 
 def _after_none(found: SearchResult) -> list[Line]:
@@ -155,9 +166,9 @@ def search_rows(plans: Sequence[Ranked], cut: Sequence[str] = ()) -> list[tuple[
 
 
 def _room_words(plan: Ranked) -> str:
-    """What a row says of its memory: that its P90 does not fit (N023), or at least that it is tight."""
+    """What a row says of its memory: that it is at risk, as its P90 does not fit (N023), or at least tight."""
     if "N023" in plan.remarked:
-        return "P90 ✗"
+        return "at risk"
     return "tight" if verdict(plan.costs["memory_share"]) == "tight" else ""
 
 

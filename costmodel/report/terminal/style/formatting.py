@@ -6,7 +6,7 @@ import math
 import re
 from collections.abc import Iterable, Mapping
 
-from costmodel.estimate.evaluate.evaluate_plans import fits_at_p90, verdict
+from costmodel.estimate.evaluate.evaluate_plans import fit_chance, fits_at_p90, verdict
 from costmodel.estimate.evaluate.predict import Answer
 from costmodel.estimate.shared.plan_batch import Block
 from costmodel.estimate.shared.results import COLUMNS, number
@@ -130,11 +130,10 @@ def memory_band(costs: dict[str, float]) -> str:
 
 
 def verdict_words(costs: Mapping[str, float]) -> str:
-    """Whether a plan fits, and whether the P90 of its memory does too."""
-    words = verdict(costs["memory_share"])
+    """Whether a plan fits; where the P90 of its memory does not, its chance to."""
     if costs["memory_share"] > 1 or fits_at_p90(costs):
-        return words
-    return "fits, but P90 does not" if words == "fits" else f"{words}, P90 does not fit"
+        return verdict(costs["memory_share"])
+    return f"at risk: {fit_chance(costs):.0%} to fit"
 
 
 def plan_words(answer: Answer) -> str:

@@ -46,6 +46,14 @@ MeasuredOption = Annotated[
         show_default=False,
     ),
 ]
+AlgorithmOption = Annotated[
+    str | None,
+    typer.Option(
+        "--algorithm",
+        help="ring, tree, nvls, nvls-tree, sharp or halving-doubling, as NCCL_ALGO would choose",
+        show_default="the fastest",
+    ),
+]
 
 
 @answering
@@ -56,17 +64,19 @@ def collective(
     node: NodeOption = None,
     gpus: GpusOption = None,
     measured: MeasuredOption = None,
+    algorithm: AlgorithmOption = None,
     assignments: SetOption = None,
 ) -> Reply:
-    """How long a collective over all accelerators takes, by size, with its bandwidths, levels and algorithm.
+    """How long a collective over all accelerators takes alone, by size, with its bandwidths, levels and algorithm.
 
     Examples:
       costmodel collective all-reduce 1GB --gpus 64 --node dgx-h100
       costmodel collective all-to-all 16MB 64MB --gpu h200 --gpus 32
+      costmodel collective all-reduce 16GB --algorithm ring
       costmodel collective all-reduce --gpus 8 --measured all_reduce_perf.txt
 
-    The last line is the command of nccl-tests that measures it. --measured takes sizes, ranks and accelerator from the
-    file where no option gives them.
+    "in step" is the busbw that a training step counts, which computes beside it. The last line is the command of
+    nccl-tests that measures it. --measured takes sizes, ranks and accelerator from the file where no option gives them.
 
     Next: costmodel explain busbw
     """
@@ -75,5 +85,5 @@ def collective(
     from costmodel.report.terminal.plan import collective as report
 
     flags = ScenarioFlags(gpu=gpu, node=node, gpus=gpus)
-    found = answer_of(operation, size or (), flags, tuple(assignments or ()), measured)
+    found = answer_of(operation, size or (), flags, tuple(assignments or ()), measured, algorithm=algorithm)
     return Reply(lambda: report.collective(found), lambda: report.collective_json(found), "sizes")

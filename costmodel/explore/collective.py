@@ -1,9 +1,10 @@
-"""One collective over all accelerators of a cluster: its time by size, by level and algorithm, with its band."""
+"""One collective alone over all accelerators of a cluster: its time by size, level and algorithm, with its band."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
+from functools import partial
 
 import numpy as np
 
@@ -13,7 +14,8 @@ from costmodel.documents.schemas.efficiency import CollectiveFit, NetworkFit
 from costmodel.equations.network.collectives import Operation, algorithm_bandwidth, bus_bandwidth
 from costmodel.equations.run.uncertainty import ninetieth_percentile, tenth_percentile
 from costmodel.estimate.evaluate.error_band import residual
-from costmodel.estimate.machine.collective_time import algorithm_times, collective_time, inside_time, send_time
+from costmodel.estimate.machine.collective_alone import AloneTime, alone_times
+from costmodel.estimate.machine.collective_time import collective_time, send_time
 from costmodel.estimate.machine.process_groups import Group, group
 from costmodel.estimate.training.training_inputs import TrainingInputs, training_inputs
 from costmodel.evidence.calibrate.fabric_check import Soundness
@@ -39,8 +41,8 @@ _SMALLEST, _MOST = 1024.0, 1e15  # bytes
 
 @dataclass(frozen=True)
 class SizeRow:
-    """A collective of one size: seconds in all, P10 and P90, of each level, of each algorithm between domains, and
-    measured; and nccl-tests' bandwidths.
+    """A collective of one size alone: seconds in all, P10 and P90, of each level, by each algorithm, and measured;
+    nccl-tests' bandwidths; and what a step counts for it, which computes beside it.
     """
 
     size: float
@@ -53,6 +55,8 @@ class SizeRow:
     between: float | None
     algorithm: str
     algorithms: dict[str, float]
+    in_step: float
+    in_step_busbw: float
     measured: float | None = None
 
 
@@ -73,7 +77,13 @@ class CollectiveAnswer:
 
 
 def collective(
-    name: str, sizes: Sequence[str], flags: ScenarioFlags, assignments: Sequence[str] = (), measured: str | None = None
+    name: str,
+    sizes: Sequence[str],
+    flags: ScenarioFlags,
+    assignments: Sequence[str] = (),
+    measured: str | None = None,
+    *,
+    algorithm: str | None = None,
 ) -> CollectiveAnswer:
     """The answer for an operation by its name and sizes with their units; a single size heads a table up to it.
 
@@ -83,11 +93,13 @@ def collective(
     found = measured_collective(measured, operation, flags.gpus) if measured is not None else None
     case, remarks = _case(flags, assignments, found)
     inputs = training_inputs(case)
+    if algorithm is not None:
+        inputs = replace(inputs, algorithms=(*inputs.algorithms, algorithm))
     ranks = float(inputs.ranks)
     if ranks < 2:
         raise fail("C004", "a collective needs two accelerators or more", None, "--gpus 8, for example")
     members = group(inputs, "dp", 2.0 if operation == "send" else ranks, _apart(inputs, operation))
-    rows = [_row(inputs, size, members, operation) for size in _messages(sizes, found)]
+    rows = [_row(inputs, size, members, operation, algorithm) for size in _messages(sizes, found)]
     times = {} if found is None else found.times
     rows = [replace(row, measured=times.get(row.size)) for row in rows]
     far = bool(members.domains > 1)
@@ -159,33 +171,39 @@ def _table(largest: float) -> list[float]:
     return [size for size in steps if size >= _SMALLEST]
 
 
-def _row(inputs: TrainingInputs, size: float, members: Group, operation: Operation) -> SizeRow:
-    far = bool(members.domains > 1)
-    inside, between, algorithm, times = None, None, "one send", dict[str, float]()
+def _row(inputs: TrainingInputs, size: float, members: Group, operation: Operation, wanted: str | None) -> SizeRow:
     if operation == "send":
-        time = float(send_time(inputs, size, members))
+        in_step = float(send_time(inputs, size, members))
+        ways = [AloneTime("one send", in_step, 0.0, 0.0)]
     else:
-        time = float(collective_time(inputs, size, members, operation))
-        start = float(inputs.network.start)
-        found = algorithm_times(inputs, size, members, operation) if far else {}
-        times = {name: float(each) + start for name, each in found.items()}
-        inside = float(inside_time(inputs, size, members, operation)) if members.inside > 1 else None
-        between = min(times.values()) if far else None
-        fastest = min(times, key=lambda name: times[name]) if far else "ring"
-        algorithm = "pairwise" if operation == "all_to_all" else "chain" if operation in _CHAINED else fastest
+        in_step = float(collective_time(inputs, size, members, operation))
+        ways = _wanted(alone_times(inputs, size, members, operation), wanted)
+    best, far, send = ways[0], bool(members.domains > 1), operation == "send"
+    busbw = partial(bus_bandwidth, size, float(members.ranks), operation=operation)
     spread = float(np.asarray(residual(*_fits(inputs, operation, far=far))))
     return SizeRow(
         size=size,
-        time=time,
-        low=float(tenth_percentile(time, spread)),
-        high=float(ninetieth_percentile(time, spread)),
-        algbw=float(algorithm_bandwidth(size, time)),
-        busbw=float(bus_bandwidth(size, float(members.ranks), time, operation=operation)),
-        inside=inside,
-        between=between,
-        algorithm=algorithm,
-        algorithms=times,
+        time=best.total,
+        low=float(tenth_percentile(best.total, spread)),
+        high=float(ninetieth_percentile(best.total, spread)),
+        algbw=float(algorithm_bandwidth(size, best.total)),
+        busbw=float(busbw(time=best.total)),
+        inside=best.inside if members.inside > 1 and not send else None,
+        between=best.between + best.start if far and not send else None,
+        algorithm="pairwise" if operation == "all_to_all" else "chain" if operation in _CHAINED else best.name,
+        algorithms={way.name: way.total for way in ways},
+        in_step=in_step,
+        in_step_busbw=float(busbw(time=in_step)),
     )
+
+
+def _wanted(ways: list[AloneTime], name: str | None) -> list[AloneTime]:
+    """Those of that name alone, as NCCL_ALGO would have it."""
+    found = [way for way in ways if name in (None, way.name)]
+    if not found:
+        known = ", ".join(sorted(way.name for way in ways))
+        raise fail("C003", f"there is no algorithm '{name}' here", Place(COMMAND_LINE), f"known: {known}")
+    return found
 
 
 def _fits(inputs: TrainingInputs, operation: Operation, *, far: bool) -> tuple[NetworkFit | CollectiveFit, ...]:

@@ -244,8 +244,8 @@ def test_a_value_as_others_call_it_has_an_exact_hint(assignment: str, run: Any, 
 @pytest.mark.parametrize(
     ("assignment", "hint"),
     [
-        ("stack=torchtitan", "did you mean 'fsdp2'?"),
-        ("stack=transformers", "did you mean 'ddp', 'fsdp2' or 'deepspeed', as it is run?"),
+        ("stack=pytorch", "did you mean 'fsdp2' or 'ddp'?"),
+        ("stack=lightning", "did you mean 'ddp', 'transformers-fsdp' or 'transformers-deepspeed', as it is run?"),
         ("stack=fsdp", "did you mean 'fsdp2'?"),
         ("cluster.node=8xH100", "did you mean 'dgx-h100'?"),
         ("cluster.node=MI300X", "did you mean 'hgx-mi300x'?"),
@@ -332,3 +332,7 @@ def test_a_group_that_is_not_there_has_a_hint(run: Any, faults: Faults) -> None:
 def test_the_readable_name_is_used_in_faults_of_a_library() -> None:
     with pytest.raises(CostModelError, match="no shipped model goes by 'foo/bar'"):
         load("quickstart", ["model=foo/bar"])
+
+
+def test_another_name_of_a_stack_is_taken_and_said(run: Any) -> None:
+    assert "what torchtitan is taken for" in run("estimate", "quickstart", "--set", "stack=torchtitan", "-v").out

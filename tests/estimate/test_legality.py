@@ -134,7 +134,7 @@ CASES: dict[str, list[tuple[dict[str, Any], dict[str, Any], dict[str, Any]]]] = 
     ],
     "L042": [
         ({"stack": "deepspeed"}, {"zero": 2, "offload": BOTH}, {"zero": 3, "offload": BOTH}),
-        ({"stack": "deepspeed"}, {"zero": 3, "offload": ["parameters"]}, {"zero": 3, "offload": BOTH}),
+        ({"stack": "fsdp2"}, {"zero": 3, "offload": ["parameters"]}, {"zero": 3, "offload": BOTH}),
         ({"stack": "deepspeed"}, {"zero": 0, "offload": ["optimizer"]}, {"zero": 1, "offload": ["optimizer"]}),
         ({}, {"zero": 0, "offload": ["optimizer"]}, {"zero": 0, "offload": ["activations"]}),
         ({}, {"offload_layers": 2, "offload": ["optimizer"]}, {"offload_layers": 2, "offload": ["activations"]}),

@@ -259,15 +259,19 @@ VALUES: dict[str, dict[str, str]] = {
 
 
 # Names of software, and which shipped documents describe it.
+# Names that mean one stack, taken for it and said.
+STACK_ALIASES = {
+    **_all("torchtitan torchtune", "fsdp2"),
+    **_all("nemo mcore megatron-bridge megatron_core", "megatron-core"),
+    **_all("transformers huggingface hf accelerate trl axolotl", "transformers-fsdp"),
+    **_all("llama-factory llamafactory", "transformers-deepspeed"),
+    **_all("nanogpt nanochat", "ddp-compiled"),
+    **_all("unsloth", "ddp-fused-loss"),
+    **_all("jax flax t5x", "maxtext"),
+}
 STACKS = {
     **_all("pytorch torch", "'fsdp2' or 'ddp'"),
-    **_all("torchtitan torchtune", "'fsdp2'"),
-    **_all("nemo mcore megatron-bridge megatron_core", "'megatron-core'"),
-    **_all(
-        "transformers huggingface hf accelerate trl axolotl llama-factory llamafactory lightning trainer",
-        "'ddp', 'fsdp2' or 'deepspeed', as it is run",
-    ),
-    **_all("jax flax t5x", "'maxtext'"),
+    **_all("lightning trainer", "'ddp', 'transformers-fsdp' or 'transformers-deepspeed', as it is run"),
 }
 
 

@@ -9,7 +9,7 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from costmodel.documents.keys.field_aliases import STACKS
+from costmodel.documents.keys.field_aliases import STACK_ALIASES, STACKS
 from costmodel.documents.keys.suggestions import alike, nearest
 from costmodel.documents.reader.folders import (
     FOLDER_OF,
@@ -47,6 +47,8 @@ def find(kind: str, name: str, place: Place | None = None) -> Path:
     for path in places(kind, name):
         if is_file(path):
             return path
+    if kind == "stack" and name.lower() in STACK_ALIASES:
+        return find(kind, STACK_ALIASES[name.lower()])
     raise _unknown(kind, name, place)
 
 

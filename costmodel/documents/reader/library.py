@@ -15,6 +15,7 @@ from typing import Any
 
 from pydantic import BaseModel
 
+from costmodel.documents.keys.field_aliases import STACK_ALIASES
 from costmodel.documents.keys.paths import at, place_at
 from costmodel.documents.reader.find_documents import (
     find,
@@ -28,6 +29,7 @@ from costmodel.documents.reader.folders import (
 from costmodel.documents.reader.folders import names as names
 from costmodel.documents.reader.foreign_readers import Foreign, reader_of
 from costmodel.documents.reader.hub_names import is_hub_name
+from costmodel.documents.reader.parent_document import with_parent
 from costmodel.documents.reader.sources import Provenance as Provenance
 from costmodel.documents.reader.sources import bibliography as bibliography
 from costmodel.documents.reader.sources import glossary as glossary
@@ -84,6 +86,7 @@ class DocumentReader:
     own: list[str] = field(default_factory=list)  # files of one's own that stand before shipped ones
     foreign: dict[str, Foreign] = field(default_factory=dict)  # files in other people's formats
     hub: dict[str, str] = field(default_factory=dict)  # models by the names on the hub that were taken for them
+    stacks: dict[str, str] = field(default_factory=dict)  # stacks by other names of theirs
 
     def text(self, kind: str, name: str, place: Place | None = None, *, piped: bool = False) -> tuple[str, str]:
         """The text of a named document, and how its file is shown."""
@@ -93,6 +96,8 @@ class DocumentReader:
         shown = "<stdin>" if piped else as_named(path)
         if is_hub_name(name):
             self.hub[name] = path.stem
+        if kind == "stack" and name.lower() in STACK_ALIASES:
+            self.stacks[name] = path.stem
         if not piped and shown not in self.own and instead_of_shipped(kind, path):
             self.own.append(shown)
         self.digests[shown] = hashlib.sha256(text.encode()).hexdigest()[:12]
@@ -107,6 +112,8 @@ class DocumentReader:
         else:
             tree, faults = read_tree(text, shown)
             self.found += faults
+            if kind == "stack":
+                tree = with_parent(tree, lambda parent, at_place: self.text(kind, parent, at_place))
         self.trees[shown] = self.origin[kind, name] = tree
         return tree, shown
 
@@ -125,6 +132,8 @@ class DocumentReader:
             tree = self.foreign[shown].tree
         else:
             document, tree = (_read if len(text) < WORTH_KEEPING else _read.__wrapped__)(kind, text, shown)
+            if kind == "stack" and getattr(document, "like", None):
+                self.text(kind, document.like)  # whose digest counts too
         self.trees[shown] = self.origin[kind, reference] = tree
         return document
 
@@ -172,6 +181,8 @@ def _model(kind: str, tree: Any) -> type[BaseModel]:
 def _read(kind: str, text: str, shown: str) -> tuple[Any, Any]:
     """A named document and its tree, which many cases share and nobody changes."""
     tree, faults = read_tree(text, shown)
+    if kind == "stack":
+        tree = with_parent(tree, _text_of_stack)
     document = _checked(kind, tree, shown, faults)
     named = getattr(document, "name", None) or getattr(document, "of", None)
     if named and named != Path(shown).stem:
@@ -179,6 +190,11 @@ def _read(kind: str, text: str, shown: str) -> tuple[Any, Any]:
         sentence = f"the file is named '{Path(shown).stem}' and the document '{named}'"
         raise fail("D013", sentence, written, "rename one of the two")
     return document, tree
+
+
+def _text_of_stack(name: str, place: Place | None) -> tuple[str, str]:
+    path = find("stack", name, place)
+    return file_text(str(path), place), as_named(path)
 
 
 def document_of(kind: str, text: str, shown: str) -> Any:

@@ -64,6 +64,7 @@ class LoadedScenario:
     foreign: dict[str, Foreign] = field(default_factory=dict, kw_only=True)  # files in other people's formats
     asked: FlagQuestion = field(default_factory=FlagQuestion, kw_only=True)  # by flags, beside or instead of a scenario
     hub: dict[str, str] = field(default_factory=dict, kw_only=True)  # shipped models by the names asked for
+    stacks: dict[str, str] = field(default_factory=dict, kw_only=True)  # shipped stacks by other names of theirs
     original: dict[str, Any] = field(default_factory=dict, kw_only=True)  # the tree before anything was set in it
     changes: tuple[str | Assignment, ...] = field(default=(), kw_only=True)  # everything that was set in it
     foreign_prices: tuple[ForeignPrice, ...] = field(default=(), kw_only=True)
@@ -318,7 +319,8 @@ def named_documents(scenario: BaseModel, reader: DocumentReader, tree: dict[str,
     held = {reference.held: documents[path] for path, reference in REFERENCES.items() if path in documents}
     common = reader.document("efficiency", UNMEASURED)
     further = {"digests": reader.digests, "trees": reader.trees, "tree": tree, "own": tuple(reader.own)}
-    return {**held, "common": common, "hub": dict(reader.hub), "foreign": dict(reader.foreign), **further}
+    names = {name: dict(getattr(reader, name)) for name in ("hub", "stacks", "foreign")}
+    return {**held, "common": common, **names, **further}
 
 
 def _has_place(path: str, documents: dict[str, Any]) -> bool:

@@ -135,6 +135,10 @@ class NetworkFit(SourcedFit):
     serial_share: Share = Field(
         description="Share of the faster level's time that does not hide behind the slower level's"
     )
+    alone: Portion | None = Field(
+        default=None,
+        description="Share of the interface rate that a collective alone reaches in nccl-tests; left out, as in a step",
+    )
     fitted: Fitted | None = Field(default=None, description="Residual")
 
 
@@ -145,10 +149,19 @@ class AssumedMemory(Document):
     bandwidth: Rate = Field(description="For each accelerator, read and write together")
 
 
+class HostUpdateFit(SourcedFit):
+    """t = max(n S / (η B), n Ψ τ / c): Adam on the host's processors."""
+
+    share: Portion = Field(description="η, share of the bandwidth of the host's memory that the update reaches")
+    core: Seconds = Field(description="τ, time in which one core updates a parameter")
+    fitted: Fitted = Field(description="Residual")
+
+
 class HostFit(SourcedFit):
     """Copies over links to hosts."""
 
     share: Portion = Field(description="Share of a link that large copies reach where its fabric does not say")
+    update: HostUpdateFit | None = Field(default=None, description="Optimizer step on the host")
     memory: dict[Name, AssumedMemory] = Field(
         default_factory=dict, description="By link to the host, assumed of a node that does not state its memory"
     )
@@ -214,6 +227,10 @@ class Efficiency(Document):
     sustained: SustainedFit | None = Field(default=None, description="Power and clocks")
     collectives: dict[str, CollectiveFit] = Field(
         default_factory=dict, description="By operation, inside the scale-up domain"
+    )
+    alone: dict[Literal["ring", "nvls"], CollectiveFit] = Field(
+        default_factory=dict,
+        description="Large all-reduces inside the domain by one algorithm, as nccl-tests measures them alone",
     )
     network: NetworkFit | None = Field(default=None, description="Between nodes")
     host: HostFit | None = Field(default=None, description="Between accelerator and host")

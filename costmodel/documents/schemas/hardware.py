@@ -158,6 +158,9 @@ class Fabric(Sourced):
         default=None,
         description="Of the wire and switch, one hop; a collective's is fitted; for the reader alone",
     )
+    reduces: bool = Field(
+        default=False, description="Whether its switches can add up: NVLS in a domain, SHARP between nodes"
+    )
     efficiency: Name | None = Field(
         default=None, description="Efficiency document to use; the one of the same name if left out"
     )
@@ -230,6 +233,7 @@ class HostMemory(Sourced):
 
     capacity: NodeCapacity = Field(description="Of the whole node")
     bandwidth: NodeRate = Field(description="Datasheet bandwidth of all channels, read and write together")
+    cores: Count | None = Field(default=None, description="Cores of all processors; left out, they bound no update")
 
 
 class HostStorage(Sourced):

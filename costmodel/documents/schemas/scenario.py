@@ -122,6 +122,9 @@ class Assumptions(Document):
     network_share: Portion | None = Field(
         default=None, description="Share of the interface rate that collectives reach; else the fit's"
     )
+    host_update: Portion | None = Field(
+        default=None, description="Share of the bandwidth of the host's memory that an update there reaches"
+    )
     host_share: Portion | None = Field(
         default=None, description="Share of the host link that large copies reach; else the fabric's"
     )

@@ -26,6 +26,7 @@ from costmodel.documents.schemas.count_kinds import Communicators, Operations, R
 from costmodel.documents.schemas.precision import Narrow
 from costmodel.ground.choices import (
     AttentionKernel,
+    CollectiveAlgorithm,
     ContextParallel,
     Method,
     Module,
@@ -92,6 +93,11 @@ class KernelChoice(Sourced):
     )
     inputs: Literal["dropped", "kept"] = Field(
         default="dropped", description="Inputs gathered for sequence parallelism: dropped and gathered again, or kept"
+    )
+    compiled: bool = Field(
+        default=False,
+        description="Whether one graph of the whole model makes outputs of norms and activation functions again in "
+        "backward, inside its kernels, and keeps none",
     )
     streams: Literal["fused", "separate"] = Field(
         default="fused", description="Norms and cross entropy in single passes, or in the kernels of 2021"
@@ -164,6 +170,9 @@ class Offloading(Sourced):
     gradients: bool = Field(
         description="With the optimizer, gradients are kept there too, and cross the link whenever they are reduced"
     )
+    parameters_alone: bool = Field(
+        default=False, description="Whether parameters can be on the host while the optimizer stays on the device"
+    )
     overlap: Share = Field(description="Share of the traffic over the host link that can hide behind compute")
 
 
@@ -208,6 +217,9 @@ class Stack(Document):
     schema_: Literal["costmodel/stack/v1"] = Field(alias="schema", description="Kind and version of this document")
     name: Name = Field(description="Name; equals the file name")
     title: str = Field(description="Full name and version")
+    like: Name | None = Field(
+        default=None, description="Stack that everything left out is taken from, section by section"
+    )
     gradients: GradientType = Field(description="Type gradients are accumulated in")
     reduced: GradientType | None = Field(
         default=None, description="Type gradients are reduced over the network in; left out, as they are accumulated"
@@ -240,6 +252,10 @@ class Stack(Document):
     split_adapters: bool = Field(
         default=False,
         description="Whether tp cuts both matrices of an adapter; else only the one that meets what is cut",
+    )
+    collectives: list[CollectiveAlgorithm] = Field(
+        default=["tree"],
+        description="Algorithms of all-reduces beside rings and what fits hold already; the fastest counts",
     )
     context_parallel: list[ContextParallel] = Field(
         default_factory=list, description="Ways of context parallelism it offers, its default first; left out, none"

@@ -148,7 +148,9 @@ def expert_operations(
 ) -> Number:
     """Operations the host issues in one direction for the experts of a rank, one expert after the other.
 
-    forward E (2 + 2 c + 2 a + 2 u); backward E (4 + 2 c + 4 a + 2 u), of frozen experts E (2 + 2 c + 4 a + 2 u)
+    forward E (2 + 2 c + 6 a + 6 u); backward E (4 + 2 c + 10 a + 6 u), of frozen experts E (2 + 2 c + 10 a + 6 u):
+    an adapter is a copy, a cast, two products, a scaling and a sum, and backward four products; a weight in 4 bits is
+    unpacked in three, its scales, their offset, then itself
 
     Args:
         experts: experts of the rank that are dealt with one by one, E [1]
@@ -169,12 +171,12 @@ def expert_operations(
         gate and up are one product; converted are the inputs of both products, or the gradients of their outputs
 
     Source:
-        transformer-engine
+        transformer-engine; peft
 
     Monotone: increasing in experts, conversions, adapters, unpacked
     """
-    products = (4 if trained else 2) + 4 * adapters if backward else 2 + 2 * adapters
-    return experts * (products + 2 * conversions + 2 * unpacked)
+    products = (4 if trained else 2) + 10 * adapters if backward else 2 + 6 * adapters
+    return experts * (products + 2 * conversions + 6 * unpacked)
 
 
 @equation

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import numpy as np
+
 from costmodel.equations.kernels.flop import FLOP_PER_MAC
 from costmodel.ground.equation import Number, equation
 
@@ -63,32 +65,46 @@ def host_update_traffic(parameters: Number, gradient: Number, state: Number, com
 
 
 @equation
-def host_update_time(nbytes: Number, ranks: Number, bandwidth: Number) -> Number:
-    """Time of the optimizer step of all ranks of a node on their one host.
+def host_update_time(
+    nbytes: Number,
+    ranks: Number,
+    bandwidth: Number,
+    share: Number,
+    parameters: Number,
+    cores: Number,
+    core_time: Number,
+) -> Number:
+    """Time of the optimizer step of all ranks of a node on their one host: bound by its memory or by its cores.
 
-    n S / B
+    max(n S / (η B), n Ψ τ / c)
 
     Args:
         nbytes: bytes of one rank through the host's memory, S [B]
         ranks: accelerators of the node, n [1]
-        bandwidth: of the host's memory, B [B/s]
+        bandwidth: of all channels of the host's memory, B [B/s]
+        share: share of it that the update reaches, η [1]
+        parameters: parameters that one rank updates, Ψ [1]
+        cores: cores of the host's processors, c [1]
+        core_time: in which one core updates a parameter, τ [s]
 
     Returns:
         time [s]
 
     Example:
-        >>> round(host_update_time(30 * 8.03e9 / 8, 8.0, 300e9), 2)
-        0.8
+        >>> slow = host_update_time(30 * 1e9, 8.0, 409.6e9, 0.11, 1e9, 128.0, 12e-9)
+        >>> round(float(slow), 2), round(8e9 / float(slow) / 1e9, 2)
+        (5.33, 1.5)
 
     Holds:
-        vectorised Adam on enough cores to fill the memory's bandwidth
+        vectorised Adam; processes that share all cores without being bound to some of them reach far less than the
+        memory gives
 
     Source:
-        ren-2021
+        ren-2021; composition
 
-    Monotone: increasing in nbytes, ranks; decreasing in bandwidth
+    Monotone: increasing in nbytes, ranks, parameters, core_time; decreasing in bandwidth, share, cores
     """
-    return ranks * nbytes / bandwidth
+    return np.maximum(ranks * nbytes / (share * bandwidth), ranks * parameters * core_time / cores)
 
 
 @equation

@@ -17,6 +17,7 @@ from costmodel.documents.reader.library import UNMEASURED
 from costmodel.documents.schemas.efficiency import (
     AttentionFit,
     CollectiveFit,
+    HostUpdateFit,
     MatmulFit,
     MemoryFit,
     NetworkFit,
@@ -47,7 +48,7 @@ from costmodel.estimate.training.training_inputs import TrainingInputs
 from costmodel.ground.equation import Number, term
 from costmodel.ground.errors import fail
 
-Fit = MatmulFit | AttentionFit | MemoryFit | SustainedFit | CollectiveFit | NetworkFit
+Fit = MatmulFit | AttentionFit | MemoryFit | SustainedFit | CollectiveFit | NetworkFit | HostUpdateFit
 
 MEMORY_KINDS = {
     "states": ("weights", "gradients", "optimizer", "gathered", "buckets", "update"),
@@ -130,7 +131,11 @@ def _kernels(inputs: TrainingInputs, step: TrainingStep) -> dict[str, Number]:
         attention = residual(fit, common.attention[inputs.stack.kernels.attention])
         kinds["attention"] = term_error(attention, terms["attention"])
     kinds["sustained"] = term_error(sustained, slowed)
-    kinds["memory-bound"] = term_error(streams, terms["memory_bound"] + terms["optimizer"])
+    if step.on_host:
+        kinds["memory-bound"] = term_error(streams, terms["memory_bound"])
+        kinds["update on the host"] = term_error(residual(inputs.host.update), terms["optimizer"])
+    else:
+        kinds["memory-bound"] = term_error(streams, terms["memory_bound"] + terms["optimizer"])
     kinds["launch"] = term_error(inputs.stack.spread.launch, terms["launch"])
     return kinds
 

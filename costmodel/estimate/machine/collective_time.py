@@ -4,52 +4,57 @@ from __future__ import annotations
 
 import numpy as np
 
-from costmodel.equations.network.collectives import (
-    Operation,
-    blended_time,
-    group_latency,
-    handled_bytes,
-    ring_time,
-    tree_all_reduce_time,
-    wire_bytes,
-)
+from costmodel.equations.network.collectives import Operation, blended_time, group_latency
 from costmodel.equations.network.topology import two_level_time
+from costmodel.estimate.machine.algorithm_table import Level, algorithms
 from costmodel.estimate.machine.links import inside_bandwidth, network_rate
 from costmodel.estimate.machine.machine import Machine
 from costmodel.estimate.machine.process_groups import Group
+from costmodel.estimate.shared.results import number
 from costmodel.ground.equation import Number, term
 
 
 def collective_time(inputs: Machine, message: Number, group: Group, operation: Operation) -> Number:
-    """Time of a collective over a group: inside the domains and across them, the faster algorithm across."""
+    """Time of a collective over a group: inside the domains and across them, the fastest algorithm of each."""
     inside = inside_time(inputs, message, group, operation)
     if np.all(group.domains == 1):
         return inside
     with term("between domains"):
-        times = algorithm_times(inputs, message, group, operation)
-        across = np.minimum(times["ring"], times["tree"]) if "tree" in times else times["ring"]
+        across = _fastest(algorithm_times(inputs, message, group, operation, "between"))
         across = across + group_latency(group.domains, inputs.network.start, 0.0)
     return two_level_time(inside, across, inputs.network.serial_share)
 
 
 def inside_time(inputs: Machine, message: Number, group: Group, operation: Operation) -> Number:
     """Time of a collective inside the fullest domain."""
-    fit = inputs.collective(operation)
     with term("inside the domain"):
-        latency = group_latency(group.inside, fit.start, fit.hop)
-        wire = handled_bytes(wire_bytes(message, group.inside, operation=operation), group.inside, fit.own)
-        return blended_time(latency, wire, inside_bandwidth(inputs, fit, group.inside), fit.blend)
+        return _fastest(algorithm_times(inputs, message, group, operation, "inside"))
 
 
-def algorithm_times(inputs: Machine, message: Number, group: Group, operation: Operation) -> dict[str, Number]:
-    """Time of each algorithm between domains, without the start of a call; that of a ring first."""
-    network = inputs.network
-    rate = network_rate(inputs, inputs.network_share, group, operation)
-    part = message if operation == "all_to_all" else message / group.fewest  # there each sends its own
-    times = {"ring": ring_time(part, group.domains, rate, network.ring_hop, operation=operation)}
-    if operation == "all_reduce":
-        times["tree"] = tree_all_reduce_time(part, group.domains, rate, network.tree_hop)
-    return times
+def algorithm_times(
+    inputs: Machine, message: Number, group: Group, operation: Operation, level: Level
+) -> dict[str, Number]:
+    """Time of each algorithm of a level that the machine and its software have, without the start of a call."""
+    found = algorithms(inputs, operation, level)
+    return {each.name: each.time(inputs, message, group, operation) for each in found}
+
+
+def algorithms_taken(inputs: Machine, message: Number, group: Group, operation: Operation) -> tuple[str, ...]:
+    """The fastest algorithm inside the domains, and the one between them where the group spans several."""
+    levels: list[Level] = []
+    if np.all(group.inside > 1):
+        levels.append("inside")
+    if np.all(group.domains > 1):
+        levels.append("between")
+    times = (algorithm_times(inputs, message, group, operation, level) for level in levels)
+    return tuple(min(each, key=lambda name: number(each[name])) for each in times)
+
+
+def _fastest(times: dict[str, Number]) -> Number:
+    first, *others = times.values()
+    for other in others:
+        first = np.minimum(first, other)
+    return first
 
 
 def send_time(inputs: Machine, message: Number, group: Group) -> Number:

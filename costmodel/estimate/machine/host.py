@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from typing import Protocol
 
 from costmodel.documents.reader.resolved_scenario import ResolvedScenario
+from costmodel.documents.schemas.efficiency import HostUpdateFit
 from costmodel.equations.run.economics import share
 from costmodel.ground.equation import Number
 from costmodel.ground.errors import fail
@@ -31,11 +32,14 @@ class Host:
     read: float
     write: float
     ranks: float
+    cores: float
+    update: HostUpdateFit
+    update_share: float
 
 
 def host_of(case: ResolvedScenario, choose: Choice) -> Host:
     """What the documents say about the host; a share of its link is spoken of only where something is offloaded."""
-    node, fabric = case.node, case.host
+    node, fabric, fit = case.node, case.host, _update_fit(case)
     drives = node.drives
     capacity, bandwidth = _memory(case, choose)
     written = case.scenario.assume.host_share
@@ -58,7 +62,28 @@ def host_of(case: ResolvedScenario, choose: Choice) -> Host:
         read=drives.read if drives is not None else math.nan,
         write=drives.write if drives is not None else math.nan,
         ranks=node.accelerators,
+        cores=math.inf if node.memory is None or node.memory.cores is None else node.memory.cores,
+        update=fit,
+        update_share=_update_share(case, choose, fit),
     )
+
+
+def _update_fit(case: ResolvedScenario) -> HostUpdateFit:
+    """How fast processors update, which no accelerator's document states."""
+    common = case.common.host
+    if common is None or common.update is None:
+        raise fail(
+            "D017", f"efficiencies/{case.common.of} does not say how fast hosts update", None, "write host.update"
+        )
+    return common.update
+
+
+def _update_share(case: ResolvedScenario, choose: Choice, fit: HostUpdateFit) -> float:
+    """What an update on the host reaches of its memory's bandwidth."""
+    written = case.scenario.assume.host_update
+    if not _offloads(case):
+        return fit.share if written is None else written
+    return choose("assume.host_update", written, fit.share, f"efficiencies/{case.common.of}")
 
 
 def _memory(case: ResolvedScenario, choose: Choice) -> tuple[float, float]:

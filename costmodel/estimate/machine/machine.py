@@ -23,6 +23,7 @@ class Machine:
     collectives: dict[str, CollectiveFit]
     network: NetworkFit
     network_share: float
+    algorithms: tuple[str, ...]  # of all-reduces beside rings and what the fits hold
 
     @property
     def ranks(self) -> Number:

@@ -14,6 +14,8 @@ from costmodel.equations.run.economics import share
 from costmodel.ground.errors import fail
 from costmodel.ground.units import Figure
 
+_WIDE = ("fp32", "tf32", "fp16", "bf16")
+
 
 @dataclass(frozen=True)
 class Linear:
@@ -43,9 +45,17 @@ def _recipe(case: ResolvedScenario) -> Recipe:
 def matmul_fit(case: ResolvedScenario, key: str, kind: str) -> MatmulFit:
     """The fit of a type; a part never fitted takes its share from its best measured matmul, if there is one."""
     fit = case.efficiency.matmul[key]
-    if not by_best_matmul(case, kind):
-        return fit
-    return fit.model_copy(update=best_shares(fit, case.accelerator, kind))
+    if by_best_matmul(case, kind):
+        return fit.model_copy(update=best_shares(fit, case.accelerator, kind))
+    if case.efficiency.of == UNMEASURED and kind not in _WIDE and by_best_matmul(case, "bf16"):
+        return fit.model_copy(update=_no_better_than_wide(fit, case.accelerator))
+    return fit
+
+
+def _no_better_than_wide(fit: MatmulFit, part: Accelerator) -> dict[str, Figure]:
+    """The shares of a narrow type that nobody measured: no more of its peak than the best matmul in bf16 has of its."""
+    wide = best_shares(fit, part, "bf16")
+    return {name: found for name, found in wide.items() if found < getattr(fit, name)}
 
 
 def best_shares(fit: MatmulFit, part: Accelerator, kind: str) -> dict[str, Figure]:

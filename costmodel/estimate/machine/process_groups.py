@@ -38,13 +38,17 @@ class Group:
 
 @dataclass(frozen=True)
 class Transfer:
-    """One kind of collective a rank takes part in, and how often in a step."""
+    """One kind of collective a rank takes part in, and how often in a step.
+
+    `carried` are the bytes that a rank sends over the slowest link, where its message does not tell them.
+    """
 
     group: Group
     operation: Operation
     message: Number
     time: Number
     count: Number
+    carried: Number | None = None
     sent: Number | None = None  # bytes that a rank sends for one, where no bandwidth-optimal collective is used
 
     @property
@@ -76,12 +80,13 @@ class Exchange:
     forward: Number
     backward: Number
     again: Number
+    carried: Number | None = None
 
     def of_step(self, layers: Number, repeats: Number) -> Transfer:
         """All of a step: for each layer and micro-batch, of which recompute reaches this share."""
         each = self.forward + self.backward + repeats * self.again
         count = np.where(self.group.ranks > 1, each * layers, 0.0)
-        return Transfer(self.group, self.operation, self.message, self.time, count)
+        return Transfer(self.group, self.operation, self.message, self.time, count, self.carried)
 
 
 AXES = {"embedding": "dp", "replicas": "dp", "ends": "tp", "etp": "ep", "edp": "dp", "sites": "dp"}

@@ -103,6 +103,7 @@ def inputs_of(case: ServingCase) -> ServingInputs:
         collectives=fits.collectives,
         network=network,
         network_share=share,
+        algorithms=("tree",),
         model=case.model,
         engine=engine,
         types=types,

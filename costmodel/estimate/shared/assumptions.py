@@ -15,10 +15,11 @@ from costmodel.ground.units import counted, show, significant
 def converted(case: ResolvedScenario) -> tuple[Assumption, ...]:
     """What was written otherwise: a model by its name on the hub, batches in tokens with the division."""
     shapes = (Assumption("model", shape, f"the shape of {name} on the hub") for name, shape in case.hub.items())
+    stacks = (Assumption("stack", stack, f"what {name} is taken for") for name, stack in case.stacks.items())
     batches = (
         Assumption(path, f"{counted(batch)} sequences", _division(batch)) for path, batch in case.scenario.from_tokens
     )
-    return (*shapes, *batches)
+    return (*shapes, *stacks, *batches)
 
 
 def _division(batch: FromTokens) -> str:

@@ -108,7 +108,8 @@ REFUSALS = {
     "L042": Reason(
         "offload keys",
         "The optimizer leaves the device only sharded, under zero 1 to 3; parameters under zero 3 only, and with the "
-        "optimizer; offload_to is for these two, offload_layers for activations.",
+        "optimizer unless the training software leaves that on the device; offload_to is for these two, offload_layers "
+        "for activations.",
     ),
     "L043": Reason(
         "host unknown", "Offload needs what the node's document may lack: host, memory, and for nvme drives."

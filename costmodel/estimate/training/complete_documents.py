@@ -5,6 +5,7 @@ from __future__ import annotations
 from costmodel.documents.reader.resolved_scenario import ACCELERATOR, ResolvedScenario
 from costmodel.documents.schemas.default_values import Assumption
 from costmodel.documents.schemas.precision import Recipe
+from costmodel.estimate.machine.links import nvls_at
 from costmodel.estimate.machine.number_formats import possible
 from costmodel.estimate.machine.price import price_of
 from costmodel.estimate.model.lora_support import tunable
@@ -29,8 +30,17 @@ def complete(case: ResolvedScenario, recipe: Recipe) -> None:
         raise fail("D017", f"the efficiency of {case.scale_out.name} has no network part")
     if not {"all_gather", "all_reduce"} <= set(efficiency.collectives):
         raise fail("D017", f"the efficiency of {name} lacks fits of all_reduce and all_gather")
+    _algorithms(case)
     if kernel != "unfused" and kernel not in efficiency.attention:
         raise fail("D017", f"the efficiency of {name} has no attention class {kernel}")
+
+
+def _algorithms(case: ResolvedScenario) -> None:
+    """A fault for an algorithm of the stack that these links do not have."""
+    for chosen, present in (("nvls", nvls_at(case)), ("sharp", case.scale_out.reduces)):
+        if chosen in case.stack.collectives and not present:
+            sentence = f"{case.node.name} with {case.scale_out.name} has no measured {chosen}"
+            raise fail("D016", sentence, case.place("stack.collectives"), f"leave {chosen} out of stack.collectives")
 
 
 def assumed_price(case: ResolvedScenario) -> tuple[Assumption, ...]:

@@ -27,6 +27,7 @@ from costmodel.ground.errors import Place
 from costmodel.ground.units import Figure
 
 ISSUED = Figure(3.0, Place("LoRA", path="operations of an adapter forward: two products and the sum"))
+UNPACKING = Figure(1.7, Place("bitsandbytes pull request 1747", path="old kernels over new ones, 1.36 to 2.07"))
 ROUTED = ("experts up", "experts down")
 
 

@@ -276,6 +276,7 @@ def _of_one_kind(case: ResolvedScenario) -> TrainingInputs:
         rates=_rates(case, linear, log),
         collectives=efficiency.collectives,
         network=network,
+        algorithms=tuple(stack.collectives),
         network_share=log.choose("assume.network_share", assume.network_share, network.share, crossed),
         overlap=_overlap(case, log),
         fragmentation=log.choose("assume.fragmentation", assume.fragmentation, stack.runtime.fragmentation, named),

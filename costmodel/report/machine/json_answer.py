@@ -13,13 +13,13 @@ from costmodel.documents.schemas.default_values import Assumption, FlagQuestion
 from costmodel.estimate.evaluate.answer_facts import facts_of, row_facts
 from costmodel.estimate.evaluate.evaluate_plans import fit_chance, fits_at_p90, verdict
 from costmodel.estimate.evaluate.predict import Answer, plan_to_mapping
-from costmodel.estimate.machine.process_groups import Transfer
 from costmodel.estimate.shared.assumptions import relevant_assumptions
 from costmodel.estimate.shared.per_stage import STAGES, stages_of
 from costmodel.estimate.shared.plan_batch import SIZES, Structure, one_row
 from costmodel.estimate.shared.reasons import REFUSALS, REMARKS
 from costmodel.estimate.shared.results import COLUMNS, OF_RUN, OF_STEP, machine_name, number
 from costmodel.estimate.training.training_inputs import TrainingInputs
+from costmodel.explore.communication import SentTransfer, sent_transfers
 from costmodel.explore.explain.fixes import remedies
 from costmodel.explore.explain.model_memory import Alone
 from costmodel.explore.search.rank import Front, Ranked
@@ -201,17 +201,12 @@ def memory(answer: Answer) -> dict[str, Any]:
 def communication(answer: Answer) -> dict[str, Any]:
     """One plan with its transfers."""
     result = estimate(answer)
-    transfers = () if answer.refused else filter(is_sent, answer.evaluation.step.transfers)
-    result["transfers"] = rows_of(answer, map(_transfer, transfers))
+    result["transfers"] = rows_of(answer, map(_transfer, sent_transfers(answer)))
     return result
 
 
-def is_sent(transfer: Transfer) -> bool:
-    """Whether several ranks take part, and it takes time."""
-    return all((number(transfer.count) > 0, number(transfer.group.ranks) >= 2, number(transfer.time) > 0))
-
-
-def _transfer(transfer: Transfer) -> dict[str, Any]:
+def _transfer(sent: SentTransfer) -> dict[str, Any]:
+    transfer = sent.transfer
     return {
         "group": transfer.group.name,
         "ranks": number(transfer.group.ranks),
@@ -221,6 +216,9 @@ def _transfer(transfer: Transfer) -> dict[str, Any]:
         "count": number(transfer.count),
         "time_s": number(transfer.time),
         "volume_bytes": number(transfer.volume),
+        "busbw_bytes_per_s": sent.busbw,
+        "alone_busbw_bytes_per_s": sent.alone_busbw,
+        "algorithms": list(sent.algorithms),
     }
 
 

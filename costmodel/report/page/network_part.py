@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from costmodel.estimate.shared.results import number
+from costmodel.explore.communication import is_sent
 from costmodel.explore.page.plan_facts import PlanFacts
 from costmodel.ground.units import counted, show, show_time
-from costmodel.report.machine.json_answer import is_sent
 from costmodel.report.page.content import Part, Table
 from costmodel.report.page.figures import BarRow, Bars, Piece
 from costmodel.report.page.values import seconds

@@ -44,8 +44,9 @@ def wrong_layers(inputs: TrainingInputs, block: Block) -> Mask:
 def wrong_offload(inputs: TrainingInputs, block: Block) -> Mask:
     """Keys of offload that do not go together."""
     structure, kept = block.structure, set(block.structure.offload)
+    alone = inputs.stack.offload is not None and inputs.stack.offload.parameters_alone
     optimizer = "optimizer" in kept and structure.zero == 0
-    parameters = "parameters" in kept and (structure.zero != 3 or "optimizer" not in kept)
+    parameters = "parameters" in kept and (structure.zero != 3 or ("optimizer" not in kept and not alone))
     drives = structure.offload_to == "nvme" and not kept & {"optimizer", "parameters"}
     layers = structure.offload_layers is not None and "activations" not in kept
     return all_if(block, optimizer or parameters or drives or layers)

@@ -26,6 +26,7 @@ from costmodel.estimate.training.parallelism.pipeline.layer_split import StageLa
 from costmodel.estimate.training.recompute.recomputed_work import dropped
 from costmodel.estimate.training.recompute.savings import (
     checkpointed,
+    fused_outputs,
     narrow_widths,
     partial,
     reached,
@@ -54,6 +55,8 @@ def layer_activations(inputs: TrainingInputs, block: Block, part: Shard) -> Numb
         return kept + between(inputs, part, tokens) + _between_experts(inputs, block, part)
     whole = whole_activations(inputs, block, part, selective=what == "core")
     whole = whole + between(inputs, part, tokens) + _between_experts(inputs, block, part)
+    if inputs.stack.kernels.compiled:
+        whole = whole - fused_outputs(inputs, part, tokens, split)
     if what != "modules" and inputs.tuning is None:
         return whole
     return whole - dropped_bytes(inputs, block, part)

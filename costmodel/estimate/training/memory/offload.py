@@ -139,6 +139,9 @@ def offload_time(inputs: TrainingInputs, block: Block, passing: OffloadTraffic, 
         tail = _tail(inputs, block, updated, update)
         late = _leaving_late(inputs, block)
         tail, down = tail + np.where(late, down, 0.0), np.where(late, 0.0, down)
+    elif "parameters" in structure.offload:
+        with term("updated weights to the host"):
+            tail = _link(inputs, gradient_traffic(updated, inputs.stack.states.compute))
     with term("activations over the link"):
         saved = _link(inputs, passing.activations)
     with term("offload forward"):
@@ -172,7 +175,8 @@ def _update(inputs: TrainingInputs, block: Block, updated: Number) -> Number:
         master = states.weights if states.sharded_master else states.master
         state = master + inputs.case.optimizer.moments
         nbytes = host_update_traffic(updated, inputs.widths.gradient, state, states.compute)
-        time = host_update_time(nbytes, host.ranks, host.bandwidth)
+        fit = host.update
+        time = host_update_time(nbytes, host.ranks, host.bandwidth, host.update_share, updated, host.cores, fit.core)
         if block.structure.offload_to == "cpu":
             return time
         stored = gradient_traffic(updated, state)

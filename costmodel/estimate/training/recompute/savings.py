@@ -114,6 +114,16 @@ def recompute_saving_bytes(
     return spared
 
 
+def fused_outputs(inputs: TrainingInputs, part: Shard, tokens: Number, split: Number) -> Number:
+    """Outputs of norms and of the activation function of a layer, which a compiled graph makes again in backward."""
+    element = inputs.widths.element
+    with term("made again by compiled kernels"):
+        spared = norm_output_bytes(tokens, inputs.model.hidden, additions(part.kind), element, split)
+        if part.kind.dense is None:
+            return spared
+        return spared + activation_output_bytes(tokens, part.ffn_hidden, element)
+
+
 def _core_output(inputs: TrainingInputs, part: Shard, core: Mixer, tokens: Number) -> Number:
     """Output of the attention core, which remat policies drop with it; where inputs are kept narrow, that copy too."""
     latent = part.kind.latent

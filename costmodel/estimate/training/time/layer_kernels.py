@@ -35,7 +35,7 @@ from costmodel.estimate.model.shards import Shard, additions, matmuls
 from costmodel.estimate.shared.memoize import memoized
 from costmodel.estimate.shared.plan_batch import Block, local_sequence, single_rank
 from costmodel.estimate.shared.time_breakdown import ForwardBackward, TimeByCategory
-from costmodel.estimate.training.lora import Adapter, adapter_matmuls, adapters, packed_width
+from costmodel.estimate.training.lora import UNPACKING, Adapter, adapter_matmuls, adapters, packed_width
 from costmodel.estimate.training.recompute.recomputed_work import FEEDS, RecomputedWork, again_bytes, again_of
 from costmodel.estimate.training.stage_parameters import local_tokens, vocab_per_rank
 from costmodel.estimate.training.training_inputs import TrainingInputs
@@ -217,7 +217,9 @@ def _adapters(
 
 def unpacking(inputs: TrainingInputs, weights: Number) -> Number:
     """Time of turning so many packed weights back into what the matmuls read."""
-    return stream(inputs, dequantise_traffic(weights, packed_width(), inputs.stack.states.compute))
+    streamed = stream(inputs, dequantise_traffic(weights, packed_width(), inputs.stack.states.compute))
+    slower: Number = UNPACKING * streamed
+    return slower
 
 
 def layer_pass(inputs: TrainingInputs, part: Shard, block: Block) -> ForwardBackward:

@@ -64,7 +64,7 @@ def with_sites(inputs: TrainingInputs, block: Block, step: TrainingStep) -> Trai
         often = np.ones(len(block)) * (sites.fragments / sites.every)
         group = Group("sites", sites.count, 1.0, 1.0, 1.0, sites.count, sites.count)
         sent = found.wire / sites.fragments / inputs.ranks
-        moved = Transfer(group, "all_reduce", each, found.time / sites.fragments, often, sent)
+        moved = Transfer(group, "all_reduce", each, found.time / sites.fragments, often, sent=sent)
     terms = step.terms | {"dp": step.terms["dp"] + longer}
     total = known_as("step_time", added(terms, TERMS))
     return replace(step, terms=terms, total=total, transfers=(*step.transfers, moved))

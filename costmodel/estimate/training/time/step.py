@@ -58,6 +58,7 @@ class TrainingStep:
     compute: Number
     transfers: tuple[Transfer, ...]
     ranks: PerStage[Rank]
+    on_host: bool  # whether the host makes the update
 
 
 def training_step(
@@ -88,7 +89,9 @@ def training_step(
         terms["offload"] = summed(late, offloaded.after)
     compute = added(terms, ("matmul", "attention", "memory_bound"))
     transfers = (*_within(inputs, seen, work, micro_batches), *data.transfers, *tied, *sends.transfers)
-    return TrainingStep(terms, known_as("step_time", added(terms, TERMS)), compute, transfers, piped.ranks)
+    return TrainingStep(
+        terms, known_as("step_time", added(terms, TERMS)), compute, transfers, piped.ranks, update is not None
+    )
 
 
 @dataclass(frozen=True)

@@ -26,6 +26,11 @@ _WHY = {
     "chain": "chain, small pieces that follow each other over every link",
     "pairwise": "pairwise, each rank sends a part of its own to every other",
     "tree": "tree, fewer steps where latency counts",
+    "fitted": "as measured with the library's own choice",
+    "nvls": "NVLS, added up in the switches of the domain",
+    "nvls-tree": "NVLS inside, a tree between",
+    "sharp": "SHARP, added up in the switches of the network",
+    "halving-doubling": "halving and doubling, a ring's bytes in a tree's steps",
 }
 
 
@@ -40,7 +45,7 @@ def collective(answer: CollectiveAnswer) -> list[Line]:
         *(styled(remark, WARN) for remark in answer.remarks),
         Text(),
         _table(answer),
-        styled("  algbw, busbw in GB/s; inside and between are the times of the two levels, which overlap in part"),
+        styled("  Alone, as nccl-tests measures it; in step: the busbw that a training step counts. All in GB/s."),
         *(styled(f"  {words}") for words in _reasons(answer)),
         *_verdict(answer),
         *_chart(answer),
@@ -59,16 +64,16 @@ def _ranks(answer: CollectiveAnswer) -> str:
 def _table(answer: CollectiveAnswer) -> CellTable:
     """A row for every size; measured times and the error of the prediction where there are any."""
     beside = ("measured", "error") if answer.measured else ()
-    names = ("size", "time", BAND, *beside, "algbw", "busbw", "inside", "between", "algorithm")
+    names = ("size", "time", BAND, *beside, "algbw", "busbw", "in step", "inside", "between", "algorithm")
     rows = [_cells(row, measured=answer.measured is not None) for row in answer.rows]
-    dropped = ("inside", "between", "algbw", *(("algorithm", BAND) if beside else ()))
+    dropped = ("inside", "between", "algbw", "in step", *(("algorithm", BAND) if beside else ()))
     return CellTable(names, rows, "r" * (len(names) - 1) + "l", drop=dropped)
 
 
 def _cells(row: SizeRow, *, measured: bool) -> tuple[str, ...]:
     levels = ("–" if level is None else show_time(level) for level in (row.inside, row.between))
     band = between(show_time(row.low), show_time(row.high))
-    rates = (significant(row.algbw / 1e9), significant(row.busbw / 1e9))
+    rates = (significant(row.algbw / 1e9), significant(row.busbw / 1e9), significant(row.in_step_busbw / 1e9))
     real = row.measured
     beside = ("–", "–") if real is None else (show_time(real), signed(signed_error(row.time, real)))
     return (
@@ -83,29 +88,26 @@ def _cells(row: SizeRow, *, measured: bool) -> tuple[str, ...]:
 
 
 def _reasons(answer: CollectiveAnswer) -> Iterator[str]:
-    """The algorithm of each level and why it is taken; and a fit that is another operation's."""
+    """The algorithms that are taken and why; and a fit that is another operation's."""
     if answer.operation == "send":
         yield "one send, over the slowest link between the two"
     else:
-        inner = "ring" if answer.operation in ("all_reduce", "all_gather", "reduce_scatter") else ""
-        if answer.inside > 1:
-            yield f"inside: {_WHY[inner or answer.rows[0].algorithm]}"
-        if answer.domains > 1:
-            for name in dict.fromkeys(row.algorithm for row in answer.rows):
-                yield f"between: {_WHY[name]}{_against(answer, name)}"
+        for name in dict.fromkeys(row.algorithm for row in answer.rows):
+            yield f"{_WHY[name]}{_against(answer, name)}"
     if answer.stand_in:
         yield f"inside as {_spelled(answer.stand_in)}: no {_spelled(answer.operation)} was fitted"
 
 
 def _against(answer: CollectiveAnswer, name: str) -> str:
-    """The time of an algorithm and of the other, at the size where it gains the most of those that take it."""
+    """The time of an algorithm and of the next one, at the size where it gains the most of those that take it."""
     rows = [row for row in answer.rows if row.algorithm == name and len(row.algorithms) > 1]
     if not rows:
         return ""
-    row = rows[0] if name == "tree" else rows[-1]
-    (other,) = (each for each in row.algorithms if each != name)
-    times = (show_time(row.algorithms[each]) for each in (name, other))
-    return ": {} at {}, a {} {}".format(next(times), show(row.size, "B"), other, next(times))
+    row = rows[0] if name in ("tree", "fitted") else rows[-1]
+    (mine, *_) = row.algorithms.values()
+    slower = ((other, its) for other, its in row.algorithms.items() if show_time(its) != show_time(mine))
+    other, its = next(slower, ("", 0.0))
+    return f": {show_time(mine)} at {show(row.size, 'B')}, {other} {show_time(its)}" if other else ""
 
 
 def _verdict(answer: CollectiveAnswer) -> Iterator[Line]:
@@ -175,6 +177,8 @@ def collective_json(answer: CollectiveAnswer) -> dict[str, Any]:
                 "between_s": row.between,
                 "algorithm": row.algorithm,
                 "algorithms_s": row.algorithms,
+                "in_step_s": row.in_step,
+                "in_step_busbw_bytes_per_s": row.in_step_busbw,
                 "measured_s": row.measured,
                 "error": None if row.measured is None else signed_error(row.time, row.measured),
             }

@@ -6,12 +6,12 @@ from collections.abc import Iterator
 
 from rich.text import Text
 
-from costmodel.equations.network.collectives import algorithm_bandwidth, bus_bandwidth
+from costmodel.equations.network.collectives import algorithm_bandwidth
 from costmodel.estimate.evaluate.predict import Answer
 from costmodel.estimate.machine.process_groups import Transfer
 from costmodel.estimate.shared.results import number
+from costmodel.explore.communication import SentTransfer, sent_transfers
 from costmodel.ground.units import show, show_time, significant
-from costmodel.report.machine.json_answer import is_sent
 from costmodel.report.terminal.plan.effect_lines import blank, effect_lines
 from costmodel.report.terminal.plan.plan_lines import following, problems, refusal, titled
 from costmodel.report.terminal.style.layout import CellTable, Line
@@ -22,17 +22,17 @@ def communication(answer: Answer) -> list[Line]:
     """Who talks over what, in nccl-tests' columns; where the terminal is narrow, algbw goes first, then the link."""
     if answer.refused:
         return refusal(answer)
-    rows = [_transfer(answer, item) for item in answer.evaluation.step.transfers if is_sent(item)]
+    rows = [_transfer(answer, item) for item in sent_transfers(answer)]
     if not rows:
         silent = styled("Nothing is sent: one rank in every group.")
         return [*titled(answer), Text(), silent, *problems(answer), Text(), following(answer, "memory")]
-    names = ("group", "ranks", "link", "op", "size", "count", "time", "algbw", "busbw")
+    names = ("group", "ranks", "link", "op", "size", "count", "time", "algbw", "busbw", "alone", "algorithm")
     lines: list[Line] = [
         *titled(answer),
         Text(),
         styled("Per GPU and step                                  columns as nccl-tests", HEAD),
-        CellTable(names, rows, "lrllrrrrr", drop=("algbw", "link")),
-        styled("  algbw, busbw in GB/s", DIM),
+        CellTable(names, rows, "lrllrrrrrrl", drop=("algbw", "link", "algorithm", "alone")),
+        styled("  algbw, busbw in GB/s as the step counts them; alone: the busbw that nccl-tests reaches", DIM),
         *_totals(answer),
         *_rack(answer),
         *blank(effect_lines(answer, fully=True)),
@@ -42,9 +42,9 @@ def communication(answer: Answer) -> list[Line]:
     return [*lines, *problems(answer), Text(), following(answer, "explain", most)]
 
 
-def _transfer(answer: Answer, transfer: Transfer) -> tuple[str, ...]:
+def _transfer(answer: Answer, sent: SentTransfer) -> tuple[str, ...]:
+    transfer = sent.transfer
     ranks, time, size = number(transfer.group.ranks), number(transfer.time), number(transfer.message)
-    busbw = bus_bandwidth(size, ranks, time, operation=transfer.operation)
     return (
         transfer.group.name,
         f"{ranks:.0f}",
@@ -54,7 +54,9 @@ def _transfer(answer: Answer, transfer: Transfer) -> tuple[str, ...]:
         _count(number(transfer.count)),
         show_time(time),
         significant(number(algorithm_bandwidth(size, time)) / 1e9),
-        significant(number(busbw) / 1e9),
+        significant(sent.busbw / 1e9),
+        "–" if sent.alone_busbw is None else significant(sent.alone_busbw / 1e9),
+        " + ".join(sent.algorithms) or "–",
     )
 
 

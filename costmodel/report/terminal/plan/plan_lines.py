@@ -88,4 +88,7 @@ def remarks(plans: Sequence[Sequence[str]]) -> list[Line]:
     for code, count in counts.items():
         some = f" ({count:,} of {len(plans):,})" if count < len(plans) else ""
         lines.append(styled(f"  ▲ {code} {REMARKS[code].title}{some}: {REMARKS[code].meaning}", WARN))
+    if 0 < counts["N005"] < len(plans):
+        words = "the order of fitted and never fitted accelerators is sure only where their bands are apart"
+        lines.append(styled(f"  ▲ N005 ranking: {words}", WARN))
     return lines

@@ -297,7 +297,8 @@ def _wrong_offload(inputs: TrainingInputs, block: Block) -> str:
         said.append("offload of the optimizer needs zero 1, 2 or 3, not 0")
     if "parameters" in kept and structure.zero != 3:
         said.append(f"offload of parameters needs zero 3, not {structure.zero}")
-    if "parameters" in kept and "optimizer" not in kept:
+    alone = inputs.stack.offload is not None and inputs.stack.offload.parameters_alone
+    if "parameters" in kept and "optimizer" not in kept and not alone:
         said.append("offload of parameters takes the optimizer with them")
     if structure.offload_to == "nvme" and not kept & {"optimizer", "parameters"}:
         said.append("offload_to nvme is for optimizer and parameters, of which none is offloaded")

@@ -130,18 +130,20 @@ def _dispatch(
     for name, element in (("dispatch", said.dispatch), ("combine", ELEMENT_BYTES["bf16"])):
         with term(name):
             message = copies * activation_message(sent, inputs.model.hidden, element)
+            carried: Number | None = None
             if said.deduplicated:
-                time = _hierarchical(inputs, said, held, (sent, copies, element), ep)
+                time, carried = _hierarchical(inputs, said, held, (sent, copies, element), ep)
             else:
                 time = collective_time(inputs, message, ep, "all_to_all")
-            found.append(Exchange(ep, "all_to_all", message, time, 1.0, 1.0, 0.0))
+            found.append(Exchange(ep, "all_to_all", message, time, 1.0, 1.0, 0.0, carried))
     return found[0], found[1]
 
 
 def _hierarchical(
     inputs: TrainingInputs, said: ExpertInputs, held: Routed, sent: tuple[Number, Number, Number], ep: Group
-) -> Number:
-    """Across domains once a domain, inside them to every rank; both run at the same time as far as they can.
+) -> tuple[Number, Number]:
+    """Time, and bytes over the slowest link: across domains once a domain, inside them to every rank; both run at the
+    same time as far as they can.
 
     sent: tokens, their copies, bytes of an element.
     """
@@ -152,12 +154,12 @@ def _hierarchical(
         inside = stream_time(near, link_of(inputs, ep.inside), kernels.inside_share)
     start = np.where(ep.ranks > 1, kernels.start, 0.0)
     if np.all(ep.domains == 1):
-        return inside + start
+        return inside + start, near
     with term("between domains"):
         far = dispatch_bytes(tokens, hidden, _reached(held, ep.domains), ep.domains, element)
         rate = network_rate(inputs, kernels.across_share, ep, "all_to_all")
         across = stream_time(far, rate, 1.0)
-    return two_level_time(inside, across, inputs.network.serial_share) + start
+    return two_level_time(inside, across, inputs.network.serial_share) + start, far
 
 
 def _reached(held: Routed, parts: Number) -> Number:

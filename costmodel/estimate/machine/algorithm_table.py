@@ -1,0 +1,127 @@
+"""The algorithms of collectives: which operations each serves, at which level, what it needs, and its time."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Literal, get_args
+
+from costmodel.documents.schemas.efficiency import CollectiveFit
+from costmodel.equations.network.collective_algorithms import (
+    halving_doubling_time,
+    network_reduce_time,
+    switch_reduce_bytes,
+)
+from costmodel.equations.network.collectives import (
+    Operation,
+    blended_time,
+    group_latency,
+    handled_bytes,
+    ring_time,
+    tree_all_reduce_time,
+    wire_bytes,
+)
+from costmodel.estimate.machine.links import inside_bandwidth, network_rate, nvls_at
+from costmodel.estimate.machine.machine import Machine
+from costmodel.estimate.machine.process_groups import Group
+from costmodel.ground.equation import Number
+
+Level = Literal["inside", "between"]
+FITTED = "fitted"
+_EVERY = frozenset(get_args(Operation))
+_ALL_REDUCE = frozenset(("all_reduce",))
+
+
+@dataclass(frozen=True)
+class Algorithm:
+    """One way to run a collective at one level; `needed` says what the machine and its software must have.
+
+    `time` is without the start of a call, over the group's fullest domain or between its domains.
+    """
+
+    name: str
+    level: Level
+    operations: frozenset[str]
+    needed: Callable[[Machine], bool]
+    time: Callable[[Machine, Number, Group, Operation], Number]
+
+
+def algorithms(inputs: Machine, operation: Operation, level: Level) -> list[Algorithm]:
+    """Those that exist for an operation at a level."""
+    return [each for each in ALGORITHMS if each.level == level and operation in each.operations and each.needed(inputs)]
+
+
+def fitted_time(inputs: Machine, message: Number, group: Group, operation: Operation) -> Number:
+    """As measured with the library's own choice: where switches add up, such figures hold NVLS already."""
+    return ring_inside_time(inputs, inputs.collective(operation), message, group, operation, group.inside)
+
+
+def ring_inside_time(
+    inputs: Machine, fit: CollectiveFit, message: Number, group: Group, operation: Operation, ranks: Number
+) -> Number:
+    """Bytes of a ring of so many ranks at the rate of a fit, inside the fullest domain."""
+    latency = group_latency(group.inside, fit.start, fit.hop)
+    wire = handled_bytes(wire_bytes(message, ranks, operation=operation), group.inside, fit.own)
+    return blended_time(latency, wire, inside_bandwidth(inputs, fit, group.inside), fit.blend)
+
+
+def nvls_time(inputs: Machine, message: Number, group: Group, operation: Operation) -> Number:
+    """Added up in the switches of the domain."""
+    fit = inputs.case.efficiency.alone["nvls"]
+    latency = group_latency(group.inside, fit.start, fit.hop)
+    sent = switch_reduce_bytes(message, group.inside)
+    return blended_time(latency, sent, inside_bandwidth(inputs, fit, group.inside), fit.blend)
+
+
+def between_rate(inputs: Machine, group: Group, operation: Operation) -> Number:
+    """What a rank's part of the network reaches."""
+    return network_rate(inputs, inputs.network_share, group, operation)
+
+
+def part_of(message: Number, group: Group, operation: Operation) -> Number:
+    """What a rank sends for its domain; of an all-to-all its own buffer."""
+    return message if operation == "all_to_all" else message / group.fewest
+
+
+def _ring(inputs: Machine, message: Number, group: Group, operation: Operation) -> Number:
+    rate, part = between_rate(inputs, group, operation), part_of(message, group, operation)
+    return ring_time(part, group.domains, rate, inputs.network.ring_hop, operation=operation)
+
+
+def _tree(inputs: Machine, message: Number, group: Group, operation: Operation) -> Number:
+    rate, part = between_rate(inputs, group, operation), part_of(message, group, operation)
+    return tree_all_reduce_time(part, group.domains, rate, inputs.network.tree_hop)
+
+
+def halving_time(inputs: Machine, message: Number, group: Group, operation: Operation) -> Number:
+    """By recursive halving and doubling between domains, of which there must be a power of two."""
+    rate, part = between_rate(inputs, group, operation), part_of(message, group, operation)
+    return halving_doubling_time(part, group.domains, rate, inputs.network.ring_hop)
+
+
+def sharp_time(inputs: Machine, message: Number, group: Group, operation: Operation) -> Number:
+    """Added up in the switches of the network."""
+    rate, part = between_rate(inputs, group, operation), part_of(message, group, operation)
+    return network_reduce_time(part, rate, inputs.network.tree_hop)
+
+
+def _listed(name: str) -> Callable[[Machine], bool]:
+    return lambda inputs: name in inputs.algorithms
+
+
+ALGORITHMS = (
+    Algorithm(FITTED, "inside", _EVERY, lambda _: True, fitted_time),
+    Algorithm(
+        "nvls", "inside", _ALL_REDUCE, lambda inputs: "nvls" in inputs.algorithms and nvls_at(inputs.case), nvls_time
+    ),
+    Algorithm("ring", "between", _EVERY, lambda _: True, _ring),
+    Algorithm("tree", "between", _ALL_REDUCE, _listed("tree"), _tree),
+    Algorithm("halving-doubling", "between", _ALL_REDUCE, _listed("halving-doubling"), halving_time),
+    Algorithm(
+        "sharp",
+        "between",
+        _ALL_REDUCE,
+        lambda inputs: "sharp" in inputs.algorithms and inputs.case.scale_out.reduces,
+        sharp_time,
+    ),
+)

@@ -1,0 +1,102 @@
+"""What a collective takes alone, as nccl-tests measures it: a step that computes beside it reaches less."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass, replace
+
+import numpy as np
+
+from costmodel.equations.network.collective_algorithms import double_tree_time, flat_ring_time
+from costmodel.equations.network.collectives import Operation, bus_bandwidth
+from costmodel.estimate.machine.algorithm_table import (
+    algorithms,
+    between_rate,
+    fitted_time,
+    halving_time,
+    nvls_time,
+    part_of,
+    ring_inside_time,
+    sharp_time,
+)
+from costmodel.estimate.machine.links import nvls_at
+from costmodel.estimate.machine.machine import Machine
+from costmodel.estimate.machine.process_groups import Group
+from costmodel.estimate.shared.results import number
+from costmodel.ground.equation import Number
+
+_RINGS = ("all_reduce", "all_gather", "reduce_scatter")
+
+
+@dataclass(frozen=True)
+class AloneTime:
+    """Seconds of both levels by one algorithm; chunks pass through them in a pipeline, so that the slower counts."""
+
+    name: str
+    inside: float
+    between: float
+    start: float
+
+    @property
+    def total(self) -> float:
+        """From first send to last receive."""
+        return max(self.inside, self.between) + self.start
+
+
+def alone_times(inputs: Machine, message: Number, group: Group, operation: Operation) -> list[AloneTime]:
+    """Every algorithm that the library takes by itself, and those that the stack switches on; the fastest first."""
+    share, far = inputs.network.alone, bool(np.all(group.domains > 1))
+    machine = inputs if share is None else replace(inputs, network_share=share)
+    start = float(inputs.network.start) if far else 0.0
+    ways = _far(machine, message, group, operation) if far else _near(machine, message, group, operation)
+    found = [AloneTime(name, number(near), number(across), start) for name, near, across in ways]
+    return sorted(found, key=lambda way: way.total)
+
+
+def alone_bandwidth(inputs: Machine, message: Number, group: Group, operation: Operation) -> float:
+    """Bus bandwidth of the fastest, as nccl-tests prints it."""
+    time = alone_times(inputs, message, group, operation)[0].total
+    return number(bus_bandwidth(message, group.ranks, time, operation=operation))
+
+
+def _near(inputs: Machine, message: Number, group: Group, operation: Operation) -> Iterator[tuple[str, Number, Number]]:
+    yield "fitted", fitted_time(inputs, message, group, operation), 0.0
+    if operation != "all_reduce":
+        return
+    if "ring" in inputs.case.efficiency.alone:
+        yield "ring", _ring_inside(inputs, message, group, operation), 0.0
+    if nvls_at(inputs.case):
+        yield "nvls", nvls_time(inputs, message, group, operation), 0.0
+
+
+def _ring_inside(inputs: Machine, message: Number, group: Group, operation: Operation) -> Number:
+    fit = inputs.case.efficiency.alone.get("ring") if operation == "all_reduce" else None
+    return ring_inside_time(inputs, fit or inputs.collective(operation), message, group, operation, group.ranks)
+
+
+def _far(inputs: Machine, message: Number, group: Group, operation: Operation) -> Iterator[tuple[str, Number, Number]]:
+    """Over several domains: NCCL's ring goes through all ranks, its tree through domains."""
+    if operation not in _RINGS:
+        for each in algorithms(inputs, operation, "between"):
+            yield (
+                each.name,
+                fitted_time(inputs, message, group, operation),
+                each.time(inputs, message, group, operation),
+            )
+        return
+    near, rate = _ring_inside(inputs, message, group, operation), between_rate(inputs, group, operation)
+    of_domain = group.fewest * rate
+    hop = inputs.network.ring_hop
+    yield "ring", near, flat_ring_time(message, group.ranks, group.domains, of_domain, hop, operation=operation)
+    if operation != "all_reduce":
+        return
+    part = part_of(message, group, operation)
+    tree = double_tree_time(part, group.domains, rate, inputs.network.tree_hop)
+    yield "tree", near, tree
+    switched = nvls_time(inputs, message, group, operation) if nvls_at(inputs.case) else near
+    if nvls_at(inputs.case):
+        yield "nvls-tree", switched, tree
+    if "sharp" in inputs.algorithms and inputs.case.scale_out.reduces:
+        yield "sharp", switched, sharp_time(inputs, message, group, operation)
+    if "halving-doubling" in inputs.algorithms:
+        yield "halving-doubling", near, halving_time(inputs, message, group, operation)

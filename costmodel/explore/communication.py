@@ -1,0 +1,51 @@
+"""What a plan's transfers take, by which algorithm, and what each would reach alone."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+from costmodel.equations.network.collectives import algorithm_bandwidth, bus_bandwidth
+from costmodel.estimate.evaluate.predict import Answer
+from costmodel.estimate.machine.collective_alone import alone_bandwidth
+from costmodel.estimate.machine.collective_time import algorithms_taken
+from costmodel.estimate.machine.process_groups import Transfer
+from costmodel.estimate.shared.results import number
+
+
+@dataclass(frozen=True)
+class SentTransfer:
+    """A transfer with its algorithms inside and between domains, its bus bandwidth in the step, and that alone.
+
+    A dispatch that sends a token once for a node counts the bytes that cross the link, and has no figure alone.
+    """
+
+    transfer: Transfer
+    algorithms: tuple[str, ...]
+    busbw: float
+    alone_busbw: float | None
+
+
+def sent_transfers(answer: Answer) -> Iterator[SentTransfer]:
+    """All transfers of a plan in which several ranks take part."""
+    for item in () if answer.refused else answer.evaluation.step.transfers:
+        if is_sent(item):
+            yield _facts(answer, item)
+
+
+def is_sent(transfer: Transfer) -> bool:
+    """Whether several ranks take part, and it takes time."""
+    return all((number(transfer.count) > 0, number(transfer.group.ranks) >= 2, number(transfer.time) > 0))
+
+
+def _facts(answer: Answer, item: Transfer) -> SentTransfer:
+    size, ranks, time = (number(value) for value in (item.message, item.group.ranks, item.time))
+    if item.carried is not None:
+        rate = float(algorithm_bandwidth(number(item.carried), time))
+        return SentTransfer(item, ("deduplicated",), rate, None)
+    busbw = float(bus_bandwidth(size, ranks, time, operation=item.operation))
+    if item.operation == "send":
+        return SentTransfer(item, (), busbw, None)
+    taken = algorithms_taken(answer.inputs, item.message, item.group, item.operation)
+    alone = alone_bandwidth(answer.inputs, item.message, item.group, item.operation)
+    return SentTransfer(item, taken, busbw, alone)

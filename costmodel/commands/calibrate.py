@@ -92,6 +92,7 @@ def calibrate(
       costmodel calibrate all_reduce_perf.txt --write > told.txt
       costmodel calibrate mine.csv
       costmodel calibrate runs.csv --leave-out source_family
+      costmodel calibrate benchmarks.csv --write
 
     A table of kernels has a timing in each row: costmodel explain D015 names the columns. The error held out is that
     of one half of the shapes under constants fitted on the other. --write keeps comments and order; what is in use
@@ -99,23 +100,26 @@ def calibrate(
 
     A table of runs has a run in each row: costmodel explain D014 names the columns. Fitted are the slow-down of a real
     step, the share of the network and the host's time, near what is shipped; what runs do not tell stays as it is.
+    A table with tpot_s or ttft_s has a benchmark of a serving engine in each row; three or more of one engine refine
+    its host time and the start of its benchmarks, near what is shipped.
+
     Exit code 1 when --write leaves what does not describe the runs unwritten.
 
     Next: costmodel show h100-sxm --fitted
     """
     from costmodel.evidence.calibrate.calibrate import calibrated
     from costmodel.evidence.calibrate.write_back import decide, updated_document
-    from costmodel.exchange.tables.kernel_table import of_runs
+    from costmodel.exchange.tables.kernel_table import of_runs, of_serving
     from costmodel.report.terminal.evidence import calibration
 
     named_once(files)
+    kernels = {"--node": node is not None, "--source": source is not None, "--replace": replace}
+    steps = {"--leave-out": leave_out is not None, "--afresh": afresh}
+    if of_serving(files[0]):
+        _suited_to_serving(files[0], kernels | steps)
+        return _serving(files, chosen_values(where or []), write=write)
     runs = of_runs(files[0])
-    _suited(
-        files[0],
-        "runs" if runs else "kernels",
-        {"--node": node is not None, "--source": source is not None, "--replace": replace},
-        {"--where": bool(where), "--leave-out": leave_out is not None, "--afresh": afresh},
-    )
+    _suited(files[0], "runs" if runs else "kernels", kernels, {"--where": bool(where)} | steps)
     if runs:
         return _runs(files, leave_out, chosen_values(where or []), afresh=afresh, write=write)
     found = calibrated(files, node)
@@ -150,5 +154,25 @@ def _runs(
         lambda: step_times.sharpening(found, documents),
         lambda: step_times.sharpening_json(found, documents),
         yes=not (write and found.why),
+        rows="constants",
+    )
+
+
+def _suited_to_serving(file: str, options: Mapping[str, bool]) -> None:
+    """Refuse an option of the other kinds of table."""
+    for option in (name for name, given in options.items() if given):
+        raise fail("C014", f"{file} holds runs of serving, of which {option} says nothing", None, "leave it out")
+
+
+def _serving(files: list[str], where: dict[str, list[str]], *, write: bool) -> Reply:
+    from costmodel.evidence.calibrate.engine_constants import engine_text, refined
+    from costmodel.report.terminal.evidence import engine_calibration
+
+    found = refined(files, where)
+    documents = engine_text(found) if write else {}
+    written_together(documents, folder=True)
+    return Reply(
+        lambda: engine_calibration.refinement(found, documents),
+        lambda: engine_calibration.refinement_json(found, documents),
         rows="constants",
     )

@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 from collections.abc import Sequence
 from enum import StrEnum
-from typing import TYPE_CHECKING, Annotated, Literal
+from typing import TYPE_CHECKING, Annotated, cast
 
 import typer
 
@@ -15,6 +15,7 @@ from costmodel.ground.errors import Place, fail
 from costmodel.report.terminal.style.answer import Reply
 
 if TYPE_CHECKING:
+    from costmodel.evidence.validate.outcomes import Quantity
     from costmodel.evidence.validate.validate import Validated
 
 
@@ -24,6 +25,10 @@ class ValidateQuestion(StrEnum):
     TIME = "time"
     MEMORY = "memory"
     REGRET = "regret"
+    TPOT = "tpot"
+    TTFT = "ttft"
+    THROUGHPUT = "throughput"
+    CACHE = "cache"
 
 
 class Grouping(StrEnum):
@@ -53,7 +58,7 @@ QuantityOption = Annotated[
     ValidateQuestion | None,
     typer.Option(
         "--quantity",
-        help="What to compare; time of a table that has it; regret: how well layouts are chosen",
+        help="What to compare; time of a table that has it, tpot of serving; regret: how well layouts are chosen",
         show_default=False,
     ),
 ]
@@ -84,9 +89,13 @@ def validate(
       costmodel validate
       costmodel validate korthikanti-2022 --json
       costmodel validate --by model --worst 2
+      costmodel validate benchmarks.csv --quantity ttft --by model
 
     A CSV file has a run in each row: costmodel explain D014 names its columns. Cells left empty are filled by stated
     rules, which --json tells; what cannot be modelled is counted and named, for example V002.
+
+    A CSV file with tpot_s or ttft_s among its columns has a benchmark of an engine in each row, one with log_kv_gib
+    a start-up log: --quantity tpot, ttft, throughput or cache. Explain D014 names these columns too.
 
     Alone it shows the scoreboard of all published tables that are shipped, with the date; name one to see its runs.
     These runs are in the fit: costmodel calibrate runs.csv --afresh --leave-out source_family shows unseen ones.
@@ -101,12 +110,11 @@ def validate(
     from costmodel.evidence.validate.validate import validated
     from costmodel.report.terminal.evidence import evidence
 
-    kinds: dict[ValidateQuestion, Literal["time", "memory"]] = {
-        ValidateQuestion.TIME: "time", ValidateQuestion.MEMORY: "memory", ValidateQuestion.REGRET: "time"
-    }  # fmt: skip
+    named = None if quantity is None else "time" if quantity is ValidateQuestion.REGRET else quantity.value
+    asked = cast("Quantity | None", named)
     named_once(tables or [])
     alone = not (tables or quantity or by or where or worst)
-    found = validated(tables, quantity=kinds[quantity] if quantity else None, where=chosen_values(where or []))
+    found = validated(tables, quantity=asked, where=chosen_values(where or []))
     if quantity is ValidateQuestion.REGRET:
         return _regret(found, by, worst)
     return Reply(

@@ -161,7 +161,7 @@ def test_sweep_over_the_budget(run: Any) -> None:
 
 
 def test_scale_takes_as_many_replicas_as_the_rate_needs(run: Any) -> None:
-    sizes = told(run, "scale", NAME, "--rate", "4,9,18")["sizes"]
+    sizes = told(run, "scale", NAME, "--rate", "4,9.5,19")["sizes"]
     assert [size["replicas"] for size in sizes] == [1, 3, 5]
     assert all(size["works"] for size in sizes)
 

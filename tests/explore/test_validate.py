@@ -23,6 +23,8 @@ from costmodel.evidence.validate.spelling import precision_of, recompute_of
 from costmodel.evidence.validate.validate import GROUPINGS, Compared, outcomes, score, scores, validated, worst
 from costmodel.exchange.tables.csv_cells import CsvRow
 from costmodel.exchange.tables.run_table import COLUMNS, read_table
+from costmodel.exchange.tables.serving_table import COLUMNS as SERVED
+from tests.explore.serving.test_validate_serving import REFUSED as REFUSED_SERVING
 
 # Korthikanti et al. 2022 (arXiv 2205.05198), table 5: Megatron-LM 22B on 8 A100 of 80 GB, batch 4, tensor parallel 8:
 # 1.42 s a step with full recompute, 1.10 s with selective recompute and sequence parallelism.
@@ -1021,13 +1023,14 @@ def test_one_unreadable_row_leaves_the_others_be(tmp_path: Path, run: Any) -> No
 
 def test_columns_and_rules_are_told(run: Any) -> None:
     told = run("explain", "D014").out
-    assert all(f"  {name}: {column.meaning}" in told for name, column in COLUMNS.items())
+    assert all(f"  {name}: {column.meaning}" in told for name, column in [*COLUMNS.items(), *SERVED.items()])
     told = run("explain", "V006").out
     assert all(f"  {name}: {rule}" in told for name, rule in RULES.items())
 
 
 def test_every_reason_is_tried_and_explained(run: Any) -> None:
-    assert {code for _, code, _ in REFUSED.values()} == set(REASONS)
+    tried = [*REFUSED.values(), *REFUSED_SERVING.values()]
+    assert {code for _, code, _ in tried} == set(REASONS)
     for code, reason in REASONS.items():
         ran = run("explain", code)
         assert (ran.code, ran.err) == (0, "")

@@ -12,7 +12,7 @@ from costmodel.documents.reader.folders import SUFFIXES
 _ADDRESS = re.compile(r"(?:https?://)?(?:www\.)?(?:huggingface\.co|hf\.co)/|hf:(?://)?")
 _NAME = re.compile(r"[A-Za-z0-9][\w.-]*/[A-Za-z0-9][\w.-]*", re.ASCII)
 # What a name ends with that leaves the shape as it is.
-_ENDINGS = re.compile(r"(?:[-_](?:instruct|chat|base|hf|it|pt|bf16|fp16|original|deduped))+\Z")
+_ENDINGS = re.compile(r"(?:[-_](?:instruct|chat|base|hf|it|pt|bf16|fp16|fp8|nvfp4|original|deduped))+\Z")
 # Names on the hub, without their owner, that are not those of the documents.
 _OTHERS = {
     "bloom": "bloom-176b",
@@ -21,10 +21,15 @@ _OTHERS = {
     "deepseek-r1-0528": "deepseek-v3",
     "deepseek-v3-0324": "deepseek-v3",
     "deepseek-v3.1": "deepseek-v3",
+    "deepseek-r1-nvfp4": "deepseek-v3",
+    "deepseek-v3.1-nvfp4": "deepseek-v3",
     "gpt2": "gpt-2-small",
+    "kimi-k2.5": "kimi-k2",
     "llama-3.3-70b": "llama-3.1-70b",
     "llama-4-maverick-17b-128e": "llama-4-maverick",
     "llama-4-scout-17b-16e": "llama-4-scout",
+    "minimax-m2.1": "minimax-m2",
+    "minimax-m2.5": "minimax-m2",
     "mistral-7b-instruct-v0.1": "mistral-7b",
     "mistral-7b-v0.1": "mistral-7b",
     "mixtral-8x22b-v0.3": "mixtral-8x22b",

@@ -6,6 +6,7 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 
+from costmodel.documents.schemas.model import Layers
 from costmodel.equations.layers.parameters import norm_parameters, table_parameters
 from costmodel.equations.parallelism.counts import padded_vocab
 from costmodel.equations.serving.memory.kv_cache import block_tokens, block_waste, mean_context
@@ -62,19 +63,25 @@ def vocab_rows(inputs: ServingInputs, tp: Number) -> Number:
     return padded_vocab(inputs.model.vocab, inputs.engine.vocab_multiple, tp) / tp
 
 
+def layer_weights(inputs: ServingInputs, layout: PlanColumns, kind: Layers) -> tuple[Number, Number]:
+    """Weights of one layer on one rank: those every step reads, and the routed experts."""
+    types, part = inputs.types, shard(inputs.model, kind, layout.tp, layout.stage_ranks)
+    with term("narrow weights"):
+        narrow: Number = 0.0
+        for matrix in matmuls(inputs.model, part):
+            if matrix.name != "router":
+                narrow = narrow + matrix.split * table_parameters(matrix.n, matrix.k)
+    maps = mixed_weight_bytes(part.parameters, narrow, types.weight, types.wide)
+    return maps, 0.0 if kind.experts is None else types.expert_weight * part.routed_parameters
+
+
 def weight_memory(inputs: ServingInputs, layout: PlanColumns) -> tuple[Number, Number]:
     """Weights of the fullest accelerator: of its layers, and of the end beside them."""
     model, types = inputs.model, inputs.types
     layers: Number = 0.0
     for kind in model.layers:
-        part = shard(model, kind, layout.tp, layout.stage_ranks)
-        with term("narrow weights"):
-            narrow: Number = part.routed_parameters
-            for matrix in matmuls(model, part):
-                if matrix.name != "router":
-                    narrow = narrow + matrix.split * table_parameters(matrix.n, matrix.k)
-        held = mixed_weight_bytes(part.parameters + part.routed_parameters, narrow, types.weight, types.wide)
-        layers = layers + kind.count * held
+        maps, routed = layer_weights(inputs, layout, kind)
+        layers = layers + kind.count * (maps + routed)
     with term("embedding"):
         table = table_parameters(vocab_rows(inputs, layout.tp), model.hidden) * types.wide
         last = norm_parameters(model.hidden, norm=model.norm) * types.wide

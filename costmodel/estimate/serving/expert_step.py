@@ -29,12 +29,12 @@ def expert_layer(inputs: ServingInputs, layout: PlanColumns, experts: Experts, t
         up, down = expert_matmuls(hidden, experts, experts.ffn_hidden)
         flop = (matmul_flop(rows, up.n, up.k) + matmul_flop(rows, down.n, down.k)) / ranks
         read = experts_read(tokens, experts.top_k, experts.count)
-        nbytes = expert_layer_bytes(read, rows, hidden, experts.ffn_hidden, types.weight, types.wide)
+        nbytes = expert_layer_bytes(read, rows, hidden, experts.ffn_hidden, types.expert_weight, types.wide)
         busiest = np.where(layout.ep > 1, inputs.imbalance, 1.0)
         return matmul_time(
             busiest * flop,
             busiest * (nbytes / ranks),
-            types.peak,
+            types.expert_peak,
             inputs.memory_bandwidth,
             fit.compute_share,
             fit.memory_share,

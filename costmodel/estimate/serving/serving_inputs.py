@@ -9,41 +9,17 @@ from costmodel.documents.reader.library import UNMEASURED
 from costmodel.documents.reader.resolved_scenario import ACCELERATOR
 from costmodel.documents.reader.serving_scenario import ServingCase
 from costmodel.documents.schemas.default_values import Assumption
-from costmodel.documents.schemas.efficiency import FusedExpertsFit, MatmulFit, ServingFit
+from costmodel.documents.schemas.efficiency import FusedExpertsFit, ServingFit
 from costmodel.documents.schemas.model import Model
-from costmodel.documents.schemas.precision import RECIPES, Recipe
+from costmodel.documents.schemas.precision import Recipe
 from costmodel.documents.schemas.serving.engine import Engine
 from costmodel.equations.serving.memory.prefix_reuse import hit_tokens
-from costmodel.equations.serving.step.quantised_weights import scaled_element_bytes
 from costmodel.estimate.machine.machine import Machine
+from costmodel.estimate.serving.element_types import Types, element_types
 from costmodel.estimate.shared.assumptions import AssumptionLog
 from costmodel.ground.equation import Number, term
-from costmodel.ground.errors import Place, fail
+from costmodel.ground.errors import fail
 from costmodel.ground.units import Figure, gib, show
-
-_KNOWN = {  # bytes of an element alone, of a scale, elements that share it: of scaled_element_bytes
-    "fp8-block": (1.0, 4.0, 16384.0),
-    "int4-g128": (0.5, 2.5, 128.0),
-    "nvfp4": (0.5, 1.0, 16.0),
-    "mxfp4": (0.5, 1.0, 32.0),
-}
-_WHOLE = {"bf16": 2.0, "fp16": 2.0, "fp8": 1.0, "int8": 1.0}
-_WEIGHTS_OF: dict[str, str] = {"fp8-cs": "fp8", "fp8-row": "fp8", "mxfp8": "fp8"}  # of a precision of products
-
-
-@dataclass(frozen=True)
-class Types:
-    """Bytes of elements, and the rate of the layers' matrix products."""
-
-    recipe: Recipe
-    weight: Number  # of the layers' linear maps, as they are kept and read
-    wide: float  # of everything else: 16 bits
-    operand: float  # of what the products read of activations
-    cache: float
-    peak: float
-    peak_wide: float
-    fit: MatmulFit
-    fit_wide: MatmulFit
 
 
 @dataclass(frozen=True)
@@ -85,7 +61,7 @@ class ServingInputs(Machine):
 def inputs_of(case: ServingCase) -> ServingInputs:
     """The numbers of a serving scenario."""
     log, fits, engine = AssumptionLog(), case.efficiency, case.stack
-    types = _types(case, log)
+    types = element_types(case, log)
     if fits.memory is None or case.network.network is None or not {"all_gather", "all_reduce"} <= set(fits.collectives):
         sentence = f"the efficiencies of {case.accelerator.name} and its network lack a fit that every answer needs"
         raise fail("D017", sentence, case.place(*ACCELERATOR), "memory, all_gather, all_reduce, and network")
@@ -109,7 +85,7 @@ def inputs_of(case: ServingCase) -> ServingInputs:
         types=types,
         load=_load(case, log),
         kernels=kernels,
-        experts=_experts(case, kernels, types.recipe),
+        experts=_experts(case, kernels, types.expert_recipe),
         imbalance=log.choose("assume.experts.imbalance", assume.experts.imbalance, 1.0, "routed evenly")
         if case.model.has_experts
         else 1.0,
@@ -139,49 +115,6 @@ def _load(case: ServingCase, log: AssumptionLog) -> Load:
         longest = Figure(float(prompt) + float(output))
         log.note("workload.context", show(longest, "1"), "mean prompt and answer")
     return Load(prompt, output, workload.spread("prompt"), workload.spread("output"), hit, longest)
-
-
-def _types(case: ServingCase, log: AssumptionLog) -> Types:
-    """The types of a workload; a fault for one that the accelerator or the engine lacks."""
-    workload, chip, engine = case.scenario.workload, case.accelerator, case.stack
-    recipe = RECIPES[workload.precision]
-    for key, value, offered in (
-        ("precision", workload.precision, engine.precisions),
-        ("weights", workload.weights or workload.precision, [*engine.weights, *engine.precisions]),
-        ("cache", workload.cache, engine.caches),
-    ):
-        if value not in offered:
-            place = case.place(f"workload.{key}", "stack")
-            raise fail(
-                "D016", f"{engine.name} has no {value} for {key}", place, f"it has {', '.join(map(str, offered))}"
-            )
-    peak, wide = getattr(chip.peak, recipe.type), getattr(chip.peak, recipe.wide)
-    lacking = peak is None or wide is None or (recipe.families and chip.family not in recipe.families)
-    if lacking or recipe.fit not in case.efficiency.matmul or recipe.wide not in case.efficiency.matmul:
-        place = case.place("workload.precision", *ACCELERATOR)
-        raise fail("D016", f"{chip.name} cannot multiply in {recipe.name}", place, "take another workload.precision")
-    if workload.weights is None:
-        log.note("workload.weights", workload.precision, "as workload.precision")
-    kept = str(workload.weights or _WEIGHTS_OF.get(workload.precision, workload.precision))
-    return Types(
-        recipe=recipe,
-        weight=_width(kept),
-        wide=Figure(2.0, Place(recipe.wide, path="16 bits")),
-        operand=recipe.operand,
-        cache=Figure(_WHOLE[workload.cache], Place(workload.cache, path="bytes of an element")),
-        peak=peak,
-        peak_wide=wide,
-        fit=case.efficiency.matmul[recipe.fit],
-        fit_wide=case.efficiency.matmul[recipe.wide],
-    )
-
-
-def _width(kept: str) -> Number:
-    """Bytes of a weight's element with its share of the scales."""
-    if kept in _WHOLE:
-        return Figure(_WHOLE[kept], Place(kept, path="bytes of an element"))
-    with term("weights"):
-        return scaled_element_bytes(*_KNOWN[kept])
 
 
 def _experts(case: ServingCase, kernels: ServingFit, recipe: Recipe) -> FusedExpertsFit | None:

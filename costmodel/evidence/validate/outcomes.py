@@ -20,7 +20,8 @@ from costmodel.evidence.validate.skip_reasons import CannotModel
 from costmodel.exchange.tables.csv_cells import CsvRow
 from costmodel.exchange.tables.run_table import MEMORIES, TIMES
 
-Quantity = Literal["time", "memory"]
+ServingQuantity = Literal["tpot", "ttft", "throughput", "cache"]
+Quantity = Literal["time", "memory"] | ServingQuantity
 STATES = ("weights", "gradients", "optimizer")
 TOTALS: dict[str, Sequence[str]] = {
     "memory_states": STATES,

@@ -18,6 +18,11 @@ REASONS = {
     ),
     "V007": Reason("plan illegal", "The layout breaks a rule of legality; the row names its code, L001 and following."),
     "V009": Reason("feature unknown", "The run recomputes, offloads or tunes in a way that is not modelled."),
+    "V011": Reason("model unknown", "No document has the shape that the row's model stands for."),
+    "V012": Reason("layout unclear", "The degrees of the row and its number of accelerators contradict each other."),
+    "V013": Reason("engine unknown", "No stack describes the serving engine of the row."),
+    "V014": Reason("impossible", "The row is faster than the memory bandwidth of its accelerators allows."),
+    "V015": Reason("contradiction", "Requests in flight, rate and latency of the row contradict Little's law."),
     "V010": Reason("cell unreadable", "A cell is not what its column holds, or the row is not as long as the header."),
 }
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import statistics
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
+from typing import get_args
 
 import numpy as np
 
@@ -20,6 +21,7 @@ from costmodel.evidence.validate.outcomes import (
     FITS,
     TOTALS,
     Quantity,
+    ServingQuantity,
     measured,
     memory_total,
     quantity_of,
@@ -28,8 +30,9 @@ from costmodel.evidence.validate.outcomes import (
 from costmodel.evidence.validate.rows import modelled
 from costmodel.evidence.validate.skip_reasons import CannotModel, illegal
 from costmodel.exchange.tables.csv_cells import CsvRow
-from costmodel.exchange.tables.kernel_table import read_runs
+from costmodel.exchange.tables.kernel_table import read_measured
 from costmodel.exchange.tables.run_table import Table
+from costmodel.exchange.tables.serving_table import ServingTable
 from costmodel.ground.errors import CostModelError, Place, fail
 
 DOCUMENTED: dict[Quantity, tuple[str, ...]] = {"time": ("step_time", "flop_rate"), "memory": tuple(TOTALS)}
@@ -144,10 +147,10 @@ def compared_row(row: CsvRow, quantity: Quantity, shelf: CachedReader) -> Compar
         model = modelled(row, shelf)
         found = outcome_over(row, model, quantity, shelf)
     except CannotModel as refused:
-        groups = _groups_of_row(row, refused.code, shelf)
+        groups = groups_of_row(row, refused.code, shelf)
         name, value = measured(row, quantity)
         return Compared(row.id, name, value, None, refused=refused.code, why=refused.why, groups=groups, subject=row)
-    groups = _groups_of_row(row, "modelled", shelf)
+    groups = groups_of_row(row, "modelled", shelf)
     return Compared(
         row.id,
         found.quantity,
@@ -162,12 +165,18 @@ def compared_row(row: CsvRow, quantity: Quantity, shelf: CachedReader) -> Compar
     )
 
 
-def _groups_of_row(row: CsvRow, reason: str, shelf: CachedReader) -> dict[str, str]:
-    named = {"model": row.text("model_name"), "gpu": row.text("gpu"), "accelerator": row.text("accelerator")}
+def groups_of_row(row: CsvRow, reason: str, shelf: CachedReader) -> dict[str, str]:
+    """What a row can be gathered by."""
+    named = {
+        "model": row.text("model_name") or row.text("model"),
+        "gpu": row.text("gpu"),
+        "accelerator": row.text("accelerator"),
+    }
     named["gpu"] = named["gpu"] or named["accelerator"]
     named["accelerator"] = named["accelerator"] or accelerator_named(named["gpu"], shelf=shelf)
     named["source_family"] = row.text("source_family") or row.text("source")
     named["arch"] = row.text("arch") or ("moe" if row.number("n_experts") else "dense")
+    named["framework"] = row.text("framework") or row.text("engine")
     named["reason"] = reason
     return {grouping: named.get(grouping, row.text(grouping)) or UNKNOWN for grouping in GROUPINGS}
 
@@ -177,7 +186,7 @@ def validated(
 ) -> list[Validated]:
     """Every table named, or every document that can be found, with its figures beside ours."""
     asked: list[MeasuredTable | Table] = [
-        read_runs(name) if name == "-" or name.lower().endswith((".csv", ".txt")) else read("measured", name)
+        read_measured(name) if name == "-" or name.lower().endswith((".csv", ".txt")) else read("measured", name)
         for name in tables or names("measured")
     ]
     shelf, where = CachedReader(), meant(where or {}, asked)
@@ -215,6 +224,13 @@ def _columns(table: MeasuredTable | Table) -> Sequence[str]:
 
 
 def _validated(table: MeasuredTable | Table, quantity: Quantity | None, where: Where, shelf: CachedReader) -> Validated:
+    if isinstance(table, ServingTable):
+        from costmodel.evidence.validate.serving.compare_rows import compared_serving
+
+        return compared_serving(table, quantity, where, shelf)
+    if quantity in get_args(ServingQuantity):
+        name, hint = table.name if isinstance(table, MeasuredTable) else table.file, "time, memory or regret"
+        raise fail("C005", f"{name} is about training, and has no {quantity}", Place("command line"), hint)
     if isinstance(table, MeasuredTable):
         asked = quantity or _quantity_of(table)
         return Validated(table, [figure for figure in compared(table, asked) if _chosen(figure.groups.get, where)])
@@ -234,7 +250,7 @@ def chosen_rows(table: Table, where: Where, shelf: CachedReader) -> list[CsvRow]
 
 
 def _cells(row: CsvRow, shelf: CachedReader) -> Callable[[str], str | None]:
-    groups = _groups_of_row(row, "", shelf)
+    groups = groups_of_row(row, "", shelf)
     return lambda column: groups.get(column, row.written.get(column))
 
 

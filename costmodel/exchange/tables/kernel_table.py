@@ -18,6 +18,8 @@ from costmodel.exchange.tables.nccl_tests import is_nccl_text, nccl_remarks, ncc
 from costmodel.exchange.tables.run_table import ALIASES, Table, read_table
 from costmodel.exchange.tables.run_table import COLUMNS as RUN_COLUMNS
 from costmodel.exchange.tables.run_table import REQUIRED as RUN_REQUIRED
+from costmodel.exchange.tables.serving_table import COLUMNS as SERVING_COLUMNS
+from costmodel.exchange.tables.serving_table import is_serving, read_serving_runs
 from costmodel.ground.errors import CostModelError, Fault, Place, fail
 
 Kind = Literal["matmul", "attention", "decode", "collective", "cluster", "operator", "experts", "grouped", "dispatch"]
@@ -173,8 +175,19 @@ def of_runs(path: str) -> bool:
     return not is_nccl_text(text) and _are_runs(sheet(path, text, _KNOWN).names)
 
 
+def of_serving(path: str) -> bool:
+    """Whether a file is a table of serving runs, by its header."""
+    text = file_text(path, largest=LARGEST_TABLE)
+    return not is_nccl_text(text) and is_serving(sheet(path, text, SERVING_COLUMNS).names)
+
+
 def _are_runs(names: Collection[str]) -> bool:
     return len({ALIASES.get(name, name) for name in names} & {*RUN_REQUIRED}) >= _RUNS
+
+
+def read_measured(path: str) -> Table:
+    """A table of training runs, of serving runs or of start-up logs."""
+    return read_serving_runs(path) if of_serving(path) else read_runs(path)
 
 
 def read_runs(path: str) -> Table:

@@ -22,9 +22,11 @@ from costmodel.estimate.shared.reasons import REFUSALS, REMARKS
 from costmodel.estimate.shared.results import COLUMNS, machine_name
 from costmodel.estimate.training.memory.breakdown import LINES
 from costmodel.evidence.validate.imputation import RULES
+from costmodel.evidence.validate.serving.serving_rows import RULES as SERVING_RULES
 from costmodel.evidence.validate.skip_reasons import REASONS
 from costmodel.exchange.tables.kernel_table import told_kinds
 from costmodel.exchange.tables.run_table import COLUMNS as MEASURED
+from costmodel.exchange.tables.serving_table import COLUMNS as SERVED
 from costmodel.explore.explain.explain import unknown
 from costmodel.explore.explain.labels import LABELS, fit_page, meaning_of
 from costmodel.ground.equation import EQUATIONS, Equation
@@ -196,10 +198,14 @@ def _of_serving(word: str) -> Page:
 def _listed(word: str) -> str:
     """What belongs under the page of a code: the columns of a table, or how empty cells are filled."""
     if word == "D014":
-        return "".join(f"\n{name}: {column.meaning}" for name, column in MEASURED.items())
+        runs = "".join(f"\n{name}: {column.meaning}" for name, column in MEASURED.items())
+        return f"{runs}\nA table of serving:" + "".join(f"\n{name}: {it.meaning}" for name, it in SERVED.items())
     if word == "D015":
         return "".join(f"\n{told}" for told in told_kinds())
-    return "".join(f"\n{name}: {rule}" for name, rule in RULES.items()) if word == "V006" else ""
+    if word != "V006":
+        return ""
+    serving = "".join(f"\n{name}: {rule}" for name, rule in SERVING_RULES.items())
+    return "".join(f"\n{name}: {rule}" for name, rule in RULES.items()) + f"\nOf serving:{serving}"
 
 
 def worth_asking() -> dict[str, list[str]]:

@@ -62,6 +62,12 @@ class Serving(Document):
     weights: WeightType | None = Field(
         default=None, description="Type the weights of the layers are kept in; else that of the products"
     )
+    expert_precision: Precision | None = Field(
+        default=None, description="Type the products of routed experts read, where checkpoints narrow them alone"
+    )
+    expert_weights: WeightType | None = Field(
+        default=None, description="Type the weights of routed experts are kept in; else that of their products"
+    )
     cache: CacheType = Field(default="bf16", description="Type of keys and values in the cache")
 
     @model_validator(mode="after")

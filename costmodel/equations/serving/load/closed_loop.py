@@ -174,3 +174,31 @@ def burst_first_token_time(
     """
     start = prompt_time * burst_share * (users + 1) / 2
     return host + host_each * users + step / 2 + steps * mixed_step + start
+
+
+@equation
+def loop_tokens_per_gpu(users: Number, output: Number, ttft: Number, tpot: Number, ranks: Number) -> Number:
+    """Tokens generated a second by each accelerator where so many users wait for one answer after the other.
+
+    c o / ((f + (o − 1) t) n)
+
+    Args:
+        users: users, c [1]
+        output: tokens that are generated, on average, o [1]
+        ttft: mean time to the first token, f [s]
+        tpot: mean time per token after the first, t [s]
+        ranks: accelerators, n [1]
+
+    Returns:
+        tokens a second [1/s]
+
+    Example:
+        >>> round(float(loop_tokens_per_gpu(64.0, 1024.0, 0.5, 0.015, 8.0)), 1)
+        517.0
+
+    Source:
+        little-1961
+
+    Monotone: increasing in users; decreasing in ttft, tpot, ranks
+    """
+    return users * output / ((ttft + (output - 1) * tpot) * ranks)

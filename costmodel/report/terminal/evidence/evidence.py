@@ -12,10 +12,12 @@ from rich.text import Text
 
 import costmodel
 from costmodel.documents.schemas.measurement import MeasuredTable
+from costmodel.documents.schemas.serving.serving_results import RESULTS as SERVING
 from costmodel.estimate.evaluate.answer_facts import facts_of, row_facts
 from costmodel.estimate.shared.results import COLUMNS
 from costmodel.evidence.validate.imputation import RULES
 from costmodel.evidence.validate.outcomes import FITS, TOTALS
+from costmodel.evidence.validate.serving.serving_rows import RULES as SERVING_RULES
 from costmodel.evidence.validate.skip_reasons import SkippedRow
 from costmodel.evidence.validate.validate import (
     GROUPINGS,
@@ -29,6 +31,7 @@ from costmodel.evidence.validate.validate import (
 )
 from costmodel.exchange.tables.csv_cells import CsvRow
 from costmodel.exchange.tables.run_table import Table
+from costmodel.exchange.tables.serving_table import ServingTable
 from costmodel.report.terminal.search.reasons import mistaken, not_modelled, titled
 from costmodel.report.terminal.style.answer import head
 from costmodel.report.terminal.style.formatting import result
@@ -83,7 +86,8 @@ def _figure(figure: Compared) -> tuple[str, str, str, str]:
         words = ("does not fit", "fits")
         measured, predicted = words[int(figure.measured or 0)], words[int(figure.predicted or 0)]
         return figure.run, measured, predicted, "✗" if figure.error else "✓"
-    unit = COLUMNS[figure.quantity].unit if figure.quantity in COLUMNS else "B"
+    known = COLUMNS.get(figure.quantity) or SERVING.get(figure.quantity)
+    unit = known.unit if known else "B"
     measured, predicted = (
         "" if value is None else result(figure.quantity, value, unit, 4)
         for value in (figure.measured, figure.predicted)
@@ -165,7 +169,9 @@ def validation_json(found: list[Validated]) -> dict[str, Any]:
         "rows": [row for part in found for row in _rows(part)],
     }
     used = {name for figure in figures for name in figure.filled}
-    result["rules"] = {name: rule for name, rule in RULES.items() if name in used}
+    serving = any(isinstance(part.table, ServingTable) for part in found)
+    rules = SERVING_RULES if serving else RULES
+    result["rules"] = {name: rule for name, rule in rules.items() if name in used}
     if any(figure.called_fit is not None for figure in figures):
         result["fits"] = asdict(outcomes(figures))
     return result
@@ -195,7 +201,7 @@ def _facts(figure: Compared) -> dict[str, Any]:
     if not isinstance(subject, CsvRow):
         return {} if subject is None else row_facts(facts_of(subject))
     return {
-        "model": subject.text("model_name") or None,
+        "model": subject.text("model_name") or subject.text("model") or None,
         "cluster": subject.text("accelerator") or subject.text("gpu") or None,
         "nodes": None,
         "gpus": subject.number("gpus"),

@@ -1,0 +1,121 @@
+"""Types of elements of an engine: what weights are kept in, what products read, and the rates of these."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from costmodel.documents.reader.resolved_scenario import ACCELERATOR
+from costmodel.documents.reader.serving_scenario import ServingCase
+from costmodel.documents.schemas.efficiency import MatmulFit
+from costmodel.documents.schemas.precision import RECIPES, Recipe
+from costmodel.equations.serving.step.quantised_weights import scaled_element_bytes
+from costmodel.estimate.shared.assumptions import AssumptionLog
+from costmodel.ground.equation import Number, term
+from costmodel.ground.errors import CostModelError, Place, fail
+from costmodel.ground.units import Figure
+
+_KNOWN = {  # bytes of an element alone, of a scale, elements that share it: of scaled_element_bytes
+    "fp8-block": (1.0, 4.0, 16384.0),
+    "int4-g128": (0.5, 2.5, 128.0),
+    "nvfp4": (0.5, 1.0, 16.0),
+    "mxfp4": (0.5, 1.0, 32.0),
+}
+_WHOLE = {"bf16": 2.0, "fp16": 2.0, "fp8": 1.0, "int8": 1.0}
+_WEIGHTS_OF: dict[str, str] = {"fp8-cs": "fp8", "fp8-row": "fp8", "mxfp8": "fp8"}  # of a precision of products
+
+
+@dataclass(frozen=True)
+class Types:
+    """Bytes of elements, and the rate of the layers' matrix products."""
+
+    recipe: Recipe
+    weight: Number  # of the layers' linear maps, as they are kept and read
+    wide: float  # of everything else: 16 bits
+    operand: float  # of what the products read of activations
+    cache: float
+    peak: float
+    peak_wide: float
+    fit: MatmulFit
+    fit_wide: MatmulFit
+    expert_recipe: Recipe  # of routed experts
+    expert_weight: Number
+    expert_peak: float
+
+
+def element_types(case: ServingCase, log: AssumptionLog) -> Types:
+    """The types of a workload; a fault for one that the accelerator or the engine lacks."""
+    workload = case.scenario.workload
+    _offered(case)
+    recipe = RECIPES[workload.precision]
+    peak, wide = _peaks(case, recipe, "workload.precision")
+    if recipe.fit not in case.efficiency.matmul or recipe.wide not in case.efficiency.matmul:
+        raise _without(case, recipe, "workload.precision")
+    if workload.weights is None:
+        log.note("workload.weights", workload.precision, "as workload.precision")
+    weight = _width(workload.weights or _kept_as(workload.precision))
+    narrow = RECIPES[workload.expert_precision or workload.precision]
+    expert_weight = weight
+    if workload.expert_weights or workload.expert_precision:
+        expert_weight = _width(workload.expert_weights or _kept_as(narrow.name))
+    return Types(
+        recipe=recipe,
+        weight=weight,
+        wide=Figure(2.0, Place(recipe.wide, path="16 bits")),
+        operand=recipe.operand,
+        cache=Figure(_WHOLE[workload.cache], Place(workload.cache, path="bytes of an element")),
+        peak=peak,
+        peak_wide=wide,
+        fit=case.efficiency.matmul[recipe.fit],
+        fit_wide=case.efficiency.matmul[recipe.wide],
+        expert_recipe=narrow,
+        expert_weight=expert_weight,
+        expert_peak=_peaks(case, narrow, "workload.expert_precision")[0],
+    )
+
+
+def _offered(case: ServingCase) -> None:
+    """A fault for a type that the engine lacks, or one of experts where there are none."""
+    workload, engine = case.scenario.workload, case.stack
+    both = [*engine.weights, *engine.precisions]
+    for key, value, offered in (
+        ("precision", workload.precision, engine.precisions),
+        ("weights", workload.weights or workload.precision, both),
+        ("cache", workload.cache, engine.caches),
+        ("expert_precision", workload.expert_precision, engine.precisions),
+        ("expert_weights", workload.expert_weights, both),
+    ):
+        if value is None:
+            continue
+        place = case.place(f"workload.{key}", "stack")
+        if key.startswith("expert") and not case.model.has_experts:
+            raise fail("D016", f"{case.model.title} has no experts for {key}", place, f"leave {key} out")
+        if value not in offered:
+            sentence = f"{engine.name} has no {value} for {key}"
+            raise fail("D016", sentence, place, f"it has {', '.join(map(str, offered))}")
+
+
+def _peaks(case: ServingCase, recipe: Recipe, key: str) -> tuple[float, float]:
+    """Datasheet rates of the products and of all that is not narrow."""
+    chip = case.accelerator
+    peak, wide = getattr(chip.peak, recipe.type), getattr(chip.peak, recipe.wide)
+    if peak is None or wide is None or (recipe.families and chip.family not in recipe.families):
+        raise _without(case, recipe, key)
+    return peak, wide
+
+
+def _without(case: ServingCase, recipe: Recipe, key: str) -> CostModelError:
+    sentence = f"{case.accelerator.name} cannot multiply in {recipe.name}"
+    return fail("D016", sentence, case.place(key, *ACCELERATOR), f"take another {key}")
+
+
+def _kept_as(precision: str) -> str:
+    """The type of weights that products of a precision read."""
+    return _WEIGHTS_OF.get(precision, precision)
+
+
+def _width(kept: str) -> Number:
+    """Bytes of a weight's element with its share of the scales."""
+    if kept in _WHOLE:
+        return Figure(_WHOLE[kept], Place(kept, path="bytes of an element"))
+    with term("weights"):
+        return scaled_element_bytes(*_KNOWN[kept])

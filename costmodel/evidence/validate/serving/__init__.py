@@ -1,0 +1,1 @@
+"""Serving predictions held against measured runs of engines."""

@@ -1,0 +1,44 @@
+"""Rows of tables of serving as figures that validate reports."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import cast, get_args
+
+from costmodel.documents.reader.cached_reader import CachedReader
+from costmodel.evidence.validate.outcomes import Quantity, ServingQuantity
+from costmodel.evidence.validate.serving.validate_serving import COLUMN, Answer, serving_answers
+from costmodel.evidence.validate.validate import Compared, Validated, Where, chosen_rows, groups_of_row
+from costmodel.exchange.tables.csv_cells import CsvRow
+from costmodel.exchange.tables.serving_table import LOGGED, ServingTable
+from costmodel.ground.errors import Place, fail
+
+
+def compared_serving(table: ServingTable, quantity: Quantity | None, where: Where, shelf: CachedReader) -> Validated:
+    """Rows of a table of serving beside our predictions, evaluated together."""
+    asked = serving_quantity(table, quantity)
+    rows = chosen_rows(table, where, shelf)
+    answers = zip(rows, serving_answers(rows, asked, shelf), strict=True)
+    return Validated(table, [_compared(row, COLUMN[asked], answer, shelf) for row, answer in answers])
+
+
+def _compared(row: CsvRow, name: str, answer: Answer, shelf: CachedReader) -> Compared:
+    """One row's figure beside ours."""
+    value, predicted, filled, refused = answer
+    ours, low, high = (predicted.get(each) for each in (name, f"{name}_low", f"{name}_high"))
+    groups = groups_of_row(row, refused.code if refused else "modelled", shelf)
+    found = Compared(row.id, name, value, ours, low=low, high=high, filled=filled, groups=groups, subject=row)
+    return replace(found, refused=refused.code, why=refused.why) if refused else found
+
+
+def serving_quantity(table: ServingTable, quantity: Quantity | None) -> ServingQuantity:
+    """What is asked of a table of serving; by itself time per token, of start-up logs the cache."""
+    logs = LOGGED in table.columns
+    asked = quantity or ("cache" if logs else "tpot")
+    if asked not in get_args(ServingQuantity):
+        hint = f"one of {', '.join(get_args(ServingQuantity))}"
+        raise fail("C005", f"{table.file} is about serving, and has no {asked}", Place("command line"), hint)
+    if logs != (asked == "cache"):
+        what = "start-up logs, which have cache alone" if logs else "runs; cache is of start-up logs, with log_kv_gib"
+        raise fail("C005", f"{table.file} holds {what}", Place("command line"), "leave --quantity out")
+    return cast(ServingQuantity, asked)

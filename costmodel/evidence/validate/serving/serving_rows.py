@@ -1,0 +1,171 @@
+"""A row of a table of serving runs becomes a scenario, or says by a named reason why it cannot."""
+
+from __future__ import annotations
+
+import math
+import re
+from dataclasses import dataclass, field
+from typing import Any
+
+from costmodel.documents.reader.accelerator_aliases import accelerator_named
+from costmodel.documents.reader.cached_reader import CachedReader
+from costmodel.documents.reader.hub_names import shape_of
+from costmodel.documents.schemas.model import Model
+from costmodel.evidence.validate.machines import proxy_node
+from costmodel.evidence.validate.skip_reasons import CannotModel, needed
+from costmodel.exchange.tables.csv_cells import CsvRow
+
+ENGINES = {"vllm": "vllm", "sglang": "sglang", "trtllm": "trt-llm", "tensorrtllm": "trt-llm"}
+RULES = {
+    "engine": "the stack of that engine; vLLM before 0.17 is vllm-0.16",
+    "precision": "fp4 is nvfp4 on Blackwell, else 4-bit weights multiplied in 16 bits; int4 is weights alone",
+    "expert_precision": "checkpoints of mixtures in 4 bits narrow the routed experts alone, or these and dense MLPs: "
+    "attention stays in 16 bits",
+    "cache_type": "fp8 of checkpoints in 8 or 4 bits on Blackwell, as recipes have it there; else bf16",
+    "traffic": "burst: benchmarks start all their requests at once",
+    "length_share": "1, lengths are those stated",
+}
+_OLD_VLLM = re.compile(r"v?0\.(\d+)")
+_FIRST_NEW = 17  # release of vLLM from which its sampler takes less memory
+
+
+@dataclass(frozen=True)
+class ServingRow:
+    """What a row asks: the scenario without its load, the layout, and which cells were filled on the way."""
+
+    row: CsvRow
+    scenario: dict[str, Any]
+    layout: tuple[float, float, float, float]  # tp of attention, pp, ep, groups of attention
+    users: float
+    filled: dict[str, str] = field(default_factory=dict)
+
+    @property
+    def gpus(self) -> float:
+        """Accelerators of the replica."""
+        tp, pp, _, groups = self.layout
+        return tp * pp * groups
+
+
+def serving_row(row: CsvRow, shelf: CachedReader) -> ServingRow:
+    """What a row asks, or the reason why it cannot be asked."""
+    filled: dict[str, str] = {}
+    readable(row)
+    model = model_of(row, shelf)
+    accelerator, node = machine_of(row, shelf)
+    prompt, output, users = needed(row, "prompt", "output", "concurrency")
+    layout = _layout(row)
+    ranks = math.prod(layout) / layout[2]
+    each = shelf.document("node", node).accelerators
+    share = row.number("length_share") or 1.0
+    family = shelf.document("accelerator", accelerator).family
+    scenario = {
+        "schema": "costmodel/scenario/v1",
+        "title": "row",
+        "model": model.name,
+        "cluster": {"node": node, "nodes": float(math.ceil(ranks / each))},
+        "workload": {
+            "kind": "serving",
+            "prompt": float(max(round(prompt * share), 1)),
+            "output": float(max(round(output * share), 1)),
+            "concurrency": users,
+            "traffic": _traffic(row, filled),
+            **_types(row, model, family, filled),
+        },
+        "stack": engine_of(row, filled),
+        "plan": {},
+    }
+    return ServingRow(row, scenario, layout, users, filled)
+
+
+def readable(row: CsvRow) -> None:
+    """Refuse a row with a cell that cannot be read."""
+    if row.faults:
+        told = "; ".join(fault.sentence for fault in row.faults)
+        raise CannotModel("V010", f"line {row.place.line}, {told}")
+    if row.number("dp_attention") is not None and row.number("tp") is None:
+        next(needed(row, "tp"))
+
+
+def machine_of(row: CsvRow, shelf: CachedReader) -> tuple[str, str]:
+    """The accelerator of a row, and the node that stands for its own."""
+    accelerator = accelerator_named(row.text("gpu"), shelf=shelf)
+    stand = proxy_node(shelf, accelerator) if accelerator and shelf.has("accelerator", accelerator) else None
+    if stand is None:
+        raise CannotModel("V001", f"no document of the accelerator {row.text('gpu') or 'nobody named'} and its node")
+    return accelerator, stand.node
+
+
+def model_of(row: CsvRow, shelf: CachedReader) -> Model:
+    """The shipped model of the shape that a row's name stands for."""
+    said = row.text("model")
+    found = shape_of(said, sorted(shelf.names("model"))) if said else ""
+    if not found:
+        raise CannotModel("V011", f"no document of the model {said or 'nobody named'}")
+    document: Model = shelf.document("model", found)
+    return document
+
+
+def _layout(row: CsvRow) -> tuple[float, float, float, float]:
+    """The degrees of a row: its tp is that of all ranks, of which groups of attention share the work."""
+    tp = next(needed(row, "tp"))
+    groups, ep = row.number("dp_attention") or 1.0, row.number("ep") or 1.0
+    pp, gpus = row.number("pp") or 1.0, row.number("gpus")
+    if gpus is not None and gpus < tp * pp:
+        raise CannotModel("V012", f"{gpus:g} GPUs hold no tp {tp:g} with {pp:g} stages")
+    if gpus is not None and gpus == tp * pp * groups:
+        return tp, pp, ep, groups
+    if tp % groups:
+        raise CannotModel("V012", f"dp_attention {groups:g} does not divide tp {tp:g}")
+    return tp / groups, pp, ep, groups
+
+
+def engine_of(row: CsvRow, filled: dict[str, str]) -> str:
+    """The stack of a row's engine and release."""
+    said, version = row.text("engine").lower(), row.text("engine_version") or row.text("version")
+    engine = ENGINES.get(re.sub(r"[^a-z]", "", said), said)
+    if engine not in ENGINES.values():
+        raise CannotModel("V013", f"no stack of the engine {said or 'nobody named'}")
+    old = _OLD_VLLM.match(version) if engine == "vllm" else None
+    if old and int(old[1]) < _FIRST_NEW:
+        engine = "vllm-0.16"
+    return filled.setdefault("engine", engine)
+
+
+def _traffic(row: CsvRow, filled: dict[str, str]) -> str:
+    said = row.text("traffic").lower()
+    if said in ("burst", "steady"):
+        return said
+    return filled.setdefault("traffic", "burst")
+
+
+def _types(row: CsvRow, model: Model, family: str, filled: dict[str, str]) -> dict[str, str]:
+    """What the products read and the weights are kept in, by the precision of a row."""
+    said = row.text("precision").lower().replace("-", "_")
+    dense, experts = row.text("gemm_type") or said, row.text("expert_type") or row.text("gemm_type") or said
+    narrow_cache = family.startswith("blackwell") and (said or dense)[:3] in ("fp8", "fp4", "nvf")
+    cache = row.text("cache_type") or filled.setdefault("cache_type", "fp8" if narrow_cache else "bf16")
+    mixture = model.has_experts
+    if said == "fp4" or dense in ("nvfp4", "mxfp4", "fp4"):
+        return _four_bits(model, family, filled) | {"cache": cache}
+    if said == "int4" or dense.startswith("int4"):
+        narrow = {"expert_weights": "int4-g128"} if mixture else {"weights": "int4-g128"}
+        return {"precision": "bf16", **narrow, "cache": cache}
+    names = {"": "bf16", "bf16": "bf16", "fp16": "fp16", "fp8": "fp8", "fp8_block": "fp8-block"}
+    if dense not in names or experts not in names:
+        raise CannotModel("V004", f"precision {dense} {experts}")
+    found = {"precision": names[dense], "cache": cache}
+    if mixture and names[experts] != names[dense]:
+        found["expert_precision"] = names[experts]
+    return found
+
+
+def _four_bits(model: Model, family: str, filled: dict[str, str]) -> dict[str, str]:
+    """Checkpoints of 4 bits: of a mixture experts alone; multiplied in 4 bits where the accelerator can."""
+    blackwell = family.startswith("blackwell")
+    filled["precision"] = "nvfp4" if blackwell else "bf16"
+    if not model.has_experts:
+        return {"precision": "nvfp4"} if blackwell else {"precision": "bf16", "weights": "nvfp4"}
+    filled["expert_precision"] = filled["precision"]
+    if blackwell:
+        return {"precision": "bf16", "expert_precision": "nvfp4"}
+    return {"precision": "bf16", "expert_weights": "mxfp4"}

@@ -1,0 +1,94 @@
+"""Tables of measured serving runs and of engines' start-up logs: CSV, one a row, an empty cell where nothing is known.
+
+A table is one of serving runs when it has a column that only these have, those of `MARKS`. Any other column is left
+alone, and can still be selected by (`--where tier=core`).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection
+from dataclasses import dataclass
+
+from costmodel.documents.keys.suggestions import nearest
+from costmodel.documents.text.files import LARGEST_TABLE, digest, file_text
+from costmodel.exchange.tables.csv_cells import Column, repeated, row_of, sheet
+from costmodel.exchange.tables.run_table import Table
+from costmodel.ground.errors import CostModelError, Fault, Place, fail
+
+COLUMNS: dict[str, Column] = {
+    "id": Column("text", "name of the run; file and line if left out"),
+    "source": Column("text", "where it was published"),
+    "source_family": Column("text", "sources that are not independent share one; else the source"),
+    "engine": Column("text", "vllm, sglang or trtllm, or the name of a stack"),
+    "engine_version": Column("text", "its release"),
+    "model": Column("text", "model: its name on the hub, or that of a document"),
+    "gpu": Column("text", "accelerator: the name of its document, or one that explain D015 lists"),
+    "gpus": Column("count", "accelerators of one replica"),
+    "tp": Column("count", "tensor-parallel degree; of attention times dp_attention"),
+    "pp": Column("count", "pipeline stages"),
+    "dp_attention": Column("count", "groups that attend apart"),
+    "ep": Column("count", "expert-parallel degree"),
+    "precision": Column("text", "of the checkpoint: bf16, fp16, fp8, fp8_block, fp4 or int4"),
+    "gemm_type": Column("text", "of the dense products, where known"),
+    "expert_type": Column("text", "of the experts, where known"),
+    "cache_type": Column("text", "of keys and values; else bf16"),
+    "prompt": Column("count", "tokens of a prompt"),
+    "output": Column("count", "tokens of an answer"),
+    "length_share": Column("number", "real lengths over those stated, on average; else 1"),
+    "concurrency": Column("count", "requests in flight of one replica"),
+    "requests_per_s": Column("number", "requests answered a second by one replica"),
+    "traffic": Column("text", "burst, as benchmarks that start all at once, or steady"),
+    "ttft_s": Column("number", "measured mean time to the first token, s"),
+    "tpot_s": Column("number", "measured mean time per token after the first, s"),
+    "tokens_per_s_per_gpu": Column("number", "measured tokens generated a second by each accelerator"),
+    "version": Column("text", "of a start-up log: engine_version"),
+    "total_gib": Column("number", "of a start-up log: memory of the device as CUDA reports it, GiB"),
+    "u": Column("number", "of a start-up log: the share of memory that the engine may take"),
+    "max_model_len": Column("count", "of a start-up log: tokens of the longest request"),
+    "max_num_batched_tokens": Column("count", "of a start-up log: tokens of a step at most"),
+    "max_num_seqs": Column("count", "of a start-up log: sequences of a step at most"),
+    "weight_bytes_per_param": Column("text", "of a start-up log: 2 in 16 bits, 1 in fp8, mx of mxfp4 experts"),
+    "kv_bytes": Column("text", "of a start-up log: 2 in 16 bits, 1 in fp8"),
+    "log_kv_gib": Column("number", "of a start-up log: memory of a device for keys and values, GiB"),
+    "tier": Column("text", "core, or doubtful"),
+    "doubt": Column("text", "why a row is doubtful"),
+}
+MARKS = ("ttft_s", "tpot_s", "log_kv_gib")
+LOGGED = "log_kv_gib"
+OF_ALL = ("engine", "model", "gpu", "tp")
+OF_RUNS = (*OF_ALL, "prompt", "output", "concurrency")
+
+
+@dataclass(frozen=True)
+class ServingTable(Table):
+    """The rows of one file of serving runs."""
+
+    @property
+    def mistaken(self) -> dict[str, str]:
+        """Columns that are not used, and the ones they look like, which the table lacks."""
+        lacking = [name for name in COLUMNS if name not in self.columns]
+        unused = (name for name in self.columns if name not in COLUMNS)
+        return {name: close for name in unused if (close := nearest(name, lacking, 0.85))}
+
+
+def is_serving(names: Collection[str]) -> bool:
+    """Whether a header is that of a table of serving runs."""
+    return any(mark in names for mark in MARKS)
+
+
+def read_serving_runs(path: str) -> ServingTable:
+    """A table of serving runs, or every fault of its header at once; a row says itself what is wrong with it."""
+    text = file_text(path, largest=LARGEST_TABLE)
+    found = sheet(path, text, COLUMNS)
+    faults = repeated(found.place, found.names)
+    for name in OF_ALL if LOGGED in found.names else OF_RUNS:
+        if name not in found.names:
+            close = nearest(name, [other for other in found.names if other not in COLUMNS], 0.7)
+            hint = f"is it '{close}'?" if close else f"{name}: {COLUMNS[name].meaning}; its cells may be empty"
+            faults.append(Fault("D004", f"the column '{name}' is missing", found.place, hint))
+    if faults:
+        raise CostModelError(*faults)
+    rows = tuple(row_of(place, found.names, record, COLUMNS) for place, record in found.records)
+    if not rows:
+        raise fail("D014", "the table has no rows", Place(path, found.place.line, 1), "write a run below its header")
+    return ServingTable(path, tuple(name for name in found.names if name), rows, digest(text))

@@ -1,0 +1,143 @@
+"""Validate of serving: rows to scenarios, what is refused, start-up logs, and published figures."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from costmodel.documents.reader.cached_reader import CachedReader
+from costmodel.estimate.serving.predict_serving import predict
+from costmodel.evidence.validate.serving.benchmarks import group_inputs, groups, of_group
+from costmodel.evidence.validate.serving.serving_rows import RULES, serving_row
+from costmodel.evidence.validate.validate import Compared, validated
+from costmodel.exchange.tables.serving_table import read_serving_runs
+from costmodel.ground.errors import CostModelError
+from costmodel.report.terminal.evidence.evidence import validation_json
+
+pytestmark = pytest.mark.usefixtures("in_its_folder")
+
+HEADER = (
+    "id,source,engine,engine_version,model,gpu,gpus,tp,dp_attention,ep,precision,expert_type,prompt,output,length_share,"
+    "concurrency,requests_per_s,ttft_s,tpot_s"
+)
+LLAMA = "InferenceX,vllm,0.18.0,meta-llama/Llama-3.1-70B,h100-sxm,8,8,1,1,fp8,,1024,1024,0.9"
+DEEPSEEK = "InferenceX,sglang,0.5.9,deepseek-ai/DeepSeek-R1,h200-sxm,8,8,1,1,fp8,fp8_block,1024,1024,0.9"
+LOGS = "engine,version,model,gpu,total_gib,tp,u,weight_bytes_per_param,kv_bytes,log_kv_gib"
+
+
+def _table(*rows: str, header: str = HEADER) -> str:
+    Path("runs.csv").write_text("\n".join([header, *rows]) + "\n")
+    return "runs.csv"
+
+
+def _figures(*rows: str, header: str = HEADER, quantity: str | None = None) -> list[Compared]:
+    (found,) = validated([_table(*rows, header=header)], quantity=quantity)  # type: ignore[arg-type]
+    return found.figures
+
+
+def test_published_times_per_token() -> None:
+    """InferenceX: Llama 3.1 70B in fp8 on 8 H100 within 15 %, DeepSeek-R1 on 8 H200 within 30 %."""
+    rows = [f"l4,{LLAMA},4,,,0.00911", f"l64,{LLAMA},64,,,0.0155"]
+    rows += [f"d4,{DEEPSEEK},4,,,0.0103", f"d64,{DEEPSEEK},64,,,0.0330"]
+    figures = _figures(*rows)
+    assert [figure.refused for figure in figures] == [None] * 4
+    errors = [abs(figure.error or 0.0) for figure in figures]
+    assert max(errors[:2]) < 0.15
+    assert max(errors[2:]) < 0.30
+    assert all(figure.low < figure.predicted < figure.high for figure in figures)  # type: ignore[operator]
+
+
+def test_rows_together_are_the_scenario_alone() -> None:
+    """A row evaluated beside others is what estimate answers for its scenario."""
+    table = read_serving_runs(_table(f"a,{LLAMA},4,,,0.009", f"b,{LLAMA.replace(',8,8,', ',4,4,')},64,,,0.015"))
+    shelf = CachedReader()
+    rows = [serving_row(row, shelf) for row in table.rows]
+    assert groups(rows) == [[0, 1]]
+    inputs = group_inputs(rows[0].scenario, shelf)
+    for row, found in zip(rows, of_group(inputs, rows), strict=True):
+        tree = {**row.scenario, "plan": {"tp": row.layout[0], "replicas": 1.0}}
+        alone = predict(group_inputs(tree, shelf).case)
+        assert isinstance(found, dict)
+        np.testing.assert_allclose(
+            [found[name] for name in ("tpot", "ttft")], [alone.costs["tpot"], alone.costs["ttft"]]
+        )
+
+
+REFUSED = {
+    "model": (f"a,{LLAMA.replace('Llama-3.1-70B', 'Nobody-7B')},4,,,0.009", "V011", "Nobody-7B"),
+    "engine": (f"a,{LLAMA.replace('vllm', 'teapot')},4,,,0.009", "V013", "teapot"),
+    "accelerator": (f"a,{LLAMA.replace('h100-sxm', 'abacus')},4,,,0.009", "V001", "abacus"),
+    "precision": (f"a,{LLAMA.replace('fp8', 'fp5')},4,,,0.009", "V004", "fp5"),
+    "layout": (f"a,{LLAMA.replace(',8,8,', ',4,8,')},4,,,0.009", "V012", "4 GPUs hold no tp 8"),
+    "memory": (f"a,{LLAMA.replace(',8,8,1,1,fp8', ',1,1,1,1,bf16')},4,,,0.009", "V007", "M001"),
+    "length": (f"a,{LLAMA.replace('1024,1024', ',1024')},4,,,0.009", "V006", "prompt empty"),
+    "cell": (f"a,{LLAMA},4.5,,,0.009", "V010", "line 2"),
+    "nothing": (f"a,{LLAMA},4,,0.1,", "V005", "tpot"),
+    "rate": (f"a,{LLAMA},4,0.01,0.1,0.009", "V015", "requests in flight"),
+    "bandwidth": (f"a,{LLAMA},4,,,0.002", "V014", "weights are read once"),
+}
+
+
+@pytest.mark.parametrize("case", REFUSED)
+def test_refused(case: str) -> None:
+    """A row that cannot be modelled says why; the rows beside it are."""
+    row, code, words = REFUSED[case]
+    first, second = _figures(row, f"b,{LLAMA},4,,,0.009")
+    assert (first.refused, second.refused) == (code, None)
+    assert words in first.why
+
+
+def test_rate_of_a_minute() -> None:
+    """Oracle's page has 4.53 requests a minute at 32 in flight and 6.59 s each: by Little's law they are a second's."""
+    row = "Oracle,vllm,0.18.0,meta-llama/Llama-3.3-70B-Instruct,h100-sxm,8,8,1,1,bf16,,200,200,1"
+    token = (6.59 - 0.2) / 199
+    minute, second = _figures(f"m,{row},32,0.0755,0.2,{token}", f"s,{row},32,4.53,0.2,{token}")
+    assert (minute.refused, second.refused) == ("V015", None)
+    assert "concurrency is 32" in minute.why
+
+
+def test_throughput_of_times() -> None:
+    """Tokens a second follow from the times of a closed loop."""
+    (figure,) = _figures(f"a,{LLAMA},64,,0.5,0.015", quantity="throughput")
+    assert figure.measured == pytest.approx(64 * 922 / ((0.5 + 921 * 0.015) * 8))
+
+
+def test_start_up_logs() -> None:
+    """vLLM's logs on an H100: the pool of the cache, and what its sampler took until 0.16."""
+    rows = [
+        "vllm,0.19.0,Llama-3.1-8B,H100,79.19,1,0.95,2,2,58.11",
+        "vllm,0.19.0,Llama-3.1-8B,H100,79.19,1,0.95,1,2,64.61",
+        "vllm,0.16.0,Qwen3-14B,H100,79.19,1,0.95,2,2,41.94",
+        "vllm,0.17.0,Qwen3-14B,H100,79.19,1,0.95,2,2,45.34",
+        "vllm,0.19.0,Llama-3.1-8B,H100,79.19,1,0.95,4,4,42.8",
+    ]
+    figures = _figures(*rows, header=LOGS)
+    assert {figure.quantity for figure in figures} == {"cache_pool"}
+    assert max(abs(figure.error or 0.0) for figure in figures[:4]) < 0.005
+    assert figures[4].refused == "V004"
+
+
+def test_quantities_of_a_table() -> None:
+    """A table of serving has no time of a step, start-up logs only the cache, and training no time per token."""
+    runs = _table(f"a,{LLAMA},4,,,0.009")
+    for tables, quantity in ((runs, "time"), (runs, "cache"), ("korthikanti-2022", "tpot")):
+        with pytest.raises(CostModelError, match="C005"):
+            validated([tables], quantity=quantity)  # type: ignore[arg-type]
+
+
+def test_missing_column() -> None:
+    """A header without a column that every row needs is refused with the one that was meant."""
+    with pytest.raises(CostModelError, match="'concurrency' is missing"):
+        read_serving_runs(_table("", header=HEADER.replace("concurrency", "concurrancy")))
+
+
+def test_json_tells_the_rules() -> None:
+    """What was filled stands in the JSON with its rule."""
+    found = validation_json(validated([_table(f"a,{LLAMA.replace('h100', 'b200')},4,,,0.009")]))
+    assert found["rules"]["cache_type"] == RULES["cache_type"]
+    (row,) = json.loads(json.dumps(found))["rows"]
+    assert "cache_type=fp8" in row["filled"]
+    assert row["model"] == "meta-llama/Llama-3.1-70B"

@@ -19,6 +19,7 @@ from costmodel.commands.estimate import comm, estimate, memory
 from costmodel.commands.evidence import validate
 from costmodel.commands.exit_codes import guarded
 from costmodel.commands.explain import explain
+from costmodel.commands.export import export
 from costmodel.commands.help_text import CommandGroupHelp, CommandHelp
 from costmodel.commands.imports import import_file
 from costmodel.commands.measure import measure
@@ -62,6 +63,7 @@ app.command(cls=CommandHelp, rich_help_panel=TRUST)(measure)
 app.command(cls=CommandHelp, rich_help_panel=TRUST)(calibrate)
 app.command("import", cls=CommandHelp, rich_help_panel=EXCHANGE)(import_file)
 app.command(cls=CommandHelp, rich_help_panel=EXCHANGE)(report)
+app.command(cls=CommandHelp, rich_help_panel=EXCHANGE)(export)
 app.command("list", cls=CommandHelp, rich_help_panel=DOCUMENTS)(list_documents)
 app.command(cls=CommandHelp, rich_help_panel=DOCUMENTS)(show)
 app.command(cls=CommandHelp, rich_help_panel=DOCUMENTS)(init)

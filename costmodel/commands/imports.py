@@ -1,60 +1,116 @@
-"""import: a file in another tool's format as a document."""
+"""import: files in another tool's format as a document, or a log as a measured run."""
 
 from __future__ import annotations
 
-from typing import Annotated
+from enum import StrEnum
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
 from costmodel.commands import completion
 from costmodel.commands.shared import answering
+from costmodel.ground.errors import fail
 from costmodel.report.terminal.style.answer import Filed, Reply
+
+if TYPE_CHECKING:
+    from costmodel.explore.import_file import GivenBesideFile
+
+
+class ImportedKind(StrEnum):
+    """What a file becomes."""
+
+    DOCUMENT = "document"
+    RUNS = "runs"
+
+
+FilesArgument = Annotated[
+    list[str],
+    typer.Argument(
+        metavar="FILE...",
+        help="config.json of transformers or a folder with one; a script, YAML or log with Megatron-LM options; JSON "
+        "of DeepSpeed, YAML of accelerate, TrainingArguments, a configuration of torchtitan; '-' for stdin",
+        show_default=False,
+    ),
+]
+NodeOption = Annotated[
+    str,
+    typer.Option("--node", help="Machine that it runs on", show_default=False, autocompletion=completion.nodes),
+]
+NodesOption = Annotated[
+    int | None, typer.Option("--nodes", min=1, help="How many; else as the files state", show_default=False)
+]
+VocabOption = Annotated[
+    int | None,
+    typer.Option("--vocab", min=1, help="Vocabulary, where a tokenizer's file states it", show_default=False),
+]
+GivenOption = Annotated[
+    list[str] | None,
+    typer.Option(
+        "--set",
+        metavar="PATH=VALUE",
+        help="A key that no file states, e.g. --set workload.sequence=4096; may be repeated",
+        show_default=False,
+    ),
+]
+KindOption = Annotated[ImportedKind, typer.Option("--as", help="runs: a log as a row for validate and calibrate")]
+ConfigOption = Annotated[
+    list[str] | None,
+    typer.Option(
+        "--config", metavar="FILE", help="Of a log, a file with its layout; may be repeated", show_default=False
+    ),
+]
+WarmupOption = Annotated[
+    int | None, typer.Option("--warmup", min=0, help="Of a log, first steps left out", show_default="5")
+]
+PartialOption = Annotated[bool, typer.Option("--partial", help="Write what is known although values are missing")]
+StrictOption = Annotated[bool, typer.Option("--strict", help="No where an option is unknown or cannot be said")]
 
 
 @answering
 def import_file(
-    file: Annotated[
-        str,
-        typer.Argument(
-            help="config.json of transformers, a folder with one, or a script, YAML or log with Megatron-LM options; "
-            "'-' for stdin",
-            show_default=False,
-        ),
-    ],
-    node: Annotated[
-        str,
-        typer.Option(
-            "--node", help="Machine that a script runs on", show_default=False, autocompletion=completion.nodes
-        ),
-    ] = "",
-    nodes: Annotated[
-        int | None, typer.Option("--nodes", min=1, help="How many; else as the script states", show_default=False)
-    ] = None,
-    vocab: Annotated[
-        int | None,
-        typer.Option("--vocab", min=1, help="Vocabulary, where a tokenizer's file states it", show_default=False),
-    ] = None,
-    partial: Annotated[bool, typer.Option("--partial", help="Write what is known although values are missing")] = False,
-    strict: Annotated[bool, typer.Option("--strict", help="No where an option is unknown or cannot be said")] = False,
+    files: FilesArgument,
+    node: NodeOption = "",
+    nodes: NodesOption = None,
+    vocab: VocabOption = None,
+    assignments: GivenOption = None,
+    kind: KindOption = ImportedKind.DOCUMENT,
+    config: ConfigOption = None,
+    warmup: WarmupOption = None,
+    partial: PartialOption = False,
+    strict: StrictOption = False,
 ) -> Reply:
-    """A config.json as a model, or Megatron-LM options as a scenario, as YAML with the origin of every value.
+    """A config.json as a model, files of a training program as a scenario, or a log as a measured run.
 
     Examples:
-      costmodel import scenarios/examples/qwen3-8b/config.json
+      costmodel import scenarios/examples/qwen3-8b
       costmodel import config.json -o model.yaml > what-was-read.txt
       costmodel import train.sh --node dgx-h100 --nodes 4 -o mine.yaml > what-was-read.txt
+      costmodel import config.json ds.json --node dgx-h100 --nodes 4 --set workload.sequence=4096 > mine.yaml
+      costmodel import run.log --as runs --config train.sh --node dgx-h100 --nodes 4 -o runs.csv > what-was-read.txt
 
-    Nothing is run or fetched. With -o the document goes to a file, and what was read and left out is printed. Exit
-    code 2, and nothing written, where the file says what no document can; 1 with --strict where anything is lost.
+    Several files are one training; two that contradict each other are a fault. Nothing is run or fetched. With -o the
+    document goes to a file, and what was read and left out is printed. Exit code 2, and nothing written, where the file
+    says what no document can; 1 with --strict where anything is lost.
 
     Next: costmodel estimate mine.yaml
     """
     from costmodel.explore.import_file import GivenBesideFile
-    from costmodel.explore.import_file import import_file as read
+
+    beside = GivenBesideFile(node, nodes, vocab, partial, tuple(assignments or ()))
+    if kind is ImportedKind.RUNS:
+        return _runs(files, config or [], beside, warmup)
+    if config or warmup is not None:
+        raise fail("C001", "--config and --warmup are of a log", None, "add --as runs")
+    return _document(files, beside, strict=strict)
+
+
+def _document(files: list[str], beside: GivenBesideFile, *, strict: bool) -> Reply:
+    """Files as a model or a scenario."""
+    from costmodel.explore.import_file import import_files
     from costmodel.report.machine import json_answer
     from costmodel.report.terminal.documents import imports as report
 
-    read_file = read(file, GivenBesideFile(node, nodes, vocab, partial))
+    read_file = import_files(files, beside)
     found = read_file.found
     lost = bool(found.warnings) or any(loss.kind == "cannot be said" for loss in found.losses)
     return Reply(
@@ -63,3 +119,14 @@ def import_file(
         yes=not (strict and lost),
         filed=Filed(read_file.text_of, lambda path: report.summary(read_file, path)),
     )
+
+
+def _runs(files: list[str], config: list[str], beside: GivenBesideFile, warm_up: int | None) -> Reply:
+    """A log as a row of a table of measured runs."""
+    from costmodel.explore.import_runs import import_run
+    from costmodel.report.terminal.documents import imported_runs as report
+
+    if len(files) != 1:
+        raise fail("C001", "one log is one run", None, "its layout goes behind --config; import each log by itself")
+    found = import_run(files[0], config, beside, warm_up)
+    return Reply(lambda: report.summary(found), lambda: report.as_json(found), "runs")

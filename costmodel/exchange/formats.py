@@ -6,6 +6,8 @@ import re
 from typing import NamedTuple
 
 from costmodel.exchange.importers.huggingface.families import FAMILIES
+from costmodel.exchange.importers.launch.bridge import TABLE as OVERRIDES
+from costmodel.exchange.importers.launch.torchtitan_keys import TABLE as TITAN
 from costmodel.exchange.importers.megatron.table import OPTIONS
 from costmodel.exchange.values.option_table import ForeignOption
 from costmodel.ground.errors import Place, fail
@@ -17,6 +19,10 @@ _KEY = re.compile(r"""(?:^|[\s{,('"\[;=])(-{0,2}[A-Za-z_][\w.-]{1,80})(?=["']?\s
 
 
 CONFIG, MEGATRON = "config.json of transformers", "options of Megatron-LM"  # the formats that are read
+DEEPSPEED, ACCELERATE = "JSON of DeepSpeed 0.19", "YAML of accelerate 1.15"
+BRIDGE = "overrides of Megatron-Bridge"
+AXOLOTL, LLAMA_FACTORY = "YAML of axolotl 0.19", "YAML of LLaMA-Factory 0.9.5"
+ARGUMENTS, TORCHTITAN = "TrainingArguments of transformers", "configuration of torchtitan"
 
 
 class ForeignFormat(NamedTuple):
@@ -40,7 +46,7 @@ _OF_FAMILIES = frozenset(
     for name in option.names
 )
 
-# Keys of the formats that are recognised here and not read: of the versions named in each name.
+# Keys of the formats that are recognised here; those that are not read are of the versions in their names.
 FORMATS = (
     ForeignFormat(CONFIG, _words("architectures model_type transformers_version"), _OF_FAMILIES, True),
     ForeignFormat(
@@ -50,29 +56,47 @@ FORMATS = (
         True,
     ),
     ForeignFormat(
-        "JSON of DeepSpeed 0.19",
+        DEEPSPEED,
         _words("zero_optimization train_micro_batch_size_per_gpu zero_allow_untested_optimizer wall_clock_breakdown"),
         _words("train_batch_size gradient_accumulation_steps bf16 fp16 stage overlap_comm reduce_bucket_size"),
+        True,
     ),
     ForeignFormat(
-        "YAML of accelerate 1.15",
-        _words("distributed_type fsdp_sharding_strategy fsdp_auto_wrap_policy num_machines deepspeed_config_file"),
-        _words("num_processes mixed_precision fsdp_config fsdp_version machine_rank parallelism_config"),
+        ACCELERATE,
+        _words("distributed_type fsdp_sharding_strategy fsdp_auto_wrap_policy num_processes deepspeed_config_file"),
+        _words("num_machines mixed_precision fsdp_config fsdp_version machine_rank parallelism_config"),
+        True,
     ),
     ForeignFormat(
-        "configuration of torchtitan",
-        _words("data_parallel_shard_degree data_parallel_replicate_degree activation_checkpoint local_batch_size"),
+        TORCHTITAN,
+        _words("data_parallel_shard_degree data_parallel_replicate_degree activation_checkpoint local_batch_size")
+        | {f"--{key}" for key in TITAN if "." in key},
         _words("parallelism training seq_len tensor_parallel_degree pipeline_parallel_degree context_parallel_degree"),
+        True,
     ),
     ForeignFormat(
-        "YAML of axolotl 0.19",
+        BRIDGE,
+        frozenset(name for name in OVERRIDES if name.startswith(("model.", "train.", "ddp.", "dist."))),
+        _words("mixed_precision optimizer.lr"),
+        True,
+    ),
+    ForeignFormat(
+        ARGUMENTS,
+        _words("per_device_train_batch_size activation_checkpointing gradient_checkpointing"),
+        _words("output_dir gradient_accumulation_steps bf16 fp16 optim max_steps learning_rate lr_scheduler_type"),
+        True,
+    ),
+    ForeignFormat(
+        AXOLOTL,
         _words("base_model sequence_len dp_shard_size sample_packing val_set_size"),
         _words("micro_batch_size gradient_accumulation_steps adapter lora_r datasets fsdp_config bf16"),
+        True,
     ),
     ForeignFormat(
-        "YAML of LLaMA-Factory 0.9.5",
+        LLAMA_FACTORY,
         _words("model_name_or_path finetuning_type cutoff_len lora_target"),
         _words("per_device_train_batch_size gradient_accumulation_steps deepspeed stage bf16 template lora_rank"),
+        True,
     ),
     ForeignFormat(
         "YAML of torchtune 0.6",
@@ -109,7 +133,7 @@ def detected(text: str, file: str) -> ForeignFormat:
         hint = f"the nearest, by the keys that stand here: {nearest}" if nearest else "no key of any format stands here"
         raise fail("X001", "the text is of no format that is known", Place(file), hint)
     if not best.read:
-        readable = " and ".join(entry.name for entry in FORMATS if entry.read)
+        readable = ", ".join(entry.name for entry in FORMATS if entry.read)
         hint = f"read are {readable}; the nearest: {nearest}"
         raise fail("X001", f"this is {best.name}, which is not read", Place(file), hint)
     return best

@@ -2,21 +2,19 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path, PurePath
 from typing import Any
 
-from costmodel.documents.reader.folders import SUFFIXES, as_named
-from costmodel.documents.reader.foreign_readers import file_in, is_config
+from costmodel.documents.reader.folders import SUFFIXES
 from costmodel.documents.reader.library import DocumentReader, read
 from costmodel.documents.reader.resolved_scenario import case_from
 from costmodel.documents.schemas.hardware import Node
 from costmodel.documents.schemas.model import Model
-from costmodel.documents.text.files import file_text
 from costmodel.documents.text.yaml_tree import Mapping, copied
 from costmodel.estimate.model.shards import model_parameters
-from costmodel.exchange.formats import CONFIG, detected
+from costmodel.exchange.formats import CONFIG, MEGATRON
 from costmodel.exchange.imported import Imported, Origin, OriginValue
 from costmodel.exchange.importers.megatron import read_options
 from costmodel.exchange.models import imported_model, worded
@@ -24,6 +22,7 @@ from costmodel.exchange.values.foreign_values import document_name
 from costmodel.exchange.values.placed_values import placed
 from costmodel.exchange.writing.document_text import document_text
 from costmodel.exchange.writing.equal_model import twin_of
+from costmodel.explore.import_layers import layered, opened
 from costmodel.ground.errors import CostModelError, Fault, Place, fail
 
 _FIXED = ("schema", "name", "title", "source", "sources")
@@ -38,6 +37,7 @@ class GivenBesideFile:
     nodes: int | None = None
     vocab: int | None = None
     partial: bool = False
+    assignments: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True)
@@ -60,17 +60,42 @@ class ImportedFile:
 
 def import_file(name: str, beside: GivenBesideFile) -> ImportedFile:
     """A file by its path, or standard input by '-', as the YAML of a model or of a scenario."""
-    path = Path(name) if name == "-" else file_in("model", Path(name))
-    text = file_text(str(path))
-    file = "<stdin>" if name == "-" else as_named(path)
-    if is_config(text) or detected(text, file).name == CONFIG:
+    return import_files([name], beside)
+
+
+def import_files(names: Sequence[str], beside: GivenBesideFile) -> ImportedFile:
+    """Files that say parts of one training, as one scenario; one file alone may be a model."""
+    texts = [opened(name) for name in names]
+    first = texts[0]
+    if len(texts) == 1 and first.format == CONFIG and not beside.assignments:
         _refuse_unused(beside)
-        found = imported_model(text, file)
-        return _imported(file, found, DocumentReader().checked("model", found.document, file))
-    found = _scenario(text, file, beside)
-    return _imported(
-        file, found, None if found.missing else case_from(DocumentReader(), copied(found.document), file, ()).model
-    )
+        found = imported_model(first.text, first.file)
+        return _imported(first.file, found, DocumentReader().checked("model", found.document, first.file))
+    world = _world(beside)
+    if len(texts) == 1 and first.format == MEGATRON:
+        title = PurePath(first.file).stem if first.file != "<stdin>" else "imported"
+        _refuse_assignments(beside)
+        part = read_options(first.text, first.file, world=world, vocab=beside.vocab, title=title)
+    else:
+        part = layered(texts, world, beside.assignments)
+    file = " and ".join(text.file for text in texts)
+    found = _scenario(part, first.file, beside)
+    ready = None if found.missing else case_from(DocumentReader(), copied(found.document), first.file, ()).model
+    return _imported(file, found, ready)
+
+
+def _refuse_assignments(beside: GivenBesideFile) -> None:
+    if beside.assignments:
+        hint = "leave it out, and give --set to the command that reads what was written"
+        raise fail("C001", "--set has no effect on a script of Megatron-LM, which states everything", None, hint)
+
+
+def _world(beside: GivenBesideFile) -> int | None:
+    """Accelerators as they are given beside the file."""
+    if beside.nodes and not beside.node:
+        raise fail("C001", "--nodes has no effect without --node", None, "add --node dgx-h100, for example")
+    node: Node | None = read("node", beside.node) if beside.node else None
+    return int(node.accelerators) * beside.nodes if node is not None and beside.nodes else None
 
 
 def _refuse_unused(beside: GivenBesideFile) -> None:
@@ -120,19 +145,15 @@ def _line(place: Place | None) -> str:
 # --- a scenario from options of a training program
 
 
-def _scenario(text: str, file: str, beside: GivenBesideFile) -> Imported:
-    """The scenario that options state; a fault for what is missing, unless a part of one is asked for."""
-    if beside.nodes and not beside.node:
-        raise fail("C001", "--nodes has no effect without --node", None, "add --node dgx-h100, for example")
+def _scenario(found: Imported, file: str, beside: GivenBesideFile) -> Imported:
+    """The scenario that a file states; a fault for what is missing, unless a part of one is asked for."""
     node: Node | None = read("node", beside.node) if beside.node else None
-    world = int(node.accelerators) * beside.nodes if node is not None and beside.nodes else None
     title = PurePath(file).stem if file != "<stdin>" else "imported"
-    found = read_options(text, file, world=world, vocab=beside.vocab, title=title)
     made = Origin("file", "the text itself", Place(file))
     tree: dict[str, Any] = {"schema": OriginValue("costmodel/scenario/v1", made), "title": OriginValue(title, made)}
     missing = found.missing
     if node is None:
-        missing = (*missing, Fault("X002", "no option states the machine", Place(file), "--node dgx-h100, for example"))
+        missing = (*missing, Fault("X002", "no file states the machine", Place(file), "--node dgx-h100, for example"))
     elif "accelerators" in found.facts:
         tree["cluster"] = {
             "node": _given(node.name, "--node"),

@@ -222,7 +222,7 @@ def test_standard_input_is_read(folder: Path, run: Any) -> None:
 @pytest.mark.parametrize(
     ("name", "text", "code"),
     [
-        ("ds.json", '{"zero_optimization": {"stage": 3}, "train_micro_batch_size_per_gpu": 1}', "X001"),
+        ("ds.json", '{"zero_optimization": {"stage": 3}, "train_micro_batch_size_per_gpu": 1}', "X002"),
         ("notes.txt", "nothing of interest", "X001"),
         ("config.json", '{"architectures": ["LlamaForCausalLM"], "model_type": "llama", "hidden_size": NaN}', "D008"),
         ("config.json", '{"architectures": ["LlamaForCausalLM"], "model_type": "llama", "hidden_size": 1e400}', "D008"),

@@ -113,7 +113,7 @@ def whole(item: Line, width: int) -> Counter[str]:
 
 
 def test_every_command_is_here() -> None:
-    documents = {"show", "init", "schema", "import"}  # are printed as they are written
+    documents = {"show", "init", "schema", "import", "export"}  # are printed as they are written
     assert {answer.split()[0] for answer in ANSWERS} | documents | {"measure"} == NAMES
 
 

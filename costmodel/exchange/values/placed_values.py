@@ -47,3 +47,12 @@ def _leaf(plain: Any, place: Place) -> Any:
     item: Any = kind(plain)
     item.place = place
     return item
+
+
+def as_placed(tree: dict[str, Any], file: str) -> Mapping:
+    """A tree of plain values as one that was read from a file, its lines unknown."""
+    built = Mapping()
+    built.place = Place(file)
+    for name, value in tree.items():
+        built[key_at(name, built.place, built.place)] = as_placed(value, file) if isinstance(value, dict) else value
+    return built

@@ -8,25 +8,8 @@ from typing import Any
 from costmodel.exchange.imported import OriginValue
 from costmodel.exchange.importers.megatron.flags import MegatronFlags
 from costmodel.exchange.importers.megatron.pipeline import pipeline
+from costmodel.exchange.importers.megatron.words import DEGREES, EXCHANGES, MODULES, SHARDED
 from costmodel.ground.errors import Place
-
-_DEGREES = {
-    "tp": "tensor-model-parallel-size",
-    "pp": "pipeline-model-parallel-size",
-    "cp": "context-parallel-size",
-    "ep": "expert-model-parallel-size",
-}
-_ZERO = {"no_shard": 0, "optim": 1, "optim_grads": 2, "optim_grads_params": 3}
-_CP = {"p2p": "p2p", "all_gather": "all-gather", "allgather": "all-gather", "a2a": "a2a"}
-_MODULES = {
-    "core_attn": "attention",
-    "layernorm": "norms",
-    "mla_up_proj": "mla-up-projection",
-    "mlp": "mlp",
-    "moe": "moe",
-    "moe_act": "moe-activation",
-    "shared_experts": "shared-experts",
-}
 
 
 def plan(flags: MegatronFlags, accelerators: OriginValue | None) -> dict[str, Any]:
@@ -52,12 +35,12 @@ def plan(flags: MegatronFlags, accelerators: OriginValue | None) -> dict[str, An
 
 
 def _degrees(flags: MegatronFlags) -> dict[str, OriginValue]:
-    found = {key: flags[name] for key, name in _DEGREES.items()}
+    found = {key: flags[name] for key, name in DEGREES.items()}
     if flags.given("model-parallel-size"):
         found["tp"] = flags["model-parallel-size"]
     for key, value in found.items():
         if not value.value:
-            flags.need_option((_DEGREES[key],))
+            flags.need_option((DEGREES[key],))
             found[key] = value._replace(value=1)
     if flags["num-experts"].value:
         etp = flags["expert-tensor-parallel-size"]
@@ -81,11 +64,11 @@ def _context(flags: MegatronFlags, cp: OriginValue) -> dict[str, OriginValue]:
     kinds = flags["cp-comm-type"]
     if not kinds.value:
         return {}
-    if len(set(kinds.value)) > 1 or kinds.value[0] not in _CP:
+    if len(set(kinds.value)) > 1 or kinds.value[0] not in EXCHANGES:
         sentence = f"--cp-comm-type {' '.join(kinds.value[:8])}: one way for all layers can be said, p2p here"
         flags.lose("cannot be said", sentence, "cp-comm-type")
         return {}
-    return {"cp_type": kinds._replace(value=_CP[kinds.value[0]])}
+    return {"cp_type": kinds._replace(value=EXCHANGES[kinds.value[0]])}
 
 
 def _data_parallel(
@@ -152,7 +135,7 @@ def _sharding(flags: MegatronFlags) -> dict[str, OriginValue]:
         return found | {"zero": OriginValue(2 if kept.value else 3, flags["use-torch-fsdp2"].origin)}
     strategy = flags["data-parallel-sharding-strategy"]
     if flags.on("use-megatron-fsdp"):
-        value = _ZERO.get(strategy.value or "", 3)
+        value = SHARDED.get(strategy.value or "", 3)
         return found | {"zero": flags.derived(value, f"Megatron-FSDP, {strategy.value}", "use-megatron-fsdp")}
     if flags.given("data-parallel-sharding-strategy"):
         sentence = "--data-parallel-sharding-strategy means nothing without --use-megatron-fsdp"
@@ -212,10 +195,10 @@ def _modules(flags: MegatronFlags) -> dict[str, OriginValue]:
     chosen = list(names.value or ())
     if flags.on("moe-layer-recompute"):
         chosen = [*(chosen or ["core_attn"]), *(["moe"] if "moe" not in chosen else [])]
-    lost = [name for name in chosen if name not in _MODULES]
+    lost = [name for name in chosen if name not in MODULES]
     if lost:
         flags.lose("cannot be said", f"--recompute-modules {' '.join(lost)}", "recompute-modules")
-    kept = [_MODULES[name] for name in dict.fromkeys(chosen) if name in _MODULES]
+    kept = [MODULES[name] for name in dict.fromkeys(chosen) if name in MODULES]
     return {"recompute_modules": names._replace(value=kept)} if kept else {}
 
 

@@ -7,11 +7,9 @@ from typing import Any
 
 from costmodel.exchange.imported import OriginValue
 from costmodel.exchange.importers.megatron.flags import MegatronFlags
+from costmodel.exchange.importers.megatron.words import OPTIMIZERS, OVERLAPS, RECIPES
 from costmodel.exchange.shell import Word
 
-_NARROW = {"delayed": "fp8", "tensorwise": "fp8-cs", "blockwise": "fp8-block", "mxfp8": "mxfp8"}
-_OPTIMIZERS = {"adam": "adamw", "sgd": "sgd-momentum", "muon": "muon", "dist_muon": "muon", "lion": "lion"}
-_OVERLAPS = {"overlap-grad-reduce": "dp", "overlap-param-gather": "weights", "tp-comm-overlap": "tp"}
 _PER_NODE = ("nproc_per_node", "nproc-per-node", "ntasks-per-node", "gpus-per-node", "num_gpus")
 _NODES = ("nnodes", "nodes", "num_nodes", "N")
 _TASKS = ("np", "ntasks", "n")
@@ -92,7 +90,7 @@ def _precision(flags: MegatronFlags) -> OriginValue:
         sentence = "neither --bf16 nor --fp16: training in fp32, which no workload says"
         flags.refuse("X003", sentence, eight.place, "write --bf16 into the text if it is meant")
         return flags["bf16"]._replace(value="bf16")
-    for format_, recipe, names in ((four, "fp4-recipe", {"nvfp4": "nvfp4"}), (eight, "fp8-recipe", _NARROW)):
+    for format_, recipe, names in ((four, "fp4-recipe", {"nvfp4": "nvfp4"}), (eight, "fp8-recipe", RECIPES)):
         if format_.value:
             chosen = flags[recipe]
             if chosen.value not in names:
@@ -118,7 +116,7 @@ def _gradients(flags: MegatronFlags) -> OriginValue:
 
 def _optimizer(flags: MegatronFlags) -> OriginValue:
     kind = flags["optimizer"]
-    name = _OPTIMIZERS.get(kind.value)
+    name = OPTIMIZERS.get(kind.value)
     if name is None:
         flags.refuse("X003", f"--optimizer {kind.value}: no optimizer document has its states", kind.place)
         return kind._replace(value="adamw")
@@ -144,14 +142,14 @@ def stack(flags: MegatronFlags) -> tuple[OriginValue, dict[str, Any]]:
     if flags.on("use-torch-fsdp2"):
         return flags["use-torch-fsdp2"]._replace(value="fsdp2"), {"experts": experts} if experts else {}
     counted = [
-        name for name in _OVERLAPS if name != "tp-comm-overlap" or flags.number("tensor-model-parallel-size", 1) > 1
+        name for name in OVERLAPS if name != "tp-comm-overlap" or flags.number("tensor-model-parallel-size", 1) > 1
     ]
     overlapped = [name for name in counted if flags.on(name)]
     if not overlapped:
         name = flags.derived("megatron-lm", "nothing overlaps", *counted)
     else:
         name = flags.derived("megatron-core", "communication overlaps", *overlapped)
-        missing = {_OVERLAPS[other]: other for other in counted if other not in overlapped}
+        missing = {OVERLAPS[other]: other for other in counted if other not in overlapped}
         if "dp" in missing and "weights" not in missing:
             flags.refuse(
                 "X005", "--overlap-param-gather needs --overlap-grad-reduce", flags["overlap-param-gather"].place

@@ -1,0 +1,47 @@
+"""A job as the file of a format, checked before it is written."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from costmodel.exchange.exporters import accelerate, bridge, deepspeed, megatron, torchtitan, training_arguments
+from costmodel.exchange.exporters.job import Job, Unsaid
+from costmodel.exchange.exporters.read_back import check_read_back
+from costmodel.exchange.exporters.target import Target, check_plan, check_stack, check_workload
+from costmodel.ground.errors import Fault
+
+_ALL = (megatron, bridge, torchtitan, deepspeed, accelerate, training_arguments)
+TARGETS: dict[str, Target] = {module.TARGET.name: module.TARGET for module in _ALL}
+
+
+@dataclass(frozen=True)
+class Exported:
+    """The text of a file, keys of the scenario that it cannot say, and what it leaves to its reader."""
+
+    target: Target
+    text: str
+    faults: tuple[Fault, ...]
+    notes: tuple[str, ...]
+
+
+def exported(target: Target, job: Job) -> Exported:
+    """The job in a format, read back and compared where the format can say it."""
+    unsaid = Unsaid(job)
+    check_stack(target, unsaid)
+    check_plan(target, unsaid)
+    check_workload(target, unsaid)
+    text = target.write(job, unsaid)
+    if not unsaid.faults:
+        check_read_back(target.name, text, unsaid)
+    notes = [*_beside(target, job), *unsaid.notes]
+    return Exported(target, text, tuple(unsaid.faults), tuple(notes))
+
+
+def _beside(target: Target, job: Job) -> list[str]:
+    """Keys of the scenario that are no matter of any file that starts a training."""
+    overlap = {f"assume.overlap.{key}" for key, value in job.assume.overlap if value is not None}
+    experts = {f"assume.experts.{key}" for key, value in job.assume.experts if value is not None}
+    experts -= {"assume.experts.deduplicated", "assume.experts.capacity"} if target.name == "megatron" else set()
+    price = {"assume.price"} if job.assume.price is not None else set()
+    unsaid = sorted(overlap | experts | price)
+    return [f"not said by this file: {', '.join(unsaid)}"] if unsaid else []

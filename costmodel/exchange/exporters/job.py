@@ -1,0 +1,114 @@
+"""What is exported: a plan in which nothing is left open, with the documents that it belongs to."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import Any
+
+from costmodel.documents.schemas.model import Model
+from costmodel.documents.schemas.plan import Plan
+from costmodel.documents.schemas.scenario import Assumptions, Training
+from costmodel.ground.errors import Fault, Place
+
+_ONE = ("tp", "pp", "vpp", "cp", "ep", "dp_replicate")  # degrees that mean nothing at 1
+_DEFAULT = {"order": "tp-cp-dp-pp", "split": "even", "offload": [], "sequence_parallel": False, "recompute": "none"}
+
+
+@dataclass(frozen=True)
+class Job:
+    """A settled plan, and the names of what it runs with.
+
+    gradients is the type of the workload, or the stack's where it leaves it open; deduplicated: whether a token is sent
+    once to a rank that holds several of its experts.
+    """
+
+    file: str
+    plan: Plan
+    model: Model
+    workload: Training
+    stack: str
+    gradients: str
+    optimizer: str
+    assume: Assumptions
+    deduplicated: bool
+    nodes: int
+    per_node: int
+
+    @property
+    def accelerators(self) -> int:
+        """Accelerators of all nodes."""
+        return self.nodes * self.per_node
+
+    @property
+    def accumulation(self) -> int:
+        """Micro-batches of one replica in a step."""
+        return round(self.workload.global_batch / ((self.plan.dp or 1) * self.plan.micro_batch))
+
+    def count(self, key: str) -> int:
+        """A count of the plan."""
+        size: float = getattr(self.plan, key)
+        return round(size)
+
+
+@dataclass
+class Unsaid:
+    """What a format does not say of a job, found while it is written.
+
+    faults: keys that change the cost and that the format cannot say. notes: what is left to the reader of the file.
+    """
+
+    job: Job
+    faults: list[Fault] = field(default_factory=list)
+    notes: list[str] = field(default_factory=list)
+
+    def refuse(self, key: str, sentence: str, hint: str = "") -> None:
+        """A key of ours that the format cannot say."""
+        fault = Fault("X009", f"{key}: {sentence}", Place(self.job.file, path=key), hint)
+        if fault not in self.faults:
+            self.faults.append(fault)
+
+    def note(self, sentence: str) -> None:
+        """Something that the file leaves to its reader."""
+        if sentence not in self.notes:
+            self.notes.append(sentence)
+
+
+def effective(plan: Plan, *, experts: bool) -> dict[str, Any]:
+    """The keys of a settled plan that do something, in one spelling: what two equal plans have in common.
+
+    >>> effective(Plan(dp=8, zero=1, schedule="1f1b", cp_type="p2p", sequence_parallel=True), experts=False)
+    {'dp': 8, 'micro_batch': 1, 'zero': 1}
+    """
+    found = {key: _plain(value) for key, value in plan.model_dump().items() if value is not None}
+    without = _without_effect(plan, experts=experts)
+    found.setdefault("schedule", "interleaved" if plan.vpp > 1 else "1f1b")
+    if found.get("recompute") == "full" and "recompute_layers" not in found:
+        found |= {"recompute_method": "uniform", "recompute_layers": 1}  # every layer, each by itself
+    neutral = {**dict.fromkeys(_ONE, 1), **_DEFAULT}
+    return {key: value for key, value in found.items() if key not in without and neutral.get(key) != value}
+
+
+def _without_effect(plan: Plan, *, experts: bool) -> set[str]:
+    dropped: set[str] = set()
+    for switched_off, keys in (
+        (plan.pp == 1, "schedule split first_stage_layers last_stage_layers vpp"),
+        (plan.vpp == 1 and plan.schedule in ("1f1b", None), "vpp"),
+        (plan.cp == 1, "cp_type"),
+        (not experts, "ep etp"),
+        (plan.tp == 1, "sequence_parallel"),
+        (plan.recompute != "selective", "recompute_modules"),
+        (plan.recompute != "full", "recompute_method recompute_layers"),
+        (not plan.offload, "offload_to offload_layers"),
+        ("activations" not in plan.offload, "offload_layers"),
+        (plan.first_stage_layers is not None or plan.last_stage_layers is not None, "split"),
+        (plan.order == "tp-cp-pp-dp" and plan.pp == 1, "order"),
+        (plan.order == "tp-dp-cp-pp" and plan.cp == 1, "order"),
+    ):
+        dropped |= set(keys.split()) if switched_off else set()
+    return dropped
+
+
+def _plain(value: Any) -> Any:
+    if isinstance(value, list):
+        return sorted(value)
+    return round(value) if isinstance(value, float) and value == round(value) else value

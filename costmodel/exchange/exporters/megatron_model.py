@@ -1,0 +1,166 @@
+"""The options of Megatron-LM that state a model."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+from typing import Any, TypeVar
+
+from costmodel.documents.schemas.model import Attention, Experts, LatentAttention, Mlp, Model
+from costmodel.exchange.exporters.job import Unsaid
+from costmodel.exchange.exporters.layer_order import layers_in_order, pattern
+
+_POSITIONS = {"rotary": "rope", "learned": "learned_absolute"}
+_NORMS = {"rmsnorm": "RMSNorm", "layernorm": "LayerNorm"}
+
+Part = TypeVar("Part")
+
+SAYS = {
+    "model.vocab": "--vocab-size",
+    "model.hidden": "--hidden-size",
+    "model.positions": "--position-embedding-type",
+    "model.max_sequence": "--max-position-embeddings",
+    "model.tied": "--untie-embeddings-and-output-weights",
+    "model.norm": "--normalization",
+    "model.layers": "--num-layers, --moe-layer-freq, --window-attn-skip-freq",
+    "model.layers.count": "--num-layers",
+    "model.layers.leading": "--moe-layer-freq",
+    "model.layers.attention": "--num-attention-heads, --num-query-groups, --kv-channels, --qk-layernorm, --window-size",
+    "model.layers.latent": "--multi-latent-attention, --q-lora-rank, --kv-lora-rank",
+    "model.layers.mlp": "--ffn-hidden-size, --swiglu, --disable-bias-linear",
+    "model.layers.experts": "--num-experts, --moe-router-topk, --moe-ffn-hidden-size",
+    "model.prediction": "--mtp-num-layers",
+}
+CANNOT = {
+    "model.position_rows": "as many as --max-position-embeddings",
+    "model.embedding_norm": "no model of Megatron-LM has one",
+    "model.layers.parallel": "no model of Megatron-LM has parallel halves",
+    "model.layers.norms": "two in every layer",
+    "model.layers.state_space": "hybrid models are not written",
+    "model.layers.attention.qk_norm_whole": "--qk-layernorm normalises head by head",
+}
+
+
+def model_options(model: Model, unsaid: Unsaid) -> list[str]:
+    """Options that state the model; what they cannot say is refused."""
+    _check(model, unsaid)
+    attention = _one((kind.attention for kind in model.layers), "model.layers.attention", unsaid, without="window")
+    latent = _one((kind.latent for kind in model.layers), "model.layers.latent", unsaid)
+    mlp = _one((kind.mlp for kind in model.layers), "model.layers.mlp", unsaid)
+    experts = _one((kind.experts for kind in model.layers), "model.layers.experts", unsaid)
+    if attention is not None and latent is not None:
+        unsaid.refuse("model.layers.latent", "all layers have one kind of attention")
+    feed = mlp or experts
+    found = [
+        f"--num-layers {sum(round(kind.count) for kind in model.layers)}",
+        f"--hidden-size {model.hidden:.0f}",
+        f"--max-position-embeddings {model.max_sequence:.0f}",
+        f"--position-embedding-type {_POSITIONS.get(model.positions, 'rope')}",
+        f"--normalization {_NORMS.get(model.norm, 'LayerNorm')}",
+        f"--vocab-size {model.vocab:.0f}",
+        *([] if model.tied else ["--untie-embeddings-and-output-weights"]),
+        *(["--swiglu"] if feed is not None and feed.gated else []),
+        *_biases(attention, mlp, experts, unsaid),
+        *(_attention(attention) if attention is not None else []),
+        *(_latent(latent) if latent is not None else []),
+        *_windows(model, unsaid),
+        *([f"--ffn-hidden-size {mlp.ffn_hidden:.0f}"] if mlp is not None else []),
+        *(_experts(experts, model) if experts is not None else []),
+    ]
+    return found + ([f"--mtp-num-layers {model.prediction.depth:.0f}"] if model.prediction is not None else [])
+
+
+def _check(model: Model, unsaid: Unsaid) -> None:
+    """What no option says."""
+    kinds = model.layers
+    for key, there in (
+        ("model.position_rows", model.position_rows not in (None, model.max_sequence)),
+        ("model.embedding_norm", model.embedding_norm),
+        ("model.layers.parallel", any(kind.parallel for kind in kinds)),
+        ("model.layers.norms", any(kind.norms != 2 for kind in kinds)),
+        ("model.layers.state_space", any(kind.state_space is not None for kind in kinds)),
+        (
+            "model.layers.attention.qk_norm_whole",
+            any(kind.attention is not None and kind.attention.qk_norm_whole for kind in kinds),
+        ),
+    ):
+        if there:
+            unsaid.refuse(key, f"cannot be said: {CANNOT[key]}")
+    if model.positions not in _POSITIONS:
+        unsaid.refuse("model.positions", f"Megatron-LM has no {model.positions} positions")
+    if model.norm not in _NORMS:
+        unsaid.refuse("model.norm", f"Megatron-LM has no {model.norm}")
+
+
+def _one(parts: Iterable[Part | None], key: str, unsaid: Unsaid, *, without: str = "") -> Part | None:
+    """The one part that all layers with such a part have."""
+    found: list[Any] = [part for part in parts if part is not None]
+    shapes = [{name: value for name, value in part.model_dump().items() if name != without} for part in found]
+    if any(shape != shapes[0] for shape in shapes):
+        unsaid.refuse(key, "differs from layer to layer: one option states it for all")
+    return found[0] if found else None
+
+
+def _biases(attention: Attention | None, mlp: Mlp | None, experts: Experts | None, unsaid: Unsaid) -> Iterator[str]:
+    """Biases everywhere, on queries, keys and values alone, or nowhere."""
+    inner = [part.biases for part in (mlp, experts) if part is not None]
+    own = (attention.biases, attention.output_bias) if attention is not None else (False, False)
+    if all((*own, *inner)) and attention is not None:
+        return
+    yield "--disable-bias-linear"
+    if own == (True, False):
+        yield "--add-qkv-bias"
+    if any(inner) or own[1]:
+        unsaid.refuse("model.layers.attention.biases", "biases are on all linear maps, on q, k and v, or on none")
+
+
+def _attention(part: Attention) -> Iterator[str]:
+    yield f"--num-attention-heads {part.heads:.0f}"
+    if part.kv_heads != part.heads:
+        yield "--group-query-attention"
+        yield f"--num-query-groups {part.kv_heads:.0f}"
+    yield f"--kv-channels {part.head_dim:.0f}"
+    if part.qk_norm:
+        yield "--qk-layernorm"
+    if part.sinks:
+        yield "--softmax-type learnable"
+
+
+def _latent(part: LatentAttention) -> Iterator[str]:
+    yield "--multi-latent-attention"
+    yield f"--num-attention-heads {part.heads:.0f}"
+    yield "--qk-layernorm"
+    if part.query_rank is not None:
+        yield f"--q-lora-rank {part.query_rank:.0f}"
+    yield f"--kv-lora-rank {part.kv_rank:.0f}"
+    yield f"--qk-head-dim {part.nope_dim:.0f}"
+    yield f"--qk-pos-emb-head-dim {part.rope_dim:.0f}"
+    yield f"--v-head-dim {part.value_dim:.0f}"
+
+
+def _windows(model: Model, unsaid: Unsaid) -> Iterator[str]:
+    windows = [kind.attention.window if kind.attention is not None else None for kind in layers_in_order(model)]
+    widths = {window for window in windows if window is not None}
+    if len(widths) > 1:
+        unsaid.refuse("model.layers.attention.window", "one window serves all layers that have one")
+    if widths:
+        yield f"--window-size {widths.pop() - 1:.0f},0"
+        if None in windows:
+            yield f"--window-attn-skip-freq {pattern([window is not None for window in windows])}"
+
+
+def _experts(part: Experts, model: Model) -> Iterator[str]:
+    yield f"--num-experts {part.count:.0f}"
+    yield f"--moe-router-topk {part.top_k:.0f}"
+    yield f"--moe-ffn-hidden-size {part.ffn_hidden:.0f}"
+    sparse = [kind.experts is not None for kind in layers_in_order(model)]
+    if not all(sparse):
+        yield f"--moe-layer-freq {pattern(sparse)}"
+    if part.shared is not None:
+        yield f"--moe-shared-expert-intermediate-size {part.shared.ffn_hidden:.0f}"
+    if part.shared_gate:
+        yield "--moe-shared-expert-gate"
+    if part.router_bias:
+        yield "--moe-router-enable-expert-bias"
+    if part.groups is not None and part.group_limit is not None:
+        yield f"--moe-router-num-groups {part.groups:.0f}"
+        yield f"--moe-router-group-topk {part.group_limit:.0f}"

@@ -1,0 +1,109 @@
+"""What is exported, read again: a file is only written if it says the plan that it was made from."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from typing import Any
+
+from costmodel.documents.schemas.model import Model
+from costmodel.documents.schemas.plan import Plan
+from costmodel.exchange.exporters import accelerate, training_arguments
+from costmodel.exchange.exporters.job import Job, Unsaid, effective
+from costmodel.exchange.formats import ACCELERATE, ARGUMENTS, BRIDGE, DEEPSPEED, TORCHTITAN
+from costmodel.exchange.imported import Imported, Origin, OriginValue
+from costmodel.exchange.importers.launch.layer import Layer
+from costmodel.exchange.importers.launch.read import read_layer
+from costmodel.exchange.importers.launch.settle import settled
+from costmodel.exchange.importers.megatron import read_options
+from costmodel.exchange.writing.equal_model import shape
+from costmodel.ground.errors import CostModelError
+
+Reader = Callable[[str, Job], Imported]
+
+_FILE = "export"  # what the text is called while it is read
+_WORKLOAD = ("sequence", "global_batch", "precision", "gradients", "optimizer")
+
+
+def check_read_back(name: str, text: str, unsaid: Unsaid) -> None:
+    """A fault for every key that the text says otherwise, or not at all."""
+    job = unsaid.job
+    try:
+        found = READERS[name](text, job)
+    except CostModelError as error:
+        for fault in error.faults:
+            unsaid.refuse("plan", f"the file would break a rule of its own format: {fault.sentence}", fault.hint)
+        return
+    for fault in found.missing:
+        unsaid.refuse("plan", f"read back, the file leaves something open: {fault.sentence}")
+    for loss in found.losses:
+        if loss.kind != "ignored":
+            unsaid.note(f"read back, {loss.kind}: {loss.sentence}")
+    for path, ours, theirs in differences(found.document, job):
+        unsaid.refuse(path, f"{ours} comes back as {theirs}")
+
+
+def differences(document: dict[Any, Any], job: Job) -> Iterator[tuple[str, object, object]]:
+    """Keys of which a document that was read back says something else than the job, with both values."""
+    experts = job.model.has_experts
+    ours = effective(job.plan, experts=experts)
+    theirs = effective(Plan.model_validate(document["plan"]), experts=experts)
+    for key in sorted(ours.keys() | theirs.keys()):
+        if ours.get(key) != theirs.get(key):
+            yield f"plan.{key}", ours.get(key), theirs.get(key)
+    wanted = job.workload.model_dump() | {"gradients": job.gradients, "optimizer": job.optimizer}
+    for key in _WORKLOAD:
+        if key in document["workload"] and document["workload"][key] != wanted[key]:
+            yield f"workload.{key}", wanted[key], document["workload"][key]
+    if document.get("stack", job.stack) != job.stack:
+        yield "stack", job.stack, document["stack"]
+    if "model" in document and shape(Model.model_validate(document["model"])) != shape(job.model):
+        yield "model", "the shape of the model", "another"
+
+
+def _megatron(text: str, _: Job) -> Imported:
+    return read_options(text, _FILE)
+
+
+def _deepspeed(text: str, job: Job) -> Imported:
+    return _settled([read_layer(text, _FILE, DEEPSPEED)], job)
+
+
+def _bridge(text: str, job: Job) -> Imported:
+    return _settled([read_layer(text, _FILE, BRIDGE)], job)
+
+
+def _torchtitan(text: str, job: Job) -> Imported:
+    return _settled([read_layer(text, _FILE, TORCHTITAN)], job)
+
+
+def _accelerate(text: str, job: Job) -> Imported:
+    beside = training_arguments.write(job, Unsaid(job))
+    return _settled([read_layer(text, _FILE, ACCELERATE), read_layer(beside, _FILE, ARGUMENTS)], job)
+
+
+def _arguments(text: str, job: Job) -> Imported:
+    layout = accelerate.write(job, Unsaid(job))
+    return _settled([read_layer(layout, _FILE, ACCELERATE), read_layer(text, _FILE, ARGUMENTS)], job)
+
+
+def _settled(layers: list[Layer], job: Job) -> Imported:
+    """The scenario of files beside what their programs say."""
+    known = Origin("assumed", "the program says it")
+    given = {
+        "accelerators": OriginValue(job.accelerators, known),
+        "workload.sequence": OriginValue(round(job.workload.sequence), known),
+        "model": OriginValue(job.model.name, known),
+    }
+    found = settled([*layers, Layer("", given)], _FILE, round(sum(kind.count for kind in job.model.layers)))
+    del found.document["model"]
+    return found
+
+
+READERS: dict[str, Reader] = {
+    "megatron": _megatron,
+    "bridge": _bridge,
+    "torchtitan": _torchtitan,
+    "deepspeed": _deepspeed,
+    "accelerate": _accelerate,
+    "hf": _arguments,
+}

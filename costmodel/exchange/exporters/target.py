@@ -1,0 +1,73 @@
+"""A format that is written: what it can say of a plan, and the text with what it leaves unsaid."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+
+from costmodel.exchange.exporters.job import Job, Unsaid, effective
+
+
+@dataclass(frozen=True)
+class Target:
+    """A format with its table.
+
+    version: what the options are of. stacks: the software that its files start. says: keys of ours with the options
+    that say them. elsewhere: keys that another file or program of the same job says, with what says them. cannot: keys
+    that no option says, with the reason; a plan in which one of them does something is refused.
+    """
+
+    name: str
+    title: str
+    version: str
+    suffix: str
+    stacks: tuple[str, ...]
+    says: Mapping[str, str]
+    elsewhere: Mapping[str, str]
+    cannot: Mapping[str, str]
+    write: Callable[[Job, Unsaid], str]
+    comment: str = "#"  # begins a line of comment; empty where the format has none
+
+    @property
+    def full_name(self) -> str:
+        """The format and its version."""
+        return f"{self.title} for {self.version}"
+
+
+def check_stack(target: Target, unsaid: Unsaid) -> None:
+    """A fault where the scenario's software is not started by files of the format."""
+    stack = unsaid.job.stack
+    if stack not in target.stacks:
+        hint = f"--set stack={target.stacks[0]} makes it the scenario's, with its costs"
+        unsaid.refuse("stack", f"{target.version.split()[0]} runs {' or '.join(target.stacks)}, not {stack}", hint)
+
+
+def check_plan(target: Target, unsaid: Unsaid) -> None:
+    """A fault for every key of the plan that does something and that the format has no option for."""
+    for key, value in effective(unsaid.job.plan, experts=unsaid.job.model.has_experts).items():
+        path = f"plan.{key}"
+        if path not in target.says and path not in target.elsewhere:
+            reason = target.cannot.get(path, "no option says it")
+            unsaid.refuse(path, f"{_worded(value)} cannot be said: {reason}")
+
+
+def check_workload(target: Target, unsaid: Unsaid) -> None:
+    """A fault for what is trained and how, where the format does not say it."""
+    workload = unsaid.job.workload
+    if workload.tuning != "full" and "workload.tuning" not in target.says:
+        reason = target.cannot.get("workload.tuning", "no option says it")
+        unsaid.refuse("workload.tuning", f"adapters cannot be said: {reason}")
+
+
+def check_whole_layers(unsaid: Unsaid) -> None:
+    """A fault where full recompute reaches some layers, in a format that recomputes all of them or none."""
+    plan = unsaid.job.plan
+    uniform = plan.recompute_method == "uniform" and plan.recompute_layers == 1
+    if plan.recompute == "full" and plan.recompute_layers is not None and not uniform:
+        unsaid.refuse("plan.recompute_layers", f"{plan.recompute_layers:g}: all layers are recomputed, one at a time")
+
+
+def _worded(value: object) -> str:
+    if isinstance(value, list):
+        return f"[{', '.join(map(str, value))}]"
+    return str(value).lower() if isinstance(value, bool) else str(value)

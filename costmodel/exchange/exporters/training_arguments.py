@@ -1,0 +1,70 @@
+"""TrainingArguments of transformers: YAML with batch, types and optimizer, whose layout stands in accelerate's."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from costmodel.exchange.exporters import accelerate
+from costmodel.exchange.exporters.job import Job, Unsaid
+from costmodel.exchange.exporters.target import Target
+from costmodel.exchange.importers.launch.training_arguments import OPTIMIZERS, VERSION
+from costmodel.exchange.writing.document_text import document_text
+
+_LAYOUT = "the configuration of accelerate, which --to accelerate writes"
+
+
+def write(job: Job, unsaid: Unsaid) -> str:
+    """The YAML; what neither it nor accelerate's can say is refused."""
+    accelerate.write(job, Unsaid(job, unsaid.faults))
+    workload = job.workload
+    optimizer = next((name for name, ours in OPTIMIZERS.items() if ours == job.optimizer), None)
+    if optimizer is None:
+        unsaid.refuse("workload.optimizer", f"{job.optimizer} is no optimizer of transformers")
+    found: dict[str, Any] = {
+        "output_dir": "out",
+        "per_device_train_batch_size": job.count("micro_batch"),
+        "gradient_accumulation_steps": job.accumulation,
+        "optim": optimizer or "adamw_torch_fused",
+    }
+    if workload.precision in ("bf16", "fp16"):
+        found[workload.precision] = True
+    if job.stack == "ddp":
+        found["activation_checkpointing"] = job.plan.recompute == "full"
+        if job.plan.recompute == "selective":
+            unsaid.refuse("plan.recompute", "selective: whole layers are recomputed, or nothing")
+    if workload.tokens is not None:
+        found["max_steps"] = max(1, round(workload.tokens / workload.sequence / workload.global_batch))
+    unsaid.note(f"tokens of a sequence are your program's: {workload.sequence:,.0f}; learning rate and data too")
+    return document_text(found, {})
+
+
+TARGET = Target(
+    name="hf",
+    title="TrainingArguments",
+    version=VERSION,
+    suffix=".yaml",
+    stacks=accelerate.TARGET.stacks,
+    says={
+        "plan.micro_batch": "per_device_train_batch_size",
+        "plan.recompute": "activation_checkpointing",
+        "plan.recompute_method": "uniform, one layer at a time",
+        "plan.recompute_layers": "one layer at a time",
+        "workload.global_batch": "gradient_accumulation_steps",
+        "workload.tokens": "max_steps",
+        "workload.precision": "bf16, fp16",
+        "workload.optimizer": "optim",
+    },
+    elsewhere={
+        "model": "the program",
+        **dict.fromkeys(
+            ("plan.dp", "plan.dp_replicate", "plan.tp", "plan.cp", "plan.cp_type", "plan.zero", "plan.offload",
+             "plan.offload_to"),
+            _LAYOUT,
+        ),
+        "workload.kind": "a training program",
+        "workload.sequence": "the program, or max_length of an SFTConfig",
+        "workload.gradients": "the engine: as of the stack",
+    },
+    cannot=accelerate.TARGET.cannot,
+    write=write,
+)  # fmt: skip

@@ -1,0 +1,146 @@
+"""YAML of axolotl: a fine-tuning with its model, adapters and layout."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from costmodel.exchange.importers.launch.layer import Layer, layer_of
+from costmodel.exchange.importers.launch.training_arguments import OPTIMIZERS
+from costmodel.exchange.values.foreign_keys import ForeignKey, ForeignKeys, lost, quiet
+
+VERSION = "axolotl 0.19.0"
+TITLE = "YAML of axolotl"
+
+_F = "fsdp_config"
+_PREFIXES = ("", "fsdp_")  # keys of fsdp_config stand with and without it
+_SHARDING = {
+    "version": ForeignKey("count", "stack"),
+    "reshard_after_forward": ForeignKey("flag", "plan.zero"),
+    "offload_params": ForeignKey("flag", "plan.offload"),
+    "activation_checkpointing": ForeignKey("flag", "plan.recompute"),
+    "sharding_strategy": ForeignKey("word", "plan.zero"),
+}
+
+TABLE: dict[str, ForeignKey] = {
+    "base_model": ForeignKey("word", "model"),
+    "sequence_len": ForeignKey("count", "workload.sequence", 512),
+    "micro_batch_size": ForeignKey("count", "plan.micro_batch", 1),
+    "gradient_accumulation_steps": ForeignKey("count", "workload.global_batch", 1),
+    "max_steps": ForeignKey("count", "workload.tokens"),
+    "dp_shard_size": ForeignKey("count", "plan.dp"),
+    "dp_replicate_size": ForeignKey("count", "plan.dp_replicate"),
+    "tensor_parallel_size": ForeignKey("count", "plan.tp"),
+    "context_parallel_size": ForeignKey("count", "plan.cp"),
+    "sequence_parallel_degree": ForeignKey("count", "plan.cp", old="context_parallel_size"),
+    "expert_parallel_size": ForeignKey("count", "plan.ep"),
+    "fsdp": ForeignKey("text", "plan.zero"),
+    "fsdp_version": ForeignKey("count", "stack", 1),
+    **{f"{_F}.{before}{name}": key for before in _PREFIXES for name, key in _SHARDING.items()},
+    "deepspeed": ForeignKey("word", "plan.zero"),
+    "adapter": ForeignKey("word", "workload.tuning", None, ("lora", "qlora")),
+    "lora_r": ForeignKey("count", "workload.tuning", 8),
+    "lora_target_linear": ForeignKey("flag", "workload.tuning", False),
+    "gradient_checkpointing": ForeignKey("flag", "plan.recompute", False),
+    "activation_offloading": ForeignKey(loss=("cannot be said", "activations are offloaded another way")),
+    "optimizer": ForeignKey("word", "workload.optimizer", "adamw_torch_fused"),
+    "bf16": ForeignKey("text", "workload.precision"),
+    "fp16": ForeignKey("flag", "workload.precision", False),
+    **lost("approximated", "sequences are padded: fewer of their tokens are real", "sample_packing", True),
+    **lost("approximated", "adapters stand beside these modules alone: here all", "lora_target_modules"),
+    **lost("cannot be said", "another kind of training", "rl"),
+    **lost("approximated", "kernels are replaced or compiled", "torch_compile liger_kernel"),
+    **quiet("load_in_4bit load_in_8bit lora_alpha lora_dropout datasets test_datasets dataset_prepared_path "
+            "val_set_size output_dir model_type tokenizer_type tokenizer_config special_tokens chat_template "
+            "pad_to_sequence_len num_epochs learning_rate lr_scheduler warmup_steps warmup_ratio weight_decay "
+            "logging_steps saves_per_epoch evals_per_epoch save_steps eval_steps flash_attention "
+            "attn_implementation xformers_attention wandb_project wandb_entity wandb_watch wandb_name "
+            "wandb_log_model tf32 strict resume_from_checkpoint train_on_inputs group_by_length "
+            "early_stopping_patience local_rank debug eval_sample_packing plugins gradient_checkpointing_kwargs "
+            "trust_remote_code hub_model_id seed shuffle_merged_datasets save_total_limit remove_unused_columns "
+            "ring_attn_func heads_k_stride lora_mlp_kernel lora_qkv_kernel lora_o_kernel"),
+    **quiet(" ".join(f"{_F}.{before}{name}" for before in _PREFIXES for name in (
+        "use_orig_params", "cpu_ram_efficient_loading", "auto_wrap_policy", "transformer_layer_cls_to_wrap",
+        "state_dict_type", "sync_module_states", "limit_all_gathers", "final_state_dict_type", "backward_prefetch",
+        "forward_prefetch"))),
+}  # fmt: skip
+
+
+def read_axolotl(tree: Any, file: str) -> Layer:
+    """What a configuration of axolotl says."""
+    keys = ForeignKeys(tree, TABLE, file, VERSION)
+    layer = Layer(TITLE)
+    layer.say("model", keys["base_model"])
+    layer.say("workload.sequence", keys["sequence_len"])
+    layer.say("plan.micro_batch", keys["micro_batch_size"])
+    layer.say("accumulation", keys["gradient_accumulation_steps"])
+    layer.say("steps", keys["max_steps"])
+    _degrees(keys, layer)
+    _sharding(keys, layer)
+    _types(keys, layer)
+    kind = keys["adapter"]
+    if kind.value:
+        layer.say("workload.tuning.method", kind)
+        layer.say("workload.tuning.rank", keys["lora_r"])
+    return layer_of(keys, TITLE, layer)
+
+
+def _degrees(keys: ForeignKeys, layer: Layer) -> None:
+    """ep stands beside the shards here: our dp is both together."""
+    layer.say("plan.tp", keys["tensor_parallel_size"])
+    layer.say("plan.dp_replicate", keys["dp_replicate_size"])
+    context = keys["context_parallel_size"]
+    context = context if context.value else keys["sequence_parallel_degree"]
+    if (context.value or 1) > 1:
+        layer.say("plan.cp", context)
+        layer.facts["plan.cp_type"] = keys.derived("p2p", "ring attention", "context_parallel_size")
+    shard, experts = keys["dp_shard_size"], keys["expert_parallel_size"]
+    layer.say("plan.ep", experts)
+    if shard.value:
+        layer.facts["shards"] = shard._replace(value=shard.value * (experts.value or 1))
+
+
+def _either(keys: ForeignKeys, name: str) -> Any:
+    """A key of fsdp_config in either spelling."""
+    found = [keys[f"{_F}.{before}{name}"] for before in _PREFIXES]
+    return found[0] if found[0].value is not None else found[1]
+
+
+def _sharding(keys: ForeignKeys, layer: Layer) -> None:
+    again = keys["gradient_checkpointing"]
+    engine = keys["deepspeed"]
+    mode = again if again.value else _either(keys, "activation_checkpointing")
+    layer.say("plan.recompute", mode._replace(value="full" if mode.value else "none"))
+    if engine.value and engine.place is not None:
+        layer.named.append((engine.value, engine.place))
+        return
+    if not (keys.given("fsdp") or keys.under(_F)):
+        layer.weak["stack"] = keys.assumed("ddp", "neither deepspeed nor fsdp stands here")
+        layer.weak["plan.zero"] = keys.assumed(0, "neither deepspeed nor fsdp stands here")
+        return
+    version = keys["fsdp_version"] if keys.given("fsdp_version") else _either(keys, "version")
+    second = version.value == 2
+    at = "fsdp" if keys.given("fsdp") else "fsdp_version"
+    layer.facts["stack"] = keys.derived("fsdp2" if second else "fsdp1", f"FSDP {2 if second else 1}", at)
+    words = f"{keys['fsdp'].value} {_either(keys, 'sharding_strategy').value}".lower()
+    reshard = _either(keys, "reshard_after_forward")
+    kept = reshard.value is False if second else "shard_grad_op" in words
+    layer.facts["plan.zero"] = keys.derived(2 if kept else 3, "reshard_after_forward" if second else "full_shard", at)
+    offloaded = _either(keys, "offload_params")
+    if offloaded.value:
+        layer.say("plan.offload", offloaded._replace(value=["optimizer", "parameters"]))
+
+
+def _types(keys: ForeignKeys, layer: Layer) -> None:
+    wide, half = keys["bf16"], keys["fp16"]
+    auto = keys.is_open("bf16")
+    if auto or str(keys.stated.get("bf16", ("",))[0]).lower() in ("true", "full"):
+        layer.facts["workload.precision"] = keys.derived("bf16", "bf16: auto" if auto else "bf16", "bf16")
+    elif half.value:
+        layer.say("workload.precision", half._replace(value="fp16"))
+    if wide.value == "full":
+        keys.lose("cannot be said", "weights, gradients and moments in bf16: here the states of the stack", "bf16")
+    kind = keys["optimizer"]
+    if kind.value in OPTIMIZERS:
+        layer.say("workload.optimizer", kind._replace(value=OPTIMIZERS[kind.value]))
+    else:
+        keys.refuse("X003", f"optimizer {str(kind.value)[:80]}: no document has its states", "optimizer")

@@ -1,0 +1,172 @@
+"""Overrides of Megatron-Bridge: words such as model.seq_length=4096 behind a recipe, which is not read."""
+
+from __future__ import annotations
+
+import re
+from typing import Any
+
+from costmodel.documents.text.yaml_tree import Mapping, key_at
+from costmodel.exchange.importers.launch.layer import Layer, layer_of
+from costmodel.exchange.importers.megatron.words import EXCHANGES, MODULES, OPTIMIZERS, SHARDED
+from costmodel.exchange.values.foreign_keys import ForeignKey, ForeignKeys, quiet
+from costmodel.exchange.values.places import Lines
+
+VERSION = "Megatron-Bridge 0.3.1"
+TITLE = "overrides of Megatron-Bridge"
+
+DEGREES = {
+    "plan.tp": "model.tensor_model_parallel_size",
+    "plan.pp": "model.pipeline_model_parallel_size",
+    "plan.vpp": "model.virtual_pipeline_model_parallel_size",
+    "plan.cp": "model.context_parallel_size",
+    "plan.ep": "model.expert_model_parallel_size",
+    "plan.etp": "model.expert_tensor_parallel_size",
+    "plan.first_stage_layers": "model.num_layers_in_first_pipeline_stage",
+    "plan.last_stage_layers": "model.num_layers_in_last_pipeline_stage",
+    "plan.dp_replicate": "ddp.num_distributed_optimizer_instances",
+    "plan.micro_batch": "train.micro_batch_size",
+    "workload.global_batch": "train.global_batch_size",
+    "workload.sequence": "model.seq_length",
+    "steps": "train.train_iters",
+}
+PRECISIONS = {
+    "bf16_mixed": "bf16",
+    "fp16_mixed": "fp16",
+    "bf16_with_fp8_delayed_scaling_mixed": "fp8",
+    "bf16_with_fp8_current_scaling_mixed": "fp8-cs",
+    "bf16_with_fp8_subchannel_scaling_mixed": "fp8-block",
+    "bf16_with_mxfp8_mixed": "mxfp8",
+    "bf16_with_nvfp4_mixed": "nvfp4",
+}
+ENDS = ("model.account_for_embedding_in_pipeline_split", "model.account_for_loss_in_pipeline_split")
+SPLITS = {(True, True): "lighter-ends", (True, False): "lighter-first", (False, True): "lighter-last"}
+OVERLAPS = {"dp": "ddp.overlap_grad_reduce", "weights": "ddp.overlap_param_gather", "tp": "model.tp_comm_overlap"}
+_WORD = re.compile(
+    r"(?:^|[\s'\"])((?:model|train|ddp|dist|optimizer|comm_overlap|mixed_precision|dataset|scheduler|"
+    r"checkpoint|logger|tokenizer|rng|profiling)(?:\.[a-z_0-9]+)*)=(\[[^\]\n]*\]|[^\s'\"]+)"
+)
+
+TABLE: dict[str, ForeignKey] = {
+    **{name: ForeignKey("count", path) for path, name in DEGREES.items()},
+    "model.sequence_parallel": ForeignKey("flag", "plan.sequence_parallel", False),
+    "model.cp_comm_type": ForeignKey("word", "plan.cp_type", "p2p", tuple(EXCHANGES)),
+    **{name: ForeignKey("flag", "plan.split", False) for name in ENDS},
+    "model.recompute_granularity": ForeignKey("word", "plan.recompute", None, ("full", "selective")),
+    "model.recompute_method": ForeignKey("word", "plan.recompute_method", None, ("uniform", "block")),
+    "model.recompute_num_layers": ForeignKey("count", "plan.recompute_layers"),
+    "model.recompute_modules": ForeignKey("word", "plan.recompute_modules"),
+    "model.cpu_offloading": ForeignKey("flag", "plan.offload", False),
+    "model.cpu_offloading_num_layers": ForeignKey("count", "plan.offload_layers"),
+    "optimizer.optimizer_cpu_offload": ForeignKey("flag", "plan.offload", False),
+    "ddp.use_distributed_optimizer": ForeignKey("flag", "plan.zero", False),
+    "ddp.use_megatron_fsdp": ForeignKey("flag", "plan.zero", False),
+    "dist.use_megatron_fsdp": ForeignKey("flag", "plan.zero", False),
+    "ddp.data_parallel_sharding_strategy": ForeignKey("word", "plan.zero", "no_shard", tuple(SHARDED)),
+    "dist.use_tp_pp_dp_mapping": ForeignKey("flag", "plan.order", False),
+    "mixed_precision": ForeignKey("word", "workload.precision workload.gradients"),
+    "optimizer.optimizer": ForeignKey("word", "workload.optimizer", "adam", tuple(OPTIMIZERS)),
+    **{name: ForeignKey("flag", "assume.overlap") for name in OVERLAPS.values()},
+    "model.moe_token_dispatcher_type": ForeignKey("word", "assume.experts.deduplicated", None, ("alltoall", "flex")),
+    **quiet("optimizer.lr optimizer.min_lr optimizer.weight_decay scheduler dataset checkpoint logger tokenizer rng "
+            "profiling train.eval_iters train.eval_interval optimizer.use_precision_aware_optimizer "
+            "optimizer.use_distributed_optimizer model.vocab_size"),
+}  # fmt: skip
+
+
+def overrides_tree(text: str, file: str) -> Mapping:
+    """The overrides of a text as the tree that they stand for, each at its place."""
+    lines, tree = Lines(text, file), Mapping()
+    tree.place = lines.place(0)
+    for found in _WORD.finditer(text):
+        *above, last = found.group(1).split(".")
+        place, here = lines.place(found.start(1), found.group(1), len(found.group(1))), tree
+        for part in above:
+            inner = here.get(part)
+            if not isinstance(inner, Mapping):
+                inner = Mapping()
+                inner.place = place
+                here[key_at(part, place, place)] = inner
+            here = inner
+        here.pop(last, None)
+        here[key_at(last, place, place)] = None if found.group(2).lower() in ("null", "none") else found.group(2)
+    return tree
+
+
+def read_bridge(tree: Any, file: str) -> Layer:
+    """What overrides say; the recipe in front of them is Python, and what it says stands in no override."""
+    keys = ForeignKeys(tree, TABLE, file, VERSION)
+    layer = Layer(TITLE)
+    anchor = next(iter(keys.stated), "")
+    layer.facts["stack"] = keys.derived("megatron-core", "Megatron-Bridge", anchor)
+    keys.lose("cannot be said", "what the recipe states and no override repeats: print its configuration")
+    for path, name in DEGREES.items():
+        layer.say(path, keys[name])
+    layer.say("plan.sequence_parallel", keys["model.sequence_parallel"])
+    if (keys["model.context_parallel_size"].value or 1) > 1:
+        exchange = keys["model.cp_comm_type"]
+        layer.say("plan.cp_type", exchange._replace(value=EXCHANGES[exchange.value]))
+    _stages(keys, layer)
+    _sharding(keys, layer)
+    _recompute(keys, layer)
+    _types(keys, layer)
+    return layer_of(keys, TITLE, layer)
+
+
+def _stages(keys: ForeignKeys, layer: Layer) -> None:
+    split = SPLITS.get((bool(keys[ENDS[0]].value), bool(keys[ENDS[1]].value)))
+    if split is not None:
+        layer.facts["plan.split"] = keys.derived(split, "embedding and loss count as layers", ENDS[0])
+    mapping = keys["dist.use_tp_pp_dp_mapping"]
+    layer.say("plan.order", mapping._replace(value="tp-cp-pp-dp" if mapping.value else "tp-cp-dp-pp"))
+
+
+def _sharding(keys: ForeignKeys, layer: Layer) -> None:
+    fsdp = next((name for name in ("dist.use_megatron_fsdp", "ddp.use_megatron_fsdp") if keys[name].value), "")
+    strategy, plain = keys["ddp.data_parallel_sharding_strategy"], keys["ddp.use_distributed_optimizer"]
+    if fsdp:
+        layer.say("plan.zero", strategy._replace(value=SHARDED[strategy.value]))
+    else:
+        layer.say("plan.zero", plain._replace(value=int(bool(plain.value))))
+    parts = []
+    if keys["optimizer.optimizer_cpu_offload"].value:
+        parts.append("optimizer")
+    if keys["model.cpu_offloading"].value:
+        parts.append("activations")
+        layer.say("plan.offload_layers", keys["model.cpu_offloading_num_layers"])
+    if parts:
+        layer.facts["plan.offload"] = keys.derived(parts, "what lives on the host", "model.cpu_offloading")
+
+
+def _recompute(keys: ForeignKeys, layer: Layer) -> None:
+    mode = keys["model.recompute_granularity"]
+    layer.say("plan.recompute", mode._replace(value=mode.value or "none"))
+    if mode.value == "full":
+        layer.say("plan.recompute_method", keys["model.recompute_method"])
+        layer.say("plan.recompute_layers", keys["model.recompute_num_layers"])
+    modules = keys["model.recompute_modules"]
+    names = re.findall(r"[a-z_]+", str(modules.value or ""))
+    lost = [name for name in names if name not in MODULES]
+    if lost:
+        keys.lose("cannot be said", f"recompute of {', '.join(lost)[:80]}", "model.recompute_modules")
+    if mode.value == "selective" and names:
+        layer.say(
+            "plan.recompute_modules", modules._replace(value=[MODULES[name] for name in names if name in MODULES])
+        )
+
+
+def _types(keys: ForeignKeys, layer: Layer) -> None:
+    recipe = keys["mixed_precision"]
+    if recipe.value in PRECISIONS:
+        layer.say("workload.precision", recipe._replace(value=PRECISIONS[recipe.value]))
+        summed = "fp16" if recipe.value == "fp16_mixed" else "fp32"
+        layer.say("workload.gradients", recipe._replace(value=summed))
+    elif recipe.value:
+        keys.refuse("X003", f"mixed_precision {recipe.value[:80]}: no workload says it", "mixed_precision")
+    kind = keys["optimizer.optimizer"]
+    layer.say("workload.optimizer", kind._replace(value=OPTIMIZERS[kind.value]))
+    for key, name in OVERLAPS.items():
+        if keys[name].value is False:
+            layer.facts[f"assume.overlap.{key}"] = keys[name]._replace(value=0)
+    dispatcher = keys["model.moe_token_dispatcher_type"]
+    if dispatcher.value:
+        layer.say("assume.experts.deduplicated", dispatcher._replace(value=dispatcher.value == "flex"))

@@ -1,0 +1,168 @@
+"""DeepSpeed's JSON: batch, sharding, offload and types of a training."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from costmodel.exchange.importers.launch.layer import Layer, layer_of
+from costmodel.exchange.values.foreign_keys import ForeignKey, ForeignKeys, lost, quiet
+
+VERSION = "DeepSpeed 0.19.8"
+TITLE = "JSON of DeepSpeed"
+
+_Z = "zero_optimization"
+GRADIENTS = {"fp32": "fp32", "float32": "fp32", "bf16": "bf16", "bfloat16": "bf16", "fp16": "fp16", "half": "fp16"}
+OPTIMIZERS = {
+    "adamw": "adamw",
+    "adam": "adamw",
+    "fusedadam": "adamw",
+    "cpuadam": "adamw",
+    "lion": "lion",
+    "muon": "muon",
+}
+PLACES = ("none", "cpu", "nvme")
+
+TABLE: dict[str, ForeignKey] = {
+    "train_batch_size": ForeignKey("count", "workload.global_batch"),
+    "train_micro_batch_size_per_gpu": ForeignKey("count", "plan.micro_batch"),
+    "gradient_accumulation_steps": ForeignKey("count", "workload.global_batch"),
+    f"{_Z}.stage": ForeignKey("count", "plan.zero", 0),
+    f"{_Z}.cpu_offload": ForeignKey("flag", "plan.offload", old="zero_optimization.offload_optimizer"),
+    f"{_Z}.cpu_offload_params": ForeignKey("flag", "plan.offload", old="zero_optimization.offload_param"),
+    f"{_Z}.offload_optimizer.device": ForeignKey("word", "plan.offload plan.offload_to", "none", PLACES),
+    f"{_Z}.offload_param.device": ForeignKey("word", "plan.offload plan.offload_to", "none", PLACES),
+    f"{_Z}.mics_shard_size": ForeignKey("whole", "plan.dp_replicate", -1),
+    f"{_Z}.overlap_comm": ForeignKey("flag", "assume.overlap.dp"),
+    "bf16.enabled": ForeignKey("flag", "workload.precision", False),
+    "bfloat16.enabled": ForeignKey("flag", "workload.precision", False, old="bf16.enabled"),
+    "fp16.enabled": ForeignKey("flag", "workload.precision", False),
+    "data_types.grad_accum_dtype": ForeignKey("word", "workload.gradients", None, tuple(GRADIENTS)),
+    "optimizer.type": ForeignKey("word", "workload.optimizer"),
+    "tensor_parallel.autotp_size": ForeignKey("count", "plan.tp"),
+    "sequence_parallel_size": ForeignKey("count", "plan.cp plan.cp_type"),
+    **lost("cannot be said", "weights are kept a second time inside nodes", f"{_Z}.zero_hpz_partition_size", 1),
+    **lost("cannot be said", "weights or gradients are sent in a narrow type",
+           f"{_Z}.zero_quantized_weights {_Z}.zero_quantized_gradients {_Z}.zero_quantized_nontrainable_weights"),
+    **lost("cannot be said", "a part of the optimizer's states stays on the accelerator",
+           f"{_Z}.offload_optimizer.ratio {_Z}.offload_param.ratio", 1, 1.0),
+    **lost("cannot be said", "another amount of work", "compression_training curriculum_learning data_efficiency "
+           "sparse_attention elasticity progressive_layer_drop sparse_gradients"),
+    **lost("approximated", "gradients are sent in another type", "communication_data_type"),
+    **lost("approximated", "gradients are spread another way", f"{_Z}.round_robin_gradients"),
+    **lost("approximated", "settings of a call that the model makes: they do not say that it recomputes",
+           "activation_checkpointing.partition_activations activation_checkpointing.cpu_checkpointing "
+           "activation_checkpointing.number_checkpoints activation_checkpointing.contiguous_memory_optimization "
+           "activation_checkpointing.synchronize_checkpoint_boundary"),
+    **lost("approximated", "kernels are captured as graphs or compiled", "compile deepcompile"),
+    **quiet("optimizer.params scheduler gradient_clipping steps_per_print wall_clock_breakdown dump_state seed "
+            "prescale_gradients gradient_predivide_factor memory_breakdown comms_logger flops_profiler tensorboard "
+            "wandb csv_monitor comet monitor_config checkpoint aio autotuning zero_allow_untested_optimizer "
+            "zero_force_ds_cpu_optimizer disable_allgather use_data_before_expert_parallelism pipeline nebula "
+            "activation_checkpointing.profile data_types.params_dtype torch_autocast hybrid_engine amp.opt_level "
+            "timers optimizer.legacy_fusion"),
+    **quiet(" ".join(f"fp16.{name}" for name in ("loss_scale", "initial_scale_power", "loss_scale_window",
+            "hysteresis", "min_loss_scale", "auto_cast", "consecutive_hysteresis", "fp16_master_weights_and_grads"))),
+    **quiet(" ".join(f"bf16.{name}" for name in ("immediate_grad_update", "check_grad_overflow", "loss_scale",
+            "bf16_master_weights_and_grads", "bf16_optimizer_states"))),
+    **quiet(" ".join(f"{_Z}.{name}" for name in (
+        "contiguous_gradients", "reduce_scatter", "reduce_bucket_size", "allgather_partitions", "allgather_bucket_size",
+        "sub_group_size", "load_from_fp32_weights", "elastic_checkpoint", "ignore_unused_parameters",
+        "legacy_stage1", "stage3_max_live_parameters", "stage3_max_reuse_distance", "stage3_prefetch_bucket_size",
+        "stage3_param_persistence_threshold", "stage3_model_persistence_threshold",
+        "stage3_gather_16bit_weights_on_model_save", "stage3_gather_fp16_weights_on_model_save",
+        "stage3_use_all_reduce_for_fetch_params", "max_live_parameters", "max_reuse_distance", "prefetch_bucket_size",
+        "param_persistence_threshold", "model_persistence_threshold", "gather_16bit_weights_on_model_save",
+        "memory_efficient_linear", "use_multi_rank_bucket_allreduce", "stage3_module_granularity_threshold",
+        "mics_hierarchical_params_gather", "log_trace_cache_warnings", "zero_allow_untested_optimizer",
+        "save_muon_momentum_buffer_in_memory", "offload_optimizer.pin_memory", "offload_optimizer.nvme_path",
+        "offload_optimizer.buffer_count", "offload_optimizer.pipeline_read", "offload_optimizer.pipeline_write",
+        "offload_optimizer.fast_init", "offload_optimizer.super_offload", "offload_optimizer.cpuadam_cores_perc",
+        "offload_param.pin_memory", "offload_param.nvme_path", "offload_param.buffer_count",
+        "offload_param.buffer_size", "offload_param.max_in_cpu"))),
+}  # fmt: skip
+
+
+def read_deepspeed(tree: Any, file: str) -> Layer:
+    """What a DeepSpeed configuration says; "auto" leaves a value to another file."""
+    keys = ForeignKeys(tree, TABLE, file, VERSION)
+    layer = Layer(TITLE)
+    layer.facts["stack"] = keys.derived("deepspeed", "a DeepSpeed configuration", _first(keys))
+    layer.say("workload.global_batch", keys["train_batch_size"])
+    layer.say("plan.micro_batch", keys["train_micro_batch_size_per_gpu"])
+    layer.say("accumulation", keys["gradient_accumulation_steps"])
+    stage = keys[f"{_Z}.stage"]
+    if stage.value not in range(4):
+        keys.refuse("X005", f"{_Z}.stage is {stage.value}, not 0 to 3", f"{_Z}.stage")
+        stage = stage._replace(value=0)
+    layer.say("plan.zero", stage)
+    _offload(keys, layer, int(stage.value))
+    _overlap(keys, layer, int(stage.value))
+    _types(keys, layer)
+    _degrees(keys, layer)
+    layer.weak["plan.recompute"] = keys.assumed("none", "a call in the model decides it, not this file")
+    return layer_of(keys, TITLE, layer)
+
+
+def _first(keys: ForeignKeys) -> str:
+    sharded = f"{_Z}.stage"
+    return sharded if sharded in keys.stated else next(iter(keys.stated), "")
+
+
+def _offload(keys: ForeignKeys, layer: Layer, stage: int) -> None:
+    optimizer, weights = keys[f"{_Z}.offload_optimizer.device"], keys[f"{_Z}.offload_param.device"]
+    old = {name: keys[f"{_Z}.{name}"] for name in ("cpu_offload", "cpu_offload_params")}
+    if old["cpu_offload"].value and optimizer.value == "none":
+        optimizer = old["cpu_offload"]._replace(value="cpu")
+    if old["cpu_offload_params"].value and weights.value == "none":
+        weights = old["cpu_offload_params"]._replace(value="cpu")
+    parts = {"optimizer": optimizer, "parameters": weights}
+    on = {name: value for name, value in parts.items() if value.value != "none"}
+    if "parameters" in on and stage < 3:
+        keys.refuse("X005", "offload_param needs stage 3", f"{_Z}.offload_param.device")
+    if not on:
+        return
+    places = {value.value for value in on.values()}
+    if len(places) > 1:
+        keys.lose("cannot be said", "optimizer and parameters live in different places: here both on the drive")
+    first = next(iter(on.values()))
+    layer.facts["plan.offload"] = first._replace(value=list(on))
+    if "nvme" in places:
+        layer.facts["plan.offload_to"] = first._replace(value="nvme")
+
+
+def _overlap(keys: ForeignKeys, layer: Layer, stage: int) -> None:
+    overlap = keys[f"{_Z}.overlap_comm"]
+    hidden = stage == 3 if overlap.value is None else bool(overlap.value)
+    if not hidden and stage:
+        layer.say("assume.overlap.dp", overlap._replace(value=0))
+
+
+def _types(keys: ForeignKeys, layer: Layer) -> None:
+    wide = {name: keys[f"{name}.enabled"] for name in ("bf16", "bfloat16", "fp16")}
+    on = [name for name, value in wide.items() if value.value]
+    if "fp16" in on and len(on) > 1:
+        keys.refuse("X005", "bf16 and fp16 exclude each other", "fp16.enabled")
+    if on:
+        layer.facts["workload.precision"] = wide[on[0]]._replace(value="fp16" if on[0] == "fp16" else "bf16")
+    summed = keys["data_types.grad_accum_dtype"]
+    if summed.value:
+        layer.say("workload.gradients", summed._replace(value=GRADIENTS[summed.value]))
+    kind = keys["optimizer.type"]
+    if not kind.value:
+        layer.weak["workload.optimizer"] = keys.assumed("adamw", "the program's own optimizer")
+    elif kind.value.lower() in OPTIMIZERS:
+        layer.facts["workload.optimizer"] = kind._replace(value=OPTIMIZERS[kind.value.lower()])
+    else:
+        keys.refuse("X003", f"optimizer {kind.value}: no optimizer document has its states", "optimizer.type")
+
+
+def _degrees(keys: ForeignKeys, layer: Layer) -> None:
+    layer.say("plan.tp", keys["tensor_parallel.autotp_size"])
+    ulysses = keys["sequence_parallel_size"]
+    if ulysses.value and ulysses.value > 1:
+        layer.say("plan.cp", ulysses)
+        layer.facts["plan.cp_type"] = ulysses._replace(value="a2a")
+    mics = keys[f"{_Z}.mics_shard_size"]
+    if mics.value and mics.value > 0:
+        layer.facts["mics"] = mics
+        keys.lose("approximated", "MiCS: replicas of the shards, as HSDP", f"{_Z}.mics_shard_size")

@@ -1,0 +1,41 @@
+"""What one file says: facts by the keys of ours they fill, before several files become one scenario."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+
+from costmodel.exchange.imported import Loss, OriginValue
+from costmodel.exchange.values.foreign_keys import ForeignKeys
+from costmodel.ground.errors import Fault, Place
+
+
+@dataclass
+class Layer:
+    """The facts of one file.
+
+    Keys of facts are paths of ours, such as plan.zero, or one of accelerators, nodes, accumulation, steps and shards,
+    the ranks that share one copy of the weights. weak: what holds unless another file says it. named: other files that
+    this one names, with the place of the name.
+    """
+
+    format: str
+    facts: dict[str, OriginValue] = field(default_factory=dict)
+    weak: dict[str, OriginValue] = field(default_factory=dict)
+    losses: list[Loss] = field(default_factory=list)
+    warnings: list[Fault] = field(default_factory=list)
+    faults: list[Fault] = field(default_factory=list)
+    named: list[tuple[str, Place]] = field(default_factory=list)
+
+    def say(self, path: str, value: OriginValue) -> None:
+        """A fact, unless the value is none; a default of the format gives way to what another file states."""
+        if value.value is not None:
+            (self.weak if value.origin.kind in ("default", "assumed") else self.facts)[path] = value
+
+
+def layer_of(keys: ForeignKeys, format: str, layer: Layer) -> Layer:
+    """A layer with what the keys of its file brought with them."""
+    layer.format = format
+    layer.losses += keys.losses
+    layer.warnings += keys.warnings
+    layer.faults += keys.faults
+    return layer

@@ -1,0 +1,119 @@
+"""YAML of LLaMA-Factory: a fine-tuning, sharded by DeepSpeed or laid out by options of Megatron-LM."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from costmodel.exchange.importers.launch.layer import Layer, layer_of
+from costmodel.exchange.importers.launch.training_arguments import OPTIMIZERS
+from costmodel.exchange.importers.launch.training_arguments import TABLE as ARGUMENTS
+from costmodel.exchange.values.foreign_keys import ForeignKey, ForeignKeys, lost, quiet
+
+VERSION = "LLaMA-Factory 0.9.5"
+TITLE = "YAML of LLaMA-Factory"
+
+_MEGATRON = {
+    "tensor_model_parallel_size": "plan.tp",
+    "pipeline_model_parallel_size": "plan.pp",
+    "context_parallel_size": "plan.cp",
+    "expert_model_parallel_size": "plan.ep",
+    "expert_tensor_parallel_size": "plan.etp",
+    "virtual_pipeline_model_parallel_size": "plan.vpp",
+}
+_FLAGS = {"sequence_parallel": "plan.sequence_parallel", "use_distributed_optimizer": "plan.zero"}
+_OVERLAPS = {"overlap_grad_reduce": "dp", "overlap_param_gather": "weights", "tp_comm_overlap": "tp"}
+
+_NOT_ITS = ("max_length", "max_seq_length", "fsdp", "fsdp_config")
+_DISPATCHERS = ("alltoall", "flex", "allgather")
+
+TABLE: dict[str, ForeignKey] = {
+    **{name: key for name, key in ARGUMENTS.items() if name not in _NOT_ITS},
+    "model_name_or_path": ForeignKey("word", "model"),
+    "cutoff_len": ForeignKey("count", "workload.sequence", 2048),
+    "finetuning_type": ForeignKey("word", "workload.tuning", "lora", ("full", "lora", "freeze")),
+    "lora_rank": ForeignKey("count", "workload.tuning", 8),
+    "quantization_bit": ForeignKey("count", "workload.tuning"),
+    "disable_gradient_checkpointing": ForeignKey("flag", "plan.recompute", False),
+    "deepspeed": ForeignKey("word", "plan.zero"),
+    **{name: ForeignKey("count", fills) for name, fills in _MEGATRON.items()},
+    **{name: ForeignKey("flag", fills, False) for name, fills in _FLAGS.items()},
+    **{name: ForeignKey("flag", "assume.overlap", False) for name in _OVERLAPS},
+    "recompute_granularity": ForeignKey("word", "plan.recompute", None, ("full", "selective")),
+    "moe_token_dispatcher_type": ForeignKey("word", "assume.experts.deduplicated", None, _DISPATCHERS),
+    **lost("approximated", "adapters stand beside these modules alone: here all", "lora_target", "all"),
+    **lost("cannot be said", "a part of the layers is trained", "freeze_trainable_layers freeze_trainable_modules"),
+    **lost("approximated", "kernels are replaced", "enable_liger_kernel use_unsloth"),
+    **quiet("stage do_train do_eval template dataset eval_dataset max_samples preprocessing_num_workers packing "
+            "neat_packing overwrite_cache plot_loss lora_alpha lora_dropout flash_attn trust_remote_code val_size "
+            "media_dir moe_grouped_gemm bias_activation_fusion apply_rope_fusion use_mca additional_target "
+            "dataset_dir image_max_pixels video_max_pixels freeze_vision_tower freeze_multi_modal_projector"),
+}  # fmt: skip
+
+
+def read_llama_factory(tree: Any, file: str) -> Layer:
+    """What a configuration of LLaMA-Factory says."""
+    keys = ForeignKeys(tree, TABLE, file, VERSION)
+    layer = Layer(TITLE)
+    layer.say("model", keys["model_name_or_path"])
+    layer.say("workload.sequence", keys["cutoff_len"])
+    layer.say("plan.micro_batch", keys["per_device_train_batch_size"])
+    layer.say("accumulation", keys["gradient_accumulation_steps"])
+    if (keys["max_steps"].value or -1) > 0:
+        layer.say("steps", keys["max_steps"])
+    _types(keys, layer)
+    _tuning(keys, layer)
+    if any(keys.given(name) for name in (*_MEGATRON, "use_distributed_optimizer")):
+        _megatron(keys, layer)
+    else:
+        _plain(keys, layer)
+    return layer_of(keys, TITLE, layer)
+
+
+def _types(keys: ForeignKeys, layer: Layer) -> None:
+    on = next((name for name in ("bf16", "fp16") if keys[name].value), None)
+    if on is not None:
+        layer.facts["workload.precision"] = keys[on]._replace(value=on)
+    kind = keys["optim"]
+    if kind.value in OPTIMIZERS:
+        layer.say("workload.optimizer", kind._replace(value=OPTIMIZERS[kind.value]))
+    else:
+        keys.refuse("X003", f"optim {str(kind.value)[:80]}: no optimizer document has its states", "optim")
+
+
+def _tuning(keys: ForeignKeys, layer: Layer) -> None:
+    kind, narrow = keys["finetuning_type"], keys["quantization_bit"]
+    if kind.value == "freeze":
+        keys.refuse("X003", "finetuning_type freeze: no workload trains a part of the layers", "finetuning_type")
+    if kind.value == "lora":
+        layer.facts["workload.tuning.method"] = kind._replace(value="qlora" if narrow.value == 4 else "lora")
+        layer.say("workload.tuning.rank", keys["lora_rank"])
+
+
+def _megatron(keys: ForeignKeys, layer: Layer) -> None:
+    """The layout in options of Megatron-LM, which an adapter runs."""
+    first = next(name for name in (*_MEGATRON, "use_distributed_optimizer") if keys.given(name))
+    layer.facts["stack"] = keys.derived("megatron-core", "options of Megatron-LM", first)
+    for name, path in _MEGATRON.items():
+        layer.say(path, keys[name])
+    layer.say("plan.sequence_parallel", keys["sequence_parallel"])
+    sharded = keys["use_distributed_optimizer"]
+    layer.say("plan.zero", sharded._replace(value=int(bool(sharded.value))))
+    mode = keys["recompute_granularity"]
+    layer.say("plan.recompute", mode._replace(value=mode.value or "none"))
+    for name, key in _OVERLAPS.items():
+        if not keys[name].value and not (key == "tp" and (keys["tensor_model_parallel_size"].value or 1) < 2):
+            layer.say(f"assume.overlap.{key}", keys[name]._replace(value=0))
+    dispatcher = keys["moe_token_dispatcher_type"]
+    if dispatcher.value:
+        layer.say("assume.experts.deduplicated", dispatcher._replace(value=dispatcher.value == "flex"))
+
+
+def _plain(keys: ForeignKeys, layer: Layer) -> None:
+    """Recompute is on unless it is switched off; DeepSpeed stands in a file of its own."""
+    off, engine = keys["disable_gradient_checkpointing"], keys["deepspeed"]
+    layer.facts["plan.recompute"] = off._replace(value="none" if off.value else "full")
+    if engine.value and engine.place is not None:
+        layer.named.append((engine.value, engine.place))
+        return
+    layer.weak["stack"] = keys.assumed("ddp", "no deepspeed stands here")
+    layer.weak["plan.zero"] = keys.assumed(0, "no deepspeed stands here")

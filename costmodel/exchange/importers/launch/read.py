@@ -1,0 +1,38 @@
+"""The layer that a text of one of the launch formats is."""
+
+from __future__ import annotations
+
+from costmodel.exchange.formats import ACCELERATE, ARGUMENTS, AXOLOTL, BRIDGE, DEEPSPEED, LLAMA_FACTORY, TORCHTITAN
+from costmodel.exchange.importers.launch.accelerate import read_accelerate
+from costmodel.exchange.importers.launch.axolotl import read_axolotl
+from costmodel.exchange.importers.launch.bridge import overrides_tree, read_bridge
+from costmodel.exchange.importers.launch.deepspeed import read_deepspeed
+from costmodel.exchange.importers.launch.layer import Layer
+from costmodel.exchange.importers.launch.llama_factory import read_llama_factory
+from costmodel.exchange.importers.launch.recipe_text import recipe_tree
+from costmodel.exchange.importers.launch.texts import is_toml, tree_of
+from costmodel.exchange.importers.launch.torchtitan import flags_tree, read_torchtitan
+from costmodel.exchange.importers.launch.training_arguments import read_training_arguments
+from costmodel.exchange.values.placed_values import as_placed
+
+LAYERED = (AXOLOTL, LLAMA_FACTORY, BRIDGE, DEEPSPEED, ACCELERATE, ARGUMENTS, TORCHTITAN)
+_TREES = {
+    DEEPSPEED: read_deepspeed,
+    ACCELERATE: read_accelerate,
+    ARGUMENTS: read_training_arguments,
+    AXOLOTL: read_axolotl,
+    LLAMA_FACTORY: read_llama_factory,
+}
+
+
+def read_layer(text: str, file: str, format: str) -> Layer:
+    """What a text of a named format says."""
+    if format in _TREES:
+        return _TREES[format](tree_of(text, file), file)
+    if format == BRIDGE:
+        return read_bridge(overrides_tree(text, file), file)
+    if is_toml(text):
+        return read_torchtitan(tree_of(text, file), file, "toml")
+    if "--training." in text or "--parallelism." in text:
+        return read_torchtitan(as_placed(flags_tree(text), file), file, "flags")
+    return read_torchtitan(recipe_tree(text, file), file, "recipe")

@@ -1,0 +1,221 @@
+"""Layers to one scenario: conflicts named, degrees and batch settled, what is needed asked for."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+from costmodel.documents.reader.validation_errors import validate
+from costmodel.documents.schemas.plan import Plan
+from costmodel.exchange.imported import Imported, Origin, OriginValue
+from costmodel.exchange.importers.launch.layer import Layer
+from costmodel.exchange.values.foreign_values import shown
+from costmodel.exchange.values.placed_values import placed
+from costmodel.ground.errors import CostModelError, Fault, Place
+
+_DEGREES = ("tp", "cp", "pp")
+_BATCH = "the batch"
+_TREE = ("model", "workload", "stack", "plan", "assume")
+
+
+class Settled:
+    """Facts of several layers: the last counts, and two files that differ are a fault with both places."""
+
+    def __init__(self, layers: Sequence[Layer], file: str) -> None:
+        self.file = file
+        self.facts: dict[str, OriginValue] = {}
+        self.faults: list[Fault] = [fault for layer in layers for fault in layer.faults]
+        self.missing: list[Fault] = []
+        for layer in layers:
+            for path, value in layer.facts.items():
+                self._state(path, value)
+        for layer in layers:
+            for path, value in layer.weak.items():
+                self.facts.setdefault(path, value)
+
+    def _state(self, path: str, value: OriginValue) -> None:
+        before = self.facts.get(path)
+        if before is not None and before.value != value.value and value.origin.kind != "assumed":
+            place = before.place
+            first = f"{place.file}:{place.line}" if place is not None else "another file"
+            sentence = f"{path} is {shown(value.value)} here and {shown(before.value)} in {first}"
+            self.faults.append(Fault("X004", sentence, value.place, "keep one of the two"))
+        self.facts[path] = value
+
+    def number(self, path: str, otherwise: int = 1) -> int:
+        """A count, or what stands where nothing says it."""
+        value = self.facts.get(path)
+        return otherwise if value is None else int(value.value)
+
+    def refuse(self, code: str, sentence: str, path: str, hint: str = "") -> None:
+        """A fault at the place of a fact."""
+        value = self.facts.get(path)
+        self.faults.append(Fault(code, sentence, (value.place if value else None) or Place(self.file), hint))
+
+    def need(self, sentence: str, hint: str) -> None:
+        """Something that no file says."""
+        self.missing.append(Fault("X002", sentence, Place(self.file), hint))
+
+
+def settled(layers: Sequence[Layer], file: str, depth: int | None = None) -> Imported:
+    """One scenario from the facts of files, and of what is given beside them, in the order of their weight.
+
+    `depth` is how many layers the model has, where that is known.
+    """
+    found = Settled(layers, file)
+    _degrees(found)
+    _batch(found)
+    _chunks(found, depth)
+    _tokens(found)
+    for path, what, hint in (
+        ("model", "the model stands nowhere", "add its config.json, or --set model=llama-3.1-8b, for example"),
+        ("workload.sequence", "the tokens of a sequence stand nowhere", "--set workload.sequence=4096, for example"),
+        ("workload.precision", "the type to train in stands nowhere", "--set workload.precision=bf16, for example"),
+    ):
+        if path not in found.facts:
+            found.need(what, hint)
+    if found.faults:
+        raise CostModelError(*found.faults, *found.missing)
+    tree, origins = placed(_tree(found), Place(file))
+    if "plan" in tree:
+        validate(Plan, tree["plan"], file)
+    names = " with ".join(dict.fromkeys(layer.format for layer in layers if layer.format))
+    losses = tuple(loss for layer in layers for loss in layer.losses)
+    warnings = tuple(fault for layer in layers for fault in layer.warnings)
+    facts = {path: value for path, value in found.facts.items() if path in ("accelerators", "nodes")}
+    return Imported(names, tree, origins, losses, warnings, facts, tuple(found.missing))
+
+
+def _tree(found: Settled) -> dict[str, Any]:
+    tree: dict[str, Any] = {}
+    for top in _TREE:
+        for path, value in found.facts.items():
+            parts = path.split(".")
+            if parts[0] != top:
+                continue
+            here = tree
+            for part in parts[:-1]:
+                here = here.setdefault(part, {})
+            here[parts[-1]] = value
+    if "workload" in tree:
+        kind = OriginValue("training", Origin("class", "a training program"))
+        tree["workload"] = {"kind": kind, **tree["workload"]}
+    return tree
+
+
+def _degrees(found: Settled) -> None:
+    """Data parallelism from the accelerators, or accelerators from a shard degree that the file states."""
+    inner = 1
+    for key in _DEGREES:
+        inner *= found.number(f"plan.{key}")
+    if inner < 1:
+        found.refuse("X005", "a degree of parallelism is 0", "plan.tp")
+        return
+    shards, copies = found.facts.get("shards"), found.number("plan.dp_replicate")
+    if shards is not None:
+        _of_shards(found, shards, copies, inner)
+    world = found.facts.get("accelerators")
+    if world is None:
+        found.need("the number of accelerators stands nowhere", "--node dgx-h100 --nodes 4, for example")
+        return
+    if world.value % inner:
+        sentence = f"tp × pp × cp is {inner}, which does not divide {world.value} accelerators"
+        found.refuse("X005", sentence, "accelerators")
+        return
+    dp = world.value // inner
+    found.facts["plan.dp"] = OriginValue(dp, Origin("derived", "accelerators over tp, pp and cp", world.place))
+    mics = found.facts.get("mics")
+    if mics is not None and dp % mics.value == 0:
+        copies = dp // mics.value
+        found.facts["plan.dp_replicate"] = mics._replace(value=copies)
+    elif mics is not None:
+        found.refuse("X005", f"shards over {mics.value} ranks do not divide dp {dp}", "mics")
+    if copies < 1 or dp % copies:
+        found.refuse("X005", f"{copies} replicas of the shards do not divide dp {dp}", "plan.dp_replicate")
+
+
+def _of_shards(found: Settled, shards: OriginValue, copies: int, inner: int) -> None:
+    """Accelerators as the product of all degrees, where every one of them is stated."""
+    total = shards.value * copies * inner
+    world = found.facts.get("accelerators")
+    if world is None:
+        origin = Origin("derived", "the product of all degrees", shards.place)
+        found.facts["accelerators"] = OriginValue(total, origin)
+    elif world.value != total:
+        sentence = f"dp {shards.value * copies} × tp × pp × cp {inner} is {total}, not {world.value} accelerators"
+        found.refuse("X005", sentence, "shards")
+
+
+def _batch(found: Settled) -> None:
+    """Global batch = micro-batch × accumulation × dp; any two give the third."""
+    dp = found.number("plan.dp", 0)
+    batch, micro, steps = (
+        found.facts.get(path) for path in ("workload.global_batch", "plan.micro_batch", "accumulation")
+    )
+    if batch is None and micro is None:
+        hint = "--set plan.micro_batch=1 --set workload.global_batch=64, for example"
+        found.need(f"{_BATCH} stands nowhere", hint)
+        return
+    if any(value is not None and value.value < 1 for value in (batch, micro, steps)):
+        found.refuse("X005", f"{_BATCH} is 0", "plan.micro_batch")
+        return
+    if not dp:
+        return
+    if batch is not None and micro is not None:
+        _check_batch(found, batch, micro, steps, dp)
+    elif micro is not None:
+        often = steps.value if steps is not None else 1
+        origin = Origin("derived", f"micro-batch × {often} × dp {dp}", micro.place)
+        found.facts["workload.global_batch"] = OriginValue(micro.value * often * dp, origin)
+    elif batch is not None:
+        often = steps.value if steps is not None else 1
+        size, left = divmod(batch.value, often * dp)
+        if left or not size:
+            sentence = f"the batch {batch.value} is no multiple of accumulation {often} × dp {dp}"
+            found.refuse("X005", sentence, "workload.global_batch")
+            return
+        origin = Origin("derived", f"batch over accumulation {often} and dp {dp}", batch.place)
+        found.facts["plan.micro_batch"] = OriginValue(size, origin)
+
+
+def _check_batch(found: Settled, batch: OriginValue, micro: OriginValue, steps: OriginValue | None, dp: int) -> None:
+    if steps is not None and batch.value != micro.value * steps.value * dp:
+        product = micro.value * steps.value * dp
+        sentence = (
+            f"batch {batch.value} is not micro-batch {micro.value} × accumulation {steps.value} × dp {dp}, {product}"
+        )
+        unit = micro.value * steps.value
+        fits = f"at dp {batch.value // unit} it would be" if batch.value % unit == 0 else "at no dp is it"
+        found.refuse("X005", sentence, "workload.global_batch", f"leave one of the three out; {fits}")
+    elif batch.value % (micro.value * dp):
+        sentence = f"batch {batch.value} is no multiple of micro-batch {micro.value} × dp {dp}"
+        found.refuse("X005", sentence, "workload.global_batch")
+
+
+def _chunks(found: Settled, depth: int | None) -> None:
+    """Chunks of a pipeline rank from the layers in each, of which both ends may have one fewer."""
+    each, stages = found.facts.pop("layers_per_stage", None), found.number("plan.pp")
+    if each is None:
+        return
+    if depth is None:
+        found.need("the layers of the model are not known, and how many chunks they make", "add its config.json")
+        return
+    split = found.facts.get("plan.split")
+    fewer = {"lighter-ends": 2, "lighter-first": 1, "lighter-last": 1}.get(split.value if split else "", 0)
+    chunks = -(-(depth + fewer) // max(1, each.value))
+    if chunks % stages:
+        sentence = f"{depth} layers make {chunks} stages of {each.value}, which {stages} ranks do not share evenly"
+        found.faults.append(Fault("X005", sentence, each.place or Place(found.file)))
+        return
+    origin = Origin("derived", f"{chunks} stages over {stages} ranks", each.place)
+    found.facts["plan.vpp"] = OriginValue(chunks // stages, origin)
+
+
+def _tokens(found: Settled) -> None:
+    steps = found.facts.pop("steps", None)
+    batch, sequence = found.facts.get("workload.global_batch"), found.facts.get("workload.sequence")
+    if steps is None or steps.value < 1 or batch is None or sequence is None:
+        return
+    origin = Origin("derived", "steps × global batch × sequence", steps.place)
+    value = OriginValue(steps.value * batch.value * sequence.value, origin)
+    found.facts.setdefault("workload.tokens", value)

@@ -1,0 +1,202 @@
+"""torchtitan in its three generations: TOML, flags, and a recipe in Python, which is read as text."""
+
+from __future__ import annotations
+
+import re
+from typing import Any
+
+from costmodel.documents.text.yaml_tree import Mapping
+from costmodel.exchange.imported import OriginValue
+from costmodel.exchange.importers.launch.layer import Layer, layer_of
+from costmodel.exchange.importers.launch.torchtitan_keys import (
+    EXCHANGES,
+    GENERATIONS,
+    MODELS,
+    SCHEDULES,
+    SEVERAL_STAGES,
+    TABLE,
+    VERSION,
+)
+from costmodel.exchange.values.foreign_keys import ForeignKeys
+
+_P, _T = "parallelism", "training"
+_MODES = {"none": "none", "full": "full", "selective": "selective", "fullac": "full", "selectiveac": "selective"}
+_NARROW = {"": "fp8-cs", "tensorwise": "fp8-cs", "rowwise": "fp8-row", "rowwise_with_gw_hp": "fp8-row"}
+
+
+def read_torchtitan(tree: Mapping, file: str, generation: str) -> Layer:
+    """What a configuration of torchtitan says."""
+    mode = tree.get("activation_checkpoint")
+    table = {key: rule for key, rule in TABLE.items() if key != "activation_checkpoint" or not isinstance(mode, dict)}
+    keys = ForeignKeys(tree, table, file, VERSION)
+    layer = Layer(GENERATIONS[generation])
+    anchor = next((name for name in keys.stated if name.startswith((_P, _T))), "")
+    layer.facts["stack"] = keys.derived("fsdp2", "torchtitan", anchor)
+    _model(keys, layer)
+    _degrees(keys, layer)
+    _pipeline(keys, layer)
+    _batch(keys, layer, recipe=generation == "recipe")
+    _recompute(keys, layer)
+    _types(keys, layer)
+    return layer_of(keys, GENERATIONS[generation], layer)
+
+
+def _model(keys: ForeignKeys, layer: Layer) -> None:
+    name, flavor = keys["model.name"], keys["model.flavor"]
+    found = MODELS.get((str(name.value), str(flavor.value)))
+    if found is not None:
+        layer.facts["model"] = keys.derived(found, f"{name.value} {flavor.value}", "model.flavor")
+    elif flavor.value:
+        keys.lose("cannot be said", f"{name.value} {str(flavor.value)[:80]} is no model of the library", "model.flavor")
+
+
+def _degrees(keys: ForeignKeys, layer: Layer) -> None:
+    shard, copies = keys[f"{_P}.data_parallel_shard_degree"], keys[f"{_P}.data_parallel_replicate_degree"]
+    if shard.value != -1:
+        layer.facts["shards"] = shard
+    layer.say("plan.dp_replicate", copies)
+    replicated = shard.value == 1 and (copies.value or 1) > 1
+    pipelined = (keys[f"{_P}.pipeline_parallel_degree"].value or 1) > 1
+    reshard = keys[f"{_P}.fsdp_reshard_after_forward"]
+    stage = 2 if reshard.value == "never" or (reshard.value == "default" and pipelined) else 3
+    layer.say("plan.zero", shard._replace(value=0) if replicated else reshard._replace(value=stage))
+    tp = keys[f"{_P}.tensor_parallel_degree"]
+    layer.say("plan.tp", tp)
+    if tp.value > 1:
+        layer.say("plan.sequence_parallel", keys[f"{_P}.enable_sequence_parallel"])
+    else:
+        layer.say("plan.sequence_parallel", keys.derived(False, "tp is 1", f"{_P}.tensor_parallel_degree"))
+    layer.say("plan.cp", keys[f"{_P}.context_parallel_degree"])
+    if keys[f"{_P}.context_parallel_degree"].value > 1:
+        exchange = keys[f"{_P}.context_parallel_rotate_method"]
+        layer.say("plan.cp_type", exchange._replace(value=EXCHANGES[exchange.value]))
+    if keys[f"{_P}.expert_parallel_degree"].value > 1:
+        layer.say("plan.ep", keys[f"{_P}.expert_parallel_degree"])
+        layer.say("plan.etp", keys[f"{_P}.expert_tensor_parallel_degree"])
+    if keys[f"{_T}.enable_cpu_offload"].value:
+        layer.say("plan.offload", keys[f"{_T}.enable_cpu_offload"]._replace(value=["optimizer", "parameters"]))
+
+
+def _pipeline(keys: ForeignKeys, layer: Layer) -> None:
+    degree = keys[f"{_P}.pipeline_parallel_degree"]
+    layer.say("plan.pp", degree)
+    if degree.value < 2:
+        return
+    name = keys[f"{_P}.pipeline_parallel_schedule"]
+    schedule = SCHEDULES.get(str(name.value).lower())
+    if schedule is None:
+        keys.refuse("X003", f"schedule {str(name.value)[:80]}: no plan says it", f"{_P}.pipeline_parallel_schedule")
+        return
+    layer.say("plan.schedule", name._replace(value=schedule))
+    each = keys[f"{_P}.pipeline_parallel_layers_per_stage"]
+    if each.value:
+        layer.facts["layers_per_stage"] = each
+    elif schedule in SEVERAL_STAGES:
+        layer.facts["plan.vpp"] = keys.derived(2, f"two stages a rank under {name.value}", name.origin.text)
+    less = [keys[f"{_P}.pipeline_parallel_{end}_stage_less_layers"] for end in ("first", "last")]
+    splits = {(1, 1): "lighter-ends", (0, 0): "even", (1, 0): "lighter-first", (0, 1): "lighter-last"}
+    split = splits.get((less[0].value, less[1].value))
+    if split is None:
+        sentence = f"{less[0].value} and {less[1].value} fewer layers at the ends: here as many everywhere"
+        keys.lose("cannot be said", sentence, f"{_P}.pipeline_parallel_first_stage_less_layers")
+    else:
+        layer.say("plan.split", less[0]._replace(value=split))
+
+
+def _batch(keys: ForeignKeys, layer: Layer, *, recipe: bool) -> None:
+    sequence = keys[f"{_T}.max_context_length" if recipe else f"{_T}.seq_len"]
+    layer.say("workload.sequence", sequence)
+    layer.say("steps", keys[f"{_T}.steps"])
+    local, total = _recipe_batch(keys, sequence) if recipe else _plain_batch(keys)
+    if total.value != -1:
+        layer.facts["workload.global_batch"] = total
+    piped = (keys[f"{_P}.pipeline_parallel_degree"].value or 1) > 1
+    if not piped:
+        layer.say("plan.micro_batch", local)
+        return
+    if recipe:
+        often = keys[f"{_P}.num_pp_microbatches"]
+        micro = often._replace(value=max(1, local.value // max(1, often.value)))
+    else:
+        micro = keys[f"{_P}.pipeline_parallel_microbatch_size"]
+    if not micro.value or local.value % micro.value:
+        sentence = f"the local batch {local.value} is no multiple of the pipeline's micro-batch {micro.value}"
+        keys.refuse("X005", sentence, f"{_P}.pipeline_parallel_microbatch_size")
+        return
+    layer.say("plan.micro_batch", micro)
+    if total.value == -1:
+        layer.say("accumulation", local._replace(value=local.value // micro.value))
+
+
+def _plain_batch(keys: ForeignKeys) -> tuple[OriginValue, OriginValue]:
+    old = keys[f"{_T}.batch_size"]
+    return old if old.value else keys[f"{_T}.local_batch_size"], keys[f"{_T}.global_batch_size"]
+
+
+def _recipe_batch(keys: ForeignKeys, sequence: OriginValue) -> tuple[OriginValue, OriginValue]:
+    """Sequences of what the newest generation counts in tokens."""
+    found = []
+    for name in ("num_tokens_per_microbatch_per_dp_rank", "num_tokens_per_train_step"):
+        tokens = keys[f"{_T}.{name}"]
+        if tokens.value > 0:
+            if not sequence.value or tokens.value % sequence.value:
+                sentence = f"{name} {tokens.value} is no multiple of {sequence.value} tokens of a sequence"
+                keys.refuse("X005", sentence, f"{_T}.{name}")
+            tokens = tokens._replace(value=max(1, tokens.value // max(1, sequence.value)))
+        found.append(tokens)
+    return found[0], found[1]
+
+
+def _recompute(keys: ForeignKeys, layer: Layer) -> None:
+    if "activation_checkpoint" in keys.table:
+        mode = keys["activation_checkpoint"]
+        word = re.sub(r"(\.Config)?(\(.*)?$", "", str(mode.value or "none")).lower()
+        mode = mode._replace(value=word)
+    else:
+        mode = keys["activation_checkpoint.mode"]
+    found = _MODES.get(str(mode.value).lower())
+    if found is None:
+        sentence = f"activation checkpointing {str(mode.value)[:80]}: no plan says it"
+        keys.refuse("X003", sentence, "activation_checkpoint.mode")
+        return
+    layer.say("plan.recompute", mode._replace(value=found))
+    if "activation_checkpoint" not in keys.table and found == "selective":
+        option = keys["activation_checkpoint.selective_ac_option"]
+        if option.value != "op":
+            sentence = f"one in {str(option.value)[:20]} layers is recomputed: here single operations of all"
+            keys.lose("approximated", sentence, "activation_checkpoint.selective_ac_option")
+
+
+def _types(keys: ForeignKeys, layer: Layer) -> None:
+    if keys[f"{_T}.dtype"].value == "bfloat16":
+        sentence = "weights, gradients and moments in bf16: here fp32 states"
+        keys.lose("cannot be said", sentence, f"{_T}.dtype")
+    wide = keys[f"{_T}.mixed_precision_param"]
+    if wide.value == "float32":
+        keys.refuse("X003", "training in fp32, which no workload says", f"{_T}.mixed_precision_param")
+    layer.say("workload.precision", wide._replace(value="bf16"))
+    summed = keys[f"{_T}.mixed_precision_reduce"]
+    layer.say("workload.gradients", summed._replace(value="fp32"))
+    layer.say("workload.optimizer", keys["optimizer.name"]._replace(value="adamw"))
+    converters = str(keys["model.converters"].value or "")
+    if "mx" in converters:
+        layer.facts["workload.precision"] = keys.derived("mxfp8", "a converter to MX", "model.converters")
+    elif "float8" in converters:
+        recipe = str(keys["quantize.linear.float8.recipe_name"].value or "")
+        if recipe not in _NARROW:
+            keys.refuse("X003", f"recipe {recipe[:80]} of float8", "quantize.linear.float8.recipe_name")
+        found = keys.derived(_NARROW.get(recipe, "fp8-cs"), f"float8, {recipe or 'tensorwise'}", "model.converters")
+        layer.facts["workload.precision"] = found
+
+
+def flags_tree(text: str) -> dict[str, Any]:
+    """The flags of torchtitan in a command, as the tree that they stand for."""
+    tree: dict[str, Any] = {}
+    for found in re.finditer(r"--([a-z_]+(?:\.[a-z_0-9]+)+)(?:[ =]+([^\s\\-][^\s\\]*))?", text):
+        *above, last = found.group(1).split(".")
+        here = tree
+        for part in above:
+            inner = here.setdefault(part, {})
+            here = inner if isinstance(inner, dict) else {}
+        here[last] = found.group(2) if found.group(2) is not None else True
+    return tree

@@ -1,0 +1,1 @@
+"""Logs of training programs: steps as they were measured."""

@@ -1,0 +1,99 @@
+"""The steps of a log behind its warm-up as one measured run: the median, how far steps differ, and memory."""
+
+from __future__ import annotations
+
+import statistics
+from dataclasses import dataclass
+
+from costmodel.exchange.logs.step_lines import Log, StepLine
+from costmodel.ground.errors import Place, fail
+
+WARM_UP = 5  # steps that are left out
+FEWEST = 5  # steps that make a run
+
+
+@dataclass(frozen=True)
+class MeasuredRun:
+    """Figures of a run under the names of the columns of a table of measured runs.
+
+    steps: how many the kept lines cover. spread: the difference of the slowest and the fastest line over the median.
+    """
+
+    format: str
+    figures: dict[str, float]
+    lines: int
+    steps: int
+    spread: float
+    first: int
+    last: int
+
+
+def measured_run(log: Log, warm_up: int = WARM_UP) -> MeasuredRun:
+    """The run that a log is; a fault where too few steps are left behind the warm-up."""
+    kept = [step for step in log.steps if step.number > warm_up]
+    covered = _covered(log.steps, warm_up)
+    if covered < FEWEST:
+        numbers = [step.number for step in log.steps]
+        sentence = f"steps {numbers[0]} to {numbers[-1]} are too few: {covered} behind a warm-up of {warm_up}"
+        place = Place(log.file, log.steps[0].place.line, 1)
+        enough = numbers[-1] - FEWEST
+        hint = f"--warmup {enough} would leave {FEWEST}" if 0 < enough < warm_up else f"at least {FEWEST} make a run"
+        raise fail("X002", sentence, place, hint)
+    found = {name: statistics.median(values) for name, values in _columns(kept).items() if values}
+    figures = _row(found, kept, log)
+    times = _columns(kept).get("seconds") or _columns(kept).get("rate") or [1.0]
+    spread = (max(times) - min(times)) / statistics.median(times)
+    return MeasuredRun(log.format, figures, len(kept), covered, spread, kept[0].number, kept[-1].number)
+
+
+def _covered(steps: tuple[StepLine, ...], warm_up: int) -> int:
+    """Steps that the lines behind the warm-up stand for: a line is a mean since the line before it."""
+    numbers = [warm_up, *(step.number for step in steps if step.number > warm_up)]
+    return numbers[-1] - numbers[0]
+
+
+def _columns(steps: list[StepLine]) -> dict[str, list[float]]:
+    names = dict.fromkeys(name for step in steps for name in step.figures)
+    return {name: [step.figures[name] for step in steps if name in step.figures] for name in names}
+
+
+def _row(found: dict[str, float], kept: list[StepLine], log: Log) -> dict[str, float]:
+    """The figures as columns of a table."""
+    row = {}
+    seconds = found.get("seconds") or _by_wall(log, kept)
+    if seconds is not None:
+        row["step_time_s"] = seconds
+    last = kept[-1]
+    samples, tokens = last.figures.get("samples"), last.figures.get("tokens")
+    if "batch" in found:
+        row["global_batch"] = found["batch"]
+    elif "samples_per_s" in found and "seconds" in found:
+        row["global_batch"] = float(round(found["samples_per_s"] * found["seconds"]))
+    elif samples is not None:
+        row["global_batch"] = float(round(samples / last.number))
+    if samples and tokens:
+        row["seq_len"] = float(round(tokens / samples))
+    for name, column in (("rate", "tokens_per_s_per_gpu"), ("tflops", "tflops_per_gpu"), ("mfu", "mfu")):
+        if name in found:
+            row[column] = found[name]
+    if found.get("mfu") and "tflops" in found:
+        row["mfu_peak_tflops"] = float(round(found["tflops"] / found["mfu"] * 100))
+    memory = max((step.figures["memory"] for step in kept if "memory" in step.figures), default=log.memory)
+    if memory is not None:
+        row["peak_mem_gb"] = round(memory, 2)
+    shares = [(step.figures["memory"], step.figures["memory_share"]) for step in kept if "memory_share" in step.figures]
+    if shares:
+        row["gpu_mem_gb"] = round(max(shares)[0] / max(shares)[1] * 100, 1)
+    if "samples_per_s" in found and seconds is None:
+        row["samples_per_s"] = found["samples_per_s"]
+    return row
+
+
+def _by_wall(log: Log, kept: list[StepLine]) -> float | None:
+    """Seconds of a step from the times in front of lines, from the last one of the warm-up on."""
+    before = [step for step in log.steps if step.number < kept[0].number and step.wall is not None]
+    marks = [*before[-1:], *(step for step in kept if step.wall is not None)]
+    if len(marks) < 2 or marks[0].wall is None or marks[-1].wall is None:
+        return None
+    steps = marks[-1].number - marks[0].number
+    return (marks[-1].wall - marks[0].wall) / steps if steps and marks[-1].wall > marks[0].wall else None

@@ -1,0 +1,187 @@
+"""Lines that training programs print for a step, as a table of formats; the text is searched, never run."""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass
+from datetime import datetime
+from statistics import median
+from typing import NamedTuple
+
+from costmodel.exchange.values.places import Lines
+from costmodel.ground.errors import Place, fail
+
+GIB_OVER_GB = 1.073741824
+_FURTHEST = 1_500  # letters behind a step's number that are of its line, which may be broken
+_COLOUR = re.compile(r"\x1b\[[0-9;]*m")
+_OF_FULLEST = ("memory", "memory_share")
+_WALL = re.compile(r"(\d{4}-\d\d-\d\d)[ T](\d\d:\d\d:\d\d)[,.](\d{1,6})")
+
+
+class Measure(NamedTuple):
+    """A figure of a step: how it is printed, and what makes our unit of it."""
+
+    pattern: re.Pattern[str]
+    factor: float = 1.0
+
+
+def _figure(text: str, factor: float = 1.0) -> Measure:
+    return Measure(re.compile(text), factor)
+
+
+class LogFormat(NamedTuple):
+    """A program's way to print a step: where its number stands, and the figures behind it."""
+
+    name: str
+    step: re.Pattern[str]
+    figures: dict[str, Measure]
+
+
+_NUMBER = r"([\d.,]+(?:[eE][+-]?\d+)?)"
+
+# Figures: seconds of a step, samples a second, sequences in a step, samples and tokens so far, tokens a second of an
+# accelerator, its TFLOP/s, memory in GB of 10⁹ bytes and its share of the whole, model FLOP utilisation in percent.
+LOG_FORMATS = (
+    LogFormat(
+        "Megatron-LM",
+        re.compile(r"\biteration\s+(\d{1,9})\s*/\s*\d{1,9}(?=[^\n]{0,1000}elapsed time per iteration)"),
+        {
+            "seconds": _figure(rf"elapsed time per iteration \(ms\):\s*{_NUMBER}", 1e-3),
+            "batch": _figure(rf"\b(?:global|gloabl) batch size:\s*{_NUMBER}"),
+            "samples_per_s": _figure(rf"samples(?:/sec| per second):\s*{_NUMBER}"),
+            "samples": _figure(rf"consumed samples:\s*{_NUMBER}"),
+            "tokens": _figure(rf"consumed tokens:\s*{_NUMBER}"),
+            "tflops": _figure(rf"(?:throughput per GPU \(TFLOP/s/GPU\)|TFLOPs|approx flops per GPU):\s*{_NUMBER}"),
+        },
+    ),
+    LogFormat(
+        "torchtitan",
+        re.compile(r"\bstep:\s*(\d{1,9})\s+loss:"),
+        {
+            "rate": _figure(rf"\btps:\s*{_NUMBER}"),
+            "memory": _figure(rf"memory:\s*{_NUMBER}GiB", GIB_OVER_GB),
+            "memory_share": _figure(rf"memory:\s*[\d.]+GiB\({_NUMBER}%\)"),
+            "tflops": _figure(rf"tflops:\s*{_NUMBER}"),
+            "mfu": _figure(rf"mfu:\s*{_NUMBER}%"),
+        },
+    ),
+    LogFormat(
+        "NeMo",
+        re.compile(r"\biteration (\d{1,9})/\d{1,9}(?=[^\n]{0,1000}train_step_timing in s)"),
+        {
+            "seconds": _figure(rf"train_step_timing in s\s*[:=]\s*{_NUMBER}"),
+            "batch": _figure(rf"global_batch_size\s*[:=]\s*{_NUMBER}"),
+        },
+    ),
+    LogFormat(
+        "MaxText",
+        re.compile(r"\bcompleted step: (\d{1,9})\b"),
+        {
+            "seconds": _figure(rf"seconds: {_NUMBER}"),
+            "tflops": _figure(rf"TFLOP/s/device: {_NUMBER}"),
+            "rate": _figure(rf"Tokens/s/device: {_NUMBER}"),
+        },
+    ),
+    LogFormat(
+        "DeepSpeed",
+        re.compile(r"global_step=(\d{1,9}), RunningAvgSamplesPerSec="),
+        {
+            "samples_per_s": _figure(rf"CurrSamplesPerSec={_NUMBER}"),
+            "memory": _figure(rf"MaxMemAllocated={_NUMBER}GB", GIB_OVER_GB),  # divided by 2³⁰ and printed as GB
+        },
+    ),
+)
+
+
+@dataclass(frozen=True)
+class StepLine:
+    """One step as it is printed, several times where every rank prints it."""
+
+    number: int
+    figures: dict[str, float]
+    place: Place
+    wall: float | None = None
+
+
+@dataclass(frozen=True)
+class Log:
+    """The steps of a log in the order of their numbers, and memory that another program's line states."""
+
+    format: str
+    file: str
+    steps: tuple[StepLine, ...]
+    memory: float | None = None
+
+
+def read_log(text: str, file: str) -> Log:
+    """The steps of the program whose lines stand in a log; a fault where none does."""
+    plain = _COLOUR.sub("", text).replace("\r\n", "\n").replace("\r", "\n")
+    lines = Lines(plain, file)
+    for entry in LOG_FORMATS:
+        steps = _steps(plain, entry, lines)
+        if steps:
+            memory = max((figures["memory"] for figures in _memories(plain)), default=None)
+            return Log(entry.name, file, tuple(steps), memory)
+    names = ", ".join(entry.name for entry in LOG_FORMATS)
+    raise fail("X001", "no step of a training stands in this log", Place(file), f"read are lines of {names}")
+
+
+def _memories(text: str) -> list[dict[str, float]]:
+    deepspeed = LOG_FORMATS[-1]
+    found = (
+        _figures(text[match.end() : match.end() + _FURTHEST], deepspeed) for match in deepspeed.step.finditer(text)
+    )
+    return [figures for figures in found if "memory" in figures]
+
+
+def _steps(text: str, entry: LogFormat, lines: Lines) -> list[StepLine]:
+    marks = list(entry.step.finditer(text))
+    found: dict[int, list[StepLine]] = {}
+    for index, mark in enumerate(marks):
+        end = marks[index + 1].start() if index + 1 < len(marks) else len(text)
+        behind = text[mark.start() : min(end, mark.start() + _FURTHEST)]
+        before = text[text.rfind("\n", 0, mark.start()) + 1 : mark.start()][-300:]
+        number = int(mark.group(1))
+        step = StepLine(number, _figures(before + behind, entry), lines.place(mark.start()), _wall(before))
+        found.setdefault(number, []).append(step)
+    return [_together(found[number]) for number in sorted(found)]
+
+
+def _figures(text: str, entry: LogFormat) -> dict[str, float]:
+    found = {}
+    for name, measure in entry.figures.items():
+        match = measure.pattern.search(text)
+        value = _value(match.group(1)) if match else None
+        if value is not None:
+            found[name] = value * measure.factor
+    return found
+
+
+def _value(text: str) -> float | None:
+    try:
+        found = float(text.replace(",", "").rstrip("."))
+    except ValueError:
+        return None
+    return found if 0 < found < 1e15 else None
+
+
+def _wall(text: str) -> float | None:
+    """Seconds since the epoch of a time in front of a line."""
+    found = list(_WALL.finditer(text))
+    if not found:
+        return None
+    match = found[-1]
+    try:
+        day = datetime.fromisoformat(f"{match.group(1)}T{match.group(2)}")
+    except ValueError:
+        return None
+    return day.timestamp() + float(f"0.{match.group(3)}")
+
+
+def _together(printed: list[StepLine]) -> StepLine:
+    """What several ranks print of one step: medians, and the memory of the fullest."""
+    names = dict.fromkeys(name for step in printed for name in step.figures)
+    columns = {name: [step.figures[name] for step in printed if name in step.figures] for name in names}
+    found = {name: max(column) if name in _OF_FULLEST else median(column) for name, column in columns.items()}
+    first = printed[0]
+    return StepLine(first.number, found, first.place, first.wall)

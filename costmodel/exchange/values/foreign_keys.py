@@ -1,0 +1,199 @@
+"""A nested foreign text under a table: values by their dotted path, each with its origin, and every fault found."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any, Literal, NamedTuple
+
+from costmodel.documents.keys.suggestions import nearest
+from costmodel.documents.text.yaml_tree import Mapping as PlacedMapping
+from costmodel.exchange.imported import Loss, LossKind, Origin, OriginValue
+from costmodel.exchange.values.foreign_values import shown
+from costmodel.ground.errors import Fault, Place
+
+KeyKind = Literal["count", "whole", "flag", "word", "figure", "text"]
+
+_LARGEST = 10**15
+_MOST_UNKNOWN = 12
+_SLIP = 0.85  # likeness of a name that is meant to be another
+_ON, _OFF = ("true", "yes", "1"), ("false", "no", "0")
+_WANTED = {"count": "a whole number from 0", "whole": "a whole number", "flag": "true or false", "figure": "a number"}
+
+
+class ForeignKey(NamedTuple):
+    """One key of a format.
+
+    fills: keys of ours, between blanks; empty where it costs nothing. default: what stands where it is left out.
+    loss: what is lost because no key of ours says it, unless the value is among `harmless`. old: what says it today.
+    """
+
+    kind: KeyKind = "text"
+    fills: str = ""
+    default: Any = None
+    choices: tuple[str, ...] = ()
+    loss: tuple[LossKind, str] | None = None
+    harmless: tuple[Any, ...] = (None, False)
+    old: str = ""
+
+
+def quiet(names: str) -> dict[str, ForeignKey]:
+    """Keys that cost nothing."""
+    return dict.fromkeys(names.split(), ForeignKey())
+
+
+def lost(kind: LossKind, sentence: str, names: str, *harmless: Any) -> dict[str, ForeignKey]:
+    """Keys that cost something which no key of ours says."""
+    key = ForeignKey(loss=(kind, sentence), harmless=(None, False, *harmless))
+    return dict.fromkeys(names.split(), key)
+
+
+class ForeignKeys:
+    """The values of one text; a fault is kept and a harmless value goes on in its place."""
+
+    def __init__(self, tree: Mapping[Any, Any], table: Mapping[str, ForeignKey], file: str, version: str) -> None:
+        self.table, self.file, self.version = table, file, version
+        self.faults: list[Fault] = []
+        self.warnings: list[Fault] = []
+        self.losses: list[Loss] = []
+        self.stated: dict[str, tuple[Any, Place]] = {}
+        self._unknown: list[tuple[str, Place]] = []
+        self._gather(tree, "")
+        self._values: dict[str, OriginValue] = {}
+        self._report()
+
+    def __getitem__(self, name: str) -> OriginValue:
+        """The value of a key; None where it is left out and has no default, or is open."""
+        if name not in self._values:
+            self._values[name] = self._read(name)
+        return self._values[name]
+
+    def given(self, name: str) -> bool:
+        """Whether the text states a key, with a value."""
+        return name in self.stated and self.stated[name][0] is not None and not self.is_open(name)
+
+    def is_open(self, name: str) -> bool:
+        """Whether the text leaves a value to another: auto."""
+        value = self.stated.get(name, (None,))[0]
+        return isinstance(value, str) and value.lower() == "auto"
+
+    def under(self, section: str) -> bool:
+        """Whether the text states anything in a section."""
+        return any(name.startswith(f"{section}.") for name in self.stated)
+
+    def derived(self, value: Any, text: str, name: str = "") -> OriginValue:
+        """A value computed from that of a key."""
+        return OriginValue(value, Origin("derived", text, self.stated[name][1] if name in self.stated else None))
+
+    def assumed(self, value: Any, text: str) -> OriginValue:
+        """A value that the text does not state."""
+        return OriginValue(value, Origin("assumed", text))
+
+    def refuse(self, code: str, sentence: str, name: str = "", hint: str = "") -> None:
+        """A fault, at the place of a key."""
+        place = self.stated[name][1] if name in self.stated else Place(self.file)
+        fault = Fault(code, sentence, place, hint)
+        if fault not in self.faults:
+            self.faults.append(fault)
+
+    def lose(self, kind: LossKind, sentence: str, name: str = "") -> None:
+        """Something that a scenario does not say."""
+        loss = Loss(kind, sentence, self.stated[name][1] if name in self.stated else None)
+        if loss not in self.losses:
+            self.losses.append(loss)
+
+    def _gather(self, tree: Mapping[Any, Any], above: str) -> None:
+        for key, value in tree.items():
+            name = f"{above}.{key}" if above else str(key)
+            place = getattr(key, "place", None) or Place(self.file)
+            if isinstance(value, PlacedMapping | dict) and name not in self.table:
+                self._gather(value, name)
+            elif name in self.table:
+                self.stated[name] = (value, place)
+            else:
+                self._unknown.append((name, place))
+
+    def _report(self) -> None:
+        """Losses of single keys, keys of another version, and those that the format does not have."""
+        for name, (value, place) in self.stated.items():
+            rule = self.table[name]
+            if rule.loss is not None and _plain(value) not in rule.harmless and not self.is_open(name):
+                self.losses.append(Loss(rule.loss[0], f"{name}: {rule.loss[1]}", place))
+            elif not rule.fills and rule.loss is None:
+                self.losses.append(Loss("ignored", name, place))
+            if rule.old:
+                self.warnings.append(Fault("X006", f"{name} is an older name", place, f"today {rule.old} says it"))
+        if self._unknown:
+            names = [name for name, _ in self._unknown[:_MOST_UNKNOWN]]
+            more = f" and {len(self._unknown) - _MOST_UNKNOWN} more" if len(self._unknown) > _MOST_UNKNOWN else ""
+            meant = {name: nearest(name[:80], sorted(self.table), cutoff=_SLIP) for name in names}
+            hints = [f"did you mean {close} for {shown(name[:80])}?" for name, close in meant.items() if close]
+            sentence = f"keys that are not known: {', '.join(shown(name[:80])[1:-1] for name in names)}{more}"
+            hint = " ".join(hints) or "they are left out"
+            self.warnings.append(Fault("X007", sentence, self._unknown[0][1], hint))
+
+    def _read(self, name: str) -> OriginValue:
+        rule = self.table[name]
+        value, place = self.stated.get(name, (None, None))
+        if value is None or self.is_open(name):
+            default = None if self.is_open(name) else rule.default
+            return OriginValue(default, Origin("default", f"{name}: default of {self.version}"))
+        found = _READERS[rule.kind](value)
+        origin = Origin("file", name, place)
+        if found is None:
+            self.refuse("X005", f"{name} is {shown(value)[:80]}, not {_WANTED.get(rule.kind, 'a word')}", name)
+            return OriginValue(rule.default, origin)
+        if rule.choices and found not in rule.choices:
+            self.refuse("X005", f"{name} {shown(found)[:80]} is none of {', '.join(rule.choices)}", name)
+            return OriginValue(rule.default, origin)
+        return OriginValue(found, origin)
+
+
+def _plain(value: Any) -> Any:
+    flag = _flag(value)
+    return value if flag is None or (isinstance(value, int | float) and not isinstance(value, bool)) else flag
+
+
+def _whole(value: Any) -> int | None:
+    if isinstance(value, bool) or not isinstance(value, int | float | str):
+        return None
+    try:
+        number = float(str(value).replace("_", ""))
+    except ValueError:
+        return None
+    return int(number) if abs(number) <= _LARGEST and number == int(number) else None
+
+
+def _count(value: Any) -> int | None:
+    found = _whole(value)
+    return found if found is not None and found >= 0 else None
+
+
+def _figure(value: Any) -> float | None:
+    if isinstance(value, bool) or not isinstance(value, int | float | str):
+        return None
+    try:
+        number = float(value)
+    except ValueError:
+        return None
+    return number if abs(number) <= _LARGEST else None
+
+
+def _flag(value: Any) -> bool | None:
+    if isinstance(value, bool):
+        return value
+    text = str(value).lower() if isinstance(value, str | int) else ""
+    return True if text in _ON else False if text in _OFF else None
+
+
+def _word(value: Any) -> str | None:
+    return str(value) if isinstance(value, str | int | float) and not isinstance(value, bool) else None
+
+
+_READERS: dict[KeyKind, Any] = {
+    "count": _count,
+    "whole": _whole,
+    "figure": _figure,
+    "flag": _flag,
+    "word": _word,
+    "text": lambda value: value,
+}

@@ -1,0 +1,118 @@
+"""Several files of one training: each a layer, with the files that they name, the model and what is given beside."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from dataclasses import replace
+from pathlib import Path
+from typing import Any, NamedTuple
+
+from costmodel.documents.reader.folders import as_named
+from costmodel.documents.reader.foreign_readers import file_in, is_config
+from costmodel.documents.reader.library import read
+from costmodel.documents.schemas.model import Model
+from costmodel.documents.text.files import file_text
+from costmodel.documents.text.yaml_tree import assigned
+from costmodel.exchange.formats import CONFIG, DEEPSPEED, detected
+from costmodel.exchange.imported import Imported, Origin, OriginValue
+from costmodel.exchange.importers.launch.layer import Layer
+from costmodel.exchange.importers.launch.read import LAYERED, read_layer
+from costmodel.exchange.importers.launch.settle import settled
+from costmodel.exchange.models import imported_model
+from costmodel.ground.errors import CostModelError, Place, fail
+
+_TAKEN = ("plan.", "workload.", "assume.")
+_WHOLE = ("model", "stack")
+
+
+class OpenedFile(NamedTuple):
+    """A foreign file with its format."""
+
+    file: str
+    text: str
+    format: str
+
+
+def opened(name: str) -> OpenedFile:
+    """A file by its path, a folder with a config.json, or standard input by '-'."""
+    path = Path(name) if name == "-" else file_in("model", Path(name))
+    text = file_text(str(path))
+    file = "<stdin>" if name == "-" else as_named(path)
+    return OpenedFile(file, text, CONFIG if is_config(text) else detected(text, file).name)
+
+
+def layered(files: Sequence[OpenedFile], world: int | None, assignments: Iterable[str]) -> Imported:
+    """The scenario of files that say parts of it."""
+    layers, model = list[Layer](), None
+    for opened_file in files:
+        if opened_file.format == CONFIG:
+            model = imported_model(opened_file.text, opened_file.file)
+            layers.append(Layer("", {"model": OriginValue(model.document["name"], _whole(opened_file.file))}))
+        elif opened_file.format in LAYERED:
+            layer = read_layer(opened_file.text, opened_file.file, opened_file.format)
+            layers += _with_named(layer, opened_file.file)
+        else:
+            sentence = f"{opened_file.format} is read alone, not beside other files"
+            raise fail("X004", sentence, Place(opened_file.file), "give it by itself")
+    layers.append(_given(world, assignments))
+    found = settled(layers, files[-1].file, _depth(layers, model))
+    return found if model is None else _with_model(found, model)
+
+
+def _whole(file: str) -> Origin:
+    return Origin("file", "config.json", Place(file))
+
+
+def _with_named(layer: Layer, file: str) -> list[Layer]:
+    """A layer with those of the files that it names, by their paths from its folder."""
+    found = [layer]
+    for name, place in layer.named:
+        path = Path(file).parent / name
+        try:
+            text = file_text(str(path))
+        except CostModelError as error:
+            hint = f"tried {path}: {error.faults[0].sentence}"
+            raise fail("X002", f"the file names {name}, which cannot be read", place, hint) from None
+        found.append(read_layer(text, as_named(path), DEEPSPEED))
+    return found
+
+
+def _given(world: int | None, assignments: Iterable[str]) -> Layer:
+    """What is given beside the files, which counts more than they do."""
+    layer = Layer("")
+    for text in assignments:
+        path, equals, value = text.partition("=")
+        if not equals or not (path in _WHOLE or path.startswith(_TAKEN)):
+            hint = "for example --set model=llama-3.1-8b or --set workload.sequence=4096"
+            raise fail("C001", f"'{text}' sets no key of model, stack, plan or workload", None, hint)
+        _, given = assigned(path, value, "--set")
+        layer.facts[path] = OriginValue(_plain(given), Origin("assumed", "--set, given beside the file"))
+    if world is not None:
+        layer.facts["accelerators"] = OriginValue(world, Origin("assumed", "given beside the file"))
+    return layer
+
+
+def _plain(value: Any) -> Any:
+    return list(value) if isinstance(value, list) else value
+
+
+def _depth(layers: Sequence[Layer], model: Imported | None) -> int | None:
+    """How many layers the model has, where it is known."""
+    if model is not None:
+        return sum(int(kind["count"]) for kind in model.document["layers"])
+    named = [layer.facts["model"].value for layer in layers if "model" in layer.facts]
+    if not named or not any("layers_per_stage" in layer.facts for layer in layers):
+        return None
+    found: Model = read("model", str(named[-1]))
+    return round(sum(kind.count for kind in found.layers))
+
+
+def _with_model(found: Imported, model: Imported) -> Imported:
+    """The scenario with the model written out in the place of its name."""
+    document = found.document
+    document["model"] = model.document
+    origins = {path: origin for path, origin in found.origins.items() if path != "model"}
+    origins |= {f"model.{path}": origin for path, origin in model.origins.items()}
+    losses, warnings = (*model.losses, *found.losses), (*model.warnings, *found.warnings)
+    name = " with ".join(filter(None, (model.format, found.format)))
+    return replace(found, format=name, document=document, origins=origins, losses=losses, warnings=warnings)

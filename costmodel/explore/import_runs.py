@@ -1,0 +1,129 @@
+"""A log as a row of a table of measured runs: figures of the log, layout of its own arguments or of files beside it."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from costmodel.documents.reader.library import DocumentReader
+from costmodel.documents.reader.resolved_scenario import ResolvedScenario, case_from
+from costmodel.documents.schemas.model import Layers, Model
+from costmodel.documents.text.files import LARGEST_TABLE, file_text
+from costmodel.documents.text.yaml_tree import copied
+from costmodel.estimate.evaluate.predict import predict
+from costmodel.exchange.logs.measured_run import WARM_UP, MeasuredRun, measured_run
+from costmodel.exchange.logs.step_lines import read_log
+from costmodel.exchange.tables.run_table import COLUMNS
+from costmodel.explore.export_plan import settled
+from costmodel.explore.import_file import GivenBesideFile, import_files
+from costmodel.ground.errors import Fault, Place
+
+_ARGUMENTS = "- arguments -"  # at the head of a log of Megatron-LM
+_APART = 0.02  # by which a batch of the log and of the layout may differ
+
+
+@dataclass(frozen=True)
+class ImportedRun:
+    """One row, what the log says of it, and what is left open."""
+
+    file: str
+    run: MeasuredRun
+    row: dict[str, Any]
+    open: tuple[str, ...]
+    warnings: tuple[Fault, ...]
+
+
+def import_run(name: str, configs: Sequence[str], beside: GivenBesideFile, warm_up: int | None = None) -> ImportedRun:
+    """The run of a log; without its layout, the cells of that stay empty."""
+    text = file_text(name, largest=LARGEST_TABLE)
+    run = measured_run(read_log(text, name), WARM_UP if warm_up is None else warm_up)
+    sources = list(configs) or ([name] if _ARGUMENTS in text[:20_000] else [])
+    row: dict[str, Any] = {"id": name.rsplit("/", 1)[-1], "source": name}
+    warnings: list[Fault] = []
+    if sources:
+        found = import_files(sources, beside).found
+        layout = _layout(case_from(DocumentReader(), copied(found.document), sources[-1], ()))
+        warnings = _apart(layout, run, name)
+        row |= layout
+    figures = dict(run.figures)
+    rate = figures.pop("samples_per_s", None)
+    batch = row.get("global_batch") or figures.get("global_batch")
+    if rate and batch and "step_time_s" not in figures:
+        figures["step_time_s"] = batch / rate
+    if "peak_mem_gb" in figures:
+        row["mem_metric"] = "max reserved" if run.format == "torchtitan" else "max allocated"
+    row = {**figures, **row, **{key: value for key, value in figures.items() if key != "global_batch"}}
+    ordered = {column: row[column] for column in COLUMNS if column in row}
+    wanted = ("layers", "hidden", "heads", "seq_len", "gpus", "global_batch", "accelerator")
+    return ImportedRun(name, run, ordered, tuple(key for key in wanted if key not in ordered), tuple(warnings))
+
+
+def _apart(layout: dict[str, Any], run: MeasuredRun, file: str) -> list[Fault]:
+    """A warning where log and layout say different batches."""
+    theirs, ours = run.figures.get("global_batch"), layout["global_batch"]
+    if theirs is None or abs(theirs - ours) <= _APART * ours:
+        return []
+    sentence = f"the log has {theirs:g} sequences in a step and its layout {ours:g}: the layout's are taken"
+    return [Fault("X004", sentence, Place(file), "is this the configuration of that run?")]
+
+
+def _layout(case: ResolvedScenario) -> dict[str, Any]:
+    """Model, machine, plan and types as cells."""
+    plan, workload = settled(predict(case)), case.scenario.workload
+    cells = {
+        "framework": case.stack.name,
+        "seq_len": workload.sequence,
+        "global_batch": workload.global_batch,
+        "precision": workload.precision,
+        "accelerator": case.accelerator.name,
+        "gpus": case.node.accelerators * case.scenario.cluster.nodes,
+        "gpus_per_node": case.node.accelerators,
+        "tp": plan.tp, "pp": plan.pp, "vp": plan.vpp, "cp": plan.cp, "dp": plan.dp, "ep": plan.ep, "etp": plan.etp,
+        "zero_stage": plan.zero,
+        "seq_parallel": plan.sequence_parallel,
+        "micro_batch": plan.micro_batch,
+        "recompute": _recompute(plan.recompute, plan.recompute_modules, plan.recompute_layers),
+        "features": f"schedule={plan.schedule}" if plan.pp > 1 else None,
+        **_shape(case.model),
+    }  # fmt: skip
+    return {key: _plain(value) for key, value in cells.items() if value is not None}
+
+
+def _recompute(mode: str | None, modules: list[Any] | None, layers: float | None) -> str:
+    if mode == "selective" and modules:
+        return f"selective:{'+'.join(modules)}"
+    return f"full:{layers:g}" if mode == "full" and layers is not None else str(mode)
+
+
+def _shape(model: Model) -> dict[str, Any]:
+    """The model's cells, those of its most common kinds of layers."""
+    kinds = model.layers
+    part = next((kind.attention or kind.latent for kind in kinds if kind.attention or kind.latent), None)
+    dense = next((kind.mlp for kind in kinds if kind.mlp is not None), None)
+    sparse = next((kind.experts for kind in kinds if kind.experts is not None), None)
+    shared = sparse.shared.ffn_hidden / sparse.ffn_hidden if sparse is not None and sparse.shared is not None else None
+    attention: Layers = next((kind for kind in kinds if kind.attention is not None), kinds[0])
+    grouped = attention.attention
+    return {
+        "model_name": model.name,
+        "arch": "moe" if sparse is not None else "dense",
+        "layers": sum(kind.count for kind in kinds),
+        "hidden": model.hidden,
+        "ffn": dense.ffn_hidden if dense is not None else sparse.ffn_hidden if sparse is not None else None,
+        "heads": part.heads if part is not None else None,
+        "kv_heads": grouped.kv_heads if grouped is not None else None,
+        "head_dim": grouped.head_dim if grouped is not None else None,
+        "vocab": model.vocab,
+        "glu": (dense or sparse).gated if dense is not None or sparse is not None else None,  # type: ignore[union-attr]
+        "n_experts": sparse.count if sparse is not None else None,
+        "topk": sparse.top_k if sparse is not None else None,
+        "moe_ffn": sparse.ffn_hidden if sparse is not None else None,
+        "n_shared_experts": shared,
+        "n_dense_layers": sum(kind.count for kind in kinds if kind.mlp is not None) if sparse is not None else None,
+        "tied_embeddings": model.tied,
+    }
+
+
+def _plain(value: Any) -> Any:
+    return round(value) if isinstance(value, float) and value == round(value) else value

@@ -1,0 +1,80 @@
+"""A plan as a file to launch: its text with what it is of at its head, and what it could not say."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+from rich.text import Text
+
+from costmodel.explore.export_plan import ExportedPlan
+from costmodel.report.terminal.style.answer import head
+from costmodel.report.terminal.style.formatting import result
+from costmodel.report.terminal.style.layout import Line, drawn
+from costmodel.report.terminal.style.theme import BAD, DIM, WARN, styled
+
+_DEGREES = ("tp", "cp", "pp", "vpp", "ep", "dp")
+
+
+def text(found: ExportedPlan, *, lossy: bool) -> list[Line]:
+    """The file as it would be written, or the keys that it cannot say."""
+    if found.file.faults and not lossy:
+        return _refused(found)
+    return [drawn(line) for line in file_text(found).splitlines()]
+
+
+def file_text(found: ExportedPlan) -> str:
+    """The text of the file, its head as comments where the format has them."""
+    target = found.file.target
+    if not target.comment:
+        return found.file.text
+    first, newline, rest = found.file.text.partition("\n")
+    comments = "".join(f"{target.comment} {line}\n" for line in _head(found))
+    return f"{first}{newline}{comments}{rest}" if first.startswith("#!") else f"{comments}{found.file.text}"
+
+
+def summary(found: ExportedPlan, written: Path | None) -> list[Line]:
+    """What was written and what not; the command to type next."""
+    if written is None:
+        return _refused(found)
+    lines = [styled(line, DIM) for line in _head(found)]
+    return [*lines, Text(), drawn(f"Wrote {written}. Next: costmodel import {written}")]
+
+
+def _head(found: ExportedPlan) -> Iterator[str]:
+    target = found.file.target
+    yield f"Written by costmodel export from {found.job.file}: {target.full_name}"
+    sizes = found.answer.evaluation.block
+    degrees = ", ".join(f"{name} {float(getattr(sizes, name)[0]):g}" for name in _DEGREES)
+    step = result("step_time", found.answer.evaluation.costs.row()["step_time"])
+    yield f"{degrees}: {found.job.accelerators:,} accelerators; {step} a step expected"
+    yield from (f"cannot be said: {fault.sentence}" for fault in found.file.faults)
+    yield from found.file.notes
+    if not found.file.faults:
+        yield "read back: the same plan"
+
+
+def _refused(found: ExportedPlan) -> list[Line]:
+    lines: list[Line] = [styled(f"{found.file.target.full_name}: nothing written", BAD)]
+    for fault in found.file.faults:
+        lines.append(styled(f"  ▲ {fault.code} {fault.sentence}", WARN))
+        lines += [styled(f"    {fault.hint}", DIM)] if fault.hint else []
+    return [*lines, drawn("--lossy writes the rest")]
+
+
+def as_json(found: ExportedPlan) -> dict[str, Any]:
+    """The text with the version it is of, the keys that it cannot say, and what it leaves to its reader."""
+    target = found.file.target
+    return {
+        **head("costmodel/export/v1"),
+        "scenario": found.job.file,
+        "format": target.name,
+        "version": target.version,
+        "text": file_text(found),
+        "cannot_say": [
+            {"code": fault.code, "path": fault.place.path if fault.place else "", "sentence": fault.sentence}
+            for fault in found.file.faults
+        ],
+        "notes": list(found.file.notes),
+    }

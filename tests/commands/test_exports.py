@@ -1,0 +1,68 @@
+"""export through the command line: files that come back, what they cannot say, and nothing written on a no."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from costmodel.commands.export import ExportFormat
+from costmodel.exchange.exporters.export import TARGETS
+
+Run = Callable[..., Any]
+
+
+def test_the_choices_of_the_option_are_the_targets() -> None:
+    assert {choice.value for choice in ExportFormat} == set(TARGETS)
+
+
+def test_what_is_exported_is_imported_and_costs_the_same(run: Run, tmp_path: Path) -> None:
+    done = run("export", "quickstart", "--to", "megatron", "-o", str(tmp_path / "train.sh"))
+    assert done.code == 0, done.err
+    assert "read back: the same plan" in done.out
+    back = run("import", "train.sh", "--node", "dgx-h100", "-o", "mine.yaml", cwd=tmp_path)
+    assert back.code == 0, back.err
+    ours = json.loads(run("estimate", "quickstart", "--json").out)
+    theirs = json.loads(run("estimate", "mine.yaml", "--json", cwd=tmp_path).out)
+    key = "step_time_s"
+    assert ours["plans"][0][key] == pytest.approx(theirs["plans"][0][key], rel=1e-12)
+
+
+@pytest.mark.parametrize("to", ["deepspeed", "torchtitan"])
+def test_a_no_writes_nothing_unless_the_rest_is_asked_for(to: str, run: Run, tmp_path: Path) -> None:
+    path = tmp_path / "out.txt"
+    done = run("export", "llama-3-70b-512", "--to", to, "-o", str(path))
+    assert done.code == 1
+    assert "X009 stack" in done.out
+    assert not path.exists()
+    done = run("export", "llama-3-70b-512", "--to", to, "--lossy", "-o", str(path))
+    assert done.code == 0, done.err
+    assert path.exists()
+    if to == "deepspeed":
+        found = json.loads(path.read_text("utf-8"))
+        micro, often = found["train_micro_batch_size_per_gpu"], found["gradient_accumulation_steps"]
+        assert found["train_batch_size"] == micro * often * 16  # dp of the plan
+
+
+def test_the_plan_of_a_rank_is_that_of_the_search(run: Run) -> None:
+    rows = json.loads(run("search", "quickstart", "--top", "2", "--json").out)["plans"]
+    found = json.loads(run("export", "quickstart", "--rank", "2", "--json").out)
+    assert found["cannot_say"] == []
+    assert f"--tensor-model-parallel-size {rows[1]['tp']:.0f}" in found["text"]
+    assert f"--micro-batch-size {rows[1]['micro_batch']:.0f}" in found["text"]
+
+
+def test_several_files_are_one_training(run: Run, tmp_path: Path) -> None:
+    for to, name in (("accelerate", "accelerate.yaml"), ("hf", "arguments.yaml")):
+        options = ("--set", "stack=fsdp2", "--set", "plan={micro_batch: 1, zero: 3, recompute: full}", "--to", to)
+        done = run("export", "quickstart", *options, "-o", str(tmp_path / name))
+        assert done.code == 0, done.err
+    given = ("--node", "dgx-h100", "--set", "model=llama-3-8b", "--set", "workload.sequence=8192")
+    done = run("import", "accelerate.yaml", "arguments.yaml", *given, "--json", cwd=tmp_path)
+    assert done.code == 0, done.err
+    found = json.loads(done.out)["document"]
+    assert found["cluster"]["nodes"] == 4
+    assert (found["plan"]["zero"], found["plan"]["recompute"], found["plan"]["dp"]) == (3, "full", 32)

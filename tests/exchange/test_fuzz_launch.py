@@ -1,0 +1,101 @@
+"""Hostile launch files: a scenario or faults with places, soon, never a crash, and nothing runs.
+
+The suite tries a few; `pytest tests/exchange/test_fuzz_launch.py --fuzz 10000` tries as many as asked.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+import time
+
+import pytest
+from hypothesis import HealthCheck, Phase, given, settings
+from hypothesis import strategies as st
+
+from costmodel.exchange.formats import ACCELERATE, ARGUMENTS, AXOLOTL, BRIDGE, DEEPSPEED, LLAMA_FACTORY, TORCHTITAN
+from costmodel.exchange.imported import Origin, OriginValue
+from costmodel.exchange.importers.launch.layer import Layer
+from costmodel.exchange.importers.launch.read import read_layer
+from costmodel.exchange.importers.launch.settle import settled
+from costmodel.ground.errors import FAULT_CODES, CostModelError
+
+from .test_launch_files import FSDP1, FSDP2, MCORE, MESH_OF_THREE, OLD_OFFLOAD, QLORA, RECIPE, TITAN
+
+ENOUGH = 150  # cases when --fuzz does not say
+PATIENCE = 2.0  # seconds a case may work
+ARGS = (
+    "per_device_train_batch_size: 2\ngradient_accumulation_steps: 4\nbf16: true\noptim: adamw_torch\nmax_steps: 100\n"
+)
+MESH = FSDP2 + "parallelism_config:\n  parallelism_config_dp_shard_size: 4\n  parallelism_config_tp_size: 2\n"
+TEXTS = [
+    (json.dumps(OLD_OFFLOAD, indent=1), DEEPSPEED), (FSDP1, ACCELERATE), (MESH, ACCELERATE), (ARGS, ARGUMENTS),
+    (TITAN, TORCHTITAN), (RECIPE, TORCHTITAN),
+    (QLORA, AXOLOTL), (MESH_OF_THREE, AXOLOTL), (MCORE, LLAMA_FACTORY),
+    ("torchrun a.py model.seq_length=4096 train.micro_batch_size=1 mixed_precision=bf16_mixed", BRIDGE),
+    ("--training.seq_len 8192 --parallelism.tensor_parallel_degree=2", TORCHTITAN),
+]  # fmt: skip
+WORDS = [
+    "0", "-1", "1", "3", "1e400", "NaN", "inf", "9" * 50, "x" * 5000, "null", "true", '""', "auto", "[]", "{}", "[[[[",
+    "&a", "*a", "!!python/object:os.system", "\x00", "\x1b[31m", "\ud800", "☃", "\ufeff", "\t", "\r\n", "\n", "#",
+    ":", "=", "__import__('os').system('id')", "lambda: 0", "{" * 300, "[" * 300, "(" * 300, "FSDP", "DEEPSPEED", "1.5",
+    "2**99**99",
+]  # fmt: skip
+UNPRINTABLE = re.compile(r"[\x00-\x08\x0b-\x1f\x7f-\x9f\ud800-\udfff]")
+
+
+@st.composite
+def broken(draw: st.DrawFn) -> tuple[str, str]:
+    """A text of which some words are replaced, dropped, doubled, or parted by hostile ones."""
+    text, format = draw(st.sampled_from(TEXTS))
+    words = re.findall(r"\s+|\w+|[^\w\s]", text)
+    for _ in range(draw(st.sampled_from([1, 1, 2, 4, 8]))):
+        at = draw(st.integers(0, len(words) - 1))
+        what = draw(st.integers(0, 3))
+        if what == 0:
+            words[at : at + draw(st.integers(1, 9))] = []
+        elif what == 1:
+            words[at:at] = words[at : at + 20] * draw(st.sampled_from([1, 2, 50]))
+        else:
+            words[at : at + what - 1] = [draw(st.sampled_from(WORDS))]
+        words = words or [" "]
+    return "".join(words), format
+
+
+def test_hostile_launch_files_end_with_a_scenario_or_faults(
+    request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    asked, found = request.config.getoption("--fuzz"), {"read": 0, "refused": 0}
+    for name in ("os.system", "subprocess.Popen", "os.popen"):
+        monkeypatch.setattr(name, _never)
+    given_beside = {"model": "llama-3.1-8b", "plan.micro_batch": 1, "workload.sequence": 4096, "accelerators": 8}
+    beside = {key: OriginValue(value, Origin("assumed", "given")) for key, value in given_beside.items()}
+
+    @settings(
+        max_examples=asked or ENOUGH,
+        derandomize=True,
+        database=None,
+        deadline=None,
+        suppress_health_check=list(HealthCheck),
+        phases=[Phase.generate] if asked else [Phase.generate, Phase.shrink],
+    )
+    @given(case=broken())
+    def trial(case: tuple[str, str]) -> None:
+        started, faults = time.process_time(), ()
+        try:
+            faults = settled([read_layer(case[0], "file", case[1]), Layer("", beside)], "file", 32).missing
+        except CostModelError as error:
+            faults = error.faults or ("none",)
+        assert time.process_time() - started < PATIENCE
+        found["refused" if faults else "read"] += 1
+        for fault in faults:
+            assert fault.code in FAULT_CODES
+            assert fault.place is not None
+            assert not UNPRINTABLE.search(fault.sentence + fault.hint)
+
+    trial()
+    assert min(found.values()) > 0
+
+
+def _never(*_: object, **__: object) -> None:
+    raise AssertionError("something ran")

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 
 from costmodel.documents.reader.resolved_scenario import ResolvedScenario
 from costmodel.documents.schemas.plan import Plan
-from costmodel.estimate.evaluate.predict import Answer, written
+from costmodel.estimate.evaluate.predict import Answer, plan_to_mapping
 from costmodel.estimate.shared.assumptions import AssumptionLog
 from costmodel.estimate.shared.plan_batch import SIZES
 from costmodel.estimate.shared.results import number
@@ -59,7 +59,7 @@ def job_of(answer: Answer) -> Job:
 def settled(answer: Answer) -> Plan:
     """The plan with every choice that was made where it was left open."""
     block = answer.evaluation.block
-    made = written(block.structure)
+    made = plan_to_mapping(block.structure)
     if block.structure.split == "fitting":
         made["split"] = next((item.value for item in answer.assumed if item.path == "plan.split"), "even")
     return Plan.model_validate({**{name: number(getattr(block, name)) for name in SIZES}, **made})

@@ -374,6 +374,8 @@ def test_a_stack_has_no_value_tuned_to_it_alone(leaf: str, untuned: float) -> No
     held = {name for prior in PRIORS if prior.leaf == leaf for name in prior.documents}
     group, _, key = leaf.partition(".")
     for name in set(TRAINING_STACKS) - held:
+        if read("stack", name).like is not None:
+            continue  # it has the values of another, and changes with it
         assert getattr(getattr(read("stack", name), group), key, untuned) == untuned, name
 
 

@@ -217,7 +217,7 @@ REMARKS = {
     ),
     "N023": Reason(
         "P90 does not fit",
-        "The peak is within usable memory, but one run in ten is expected to need more; rankings mark it at risk.",
+        "The peak is within usable memory, but one run in ten is expected to need more; rankings mark it risk.",
     ),
     "N024": Reason(
         "plan and search disagree",

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from costmodel.exchange.exporters.job import Job, Unsaid
-from costmodel.exchange.exporters.target import Target, check_whole_layers
+from costmodel.exchange.exporters.target import NOWHERE, Target, check_whole_layers
 from costmodel.exchange.importers.launch.accelerate import EXCHANGES, STRATEGIES, VERSION
 from costmodel.exchange.writing.document_text import document_text
 
@@ -142,6 +142,6 @@ TARGET = Target(
         "workload.optimizer": _ARGUMENTS,
         "workload.gradients": "the engine: as of the stack",
     },
-    cannot={key: reason for key, reason in CANNOT.items() if key != "plan.recompute_layers"},
+    cannot={**NOWHERE} | {key: reason for key, reason in CANNOT.items() if key != "plan.recompute_layers"},
     write=write,
 )

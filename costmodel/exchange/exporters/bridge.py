@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from costmodel.exchange.exporters.job import Job, Unsaid
-from costmodel.exchange.exporters.target import Target
+from costmodel.exchange.exporters.target import NOWHERE, Target
 from costmodel.exchange.importers.launch.bridge import DEGREES, ENDS, OVERLAPS, PRECISIONS, SPLITS, VERSION
 from costmodel.exchange.importers.megatron.words import EXCHANGES, MODULES, OPTIMIZERS, SHARDED, spelling
 
@@ -147,6 +147,6 @@ TARGET = Target(
         "workload.optimizer": "optimizer.optimizer",
     },
     elsewhere={"model": "the recipe", "plan.dp": "the launcher", "workload.kind": "a training program"},
-    cannot={"workload.tuning": "the recipe has the adapters"},
+    cannot={**NOWHERE, "workload.tuning": "the recipe has the adapters"},
     write=write,
 )

@@ -6,7 +6,7 @@ import json
 from typing import Any
 
 from costmodel.exchange.exporters.job import Job, Unsaid
-from costmodel.exchange.exporters.target import Target
+from costmodel.exchange.exporters.target import NOWHERE, Target
 from costmodel.exchange.importers.launch.deepspeed import GRADIENTS, OPTIMIZERS, VERSION
 
 _NAMES = {"adamw": "AdamW", "lion": "Lion", "muon": "Muon"}
@@ -84,6 +84,7 @@ TARGET = Target(
         "workload.tokens": f"the steps {_OF_PROGRAM}",
     },
     cannot={
+        **NOWHERE,
         "plan.tp": "the model cuts itself",
         "plan.pp": "the model is a PipelineModule with its stages",
         "plan.vpp": "its pipeline has one chunk a rank",

@@ -11,7 +11,16 @@ from costmodel.documents.schemas.scenario import Assumptions, Training
 from costmodel.ground.errors import Fault, Place
 
 _ONE = ("tp", "pp", "vpp", "cp", "ep", "dp_replicate")  # degrees that mean nothing at 1
-_DEFAULT = {"order": "tp-cp-dp-pp", "split": "even", "offload": [], "sequence_parallel": False, "recompute": "none"}
+_DEFAULT = {
+    "compression": "none",
+    "shares": "proportional",
+    "sync": "all-reduce",
+    "order": "tp-cp-dp-pp",
+    "split": "even",
+    "offload": [],
+    "sequence_parallel": False,
+    "recompute": "none",
+}
 
 
 @dataclass(frozen=True)

@@ -6,7 +6,7 @@ from collections.abc import Iterator
 
 from costmodel.exchange.exporters import megatron_model
 from costmodel.exchange.exporters.job import Job, Unsaid
-from costmodel.exchange.exporters.target import Target
+from costmodel.exchange.exporters.target import NOWHERE, Target
 from costmodel.exchange.importers.megatron.table import VERSION
 from costmodel.exchange.importers.megatron.words import (
     DEGREES,
@@ -231,6 +231,6 @@ TARGET = Target(
         "workload.optimizer": "--optimizer, --use-precision-aware-optimizer, --exp-avg-dtype",
     },
     elsewhere={},
-    cannot={**megatron_model.CANNOT, "workload.tuning": "adapters are matters of Megatron-Bridge"},
+    cannot={**NOWHERE, **megatron_model.CANNOT, "workload.tuning": "adapters are matters of Megatron-Bridge"},
     write=write,
 )

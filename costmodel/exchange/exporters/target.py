@@ -7,6 +7,15 @@ from dataclasses import dataclass
 
 from costmodel.exchange.exporters.job import Job, Unsaid, effective
 
+# Keys that no training software states in a file of its own.
+NOWHERE = {
+    "plan.compression": "a communication hook in the program compresses gradients",
+    "plan.shares": "all replicas take equal shares",
+    "plan.sites": "a program that averages sites decides it",
+    "plan.sync": "replicas agree at every step",
+    "workload.critical_batch": "a property of the loss, not of a launch",
+}
+
 
 @dataclass(frozen=True)
 class Target:

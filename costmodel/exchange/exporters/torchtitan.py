@@ -6,7 +6,7 @@ import math
 from typing import Any
 
 from costmodel.exchange.exporters.job import Job, Unsaid
-from costmodel.exchange.exporters.target import Target, check_whole_layers
+from costmodel.exchange.exporters.target import NOWHERE, Target, check_whole_layers
 from costmodel.exchange.importers.launch.torchtitan_keys import EXCHANGES, MODELS
 from costmodel.exchange.writing.equal_model import twin_of
 
@@ -163,6 +163,7 @@ TARGET = Target(
     },
     elsewhere={"workload.kind": "a training program"},
     cannot={
+        **NOWHERE,
         "plan.recompute_modules": "single operations are recomputed, not modules",
         "plan.offload_layers": "activations are not offloaded",
         "plan.first_stage_layers": "one layer fewer at an end, or none",

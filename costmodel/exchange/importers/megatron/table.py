@@ -181,6 +181,11 @@ OPTIONS: dict[str, MegatronOption] = _MODEL | _PLAN | _WORKLOAD | _STACK
 # Keys of ours that no option fills, with the reason.
 NOT_SAID = {
     "plan.dp": "it follows from the accelerators, which the launcher says",
+    "plan.compression": "Megatron-LM compresses no gradients",
+    "plan.shares": "all replicas take equal shares",
+    "plan.sites": "its replicas agree at every step",
+    "plan.sync": "its replicas agree at every step",
+    "workload.critical_batch": "a property of the loss, which no option states",
     "model.schema": "ours",
     "model.name": "a name is for the reader of the file to give",
     "model.title": "as the name",

@@ -166,9 +166,9 @@ def search_rows(plans: Sequence[Ranked], cut: Sequence[str] = ()) -> list[tuple[
 
 
 def _room_words(plan: Ranked) -> str:
-    """What a row says of its memory: that it is at risk, as its P90 does not fit (N023), or at least tight."""
+    """What a row says of its memory: that it is a risk, as its P90 does not fit (N023), or at least tight."""
     if "N023" in plan.remarked:
-        return "at risk"
+        return "risk"
     return "tight" if verdict(plan.costs["memory_share"]) == "tight" else ""
 
 

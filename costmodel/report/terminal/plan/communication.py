@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 
 from rich.text import Text
 
@@ -22,17 +22,19 @@ def communication(answer: Answer) -> list[Line]:
     """Who talks over what, in nccl-tests' columns; where the terminal is narrow, algbw goes first, then the link."""
     if answer.refused:
         return refusal(answer)
-    rows = [_transfer(answer, item) for item in sent_transfers(answer)]
+    sent = [*sent_transfers(answer)]
+    rows = [_transfer(answer, item) for item in sent]
     if not rows:
         silent = styled("Nothing is sent: one rank in every group.")
         return [*titled(answer), Text(), silent, *problems(answer), Text(), following(answer, "memory")]
-    names = ("group", "ranks", "link", "op", "size", "count", "time", "algbw", "busbw", "alone", "algorithm")
+    names = ("group", "ranks", "link", "op", "size", "count", "time", "algbw", "busbw")
     lines: list[Line] = [
         *titled(answer),
         Text(),
         styled("Per GPU and step                                  columns as nccl-tests", HEAD),
-        CellTable(names, rows, "lrllrrrrrrl", drop=("algbw", "link", "algorithm", "alone")),
-        styled("  algbw, busbw in GB/s as the step counts them; alone: the busbw that nccl-tests reaches", DIM),
+        CellTable(names, rows, "lrllrrrrr", drop=("algbw", "link")),
+        styled("  algbw, busbw in GB/s, as the step counts them", DIM),
+        *_alone(sent),
         *_totals(answer),
         *_rack(answer),
         *blank(effect_lines(answer, fully=True)),
@@ -55,9 +57,16 @@ def _transfer(answer: Answer, sent: SentTransfer) -> tuple[str, ...]:
         show_time(time),
         significant(number(algorithm_bandwidth(size, time)) / 1e9),
         significant(sent.busbw / 1e9),
-        "–" if sent.alone_busbw is None else significant(sent.alone_busbw / 1e9),
-        " + ".join(sent.algorithms) or "–",
     )
+
+
+def _alone(sent: Sequence[SentTransfer]) -> Iterator[Text]:
+    """What each collective reaches outside a step, as nccl-tests measures it, with the algorithm that is counted."""
+    for item in sent:
+        if item.alone_busbw is not None:
+            operation = item.transfer.operation.replace("_", "-")
+            reached = f"{significant(item.alone_busbw / 1e9)} GB/s alone, {' + '.join(item.algorithms)}"
+            yield styled(f"  {item.transfer.group.name}  {operation}: {reached}", DIM)
 
 
 def _count(count: float) -> str:

@@ -87,6 +87,6 @@ def root(
 
 
 def main() -> NoReturn:
-    """The installed command, in colour unless --no-color says otherwise, wherever it stands."""
+    """The installed command, in colour unless --no-color is given, at any position."""
     colour(on="--no-color" not in itertools.takewhile(lambda word: word != "--", sys.argv[1:]))
     guarded(lambda: app(prog_name="costmodel"))

@@ -31,7 +31,7 @@ NodeOption = Annotated[
     str | None,
     typer.Option(
         "--node",
-        help="The node these were measured on, where the table does not say",
+        help="The node these were measured on, if the table does not state it",
         show_default=False,
         autocompletion=completion.documents,
     ),
@@ -89,7 +89,7 @@ def calibrate(
     Examples:
       costmodel calibrate gemm.csv all_reduce_perf.txt
       costmodel calibrate all_reduce_perf.txt --node dgx-h200 --json
-      costmodel calibrate all_reduce_perf.txt --write > told.txt
+      costmodel calibrate all_reduce_perf.txt --write > result.txt
       costmodel calibrate mine.csv
       costmodel calibrate runs.csv --leave-out source_family
       costmodel calibrate benchmarks.csv --write
@@ -138,7 +138,7 @@ def _suited(file: str, held: str, of_kernels: Mapping[str, bool], of_runs: Mappi
     wrong, other = (of_kernels, "kernels") if held == "runs" else (of_runs, "runs")
     for option in (name for name, given in wrong.items() if given):
         hint = f"leave it out; it goes with tables of {other}"
-        raise fail("C014", f"{file} holds {held}, of which {option} says nothing", None, hint)
+        raise fail("C014", f"{option} does not apply to {file}, which contains {held}", None, hint)
 
 
 def _runs(

@@ -1,4 +1,4 @@
-"""check: whether scenarios keep their limits, and are what a baseline says they were."""
+"""check: whether scenarios keep their limits and match a baseline."""
 
 from __future__ import annotations
 
@@ -43,7 +43,7 @@ def check(
     assignments: SetOption = None,
     verbose: Annotated[bool, typer.Option("--verbose", "-v", help="Show what is kept too")] = False,
 ) -> Reply:
-    """For CI: whether scenarios keep their limits, and are no worse than a baseline says they were.
+    """For CI: check that scenarios keep their limits and are no worse than in a baseline.
 
     Examples:
       costmodel check llama-3-70b-512 quickstart
@@ -90,7 +90,7 @@ def check(
 
 
 def _serves(name: str) -> bool:
-    """Whether a scenario serves; what cannot be read is said by the check itself."""
+    """Whether a scenario can be used; the check itself reports what cannot be read."""
     from costmodel.documents.reader.resolved_scenario import load_any
 
     try:

@@ -46,7 +46,7 @@ def diagnose(
       costmodel diagnose llama-3-70b-512 --mfu 39% --term dp_exposed=0.5s
 
     Terms are those of estimate --json without their unit, and tp_time to dp_time: communication, hidden or not. Exit
-    code 1 when the step is outside the band of the prediction, or the plan is not legal.
+    code 1 when the step is outside the band of the prediction, or the plan is invalid.
 
     Next: costmodel sensitivity SCENARIO
     """

@@ -84,7 +84,7 @@ def diff(
 
 
 def _serves(name: str) -> bool:
-    """Whether a scenario serves; what cannot be read is said by the comparison itself."""
+    """Whether a scenario can be used; the comparison itself reports what cannot be read."""
     from costmodel.documents.reader.resolved_scenario import load_any
 
     try:

@@ -1,4 +1,4 @@
-"""list, show, init, schema: what is there, what it says, a start of one's own, and help for editors."""
+"""list, show, init, schema: print the documents, start a new scenario, support editors."""
 
 from __future__ import annotations
 
@@ -169,7 +169,7 @@ def show(
     ],
     fitted: Annotated[bool, typer.Option("--fitted", help="Its efficiency: what was fitted, beside the facts")] = False,
 ) -> Reply:
-    """What a document says, as it is written; scenarios and models are good starts for one's own.
+    """Print a document as it is written. A shipped scenario or model is a good start for your own.
 
     Examples:
       costmodel show h100-sxm

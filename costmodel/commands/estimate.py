@@ -43,7 +43,7 @@ def estimate(question: Question, verbose: VerboseOption = False) -> Reply:
       costmodel estimate llama-3-70b-512 --set plan.tp=4 --set plan.pp=8
       costmodel estimate --model llama-3.1-8b --gpu h200 --gpus 16
 
-    Exit code 1 when the plan is not legal, does not fit or breaks a limit.
+    Exit code 1 when the plan is invalid, does not fit or breaks a limit.
 
     Next: costmodel search SCENARIO
     """
@@ -80,7 +80,7 @@ def memory(question: Question, verbose: VerboseOption = False) -> Reply:
       costmodel memory llama-3-70b
       costmodel memory llama-3-70b --gpu h100 --gpus 64
 
-    Exit code 1 when the plan is not legal, does not fit or breaks a limit.
+    Exit code 1 when the plan is invalid, does not fit or breaks a limit.
 
     Next: costmodel explain SCENARIO memory_peak
     """
@@ -121,7 +121,7 @@ def comm(question: Question) -> Reply:
       costmodel comm llama-3-70b-512
       costmodel comm llama-3-70b-512 --set plan.zero=3 --json
 
-    Exit code 1 when the plan is not legal, does not fit or breaks a limit.
+    Exit code 1 when the plan is invalid, does not fit or breaks a limit.
 
     Next: costmodel explain SCENARIO tp_exposed
     """

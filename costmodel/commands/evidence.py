@@ -91,8 +91,8 @@ def validate(
       costmodel validate --by model --worst 2
       costmodel validate benchmarks.csv --quantity ttft --by model
 
-    A CSV file has a run in each row: costmodel explain D014 names its columns. Cells left empty are filled by stated
-    rules, which --json tells; what cannot be modelled is counted and named, for example V002.
+    A CSV file has one run per row: costmodel explain D014 names its columns. Stated rules fill empty cells, and --json
+    lists the rules. Rows that cannot be modelled are counted and named, for example V002.
 
     A CSV file with tpot_s or ttft_s among its columns has a benchmark of an engine in each row, one with log_kv_gib
     a start-up log: --quantity tpot, ttft, throughput or cache. Explain D014 names these columns too.

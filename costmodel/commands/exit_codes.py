@@ -1,4 +1,4 @@
-"""Around the program: exit codes, interrupts, closed streams, and who is told of what went wrong."""
+"""Runs the program: exit codes, interrupts, closed streams, and the report of an error."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ ISSUES = "https://github.com/costmodel/costmodel/issues"
 
 
 class Exit(IntEnum):
-    """What the exit code says."""
+    """The exit codes."""
 
     YES = 0
     NO = 1
@@ -60,13 +60,13 @@ def _leave(code: int) -> NoReturn:
 
 
 def _unless_interrupted() -> None:
-    """What an interrupt breaks on its way is no fault of anybody's."""
+    """Exit as interrupted where Ctrl-C caused the error; then it is no bug."""
     if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
         raise SystemExit(Exit.INTERRUPTED)
 
 
 def _workers(own: int) -> set[int]:
-    """Processes this one started: as the system knows them where it tells, and as the pool does."""
+    """Child processes, as the system lists them where it does, and as the process pool lists them."""
     found: set[int] = set()
     with contextlib.suppress(OSError):
         found.update(map(int, Path(f"/proc/{own}/task/{own}/children").read_text().split()))
@@ -85,7 +85,7 @@ def _streams() -> None:
 
 
 def _meant(error: BaseException | None) -> int:
-    """The exit code that was on its way when a pipe was closed: that of what was being told, else yes."""
+    """The exit code at the moment a pipe was closed: that of the pending exit, else 0."""
     while error is not None:
         code = getattr(error, "exit_code", None)
         if isinstance(code, int):
@@ -95,7 +95,7 @@ def _meant(error: BaseException | None) -> int:
 
 
 def guarded(run: Callable[[], None]) -> NoReturn:
-    """Run the program; what cannot be used exits 2, a crash of ours 3, a closed pipe quietly."""
+    """Run the program: invalid input exits with 2, an internal error with 3, a closed pipe silently."""
     signal.signal(signal.SIGINT, functools.partial(interrupt, os.getpid()))
     _streams()
     try:
@@ -107,7 +107,7 @@ def guarded(run: Callable[[], None]) -> NoReturn:
         raise SystemExit(_meant(left) if isinstance(left.__context__, BrokenPipeError) else _said(left)) from None
     except Exception as error:
         _unless_interrupted()
-        if is_completing():  # nobody reads an error among completions
+        if is_completing():  # a shell shows no error messages during completion
             raise SystemExit(Exit.CANNOT) from None
         _fail(error)
     raise SystemExit(Exit.YES)
@@ -120,7 +120,7 @@ def _said(left: SystemExit) -> Any:
 
 
 def _fail(error: Exception) -> NoReturn:
-    """Say what went wrong, and leave: with 2 where input or surroundings are at fault, with 3 where the program is."""
+    """Print the error and exit: with 2 where the input or the system is at fault, with 3 for a bug of costmodel."""
     fault = error if isinstance(error, CostModelError) else surroundings(error)
     if os.environ.get("COSTMODEL_DEBUG") == "1" and fault is not error:
         traceback.print_exc()
@@ -132,6 +132,6 @@ def _fail(error: Exception) -> NoReturn:
         print_faults(fault)
         _leave(Exit.CANNOT)
     bug = Text(f"error[bug]: {type(error).__name__}: {visible(str(error))}", style=BAD)
-    ours = Text(f"This is our fault, not yours. COSTMODEL_DEBUG=1 shows where; please report it: {ISSUES}")
+    ours = Text(f"This is an internal error. COSTMODEL_DEBUG=1 prints the traceback; please report it: {ISSUES}")
     printed([bug, ours], stderr=True)
     _leave(Exit.BUG)

@@ -64,7 +64,7 @@ def explain(
       costmodel explain matrix multiply
       costmodel explain L002
 
-    Alone it lists what can be explained. Exit code 1 when the plan is not legal.
+    Alone it lists what can be explained. Exit code 1 when the plan is invalid.
 
     Next: --depth 6 goes further down
     """
@@ -88,7 +88,7 @@ def explain(
     if quantity is not None:
         return _figure(question, quantity, depth)
     if _is_scenario(what):
-        raise fail("C003", f"'{what}' is a scenario; say which figure", None, f"costmodel explain {what} step_time")
+        raise fail("C003", f"'{what}' is a scenario; name a figure of it", None, f"costmodel explain {what} step_time")
     about = page(what)
     return Reply(lambda: tree.page(about), lambda: tree.page_json(about))
 

@@ -112,7 +112,7 @@ def _document(files: list[str], beside: GivenBesideFile, *, strict: bool) -> Rep
 
     read_file = import_files(files, beside)
     found = read_file.found
-    lost = bool(found.warnings) or any(loss.kind == "cannot be said" for loss in found.losses)
+    lost = bool(found.warnings) or any(loss.kind == "not expressible" for loss in found.losses)
     return Reply(
         lambda: report.document(read_file),
         lambda: report.as_json(read_file, json_answer.plain(found.document)),

@@ -19,7 +19,7 @@ _OTHER_FORMATS = {".parquet", ".html", ".svg", ".png", ".xlsx", ".pdf"}
 
 
 def printed(answer: str | Iterable[Text], *, stderr: bool = False) -> None:
-    """To standard output or error; whoever closed it early has seen enough, and is still told yes or no."""
+    """Print to standard output or error. A reader that closes the pipe early still gets the exit code."""
     stream = sys.stderr if stderr else sys.stdout
     try:
         if isinstance(answer, str):

@@ -34,7 +34,7 @@ def pipeline(
       costmodel pipeline llama-3-70b-512
       costmodel pipeline llama-3-70b-512 --schedule 1f1b,interleaved --set plan.pp=8
 
-    Bubbles are shares of the whole step. Exit code 1 when the plan is not legal, does not fit or breaks a limit.
+    Bubbles are shares of the whole step. Exit code 1 when the plan is invalid, does not fit or breaks a limit.
 
     Next: costmodel explain SCENARIO bubble
     """

@@ -17,7 +17,7 @@ def run(scenario: ScenarioArgument, assignments: SetOption = None, verbose: Verb
       costmodel run llama-3-70b-512 --set run.failures=rsc-1 --set run.checkpoint.mode=sync
 
     What the scenario leaves out under run is assumed, and listed with its source. Exit code 1 when the plan is not
-    legal, does not fit or breaks a limit.
+    valid, does not fit or breaks a limit.
 
     Next: costmodel explain SCENARIO goodput --set run={}
     """

@@ -23,7 +23,7 @@ if TYPE_CHECKING:
     from costmodel.explore.search.stream import SearchOptions
 
 
-TOP, FRONT = 10, 40  # rows shown where nobody says how many: of a ranking, of a front
+TOP, FRONT = 10, 40  # rows shown by default: of a ranking, of a front
 
 
 class Keep(StrEnum):
@@ -75,7 +75,7 @@ IntoOption = Annotated[
         "--into", metavar="FOLDER", parser=_folder, help="Keep the state of the search there", show_default=False
     ),
 ]
-KeepOption = Annotated[Keep, typer.Option("--keep", help="all: every legal plan too, as Parquet")]
+KeepOption = Annotated[Keep, typer.Option("--keep", help="all: every valid plan too, as Parquet")]
 EngineOption = Annotated[
     str, typer.Option("--engine", metavar="ENGINE", help="Who works: local, dask, dask=ADDRESS or mpi")
 ]
@@ -102,7 +102,7 @@ def search(
     workers: WorkersOption = None,
     wait: WaitOption = "",
 ) -> Reply:
-    """Which plan is best: the legal DP × TP × PP layouts worth trying, or those the scenario lists, ranked.
+    """Find the best plan: rank the valid DP × TP × PP layouts worth trying, or those the scenario lists.
 
     Examples:
       costmodel search llama-3-70b-512
@@ -162,11 +162,11 @@ def _found(case: ResolvedScenario, how: SearchOptions, top: int, pareto: str, ov
 
     objective = case.scenario.objective
     with stoppable() as stop, metered() as show:
-        watch, say = (
+        watch, notify = (
             lambda sight: show(of_search(sight, objective)),
             lambda words: printed([styled(words)], stderr=True),
         )
-        how = replace(how, watch=watch, stop=stop, say=say)
+        how = replace(how, watch=watch, stop=stop, notify=notify)
         return search(case, top, pareto=pareto, over=over, how=how)
 
 

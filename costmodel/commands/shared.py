@@ -133,7 +133,7 @@ def _put(reply: Reply, wanted: str, output: Path | None) -> None:
 
 
 def _file(reply: Reply, filed: Filed, path: Path) -> None:
-    """A document into its file where the reply says yes, and what there is to say beside it."""
+    """Write a document into its file where the reply is yes, and print the remarks."""
     if reply.yes:
         write_file(path, filed.text(path))
     printed(laid(filed.summary(path if reply.yes else None), terminal_width()))

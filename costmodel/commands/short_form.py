@@ -160,7 +160,7 @@ def with_best_plan(case: LoadedScenario) -> LoadedScenario:
     from costmodel.documents.schemas.default_values import Assumption
 
     found = _best_of_serving(case) if case.kind == "serving" else _best_of_training(case)
-    if found is None:  # of which the answer says why it is not valid
+    if found is None:  # the answer shows why it is invalid
         return case
     settings, origin = found
     planned = vary_any(case, [f"{path}={value}" for path, value in settings.items()])
@@ -211,11 +211,11 @@ def _best_of_serving(loaded: LoadedScenario) -> tuple[dict[str, str], str] | Non
 
 
 _MOST = 100_000  # plans of which the best with that budget is taken
-_WHY = "costmodel search with the same flags and --why-not says why"
+_WHY = "costmodel search with the same flags and --why-not shows why"
 
 
 def write_scenario(case: LoadedScenario, path: Path) -> LoadedScenario:
-    """The case, written as a scenario to a file, which it says."""
+    """The case, written as a scenario to a file; prints its path."""
     from costmodel.exchange.writing.scenario_text import scenario_text
     from costmodel.report.terminal.style.head import title
 

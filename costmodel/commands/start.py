@@ -11,7 +11,7 @@ from costmodel.ground.errors import CostModelError
 
 
 def main() -> NoReturn:
-    """The installed command; what keeps it from starting is said without any library."""
+    """The installed command; if it cannot start, it reports why without any library."""
     open_streams()
     without_leftovers()
     try:

@@ -43,7 +43,7 @@ def sweep(
       costmodel sweep llama-3-70b-512 --over plan.tp=1,2,4,8 --over plan.micro_batch=1,2 --show mfu,memory_peak
       costmodel sweep llama-3-70b-512 --over "cluster.fabric.bandwidth=25..400 GB/s*2" --show step_time --chart
 
-    A combination that cannot be is a row that says why. A scenario without a plan takes the best each time.
+    An invalid combination is a row with the reason. A scenario without a plan takes the best each time.
     Ctrl-C ends with what is done.
     Exit code 1 when no combination works.
 
@@ -133,7 +133,7 @@ def sensitivity(
       costmodel sensitivity llama-3-70b-512
       costmodel sensitivity llama-3-70b-512 --of memory_peak --top 5
 
-    The last lines say what a tenth more of a figure of the hardware would buy, the bottleneck first.
+    The last lines show the gain from 10 % more of each hardware figure, the bottleneck first.
 
     Next: costmodel solve SCENARIO --vary PATH --for 'mfu>=45 %'
     """
@@ -164,7 +164,7 @@ def solve(
       costmodel solve llama-3-70b-512 --vary cluster.fabric.bandwidth --for "mfu>=45 %"
       costmodel solve llama-3-70b-512 --vary cluster.nodes=8..256*2 --for "run_time<=200 d"
 
-    Only plans that are legal, fit and keep their limits count. Ctrl-C ends with what the values tried so far tell.
+    Only plans that are valid, fit and keep their limits count. After Ctrl-C the answer covers the values tried so far.
     Exit code 1 when no value reaches it.
 
     Next: costmodel estimate SCENARIO --set PATH=VALUE

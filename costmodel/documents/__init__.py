@@ -1,1 +1,1 @@
-"""What YAML may say: frozen documents, no arithmetic."""
+"""Documents in YAML: frozen schemas and their reader, without arithmetic."""

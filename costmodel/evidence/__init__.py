@@ -1,1 +1,1 @@
-"""Evidence."""
+"""Measured evidence: measure, validate and calibrate."""

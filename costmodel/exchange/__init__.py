@@ -1,5 +1,5 @@
-"""Other people's formats, with their versions: their text to our documents.
+"""Import of other formats and their versions: turns their text into costmodel documents.
 
-Nothing that is read is ever run, and nothing is fetched. What a text says becomes keys of our documents, each with its
-origin; what cannot be said in them is listed, or refused where it would make a count wrong.
+Nothing that is read is ever run, and nothing is fetched. What a text states becomes keys of costmodel documents, each
+with its origin. Options that are not expressible there are listed, or refused where a count would be wrong.
 """

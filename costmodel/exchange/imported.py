@@ -8,14 +8,14 @@ from typing import Any, Literal, NamedTuple
 from costmodel.ground.errors import Fault, Place
 
 OriginKind = Literal["file", "derived", "default", "class", "assumed"]
-LossKind = Literal["ignored", "approximated", "cannot be said"]
+LossKind = Literal["ignored", "approximated", "not expressible"]
 
 
 class Origin(NamedTuple):
     """Where a value of a document is from.
 
     file: written at `place`. derived: computed from what is written there. default: left out, so the default of the
-    format. class: fixed by the code that the format configures. assumed: nothing says it.
+    format. class: fixed by the code that the format configures. assumed: nothing states it.
     """
 
     kind: OriginKind
@@ -35,15 +35,15 @@ class OriginValue(NamedTuple):
 
     @property
     def place(self) -> Place | None:
-        """Where the file says it, if it does."""
+        """The place in the file; None where the file does not state it."""
         return self.origin.place
 
 
 @dataclass(frozen=True)
 class Loss:
-    """What a document of ours does not say.
+    """An option of the foreign text that the costmodel document does not state.
 
-    ignored: it costs nothing. approximated: said nearly. cannot be said: left out although it costs something.
+    ignored: it costs nothing. approximated: nearly stated. not expressible: left out although it costs something.
     `parameters` counts what the real model holds more than the document, fewer if negative.
     """
 
@@ -58,8 +58,8 @@ class Imported:
     """A document, or a part of one, read from a foreign format.
 
     Its keys and values remember the place of the foreign text they are from, so that a fault in them is shown there.
-    facts: what the text says that is no key of the document, such as accelerators. missing: what it should say and
-    does not, each with another way to say it; the keys that hang on it are left out.
+    facts: what the text states that is no key of the document, such as accelerators. missing: what it should state and
+    does not, each with another way to state it; the keys that hang on it are left out.
     """
 
     format: str

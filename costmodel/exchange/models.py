@@ -14,7 +14,7 @@ from costmodel.exchange.values.foreign_values import shown
 from costmodel.ground.errors import CostModelError
 
 _HUB = "models--"  # how the cache of the hub names the folder of a model
-_FIXED = {"schema", "name", "title", "source", "sources"}  # keys that say where a document is from
+_FIXED = {"schema", "name", "title", "source", "sources"}  # keys that state where a document is from
 
 
 def read_model(text: str, file: str) -> Foreign:

@@ -121,7 +121,7 @@ def _operation(name: str) -> Operation:
 def _case(
     flags: ScenarioFlags, assignments: Sequence[str], found: MeasuredCollective | None
 ) -> tuple[ResolvedScenario, tuple[str, ...]]:
-    """The machine: as asked for, else that which was measured, else one node; and what is to be said of it."""
+    """The machine: as requested, else the measured one, else one node; and the remarks about it."""
     remarks: list[str] = []
     set_here = {path_of(item) for item in assignments}
     if found is not None:

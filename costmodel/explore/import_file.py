@@ -1,4 +1,4 @@
-"""A file in another tool's format made a document of ours: what it states, what was assumed, what is left out."""
+"""Imports a file of another tool as a costmodel document: values stated, values assumed, options lost."""
 
 from __future__ import annotations
 
@@ -134,7 +134,7 @@ def _text(file: str, found: Imported, tree: dict[Any, Any]) -> str:
 
 
 def is_fixed(path: str) -> bool:
-    """Whether a key says what a document is or where it is from."""
+    """Whether a key states what a document is or where it is from."""
     return path.removeprefix("model.").split(".")[0] in _FIXED
 
 

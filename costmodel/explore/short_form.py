@@ -33,7 +33,7 @@ from costmodel.explore.flag_defaults import default_assignment, default_sizes, s
 from costmodel.ground.errors import COMMAND_LINE, CostModelError, Place, fail
 
 _COMMON = {"model": "model", "node": "cluster.node", "stack": "stack", "price": "assume.price"}
-# The key of the scenario that each flag sets, by its workload; --gpu and --gpus say what a cluster is made of.
+# The key of the scenario that each flag sets, by its workload; --gpu and --gpus state what a cluster is made of.
 KEYS = {
     "training": {
         **_COMMON,
@@ -135,7 +135,7 @@ def kind_of(flags: ScenarioFlags) -> str:
         return "serving"
     try:
         engine = flags.stack is not None and isinstance(CachedReader().document("stack", flags.stack), Engine)
-    except CostModelError:  # of which the scenario's reader says where
+    except CostModelError:  # the scenario's reader reports the place
         engine = False
     return "serving" if engine and not {*flags.given} & {"sequence", "batch"} else "training"
 

@@ -1,1 +1,1 @@
-"""Ground."""
+"""Foundations without domain knowledge: units, errors, the trace of equations, shared columns, solvers."""

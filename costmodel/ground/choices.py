@@ -1,4 +1,4 @@
-"""Choices a plan and its software have: the words that documents, equations and blocks all mean by the same name."""
+"""Names of the choices of a plan and its software, shared by documents, equations and plan batches."""
 
 from __future__ import annotations
 

@@ -1,8 +1,8 @@
 """Closed forms that know their own docstring, and the trace of real calls.
 
-An equation is a pure function on numbers, scalar or array. Outside `trace()` the decorator costs one
-look at a variable. Inside, each number carries its origin through the composition, so that from any
-result the way back to the documents can be told: equation, inputs, units, sources, nothing re-implemented.
+An equation is a pure function on numbers, scalar or array. Outside `trace()` the decorator costs one look at a
+variable. Inside, each number carries its origin through the composition. So every result leads back to the
+documents: equation, inputs, units, sources; nothing is implemented twice.
 """
 
 from __future__ import annotations
@@ -42,7 +42,7 @@ class Argument:
 
 @dataclass(frozen=True)
 class Contract:
-    """A docstring in the house template, taken apart."""
+    """The parts of an equation's docstring in the project's template."""
 
     title: str
     formula: str
@@ -57,7 +57,7 @@ class Contract:
 
 @dataclass(frozen=True, eq=False)
 class Equation:
-    """A registered closed form."""
+    """A closed form in the registry, with its docstring and signature."""
 
     function: Callable[..., Any]
 
@@ -128,7 +128,7 @@ class Leaf:
 
 @dataclass(eq=False)
 class Combined:
-    """Numbers added, taken away, compared or chosen: all that composition may do outside equations."""
+    """The result of arithmetic, comparison or selection outside equations."""
 
     operation: str
     parts: list[Origin]
@@ -150,7 +150,7 @@ class Step:
 
 @dataclass(eq=False)
 class Named:
-    """A figure under the name that answers know it by."""
+    """A figure with the name that answers use for it."""
 
     name: str
     of: Origin
@@ -165,7 +165,13 @@ Origin = Leaf | Combined | Step | Named
 
 
 class Traced(np.ndarray):
-    """An array that knows where it came from; only ever made inside `trace()`."""
+    """An array that remembers its origin; exists only inside `trace()`.
+
+    For example, in a trace `layers * layer_time(...)` gives a `Traced` array. Its `origin` is a `Combined` of two
+    parts: the `Leaf` for `layers` with its line in the YAML file, and the `Step` for the call of `layer_time` with its
+    inputs. `explain` prints this tree. NumPy operations work as on any array, because `__array_ufunc__` records each of
+    them.
+    """
 
     origin: Origin
 
@@ -211,7 +217,7 @@ def _with_origin(value: Any, origin: Origin) -> Traced:
 
 
 def origin_of(value: Any, name: str = "") -> Origin:
-    """Where a number came from, as far as it knows."""
+    """The origin of a number; a plain number becomes a leaf."""
     if isinstance(value, Traced):
         return value.origin
     if isinstance(value, Total):
@@ -223,7 +229,7 @@ def origin_of(value: Any, name: str = "") -> Origin:
 
 
 def leaf(value: Any, name: str, figure: Figure | None = None) -> Traced:
-    """A number from outside as the trace wants it."""
+    """A number from outside with its origin, for the trace."""
     return _with_origin(np.asarray(value, dtype=np.float64), Leaf(name, float(np.asarray(value).flat[0]), figure))
 
 
@@ -235,7 +241,7 @@ class Trace:
         self.open: list[Step] = []
 
     def call(self, equation: Equation, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
-        """Run the equation itself and write down what went in and what came out."""
+        """Run the equation and record its inputs and its result."""
         step = Step(equation, _labels.get())
         bound = equation.signature.bind(*args, **kwargs)
         bound.apply_defaults()
@@ -259,7 +265,7 @@ _labels: ContextVar[tuple[str, ...]] = ContextVar("labels", default=())
 
 
 def equation(function: Callable[P, R]) -> Callable[P, R]:
-    """Register a closed form and let `trace()` see its calls."""
+    """Decorator that registers a closed form, so that `trace()` can record its calls."""
     registered = Equation(function)
     EQUATIONS[function.__name__] = registered
 
@@ -276,7 +282,7 @@ def equation(function: Callable[P, R]) -> Callable[P, R]:
 
 @contextmanager
 def trace() -> Iterator[Trace]:
-    """Record every call of an equation made inside, with its inputs and what lies beneath."""
+    """Record every equation call made inside, with its inputs and the calls below it."""
     recorder = Trace()
     token = _trace.set(recorder)
     try:
@@ -287,7 +293,7 @@ def trace() -> Iterator[Trace]:
 
 @contextmanager
 def untraced() -> Iterator[None]:
-    """Calls made inside are not recorded: of a number that is looked for, only what is found counts."""
+    """Suspend the trace, for example during a numeric search: only the final evaluation is recorded."""
     token = _trace.set(None)
     try:
         yield
@@ -301,12 +307,12 @@ def tracing() -> bool:
 
 
 def term(label: str) -> AbstractContextManager[None]:
-    """Name the calls made inside, so that repeats of one equation can be told apart."""
+    """Name the calls made inside, to distinguish repeated calls of one equation."""
     return _UNTOLD if _trace.get() is None else _labelled(label)
 
 
 def known_as(name: str, value: Number) -> Number:
-    """A figure that a trace tells by a name; what composition only starts from, a plain number, has none."""
+    """A figure that the trace shows under a name; a plain number, from which a composition starts, has none."""
     if _trace.get() is None or type(value) is float:
         return value
     return _with_origin(_bare(value), Named(name, origin_of(value)))

@@ -1,4 +1,4 @@
-"""Faults a person can mend: a code, a sentence, the place, a remedy."""
+"""Faults of the input: a code, a sentence, the place and a remedy."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ _TO_SHOW = "to see it, run the command in the folder of that file, or name the f
 
 @dataclass(frozen=True)
 class Place:
-    """Where something was written: a file, line and column, and the dotted path of the key."""
+    """The place of a value: file, line and column, and the dotted path of the key."""
 
     file: str
     line: int = 0
@@ -50,9 +50,9 @@ class Place:
 
 @dataclass(frozen=True)
 class Fault:
-    """One thing that is wrong, with its code, its place and the remedy.
+    """One fault, with its code, its place and the remedy.
 
-    Of a private place neither the sentence nor the remedy may repeat what is written there: the code stands for both.
+    The text of a private place must not appear in the sentence or the remedy: the code stands for both.
     """
 
     code: str
@@ -69,14 +69,14 @@ class Fault:
 
 
 class CostModelError(Exception):
-    """The input could not be used; carries every fault found, never only the first."""
+    """The input is unusable; carries all faults, not only the first."""
 
     def __init__(self, *faults: Fault) -> None:
         self.faults = faults
         super().__init__("; ".join(f"{fault.code}: {fault.sentence}" for fault in faults))
 
     def __reduce__(self) -> tuple[type[CostModelError], tuple[Fault, ...]]:
-        """As another process gets it: with its faults, not with their sentences alone."""
+        """Pickle support: another process receives the faults, not only their sentences."""
         return CostModelError, self.faults
 
 
@@ -90,12 +90,12 @@ FAULT_CODES = {
     "1 MB, a table of measurements over 256 MB, or has a word of over 10,000 letters.",
     "D002": "The text is not YAML, or not JSON or a shell script where these are read. The place is where the reader "
     "stopped; look just before it.",
-    "D003": "An unknown key. Documents refuse keys they do not know, so that a slip of the pen cannot pass in silence.",
+    "D003": "An unknown key. Documents refuse keys they do not know, so that typos are reported.",
     "D004": "A key that has no default is missing from the mapping named.",
     "D005": "The same key stands twice in one mapping; YAML would keep only the last.",
     "D006": "A value of the wrong kind: a list where one value is wanted, a mapping where text is wanted, and so on.",
     "D007": "A quantity carries its unit as text, for example '3.35 TB/s' or '80 GiB'; the unit must fit the quantity. "
-    "A count may say what it counts, and then must count that: tokens, sequences, GPUs, nodes, layers. A batch may be "
+    "A count may name what it counts, and then must count that: tokens, sequences, GPUs, nodes, layers. A batch may be "
     "given in tokens, '4M tokens': it is divided by the tokens of a sequence.",
     "D008": "A number outside the range in which it makes sense.",
     "D009": "No document of that name. Names are looked for in the folders below hardware/ and scenarios/, such as "
@@ -106,22 +106,22 @@ FAULT_CODES = {
     "D012": "Anchors, aliases, tags and deep nesting are not used here; they are refused because they can hide or run.",
     "D013": "A name used in one part of a document is not defined in another, for example a source without its entry.",
     "D014": "The text is not a table of measured runs: cells between commas, a first line that names columns, rows as "
-    "long as it. It has layers, hidden, heads, seq_len, gpus, global_batch, accelerator or gpu, one that says what was "
-    "measured, such as step_time_s, and any of the others; an empty cell is unknown. The columns that are used:",
+    "long as it. It has layers, hidden, heads, seq_len, gpus, global_batch, accelerator or gpu, and a measured "
+    "column such as step_time_s; any other column may follow, and an empty cell is unknown. The columns that are used:",
     "D015": "The text is neither a table of timed kernels, whose first line names its columns, nor what nccl-tests "
-    "printed with its header and the lines above it. Which kind of table it is, its columns tell:",
-    "D016": "The scenario asks for what the accelerator, the stack or the model has not, or what is not modelled: a "
-    "precision without a peak rate, adapters beside matrices that are not there. The hint says what there is.",
+    "printed with its header and the lines above it. The columns show which kind of table it is:",
+    "D016": "The scenario needs something that accelerator, stack or model lack, or that is not modelled: a "
+    "precision without a peak rate, adapters beside matrices that are not there. The hint lists what exists.",
     "D017": "A fit that every answer needs is not among the efficiencies of the accelerator or of the network, nor in "
     "unmeasured.yaml, which stands in for parts that were never measured.",
-    "D020": "A result or a baseline carries a digest of all that it says, and this one says something else: it was "
+    "D020": "A result or a baseline carries a digest of its contents, and the contents of this one differ: it was "
     "changed, or cut short, after it was written. What was kept is written again by the command that wrote it.",
     "X001": "The text is of no format that is read here. A format is recognised by its content: its own keys.",
     "X002": "A value that is needed stands nowhere, neither in the file nor as a default of its format. Give the "
-    "option that says it.",
-    "X003": "The file says something that a document of this program cannot say and that would make a count wrong: an "
+    "option that states it.",
+    "X003": "The file states something that no costmodel document can express and that would make a count wrong: an "
     "architecture, a width, a pattern of layers. The sentence names the class and the key.",
-    "X004": "Two lines or files say different things of one option. Keep one of the two.",
+    "X004": "Two lines or files state different things of one option. Keep one of the two.",
     "X005": "The file breaks a rule of its own format, for example sizes that have to divide one another.",
     "X006": "A warning: an option of another version of the format, under an older name or with another default.",
     "X007": "A warning: options that the format does not have. They are left out; look for a letter that is off.",
@@ -134,13 +134,13 @@ FAULT_CODES = {
     "set: of measured runs do.",
     "C002": "The output file exists or cannot be written. Nothing is overwritten without --force.",
     "C003": "That word, quantity or code is not known to explain; costmodel explain alone lists what is.",
-    "C004": "The command needs something the scenario does not say, for example a plan.",
+    "C004": "The command needs something the scenario does not state, for example a plan.",
     "C005": "--where takes column=value: a column of a table, or one that --by knows, and a value that some run has.",
     "C006": "--pareto takes two results to weigh against each other, for example --pareto memory_peak,step_time.",
     "C007": "The answer cannot be written like that: it has no table for CSV, where JSON and Markdown can hold it, or "
     "two forms are asked for at once.",
     "C008": "check takes scenarios, and with --against a baseline: a file that --update writes. --within is a share.",
-    "C009": "The command needs PyTorch or a device that this machine has not; pip install 'llm-costmodel[measure]'.",
+    "C009": "The command needs PyTorch or a device that this machine lacks; pip install 'llm-costmodel[measure]'.",
     "C010": "--over takes path=values: a list 1,2,4, a range 1..8, 25..400 GB/s*2 or 8..64+8, or lists of ranges.",
     "C011": "--for takes a result, <= or >=, and a value with its unit, for example --for 'run_time<=30 d'.",
     "C012": "--vary takes a path, or path=A..B with units, for example --vary cluster.fabric.bandwidth=10..400 GB/s.",
@@ -153,7 +153,7 @@ FAULT_CODES = {
     "C020": "--engine names what works on a search: local, dask, dask=ADDRESS or mpi; extras bring dask and mpi.",
     "C021": "--into names the folder of a search: its state, with --keep all its plans; --resume goes on from there.",
     "C022": "The surroundings do not give what the program needs: memory, open files, processes, space on a disk, a "
-    "folder that can be read or written, a package that can be loaded. The sentence says which; the program is sound.",
+    "folder that can be read or written, a package that can be loaded. The sentence names it; it is no bug.",
     "C023": "diagnose takes what was measured of one step: --step 18.9s, --mfu 38% or --tokens-per-s 450k, terms of a "
     "profile as --term dp_exposed=0.5s, or --from FILE with lines of name,value.",
 }

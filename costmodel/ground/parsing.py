@@ -40,7 +40,7 @@ _FLOPS = re.compile(r"(?i)([kmgtpe]?)(fl)?ops?(/s|/sec)?\Z")  # a count or a rat
 
 
 class UnitError(ValueError):
-    """The text is not a quantity of the unit wanted; an exact error already says what to write instead."""
+    """The text is not a quantity of the unit wanted; an exact error already gives the remedy."""
 
     def __init__(self, sentence: str, *, exact: bool = False) -> None:
         super().__init__(sentence)
@@ -87,14 +87,14 @@ def _symbols(part: str) -> list[str]:
 
 
 def _apart(dimension: Dimension) -> tuple[Dimension, Dimension]:
-    """What is measured, and what is counted."""
+    """Split a unit into the measured part and the counted part."""
     counted = tuple((base, power) for base, power in dimension if base in KINDS)
     return tuple(item for item in dimension if item not in counted), counted
 
 
 @functools.cache
 def measured(unit: str) -> str:
-    """A unit without what it counts, as messages name it.
+    """A unit without the counted things, as messages print it.
 
     >>> measured("USD/GPU/s"), measured("token/s"), measured("token")
     ('USD/s', '1/s', '1')
@@ -104,7 +104,7 @@ def measured(unit: str) -> str:
 
 
 def counted_in(text: str) -> str:
-    """The kind of things that a written number says it counts, or nothing.
+    """The kind of things that a written number counts; empty where it names none.
 
     >>> counted_in("4M tokens"), counted_in("4 M"), counted_in("4 GB")
     ('token', '', '')
@@ -193,7 +193,7 @@ def _says_twice(unit: str, multiples: int, wanted: str) -> bool:
 
 
 def _unknown(reason: str, match: re.Match[str], unit: str) -> UnitError:
-    """An error for an unknown unit: what may be meant, else how such a quantity is written."""
+    """An error for an unknown unit, with the likely spelling or an example."""
     number, wanted = match[1], measured(unit)
     if match[2] == "%" and (kinds := _counted(unit, 1)):
         sentence = f"'{number} %' is a share, and here {plural(kinds[0])} are counted"
@@ -223,7 +223,7 @@ def _named(kind: str, number: str) -> str:
 
 
 def _other_count(match: re.Match[str], unit: str, kind: str, power: int) -> UnitError:
-    """An error for a quantity that counts other things than are wanted, or is for each of other things."""
+    """An error for a quantity that counts or is per other things than expected."""
     number, symbol, wanted = match[1], match[2], _counted(unit, power)
     if power < 0:
         here = f"this is for each {' or '.join(wanted)}" if wanted else "this is for the whole"

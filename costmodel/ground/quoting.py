@@ -1,4 +1,4 @@
-"""Values as a sentence can name them."""
+"""Formats values for use in a sentence."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ HUGE = 1e300  # integers have no largest; floats do
 
 
 def said(value: Any) -> str:
-    """A value as a sentence can name it."""
+    """A value formatted for a sentence."""
     if value is None:
         return "nothing"
     if isinstance(value, bool):

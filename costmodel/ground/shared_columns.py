@@ -1,9 +1,9 @@
-"""Columns that hold a figure once for all the plans that share it.
+"""Columns that store a shared figure once for all plans that have it in common.
 
-Most figures of a plan need less than the whole of it. Parameters follow from how a layer is cut, groups of ranks from
-the stages too, a layer's time from the cut and the micro-batch. A `Factored` column has one value for each of those,
-and where two columns meet both are brought to what they depend on together. So equations, and what composes them, read
-as if every plan had a figure of its own, and a plan gets the very figure that it has alone.
+Most figures of a plan depend on only a few of its sizes. Parameters depend on the sharding of a layer, process groups
+also on the stages, the time of a layer on the sharding and the micro-batch. A `Factored` column stores one value for
+each distinct combination. Where two columns meet, both are expanded to the sizes that they depend on together.
+Equations do not notice: they read the column like an array with one value per plan.
 """
 
 from __future__ import annotations
@@ -24,9 +24,10 @@ Operator = Callable[[Any, Any], Any]
 
 
 class Plans:
-    """Plans, and which of the distinct cuts, stages, layouts, and of these with a micro-batch, each of them has.
+    """Plans, and for each level which distinct combination of sizes every plan has.
 
-    `finest` is the level at which every plan has a figure of its own.
+    The levels are sharding, stages and layout, each also with the micro-batch. At `finest` every plan has its own
+    figure.
     """
 
     def __init__(self, of_plan: dict[int, Places], finest: int) -> None:
@@ -38,7 +39,7 @@ class Plans:
         return len(self._of_plan[CUT])
 
     def places(self, level: int, finer: int) -> Places:
-        """Which of the ones of a level those of a finer level have."""
+        """For each combination of a finer level, its combination of a coarser level."""
         found = self._places.get((level, finer))
         if found is None:
             found = self._of_plan[level] if finer == self.finest else self._of_plan[level][self.examples(finer)]
@@ -46,7 +47,7 @@ class Plans:
         return found
 
     def examples(self, level: int) -> Places:
-        """A plan of each of the ones of a level."""
+        """One plan for each combination of a level."""
         if level == self.finest:
             return np.arange(len(self))
         which = self._of_plan[level]
@@ -72,7 +73,13 @@ def _operator(ufunc: np.ufunc) -> tuple[Operator, Operator]:
 
 
 class Factored(np.lib.mixins.NDArrayOperatorsMixin):
-    """One figure of every plan, held once for those that share it; to others an array as long as the plans."""
+    """One figure of every plan, stored once for plans that share it; usable as an array with one value per plan.
+
+    Example: 1,000 plans have 4 distinct shardings. The parameters of a layer are `Factored(values, CUT, plans)` with 4
+    values. The time of a layer also depends on the micro-batch, so it is stored at the level `CUT | BATCH`, perhaps
+    with 24 values. `parameters * time` expands the 4 values to 24, multiplies, and gives a `Factored` of 24 values.
+    `np.asarray(...)` gives all 1,000.
+    """
 
     __slots__ = ("_finer", "level", "plans", "values")
 
@@ -81,7 +88,7 @@ class Factored(np.lib.mixins.NDArrayOperatorsMixin):
         self._finer: dict[int, Values] | None = None
 
     def at(self, level: int) -> Values:
-        """The figure of each of a finer level."""
+        """The values at a finer level."""
         if level == self.level:
             return self.values
         if self._finer is None:
@@ -123,7 +130,7 @@ class Factored(np.lib.mixins.NDArrayOperatorsMixin):
 
 
 def _joined(ufunc: np.ufunc, one: Any, other: Any) -> Factored:
-    """A function of two figures, for each of what they depend on together."""
+    """Apply a function to two figures, at the level on which they depend together."""
     if type(other) is not Factored:
         level = _level(other, one.plans) | one.level
         return Factored(ufunc(one.at(level), other), level, one.plans)
@@ -135,7 +142,7 @@ def _joined(ufunc: np.ufunc, one: Any, other: Any) -> Factored:
 
 
 def _chosen(condition: Any, one: Any, other: Any) -> Factored:
-    """One figure or the other, for each of what all three depend on together."""
+    """`np.where` at the level on which all three arguments depend together."""
     items = (condition, one, other)
     plans = next(item.plans for item in items if type(item) is Factored)
     level = _level(condition, plans) | _level(one, plans) | _level(other, plans)
@@ -144,7 +151,7 @@ def _chosen(condition: Any, one: Any, other: Any) -> Factored:
 
 
 def _level(item: Any, plans: Plans) -> int:
-    """What a figure depends on; a plain array has one for every plan."""
+    """The level of a figure; a plain array has one value per plan."""
     if type(item) is Factored:
         return item.level
     return plans.finest if isinstance(item, np.ndarray) and item.size > 1 else CUT
@@ -155,7 +162,7 @@ def _whole(item: Any) -> Any:
 
 
 def _plain(item: Any) -> Any:
-    """The same of an argument that holds columns in a list, a tuple or under names."""
+    """Replace columns in a list, a tuple or a mapping by plain arrays."""
     if isinstance(item, list | tuple):
         return type(item)(map(_plain, item))
     return {name: _plain(inner) for name, inner in item.items()} if isinstance(item, dict) else _whole(item)

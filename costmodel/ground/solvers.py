@@ -1,6 +1,6 @@
-"""Solvers for whole columns: a fixed number of rounds, so that no row depends on another one.
+"""Solvers for whole columns: a fixed number of rounds, so that rows do not affect each other.
 
-Equations are closed forms; where an unknown stands on both sides, composition hands the forms to one of these.
+Equations are closed forms. If an unknown stands on both sides, the composition calls one of these solvers.
 """
 
 from __future__ import annotations
@@ -36,12 +36,12 @@ class Curves:
 
     @staticmethod
     def points(largest: float) -> Column:
-        """Where values are wanted, from 1 to the largest."""
+        """The points at which values are needed, from 1 to the largest."""
         count = int(np.ceil(np.log2(largest) * POINTS)) + 1
         return np.asarray(2.0 ** (np.arange(count) / POINTS))
 
     def at(self, number: Values) -> Column:
-        """The value of each row's own function."""
+        """The value of each row's function."""
         clipped = np.maximum(np.asarray(number, dtype=np.float64), 1.0)
         place = np.minimum((np.log2(clipped) * POINTS).astype(np.intp), self.values.shape[1] - 2)
         low = 2.0 ** (place / POINTS)
@@ -63,22 +63,22 @@ class Line:
 
     @staticmethod
     def through(one: Column, two: Column, step: float, which: NDArray[np.intp]) -> Line:
-        """Lines by their values at a number and at twice as much."""
+        """Lines through the values at a number and at twice that number."""
         each = (two - one) / step
         return Line((one - each * step)[which], each[which])
 
     def at(self, number: Values) -> Column:
-        """The value of each row's own line."""
+        """The value of each row's line."""
         return np.asarray(self.start + self.each * number)
 
 
 def greatest_within(
     holds: Callable[[Column], NDArray[np.bool_]], low: Values, high: Values, *, halvings: int = HALVINGS
 ) -> Column:
-    """Greatest value from `low` to `high` at which a condition holds that fails from some value on.
+    """The greatest value between `low` and `high` that satisfies a condition; the condition fails above some value.
 
-    What is returned holds itself, to within the last halving; `low` where nothing above it does. Whether `low` holds is
-    for the caller to know: a rate of 0 keeps every limit, or none is kept at all.
+    The result satisfies the condition, to within the last bisection; it is `low` if no larger value does. The caller
+    must know whether `low` satisfies it: a rate of 0 keeps every limit, or none is kept at all.
 
     >>> round(float(greatest_within(lambda x: x * x <= 2, 0.0, 10.0)), 6)
     1.414214
@@ -133,9 +133,9 @@ def _curved(here: Column, there: Column, last: Column, of_here: Values, of_there
 
 
 def fixed_point(image: Callable[[Column], Values], start: Values, *, rounds: int = ROUNDS) -> tuple[Column, Column]:
-    """Value that its image gives back, by so many rounds, and by what share the last round still moved it.
+    """Fixed point of a map after some rounds, and the relative change in the last round.
 
-    A row that has not settled says so in its share; the caller decides what is near enough.
+    A large change means that a row did not converge; the caller decides which change is small enough.
 
     >>> value, moved = fixed_point(lambda x: (x + 2 / x) / 2, 1.0)
     >>> float(value), float(moved)

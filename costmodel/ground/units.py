@@ -1,7 +1,7 @@
-"""Numbers in SI base units, with the place they were written at, and as people read them.
+"""Numbers in SI base units that remember their place in a file, and their formatting for people.
 
-Inside the code every number is in B, s, FLOP, J, USD or products of them, without prefix: `parsing` makes 3.35e12 of
-"3.35 TB/s", and this module makes "3.35 TB/s" of it again.
+Inside the code every number is in B, s, FLOP, J, USD or products of them, without prefix. `parsing` makes 3.35e12 from
+"3.35 TB/s", and this module makes "3.35 TB/s" from 3.35e12.
 """
 
 from __future__ import annotations
@@ -12,7 +12,7 @@ from typing import Any
 
 from costmodel.ground.errors import Place
 
-# Durations below a bound are said in a unit of so many seconds.
+# Durations below a bound are written in a unit of so many seconds.
 _SPANS = ((1e-3, "us", 1e-6), (1.0, "ms", 1e-3), (600.0, "s", 1.0), (5400.0, "min", 60.0), (172800.0, "h", 3600.0))
 _BINARY = {"Ki": 2.0**10, "Mi": 2.0**20, "Gi": 2.0**30}
 
@@ -64,7 +64,7 @@ class Figure(float):
 
 
 class Total(Figure):
-    """A sum, difference, product or quotient of figures, which remembers them."""
+    """The result of an operation on figures, which remembers them."""
 
     __slots__ = ("operation", "parts")
     operation: str
@@ -114,7 +114,7 @@ def _scaled(value: float, unit: str, digits: int) -> str:
 
 
 def show_time(value: float, digits: int = 3) -> str:
-    """A duration in the unit one would say it in.
+    """A duration in its usual unit.
 
     >>> show_time(17.14), show_time(4.2e-6), show_time(605), show_time(354 * 86400)
     ('17.1 s', '4.20 us', '10.1 min', '354 days')
@@ -126,12 +126,12 @@ def show_time(value: float, digits: int = 3) -> str:
 
 
 def gib(value: float, digits: int = 3) -> str:
-    """Bytes in GiB, the unit nvidia-smi speaks."""
+    """Bytes in GiB, the unit of nvidia-smi."""
     return significant(value / 2**30, digits)
 
 
 def show_memory(value: float, digits: int = 3) -> str:
-    """Bytes that lie in memory: GiB from a hundredth on, as a ledger's lines stand beside each other.
+    """Bytes of memory: in GiB from a hundredth on, so that the lines of a breakdown align.
 
     >>> show_memory(42.48e9, 4), show_memory(33554432), show_memory(262144), show_memory(8), show_memory(0)
     ('39.56 GiB', '0.0312 GiB', '256 KiB', '8.00 B', '0 GiB')
@@ -144,7 +144,7 @@ def show_memory(value: float, digits: int = 3) -> str:
 
 
 def _dollars(value: float, digits: int) -> str:
-    """Cents, or more digits where a dollar is much and fewer where it is nothing."""
+    """Cents for most amounts; more digits for small amounts, fewer for large ones."""
     if abs(value) >= 1e4:
         return _scaled(value, "", digits)
     return f"{value:,.2f}" if abs(value) >= 1 or not value else significant(value, digits)
@@ -158,7 +158,7 @@ _RATES = {
 
 
 def show(value: float, unit: str, digits: int = 3) -> str:
-    """An SI value with a prefix a person reads easily.
+    """An SI value with a readable prefix.
 
     >>> show(3.35e12, "B/s"), show(134217728, "B"), show(0.5, "1"), show(8192, "1"), show(0.0801, "USD")
     ('3.35 TB/s', '134 MB', '0.500', '8,192', '$0.0801')

@@ -147,9 +147,9 @@ NO = {
     "does not fit": ("estimate", NAME, "--set", "plan.tp=1", "--set", "plan.pp=1"),
     "memory does not fit": ("memory", NAME, "--set", "plan.tp=1", "--set", "plan.pp=1"),
     "comm does not fit": ("comm", NAME, "--set", "plan.tp=1", "--set", "plan.pp=1"),
-    "not legal": ("estimate", NAME, "--set", "plan.tp=3"),
+    "invalid": ("estimate", NAME, "--set", "plan.tp=3"),
     "no plan fits": ("search", NAME, "--set", "cluster.nodes=1"),
-    "no plan is legal": ("search", NAME, "--set", "search.tp=[3]"),
+    "no plan is valid": ("search", NAME, "--set", "search.tp=[3]"),
 }
 
 
@@ -248,7 +248,7 @@ def test_a_file_gets_the_usual_permissions(run: Any, tmp_path: Path) -> None:
 
 
 def test_the_answer_no_is_written_too(run: Any, tmp_path: Path) -> None:
-    assert run(*NO["not legal"], "-o", "a.json", cwd=tmp_path).code == 1
+    assert run(*NO["invalid"], "-o", "a.json", cwd=tmp_path).code == 1
     assert json.loads((tmp_path / "a.json").read_text("utf-8"))["refused"]
 
 
@@ -321,7 +321,7 @@ def test_a_device_is_written_to_and_not_replaced(run: Any) -> None:
         (("explain", NAME, "step_tim"), "'step_tim' is not known", "step_time"),
         (("explain", NAME, "L001"), "'L001' is a word, not a figure of a plan", "costmodel explain L001"),
         (("explain", NAME, "ring_time"), "'ring_time' is a word", "costmodel explain ring_time"),
-        (("explain", NAME), f"'{NAME}' is a scenario; say which figure", f"costmodel explain {NAME} step_time"),
+        (("explain", NAME), f"'{NAME}' is a scenario; name a figure of it", f"costmodel explain {NAME} step_time"),
         (("explain", "mine.yaml"), "'mine.yaml' is a scenario", "costmodel explain mine.yaml step_time"),
         (("show", "llama-3-70"), "no document named 'llama-3-70'", "llama-3-70b"),
         (("show", "zzzzzzzz"), "no document named 'zzzzzzzz'", "costmodel list shows them all"),
@@ -373,7 +373,7 @@ def test_what_should_be_a_list_is_shown_as_one(key: str, value: str, run: Any, f
     assert run("search", "llama-3-70b-512", "--set", f"search.{key}={mended}", "--top", "1").code in (0, 1)
 
 
-def test_nothing_is_explained_of_a_plan_that_is_not_legal(run: Any) -> None:
+def test_nothing_is_explained_of_a_plan_that_is_invalid(run: Any) -> None:
     ran = run("explain", NAME, "step_time", "--set", "plan.pp=3")
     assert (ran.code, ran.err) == (1, "")
     assert ran.out == run("estimate", NAME, "--set", "plan.pp=3").out

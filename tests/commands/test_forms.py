@@ -27,7 +27,7 @@ Faults = Callable[[Any], list[Any]]
 ROOT = Path(__file__).resolve().parents[2]
 NAME = "llama-3-70b-512"
 FULL = ("--set", "plan.tp=1", "--set", "plan.pp=1")
-ILLEGAL = ("--set", "plan.tp=3")
+INVALID = ("--set", "plan.tp=3")
 
 # ── CSV and Markdown ─────────────────────────────────────────────────────────────────────────────────────────────────
 
@@ -42,7 +42,7 @@ TABLES = {
     "list": (("list",), "documents"),
     "validate": (("validate", "korthikanti-2022"), "rows"),
     "no plan fits": (("search", NAME, "--set", "cluster.nodes=1"), "plans"),
-    "not legal": (("estimate", NAME, *ILLEGAL), "plans"),
+    "invalid": (("estimate", NAME, *INVALID), "plans"),
 }
 
 
@@ -84,7 +84,7 @@ def test_markdown_has_a_table(name: str, run: Any) -> None:
     assert ran.err == ""
     lines = ran.out.splitlines()
     rules = [number for number, line in enumerate(lines) if re.fullmatch(r"\|( -{3}:? \|)+", line)]
-    assert rules or name in ("refused", "no plan fits", "not legal")
+    assert rules or name in ("refused", "no plan fits", "invalid")
     for number in rules:
         assert lines[number - 1].count(" | ") == lines[number].count(" | ")
     assert sum(line == "```" for line in lines) % 2 == 0
@@ -164,7 +164,7 @@ SHOWN = {
     "memory of a model": ("memory", "llama-3-70b"),
     "comm": ("comm", NAME),
     "comm does not fit": ("comm", NAME, *FULL),
-    "not legal": ("estimate", NAME, *ILLEGAL),
+    "invalid": ("estimate", NAME, *INVALID),
     "pipeline": ("pipeline", NAME, "--set", "plan.pp=16"),
     "search": ("search", NAME),
     "front": ("search", NAME, "--pareto", "memory_peak,cost_per_mtoken"),
@@ -248,7 +248,7 @@ def suggested(text: str) -> list[list[str]]:
 
 
 @pytest.mark.parametrize("command", ["estimate", "memory", "comm", "pipeline", "search"])
-@pytest.mark.parametrize("more", [(), FULL, ILLEGAL, ("--set", "search.tp=[1, 2]", "--set", "title=a b")])
+@pytest.mark.parametrize("more", [(), FULL, INVALID, ("--set", "search.tp=[1, 2]", "--set", "title=a b")])
 def test_what_is_suggested_can_be_pasted(command: str, more: tuple[str, ...], run: Any, tmp_path: Path) -> None:
     (tmp_path / "my own.yaml").write_bytes((ROOT / f"scenarios/{NAME}.yaml").read_bytes())
     ran = run(command, "my own.yaml", *more, cwd=tmp_path)
@@ -306,13 +306,13 @@ def test_comm_says_why_the_answer_is_no(run: Any) -> None:
 
 
 @pytest.mark.parametrize("command", ["estimate", "memory", "comm", "pipeline"])
-def test_of_an_illegal_plan_only_the_reasons_are_told(command: str, run: Any) -> None:
-    ran = run(command, NAME, *ILLEGAL)
+def test_of_an_invalid_plan_only_the_reasons_are_told(command: str, run: Any) -> None:
+    ran = run(command, NAME, *INVALID)
     assert ran.code == 1
     assert re.search(r"(?m)^  ✗ L001 ", ran.out)
     told = "\n".join(line for line in ran.out.splitlines() if "--set" not in line)  # figures of other plans
     assert not re.search(r"\d (s|ms|GiB|%)\b|\$", told)
-    result = json.loads(run(command, NAME, *ILLEGAL, "--json").out)
+    result = json.loads(run(command, NAME, *INVALID, "--json").out)
     assert (result["plans"], result["refused"][0]["code"]) == ([], "L001")
     assert not any(result.get(name) for name in ("ledger", "transfers", "schedules", "stages", "timeline"))
 

@@ -129,7 +129,7 @@ def test_json_lists_document_origins_and_losses(folder: Path, run: Any) -> None:
     assert origins["plan.zero"]["kind"] == "file"
     assert origins["plan.pp"]["kind"] == "default"
     assert found["document"]["plan"]["zero"] == 1
-    assert {loss["kind"] for loss in found["losses"]} == {"ignored", "cannot be said"}
+    assert {loss["kind"] for loss in found["losses"]} == {"ignored", "not expressible"}
     assert found["parameters"] == 8_030_261_248
     assert found["library_model"] == "llama-3-8b"  # the script says 8,192 positions
 
@@ -197,10 +197,10 @@ def test_losses_are_named_in_three_classes(folder: Path, run: Any) -> None:
     script = LLAMA_8B.replace("--attention-dropout 0.0", "--attention-dropout 0.1")
     (folder / "llama.sh").write_text(script, "utf-8")
     shown = run("import", "llama.sh", "--node", "dgx-h100", "-o", "mine.yaml", cwd=folder).out
-    for kind in ("ignored: without cost", "approximated: nearly", "cannot be said: not in the document"):
+    for kind in ("ignored: without cost", "approximated: nearly", "not expressible: not in the document"):
         assert kind in shown
     text = (folder / "mine.yaml").read_text("utf-8")
-    assert "# cannot be said: --fp8-param-gather" in text
+    assert "# not expressible: --fp8-param-gather" in text
     assert "# approximated: --attention-dropout" in text
 
 

@@ -476,14 +476,14 @@ def test_a_misspelt_path_is_told_as_set_tells_it(path: str, where: str, run: Any
 def test_what_is_no_number_says_the_values_it_takes(path: str, values: str, run: Any, faults: Faults) -> None:
     asked = ("solve", "deepseek-v3-2048", "--for", "mfu>=1 %", "--vary")
     (fault,) = faults(run(*asked, path))
-    assert (fault.code, fault.help) == ("C012", f"say where to look: --vary {shlex.quote(f'{path}={values}')}")
+    assert (fault.code, fault.help) == ("C012", f"give a range: --vary {shlex.quote(f'{path}={values}')}")
     assert run(*asked, f"{path}={values}").err == ""
 
 
 def test_a_key_that_is_left_out_is_looked_for_about_its_example(run: Any, faults: Faults) -> None:
     asked = ("solve", "megatron-22b-8", "--for", "run_time<=20000 d", "--vary")
     (fault,) = faults(run(*asked, "workload.tokens"))
-    assert fault.help == "say where to look: --vary 'workload.tokens=1.5..150 T'"
+    assert fault.help == "give a range: --vary 'workload.tokens=1.5..150 T'"
     (reach,) = told(run, *asked, "workload.tokens=1.5..150 T")["ranges"]
     assert 1.5e12 <= float(reach["low"]) < float(reach["high"]) < 150e12
 
@@ -491,7 +491,7 @@ def test_a_key_that_is_left_out_is_looked_for_about_its_example(run: Any, faults
 @pytest.mark.parametrize("path", ["model", "title", "cluster.node.accelerator.vendor"])
 def test_what_takes_no_number_names_none(path: str, run: Any, faults: Faults) -> None:
     (fault,) = faults(run("solve", NAME, "--for", "mfu>=1 %", "--vary", path))
-    assert fault.help == f"say where to look: --vary {path}=A,B"
+    assert fault.help == f"give a range: --vary {path}=A,B"
 
 
 def test_targets_may_be_written_both_ways(run: Any) -> None:
@@ -583,18 +583,18 @@ def test_whole_numbers_have_a_range_of_their_own(run: Any) -> None:
     assert found["ranges"]
 
 
-def test_solve_tells_how_many_values_make_no_legal_plan(run: Any) -> None:
+def test_solve_tells_how_many_values_make_no_valid_plan(run: Any) -> None:
     """Of 1, 2, 3 and 8 three does not divide the heads."""
     asked = ("solve", NAME, "--vary", "plan.tp=1,2,3,8", "--for", "mfu>=1 %")
     found = json.loads(run(*asked, "--json").out)
-    assert (found["evaluated"], found["illegal"]) == (4, 1)
-    assert "4 values tried from 1 to 8, 1 of them no legal plan" in run(*asked).out
+    assert (found["evaluated"], found["invalid"]) == (4, 1)
+    assert "4 values tried from 1 to 8, 1 of them no valid plan" in run(*asked).out
 
 
 def test_solve_tells_apart_values_that_cannot_be(run: Any) -> None:
     """No micro-batch is empty; no memory is more than there is."""
     found = json.loads(run("solve", NAME, "--vary", "plan.micro_batch=0,1", "--for", "mfu>=1 %", "--json").out)
-    assert (found["illegal"], [fault["value"] for fault in found["faults"]]) == (0, ["0"])
+    assert (found["invalid"], [fault["value"] for fault in found["faults"]]) == (0, ["0"])
     asked = (
         "solve",
         NAME,
@@ -605,7 +605,7 @@ def test_solve_tells_apart_values_that_cannot_be(run: Any) -> None:
     )
     ran = run(*asked)
     assert re.search(r"GiB and \d+ more cannot be: D006 usable is more than the capacity", ran.out)
-    assert "no legal plan" not in ran.out
+    assert "no valid plan" not in ran.out
 
 
 @pytest.mark.parametrize(
@@ -645,12 +645,12 @@ def test_a_key_that_search_lists_is_not_varied_beside(run: Any, faults: Faults) 
         )
 
 
-def test_a_size_at_which_no_plan_is_legal_is_one_without(run: Any) -> None:
+def test_a_size_at_which_no_plan_is_valid_is_one_without(run: Any) -> None:
     """Of 3 and 64 nodes only the latter have plans of 8 × 4 ranks."""
     bare = ("--set", "plan=null", "--set", "search.tp=[8]", "--set", "search.pp=[4]")
     asked = ("solve", NAME, "--vary", "cluster.nodes=3,64", "--for", "mfu>=1 %", *bare)
     found = told(run, *asked)
-    assert (found["illegal"], found["faults"], found["answer"]) == (1, [], "64")
+    assert (found["invalid"], found["faults"], found["answer"]) == (1, [], "64")
     assert found["plan"]["tp"] == 8
     assert isinstance(found["plan"]["tp"], int)
 
@@ -659,8 +659,8 @@ def test_solve_counts_each_value_once(run: Any) -> None:
     """Whole numbers from 1 to 16: none between two of them was tried."""
     asked = ("solve", NAME, "--vary", "plan.micro_batch=1..16", "--for", "mfu>=1 %")
     found = json.loads(run(*asked, "--json").out)
-    assert (found["every"], found["evaluated"], found["illegal"]) == (True, 16, 11)
-    assert "16 values tried from 1 to 16, 11 of them no legal plan" in run(*asked).out
+    assert (found["every"], found["evaluated"], found["invalid"]) == (True, 16, 11)
+    assert "16 values tried from 1 to 16, 11 of them no valid plan" in run(*asked).out
 
 
 def test_answers_about_best_plans_lead_to_the_search_that_finds_them(run: Any) -> None:

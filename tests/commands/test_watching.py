@@ -22,7 +22,7 @@ NAME = "gpt-3-175b-1024"
     [
         (
             ("search", NAME, "--workers", "1"),
-            r"[\d,]+ legal of [\d,]+ plans · best [\d.,]+ · [\d,]+/s",
+            r"[\d,]+ valid of [\d,]+ plans · best [\d.,]+ · [\d,]+/s",
             "Best: costmodel",
         ),
         (("sweep", NAME, "--over", "plan.tp=1,2,4,8"), r"\d of 4 combinations · [\d,]+/s", "4 points"),

@@ -44,10 +44,10 @@ ONE = {
     "missing key at the top": ("model: llama", "# llama", "D004", "schema", "the key 'model' is missing", "model: M"),
     "duplicate key": ("  pp: 4", "  tp: 4", "D005", "tp", "stands twice", "first on line 20; keep one"),
     "tab": ("  pp: 4", "\tpp: 4", "D002", "    ", "not YAML", "blanks, never with tabs"),
-    "open bracket": ("  pp: 4", "  pp: [4", "D002", ":", "not YAML: expected ',' or ']'", "begun on line 21"),
-    "open quote": ("  pp: 4", '  pp: "4', "D002", '"', "end of stream", "begun on line 21"),
+    "open bracket": ("  pp: 4", "  pp: [4", "D002", ":", "not YAML: expected ',' or ']'", "which starts on line 21"),
+    "open quote": ("  pp: 4", '  pp: "4', "D002", '"', "end of stream", "which starts on line 21"),
     "two colons": ("  pp: 4", "  pp: a: b", "D002", ":", "mapping values are not allowed", ""),
-    "two documents": ("plan: ", "---\nplan: ", "D002", "-", "another document", "begun on line 3"),
+    "two documents": ("plan: ", "---\nplan: ", "D002", "-", "another document", "which starts on line 3"),
     "nul byte": ("tp: 8", "tp: 8\0", "D002", "�", "special characters", ""),
     "wrong unit": ("2.50 USD/GPU/h", "3.35 TB", "D007", "3.35 TB", "'TB' is not a unit of USD/s", ""),
     "unknown unit": ("2.50 USD/GPU/h", "2 parsec", "D007", "2 parsec", "unknown unit 'parsec': a price is written", ""),
@@ -341,7 +341,7 @@ def test_a_flood_of_faults_is_cut(run: Any, scenario: str) -> None:
     ran = run("estimate", "-", stdin=broken)
     assert ran.code == 2
     assert ran.err.count("error[D003]") == 20
-    assert ran.err.endswith("and 1,180 more\n1,200 faults. costmodel explain D003 says more.\n")
+    assert ran.err.endswith("and 1,180 more\n1,200 faults. For details: costmodel explain D003\n")
 
 
 def broken(text: str) -> tuple[Fault, ...]:

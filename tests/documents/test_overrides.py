@@ -104,7 +104,7 @@ def test_more_experts_for_a_token_than_there_are(run: Any, faults: Faults) -> No
         ("layers.1.experts.groups", 7, "7 groups do not divide the 256 experts"),
         ("layers.1.experts.group_limit", 9, "group_limit 9 is more than the 8 groups there are"),
         ("layers.1.experts.top_k", 129, "top_k 129 is more than the 128 experts of the 4 groups a token may choose"),
-        ("prediction.layer.count", 2, "a module has one layer, not 2; depth says how many"),
+        ("prediction.layer.count", 2, "a module has one layer, not 2; set depth for more"),
     ],
 )
 def test_experts_and_predictions_that_cannot_be(run: Any, faults: Faults, key: str, value: int, sentence: str) -> None:

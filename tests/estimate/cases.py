@@ -113,7 +113,7 @@ def ask(asked: TrainingInputs, **plan: Any) -> Answer:
 
 
 def costs(asked: TrainingInputs, **plan: Any) -> dict[str, float]:
-    """The columns of one plan, which must be legal."""
+    """The columns of one plan, which must be valid."""
     given = ask(asked, **plan)
     assert given.refused == ()
     return given.evaluation.costs.row()

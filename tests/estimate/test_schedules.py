@@ -1,4 +1,4 @@
-"""Plans under the later schedules: legal where they can run, memory by their live micro-batches, limits, the clock."""
+"""Plans under the later schedules: valid where they can run, memory by their live micro-batches, limits, the clock."""
 
 from __future__ import annotations
 

@@ -352,15 +352,15 @@ def of_one_kind(shape: Model, at: int) -> Model:
 @pytest.mark.parametrize("experts_first", [False, True])
 @pytest.mark.parametrize("layers", [5, 7, 9, 13, 15])
 @pytest.mark.parametrize("split", [*ENDS, "fitting", "spread", "full-chunks"])
-def test_every_legal_plan_of_a_led_model_has_finite_costs(layers: int, split: Split, experts_first: bool) -> None:
+def test_every_valid_plan_of_a_led_model_has_finite_costs(layers: int, split: Split, experts_first: bool) -> None:
     """An end may hold the embedding or the head alone, and no rank that is looked at the one layer with experts."""
     asked = inputs(documents(layers, 1, experts_first=experts_first)[0], nodes=2, global_batch=64)
     pp, ones = np.array([1.0, 2.0, 4.0, 8.0]), np.ones(4)
     sizes = dict.fromkeys(SIZES, ones) | {"pp": pp, "dp": 16 / pp}
     block = Block(Structure(split=split), **sizes)
-    costs, legal = evaluate(asked, block).costs, ~indivisible(asked.model, block)
+    costs, valid = evaluate(asked, block).costs, ~indivisible(asked.model, block)
     for name in ("step_time", "memory_peak", "mfu", "ep_volume"):
-        assert np.isfinite(np.asarray(costs.column(name))[legal]).all()
+        assert np.isfinite(np.asarray(costs.column(name))[valid]).all()
 
 
 @pytest.mark.parametrize("mixture", [False, True])

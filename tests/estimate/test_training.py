@@ -17,7 +17,7 @@ from costmodel.estimate.evaluate.predict import Answer, answer
 from costmodel.estimate.model.shards import matmuls, shard
 from costmodel.estimate.training.time.layer_kernels import linear
 from costmodel.estimate.training.training_inputs import TrainingInputs, training_inputs
-from costmodel.explore.search.plan_batches import legal_blocks
+from costmodel.explore.search.plan_batches import valid_blocks
 from costmodel.explore.search.search_space import grids, stem
 from estimate.cases import ask, costs, inputs, model, one, with_mixer, without_network, written_out
 
@@ -58,9 +58,9 @@ def alone(**more: Any) -> TrainingInputs:
 
 
 def evaluated(asked: TrainingInputs) -> Iterator[Any]:
-    """Costs of every legal plan of a space, block by block."""
+    """Costs of every valid plan of a space, block by block."""
     for grid in grids(asked):
-        for block, _ in legal_blocks(asked, grid, stem(asked, grid, Counter()), Counter()):
+        for block, _ in valid_blocks(asked, grid, stem(asked, grid, Counter()), Counter()):
             yield evaluate(asked, block).costs
 
 

@@ -209,14 +209,14 @@ def test_a_fault_of_the_document_is_shown_where_the_file_says_it() -> None:
 def test_rotary_positions_cost_nothing_and_stored_types_are_not_the_model() -> None:
     found = read(configs()["gpt-oss-120b"])
     assert {"rope_scaling"} <= set(losses(found, "ignored"))
-    (stored,) = losses(found, "cannot be said")
+    (stored,) = losses(found, "not expressible")
     assert "quantised" in stored
     assert found.warnings == ()
 
 
 def test_of_a_model_that_sees_the_text_half_is_read_and_the_rest_named() -> None:
     found = read(configs()["qwen3-vl-32b"])
-    assert losses(found, "cannot be said") == ["vision_config: only the text model is read"]
+    assert losses(found, "not expressible") == ["vision_config: only the text model is read"]
 
 
 def test_small_parts_that_no_key_says_are_counted_beside_the_document() -> None:

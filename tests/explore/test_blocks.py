@@ -61,7 +61,7 @@ def case(name: str) -> Any:
 
 def found(asked: TrainingInputs) -> Iterator[tuple[Block, Mask]]:
     for grid in grids(asked):
-        yield from plan_batches.legal_blocks(asked, grid, stem(asked, grid, Counter()), Counter())
+        yield from plan_batches.valid_blocks(asked, grid, stem(asked, grid, Counter()), Counter())
 
 
 @every_search

@@ -373,7 +373,7 @@ def test_collectives_over_links_that_no_node_tells_are_left_out(tmp_path: Path) 
     table.write_text("\n".join(["gpu,op,n_gpus,bytes,time_us", *rows]) + "\n", "utf-8")
     found = calibrated([str(table)])
     assert not found.fits
-    assert found.left_out == {"collectives of a10, of whose links no node document tells": len(rows)}
+    assert found.left_out == {"collectives of a10, whose links no node document describes": len(rows)}
 
 
 def test_tables_of_training_runs_are_sent_to_validate(run: Any, tmp_path: Path) -> None:

@@ -1,4 +1,4 @@
-"""A search in a folder: every legal plan once, whatever ended the program; another search is refused."""
+"""A search in a folder: every valid plan once, whatever ended the program; another search is refused."""
 
 from __future__ import annotations
 
@@ -53,7 +53,7 @@ def stopping(count: int, how: SearchOptions) -> SearchOptions:
     return replace(how, watch=seen.append, stop=lambda: len(seen) >= count)
 
 
-def test_every_legal_plan_with_its_columns(tmp_path: Path) -> None:
+def test_every_valid_plan_with_its_columns(tmp_path: Path) -> None:
     kept = whole(tmp_path)
     rows = table(tmp_path)
     assert len(rows) == kept.tally.evaluated == json.loads((tmp_path / "_manifest.json").read_text())["plans"]

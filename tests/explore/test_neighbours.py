@@ -52,5 +52,5 @@ def test_the_reason_stands_beside_what_cannot_be(run: Any) -> None:
     assert all("step_time_s" not in one for one in refused)
 
 
-def test_a_plan_that_is_not_legal_has_no_neighbours(run: Any) -> None:
+def test_a_plan_that_is_invalid_has_no_neighbours(run: Any) -> None:
     assert run("explain", NAME, "plan", "--set", "plan.tp=3").code == 1

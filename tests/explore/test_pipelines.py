@@ -62,7 +62,7 @@ def test_the_clock_shows_the_bubble_of_the_estimate(assignments: tuple[str, ...]
     assert bubble == pytest.approx(found.own.evaluation.costs.row()["bubble"], rel=1e-6)
 
 
-def test_a_plan_that_is_not_legal_has_no_pipeline() -> None:
+def test_a_plan_that_is_invalid_has_no_pipeline() -> None:
     found = asked("plan.tp=3")
     assert (found.offers, found.clock, found.fastest) == ([], None, None)
 

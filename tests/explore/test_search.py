@@ -63,7 +63,7 @@ def same_plan(plan: dict[str, Any]) -> tuple[Any, ...]:
 
 @functools.cache
 def one_by_one() -> dict[tuple[Any, ...], Answer]:
-    """Every legal plan of the space, asked alone."""
+    """Every valid plan of the space, asked alone."""
     asked = inputs()
     found: dict[tuple[Any, ...], Answer] = {}
     for values in itertools.product(*SPACE.values()):
@@ -146,7 +146,7 @@ def test_limits_are_obeyed_and_counted(limits: dict[str, Any], code: str) -> Non
     assert found.tally.refused[code] == len(everything) - len(expected)
     assert (found.tally.fit, found.tally.kept) == (len(everything), len(expected)), "a limit is no matter of memory"
     (counts,) = (line.plain for line in ranking(found, 1) if isinstance(line, Text) and " GPUs · " in line.plain)
-    assert f" legal · {len(everything):,} fit · {len(expected):,} keep" in counts
+    assert f" valid · {len(everything):,} fit · {len(expected):,} keep" in counts
 
 
 # ── The counts ───────────────────────────────────────────────────────────────────────────────────────────────────────
@@ -275,7 +275,7 @@ def test_a_plan_outside_the_space_ranks_too() -> None:
 
 
 @pytest.mark.parametrize("plan", [{"tp": 3}, {"zero": 0, "tp": 1, "micro_batch": 4, "recompute": "none"}])
-def test_a_plan_that_is_not_legal_or_does_not_fit_has_no_rank(plan: dict[str, Any]) -> None:
+def test_a_plan_that_is_invalid_or_does_not_fit_has_no_rank(plan: dict[str, Any]) -> None:
     found = searched(spaced(plan=plan))
     assert found.your_rank is None
     assert found.yours is not None
@@ -538,10 +538,10 @@ def test_layers_that_fit_few_pipelines_are_spread_unasked(layers: int, spread: b
 
 @pytest.mark.parametrize(("more", "space"), REPEATING.values(), ids=REPEATING)
 def test_what_is_left_out_as_a_repeat_is_there_under_another_name(more: dict[str, Any], space: dict[str, Any]) -> None:
-    """Every plan that nothing else is wrong with costs what a legal one costs, to the last figure; and none is lost."""
+    """Every plan that nothing else is wrong with costs what a valid one costs, to the last figure; and none is lost."""
     axes = {"tp": [1, 8], "pp": [1, 4], "micro_batch": [1], "recompute": ["none"], **space}
     asked = inputs(**{"shape": model(layers=12), "nodes": 4, **more, "search": axes})
-    legal, repeated = set(), set()
+    valid, repeated = set(), set()
     for grid in grids(asked):
         for block in candidates(grid):
             masks = {check.code: check.refused(asked, block) for check in CHECKS}
@@ -549,6 +549,6 @@ def test_what_is_left_out_as_a_repeat_is_there_under_another_name(more: dict[str
             for place in np.flatnonzero(~wrong):
                 alone = block.cut(int(place), int(place) + 1)
                 figures = tuple(f"{value:.9g}" for value in evaluate(asked, alone).costs.row().values())
-                (repeated if masks["L010"][place] else legal).add(figures)
-    assert legal
-    assert repeated <= legal
+                (repeated if masks["L010"][place] else valid).add(figures)
+    assert valid
+    assert repeated <= valid

@@ -261,7 +261,7 @@ def test_a_part_that_is_gone_or_damaged(keeping: SearchOptions) -> None:
     first.write_bytes(text[:-9])
     assert refusal(keeping) == f"{first} is damaged"
     first.unlink()
-    assert "and its state tells of" in refusal(keeping)
+    assert "and its state counts" in refusal(keeping)
     first.write_bytes(text)
     found(keeping)
 

@@ -494,9 +494,9 @@ def test_runs_that_are_left_out_are_named(run: Any, tmp_path: Path) -> None:
     unknown, unlike = text[2].replace("a100-sxm-80,8", "abacus,8"), text[3].replace("64,8,8", "64,8,5")
     (tmp_path / "other.csv").write_text("\n".join([text[0].replace("hfu", "hfv"), text[1], unknown, unlike]), "utf-8")
     shown = run("calibrate", "other.csv", cwd=tmp_path).out
-    assert "told by 1 of 3 runs" in shown
+    assert "identified by 1 of 3 runs" in shown
     assert "not modelled: V001 accelerator unknown: run-2" in shown
-    assert "not modelled: V007 plan illegal: run-3" in shown
+    assert "not modelled: V007 plan invalid: run-3" in shown
     told = json.loads(run("calibrate", "other.csv", "--json", cwd=tmp_path).out)
     assert [(left["id"], left["refused"]) for left in told["refused"]] == [("run-2", "V001"), ("run-3", "V007")]
     (tmp_path / "none.csv").write_text("\n".join([text[0], unknown]), "utf-8")

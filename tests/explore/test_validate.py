@@ -860,7 +860,7 @@ def test_what_a_release_switches_on(run: list[str], said: str) -> None:
 def test_launches_name_accelerators_there_are_and_modules_that_can_be_computed_again() -> None:
     launched = [launched for name in names("release") for launched in read("release", name).launches]
     of = {part for one in launched for launch in one.features + one.recompute for part in launch.accelerators}
-    again = {name for one in launched for launch in one.recompute for name in recompute_of(launch.says).names}
+    again = {name for one in launched for launch in one.recompute for name in recompute_of(launch.value).names}
     assert of <= set(names("accelerator"))
     assert again, "no release says what it recomputes"
     assert again <= set(MODULES)
@@ -874,7 +874,7 @@ launches:
   - software: Ours
     source: megatron-lm
     features:
-      - {model: Mixtral, first: "26.02", last: "26.04", says: moe_dispatcher=deepep}
+      - {model: Mixtral, first: "26.02", last: "26.04", value: moe_dispatcher=deepep}
 """
 
 
@@ -945,9 +945,9 @@ REFUSED: dict[str, tuple[dict[str, Any], str, str]] = {
     # Chowdhery et al. 2022: PaLM on 6144 TPU v4; no node of it is named here
     "another accelerator": ({"gpu": "Cerebras CS-3", "accelerator": EMPTY, "gpus": 64}, "V001", "Cerebras CS-3"),
     "a typing slip": ({"accelerator": "h100-sxn"}, "V001", "h100-sxn"),
-    "no accelerator": ({"gpu": EMPTY, "accelerator": EMPTY}, "V001", "nobody named"),
+    "no accelerator": ({"gpu": EMPTY, "accelerator": EMPTY}, "V001", "(not named)"),
     "another size": ({"gpu": "B200", "accelerator": EMPTY, "gpu_mem_gb": 80}, "V001", "B200 with 80 GB"),
-    "experts": ({"n_experts": 8}, "V002", "says nothing of experts"),  # Mixtral 8x7B has 8
+    "experts": ({"n_experts": 8}, "V002", "does not describe experts"),  # Mixtral 8x7B has 8
     "a mixture unsaid": ({"arch": "moe"}, "V002", "experts"),
     "fp8": ({"precision": "fp8"}, "V004", "fp8"),
     "mxfp8": ({"precision": "mxfp8", "accelerator": "h100-sxm"}, "V004", "cannot multiply in mxfp8"),
@@ -1264,8 +1264,8 @@ def test_the_table_for_people(runs: str, run: Any) -> None:
     assert told.count("22b-") == 2 or "micro_batch 4" in told
     memory = run("validate", runs, "--quantity", "memory").out
     assert "2 runs fitted, 0 of them called too large" in memory
-    assert "0 of 2 told wrongly whether it fits" in memory
-    assert "told wrongly" not in plain.out
+    assert "0 of 2 wrong on whether it fits" in memory
+    assert "wrong on whether" not in plain.out
 
 
 def test_a_column_that_looks_like_another_is_told(runs: str, run: Any) -> None:

@@ -131,12 +131,12 @@ def test_faults_of_all_runs_are_told_at_once(run: Any, faults: Any, tmp_path: Pa
     assert {fault.place.split("(")[1].split(".")[1] for fault in found if fault.code != "D010"} == {"0", "1", "3"}
 
 
-def test_a_run_whose_plan_is_illegal_is_not_modelled(run: Any, tmp_path: Path) -> None:
+def test_a_run_whose_plan_is_invalid_is_not_modelled(run: Any, tmp_path: Path) -> None:
     """And not within a tolerance."""
     path = str(broken(run, tmp_path, (FIRST, "plan.tp: 3")))
     told = run("validate", path)
     assert told.code == 1
-    assert "not modelled: V007 plan illegal: llama2-7b-128: L001" in told.out
+    assert "not modelled: V007 plan invalid: llama2-7b-128: L001" in told.out
     assert "3 figures" in told.out
     result = json.loads(run("validate", path, "--json").out)
     assert (result["overall"]["rows"], result["overall"]["modelled"]) == (4, 3)

@@ -12,7 +12,7 @@ from typing import Any
 
 import pytest
 from estimate.cases import document, model
-from estimate.test_legality import CASES
+from estimate.test_constraints import CASES
 
 from costmodel.documents.reader.resolved_scenario import load
 from costmodel.estimate.evaluate.predict import Answer, predict

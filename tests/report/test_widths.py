@@ -209,13 +209,13 @@ def test_the_line_of_progress_is_one_line(width: int) -> None:
     stream = io.StringIO()
     screen = Console(file=stream, width=width, height=20, force_terminal=True, color_system=None)
     meter = Meter(screen)
-    mark = ProgressMark(3_000, 7_000_000, 1_968, "1,968,000 legal of 7,840,000 plans", "best 1,108 token/s")
+    mark = ProgressMark(3_000, 7_000_000, 1_968, "1,968,000 valid of 7,840,000 plans", "best 1,108 token/s")
     meter.show(mark)
     meter.show(mark)
     meter.close()
     shown = re.sub(r"\x1b\[[?\d;]*[A-Za-z]", "\n", stream.getvalue()).replace("\r", "\n").splitlines()
     assert all(cell_len(line.rstrip()) <= width for line in shown)
-    assert any("1,968,000 legal" in line for line in shown) or width < 40
+    assert any("1,968,000 valid" in line for line in shown) or width < 40
     assert any("best 1,108" in line for line in shown) == (width >= 77)
 
 

@@ -28,7 +28,7 @@ from costmodel.estimate.training.training_inputs import TrainingInputs
 from costmodel.explore.search import accumulator as searching
 from costmodel.explore.search import stream as streaming
 from costmodel.explore.search.accumulator import SearchQuery
-from costmodel.explore.search.plan_batches import legal_blocks
+from costmodel.explore.search.plan_batches import valid_blocks
 from costmodel.explore.search.search import search
 from costmodel.explore.search.search_space import stem
 from costmodel.explore.search.stream import Task
@@ -178,7 +178,7 @@ def bound(name: str) -> None:
         print(f"  {label:44} {seconds / plans * 1e9:6.0f}")
     print(f"  {'all':44} {spent.total() / plans * 1e9:6.0f}")
     stems = [(piece.grid, stem(inputs, piece.grid, Counter(), piece.start, piece.stop)) for piece in found]
-    blocks = [block for grid, rows in stems for block, _ in legal_blocks(inputs, grid, rows, Counter())]
+    blocks = [block for grid, rows in stems for block, _ in valid_blocks(inputs, grid, rows, Counter())]
     few = [alone(block) for block in blocks[:: max(1, len(blocks) // 8)]]
     on_their_own = counted(iter(few), inputs)
     shared = counted(map(watched, blocks), inputs)

@@ -1,6 +1,6 @@
 """Ever larger searches: time, memory, processes, and one that is killed: `python tests/speed/scale.py [millions …]`.
 
-Each searches scenarios/speed.yaml, of a million legal plans, at so many bandwidths of the network, in processes of its
+Each searches scenarios/speed.yaml, of a million valid plans, at so many bandwidths of the network, in processes of its
 own: without numbers of 1, 10 and 100 million plans. Shown are seconds of the clock and of all processors, and the peak
 of memory of the process that asks and of the largest that works. Then the smallest over ten million is done by one
 process and by two, and the largest is killed (SIGKILL) half-way, resumed, and must find the very same.

@@ -1,4 +1,4 @@
-"""Words of other tools and papers for what a scenario says: our key, and the conversion where theirs counts otherwise.
+"""Names of other tools and papers for keys of a scenario: our key, and the conversion where theirs counts otherwise.
 
 The hint of an unknown key and of an unknown choice comes from here, in YAML and on the command line alike.
 """
@@ -185,9 +185,9 @@ _WITHOUT = {
         "params parameters num_params n_params model_size",
         "parameters follow from the shape of the model; costmodel memory MODEL counts them",
     ),
-    "flash_attention": "the stack says which attention kernel runs: stack.kernels.attention",
-    "use_flash_attn": "the stack says which attention kernel runs: stack.kernels.attention",
-    "attn_implementation": "the stack says which attention kernel runs: stack.kernels.attention",
+    "flash_attention": "the stack names the attention kernel: stack.kernels.attention",
+    "use_flash_attn": "the stack names the attention kernel: stack.kernels.attention",
+    "attn_implementation": "the stack names the attention kernel: stack.kernels.attention",
 }
 KEYS = {word: Meant(tuple(keys.split()), note) for words, keys, note in _WORDS for word in words.split()} | {
     word: Meant((), note) for word, note in _WITHOUT.items()

@@ -1,7 +1,7 @@
 """Plan keys that the command line sets: a search holds each of them, unless its space lists the key.
 
-What the scenario's file says under `plan:` is the user's own plan, which a search ranks among the others; what `--set
-plan.KEY=…` says is a constraint. `search:` goes before both.
+The keys under `plan:` in the scenario's file are the user's own plan, which a search ranks among the others. A key from
+`--set plan.KEY=…` is a constraint. `search:` takes precedence over both.
 """
 
 from __future__ import annotations

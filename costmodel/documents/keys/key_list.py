@@ -14,7 +14,7 @@ from costmodel.documents.reader.folders import names
 from costmodel.documents.schemas.scenario import Scenario
 from costmodel.ground.errors import COMMAND_LINE, Place, fail
 
-_ABOUT = {"schema", "source", "sources", "check", "note"}  # keys that say where a document is from
+_ABOUT = {"schema", "source", "sources", "check", "note"}  # keys that state where a document is from
 
 
 class ScenarioKey(NamedTuple):

@@ -14,7 +14,7 @@ from costmodel.ground.errors import COMMAND_LINE, CostModelError, Fault, Place, 
 # The tree of a named document: kind, name, where the name was written.
 Fetch = Callable[[str, str, Place | None], Any]
 
-# What one says, and where it stands.
+# The short form of a path, and the full path.
 _SHORT = {"cluster.fabric": "cluster.node.scale_out.fabric", "cluster.accelerator": "cluster.node.accelerator"}
 
 # A node of which a job uses fewer accelerators still has the domain and the interfaces of all: its first number of
@@ -24,13 +24,13 @@ _OF_THE_NODE = {"cluster.node.scale_up.domain": "scale_up", "cluster.node.scale_
 
 
 def full(path: str) -> str:
-    """A path with its beginning written out where it was said in short."""
+    """A path with its first keys written out where a short form was given."""
     short = next((short for short in _SHORT if f"{path}.".startswith(f"{short}.")), "")
     return _SHORT[short] + path.removeprefix(short) if short else path
 
 
 def short(path: str) -> str:
-    """A path as one would say it; `full` takes it back."""
+    """A path in its short form; `full` reverses it."""
     for said, meant in _SHORT.items():
         if f"{path}.".startswith(f"{meant}."):
             return said + path.removeprefix(meant)
@@ -84,7 +84,7 @@ def _spoken(text: str) -> Assignment:
 
 
 def assign(tree: dict[Any, Any], assignments: Iterable[str | Assignment], fetch: Fetch) -> None:
-    """Put every assignment into the tree, or say everything that is wrong with them.
+    """Put every assignment into the tree, or report every fault in them.
 
     A document is exchanged before its leaves are set, whatever the order, so that no assignment is lost.
     """

@@ -1,4 +1,4 @@
-"""What the JSON Schema of a document says at a path: a key, the values it takes, examples of quantities."""
+"""Looks up a path in the JSON Schema of a document: a key, its values, examples of quantities."""
 
 from __future__ import annotations
 
@@ -42,7 +42,7 @@ def schema_at(kind: type[BaseModel], location: Location) -> dict[str, Any]:
 
 
 def inner_node(node: dict[str, Any], part: int | str) -> dict[str, Any] | None:
-    """What a schema says of a key or of an item; nothing where it has none."""
+    """The schema of a key or of an item; None where there is none."""
     if "items" in node and str(part).isdecimal():
         return dict(node["items"])
     inner = node.get("properties", {}).get(part, node.get("additionalProperties"))

@@ -10,7 +10,7 @@ from costmodel.documents.reader.cached_reader import CachedReader
 from costmodel.documents.reader.hub_names import squeezed
 from costmodel.documents.schemas.hardware import Accelerator
 
-# Names that say nothing of the documents'.
+# Names that match no document.
 OTHER = {
     "gh200480gb": "gh200-96",  # 480 and 120 GB are its processor's
     "gh200120gb": "gh200-96",
@@ -33,7 +33,7 @@ OTHER = {
     "trainium3": "trn3",
 }
 USUAL = {"a100": 80, "gh200": 96, "h20": 96, "v100": 16}  # GB of a part sold with more than one size of memory
-_DROPPED = re.compile(  # words that tell no two parts apart
+_DROPPED = re.compile(  # words that do not distinguish two accelerators
     r"\b(nvidia|amd|intel|google|aws|cloud|geforce|quadro|instinct|habana|tesla|tensor core|gpu|[hd]gx|"
     r"blackwell|grace|vera|workstation|edition|generation)\b|\brtx[ -]*(?=a\d)"
 )
@@ -67,7 +67,7 @@ def _squeezed(known: frozenset[str]) -> dict[str, str]:
 
 
 def _nearest(said: str, memory: float | None, shelf: CachedReader) -> str:
-    """The part whose name the spelling begins with, of the form and memory it says; else as it is mostly sold."""
+    """The accelerator that a spelling names, in the stated form and memory; else in its most common variant."""
     parts = {name: found for name in sorted(shelf.names("accelerator")) if (found := _NAME.fullmatch(name))}
     begun = [found["part"] for found in parts.values() if re.match(_begins(found["part"]), said)]
     if not begun:

@@ -32,7 +32,7 @@ if TYPE_CHECKING:
 
 
 def is_path(name: str) -> bool:
-    """Whether a name says where a file is, wherever documents are looked for."""
+    """Whether a name is a path to a file rather than the name of a document."""
     return name.endswith(SUFFIXES) or os.sep in name
 
 
@@ -149,7 +149,7 @@ def by_maker(kind: str) -> list[str]:
 
 
 def _text_or_nothing(kind: str, name: str) -> str:
-    """The text of a named document; nothing where its file cannot be read, which its title says."""
+    """The text of a named document; empty where its file cannot be read; its title then reports that."""
     try:
         return file_text(str(find(kind, name)))
     except CostModelError:
@@ -157,7 +157,7 @@ def _text_or_nothing(kind: str, name: str) -> str:
 
 
 def said_first(text: str, key: str) -> str:
-    """What a document says on the line of a key, found without checking the rest of it."""
+    """The text on the line of a key, found without checking the rest of the document."""
     written = (line.removeprefix(f"{key}:").strip() for line in text.splitlines() if line.startswith(f"{key}:"))
     return next((value.strip(value[:1]) if value[:1] in ("'", '"') else value for value in written), "")
 

@@ -130,7 +130,7 @@ def shown_file(named: str) -> Path:
 
 
 def instead_of_shipped(kind: str, path: Path) -> bool:
-    """Whether a file of one's own stands before another one of that name that comes with the program."""
+    """Whether a file in your own folders replaces a shipped file of the same name."""
     shipped = _SHIPPED / FOLDER_OF[kind] / path.name
     if path == shipped or not os.path.isfile(shipped) or is_shipped(path):
         return False

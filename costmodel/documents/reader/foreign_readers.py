@@ -1,4 +1,4 @@
-"""Models in other people's formats, read where a document of ours is named.
+"""Reads models in other formats where a costmodel document is expected.
 
 This floor does not know those formats. The package hands their readers in with `register`, by the kind of document
 that they give, so that every process has them.
@@ -21,7 +21,7 @@ _OF_TRANSFORMERS = re.compile(r'"(architectures|model_type|transformers_version)
 
 @dataclass(frozen=True)
 class Foreign:
-    """A document of ours made of a foreign text: format, tree, values that the text leaves out, losses and warnings."""
+    """A document made from a foreign text: format, tree, values that the text leaves out, losses and warnings."""
 
     format: str
     tree: Any
@@ -39,7 +39,7 @@ def register(kind: str, reader: ReadForeign) -> None:
 
 
 def reader_of(kind: str, path: Path, text: str) -> ReadForeign | None:
-    """The reader of a file that is named where a document of this kind stands; nothing where the text is ours."""
+    """The reader of a foreign file named in place of a document of this kind; None for costmodel's own documents."""
     return None if path.suffix != ".json" or _OURS.search(text) else _READERS.get(kind)
 
 
@@ -49,7 +49,7 @@ def is_config(text: str) -> bool:
 
 
 def kind_of_ours(text: str) -> str:
-    """The kind of document that a JSON text of ours is; nothing of another text.
+    """The kind of a costmodel document in JSON; empty for any other text.
 
     >>> kind_of_ours('{"schema": "costmodel/model/v1"}')
     'model'

@@ -83,7 +83,7 @@ class DocumentReader:
 
     origin: dict[tuple[str, str], Any] = field(default_factory=dict)
     found: list[Fault] = field(default_factory=list)
-    own: list[str] = field(default_factory=list)  # files of one's own that stand before shipped ones
+    own: list[str] = field(default_factory=list)  # your own files that replace shipped ones
     foreign: dict[str, Foreign] = field(default_factory=dict)  # files in other people's formats
     hub: dict[str, str] = field(default_factory=dict)  # models by the names on the hub that were taken for them
     stacks: dict[str, str] = field(default_factory=dict)  # stacks by other names of theirs
@@ -169,8 +169,8 @@ def _read_foreign(kind: str, text: str, shown: str) -> tuple[Any, Foreign]:
 
 def _model(kind: str, tree: Any) -> type[BaseModel]:
     """What a tree is checked against; scenarios and stacks that serve have other keys, imported for them alone."""
-    says = {"scenario": "workload.kind", "stack": "kind"}.get(kind)
-    if says is None or at(tree, says) != "serving":
+    key = {"scenario": "workload.kind", "stack": "kind"}.get(kind)
+    if key is None or at(tree, key) != "serving":
         return FOLDERS[kind][1]
     from costmodel.documents.schemas.serving.serving_kinds import SERVING
 
@@ -179,7 +179,7 @@ def _model(kind: str, tree: Any) -> type[BaseModel]:
 
 @functools.lru_cache(maxsize=512)
 def _read(kind: str, text: str, shown: str) -> tuple[Any, Any]:
-    """A named document and its tree, which many cases share and nobody changes."""
+    """A named document and its tree. Many scenarios share them, so they must not be changed."""
     tree, faults = read_tree(text, shown)
     if kind == "stack":
         tree = with_parent(tree, _text_of_stack)

@@ -107,7 +107,7 @@ class LoadedScenario:
         return next(iter(self.digests), self.name or self.title)
 
     def place(self, *paths: str) -> Place | None:
-        """Where the scenario says the first of these leaves that it does say."""
+        """The place of the first of these leaves that the scenario states."""
         return place_at(self.tree, *paths)
 
 
@@ -192,7 +192,7 @@ def load(name: str, assignments: Iterable[str] = ()) -> ResolvedScenario:
 
 
 def load_any(name: str, assignments: Iterable[str] = ()) -> LoadedScenario:
-    """The same for a scenario of any workload; its `kind` says which."""
+    """The same for a scenario of any workload, selected by its `kind`."""
     if not isinstance(name, str) or isinstance(assignments, str):
         raise TypeError("load takes the name of a scenario and a list of assignments: 'quickstart', ['plan.tp=4']")
     reader, assignments = DocumentReader(), tuple(assignments)

@@ -1,4 +1,4 @@
-"""Trees to documents: every fault at its place, in words of ours, with the nearest name and a remedy."""
+"""Turns trees into documents and reports every fault: its place, a sentence, the nearest name and a remedy."""
 
 from __future__ import annotations
 

@@ -64,7 +64,7 @@ def _parsed(text: str, unit: str, sample: str) -> float:
 
 @dataclass(frozen=True)
 class Quantity:
-    """What a number of a document is: its unit, which may say what it counts, and its range.
+    """Describes a number of a document: its unit, which may name what it counts, and its range.
 
     Beside float in an Annotated type it reads the text, checks it, and describes it in the JSON Schema.
     """

@@ -1,4 +1,4 @@
-"""What predictions were when somebody last looked: figures by scenario, to be held against those of today."""
+"""Baseline of predictions: figures by scenario, written by --update and compared with those of today."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from costmodel.documents.text.yaml_tree import read_tree
 
 
 class EquationFingerprint(Document):
-    """What one equation was asked and what it said, condensed; equal inputs with another output mean it changed."""
+    """Checksums of an equation's inputs and outputs: equal inputs with other outputs mean that it changed."""
 
     calls: int = Field(description="How often it was called")
     inputs: float = Field(description="Checksum of everything that went in")

@@ -20,7 +20,7 @@ def _count(kinds: str, low: float = 1) -> Quantity:
 
 
 class InTokens(Figure):
-    """A number of tokens where sequences are wanted: how many they are, the length of a sequence says."""
+    """A number of tokens where sequences are expected; the sequence length converts it."""
 
     __slots__ = ()
 
@@ -59,7 +59,7 @@ class _Sequences(Quantity):
 
 
 class _Rent(Quantity):
-    """The price of a node, or of each accelerator where its unit says so."""
+    """The price of a node, or of an accelerator if its unit names accelerators."""
 
     def validate(self, value: Any) -> Figure:
         if isinstance(value, str) and rented(value) == "accelerator":
@@ -68,7 +68,7 @@ class _Rent(Quantity):
 
 
 def rented(price: str) -> str:
-    """What the unit of a price says is rented, or nothing.
+    """What is rented, by the unit of a price; empty where the unit does not name it.
 
     >>> rented("6.00 USD/GPU/h"), rented("98.32 USD/node/h"), rented("98.32 USD/h")
     ('accelerator', 'node', '')

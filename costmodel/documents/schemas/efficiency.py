@@ -1,4 +1,4 @@
-"""Fitted opinions about accelerators and fabrics, each with how well it describes what it was fitted on."""
+"""Fitted constants of accelerators and fabrics, each with its residual on the data it was fitted on."""
 
 from __future__ import annotations
 
@@ -215,7 +215,7 @@ class ServingFit(Document):
 
 
 class Efficiency(Document):
-    """Fitted opinions about one accelerator or one fabric, each with what it was fitted on."""
+    """Fitted constants of one accelerator or one fabric, each with the data it was fitted on."""
 
     schema_: Literal["costmodel/efficiency/v1"] = Field(alias="schema", description="Kind and version of this document")
     of: Name = Field(description="Accelerator or fabric; equals the file name")

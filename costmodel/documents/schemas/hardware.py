@@ -219,12 +219,12 @@ class ListPrice(Sourced):
     @model_validator(mode="before")
     @classmethod
     def _of_what_is_rented(cls, given: Any) -> Any:
-        """The unit of the price says what is rented, and `per` must not contradict it."""
+        """The unit of the price states what is rented, and `per` must not contradict it."""
         per, hourly = (given.get("per", "node"), given.get("hourly")) if isinstance(given, dict) else ("", None)
         said = rented(hourly) if isinstance(hourly, str) else ""
         if said and said != per:
-            sentence = "a price for each {said} does not fit per: {per}; write per: {said}, or another unit"
-            raise PydanticCustomError("price_per", sentence, {"said": said, "per": per})
+            sentence = "a price for each {named} does not fit per: {per}; write per: {named}, or another unit"
+            raise PydanticCustomError("price_per", sentence, {"named": said, "per": per})
         return given
 
 

@@ -25,7 +25,7 @@ class Bound(Document, Generic[T]):
 
     at_most: T | None = Field(default=None, description="Largest value allowed")
     at_least: T | None = Field(default=None, description="Smallest value allowed")
-    target: T | None = Field(default=None, description="Value to stay around; within says how near")
+    target: T | None = Field(default=None, description="Value to stay close to; within sets the distance")
     within: Share | None = Field(
         default=None, description="Share the value may lie off the target; without one, worsen from a baseline"
     )

@@ -1,4 +1,4 @@
-"""Runs somebody measured and published: one table a document, held against our predictions."""
+"""Published measured runs: one table per document, compared with costmodel's predictions."""
 
 from __future__ import annotations
 

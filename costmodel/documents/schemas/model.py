@@ -163,12 +163,12 @@ class TokenPrediction(Document):
     def _one_layer(self) -> Self:
         if self.layer.count != 1:
             words = {"count": f"{self.layer.count:g}", "keys": ("layer.count",)}
-            raise PydanticCustomError("one_layer", "a module has one layer, not {count}; depth says how many", words)
+            raise PydanticCustomError("one_layer", "a module has one layer, not {count}; set depth for more", words)
         return self
 
 
 class Published(Sourced):
-    """A parameter count somebody published, to hold ours against."""
+    """A published parameter count, to compare with costmodel's."""
 
     parameters: Parameters = Field(description="Exact or as rounded in the source")
     exact: bool = Field(default=True, description="Exact to the digit, or a rounded headline figure")

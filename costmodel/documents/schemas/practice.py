@@ -1,4 +1,4 @@
-"""How a cluster is run where a scenario does not say: its store, its restarts, its power."""
+"""Defaults for the operation of a cluster: its store, its restarts, its power."""
 
 from __future__ import annotations
 

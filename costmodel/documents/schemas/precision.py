@@ -135,7 +135,7 @@ _RECIPES: tuple[dict[str, Any], ...] = (
 
 
 def _placed(recipe: Recipe | Single, name: str) -> dict[str, Figure]:
-    """Its numbers, which say whose they are."""
+    """Its numbers, each with the part it belongs to."""
     numbers = {leaf: value for leaf, value in recipe if isinstance(value, float)}
     return {leaf: Figure(value, Place(name, path=leaf)) for leaf, value in numbers.items()}
 

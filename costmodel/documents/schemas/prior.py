@@ -21,7 +21,7 @@ def kind_of(leaf: Leaf) -> str:
 
 
 def on_a_scale(value: float, *, share: bool) -> bool:
-    """Whether a value can be told by its logarithm, or a share by its log-odds: none or all of it cannot."""
+    """Whether all numbers of a value have a logarithm or, as shares, log-odds; otherwise it cannot be fitted."""
     return value > 0 and not (share and value >= 1)
 
 

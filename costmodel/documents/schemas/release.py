@@ -1,4 +1,4 @@
-"""What the recipes and launch scripts of a software switch on, by release, for runs of which nobody said it."""
+"""Defaults of recipes and launch scripts by software release, for runs whose settings were not stated."""
 
 from __future__ import annotations
 
@@ -13,14 +13,14 @@ Version = Annotated[str, Field(pattern=r"^\d\d\.\d\d(\.\d\d)?$")]
 
 
 class ReleaseLaunch(Document):
-    """What is so of runs of one model on some accelerators, in some releases."""
+    """The setting of one model on some accelerators, in some releases."""
 
     model: str = Field(default="", description="What the model's name begins with; left out, any")
     accelerators: list[Name] = Field(default_factory=list, description="Accelerators; left out, any")
     first: Version | None = Field(default=None, description="First release", examples=['"26.02"'])
     last: Version | None = Field(default=None, description="Last release, its patches too", examples=['"26.02.01"'])
     precision: Precision | None = Field(default=None, description="Precision of the layers; left out, any")
-    says: str = Field(description="What the cell of the run would say")
+    value: str = Field(description="Value of the run's cell")
 
 
 class LaunchDefaults(Sourced):

@@ -13,7 +13,7 @@ from costmodel.ground.quoting import said
 
 
 def _of_nodes(value: Any) -> Any:
-    """A rate for each node: its unit says so, lest one of the whole job be taken for it."""
+    """A rate per node. The unit must name the node, so that a rate of the whole job is not mistaken for it."""
     if isinstance(value, str) and "node" not in value:
         words = {"given": said(value), "sample": example("1/node/s")}
         sentence = "{given} is no rate of nodes; write e.g. {sample}, and one of the whole job under job"
@@ -76,7 +76,7 @@ class Failures(Document):
 
 
 class Reliability(Failures):
-    """Interruptions of jobs on one cluster, as somebody counted them."""
+    """Published counts of interruptions of jobs on one cluster."""
 
     schema_: Literal["costmodel/reliability/v1"] = Field(
         alias="schema", description="Kind and version of this document"

@@ -80,7 +80,7 @@ class Checkpointing(Document):
     def _one_interval(self) -> Self:
         if self.steps is not None and self.interval != "best":
             words = {"keys": ("interval", "steps")}
-            raise PydanticCustomError("limit", "interval and steps both say how often; leave one out", words)
+            raise PydanticCustomError("limit", "interval and steps both set how often; leave one out", words)
         return self
 
 

@@ -71,7 +71,7 @@ class OverlapAssumption(Document):
     tp: Share | None = Field(default=None, description="Tensor parallelism")
     dp: Share | None = Field(default=None, description="Data parallelism")
     weights: Share | None = Field(
-        default=None, description="Updated weights on their way back to all ranks; as dp if the stack says nothing"
+        default=None, description="Updated weights on their way back to all ranks; as dp if the stack states nothing"
     )
     pp: Share | None = Field(default=None, description="Sends between pipeline stages")
     ep: Share | None = Field(default=None, description="Dispatch to experts and combine")
@@ -99,7 +99,7 @@ class ExpertAssumption(Document):
 
 
 class Assumptions(Document):
-    """Opinions, each of which has a default that is spoken."""
+    """Assumptions; every default used is reported in the answer."""
 
     overlap: OverlapAssumption = Field(default_factory=OverlapAssumption, description="What hides behind compute")
     experts: ExpertAssumption = Field(default_factory=ExpertAssumption, description="Mixture of experts")
@@ -138,14 +138,14 @@ class Scenario(Document):
     """Everything one question needs."""
 
     schema_: Literal["costmodel/scenario/v1"] = Field(alias="schema", description="Kind and version of this document")
-    title: str = Field(description="One line for the reader of the file; answers say what was computed")
+    title: str = Field(description="One line for the reader of the file; answers print what was computed")
     model: ModelReference = Field(description="Model, by name or written out")
     cluster: Cluster = Field(description="Where it runs")
     workload: Training = Field(description="What it does")
     stack: StackReference = Field(default="megatron-core", description="Training software, by name or written out")
     plan: Plan | None = Field(default=None, description="One plan")
-    search: Space | None = Field(default=None, description="The same keys with lists; left out, every legal plan")
-    assume: Assumptions = Field(default_factory=Assumptions, description="Opinions")
+    search: Space | None = Field(default=None, description="The same keys with lists; by default every valid plan")
+    assume: Assumptions = Field(default_factory=Assumptions, description="Assumptions")
     run: WholeRun | None = Field(
         default=None, description="The whole run: failures, checkpoints, energy; left out, steps alone"
     )

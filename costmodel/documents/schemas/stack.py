@@ -145,7 +145,7 @@ class ExpertKernels(Sourced):
     looped: bool = Field(description="Whether the host issues one expert after another; else one kernel takes all")
     cut_as_tp: bool = Field(
         default=False,
-        description="Whether each expert is cut over as many ranks as tp where a plan says no etp, else one",
+        description="Whether each expert is cut over as many ranks as tp where a plan states no etp, else one",
     )
     permute: NonNegative = Field(description="Bytes of ordering tokens by expert, over reading and writing each once")
     deduplicated: bool = Field(description="One copy of a token to a node, or rank, that holds several of its experts")

@@ -25,7 +25,7 @@ def sealed(tree: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def digest_of(tree: Mapping[str, Any]) -> str:
-    """Sixteen letters for what a file says.
+    """A digest of the contents of a file, sixteen letters.
 
     >>> digest_of({"a": 8.0, "b": "x"}) == digest_of({"b": "x", "a": 8, "digest": "any"})
     True
@@ -38,7 +38,7 @@ def digest_of(tree: Mapping[str, Any]) -> str:
 
 
 def is_sealed(tree: Mapping[str, Any]) -> bool:
-    """Whether a file says what its digest is of."""
+    """Whether a file matches its digest."""
     return tree.get(DIGEST) == digest_of(tree)
 
 

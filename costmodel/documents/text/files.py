@@ -53,7 +53,7 @@ def file_text(path: str, place: Place | None = None, *, largest: int = MAXIMUM_B
 
 
 def digest(text: str) -> str:
-    """Twelve letters that tell one text from another."""
+    """A fingerprint of a text: twelve letters of its hash."""
     return hashlib.sha256(text.encode()).hexdigest()[:12]
 
 

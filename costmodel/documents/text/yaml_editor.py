@@ -14,7 +14,7 @@ from costmodel.documents.reader.find_documents import find
 from costmodel.documents.reader.folders import FOLDER_OF
 from costmodel.documents.text.files import file_text
 
-OWN = "calibrate-"  # how the keys of sources begin that were made of tables of one's own
+OWN = "calibrate-"  # prefix of the keys of sources that were made from your own tables
 _WIDTH = 120
 Changes = Mapping[tuple[str, ...], Mapping[str, Any]]
 

@@ -81,7 +81,7 @@ def key_at(name: Any, place: Place, at: Place | None = None) -> Text:
 
 
 def copied(tree: Any) -> Any:
-    """The same tree to be changed: mappings and lists anew; keys, values and places, which nobody changes, shared."""
+    """A copy for changes: new mappings and lists; keys, values and places, which are never changed, are shared."""
     if isinstance(tree, Mapping):
         mapping: Mapping = _placed(Mapping, {key: copied(value) for key, value in tree.items()}, tree.place)
         return mapping
@@ -174,7 +174,7 @@ class _Builder:
 
 
 class _Shallow(Composer):
-    """Stops at nesting nobody writes, before the time it takes grows with its square."""
+    """Stops at nesting far deeper than any document needs, because reading time grows with its square."""
 
     depth = 0
 
@@ -191,7 +191,7 @@ class _Shallow(Composer):
 
 @functools.lru_cache(maxsize=512)
 def _composed(text: str) -> Node | None:
-    """The nodes of a YAML text; documents are read again for every case that names them, and nobody changes nodes."""
+    """The nodes of a YAML text, cached; scenarios that name the same document share them, so they are read-only."""
     if _BRACKETS.search(text):  # the scanner's time grows with their square
         raise RecursionError
     node: Node | None = composed(text) if looks_like_json(text) else None
@@ -229,7 +229,7 @@ def read_tree(text: str, file: str, *, or_nothing: bool = False) -> tuple[Any, t
 
 
 def _of_length(text: str, file: str) -> None:
-    """A fault for a long text that is not quite JSON, or long for YAML: its reader would take minutes to say so."""
+    """A fault for a long text that is not quite JSON, or long for YAML: its reader would take minutes to state it."""
     if looks_like_json(text):
         fault = fault_of(text)
         if fault is not None:
@@ -270,7 +270,7 @@ def _syntax_fault(error: YAMLError, text: str, file: str) -> Fault:
     if "\\t" in problem:
         hint = "YAML is indented with blanks, never with tabs"
     elif opened is not None and mark is not None and opened.line != mark.line:
-        hint = f"{getattr(error, 'context', None) or 'it began'}, begun on line {opened.line + 1}"
+        hint = f"{getattr(error, 'context', None) or 'it began'}, which starts on line {opened.line + 1}"
     if mark is None or (opened is not None and not "".join(lines[mark.line :]).strip()):
         mark = opened or mark
     if mark is not None:

@@ -147,7 +147,7 @@ def sends_of_rank(pp: Number, micro_batches: Number, vpp: Number, ends: Number) 
         pp: pipeline stages, p [1]
         micro_batches: micro-batches of a step, m [1]
         vpp: model chunks per rank, v [1]
-        ends: sends of a micro-batch that a rank at an end has not: 1, or 2 where the pipeline folds back, e [1]
+        ends: sends per micro-batch that the first or last rank lacks: 1, or 2 where the pipeline folds back, e [1]
 
     Returns:
         sends [1]

@@ -1,4 +1,4 @@
-"""What a measured time says: the value of one input that would explain it, and what two runs tell apart."""
+"""Inputs inferred from measured times: the value that would explain one, and how well two runs distinguish causes."""
 
 from __future__ import annotations
 

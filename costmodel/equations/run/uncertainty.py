@@ -87,7 +87,7 @@ def combined_error(error: Number, other_error: Number) -> Number:
         >>> round(float(combined_error(0.03, 0.04)), 6)
         0.05
 
-    Holds: kinds that were fitted on different measurements, so that one says nothing about another; matrix products
+    Holds: kinds that were fitted on different measurements, so that their errors are independent; matrix products
         of the same m and other n and k, whose residuals have a within-class correlation of -0.1 to 0.1 on six GPUs
     Source:
         jcgm-100 §5.1.2; kernel-fit

@@ -1,4 +1,4 @@
-"""What an answer is about: model, machine, batch, precision, optimizer, software and price, as they were computed."""
+"""The facts of an answer: model, machine, batch, precision, optimizer, software and price, as computed."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ _SHOWN_APART = frozenset({"accelerator", "accelerators", "built_with", "price"})
 
 @dataclass(frozen=True)
 class NamedDocument:
-    """A document as an answer calls it; `changed` where its figures are not those of the document of that name."""
+    """The name of a document in an answer; `changed` if its figures differ from the document of that name."""
 
     name: str
     title: str
@@ -29,7 +29,7 @@ class NamedDocument:
 
 @dataclass(frozen=True)
 class Subject:
-    """What an answer of any workload is about: the model, where it runs, its software, the price."""
+    """The subject of an answer for any workload: the model, the machine, the software, the price."""
 
     model: NamedDocument
     accelerator: NamedDocument
@@ -45,7 +45,7 @@ class Subject:
 
 @dataclass(frozen=True)
 class Facts(Subject):
-    """What a training case computes."""
+    """The facts of a training answer."""
 
     sequence: float
     global_batch: float
@@ -55,7 +55,7 @@ class Facts(Subject):
 
 
 def subject_of(case: LoadedScenario) -> Subject:
-    """What a case of any workload is about."""
+    """The subject of a scenario of any workload."""
     return Subject(**_subject(case))
 
 
@@ -76,7 +76,7 @@ def _subject(case: LoadedScenario) -> dict[str, Any]:
 
 
 def row_facts(facts: Facts, varied: Collection[str] = ()) -> dict[str, Any]:
-    """What the rows of a table say they are of, so that tables of several answers can be stacked.
+    """The facts that identify the rows of a table, so that tables of several answers can be stacked.
 
     varied: paths that change from row to row, where a fact that is read from them is null
     """
@@ -95,17 +95,17 @@ def row_facts(facts: Facts, varied: Collection[str] = ()) -> dict[str, Any]:
 
 
 def varies(path: str, varied: Collection[str]) -> bool:
-    """Whether a leaf, or what holds it, changes from row to row."""
+    """Whether a key, or the mapping that contains it, changes from row to row."""
     return any(f"{path}.".startswith(f"{one}.") for one in varied)
 
 
 def without_point(value: float) -> int | float:
-    """A number without a point where it is whole."""
+    """A number without a decimal point if it is whole."""
     return int(value) if float(value).is_integer() else float(value)
 
 
 def facts_of(case: ResolvedScenario) -> Facts:
-    """The facts of a case."""
+    """The facts of a scenario."""
     workload = case.scenario.workload
     tuning = workload.tuning
     return Facts(
@@ -127,7 +127,7 @@ def _named(case: LoadedScenario, path: str) -> NamedDocument:
 
 
 def _differs(kind: str, document: Any) -> bool:
-    """Whether a document that is written out has other figures than the one of that name."""
+    """Whether an inline document differs from the document of its name."""
     if document.name not in names(kind):
         return False
     return _figures(document) != _figures(read(kind, document.name))

@@ -1,4 +1,4 @@
-"""The band of an answer: the tenth and ninetieth percentile that the residuals of what it used leave.
+"""The error band of an answer: P10 and P90 from the residuals of the fits that it used.
 
 Errors of one kind are taken as wrong together and add, but for matrix products of other shapes; kinds are independent.
 The kinds of a step: each class of kernels, the sustained slow-down, the host, the links, that to the host, what hides
@@ -58,7 +58,7 @@ MEMORY_KINDS = {
 
 
 def banded(inputs: TrainingInputs, evaluation: Evaluation) -> Evaluation:
-    """The same with both ends of every band among its costs."""
+    """The same costs with both ends of every band."""
     columns, step, ledger = dict(evaluation.costs.columns), evaluation.step, evaluation.ledger
     with term("spread of the step"):
         spread = time_spread(inputs, step)
@@ -114,12 +114,12 @@ def kind_spread(inputs: TrainingInputs, step: TrainingStep) -> Number:
 
 
 def _routes(inputs: TrainingInputs) -> bool:
-    """Whether tokens choose among experts; a single one is an MLP."""
+    """Whether tokens are routed; a single expert is an MLP."""
     return any(kind.experts is not None and kind.experts.count > 1 for kind in inputs.model.layers)
 
 
 def _kernels(inputs: TrainingInputs, step: TrainingStep) -> dict[str, Number]:
-    """Seconds by which kernels, clocks and the host may be off; unfused attention is made of matrix products."""
+    """Error in seconds from kernels, clocks and the host; unfused attention consists of matrix products."""
     case, common, terms = inputs.case, inputs.case.common, step.terms
     fits = (common.matmul[name] for name in (inputs.recipe.fit, "bf16") if name in common.matmul)
     matmul = _of_shapes(inputs, residual(inputs.rates.linear.fit, *fits))
@@ -141,7 +141,7 @@ def _kernels(inputs: TrainingInputs, step: TrainingStep) -> dict[str, Number]:
 
 
 def _slowed(inputs: TrainingInputs, products: Number, attention: Number) -> Number:
-    """Seconds that power slows down: of products, and of those cores that it does, by their share of the work."""
+    """Seconds that power throttling affects: products, and those attention cores that slow down."""
     fit = inputs.rates.attention
     if fit is None:
         return products + attention
@@ -156,8 +156,8 @@ def _slowed(inputs: TrainingInputs, products: Number, attention: Number) -> Numb
 
 
 def _of_shapes(inputs: TrainingInputs, spread: Number) -> Number:
-    """Spread of the matrix products of a step, whose shapes are wrong independently by so much each; all are wrong
-    together with constants that are not of this accelerator.
+    """Spread of the matrix products of a step. Errors of different shapes are independent. With constants of another
+    accelerator all of them are correlated.
     """
     if inputs.case.efficiency.of == UNMEASURED or inputs.rates.linear.fit.fitted is None:
         return spread
@@ -170,7 +170,7 @@ def _of_shapes(inputs: TrainingInputs, spread: Number) -> Number:
 
 
 def _communication(inputs: TrainingInputs, step: TrainingStep) -> dict[str, Number]:
-    """Seconds by which the links may be off where they are exposed, and what more or less of them may hide."""
+    """Error in seconds from exposed communication, and from the uncertain overlap."""
     links: Number = 0.0
     hiding: Number = 0.0
     experts = 0.0 if inputs.experts is None else inputs.experts.overlap
@@ -192,7 +192,7 @@ def _communication(inputs: TrainingInputs, step: TrainingStep) -> dict[str, Numb
 
 
 def _link_spread(inputs: TrainingInputs, transfer: Transfer) -> Number:
-    """Residual of the collective inside the domain, or of the network where the group leaves it."""
+    """Residual of the collective inside the domain, or of the network where the group crosses domains."""
     common = inputs.case.common
     name = transfer.operation if transfer.operation in inputs.collectives else "all_gather"
     inside = residual(inputs.collectives[name], common.collectives.get(name, common.collectives["all_gather"]))
@@ -200,7 +200,7 @@ def _link_spread(inputs: TrainingInputs, transfer: Transfer) -> Number:
 
 
 def residual(*fits: Fit | None) -> Number:
-    """Spread of a fit by its residual, or by that of the next which has one: no better known than what is common."""
+    """Spread of a fit from its residual; without one, from the next more general fit."""
     for fitted in (fit.fitted for fit in fits if fit is not None):
         if fitted is not None and fitted.median is not None and fitted.p90 is not None:
             return residual_spread(fitted.median, fitted.p90)
@@ -208,7 +208,7 @@ def residual(*fits: Fit | None) -> Number:
 
 
 def memory_band(inputs: TrainingInputs, lines: Mapping[str, Number], names: Sequence[str]) -> tuple[Number, Number]:
-    """P10 and P90 of some lines of a stage's ledger together."""
+    """P10 and P90 of the sum of some lines of a stage's memory breakdown."""
     total = added(lines, names)
     error: Number = term_error(inputs.stack.spread.memory, total)
     with term("spread of the memory"):

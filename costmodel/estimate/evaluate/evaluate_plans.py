@@ -1,4 +1,4 @@
-"""A scenario and a block of plans become columns of costs."""
+"""Evaluates a scenario and a batch of plans to columns of costs."""
 
 from __future__ import annotations
 
@@ -43,7 +43,7 @@ FITS, TIGHT = 0.90, 1.00
 
 @dataclass(frozen=True)
 class Evaluation:
-    """Costs of a block, with the ledger and the step they came from."""
+    """Costs of a block, with the memory breakdown and the step that they come from."""
 
     block: Block
     costs: Costs
@@ -58,7 +58,7 @@ def verdict(memory_share: float) -> str:
 
 
 def fits_at_p90(costs: Mapping[str, float]) -> bool:
-    """Whether the ninetieth percentile of the peak is within what is usable too.
+    """Whether the P90 of the peak memory is within the usable memory.
 
     >>> fits_at_p90({"memory_peak": 60.0, "memory_share": 0.75, "memory_peak_high": 81.0})
     False
@@ -79,12 +79,12 @@ def fit_chance(costs: Mapping[str, float]) -> float:
 
 
 def over_peak(costs: Costs) -> Mask:
-    """Which plans compute more in a second than the peak that their utilisation is a share of."""
+    """Plans whose FLOP/s exceed the peak that MFU refers to."""
     return np.asarray((costs.column("mfu") > 1) | (costs.column("hfu") > 1))
 
 
 def missing_input(inputs: TrainingInputs, column: str) -> str:
-    """What to set for a result that is not known; nothing for one that is."""
+    """The input to set for an unknown result; empty for a known result."""
     wanted, run = [], inputs.run
     column = column.removesuffix("_low").removesuffix("_high")
     if run is None and column in OF_RUN and column not in OF_STEP:
@@ -161,7 +161,7 @@ def _of_one_kind(inputs: TrainingInputs, block: Block, count: Number) -> Evaluat
 
 
 def throughput(inputs: TrainingInputs, block: Block, time: Number) -> dict[str, Number]:
-    """Tokens and FLOP a second of steps that take so long."""
+    """Tokens and FLOP per second for a given step time."""
     ranks = inputs.ranks
     flop = work_of_step(inputs, block)
     step, model, executed = tokens_per_step(inputs.global_batch, inputs.sequence), flop.model, flop.executed

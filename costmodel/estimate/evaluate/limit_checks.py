@@ -1,4 +1,4 @@
-"""What a plan must keep: usable memory, and the limits of the scenario."""
+"""Constraints on results: usable memory, and the limits of the scenario."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ TOO_LARGE = frozenset({"M001", "M003", "R002"})  # for the machine; all other co
 
 
 def unacceptable(inputs: TrainingInputs, costs: Costs) -> Iterator[tuple[str, NDArray[np.bool_]]]:
-    """Masks of the rows that break each bound, by its code; those of the machine first."""
+    """Masks of the rows that break each limit, by code; limits of the machine first."""
     yield "M001", costs.column("memory_share") > 1
     yield "M003", costs.column("host_share") > 1
     if inputs.run is not None:
@@ -27,7 +27,7 @@ def unacceptable(inputs: TrainingInputs, costs: Costs) -> Iterator[tuple[str, ND
 
 
 def _of_run(inputs: TrainingInputs, run: RunInputs, costs: Costs) -> Iterator[tuple[str, NDArray[np.bool_]]]:
-    """Checkpoints that do not end before the next begin, and copies of them that the hosts do not hold."""
+    """Checkpoints that do not finish before the next one starts, and copies that do not fit on the hosts."""
     if run.checkpoint.mode != "sync":
         write, stop = costs.column("checkpoint_write"), costs.column("checkpoint_blocking")
         period = costs.column("checkpoint_interval") + stop + run.checkpoint.interference * write

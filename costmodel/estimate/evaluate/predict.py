@@ -1,4 +1,4 @@
-"""One plan of a scenario as a block of one row, with what was left open filled from the stack."""
+"""Evaluates one plan of a scenario as a block of one row; missing choices are filled from the stack."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ from costmodel.ground.units import show
 
 @dataclass(frozen=True)
 class Answer:
-    """One plan, evaluated, with what was assumed and what there is to remark."""
+    """One evaluated plan, with its assumptions and remarks."""
 
     inputs: TrainingInputs
     plan: Plan
@@ -42,7 +42,7 @@ class Answer:
 
 
 def structure_of(inputs: TrainingInputs, plan: Plan) -> tuple[Structure, tuple[Assumption, ...]]:
-    """The choices of a plan; those left open are the stack's defaults."""
+    """The choices of a plan; missing ones are the stack's defaults."""
     stack = inputs.stack
     named = f"stacks/{stack.name}"
     schedule: Schedule = plan.schedule or ("interleaved" if plan.vpp > 1 else "1f1b")
@@ -77,7 +77,7 @@ def structure_of(inputs: TrainingInputs, plan: Plan) -> tuple[Structure, tuple[A
     return structure, assumed
 
 
-# What a plan leaves out: splits that follow from the rest, and what is so where nothing is said.
+# Defaults for a plan: splits that follow from the other sizes, and the choices of a plan that does not state them.
 _UNWRITTEN = (
     ("split", "fitting"),
     ("split", "stated"),
@@ -91,7 +91,7 @@ _UNWRITTEN = (
 
 
 def plan_to_mapping(structure: Structure) -> dict[str, Any]:
-    """The choices as the keys and values of a plan that makes them."""
+    """The keys and values of a plan with these choices."""
     made = {name: value for name, value in vars(structure).items() if value is not None}
     said = {name: value for name, value in made.items() if (name, value) not in _UNWRITTEN}
     return {name: list(value) if isinstance(value, tuple) else value for name, value in said.items()}
@@ -102,14 +102,14 @@ def _stated(plan: Plan) -> bool:
 
 
 def _implied(plan: Plan) -> Recompute | None:
-    """The mode that named modules, or a number of layers, belong to."""
+    """The recompute mode that named modules, or a number of layers, imply."""
     if plan.recompute_modules is not None:
         return "selective"
     return "full" if plan.recompute_layers is not None else None
 
 
 def usual_etp(inputs: TrainingInputs, tp: float) -> float:
-    """Ranks that share each expert where the plan does not say."""
+    """Ranks that share each expert, if the plan does not state etp."""
     return tp if inputs.experts is not None and inputs.experts.kernels.cut_as_tp else 1.0
 
 
@@ -144,7 +144,7 @@ def _compressed(inputs: TrainingInputs, block: Block) -> tuple[Assumption, ...]:
 
 
 def _fitted(inputs: TrainingInputs, block: Block) -> tuple[Assumption, ...]:
-    """The split that was taken because the layers do not divide."""
+    """The split that was chosen because the layers are not divisible."""
     layers = layer_count(inputs.model)
     first, last = fewer_at_ends(layers, block)
     if block.structure.split != "fitting" or not np.any(last):
@@ -163,7 +163,7 @@ def own_plan(inputs: TrainingInputs) -> Plan:
 
 
 def answer(inputs: TrainingInputs, plan: Plan) -> Answer:
-    """One plan, checked and evaluated; the figures of one that is not legal mean nothing, and may be no numbers."""
+    """One plan, checked and evaluated. The figures of an invalid plan are meaningless and may be NaN."""
     block, assumed = plan_block(inputs, plan)
     refused = refusals(inputs, block)
     with np.errstate(all="ignore") if refused else nullcontext():
@@ -187,15 +187,15 @@ def answer(inputs: TrainingInputs, plan: Plan) -> Answer:
 
 
 def _of_foreign(case: ResolvedScenario) -> tuple[Assumption, ...]:
-    """What files in other people's formats leave to defaults."""
+    """The assumed values of imported files."""
     return tuple(item for foreign in case.foreign.values() for item in foreign.assumed)
 
 
 def predict(case: ResolvedScenario) -> Answer:
     """Time, memory, communication and cost of the scenario's own plan.
 
-    Where `refused` names reasons the plan is not legal, and its figures mean nothing; `broken` names the limits that
-    it does not keep, its memory one of them.
+    If `refused` names reasons, the plan is invalid and its figures are meaningless. `broken` names the limits that the
+    plan does not keep; its memory is one of them.
 
     Raises:
         CostModelError: the scenario has no plan, or asks for what is not modelled

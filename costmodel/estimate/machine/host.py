@@ -1,4 +1,4 @@
-"""The host's side of a node as numbers: its link, its memory, its drives; not a number where no document says."""
+"""The host's side of a node as numbers: its link, its memory, its drives; NaN where no document states one."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What an accelerator costs by the hour, and who says so: the scenario, or the node's price list."""
+"""Price of an accelerator by the hour, and its origin: the scenario, or the node's price list."""
 
 from __future__ import annotations
 

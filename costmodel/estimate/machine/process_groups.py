@@ -151,7 +151,7 @@ class Groups:
 
 
 def strides(block: Block) -> dict[str, Number]:
-    """How far apart neighbours of each axis lie, innermost first as the plan's order says."""
+    """The distance of neighbours on each axis, innermost first, in the plan's order."""
     placed: dict[str, Number] = {}
     stride: Number = 1.0
     with term("placement"):
@@ -168,7 +168,7 @@ def context_group(inputs: Machine, block: Block) -> Group:
 
 @memoized("order")
 def groups(inputs: Machine, block: Block) -> Groups:
-    """Groups placed on the topology innermost first, as the plan's order says; shards lie inside their replicas."""
+    """Groups placed on the topology in the plan's order, innermost first; shards lie inside their replicas."""
     lie = strides(block)
     with term("placement"):
         shards = block.dp / block.dp_replicate

@@ -10,7 +10,7 @@ from costmodel.ground.errors import Place, fail
 
 
 def tunable(case: ResolvedScenario) -> None:
-    """A fault for adapters that are not modelled, or beside matrices that the model has not."""
+    """A fault for adapters that are not modelled, or beside matrices that the model does not have."""
     workload, model = case.scenario.workload, case.model
     tuning = workload.tuning
     if tuning == "full":
@@ -28,7 +28,7 @@ def tunable(case: ResolvedScenario) -> None:
 
 
 def _beside(case: ResolvedScenario, tuning: Tuning, kinds: list[Layers]) -> None:
-    """A fault for modules that the model has not, or only in experts that are left out."""
+    """A fault for modules that the model does not have, or has only in experts, which are left out."""
     there, everywhere = _names(kinds, experts=tuning.experts), _names(kinds, experts=True)
     remedy = f"workload.tuning.modules of it: {', '.join(there)}"
     modules = tuning.modules or there

@@ -61,7 +61,7 @@ def checkpoint(inputs: TrainingInputs, run: RunInputs, block: Block) -> Checkpoi
 
 
 def _copy_time(inputs: TrainingInputs, nbytes: Number) -> Number:
-    """Time of a copy to the host; nothing where no document says how fast its link is."""
+    """Time of a copy to the host; None where no document states the speed of its link."""
     fabric, stated = inputs.case.host, inputs.case.scenario.assume.host_share
     if fabric is not None and fabric.copies is not None and stated is None:
         return link_time(nbytes, fabric.copies, 1.0)

@@ -98,7 +98,7 @@ def inputs_of(case: ServingCase) -> ServingInputs:
 
 
 def _load(case: ServingCase, log: AssumptionLog) -> Load:
-    """Lengths; every default is said."""
+    """Lengths of prompts and outputs; every default is recorded as an assumption."""
     workload, engine = case.scenario.workload, case.stack
     prompt, output = workload.mean("prompt"), workload.mean("output")
     for name in ("prompt", "output"):

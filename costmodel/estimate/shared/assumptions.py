@@ -1,4 +1,4 @@
-"""What was assumed of a case: values nobody wrote, and where each came from."""
+"""The assumptions of a scenario: values that the user did not state, and where each came from."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from costmodel.ground.units import counted, show, significant
 
 
 def converted(case: ResolvedScenario) -> tuple[Assumption, ...]:
-    """What was written otherwise: a model by its name on the hub, batches in tokens with the division."""
+    """Values that were converted: a model by its name on the hub, batches in tokens with the division."""
     shapes = (Assumption("model", shape, f"the shape of {name} on the hub") for name, shape in case.hub.items())
     stacks = (Assumption("stack", stack, f"what {name} is taken for") for name, stack in case.stacks.items())
     batches = (
@@ -47,7 +47,7 @@ _NEEDS = {
 
 
 def relevant_assumptions(assumed: Iterable[Assumption], block: Block, *, leaves_domain: bool) -> tuple[Assumption, ...]:
-    """Those that change anything of the plan of a block of one row."""
+    """The assumptions that affect the plan of a block of one row."""
 
     def counts(path: str) -> bool:
         if path == "assume.network_share":
@@ -58,17 +58,17 @@ def relevant_assumptions(assumed: Iterable[Assumption], block: Block, *, leaves_
 
 
 class AssumptionLog:
-    """Takes the scenario's value if it has one, else the default, and notes that it did."""
+    """Returns the scenario's value, or the default and records it as an assumption."""
 
     def __init__(self) -> None:
         self.assumed: list[Assumption] = []
 
     def note(self, path: str, value: str, origin: str) -> None:
-        """Notes a value that was assumed."""
+        """Record an assumed value."""
         self.assumed.append(Assumption(path, value, origin))
 
     def choose(self, path: str, written: float | None, default: float, origin: str, unit: str = "1") -> float:
-        """The written value, or the default."""
+        """The stated value, or the default."""
         if written is not None:
             return written
         self.note(path, show(default, unit), origin)

@@ -1,4 +1,4 @@
-"""Bounds of a scenario on columns of results."""
+"""Limits of a scenario on columns of results."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ KINDS: tuple[Kind, ...] = ("at_most", "at_least", "target")
 
 @dataclass(frozen=True)
 class Limit:
-    """One bound on one column of results, under the key it was written with."""
+    """One limit on one column of results, with the key it was written under."""
 
     key: str
     column: str
@@ -28,7 +28,7 @@ class Limit:
     within: float = 0.0
 
     def kept(self, values: NDArray[np.float64]) -> NDArray[np.bool_]:
-        """Which values keep it; one that is unknown does not."""
+        """Mask of the values that keep the limit; an unknown value does not keep it."""
         if self.kind == "at_most":
             return values <= self.value
         if self.kind == "at_least":
@@ -36,12 +36,12 @@ class Limit:
         return np.asarray(np.abs(values - self.value) <= self.within * self.value)
 
     def holds(self, value: float) -> bool:
-        """Whether one value keeps it."""
+        """Whether one value keeps the limit."""
         return bool(self.kept(np.array([value]))[0])
 
 
 def stated_limits(limits: Document) -> Iterator[Limit]:
-    """Every bound that a scenario writes."""
+    """Every limit of a scenario."""
     for key, bound in limits:
         column = "memory_share" if key == "memory" else key
         for kind in KINDS:

@@ -1,4 +1,4 @@
-"""Masks of the rows a rule refuses, and how rules make them."""
+"""Boolean masks of refused rows, and helpers to build them."""
 
 from __future__ import annotations
 
@@ -15,17 +15,17 @@ Mask = NDArray[np.bool_]
 
 
 def none(block: Block) -> Mask:
-    """No row."""
+    """A mask without rows."""
     return np.zeros(len(block), dtype=bool)
 
 
 def all_if(block: Block, wrong: bool) -> Mask:
-    """Every row of the block, or none: for what its structure alone decides."""
+    """Every row of the block, or none: for a rule that depends only on the structure."""
     return np.full(len(block), wrong)
 
 
 def any_of(masks: Iterable[Mask]) -> Mask:
-    """The rows that one of them has."""
+    """The union of several masks."""
     found: Mask = np.asarray(False)
     for mask in masks:
         found = found | mask
@@ -33,5 +33,5 @@ def any_of(masks: Iterable[Mask]) -> Mask:
 
 
 def leaves_rest(amount: Number, parts: Number) -> Mask:
-    """Rows whose amount does not divide into so many parts."""
+    """Rows whose amount is not divisible into so many parts."""
     return np.asarray(remainder(amount, parts) != 0)

@@ -1,4 +1,4 @@
-"""What several structures have in common, worked out once."""
+"""Memoises work shared by structures that differ only in irrelevant choices."""
 
 from __future__ import annotations
 
@@ -20,10 +20,12 @@ SPLIT = ("split", "first_stage_layers", "last_stage_layers", "schedule")
 
 
 def memoized(*choices: str) -> Callable[[Work[S, P, R]], Work[S, P, R]]:
-    """Work on a block that is done once for all structures of the same plans that agree in these choices.
+    """Decorator: evaluate work on a block once for all structures with the same plans and the same values of `choices`.
 
-    It sees every other choice reset to its default, so that its result can depend on these alone. What else it is given
-    is compared by identity, a number by value.
+    Example: `@memoized("recompute", "recompute_modules")` on `layer_time(inputs, block)` evaluates it once for each
+    recompute mode. A block with another `schedule` but the same recompute mode gets the stored result. All other
+    choices are reset to their defaults before the call, so that the result cannot depend on them. Further arguments are
+    compared by identity, numbers by value.
     """
 
     def decorate(work: Work[S, P, R]) -> Work[S, P, R]:
@@ -45,5 +47,5 @@ def memoized(*choices: str) -> Callable[[Work[S, P, R]], Work[S, P, R]]:
 
 
 def _identity(item: object) -> object:
-    """What tells an input from others: of a number its value."""
+    """The identity of an input: a number by its value, any other object by its id."""
     return (item,) if type(item) is float else id(item)

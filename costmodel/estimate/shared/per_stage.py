@@ -1,4 +1,4 @@
-"""A figure along a pipeline: on its first rank, on one between the ends, and on its last."""
+"""A figure along a pipeline: on its first rank, on a middle rank, and on its last rank."""
 
 from __future__ import annotations
 
@@ -14,14 +14,19 @@ U = TypeVar("U")
 
 
 class PerStage(NamedTuple, Generic[T]):
-    """Something of the first, a middle and the last rank; the same object thrice where all are alike."""
+    """A value for the first, a middle and the last rank of a pipeline.
+
+    Example: a pipeline of 8 stages has the embedding on the first rank and the head on the last. So its parameters are
+    `PerStage(first=layers + embedding, middle=layers, last=layers + head)`, and six ranks share `middle`. If all ranks
+    are alike, the three fields are the same object, and `each` evaluates it once.
+    """
 
     first: T
     middle: T
     last: T
 
     def each(self, change: Callable[[T], U]) -> PerStage[U]:
-        """Changed on each of them; once where all are the same object."""
+        """Apply a function to each of the three; once if all are the same object."""
         middle = change(self.middle)
         if self.first is self.middle is self.last:
             return PerStage(middle, middle, middle)
@@ -32,17 +37,17 @@ STAGES = PerStage._fields
 
 
 def stages_of(pp: float) -> tuple[int, ...]:
-    """Places in STAGES of those that a pipeline of so many ranks has."""
+    """Indices into STAGES that exist in a pipeline with so many ranks."""
     return {1: (0,), 2: (0, 2)}.get(int(pp), (0, 1, 2))
 
 
 def same_on_all_stages(value: T) -> PerStage[T]:
-    """The same on all of them."""
+    """The same value on all stages."""
     return PerStage(value, value, value)
 
 
 def value_of_largest(most: PerStage[Number], of: PerStage[Number]) -> Number:
-    """What the rank has on which something is most; the middle one of equals."""
+    """The value of `of` on the rank with the largest `most`; the middle rank if equal."""
     if of.first is of.middle is of.last:
         return of.middle
     last = np.where(most.last >= most.first, of.last, of.first)

@@ -1,4 +1,4 @@
-"""A block: one structure of choices, many rows of sizes."""
+"""A batch of plans: one structure of choices, many rows of sizes."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ Split = Written | Literal["fitting", "stated"]  # fitting: as few ends lighter a
 
 @dataclass(frozen=True)
 class Structure:
-    """The choices every row of a block shares."""
+    """The choices that all rows of a block share."""
 
     zero: Zero = 1
     recompute: Recompute = "none"
@@ -44,7 +44,12 @@ class Structure:
 
 @dataclass(frozen=True)
 class Block:
-    """Equal-length float columns under one structure."""
+    """A batch of plans: columns of sizes with one row per plan, and one structure of choices for all.
+
+    Example: two plans with ZeRO 1, one with dp 8 and tp 2, one with dp 4 and tp 4, are a block with `structure.zero ==
+    1`, `dp == [8, 4]` and `tp == [2, 4]`. An equation called with `block.tp` returns one result per plan. Plans with
+    ZeRO 3 need another block. `known` stores memoised results, see `memoized`.
+    """
 
     structure: Structure
     dp: Rows
@@ -70,26 +75,26 @@ class Block:
         return Block(self.structure, *(getattr(self, name)[places] for name in SIZES))
 
     def chosen(self, choices: tuple[str, ...]) -> Structure:
-        """These of the choices, and the rest as where nothing is said."""
+        """These of the choices; every other choice has its default."""
         return _of(self.structure, choices)
 
     def under(self, structure: Structure) -> Block:
-        """The same plans under a structure."""
+        """The same plans under another structure."""
         return Block(structure, *(getattr(self, name) for name in SIZES), known=self.known)
 
     @functools.cached_property
     def shards(self) -> Number:
-        """Ranks that hold the same weights before sharding, and share them under zero: dp and cp, less replicas."""
+        """Ranks that share the states of the same weights under ZeRO: dp and cp, without replicas of the shards."""
         return shard_degree(self.dp, self.cp, self.dp_replicate)
 
     @property
     def whole_replicas(self) -> Number:
-        """Replicas that hold all states, so that one can leave: sharded states are whole in replicas of HSDP alone."""
+        """Replicas with complete states, one of which can fail: with sharded states only the replicas of HSDP."""
         return self.dp_replicate if self.structure.zero >= 1 else self.dp
 
     @property
     def sequence_ranks(self) -> Number:
-        """Ranks of a tensor-parallel group that norms and residuals are cut over along the sequence."""
+        """Ranks of a tensor-parallel group over which sequence parallelism shards norms and residuals."""
         return self.tp if self.structure.sequence_parallel else 1.0
 
 
@@ -123,10 +128,10 @@ def one_row(
 
 
 def local_sequence(sequence: Number, block: Block) -> Number:
-    """Tokens of a sequence that a rank of the context-parallel group holds."""
+    """Tokens of a sequence on one rank of the context-parallel group."""
     return sequence / block.cp
 
 
 def single_rank(ranks: Number) -> bool:
-    """Whether every row has a group of one."""
+    """Whether the group has one rank in every row."""
     return bool(np.all(ranks == 1))

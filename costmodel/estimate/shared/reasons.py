@@ -1,4 +1,4 @@
-"""Reasons to refuse a plan, and to remark on one, by code."""
+"""Reasons to refuse a plan and remarks on a plan, by code."""
 
 from __future__ import annotations
 
@@ -167,7 +167,7 @@ REMARKS = {
     "N003": Reason("tight", "Peak memory is between 90 and 100 % of what is usable; a small change may not fit."),
     "N005": Reason(
         "never fitted",
-        "No measured kernels of this accelerator were fitted, or none says how far off it is; constants or residuals "
+        "No measured kernels of this accelerator were fitted, or their fit has no residual; constants or residuals "
         "common to all are used, and bands are wider.",
     ),
     "N006": Reason(

@@ -36,7 +36,7 @@ BANDED = (
 
 
 def _with_bands(*, of_run: bool) -> Iterator[tuple[str, Result]]:
-    """Every column, and behind a banded one the ends of its band."""
+    """Every column; a banded column is followed by the ends of its band."""
     for name, column in results(of_run=of_run).items():
         yield name, column
         if name in BANDED:
@@ -51,25 +51,25 @@ BAND_ENDS = tuple(name for name in COLUMNS if name not in RESULTS and name not i
 
 
 def number(value: Number) -> float:
-    """The plain number of a block of one row."""
+    """The value of a block of one row."""
     return float(np.asarray(value).flat[0])
 
 
 def _at(value: Any, index: int) -> float:
-    """One plan's figure of a column; what all share is held once."""
+    """One plan's value of a column; a shared value is stored once."""
     column = value if isinstance(value, Factored) else np.atleast_1d(value)
     return float(column[index if len(column) > 1 else 0])
 
 
 @dataclass(frozen=True)
 class Costs:
-    """Results of a block of plans, one array a column."""
+    """Results of a block of plans, one array per column."""
 
     columns: dict[str, Number]
     rows: int
 
     def column(self, name: str) -> NDArray[np.float64]:
-        """One column, as long as the block; no numbers where the scenario does not ask for it."""
+        """One column with a value per plan; NaN where the scenario does not ask for it."""
         return np.broadcast_to(np.asarray(self.columns.get(name, math.nan), dtype=np.float64), (self.rows,))
 
     def row(self, index: int = 0) -> dict[str, float]:
@@ -77,7 +77,7 @@ class Costs:
         return {name: _at(value, index) for name, value in self.columns.items()}
 
     def frame(self) -> pandas.DataFrame:
-        """All of it as a pandas frame, column names with their unit."""
+        """All results as a pandas frame; column names contain the unit."""
         import pandas
 
         data: dict[str, Any] = {machine_name(name): self.column(name) for name in self.columns}
@@ -102,5 +102,5 @@ def machine_name(name: str) -> str:
 
 
 def with_unit(name: str, unit: str) -> str:
-    """A name with its unit as suffix; one that names its unit already stays."""
+    """A name with its unit as suffix; unchanged if it already contains the unit."""
     return name if "_bytes_" in name else name + _SUFFIXES[unit]

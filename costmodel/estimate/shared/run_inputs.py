@@ -1,4 +1,4 @@
-"""What a scenario, its practice and its cluster's record say about the whole run, as numbers."""
+"""The inputs of a whole run as numbers, from the scenario, the practice and the reliability of its cluster."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from costmodel.ground.units import show
 
 @dataclass(frozen=True)
 class FailureRates:
-    """Interruptions a second of one node, and of a job whatever its nodes; each with its band."""
+    """Interruptions per second of one node, and of a job independent of its nodes; each with its band."""
 
     node: float
     node_low: float
@@ -28,7 +28,7 @@ class FailureRates:
 
 @dataclass(frozen=True)
 class CheckpointInputs:
-    """How states are saved. An interval that is not stated is the best; rates that are not are of each node."""
+    """Inputs about checkpoints. A missing interval is optimised; missing rates are those of each node."""
 
     mode: Mode
     interval: float | None
@@ -86,7 +86,7 @@ class RunInputs:
 
 
 def run_inputs(case: ResolvedScenario, log: AssumptionLog) -> RunInputs | None:
-    """The numbers of the whole run, each default noted with its source; nothing where the scenario has no run."""
+    """The inputs of the whole run; every default is recorded with its source. None where the scenario has no run."""
     asked = case.scenario.run
     if asked is None:
         return None
@@ -137,7 +137,7 @@ def _most(rate: float, high: float | None) -> float:
 
 
 def _low(record: Failures) -> float:
-    """The low end of the band, which holds the rate even where that was set anew."""
+    """The low end of the band, which includes the rate even if the user set it."""
     return _least(record.rate, record.low)
 
 

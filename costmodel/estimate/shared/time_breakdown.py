@@ -1,4 +1,4 @@
-"""Seconds of one micro-batch in one direction and in both, by what they are spent on."""
+"""Seconds of one micro-batch, forward and backward, by category."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from costmodel.ground.equation import Number, known_as, term
 
 @dataclass(frozen=True)
 class TimeByCategory:
-    """Seconds of one micro-batch in one direction, by what they are spent on."""
+    """Seconds of one micro-batch in one direction, by category."""
 
     matmul: Number = 0.0
     attention: Number = 0.0
@@ -29,7 +29,7 @@ class TimeByCategory:
         return TimeByCategory(*(summed(getattr(self, name), getattr(other, name)) for name in PASS_TERMS))
 
     def each(self, change: Callable[[Number], Number]) -> TimeByCategory:
-        """The same change made to every term."""
+        """Apply a function to every category."""
         return TimeByCategory(*(_labelled(name, change, getattr(self, name)) for name in PASS_TERMS))
 
     def computing(self, slowdown: Number) -> TimeByCategory:
@@ -45,17 +45,17 @@ class TimeByCategory:
 
     @functools.cached_property
     def total(self) -> Number:
-        """All of it."""
+        """The sum of all categories."""
         return summed(self.device, self.launch, self.tp, self.cp, self.ep, self.dp)
 
 
 def nothing(value: Number) -> bool:
-    """Whether a term was never set; adding or changing whole columns of nothing would take its time."""
+    """Whether a category was never set; arithmetic on unset columns is skipped to save time."""
     return isinstance(value, float) and value == 0
 
 
 def summed(first: Number, *others: Number) -> Number:
-    """The sum of those that were ever set."""
+    """The sum of the categories that were set."""
     total = first
     for other in others:
         total = total if nothing(other) else other if nothing(total) else total + other
@@ -63,14 +63,14 @@ def summed(first: Number, *others: Number) -> Number:
 
 
 def largest(first: Number, *others: Number) -> Number:
-    """The largest of some."""
+    """The largest of several."""
     for other in others:
         first = np.maximum(first, other)
     return first
 
 
 def added(parts: Mapping[str, Number], names: Sequence[str]) -> Number:
-    """Some of the parts together, which a trace tells by their names."""
+    """The sum of some parts; the trace shows each by its name."""
     return summed(*(known_as(name, parts[name]) for name in names))
 
 
@@ -86,11 +86,11 @@ PASS_TERMS = tuple(field.name for field in fields(TimeByCategory))
 
 @dataclass(frozen=True)
 class ForwardBackward:
-    """Forward and backward of one thing."""
+    """Times of the forward and the backward pass."""
 
     forward: TimeByCategory
     backward: TimeByCategory
-    weight: TimeByCategory | None = None  # of backward, the gradients of the weights; told where a schedule defers them
+    weight: TimeByCategory | None = None  # gradients of the weights, where a schedule defers them
 
     def __add__(self, other: ForwardBackward) -> ForwardBackward:
         weight = other.weight if self.weight is None else self.weight
@@ -100,16 +100,16 @@ class ForwardBackward:
 
     @property
     def undeferred(self) -> ForwardBackward:
-        """Without telling the gradients of the weights apart."""
+        """The same without separate weight gradients."""
         return ForwardBackward(self.forward, self.backward)
 
     @property
     def deferred(self) -> Number:
-        """Of backward, what can wait."""
+        """The part of backward that a schedule can defer."""
         return 0.0 if self.weight is None else self.weight.device
 
     def each(self, change: Callable[[Number], Number]) -> ForwardBackward:
-        """The same change made to every term of both."""
+        """Apply a function to every category of both passes."""
         with term("forward"):
             forward = self.forward.each(change)
         with term("backward"):
@@ -129,7 +129,7 @@ class ForwardBackward:
         return ForwardBackward(forward, backward, weight)
 
     def mixed(self, other: ForwardBackward, share: Number) -> ForwardBackward:
-        """The mean of two layers: a share like this one, the rest like the other; the weight gradient is this one's."""
+        """The mean of two layers, weighted by a share; the weight gradient is that of this layer."""
         forward, backward = (
             TimeByCategory(*(mixed(share, getattr(one, name), getattr(rest, name)) for name in PASS_TERMS))
             for one, rest in ((self.forward, other.forward), (self.backward, other.backward))

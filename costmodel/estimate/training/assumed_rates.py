@@ -1,4 +1,4 @@
-"""Rates and types of a training step that the scenario does not state: taken, and noted as assumed."""
+"""Rates and data types of a training step that the scenario does not state; each is recorded as an assumption."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from costmodel.ground.units import show
 
 
 def gradient_types(log: AssumptionLog, case: ResolvedScenario) -> tuple[GradientType, GradientType]:
-    """The types gradients are accumulated in, and reduced over the network."""
+    """The types in which gradients are accumulated and reduced."""
     written, stack = case.scenario.workload.gradients, case.stack
     if written is None:
         log.note("workload.gradients", stack.gradients, f"stacks/{stack.name}")
@@ -24,9 +24,7 @@ def gradient_types(log: AssumptionLog, case: ResolvedScenario) -> tuple[Gradient
 
 
 def note_rates(log: AssumptionLog, case: ResolvedScenario, linear: Linear, origin: str) -> None:
-    """Notes the attention kernel, the share of peak that products reach alone, and, unless the scenario states one,
-    the slow-down of a real step.
-    """
+    """Record the attention kernel, the efficiency of isolated products and, if not stated, the slowdown of a step."""
     share = show(linear.fit.compute_share, "1")
     log.note("attention and matmul", f"{case.stack.kernels.attention}; {share} of peak alone", origin)
     fit = case.efficiency.sustained
@@ -37,7 +35,7 @@ def note_rates(log: AssumptionLog, case: ResolvedScenario, linear: Linear, origi
 
 
 def mfu_peak(log: AssumptionLog, case: ResolvedScenario, recipe: Recipe) -> float:
-    """The rate an MFU is a share of: of the type the matmuls read, unless the scenario names another."""
+    """The peak rate for MFU: that of the matmul input type, unless the scenario names another."""
     written, peaks = case.scenario.assume.mfu_peak, case.accelerator.peak
     peak: float | None = getattr(peaks, written or recipe.type)
     if peak is None:

@@ -1,4 +1,4 @@
-"""Work of a step: as the scenario counts it, as executed, and by the shape of the product."""
+"""FLOP of a step: in the scenario's convention, as executed, and by product shape."""
 
 from __future__ import annotations
 
@@ -34,14 +34,14 @@ COUNTS_RECOMPUTE = "megatron-2021"  # the whole of it, whatever a plan recompute
 
 @dataclass(frozen=True)
 class StepFlop:
-    """Work of a whole step: under the convention asked for, and executed."""
+    """FLOP of a whole step: in the requested convention, and executed."""
 
     model: Number
     executed: Number
 
 
 def forward_flop(inputs: TrainingInputs, *, causal: bool) -> tuple[Number, Number, Number]:
-    """Forward work of a step: all weight matrices of the layers, the attention core, the head."""
+    """Forward FLOP: all weight matrices of the layers, the attention core, the head."""
     model = inputs.model
     tokens = tokens_per_step(inputs.global_batch, inputs.sequence)
     linear: Number = 0.0
@@ -62,7 +62,7 @@ def forward_flop(inputs: TrainingInputs, *, causal: bool) -> tuple[Number, Numbe
 def _with_layers(
     inputs: TrainingInputs, kind: Layers, count: Number, tokens: Number, linear: Number, core: Number, *, causal: bool
 ) -> tuple[Number, Number]:
-    """Forward work with so many layers of a kind more: weight matrices, cores."""
+    """Forward FLOP with additional layers of a kind: weight matrices and cores."""
     for _, flop in _multiplied(inputs, kind, tokens):
         linear = linear + count * flop
     own = _core(inputs, kind, causal=causal)
@@ -70,7 +70,7 @@ def _with_layers(
 
 
 def _multiplied(inputs: TrainingInputs, kind: Layers, tokens: Number) -> Iterator[tuple[str, Number]]:
-    """Forward work of the weight matrices of a layer, those of routed experts together."""
+    """Forward FLOP of the weight matrices of a layer; those of routed experts together."""
     for matrix in matmuls(inputs.model, shard(inputs.model, kind, 1.0)):
         with term(matrix.name):
             yield matrix.name, matmul_flop(tokens, matrix.n, matrix.k)
@@ -79,7 +79,7 @@ def _multiplied(inputs: TrainingInputs, kind: Layers, tokens: Number) -> Iterato
 
 
 def _core(inputs: TrainingInputs, kind: Layers, *, causal: bool) -> Number | None:
-    """Forward work of the core of a layer's mixer, if it has one."""
+    """Forward FLOP of the core of a layer's mixer; 0 without one."""
     part = shard(inputs.model, kind, 1.0)
     if part.mixer is None:
         return None
@@ -88,7 +88,7 @@ def _core(inputs: TrainingInputs, kind: Layers, *, causal: bool) -> Number | Non
 
 
 def cores(inputs: TrainingInputs) -> Iterator[tuple[Layers, Number]]:
-    """Every kind of layers that has a core, with the forward work of all of them."""
+    """Every kind of layer that has a core, with the forward FLOP of all cores."""
     for kind in inputs.model.layers:
         own = _core(inputs, kind, causal=True)
         if own is not None:
@@ -96,9 +96,9 @@ def cores(inputs: TrainingInputs) -> Iterator[tuple[Layers, Number]]:
 
 
 def _counted(inputs: TrainingInputs, linear: Number, core: Number, head: Number) -> Number:
-    """Work of a step under the scenario's FLOP convention.
+    """FLOP of a step in the scenario's convention.
 
-    Of a run of adapters the conventions that count operations count those it does; closed forms count what they say.
+    For a LoRA run, conventions that count operations count the executed ones; closed forms keep their definition.
     """
     convention, model, layers = inputs.convention, inputs.model, layer_count(inputs.model)
     if convention in COUNTED:
@@ -117,7 +117,7 @@ def _counted(inputs: TrainingInputs, linear: Number, core: Number, head: Number)
 
 @memoized(*RECOMPUTE, *SPLIT)
 def work_of_step(inputs: TrainingInputs, block: Block) -> StepFlop:
-    """Work under the scenario's FLOP convention, and executed."""
+    """FLOP in the scenario's convention, and executed."""
     causal = inputs.convention == "model-causal"
     linear, core, head = forward_flop(inputs, causal=causal)
     counted = _counted(inputs, linear, core, head)
@@ -129,7 +129,7 @@ def work_of_step(inputs: TrainingInputs, block: Block) -> StepFlop:
 
 
 def _again(inputs: TrainingInputs, structure: Structure, *, causal: bool) -> Number:
-    """Forward work that backward does a second time; norms and activation functions have none that counts."""
+    """Forward FLOP that backward repeats; norms and activation functions are negligible."""
     model, tokens = inputs.model, tokens_per_step(inputs.global_batch, inputs.sequence)
     if inputs.convention in MEGATRON and inputs.tuning is None and dropped(inputs, structure) == "core":
         return korthikanti_recompute_flop(inputs.global_batch, inputs.sequence, layer_count(model), model.hidden)
@@ -146,8 +146,10 @@ def _again(inputs: TrainingInputs, structure: Structure, *, causal: bool) -> Num
 
 
 def flop_of_shapes(inputs: TrainingInputs) -> dict[tuple[str, float, float], Number]:
-    """Forward work on a token by the matrix product, those of one name, n and k together: the head, weight matrices of
-    the layers, unfused attention. Routed experts are grouped products, wrong by themselves even where n and k are met.
+    """Forward FLOP per token by matrix product.
+
+    Products with the same name, n and k are added. Routed experts are grouped products with an independent error, even
+    for equal n and k.
     """
     work: dict[tuple[str, float, float], Number] = {}
     for name, n, k, flop in _products(inputs):
@@ -157,7 +159,7 @@ def flop_of_shapes(inputs: TrainingInputs) -> dict[tuple[str, float, float], Num
 
 
 def _products(inputs: TrainingInputs) -> Iterator[tuple[str, Number, Number, Number]]:
-    """Name, n, k and forward work on a token of each matrix product of the head and the layers, whole."""
+    """Name, n, k and forward FLOP per token of each matrix product of the head and the layers, unsharded."""
     model = inputs.model
     yield "head", model.vocab, model.hidden, matmul_flop(1.0, model.vocab, model.hidden)
     for kind in model.layers:

@@ -1,4 +1,4 @@
-"""Low-rank adapters on frozen weights: which matrices a rank adds, what it trains, and how frozen weights are kept."""
+"""LoRA on frozen weights: the adapters of a rank, its trained parameters, and the storage of frozen weights."""
 
 from __future__ import annotations
 
@@ -33,9 +33,10 @@ ROUTED = ("experts up", "experts down")
 
 @dataclass(frozen=True)
 class Adapter:
-    """The adapter of one weight matrix as a rank multiplies it: outputs n, inputs k; what it reads, and which matrix it
-    is beside; over how many ranks that each hold all of it the tokens are split, and over how many the inner width of
-    its matrix down is.
+    """The adapter of one weight matrix on a rank: outputs n, inputs k, its input tensor and the matrix beside it.
+
+    It also has the ranks over which tokens are split where each of them stores the whole adapter, and the ranks over
+    which its inner width is sharded.
     """
 
     name: str
@@ -48,7 +49,7 @@ class Adapter:
 
 
 def adapters(inputs: TrainingInputs, part: Shard) -> Iterator[Adapter]:
-    """The adapters of a layer, but for those of routed experts."""
+    """The adapters of a layer, without those of routed experts."""
     if inputs.tuning is None:
         return
     hidden, dense, cut = inputs.model.hidden, part.kind.dense, _cut(inputs, part.tp)
@@ -68,7 +69,7 @@ def routed_adapters(inputs: TrainingInputs, part: Routed | None) -> Iterator[Ada
 
 
 def _cut(inputs: TrainingInputs, ranks: Number) -> Number:
-    """Over how many ranks the matrix of an adapter is cut that meets what every rank has whole."""
+    """Ranks over which the sharded matrix of an adapter is cut."""
     return ranks if inputs.stack.split_adapters else 1.0
 
 
@@ -93,9 +94,11 @@ def _of_mixer(hidden: Number, part: Shard, cut: Number) -> Iterator[Adapter]:
 def _of_latent(
     hidden: Number, latent: LatentAttention, heads: Number, over: tuple[Number, Number]
 ) -> Iterator[Adapter]:
-    """Those of the matrices down are held whole by every rank, as these are; the others are cut.
+    """Adapters of latent attention.
 
-    over: ranks of tensor parallelism, and over how many of them a matrix is cut that meets what is whole.
+    Down projections are replicated on every rank, and so are their adapters; the others are sharded.
+
+    over: ranks of tensor parallelism, and ranks over which the matrix beside replicated inputs is sharded.
     """
     tp, cut = over
     queries = heads * (latent.nope_dim + latent.rope_dim)
@@ -126,8 +129,9 @@ def adapter_matmuls(inputs: TrainingInputs, adapter: Adapter) -> tuple[Matmul, M
 
 
 def issued(inputs: TrainingInputs, kind: Layers, beside: Container[str] | None = None) -> Number:
-    """Operations of a layer's adapters, or of those beside such matrices, over those of the layer; those of routed
-    experts are multiplied in groups.
+    """Operations of a layer's adapters relative to those of the layer.
+
+    Those of routed experts run as grouped products.
     """
     part = shard(inputs.model, kind, 1.0)
     found = (*adapters(inputs, part), *routed_adapters(inputs, part.routed))
@@ -145,7 +149,7 @@ def packed_matrices(inputs: TrainingInputs, kind: Layers) -> tuple[str, ...]:
 
 
 def _summed(inputs: TrainingInputs, found: Iterable[Adapter]) -> Number:
-    """Parameters of adapters together."""
+    """Parameters of several adapters."""
     assert inputs.tuning is not None
     total: Number = 0.0
     for adapter in found:
@@ -155,12 +159,12 @@ def _summed(inputs: TrainingInputs, found: Iterable[Adapter]) -> Number:
 
 
 def trained_in(inputs: TrainingInputs, part: Shard) -> Number:
-    """Trained parameters of one layer, but for those of routed experts."""
+    """Trained parameters of one layer, without those of routed experts."""
     return _summed(inputs, adapters(inputs, part))
 
 
 def trained_in_experts(inputs: TrainingInputs, part: Routed | None) -> Number:
-    """Trained parameters of the routed experts of one layer, a pair of thin matrices for each of an expert's."""
+    """Trained parameters of the routed experts of one layer: a pair of thin matrices for each matrix of an expert."""
     if part is None:
         return 0.0
     with term("experts"):
@@ -168,7 +172,7 @@ def trained_in_experts(inputs: TrainingInputs, part: Routed | None) -> Number:
 
 
 def trained(inputs: TrainingInputs, block: Block, layers: StageLayers, held: StageParameters) -> StageParameters:
-    """What of a rank's parameters is trained: all, or its adapters; the ends have those of further predictions."""
+    """Trained parameters of a rank: all, or its adapters; embedding and head have those of multi-token prediction."""
     if inputs.tuning is None:
         return held
     with term("adapters"):
@@ -199,7 +203,7 @@ def _of_kind(inputs: TrainingInputs, block: Block, kind: Layers) -> tuple[Number
 
 
 def _ahead(inputs: TrainingInputs, block: Block) -> tuple[Number, Number]:
-    """Those of multi-token prediction, whose layers have adapters as all others, and whose projections have none."""
+    """Trained parameters of multi-token prediction: its layers have adapters, its projections have none."""
     ahead = inputs.model.prediction
     if ahead is None:
         return 0.0, 0.0
@@ -214,19 +218,19 @@ def packed_width() -> Number:
 
 
 def frozen_width(inputs: TrainingInputs) -> Number:
-    """Bytes of a frozen weight of the layers; of qlora's the norms, too small to tell, count as packed."""
+    """Bytes of a frozen weight in the layers. With qlora the norms, which are negligible, count as packed."""
     assert inputs.tuning is not None
     return packed_width() if inputs.tuning.method == "qlora" else inputs.stack.states.compute
 
 
 def frozen_bytes(inputs: TrainingInputs, layers: Number, held: Number) -> Number:
-    """Weights of a rank that nobody trains: of the layers, and wide those of the ends."""
+    """Frozen weights of a rank: those of the layers, and in full width those of embedding and head."""
     with term("frozen weights"):
         return frozen_width(inputs) * layers + inputs.stack.states.compute * (held - layers)
 
 
 def _read(inputs: TrainingInputs, part: Shard, modules: tuple[Module, ...]) -> set[str]:
-    """Inputs of a layer's matrices that the gradient of an adapter reads, or a named module to run again."""
+    """Inputs of a layer's matrices that are needed for adapter gradients, or for named recompute modules."""
     read = {adapter.reads for adapter in adapters(inputs, part)}
     if part.routed is not None and part.routed.of.count == 1:
         read |= {adapter.reads for adapter in routed_adapters(inputs, part.routed)} & {"mlp"}
@@ -238,14 +242,16 @@ def _read(inputs: TrainingInputs, part: Shard, modules: tuple[Module, ...]) -> s
 
 
 def _feeds(part: Shard) -> set[str]:
-    """The modules that run the MLP of a layer, or its shared experts, again."""
+    """The modules whose recompute runs the MLP of a layer, or its shared experts, again."""
     return {"mlp"} if part.kind.experts is None else {"moe", "shared-experts"}
 
 
 def unread_inputs(
     inputs: TrainingInputs, part: Shard, modules: tuple[Module, ...], sizes: tuple[Number, Number, Number]
 ) -> Number:
-    """Inputs that only the gradient of a frozen weight would read, but for those that named modules drop anyway.
+    """Saved inputs that only the gradient of a frozen weight would need.
+
+    Inputs that named modules drop are not counted.
 
     They are the outputs of norms and of the activation function; sizes: tokens, bytes of an element, ranks split over.
     """
@@ -255,7 +261,7 @@ def unread_inputs(
     if "norms" not in modules:
         unread = {"attention", "mlp"} - read
         halves = float(len(unread)) if additions(part.kind) == 2 else float(len(unread) == 2)
-    with term("inputs nobody reads"):
+    with term("unused inputs"):
         spared = norm_output_bytes(tokens, inputs.model.hidden, halves, width, split)
         if latent is not None and "query latent" not in read:
             spared = spared + norm_output_bytes(tokens, latent.query_rank or 0.0, 1.0, inputs.widths.element, split)
@@ -270,14 +276,14 @@ def unread_inputs(
 def unread_by_experts(
     inputs: TrainingInputs, part: Routed, modules: tuple[Module, ...], sizes: tuple[Number, Number]
 ) -> Number:
-    """The same of a rank's routed experts: dispatched rows, outputs of the activation function.
+    """The same for a rank's routed experts: dispatched rows, outputs of the activation function.
 
     sizes: rows, bytes of an element.
     """
     rows, width = sizes
     read = {adapter.reads for adapter in routed_adapters(inputs, part)}
     spared: Number = 0.0
-    with term("inputs nobody reads"):
+    with term("unused inputs"):
         if "mlp" not in read:
             spared = spared + dispatched_activations(rows, inputs.model.hidden, part.of.count, width)
         if "activation" not in read and "moe-activation" not in modules:
@@ -286,7 +292,7 @@ def unread_by_experts(
 
 
 def between(inputs: TrainingInputs, part: Shard, tokens: Number) -> Number:
-    """Bytes between the thin matrices of a layer, but for those of routed experts."""
+    """Bytes between the thin matrices of a layer, without those of routed experts."""
     return _between(inputs, adapters(inputs, part), tokens)
 
 
@@ -305,7 +311,7 @@ def _between(inputs: TrainingInputs, found: Iterable[Adapter], tokens: Number) -
 
 
 def useful_flop(inputs: TrainingInputs, linear: Number, core: Number, head: Number) -> Number:
-    """Model work of a step: three times forward, and twice where the weights are frozen."""
+    """Model FLOP of a step: three times forward, or twice where the weights are frozen."""
     if inputs.tuning is None:
         return training_flop(linear + core + head)
     with term("frozen"):
@@ -315,7 +321,7 @@ def useful_flop(inputs: TrainingInputs, linear: Number, core: Number, head: Numb
 
 
 def adapters_flop(inputs: TrainingInputs) -> Number:
-    """Forward work of all adapters in a step."""
+    """Forward FLOP of all adapters in a step."""
     total: Number = 0.0
     for kind, count in counted_kinds(inputs.model):
         for _, flop in thin_flop(inputs, kind):
@@ -324,7 +330,7 @@ def adapters_flop(inputs: TrainingInputs) -> Number:
 
 
 def thin_flop(inputs: TrainingInputs, kind: Layers) -> Iterator[tuple[str, Number]]:
-    """Forward work of every thin product of a layer in a step, with the matrix it is beside."""
+    """Forward FLOP of every thin product of a layer in a step, with the matrix it is beside."""
     tokens = tokens_per_step(inputs.global_batch, inputs.sequence)
     part = shard(inputs.model, kind, 1.0)
     for adapter in adapters(inputs, part):

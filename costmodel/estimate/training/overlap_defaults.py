@@ -1,4 +1,4 @@
-"""What a stack hides, where that hangs on more than one of its lines."""
+"""Default overlap of a stack, where it depends on more than one of its keys."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from costmodel.documents.reader.resolved_scenario import ResolvedScenario
 
 
 def tensor_overlap(case: ResolvedScenario) -> float:
-    """The stack's overlap of tensor parallelism; for models with experts it has another."""
+    """The stack's overlap of tensor parallelism; models with experts have a separate value."""
     experts = case.stack.experts
     return case.stack.overlap.tp if experts is None or not case.model.has_experts else experts.tp_overlap
 
@@ -16,7 +16,7 @@ def tensor_overlap(case: ResolvedScenario) -> float:
 def weights_overlap(
     case: ResolvedScenario, choose: Callable[[str, float | None, float, str], float], origin: str
 ) -> float:
-    """The share of weights on their way back that hides, where anybody names one; else that of gradients."""
+    """The hidden share of the weight all-gather, if stated; else that of the gradients."""
     asked, stack = case.scenario.assume.overlap, case.stack.overlap
     if asked.weights is None and stack.weights is None:
         return stack.dp if asked.dp is None else asked.dp

@@ -1,4 +1,4 @@
-"""What a plan has to do: what ranks hold of a layer and of the ends, and multiply. No hardware speeds here."""
+"""Parameters of a rank: in a layer and in embedding and head. No hardware rates here."""
 
 from __future__ import annotations
 
@@ -39,17 +39,17 @@ from costmodel.ground.equation import Number, term
 
 
 def local_tokens(inputs: TrainingInputs, block: Block) -> Number:
-    """Tokens of a micro-batch that one rank works on, outside attention."""
+    """Tokens of a micro-batch on one rank, outside attention."""
     return tokens_in_micro_batch(block.micro_batch, local_sequence(inputs.sequence, block))
 
 
 def vocab_per_rank(inputs: TrainingInputs, tp: Number) -> Number:
-    """Rows of the padded embedding one rank holds."""
+    """Rows of the padded embedding on one rank."""
     return padded_vocab(inputs.model.vocab, inputs.stack.vocab_multiple, tp) / tp
 
 
 class LargestRankParameters(NamedTuple):
-    """Parameters of the rank with most, all copies: what dp replicates, what of it is at the ends, routed experts."""
+    """Parameters of the rank with most, all copies: replicated over dp, at embedding and head, routed experts."""
 
     held: Number
     ends: Number
@@ -58,11 +58,10 @@ class LargestRankParameters(NamedTuple):
 
 @dataclass(frozen=True)
 class StageParameters:
-    """Parameters of a rank before sharding over dp: of a layer (mean and largest), of the layers of the first, a
-    middle and the last rank, of the ends.
+    """Parameters of a rank before sharding over dp: per layer (mean, largest), in its layers, in embedding and head.
 
-    tied: both ends of a pipeline hold the table. Routed experts are apart, since they are sharded over fewer ranks: of
-    a layer, of those ranks, and beside the head.
+    tied: both ends of a pipeline hold the table. Routed experts are separate, since they are sharded over fewer ranks:
+    of a layer, of the first, a middle and the last rank, and beside the head.
     """
 
     layer: Number
@@ -78,16 +77,16 @@ class StageParameters:
     routed_head: Number
 
     def ends(self, pp: Number, schedule: Schedule) -> PerStage[Number]:
-        """What the ends add to the layers of the first, a middle and the last rank; the only one holds both ends."""
+        """Parameters of embedding and head on the first, a middle and the last rank; a single rank holds both."""
         alone, (embedding, head) = pp == 1, boundary_parameters(schedule, self.embedding, self.head)
         return PerStage(np.where(alone, self.both, embedding), 0.0, np.where(alone, self.both, head))
 
     def fuller_end(self, pp: Number) -> Number:
-        """What the fuller end adds to its layers; the only stage holds both ends, a tied table once."""
+        """Parameters at the larger end; a single stage holds both, a tied table once."""
         return np.where(pp == 1, self.both, np.maximum(self.embedding, self.head))
 
     def stages(self, pp: Number, schedule: Schedule) -> PerStage[Number]:
-        """Of the first, a middle and the last rank with its end, all copies."""
+        """Parameters of the first, a middle and the last rank with embedding and head, all copies."""
         held = PerStage(*(layers + end for layers, end in zip(self.ranks, self.ends(pp, schedule), strict=True)))
         return _copied(schedule, held)
 
@@ -96,7 +95,7 @@ class StageParameters:
         return PerStage(*(held + head_holder(block, self.routed_head, at) for at, held in enumerate(self.routed_ranks)))
 
     def fullest(self, block: Block) -> LargestRankParameters:
-        """Of the rank with most, its routed experts with the rest."""
+        """Parameters of the rank with most, including routed experts."""
         pp, schedule, (first, middle, last) = block.pp, block.structure.schedule, self.ranks
         if first is middle is last and is_plain(schedule):
             end = self.fuller_end(pp)
@@ -107,21 +106,21 @@ class StageParameters:
         return LargestRankParameters(*(value_of_largest(most, each) for each in (held, ends, routed)))
 
     def fullest_layers(self, schedule: Schedule) -> tuple[Number, Number]:
-        """In the layers of the rank with most, all copies: beside routed experts, and these."""
+        """Parameters in the layers of the rank with most, all copies: without routed experts, and routed experts."""
         held, routed = _copied(schedule, self.ranks), self.routed_ranks
         most = PerStage(*(rest + experts for rest, experts in zip(held, routed, strict=True)))
         return value_of_largest(most, held), value_of_largest(most, routed)
 
 
 def _copied(schedule: Schedule, held: PerStage[Number]) -> PerStage[Number]:
-    """As often as a schedule holds the weights."""
+    """Multiplied by the copies of weights that a schedule holds."""
     copies = weight_replication(schedule)
     return held if copies == 1 else held.each(lambda one: copies * one)
 
 
 @memoized("schedule")
 def stage_parameters(inputs: TrainingInputs, block: Block, layers: StageLayers) -> StageParameters:
-    """Parameters a rank holds in its layers, in the embedding and in the head."""
+    """Parameters of a rank in its layers, in the embedding and in the head."""
     model, tp = inputs.model, block.tp
     held = [shard(model, kind, tp, block.ep, block.etp) for kind in model.layers]
     means = layers.means(model, [part.parameters for part in held])
@@ -159,7 +158,7 @@ def stage_parameters(inputs: TrainingInputs, block: Block, layers: StageLayers) 
 
 
 def _embeds_again(model: Model, schedule: Schedule) -> bool:
-    """Whether multi-token prediction needs a copy of the embedding on the last stage; a tied table is there already."""
+    """Whether multi-token prediction needs a copy of the embedding on the last stage; a tied table is already there."""
     return model.prediction is not None and not model.tied and separate_embedding_and_head(schedule)
 
 

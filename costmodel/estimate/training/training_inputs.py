@@ -1,4 +1,4 @@
-"""Documents become numbers: everything the equations need, and what was assumed on the way."""
+"""Converts documents to numbers: all inputs of the equations, and the assumptions made."""
 
 from __future__ import annotations
 
@@ -53,7 +53,7 @@ DISPATCH_BYTES = {
 
 @dataclass(frozen=True)
 class ExpertInputs:
-    """What is said about a model's experts: rows of a rank over the mean, overlap, host time, what is sent."""
+    """Inputs about experts: rows of a rank over the mean, overlap, host time, tokens sent."""
 
     kernels: ExpertKernels
     load: float
@@ -76,7 +76,7 @@ class ElementWidths:
 
 @dataclass(frozen=True)
 class KernelRates:
-    """Peaks of one accelerator, and the fits of its kernels; `variation` is between accelerators, relative."""
+    """Peaks of one accelerator and the fits of its kernels; `variation` is the relative device-to-device spread."""
 
     peak: float
     mfu_peak: float
@@ -90,7 +90,7 @@ class KernelRates:
 
 @dataclass(frozen=True)
 class OverlapShares:
-    """Share of each axis' communication that compute may hide, and of ZeRO-3's all-gathers of weights."""
+    """Share of each axis' communication that compute can hide, and of ZeRO-3's weight all-gathers."""
 
     tp: float
     dp: float
@@ -101,7 +101,7 @@ class OverlapShares:
 
 @dataclass(frozen=True, eq=False)
 class TrainingInputs(Machine):
-    """The numbers of a case, in SI base units, each remembering where it was written."""
+    """The inputs of a scenario, in SI base units; each number remembers its place."""
 
     case: ResolvedScenario
     stack: Stack
@@ -149,7 +149,7 @@ class TrainingInputs(Machine):
 
     @property
     def optimizer_state(self) -> Number:
-        """Bytes of master copy and moments for a parameter."""
+        """Bytes of master copy and moments per parameter."""
         return self.stack.states.master + self.case.optimizer.moments
 
     @property
@@ -177,11 +177,11 @@ class TrainingInputs(Machine):
 
     @property
     def gathers_narrow(self) -> bool:
-        """Whether weights of the layers are gathered in the narrow type."""
+        """Whether layer weights are gathered in the narrow type."""
         return self.narrow is not None and self.recipe.name in self.narrow.gather
 
     def bucket(self, ranks: Number, element: float) -> Number:
-        """Bytes of elements of that width that go to so many ranks together."""
+        """Bytes of a bucket, for elements of a width that are sent to a number of ranks."""
         buckets = self.stack.buckets
         with term("bucket"):
             size = bucket_bytes(buckets.size, buckets.per_rank, ranks)
@@ -189,46 +189,49 @@ class TrainingInputs(Machine):
 
     @property
     def narrow(self) -> LowPrecision | None:
-        """What the stack does about narrow types; nothing where the recipe has none."""
+        """The stack's treatment of narrow types; None if the recipe has none."""
         return self.stack.low_precision if self.recipe.narrow else None
 
     @property
     def keeps_narrow(self) -> bool:
-        """Whether inputs are kept in the narrow type; frozen weights read none again, and adapters read 16 bits."""
+        """Whether inputs are saved in the narrow type; frozen weights need none, and adapters read 16 bits."""
         return self.narrow is not None and self.narrow.saved and self.tuning is None
 
     @property
     def vector_peak(self) -> float:
-        """Rate of the units that NVIDIA's libraries leave odd rows to; other parts are taken to pad them."""
+        """Rate of the vector units, which NVIDIA's libraries use for odd rows.
+
+        Other vendors' libraries are assumed to pad.
+        """
         accelerator = self.case.accelerator
         return accelerator.peak.fp32 or self.rates.peak if accelerator.vendor == "NVIDIA" else self.rates.peak
 
     @property
     def of_a_part(self) -> Number:
-        """Slow-down of tensor cores in a real step by power and clocks."""
+        """Slowdown of the tensor cores of one device in a real step, by power and clocks."""
         with term("by power and clocks"):
             return slowdown_of(self.case)
 
     @property
     def slowest(self) -> Number:
-        """How much slower than one part the slowest of all ranks is."""
+        """Slowdown of the slowest of all ranks relative to one device."""
         with term("slowest of all ranks"):
             return slowest_part(self.ranks, self.rates.variation)
 
     @property
     def sustained(self) -> Number:
-        """Slow-down of tensor cores in a real step: by power and clocks, on the slowest of all ranks."""
+        """Slowdown of the tensor cores in a real step: by power and clocks, on the slowest of all ranks."""
         return self.slowest * self.of_a_part
 
     @property
     def sustained_narrow(self) -> Number:
-        """The same of products in the narrow type."""
+        """The same for products in the narrow type."""
         with term("by power and clocks"):
             found = slowdown_of(self.case, self.rates.linear.sustained)
         return self.slowest * found
 
     def dropped(self, recompute: Recompute) -> Dropped:
-        """What a recompute mode drops in this stack: with fused attention there is no core to drop."""
+        """What a recompute mode drops in this stack; with fused attention there is no core to drop."""
         if recompute != "selective":
             return "layer" if recompute == "full" else "nothing"
         kernels = self.stack.kernels
@@ -318,12 +321,12 @@ def _overlap(case: ResolvedScenario, log: AssumptionLog) -> OverlapShares:
 
 
 def _experts(case: ResolvedScenario, log: AssumptionLog) -> ExpertInputs | None:
-    """What is said about experts; nothing for a model without."""
+    """Inputs about experts; None for a model without experts."""
     if not case.model.has_experts:
         return None
     kernels, said, named = case.stack.experts, case.scenario.assume.experts, f"stacks/{case.stack.name}"
     if kernels is None:
-        sentence = f"the stack {case.stack.name} says nothing of experts, which {case.model.name} has"
+        sentence = f"the stack {case.stack.name} does not describe experts, which {case.model.name} has"
         raise fail("D016", sentence, case.place("stack", "model"), "take another stack")
     choose = log.choose
     if said.dispatch is None:

@@ -1,1 +1,1 @@
-"""Calibrate."""
+"""Fits constants from measured kernels and from measured runs."""

@@ -1,4 +1,4 @@
-"""Efficiencies fitted from measured kernels, with what they are worth beside what the documents hold now."""
+"""Efficiencies fitted from measured kernels, compared with the constants in use."""
 
 from __future__ import annotations
 
@@ -17,9 +17,9 @@ TOO_FEW = f"too few to fit, which takes {LEAST_POINTS}"
 
 @dataclass(frozen=True)
 class Fit:
-    """Fitted constants, their error on their own rows and on halves held out, and the error of those in use.
+    """Fitted constants, with the error in sample, on held-out halves, and of the constants in use.
 
-    `unfitted` says why there is the last alone.
+    `unfitted` gives the reason if only the last error exists.
     """
 
     sample: Sample
@@ -37,7 +37,7 @@ class Fit:
 
 @dataclass(frozen=True)
 class Calibrated:
-    """Every fit of some files, how many rows were left out for what reason, and what was odd about a file."""
+    """Every fit of some files, the number of skipped rows by reason, and remarks on the files."""
 
     files: dict[str, str]
     fits: list[Fit]
@@ -46,12 +46,12 @@ class Calibrated:
 
 
 def calibrated(paths: Sequence[str], node: str | None = None) -> Calibrated:
-    """Every fit that these files allow; what they do not say of node or accelerator is that of `node`."""
+    """Every fit that these files allow; `node` supplies the node or accelerator that they do not state."""
     return calibration([read_timings(path) for path in paths], node)
 
 
 def calibration(tables: list[Timings], node: str | None = None) -> Calibrated:
-    """Every fit that these timings allow, in the order of documents, parts and entries."""
+    """Every possible fit of these timings, ordered by document, part and entry."""
     shelf = CachedReader()
     found = gathered(tables, shelf, node)
     fits = []
@@ -66,7 +66,7 @@ def calibration(tables: list[Timings], node: str | None = None) -> Calibrated:
 
 
 def _fits(kernels: KernelTimings) -> list[Fit]:
-    """Fits of these timings; where they are too few or doubted, what the constants in use say of them."""
+    """Fits of these timings; too few or doubtful timings are only compared with the constants in use."""
     key, samples = kernels.key, samples_of(kernels)
     few = len(kernels.measured) < LEAST_POINTS
     if not (few or key.aside):
@@ -80,7 +80,7 @@ def _fits(kernels: KernelTimings) -> list[Fit]:
 
 
 def held_against(sample: Sample, why: str) -> Fit:
-    """The error of the constants in use on timings that are not to be fitted."""
+    """The error of the constants in use, on timings that are not fitted."""
     assert sample.now
     return Fit(sample, {}, None, None, error_of(sample.form.time(sample.now, sample.columns), sample.measured), why)
 

@@ -1,4 +1,4 @@
-"""Efficiency documents of parts that have none: begun as what everything unmeasured has, without its residuals."""
+"""Default efficiency documents for parts without one: the values for unmeasured parts, without residuals."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ from costmodel.ground.equation import Number
 Part = Literal["accelerator", "fabric"]
 
 _HEAD = """# yaml-language-server: $schema=../schema.json
-# Opinions, fitted; the facts are in ../{of}s/. What was not measured is that of {base}.
+# Fitted constants; the facts are in ../{of}s/. Values that were not measured are those of {base}.
 """
 _COMMENT = re.compile(r"\s+#\s.*$")
 _NOT_OF = {
@@ -30,19 +30,19 @@ _NOT_OF = {
 
 
 def part_with(group: str) -> Part:
-    """Whose efficiency holds such a group."""
+    """The part whose efficiency document contains a group."""
     return "fabric" if group == "network" else "accelerator"
 
 
 def changed(of: Part, name: str, changes: Changes) -> str:
-    """The text of a part's efficiency with these changes: of that which there is, or of its first."""
+    """The text of a part's efficiency document with changes; for a part without one, of its default document."""
     if has("efficiency", name):
         return rewritten(document_text("efficiency", name), changes)
     return _begun(of, name, changes)
 
 
 def beginning(of: Part, name: str) -> Efficiency:
-    """The first efficiency of a part, before anything of it was fitted."""
+    """The default efficiency document of a part, before any fit."""
     found: Efficiency = document_of("efficiency", _begun(of, name, {}), str(place_of("efficiency", name)))
     return found
 
@@ -55,7 +55,7 @@ def _begun(of: Part, name: str, changes: Changes) -> str:
 
 
 def _known(name: str) -> dict[tuple[str, ...], dict[str, Any]]:
-    """What of an accelerator is known without a fit: shares by its best measured matmuls, slow-downs by its power."""
+    """Constants of an accelerator without a fit: efficiency from its best measured matmuls, slowdown from its power."""
     shelf = CachedReader()
     accelerator: Accelerator = shelf.document("accelerator", name)
     common: Efficiency = shelf.document("efficiency", UNMEASURED)

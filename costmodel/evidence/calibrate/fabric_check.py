@@ -1,4 +1,4 @@
-"""Measured times beside predicted ones, size by size, and whether a fabric is slower than sound ones."""
+"""Compares measured with predicted times, size by size, and a fabric with sound ones."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ _UNITS = {"bytes": "B", "nbytes": "B"}
 
 @dataclass(frozen=True)
 class SizeComparison:
-    """Rows of one size: how many, their median times, measured and predicted."""
+    """Rows of one size: their number, and their median measured and predicted times."""
 
     size: str
     rows: int
@@ -37,9 +37,7 @@ class SizeComparison:
 
 @dataclass(frozen=True)
 class Soundness:
-    """The bus bandwidth of large messages, measured and as the fit in use says of sound fabrics, and how far such lie
-    apart.
-    """
+    """The bus bandwidth of large messages: measured, predicted for a sound fabric by the fit in use, and the spread."""
 
     message: float
     measured: float
@@ -53,20 +51,20 @@ class Soundness:
 
     @property
     def verdict(self) -> str:
-        """Slower or faster than sound ones, or as they are."""
+        """Slower than sound fabrics, faster, or the same."""
         if abs(self.error) <= self.apart:
             return "sound"
         return "slower" if self.error < 0 else "faster"
 
 
 def predicted(fit: Fit) -> Array:
-    """Times by the constants in use, where there are none by the fitted ones."""
+    """Times by the constants in use; if there are none, by the fitted ones."""
     sample = fit.sample
     return sample.form.time(sample.now or fit.constants, sample.columns)
 
 
 def beside(fit: Fit) -> list[SizeComparison]:
-    """Every size with its median times, in the order of the measured ones."""
+    """Every size with its median times, in the order of the measurements."""
     sample, ours = fit.sample, predicted(fit)
     sizes = np.array(sample.groups)
     found = []
@@ -83,7 +81,7 @@ def _size(name: str, value: str) -> str:
 
 
 def soundness(fit: Fit) -> Soundness | None:
-    """How the large messages of a collective compare with those of sound fabrics; nothing where no fit in use says."""
+    """Compares large messages of a collective with sound fabrics; None where no fit is in use."""
     sample, key = fit.sample, fit.sample.key
     if key.part not in ("collectives", "network") or not sample.now:
         return None
@@ -99,7 +97,7 @@ def soundness(fit: Fit) -> Soundness | None:
 
 
 def _apart(fit: Fit) -> float:
-    """The 90th percentile of the error of the fit in use, else of what stands in for fits without one."""
+    """The 90th percentile of the error of the fit in use, else of its fallback."""
     key, of = fit.sample.key, fit.sample.of
     device = read("fabric" if key.part == "network" else "accelerator", of)
     for name in (efficiency_of(device), UNMEASURED):

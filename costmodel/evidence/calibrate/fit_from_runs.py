@@ -1,4 +1,4 @@
-"""Constants fitted on the times of real steps, robustly, with weak priors."""
+"""Fits constants on measured step times, robustly, with weak priors."""
 
 from __future__ import annotations
 
@@ -26,12 +26,12 @@ from costmodel.evidence.calibrate.widths import Unexplained, fitted_widths, spre
 MIN_SENSITIVITY = (
     0.005  # change of the logarithm of a time, over that of a constant, from which a run counts as telling of it
 )
-IDENTIFIED_BELOW = 0.7  # a posterior spread above this share of the prior's means that the data said little
+IDENTIFIED_BELOW = 0.7  # a posterior spread above this share of the prior's: the data do not identify the constant
 
 
 @dataclass(frozen=True)
 class Posterior:
-    """One constant after the fit; spreads are of its fitted scale."""
+    """One constant after the fit; spreads are on its fitted scale."""
 
     prior: Prior
     value: float
@@ -48,7 +48,7 @@ def is_identified(prior: Prior, spread: float, moved: float) -> bool:
 
 @dataclass(frozen=True)
 class StepFit:
-    """Constants, and the errors with them: as shipped, at the priors, in sample, and of groups left out of the fit.
+    """Constants and errors: as shipped, at the priors, in sample, and held out.
 
     By group and by kind of model, dense or with experts, in sample and left out. Widths of bands are fitted on errors
     left out; those of a group left out on the errors of the others.
@@ -65,7 +65,7 @@ class StepFit:
 
 
 def solved(problem: Problem, start: Array | None = None) -> tuple[Array, Array, Array]:
-    """Constants on their scales, errors and slopes there: Gauss and Newton's steps, halved where they overshoot."""
+    """Constants on their scales, with errors and slopes: Gauss-Newton steps, halved when they overshoot."""
     scaled = problem.prior_means.copy()
     if start is not None:
         free = [prior.name not in problem.kept for prior in problem.priors]
@@ -90,7 +90,7 @@ def solved(problem: Problem, start: Array | None = None) -> tuple[Array, Array, 
 
 
 def without(free: Problem, group: str, scaled: Array, errors: Array, slopes: Array) -> Array:
-    """Constants fitted without a group, also which of them are told; errors are straight around the whole fit."""
+    """Constants fitted without a group, and which of them are identified; errors are relative to the full fit."""
     others = np.array([run.group != group for run in free.runs])
     first, curved = _refitted(free, others, scaled, errors, slopes)
     kept = _unidentified(free, first, curved, slopes[others])
@@ -100,7 +100,7 @@ def without(free: Problem, group: str, scaled: Array, errors: Array, slopes: Arr
 def _refitted(
     problem: Problem, others: NDArray[np.bool_], scaled: Array, errors: Array, slopes: Array
 ) -> tuple[Array, Array]:
-    """Constants and curvature for some of the runs; constants that are kept stay at their priors."""
+    """Constants and curvature for some of the runs; fixed constants stay at their priors."""
     free = np.array([prior.name not in problem.kept for prior in problem.priors])
     found = np.where(free, scaled, problem.prior_means)
     for _ in range(ROUNDS):
@@ -111,7 +111,7 @@ def _refitted(
 
 
 def _spreads(curved: Array) -> Array:
-    """One spread of each constant, by the curvature of the loss."""
+    """The posterior spread of each constant, from the curvature of the loss."""
     spreads: Array = np.sqrt(np.diag(np.linalg.inv(curved)))
     return spreads
 
@@ -125,7 +125,7 @@ def _unidentified(free: Problem, scaled: Array, curved: Array, slopes: Array) ->
 
 
 def _affected(slopes: Array) -> NDArray[np.bool_]:
-    """Which runs each constant affects enough to count as informative."""
+    """The runs that each constant affects enough to count as informative."""
     return np.abs(slopes) > MIN_SENSITIVITY
 
 
@@ -137,7 +137,7 @@ def step_fit(
     leave_out: bool = False,
     apart: float = APART,
 ) -> StepFit:
-    """The constants that the runs determine, the others at their priors, and how far off unseen groups are."""
+    """The constants that the runs determine, the others at their priors, and the error on held-out groups."""
     free = Problem(runs, priors, shelf, apart=apart)
     first, errors, felt = solved(free)
     curved = free.turned(first, errors, felt)[1]
@@ -177,7 +177,7 @@ def _unseen(free: Problem, scaled: Array, errors: Array, slopes: Array) -> tuple
 
 
 def _parted(parts: Mapping[str, NDArray[np.bool_]], inside: Scores, unseen: Scores) -> dict[str, tuple[Errors, Errors]]:
-    """Errors of each part of the runs, in sample and left out."""
+    """Errors of each part of the runs, in sample and held out."""
     return {name: (inside.of(which), unseen.of(which)) for name, which in parts.items() if which.any()}
 
 

@@ -1,4 +1,4 @@
-"""The closed forms of what inference engines fuse, over columns of measured shapes."""
+"""Closed forms of fused inference kernels, over columns of measured shapes."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ PACKED_UP_TO = ("torch_flow",)  # kernels that pack the queries of narrow groups
 
 
 def decode_columns(table: Mapping[str, Array], accelerator: Accelerator, precision: str, kernel: str) -> Columns:
-    """What the time of decode attention depends on; keys and values weigh what their own type does."""
+    """Columns that determine the time of decode attention; keys and values have the bytes of their own type."""
     batch, sequence, heads, kv_heads = (table[name] for name in ("batch", "seq", "heads", "kv_heads"))
     readers = reading_heads(heads, kv_heads) if kernel in PACKED_UP_TO else kv_heads
     cached = attention_traffic(batch, sequence, 0.0, kv_heads, table["head_dim"], RECIPES[precision].operand)
@@ -43,7 +43,7 @@ def decode_columns(table: Mapping[str, Array], accelerator: Accelerator, precisi
 
 
 def group_kind(kernel: str, heads: float, kv_heads: float) -> str:
-    """Which kernel of several an engine takes under one name: their constants differ."""
+    """The kernel variant behind a name; engines use several under one name, with different constants."""
     if kernel not in PACKED_UP_TO:
         return ""
     if heads == kv_heads:
@@ -82,7 +82,7 @@ DECODE = FittedForm(
 
 
 def expert_columns(table: Mapping[str, Array], accelerator: Accelerator, precision: str) -> Columns:
-    """Work, weights and rows of the hottest rank of a layer of experts; only the weights of experts hit are read."""
+    """Work, weights and rows of the most loaded rank in a layer of experts; only weights of used experts are read."""
     hidden, inner, recipe = table["hidden"], np.asarray(table["inter"] / table["tp"]), RECIPES[precision]
     held = np.asarray(table["experts"] / table["ep"])
     rows, hit = _fallen(table, held)
@@ -101,7 +101,7 @@ def expert_columns(table: Mapping[str, Array], accelerator: Accelerator, precisi
 
 
 def _fallen(table: Mapping[str, Array], held: Array) -> tuple[Array, Array]:
-    """Rows of the hottest rank, and how many of the experts it holds they are of."""
+    """Rows of the most loaded rank, and the number of its experts that they use."""
     tokens, top_k, experts, ep = (table[name] for name in ("tokens", "topk", "experts", "ep"))
     even = table["skew"] == EVEN
     routing = (tokens, top_k, experts, np.where(even, ANY_SKEW, table["skew"]))

@@ -1,4 +1,4 @@
-"""What measured kernels say of each form: its columns, and the constants that a document holds for it now."""
+"""The data of each kernel form: its columns, and the constants that a document holds for it now."""
 
 from __future__ import annotations
 
@@ -56,7 +56,7 @@ _RANGES = {
 
 @dataclass(frozen=True)
 class Sample:
-    """Timings that determine the constants of one form, beside the constants a document holds for it now."""
+    """Timings that determine the constants of one form, and the constants that a document holds now."""
 
     key: FitKey
     of: str
@@ -64,7 +64,7 @@ class Sample:
     columns: Columns
     measured: Array
     groups: list[str]
-    grouped: tuple[str, ...]  # what each of these says, in order
+    grouped: tuple[str, ...]  # one meaning for each of these, in order
     table: Mapping[str, Array]
     range: str
     files: Mapping[str, str]
@@ -74,7 +74,7 @@ class Sample:
 
 @dataclass(frozen=True)
 class KernelTimings:
-    """The timings of one key: sizes as columns, measured times, and the documents that say what they ran on."""
+    """The timings of one key: sizes as columns, measured times, and the documents of their hardware."""
 
     key: FitKey
     table: Mapping[str, Array]
@@ -84,19 +84,19 @@ class KernelTimings:
 
     @property
     def accelerator(self) -> Accelerator:
-        """What they ran on."""
+        """The accelerator of the timings."""
         document: Accelerator = self.shelf.document("accelerator", self.key.of)
         return document
 
     @property
     def efficiency(self) -> Efficiency:
-        """The fits in use for it."""
+        """The fits in use for that accelerator."""
         document: Efficiency = self.shelf.document("efficiency", efficiency_of(self.accelerator))
         return document
 
     @property
     def range(self) -> str:
-        """The least and the largest of every size."""
+        """The minimum and maximum of every size."""
         return ", ".join(
             f"{name} {show(float(values.min()), unit)} to {show(float(values.max()), unit)}"
             for name, values in self.table.items()
@@ -113,7 +113,7 @@ class KernelTimings:
         *,
         of: str = "",
     ) -> Sample:
-        """These timings under a form, grouped by some sizes; the document is that of the key unless said."""
+        """These timings in a form, grouped by some sizes; by default the document is that of the key."""
         rows = zip(*(self.table[name] for name in group), strict=True)
         groups = [" ".join(f"{value:g}" for value in row) for row in rows]
         return Sample(
@@ -141,7 +141,7 @@ def kernels_of(key: FitKey, found: Gathered, shelf: CachedReader) -> KernelTimin
 
 
 def samples_of(kernels: KernelTimings) -> list[Sample]:
-    """These timings, once for every form that describes them."""
+    """These timings, as one sample for every form that describes them."""
     return _BUILDERS[kernels.key.part](kernels)
 
 
@@ -218,7 +218,7 @@ def _collectives(kernels: KernelTimings) -> list[Sample]:
     key, table = kernels.key, kernels.table
     link = link_of(key.of, kernels.shelf)
     if link is None:
-        raise UnusedRow(f"collectives of {key.of}, of whose links no node document tells")
+        raise UnusedRow(f"collectives of {key.of}, whose links no node document describes")
     columns: Columns = {
         "ranks": table["ranks"],
         "wire": wire_of(table["bytes"], table["ranks"], key.entry),  # type: ignore[arg-type]
@@ -235,7 +235,7 @@ def _collectives(kernels: KernelTimings) -> list[Sample]:
 
 
 def link_of(accelerator: str, shelf: CachedReader) -> float | None:
-    """The rate of the links between accelerators of this kind, by the first node that has them."""
+    """The bandwidth of the links between accelerators of this kind, from the first node that has them."""
     for name in names("node"):
         node: Node = shelf.document("node", name)
         if node.accelerator == accelerator:

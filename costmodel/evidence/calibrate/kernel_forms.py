@@ -1,4 +1,4 @@
-"""The closed forms whose constants are fitted, over columns of measured shapes."""
+"""Closed forms with fitted constants, over columns of measured shapes."""
 
 from __future__ import annotations
 
@@ -50,7 +50,7 @@ def _quantised_time(constants: Mapping[str, float], columns: Columns) -> Array:
 
 
 def _backward_time(constants: Mapping[str, float], columns: Columns) -> Array:
-    """Both products of a linear layer's backward pass, with everything but the compute share as it is."""
+    """Both products of a linear layer's backward pass; only the compute share is fitted."""
     others = {name: float(np.min(columns[name])) for name in ("memory_share", "start", "exponent")}
     one = _matmul_time({**others, "compute_share": constants["backward_share"]}, columns)
     return np.asarray(2.0 * one)
@@ -64,7 +64,7 @@ def _collective_time(constants: Mapping[str, float], columns: Columns) -> Array:
 
 
 def _attention_time(constants: Mapping[str, float], columns: Columns) -> Array:
-    """With the start, the memory part, the units out of work and the pages written that a call alone shows."""
+    """Attention as one isolated call: with start, memory part, idle multiprocessors and page writes."""
     rate = attention_rate(columns["peak"], constants["forward_share"], columns["sequence"], 0.0, *_ANY_HEADS)
     batch, heads, sequence, units = (columns[name] for name in ("batch", "heads", "sequence", "units"))
     slowdown = tail_slowdown(batch, heads, sequence, constants["tile"], units)
@@ -75,7 +75,7 @@ def _attention_time(constants: Mapping[str, float], columns: Columns) -> Array:
 
 
 def _attention_rate_time(constants: Mapping[str, float], columns: Columns) -> Array:
-    """As a step counts it: a rate that grows with the sequence, no start."""
+    """Attention as a step counts it: a rate that grows with the sequence, without start."""
     share, half = constants["forward_share"], constants["half_sequence"]
     rate = attention_rate(columns["peak"], share, columns["sequence"], half, *_ANY_HEADS)
     return np.asarray(columns["flop"] / rate)
@@ -141,7 +141,7 @@ STREAM = FittedForm(
 
 
 def network_form(node: str, operation: Operation) -> tuple[FittedForm, str, dict[str, float]]:
-    """The time of a collective between nodes of this kind, the fabric it is of, and the constants it has now."""
+    """The time of a collective between nodes of this kind, its fabric, and the current constants."""
     inputs = training_inputs(load("quickstart", [f"cluster.node={node}", "cluster.nodes=2"]))
     network = inputs.network
 
@@ -162,5 +162,5 @@ def network_form(node: str, operation: Operation) -> tuple[FittedForm, str, dict
 
 
 def wire_of(message: Array, ranks: Array, operation: Operation) -> Array:
-    """Bytes a rank sends."""
+    """Bytes that a rank sends."""
     return np.asarray(wire_bytes(message, ranks, operation=operation))

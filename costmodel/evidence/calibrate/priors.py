@@ -1,4 +1,4 @@
-"""The few constants that real steps add to isolated kernels: their values, and their priors."""
+"""The few constants that real steps add to isolated kernels: their values and their priors."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ STEPS = "steps"  # the document of their priors
 
 
 def shipped_priors(shelf: CachedReader) -> tuple[Prior, ...]:
-    """What would be said of each before looking at any training run."""
+    """The prior of each constant."""
     document: Priors = shelf.document("prior", STEPS)
     return tuple(document.constants)
 
@@ -36,28 +36,28 @@ def width_priors(shelf: CachedReader) -> tuple[Prior, ...]:
 
 
 def own_source(where: str) -> str:
-    """The key of what these tables told; other tables have another, and what they told keeps its own."""
+    """The source key of these tables. Other tables get another key, and constants fitted on them keep theirs."""
     return f"{OWN}{hashlib.sha256(where.encode()).hexdigest()[:8]}"
 
 
 def on_scale(prior: Prior, value: float) -> float:
-    """A value on the scale on which it is fitted."""
+    """A value on its fitted scale."""
     return math.log(value / (1 - value)) if prior.share else math.log(value)
 
 
 def off_scale(prior: Prior, scaled: float) -> float:
-    """Back from that scale."""
+    """The inverse of `on_scale`."""
     return 1 / (1 + math.exp(-scaled)) if prior.share else math.exp(scaled)
 
 
 def around(prior: Prior, value: float, spread: float) -> tuple[float, float]:
-    """One spread, which is of that scale, to either side of a value."""
+    """One spread to either side of a value, on its fitted scale."""
     middle = on_scale(prior, value)
     return off_scale(prior, middle - spread), off_scale(prior, middle + spread)
 
 
 def shipped(prior: Prior, shelf: CachedReader) -> float:
-    """The value its first document has now."""
+    """The current value in the first document that has it."""
     return _leaf(shelf.document(prior.kind, prior.documents[0]), prior)
 
 
@@ -66,14 +66,14 @@ def _leaf(document: Any, prior: Prior) -> float:
     if value is None:
         name = getattr(document, "name", None) or document.of
         place = Place(str(find("prior", STEPS)))
-        raise fail("D013", f"'{prior.name}' names {prior.leaf}, which {name} has not", place)
+        raise fail("D013", f"'{prior.name}' names {prior.leaf}, which {name} does not have", place)
     return float(value)
 
 
 def with_values(
     case: ResolvedScenario, priors: Sequence[Prior], values: Sequence[float], shelf: CachedReader
 ) -> ResolvedScenario:
-    """The case with the constants it uses at these values; what its row switched stays switched."""
+    """The scenario with its constants at these values; settings of its row stay."""
     for prior, value in zip(priors, values, strict=True):
         if prior.kind == "stack":
             case = replace(case, stack=_changed(case.stack, case.stack.name, prior, value, shelf))
@@ -94,14 +94,14 @@ def _changed(document: D, name: str, prior: Prior, value: float, shelf: CachedRe
 
 
 def uses(case: ResolvedScenario, prior: Prior, shelf: CachedReader) -> bool:
-    """Whether a case has a leaf of the constant."""
+    """Whether a scenario uses the key of a constant."""
     other = with_values(case, [prior], [prior.mean * 0.999], shelf)
     return (other.stack, other.efficiency, other.network) != (case.stack, case.efficiency, case.network)
 
 
 def own(cases: Sequence[ResolvedScenario], shelf: CachedReader) -> tuple[Prior, ...]:
-    """What a few runs of one's own can sharpen: sustained, network and launch, held close to what is shipped; not
-    what is none there, as the launches of a stack that compiles a whole step.
+    """Priors of the constants that a few of your own runs can improve: sustained, network and launch, near the shipped
+    values. Constants that are zero are left out, such as the launches of a stack that compiles a whole step.
     """
     made: dict[tuple[str, str], Prior] = {}
     for case in cases:
@@ -122,8 +122,8 @@ def own(cases: Sequence[ResolvedScenario], shelf: CachedReader) -> tuple[Prior, 
 
 
 def before(leaf: Leaf, name: str, shelf: CachedReader) -> Any:
-    """A document as it was before runs of one's own changed the group of a leaf; of a part that nobody else measured,
-    its first.
+    """A document as it was before your own runs changed the group of a leaf; for a part that was never measured,
+    its first version.
     """
     kind, group = kind_of(leaf), leaf.partition(".")[0]
     document = None

@@ -1,4 +1,4 @@
-"""Constants fitted on measured runs, from the tables to the documents they are written into."""
+"""Fits constants on measured runs: from tables to the documents with the results."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ SECONDS = "operation"  # the leaf that is a time
 
 @dataclass(frozen=True)
 class Refined:
-    """A fit on the runs of some tables: how many, which were not modelled, and by what they were left out in turn."""
+    """A fit on the runs of some tables: its runs, the skipped ones, and the groups held out in turn."""
 
     tables: tuple[Table, ...]
     runs: int
@@ -42,12 +42,12 @@ class Refined:
 
     @property
     def rows(self) -> int:
-        """Runs asked for, modelled or not."""
+        """Requested runs, modelled or not."""
         return self.runs + len(self.left)
 
     @property
     def why(self) -> str:
-        """Why nothing of the fit is written; empty where it is."""
+        """The reason why the fit is not written; empty where it is."""
         found, now = self.fit.inside.median, self.fit.shipped.median
         if found > WORST_MEDIAN:
             return f"half of the runs are over {WORST_MEDIAN:.0%} off even so; is a time in seconds?"
@@ -57,7 +57,7 @@ class Refined:
 def refine(
     tables: Sequence[str], *, where: Where | None = None, leave_out: str | None = None, afresh: bool = False
 ) -> Refined:
-    """Constants from tables of runs: all of them afresh, or the few that are one's own, near what is shipped."""
+    """Constants from tables of runs: a full fit, or a refinement by your own few runs near the shipped values."""
     asked = [read_runs(name) for name in tables]
     shelf, where = CachedReader(), meant(where or {}, asked)
     rows = [row for table in asked for row in chosen_rows(table, where, shelf)]
@@ -68,7 +68,7 @@ def refine(
     if not runs:
         first = "; the tables have no rows" if not left else f"; {left[0].run}: {left[0].why}"
         first = first if all(map(is_near, tables)) else ""  # it repeats words of the table
-        hint = f"costmodel validate {' '.join(tables)} --by reason says why of each"
+        hint = f"costmodel validate {' '.join(tables)} --by reason shows the reason for each row"
         raise fail("C005", f"none of {len(rows)} runs is modelled{first}", Place("command line"), hint)
     if not afresh:
         runs = [replace(run, case=_with_its_own(run.case, shelf)) for run in runs]
@@ -78,7 +78,7 @@ def refine(
 
 
 def _with_its_own(case: ResolvedScenario, shelf: CachedReader) -> ResolvedScenario:
-    """The case with a first efficiency of its accelerator and of its network where these have none."""
+    """The scenario with default efficiency documents for an accelerator or network without one."""
     if case.efficiency.of == UNMEASURED:
         case = replace(case, efficiency=_first("accelerator", case.accelerator.name, shelf))
     if case.network.of == UNMEASURED:
@@ -87,7 +87,7 @@ def _with_its_own(case: ResolvedScenario, shelf: CachedReader) -> ResolvedScenar
 
 
 def _first(of: Part, name: str, shelf: CachedReader) -> Efficiency:
-    """The first efficiency of a part, from now on found by its name."""
+    """The default document of a part, registered under its name from now on."""
     if ("efficiency", name) not in shelf.kept:
         shelf.kept["efficiency", name] = beginning(of, name)
     found: Efficiency = shelf.document("efficiency", name)
@@ -95,7 +95,7 @@ def _first(of: Part, name: str, shelf: CachedReader) -> Efficiency:
 
 
 def texts(found: Refined) -> dict[Path, str]:
-    """The documents of the working folder with what the runs resolved; comments and order stay."""
+    """The documents of the working folder with the fitted values; comments and order stay."""
     if found.why:
         return {}
     where = ", ".join(f"{stem(table.file)} {table.digest}" for table in found.tables) + f", {found.runs} runs"
@@ -125,7 +125,10 @@ def _text(kind: str, name: str, changes: Changes) -> str:
 
 
 def _own_place(kind: str, name: str, found: Refined) -> Path:
-    """Where a document goes; shipped documents are never overwritten, since they are the priors of your runs."""
+    """The place of a written document.
+
+    Shipped documents are never overwritten, since they are the priors of your runs.
+    """
     path = place_of(kind, name)
     if (is_shipped(path) or is_checkout(Path())) and not found.afresh:
         raise fail("C002", f"{path} is where what is shipped is", Place(str(path)), "run it in a folder of your own")
@@ -142,5 +145,5 @@ def _written(part: Posterior) -> Any:
 
 
 def unit_value(prior: Prior, value: float) -> str:
-    """A value as documents write it."""
+    """A value in the form of documents."""
     return f"{significant(value * 1e6)} us" if prior.key == SECONDS else f"{value:.3g}"

@@ -1,8 +1,8 @@
 """Constants of a closed form from measured times: robust, damped Gauss-Newton on the logarithm of the error.
 
 The loss of a residual r = ln(predicted / measured) is soft-L1, 2 c² (√(1 + (r/c)²) − 1), so that a few rows far off
-do not bend the fit. Constants are fitted as logarithms inside their bounds; those that the rows tell little of stay
-near what is usual, the nearer the noisier the rows. Nothing is drawn: the same rows give the same constants.
+do not bend the fit. Constants are fitted as logarithms inside their bounds. A constant that the rows hardly determine
+stays near its usual value, the nearer the noisier the rows. The fit is deterministic: no random numbers.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ _STEPS, _TRIES, _NUDGE = 200, 14, 1e-5
 
 @dataclass(frozen=True)
 class Constant:
-    """What is to be fitted: its name in the document, its unit, what is usual, its bounds, and how far it may stray.
+    """A constant to fit: its name in the document, its unit, its usual value, its bounds and its spread.
 
     `spread` is in logarithms: 0.7 is a factor of two.
     """
@@ -40,7 +40,7 @@ class Constant:
 
 @dataclass(frozen=True)
 class FittedForm:
-    """A closed form: its constants, and the times it gives for columns of shapes."""
+    """A closed form with its constants, and its times for columns of shapes."""
 
     title: str
     constants: tuple[Constant, ...]
@@ -49,9 +49,7 @@ class FittedForm:
 
 @dataclass(frozen=True)
 class Error:
-    """How far off times are: median and 90th percentile of |predicted / measured − 1|, the median with its sign, and
-    the loss the fit counts.
-    """
+    """Errors of times: median and P90 of |predicted / measured − 1|, the signed median, and the loss of the fit."""
 
     median: float
     p90: float
@@ -60,12 +58,12 @@ class Error:
 
 
 def subset(columns: Columns, chosen: NDArray[np.bool_]) -> Columns:
-    """Some rows of the columns; what is one number for all rows stays."""
+    """Some rows of the columns; a single number for all rows stays."""
     return {name: value[chosen] if isinstance(value, np.ndarray) else value for name, value in columns.items()}
 
 
 def error_of(predicted: Array, measured: Array) -> Error:
-    """How far off these times are."""
+    """The errors of these times."""
     off = predicted / measured - 1
     loss = float(np.mean(_losses(np.log(predicted / measured))))
     far = np.abs(off)
@@ -78,9 +76,9 @@ def _losses(residuals: Array) -> Array:
 
 
 def fitted(form: FittedForm, columns: Columns, measured: Array, groups: Sequence[str] = ()) -> dict[str, float]:
-    """The constants that describe these times best; the noisier these are, the more what is usual counts.
+    """The constants that fit these times best; the noisier the times, the stronger the usual values count.
 
-    Times of one group, a shape, are wrong alike, so that beside what is usual all of them count as one.
+    Times of one group (a shape) share their error, so together they count as one against the usual values.
     """
     names = [constant.name for constant in form.constants]
     low, high = (np.log([getattr(constant, end) for constant in form.constants]) for end in ("low", "high"))
@@ -101,7 +99,7 @@ def fitted(form: FittedForm, columns: Columns, measured: Array, groups: Sequence
 
 
 def _descended(residuals: Callable[[Array], Array], point: Array, low: Array, high: Array) -> Array:
-    """The point downhill from here where the loss no longer falls (Levenberg-Marquardt, weights by iteration)."""
+    """The point at which the loss stops falling (Levenberg-Marquardt, iteratively reweighted)."""
     here = residuals(point)
     loss, damping = float(np.sum(_losses(here))), 1e-2
     for _ in range(_STEPS):
@@ -123,7 +121,7 @@ def _descended(residuals: Callable[[Array], Array], point: Array, low: Array, hi
 
 
 def _slopes(residuals: Callable[[Array], Array], point: Array, here: Array, high: Array) -> Array:
-    """How each residual changes with each constant, by small differences that stay inside the bounds."""
+    """The change of each residual with each constant, by finite differences inside the bounds."""
     columns = []
     for index in range(len(point)):
         nudge = _NUDGE if point[index] + _NUDGE <= high[index] else -_NUDGE
@@ -134,14 +132,14 @@ def _slopes(residuals: Callable[[Array], Array], point: Array, here: Array, high
 
 
 def second_half(groups: Sequence[str], draw: int) -> NDArray[np.bool_]:
-    """Which rows belong to the second half of the groups; a digest of draw and name puts the groups in order."""
+    """The rows in the second half of the groups; a digest of draw and name orders the groups."""
     names = sorted(set(groups), key=lambda name: hashlib.blake2b(f"{draw} {name}".encode(), digest_size=8).digest())
     second = set(names[len(names) // 2 :])
     return np.array([group in second for group in groups], dtype=bool)
 
 
 def held_out(form: FittedForm, columns: Columns, measured: Array, groups: Sequence[str]) -> Error | None:
-    """The error of halves of the groups under constants fitted on the other halves, over several draws of halves.
+    """The error on halves of the groups with constants fitted on the other halves, over several draws.
 
     None where a half would hold no more rows than there are constants.
     """

@@ -1,4 +1,4 @@
-"""Runs beside constants: how far off predictions are, what moves them, and what of it their families have in common."""
+"""The regression problem of measured runs: log errors, slopes, and the common offset of each family."""
 
 from __future__ import annotations
 
@@ -31,14 +31,14 @@ Array = NDArray[np.float64]
 SCALE = 0.08  # of a logarithm: errors beyond it count by their size, not their square
 FAMILY = "source_family"
 APART = 0.05  # how far families lie apart, of a logarithm: what all runs of one have in common and no other has
-MOST = 50  # runs that one family counts as, at most: more of them are wrong alike in more than one offset can say
+MOST = 50  # maximum weight of one family, in runs: errors within a family are correlated beyond a single offset
 STEP = 0.02
 ROUNDS = 12
 
 
 @dataclass(frozen=True)
 class TimedRun:
-    """A run that is modelled: its case, its measured time, its family, and the group that is left out with it."""
+    """A modelled run: its scenario, its measured time, its family, and the group with which it is held out."""
 
     run: str
     case: ResolvedScenario
@@ -49,7 +49,7 @@ class TimedRun:
 
 @dataclass(frozen=True)
 class Errors:
-    """How far off some runs are: median and P90 of |error|, the median error, and the share of runs inside the band."""
+    """Errors of some runs: median and P90 of |error|, the median error, and the share of runs inside the band."""
 
     runs: int
     median: float
@@ -67,7 +67,7 @@ class Scores:
     inside: NDArray[np.bool_]
 
     def of(self, which: NDArray[np.bool_] | None = None) -> Errors:
-        """How far off some of them are, all by default."""
+        """The errors of some of them, all by default."""
         chosen = slice(None) if which is None else which
         ratios = np.exp(self.errors[chosen]) - 1
         size = np.abs(ratios)
@@ -78,7 +78,7 @@ class Scores:
 def timed(
     rows: Sequence[CsvRow], shelf: CachedReader, grouping: str = FAMILY
 ) -> tuple[list[TimedRun], list[SkippedRow]]:
-    """The runs among these rows that have a time and are modelled, and why the others are not."""
+    """The runs among these rows that have a time and are modelled, and the reason for each other row."""
     found, left = [], []
     for row in rows:
         try:
@@ -97,10 +97,10 @@ def timed(
 
 @dataclass
 class Problem:
-    """Runs beside constants: log errors and their slopes. Constants that are kept stay at their priors.
+    """Runs and constants: log errors and their slopes. Fixed constants stay at their priors.
 
-    Each family has an offset of its own, small and not shipped, found along with the constants: runs of one cluster and
-    one release err together, and what they tell of a constant is how they differ among each other.
+    Each family has a small offset of its own, fitted with the constants and not shipped. Runs of one cluster and
+    release share their errors, so that only differences within a family inform a constant.
     """
 
     runs: Sequence[TimedRun]
@@ -161,12 +161,15 @@ class Problem:
         return slopes
 
     def moved(self, scaled: Array) -> Array:
-        """How far constants are from their priors; one that is like another, from that many times it."""
+        """The distance of constants from their priors.
+
+        A constant with a sister constant counts from that one's multiple.
+        """
         away: Array = self.rows @ (scaled - self.prior_means)
         return away
 
     def loss(self, scaled: Array, errors: Array) -> float:
-        """Smooth absolute error of the runs beyond what their families have in common, that, and the prior."""
+        """Smooth absolute error of the runs beyond their families' offsets, plus penalties of offsets and priors."""
         offsets = self.offsets(errors)
         size = np.abs(errors - self.member @ offsets) / SCALE
         each = np.where(size < 1, size**2 / 2, size - 0.5)
@@ -175,7 +178,7 @@ class Problem:
         return float(np.sum(self.counted * each)) + common + float(away @ self.precision @ away) / 2
 
     def offsets(self, errors: Array, others: Array | None = None) -> Array:
-        """What the runs of each family have in common, drawn to nothing the fewer they are."""
+        """The common error of each family's runs, shrunk towards zero the fewer they are."""
         found = np.zeros(self.member.shape[1])
         for _ in range(ROUNDS if self.apart else 0):
             pulls = self._pulls(errors - self.member @ found, others)
@@ -183,7 +186,7 @@ class Problem:
         return found
 
     def turned(self, scaled: Array, errors: Array, slopes: Array, others: Array | None = None) -> tuple[Array, Array]:
-        """Which way the loss grows with the constants and how it curves; of some of the runs, all by default."""
+        """Gradient and curvature of the loss in the constants; of some of the runs, all by default."""
         left = errors - self.member @ self.offsets(errors, others)
         pulls = self._pulls(left, others)
         uphill: Array = slopes.T @ (pulls * left) + self.precision @ (scaled - self.prior_means)
@@ -194,7 +197,7 @@ class Problem:
         return uphill, curved
 
     def _pulls(self, errors: Array, others: Array | None) -> Array:
-        """Weight of each run over the square of the scale, less where it is far off; of some, all by default."""
+        """Weight of each run over the squared scale, reduced for outliers; of some runs, all by default."""
         pulls: Array = self.counted / np.maximum(np.abs(errors) / SCALE, 1) / SCALE**2
         return pulls if others is None else pulls * others
 

@@ -1,4 +1,4 @@
-"""Measured kernels as columns of one closed form each; what no form here describes is counted by its reason."""
+"""Measured kernels as columns of closed forms; rows without a form are counted by reason."""
 
 from __future__ import annotations
 
@@ -59,15 +59,15 @@ _LAW = re.compile(r"balanced|power_law_(\d+(?:\.\d+)?)")
 NARROWEST, SHORTEST, HOT_COPIES = 256, 512, 5.0
 
 UNFITTED = {
-    "dispatch": "dispatch of tokens to experts: depends on a routing that the table does not say",
+    "dispatch": "dispatch of tokens to experts: depends on a routing that the table does not state",
 }
 
 
 @dataclass(frozen=True)
 class FitKey:
-    """What a group of timings determines: the document it belongs to, its part, the entry, and how it was measured.
+    """The target of a group of timings: the document, its part, the entry, and the method of measurement.
 
-    `aside` says why they are held against predictions only.
+    `aside` gives the reason why they are compared with predictions only.
     """
 
     of: str
@@ -79,7 +79,7 @@ class FitKey:
 
 @dataclass
 class Gathered:
-    """Shapes and times by what they determine, the files each came from, and what was left out and why."""
+    """Shapes and times by key, the files of each, and the skipped rows with their reasons."""
 
     shapes: dict[FitKey, list[dict[str, float]]] = field(default_factory=lambda: defaultdict(list))
     files: dict[FitKey, dict[str, str]] = field(default_factory=lambda: defaultdict(dict))
@@ -87,11 +87,11 @@ class Gathered:
 
 
 class UnusedRow(Exception):
-    """A row that no form here describes, with the reason."""
+    """A row that no form describes, with the reason."""
 
 
 def gathered(tables: list[Timings], shelf: CachedReader, node: str | None = None) -> Gathered:
-    """The rows of all tables by what they determine; `node` says where those were measured that do not say it."""
+    """The rows of all tables by what they determine; `node` is the default for rows that name no node."""
     found = Gathered()
     tables = [replace(table, rows=tuple(_placed(row, shelf, node) for row in table.rows)) for table in tables]
     for table in tables:
@@ -109,7 +109,7 @@ def gathered(tables: list[Timings], shelf: CachedReader, node: str | None = None
 
 
 def _placed(row: CsvRow, shelf: CachedReader, node: str | None) -> CsvRow:
-    """A row that names its node and accelerator, as far as it or the command line knows."""
+    """A row with its node and accelerator, from the row or the command line."""
     if node is None:
         return row
     document: Node = shelf.document("node", node)
@@ -144,7 +144,7 @@ def _precision(row: CsvRow, column: str = "dtype") -> str:
 
 
 def _weight_checked(accelerator: Accelerator, precision: str, shape: Mapping[str, float]) -> None:
-    """Leaves out products that are narrow, or whose weights were still in the cache from the last call."""
+    """Skip narrow products, and products whose weights were still in the cache."""
     recipe = RECIPES[precision]
     if getattr(accelerator.peak, recipe.type) is None:
         raise UnusedRow(f"{accelerator.name} has no {recipe.type} peak in its document")
@@ -186,7 +186,7 @@ def _attention(row: CsvRow, shelf: CachedReader) -> Shapes:
 
 
 def _decode(row: CsvRow, shelf: CachedReader) -> Shapes:
-    """By the type of keys and values, whose bytes are read; products are made in that of the queries."""
+    """By the type of keys and values, whose bytes are read; the products use the type of the queries."""
     accelerator, precision, kernel = accelerator_of(row, shelf), _precision(row, "kv_dtype"), row.text("kernel")
     shape = _numbers(row, "batch", "seq", "heads", "kv_heads", "head_dim", "time_us")
     detail = " ".join(filter(None, (kernel, group_kind(kernel, shape["heads"], shape["kv_heads"]))))
@@ -194,7 +194,7 @@ def _decode(row: CsvRow, shelf: CachedReader) -> Shapes:
 
 
 def _experts(row: CsvRow, shelf: CachedReader) -> Shapes:
-    """A layer of experts in one call; of a distribution that is named, the exponent of its power law."""
+    """A layer of experts in one call; for a named distribution, the exponent of its power law."""
     accelerator, precision, kernel = accelerator_of(row, shelf), _precision(row), row.text("kernel")
     if getattr(accelerator.peak, RECIPES[precision].type) is None:
         raise UnusedRow(f"{accelerator.name} has no {RECIPES[precision].type} peak in its document")
@@ -223,7 +223,7 @@ def _collective(row: CsvRow, shelf: CachedReader) -> Shapes:
 
 
 def _cluster(row: CsvRow, shelf: CachedReader) -> Shapes:
-    """Inside a domain like a collective of one node, else of the network of the node it names."""
+    """A collective inside a domain counts as one of a single node, any other as one of its node's network."""
     operation = _operation(row)
     aside = DOUBTED if row.text("confidence") == "low" else ""
     ranks, nodes, size = (float(row.number(name) or 0) for name in ("gpus", "nodes", "bytes"))
@@ -254,7 +254,7 @@ def _time_of(row: CsvRow, ranks: float, size: float, operation: Operation) -> fl
 
 
 def _operator(row: CsvRow, shelf: CachedReader) -> Shapes:
-    """Linear layers and their backward products, fused attention, and operators that only stream."""
+    """Linear layers and their backward products, fused attention, and memory-bound operators."""
     accelerator, operator = accelerator_of(row, shelf), row.text("op")
     if row.text("kind") == "processor":
         raise UnusedRow("times of a processor")
@@ -280,7 +280,7 @@ def _operator(row: CsvRow, shelf: CachedReader) -> Shapes:
 
 
 def _fused(key: FitKey, kernel: str, shape: dict[str, float], times: dict[str, float]) -> Shapes:
-    """Forward, and where a kernel is named backward as long as forward would take at the same rate."""
+    """Forward time; for a named kernel also backward, relative to forward at the same rate."""
     width = f"d{shape['head_dim']:.0f}"
     if not kernel:
         yield replace(key, detail=f"sdpa {width}"), {**shape, "time_us": times["fwd_us"]}

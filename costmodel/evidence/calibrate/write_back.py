@@ -1,4 +1,4 @@
-"""Fits written into efficiency documents: which of them, with what residual, range and source."""
+"""Writes fits into efficiency documents, with residual, range and source."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ WORST_REPORTED = 0.20  # of what is not written either way
 
 @dataclass(frozen=True)
 class Decision:
-    """Whether a fit goes into a document, and why not."""
+    """Whether a fit is written into a document, and the reason if not."""
 
     fit: Fit
     written: bool
@@ -35,13 +35,13 @@ class Decision:
 
 
 def decide(found: Calibrated, *, replace: bool) -> list[Decision]:
-    """What to do with every fit; `replace` lets kernels take the place of what was set from whole steps."""
+    """The decision for every fit; `replace` lets kernels overwrite constants from whole steps."""
     shelf = CachedReader()
     return [Decision(fit, not (why := _kept(fit, shelf, replace)), why) for fit in found.fits]
 
 
 def _kept(fit: Fit, shelf: CachedReader, replace: bool) -> str:
-    """Why a fit is not written; nothing when it is."""
+    """The reason why a fit is not written; empty if it is."""
     sample, outside = fit.sample, fit.outside
     if fit.unfitted:
         return fit.unfitted
@@ -63,7 +63,7 @@ def _kept(fit: Fit, shelf: CachedReader, replace: bool) -> str:
 
 
 def _source_at(efficiency: Efficiency, path: tuple[str, ...]) -> str:
-    """The source of the entry at a path, if it is there."""
+    """The source of the entry at a path, if there is one."""
     here: Any = efficiency
     for name in path:
         here = here.get(name) if isinstance(here, Mapping) else getattr(here, name, None)
@@ -80,7 +80,7 @@ def updated_document(decisions: list[Decision], source: str | None) -> dict[Path
 
 
 def _text_of(kind: Part, name: str, fits: list[Fit], source: str | None) -> str:
-    """A document with these fits: the one there is, or one that begins as what everything unmeasured has."""
+    """A document with these fits: the existing one, or a default one."""
     shelf = CachedReader()
     new = name not in names("efficiency")
     changes: dict[tuple[str, ...], dict[str, Any]] = {}
@@ -88,7 +88,7 @@ def _text_of(kind: Part, name: str, fits: list[Fit], source: str | None) -> str:
         where = ", ".join(f"{file} {digest}" for file, digest in sorted(fit.sample.files.items()))
         changes |= _changes(fit, source or own_source(where), shelf, new=new)
         if source is None:
-            title = "Fit of costmodel calibrate on one's own tables"
+            title = "Fit of costmodel calibrate on your own tables"
             changes["sources", own_source(where)] = {"title": title, "where": where}
     if source is not None:
         _defined(source, name, [] if new else shelf.document("efficiency", name).sources)
@@ -125,7 +125,7 @@ def _changes(fit: Fit, source: str, shelf: CachedReader, *, new: bool) -> dict[t
 
 
 def _twin(fit: Fit, shelf: CachedReader) -> bool:
-    """Whether fp16 runs at the same peak, and was not measured itself."""
+    """Whether fp16 has the same peak and was not measured itself."""
     peak = shelf.document("accelerator", fit.sample.of).peak
     return bool(peak.fp16 == peak.bf16)
 
@@ -157,7 +157,7 @@ def _values(fit: Fit, shelf: CachedReader) -> dict[str, Any]:
 
 
 def _gain(fit: Fit, shelf: CachedReader) -> float:
-    """Rate of backward products over forward ones, as the document in use has it, or else everything unmeasured."""
+    """Rate of backward products over forward ones, from the document in use, else from `unmeasured`."""
     in_use = efficiency_of(shelf.document("accelerator", fit.sample.of))
     held = (shelf.document("efficiency", name).matmul for name in (in_use, UNMEASURED))
     entry = next(products[fit.sample.key.entry] for products in held if fit.sample.key.entry in products)

@@ -1,1 +1,1 @@
-"""Measure."""
+"""Times the kernels of a GPU with PyTorch."""

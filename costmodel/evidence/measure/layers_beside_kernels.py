@@ -1,4 +1,4 @@
-"""Whole layers held against the sum of their parts, as the documents have it: a check of what calibrate fits."""
+"""Compares whole layers with the sum of their parts, to check the fits of calibrate."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ STACK = "ddp"  # kernels of PyTorch one by one
 
 
 def with_predictions(rows: list[dict[str, Any]]) -> list[dict[str, Any]]:
-    """The rows, with what is predicted for a layer where a node with its accelerator is known."""
+    """The rows, with predictions for layers where a node with the accelerator is known."""
     nodes = {name: _node_of(name) for name in {row["gpu"] for row in rows if row["op"] == "block"}}
     return [
         row | _predicted(row, node)
@@ -39,7 +39,7 @@ def _node_of(gpu: str) -> str:
 
 
 def _predicted(row: dict[str, Any], node: str) -> dict[str, float]:
-    """Microseconds in both directions; nothing of an accelerator that has no rate for this type."""
+    """Microseconds in both directions; None for an accelerator without a rate for this type."""
     try:
         both = _layer(node, row["dim"], row["h"], row["l"])
     except CostModelError:
@@ -49,7 +49,7 @@ def _predicted(row: dict[str, Any], node: str) -> dict[str, float]:
 
 
 def _layer(node: str, hidden: int, heads: int, tokens: int) -> ForwardBackward:
-    """A layer as it is measured: alone, without rotation, its gradients written once in the type of its weights."""
+    """A layer as measured: alone, without rotary embedding, gradients written once in the weight type."""
     layer = "model.layers.0"
     changes = {
         "cluster.node": node,

@@ -1,4 +1,4 @@
-"""What a GPU does with the operations of a training step, as far as the time goes: the table that calibrate reads."""
+"""Times the operations of a training step on a GPU, for the table that calibrate reads."""
 
 from __future__ import annotations
 
@@ -23,14 +23,14 @@ LACKED_TIME = "would take"
 
 @dataclass(frozen=True)
 class MeasuredKernels:
-    """Rows of the table, and whether somebody asked to end before the last."""
+    """Rows of the table, and whether the user stopped before the last."""
 
     rows: list[dict[str, Any]]
     stopped: bool
 
 
 def measured(session: Session) -> MeasuredKernels:
-    """Every operation of the spread as a row of the table, those that were skipped with the reason."""
+    """Every operation of the spread as a row of the table; skipped ones with the reason."""
     device, rows = session.device, []
     noted = {
         "mp": 1,
@@ -52,7 +52,7 @@ def measured(session: Session) -> MeasuredKernels:
 
 
 def _timed(trials: Iterator[OperatorTrial], until: float) -> Iterator[Timing]:
-    """The trials of a part from the least work on; what would take longer than is left is skipped."""
+    """The trials of a part, smallest first; those that would exceed the remaining time are skipped."""
     pace = 0.0
     for trial in sorted(trials, key=lambda trial: trial.work):
         began = time.monotonic()
@@ -67,7 +67,7 @@ def _timed(trials: Iterator[OperatorTrial], until: float) -> Iterator[Timing]:
 
 
 def _tried(trial: OperatorTrial) -> Timing:
-    """The times of a trial, or why PyTorch does not run it here."""
+    """The times of a trial, or the reason why PyTorch does not run it."""
     torch = torch_module()
     try:
         return trial.timed(trial.shape)
@@ -81,5 +81,5 @@ def _tried(trial: OperatorTrial) -> Timing:
 
 
 def named(rows: list[dict[str, Any]], gpu: str | None) -> list[dict[str, Any]]:
-    """The rows under a name of the user's own."""
+    """The rows with the user's name for the accelerator."""
     return [row | {"gpu": gpu} for row in rows] if gpu else rows

@@ -19,7 +19,7 @@ KERNELS = {"sdpa_flash": "FLASH_ATTENTION", "sdpa_cudnn": "CUDNN_ATTENTION"}
 
 @dataclass(frozen=True)
 class Timing:
-    """One operation: its shape as the tables of training operators have it, and its times forward and backward."""
+    """One operation: its shape as in tables of training operators, and its times forward and backward."""
 
     op: str
     b: int | None = None
@@ -39,7 +39,7 @@ class Timing:
 
 @dataclass(frozen=True)
 class ShapeSpread:
-    """The shapes to go through, and how often each is repeated."""
+    """The shapes to measure, and the number of repeats."""
 
     tokens: tuple[int, ...]
     widths: tuple[tuple[int, int], ...]
@@ -82,7 +82,7 @@ BRIEF = ShapeSpread(
 
 @dataclass(frozen=True)
 class Session:
-    """A device, the spread of shapes, the seconds to spend, whom to tell how far it is, and who may end it."""
+    """Options of a measurement: device, spread of shapes, seconds to spend, progress callback, cancellation check."""
 
     device: Device
     spread: ShapeSpread
@@ -92,7 +92,7 @@ class Session:
 
     @functools.cached_property
     def stopwatch(self) -> Stopwatch:
-        """The device's."""
+        """The stopwatch of the device."""
         return Stopwatch(self.device.kind, self.stopped)
 
     def timed(self, calls: list[Callable[[], object]]) -> float:
@@ -105,14 +105,14 @@ class Session:
         return tuple(torch.randn(shape, device=self.device.kind, dtype=torch.bfloat16) for shape in shapes)
 
     def sets(self, *shapes: tuple[int, ...]) -> list[tuple[Any, ...]]:
-        """Operands as often as is needed for none to be in a cache."""
+        """Enough sets of operands that none is in a cache."""
         elements = sum(map(math.prod, shapes))
         return [self.operands(*shapes) for _ in range(copies(ELEMENT * elements, self.device.kind))]
 
 
 @dataclass(frozen=True)
 class OperatorTrial:
-    """One operation of one shape, how much work it is, and what times it."""
+    """One operation of one shape, its amount of work, and the function that times it."""
 
     shape: Timing
     work: float
@@ -131,7 +131,7 @@ def products(session: Session) -> Iterator[OperatorTrial]:
 
 
 def _capability(session: Session) -> tuple[int, int]:
-    """Of a GPU of NVIDIA; of anything else none."""
+    """The compute capability of an NVIDIA GPU; None for any other device."""
     torch = torch_module()
     if session.device.is_processor or torch.version.hip:
         return (0, 0)
@@ -155,7 +155,7 @@ def _gradients(x: Any, w: Any, dy: Any) -> Callable[[], object]:
 
 
 def _narrow_product(session: Session, shape: Timing) -> Timing:
-    """One scale for each operand, which is converted beforehand."""
+    """A product with one scale per operand; operands are converted beforehand."""
     torch = torch_module()
     m, n, k = shape.m or 0, shape.n or 0, shape.k or 0
     sets = [tuple(each.to(torch.float8_e4m3fn) for each in pair) for pair in session.sets((m, k), (n, k))]
@@ -169,7 +169,7 @@ def _scaled(x: Any, w: Any, scale: Any) -> Callable[[], object]:
 
 
 def attentions(session: Session) -> Iterator[OperatorTrial]:
-    """Fused causal attention, by each of the kernels that PyTorch has for this device."""
+    """Fused causal attention, with each kernel that PyTorch has for this device."""
     spread = session.spread
     kernels = list(KERNELS) if _capability(session) >= CUDNN_FROM else ["sdpa_flash"]
     for kernel, sequence, (b, heads) in itertools.product(kernels, spread.sequences, spread.batches):
@@ -194,7 +194,7 @@ Calls = tuple[Callable[[], object], Callable[[], object]]
 
 
 def _both(function: Callable[..., Any], operands: tuple[Any, ...], dy: Any) -> Calls:
-    """A call forward, and one backward through a graph that is kept."""
+    """A forward call, and a backward call through a retained graph."""
     torch = torch_module()
     for operand in operands:
         operand.requires_grad_()
@@ -208,7 +208,7 @@ def _timed_both(session: Session, shape: Timing, calls: list[Calls]) -> Timing:
 
 
 def streams(session: Session) -> Iterator[OperatorTrial]:
-    """Operators that only move memory: a residual addition, and GELU both ways."""
+    """Memory-bound operators: a residual addition, and GELU forward and backward."""
     for tokens, dim in itertools.product(session.spread.tokens, session.spread.streams):
         work = float(tokens * dim)
         yield OperatorTrial(Timing("res_add", b=1, l=tokens, dim=dim), work, functools.partial(_addition, session))
@@ -225,13 +225,13 @@ def _sum(x: Any, y: Any) -> Callable[[], object]:
 
 
 def _gelu(session: Session, shape: Timing) -> Timing:
-    """Of the inner width of an MLP, four times that of the layer."""
+    """GELU at the inner width of an MLP, four times that of the layer."""
     gelu, size = torch_module().nn.functional.gelu, (shape.l or 0, 4 * (shape.dim or 0))
     return _timed_both(session, shape, [_both(gelu, (x,), dy) for x, dy in session.sets(size, size)])
 
 
 def blocks(session: Session) -> Iterator[OperatorTrial]:
-    """A Llama-like layer, forward and backward, and the memory it takes at its fullest."""
+    """A Llama-like layer, forward and backward, and its peak memory."""
     for hidden, tokens in session.spread.blocks:
         shape = Timing("block", b=1, h=hidden // session.spread.head_dim, l=tokens, dim=hidden)
         yield OperatorTrial(shape, float(tokens * hidden * (hidden + tokens)), functools.partial(_block, session))
@@ -255,7 +255,7 @@ def _allocated(session: Session) -> int:
 def _peak(
     session: Session, layer: Callable[[Any], Any], operands: tuple[Any, ...], dy: Any, before: int
 ) -> float | None:
-    """Bytes on the device while the layer runs once in both directions, weights and gradients among them."""
+    """Peak bytes on the device while the layer runs once in both directions, including weights and gradients."""
     torch = torch_module()
     if session.device.is_processor:
         return None

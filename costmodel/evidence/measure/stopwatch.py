@@ -1,4 +1,4 @@
-"""Timing of PyTorch operations: warmed up, with operands that were not just used, by the median of repeats."""
+"""Times PyTorch operations: after warm-up, with cold operands, by the median of repeats."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ LOAD, LOADED = 16384, 1.5
 
 @dataclass(frozen=True)
 class Device:
-    """Where is measured, and what is noted about it."""
+    """The device of a measurement, and facts about it."""
 
     name: str
     kind: str
@@ -31,16 +31,16 @@ class Device:
 
     @property
     def is_processor(self) -> bool:
-        """Whether the figures are those of a CPU."""
+        """Whether the device is a CPU."""
         return self.kind == "cpu"
 
 
 class MeasurementStopped(Exception):
-    """Somebody asked to end."""
+    """The user asked to stop."""
 
 
 def torch_module() -> Any:
-    """PyTorch, or a fault that says how to get it."""
+    """PyTorch, or a fault with the command to install it."""
     try:
         import torch
     except ImportError:
@@ -50,7 +50,7 @@ def torch_module() -> Any:
 
 
 def device(kind: str | None) -> Device:
-    """The device asked for, else a GPU if there is one, else the processor."""
+    """The requested device, else a GPU if there is one, else the CPU."""
     torch = torch_module()
     gpu = bool(torch.cuda.is_available())
     kind = kind or ("cuda" if gpu else "cpu")
@@ -66,7 +66,7 @@ def device(kind: str | None) -> Device:
 
 
 def _asked(torch: Any, field: str) -> str:
-    """What nvidia-smi says of the GPU in use; nothing where it is not there or does not know."""
+    """Output of nvidia-smi for the GPU in use; empty where it is not installed or reports nothing."""
     uuid = str(getattr(torch.cuda.get_device_properties(torch.cuda.current_device()), "uuid", ""))
     which = f"GPU-{uuid.removeprefix('GPU-')}" if uuid else "0"
     asked = ["nvidia-smi", f"--query-gpu={field}", "--format=csv,noheader,nounits", f"--id={which}"]
@@ -77,7 +77,7 @@ def _asked(torch: Any, field: str) -> str:
 
 
 def clock_under_load(kind: str) -> float | None:
-    """MHz of the multiprocessors while they multiply; None where nobody says."""
+    """Clock of the multiprocessors while they multiply, MHz; None where the device does not report it."""
     if kind == "cpu":
         return None
     torch = torch_module()
@@ -93,7 +93,7 @@ def clock_under_load(kind: str) -> float | None:
 
 
 def _clock(torch: Any) -> float | None:
-    """By NVML or AMD's SMI where their Python packages are installed, else by nvidia-smi."""
+    """Clock from NVML or AMD's SMI if their Python packages are installed, else from nvidia-smi."""
     with contextlib.suppress(Exception):
         return float(torch.cuda.clock_rate())
     with contextlib.suppress(ValueError):
@@ -102,7 +102,7 @@ def _clock(torch: Any) -> float | None:
 
 
 def _seconds_of_product(torch: Any, operand: Any) -> float:
-    """Time of a square product on the GPU, its first call apart."""
+    """Time of a square product on the GPU, without its first call."""
     operand @ operand
     torch.cuda.synchronize()
     began = time.perf_counter()
@@ -112,7 +112,7 @@ def _seconds_of_product(torch: Any, operand: Any) -> float:
 
 
 def copies(nbytes: float, kind: str = "cuda") -> int:
-    """How many sets of operands to go round, so that none is still in a cache when its turn comes again."""
+    """Number of operand sets, so that none is still in a cache when it is used again."""
     most = COPIES_ON_A_PROCESSOR if kind == "cpu" else MOST_COPIES
     return int(min(most, max(2.0, -(-COPIES_OVER_CACHE * CACHE // max(nbytes, 1.0)))))
 
@@ -120,7 +120,7 @@ def copies(nbytes: float, kind: str = "cuda") -> int:
 class Stopwatch:
     """Times calls on a device.
 
-    A GPU is kept busy while the host hands it what is timed: small kernels would else show the time of the host.
+    A GPU is kept busy while the host enqueues the timed calls; otherwise small kernels would show the host time.
     """
 
     def __init__(self, kind: str, stopped: Callable[[], bool] = lambda: False) -> None:
@@ -141,7 +141,7 @@ class Stopwatch:
         return statistics.median(rounds) / len(calls)
 
     def _run(self, calls: Sequence[Callable[[], object]]) -> float:
-        """Seconds in which the host makes the calls."""
+        """Seconds in which the host issues the calls."""
         began = time.perf_counter()
         for call in calls:
             if self._stopped():
@@ -150,7 +150,7 @@ class Stopwatch:
         return time.perf_counter() - began
 
     def _on_gpu(self, calls: Sequence[Callable[[], object]], leads: int) -> float:
-        """Seconds between two events; a call before the first brings ranks of a collective together."""
+        """Seconds between two events; a call before the first synchronises the ranks of a collective."""
         cuda = self._torch.cuda
         start, end = cuda.Event(enable_timing=True), cuda.Event(enable_timing=True)
         cuda.synchronize()

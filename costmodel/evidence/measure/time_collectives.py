@@ -1,4 +1,4 @@
-"""Collectives between the GPUs of one machine: the table that calibrate reads, one process a rank."""
+"""Times collectives between the GPUs of one machine, one process per rank, for the table that calibrate reads."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ LOOKED_AFTER, LEAVE = 0.5, 20.0
 
 
 def measured_collectives(device: Device, ranks: int | None, stopped: Callable[[], bool]) -> MeasuredKernels:
-    """Time of every operation at every size between so many ranks; sizes as nccl-tests counts them."""
+    """Time of every operation at every size and number of ranks; sizes in the convention of nccl-tests."""
     torch = torch_module()
     ranks = ranks or (torch.cuda.device_count() if not device.is_processor else 2)
     if ranks < 2 or (not device.is_processor and ranks > torch.cuda.device_count()):
@@ -52,13 +52,13 @@ def _free_port() -> int:
 
 
 def _answers(answers: Any, workers: list[Any], stopped: Callable[[], bool]) -> Iterator[tuple[str, int, float]]:
-    """What the first rank tells until it is done, or somebody asks to end; a fault where a rank fails."""
+    """The messages of the first rank until it is done or the user stops; a fault where a rank fails."""
     while not stopped():
         try:
             answer = answers.get(timeout=LOOKED_AFTER)
         except queue.Empty:
             if any(worker.exitcode for worker in workers):
-                sentence = "a rank of the collectives failed; what it said stands above"
+                sentence = "a rank of the collectives failed; its output stands above"
                 raise fail("C009", sentence, Place("command line")) from None
             continue
         if answer is None:
@@ -67,7 +67,7 @@ def _answers(answers: Any, workers: list[Any], stopped: Callable[[], bool]) -> I
 
 
 def _ended(workers: list[Any], *, at_once: bool) -> None:
-    """Every rank ended: by itself, unless it fails to or nobody waits for it."""
+    """Wait until every rank has ended; terminate ranks after a failure or a stop."""
     for worker in workers:
         if not at_once and not any(other.exitcode for other in workers):
             worker.join(LEAVE)
@@ -76,7 +76,7 @@ def _ended(workers: list[Any], *, at_once: bool) -> None:
 
 
 def _rank(rank: int, ranks: int, port: int, kind: str, answers: Any) -> None:
-    """One process: joins the group, takes part in everything, and the first tells what it took."""
+    """One process: joins the group and runs every collective; the first rank reports the times."""
     signal.signal(signal.SIGINT, signal.SIG_IGN)
     torch = torch_module()
     os.environ |= {"MASTER_ADDR": "127.0.0.1", "MASTER_PORT": str(port)}
@@ -102,7 +102,7 @@ def _timed(torch: Any, kind: str, ranks: int) -> Iterator[tuple[str, int, float]
 
 
 def _call(distributed: Any, operation: str, whole: Any, parts: Any) -> Callable[[], object]:
-    """The operation on a buffer whose whole is as large as the size."""
+    """The operation on a buffer of the total size."""
     piece, back = parts[0].clone(), whole.clone()
     if operation == "all_reduce":
         return lambda: distributed.all_reduce(whole)

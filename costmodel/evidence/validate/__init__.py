@@ -1,1 +1,1 @@
-"""Validate."""
+"""Compares predictions with measured runs."""

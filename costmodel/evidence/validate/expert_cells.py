@@ -1,4 +1,4 @@
-"""What a row of a table says of experts: its layers, how they are cut, how tokens get to them."""
+"""Reads the expert cells of a row: layers, how experts are cut, how tokens are dispatched."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ def has_experts(row: CsvRow) -> bool:
 
 
 def expert_layers(filling: Filling, shelf: CachedReader, dense: dict[str, Any]) -> dict[str, Any]:
-    """The layers of a row with experts, those without first; what no column says as the shipped model has it."""
+    """The layers of a row with experts, dense layers first; the shipped model fills missing columns."""
     row, known = filling.row, known_model(filling, shelf)
     layers, plain = row.number("layers") or 0.0, row.number("n_dense_layers") or 0.0
     found: dict[str, Any] = {}
@@ -55,7 +55,7 @@ def expert_layers(filling: Filling, shelf: CachedReader, dense: dict[str, Any]) 
 
 
 def _shared(filling: Filling, kind: Layers | None, experts: dict[str, Any]) -> dict[str, Any]:
-    """The shared experts and where tokens may go: as the shipped model has it, else as many of the routed width."""
+    """The shared experts and the routing limits: from the shipped model, else as many experts of the routed width."""
     shared = filling.row.number("n_shared_experts") or 0.0
     if kind is not None and kind.experts is not None:
         said = kind.experts.model_dump(exclude_none=True)
@@ -68,7 +68,7 @@ def _shared(filling: Filling, kind: Layers | None, experts: dict[str, Any]) -> d
 
 
 def expert_degrees(filling: Filling, layout: RowLayout) -> dict[str, float]:
-    """How the experts are cut: as stated, else of every expert as Megatron cuts it, and spread as far as they go."""
+    """The sharding of experts: as stated, else Megatron's default, spread over as many ranks as possible."""
     row = filling.row
     if not has_experts(row):
         return {}
@@ -84,7 +84,7 @@ def expert_degrees(filling: Filling, layout: RowLayout) -> dict[str, float]:
 
 
 def expert_assumptions(filling: Filling, stack: Stack) -> dict[str, Any]:
-    """Tokens dropped over a capacity or none and how they are sent."""
+    """Assumptions about dropped tokens and dispatch."""
     row, notes = filling.row, filling.row.text("notes")
     if not has_experts(row) or stack.experts is None:
         return {}
@@ -102,7 +102,7 @@ def expert_assumptions(filling: Filling, stack: Stack) -> dict[str, Any]:
 
 
 def _deduplicated(filling: Filling, kernels: ExpertKernels, *, dropped: bool) -> bool:
-    """Whether a token goes to a place once: only the plain all-to-all can drop tokens."""
+    """Whether a token is sent once to a rank with several of its experts; only the plain all-to-all can drop tokens."""
     features = filling.features().lower()
     if any(name in features for name in ("deepep", "hybridep")):
         return True

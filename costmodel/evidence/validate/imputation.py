@@ -1,4 +1,4 @@
-"""Cells of a measured run that nobody stated, filled by stated rules; every row says which of its cells were."""
+"""Imputes cells of a measured run that the source does not state, by fixed rules; each row lists its imputed cells."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from costmodel.exchange.tables.csv_cells import CsvRow
 T = TypeVar("T", str, float, bool)
 
 RULES = {
-    "accelerator": "from the name of the gpu and gpu_mem_gb; an A100 of unsaid memory has 80 GB, a V100 16",
+    "accelerator": "from the name of the gpu and gpu_mem_gb; where that is empty, an A100 has 80 GB, a V100 16",
     "stack": "the one that framework, or else source, names in other words; fully sharded data parallel of PyTorch by "
     "year, 1 until 2023, else 2; all other software as Megatron, by year until 2022; of Megatron-LM, of which no word "
     "says whether it overlaps, the middle of its defaults and of Megatron-Core, with both in the band",
@@ -40,7 +40,7 @@ RULES = {
     "cp": "what dp, tp and pp leave of gpus; 1 where one of them is not stated either",
     "global_batch": "micro_batch · dp · grad_accum",
     "dp_replicate": "dp over the group of FSDP or ZeRO 1 that is named, if that divides it; one node shards where "
-    "features say HSDP",
+    "features name HSDP",
     "micro_batch": "global_batch / (dp · grad_accum); else 1 with a pipeline, without one about 4096 tokens "
     "for each rank of tp, of a model with experts for all of them; with torchtitan global_batch / dp, in a pipeline of "
     "2024 one for each stage; the band holds 1, 2, 4 and 8, as far as they divide and fit in memory",
@@ -59,18 +59,18 @@ RULES = {
     "recompute": "the stack's default; of DeepSeek-V3 what the recipes of NeMo or Megatron-Bridge have; in "
     "dgxc-benchmarking what its launch scripts have for DeepSeek-V3, MaxText and Pax",
     "gradients": "the stack's default; fp16 of fp16 runs until 2021 and with DeepSpeed, bf16 of NeMo and "
-    "Megatron-Bridge, and of runs from 2023 on whose software nobody names; in fp16 runs fp16 for bf16",
+    "Megatron-Bridge, and of runs from 2023 on without a named software; in fp16 runs fp16 for bf16",
     "loss": "2 B a logit with Megatron-Bridge, whose recipes take the fused loss of Transformer Engine",
     "fp8_param_gather": "on in fp8 and mxfp8 runs of NeMo and Megatron-Bridge: no 16-bit weights are kept",
     "shape": "as the shipped model whose name the row's begins with, where every cell of the shape that is stated "
     "agrees: those that are empty, shared experts, latent attention, groups, and where all its layers are there "
-    "windows too; of a dense one also positions, norms and biases, which no column says",
+    "windows too; of a dense one also positions, norms and biases, which no column states",
     "low_precision": "with software whose stack has no fp8, as torchtitan has it",
-    "mtp": "multi-token prediction as in that model, where all its layers are there and no note says without",
+    "mtp": "multi-token prediction as in that model, where all its layers are there and no note denies it",
     "moe_ffn": "the shipped model's, see shape; else ffn",
     "ep": "1 under fully sharded data parallel, else the most ranks up to 64 that divide experts and stage",
     "etp": "1 with Megatron-Bridge, else tp, as Megatron-Core takes it, where ep · tp divides the stage",
-    "compile": "false with torchtitan, which compiles when told to",
+    "compile": "false with torchtitan, where compilation is optional",
     "kernel": "flash attention without a version by year, 1 until 2023, else 2, where the stack has none; unfused in "
     "Pax/JAX without Transformer Engine, where nothing fused is named; what no rule knows is the stack's",
     "features": "of experts with Megatron-Bridge, where no recipe is known, as those of that release have it for the "
@@ -94,7 +94,7 @@ _ARXIV = re.compile(r"\b(\d\d)(0[1-9]|1[0-2])\.\d{4,5}\b")
 
 
 class Filling:
-    """The cells of one row, and what was put into those that were empty."""
+    """The cells of one row, with imputed values for empty cells."""
 
     def __init__(self, row: CsvRow, shelf: CachedReader) -> None:
         self.row = row
@@ -102,12 +102,12 @@ class Filling:
         self.filled: dict[str, str] = {}
 
     def put(self, name: str, value: T) -> T:
-        """A value nobody stated."""
+        """An imputed value."""
         self.filled[name] = f"{value:g}" if isinstance(value, float) else str(value).lower()
         return value
 
     def infer(self, name: str, value: float) -> float:
-        """A value that the other cells leave no choice in, from now on as if it were stated."""
+        """A value that the other cells imply; it counts as stated from now on."""
         self.row = replace(self.row, cells={**self.row.cells, name: value})
         return self.put(name, value)
 
@@ -122,13 +122,13 @@ class Filling:
         return self.put(name, default) if value is None else value
 
     def accelerator(self) -> str:
-        """The document of what the run ran on; empty when the gpu has no known name."""
+        """The accelerator document of the run; empty where the gpu has no known name."""
         stated, memory = self.row.text("accelerator"), self.row.number("gpu_mem_gb")
         known = accelerator_named(stated or self.row.text("gpu"), memory, self.shelf)
         return self.put("accelerator", known) if known and known != stated else known
 
     def features(self) -> str:
-        """The cell; where no recipe was matched, what that release has for the model."""
+        """The features cell; without a matching recipe, the defaults of that release for the model."""
         stated = self.row.text("features")
         if stated or self.by_recipe:
             return stated
@@ -137,21 +137,21 @@ class Filling:
 
     @property
     def said(self) -> str:
-        """Features and notes, in small letters."""
+        """Features and notes, in lower case."""
         return f"{self.features()};{self.row.text('notes')}".lower()
 
     @property
     def graphed(self) -> bool:
-        """Whether a graph holds whole layers, experts too, so that the host issues next to nothing."""
+        """Whether a CUDA graph covers whole layers, experts too, so that the host issues almost nothing."""
         return _GRAPHED.search(self.said) is not None
 
     @property
     def by_recipe(self) -> bool:
-        """Whether notes name the recipe of the run, so that features left empty are off."""
+        """Whether notes name the recipe of the run, so that empty features are off."""
         return _RECIPE.search(self.row.text("notes")) is not None
 
     def recompute(self, stack: Stack) -> str:
-        """The cell; what the recipe of that model has; the stack's default."""
+        """The cell; else the default of the model's recipe; else the stack's default."""
         return self.row.text("recompute") or self.put("recompute", self._launch_says("recompute") or stack.recompute[0])
 
     def _launch_says(self, column: Literal["features", "recompute"]) -> str:
@@ -159,7 +159,7 @@ class Filling:
         return launch_says(column, software, model, self.accelerator(), precision_of(self.row), self.shelf)
 
     def sharded(self) -> bool:
-        """Whether it is fully sharded data parallel: the cell, or as the software is named."""
+        """Whether the run used fully sharded data parallelism: from the cell, or from the software's name."""
         stated, framework = self.row.flag("fsdp"), self.row.text("framework").lower()
         if stated is not None:
             return stated
@@ -167,8 +167,10 @@ class Filling:
         return self.put("fsdp", named) if named else False
 
     def zero(self, stack: Stack) -> float:
-        """The cell; the stage that framework or features name; where all is sharded 3, of a pipeline 2, which gathers
-        weights once; of Megatron-LM 1, as its published scripts have it; else the stack's default.
+        """The cell.
+
+        Else the stage that framework or features name; else 3 with full sharding, 2 in a pipeline, which gathers
+        weights once; 1 of Megatron-LM, as in its published scripts; else the stack's default.
         """
         named = _ZERO.search(f"{self.row.text('framework')} {self.row.text('features')}".lower())
         stages = self.row.number("pp") or 1.0
@@ -177,7 +179,7 @@ class Filling:
         return self.number("zero_stage", float(named[1]) if named else usual)
 
     def year(self) -> int:
-        """Of the software."""
+        """The year of the software."""
         stated = self.row.number("year")
         if stated is not None:
             return int(stated)
@@ -188,7 +190,7 @@ class Filling:
         return int(self.put("year", 2000.0 + float(number[1]) if number else UNSAID))
 
     def precision(self, stack: Stack) -> str:
-        """The cell; fp8 alone is scaled as the stack does it."""
+        """The cell; plain fp8 has the stack's scaling recipe."""
         named, features = precision_of(self.row), self.row.text("features")
         if named != "fp8" and "float8" not in features:
             return "fp8" if named == DELAYED else named
@@ -198,11 +200,11 @@ class Filling:
 
     @property
     def told(self) -> str:
-        """Where the software is named."""
+        """The cells that name the software."""
         return f"{self.row.text('framework')} {self.row.text('source')}"
 
     def by_nvidia(self) -> bool:
-        """Whether a recipe of NeMo or Megatron-Bridge ran; dgxc-benchmarking's are, unless they name other software."""
+        """Whether NeMo or Megatron-Bridge ran; dgxc-benchmarking uses them, unless it names other software."""
         named = any(name in self.told for name in BY_RECIPE)
         return named or (not self.row.text("framework") and "dgxc-benchmarking" in self.told)
 

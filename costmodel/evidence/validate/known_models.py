@@ -1,4 +1,4 @@
-"""The shipped model that the name of a row means, for what no column says."""
+"""Finds the shipped model that the name of a row means, to fill missing columns."""
 
 from __future__ import annotations
 
@@ -18,8 +18,9 @@ _FLAGS = ("glu", "tied_embeddings")
 
 
 def completed(row: CsvRow, shelf: CachedReader) -> tuple[CsvRow, dict[str, str]]:
-    """A row with the empty cells of its shape as the shipped model of its name has them, where all others agree; and
-    which they are.
+    """A row whose empty shape cells are filled from the shipped model of its name, if all other cells agree.
+
+    And the list of filled cells.
     """
     model = _named(row, shelf)
     if model is None or (model.has_experts and row.text("arch").lower() == "dense"):
@@ -35,7 +36,7 @@ def completed(row: CsvRow, shelf: CachedReader) -> tuple[CsvRow, dict[str, str]]
 
 
 def _shape(model: Model) -> dict[str, float]:
-    """The cells of a model's shape that all its layers agree in."""
+    """The shape cells of a model that all its layers share."""
     shape: dict[str, set[float]] = {"hidden": {model.hidden}, "vocab": {model.vocab}, "tied_embeddings": {model.tied}}
     for kind in model.layers:
         if kind.attention is not None:
@@ -53,7 +54,7 @@ def _shape(model: Model) -> dict[str, float]:
 
 
 def known_model(filling: Filling, shelf: CachedReader) -> Model | None:
-    """The shipped model with experts of that name, where width, experts and choice of them are the row's."""
+    """The shipped model of that name with experts, if width, experts and top-k match the row."""
     model = _named(filling.row, shelf)
     kind = with_experts(model) if model is not None else None
     if model is None or kind is None or kind.experts is None:
@@ -67,7 +68,7 @@ def known_model(filling: Filling, shelf: CachedReader) -> Model | None:
 
 
 def known_dense(filling: Filling, shelf: CachedReader, dense: dict[str, Any]) -> dict[str, Any]:
-    """What no column says of a dense row, as the shipped model of its name has it, where these layers are its."""
+    """Missing facts of a dense row, taken from the shipped model of its name if the layers match."""
     row = filling.row
     model, layers = _named(row, shelf), row.number("layers")
     if model is None or model.has_experts or (len(model.layers) > 1 and layers != layer_count(model)):
@@ -89,9 +90,7 @@ def with_experts(model: Model) -> Layers | None:
 
 
 def _named(row: CsvRow, shelf: CachedReader) -> Model | None:
-    """The shipped model whose name the row's begins with, whatever is between its letters and figures, and whose
-    attention has as many heads.
-    """
+    """The shipped model whose name starts the row's, ignoring separators, and whose attention has as many heads."""
     name = _name(squeezed(row.text("model_name")), shelf.names("model"))
     model: Model | None = shelf.document("model", name) if name else None
     if model is None:

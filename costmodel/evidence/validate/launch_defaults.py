@@ -1,4 +1,4 @@
-"""What recipes and launch scripts switch on, for runs whose table does not say."""
+"""Defaults of recipes and launch scripts, for runs whose table does not state the setting."""
 
 from __future__ import annotations
 
@@ -21,17 +21,17 @@ def launch_says(
     precision: str,
     shelf: CachedReader,
 ) -> str:
-    """What the first launch that fits says in that column; nothing where none does."""
+    """The value of that column in the first matching launch; empty where none matches."""
     for launch, release in _launches(column, software, shelf):
         placed = not launch.accelerators or accelerator in launch.accelerators
         of = squeezed(model).startswith(squeezed(launch.model))
         if of and placed and _between(launch, release) and launch.precision in (None, precision):
-            return launch.says
+            return launch.value
     return ""
 
 
 def _launches(column: str, software: str, shelf: CachedReader) -> Iterator[tuple[ReleaseLaunch, str]]:
-    """The launches of that software, each with the release that is named behind it, if one is."""
+    """The launches of that software, each with the release named after it, if any."""
     for name in sorted(shelf.names("release")):
         document: Releases = shelf.document("release", name)
         for launched in document.launches:
@@ -41,6 +41,6 @@ def _launches(column: str, software: str, shelf: CachedReader) -> Iterator[tuple
 
 
 def _between(launch: ReleaseLaunch, release: str) -> bool:
-    """Whether a release is among those of a launch, the patches of the last among them."""
+    """Whether a release is in the range of a launch, including patches of the last."""
     first, last = launch.first or "", launch.last
     return first <= release and (last is None or release[: len(last)] <= last)

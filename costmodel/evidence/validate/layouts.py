@@ -1,4 +1,4 @@
-"""How the ranks, layers and sequences of a measured run were dealt: as stated, and where not by stated rules."""
+"""The degrees, layers and sequences of a measured run: as stated, else by fixed rules."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from costmodel.documents.schemas.stack import Stack
 from costmodel.estimate.training.parallelism.pipeline.schedule_rules import LOOPED, fewest_micro_batches, is_later
 from costmodel.evidence.validate.imputation import LAST_OF_2021, Filling
-from costmodel.evidence.validate.skip_reasons import CannotModel, illegal, needed
+from costmodel.evidence.validate.skip_reasons import CannotModel, invalid, needed
 
 LAST_BY_STAGE = 2024
 DEGREES = ("tp", "pp", "cp", "dp")
@@ -33,7 +33,7 @@ class RowLayout:
 
 
 def layout_of(filling: Filling) -> RowLayout:
-    """The degrees: one that is not stated is what the others leave of the ranks, dp before any."""
+    """The degrees; a missing one follows from the ranks and the others, dp first."""
     row = filling.row
     ranks, dp = row.number("gpus"), row.number("dp")
     unsaid = [name for name in DEGREES if row.number(name) is None]
@@ -50,13 +50,13 @@ def layout_of(filling: Filling) -> RowLayout:
         ranks = filling.infer("gpus", whole)
     if left:
         if not (ranks / whole).is_integer():
-            raise illegal("L001")
+            raise invalid("L001")
         degrees[left] = filling.infer(left, ranks / whole) if left != "dp" else ranks / whole
     return RowLayout(ranks, **degrees)
 
 
 def micro_batch(filling: Filling, global_batch: float, dp: float, usual: float) -> float:
-    """The cell; else what accumulation leaves; else the rule's, reduced until the batch is a whole number of them."""
+    """The cell; else from gradient accumulation; else by rule, reduced until it divides the batch."""
     row = filling.row
     stated, accumulated = row.number("micro_batch"), row.number("grad_accum")
     if stated is not None:
@@ -83,7 +83,7 @@ def usual_micro_batch(filling: Filling, share: float, pp: float, tokens: float) 
 
 
 def replicas(filling: Filling, dp: float) -> float:
-    """Replicas of the shards: as the group of FSDP or ZeRO 1 that is named leaves them, else one."""
+    """Shard replicas, from the named group of FSDP or ZeRO 1; else one."""
     features, node = filling.features(), filling.row.number("gpus_per_node")
     named = _GROUP.search(f"{features} {filling.row.text('notes')}")
     group = float(named[1]) if named else node if "HSDP" in features and node else dp
@@ -108,7 +108,7 @@ def chunks(filling: Filling, stack: Stack, layers: float, pp: float, count: floa
 
 
 def usual_schedule(filling: Filling, stack: Stack, layers: float, pp: float, count: float) -> str:
-    """The schedule of a pipeline that nobody names: the stack's first, DualPipe of HAI-LLM, where it can run."""
+    """The schedule of a pipeline where none is named: the stack's first, DualPipe of HAI-LLM, where it can run."""
     usual = stack.schedules[0]
     enough = bool(count >= fewest_micro_batches(usual, pp))
     can = pp % 2 == 0 and layers % pp == 0 and enough and filling.row.number("vp") is None
@@ -116,7 +116,7 @@ def usual_schedule(filling: Filling, stack: Stack, layers: float, pp: float, cou
 
 
 def split(filling: Filling, layers: float, chunks: float) -> str:
-    """How the layers went to the stages, which no table says."""
+    """How the layers were split over the stages; no table states it."""
     if layers % chunks == 0:
         return "even"
     if (layers + 2) % chunks == 0:

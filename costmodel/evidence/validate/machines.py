@@ -1,4 +1,4 @@
-"""The machine of a measured run: nodes of an accelerator, as the row has them."""
+"""The machine of a measured run: nodes with its accelerator, adjusted to the row."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ SOURCE = "a row of a table"
 
 
 def proxy_node(shelf: CachedReader, accelerator: str) -> DefaultNode | None:
-    """The node that stands for an accelerator's: where its document names none, the first that holds it."""
+    """The proxy node of an accelerator: the one that its document names, else the first that holds it."""
     document: Accelerator = shelf.document("accelerator", accelerator)
     if document.found_in is not None:
         return document.found_in
@@ -27,7 +27,7 @@ def proxy_node(shelf: CachedReader, accelerator: str) -> DefaultNode | None:
 def cluster_of(
     filling: Filling, shelf: CachedReader, accelerator: str, stand: DefaultNode, ranks: float
 ) -> dict[str, Any]:
-    """Nodes of that accelerator with as many in each, and the network, as the row has them."""
+    """Nodes of that accelerator with the row's number per node, and the row's network."""
     node: Node = shelf.document("node", stand.node)
     each = filling.row.number("gpus_per_node")
     if each is None and ranks > node.accelerators:
@@ -64,7 +64,7 @@ def _links(shelf: CachedReader, node: Node, fabric: str | None) -> dict[str, Any
 
 
 def _memory(node: Node, each: float) -> dict[str, Any]:
-    """The processors' memory of as many accelerators, where the node's is known."""
+    """The host memory per accelerator, where the node's is known."""
     if node.memory is None:
         return {}
     part = each / node.accelerators
@@ -73,7 +73,7 @@ def _memory(node: Node, each: float) -> dict[str, Any]:
 
 
 def _network(filling: Filling, shelf: CachedReader, node: Node, each: float, *, alone: bool) -> dict[str, Any]:
-    """One port for each accelerator, of the row's rate or of the node's."""
+    """One port per accelerator, with the rate of the row or of the node."""
     fabric: Fabric = shelf.document("fabric", node.scale_out.fabric)
     stated = filling.row.number("nic_gbps_per_gpu")
     if stated is None:
@@ -85,5 +85,5 @@ def _network(filling: Filling, shelf: CachedReader, node: Node, each: float, *, 
 
 
 def _fabric(fabric: Fabric, bandwidth: str) -> dict[str, Any]:
-    """A fabric of another rate."""
+    """The same fabric with another rate."""
     return fabric.model_dump(by_alias=True, exclude_none=True) | {"bandwidth": bandwidth, "sources": {}}

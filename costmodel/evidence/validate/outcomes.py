@@ -1,4 +1,4 @@
-"""What a measured cell is compared with: a step's time, a total of the memory ledger, or whether it fits."""
+"""The predicted counterpart of a measured cell: a step time, a total of the memory breakdown, or whether it fits."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ FITS = "fits"
 
 @dataclass(frozen=True)
 class ComparedFigure:
-    """A measured figure beside ours, and of memory whether we say that it fits; a figure `fits` is 1 or 0."""
+    """A measured figure and the predicted one; for memory whether the run is predicted to fit, as 1 or 0."""
 
     quantity: str
     measured: float
@@ -45,12 +45,12 @@ class ComparedFigure:
 
 
 def quantity_of(columns: Sequence[str]) -> Quantity:
-    """What a table is about: time if it has any column of it, else memory."""
+    """The quantity of a table: time if it has a time column, else memory."""
     return "time" if set(TIMES) & set(columns) else "memory"
 
 
 def stated(row: CsvRow, quantity: Quantity) -> None:
-    """Refuse a row that cannot be read, but for what it measured beside, or that measured nothing of the quantity."""
+    """Refuse a row that is unreadable or has no measurement of the quantity; other measured cells may be faulty."""
     beside = MEMORIES if quantity == "time" else TIMES
     unread = [fault for fault in row.faults if fault.place is None or fault.place.path not in beside]
     if unread:
@@ -65,9 +65,9 @@ def stated(row: CsvRow, quantity: Quantity) -> None:
 
 
 def measured(row: CsvRow, quantity: Quantity) -> tuple[str, float | None]:
-    """The figure of a row as far as it stands there without a model: what it is, and its value.
+    """The measured figure of a row that is known without a model: its name and value.
 
-    Of memory that is also that a run with stated micro-batch and recompute fitted, since it ran.
+    For memory a run with stated micro-batch and recompute counts as fitting, since it ran.
     """
     fits = row.flag("fits")
     if quantity == "time":
@@ -83,12 +83,12 @@ def measured(row: CsvRow, quantity: Quantity) -> tuple[str, float | None]:
 
 
 def ran(row: CsvRow) -> bool:
-    """Whether a row is a run of known micro-batch and recompute, so that it shows what fits."""
+    """Whether a row is a run with known micro-batch and recompute, so that it is evidence of fitting."""
     return any(name in row.cells for name in TIMES) and states_recompute(row)
 
 
 def outcome(row: CsvRow, model: Modelled, quantity: Quantity) -> ComparedFigure:
-    """The row's figure and ours."""
+    """The measured and the predicted figure of the row."""
     if quantity == "time":
         costs = model.answer.evaluation.costs.row()
         ends = (costs["step_time_low"], costs["step_time_high"])
@@ -101,7 +101,7 @@ def outcome(row: CsvRow, model: Modelled, quantity: Quantity) -> ComparedFigure:
 
 
 def step_time(row: CsvRow, model: Modelled) -> float:
-    """Measured time of a step: as stated, else from tokens a second, else from the FLOP the row's convention counts."""
+    """Measured time of a step: as stated, else from tokens per second, else from FLOP/s in the row's convention."""
     seconds, tokens = row.number("step_time_s"), row.number("tokens_per_s_per_gpu")
     if seconds is not None:
         return seconds
@@ -126,7 +126,7 @@ def _from_flop(row: CsvRow, model: Modelled) -> float:
 
 
 def _convention(row: CsvRow, model: Modelled) -> tuple[FlopConvention, bool]:
-    """Which FLOP a row counts, and whether those computed again are among them."""
+    """The FLOP convention of a row, and whether recomputed FLOP are included."""
     said = row.text("flops_convention").lower()
     if "hardware" in said:
         return "model-full", True
@@ -142,7 +142,7 @@ def _convention(row: CsvRow, model: Modelled) -> tuple[FlopConvention, bool]:
 
 
 def _memory(row: CsvRow, answer: Answer) -> ComparedFigure:
-    """The total of the ledger that the row's metric means, of the stage that its scope names; or whether it fits."""
+    """The memory total that the row's metric means, for the stage of its scope; or whether it fits."""
     quantity, value = measured(row, "memory")
     assert value is not None
     fits = bool(answer.evaluation.costs.column("memory_share")[0] <= 1)
@@ -152,7 +152,7 @@ def _memory(row: CsvRow, answer: Answer) -> ComparedFigure:
 
 
 def memory_total(answer: Answer, quantity: str, scope: str = "") -> tuple[float, float, float]:
-    """A total of the ledger with its P10 and P90, of the stage that a scope names, else of the worst."""
+    """A memory total with its P10 and P90, for the stage of a scope, else for the worst."""
     ledger, names = answer.evaluation.ledger, TOTALS[quantity]
     stages = [{name: number(ledger.line(name, stage)) for name in names} for stage in range(3)]
     totals = [sum(lines.values()) for lines in stages]
@@ -162,7 +162,7 @@ def memory_total(answer: Answer, quantity: str, scope: str = "") -> tuple[float,
 
 
 def total_of(metric: str) -> str:
-    """Which total of the ledger a metric is: what tensors hold, at most or between steps; with the allocator's; all."""
+    """The memory total of a metric: tensors at peak, tensors between steps, with the allocator, or everything."""
     said = metric.lower()
     steady = "steady" in said or ("alloc" in said and "max" not in said and "peak" not in said)
     if "reserved" in said and "max_allocated" not in said:

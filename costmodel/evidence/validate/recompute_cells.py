@@ -1,4 +1,4 @@
-"""What a measured run recomputes by name or keeps on the host, and whether its cells say it at all."""
+"""Reads the recompute and offload cells of a measured run, and whether they are filled at all."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ OFFLOAD = re.compile(r"cpu_activation_offload_layers=(\d+)")
 _NO_OFFLOAD = re.compile(
     r"\b(?:no|without)[\s_-]+(?:\w+[\s_-]+)?offload\w*|\w*offload\w*=(?:false|no|none|off|0)(?![\w.])"
 )
-MODULES = {  # Megatron's names, MaxText's, and ours
+MODULES = {  # names of Megatron, MaxText and costmodel
     "core_attn": "attention",
     "out_proj": "attention-output",
     "layernorm": "norms",
@@ -35,12 +35,12 @@ _POLICY = re.compile(r"\bremat (\w+)")
 
 
 def offloads_more(row: CsvRow) -> bool:
-    """Whether a row offloads anything but activations of so many layers."""
+    """Whether a row offloads more than the activations of some layers."""
     return "offload" in _NO_OFFLOAD.sub("", OFFLOAD.sub("", row.text("features").lower()))
 
 
 def states_recompute(row: CsvRow) -> bool:
-    """Whether a row says micro-batch and recompute of what ran.
+    """Whether a row states the micro-batch and the recompute of its run.
 
     A selection of which no size is stated is not known; what stands in parentheses beside another run has that one's
     micro-batch.
@@ -52,7 +52,7 @@ def states_recompute(row: CsvRow) -> bool:
 
 
 def choices_of(row: CsvRow, stack: Stack, recompute: Recompute) -> dict[str, Any]:
-    """What is recomputed by module, or of so many layers, and layers with offloaded activations, where the row says."""
+    """Recomputed modules or layers, and layers with offloaded activations, as far as the row states them."""
     chosen: dict[str, Any] = {} if recompute.layers is None else {"recompute_layers": recompute.layers}
     policy = _POLICY.search(row.text("notes"))
     modules = [MODULES[name] for name in recompute.names if name in MODULES]

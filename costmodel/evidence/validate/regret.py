@@ -1,4 +1,4 @@
-"""Choosing by prediction: how much slower the layout we would pick really ran than the fastest one measured."""
+"""Regret of choosing by prediction: how much slower the predicted best layout ran than the fastest measured one."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ LAYOUT = (
 
 @dataclass(frozen=True)
 class MeasuredLayout:
-    """One layout of a sweep; of several runs of it the middle one. Predicted is None where it is not modelled."""
+    """One layout of a sweep with the median of its runs. `predicted` is None where it is not modelled."""
 
     run: str
     layout: str
@@ -48,7 +48,7 @@ class LayoutSweep:
 
     @property
     def modelled(self) -> list[MeasuredLayout]:
-        """Layouts we have a time for."""
+        """Layouts with a prediction."""
         return [ran for ran in self.layouts if ran.predicted is not None]
 
     @property
@@ -58,7 +58,7 @@ class LayoutSweep:
 
     @property
     def picked(self) -> MeasuredLayout | None:
-        """The fastest by our prediction."""
+        """The layout with the fastest prediction."""
         return min(self.modelled, key=lambda ran: ran.predicted or 0.0, default=None)
 
     @property
@@ -68,7 +68,7 @@ class LayoutSweep:
 
     @property
     def found_best(self) -> bool:
-        """Whether nothing measured ran faster than the pick."""
+        """Whether no measured layout ran faster than the pick."""
         return self.regret == 0
 
     @property
@@ -78,13 +78,13 @@ class LayoutSweep:
 
     @property
     def errors(self) -> list[float]:
-        """How far off the times are, without sign."""
+        """The absolute errors of the times."""
         return [abs(number(share(ran.predicted or 0.0, ran.measured)) - 1) for ran in self.modelled]
 
 
 @dataclass(frozen=True)
 class RegretScore:
-    """How well we choose over some sweeps; sweeps weigh the same, but for `mean_error` layouts do."""
+    """The regret over some sweeps; sweeps have equal weight, but layouts do in `mean_error`."""
 
     sweeps: int
     modelled: int
@@ -98,7 +98,7 @@ class RegretScore:
 
 
 def spearman(first: Sequence[float], second: Sequence[float]) -> float | None:
-    """Correlation of the ranks of two lists, ties sharing their mean rank; None where one of them is constant."""
+    """Spearman's rank correlation, with mean ranks for ties; None where one list is constant."""
     one, other = _ranks(first), _ranks(second)
     if len(one) < 2 or not (np.ptp(one) and np.ptp(other)):
         return None
@@ -125,7 +125,7 @@ def sweeps(found: Sequence[Validated]) -> list[LayoutSweep]:
 
 
 def _shared(subject: CsvRow | ResolvedScenario) -> dict[str, str]:
-    """What the runs of a sweep have in common."""
+    """The properties that the runs of a sweep share."""
     if isinstance(subject, CsvRow):
         return {name: subject.text(name) for name in SHARED}
     work = subject.scenario.workload
@@ -136,7 +136,7 @@ def _shared(subject: CsvRow | ResolvedScenario) -> dict[str, str]:
 
 
 def _layout(subject: CsvRow | ResolvedScenario) -> str:
-    """The layout in a few words."""
+    """The layout in a short text."""
     if isinstance(subject, CsvRow):
         cells = {name: subject.text(name) for name in LAYOUT}
     else:
@@ -160,7 +160,7 @@ def _ran(layout: str, same: Sequence[Compared]) -> MeasuredLayout:
 
 
 def choice(found: Sequence[LayoutSweep]) -> RegretScore:
-    """How well we choose over these sweeps."""
+    """The regret score of these sweeps."""
     regrets = [sweep.regret for sweep in found if sweep.regret is not None]
     correlations = [sweep.correlation for sweep in found if sweep.correlation is not None]
     errors = [error for sweep in found for error in sweep.errors]
@@ -182,7 +182,7 @@ def _over(summary: Callable[[Sequence[float]], float], values: Sequence[float]) 
 
 
 def choices(found: Sequence[LayoutSweep], grouping: str) -> dict[str, RegretScore]:
-    """The same by the values of a column, in the order of the tables."""
+    """Regret scores by the values of a column, in the order of the tables."""
     groups: dict[str, list[LayoutSweep]] = {}
     for sweep in found:
         groups.setdefault(sweep.groups[grouping], []).append(sweep)

@@ -1,4 +1,4 @@
-"""A row of a table of measured runs becomes a case, or says by a named reason why it cannot."""
+"""A row of a table of measured runs becomes a case, or is skipped for a named reason."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ from costmodel.evidence.validate.layouts import (
 )
 from costmodel.evidence.validate.machines import SOURCE, cluster_of, proxy_node
 from costmodel.evidence.validate.recompute_cells import choices_of, offloads_more
-from costmodel.evidence.validate.skip_reasons import CannotModel, illegal, needed
+from costmodel.evidence.validate.skip_reasons import CannotModel, invalid, needed
 from costmodel.evidence.validate.software import stack_of
 from costmodel.evidence.validate.spelling import OPEN, positions_of, precision_of, recompute_of, schedule_of, ulysses
 from costmodel.exchange.tables.csv_cells import CsvRow
@@ -44,14 +44,14 @@ _OTHER_MIXERS = ("hybrid", "mamba", "ssm", "rwkv")
 
 @dataclass(frozen=True)
 class Modelled:
-    """The answer for a row's plan, and which cells were filled on the way."""
+    """The prediction for a row, and its imputed cells."""
 
     answer: Answer
     filled: dict[str, str] = field(default_factory=dict)
 
 
 def modelled(row: CsvRow, shelf: CachedReader) -> Modelled:
-    """Our prediction of a row, or the reason why there is none."""
+    """The prediction for a row, or the reason why there is none."""
     row, known = completed(row, shelf)
     filling = Filling(row, shelf)
     filling.filled |= known
@@ -60,7 +60,7 @@ def modelled(row: CsvRow, shelf: CachedReader) -> Modelled:
     layout = layout_of(filling)
     stack = stack_of(filling, shelf)
     if has_experts(row) and stack.experts is None:
-        raise CannotModel("V002", f"the stack {stack.name} says nothing of experts")
+        raise CannotModel("V002", f"the stack {stack.name} does not describe experts")
     workload = _workload(filling, accelerator, stack, layout)
     tree = {
         "schema": "costmodel/scenario/v1",
@@ -79,12 +79,12 @@ def modelled(row: CsvRow, shelf: CachedReader) -> Modelled:
         raise CannotModel("V004" if fault.code == "D016" else "V001", fault.sentence) from None
     found = answer(inputs, own_plan(inputs))
     if found.refused:
-        raise illegal(found.refused[0])
+        raise invalid(found.refused[0])
     return Modelled(found, filling.filled)
 
 
 def _case(tree: dict[str, Any], shelf: CachedReader, row: CsvRow) -> ResolvedScenario:
-    """The documents of a tree, through the door every scenario goes through."""
+    """Build a scenario from a tree, with the same checks as any scenario."""
     try:
         return case_of(validate(Scenario, tree, str(row.place)), shelf, tree)
     except CostModelError as error:
@@ -94,26 +94,26 @@ def _case(tree: dict[str, Any], shelf: CachedReader, row: CsvRow) -> ResolvedSce
 
 
 def _machine(filling: Filling, shelf: CachedReader) -> tuple[Accelerator, DefaultNode]:
-    """What the run ran on and the node that stands for its, or why nothing can be said about it."""
+    """The accelerator of the run and its proxy node, or why the run cannot be modelled."""
     row = filling.row
     name = filling.accelerator()
     found = proxy_node(shelf, name) if shelf.has("accelerator", name) else None
     if found is None:
-        said, memory = row.text("accelerator") or row.text("gpu") or "nobody named", row.number("gpu_mem_gb")
+        said, memory = row.text("accelerator") or row.text("gpu") or "(not named)", row.number("gpu_mem_gb")
         sized = "" if memory is None else f" with {memory:g} GB"
         raise CannotModel("V001", f"no document of the accelerator {said}{sized} and its node")
     return shelf.document("accelerator", name), found
 
 
 def _features(row: CsvRow) -> None:
-    """Refuse what the run did that nothing here knows."""
+    """Refuse features that costmodel does not model."""
     precision_of(row)
     if written := row.text("recompute"):
         recompute_of(written)
     if offloads_more(row):
         raise CannotModel("V009", "something other than activations is offloaded")
     if _ADAPTERS.search(f"{row.text('model_name')} {row.text('features')} {row.text('notes')}"):
-        raise CannotModel("V009", "adapters of unsaid rank are trained")
+        raise CannotModel("V009", "adapters of unstated rank are trained")
 
 
 def _model(filling: Filling, shelf: CachedReader) -> dict[str, Any]:
@@ -166,12 +166,12 @@ def _layers(filling: Filling, shelf: CachedReader, *, ffn: float, gated: bool) -
         found = {"layers": [dense]} | known_dense(filling, shelf, dense)
     plain = all("attention" in kind for kind in found["layers"] if kind.keys() & {"mlp", "experts"})
     if plain and (other := _other_mixer(row)):
-        raise CannotModel("V006", f"{other} of unsaid widths")
+        raise CannotModel("V006", f"{other} of unstated widths")
     return found
 
 
 def _other_mixer(row: CsvRow) -> str:
-    """What a row says its layers have in the place of attention as everybody has it."""
+    """The mixer that a row names in place of standard attention."""
     if row.text("attention").lower() == "mla":
         return "latent attention"
     return f"layers of arch {row.text('arch')}" if row.text("arch").lower() in _OTHER_MIXERS else ""

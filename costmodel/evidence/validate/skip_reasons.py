@@ -1,4 +1,4 @@
-"""Why a row of a table of measured runs cannot be modelled."""
+"""Reasons why a row of a table of measured runs cannot be modelled."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from costmodel.exchange.tables.csv_cells import CsvRow
 
 REASONS = {
     "V001": Reason("accelerator unknown", "Documents lack the accelerator, a node that holds it, or what it reaches."),
-    "V002": Reason("experts", "The model has experts, and the training software's document says nothing of them."),
+    "V002": Reason("experts", "The model has experts, and the training software's document does not describe them."),
     "V004": Reason("precision without a fit", "Accelerator or stack lack it, or no matmuls of it were fitted."),
     "V005": Reason("nothing measured", "The row has no measured cell of the quantity asked for."),
     "V006": Reason(
@@ -28,7 +28,7 @@ REASONS = {
 
 
 class CannotModel(Exception):
-    """A row that cannot be modelled: the code of the reason, and what exactly."""
+    """A row that cannot be modelled: the code of the reason, and the detail."""
 
     def __init__(self, code: str, why: str) -> None:
         super().__init__(f"{code}: {why}")
@@ -37,20 +37,20 @@ class CannotModel(Exception):
 
 @dataclass(frozen=True)
 class SkippedRow:
-    """A run that is not modelled: the code of the reason, and what exactly."""
+    """A skipped run: the code of the reason, and the detail."""
 
     run: str
     refused: str
     why: str
 
 
-def illegal(code: str) -> CannotModel:
-    """A layout that breaks a rule of legality."""
+def invalid(code: str) -> CannotModel:
+    """A layout that breaks a constraint."""
     return CannotModel("V007", f"{code}: {REFUSALS[code].title}")
 
 
 def needed(row: CsvRow, *names: str) -> Iterator[float]:
-    """Cells that no rule fills."""
+    """Required cells that no rule imputes."""
     empty = [name for name in names if row.number(name) is None]
     if empty:
         raise CannotModel("V006", f"{', '.join(empty)} empty")

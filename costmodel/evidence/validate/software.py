@@ -1,4 +1,4 @@
-"""The training software of a measured run: which stack document stands for it, and what the row says otherwise."""
+"""The training software of a measured run: its stack document, and the settings that the row overrides."""
 
 from __future__ import annotations
 
@@ -47,13 +47,13 @@ PARAM_GATHER = ("fp8", "fp8-cs", "mxfp8")  # all their fp8 recipes but that of w
 
 
 def stack_name(filling: Filling) -> str:
-    """The stack of a run: the one that its framework is called by, or that which stands for it."""
+    """The stack of a run: the one that its framework names, or its proxy."""
     stated = filling.row.text("framework")
     return stated if filling.shelf.has("stack", stated) else filling.put("stack", _standing_for(filling))
 
 
 def _standing_for(filling: Filling) -> str:
-    """The stack that a framework's words name; of fully sharded data parallel by year; else Megatron's, by year."""
+    """The proxy stack for the words of a framework; fully sharded data parallel by year; else Megatron's, by year."""
     row, year = filling.row, filling.year()
     framework = (row.text("framework") or row.text("source")).lower()
     if "zero bubble" in row.text("source").lower() or "+ zb-" in framework or "schedule=zb" in filling.said:
@@ -69,7 +69,7 @@ def _standing_for(filling: Filling) -> str:
 
 
 def _compiled(filling: Filling, stack: Stack) -> bool:
-    """Whether a compiler fused the kernels: as the row says, if features do at all; torchtitan's when told to."""
+    """Whether kernels are compiled: as the features of the row state; with torchtitan only where they state it."""
     said = filling.said
     if "compile" in said:
         return not _UNCOMPILED.search(said)
@@ -85,7 +85,7 @@ def _overlapped(filling: Filling) -> bool:
 
 
 def stack_of(filling: Filling, shelf: CachedReader) -> Stack:
-    """The stack of a run, with the switches that its row states."""
+    """The stack of a run, with the settings that its row states."""
     stack: Stack = shelf.document("stack", stack_name(filling))
     said = filling.said
     for words, group, leaf, value in SWITCHES:
@@ -109,7 +109,7 @@ def stack_of(filling: Filling, shelf: CachedReader) -> Stack:
 
 
 def _attention(filling: Filling, stack: Stack) -> str:
-    """The attention kernel: as the cell names it, flash attention without a version by year; else the stack's."""
+    """The attention kernel: from the cell, flash attention without a version by year; else the stack's."""
     named, usual = filling.row.text("kernel").lower(), stack.kernels.attention
     version, fused = _FLASH.search(named), any(word in named for word in FUSED)
     if fused and _NOT.search(named):
@@ -127,13 +127,13 @@ def _attention(filling: Filling, stack: Stack) -> str:
 
 
 def _plain_pax(filling: Filling) -> bool:
-    """Whether Pax ran on plain JAX, whose attention only Transformer Engine fuses."""
+    """Whether Pax ran on plain JAX, which has fused attention only with Transformer Engine."""
     framework = filling.row.text("framework").lower().replace(" ", "")
     return "pax/jax" in framework and "transformerengine" not in framework
 
 
 def _offering(stack: Stack, filling: Filling, shelf: CachedReader) -> Stack:
-    """A stack that also offers what the row states: what ran was on offer."""
+    """A stack that also supports what the row states, since it ran."""
     row, written = filling.row, filling.row.text("recompute")
     precision, narrow = filling.precision(stack), stack.low_precision
     if precision in get_args(Narrow) and precision not in (narrow.recipes if narrow else ()):

@@ -1,4 +1,4 @@
-"""How rows spell precisions, schedules and what is recomputed, whatever their letters' case."""
+"""Spellings of precisions, schedules and recompute in rows, case-insensitive."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from costmodel.evidence.validate.skip_reasons import CannotModel
 from costmodel.exchange.tables.csv_cells import CsvRow
 from costmodel.ground.choices import Schedule
 
-OPEN = "fp16/bf16"  # 16 bits, which ones nobody says
+OPEN = "fp16/bf16"  # 16 bits, where the source does not state which format
 DELAYED = "fp8-delayed"  # fp8 of that recipe; fp8 alone is of any
 PRECISIONS = {
     **{name: name for name in (*RECIPES, OPEN)},
@@ -55,7 +55,7 @@ _COUNT = re.compile(r"(\d+)(?: layers?)?")
 
 
 class Recompute(NamedTuple):
-    """What backward computes again: the mode, the names behind it, and of how many layers; none where of all."""
+    """Recompute in a row: the mode, the module names, and the number of layers; None where it covers all."""
 
     mode: str
     names: tuple[str, ...] = ()
@@ -63,7 +63,7 @@ class Recompute(NamedTuple):
 
 
 def precision_of(row: CsvRow) -> str:
-    """The precision a row names, as `PRECISIONS` has it; empty where none."""
+    """The precision of a row, as named in `PRECISIONS`; empty where there is none."""
     written = row.text("precision")
     words = re.sub(r"[^a-z0-9/+]+", "-", written.lower()).strip("-").replace("float8", "fp8")
     named = PRECISIONS.get(words) or PRECISIONS.get(_MIXED.sub("", words))
@@ -92,18 +92,18 @@ def with_schedule(row: CsvRow, schedule: str) -> CsvRow:
 
 
 def ulysses(row: CsvRow) -> bool:
-    """Whether a row names the all-to-all of heads as its context parallelism."""
+    """Whether a row uses the all-to-all of heads (Ulysses) as its context parallelism."""
     return _ULYSSES.search(f"{row.text('features')} {row.text('notes')}") is not None
 
 
 def positions_of(row: CsvRow, *, gated: bool) -> str:
-    """The kind of positions a row names; else rotary where the MLP is gated, as in Llama, and learned where not."""
+    """The position embedding of a row; by default rotary with a gated MLP, as in Llama, and learned otherwise."""
     found = _POSITIONS.search(f"{row.text('features')} {row.text('notes')}")
     return found[0].lower() if found else "rotary" if gated else "learned"
 
 
 def recompute_of(written: str) -> Recompute:
-    """What a cell says of recompute: a mode, and behind a colon names with plus signs between, or a count of layers."""
+    """Parses a recompute cell: a mode, then after a colon names joined by plus signs, or a count of layers."""
     said, _, rest = re.split(r"[;,]", written.lower())[0].partition(":")
     mode = MODES.get(said.strip())
     if mode is None:

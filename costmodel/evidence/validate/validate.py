@@ -1,4 +1,4 @@
-"""Predicted against measured: figure by figure, and how far off they are together."""
+"""Compares predicted with measured figures, one by one and in total."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ from costmodel.evidence.validate.outcomes import (
     stated,
 )
 from costmodel.evidence.validate.rows import modelled
-from costmodel.evidence.validate.skip_reasons import CannotModel, illegal
+from costmodel.evidence.validate.skip_reasons import CannotModel, invalid
 from costmodel.exchange.tables.csv_cells import CsvRow
 from costmodel.exchange.tables.kernel_table import read_measured
 from costmodel.exchange.tables.run_table import Table
@@ -44,7 +44,7 @@ Where = Mapping[str, Sequence[str]]
 
 @dataclass(frozen=True)
 class Compared:
-    """One measured figure beside ours, or the reason why there is none of ours."""
+    """One measured figure with its prediction, or the reason why there is none."""
 
     run: str
     quantity: str
@@ -62,7 +62,7 @@ class Compared:
 
     @property
     def error(self) -> float | None:
-        """Predicted over measured, less one; of a yes or no, the difference. None of a row that is not modelled."""
+        """Predicted over measured, less one; for yes or no, the difference. None for a row that is not modelled."""
         if self.measured is None or self.predicted is None:
             return None
         if self.quantity == FITS:
@@ -71,13 +71,13 @@ class Compared:
 
     @property
     def within(self) -> bool:
-        """Whether the error is within the document's own tolerance, which that of a refused run never is."""
+        """Whether the error is within the document's tolerance; never for a refused run."""
         return self.tolerance is None or (self.error is not None and abs(self.error) <= self.tolerance)
 
 
 @dataclass(frozen=True)
 class Score:
-    """How far off some figures are together; rows weigh the same, percentiles are linear."""
+    """The errors of some figures in total; rows have equal weight, percentiles are linear."""
 
     rows: int
     modelled: int
@@ -89,7 +89,7 @@ class Score:
 
 @dataclass(frozen=True)
 class Outcomes:
-    """Of runs that did or did not fit in memory: how many, and how many were called wrongly."""
+    """For runs that did or did not fit in memory: how many, and how many wrong predictions."""
 
     fit: int
     called_unfit: int
@@ -114,7 +114,7 @@ def compared(table: MeasuredTable, quantity: Quantity, accelerator: str = "") ->
         if not told:
             continue
         found = predict(case)
-        left = illegal(found.refused[0]) if found.refused else None
+        left = invalid(found.refused[0]) if found.refused else None
         groups = _groups_of_case(table, case, left.code if left else "modelled")
         for name, value in told.items():
             tolerance = getattr(table.tolerance, name)
@@ -141,7 +141,7 @@ def _groups_of_case(table: MeasuredTable, case: ResolvedScenario, reason: str) -
 
 
 def compared_row(row: CsvRow, quantity: Quantity, shelf: CachedReader) -> Compared:
-    """One row of a table beside our prediction, or why there is none."""
+    """One row of a table with its prediction, or the reason why there is none."""
     try:
         stated(row, quantity)
         model = modelled(row, shelf)
@@ -184,7 +184,7 @@ def groups_of_row(row: CsvRow, reason: str, shelf: CachedReader) -> dict[str, st
 def validated(
     tables: Sequence[str] | None = None, *, quantity: Quantity | None = None, where: Where | None = None
 ) -> list[Validated]:
-    """Every table named, or every document that can be found, with its figures beside ours."""
+    """Every table named, or every document found, with its figures beside the predictions."""
     asked: list[MeasuredTable | Table] = [
         read_measured(name) if name == "-" or name.lower().endswith((".csv", ".txt")) else read("measured", name)
         for name in tables or names("measured")
@@ -197,7 +197,7 @@ def validated(
 
 
 def meant(where: Where, tables: Sequence[MeasuredTable | Table]) -> Where:
-    """The columns that runs are asked for by, in the letters of the tables; a fault where no table has one."""
+    """The columns of a selection, as the tables spell them; a fault where no table has one."""
     known = sorted({column for table in tables for column in _columns(table)})
     found = {column: column if column in known else column.lower() for column in where}
     for column, name in found.items():
@@ -207,7 +207,7 @@ def meant(where: Where, tables: Sequence[MeasuredTable | Table]) -> Where:
 
 
 def nothing_chosen(where: Where, tables: Sequence[MeasuredTable | Table], shelf: CachedReader) -> CostModelError:
-    """The fault of asking for what no run has; what the first column that none has so holds instead."""
+    """The fault for a selection without runs, with the values that the first unmatched column does hold."""
     chosen = ", ".join(f"{column}={value}" for column, values in where.items() for value in values)
     rows = [row for table in tables if isinstance(table, Table) for row in table.rows]
     hint = "validate --by shows what a column holds"
@@ -239,13 +239,13 @@ def _validated(table: MeasuredTable | Table, quantity: Quantity | None, where: W
 
 
 def _quantity_of(table: MeasuredTable) -> Quantity:
-    """What a document is about: time if any of its runs tells that, else memory."""
+    """The quantity of a document: time if any of its runs has a time, else memory."""
     told = {name for run in table.runs for name, value in run.measured if value is not None}
     return "time" if told & set(DOCUMENTED["time"]) else "memory"
 
 
 def chosen_rows(table: Table, where: Where, shelf: CachedReader) -> list[CsvRow]:
-    """The rows of a table with one of the values asked for in every column named."""
+    """The rows of a table that match the selection in every column."""
     return [row for row in table.rows if _chosen(_cells(row, shelf), where)]
 
 
@@ -255,7 +255,7 @@ def _cells(row: CsvRow, shelf: CachedReader) -> Callable[[str], str | None]:
 
 
 def _chosen(cell: Callable[[str], str | None], where: Where) -> bool:
-    """Whether every column named holds one of the values asked for, as text or as a number."""
+    """Whether every column holds one of the requested values, as text or as a number."""
     return all(any(_same(cell(column), value) for value in values) for column, values in where.items())
 
 
@@ -269,7 +269,7 @@ def _same(cell: str | None, value: str) -> bool:
 
 
 def score(figures: Sequence[Compared]) -> Score:
-    """How far off these figures are together; whether a run fits counts only where there is no other figure."""
+    """The error of these figures in total; whether a run fits counts only if there is no other figure."""
     done = [figure for figure in figures if figure.error is not None]
     amounts = [figure for figure in done if figure.quantity != FITS]
     errors = [abs(figure.error) for figure in amounts or done if figure.error is not None]
@@ -299,12 +299,12 @@ def gathered(figures: Sequence[Compared], grouping: str) -> dict[str, list[Compa
 
 
 def scores(figures: Sequence[Compared], grouping: str) -> dict[str, Score]:
-    """How far off they are by the values of a column."""
+    """The errors by the values of a column."""
     return {name: score(members) for name, members in gathered(figures, grouping).items()}
 
 
 def outcomes(figures: Sequence[Compared]) -> Outcomes:
-    """How many modelled runs fitted, did not, and were called the other thing; whose memory was measured fitted."""
+    """The modelled runs that fitted or did not, and wrong predictions; a run with measured memory fitted."""
     told = [(figure.quantity != FITS or figure.measured == 1, figure.called_fit) for figure in figures]
     return Outcomes(
         fit=sum(fitted and called is not None for fitted, called in told),
@@ -315,6 +315,6 @@ def outcomes(figures: Sequence[Compared]) -> Outcomes:
 
 
 def worst(figures: Sequence[Compared], count: int) -> list[Compared]:
-    """The figures furthest off, in either direction, by the larger ratio."""
+    """The figures with the largest errors in either direction, by ratio."""
     done = [figure for figure in figures if figure.error is not None]
     return sorted(done, key=lambda figure: -abs(figure.error or 0.0))[:count]

@@ -1,4 +1,4 @@
-"""Commands of a shell script, read and never run: variables, lists, quotes, conditions on what the text itself says."""
+"""Commands of a shell script, read and never run: variables, lists, quotes, conditions on the text's own values."""
 
 from costmodel.exchange.shell.script import Script, ShellCommand, Word, read_script
 from costmodel.exchange.shell.values import Doubt

@@ -52,7 +52,7 @@ class Sum(NamedTuple):
 
 
 class Code(NamedTuple):
-    """What only a shell that runs could tell."""
+    """A value that only running the script would give."""
 
     sentence: str
     at: int
@@ -77,7 +77,7 @@ class Token(NamedTuple):
 
     @property
     def plain(self) -> str:
-        """The letters of a word that is nothing but letters without quotes."""
+        """The letters of a word that consists of unquoted letters only."""
         only = self.parts[0] if len(self.parts) == 1 and self.items is None else None
         return only.text if isinstance(only, Literal) and not only.quoted else ""
 

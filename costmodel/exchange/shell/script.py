@@ -40,7 +40,7 @@ class ShellCommand(NamedTuple):
 
 @dataclass(frozen=True)
 class Script:
-    """What a script does, in order; what its #SBATCH lines say; the words of the variables that it leaves behind.
+    """The commands of a script, in order; its #SBATCH options; the words of its variables at the end.
 
     `without_arguments`: whether a condition asks for the script's arguments, of which none are known.
     """
@@ -222,7 +222,7 @@ class _Walk:
             self.commands.append(ShellCommand(words, doubt))
             return
         if self.depth == DEEPEST:
-            raise fail("X008", f"{words[0].text} calls itself: only running would tell what it does", words[0].place)
+            raise fail("X008", f"{words[0].text} calls itself; only a shell can evaluate it", words[0].place)
         self.depth += 1
         held = self.variables.held
         before = {name: held.pop(name) for name in _ARGUMENTS if name in held}

@@ -22,7 +22,7 @@ class Doubt(NamedTuple):
     """Why the text does not decide a word.
 
     unset: a variable that it sets nowhere, and that a shell takes from its surroundings. argument: one of the script.
-    code: only running would tell. branch: it stands where the script may not come by, or more than once.
+    code: only running the script would give it. branch: it stands on a branch that may run never, or repeatedly.
     """
 
     kind: Literal["unset", "argument", "code", "branch"]

@@ -1,4 +1,4 @@
-"""Tables of measured kernels: CSV, one timing a row. The columns say of what.
+"""Tables of measured kernels: CSV, one timing a row. The columns determine the kind.
 
 A table is of the first kind of `KINDS` whose columns it has; one with the columns of training runs is read as such.
 Any other column is left alone.
@@ -92,7 +92,7 @@ KINDS: dict[Kind, TableColumns] = {
         {},
     ),
     "decode": TableColumns(
-        "decode attention, one new token to a sequence; 'decode' in the name of the file tells it from prefill",
+        "decode attention, one new token to a sequence; without 'decode' in the file's name it is read as prefill",
         {"gpu": _GPU, "q_dtype": _TYPE, "kv_dtype": _TYPE, **_ATTENTION, "kernel": Column("text", "kernel")}
         | {"time_us": _TIME},
         {},

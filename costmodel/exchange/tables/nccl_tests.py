@@ -1,8 +1,8 @@
-"""What nccl-tests print: `all_reduce_perf` and its sisters, one or several runs in a text, other lines between them.
+"""Reads the output of nccl-tests (`all_reduce_perf` and the others): one or several runs in a text.
 
-A header names the columns, first those of the out-of-place run, then again those in place; which columns there are
-differs from version to version. The ranks, their hosts and the device stand above it. Which test it was says a line
-above, or the name of the file; else its figures, where they can be of one test alone.
+A header names the columns, first those of the out-of-place run, then those in place. The columns differ between
+versions. The ranks, their hosts and the device stand above it. A line above or the name of the file names the test;
+else the figures identify it, if only one test can have them.
 """
 
 from __future__ import annotations
@@ -92,7 +92,7 @@ def nccl_rows(path: str, text: str) -> tuple[CsvRow, ...]:
             run = _Run(operation=run.operation)
         if failed := _FAILED.match(line):
             sentence = f"the test failed: {failed[1]} values of its results are out of bounds"
-            faults += fail("D015", sentence, place, "a broken run says nothing of its time; run it again").faults
+            faults += fail("D015", sentence, place, "a broken run has no valid time; run it again").faults
         if line.startswith("#") or not run.columns or not RESULT.match(line):
             _heard(run, line)
             continue
@@ -132,7 +132,7 @@ def nccl_remarks(path: str, text: str) -> tuple[str, ...]:
 
 
 def _heard(run: _Run, line: str) -> None:
-    """What a line that is no result says of the run."""
+    """The facts of the run that a line without a result holds."""
     named, launch, rank = _NAME.search(line), _LAUNCH.match(line), _RANK.match(line)
     if named:
         run.operation = named[1]
@@ -158,7 +158,7 @@ def _result(run: _Run, line: str, place: Place) -> Iterator[CsvRow]:
     size, time, busbw = (_number(cells[index], place) for index in (0, at, at + names[at:].index("busbw")))
     wrong = cells[at + 3] if names[at + 3 : at + 4] in (["#wrong"], ["wrong"]) else "0"
     if wrong not in ("0", "N/A"):
-        raise fail("D015", f"{wrong} elements of this result are wrong", place, "a broken run says nothing of its time")
+        raise fail("D015", f"{wrong} elements of this result are wrong", place, "a broken run has no valid time")
     if size == 0:
         return
     ranks = len(run.ranks) or run.launched
@@ -189,7 +189,7 @@ def _check_rate(found: float, algbw: str, place: Place) -> None:
 
 
 def _usable(run: _Run, place: Place, lines: list[str]) -> None:
-    """A fault, once a run, where it does not say which test it was, on how many ranks, or what time it took."""
+    """A fault, once a run, where it does not state which test it was, on how many ranks, or what time it took."""
     if run.refused is not None:
         return
     run.refused = True
@@ -197,14 +197,14 @@ def _usable(run: _Run, place: Place, lines: list[str]) -> None:
         hint = "run it without -C: the time of the device is wanted" if _CPU in run.columns else "run the test again"
         raise fail("D015", "the header names no column 'time'", place, hint)
     if not (run.ranks or run.launched):
-        raise fail("D015", "nothing says how many ranks took part", place, "keep the lines '#  Rank 0 …' above it")
+        raise fail("D015", "nothing states how many ranks took part", place, "keep the lines '#  Rank 0 …' above it")
     if len(run.devices) > 1:
         sentence = f"the ranks are on unlike devices: {', '.join(map(said, run.devices[:3]))}"
         raise fail("D015", sentence, place, "a fit is of one device; run the test on those of one kind")
     run.inferred = "" if run.operation else _inferred(run, lines)
     if not (run.operation or run.inferred):
         hint = "keep the line that started it, or name the file after it, for example all_reduce_perf.txt"
-        raise fail("D015", "nothing says which of the nccl-tests this was", place, hint)
+        raise fail("D015", "nothing states which of the nccl-tests this was", place, hint)
     run.refused = False
 
 

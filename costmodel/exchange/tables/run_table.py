@@ -1,10 +1,9 @@
-"""Tables of measured runs: CSV, one run a row, an empty cell where nothing is known.
+"""Tables of measured runs: CSV, one run per row, an empty cell for an unknown value.
 
-`COLUMNS` lists every column that is used, with its kind and meaning; any other column is left alone, and can still
-be selected by (`--where tier=core`). A table must have those of `REQUIRED` (their cells may be empty), a column
-that says what it ran on, and one that says what was measured. Header names of a memory table that differ
-(`model`, `seq`, `sp`, `mbs`, `gbs`, `note`) are understood too, and capitals do not matter. A row keeps what is wrong
-with its cells: it alone cannot be used.
+`COLUMNS` lists every column that is used, with its kind and meaning. Any other column is ignored, but `--where
+tier=core` can select by it. A table must have the columns of `REQUIRED` (their cells may be empty), one for the
+accelerator, and one for a measured quantity. The header names of memory tables (`model`, `seq`, `sp`, `mbs`, `gbs`,
+`note`) are understood too; case does not matter. A row stores the faults of its own cells: only that row is unusable.
 """
 
 from __future__ import annotations
@@ -43,7 +42,7 @@ COLUMNS: dict[str, Column] = {
     "seq_len": Column("count", "tokens in a sequence"),
     "gpu": Column("text", "accelerator as the source names it"),
     "accelerator": Column("text", "accelerator by the name of its document"),
-    "gpu_mem_gb": Column("number", "its memory, GB, which tells parts of one name apart"),
+    "gpu_mem_gb": Column("number", "its memory, GB, which distinguishes variants with the same name"),
     "gpus": Column("count", "accelerators"),
     "gpus_per_node": Column("count", "accelerators in a node"),
     "nic_gbps_per_gpu": Column("number", "network rate of each accelerator, Gb/s one way"),
@@ -75,7 +74,7 @@ COLUMNS: dict[str, Column] = {
     "mem_metric": Column("text", "what peak_mem_gb is"),
     "value_gb": Column("number", "measured memory, 10⁹ bytes"),
     "metric": Column("text", "what value_gb is"),
-    "kind": Column("text", "analytical for a figure that nobody measured"),
+    "kind": Column("text", "analytical for a figure that was computed, not measured"),
     "scope": Column("text", "which pipeline stage value_gb is of; else the worst"),
     "fits": Column("flag", "whether the run fitted in memory"),
     "kernel": Column("text", "attention: flash attention and its version; or torch, fused softmax, which write scores"),
@@ -114,7 +113,7 @@ class Table:
 
 
 def read_table(path: str) -> Table:
-    """A table of measured runs, or every fault of its header at once; a row says itself what is wrong with it."""
+    """A table of measured runs, or every fault of its header at once; each row reports its own faults."""
     text = file_text(path, largest=LARGEST_TABLE)
     found = sheet(path, text, {*COLUMNS, *ALIASES})
     names = _header(found.place, found.names)

@@ -1,7 +1,7 @@
 """Options of a foreign format as a table: how each is spelt, what stands where it is left out, since which version.
 
-A table is data. The reader of its format walks it, `explain` can print it, and tests hold it complete both ways: every
-option of the format is in it, and every key of ours is filled by one or named as one that the format does not say.
+A table is data. The reader of its format walks it, and `explain` can print it. Tests hold it complete both ways: every
+option of the format is in it, and every costmodel key is filled by one or named as one that the format lacks.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ from costmodel.exchange.imported import OriginValue
 
 @dataclass(frozen=True)
 class DerivedValue:
-    """A value computed from others; `text` says how, for the origin and for the table when it is printed."""
+    """A value computed from others; `text` describes the rule, for the origin and the printed table."""
 
     text: str
     apply: Callable[[Any], OriginValue | None] = field(repr=False)

@@ -1,4 +1,4 @@
-"""Values with origins to a document whose keys and values stand where the foreign text says them."""
+"""Builds a document from values with origins; its keys and values have their places in the foreign text."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from costmodel.ground.errors import Place
 
 
 def placed(tree: dict[str, Any], whole: Place) -> tuple[Mapping, dict[str, Origin]]:
-    """The document as if it had been read where the foreign text says it, and the origin of every value by its path."""
+    """The document with the places of the foreign text, and the origin of every value by its path."""
     origins: dict[str, Origin] = {}
     return _mapping(tree, whole, "", origins), origins
 

@@ -11,7 +11,7 @@ _LINE_END = re.compile(r"\r\n|\r|\n")
 
 
 class Lines:
-    """The lines of a text, to say where a letter stands."""
+    """The lines of a text, to find the line and column of a letter."""
 
     def __init__(self, text: str, file: str) -> None:
         self.file = file

@@ -1,4 +1,4 @@
-"""A document as YAML text, with a comment behind every value that says where it is from."""
+"""A document as YAML text; a comment behind every value gives its origin."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ def document_text(tree: Mapping[str, Any], comments: Mapping[str, str], head: It
     stream = io.StringIO()
     yaml.dump(_mapping(tree, "", comments), stream)
     text = "".join(f"# {_one_line(line)}\n" for line in head) + stream.getvalue()
-    assert parse(text, "") == tree, "the text does not say what the document says"
+    assert parse(text, "") == tree, "the text and the document differ"
     return text
 
 

@@ -1,4 +1,4 @@
-"""Scenarios held to their limits, and to what a baseline says they were."""
+"""Compares scenarios with their limits and with a baseline."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ _NEAR = 1e-6  # checksums are sums of logarithms, rounded as finely
 class CheckResult:
     """One thing held against another: `bound` is what it should be, `place` where that is written."""
 
-    kind: Literal["limit", "regression", "exact", "legal", "fits", "known"]
+    kind: Literal["limit", "regression", "exact", "valid", "fits", "known"]
     name: str
     kept: bool
     value: float | None = None
@@ -95,7 +95,7 @@ def key_of(scenario: str, case: ResolvedScenario) -> str:
 
 def _checked(key: str, answer: Answer, holding: BaselinePolicy) -> CheckedScenario:
     if answer.refused:
-        return CheckedScenario(key, answer, tuple(CheckResult("legal", code, kept=False) for code in answer.refused))
+        return CheckedScenario(key, answer, tuple(CheckResult("valid", code, kept=False) for code in answer.refused))
     findings = [*_limits(answer)]
     if "M001" in answer.broken:
         costs = answer.evaluation.costs.row()

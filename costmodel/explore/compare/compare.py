@@ -29,7 +29,7 @@ class Side:
     figures: Mapping[str, float]
     documents: Mapping[str, str] = field(default_factory=dict)
     refused: tuple[str, ...] = ()
-    assumed: Mapping[str, str] = field(default_factory=dict)  # of values that nobody wrote
+    assumed: Mapping[str, str] = field(default_factory=dict)  # values that the user did not state
     facts: Facts | None = None  # what was computed
     parts: tuple[str, ...] = (MEMORY, TRAFFIC)  # of which figures are known, those that are not there being 0
 
@@ -71,7 +71,7 @@ class Difference:
 
     @property
     def same(self) -> bool:
-        """Whether there is nothing to tell."""
+        """Whether there are no differences."""
         return not (self.inputs or self.figures or self.before.refused != self.after.refused)
 
 

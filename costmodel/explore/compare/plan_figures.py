@@ -72,7 +72,7 @@ def higher_is_better(name: str) -> bool:
 
 
 def marks(answer: Answer) -> dict[str, EquationFingerprint]:
-    """What each equation was asked for this plan and what it said, condensed to two checksums."""
+    """Fingerprint of each equation for this plan: checksums of its inputs and of its outputs."""
     with trace() as record:
         evaluate(answer.inputs, answer.evaluation.block)
     calls: dict[str, list[tuple[float, float]]] = {}

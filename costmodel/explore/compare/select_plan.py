@@ -25,8 +25,8 @@ def answered(case: ResolvedScenario, *, best: bool = False) -> Answer:
     found = search(case, 1, workers=1)
     rows = found.best or found.tally.closest.rows or found.tally.nearest.rows
     if not rows:
-        hint = "costmodel search SCENARIO --why-not says why"
-        raise fail("C004", "no plan of the search is legal", Place(case.file), hint)
+        hint = "costmodel search SCENARIO --why-not shows why"
+        raise fail("C004", "no plan of the search is valid", Place(case.file), hint)
     return answer(found.inputs_of(rows[0].variant), plan_of(rows[0]))
 
 

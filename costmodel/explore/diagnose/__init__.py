@@ -1,1 +1,1 @@
-"""Why a step is slow: single causes that would explain a measured time, and how to tell them apart."""
+"""Diagnoses a slow step: single causes that would explain a measured time, and measurements that distinguish them."""

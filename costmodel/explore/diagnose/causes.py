@@ -151,7 +151,7 @@ def _of_links(answer: Answer, base: PredictedTerms) -> Iterator[Cause]:
             "1",
             inputs.network_share,
             max(float(residual(inputs.network, common.network)), LEAST_SPREAD),
-            "all_reduce_perf of nccl-tests on all nodes; costmodel comm says the sizes",
+            "all_reduce_perf of nccl-tests on all nodes; costmodel comm states the sizes",
             path="assume.network_share",
         )
     if inputs.experts is not None and base.terms["ep_time"] + base.terms["matmul"] > 0:

@@ -19,7 +19,7 @@ MOST = 99.0  # a figure is not taken to be off by more than a hundred times
 NEAR = 1e-3  # share of the gap that may be left
 ROUNDS = 14
 TERM_SPREAD = 0.05  # of a term of a profile about its prediction, beside what is known of the step
-DUST = 0.004  # share of a step below which nobody reads a profile
+DUST = 0.004  # share of a step below which a term of a profile is ignored
 AGAINST = 3.0  # standard deviations from which a term speaks against a cause
 
 

@@ -37,7 +37,7 @@ class MeasuredStep:
 def measured(
     inputs: TrainingInputs, base: PredictedTerms, whole: Mapping[str, str], terms: Sequence[str], table: str = ""
 ) -> MeasuredStep:
-    """What the options and a table say, or a fault where they say nothing, or not the same."""
+    """The measured step from the options and a table; a fault where it is missing or contradictory."""
     figures = {name: _parsed(name, text, OPTIONS[name]) for name, text in whole.items() if text}
     parts = dict(_term(text) for text in terms)
     if table:
@@ -45,7 +45,7 @@ def measured(
             (figures if name in WHOLE else parts)[name] = value
     if not figures:
         hint = "add --step 18.9s, --mfu 40% or --tokens-per-s 450k"
-        raise fail("C023", "nothing says how long the step was measured to take", None, hint)
+        raise fail("C023", "the measured time of the step is missing", None, hint)
     steps = {name: _as_step(inputs, base, name, value) for name, value in figures.items()}
     low, high = min(steps.values()), max(steps.values())
     if low <= 0:

@@ -178,7 +178,7 @@ def _alike(step: Step) -> list[Origin]:
 
 
 def _unit(origins: Sequence[Origin]) -> str:
-    """The unit of numbers that are alike, by the first whose equations say it."""
+    """The unit of numbers that are alike, by the first whose equations state it."""
     for origin in origins:
         if isinstance(origin, Step) and origin.equation.contract.unit != "u":
             return origin.equation.contract.unit
@@ -220,7 +220,7 @@ def _operation(origin: Combined) -> str:
 
 
 def _telling(origin: Combined) -> list[Origin]:
-    """The parts that a combination tells: those without which it would be another."""
+    """The parts that define a combination: without them it would be another."""
     operation, parts = origin.operation, list(_parts(origin))
     if operation == "add" or (operation == "maximum" and number(origin.value) != 0):
         return [part for part in parts if number(part.value) != 0]

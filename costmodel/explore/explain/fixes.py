@@ -72,7 +72,7 @@ def _valid(answer: Answer, code: str) -> Iterator[Remedy]:
 
 
 def _host(answer: Answer, code: str) -> Iterator[Remedy]:
-    """What the documents do not say of the host, as one would set it."""
+    """Missing figures of the host, as settings that add them."""
     if code != _ON_HOST:
         return
     settings, note = host_figures(answer)

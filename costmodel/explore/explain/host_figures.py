@@ -16,7 +16,7 @@ _GROUPS = {"memory": ("capacity", "bandwidth"), "drives": ("capacity", "read", "
 
 
 def host_figures(answer: Answer) -> tuple[tuple[str, ...], str]:
-    """Settings that say what is missing of the host, and whose figures they are; none where no node says it all."""
+    """Settings for the missing figures of the host, and the node they are from; none where no node has them all."""
     host, structure = answer.inputs.host, answer.evaluation.block.structure
     groups = ["memory"] if math.isnan(host.capacity) else []
     groups += ["drives"] if structure.offload_to == "nvme" and math.isnan(host.drives) else []

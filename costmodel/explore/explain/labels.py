@@ -1,6 +1,6 @@
 """What the labels of answers mean: heads of columns, names of rows and lines, and labels that are put together.
 
-Each label has a meaning, and where a page says more, the word of that page.
+Each label has a meaning, and where a page explains more, the word of that page.
 """
 
 from __future__ import annotations
@@ -20,7 +20,10 @@ LABELS: dict[str, tuple[str, str]] = {
     "per gpu": ("", "tokens_per_s_per_gpu"),
     "scaling": ("", "scaling_efficiency"),
     "communication": ("of an estimate, how much of the time is compute", "communication_efficiency"),
-    "cost": ("rent for a million tokens, and for all tokens of the workload where it says how many", "cost_per_mtoken"),
+    "cost": (
+        "rent for a million tokens, and for all tokens of the workload where it states them",
+        "cost_per_mtoken",
+    ),
     "matrix multiply": ("", "matmul"),
     "memory-bound ops": ("", "memory_bound"),
     "tp exposed": ("", "tp_exposed"),
@@ -126,7 +129,6 @@ LABELS: dict[str, tuple[str, str]] = {
     # validate
     "run": ("a measured run by its name, or by the line of its table", ""),
     "measured": ("what was measured; of several rows, the median", ""),
-    "ours": ("what is predicted", ""),
     "predicted": ("what is predicted; of several rows, the median", ""),
     "error": ("predicted over measured, less one: positive where the prediction is too large", ""),
     "source": ("where a figure was read, a key of the sources of its document or of the bibliography", ""),
@@ -220,7 +222,7 @@ _UNIT = re.compile(r"(.+)_(?:bytes|s|usd|us)")
 
 
 def meaning_of(label: str) -> tuple[str, str] | None:
-    """What a label means, and the word of the page that says more."""
+    """The meaning of a label, and the word of its page."""
     label = label.casefold().strip()
     if label in LABELS:
         return LABELS[label]

@@ -50,7 +50,7 @@ class Alone:
 
 
 def is_model(name: str) -> bool:
-    """Whether a name, or what a file says it is, means a model and not a scenario."""
+    """Whether a name or file means a model rather than a scenario."""
     if is_hub_name(name):
         return True
     if is_path(name) or name in (os.curdir, os.pardir):

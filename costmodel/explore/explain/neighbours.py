@@ -15,7 +15,7 @@ from costmodel.estimate.shared.plan_batch import SIZES
 from costmodel.ground.choices import Recompute, Zero
 from costmodel.ground.errors import CostModelError
 
-LEAST = 0.002  # share of the step below which a term has not moved
+LEAST = 0.002  # share of the step below which a change of a term is ignored
 
 
 @dataclass(frozen=True)
@@ -32,7 +32,7 @@ class Neighbour:
 
     @property
     def works(self) -> bool:
-        """Whether it is legal, fits and keeps the limits."""
+        """Whether it is valid, fits and keeps the limits."""
         return not (self.found.refused or self.found.broken)
 
 

@@ -79,7 +79,7 @@ def page(word: str) -> Page:
 
 
 def _of_a_word(word: str) -> Page | None:
-    """The page of a word of ours, whatever its capitals; nothing where there is none."""
+    """The page of a costmodel word, in any capitalisation; None where there is none."""
     word = {known.lower(): known for known in all_words()}.get(word.lower(), word)
     if word in FAULT_CODES:
         return Page(word, "a fault of the input", FAULT_CODES[word] + _listed(word))

@@ -36,7 +36,7 @@ class Offer:
 
     @property
     def refused(self) -> tuple[str, ...]:
-        """Why it cannot be: not legal, too large, or over a limit."""
+        """Why it cannot be: invalid, too large, or over a limit."""
         return self.answer.refused or self.answer.broken
 
 
@@ -46,7 +46,7 @@ class Pipelines:
 
     own: Answer
     offers: list[Offer]
-    clock: Pipeline | None  # none of a plan that is not legal
+    clock: Pipeline | None  # None for an invalid plan
 
     @property
     def fastest(self) -> Offer | None:
@@ -78,13 +78,13 @@ def named(text: str) -> list[Schedule]:
 
 
 def _offers(inputs: TrainingInputs, plan: Plan, own: Answer, schedules: Sequence[Schedule]) -> Iterator[Offer]:
-    """Each schedule; interleaved with the plan's chunks, or with every number of chunks that is legal."""
+    """Each schedule; interleaved with the plan's chunks, or with every number of chunks that is valid."""
     mine = own.evaluation.block.structure.schedule
     for schedule in schedules:
         asked = {vpp: answer(inputs, plan.model_copy(update={"schedule": schedule, "vpp": vpp}))
                  for vpp in _chunks(inputs, plan, schedule)}  # fmt: skip
-        legal = {vpp: found for vpp, found in asked.items() if not found.refused}
-        for vpp, found in (legal or dict(list(asked.items())[:1])).items():
+        valid = {vpp: found for vpp, found in asked.items() if not found.refused}
+        for vpp, found in (valid or dict(list(asked.items())[:1])).items():
             yield Offer(schedule, int(vpp), found, _live(inputs, found), mine == schedule and vpp == plan.vpp)
 
 

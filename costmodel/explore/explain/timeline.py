@@ -99,7 +99,7 @@ def _start(
     done: dict[tuple[Kind, int, int], float],
     before: Sequence[Event],
 ) -> float | None:
-    """When what runs as one can begin; nothing while what it waits for has not happened."""
+    """The start time of work that runs as one; None until everything it waits for has ended."""
     needed = {need for key in keys if (need := _needed(*key, stages)) is not None} - set(keys)
     if not needed <= done.keys():
         return None

@@ -1,4 +1,4 @@
-"""What a stretch of a search finds: the legal plans that grow from the stem of a grid, counted and ranked."""
+"""Accumulates the results of one search unit: the valid plans of a part of a grid, counted and ranked."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from costmodel.estimate.shared.masks import Mask
 from costmodel.estimate.shared.plan_batch import Block
 from costmodel.estimate.shared.results import Costs
 from costmodel.estimate.training.training_inputs import TrainingInputs
-from costmodel.explore.search.plan_batches import legal_blocks
+from costmodel.explore.search.plan_batches import valid_blocks
 from costmodel.explore.search.rank import Axes, Front, Ranked, Top
 from costmodel.explore.search.search_space import PartialPlans, SubSpace
 
@@ -25,9 +25,9 @@ Keep = Callable[[Block, Costs, Mask], None]
 
 @dataclass
 class Accumulator:
-    """What a stretch of a search found: counts, the best, the least over its memory, the best that only breaks a limit.
+    """The result of a search unit: counts, the best plan, and the nearest plans over memory or over a limit.
 
-    fit: legal plans within memory; kept: those of them that keep the limits of the scenario too.
+    fit: valid plans within memory. kept: those of them that also keep the limits of the scenario.
     """
 
     top: Top
@@ -43,11 +43,11 @@ class Accumulator:
 
     @property
     def missed_by_least(self) -> list[Ranked]:
-        """The plan that only breaks a limit and is best, or where none is that small the one least over its memory."""
+        """The best plan that only breaks a limit; if there is none, the plan least over its memory."""
         return self.closest.rows or self.nearest.rows
 
     def merge(self, other: Accumulator) -> None:
-        """Take in another stretch."""
+        """Add the result of another search unit."""
         self.top.merge(other.top.rows)
         self.nearest.merge(other.nearest.rows)
         self.closest.merge(other.closest.rows)
@@ -62,7 +62,7 @@ class Accumulator:
         self.refused.update(other.refused)
 
     def of_variant(self, variant: int) -> Accumulator:
-        """The same, its plans known as those of a variant of the scenario."""
+        """The same result, its plans assigned to a variant of the scenario."""
         for best in (self.top, self.nearest, self.closest, self.front):
             if best is not None:
                 best.rows = [replace(row, variant=variant) for row in best.rows] if variant else best.rows
@@ -71,14 +71,14 @@ class Accumulator:
 
 @dataclass(frozen=True)
 class SearchQuery:
-    """What a stretch of a search is asked for; `bar` is the score of the scenario's own plan."""
+    """The query of a search unit; `bar` is the score of the scenario's own plan."""
 
     size: int
     bar: float = -math.inf
     axes: Axes | None = None
 
     def tally(self, objective: str) -> Accumulator:
-        """An empty tally."""
+        """An empty accumulator."""
         return Accumulator(
             Top(self.size, objective),
             Top(1, "memory_share"),
@@ -95,9 +95,9 @@ def stretch(
     tally: Accumulator,
     keep_all: Keep | None = None,
 ) -> None:
-    """Search what grows from the stem of a grid, into a tally; `keep_all` is shown everything."""
+    """Search the plans that extend some partial plans, into an accumulator; `keep_all` receives every block."""
     objective = inputs.case.scenario.objective
-    for block, counts in legal_blocks(inputs, grid, rows, tally.refused):
+    for block, counts in valid_blocks(inputs, grid, rows, tally.refused):
         costs = evaluate(inputs, block).costs
         if keep_all is not None:
             keep_all(block, costs, counts)

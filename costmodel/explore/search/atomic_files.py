@@ -1,4 +1,4 @@
-"""Files that stand complete in their place or not at all, whatever ends the program."""
+"""Atomic file writes: a file is complete in its place or not there at all."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from costmodel.ground.errors import Place, fail
 
 @contextmanager
 def atomic_write(path: Path) -> Iterator[Path]:
-    """A file written beside its place and put there complete; where nothing is written, nothing lies there."""
+    """Write a file beside its place, then move it there; nothing is left if nothing was written."""
     temporary = path.with_name(f".{path.name}.{os.getpid()}.{secrets.token_hex(4)}")
     try:
         with usable(path):
@@ -32,7 +32,7 @@ def atomic_write(path: Path) -> Iterator[Path]:
 
 @contextmanager
 def usable(path: Path) -> Iterator[None]:
-    """A fault where the system refuses what is done to a file or folder meanwhile."""
+    """Turn a system error on a file or folder into a fault."""
     try:
         yield
     except OSError as error:
@@ -41,13 +41,13 @@ def usable(path: Path) -> Iterator[None]:
 
 
 def check_regular(path: Path) -> None:
-    """A fault for a pipe or device in place of a file: reading it would never end."""
+    """A fault for a pipe or device in place of a file, because reading would not end."""
     if path.exists() and not path.is_file():
         raise fail("C021", f"{path} is no regular file", Place(str(path)), "take another folder")
 
 
 def _sync(folder: Path) -> None:
-    """The names in a folder, on the disk too, where the system can."""
+    """Flush the names in a folder to disk, where the system can."""
     with suppress(OSError):
         handle = os.open(folder, os.O_RDONLY)
         try:

@@ -1,4 +1,4 @@
-"""Bands of ranked plans, and remarks on them: a search ranks all by value, and looks at these of the few it shows."""
+"""Error bands of ranked plans, and remarks on them; only the few shown plans get bands."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ def alike(inputs: TrainingInputs, plans: Sequence[Ranked]) -> int:
 
 
 def with_bands(inputs: TrainingInputs, plans: Sequence[Ranked]) -> list[Ranked]:
-    """The same plans with both ends of every band, and what there is to remark; those of one structure together."""
+    """The same plans with both ends of every band and with remarks; plans of one structure are evaluated together."""
     found = list(plans)
     for structure in dict.fromkeys(plan.structure for plan in plans):
         places = [place for place, plan in enumerate(plans) if plan.structure == structure]

@@ -1,4 +1,4 @@
-"""Changes of a scenario that make a plan smaller or faster, by what they cost the user: time, quality or money.
+"""Changes of a scenario that make a plan smaller or faster, by their price: time, quality or money.
 
 >>> from costmodel.documents.reader.resolved_scenario import load
 >>> [change.settings for change in of_quality(load("quickstart"), smaller=True)][0]
@@ -30,11 +30,11 @@ SHORTEST = 256  # tokens; a shorter sequence trains another model
 
 @dataclass(frozen=True)
 class Remedy:
-    """What to set instead, with the figures of the answer that it gives.
+    """A remedy: settings to use instead, with the figures of the resulting answer.
 
-    alternatives: each a way by itself; the settings of one go together. The figures are those of the first.
-    left: reasons against the plan that stay; with them there are no figures.
-    valid: for a search without any valid plan, how many there are then.
+    alternatives: each is a remedy alone; the settings of one go together. The figures are those of the first.
+    left: remaining reasons against the plan; with them there are no figures.
+    valid: for a search without any valid plan, the number of valid plans with this remedy.
     """
 
     alternatives: tuple[tuple[str, ...], ...]
@@ -53,13 +53,13 @@ class Remedy:
 
     @property
     def assignments(self) -> tuple[str, ...]:
-        """The alternatives that are one assignment each, as --set takes it."""
+        """The alternatives that are a single assignment, in the form of --set."""
         return tuple(settings[0] for settings in self.alternatives if len(settings) == 1)
 
 
 @dataclass(frozen=True)
 class Change:
-    """Settings that go together; of one kind of change the first that works is enough."""
+    """Settings that go together; of one kind of change, only the first that works is offered."""
 
     kind: str
     settings: tuple[str, ...]
@@ -68,8 +68,10 @@ class Change:
 
 
 def of_quality(case: ResolvedScenario, *, smaller: bool) -> Iterator[Change]:
-    """Changes of what is trained, the least first: narrower gradients and optimizer states, shorter sequences and
-    adapters make a job smaller, narrower products make it faster.
+    """Changes of the training itself, the smallest first.
+
+    Narrower gradients and optimizer states, shorter sequences and adapters make a job smaller; narrower products make
+    it faster.
     """
     workload = case.scenario.workload
     if not smaller:
@@ -95,9 +97,11 @@ def of_quality(case: ResolvedScenario, *, smaller: bool) -> Iterator[Change]:
 
 
 def of_money(case: ResolvedScenario, *, larger: bool) -> Iterator[Change]:
-    """More of the same accelerators, in the node and in the cluster, then others; `larger`: with more memory.
+    """More accelerators of the same kind, in the node and in the cluster, then other accelerators.
 
-    A dp that the plan states follows from more of them.
+    `larger`: with more memory.
+
+    A stated dp grows with the accelerators.
     """
     cluster, plan, there = case.scenario.cluster, case.scenario.plan, shipped_node(case)
     freed = () if plan is None or plan.dp is None else ("plan.dp=null",)
@@ -116,13 +120,13 @@ def of_money(case: ResolvedScenario, *, larger: bool) -> Iterator[Change]:
 
 
 def shipped_node(case: ResolvedScenario) -> Node | None:
-    """The document of the case's node, as it is without changes."""
+    """The document of the scenario's node, without changes."""
     node: Node | None = _read("node", case.node.name)
     return node
 
 
 def _read(kind: str, name: str) -> Any:
-    """A document by name; nothing where there is none that can be used."""
+    """A document by name; None where no valid one exists."""
     try:
         return read(kind, name)
     except CostModelError:
@@ -130,7 +134,7 @@ def _read(kind: str, name: str) -> Any:
 
 
 def _as_many(case: ResolvedScenario, node: Node) -> tuple[str, ...]:
-    """What sets another node, and as many accelerators of it in all; nothing where that needs a part of a node."""
+    """Settings for another node with the same number of accelerators; None where that needs a part of a node."""
     wanted = number(case.node.accelerators * case.scenario.cluster.nodes)
     named = f"cluster.node={node.name}"
     if node.accelerators == case.node.accelerators:
@@ -143,9 +147,9 @@ def _as_many(case: ResolvedScenario, node: Node) -> tuple[str, ...]:
 
 
 def _other_nodes(case: ResolvedScenario, *, larger: bool) -> Iterator[tuple[Node, Accelerator]]:
-    """Nodes with another accelerator, each accelerator once: the maker's own first, by price, then by memory.
+    """Nodes with another accelerator, each accelerator once: same vendor first, then by price, then by memory.
 
-    Documents of nodes without a price, and of other makers, are read only where the ones before are not enough.
+    Documents of nodes without a price, and of other vendors, are read only if the earlier ones are not enough.
     """
     own, seen = case.accelerator, set[str]()
     groups: dict[tuple[bool, bool], list[str]] = {}
@@ -177,7 +181,7 @@ def _in_order(group: Iterable[str], own: Accelerator, *, larger: bool) -> Iterat
 
 
 def _said(kind: str, name: str, key: str) -> str:
-    """What a document says on the line of a key; nothing where there is no such document or line."""
+    """The text on the line of a key; empty where there is no such document or line."""
     return said_first(_text(kind, name), key)
 
 
@@ -193,7 +197,7 @@ def _text(kind: str, name: str) -> str:
 
 
 def _accelerator(node: Node) -> Accelerator | None:
-    """The accelerator that a node names or holds."""
+    """The accelerator that a node names or defines inline."""
     named = node.accelerator
     accelerator: Accelerator | None = _read("accelerator", named) if isinstance(named, str) else named
     return accelerator

@@ -1,8 +1,8 @@
-"""A search that leaves its state in a folder: how far it came, what it found, and if asked for every legal plan.
+"""Checkpoint of a search in a folder: its progress, its best plans and, on request, every valid plan.
 
-The state is one file, replaced whole after a piece is counted; a part with the plans of a piece stands there whole
-before that piece is counted. So whatever ends the program, going on from the state counts every piece once, and a part
-that was not counted yet is written again. One search works in a folder at a time.
+The state is one file, which is replaced atomically after a piece is counted. The Parquet file of a piece is complete
+before the piece is counted. So a resumed search counts every piece once, however the program ended. A Parquet file of
+an uncounted piece is written again. Only one search at a time works in a folder.
 """
 
 from __future__ import annotations
@@ -47,18 +47,18 @@ class SearchFolder:
 
     @property
     def parts(self) -> Parts | None:
-        """Where its plans go, if they are kept."""
+        """The folder of its plans, if they are kept."""
         return Parts(self.folder.absolute(), digest_of(self.asked)) if self.plans else None
 
     def count(self, tally: Accumulator, rows: int) -> None:
-        """Another piece is counted; the folder learns of it within a second or so."""
+        """Count another piece; the file is updated within about a second."""
         self.done += 1
         self.rows += rows
         if time.monotonic() - self.written >= WRITE_EVERY:
             self.write(tally)
 
     def write(self, tally: Accumulator, *, complete: bool = False) -> None:
-        """The state as it is now."""
+        """Write the current state."""
         state = {
             "schema": SCHEMA,
             "costmodel": costmodel.__version__,
@@ -74,7 +74,7 @@ class SearchFolder:
         self.written = time.monotonic()
 
     def close(self, tally: Accumulator, *, complete: bool) -> None:
-        """The last state; parts that it does not count, of pieces that workers were ahead with, go."""
+        """Write the last state, and remove files of pieces that it does not count."""
         self.write(tally, complete=complete)
         if self.parts:
             with usable(self.folder):
@@ -82,7 +82,7 @@ class SearchFolder:
 
 
 def asked_of(variants: ScenarioVariants, wanted: SearchQuery, *, plans: bool) -> dict[str, str]:
-    """What a search is, a digest of each part: going on with another one's state would mix two answers."""
+    """The identity of a search, a digest per part; a state of another search must not be resumed."""
     case = variants.case
     parts = {
         "the program": (costmodel.__version__, work_units.CANDIDATES_A_PIECE),
@@ -98,7 +98,7 @@ def asked_of(variants: ScenarioVariants, wanted: SearchQuery, *, plans: bool) ->
 
 
 def digest_of(asked: dict[str, str]) -> str:
-    """What a search is, in twelve letters."""
+    """The identity of a search, in twelve letters."""
     return hashlib.sha256(repr(sorted(asked.items())).encode()).hexdigest()[:12]
 
 
@@ -106,7 +106,7 @@ def digest_of(asked: dict[str, str]) -> str:
 def held(
     folder: Path, asked: dict[str, str], tally: Accumulator, *, plans: bool, resume: bool
 ) -> Iterator[SearchFolder]:
-    """The folder, for this search alone as long as it works; the tally takes in what was counted before."""
+    """The folder, locked for this search; the accumulator starts with the stored results."""
     if plans:
         arrow_of("--keep all")
     with usable(folder):
@@ -122,7 +122,7 @@ def held(
 
 
 def _opened(folder: Path, asked: dict[str, str], tally: Accumulator, *, plans: bool, resume: bool) -> SearchFolder:
-    """The state of a search before, or none yet."""
+    """The stored state of a search, or None."""
     place, search = Place(str(folder)), digest_of(asked)
     with usable(folder):
         for path in leftovers(folder):
@@ -146,19 +146,19 @@ def _opened(folder: Path, asked: dict[str, str], tally: Accumulator, *, plans: b
 
 
 def _check_parts(kept: SearchFolder) -> None:
-    """Parts that are not counted go; a fault where one that is counted is not there as it was written."""
+    """Remove files of uncounted pieces; a fault where a counted one is missing or changed."""
     if kept.parts is None:
         return
     with usable(kept.folder):
         kept.parts.drop_from(kept.done)
     there = kept.parts.rows()
     if there != kept.rows:
-        sentence = f"{kept.folder} holds {there:,} plans, and its state tells of {kept.rows:,}"
+        sentence = f"{kept.folder} holds {there:,} plans, and its state counts {kept.rows:,}"
         raise fail("C021", sentence, Place(str(kept.folder)), "take another folder")
 
 
 def _same(state: Any, asked: dict[str, str], folder: Path) -> dict[str, Any]:
-    """The state, if it is of this search; else a fault with the first thing that differs."""
+    """The state, if it is of this search; else a fault with the first difference."""
     place, hint = Place(str(folder)), "take another folder"
     if not isinstance(state, dict):
         raise fail("C021", f"the state in {folder} is damaged, or was changed", place, hint)
@@ -180,7 +180,10 @@ def _sealed(state: dict[str, Any]) -> str:
 
 
 def _state(text: str) -> Any:
-    """The state that a manifest holds, of another version as it is; nothing where its digest is of something else."""
+    """The state in a manifest.
+
+    None where its digest does not match. States of other versions are returned unchanged.
+    """
     try:
         state = json.loads(text)
     except (ValueError, RecursionError):
@@ -195,7 +198,7 @@ def _digest(text: str) -> str:
 
 
 def written_tally(tally: Accumulator) -> dict[str, Any]:
-    """A tally as JSON holds it; numbers come back as they were, bit for bit."""
+    """An accumulator as JSON; numbers are restored bit for bit."""
     counts = {name: getattr(tally, name) for name in _COUNTS}
     return {
         **counts,
@@ -206,7 +209,7 @@ def written_tally(tally: Accumulator) -> dict[str, Any]:
 
 
 def read_tally(state: dict[str, Any], tally: Accumulator) -> None:
-    """The other way round, into a tally that is still empty."""
+    """Restore an accumulator from JSON."""
     for name in _COUNTS:
         setattr(tally, name, state[name])
     tally.refused = Counter(state["refused"])
@@ -228,7 +231,7 @@ def _lists(tally: Accumulator) -> Iterator[tuple[str, Any]]:
 
 
 def _structure(written: dict[str, Any]) -> Structure:
-    """The choices as they were; JSON has no tuples."""
+    """The restored choices; JSON has no tuples."""
     choices: dict[str, Any] = {
         key: tuple(value) if isinstance(value, list) else value for key, value in written.items()
     }

@@ -1,4 +1,4 @@
-"""Dask workers as an executor: those of a scheduler, or processes of this machine."""
+"""Dask workers as an executor: those of a scheduler, or local processes."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ SAY_AFTER = 3.0  # seconds without any worker
 
 @contextmanager
 def dask_workers(
-    address: str, workers: int, patience: float, say: Callable[[str], None]
+    address: str, workers: int, patience: float, notify: Callable[[str], None]
 ) -> Iterator[tuple[Executor, Callable[[], None]]]:
     """An executor of Dask, and a look at whether there are workers: a fault where there are none for too long.
 
@@ -26,7 +26,7 @@ def dask_workers(
         address: of a scheduler; of none, this machine gets one for as long as this lasts
         workers: processes of this machine
         patience: seconds without a worker
-        say: takes a sentence about what is waited for
+        notify: receives a sentence while it waits
     """
     try:
         from distributed import Client, KilledWorker, LocalCluster
@@ -42,7 +42,7 @@ def dask_workers(
         except Exception as error:  # whatever Dask, its settings and its network make of an address
             raise _no_answer(address, error) from None
         try:
-            yield client.get_executor(pure=False), _Look(client, address, patience, say)
+            yield client.get_executor(pure=False), _Look(client, address, patience, notify)
         except KilledWorker as error:
             raise BrokenExecutor(str(error)) from None
         except CancelledError:
@@ -51,7 +51,7 @@ def dask_workers(
 
 @contextmanager
 def _quiet() -> Iterator[None]:
-    """Without what Dask logs of a lost connection, tracebacks among it: that is said in a sentence."""
+    """Silences Dask's log of a lost connection; costmodel reports it in one sentence instead."""
     named = [logging.getLogger(name) for name in logging.root.manager.loggerDict if name.startswith("distributed")]
     levels = [logger.level for logger in named]
     for logger in named:
@@ -71,8 +71,8 @@ def _no_answer(address: str, error: Exception) -> CostModelError:
 class _Look:
     """Counts the workers of a scheduler, once a second at most."""
 
-    def __init__(self, client: Any, address: str, patience: float, say: Callable[[str], None]) -> None:
-        self.client, self.address, self.patience, self.say = client, address, patience, say
+    def __init__(self, client: Any, address: str, patience: float, notify: Callable[[str], None]) -> None:
+        self.client, self.address, self.patience, self.notify = client, address, patience, notify
         self.seen = self.counted = time.monotonic()
         self.told = False
 
@@ -89,8 +89,8 @@ class _Look:
             self.seen, self.told = now, False
             return
         if now - self.seen > self.patience:
-            hint = f"dask worker {self.address} starts one; --wait says how long to wait for it"
+            hint = f"dask worker {self.address} starts one; --wait sets how long to wait for it"
             raise fail("C020", f"no Dask worker came to {self.address} within {self.patience:g} s", None, hint)
         if now - self.seen > SAY_AFTER and not self.told:
-            self.say(f"{self.address} has no Dask workers; waiting {self.patience:g} s for one (--wait)")
+            self.notify(f"{self.address} has no Dask workers; waiting {self.patience:g} s for one (--wait)")
             self.told = True

@@ -1,7 +1,7 @@
-"""Where the pieces of a search are worked on: in processes here, on Dask workers, on MPI ranks.
+"""The engines of a search: local processes, Dask workers or MPI ranks.
 
-All of them are executors of `concurrent.futures`. Results come back in the order of the pieces, so that an answer does
-not depend on who was fastest, and a piece whose worker was lost is worked on again.
+All of them are executors of `concurrent.futures`. Results arrive in the order of the pieces, so that an answer does not
+depend on the speed of workers. A piece is evaluated again if its worker is lost.
 """
 
 from __future__ import annotations
@@ -33,12 +33,12 @@ _ADDRESS = re.compile(r"(?:(?:tcp|tls|ucx|wss?)://)?(?:[\w.-]+|\[[\da-fA-F:.%]+\
 
 
 class SearchStopped(Exception):
-    """Somebody asked to end before the last piece."""
+    """The user asked to stop before the last piece."""
 
 
 @dataclass(frozen=True)
 class Pool:
-    """What works: an executor, and a look at whether anybody is there to work."""
+    """An executor, and a check that it has workers."""
 
     executor: Executor
     look: Callable[[], None] = lambda: None
@@ -46,22 +46,22 @@ class Pool:
 
 @dataclass(frozen=True)
 class SearchEngine:
-    """What works on a search: local, dask, dask=ADDRESS or mpi, with how many workers.
+    """The engine of a search: local, dask, dask=ADDRESS or mpi, with its number of workers.
 
-    wait: seconds for workers that are not there; say: takes a sentence about what is waited for
+    wait: seconds to wait for missing workers; notify: receives a sentence while the search waits
     """
 
     kind: str
     address: str
     workers: int
     wait: float = WAIT
-    say: Callable[[str], None] = lambda sentence: None
+    notify: Callable[[str], None] = lambda sentence: None
 
     @contextmanager
     def opened(self) -> Iterator[Pool]:
-        """Its executor, ended with all that was started for it."""
+        """Start the executor, and stop it with everything that was started for it."""
         if self.kind == "dask":
-            with dask_workers(self.address, self.workers, self.wait, self.say) as (executor, look):
+            with dask_workers(self.address, self.workers, self.wait, self.notify) as (executor, look):
                 yield Pool(executor, look)
         elif self.kind == "mpi":
             with _mpi() as executor:
@@ -72,7 +72,7 @@ class SearchEngine:
 
 
 def engine(
-    text: str, workers: int | None, wait: float = WAIT, say: Callable[[str], None] = lambda sentence: None
+    text: str, workers: int | None, wait: float = WAIT, notify: Callable[[str], None] = lambda sentence: None
 ) -> SearchEngine:
     """The engine that `--engine` names."""
     kind, separator, address = text.partition("=")
@@ -82,11 +82,11 @@ def engine(
     port = _ADDRESS.fullmatch(address)
     if address and not (port and 0 < int(port[1]) < 1 << 16):
         raise fail("C020", f"'{address}' is no address of a Dask scheduler", None, "for example dask=tcp://HOST:8786")
-    return SearchEngine(kind, address, workers or os.cpu_count() or 1, wait, say)
+    return SearchEngine(kind, address, workers or os.cpu_count() or 1, wait, notify)
 
 
 def _as_worker(parent: int) -> None:
-    """A process of a pool: Ctrl-C is its parent's affair, and it does not outlive its parent."""
+    """Set up a worker process: it ignores Ctrl-C, which its parent handles, and ends with its parent."""
     signal.signal(signal.SIGINT, signal.SIG_IGN)
     threading.Thread(target=_end_with, args=(parent,), daemon=True).start()
 
@@ -118,7 +118,7 @@ def _mpi() -> Iterator[Executor]:
 
 
 def shared_out(by: SearchEngine, pieces: Iterator[P], submit: Submit[P, R], stop: Callable[[], bool]) -> Iterator[R]:
-    """The result of every piece, in order; a few pieces ahead, so that memory does not grow with their number."""
+    """The result of every piece, in order; only a few pieces run ahead, to bound memory."""
     waiting: deque[P] = deque()
     losses = 0
     while True:
@@ -143,7 +143,7 @@ def _results(
     ahead: int,
     stop: Callable[[], bool],
 ) -> Iterator[R]:
-    """Results in order; a piece leaves those that wait only when its result is there."""
+    """Results in order; a piece stays queued until its result has arrived."""
     futures: deque[Future[R]] = deque()
     while True:
         waiting.extend(itertools.islice(pieces, max(0, ahead - len(waiting))))

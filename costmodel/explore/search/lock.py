@@ -1,7 +1,7 @@
-"""One search a folder: a lock that ends with the process that holds it, however that ends.
+"""A lock on the folder of a search, released whenever the process ends.
 
-The operating system keeps it, over NFS too. Where a file system has no locks, the file says who made it, and a process
-of this machine that does not run any more holds nothing.
+The operating system holds the lock, over NFS too. On a file system without locks, the file names its owner; a process
+of this machine that no longer runs does not count as owner.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ from costmodel.ground.errors import CostModelError, Place, fail
 
 NAME = "_lock"  # readers of Parquet folders pass over names that begin so
 _NO_LOCKS = {errno.ENOLCK, errno.ENOSYS, errno.EOPNOTSUPP, errno.EINVAL}
-_TRIES = 20  # each time somebody took the file away between opening and locking it
+_TRIES = 20  # how often another process may take the file away between opening and locking it
 
 _held: set[Path] = set()  # by this process, whose threads are one to the system
 _guard = threading.Lock()
@@ -43,7 +43,7 @@ else:
 
 @contextmanager
 def locked(folder: Path) -> Iterator[None]:
-    """The folder for one search alone; a fault where another one works in it."""
+    """Lock the folder for one search; a fault where another one holds it."""
     here = folder.resolve()
     with _guard:
         if here in _held:
@@ -92,7 +92,7 @@ def _acquired(folder: Path) -> int:
 
 
 def _opened(path: Path) -> tuple[int, bool]:
-    """The file, and whether it was made just now."""
+    """Open the file; also whether it was created just now."""
     try:
         return os.open(path, os.O_RDWR | os.O_CREAT | os.O_EXCL, 0o666), True
     except FileExistsError:
@@ -100,7 +100,7 @@ def _opened(path: Path) -> tuple[int, bool]:
 
 
 def _kept_by_system(handle: int) -> bool | None:
-    """Whether the system gives the lock; None where it has none for this file."""
+    """Whether the system grants the lock; None where it does not support locks on this file."""
     try:
         _lock(handle)
     except OSError as error:
@@ -113,12 +113,12 @@ def _kept_by_system(handle: int) -> bool | None:
 
 
 def _owner() -> dict[str, Any]:
-    """This process, by what tells it from any other."""
+    """An identifier that distinguishes this process from any other."""
     return {"host": socket.gethostname(), "space": _space(), "process": os.getpid(), "started": _started(os.getpid())}
 
 
 def _said(handle: int) -> dict[str, Any]:
-    """The owner that a file names; nothing where it names none."""
+    """The owner named in a file; empty where there is none."""
     try:
         owner = json.loads(os.read(handle, 4096))
     except (OSError, ValueError):
@@ -127,7 +127,7 @@ def _said(handle: int) -> dict[str, Any]:
 
 
 def _runs(owner: dict[str, Any]) -> bool:
-    """Whether an owner may still run: one of another machine may."""
+    """Whether an owner may still run; one of another machine may."""
     process = owner.get("process")
     here = (owner.get("host"), owner.get("space")) == (socket.gethostname(), _space())
     if not here or not isinstance(process, int) or process <= 0 or sys.platform == "win32":
@@ -142,7 +142,7 @@ def _runs(owner: dict[str, Any]) -> bool:
 
 
 def _space() -> str:
-    """The numbers of processes that this one sees: containers have their own."""
+    """The process namespace of this process; containers have their own."""
     try:
         return os.readlink("/proc/self/ns/pid")
     except OSError:
@@ -150,7 +150,7 @@ def _space() -> str:
 
 
 def _started(process: int) -> str:
-    """When a process began, in ticks since the machine did; nothing where the system does not say."""
+    """When a process began, in ticks since the machine did; None where the system does not report it."""
     try:
         return Path(f"/proc/{process}/stat").read_text().rpartition(")")[2].split()[19]
     except (OSError, IndexError):
@@ -158,7 +158,7 @@ def _started(process: int) -> str:
 
 
 def _taken(folder: Path, owner: dict[str, Any], more: str = "") -> CostModelError:
-    """The fault of a folder that another search holds."""
+    """The fault for a folder that another search holds."""
     by = f"process {owner.get('process')} on {owner.get('host')} does: " if owner else ""
     hint = f"{by}wait for it, or take another folder{more}"
     return fail("C021", f"another search works in {folder}", Place(str(folder)), hint)

@@ -1,4 +1,4 @@
-"""Every legal plan of a search as Parquet: a file for each piece, named by the search that it is of."""
+"""Writes every valid plan of a search as Parquet: one file per piece, named by its search."""
 
 from __future__ import annotations
 
@@ -23,33 +23,33 @@ _NAME = re.compile(r"part-([0-9a-f]+)-(\d{8,})\.parquet")
 
 @dataclass(frozen=True)
 class Parts:
-    """The files of one search in a folder."""
+    """The Parquet files of one search in a folder."""
 
     folder: Path
     search: str  # digest of it
 
     def path(self, piece: int) -> Path:
-        """Where the plans of a piece are."""
+        """The path of a piece's plans."""
         return self.folder / f"part-{self.search}-{piece:08d}.parquet"
 
     def files(self) -> dict[int, Path]:
-        """Those that are there, by piece."""
+        """The existing files, by piece."""
         found = {int(match[2]): path for path, match in _named(self.folder) if match and match[1] == self.search}
         return dict(sorted(found.items()))
 
     def drop_from(self, piece: int) -> None:
-        """Take away what was written of this piece and later ones, which nothing counts."""
+        """Remove the files of this piece and later ones, which are not counted."""
         for number, path in self.files().items():
             if number >= piece:
                 path.unlink(missing_ok=True)
 
     def rows(self) -> int:
-        """How many plans they hold; a fault where one cannot be read."""
+        """The number of plans in them; a fault where one is unreadable."""
         return sum(map(_rows, self.files().values()))
 
     @contextmanager
     def writing(self, piece: int, said: Mapping[str, int | float | str]) -> Iterator[Keep]:
-        """Takes every block of a piece; one without plans leaves no file. `said` stands in every row."""
+        """Writes every block of a piece; one without plans leaves no file. The values of `said` stand in every row."""
         arrow, parquet = arrow_of("--keep all")
         writers: list[Any] = []
         with atomic_write(self.path(piece)) as temporary:
@@ -68,12 +68,12 @@ class Parts:
 
 
 def foreign(folder: Path, search: str) -> bool:
-    """Whether a folder holds parts that are not of this search."""
+    """Whether a folder holds files of another search."""
     return any(match is None or match[1] != search for _, match in _named(folder))
 
 
 def leftovers(folder: Path) -> Iterator[Path]:
-    """Files of searches that ended while they wrote: nobody works in the folder while it is held."""
+    """Incomplete files of earlier searches; while the folder is locked, no other search works in it."""
     yield from folder.glob(".part-*")
     yield from folder.glob("._manifest.json.*")
 
@@ -93,7 +93,7 @@ def _rows(path: Path) -> int:
 
 
 def columns(*, of_run: bool) -> list[dict[str, str]]:
-    """What the columns of results say."""
+    """The meaning of the columns of results."""
     return [
         {"name": machine_name(name), "unit": column.unit, "meaning": column.meaning}
         for name, column in (OF_RUN if of_run else OF_STEP).items()
@@ -101,7 +101,7 @@ def columns(*, of_run: bool) -> list[dict[str, str]]:
 
 
 def _table(arrow: Any, block: Block, costs: Costs, counts: Mask, said: Mapping[str, int | float | str]) -> Any:
-    """The rows of a block that count: what they are of, what they choose, how they are divided, what they cost."""
+    """The valid rows of a block: their facts, choices, sizes and results."""
     rows = int(np.count_nonzero(counts))
     constant = {**said, **{choice.name: getattr(block.structure, choice.name) for choice in fields(Structure)}}
     return arrow.table(
@@ -114,7 +114,7 @@ def _table(arrow: Any, block: Block, costs: Costs, counts: Mask, said: Mapping[s
 
 
 def _scalar(arrow: Any, name: str, value: Any) -> Any:
-    """A value that all rows share, of the kind that its column has whatever the value is."""
+    """A value that all rows share, in the type of its column."""
     if name.endswith("_layers"):
         return arrow.scalar(None if value is None else float(value), arrow.float64())
     if isinstance(value, bool | int | float):
@@ -124,7 +124,7 @@ def _scalar(arrow: Any, name: str, value: Any) -> Any:
 
 
 def arrow_of(what: str) -> tuple[Any, Any]:
-    """The package that writes Parquet."""
+    """The module that writes Parquet."""
     try:
         import pyarrow
         import pyarrow.parquet

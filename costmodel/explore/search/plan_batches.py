@@ -1,4 +1,4 @@
-"""The legal plans that grow from the stem of a grid, as blocks that hold once what plans share."""
+"""Yields the valid plans of a part of a grid in batches; plans of a batch share common results."""
 
 from __future__ import annotations
 
@@ -24,14 +24,14 @@ OF_STAGE = (*OF_CUT, "dp", "pp", "dp_replicate")
 LATE = tuple(check for check in CHECKS if "micro_batch" in check.needs)
 
 
-def legal_blocks(
+def valid_blocks(
     inputs: TrainingInputs, grid: SubSpace, rows: PartialPlans, refused: Counter[str]
 ) -> Iterator[tuple[Block, Mask]]:
-    """The legal plans that grow from a stem, a block at a time with those that count; the others are counted.
+    """Yield the valid plans that extend some partial plans, with their counts, and count the refused ones.
 
-    The same plans come under one structure after the other, which share what they agree in.
+    Batches that repeat the same plans under another structure follow each other and share common results.
     """
-    mask = _legal(inputs, grid, rows, refused)
+    mask = _valid(inputs, grid, rows, refused)
     grown = np.any(mask, axis=1)
     rows, pairs = rows.where(grown), np.flatnonzero(mask[grown])
     for start in range(0, len(pairs), BLOCK_ROWS):
@@ -44,8 +44,8 @@ def legal_blocks(
                 yield same, counts
 
 
-def _legal(inputs: TrainingInputs, grid: SubSpace, rows: PartialPlans, refused: Counter[str]) -> Mask:
-    """Which micro-batches each layout can have; of layouts that are alike to a check it is asked once."""
+def _valid(inputs: TrainingInputs, grid: SubSpace, rows: PartialPlans, refused: Counter[str]) -> Mask:
+    """The valid micro-batches of each layout; layouts that a check cannot distinguish are tested once."""
     standing = rows.standing.sum(axis=0) // len(grid.micro_batch)
     keep = np.ones((len(rows), len(grid.micro_batch)), dtype=bool)
     for check in LATE:
@@ -60,13 +60,13 @@ def _legal(inputs: TrainingInputs, grid: SubSpace, rows: PartialPlans, refused: 
 
 
 def _block(layouts: Block, layout: Places, micro_batch: Places, micro_batches: NDArray[np.float64]) -> Block:
-    """Plans of layouts with micro-batches."""
+    """A block of layouts combined with micro-batches."""
     whole = replace(layouts.at(layout), micro_batch=micro_batches[micro_batch])
     return whole if len(whole) < FEW else _factored(whole, layouts, layout, micro_batch)
 
 
 def _factored(whole: Block, layouts: Block, layout: Places, micro_batch: Places) -> Block:
-    """Plans with columns that hold a figure once; of each, which layout and which micro-batch it has."""
+    """A block whose columns store shared figures once, with the layout and micro-batch of each plan."""
     of_layout = {CUT: _alike(layouts, OF_CUT), STAGE: _alike(layouts, OF_STAGE), LAYOUT: np.arange(len(layouts))}
     batches = int(micro_batch.max()) + 1
     chunked = LAYOUT if len(layouts) > of_layout[STAGE].max() + 1 else STAGE
@@ -83,7 +83,7 @@ def _factored(whole: Block, layouts: Block, layout: Places, micro_batch: Places)
 
 
 def _alike(rows: Block, names: Iterable[str]) -> Places:
-    """Which of the distinct combinations of these sizes each row has."""
+    """Index of the distinct combination of these sizes, per row."""
     numbers = np.zeros(len(rows), dtype=np.intp)
     for name in names:
         values, which = np.unique(getattr(rows, name), return_inverse=True)
@@ -92,7 +92,7 @@ def _alike(rows: Block, names: Iterable[str]) -> Places:
 
 
 def _occurring(numbers: Places) -> Places:
-    """Which of the numbers that occur each is."""
+    """Index of each number among the numbers that occur."""
     occurs = np.zeros(numbers.max() + 1, dtype=bool)
     occurs[numbers] = True
     return (np.cumsum(occurs) - 1)[numbers]

@@ -1,4 +1,4 @@
-"""Values of one leaf as --over writes them: 1,2,4 or 1..8 or 25..400 GB/s*2 or 8..64+8."""
+"""Parses the values of `--over`: 1,2,4 or 1..8 or 25..400 GB/s*2 or 8..64+8."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ _RANGE = re.compile(
 
 @dataclass(frozen=True)
 class Span:
-    """From one number to another in a unit; stepping by a factor or by an amount, or not said how."""
+    """A range in one unit, with a factor, an increment or no stated step."""
 
     low: float
     high: float
@@ -30,20 +30,20 @@ class Span:
     by: float = 0.0
 
     def text(self, value: float, digits: int = 12) -> str:
-        """A number of the span as one would write it."""
+        """A number of the range with its unit."""
         return set_text(value, self.unit, digits)
 
 
 @dataclass(frozen=True)
 class Axis:
-    """A leaf and the values it takes."""
+    """A key and its values."""
 
     path: str
     values: tuple[str, ...]
 
 
 def said_with(option: str, paths: Iterable[str], error: CostModelError) -> CostModelError:
-    """Faults of values of those leaves at the option that gave them, not at the --set they are tried as."""
+    """Report faults of swept values at the option that gave them rather than at --set."""
     return CostModelError(*(_said_with(option, paths, fault) for fault in error.faults))
 
 
@@ -56,14 +56,14 @@ def _said_with(option: str, paths: Iterable[str], fault: Fault) -> Fault:
 
 
 def set_text(value: float, unit: str, digits: int = 12) -> str:
-    """A number with its unit, as --set takes it; in powers of ten only where it would be long without."""
+    """A number with its unit, in the form of --set; in powers of ten only if it would be long otherwise."""
     number = f"{value:.{digits}g}"
     number = f"{Decimal(number):f}" if value and 1e-6 <= abs(value) < 1e15 else number
     return f"{number} {unit}" if unit else number
 
 
 def axis(text: str, option: str = "--over") -> Axis:
-    """`path=values` taken apart."""
+    """Parse `path=values`."""
     path, separator, values = text.partition("=")
     path = full(path.strip())
     if not separator or not path or not values.strip():
@@ -72,7 +72,7 @@ def axis(text: str, option: str = "--over") -> Axis:
 
 
 def axes(texts: Iterable[str], option: str = "--over") -> list[Axis]:
-    """Several of them, each of another leaf."""
+    """Parse several, each for another key."""
     found: dict[str, Axis] = {}
     for text in texts:
         taken = axis(text, option)
@@ -83,7 +83,7 @@ def axes(texts: Iterable[str], option: str = "--over") -> list[Axis]:
 
 
 def values_of(values: str, option: str, text: str) -> tuple[str, ...]:
-    """Lists and ranges as values, each once; `text` is what the option was given."""
+    """Lists and ranges as values, each once; `text` is the value of the option."""
     parts = _split(values)
     if any(not part.strip() for part in parts):
         raise _fault(option, text, "a value is missing between two commas")
@@ -94,7 +94,7 @@ def values_of(values: str, option: str, text: str) -> tuple[str, ...]:
 
 
 def span(text: str) -> Span | None:
-    """A range taken apart, if it is one and its numbers can be."""
+    """Parse a range; None where the text is not a range."""
     match = _RANGE.match(text)
     if match is None or (match[2] and match[2].strip() != match[4].strip()):
         return None
@@ -105,7 +105,7 @@ def span(text: str) -> Span | None:
 
 
 def _split(values: str) -> list[str]:
-    """At commas that stand in no brackets."""
+    """Split at commas outside brackets."""
     parts, depth = [""], 0
     for letter in values:
         depth += (letter in "[{") - (letter in "]}")

@@ -1,4 +1,4 @@
-"""The best rows of a stream of blocks: by one result, or by two that are weighed against each other."""
+"""The best rows of a stream of blocks: by one result, or by two that are traded off."""
 
 from __future__ import annotations
 
@@ -29,14 +29,14 @@ class Ranked:
 
     @property
     def key(self) -> tuple[object, ...]:
-        """Orders equal scores the same way on every machine."""
+        """Sort key that orders equal scores identically on every machine."""
         choices = map(str, vars(self.structure).values())
         return (self.score, self.costs["memory_peak"], *self.sizes.values(), *choices, self.variant)
 
 
 @dataclass
 class Top:
-    """A running list of the best so many rows."""
+    """A running list of the best rows."""
 
     size: int
     objective: str
@@ -48,7 +48,7 @@ class Top:
         return sign(self.objective)
 
     def add(self, block: Block, costs: Costs, keep: NDArray[np.bool_]) -> None:
-        """Take in a block's rows that the mask keeps."""
+        """Add the rows of a block that the mask keeps."""
         places = np.flatnonzero(keep)
         if not len(places):
             return
@@ -64,7 +64,7 @@ class Top:
         )
 
     def merge(self, rows: list[Ranked]) -> None:
-        """Take in rows that were ranked elsewhere."""
+        """Add rows that were ranked elsewhere."""
         self.rows = sorted([*self.rows, *rows], key=lambda row: row.key)[: self.size]
 
 
@@ -75,25 +75,25 @@ def sign(result: str) -> float:
 
 @dataclass(frozen=True)
 class Axes:
-    """Two results to weigh against each other, and the objective that tells equals apart."""
+    """Two results to trade off, and the objective that breaks ties."""
 
     x: str
     y: str
     objective: str
 
     def at(self, row: Ranked) -> tuple[float, float]:
-        """Where a plan lies, lower being better both ways."""
+        """The position of a plan, with lower better on both axes."""
         return sign(self.x) * row.costs[self.x], sign(self.y) * row.costs[self.y]
 
 
 def by_name(columns: Iterable[str] = COLUMNS) -> dict[str, str]:
-    """Results by their names, and by those that machine output gives them."""
+    """Results by their names, and by their names in machine output."""
     names = list(columns)
     return {name: name for name in names} | {machine_name(name): name for name in names}
 
 
 def axes(text: str, objective: str) -> Axes:
-    """The two results that `--pareto x,y` names."""
+    """The two results named by `--pareto x,y`."""
     ranked = [name for name, column in COLUMNS.items() if column.better != "neither"]
     named = by_name(ranked)
     parts = [part.strip() for part in text.split(",")]
@@ -109,9 +109,9 @@ def axes(text: str, objective: str) -> Axes:
 
 @dataclass
 class Front:
-    """A running Pareto front: of the plans seen, those that none beats in both results; best in x first.
+    """A running Pareto front: the plans that no other plan beats in both results; best in x first.
 
-    It never holds more than MOST_ON_A_FRONT plans; a longer front is thinned evenly, its ends kept.
+    It holds at most MOST_ON_A_FRONT plans; a longer front is thinned evenly, and its ends are kept.
     """
 
     axes: Axes
@@ -119,7 +119,7 @@ class Front:
     thinned: bool = False
 
     def add(self, block: Block, costs: Costs, keep: NDArray[np.bool_]) -> None:
-        """Take in a block's rows that the mask keeps and both results are known of."""
+        """Add the rows of a block that the mask keeps, if both results are known."""
         x, y, score = (sign(name) * costs.column(name) for name in (self.axes.x, self.axes.y, self.axes.objective))
         places = np.flatnonzero(keep & np.isfinite(x) & np.isfinite(y))
         sizes = [getattr(block, name)[places] for name in reversed(SIZES)]
@@ -130,7 +130,7 @@ class Front:
         self.merge([_ranked(block, costs, int(place), float(score[place])) for place in places[ahead]])
 
     def merge(self, rows: list[Ranked]) -> None:
-        """Take in rows that are on a front of their own."""
+        """Add the rows of another front."""
         kept: list[Ranked] = []
         for row in sorted([*self.rows, *rows], key=lambda row: (self.axes.at(row), row.key)):
             if not kept or self.axes.at(row)[1] < self.axes.at(kept[-1])[1]:

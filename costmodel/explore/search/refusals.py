@@ -1,4 +1,4 @@
-"""An account of what a search refused: for each reason a plan that was refused for it."""
+"""Examples of refused plans: one plan for each reason."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ class Example:
 
 
 def examples(found: SearchResult) -> dict[str, Example]:
-    """The first plan of the space refused for each reason that was counted, looked for until there is one of each."""
+    """The first plan of the space for each counted reason; stops when there is one for each."""
     wanted = {code for code, count in found.tally.refused.items() if count and code != NO_PRECISION}
     shown: dict[str, Example] = {}
     for variant in range(len(found.variants)):

@@ -1,4 +1,4 @@
-"""What would give a search a plan that fits, or any valid one: changes of one key, each tried before it is offered."""
+"""Remedies for a search without a fitting or valid plan: changes of one key, each tried before it is offered."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from costmodel.estimate.shared.results import number
 from costmodel.estimate.training.training_inputs import TrainingInputs, training_inputs
 from costmodel.explore.search.accumulator import Accumulator, SearchQuery, stretch
 from costmodel.explore.search.changes import Price, Remedy, of_money, of_quality, shipped_node
-from costmodel.explore.search.plan_batches import legal_blocks
+from costmodel.explore.search.plan_batches import valid_blocks
 from costmodel.explore.search.rank import Ranked
 from costmodel.explore.search.search_space import SubSpace, grids, stem
 from costmodel.ground.errors import CostModelError
@@ -32,7 +32,7 @@ _DEGREES = (2, 4, 8)
 
 @dataclass(frozen=True)
 class RemedyOutcome:
-    """What a changed search finds: how many valid plans, the best that works or else the nearest, and which it is."""
+    """The result of a changed search: the number of valid plans, and the best that works or else the nearest."""
 
     valid: int
     best: Ranked
@@ -40,7 +40,7 @@ class RemedyOutcome:
 
 
 def what_would_work(inputs: TrainingInputs, nearest: Ranked) -> list[Remedy]:
-    """Changes of a search in which no plan fits or keeps the limits, after which one does; the cheapest first."""
+    """Changes that give a search a plan that fits and keeps the limits; the cheapest first."""
     case, smaller = inputs.case, nearest.costs["memory_share"] > 1
     of_the_plan = _of_the_space(case, nearest.structure, smaller=smaller)
     found, seen = sorted(of_the_plan, key=lambda each: each.step_time or 0.0), Counter[str]()
@@ -57,7 +57,7 @@ def what_would_work(inputs: TrainingInputs, nearest: Ranked) -> list[Remedy]:
 
 
 def what_would_be_valid(inputs: TrainingInputs) -> list[Remedy]:
-    """Changes of one key of a search without any valid plan, after which there are some; of each the nearest values."""
+    """Changes of one key that give a search valid plans; for each key the nearest values."""
     case = inputs.case
     found: list[Remedy] = []
     for key in _KEYS:
@@ -103,7 +103,7 @@ def _of_the_space(case: ResolvedScenario, like: Structure, *, smaller: bool) -> 
 
 
 def _unlisted(case: ResolvedScenario, key: str) -> Iterable[Any]:
-    """What a search could take of a key that it takes one value of."""
+    """The values that a search could try for a key that has only one now."""
     if key == "cp":
         return _DEGREES if case.stack.context_parallel else ()
     offered = case.stack.offload.of if case.stack.offload is not None else []
@@ -113,7 +113,7 @@ def _unlisted(case: ResolvedScenario, key: str) -> Iterable[Any]:
 def _freed(
     case: ResolvedScenario, key: str, like: Structure | None, *, fitting: bool, smaller: bool = False
 ) -> Iterator[Remedy]:
-    """Of a key that is listed or held, the value that a search without that constraint takes, if there is one."""
+    """For a listed or fixed key, the value that an unconstrained search would use; None if there is none."""
     if getattr(case.space, key) is None:
         return
     held = key in case.held.values
@@ -130,14 +130,14 @@ def _freed(
 
 
 def _without(case: ResolvedScenario, key: str) -> ResolvedScenario:
-    """The case with one key of the plan held no longer, and the others as they are."""
+    """The scenario without the constraint on one key of the plan."""
     others = (text for text in case.assignments if text.strip().partition("=")[0].split(".")[0].strip() != "plan")
     held = (f"plan.{name}={value_text(value)}" for name, value in case.held.values.items() if name != key)
     return replace(case, assignments=(*others, *held))
 
 
 def _value(plan: Ranked, key: str) -> Any:
-    """What a plan has there, as one would write it; null for a split that follows from the rest."""
+    """The value of a plan's key, as written; null for a split that follows from other sizes."""
     value = plan.sizes[key] if key in SIZES else getattr(plan.structure, key)
     if isinstance(value, tuple):
         return list(value)
@@ -148,7 +148,7 @@ def _value(plan: Ranked, key: str) -> Any:
 
 
 def _nearby(inputs: TrainingInputs) -> Iterator[tuple[Price, str, Iterable[int]]]:
-    """Paths of numbers that decide which plans are valid, with their values, those next to what is written first."""
+    """Paths of numbers that decide which plans are valid, with nearby values, the closest first."""
     case = inputs.case
     yield "quality", "workload.global_batch", _batches(inputs)
     sequence, longest = int(inputs.sequence), int(inputs.model.max_sequence)
@@ -168,7 +168,7 @@ def _by_distance(now: int, values: Iterable[int]) -> list[int]:
 
 
 def _batches(inputs: TrainingInputs) -> list[int]:
-    """Batches that are a whole number of micro-batches on the replicas of layouts that nothing else speaks against."""
+    """Batches that are a whole number of micro-batches for layouts that are otherwise valid."""
     batch, found = int(number(inputs.global_batch)), set[int]()
     for grid in _searched(inputs, None):
         rows = stem(inputs, grid, Counter()).block
@@ -182,7 +182,7 @@ def _batches(inputs: TrainingInputs) -> list[int]:
 
 
 def _changed(case: ResolvedScenario, settings: Sequence[str]) -> TrainingInputs | None:
-    """The numbers of a changed scenario; nothing where it cannot be."""
+    """The inputs of a changed scenario; None where it is invalid."""
     try:
         return training_inputs(vary(case, settings))
     except CostModelError:
@@ -190,20 +190,20 @@ def _changed(case: ResolvedScenario, settings: Sequence[str]) -> TrainingInputs 
 
 
 def _has_plans(case: ResolvedScenario, settings: Sequence[str]) -> bool:
-    """Whether a changed search has any valid plan."""
+    """Whether a changed search has a valid plan."""
     inputs = _changed(case, settings)
     if inputs is None:
         return False
-    found = (legal_blocks(inputs, grid, stem(inputs, grid, Counter()), Counter()) for grid in _searched(inputs, None))
+    found = (valid_blocks(inputs, grid, stem(inputs, grid, Counter()), Counter()) for grid in _searched(inputs, None))
     return any(True for _ in itertools.chain.from_iterable(found))
 
 
 def _outcome(
     case: ResolvedScenario, settings: Sequence[str], like: Structure | None, *, but: str = "", smaller: bool = False
 ) -> RemedyOutcome | None:
-    """What a changed search finds; nothing where it has no valid plan.
+    """The result of a changed search; None where it has no valid plan.
 
-    smaller: only a plan that fits is of interest, and none does where the smallest micro-batches are too large.
+    smaller: only a fitting plan counts, and none fits if the smallest micro-batches are too large.
     """
     inputs = _changed(case, settings)
     if inputs is None:
@@ -220,7 +220,7 @@ def _outcome(
 
 
 def _tally(inputs: TrainingInputs, searched: Iterable[SubSpace]) -> Accumulator:
-    """What some grids hold."""
+    """The accumulated result of some grids."""
     wanted = SearchQuery(1)
     tally = wanted.tally(inputs.case.scenario.objective)
     for grid in searched:
@@ -229,7 +229,7 @@ def _tally(inputs: TrainingInputs, searched: Iterable[SubSpace]) -> Accumulator:
 
 
 def _searched(inputs: TrainingInputs, like: Structure | None, *, but: str = "") -> Iterator[SubSpace]:
-    """The space of a scenario; of a large one the structures that are like one but for a key, or one of each grid."""
+    """The space of a scenario; for a large one, structures that differ in one key, or one structure per grid."""
     all_of_them = list(grids(inputs))
     if sum(map(len, all_of_them)) <= _MOST_CANDIDATES:
         yield from all_of_them

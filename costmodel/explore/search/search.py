@@ -1,4 +1,4 @@
-"""Evaluate every legal plan of a space and keep the best."""
+"""Evaluate every valid plan of a space and keep the best."""
 
 from __future__ import annotations
 
@@ -33,9 +33,9 @@ NO_PRECISION = "L044"
 
 @dataclass(frozen=True)
 class SearchResult:
-    """The answer of a search; of a stopped one, for as many candidates as it came to.
+    """The result of a search; if stopped, for the candidates so far.
 
-    setting: of the scenario as it is written, which need not be among the variants that were searched.
+    setting: of the scenario as written, which need not be among the searched variants.
     """
 
     inputs: TrainingInputs
@@ -52,19 +52,19 @@ class SearchResult:
 
     @property
     def your_rank(self) -> int | None:
-        """Where the scenario's own plan would stand, when it is legal and fits."""
+        """The rank of the scenario's own plan, when it is valid and fits."""
         if self.yours is None or self.yours.refused or self.yours.broken:
             return None
         return self.tally.better_than_yours + 1
 
     @property
     def total(self) -> int:
-        """How many candidates there are."""
+        """The number of candidates."""
         return candidates(self.variants)
 
     @functools.cached_property
     def remedies(self) -> list[Remedy]:
-        """What would give the search a plan that works, or any valid one; of several scenarios, in the nearest."""
+        """Remedies for a search without a working or valid plan; of several scenarios, for the nearest one."""
         if self.best or self.stopped:
             return []
         if not self.tally.missed_by_least:
@@ -73,15 +73,15 @@ class SearchResult:
         return what_would_work(self.inputs_of(nearest.variant), nearest)
 
     def values(self, variant: int) -> dict[str, str]:
-        """What the leaves that are varied are in a variant."""
+        """The values of the swept keys in a variant."""
         return self.variants.values(variant)
 
     def case_of(self, variant: int) -> ResolvedScenario:
-        """The scenario that the plans of a variant are of."""
+        """The scenario of a variant."""
         return self.variants.of(variant) if self.variants.over else self.inputs.case
 
     def inputs_of(self, variant: int) -> TrainingInputs:
-        """The setting that the plans of a variant were evaluated in."""
+        """The inputs of a variant."""
         return self.variants.inputs(variant) if self.variants.over else self.inputs
 
 
@@ -98,7 +98,7 @@ def _yours(inputs: TrainingInputs, sign: float, objective: str) -> tuple[Answer 
 
 
 def _rankable(variants: ScenarioVariants) -> None:
-    """A fault where the objective is not known, of one of the scenarios even: plans of it could not be ranked."""
+    """A fault where the objective is unknown in one of the scenarios: its plans cannot be ranked."""
     objective = variants.case.scenario.objective
     if objective not in ("cost_per_mtoken", "run_cost") and (wanted := missing_input(variants.inputs(0), objective)):
         raise fail("C004", f"the objective is {objective}, which is not known", None, wanted)
@@ -112,7 +112,7 @@ def _rankable(variants: ScenarioVariants) -> None:
 
 
 def _varied(case: ResolvedScenario, over: Sequence[Axis]) -> None:
-    """A fault for a path whose values the search lists already, or that makes no one ranking."""
+    """A fault for a path that the search already lists, or whose values cannot share one ranking."""
     for axis in over:
         if axis.path == "objective":
             sentence, hint = "plans of several objectives make no one ranking", f"--set objective={axis.values[0]}"
@@ -125,7 +125,7 @@ def _varied(case: ResolvedScenario, over: Sequence[Axis]) -> None:
 
 
 def not_to_vary(case: ResolvedScenario, path: str) -> tuple[str, str] | None:
-    """Why a search cannot take several values of a path, and what to do instead; nothing where it can."""
+    """The reason why a search cannot sweep a path, and what to do instead; empty where it can."""
     space, (_, _, key) = case.scenario.search, path.rpartition(".")
     if path == "plan":
         return "a search takes values of one key of the plan", "for example plan.tp"
@@ -135,7 +135,7 @@ def not_to_vary(case: ResolvedScenario, path: str) -> tuple[str, str] | None:
 
 
 def _own_ahead(top: Top, yours: Answer | None) -> list[Ranked]:
-    """The rows in order, the scenario's own before others that are as good."""
+    """The rows in order, with the scenario's own plan before equally good ones."""
     if yours is None:
         return top.rows
     block, score = yours.evaluation.block, top.sign * yours.evaluation.costs.row()[top.objective]
@@ -157,7 +157,10 @@ def search(
     over: Sequence[Axis] = (),
     how: SearchOptions | None = None,
 ) -> SearchResult:
-    """The best plans of a scenario's space, and the front of two results; over several scenarios when leaves vary."""
+    """The best plans of a scenario's space, and the Pareto front of two results.
+
+    Over several scenarios if keys are swept.
+    """
     began = time.perf_counter()
     how = how or SearchOptions(workers=workers)
     _ = how.by  # a fault of the engine comes before any work
@@ -184,7 +187,7 @@ def search(
 
 
 def possible_precisions(case: ResolvedScenario) -> tuple[tuple[Axis, ...], int]:
-    """The precisions that the space lists, the scenario's own first, and how many of them nothing can run."""
+    """The precisions of the space, the scenario's own first, and the number of those that no hardware here can run."""
     names, lacking = _listed_precisions(case), lacking_precisions(case)
     if not names:
         return (), 0
@@ -199,14 +202,14 @@ def _listed_precisions(case: ResolvedScenario) -> list[str]:
 
 
 def lacking_precisions(case: ResolvedScenario) -> list[str]:
-    """The precisions that the space lists and nothing can run; none where that is all, then the first says why."""
+    """The precisions of the space that cannot run; empty if none can, because the first one then reports the reason."""
     names = _listed_precisions(case)
     lacking = [name for name in names if not _runs(case, name)]
     return lacking if len(lacking) < len(names) else []
 
 
 def _runs(case: ResolvedScenario, precision: str) -> bool:
-    """Whether accelerator and stack have it."""
+    """Whether accelerator and stack support it."""
     try:
         training_inputs(vary(case, [f"{PRECISION}={precision}"]))
     except CostModelError as error:
@@ -217,7 +220,7 @@ def _runs(case: ResolvedScenario, precision: str) -> bool:
 
 
 def _banded(variants: ScenarioVariants, rows: Sequence[Ranked]) -> list[Ranked]:
-    """Plans with their bands, each in the setting of its variant."""
+    """Plans with their bands, each with the inputs of its variant."""
     places: dict[int, list[int]] = {}
     for place, row in enumerate(rows):
         places.setdefault(row.variant, []).append(place)
@@ -231,7 +234,7 @@ def _banded(variants: ScenarioVariants, rows: Sequence[Ranked]) -> list[Ranked]:
 def _counted(
     variants: ScenarioVariants, wanted: SearchQuery, tally: Accumulator, how: SearchOptions, *, of_run: bool
 ) -> bool:
-    """Every piece into the tally, with the state in a folder where one is named; whether it was stopped."""
+    """Accumulate every piece, with a checkpoint in a folder if named; returns whether it was stopped."""
     if how.folder is None:
         return _through(variants, wanted, tally, how, None)
     asked = asked_of(variants, wanted, plans=how.plans)
@@ -243,7 +246,7 @@ def _counted(
 def _through(
     variants: ScenarioVariants, wanted: SearchQuery, tally: Accumulator, how: SearchOptions, kept: SearchFolder | None
 ) -> bool:
-    """Every piece into the tally that is not in it yet; whether it was stopped before the last."""
+    """Accumulate every piece that is not counted yet; returns whether it was stopped early."""
     total, stopped = candidates(variants), False
     try:
         parts = kept.parts if kept else None

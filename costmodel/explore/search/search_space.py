@@ -1,4 +1,4 @@
-"""A scenario's space of plans, lazily: product of choices outside, grid of sizes inside."""
+"""The search space of a scenario, generated lazily: choices outside, a grid of sizes inside."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from costmodel.equations.parallelism.counts import data_parallel_degree
 from costmodel.estimate.model.shards import layer_count
 from costmodel.estimate.shared.plan_batch import SIZES, Block, Structure
 from costmodel.estimate.shared.plan_batch import Split as Named
-from costmodel.estimate.training.constraints.plan_constraints import CHECKS, legal
+from costmodel.estimate.training.constraints.plan_constraints import CHECKS, valid
 from costmodel.estimate.training.parallelism.pipeline.schedule_rules import LOOPED, chunks_fit
 from costmodel.estimate.training.training_inputs import TrainingInputs
 from costmodel.ground.choices import ContextParallel, Method, Module, Offloaded, Order, Recompute, Schedule, Where
@@ -38,9 +38,9 @@ LEAST_LOCAL_SEQUENCE = 4_096  # and gives no rank less of a sequence than this
 
 @dataclass(frozen=True)
 class SubSpace:
-    """Structures that allow much the same plans, and the lists of sizes to combine with each of them.
+    """Structures that allow almost the same plans, and the lists of sizes to combine with each.
 
-    dp follows from the ranks where it is not listed.
+    dp follows from the number of ranks if it is not listed.
     """
 
     structures: tuple[Structure, ...]
@@ -60,12 +60,12 @@ class SubSpace:
 
     @property
     def placements(self) -> int:
-        """Combinations of the degrees that place ranks."""
+        """Combinations of the sizes that place ranks."""
         return math.prod(map(len, (self.tp, self.cp, self.pp, self.dp or (0.0,), self.dp_replicate)))
 
     @property
     def behind(self) -> int:
-        """Plans of each of them under each structure."""
+        """Number of plans of each combination under each structure."""
         return math.prod(map(len, (self.ep, self.etp, self.vpp, self.micro_batch)))
 
     def under_each(self, rows: Block) -> tuple[Block, ...]:
@@ -75,9 +75,9 @@ class SubSpace:
 
 @dataclass(frozen=True)
 class PartialPlans:
-    """Rows of sizes before micro-batches are known, and how many candidates each stands for under every structure.
+    """Rows of sizes without micro-batches, and the number of candidates of each row under every structure.
 
-    A row that the space has under another name as well stands for none, nor does one that a structure does not allow.
+    Duplicates of another row, and rows that a structure does not allow, count as 0.
     """
 
     block: Block
@@ -87,7 +87,7 @@ class PartialPlans:
         return len(self.block)
 
     def crossed(self, name: str, values: tuple[float, ...]) -> PartialPlans:
-        """Every row with every value of one more size."""
+        """Every row combined with every value of another size."""
         return PartialPlans(
             crossed(self.block, name, values), np.repeat(self.standing // len(values), len(values), axis=1)
         )
@@ -100,7 +100,7 @@ class PartialPlans:
 def stem(
     inputs: TrainingInputs, grid: SubSpace, refused: Counter[str], start: int = 0, stop: int | None = None
 ) -> PartialPlans:
-    """Combine the degrees of a range of placements, then the chunks, and drop what no micro-batch can make legal."""
+    """Combine the degrees of a range of placements, then the chunks; drop those that no micro-batch can make valid."""
     degrees = _degrees(grid).cut(start, grid.placements if stop is None else stop)
     rows = PartialPlans(degrees, np.full((len(grid.structures), len(degrees)), grid.behind))
     rows = _thinned(inputs, grid, rows, PLACED, set(), refused)
@@ -110,7 +110,7 @@ def stem(
 
 
 def candidates(grid: SubSpace, at_once: int = 1 << 14) -> Iterator[Block]:
-    """Every plan of a grid, legal or not, a block at a time."""
+    """Every plan of a grid, valid or invalid, a block at a time."""
     degrees = crossed(crossed(_degrees(grid), "ep", grid.ep), "etp", grid.etp)
     step = max(1, at_once // (len(grid.vpp) * len(grid.micro_batch)))
     for placed in grid.under_each(degrees):
@@ -128,7 +128,7 @@ def _degrees(grid: SubSpace) -> Block:
 
 
 def crossed(rows: Block, name: str, values: tuple[float, ...]) -> Block:
-    """Every row with every value of one more size."""
+    """Every row combined with every value of another size."""
     columns: dict[str, Any] = {size: np.repeat(getattr(rows, size), len(values)) for size in SIZES}
     columns[name] = np.tile(np.asarray(values), len(rows))
     return Block(rows.structure, **columns)
@@ -142,21 +142,21 @@ def _thinned(
     before: set[str],
     refused: Counter[str],
 ) -> PartialPlans:
-    """The rows that pass the checks which can be asked now and could not be asked before."""
+    """The rows that pass the checks whose sizes are now known."""
     checks = [check for check in CHECKS if check.needs <= known and not (before and check.needs <= before)]
-    standing, counts = legal(inputs, grid.under_each(rows.block), checks, rows.standing)
+    standing, counts = valid(inputs, grid.under_each(rows.block), checks, rows.standing)
     refused.update(counts)
     return PartialPlans(rows.block, standing).where(np.any(standing, axis=0))
 
 
 def divisors(number: float, largest: float) -> tuple[float, ...]:
-    """Divisors of a whole number up to a bound, ascending; none beyond what any group of ranks has."""
+    """Divisors of a whole number up to a bound, ascending, at most the size of the largest group."""
     bound = int(min(number, largest, LARGEST_DEGREE))
     return tuple(float(value) for value in range(1, bound + 1) if number % value == 0)
 
 
 def chunk_counts(layers: float, pp: tuple[float, ...]) -> tuple[float, ...]:
-    """Numbers of chunks that some pp makes whole: of the layers alone, or with the head, or with both ends."""
+    """Numbers of chunks that are whole for some pp: of the layers, or with the head, or with embedding and head."""
     with_ends = [
         value
         for value in range(2, LARGEST_DEFAULT_VPP + 1)
@@ -167,16 +167,18 @@ def chunk_counts(layers: float, pp: tuple[float, ...]) -> tuple[float, ...]:
 
 
 def default_splits(layers: float, pp: tuple[float, ...], schedule: Schedule) -> list[Named]:
-    """What fits, and uneven stages too where layers, or these with one or both ends, fit fewer than half of the pp.
+    """Splits to search: even ones, and uneven ones if fewer than half of the pp divide the layers evenly.
 
-    Not where a rank's chunks would be unequal: no closed form here tells how these wait for each other (N010).
+    Uneven splits are left out where a rank's chunks would be unequal: no closed form models how they wait for each
+    other
+    (N010).
     """
     fit = [stages for stages in pp if any((layers + ends) % stages == 0 for ends in (0, 1, 2))]
     return [DEFAULT_SPLIT] if schedule in LOOPED or 2 * len(fit) >= len(pp) else [DEFAULT_SPLIT, "spread"]
 
 
 def grids(inputs: TrainingInputs) -> Iterator[SubSpace]:
-    """Every structure of the scenario's space with its grid of sizes, those that allow the same plans in one."""
+    """Every structure of the scenario's space with its grid of sizes; structures with the same plans share a grid."""
     space, stack = inputs.case.space, inputs.stack
     ranks = float(inputs.ranks)
     layers = float(layer_count(inputs.model))
@@ -206,7 +208,7 @@ Split = tuple[Named, float | None, float | None]
 
 
 def _alike(inputs: TrainingInputs, space: Space, first: Structure, splits: Sequence[Split]) -> Iterator[Structure]:
-    """Structures that differ in what says little about which sizes are legal."""
+    """Structures that differ only in choices with little influence on which sizes are valid."""
     zeros, orders = distinct(space.zero or inputs.stack.zero), distinct(space.order or [DEFAULT_ORDER])
     lists = (list(_recomputes(inputs, space)), list(_offloads(space)), splits, zeros, orders, list(_sums(space)))
     for recomputed, offloaded, (split, ahead, behind), zero, order, summed in itertools.product(*lists):
@@ -237,7 +239,7 @@ def _sums(space: Space) -> Iterator[dict[str, Any]]:
 
 
 def _splits(space: Space, default: Sequence[Named]) -> Iterator[Sequence[Split]]:
-    """Splits of the layers: each that is named, and all pairs of ends that are listed."""
+    """Splits of the layers: each that is named, and all listed pairs of first and last stage."""
     stated = space.first_stage_layers or space.last_stage_layers
     usual = [DEFAULT_SPLIT] if stated else default
     yield from ([(split, None, None)] for split in distinct(usual if space.split is None else space.split))
@@ -248,7 +250,7 @@ def _splits(space: Space, default: Sequence[Named]) -> Iterator[Sequence[Split]]
 
 
 def _expert_degrees(inputs: TrainingInputs, space: Space) -> tuple[float, ...]:
-    """Degrees that divide the experts of every layer; 1 for a model without."""
+    """Degrees that divide the experts of every layer; 1 for a model without experts."""
     counts = [kind.experts.count for kind in inputs.model.layers if kind.experts is not None]
     if space.ep is not None or not counts:
         return tuple(space.ep or (1.0,))
@@ -256,19 +258,19 @@ def _expert_degrees(inputs: TrainingInputs, space: Space) -> tuple[float, ...]:
 
 
 def _context(inputs: TrainingInputs) -> tuple[float, ...]:
-    """Degrees of context parallelism where none are listed: one, and more for a long sequence."""
+    """Default degrees of context parallelism: one, and more for a long sequence."""
     if inputs.sequence < LONG_SEQUENCE or not inputs.stack.context_parallel:
         return (1.0,)
     return divisors(float(inputs.ranks), inputs.sequence / LEAST_LOCAL_SEQUENCE)
 
 
 def distinct(values: Iterable[V]) -> tuple[V, ...]:
-    """Values without those that were there before."""
+    """Values without duplicates."""
     return tuple(dict.fromkeys(values))
 
 
 def _sets(values: Iterable[Sequence[V]]) -> Iterable[tuple[V, ...]]:
-    """Collections without those that hold the same as one before."""
+    """Collections without duplicates, ignoring order."""
     found: dict[frozenset[V], tuple[V, ...]] = {}
     for each in values:
         found.setdefault(frozenset(each), tuple(each))
@@ -276,7 +278,7 @@ def _sets(values: Iterable[Sequence[V]]) -> Iterable[tuple[V, ...]]:
 
 
 def _offloads(space: Space) -> Iterator[tuple[tuple[Offloaded, ...], Where, float | None]]:
-    """What lives on the host, where, and the activations of how many layers."""
+    """Offload choices: what is offloaded, where to, and the activations of how many layers."""
     layers: Sequence[float | None] = space.offload_layers or [None]
     yield from itertools.product(_sets(space.offload or [[]]), distinct(space.offload_to or ["cpu"]), distinct(layers))
 

@@ -1,4 +1,4 @@
-"""The pieces of a search worked on, here or by an engine, and their tallies in order."""
+"""Evaluates the pieces of a search, locally or with an engine, and yields their results in order."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ AT_LAST = 2  # variants for each worker whose pieces are given out singly, so th
 
 @dataclass(frozen=True)
 class SearchProgress:
-    """How far a search has come."""
+    """The progress of a search."""
 
     candidates: int
     total: int
@@ -43,9 +43,9 @@ class SearchProgress:
 
 @dataclass(frozen=True)
 class SearchOptions:
-    """How a search is done: by what, where it leaves its state and its plans, who watches it and may stop it.
+    """Options of a search: engine, checkpoint folder, progress callback and cancellation check.
 
-    wait: seconds for workers that are not there; say: takes a sentence about what is waited for
+    wait: seconds to wait for missing workers; notify: receives a sentence while the search waits
     """
 
     engine: str = "local"
@@ -56,23 +56,23 @@ class SearchOptions:
     watch: Callable[[SearchProgress], None] = lambda sight: None
     stop: Callable[[], bool] = lambda: False
     wait: float = WAIT
-    say: Callable[[str], None] = lambda sentence: None
+    notify: Callable[[str], None] = lambda sentence: None
 
     @property
     def by(self) -> SearchEngine:
-        """What works on it; a fault where there is no such engine."""
-        return engine(self.engine, self.workers, self.wait, self.say)
+        """The engine; a fault where it is unknown."""
+        return engine(self.engine, self.workers, self.wait, self.notify)
 
 
 @dataclass(frozen=True)
 class Task:
-    """What every piece of a search has in common."""
+    """The data that all pieces of a search share."""
 
     wanted: SearchQuery
     parts: Parts | None
 
     def tally(self, inputs: TrainingInputs, piece: WorkUnit, cells: dict[str, int | str]) -> Accumulator:
-        """What a piece holds; its plans go into the folder, with what they are of and the leaves that vary."""
+        """The result of a piece; its plans go into the folder, with their facts and swept keys."""
         _keep_freed_memory()
         of = {**row_facts(facts_of(inputs.case)), **cells} if self.parts else {}
         with self.parts.writing(piece.number, of) if self.parts else nullcontext() as keep:
@@ -83,16 +83,16 @@ class Task:
         return found.of_variant(piece.variant)
 
     def unpacked(self, packed: bytes, bundle: tuple[WorkUnit, ...]) -> list[Accumulator]:
-        """The same of a few pieces of a variant, in another process."""
+        """The results of several pieces of a variant, in another process."""
         variants, variant = _variants(packed), bundle[0].variant
         inputs, cells = variants.inputs(variant), variants.cells(variant)
         return [self.tally(inputs, piece, cells) for piece in bundle]
 
 
 def _keep_freed_memory() -> None:
-    """Free a large array, whose size glibc then takes for what is worth keeping.
+    """Free a large array, so that glibc raises its threshold for returning memory to the system.
 
-    Otherwise it gives the pages of every block's columns back and fetches them again for the next, a third of the time.
+    Otherwise glibc returns and requests the pages of every block's columns again, which takes a third of the time.
     """
     np.empty(MOST_KEPT, dtype=np.uint8)
 
@@ -113,7 +113,7 @@ def _variants(packed: bytes) -> ScenarioVariants:
 
 
 def _as_sent(variants: ScenarioVariants, by: SearchEngine) -> bytes:
-    """What brings the variants to other processes; those that are forked have them, and need a name alone."""
+    """The variants in the form for other processes; forked ones already have them and need only a name."""
     if by.kind != "local" or get_start_method() != "fork":
         return variants.packed
     name = os.urandom(16)
@@ -129,7 +129,7 @@ def results(
     total: int,
     parts: Parts | None = None,
 ) -> Iterator[Accumulator]:
-    """The tally of every piece from a number on, in order; Stopped if that was asked for before the last."""
+    """The result of every piece from a number on, in order; Stopped if the user stopped before the last."""
     by = how.by
     task = Task(wanted, parts)
     remaining = islice(pieces(variants), done, None)
@@ -146,7 +146,7 @@ def results(
 
 
 def _bundles(remaining: Iterator[WorkUnit], whole: int) -> Iterator[tuple[WorkUnit, ...]]:
-    """Pieces that a worker takes together: all of a small variant, which have much in common; of the last ones each."""
+    """Groups of pieces for one worker: all of a small variant, because they share much; the last ones singly."""
     for _, alike in groupby(remaining, lambda piece: (piece.variant, piece.number if piece.variant >= whole else 0)):
         held: list[WorkUnit] = []
         for piece in alike:

@@ -1,4 +1,4 @@
-"""A search cut into pieces of bounded size, numbered in an order that nothing changes."""
+"""Splits a search into pieces of bounded size in a fixed order."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ _WHOLE = re.compile(r"[-+]?\d{1,18}", re.ASCII)
 
 @dataclass(frozen=True)
 class ScenarioVariants:
-    """A scenario at every combination of values of a few leaves; without leaves, the scenario."""
+    """A scenario at every combination of values of some keys; without keys, the scenario itself."""
 
     case: ResolvedScenario
     over: tuple[Axis, ...] = ()
@@ -34,7 +34,7 @@ class ScenarioVariants:
         return math.prod(len(axis.values) for axis in self.over)
 
     def values(self, number: int) -> dict[str, str]:
-        """What the leaves are in one of them; the last changes fastest."""
+        """The values of the keys in one variant; the last key changes fastest."""
         values: dict[str, str] = {}
         for axis in reversed(self.over):
             number, place = divmod(number, len(axis.values))
@@ -42,12 +42,12 @@ class ScenarioVariants:
         return {axis.path: values[axis.path] for axis in self.over}
 
     def cells(self, number: int) -> dict[str, int | str]:
-        """The same for tables: a number where all values of a leaf are whole numbers, for a column is of one kind."""
+        """The same for tables: numbers if all values of a key are whole numbers, so that a column has one type."""
         whole = {axis.path for axis in self.over if all(map(_WHOLE.fullmatch, axis.values))}
         return {path: int(value) if path in whole else value for path, value in self.values(number).items()}
 
     def of(self, number: int) -> ResolvedScenario:
-        """One of them; the latest are held, for they are asked for several times."""
+        """One variant; the latest ones are cached, because they are used repeatedly."""
         if number not in self.made:
             settings = [f"{path}={value}" for path, value in self.values(number).items()]
             while len(self.made) >= MOST_HELD:
@@ -56,16 +56,16 @@ class ScenarioVariants:
         return self.made[number]
 
     def inputs(self, number: int) -> TrainingInputs:
-        """The setting of one of them."""
+        """The inputs of one variant."""
         return training_inputs(self.of(number))
 
     @functools.cached_property
     def packed(self) -> bytes:
-        """All of them as they travel to other processes."""
+        """All variants in serialised form for other processes."""
         return pickle.dumps(ScenarioVariants(self.case, self.over))
 
     def checked(self) -> None:
-        """A fault for a value that a leaf cannot have, before anything is searched."""
+        """A fault for an invalid value of a key, before the search starts."""
         try:
             if len(self.over) == 1:
                 for number in range(len(self)):
@@ -90,7 +90,7 @@ class WorkUnit:
 
     @property
     def candidates(self) -> int:
-        """Plans in it."""
+        """The number of plans in it."""
         return (self.stop - self.start) * self.grid.behind * len(self.grid.structures)
 
 
@@ -105,5 +105,5 @@ def pieces(variants: ScenarioVariants) -> Iterator[WorkUnit]:
 
 
 def candidates(variants: ScenarioVariants) -> int:
-    """How many plans a search looks at, if every variant has as many as the first."""
+    """The number of plans in a search, if every variant has as many as the first."""
     return sum(map(len, grids(variants.inputs(0)))) * len(variants)

@@ -246,9 +246,9 @@ def _listed(case: ServingCase, path: str, goal: ServingTarget, values: list[str]
 
 
 def _around(case: ServingCase, path: str) -> Span:
-    """Where to look when nobody says: about the rate that is written, else it must be said."""
+    """The default range of the load: around the stated rate; without one, the user must give a range."""
     rate = case.scenario.workload.rate
     if path == "workload.rate" and rate is not None:
         return Span(float(f"{rate / 64:.6g}"), float(f"{rate * 64:.6g}"), "/s")
     place = Place("command line", 0, 8, path, f"--vary {path}", max(1, len(path)))
-    raise fail("C012", "say where to look", place, f"for example --vary '{path}=A..B', or a list of values")
+    raise fail("C012", "no range to search", place, f"for example --vary '{path}=A..B', or a list of values")

@@ -13,19 +13,19 @@ Item = TypeVar("Item")
 
 @dataclass(frozen=True)
 class Watcher:
-    """Told of every answer how many are there, and asked before each whether to go on."""
+    """Progress callback and cancellation check."""
 
     watch: Callable[[int, int], None] = lambda done, total: None
     stop: Callable[[], bool] = lambda: False
 
     def go(self, done: int, total: int) -> None:
-        """On to the next; Stopped if somebody asks to end."""
+        """Report one more answer; raise Stopped if the user asked to stop."""
         if self.stop():
             raise SearchStopped
         self.watch(done, total)
 
     def taken(self, items: Iterable[Item], total: int) -> Iterator[Item]:
-        """The items, until somebody asks to end."""
+        """The items, until the user asks to stop."""
         for done, item in enumerate(items):
             if self.stop():
                 return

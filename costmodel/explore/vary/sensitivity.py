@@ -22,7 +22,7 @@ from costmodel.ground.errors import CostModelError, Place, fail
 
 TENTH = 0.10
 _ASIDE = ("model.", "workload.", "plan.", "cluster.node.power.", "cluster.node.price.", "cluster.nodes", "assume.price")
-_OPTIMIZER = "workload.optimizer."  # a document of its own, of which the workload only says the name
+_OPTIMIZER = "workload.optimizer."  # a separate document; the workload holds only its name
 _MEASURED_ON = (".sustained.power", ".sustained.peak", ".link")  # of the part that was fitted: they are not this part's
 
 
@@ -67,7 +67,7 @@ def sensitivity(case: ResolvedScenario, result: str = "step_time") -> Sensitivit
     if base.refused or not math.isfinite(value) or not value:
         unknown = f"{result} is not known" if math.isnan(value) else f"{result} is 0"
         reason = ", ".join(base.refused) or unknown
-        why = "costmodel estimate says why in figures, and what mends it"
+        why = "costmodel estimate shows the reason and suggests values that fix it"
         hint = why if base.refused else missing_input(base.inputs, result)
         raise fail("C004", f"there is no {result} to move: {reason}", Place(case.file), hint)
     knobs = [knob for knob in _knobs(held, result, value) if knob.swing > 1e-9]

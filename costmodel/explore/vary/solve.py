@@ -34,7 +34,7 @@ _QUANTITY = re.compile(r"([-+0-9.,_eE]+?)\s*([^-+0-9.,_].*)?\Z")
 _SAMPLES, _EVERY_WHOLE, _HALVINGS = 33, 512, 60
 _WIDE = 64.0
 _ABOUT = 10.0
-NO_PLAN = "C004"  # of a search that finds none legal
+NO_PLAN = "C004"  # a search that finds no valid plan
 
 
 @dataclass(frozen=True)
@@ -78,7 +78,7 @@ class SolveResult:
     reaches: list[ReachableRange] = field(default_factory=list)
     nearest: tuple[str, SweepPoint] | None = None
     evaluated: int = 0
-    illegal: int = 0  # of these, values that make no legal plan
+    invalid: int = 0  # how many of these values make no valid plan
     faulty: dict[str, Fault] = field(default_factory=dict)  # and values that cannot stand there
     best: bool = False  # plan of a search each time, instead of the scenario's own
     plan: Block | None = None  # that of the answer
@@ -156,12 +156,12 @@ def _known(case: ResolvedScenario, path: str) -> None:
 
 
 def _written(path: str) -> Place:
-    """Where the command line says what may change."""
+    """The place on the command line of the input that may change."""
     return Place("command line", 0, 8, path, f"--vary {path}", max(1, len(path)))
 
 
 def _cut_short(found: SolveResult, texts: Sequence[str], seen: Mapping[str, SweepPoint]) -> None:
-    """What the values tried tell when there will be no more."""
+    """The answer from the values tried, when no more will follow."""
     found.stopped, found.how = True, "scan"
     found.reaches = _scanned(texts, [found.target.reached(seen[text]) for text in texts])
     found.tried = (texts[0], texts[-1]) if texts else found.tried
@@ -173,10 +173,10 @@ def _number(text: str) -> float:
 
 
 def _around(case: ResolvedScenario, path: str, now: InputValue | None) -> Span:
-    """Where to look when nobody says: from a part to a multiple of what is written."""
+    """The default range: from a fraction to a multiple of the stated value."""
     match = _QUANTITY.match(now.text) if now is not None and isinstance(now.value, float) else None
     if now is None or match is None or not now.value:
-        hint = f"say where to look: --vary {shlex.quote(f'{path}={_somewhere(case, path, now)}')}"
+        hint = f"give a range: --vary {shlex.quote(f'{path}={_somewhere(case, path, now)}')}"
         raise fail("C012", f"'{path}' holds no number to start from", _written(path), hint)
     number, unit = float(match[1].replace(",", "").replace("_", "")), match[2] or ""
     whole = number.is_integer() and in_ones(unit) is not None
@@ -327,7 +327,7 @@ def _complete(found: SolveResult, seen: dict[str, SweepPoint]) -> None:
     found.plan = None if at_answer is None else at_answer.plan
     faults = {text: tried.fault for text, tried in seen.items() if tried.fault is not None}
     found.faulty = {text: fault for text, fault in faults.items() if fault.code != NO_PLAN}
-    found.illegal = len(faults) - len(found.faulty) + sum(bool(tried.refused) for tried in seen.values())
+    found.invalid = len(faults) - len(found.faulty) + sum(bool(tried.refused) for tried in seen.values())
     if seen and len(found.faulty) == len(seen) and not found.stopped:
         raise said_with("--vary", [found.path], CostModelError(next(iter(found.faulty.values()))))
     sign, column = 1 if found.target.at_least else -1, found.target.column

@@ -112,7 +112,7 @@ def facts_of(reply: Reply) -> dict[str, str]:
 def markdown_text(items: Iterable[Line], facts: Mapping[str, str] | None = None) -> str:
     """Tables as GitHub writes them, lines as paragraphs, figures and commands as they are.
 
-    facts: what the rows of every table whose columns have names are of, ahead of what they say
+    facts: the identifying columns of every named table, ahead of its results
     """
     parts = list(_parts(items, facts or {}))
     return "\n".join(parts[1:] if parts and not parts[0] else parts) + "\n"

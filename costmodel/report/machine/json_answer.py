@@ -1,4 +1,4 @@
-"""Answers as JSON: SI numbers with their unit in the name, columns described, everything assumed said."""
+"""Answers as JSON: SI numbers with the unit in the name, described columns, all assumptions."""
 
 from __future__ import annotations
 
@@ -69,7 +69,7 @@ def _frame(inputs: TrainingInputs, varied: Sequence[str] = ()) -> dict[str, Any]
 
 
 def _read(files: Mapping[str, Foreign]) -> list[dict[str, Any]]:
-    """Files in other people's formats, with what was assumed and what a document of ours does not state of them."""
+    """Imported files, with their assumptions and with the options that the costmodel document does not state."""
     return [
         {
             "file": file,
@@ -88,7 +88,7 @@ def flags_json(asked: FlagQuestion) -> dict[str, Any]:
 
 
 def _scenario(case: ResolvedScenario) -> dict[str, Any]:
-    """The scenario as it was computed, under a title that says no more than that."""
+    """The scenario as it was computed, under a title that states no more than that."""
     said = title(case)
     return {"title": said, "document": {**plain(case.whole_tree), "title": said}}
 
@@ -114,7 +114,7 @@ _ADDED = frozenset({"compression", "sync", "shares"})  # keys that a plan withou
 
 
 def whole_plan(said: Mapping[str, Any]) -> dict[str, Any]:
-    """Every key of a plan, null where it says nothing."""
+    """Every key of a plan, null where it is not set."""
     counts = {name: int(said[name]) if float(said[name]).is_integer() else said[name] for name in SIZES if name in said}
     choices = (choice.name for choice in fields(Structure) if choice.name in said or choice.name not in _ADDED)
     return {name: counts.get(name, said.get(name)) for name in (*SIZES, *choices)}

@@ -1,4 +1,4 @@
-"""Answers about serving as JSON: SI numbers with their unit in the name, columns described, everything assumed said."""
+"""Answers about serving as JSON: SI numbers with the unit in the name, described columns, all assumptions."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What an answer about serving says of a plan: each result with its unit, its meaning and which way is better."""
+"""The results of a serving plan: each with its unit, its meaning and which direction is better."""
 
 from __future__ import annotations
 

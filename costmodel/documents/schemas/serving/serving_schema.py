@@ -56,7 +56,7 @@ class ServingScenario(Document):
     stack: EngineReference = Field(default="vllm", description="Engine, by name or written out")
     plan: ServingPlan | None = Field(default=None, description="One plan")
     search: ServingSpace | None = Field(
-        default=None, description="The same keys with lists; left out, every valid plan"
+        default=None, description="The same keys with lists; by default every valid plan"
     )
     assume: ServingAssumptions = Field(default_factory=ServingAssumptions, description="Assumptions")
     limits: ServingLimits = Field(default_factory=ServingLimits, description="What a plan must keep")

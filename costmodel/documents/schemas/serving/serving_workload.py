@@ -75,8 +75,8 @@ class Serving(Document):
         given = [name for name in LOADS if getattr(self, name) is not None]
         if len(given) != 1:
             said = f"{' and '.join(given)} are given" if given else "no load is given"
-            sentence = "{said}; a load is one of rate, concurrency and users, and the others follow from it"
-            raise PydanticCustomError("load", sentence, {"said": said, "keys": tuple(given)})
+            sentence = "{fault}; a load is one of rate, concurrency and users, and the others follow from it"
+            raise PydanticCustomError("load", sentence, {"fault": said, "keys": tuple(given)})
         return self
 
     @model_validator(mode="after")

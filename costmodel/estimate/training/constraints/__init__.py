@@ -1,1 +1,1 @@
-"""Constraints."""
+"""Constraints: which plans are valid, and the named reason for each refusal."""

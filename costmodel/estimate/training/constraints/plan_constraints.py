@@ -1,4 +1,4 @@
-"""Which plans make sense, and the named reason why not."""
+"""Checks which plans are valid, and names the reason for each refusal."""
 
 from __future__ import annotations
 
@@ -63,7 +63,7 @@ from costmodel.ground.equation import Number
 
 @memoized()
 def micro_batches(inputs: TrainingInputs, block: Block) -> Number:
-    """Micro-batches of a replica in a step."""
+    """Micro-batches per replica in a step."""
     return micro_batches_per_step(inputs.global_batch, block.dp, block.micro_batch)
 
 
@@ -99,7 +99,7 @@ def _kv_heads(inputs: TrainingInputs, block: Block) -> Mask:
 
 
 def _adapters(inputs: TrainingInputs, block: Block) -> Mask:
-    """Rows where an adapter's inner width is cut and does not divide."""
+    """Rows where the inner width of an adapter is sharded and not divisible."""
     tuning = inputs.tuning
     if tuning is None or not inputs.stack.split_adapters:
         return none(block)
@@ -143,7 +143,7 @@ SWAPPED = {"tp-cp-pp-dp": ("dp", "pp"), "tp-dp-cp-pp": ("cp", "dp")}  # against 
 
 
 def _repeats(inputs: TrainingInputs, block: Block) -> Mask:
-    """Rows that are another row of the same search under a different name; of each such set one stays."""
+    """Duplicate plans: rows that equal another row of the same search under another name. One row of each set stays."""
     structure, stack, space = block.structure, inputs.stack, inputs.case.space
     same = _same_zero(inputs, block) | _same_split(inputs, block)
     if structure.sequence_parallel != stack.sequence_parallel:
@@ -165,7 +165,7 @@ def _repeats(inputs: TrainingInputs, block: Block) -> Mask:
 
 
 def _same_zero(inputs: TrainingInputs, block: Block) -> Mask:
-    """Rows whose ranks share no states with anybody, where less sharding that keeps the same is searched as well."""
+    """Rows without sharding peers, where less sharding stores the same states and is searched too."""
     structure, stack, space = block.structure, inputs.stack, inputs.case.space
     kept = _kept_alone(inputs, structure, structure.zero)
     offered = {*stack.zero}.intersection(space.zero or stack.zero)
@@ -176,13 +176,13 @@ def _same_zero(inputs: TrainingInputs, block: Block) -> Mask:
 
 
 def _kept_alone(inputs: TrainingInputs, structure: Structure, zero: Zero) -> tuple[bool, ...]:
-    """What a zero stage decides on one rank: copies of all weights, copies of gradients, weights on the host."""
+    """The effect of a ZeRO stage on a single rank: copies of weights and of gradients, weights on the host."""
     states, on_host = inputs.stack.states, "parameters" in structure.offload
     return states.sharded_master and zero == 3, states.gradient_copies and zero >= 2, on_host and zero == 3
 
 
 def _same_split(inputs: TrainingInputs, block: Block) -> Mask:
-    """Rows whose layers lie as another split that is named before has them."""
+    """Rows with the same layers per stage as a split that is listed earlier."""
     split, space = block.structure.split, inputs.case.space
     named = [str(each) for each in space.split or ("fitting", "spread")]
     before = named[: named.index(split)] if split in named else []
@@ -202,10 +202,10 @@ def _nothing_can_leave(inputs: TrainingInputs, block: Block) -> Mask:
 
 @dataclass(frozen=True)
 class Check:
-    """A rule's test, and what it reads.
+    """The test of a rule, and what it reads.
 
-    needs: sizes that must be known before it can be asked, so that a grid is thinned as early as can be.
-    choices: fields of the structure; structures that agree in them share its answer.
+    needs: sizes that the test reads; it runs as soon as they are known, to filter a grid early.
+    choices: fields of the structure that it reads; structures with the same values share its answer.
     """
 
     code: str
@@ -214,7 +214,7 @@ class Check:
     choices: tuple[str, ...]
 
     def masks(self, inputs: TrainingInputs, blocks: Sequence[Block]) -> Iterator[tuple[list[int], Mask]]:
-        """The rows refused of the same plans under several structures, and which of them agree in that."""
+        """The refused rows of the same plans under several structures, and the groups of equal masks."""
         alike: dict[tuple[object, ...], list[int]] = {}
         for number, block in enumerate(blocks):
             alike.setdefault(tuple(getattr(block.structure, name) for name in self.choices), []).append(number)
@@ -277,10 +277,10 @@ CHECKS = (
 OF_A_SEARCH = frozenset({"L010"})
 
 
-def legal(
+def valid(
     inputs: TrainingInputs, blocks: Sequence[Block], checks: Iterable[Check], standing: NDArray[np.intp]
 ) -> tuple[NDArray[np.intp], dict[str, int]]:
-    """Of the same rows under several structures the plans each still stands for, and how many were refused for what."""
+    """The valid plans among the same rows under several structures, and counts of refused ones by reason."""
     standing, counts = standing.copy(), dict[str, int]()
     for check in checks:
         for numbers, refused in check.masks(inputs, blocks):
@@ -292,7 +292,7 @@ def legal(
 
 
 def refusals(inputs: TrainingInputs, block: Block) -> tuple[str, ...]:
-    """Every reason to refuse the plan of a block of one row; of a broken number of replicas that alone is said."""
+    """Every reason to refuse one plan; if the number of replicas is broken, that reason alone."""
     broken = leaves_rest(block.dp, 1.0).any()
     one = (check for check in CHECKS if check.code not in OF_A_SEARCH)
     asked = (check for check in one if check.code == "L001" or not (broken and "dp" in check.needs))
@@ -300,7 +300,7 @@ def refusals(inputs: TrainingInputs, block: Block) -> tuple[str, ...]:
 
 
 def _never_fitted(efficiency: Efficiency) -> bool:
-    """Whether no kernel of a part has a residual; its document may hold what its training steps told."""
+    """Whether no kernel of an accelerator has a residual, so that its constants were fitted on training steps only."""
     kernels: list[MatmulFit | AttentionFit | CollectiveFit] = [*efficiency.matmul.values()]
     kernels += [*efficiency.attention.values(), *efficiency.collectives.values()]
     streams = efficiency.memory is not None and efficiency.memory.fitted is not None
@@ -308,7 +308,7 @@ def _never_fitted(efficiency: Efficiency) -> bool:
 
 
 def remarks(inputs: TrainingInputs, block: Block) -> Iterator[tuple[str, Mask]]:
-    """What a legal plan should be told."""
+    """The remarks on a valid plan."""
     yield "N001", leaves_rest(inputs.domain, block.tp)
     yield "N014", all_if(block, held_by_host_link(inputs.case))
     yield "N025", all_if(block, assumed_host(inputs, block))
@@ -334,13 +334,13 @@ def remarks(inputs: TrainingInputs, block: Block) -> Iterator[tuple[str, Mask]]:
 
 
 def _assumes_experts(inputs: TrainingInputs) -> bool:
-    """Whether the scenario says anything of experts."""
+    """Whether the scenario sets a key of experts."""
     assume = inputs.case.scenario.assume
     return any(value is not None for value in (*vars(assume.experts).values(), assume.overlap.ep))
 
 
 def _inner_widths(inputs: TrainingInputs) -> Iterator[Number]:
-    """Sides of a layer's matmuls that tensor parallelism cuts."""
+    """Dimensions of a layer's matmuls that tensor parallelism shards."""
     for kind in inputs.model.layers:
         if kind.dense is not None:
             yield kind.dense.ffn_hidden

@@ -1,4 +1,4 @@
-"""Legality of recompute of modules and layers, and of offload: what the stack offers and the node has."""
+"""Constraints on recompute and offload: what the stack offers and what the node provides."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from costmodel.estimate.training.training_inputs import TrainingInputs
 
 
 def choices_offered(inputs: TrainingInputs, block: Block) -> bool:
-    """Whether the stack has what a structure asks for."""
+    """Whether the stack supports the choices of a structure."""
     structure, stack = block.structure, inputs.stack
     modules = set(structure.recompute_modules or ()) <= set(stack.recompute_modules)
     methods = structure.recompute_layers is None or structure.recompute_method in stack.recompute_methods
@@ -25,14 +25,14 @@ def choices_offered(inputs: TrainingInputs, block: Block) -> bool:
 
 
 def wrong_keys(inputs: TrainingInputs, block: Block) -> Mask:
-    """Modules without selective recompute, layers without full."""
+    """Modules without selective recompute, or layers without full recompute."""
     structure = block.structure
     modules = structure.recompute_modules is not None and structure.recompute != "selective"
     return all_if(block, modules or (structure.recompute_layers is not None and structure.recompute != "full"))
 
 
 def wrong_layers(inputs: TrainingInputs, block: Block) -> Mask:
-    """More layers than a model chunk has, or none to run again at once."""
+    """More recomputed layers than a model chunk has, or none."""
     structure = block.structure
     if structure.recompute_layers is None:
         return all_if(block, False)
@@ -42,7 +42,7 @@ def wrong_layers(inputs: TrainingInputs, block: Block) -> Mask:
 
 
 def wrong_offload(inputs: TrainingInputs, block: Block) -> Mask:
-    """Keys of offload that do not go together."""
+    """Offload keys that contradict each other."""
     structure, kept = block.structure, set(block.structure.offload)
     alone = inputs.stack.offload is not None and inputs.stack.offload.parameters_alone
     optimizer = "optimizer" in kept and structure.zero == 0
@@ -59,7 +59,7 @@ def assumed_host(inputs: TrainingInputs, block: Block) -> bool:
 
 
 def unknown_host(inputs: TrainingInputs, block: Block) -> Mask:
-    """Offload to a host of which the documents do not say enough."""
+    """Offload to a host whose memory or link no document states."""
     host, structure = inputs.host, block.structure
     if not structure.offload:
         return all_if(block, False)

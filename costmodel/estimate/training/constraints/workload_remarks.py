@@ -20,12 +20,12 @@ _IN_THOUSANDS = frozenset(float(thousand << power) for thousand in (1000, 1_000_
 
 
 def rounded(batch: FromTokens) -> bool:
-    """Whether its tokens are no whole number of sequences."""
+    """Whether its tokens are not a whole number of sequences."""
     return batch.tokens != float(tokens_per_step(batch, batch.sequence))
 
 
 def odd_sequence(sequence: float) -> bool:
-    """Whether a sequence is a power of two in thousands, or shorter than any text.
+    """Whether a sequence is a power of two in thousands, or too short for any text.
 
     >>> odd_sequence(16000.0), odd_sequence(16384.0), odd_sequence(10000.0), odd_sequence(8.0)
     (True, False, False, True)
@@ -34,7 +34,7 @@ def odd_sequence(sequence: float) -> bool:
 
 
 def odd_batch(global_batch: Number, sequence: Number) -> bool:
-    """Whether a step takes far more tokens than any that was published.
+    """Whether a step has far more tokens than any published one.
 
     >>> odd_batch(4e6, 8192.0), odd_batch(15360.0, 4096.0)
     (True, False)

@@ -1,4 +1,4 @@
-"""Activations one layer keeps for backward, in the mean of the layers, and those that leave the device."""
+"""Saved activations of a layer, averaged over the layers, and activations that are offloaded."""
 
 from __future__ import annotations
 
@@ -38,7 +38,7 @@ from costmodel.ground.equation import Number, term
 
 
 def layer_activations(inputs: TrainingInputs, block: Block, part: Shard) -> Number:
-    """Bytes one layer keeps for the backward of one micro-batch."""
+    """Bytes saved in one layer for the backward pass of one micro-batch."""
     structure, model = block.structure, inputs.model
     split = block.sequence_ranks
     tokens = local_tokens(inputs, block)
@@ -63,7 +63,7 @@ def layer_activations(inputs: TrainingInputs, block: Block, part: Shard) -> Numb
 
 
 def dropped_bytes(inputs: TrainingInputs, block: Block, part: Shard) -> Number:
-    """What named modules and frozen weights drop of a layer."""
+    """Bytes of a layer that named recompute modules and frozen weights do not save."""
     split = block.sequence_ranks
     sizes = (block.micro_batch / block.cp, local_tokens(inputs, block), split)
     spared = recompute_saving_bytes(inputs, block.structure, part, sizes)
@@ -71,7 +71,7 @@ def dropped_bytes(inputs: TrainingInputs, block: Block, part: Shard) -> Number:
 
 
 def _between_experts(inputs: TrainingInputs, block: Block, part: Shard) -> Number:
-    """What is between the thin matrices of routed experts, unless all of these is computed again."""
+    """Bytes between the thin matrices of routed experts, unless all of them are recomputed."""
     if inputs.tuning is None or part.routed is None or inputs.experts is None:
         return 0.0
     if "moe" in (block.structure.recompute_modules or ()):
@@ -81,7 +81,7 @@ def _between_experts(inputs: TrainingInputs, block: Block, part: Shard) -> Numbe
 
 
 def _spared_experts(inputs: TrainingInputs, block: Block, part: Shard) -> Number:
-    """What named modules and frozen weights drop of the routed experts: all they keep, or an input or two."""
+    """Bytes of routed experts that need not be saved with recompute modules and frozen weights."""
     modules = block.structure.recompute_modules or ()
     if "moe" in modules:
         with term("dropped experts"):
@@ -100,7 +100,7 @@ def _spared_experts(inputs: TrainingInputs, block: Block, part: Shard) -> Number
 
 
 def whole_activations(inputs: TrainingInputs, block: Block, part: Shard, *, selective: bool) -> Number:
-    """Bytes one layer keeps when nothing, or only the attention core, is computed again."""
+    """Bytes saved in one layer without recompute, or with only the attention core recomputed."""
     kernels, model = inputs.stack.kernels, inputs.model
     split = block.sequence_ranks
     tokens = local_tokens(inputs, block)
@@ -131,7 +131,7 @@ def whole_activations(inputs: TrainingInputs, block: Block, part: Shard, *, sele
 
 
 def _expert_activations(inputs: TrainingInputs, part: Shard, block: Block) -> Number:
-    """What the routed experts of a layer keep for the backward of one micro-batch."""
+    """Saved activations of a layer's routed experts for one micro-batch."""
     if part.routed is None or inputs.experts is None:
         return 0.0
     tokens = local_tokens(inputs, block) / block.tp
@@ -148,7 +148,7 @@ def _expert_activations(inputs: TrainingInputs, part: Shard, block: Block) -> Nu
 
 
 def _narrow_inputs(inputs: TrainingInputs, part: Shard, tokens: Number, split: Number) -> Number:
-    """What keeping inputs narrow saves; the attention output is kept wide by its core and narrow beside it."""
+    """Bytes saved by narrow inputs; the attention output is saved wide by its core and narrow beside it."""
     halves, hidden = additions(part.kind), inputs.model.hidden
     out = 0.0 if part.mixer is None else part.mixer.heads * part.mixer.head_dim
     inner = part.ffn_hidden
@@ -162,14 +162,14 @@ def _narrow_inputs(inputs: TrainingInputs, part: Shard, tokens: Number, split: N
 
 
 def _gathered_inputs(inputs: TrainingInputs, part: Shard, tokens: Number, split: Number) -> Number:
-    """What the inputs of a layer's halves take beyond their cut when they stay as they were gathered."""
+    """Additional bytes of the inputs of a layer's halves that stay gathered instead of sharded."""
     message = activation_message(tokens, inputs.model.hidden, inputs.widths.element)
     with term("gathered inputs kept"):
         return exchanges(part.kind) * (message - message / split)
 
 
 def mean_activations(inputs: TrainingInputs, block: Block, part: Shard, layers: Number) -> Number:
-    """Bytes a layer keeps on a rank of so many layers, in the mean of those that recompute reaches and the others."""
+    """Saved bytes of a layer on a rank, averaged over its recomputed layers and the others."""
     kept = layer_activations(inputs, block, part)
     if not partial(block.structure):
         return kept
@@ -179,7 +179,7 @@ def mean_activations(inputs: TrainingInputs, block: Block, part: Shard, layers: 
 
 
 def offloaded_activations(inputs: TrainingInputs, block: Block, held: StageLayers) -> Number:
-    """Bytes of a micro-batch that the layers of a rank send to the host, of the one that sends most."""
+    """Bytes of a micro-batch that the layers of a rank offload to the host, for the rank that offloads most."""
     if "activations" not in block.structure.offload:
         return 0.0
     totals: list[Number] = []

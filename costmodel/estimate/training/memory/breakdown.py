@@ -1,4 +1,4 @@
-"""The memory ledger of a rank: its first, a middle and its last pipeline stage, and the worst of them."""
+"""The memory breakdown of a rank: first, middle and last pipeline stage, and the worst of them."""
 
 from __future__ import annotations
 
@@ -74,7 +74,7 @@ ON_HOST = ("host states", "host activations")
 
 @dataclass(frozen=True)
 class Ledger:
-    """Bytes by line and stage; every line is one entry per stage."""
+    """Bytes by line and stage; every line has one entry per stage."""
 
     lines: dict[str, PerStage[Number]]
     peaks: PerStage[Number]
@@ -88,8 +88,9 @@ class Ledger:
 
 @dataclass(frozen=True)
 class RankParameters:
-    """Parameters of a rank in one position: all, those of its layers, those that are trained; routed experts apart, all
-    and trained; and those of the adapters of the largest layer.
+    """Parameters of a rank in one position: all, those of its layers, the trained ones.
+
+    Routed experts separately, all and trained; and those of the adapters of the largest layer.
     """
 
     all: Number
@@ -104,7 +105,7 @@ class RankParameters:
 def ledger(
     inputs: TrainingInputs, block: Block, layers: StageLayers, parameters: StageParameters, micro_batches: Number
 ) -> Ledger:
-    """Every line for the first, a middle and the last stage."""
+    """Every line of the breakdown for the first, a middle and the last stage."""
     last_stage = block.pp - 1
     stages = (last_stage - last_stage, np.minimum(last_stage, 1.0), last_stage)
     held = _held(inputs, block, layers, parameters)
@@ -124,7 +125,7 @@ def ledger(
 
 
 def _worst(stages: PerStage[Number]) -> Number:
-    """The largest over the stages, which a trace tells by their names."""
+    """The maximum over the stages; the trace shows each by its name."""
     return largest(*(known_as(f"{name} stage", value) for name, value in zip(STAGES, stages, strict=True)))
 
 
@@ -177,7 +178,7 @@ def _stage(
 
 
 def _one_of(again: Number, loss: Number) -> tuple[Number, Number]:
-    """A layer that is computed again, or the loss, which is gone by then: what is smaller does not count."""
+    """The larger of a recomputed layer and the loss; the loss is freed before a layer is recomputed."""
     if not np.any(again):
         return again, loss
     larger = again > loss
@@ -188,7 +189,7 @@ def _one_of(again: Number, loss: Number) -> tuple[Number, Number]:
 def _fixed(
     inputs: TrainingInputs, block: Block, parameters: StageParameters, held: RankParameters, position: int
 ) -> tuple[dict[str, Number], Number]:
-    """What a stage holds whatever the micro-batches are, and bytes of it on the host."""
+    """Bytes of a stage that do not depend on micro-batches, and the bytes of them on the host."""
     column, on_host = _all_states(inputs, block, parameters, held, position)
     column["gathered"] = gathered(inputs, block, parameters, held.adapters, position)
     column["buckets"] = live_buckets(inputs, block)
@@ -196,9 +197,9 @@ def _fixed(
 
 
 def _states(inputs: TrainingInputs, block: Block, held: Number, over: Number) -> dict[str, Number]:
-    """Weights, gradients and optimizer states of so many parameters sharded over so many ranks.
+    """Bytes of weights, gradients and optimizer states for some parameters, sharded over some ranks.
 
-    FSDP's gradients stay whole in a pipeline.
+    Gradients of FSDP stay unsharded in a pipeline.
     """
     zero, states = block.structure.zero, inputs.stack.states
     moments = inputs.case.optimizer.moments
@@ -218,7 +219,7 @@ def _states(inputs: TrainingInputs, block: Block, held: Number, over: Number) ->
 
 
 def _updating(inputs: TrainingInputs, block: Block, held: RankParameters, backward: Number) -> Number:
-    """What a step on the device holds beyond what backward did."""
+    """Additional bytes of an optimizer step on the device beyond the peak of backward."""
     states, root = inputs.stack.states, inputs.case.optimizer.root or 0.0
     gradient, roots = states.step_gradient or 0.0, states.step_roots or 0.0
     if "optimizer" in block.structure.offload or not (gradient or (roots and root)):
@@ -233,9 +234,9 @@ def _updated(inputs: TrainingInputs, block: Block, held: RankParameters) -> Numb
 
 
 def _converted(inputs: TrainingInputs, block: Block, layers: Number, over: Number) -> Number:
-    """What converted weights of the layers add to the kept ones, or take from them where they stand in for them.
+    """Bytes that converted weights of the layers add to the stored ones, or save where they replace them.
 
-    FSDP's are gathered narrow, and under zero 2 stay so.
+    FSDP gathers them in the narrow type, and under ZeRO 2 they stay gathered.
     """
     narrow, zero, states = inputs.narrow, block.structure.zero, inputs.stack.states
     if narrow is None:
@@ -251,7 +252,7 @@ def _converted(inputs: TrainingInputs, block: Block, layers: Number, over: Numbe
 
 
 def _frozen(inputs: TrainingInputs, block: Block, layers: Number, held: Number, over: Number) -> Number:
-    """Frozen weights of a rank, of which those of layers may be packed; sharded as trained ones would be."""
+    """Frozen weights of a rank; those of layers may be packed, and all are sharded like trained ones."""
     frozen = frozen_bytes(inputs, layers, held)
     return frozen / over if block.structure.zero == 3 else frozen
 
@@ -259,9 +260,9 @@ def _frozen(inputs: TrainingInputs, block: Block, layers: Number, held: Number, 
 def _all_states(
     inputs: TrainingInputs, block: Block, parameters: StageParameters, held: RankParameters, position: int
 ) -> tuple[dict[str, Number], Number]:
-    """States of a stage that the device keeps, and bytes of those on the host.
+    """States of a stage on the device, and the bytes of states on the host.
 
-    Routed experts are sharded over the ranks that hold the same, all else over dp.
+    Routed experts are sharded over the ranks that hold the same experts, all other parameters over dp.
     """
     found = _states(inputs, block, held.trained, block.shards)
     if inputs.tuning is not None:
@@ -282,7 +283,7 @@ def _all_states(
 
 @dataclass(frozen=True)
 class SavedActivations:
-    """Activations of a stage's layers for one micro-batch, of its largest layer, and what recompute holds whole."""
+    """Activations of a micro-batch: of a stage's layers, of its largest layer, and of a recomputed layer."""
 
     layers: Number
     largest: Number
@@ -293,7 +294,7 @@ class SavedActivations:
 def _activations(
     inputs: TrainingInputs, block: Block, layers: StageLayers, micro_batches: Number
 ) -> PerStage[SavedActivations]:
-    """What the first, a middle and the last rank keep of a micro-batch, in the mean of those that are live."""
+    """Saved activations of a micro-batch on the first, a middle and the last rank, averaged over the live ones."""
     kept: list[Number] = [0.0, 0.0, 0.0]
     most: list[Number] = [0.0, 0.0, 0.0]
     extra: Number = 0.0
@@ -318,7 +319,7 @@ def _activations(
 
 
 def _held_whole(inputs: TrainingInputs, block: Block, part: Shard, layers: Number) -> Number:
-    """What a layer that is being computed again holds."""
+    """Bytes of a layer during its recompute."""
     what = dropped(inputs, block.structure)
     if what == "layer":
         whole = together(block.structure) * whole_activations(inputs, block, part, selective=False)
@@ -341,7 +342,7 @@ def _first(inputs: TrainingInputs, block: Block, live: Number) -> Number:
 
 
 def _context(inputs: TrainingInputs, block: Block) -> Number:
-    """Other ranks' tokens held while the layer that needs most of them runs."""
+    """Tokens of other ranks that are held during the layer that needs most of them."""
     if single_rank(block.cp):
         return 0.0
     held: Number = 0.0

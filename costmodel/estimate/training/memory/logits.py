@@ -1,4 +1,4 @@
-"""What the head and the loss hold on the rank that has them."""
+"""Memory of the head and the loss, on the rank that has them."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from costmodel.ground.equation import Number, term
 
 @memoized(*RECOMPUTE, "sequence_parallel", "cp_type")
 def loss_bytes(inputs: TrainingInputs, block: Block) -> Number:
-    """What the head and the loss keep of the micro-batch that backward works on."""
+    """Bytes saved by the head and the loss for the micro-batch in backward."""
     tokens = local_tokens(inputs, block)
     logits = logit_bytes(tokens, vocab_per_rank(inputs, block.tp), inputs.stack.buckets.loss)
     once = logits + head_activations(tokens, inputs.model.hidden, inputs.widths.element, block.sequence_ranks)
@@ -31,9 +31,9 @@ def loss_bytes(inputs: TrainingInputs, block: Block) -> Number:
 
 
 def waiting_bytes(inputs: TrainingInputs, block: Block, micro_batches: Number) -> Number:
-    """What the losses keep of all micro-batches but one, where backward waits for every forward of a pipeline.
+    """Bytes saved by the losses of the other micro-batches, where backward waits for every forward of a pipeline.
 
-    The softmax, and inputs of the head and of the norm before it.
+    They are the softmax, and the inputs of the head and of the norm before it.
     """
     tokens, width = local_tokens(inputs, block), min(inputs.stack.buckets.loss, ELEMENT_BYTES["fp32"])
     with term("losses that wait"):

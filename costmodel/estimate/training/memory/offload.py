@@ -1,4 +1,4 @@
-"""What lives on the host or its drives: bytes moved off the device, and the time their traffic and update take."""
+"""Offload to the host or its drives: bytes moved off the device, and the time of their traffic and update."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ BUCKETS = 2.0  # buckets of gradients on their way to the host
 
 
 def shard_of(inputs: TrainingInputs, block: Block, held: Number, routed: Number) -> Number:
-    """What a rank updates of so many parameters, routed experts apart: sharded over their own ranks."""
+    """Parameters that a rank updates; routed experts are sharded over their own ranks."""
     if not block.structure.zero:
         return held if inputs.experts is None else held + routed
     mine = held / block.shards
@@ -33,7 +33,7 @@ def shard_of(inputs: TrainingInputs, block: Block, held: Number, routed: Number)
 def moved_states(
     inputs: TrainingInputs, block: Block, column: dict[str, Number], updated: Number
 ) -> tuple[dict[str, Number], Number]:
-    """The states of a stage without what the host keeps, and the bytes it keeps for the rank."""
+    """The states of a stage that stay on the device, and the bytes that the host stores for the rank."""
     structure = block.structure
     column = dict(column)
     host: Number = 0.0
@@ -51,7 +51,7 @@ def moved_states(
 
 
 def _leaving_late(inputs: TrainingInputs, block: Block) -> NDArray[np.bool_]:
-    """Rows whose gradients stay on the device until the last micro-batch: all that wait for it to be reduced."""
+    """Rows whose gradients stay on the device until the last micro-batch, because they are reduced only then."""
     offloading = inputs.stack.offload
     kept = offloading is None or not offloading.gradients or block.structure.zero < 2
     return kept | summed_once(inputs, block)
@@ -62,7 +62,7 @@ def moved_activations(
 ) -> tuple[Number, Number]:
     """Activations of a stage's layers that stay on the device, and those on the host.
 
-    Beside those that stay a layer is in flight, which is gone when the loss comes; at least one is in use and one in
+    In addition one layer is in flight, which is gone when the loss starts; at least one layer is in use and one in
     flight.
     """
     if "activations" not in block.structure.offload:
@@ -75,7 +75,7 @@ def moved_activations(
 
 
 def offloaded_share(inputs: TrainingInputs, block: Block) -> Number:
-    """Share of the layers whose activations leave the device."""
+    """Share of the layers whose activations are offloaded."""
     chosen = block.structure.offload_layers
     if chosen is None:
         return 1.0
@@ -84,7 +84,7 @@ def offloaded_share(inputs: TrainingInputs, block: Block) -> Number:
 
 
 def used_capacity(inputs: TrainingInputs, block: Block, states: Number, activations: Number) -> tuple[Number, Number]:
-    """Bytes of a node's ranks on the host's memory and drives together, and over the capacity of the fuller."""
+    """Bytes of a node's ranks on host memory and drives together, and relative to the capacity of the fuller one."""
     host = inputs.host
     with term("on the host"):
         both = host.ranks * (states + activations)
@@ -96,8 +96,10 @@ def used_capacity(inputs: TrainingInputs, block: Block, states: Number, activati
 
 @dataclass(frozen=True)
 class OffloadTraffic:
-    """What a rank's offload has to do: its shards of the weights and of what is updated, bytes of activations of a
-    micro-batch, and the compute of one to hide behind, forward and backward.
+    """The offload work of a rank.
+
+    It has the rank's shards of the weights and of updated parameters, the activation bytes of a micro-batch, and the
+    compute of a micro-batch that can hide them, forward and backward.
     """
 
     held: Number
@@ -109,9 +111,7 @@ class OffloadTraffic:
 
 @dataclass(frozen=True)
 class OffloadTime:
-    """Seconds of a step: link traffic that compute does not hide, what follows the update, and this where the host
-    makes it.
-    """
+    """Seconds of offload in a step: exposed host-link traffic, transfers after the update, and the update itself."""
 
     beside: Number
     after: Number
@@ -119,7 +119,7 @@ class OffloadTime:
 
 
 def offload_time(inputs: TrainingInputs, block: Block, passing: OffloadTraffic, micro_batches: Number) -> OffloadTime:
-    """Traffic hides behind the compute of its micro-batch, each way of the link apart; the update hides behind none."""
+    """Traffic hides behind the compute of its micro-batch, separately in each direction; the update is not hidden."""
     structure, offloading = block.structure, inputs.stack.offload
     if not structure.offload or offloading is None:
         return OffloadTime(0.0, 0.0, None)
@@ -161,7 +161,7 @@ def _link(inputs: TrainingInputs, nbytes: Number) -> Number:
 
 
 def _fetch(inputs: TrainingInputs, block: Block, nbytes: Number) -> Number:
-    """Over the link, from drives no faster than a rank's part of them."""
+    """Transfer over the host link, limited by a rank's share of the drives."""
     host = inputs.host
     if block.structure.offload_to == "cpu":
         return _link(inputs, nbytes)
@@ -169,7 +169,7 @@ def _fetch(inputs: TrainingInputs, block: Block, nbytes: Number) -> Number:
 
 
 def _update(inputs: TrainingInputs, block: Block, updated: Number) -> Number:
-    """The optimizer step on the host; states on drives are read and written beside it."""
+    """The optimizer step on the host; states on drives are read and written at the same time."""
     host, states = inputs.host, inputs.stack.states
     with term("update on the host"):
         master = states.weights if states.sharded_master else states.master
@@ -185,7 +185,10 @@ def _update(inputs: TrainingInputs, block: Block, updated: Number) -> Number:
 
 
 def _tail(inputs: TrainingInputs, block: Block, updated: Number, update: Number) -> Number:
-    """Updated weights on their way back, piece by piece behind the update; weights that live on the host stay there."""
+    """Transfer of updated weights to the device, pipelined with the update.
+
+    Weights that live on the host stay there.
+    """
     if "parameters" in block.structure.offload or inputs.stack.offload is None:
         return 0.0
     with term("weights back"):

@@ -1,4 +1,4 @@
-"""What is whole for a moment only: sharded weights gathered to be used, gradients on their way to the network."""
+"""Temporary buffers: gathered weights (ZeRO-3, FSDP) and gradients before their reduction."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from costmodel.ground.equation import Number, term
 def gathered(
     inputs: TrainingInputs, block: Block, parameters: StageParameters, adapters: Number, position: int
 ) -> Number:
-    """Weights of the largest unit that is gathered or unpacked at a time, with its gradients, and what is beside it."""
+    """Weights of the largest unit that is gathered or unpacked at a time, with its gradients and neighbours."""
     unpacked: Number = 0.0
     if inputs.packed:
         unpacked = inputs.stack.states.compute * (parameters.largest + parameters.routed_layer)
@@ -41,7 +41,7 @@ def gathered(
 
 
 def _cast(inputs: TrainingInputs, block: Block, parameters: StageParameters, position: int) -> Number:
-    """Copies of all weights that matmuls read, head and experts too; an embedding is looked up as it is."""
+    """Copies of all weights in the matmul type, head and experts too; an embedding lookup needs no copy."""
     with term("cast weights"):
         layers = parameters.ranks[position] + parameters.routed_ranks[position]
         head = head_holder(block, parameters.head + parameters.routed_head, position)
@@ -49,10 +49,10 @@ def _cast(inputs: TrainingInputs, block: Block, parameters: StageParameters, pos
 
 
 def _layers(inputs: TrainingInputs, block: Block, parameters: StageParameters, ends: tuple[Number, Number]) -> Number:
-    """A layer in use and those ahead of it, beside the tables of the stage.
+    """The layer in use and the prefetched layers, beside the tables of the stage.
 
-    A rank that shares with nobody copies a layer only to use it, and reduces its gradient to the one that is kept.
-    Where backward gathers nothing ahead, its gradients meet one layer's weights.
+    A rank without sharding peers copies a layer only to use it, and reduces its gradient into the stored one. If
+    backward does not prefetch, its gradients coexist with one layer's weights.
     """
     stack = inputs.stack
     outer = stack.states.compute * np.where(block.pp == 1, parameters.both, ends[0] + ends[1])
@@ -69,7 +69,7 @@ def _layers(inputs: TrainingInputs, block: Block, parameters: StageParameters, e
 
 
 def _matrices(inputs: TrainingInputs, block: Block, parameters: StageParameters, ends: tuple[Number, Number]) -> Number:
-    """Matrices of a layer, as many as the stack has whole at a time, or a table alone."""
+    """Matrices of the layers that the stack gathers at a time, or of one table."""
     held = np.where(block.pp == 1, np.maximum(parameters.embedding, parameters.head), np.maximum(*ends))
     matrix = held
     for kind in inputs.model.layers:
@@ -80,11 +80,11 @@ def _matrices(inputs: TrainingInputs, block: Block, parameters: StageParameters,
 
 
 def _wire(inputs: TrainingInputs) -> float:
-    """Bytes of a gradient that is whole before it is reduced."""
+    """Bytes of an unsharded gradient before its reduction."""
     return inputs.widths.reduced if inputs.tuning is None else 0.0
 
 
 def live_buckets(inputs: TrainingInputs, block: Block) -> Number:
-    """Buckets beside the gradients, where there is somebody to send them to."""
+    """Gradient buckets, needed only where there are data-parallel peers."""
     size = inputs.stack.buckets.live * inputs.bucket(block.shards, inputs.widths.reduced)
     return np.where((block.dp > 1) | (block.cp > 1), size, 0.0)

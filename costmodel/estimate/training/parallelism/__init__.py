@@ -1,1 +1,1 @@
-"""Parallelism."""
+"""Parallel strategies of training: context, data, expert, pipeline and tensor parallelism."""

@@ -1,1 +1,1 @@
-"""Recompute."""
+"""Recompute: the repeated work, and the memory that it saves."""

@@ -1,4 +1,4 @@
-"""What backward of a layer does once more: recompute mode, named modules and the stack's way of either, read once."""
+"""Work that backward of a layer repeats, from the recompute mode, named modules and the stack."""
 
 from __future__ import annotations
 
@@ -40,11 +40,11 @@ Way = Dropped | Literal["modules"]
 
 @dataclass(frozen=True)
 class RecomputedWork:
-    """What backward of a layer of one kind does once more.
+    """Recomputed work of a layer of one kind.
 
-    Weight matrices are named, those of routed experts too, each multiplied so many times: policies by operation keep
-    every second one, and attention where that is one operation. With the core goes what context parallelism exchanges
-    for it. Gathers and scatters are those of tensor parallelism, latents what it gathers of latent attention.
+    Weight matrices, also those of routed experts, are named with the number of repetitions: policies by operation save
+    every second matrix product, and attention where that is one operation. With the core, context-parallel exchanges
+    are repeated. Gathers and scatters are those of tensor parallelism; latents are its gathers of latent attention.
     """
 
     dropped: Way
@@ -58,12 +58,12 @@ class RecomputedWork:
 
     @property
     def halves(self) -> float:
-        """Of named modules that exchange, in how many halves of the layer products run again."""
+        """In how many halves of the layer named modules repeat both products and exchanges."""
         return float(sum(not self.matrices.isdisjoint(half) for half in ((OUT, *UP_PROJECTIONS), FEEDS[:1])))
 
     @property
     def routed(self) -> float:
-        """How often the routed experts run again."""
+        """How often the routed experts are recomputed."""
         return self.times if self.matrices.issuperset(ROUTED) else 0.0
 
 
@@ -73,7 +73,7 @@ def dropped(inputs: TrainingInputs, structure: Structure) -> Way:
 
 
 def again_of(inputs: TrainingInputs, structure: Structure, kind: Layers) -> RecomputedWork:
-    """What backward of a layer of that kind does once more."""
+    """The recomputed work of a layer of that kind."""
     what = dropped(inputs, structure)
     if what == "modules":
         return _of_modules(inputs, structure, kind)
@@ -125,9 +125,10 @@ def _matrices(inputs: TrainingInputs, kind: Layers) -> frozenset[str]:
 
 
 def _spared(inputs: TrainingInputs, kind: Layers) -> frozenset[str]:
-    """The last matrix of a layer, whose output backward does not read, where recompute stops early.
+    """The last matrix of a layer, whose output backward does not need if recompute stops early.
 
-    Routed experts have none: their outputs are weighed behind them. Nor has a matrix beside which an adapter reads on.
+    Routed experts have none: their outputs are multiplied by routing weights. Nor has a matrix beside which an adapter
+    reads its input.
     """
     if inputs.stack.kernels.full != "early-stop" or kind.experts is not None:
         return frozenset()
@@ -139,7 +140,7 @@ def _spared(inputs: TrainingInputs, kind: Layers) -> frozenset[str]:
 def again_bytes(
     inputs: TrainingInputs, structure: Structure, again: RecomputedWork, part: Shard, tokens: Number, split: Number
 ) -> Number:
-    """Memory traffic of the named modules done once more, without the attention core."""
+    """Memory traffic of recomputed modules, without the attention core."""
     modules = structure.recompute_modules or ()
     nbytes: Number = 0.0
     with term("modules again"):
@@ -158,7 +159,7 @@ def again_bytes(
 
 
 def issued_again(inputs: TrainingInputs, structure: Structure, kind: Layers, again: RecomputedWork) -> Number:
-    """Operations that backward issues again, of adapters too, over those of the layer."""
+    """Operations that backward issues again, also of adapters, relative to those of the layer."""
     beside = issued(inputs, kind, again.matrices) if inputs.tuning is not None else 0.0
     if again.dropped == "modules":
         return share(_operations(structure, kind), inputs.stack.launch.operations) + beside
@@ -166,7 +167,7 @@ def issued_again(inputs: TrainingInputs, structure: Structure, kind: Layers, aga
 
 
 def _operations(structure: Structure, kind: Layers) -> float:
-    """Operations of the named modules that a layer has."""
+    """Number of operations of the named modules in a layer."""
     has = {
         "attention-output": kind.attention or kind.latent,
         "mla-up-projection": kind.latent,

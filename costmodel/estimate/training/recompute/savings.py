@@ -1,4 +1,4 @@
-"""What recompute spares: layers it reaches, what it keeps of them, and bytes that named modules drop.
+"""Memory savings of recompute: the layers it covers, the inputs it saves, and the bytes that named modules drop.
 
 Named modules belong to selective recompute, a number of layers to full recompute.
 """
@@ -27,7 +27,7 @@ from costmodel.ground.equation import Number, term
 
 
 def partial(structure: Structure) -> bool:
-    """Whether full recompute reaches only some of the layers."""
+    """Whether full recompute covers only some of the layers."""
     return (
         structure.recompute == "full"
         and structure.recompute_method == "block"
@@ -36,7 +36,7 @@ def partial(structure: Structure) -> bool:
 
 
 def reached(block: Block, layers: Number) -> Number:
-    """Share of the layers of a rank, which holds so many, that recompute reaches."""
+    """Share of a rank's layers that recompute covers."""
     count = block.structure.recompute_layers
     if not partial(block.structure) or count is None:
         return 1.0
@@ -44,7 +44,7 @@ def reached(block: Block, layers: Number) -> Number:
 
 
 def reached_of_all(model: Model, block: Block) -> Number:
-    """Share of all layers that recompute reaches, which ranks with many and with few layers have more and less of."""
+    """Share of all layers that recompute covers; ranks with other numbers of layers differ."""
     if not partial(block.structure):
         return 1.0
     held = stage_layers(model, block)
@@ -56,18 +56,18 @@ def reached_of_all(model: Model, block: Block) -> Number:
 
 
 def checkpointed(inputs: TrainingInputs, structure: Structure, tokens: Number, split: Number) -> Number:
-    """Input of a layer that full recompute keeps, of so many layers one where they run again together."""
+    """Saved inputs with full recompute: one per group of layers that are recomputed together."""
     kept = checkpoint_activations(tokens, inputs.model.hidden, inputs.widths.element, split)
     return kept / together(structure)
 
 
 def together(structure: Structure) -> float:
-    """Layers that run again at once."""
+    """Layers that are recomputed at once."""
     return max(structure.recompute_layers or 1.0, 1.0) if structure.recompute_method == "uniform" else 1.0
 
 
 def narrow_widths(inputs: TrainingInputs, ffn_hidden: Number, *, gated: bool) -> Number:
-    """Inner widths of an MLP kept narrow: the input of its last matrix, and both of the activation function."""
+    """Inner widths of an MLP that are saved narrow: of its last matrix, and both of the activation function."""
     narrow = inputs.narrow
     return 3.0 * ffn_hidden if narrow is not None and narrow.gates and gated else ffn_hidden
 
@@ -75,9 +75,10 @@ def narrow_widths(inputs: TrainingInputs, ffn_hidden: Number, *, gated: bool) ->
 def recompute_saving_bytes(
     inputs: TrainingInputs, structure: Structure, part: Shard, sizes: tuple[Number, Number, Number]
 ) -> Number:
-    """What named modules and frozen weights drop of a layer; sizes: micro-batch, its tokens, ranks they are split over.
+    """Bytes of a layer that named modules and frozen weights drop.
 
-    The input of a linear map that is kept in a narrow type counts as that.
+    sizes: micro-batch, its tokens, ranks they are split over. The input of a linear map that is saved in a narrow type
+    counts in that type.
     """
     micro_batch, tokens, split = sizes
     modules = structure.recompute_modules or ()
@@ -125,7 +126,7 @@ def fused_outputs(inputs: TrainingInputs, part: Shard, tokens: Number, split: Nu
 
 
 def _core_output(inputs: TrainingInputs, part: Shard, core: Mixer, tokens: Number) -> Number:
-    """Output of the attention core, which remat policies drop with it; where inputs are kept narrow, that copy too."""
+    """Output of the attention core, which remat policies drop with it; if inputs are saved narrow, that copy too."""
     latent = part.kind.latent
     width = core.head_dim if latent is None else latent.value_dim
     kept = attention_output_bytes(tokens, core.heads, width, inputs.widths.element)

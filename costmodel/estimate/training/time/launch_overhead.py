@@ -1,4 +1,4 @@
-"""What the host holds up: operations and collectives issued, forward, backward and again."""
+"""Launch overhead: host time to issue operations and collectives, in forward, backward and recompute."""
 
 from __future__ import annotations
 
@@ -22,10 +22,12 @@ def launched(
     calls: tuple[Number, Number],
     experts: ExpertWork | None = None,
 ) -> ForwardBackward:
-    """A layer with what the host cannot keep up with; backward issues twice as much, and recompute again.
+    """A layer with the time in which the device waits for the host.
 
-    Calls are the collectives that it issues forward and backward beside the operations. Experts are dealt with one by
-    one, forward only once it is known how many tokens each has, and packed weights unpacked, once in each direction.
+    Backward issues twice as many operations, and recompute issues them again.
+
+    Calls are the collectives that the host issues forward and backward beside the operations. Experts are issued one by
+    one, in forward only once their token counts are known. Packed weights are unpacked once in each direction.
     """
     operations = inputs.stack.launch.operations
     passes = 1.0 + issued(inputs, kind) if inputs.tuning is not None else 1.0
@@ -53,7 +55,10 @@ def _issued(
     experts: Number = 0.0,
     apart: tuple[Number, Number] | None = None,
 ) -> TimeByCategory:
-    """One direction; what is apart, on the device and for the host, the host issues only when all before it is done."""
+    """One direction.
+
+    The host issues the separate part, with its own device and host time, only after all before it ended.
+    """
     busy = summed(work.device, work.tp, work.cp, work.ep)
     host = summed(operations * inputs.stack.launch.operation, experts)
     if apart is None:

@@ -1,4 +1,4 @@
-"""Time of a layer and of the ends on one accelerator, forward and backward, without communication."""
+"""Time of a layer and of embedding and head on one accelerator, forward and backward, without communication."""
 
 from __future__ import annotations
 
@@ -45,7 +45,7 @@ from costmodel.ground.equation import Number, term
 def product(
     inputs: TrainingInputs, flop: Number, nbytes: Number, *, backward: bool = False, narrow: bool = False
 ) -> Number:
-    """Time of a matrix product, by the fit of the accelerator for that type."""
+    """Time of a matrix product, from the accelerator's fit for that type."""
     fit = inputs.rates.linear.fit if narrow else inputs.rates.matmul
     return matmul_time(
         flop,
@@ -61,7 +61,7 @@ def product(
 
 
 def stream(inputs: TrainingInputs, nbytes: Number) -> Number:
-    """Time of memory-bound operations that must read and write so many bytes."""
+    """Time of memory-bound operations with this minimum traffic."""
     return stream_time(
         inputs.stack.kernels.traffic_factor * nbytes, inputs.rates.memory_bandwidth, inputs.rates.memory_share
     )
@@ -77,9 +77,9 @@ def multiplied(
     narrow: bool = False,
     trained: bool = True,
 ) -> ForwardBackward:
-    """Rows times a weight matrix, or in equal groups times one each, and both products backward.
+    """Product of rows with a weight matrix, or of equal groups with one matrix each, and both products of backward.
 
-    A frozen matrix has no gradient; in a narrow type what is read is converted.
+    A frozen matrix has no gradient. In a narrow type the inputs are converted.
     """
     m, n, k = rows if groups is None else rows / groups, matrix.n, matrix.k
     operand, element = inputs.recipe.operand if narrow else inputs.widths.element, inputs.widths.element
@@ -114,18 +114,21 @@ def multiplied(
 def plain_product(
     inputs: TrainingInputs, tokens: Number, matrix: Matmul, *, narrow: bool = False, trained: bool
 ) -> ForwardBackward:
-    """Tokens times one weight matrix."""
+    """Product of tokens with one weight matrix."""
     flop = matmul_flop(tiled_rows(tokens), matrix.n, matrix.k)
     return multiplied(inputs, matrix, tokens, flop, narrow=narrow, trained=trained)
 
 
 def linear(inputs: TrainingInputs, tokens: Number, matrix: Matmul) -> ForwardBackward:
-    """A linear map of a layer, in the type the layers multiply in."""
+    """A linear map of a layer, in the matmul type of the layers."""
     return plain_product(inputs, tokens, matrix, narrow=inputs.recipe.narrow, trained=inputs.tuning is None)
 
 
 def attention_pass(inputs: TrainingInputs, part: Shard, block: Block) -> ForwardBackward:
-    """Forward and backward of the attention core: an even part of every sequence under context parallelism."""
+    """Forward and backward of the attention core.
+
+    Context parallelism gives each rank an equal part of every sequence.
+    """
     mixer, sequence = part.mixer, inputs.sequence
     if mixer is None:
         return ForwardBackward(TimeByCategory(), TimeByCategory())
@@ -156,12 +159,15 @@ def attention_pass(inputs: TrainingInputs, part: Shard, block: Block) -> Forward
 
 
 def slowed_core(fit: AttentionFit, kind: Layers) -> bool:
-    """Whether power slows down the core of a layer; of a state space, whose products are plain ones, it does."""
+    """Whether power throttling slows down the core of a layer.
+
+    That of a state space, made of plain products, always.
+    """
     return fit.slowed or kind.state_space is not None
 
 
 def _scores(inputs: TrainingInputs, batches: Number, head_dim: Number) -> Number:
-    """Time of one of the products of unfused attention, of so many heads."""
+    """Time of one of the products of unfused attention, for a number of heads."""
     sequence, element = inputs.sequence, inputs.widths.element
     flop = batches * matmul_flop(sequence, sequence, head_dim)
     nbytes = batches * matmul_bytes(sequence, sequence, head_dim, element, element)
@@ -172,7 +178,7 @@ def _scores(inputs: TrainingInputs, batches: Number, head_dim: Number) -> Number
 
 
 def _merge(inputs: TrainingInputs, part: Shard, block: Block) -> Number:
-    """A ring's partial results put together; nothing without one."""
+    """Merge of a ring's partial results; zero without a ring."""
     if (
         block.structure.cp_type != "p2p"
         or single_rank(block.cp)
@@ -188,7 +194,7 @@ def _merge(inputs: TrainingInputs, part: Shard, block: Block) -> Number:
 def adapted(
     inputs: TrainingInputs, adapter: Adapter, rows: Number, multiply: Callable[[Matmul], ForwardBackward]
 ) -> ForwardBackward:
-    """An adapter's two products, and adding its result."""
+    """The two products of an adapter, and the addition of its result."""
     with term(f"adapter of {adapter.name}"):
         down, up = (multiply(matrix) for matrix in adapter_matmuls(inputs, adapter))
         added = stream(inputs, adapter_traffic(rows, adapter.n, inputs.widths.element))
@@ -199,7 +205,7 @@ def adapted(
 def _adapters(
     inputs: TrainingInputs, part: Shard, tokens: Number, named: frozenset[str]
 ) -> tuple[ForwardBackward, TimeByCategory]:
-    """A layer's adapters, and unpacking what is beside them; and what of it is run again with the matrices named."""
+    """A layer's adapters, with unpacking and with their recompute."""
     found, again = ForwardBackward(TimeByCategory(), TimeByCategory()), TimeByCategory()
     for adapter in adapters(inputs, part):
         own = tokens / adapter.split
@@ -223,7 +229,7 @@ def unpacking(inputs: TrainingInputs, weights: Number) -> Number:
 
 
 def layer_pass(inputs: TrainingInputs, part: Shard, block: Block) -> ForwardBackward:
-    """Forward and backward of one layer on the device, with what recompute adds to backward."""
+    """Forward and backward of one layer on the device, with recompute in backward."""
     tokens, structure = local_tokens(inputs, block), block.structure
     split, again = block.sequence_ranks, again_of(inputs, block.structure, part.kind)
     maps, anew = _adapters(inputs, part, tokens, again.matrices)
@@ -248,12 +254,12 @@ def layer_pass(inputs: TrainingInputs, part: Shard, block: Block) -> ForwardBack
 
 
 def in_part(again: RecomputedWork, work: TimeByCategory) -> TimeByCategory:
-    """Products that run again: what is read and written between them runs again even where not all of them do."""
+    """Products that are recomputed; the memory-bound work between them is repeated even if not all of them are."""
     return work if again.times == 1 else replace(work, matmul=again.times * work.matmul)
 
 
 def shared_experts(inputs: TrainingInputs, part: Shard, tokens: Number) -> ForwardBackward:
-    """The matrix products of a layer's shared experts, where something may hide behind them."""
+    """The matrix products of a layer's shared experts, which may hide traffic."""
     found = ForwardBackward(TimeByCategory(), TimeByCategory())
     if inputs.experts is None or inputs.experts.shared_overlap == 0:
         return found
@@ -265,7 +271,7 @@ def shared_experts(inputs: TrainingInputs, part: Shard, tokens: Number) -> Forwa
 
 
 def _memory_bound(inputs: TrainingInputs, part: Shard, tokens: Number, split: Number, *, backward: bool) -> Number:
-    """Norms, residual additions, activation function and rotation of one layer in one direction."""
+    """Norms, residual additions, activation function and rotary embedding of one layer in one direction."""
     model, dropout = inputs.model, inputs.stack.kernels.dropout
     with term("memory-bound backward" if backward else "memory-bound forward"):
         norms = norm_traffic(
@@ -291,7 +297,7 @@ def _memory_bound(inputs: TrainingInputs, part: Shard, tokens: Number, split: Nu
 
 
 def core_of(again: RecomputedWork, layer: ForwardBackward) -> ForwardBackward:
-    """The attention of a layer without what is computed again."""
+    """The attention of a layer without recompute."""
     forward, backward = layer.forward.attention, layer.backward.attention
     if again.core:
         backward = backward - forward

@@ -1,4 +1,4 @@
-"""A layer of one kind as a rank runs it for one micro-batch: compute, its exchanges, and what the host holds up."""
+"""One layer on a rank for one micro-batch: compute, exchanges, and launch overhead."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ from costmodel.ground.equation import Number
 
 @dataclass(frozen=True)
 class LayerWork:
-    """Seconds of a layer in both directions, and the traffic behind them."""
+    """Seconds of a layer in both directions, and its traffic."""
 
     both: ForwardBackward
     tensor: TensorTraffic
@@ -36,7 +36,7 @@ class LayerWork:
 
 @memoized(*RECOMPUTE, "sequence_parallel", "cp_type", "order", "schedule")
 def layer_work(inputs: TrainingInputs, block: Block, kind: Layers) -> LayerWork:
-    """One layer, on rows that each cut it otherwise."""
+    """One layer, on rows with different shardings."""
     structure, tp = block.structure, group(inputs, "tp", block.tp, 1.0)
     part = shard(inputs.model, kind, block.tp, block.ep, block.etp)
     layer = layer_pass(inputs, part, block)
@@ -61,7 +61,7 @@ def layer_work(inputs: TrainingInputs, block: Block, kind: Layers) -> LayerWork:
 
 
 def _calls(traffic: TensorTraffic, tp: Number) -> tuple[Number, Number]:
-    """Collectives a layer issues forward and backward, none where there is no tensor parallelism."""
+    """Collectives that a layer issues forward and backward; zero without tensor parallelism."""
     forward = sum(item.forward for item in traffic.exchanges)
     backward = sum(item.backward + item.again for item in traffic.exchanges)
     return np.where(tp > 1, forward, 0.0), np.where(tp > 1, backward, 0.0)

@@ -1,4 +1,4 @@
-"""Work of a pipeline stage for one micro-batch: a mean layer, the ends, and the exchanges behind them."""
+"""Work of a pipeline stage for one micro-batch: a mean layer, embedding and head, and their exchanges."""
 
 from __future__ import annotations
 
@@ -31,11 +31,11 @@ Exchanged = tuple[Number, Exchange, Number]
 
 @dataclass(frozen=True)
 class Stages:
-    """Work for one micro-batch: of a layer, the mean of its kinds, and of the ends; and the layers of each rank.
+    """Work for one micro-batch: of a mean layer, of embedding and head; and the layers of each rank.
 
-    Where recompute reaches some layers only, or one kind comes first, a mean layer depends on its rank: each is of the
-    first, a middle and the last, layer that of the middle, reached as on the fullest. With what each kind of layers of
-    the fullest exchanges stand the layers, and the share of them that recompute reaches.
+    The mean layer depends on the rank if recompute covers only some layers, or if one kind comes first. So there is one
+    for the first, a middle and the last rank. `layer` is that of the middle, with the recompute share of the largest
+    rank. The exchanges of each kind of layer are stored with its number on the largest rank and the recomputed share.
     """
 
     layer: ForwardBackward
@@ -48,14 +48,14 @@ class Stages:
 
     @functools.cached_property
     def fullest(self) -> tuple[Number, Number]:
-        """Seconds forward and backward of the layers of the fullest rank."""
+        """Seconds forward and backward of the layers on the rank with most."""
         layers = self.held.fullest
         return layers * self.layer.forward.total, layers * self.layer.backward.total
 
 
 @memoized(*RECOMPUTE, "sequence_parallel", "cp_type", "order", "schedule")
 def stages(inputs: TrainingInputs, block: Block, held: StageLayers) -> Stages:
-    """A layer and the ends of a rank for one micro-batch."""
+    """A layer and the ends of a rank, for one micro-batch."""
     later, structure = is_later(block.structure.schedule), block.structure
     ends = ends_traffic(inputs, block)
     works, kept, exchanged = [], [], list[Exchanged]()
@@ -80,20 +80,20 @@ def stages(inputs: TrainingInputs, block: Block, held: StageLayers) -> Stages:
 
 
 def _more(model: Model, block: Block, held: StageLayers, ahead: TokenPrediction) -> Number:
-    """Layers that multi-token prediction adds to those of the model's last kind on the rank with most of them."""
+    """Layers that multi-token prediction adds to the model's last kind, on the rank with most of them."""
     position, like = 0 if block.structure.schedule in FOLDED else 2, model.layers[-1]
     beside = held.of_kind(model, like, held.held(position), position)
     return np.maximum(beside + ahead.depth - held.on_fullest(model, like), 0.0)
 
 
 def _exchanges(work: LayerWork, layers: Number, recomputed: Number) -> Iterator[Exchanged]:
-    """What so many layers of a kind exchange, of which recompute reaches a share."""
+    """Exchanges of a number of layers of a kind, a share of which is recomputed."""
     for item in (*work.tensor.exchanges, *work.experts.exchanges, *work.context.exchanges):
         yield layers, item, recomputed
 
 
 def _means(inputs: TrainingInputs, held: StageLayers, works: Sequence[ForwardBackward]) -> PerStage[ForwardBackward]:
-    """The mean layer of the first, a middle and the last rank, where each kind takes so much."""
+    """The mean layer of the first, a middle and the last rank, from the time of each kind."""
     if len(works) == 1:
         return same_on_all_stages(works[0])
 
@@ -109,7 +109,7 @@ def _means(inputs: TrainingInputs, held: StageLayers, works: Sequence[ForwardBac
 def _reached(
     block: Block, held: StageLayers, again: PerStage[ForwardBackward], plain: PerStage[ForwardBackward]
 ) -> tuple[ForwardBackward, PerStage[ForwardBackward]]:
-    """A mean layer of the fullest rank and of the first, a middle and the last: some recomputed, the others plain."""
+    """The mean layer of the largest, the first, a middle and the last rank: some recomputed, the others plain."""
     if not partial(block.structure):
         return again.middle, again
     with term("layers recomputed"):
@@ -126,7 +126,7 @@ def _reached(
 def _prediction(
     inputs: TrainingInputs, ahead: TokenPrediction, block: Block, work: LayerWork, head: ForwardBackward
 ) -> ForwardBackward:
-    """Multi-token prediction beside the head: for each module a projection of both inputs, a layer, a head again."""
+    """Multi-token prediction beside the head: per module a projection of both inputs, a layer, and the head again."""
     with term("multi-token prediction"):
         hidden, tokens = inputs.model.hidden, local_tokens(inputs, block)
         joined = Matmul("projection", hidden / block.tp, 2.0 * hidden)

@@ -51,7 +51,7 @@ from costmodel.ground.equation import Number, known_as, term
 
 @dataclass(frozen=True)
 class TrainingStep:
-    """Seconds of a step by what they are spent on, and the transfers behind them."""
+    """Seconds of a step by category, and its transfers."""
 
     terms: dict[str, Number]
     total: Number
@@ -64,7 +64,7 @@ class TrainingStep:
 def training_step(
     inputs: TrainingInputs, block: Block, layers: StageLayers, parameters: StageParameters, micro_batches: Number
 ) -> TrainingStep:
-    """Time of an optimizer step and where it goes."""
+    """Time of a training step by category."""
     placed = groups(inputs, block)
     seen = without_irrelevant_order(block)
     work = stages(inputs, seen, layers)
@@ -96,7 +96,7 @@ def training_step(
 
 @dataclass(frozen=True)
 class PipelineTime:
-    """Seconds from the first forward to the last backward, of the busiest rank and its waiting; and the ranks."""
+    """Seconds from the first forward to the last backward, the time of the busiest rank, its wait, and the ranks."""
 
     terms: dict[str, Number]
     ranks: PerStage[Rank]
@@ -112,7 +112,7 @@ def _pipelined(
     micro_batches: Number,
     slow: Slowed | None,
 ) -> PipelineTime:
-    """The ranks of a pipeline, where so much of the sharding shows forward and backward in each layer."""
+    """The ranks of a pipeline, with the exposed sharding time in each layer."""
     ranks = first, middle, last = _ranks(
         block, work, ForwardBackward(TimeByCategory(dp=forward), TimeByCategory(dp=backward)), slow
     )
@@ -150,7 +150,7 @@ TERMS = ("matmul", "attention", "memory_bound", "launch", *EXPOSED, "bubble", "o
 
 @memoized("order", "sequence_parallel", "schedule")
 def _sends(inputs: TrainingInputs, block: Block, micro_batches: Number) -> PipelineTraffic:
-    """What the stages of a pipeline send each other."""
+    """Traffic between pipeline stages."""
     with term("pp message"):
         message = activation_message(local_tokens(inputs, block), inputs.model.hidden, inputs.widths.element)
     return pipeline_traffic(inputs, block, groups(inputs, block).pp, message, micro_batches)
@@ -158,7 +158,7 @@ def _sends(inputs: TrainingInputs, block: Block, micro_batches: Number) -> Pipel
 
 @memoized()
 def _tied_embedding(inputs: TrainingInputs, block: Block, placed: Groups, parameters: StageParameters) -> Transfer:
-    """All-reduce of the gradient of a table that the first and the last stage hold."""
+    """All-reduce of the gradient of a table that the first and the last stage share."""
     with term("tied embedding"):
         pair = embedding_group(inputs, placed.pp)
         message = gradient_traffic(parameters.table, inputs.widths.gradient)
@@ -168,7 +168,7 @@ def _tied_embedding(inputs: TrainingInputs, block: Block, placed: Groups, parame
 
 @memoized("zero", "schedule")
 def _optimizer(inputs: TrainingInputs, block: Block, parameters: StageParameters) -> Number:
-    """The update of what a rank steps, and the clearing and norm of all gradients it keeps."""
+    """The update of a rank's states, and the clearing and norm of all its gradients."""
     zero, (held, _, routed) = block.structure.zero, fullest(inputs, block, parameters)
     with term("optimizer"):
         own = stepped(block, held)
@@ -191,7 +191,7 @@ def _offload(
     work: Stages,
     micro_batches: Number,
 ) -> OffloadTime:
-    """What the host link and the host's update add, on the fullest rank."""
+    """Time added by the host link and the update on the host, on the largest rank."""
     if not block.structure.offload:
         return OffloadTime(0.0, 0.0, None)
     most, stepping = fullest(inputs, block, parameters), fullest(inputs, block, own)
@@ -204,9 +204,10 @@ def _offload(
 def _converted_weights(
     inputs: TrainingInputs, block: Block, parameters: StageParameters, micro_batches: Number
 ) -> Number:
-    """Weights converted after an update where the copies are kept, else in every micro-batch; a shard before it is
-    gathered narrow. Kept copies beside 16 bits are renewed each step, of frozen weights too; what stands in for those
-    is not.
+    """Conversion of weights to the narrow type: after an update if the copies are stored, else in every micro-batch.
+
+    A shard is converted before it is gathered narrow. Stored copies beside 16-bit weights are converted in each step,
+    also of frozen weights; copies that replace those are not.
     """
     narrow = inputs.narrow
     if inputs.tuning is not None and narrow is not None and narrow.primary:
@@ -227,7 +228,7 @@ def _converted_weights(
 
 @memoized(*RECOMPUTE, "order", "schedule")
 def _within(inputs: TrainingInputs, block: Block, work: Stages, micro_batches: Number) -> tuple[Transfer, ...]:
-    """What layers and ends exchange in a step."""
+    """Exchanges of layers and of embedding and head in a step."""
     ends = replace(groups(inputs, block).tp, name="ends")
     return (
         *(item.of_step(layers * micro_batches, again) for layers, item, again in work.exchanged),
@@ -238,7 +239,7 @@ def _within(inputs: TrainingInputs, block: Block, work: Stages, micro_batches: N
 def _ends(
     inputs: TrainingInputs, block: Block, tp: Group, traffic: EndsTraffic, micro_batches: Number
 ) -> Iterator[Transfer]:
-    """The exchanges of the ends on the rank that makes most of them; multi-token prediction has heads of its own."""
+    """Exchanges of embedding and head on the rank with most; multi-token prediction has its own heads."""
     heads = 1.0 if inputs.model.prediction is None else 1.0 + inputs.model.prediction.depth
     for item in traffic.exchanges:
         head = heads * item.head

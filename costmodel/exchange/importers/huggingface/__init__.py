@@ -2,7 +2,7 @@
 
 The text is all that is read: code that a file points to is never followed. Every value of the document has its origin,
 a key of the file, the default of its configuration class in the version named, or the code of the model's class. What
-the document cannot say is listed with the parameters it holds; where that is over a thousandth, the file is refused.
+the document cannot express is listed with its parameters; over a thousandth of the model, the file is refused.
 """
 
 from __future__ import annotations
@@ -63,7 +63,7 @@ def _title(tree: Mapping, name: str, family: Family) -> str:
     return name or family.name
 
 
-# --- what the document cannot say
+# --- what the document cannot express
 
 
 def _refuse(config: Config, refusal: Refusal) -> None:
@@ -89,19 +89,19 @@ def _weigh(config: Config, losses: list[Loss], tree: dict[str, Any]) -> None:
         if abs(loss.parameters) > WEIGHTY * least:
             share = abs(loss.parameters) / least
             sentence = f"{config.family.classes[0]}: {loss.sentence}, {abs(loss.parameters):,.0f} parameters"
-            hint = f"up to {share:.2%} of the model, which the document cannot say; nothing was written"
+            hint = f"up to {share:.2%} of the model, which the document cannot express; nothing was written"
             config.refuse("X003", sentence, loss.place, hint)
 
 
 def _costs(config: Config, choice: FamilyChoice) -> list[Loss]:
-    """What is set in the file and not in the document: at no cost, at a little, or at one that is not ours to say."""
+    """Options that are set in the file and missing in the document, by their effect on the cost."""
     losses, used = [], known_options(config.family)
     for key, value in config.tree.items():
         name = str(key)
         if name in used or name in choice.outer:
             continue
         if name in CANNOT_BE_SAID and value:
-            losses.append(Loss("cannot be said", CANNOT_BE_SAID[name], key.place))
+            losses.append(Loss("not expressible", CANNOT_BE_SAID[name], key.place))
         elif name in APPROXIMATED and value:
             losses.append(Loss("approximated", f"{name}: {APPROXIMATED[name]}", key.place))
         elif _costless(name, config.family):
@@ -116,7 +116,7 @@ def known_options(family: Family) -> set[str]:
 
 
 def knows(family: Family, name: str) -> bool:
-    """Whether the table says something of an option: what it stands for, or that it costs nothing."""
+    """Whether the table has an entry for an option, or lists it as without cost."""
     return name in known_options(family) or _costless(name, family) or OTHER_PARTS.fullmatch(name) is not None
 
 

@@ -95,7 +95,7 @@ def _unknown(named: _Named) -> Fault:
     name = named.architecture or f"model type {shown(named.model_type)}"
     why = reason(named.model_type, named.architecture)
     if why:
-        return Fault("X003", f"{name}: the model document cannot say {why}", named.place, "nothing was written")
+        return Fault("X003", f"{name}: the model document cannot express {why}", named.place, "nothing was written")
     close = nearest(named.architecture, _KNOWN, cutoff=_SLIP) if named.architecture else ""
     if close:
         return Fault("X003", f"{name} is not a class that is known here", named.place, f"did you mean {close}?")
@@ -112,7 +112,7 @@ def _inside(wrapper: Wrapper, tree: Mapping, named: _Named, file: str) -> Family
     """The text model of a multimodal file, with the option that ties its tables as the wrapper reads it."""
     key = next((key for key in wrapper.keys if isinstance(tree.get(key), Mapping)), "")
     if not key and not wrapper.flat:
-        raise fail("X002", f"{wrapper.keys[0]} is missing: it says the text model", named.place)
+        raise fail("X002", f"{wrapper.keys[0]} is missing: it holds the text model", named.place)
     inner = tree[key] if key else tree
     by_type = {kind: family for family in FAMILIES for kind in family.types}
     if key and (inner.get("architectures") or inner.get("model_type")):
@@ -120,16 +120,16 @@ def _inside(wrapper: Wrapper, tree: Mapping, named: _Named, file: str) -> Family
     elif wrapper.inner:
         family = by_type[wrapper.inner]
     else:
-        raise fail("X002", f"{key} says neither architectures nor model_type", named.place)
+        raise fail("X002", f"{key} has neither architectures nor model_type", named.place)
     parts = [part for part in tree if part != key and OTHER_PARTS.fullmatch(str(part)) and tree[part]]
     losses = [
-        Loss("cannot be said", f"{part}: only the text model is read", part.place)
+        Loss("not expressible", f"{part}: only the text model is read", part.place)
         for part in parts
         if isinstance(tree[part], Mapping)
     ]
     if not losses:
         name = named.architecture or named.model_type
-        losses = [Loss("cannot be said", f"what {name} has beside its text model", named.place)]
+        losses = [Loss("not expressible", f"what {name} has beside its text model", named.place)]
     return FamilyChoice(family, _tied_as_outer(wrapper, tree, inner, family), tuple(losses), frozenset(map(str, parts)))
 
 

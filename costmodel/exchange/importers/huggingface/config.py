@@ -55,12 +55,12 @@ class Config:
         return bool(self[name].value)
 
     def derived(self, value: Any, text: str, *names: str) -> OriginValue:
-        """A value computed from fields, with the place of the first that the file says."""
+        """A value computed from fields, with the place of the first that the file states."""
         places = (self[name].place for name in names)
         return OriginValue(value, Origin("derived", text, next((place for place in places if place is not None), None)))
 
     def sound(self, *names: str) -> bool:
-        """Whether the file says these fields without a fault, so that rules over them can be checked."""
+        """Whether the file states these fields without a fault, so that rules over them can be checked."""
         for name in names:
             self[name]  # reading it finds its faults
         return self._unsound.isdisjoint(names)
@@ -73,7 +73,7 @@ class Config:
 
     @property
     def place(self) -> Place:
-        """The place of the file's text, for what no key of it says."""
+        """The place of the whole file, for values that no key holds."""
         return Place(self.file)
 
     def written(self, name: str) -> tuple[Any, Place | None]:
@@ -90,7 +90,7 @@ class Config:
     def _resolved(self, name: str, source: Source | None) -> OriginValue:
         field = FIELDS[name]
         if source is None:
-            assert field.optional or field.kind == "flag", f"{self.family.name} does not say {name}"
+            assert field.optional or field.kind == "flag", f"{self.family.name} does not state {name}"
             return OriginValue(None if field.optional else False, self._of_class())
         if isinstance(source, Fact):
             return OriginValue(source.value, self._of_class())
@@ -99,7 +99,7 @@ class Config:
             return value
         if not field.optional:
             spelling = source.names[0] if isinstance(source, ForeignOption) else name
-            hint = f"{spelling} in the file says it"
+            hint = f"{spelling} in the file states it"
             self.refuse("X002", f"{self.family.classes[0]} needs {spelling}, which has no default", None, hint)
             self._unsound.add(name)
         return OriginValue(None if field.optional else _HARMLESS[field.kind], self._of_class())
@@ -113,7 +113,7 @@ class Config:
         return value
 
     def _of_option(self, name: str, option: ForeignOption) -> OriginValue | None:
-        """What the file says of an option, else its default."""
+        """What the file states of an option, else its default."""
         found = [(spelling, *self.written(spelling)) for spelling in option.names]
         found = [(spelling, value, place) for spelling, value, place in found if value is not _ABSENT]
         if not found:
@@ -145,7 +145,7 @@ class Config:
         """A warning where a spelling is of old, or younger than the version that the file is of."""
         if spelling in option.old:
             sentence = f"{spelling} was an option until transformers {option.old[spelling]}"
-            self.warnings.append(Fault("X006", sentence, place, f"today {option.names[0]} says it"))
+            self.warnings.append(Fault("X006", sentence, place, f"today {option.names[0]} states it"))
         elif option.since and self.version and self.version < version(option.since):
             sentence = f"{spelling} counts since transformers {option.since}, and the file is of an older one"
             self.warnings.append(Fault("X006", sentence, place, "it is read as it is today"))
@@ -168,7 +168,7 @@ class Config:
         return _HARMLESS[kind]
 
     def _number(self, name: str, spelling: str, value: Any, place: Place | None) -> Any:
-        """A number in its range; 0 of an optional count says that there is none."""
+        """A number in its range; 0 of an optional count means none."""
         kind, optional = FIELDS[name].kind, FIELDS[name].optional
         least = -LARGEST if kind == "figure" else 0 if optional else 1
         if isinstance(value, bool) or not isinstance(value, int | float):

@@ -1,6 +1,6 @@
-"""Families of models in transformers, as a table: which option of a configuration class says what of a model.
+"""Table of model families in transformers: which option of a configuration class fills which field of a model.
 
-A field is one fact about a model, by our own name for it. A family says for each field where its value is: an option
+A field is one fact about a model. A family names for each field the place of its value: an option
 of the configuration class, a fact of the class' code, or a rule over other fields. Families build on one another
 (`like`), so that a family lists only where it differs. Adding a family is adding an entry to families/.
 """
@@ -93,7 +93,7 @@ FIELDS: dict[str, Field] = {
     "leading_pattern": Field("count"),
     "window_from": Field("figure", optional=True),
     "windowed": Field("flag"),
-    # read by rules alone: other ways to say the above
+    # read by rules alone: other ways to state the above
     "shared_experts": Field("figure", optional=True),
     "expansion": Field("figure", optional=True),
     "routing_method": Field("word", optional=True),
@@ -114,7 +114,7 @@ FIELDS: dict[str, Field] = {
     "new_decoder": Field("flag"),
     "parallel_attention": Field("flag"),
 }
-# Keys of the model document that no config.json says.
+# Keys of the model document that no config.json states.
 UNSAID = {
     "schema": "fixed", "name": "from the file", "title": "from the file", "source": "the file itself",
     "sources": "the file itself", "check": "the file was read", "note": "free text", "published": "not in the file",
@@ -126,7 +126,7 @@ UNSAID = {
 
 
 class Refusal(NamedTuple):
-    """An option that no document of ours can say once it has another value than these.
+    """An option that a costmodel document can express only with these values.
 
     A harmless value of '=hidden' is the value of that field. Absent, an option is harmless.
     """
@@ -138,10 +138,10 @@ class Refusal(NamedTuple):
 
 @dataclass(frozen=True)
 class Family:
-    """One family: the names by which files call it, and where each field of its models is said.
+    """One family: the names by which files call it, and where a file states each field of its models.
 
     layers: the kind of every layer in turn, as a mark; half: what a layer of that mark consists of. losses: what its
-    models have that no key of ours says. code: whose code fixes the facts. quiet: its options that cost nothing.
+    models have that no costmodel key expresses. code: whose code fixes the facts. quiet: its options that cost nothing.
     """
 
     name: str
@@ -158,7 +158,7 @@ class Family:
 
     @property
     def options(self) -> dict[str, ForeignOption]:
-        """The fields that options of its configuration class say."""
+        """The fields that options of its configuration class fill."""
         return {name: source for name, source in self.fields.items() if isinstance(source, ForeignOption)}
 
     def like(

@@ -41,11 +41,11 @@ _TOKENS = re.compile(r"(.+_)?(token|tokens)(_(id|ids|index))?|.*_token_(id|index
 
 WITHOUT_COST = frozenset(" ".join((_GENERAL, _GENERATION, _POSITIONS, _NUMERICS, _ROUTING)).split())
 
-# Options that cost something which no key of ours says, with the sentence for it, where they are set at all.
+# Options that cost something and that no costmodel key expresses, with the sentence to print where they are set.
 APPROXIMATED = {
-    "attn_logit_softcapping": "scores are capped by a tanh, whose time is not said",
-    "final_logit_softcapping": "logits are capped by a tanh, whose time is not said",
-    "clip_qkv": "queries, keys and values are clipped, whose time is not said",
+    "attn_logit_softcapping": "scores are capped by a tanh, whose time is not modelled",
+    "final_logit_softcapping": "logits are capped by a tanh, whose time is not modelled",
+    "clip_qkv": "queries, keys and values are clipped, whose time is not modelled",
 }
 CANNOT_BE_SAID = {
     "num_mtp_modules": "modules of multi-token prediction, whose shape is not in the file",

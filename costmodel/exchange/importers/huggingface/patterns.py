@@ -23,7 +23,7 @@ _MLP_TYPES: dict[str, Feed] = {"dense": "mlp", "sparse": "experts"}
 
 
 def layer_count(config: Config) -> int:
-    """Layers of the model, no more than anybody builds."""
+    """Layers of the model; a count beyond any real model is a fault."""
     count = config.number("layer_count")
     if count > MOST_LAYERS:
         place = config["layer_count"].place
@@ -33,7 +33,7 @@ def layer_count(config: Config) -> int:
 
 
 def leading_layers(config: Config, name: str) -> int:
-    """A number of layers at the start, no more than there are; none where nothing says it."""
+    """A number of layers at the start, no more than there are; none where nothing states it."""
     first = config[name].value
     return min(max(0, int(first)), layer_count(config)) if isinstance(first, int | float) else 0
 

@@ -1,4 +1,4 @@
-"""Rules that several families share: values computed from other fields, and what models have that we cannot say."""
+"""Rules shared by several families: values computed from other fields, and facts that costmodel cannot express."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ def product(*names: str) -> DerivedValue:
 
 
 def assumed(value: int, why: str) -> DerivedValue:
-    """A value that nothing says."""
+    """An assumed value."""
     return DerivedValue(f"{value}: {why}", lambda config: OriginValue(value, Origin("assumed", why)))
 
 
@@ -54,7 +54,7 @@ def _hidden_by_heads(config: Config) -> OriginValue:
     hidden, heads = config.number("hidden"), config.number("heads")
     if hidden % heads and config.sound("hidden", "heads"):
         sentence = f"hidden size {hidden} is not a multiple of {heads} heads"
-        config.refuse("X005", sentence, config["heads"].place, "the file has to say head_dim, or other sizes")
+        config.refuse("X005", sentence, config["heads"].place, "the file has to state head_dim, or other sizes")
     return config.derived(max(1, hidden // heads), "hidden size / heads", "hidden", "heads")
 
 
@@ -84,7 +84,7 @@ LossOf = Callable[[Config], Loss | None]
 def uncounted_parameters(
     sentence: str, parameters: Callable[[Config], float], when: Callable[[Config], bool] | None = None
 ) -> LossOf:
-    """Parameters of a family's models that no key of ours counts, or that ours counts and they lack (negative)."""
+    """Parameters of a family's models that costmodel does not count, or counts although they are absent (negative)."""
 
     def lost(config: Config) -> Loss | None:
         if when is not None and not when(config):
@@ -112,7 +112,7 @@ NO_LAST_NORM = uncounted_parameters(
 )
 SINUSOIDS = uncounted_parameters("positions are sines added to the embedding, without parameters", lambda config: 0)
 CHUNKS = uncounted_parameters(
-    "attention in chunks is said as a window of a chunk: a query sees half as much", lambda config: 0
+    "attention in chunks is written as a window of a chunk: a query sees half as much", lambda config: 0
 )
 
 

@@ -31,11 +31,11 @@ _SLIP = 0.9  # likeness of a name that is meant to be another
 def read_options(
     text: str, file: str, *, world: int | None = None, vocab: int | None = None, title: str = "model"
 ) -> Imported:
-    """What a text of Megatron-LM options says of a scenario.
+    """The values of a scenario that a text of Megatron-LM options states.
 
-    `world` is the number of accelerators and `vocab` the vocabulary, where the caller knows better than the text; a
-    model has no name in it, so that `title` is its title. What neither says is in `missing`, and the keys that hang on
-    it are left out.
+    `world` is the number of accelerators and `vocab` the vocabulary; they override the text. The text has no name for
+    the model, so `title` is its title. Values that are stated nowhere are in `missing`; keys that need them are left
+    out.
     """
     flags = MegatronFlags(read_statement(text, file), file)
     facts = accelerators(flags)
@@ -82,15 +82,15 @@ def _model(flags: MegatronFlags, vocab: int | None, title: str) -> dict[str, Any
 def _refuse(flags: MegatronFlags) -> None:
     program = flags.statement.program
     if program in OTHER_MODELS:
-        flags.refuse("X003", f"{program} trains {OTHER_MODELS[program]}", None, "no document says such a model")
+        flags.refuse("X003", f"{program} trains {OTHER_MODELS[program]}", None, "no document expresses such a model")
     for name, what in REFUSED.items():
         stated = flags.stated.get(name)
         if stated is not None and [word.text for word in stated.words] != ["0"]:
-            flags.refuse("X003", f"--{name}: {what}", stated.place, "no document says it; nothing was written")
+            flags.refuse("X003", f"--{name}: {what}", stated.place, "no document states it; nothing was written")
 
 
 def _losses(flags: MegatronFlags) -> None:
-    """What is stated and stands in no key of ours: at no cost, at a little, or at one that is not ours to say."""
+    """Options that are stated and fill no costmodel key, by their effect on the cost."""
     for word in flags.statement.stray:
         flags.lose("ignored", f"{word.doubt.sentence if word.doubt else shown(word.text)}: read as nothing")
     for name, stated in flags.stated.items():

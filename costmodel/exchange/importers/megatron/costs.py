@@ -1,4 +1,4 @@
-"""Options of Megatron-LM that cost something which no key of ours says, or that make another model or another job."""
+"""Options of Megatron-LM that change the cost without a costmodel key, or that make another model or another job."""
 
 from __future__ import annotations
 
@@ -26,39 +26,39 @@ def _same(kind: LossKind, sentence: str, names: str, *harmless: str) -> dict[str
 
 
 COSTS: dict[str, Cost] = {
-    **_same("cannot be said", "weights are kept and gathered in the narrow type: low_precision.primary of a stack",
+    **_same("not expressible", "weights are kept and gathered in the narrow type: low_precision.primary of a stack",
             "fp8-param-gather fp4-param-gather"),
-    **_same("cannot be said", "how much of dispatch and combine hides is for assume.overlap.ep to say",
+    **_same("not expressible", "how much of dispatch and combine hides: set assume.overlap.ep",
             "overlap-moe-expert-parallel-comm"),
-    **_same("cannot be said", "how much hides behind shared experts is for assume.experts.shared_overlap to say",
+    **_same("not expressible", "how much hides behind shared experts: set assume.experts.shared_overlap",
             "moe-shared-expert-overlap"),
-    **_same("cannot be said", "saved activations are spread over tensor-parallel ranks",
+    **_same("not expressible", "saved activations are spread over tensor-parallel ranks",
             "distribute-saved-activations"),
-    **_same("cannot be said", "weights are sharded beyond tensor parallelism and gathered where they are used",
+    **_same("not expressible", "weights are sharded beyond tensor parallelism and gathered where they are used",
             "tensor-parallel-num-weight-shards expert-tensor-parallel-num-weight-shards", "1"),
-    **_same("cannot be said", "context parallelism in two levels", "hierarchical-context-parallel-sizes"),
-    **_same("cannot be said", "context parallelism that follows the length of each sequence",
+    **_same("not expressible", "context parallelism in two levels", "hierarchical-context-parallel-sizes"),
+    **_same("not expressible", "context parallelism that follows the length of each sequence",
             "hybrid-context-parallel max-seqlen-per-dp-cp-rank"),
-    **_same("cannot be said", _DTYPES,
+    **_same("not expressible", _DTYPES,
             "main-params-dtype megatron-fsdp-main-params-dtype megatron-fsdp-main-grads-dtype "
             "megatron-fsdp-grad-comm-dtype", "fp32", "auto"),
-    **_same("cannot be said", "optimizer states are sharded over replicas too", "outer-dp-sharding-strategy",
+    **_same("not expressible", "optimizer states are sharded over replicas too", "outer-dp-sharding-strategy",
             "no_shard"),
-    **_same("cannot be said", "optimizer states are sharded over replicas too", "enable-full-sharding-in-hsdp"),
-    **_same("cannot be said", "a part of the optimizer's states stays on the accelerator",
+    **_same("not expressible", "optimizer states are sharded over replicas too", "enable-full-sharding-in-hsdp"),
+    **_same("not expressible", "a part of the optimizer's states stays on the accelerator",
             "optimizer-offload-fraction", "1", "1.0"),
-    **_same("cannot be said", "a part of the activations stays on the accelerator", "activation-offload-fraction",
+    **_same("not expressible", "a part of the activations stays on the accelerator", "activation-offload-fraction",
             "1", "1.0"),
-    **_same("cannot be said", "tokens of a whole rank's experts are bounded, not those of one expert",
+    **_same("not expressible", "tokens of a whole rank's experts are bounded, not those of one expert",
             "moe-expert-rank-capacity-factor"),
-    **_same("cannot be said", "activations of experts are stashed in pages", "moe-paged-stash"),
-    **_same("cannot be said", "reinforcement learning: generation beside training", "perform-rl-step"),
-    **_same("cannot be said", "weights that are frozen have no gradients", "freeze-all-layers"),
-    **_same("cannot be said", "distillation: the logits of a teacher are kept or read",
+    **_same("not expressible", "activations of experts are stashed in pages", "moe-paged-stash"),
+    **_same("not expressible", "reinforcement learning: generation beside training", "perform-rl-step"),
+    **_same("not expressible", "weights that are frozen have no gradients", "freeze-all-layers"),
+    **_same("not expressible", "distillation: the logits of a teacher are kept or read",
             "logits-save-dir logits-load-dir"),
-    **_same("cannot be said", "layers by another specification in code", "spec", "local"),
-    **_same("cannot be said", "the modules of multi-token prediction share one layer", "mtp-use-repeated-layer"),
-    **_same("cannot be said", "tokens are dispatched in a narrow type", "moe-dispatch-fwd-dtype moe-combine-bwd-dtype",
+    **_same("not expressible", "layers by another specification in code", "spec", "local"),
+    **_same("not expressible", "the modules of multi-token prediction share one layer", "mtp-use-repeated-layer"),
+    **_same("not expressible", "tokens are dispatched in a narrow type", "moe-dispatch-fwd-dtype moe-combine-bwd-dtype",
             "bf16"),
     **_same("approximated", "attention in kernels that are not fused: kernels.attention of a stack",
             "attention-backend", "auto", "flash", "fused", "AttnBackend.auto", "AttnBackend.flash",
@@ -87,7 +87,7 @@ COSTS: dict[str, Cost] = {
     **_same("approximated", _FUSED,
             "no-masked-softmax-fusion no-bias-gelu-fusion no-bias-swiglu-fusion no-bias-dropout-fusion no-rope-fusion "
             "no-persist-layer-norm"),
-    **_same("approximated", "queries and keys are normalised or clipped, whose time is not said",
+    **_same("approximated", "queries and keys are normalised or clipped, whose time is not modelled",
             "qk-l2-norm qk-clip log-max-attention-logit"),
     **_same("approximated", "reductions inside the switches", "use-sharp"),
     **_same("approximated", "the MLP runs in chunks", "mlp-chunks-for-training"),
@@ -95,7 +95,7 @@ COSTS: dict[str, Cost] = {
             "dataloader-inter-document-masking reset-attention-mask sft"),
 }  # fmt: skip
 
-# Options that make another model than a document of ours can say, with what they do.
+# Options that make a model which no costmodel document can express, with what they do.
 REFUSED: dict[str, str] = {
     "moe-latent-size": "experts of a narrower stream",
     "attention-output-gate": "attention with a gate on its output",

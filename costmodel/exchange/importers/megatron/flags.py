@@ -38,7 +38,7 @@ class MegatronFlags:
         self._unsound: set[str] = set()
 
     def _state(self, option: Stated) -> None:
-        """The last of an option's places counts; a loss says where another value stood."""
+        """The last of an option's places counts; a loss records the place of another value."""
         before = self.stated.get(option.name)
         self.stated[option.name] = option
         if before is None or option.name not in OPTIONS:
@@ -62,7 +62,7 @@ class MegatronFlags:
         return bool(self[name].value)
 
     def sound(self, *names: str) -> bool:
-        """Whether the text says these options without a fault, so that rules over them can be checked."""
+        """Whether the text states these options without a fault, so that rules over them can be checked."""
         for name in names:
             self[name]  # reading it finds its faults
         return self._unsound.isdisjoint(names)
@@ -92,11 +92,11 @@ class MegatronFlags:
             self.faults.append(fault)
 
     def need(self, sentence: str, hint: str, place: Place | None = None) -> None:
-        """Something that the text does not say and that another way of saying it can give."""
+        """A missing value that the user can give in another way."""
         self.missing.append(Fault("X002", sentence, place or Place(self.file), hint))
 
     def need_option(self, names: tuple[str, ...]) -> None:
-        """A fault for an option that has no default and stands nowhere, or says 0."""
+        """A fault for an option that has no default and stands nowhere, or states 0."""
         if not self.sound(*names):
             return
         place = self.first(*names).place
@@ -104,7 +104,7 @@ class MegatronFlags:
         self.refuse("X002", sentence, place, "write it into the text")
 
     def lose(self, kind: Any, sentence: str, name: str = "", parameters: float = 0.0) -> None:
-        """Something that a scenario does not say."""
+        """An option that a scenario cannot express."""
         place = self.stated[name].place if name in self.stated else None
         loss = Loss(kind, sentence, place, parameters)
         if loss not in self.losses:
@@ -119,7 +119,7 @@ class MegatronFlags:
             return OriginValue(default, Origin("default", f"--{name}: default of {VERSION}"))
         if option.old:
             sentence = f"--{name} is of an older Megatron-LM"
-            self.warnings.append(Fault("X006", sentence, stated.place, f"today {option.old} says it"))
+            self.warnings.append(Fault("X006", sentence, stated.place, f"today {option.old} states it"))
         doubt = stated.doubt or next((word.doubt for word in stated.words if word.doubt), None)
         if doubt is not None:
             self._doubtful(name, stated, doubt)

@@ -17,7 +17,7 @@ _HALVES = {"M": "state space", "*": "attention", "+": "attention", "-": "mlp", "
 
 
 class LayerMark(NamedTuple):
-    """What tells one layer from another."""
+    """The properties that distinguish one layer from another."""
 
     halves: tuple[str, ...]
     windowed: bool = False
@@ -71,7 +71,7 @@ def _norm(flags: MegatronFlags) -> OriginValue:
 def _positions(flags: MegatronFlags) -> OriginValue:
     kind = flags["position-embedding-type"]
     old = flags["use-rotary-position-embeddings"]
-    without = flags["no-position-embedding"]  # beside rope, where it says nothing more
+    without = flags["no-position-embedding"]  # beside rope, where it states nothing more
     if old.value:
         return old._replace(value="rotary")
     if without.value and kind.value != "rope":
@@ -80,7 +80,7 @@ def _positions(flags: MegatronFlags) -> OriginValue:
     if kind.value == "relative":
         flags.refuse("X003", "--position-embedding-type relative: a table of distances", kind.place)
     if kind.value == "none":
-        flags.lose("approximated", "no positions at all are said as rotary ones, which cost next to nothing")
+        flags.lose("approximated", "a model without positions is written as a rotary one, at almost no cost")
     return kind._replace(value="learned" if kind.value == "learned_absolute" else "rotary")
 
 
@@ -95,7 +95,7 @@ def _vocabulary(flags: MegatronFlags) -> OriginValue | None:
     size = flags["vocab-size"]
     if not size.value:
         tokenizer = flags.statement.named("tokenizer-type")
-        words = f"{tokenizer}, whose file is not here, says it" if tokenizer else "no option says it"
+        words = f"{tokenizer}, whose file is not here, states it" if tokenizer else "no option states it"
         flags.need(
             f"the vocabulary is not known: {words}", "--vocab 32000, for example, or write --vocab-size into the text"
         )
@@ -168,7 +168,7 @@ def _hybrid(flags: MegatronFlags) -> list[LayerMark]:
     text = pattern.value
     if not _PATTERN.fullmatch(text) or len(text) > 10_000:
         sentence = f"--hybrid-layer-pattern {text[:80]} has layers other than M, *, +, - and E"
-        flags.refuse("X003", sentence, pattern.place, "no document says these layers; nothing was written")
+        flags.refuse("X003", sentence, pattern.place, "no document expresses these layers; nothing was written")
         return [LayerMark(("attention", "mlp"))]
     main, *depths = text.split("/")
     if depths or flags["mtp-num-layers"].value:
@@ -199,7 +199,7 @@ def _attention(flags: MegatronFlags, windowed: bool) -> dict[str, Any]:
     if width.value is None:
         if hidden % heads.value and flags["hidden-size"].value:
             sentence = f"--num-attention-heads {heads.value} do not divide --hidden-size {hidden}"
-            flags.refuse("X005", sentence, heads.place, "or --kv-channels says the width of a head")
+            flags.refuse("X005", sentence, heads.place, "or --kv-channels sets the width of a head")
         names = ("hidden-size", "num-attention-heads")
         width = flags.derived(max(1, hidden // heads.value), "hidden size over heads", *names)
     groups = flags["num-query-groups"] if flags.on("group-query-attention") else None
@@ -238,7 +238,7 @@ def _latent(flags: MegatronFlags) -> dict[str, Any]:
     layers = flags.number("num-layers")
     if _biased(flags).value:
         sentence = "the output projection of latent attention has a bias, without --disable-bias-linear"
-        flags.lose("cannot be said", sentence, "multi-latent-attention", flags.number("hidden-size") * layers)
+        flags.lose("not expressible", sentence, "multi-latent-attention", flags.number("hidden-size") * layers)
     if not flags.on("qk-layernorm"):
         sentence = "no norms on the compressed vectors, without --qk-layernorm: here they are counted"
         widths = flags.number("kv-lora-rank") + flags.number("q-lora-rank")

@@ -108,7 +108,7 @@ def _laid_out(flags: MegatronFlags, stages: int, layout: OriginValue) -> dict[st
     if len(middle) > 1 or 0 in (layers[0], layers[-1]):
         counts = ", ".join(map(str, layers[:16]))
         sentence = f"stages of {counts} layers: only the first and the last stage can have layers of their own number"
-        flags.lose("cannot be said", sentence, "pipeline-model-parallel-layout")
+        flags.lose("not expressible", sentence, "pipeline-model-parallel-layout")
         return found
     found["first_stage_layers"] = layout._replace(value=layers[0])
     return found | {"last_stage_layers": layout._replace(value=layers[-1])}

@@ -1,4 +1,4 @@
-"""Options of Megatron-LM that a scenario says something of: kind, default, and the keys of ours they fill.
+"""Options of Megatron-LM that map to keys of a scenario: kind, default, and the costmodel keys they fill.
 
 Names and defaults are those of megatron/training/arguments.py and of the configuration classes behind it, at VERSION.
 """
@@ -15,8 +15,8 @@ Kind = Literal["flag", "count", "figure", "word", "words", "pattern", "window", 
 class MegatronOption(NamedTuple):
     """One option.
 
-    fills: keys of ours, their paths between blanks. default: what stands where it is left out; a flag is off.
-    old: what says it today, for an option that Megatron-LM has no more, or calls old.
+    fills: costmodel keys, as paths between blanks. default: the value where it is left out; a flag is off.
+    old: what states it today, for an option that Megatron-LM has no more, or calls old.
     """
 
     kind: Kind
@@ -178,7 +178,7 @@ _STACK = {
 
 OPTIONS: dict[str, MegatronOption] = _MODEL | _PLAN | _WORKLOAD | _STACK
 
-# Keys of ours that no option fills, with the reason.
+# Costmodel keys that no option fills, with the reason.
 NOT_SAID = {
     "plan.dp": "it follows from the accelerators, which the launcher says",
     "plan.compression": "Megatron-LM compresses no gradients",
@@ -189,10 +189,10 @@ NOT_SAID = {
     "model.schema": "ours",
     "model.name": "a name is for the reader of the file to give",
     "model.title": "as the name",
-    "model.source": "ours",
-    "model.sources": "ours",
-    "model.note": "ours",
-    "model.check": "ours",
+    "model.source": "costmodel only",
+    "model.sources": "costmodel only",
+    "model.note": "costmodel only",
+    "model.check": "costmodel only",
     "model.published": "no parameters are counted in a script",
     "model.embedding_norm": "no model of Megatron-LM has one",
     "model.position_rows": "as many as --max-position-embeddings",
@@ -210,6 +210,6 @@ NOT_SAID = {
     "model.layers.experts.shared.gated": "as that of the experts",
     "model.layers.experts.shared.biases": "as those of the MLP",
     "plan.offload_to": "the host is the only place",
-    "workload.kind": "ours",
+    "workload.kind": "costmodel only",
     "workload.tuning": "adapters are matters of Megatron-Bridge",
 }

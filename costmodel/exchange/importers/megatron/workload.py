@@ -87,7 +87,7 @@ def _precision(flags: MegatronFlags) -> OriginValue:
     if not wide:
         if not flags.sound("bf16", "fp16"):
             return flags["bf16"]._replace(value="bf16")
-        sentence = "neither --bf16 nor --fp16: training in fp32, which no workload says"
+        sentence = "neither --bf16 nor --fp16: training in fp32, which no workload expresses"
         flags.refuse("X003", sentence, eight.place, "write --bf16 into the text if it is meant")
         return flags["bf16"]._replace(value="bf16")
     for format_, recipe, names in ((four, "fp4-recipe", {"nvfp4": "nvfp4"}), (eight, "fp8-recipe", RECIPES)):
@@ -96,14 +96,14 @@ def _precision(flags: MegatronFlags) -> OriginValue:
             if chosen.value not in names:
                 flags.refuse("X003", f"--{recipe} {chosen.value}: a recipe in code", chosen.place)
             if wide == ["fp16"]:
-                flags.refuse("X003", "narrow types beside fp16: no workload says both", format_.place)
+                flags.refuse("X003", "narrow types beside fp16: no workload expresses both", format_.place)
             text = f"{format_.value}, recipe {chosen.value}"
             return flags.derived(names.get(chosen.value, "fp8"), text, recipe, "fp4-format", "fp8-format")
     return flags[wide[0]]._replace(value=wide[0])
 
 
 def _gradients(flags: MegatronFlags) -> OriginValue:
-    """fp32 beside bf16, unless the text says otherwise; fp16 in its own type, unless the text says otherwise."""
+    """fp32 beside bf16, unless the text states otherwise; fp16 in its own type, unless the text states otherwise."""
     narrow, wide = flags["grad-reduce-in-bf16"], flags["accumulate-allreduce-grads-in-fp32"]
     if flags.on("fp16"):
         return wide._replace(value="fp32") if wide.value else flags.derived("fp16", "the type of the weights", "fp16")
@@ -128,7 +128,9 @@ def _optimizer(flags: MegatronFlags) -> OriginValue:
         return kind._replace(value=name)
     if moments == {"bf16"}:
         return flags.derived("adamw-bf16", "moments in bf16", "exp-avg-dtype", "exp-avg-sq-dtype")
-    flags.lose("cannot be said", f"moments in {' and '.join(sorted(map(str, moments)))}: here in fp32", "exp-avg-dtype")
+    flags.lose(
+        "not expressible", f"moments in {' and '.join(sorted(map(str, moments)))}: here in fp32", "exp-avg-dtype"
+    )
     return kind._replace(value=name)
 
 
@@ -136,7 +138,7 @@ def _optimizer(flags: MegatronFlags) -> OriginValue:
 
 
 def stack(flags: MegatronFlags) -> tuple[OriginValue, dict[str, Any]]:
-    """The stack by name, and the assumptions with which it does what the text says."""
+    """The stack by name, and the assumptions with which it does what the text states."""
     assume: dict[str, Any] = {}
     experts = _expert_assumptions(flags) if flags["num-experts"].value else {}
     if flags.on("use-torch-fsdp2"):
@@ -163,18 +165,18 @@ def _expert_assumptions(flags: MegatronFlags) -> dict[str, OriginValue]:
     dispatcher = flags["moe-token-dispatcher-type"]
     if dispatcher.value == "allgather":
         sentence = "tokens are gathered on all ranks of ep (allgather), here sent to their experts alone"
-        flags.lose("cannot be said", sentence, "moe-token-dispatcher-type")
+        flags.lose("not expressible", sentence, "moe-token-dispatcher-type")
     found = {"deduplicated": dispatcher._replace(value=dispatcher.value == "flex")}
     capacity = flags["moe-expert-capacity-factor"]
     return found | ({"capacity": capacity} if capacity.value and capacity.value > 0 else {})
 
 
 def dropped(flags: MegatronFlags) -> None:
-    """A loss where the text trains with dropout, which is on unless it says 0."""
+    """A loss where the text trains with dropout, which is on by default."""
     for name in ("hidden-dropout", "attention-dropout"):
         value = flags[name].value
         if value is not None and float(value) > 0:
-            sentence = f"--{name} {float(value):g}: masks are kept, which kernels.dropout of a stack says"
+            sentence = f"--{name} {float(value):g}: masks are stored; set kernels.dropout of a stack"
             flags.lose("approximated", sentence, name)
 
 
@@ -182,7 +184,7 @@ def dropped(flags: MegatronFlags) -> None:
 
 
 def accelerators(flags: MegatronFlags) -> dict[str, OriginValue]:
-    """Accelerators, and nodes where the text says them: of the launcher, else of the arguments in a log."""
+    """Accelerators, and nodes where the text states them: of the launcher, else of the arguments in a log."""
     if flags["world-size"].value:
         return {"accelerators": flags["world-size"]}
     words = flags.statement.launch
@@ -190,7 +192,7 @@ def accelerators(flags: MegatronFlags) -> dict[str, OriginValue]:
     nodes = _launched(flags, words, _NODES)
     tasks = _launched(flags, words, _TASKS)
     if per_node is not None and _says(words, _NODES) == (nodes is not None):
-        nodes = nodes or flags.derived(1, "one node, where the launcher says none")
+        nodes = nodes or flags.derived(1, "one node, where the launcher states none")
         total = per_node.value * nodes.value
         found = flags.derived(total, "nodes × accelerators of each")
         return {"accelerators": found._replace(origin=found.origin._replace(place=per_node.place)), "nodes": nodes}

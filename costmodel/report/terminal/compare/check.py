@@ -81,7 +81,7 @@ def why(checked: CheckedScenario) -> Iterator[Line]:
     yield from _moved(checked.moved)
     for name in checked.equations:
         room = EQUATIONS[name].room.replace(".", "/") if name in EQUATIONS else ""
-        yield styled(f"  equation {name} says otherwise of the same inputs  (costmodel/{room}.py)", WARN)
+        yield styled(f"  equation {name} changed on the same inputs  (costmodel/{room}.py)", WARN)
 
 
 def _moved(moves: Sequence[MovedFigure]) -> Iterator[Line]:
@@ -120,8 +120,8 @@ def _named(finding: CheckResult) -> str:
 
 def sides(checked: CheckedScenario, finding: CheckResult) -> tuple[str, str]:
     """What it is, and what it is held to."""
-    if finding.kind == "legal":
-        return "not legal", reason(checked.answer, finding.name)
+    if finding.kind == "valid":
+        return "invalid", reason(checked.answer, finding.name)
     if finding.kind == "exact":
         return f"{finding.value or 0:.0f} of {finding.bound or 0:.0f} figures moved", "none may"
     value, bound = (_said(checked, finding.name, number) for number in (finding.value, finding.bound))

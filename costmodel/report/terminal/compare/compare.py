@@ -45,7 +45,7 @@ def diff(found: Difference, title: str) -> list[Line]:
     lines += inputs(found.inputs)
     for side, other in ((found.before, "before"), (found.after, "after")):
         if side.refused:
-            lines.append(styled(f"  ✗ {', '.join(side.refused)}: {other}, the plan is not legal", BAD))
+            lines.append(styled(f"  ✗ {', '.join(side.refused)}: {other}, the plan is invalid", BAD))
     if found.before.refused or found.after.refused:
         return lines
     return [*lines, Text(), *terms(found.figures), Text(), styled(conclusion(found))]

@@ -22,7 +22,7 @@ _TOLD_APART = 3
 
 
 def diagnose(found: Diagnosis) -> list[Line]:
-    """Measured and predicted first, then the causes, then how to tell them apart."""
+    """Measured and predicted first, then the causes, then the measurements that distinguish them."""
     answer = found.answer
     change = found.measured.step / found.base.step - 1
     where = "inside the band" if found.inside else "outside the band"
@@ -95,7 +95,7 @@ def _against(one: Explanation) -> str:
 
 
 def _apart(found: Diagnosis) -> list[Line]:
-    """What to measure to tell the likeliest causes apart, each measurement once."""
+    """Measurements that distinguish the likeliest causes, each once."""
     first = found.explained[:_TOLD_APART]
     if len(first) < 2:
         return []
@@ -103,7 +103,7 @@ def _apart(found: Diagnosis) -> list[Line]:
     for place, one in enumerate(first, 1):
         of.setdefault(one.cause.measure, []).append(str(place))
     rows = [(measure, ", ".join(places)) for measure, places in of.items()]
-    return [Text(), styled("  told apart by"), CellTable(("", ""), rows, "lr", headed=False, indent="    ")]
+    return [Text(), styled("  distinguished by"), CellTable(("", ""), rows, "lr", headed=False, indent="    ")]
 
 
 def diagnose_json(found: Diagnosis) -> dict[str, Any]:

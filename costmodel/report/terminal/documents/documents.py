@@ -1,4 +1,4 @@
-"""Documents: which there are, and what they say as it is written."""
+"""Prints documents: a list of them, and each as it is written."""
 
 from __future__ import annotations
 

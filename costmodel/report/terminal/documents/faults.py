@@ -27,7 +27,7 @@ def _faults(found: Sequence[Fault], width: int | None) -> Iterator[Text]:
     if count > MOST_FAULTS:
         yield Text(f"and {count - MOST_FAULTS:,} more", style=DIM)
     known = found[0].code if found else "D002"
-    yield Text(f"{count:,} fault{'s' if count > 1 else ''}. costmodel explain {known} says more.", style=DIM)
+    yield Text(f"{count:,} fault{'s' if count > 1 else ''}. For details: costmodel explain {known}", style=DIM)
 
 
 def fault_lines(fault: Fault, width: int | None = None) -> list[Text]:

@@ -14,9 +14,9 @@ from costmodel.report.terminal.style.answer import head
 from costmodel.report.terminal.style.layout import CellTable, Line, drawn
 from costmodel.report.terminal.style.theme import DIM, HEAD, WARN, styled
 
-_KINDS: tuple[LossKind, ...] = ("cannot be said", "approximated", "ignored")
+_KINDS: tuple[LossKind, ...] = ("not expressible", "approximated", "ignored")
 _WORDS = {
-    "cannot be said": "not in the document, and changes the cost",
+    "not expressible": "not in the document, and changes the cost",
     "approximated": "nearly in the document",
     "ignored": "without cost",
 }

@@ -27,7 +27,7 @@ def tree(case: ResolvedScenario, node: ExplainedFigure, depth: int) -> list[Text
 
 
 class TreeDrawing:
-    """A tree as lines: what is told a second time is not drawn again; bytes are of memory or of traffic as the root."""
+    """A tree as lines; a subtree is drawn once. Bytes are of memory or of traffic, as in the root."""
 
     def __init__(self, root: ExplainedFigure) -> None:
         self.root, self.held = root, is_held(root.name)
@@ -75,7 +75,7 @@ class TreeDrawing:
         return result(self.root.name, self.root.value, self.root.unit, 4)
 
     def value(self, node: ExplainedFigure) -> str:
-        """A figure in the unit that other answers say it in."""
+        """A figure in the unit of the other answers."""
         return figure(node.value, node.unit, 4, held=self.held)
 
     def title(self, node: ExplainedFigure) -> str:
@@ -122,7 +122,7 @@ def _title(node: ExplainedFigure) -> str:
 
 
 def _aside(node: ExplainedFigure) -> str:
-    """The word by which a figure can be asked for, and where in the plan it is, unless its title says so."""
+    """The word to ask for a figure, and its place in the plan, unless its title states it."""
     said = [node.quantity, *node.labels[-2:]] if node.quantity else node.labels[-2:]
     said = [word for word in said if word != _title(node)]
     return f" ({', '.join(said)})" if said else ""

@@ -37,7 +37,7 @@ def calibration(found: Calibrated, decisions: list[Decision], written: list[Path
     said = verbose or not decisions
     if found.left_out:
         total = sum(found.left_out.values())
-        lines.append(styled(f"not fitted: {total:,} rows" + ("" if said else "; -v says why"), DIM))
+        lines.append(styled(f"not fitted: {total:,} rows" + ("" if said else "; -v shows why"), DIM))
     if said and found.left_out:
         rows = [(reason, f"{count:,}") for reason, count in found.left_out.items()]
         lines.append(CellTable(("not fitted", "rows"), rows, "lr"))

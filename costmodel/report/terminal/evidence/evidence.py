@@ -77,11 +77,11 @@ def _document(part: Validated, figures: Sequence[Compared]) -> Iterator[Line]:
         table = part.table
         yield styled(f"{table.title}  [{table.source.key}, {table.source.where}]", HEAD)
         rows = [(*_figure(figure), _bound(figure), *_which(figure)) for figure in figures]
-        yield CellTable(("run", "measured", "ours", "error", "", ""), rows, "lrrrll")
+        yield CellTable(("run", "measured", "predicted", "error", "", ""), rows, "lrrrll")
 
 
 def _figure(figure: Compared) -> tuple[str, str, str, str]:
-    """A run, what was measured, ours, and the error."""
+    """One row: a run, the measured and the predicted figure, and the error."""
     if figure.quantity == FITS:
         words = ("does not fit", "fits")
         measured, predicted = words[int(figure.measured or 0)], words[int(figure.predicted or 0)]
@@ -114,10 +114,10 @@ def _groups(figures: Sequence[Compared], grouping: str) -> Iterator[Line]:
 
 
 def _scored(figures: Sequence[Compared]) -> tuple[str, ...]:
-    """Counts and errors; of runs of which only that they fit is known, how many were told wrongly."""
+    """Counts and errors; for runs with only a fits column, the number of wrong predictions."""
     part, told = score(figures), outcomes(figures)
     wrong = told.called_unfit + told.called_fit
-    fits = f"{wrong} of {told.fit + told.unfit} told wrongly whether it fits" if told.fit + told.unfit else ""
+    fits = f"{wrong} of {told.fit + told.unfit} wrong on whether it fits" if told.fit + told.unfit else ""
     if part.bias is None:
         return f"{part.rows}", f"{part.modelled}", "", "", "", "", fits
     return (
@@ -135,7 +135,7 @@ def _worst(figures: Sequence[Compared], count: int) -> Iterator[Line]:
     rows = [(*_figure(figure), _filled(figure.filled)) for figure in worst(figures, count)]
     if rows:
         yield Text()
-        yield CellTable(("furthest off", "measured", "ours", "error", "filled by rule"), rows, "lrrrl")
+        yield CellTable(("furthest off", "measured", "predicted", "error", "filled by rule"), rows, "lrrrl")
 
 
 def _filled(filled: Mapping[str, str], between: str = " ") -> str:
@@ -196,7 +196,7 @@ def _rows(part: Validated) -> Iterator[dict[str, Any]]:
 
 
 def _facts(figure: Compared) -> dict[str, Any]:
-    """Model, cluster, sequence and batch of a run, as far as its table says them."""
+    """Model, cluster, sequence and batch of a run, as far as its table states them."""
     subject = figure.subject
     if not isinstance(subject, CsvRow):
         return {} if subject is None else row_facts(facts_of(subject))

@@ -20,7 +20,7 @@ from costmodel.report.terminal.style.layout import CellTable, Line, typed
 from costmodel.report.terminal.style.theme import HEAD, WARN, styled
 
 _PROGRAMS = {"send": "sendrecv_perf", "all_to_all": "alltoall_perf"}
-_CHARTED = 3  # sizes from which on a chart says more than the table
+_CHARTED = 3  # sizes from which on a chart explains more than the table
 _WHY = {
     "ring": "ring, the least bytes on every link",
     "chain": "chain, small pieces that follow each other over every link",

@@ -26,7 +26,7 @@ from costmodel.report.terminal.style.head import price_lines
 from costmodel.report.terminal.style.layout import CellTable, Line
 from costmodel.report.terminal.style.theme import HEAD, bar, styled
 
-OF_SOME = ("cp_exposed", "ep_exposed", "offload_exposed")  # said only where there is any
+OF_SOME = ("cp_exposed", "ep_exposed", "offload_exposed")  # shown only where not zero
 # Terms that only some plans can have, by the axes of which one must have several ranks.
 _OF_AXES = {"tp_exposed": ("tp",), "pp_exposed": ("pp",), "bubble": ("pp",), "dp_exposed": ("dp", "cp")}
 _DUST = 1e-8  # share of a step below which a term is none
@@ -62,7 +62,7 @@ def _run(answer: Answer, costs: dict[str, float]) -> list[Line]:
     if answer.evaluation.run is None:
         return []
     share = between(*(percent(costs[f"goodput_{end}"]) for end in ENDS))
-    return [styled(f"  run         goodput {percent(costs['goodput'])} ({share}); costmodel run says more")]
+    return [styled(f"  run         goodput {percent(costs['goodput'])} ({share}); details: costmodel run")]
 
 
 def _figures(answer: Answer, costs: dict[str, float]) -> list[tuple[str, str, str, str]]:
@@ -106,7 +106,7 @@ def _term(value: float, step: float) -> str:
 
 
 def _price(inputs: TrainingInputs) -> list[Text]:
-    """The price of that cost, and who says so; prices that were left out."""
+    """The price of that cost and its origin; prices that were left out."""
     price, indent = price_of(inputs.case), " " * len("  cost        ")
     return price_lines(price, indent)[not price.known :]
 

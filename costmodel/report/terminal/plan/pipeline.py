@@ -152,7 +152,7 @@ def pipeline_json(found: Pipelines) -> dict[str, Any]:
 
 def _offer(found: Pipelines, offer: Offer) -> dict[str, Any]:
     costs = offer.answer.evaluation.costs.row()
-    legal = not offer.answer.refused
+    valid = not offer.answer.refused
     figures = {
         "bubble_share": costs["bubble_share"],
         "in_flight": offer.in_flight,
@@ -164,7 +164,7 @@ def _offer(found: Pipelines, offer: Offer) -> dict[str, Any]:
     return {
         "schedule": offer.schedule,
         "vpp": offer.vpp,
-        **{name: value if legal else None for name, value in figures.items()},
+        **{name: value if valid else None for name, value in figures.items()},
         "refused": ", ".join(offer.refused) or None,
         "yours": offer.own,
         "fastest": offer is found.fastest,

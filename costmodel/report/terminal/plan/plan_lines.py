@@ -25,7 +25,7 @@ from costmodel.report.terminal.style.layout import CellTable, Line, WidthDrawing
 from costmodel.report.terminal.style.theme import BAD, DIM, HEAD, WARN, styled
 
 _FEW = 5  # assumptions shown unasked
-_NOTHING = "no one key removes it; costmodel search says whether several do"
+_NOTHING = "no single key removes it; costmodel search shows whether several do"
 
 
 def titled(answer: Answer) -> list[Line]:
@@ -42,8 +42,8 @@ def searched(case: ResolvedScenario, varied: Iterable[str] = ()) -> list[Line]:
 
 
 def refusal(answer: Answer) -> list[Line]:
-    """Of a plan that is not legal: why, and nothing else."""
-    said = styled("Not a legal plan; nothing was computed.", BAD)
+    """The answer for an invalid plan: only the reasons."""
+    said = styled("Invalid plan; nothing was computed.", BAD)
     return [*titled(answer), *problems(answer), Text(), said, following(answer, "search")]
 
 
@@ -53,7 +53,7 @@ def following(answer: Answer, verb: str, *words: str, before: str = "Next:") -> 
 
 
 def assumed_lines(assumed: tuple[Assumption, ...], *, verbose: bool) -> list[Line]:
-    """What nobody wrote, and where it came from."""
+    """Values that the user did not state, and where each came from."""
     shown = assumed if verbose else assumed[:_FEW]
     rows = [(("assumed" if index == 0 else ""), item.path, item.value, item.origin) for index, item in enumerate(shown)]
     lines: list[Line] = (

@@ -1,4 +1,4 @@
-"""Constants fitted on measured runs: what they are, what told them, and how far off unseen runs then are."""
+"""Prints constants fitted on measured runs: values, the runs that identify them, and the error on held-out runs."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ def sharpening(found: Refined, written: Iterable[Path]) -> list[Line]:
     """The constants, the errors before and after, the groups left out, and the files written."""
     fit = found.fit
     told = sum(part.resolved for part in fit.constants)
-    head = f"{told} of {len(fit.constants)} constants told by {found.runs} of {found.rows} runs"
+    head = f"{told} of {len(fit.constants)} constants identified by {found.runs} of {found.rows} runs"
     names = ("constant", "prior", "fitted", "known to", "runs", "families")
     rows = [_constant(part) for part in fit.constants]
     lines: list[Line] = [styled(head), Text(), CellTable(names, rows, "lrrrrr"), Text()]

@@ -60,7 +60,7 @@ def schedule_words(structure: Structure) -> str:
 
 
 def split_words(structure: Structure) -> list[str]:
-    """How the layers were told to split."""
+    """The stated split of the layers."""
     if structure.split != "stated":
         return [] if structure.split == "fitting" else [f"split {structure.split}"]
     ends = {"first_stage_layers": structure.first_stage_layers, "last_stage_layers": structure.last_stage_layers}

@@ -15,7 +15,7 @@ from costmodel.report.terminal.style.layout import CellTable, Line
 from costmodel.report.terminal.style.theme import DIM, styled
 
 _TELLING = 0.005
-_ALIKE = 0.01  # no two plans so near can be told apart
+_ALIKE = 0.01  # share below which two plans count as equal
 
 
 def roomier(found: SearchResult) -> Iterator[Line]:

@@ -1,4 +1,4 @@
-"""Answers of a search: the ranking, where one's own plan stands, why others were refused."""
+"""Prints a search: the ranking, the rank of your own plan, the reasons for refused plans."""
 
 from __future__ import annotations
 
@@ -45,11 +45,11 @@ _TAKEN = frozenset((*SIZES, *_NAMES, *CHOICES, *_SHORT.values(), _COST, *_RESULT
 
 
 def search(found: SearchResult, shown: int, refused: Mapping[str, Example] | None = None) -> list[Line]:
-    """The best plans, or the front of two results; where one's own stands; why others were refused."""
+    """The best plans, or the front of two results; the rank of your own plan; why others were refused."""
     tally, inputs = found.tally, found.inputs
     limited = any(stated_limits(inputs.case.scenario.limits))
     kept = f" · {tally.kept:,} keep{'s' if tally.kept == 1 else ''} the limits" if limited else ""
-    counts = f"{tally.candidates:,} plans · {tally.evaluated:,} legal · {tally.fit:,} fit{kept} · {found.elapsed:.2f} s"
+    counts = f"{tally.candidates:,} plans · {tally.evaluated:,} valid · {tally.fit:,} fit{kept} · {found.elapsed:.2f} s"
     over = found.variants.over
     if _SIZED.isdisjoint(axis.path for axis in over):
         counts = f"{float(inputs.ranks):,.0f} GPU{'' if inputs.ranks == 1 else 's'} · {counts}"
@@ -132,7 +132,7 @@ def _heading(path: str, others: Sequence[str]) -> str:
 
 
 def _cut(plans: Sequence[Ranked]) -> tuple[str, ...]:
-    """Columns for what tells: sizes over 1, schedules that do not follow from vpp, other choices that differ."""
+    """Columns that differ: sizes over 1, schedules that do not follow from vpp, other choices."""
     sizes = (name for name in OF_ITSELF_ONE if any(plan.sizes[name] > 1 for plan in plans))
     words = {name: {said(plan.structure) for plan in plans} for name, said in CHOICES.items()}
     return (*sizes, *(name for name, said in words.items() if len(said) > 1 or (name == "schedule" and said != {""})))
@@ -144,7 +144,7 @@ def _names(cut: Sequence[str]) -> tuple[str, ...]:
 
 
 def _align(cut: Sequence[str]) -> str:
-    """Of the columns behind the first that say what a plan is."""
+    """Alignment of the columns that describe a plan, behind the first."""
     choices = sum(name in CHOICES for name in cut)
     return f"{'r' * (len(cut) - choices)}rrrrrrr{'k' * choices}l"
 
@@ -215,7 +215,7 @@ def front(found: SearchResult, kept: Front, shown: int) -> list[Line]:
 
 
 def _marked(found: SearchResult, kept: Front) -> tuple[list[ScatterPoint], str]:
-    """The points of a front, one's own and the best where both results of them are known, and what the marks mean."""
+    """The points of a front; your own and the best plan where both results are known; what the marks mean."""
     axes = kept.axes
     marks = [("●", "on the front", plan.costs) for plan in kept.rows]
     if found.yours is not None and found.your_rank is not None:

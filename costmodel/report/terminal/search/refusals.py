@@ -311,7 +311,7 @@ def _unknown_host(inputs: TrainingInputs, block: Block) -> str:
     wanted = {**_HOST, **(_DRIVES if block.structure.offload_to == "nvme" else {})}
     lacking = joined(said for name, said in wanted.items() if math.isnan(getattr(inputs.host, name)))
     offload = f"[{', '.join(block.structure.offload)}] to {block.structure.offload_to}"
-    return f"offload of {offload}, and the node {inputs.case.node.name} does not say {lacking}"
+    return f"offload of {offload}, and the node {inputs.case.node.name} does not state {lacking}"
 
 
 _SENTENCES: dict[str, Callable[[TrainingInputs, Block], str]] = {

@@ -22,7 +22,7 @@ from costmodel.report.terminal.style.theme import BAD, GOOD, HEAD, styled
 
 _SIGNS = {"at_most": "≤", "at_least": "≥", "target": "≈"}
 _NAMES = {machine_name(name): name for name in COLUMNS}
-_TELLING = 1e-4  # share under which a result has not moved
+_TELLING = 1e-4  # share below which a result counts as unchanged
 
 
 def check(found: Sequence[CheckedServing], *, verbose: bool) -> list[Line]:

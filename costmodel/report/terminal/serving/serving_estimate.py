@@ -19,7 +19,7 @@ from costmodel.report.terminal.style.layout import CellTable, Line, drawn
 from costmodel.report.terminal.style.theme import BAD, HEAD, bar, styled
 
 UNSTABLE = frozenset({"S003", "S004", "S005"})
-_OF_SOME = ("ep_exposed", "pp_exposed", "tp_exposed")  # said only where there is any
+_OF_SOME = ("ep_exposed", "pp_exposed", "tp_exposed")  # shown only where not zero
 BINDS = {
     "budget": "the token budget of a step",
     "cache": "the cache",

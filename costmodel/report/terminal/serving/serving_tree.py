@@ -35,7 +35,7 @@ class ServingDrawing(TreeDrawing):
         return result(self.root.name, self.root.value, 4)
 
     def value(self, node: ExplainedFigure) -> str:
-        """A figure in the unit that other answers say it in."""
+        """A figure in the unit of the other answers."""
         if node.unit == "1/s" and "token" not in node.name:
             return f"{significant(node.value, 4)} /s"
         return figure(node.value, node.unit, 4, held=self.held)

@@ -43,7 +43,7 @@ def _subject(case: ServingCase, varied: Sequence[str] = (), *, price: bool = Fal
 
 
 def sweep(found: SweptServing) -> list[Line]:
-    """A row for each combination; a limit that is broken, or a fault, is said."""
+    """One row per combination, with the limit that is broken or the fault."""
     paths = [axis.path for axis in found.axes]
     names = (*(_short(path) for path in paths), *(_HEADS.get(name, name) for name in found.shown), "")
     rows = [(*_values(found.axes, trial), *_results(found.shown, trial), _against(trial)) for trial in found.trials]

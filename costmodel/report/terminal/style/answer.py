@@ -15,7 +15,7 @@ from costmodel.report.terminal.style.layout import Line
 class Filed:
     """A document that goes to a file: its text there, and what is printed beside it, for a path of None on no file.
 
-    That of a reply that says no is not written.
+    A reply whose answer is no is not written.
     """
 
     text: Callable[[Path], str]
@@ -24,7 +24,7 @@ class Filed:
 
 @dataclass(frozen=True)
 class Reply:
-    """What a command has to say: lines for people, a result for programs, and whether the answer is yes.
+    """The answer of a command: lines for people, a result for programs, and whether the answer is yes.
 
     `rows` is the path in the result to the list that makes a table of the answer, for CSV. `others` are forms that
     only this answer takes, or takes otherwise; `stopped` says that somebody asked to end before the answer was whole.

@@ -65,7 +65,7 @@ def figure(value: float, unit: str, digits: int = 3, *, held: bool = False) -> s
 
 
 def result(name: str, value: float | None, unit: str = "", digits: int = 3, *, bare: bool = False) -> str:
-    """A result as people read it: shares in percent; a bare rate stands where its name says of what."""
+    """A result as people read it: shares in percent; a bare rate where its name already has the unit."""
     unit = unit or COLUMNS[name].unit
     if value is None:
         return "—"

@@ -1,4 +1,4 @@
-"""The head of every answer: what was really computed, whatever the scenario's title says."""
+"""The head of every answer: what was really computed, even where the scenario's title differs."""
 
 from __future__ import annotations
 
@@ -77,7 +77,7 @@ def origin_lines(case: LoadedScenario) -> list[Text]:
 
 
 def read_from(files: Mapping[str, Foreign]) -> list[Text]:
-    """Files in other people's formats, and what a document of ours does not state of them."""
+    """Imported files, and the options that the costmodel document does not state."""
     lines: list[Text] = []
     for file, foreign in files.items():
         lines.append(styled(f"model read from {file}: {foreign.format}"))
@@ -86,7 +86,7 @@ def read_from(files: Mapping[str, Foreign]) -> list[Text]:
 
 
 def title(case: LoadedScenario) -> str:
-    """The scenario's title where nothing but it was set, else a line that says what was computed."""
+    """The scenario's title if no other key was set, else a line that states what was computed."""
     changed = {*map(path_of, case.changes)}
     return case.title if not changed or "title" in changed else subject_words(subject_of(case))
 
@@ -195,7 +195,7 @@ def hourly(price: Price) -> str:
 
 
 def price_source(price: Price) -> str:
-    """Who says what a price is: the node's list, the scenario or the command line."""
+    """The origin of a price: the node's list, the scenario or the command line."""
     place, listed = price.place, price.listed
     if price.stated:
         return price.stated
@@ -217,7 +217,7 @@ def _whole(price: Price) -> str:
 
 
 def fact_fields(facts: Facts, varied: Collection[str] = ()) -> dict[str, Any]:
-    """The head as plain values: what rows say, and the rest; what varies from row to row is null."""
+    """The head as plain values, for rows and for the rest; a value that varies between rows is null."""
     found = {
         "accelerator": ("cluster.node.accelerator", facts.accelerator.name),
         "accelerators": ("cluster.node.accelerators", without_point(facts.accelerators)),
@@ -236,7 +236,7 @@ def fact_fields(facts: Facts, varied: Collection[str] = ()) -> dict[str, Any]:
 
 
 def with_facts(facts: Mapping[str, Any], rows: Iterable[Mapping[str, Any]]) -> list[dict[str, Any]]:
-    """Rows with what they are of ahead of what they say."""
+    """Rows with their identifying columns ahead of their results."""
     return [{**facts, **row} for row in rows]
 
 
@@ -258,7 +258,7 @@ _DOCUMENTS = ("model", "accelerator", "node", "optimizer", "stack")
 
 
 def price_fields(price: Price) -> dict[str, Any]:
-    """A price as plain values: of an accelerator in use, and who says so when."""
+    """A price as plain values: per accelerator in use, with its origin and date."""
     listed = price.listed
     return {
         "price_usd_per_gpu_h": price.each * _HOUR if price.known else None,

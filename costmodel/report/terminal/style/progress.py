@@ -16,7 +16,7 @@ from costmodel.report.terminal.style.formatting import result
 
 @dataclass(frozen=True)
 class ProgressMark:
-    """How far it is, what of it a rate is told of, and words before and after the rate."""
+    """A progress mark: amount done, the quantity of its rate, and words before and after the rate."""
 
     done: int
     total: int
@@ -27,7 +27,7 @@ class ProgressMark:
 
 def of_search(sight: SearchProgress, objective: str) -> ProgressMark:
     """How far a search is."""
-    words = f"{sight.evaluated:,} legal of {sight.candidates:,} plans"
+    words = f"{sight.evaluated:,} valid of {sight.candidates:,} plans"
     best = f"best {result(objective, sight.best.costs[objective], bare=True)}" if sight.best else ""
     return ProgressMark(sight.candidates, sight.total, sight.evaluated, words, best)
 

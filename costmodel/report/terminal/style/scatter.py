@@ -27,7 +27,7 @@ class ScatterPoint:
 def scatter(
     points: Sequence[ScatterPoint], titles: tuple[str, str], told: tuple[Callable[[float], str], Callable[[float], str]]
 ) -> WidthDrawing:
-    """The points, with the y axis on the left and the x axis beneath; `told` says how values are written."""
+    """The points, with the y axis on the left and the x axis below; `told` formats the values."""
     return WidthDrawing(lambda width: _lines(points, titles, told, width))
 
 

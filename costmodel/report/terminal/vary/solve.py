@@ -57,7 +57,7 @@ def solve(found: SolveResult) -> list[Line]:
         lines += price_lines(found.price, "  ")
     if found.evaluated:
         tried = f"{counted} tried from {first} to {last}"
-        tried += f", {found.illegal:,} of them no legal plan" if found.illegal else ""
+        tried += f", {found.invalid:,} of them no valid plan" if found.invalid else ""
         lines.append(styled(f"  by {found.how}, {tried}", DIM))
         lines += _faulty(found.faulty)
     if found.answer is not None:
@@ -117,7 +117,7 @@ def solve_json(found: SolveResult) -> dict[str, Any]:
         "nearest": {"value": nearest[0], "reaches": nearest[1].costs[found.target.column]} if nearest else None,
         "how": found.how,
         "every": found.every,
-        "illegal": found.illegal,
+        "invalid": found.invalid,
         "faults": [{"value": text, "code": it.code, "text": it.sentence} for text, it in found.faulty.items()],
         "complete": not found.stopped,
         "evaluated": found.evaluated,

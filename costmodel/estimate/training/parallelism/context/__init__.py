@@ -1,1 +1,1 @@
-"""Context."""
+"""Context parallelism: constraints and traffic."""

@@ -1,4 +1,4 @@
-"""Which ways of sharing sequences, and of sharding in part, make sense."""
+"""Constraints on context parallelism and on shard replicas."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from costmodel.estimate.training.training_inputs import TrainingInputs
 
 
 def chunked_sequence(inputs: TrainingInputs, block: Block) -> Mask:
-    """Rows where ranks would hold chunks of unequal length."""
+    """Rows where the chunks of ranks would be unequal."""
     if single_rank(block.cp):
         return none(block)
     chunks = 1.0 if block.structure.cp_type == "a2a" else 2.0
@@ -18,7 +18,7 @@ def chunked_sequence(inputs: TrainingInputs, block: Block) -> Mask:
 
 
 def heads_exchanged(inputs: TrainingInputs, block: Block) -> Mask:
-    """Rows where heads traded for tokens, by a2a and in state-space layers always, are not whole ones."""
+    """Rows where an exchange of heads for tokens (a2a, and always in state-space layers) would split a head."""
     found = none(block)
     if single_rank(block.cp):
         return found
@@ -36,12 +36,12 @@ def _not_whole(kind: Layers, block: Block) -> Mask:
 
 
 def context_not_offered(inputs: TrainingInputs, block: Block) -> Mask:
-    """Rows that share sequences in a way the stack does not have."""
+    """Rows with a cp_type that the stack does not support."""
     return (block.cp > 1) & (block.structure.cp_type not in inputs.stack.context_parallel)
 
 
 def shard_replicas(inputs: TrainingInputs, block: Block) -> Mask:
-    """Rows with replicas of shards that dp does not hold, or of nothing sharded."""
+    """Rows with shard replicas that do not divide dp, or without sharded states."""
     if single_rank(block.dp_replicate):
         return none(block)
     return (block.dp_replicate > 1) & (leaves_rest(block.dp, block.dp_replicate) | (block.structure.zero == 0))

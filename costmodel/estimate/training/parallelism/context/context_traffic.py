@@ -1,4 +1,4 @@
-"""What the ranks that share a sequence exchange in a layer, and what of it attention does not hide."""
+"""Context-parallel exchanges of a layer, and the part that attention does not hide."""
 
 from __future__ import annotations
 
@@ -22,9 +22,9 @@ from costmodel.ground.equation import Number, term
 
 @dataclass(frozen=True)
 class ContextTraffic:
-    """Exposed context-parallel time of a layer for one micro-batch, and the exchanges behind it.
+    """Exposed context-parallel time of a layer for one micro-batch, and its exchanges.
 
-    Backward is with forward once more where the attention core runs again.
+    Backward includes the exchanges of forward where the attention core is recomputed.
     """
 
     forward: Number
@@ -38,7 +38,7 @@ NOTHING = ContextTraffic(0.0, 0.0)
 def context_traffic(
     inputs: TrainingInputs, cp: Group, block: Block, part: Shard, core: ForwardBackward, *, again: bool
 ) -> ContextTraffic:
-    """Keys and values around a ring, gathered, or heads for tokens; `core` is the attention beside it."""
+    """Exchanges of keys and values in a ring or by all-gather, or of heads for tokens; `core` is the attention time."""
     if single_rank(block.cp) or part.mixer is None:
         return NOTHING
     once = _exchanged(inputs, cp, block, part, part.mixer, core)
@@ -64,12 +64,15 @@ def _exchanged(
 
 
 def _keys(inputs: TrainingInputs, mixer: Mixer, tokens: Number) -> Number:
-    """Keys, or values, of so many tokens."""
+    """Bytes of the keys, or of the values, of some tokens."""
     return heads_message(tokens, mixer.kv_heads, mixer.head_dim, inputs.widths.element)
 
 
 def _ring(inputs: TrainingInputs, cp: Group, block: Block, mixer: Mixer, core: ForwardBackward) -> ContextTraffic:
-    """Each step sends keys and values on while attention works on the last; backward their gradients travel too."""
+    """Ring: each step sends keys and values on during attention on the previous ones.
+
+    Backward also sends their gradients.
+    """
     with term("cp ring forward"):
         message = 2.0 * _keys(inputs, mixer, local_tokens(inputs, block))
         time = send_time(inputs, message, cp)
@@ -87,7 +90,7 @@ def _ring(inputs: TrainingInputs, cp: Group, block: Block, mixer: Mixer, core: F
 
 
 def _gathered(inputs: TrainingInputs, cp: Group, block: Block, mixer: Mixer) -> ContextTraffic:
-    """Keys and values of all tokens gathered before attention, again backward, and their gradients scattered."""
+    """All-gather of keys and values before attention, again in backward, and a reduce-scatter of their gradients."""
     tokens = tokens_in_micro_batch(block.micro_batch, inputs.sequence)
     message = _keys(inputs, mixer, tokens)
     with term("cp all-gather"):
@@ -105,7 +108,7 @@ def _gathered(inputs: TrainingInputs, cp: Group, block: Block, mixer: Mixer) -> 
 def _all_to_all(
     inputs: TrainingInputs, cp: Group, block: Block, sides: tuple[tuple[Number, Number, float], ...]
 ) -> ContextTraffic:
-    """Tokens of all heads become all tokens of some heads, and back: so many buffers of so many heads of a width."""
+    """All-to-all from tokens of all heads to all tokens of some heads, and back."""
     tokens = local_tokens(inputs, block)
     exchanges = []
     exposed: Number = 0.0
@@ -119,7 +122,7 @@ def _all_to_all(
 
 
 def context_buffers(inputs: TrainingInputs, block: Block, part: Shard) -> Number:
-    """Bytes of other ranks' tokens held while one layer's attention runs."""
+    """Bytes of other ranks' tokens during the attention of one layer."""
     mixer = part.mixer
     if single_rank(block.cp) or mixer is None:
         return 0.0

@@ -1,1 +1,1 @@
-"""Data."""
+"""Data parallelism and sharded states: traffic and time."""

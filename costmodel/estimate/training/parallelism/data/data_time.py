@@ -1,4 +1,4 @@
-"""What replicas and shards of a plan move in a step beside its compute."""
+"""Data-parallel traffic of a step, with the compute that can hide it."""
 
 from __future__ import annotations
 
@@ -109,13 +109,13 @@ def fullest(inputs: TrainingInputs, block: Block, parameters: StageParameters) -
 
 @memoized("order", "schedule")
 def _holders(inputs: TrainingInputs, block: Block, placed: Groups) -> Groups:
-    """The groups, those of data parallelism with all that hold the same weights."""
+    """The data-parallel groups, and the ranks that hold the same weights."""
     return replace(placed, dp=replicas_both_ways(inputs, block, placed.dp))
 
 
 @memoized()
 def _passing(inputs: TrainingInputs, block: Block, work: Stages, micro_batches: Number) -> tuple[Number, Number]:
-    """Forward and backward time that runs beside what is sent once a step."""
+    """Forward and backward time that overlaps with traffic once per step."""
     passes = _passes(inputs, block, micro_batches)
     forward, backward = work.fullest
     return passes * forward, passes * backward
@@ -136,7 +136,7 @@ def _units(
     layers: StageLayers,
     micro_batches: Number,
 ) -> tuple[FsdpUnits, FsdpUnits]:
-    """What is sharded layer by layer, as it is gathered and as its gradients are reduced."""
+    """FSDP units: parameters that are gathered and reduced layer by layer."""
     table = np.maximum(parameters.embedding, parameters.head)
     tables = parameters.fuller_end(block.pp) / table
     once = summed_once(inputs, block)

@@ -1,4 +1,4 @@
-"""What data parallelism and sharding move in a step, and what of it compute does not hide."""
+"""Traffic of data parallelism and sharding in a step, and its exposed part."""
 
 from __future__ import annotations
 
@@ -24,9 +24,9 @@ from costmodel.ground.equation import Number, term
 
 @dataclass(frozen=True)
 class DataTraffic:
-    """Data-parallel time of a step that compute does not hide, and sharded gathers within the layers.
+    """Exposed data-parallel time of a step, and sharded gathers within the layers.
 
-    taken: how long its collectives last, hidden or not, beside what runs forward and backward.
+    taken: total duration of its collectives, hidden or not, beside forward and backward.
     """
 
     exposed: Number
@@ -38,7 +38,7 @@ class DataTraffic:
 
 @dataclass(frozen=True)
 class Buffer:
-    """What is sent once a step: its transfers, their time one after the other, and that of the last pieces."""
+    """Traffic once per step: its transfers, their total time, and the time of the last pieces."""
 
     transfers: tuple[Transfer, ...]
     time: Number
@@ -46,7 +46,7 @@ class Buffer:
 
 
 def _bucketed(inputs: TrainingInputs, message: Number, element: float, dp: Group, operation: Operation) -> Transfer:
-    """A buffer of elements of that width sent in buckets; of nothing there is none to send."""
+    """A buffer of elements of a width, sent in buckets; an empty buffer has none."""
     if not np.any(message):
         none = 0.0 * message
         return Transfer(dp, operation, message, none, none)
@@ -62,7 +62,7 @@ def _bucketed(inputs: TrainingInputs, message: Number, element: float, dp: Group
 
 
 def _over_replicas(inputs: TrainingInputs, placed: Groups, scatter: Transfer) -> tuple[Transfer, ...]:
-    """The gradient of a shard, all-reduced over the replicas after each scatter inside the shard group."""
+    """All-reduce of a gradient shard over the replicas, after each reduce-scatter in the shard group."""
     if single_rank(placed.replicas.ranks):
         return ()
     with term("dp all-reduce over replicas"):
@@ -79,7 +79,7 @@ def replicated_traffic(
     ends: Number,
     beside: tuple[Number, Number],
 ) -> DataTraffic:
-    """Gradients once a step, and under a sharded optimizer the weights back; hidden by what runs meanwhile."""
+    """Gradients once per step and, with a sharded optimizer, the weights; compute at the same time hides them."""
     sums = _gradients(inputs, block, placed, parameters)
     with term("dp gradients"):
         exposed = exposed_time(sums.time, beside[1], inputs.overlap.dp, sums.tail)
@@ -102,7 +102,7 @@ def _gradients(inputs: TrainingInputs, block: Block, placed: Groups, parameters:
 
 
 def _summing(inputs: TrainingInputs, block: Block) -> Operation:
-    """How gradients are summed over the shards."""
+    """The collective that sums gradients over the shards."""
     zero = block.structure.zero
     return "all_reduce" if zero == 0 or (zero < 3 and inputs.stack.whole_sums) else "reduce_scatter"
 
@@ -114,7 +114,7 @@ def _sum(times: Sequence[Number]) -> Number:
 
 @memoized()
 def _weights_back(inputs: TrainingInputs, block: Block, dp: Group, parameters: Number, ends: Number) -> Buffer:
-    """Updated weights gathered once a step; ends, and adapters, stay wide."""
+    """All-gather of updated weights once per step; embedding, head and adapters stay wide."""
     compute = inputs.stack.states.compute
     with term("dp weights"):
         if inputs.gathered == compute or inputs.tuning is not None:
@@ -127,16 +127,17 @@ def _weights_back(inputs: TrainingInputs, block: Block, dp: Group, parameters: N
 
 
 def _shown(inputs: TrainingInputs, back: Buffer, forward: Number) -> Number:
-    """What the next forward does not hide of the weights on their way back."""
+    """The part of the weight all-gather that the next forward does not hide."""
     with term("dp weights"):
         return exposed_time(back.time, forward, inputs.overlap.weights, back.tail)
 
 
 @dataclass(frozen=True)
 class FsdpUnits:
-    """What is sharded and moved unit by unit: parameters of a layer and of a table at the ends, layers and tables of a
-    stage, micro-batches of a step, whether a pipeline's share what can be moved for all of them at once, and parameters
-    of the adapters that are gathered with a frozen layer.
+    """Units of FSDP: parameters of a layer and of a table, layers and tables of a stage, and micro-batches of a step.
+
+    It also states whether micro-batches of a pipeline share transfers, and the parameters of adapters that are gathered
+    with a frozen layer.
     """
 
     layer: Number
@@ -149,17 +150,17 @@ class FsdpUnits:
 
     @functools.cached_property
     def once(self) -> Number:
-        """How often a step moves what micro-batches may share: once where they do, else in each."""
+        """How often a step repeats a transfer that micro-batches may share: once, or in each micro-batch."""
         return np.where(self.shared, 1.0, self.micro_batches)
 
     def placed(self, each: Number) -> tuple[Number, Number]:
-        """A layer's exposed time of what micro-batches may share: in every micro-batch, and once a step."""
+        """A layer's exposed time of shared transfers: in every micro-batch, and once per step."""
         return np.where(self.shared, 0.0, each), np.where(self.shared, self.layers * each, 0.0)
 
 
 @dataclass(frozen=True)
 class FsdpTraffic:
-    """What is moved unit by unit: its transfers, and times of a layer and of a table at the ends."""
+    """Unit-wise traffic: its transfers, and the times of a layer and of a table."""
 
     transfers: tuple[Transfer, ...]
     layer: Number
@@ -175,7 +176,7 @@ def _moved(
     operation: Operation,
     times: Number,
 ) -> tuple[Transfer, Transfer]:
-    """A layer's weights gathered or gradients scattered, and those of a table at the ends, wide, so often a step.
+    """Transfers of a layer's weights or gradients, and of a table, with their width and count per step.
 
     Adapters are wide too.
     """
@@ -196,14 +197,14 @@ def _moved(
 
 @memoized()
 def _gathers(inputs: TrainingInputs, block: Block, placed: Groups, units: FsdpUnits, times: Number) -> FsdpTraffic:
-    """Weights gathered over the shards."""
+    """All-gathers of weights over the shards."""
     layer, table = _moved(inputs, placed.dp, units, inputs.gathered, inputs.stack.states.compute, "all_gather", times)
     return FsdpTraffic((layer, table), layer.time, table.time)
 
 
 @memoized("zero", "compression", "sync")
 def _scatters(inputs: TrainingInputs, block: Block, placed: Groups, units: FsdpUnits, times: Number) -> FsdpTraffic:
-    """Gradients scattered over the shards; FSDP's are reduced over the replicas with each scatter."""
+    """Reduce-scatters of gradients over the shards; FSDP also reduces over the replicas after each."""
     width = inputs.widths.reduced
     raw = _moved(inputs, placed.dp, units, width, width, _summing(inputs, block), times)
     (layer, *_), (table, *_) = (summed_as(inputs, block, each) for each in raw)
@@ -217,8 +218,8 @@ def _scatters(inputs: TrainingInputs, block: Block, placed: Groups, units: FsdpU
 def _with_replicas(
     inputs: TrainingInputs, block: Block, placed: Groups, units: FsdpUnits, data: DataTraffic, beside: Number
 ) -> DataTraffic:
-    """The same and what replicas sum of their shards: FSDP's with each scatter, others' in the last micro-batch alone,
-    beside what is left of its backward.
+    """The same with the sum over shard replicas: FSDP's after each reduce-scatter, others only in the last micro-batch,
+    beside the rest of its backward.
     """
     if single_rank(placed.replicas.ranks) or inputs.stack.states.sharded_master:
         return data
@@ -236,9 +237,9 @@ def _with_replicas(
 def _ends(
     inputs: TrainingInputs, moved: FsdpTraffic, units: FsdpUnits, times: Number, beside: Number, taken: Number
 ) -> tuple[Number, Number]:
-    """Of tables moved so often a step what shows, and for how long they take up the link in a layer's time.
+    """Exposed time of tables, and the time that they occupy the link during the layers.
 
-    They hide behind what the layers leave of their time; one table of a step has nothing to hide behind.
+    They hide behind the compute time that the layers leave; one table of a step has nothing to hide behind.
     """
     with term("ends"):
         whole = units.tables * moved.table
@@ -257,9 +258,9 @@ def sharded_gradients(
     units: FsdpUnits,
     beside: tuple[Number, Number],
 ) -> DataTraffic:
-    """Zero 2: gradients scattered layer by layer in every micro-batch, weights gathered once a step.
+    """ZeRO 2: gradients scattered layer by layer in every micro-batch, weights gathered once per step.
 
-    They run beside all layers forward, and beside one backward.
+    They overlap with all layers in forward, and with one backward.
     """
     scatters = _scatters(inputs, block, placed, units, units.micro_batches)
     exposed = exposed_time(scatters.layer, beside[1], inputs.overlap.dp, 0.0)
@@ -278,12 +279,12 @@ def sharded_weights(
     reduced: FsdpUnits,
     beside: tuple[Number, Number],
 ) -> DataTraffic:
-    """FSDP: weights gathered layer by layer forward, and under zero 3 again backward; gradients scattered.
+    """FSDP: weights gathered layer by layer in forward, and under ZeRO 3 again in backward; gradients scattered.
 
-    Those of the ends, which are dropped after backward alone, are gathered once a pass. In a pipeline of PyTorch's the
-    gradients wait for the last micro-batch, and weights that are not dropped are gathered once. Of the ends the first
-    gather and the last scatter of a step have nothing to hide behind. All else runs beside a layer forward and
-    backward, but for gathers of a backward pass that does not ask for them ahead.
+    Embedding and head are freed only after backward, so they are gathered once per pass. In PyTorch's pipelines the
+    gradients wait for the last micro-batch, and weights that stay gathered are gathered once. The first gather and the
+    last scatter of a step have nothing to hide behind. All other traffic overlaps with a layer in forward and backward,
+    except gathers of a backward pass without prefetch.
     """
     hideable, again = inputs.overlap.dp, block.structure.zero == 3
     gathered_times = units.micro_batches if again else units.once

@@ -1,1 +1,1 @@
-"""Expert."""
+"""Expert parallelism: constraints, time and traffic."""

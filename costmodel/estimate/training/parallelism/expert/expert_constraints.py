@@ -1,4 +1,4 @@
-"""Which cuts of a model's experts make sense."""
+"""Constraints on the sharding of experts."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from costmodel.estimate.training.training_inputs import TrainingInputs
 
 
 def whole_experts(inputs: TrainingInputs, block: Block) -> Mask:
-    """Rows where ranks would hold parts of experts."""
+    """Rows where ep does not divide the experts."""
     found = none(block)
     for kind in inputs.model.kinds:
         if kind.experts is not None:
@@ -37,14 +37,14 @@ def expert_ranks(inputs: TrainingInputs, block: Block) -> Mask:
 
 
 def whole_sequences(inputs: TrainingInputs, block: Block) -> Mask:
-    """Rows where every rank of tp would send the same tokens to the experts."""
+    """Rows where all ranks of tp would send the same tokens to the experts."""
     if inputs.experts is None or block.structure.sequence_parallel:
         return none(block)
     return np.asarray(block.tp > 1)
 
 
 def no_experts(inputs: TrainingInputs, block: Block) -> Mask:
-    """Rows that cut experts of a model without."""
+    """Rows that shard experts of a model without experts."""
     if inputs.experts is not None:
         return none(block)
     return np.asarray((block.ep > 1) | (block.etp > 1))

@@ -1,4 +1,4 @@
-"""Gradients and weights of routed experts: over the ranks that hold the same experts, beside those of all else."""
+"""Data-parallel traffic of routed experts, over the ranks that hold the same experts."""
 
 from __future__ import annotations
 
@@ -30,8 +30,8 @@ def expert_data_traffic(
     compute: tuple[Number, Number],
     rest: DataTraffic,
 ) -> DataTraffic:
-    """The same collectives over other ranks, of what is trained of the experts; they hide behind the compute forward
-    and backward that the rest's traffic leaves: of a layer where they are moved with each, else of all that runs then.
+    """Collectives of the trained parameters of experts. They hide behind the compute that other data-parallel traffic
+    leaves: of a layer if they are moved with each layer, else of the whole pass.
     """
     zero, placed = block.structure.zero, replace(placed, dp=edp)
     beside = np.maximum(compute[0] - rest.taken[0], 0.0), np.maximum(compute[1] - rest.taken[1], 0.0)
@@ -49,7 +49,7 @@ def expert_data_traffic(
 
 
 def together(one: DataTraffic, other: DataTraffic) -> DataTraffic:
-    """Both one after the other."""
+    """Two transfers, one after the other."""
     return DataTraffic(
         one.exposed + other.exposed,
         one.layer_forward + other.layer_forward,

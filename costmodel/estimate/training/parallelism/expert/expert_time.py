@@ -23,9 +23,9 @@ from costmodel.ground.equation import Number, term
 
 @dataclass(frozen=True)
 class ExpertWork:
-    """Seconds of the routed experts of a layer on the device, and of the host that issues either direction once.
+    """Device time of a layer's routed experts, and host time to issue one direction.
 
-    Unless each expert has as many tokens as any, the host waits for how many before it issues those forward.
+    Unless all experts have the same number of tokens, the host waits for the token counts before it issues forward.
     """
 
     both: ForwardBackward
@@ -35,7 +35,7 @@ class ExpertWork:
 
 
 def expert_pass(inputs: TrainingInputs, part: Shard, block: Block, again: RecomputedWork) -> ExpertWork | None:
-    """The routed experts of a layer, with what recompute adds; nothing for a layer without."""
+    """The routed experts of a layer, with their recompute; zero for a layer without experts."""
     said, held = inputs.experts, part.routed
     if said is None or held is None:
         return None
@@ -55,7 +55,7 @@ def expert_pass(inputs: TrainingInputs, part: Shard, block: Block, again: Recomp
 def _again(
     inputs: TrainingInputs, block: Block, held: Routed, rows: Number, once: TimeByCategory, again: RecomputedWork
 ) -> TimeByCategory:
-    """What backward does once more: all that experts do, in part or whole, or their activation function by name."""
+    """Recompute of the experts in backward: all of them, a part, or only their activation function."""
     if again.routed:
         return in_part(again, once)
     if "moe-activation" not in (block.structure.recompute_modules or ()):
@@ -66,7 +66,7 @@ def _again(
 
 
 def _matmuls(inputs: TrainingInputs, said: ExpertInputs, held: Routed, rows: Number) -> ForwardBackward:
-    """Grouped matmuls of the experts of a rank, a group an expert, all groups of equal length."""
+    """Grouped matmuls of the experts of a rank: one group per expert, all of equal length."""
     found, narrow, trained = (
         ForwardBackward(TimeByCategory(), TimeByCategory()),
         inputs.recipe.narrow,
@@ -79,7 +79,7 @@ def _matmuls(inputs: TrainingInputs, said: ExpertInputs, held: Routed, rows: Num
 
 
 def _adapters(inputs: TrainingInputs, said: ExpertInputs, held: Routed, rows: Number) -> ForwardBackward:
-    """Adapters of the experts, each a group of grouped thin products, and unpacking of what is beside them."""
+    """Adapters of the experts as grouped thin products, and unpacking of the weights beside them."""
     found = ForwardBackward(TimeByCategory(), TimeByCategory())
     grouped = functools.partial(_grouped, inputs, said, held, rows, narrow=False, trained=True)
     for adapter in routed_adapters(inputs, held):
@@ -92,7 +92,7 @@ def _adapters(inputs: TrainingInputs, said: ExpertInputs, held: Routed, rows: Nu
 
 
 def _host(inputs: TrainingInputs, said: ExpertInputs, held: Routed, *, backward: bool) -> Number:
-    """Time the host needs to issue one direction of the experts, one after the other."""
+    """Host time to issue one direction of the experts, one after the other."""
     adapters, unpacked = sum(1.0 for _ in routed_adapters(inputs, held)), 1.0 if inputs.packed else 0.0
     trained = inputs.tuning is None
     count, converted = looped(held), inputs.recipe.conversions
@@ -119,7 +119,7 @@ def _grouped(
 def _memory_bound(
     inputs: TrainingInputs, said: ExpertInputs, held: Routed, tokens: Number, rows: Number, *, backward: bool
 ) -> Number:
-    """Ordering tokens by expert and back, and the activation function."""
+    """Permutation of tokens by expert and back, and the activation function."""
     with term("memory-bound backward" if backward else "memory-bound forward"):
         sizes = (tokens, inputs.model.hidden, held.of.top_k, held.of.count, inputs.widths.element)
         permuted = said.kernels.permute * permute_traffic(*sizes)

@@ -1,4 +1,4 @@
-"""Tokens to their experts and back: who talks to whom, how often, how long."""
+"""Dispatch and combine of tokens: the groups, the bytes and the exposed time."""
 
 from __future__ import annotations
 
@@ -25,9 +25,9 @@ from costmodel.ground.equation import Number, term
 
 @dataclass(frozen=True)
 class ExpertTraffic:
-    """Exposed time of a layer's exchanges for one micro-batch, and the exchanges behind it.
+    """Exposed time of a layer's exchanges for one micro-batch, and the exchanges.
 
-    Backward is with forward once more where tokens are sent to their experts again.
+    Backward includes dispatch again where tokens are sent to their experts again.
     """
 
     forward: Number = 0.0
@@ -37,7 +37,7 @@ class ExpertTraffic:
 
 @dataclass(frozen=True)
 class ExpertGroups:
-    """Experts cut the ranks of a pipeline stage a second way, innermost first: etp, ep, and who holds the same."""
+    """The second division of the ranks of a stage, innermost first: etp, ep, and the ranks with the same experts."""
 
     etp: Group
     ep: Group
@@ -45,12 +45,12 @@ class ExpertGroups:
 
 
 def expert_data(inputs: TrainingInputs, block: Block) -> Number:
-    """Ranks that hold the same experts and share their states: without the replicas of the shards."""
+    """Ranks with the same experts that share their states; without replicas of the shards."""
     return expert_data_degree(inputs.ranks, block.pp, block.ep, block.etp) / block.dp_replicate
 
 
 def expert_groups(inputs: TrainingInputs, rows: Block) -> ExpertGroups:
-    """Where the groups lie among the ranks of a stage, innermost first."""
+    """Positions of the expert groups among the ranks of a stage, innermost first."""
     with term("expert placement"):
         outer = rows.etp * rows.ep
         edp = expert_data(inputs, rows)
@@ -62,7 +62,10 @@ def expert_groups(inputs: TrainingInputs, rows: Block) -> ExpertGroups:
 
 
 def _of_a_stage(inputs: TrainingInputs, rows: Block, name: str, ranks: Number, stride: Number) -> Group:
-    """A group of ranks of one stage: with the pipeline inside data parallelism tp · cp of them lie side by side."""
+    """A group of ranks of one stage.
+
+    With the pipeline inside data parallelism, blocks of tp · cp ranks are adjacent.
+    """
     if rows.structure.order != PIPELINE_INSIDE or single_rank(rows.pp):
         return group(inputs, name, ranks, stride)
     with term("expert placement"):
@@ -82,9 +85,9 @@ def expert_traffic(
     *,
     again: bool,
 ) -> ExpertTraffic:
-    """Dispatch and combine of a layer in both directions, and what compute does not hide of them.
+    """Dispatch and combine of a layer in both directions, and their exposed part.
 
-    They hide behind the compute of the layer as far as the schedule lets them, or behind shared experts beside them.
+    They hide behind the compute of the layer if the schedule allows it, or behind shared experts.
     """
     said, held = inputs.experts, part.routed
     if said is None or held is None:
@@ -112,7 +115,7 @@ def expert_traffic(
 
 
 def _shown(sent: Number, compute: Number, overlap: float, occupied: float) -> Number:
-    """What compute does not hide, and what it loses to that which it does."""
+    """The exposed time, and the compute that is slowed down by the hidden part."""
     exposed = exposed_time(sent, compute, overlap, 0.0)
     return exposed + lost_time(sent - exposed, occupied) if occupied else exposed
 
@@ -120,9 +123,9 @@ def _shown(sent: Number, compute: Number, overlap: float, occupied: float) -> Nu
 def _dispatch(
     inputs: TrainingInputs, said: ExpertInputs, held: Routed, tokens: Number, ep: Group
 ) -> tuple[Exchange, Exchange]:
-    """Tokens sent to the ranks of their experts in the type the stack sends them in, their outputs back in bf16.
+    """Tokens sent to the ranks of their experts in the stack's dispatch type; outputs return in bf16.
 
-    A token goes to each of its experts, or once to a rank that holds some of them.
+    A token goes to each of its experts, or once to a rank with several of them.
     """
     sent = said.load * tokens
     copies = _reached(held, ep.ranks) if said.deduplicated else held.of.top_k
@@ -163,7 +166,7 @@ def _hierarchical(
 
 
 def _reached(held: Routed, parts: Number) -> Number:
-    """Ranks or domains that hold experts of a token, which may lie in a few groups of neighbouring experts alone."""
+    """Ranks or domains with experts of a token; routing may be limited to a few groups of adjacent experts."""
     experts, groups, limit = held.of, held.of.groups, held.of.group_limit
     if groups is None or limit is None:
         return distinct_destinations(parts, experts.top_k, experts.count)
@@ -177,7 +180,7 @@ def _reached(held: Routed, parts: Number) -> Number:
 def _sharing(
     inputs: TrainingInputs, said: ExpertInputs, held: Routed, tokens: Number, etp: Group
 ) -> tuple[Exchange, ...]:
-    """Rows gathered from the ranks that share each expert, and their partial outputs scattered back."""
+    """All-gather of rows from the ranks that share each expert, and reduce-scatter of their partial outputs."""
     if np.all(etp.ranks == 1):
         return ()
     message = activation_message(rows_of(held, tokens, said.load), inputs.model.hidden, inputs.widths.element)

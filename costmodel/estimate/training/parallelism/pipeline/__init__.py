@@ -1,1 +1,1 @@
-"""Pipeline."""
+"""Pipeline parallelism: layer split, schedules, ranks and traffic."""

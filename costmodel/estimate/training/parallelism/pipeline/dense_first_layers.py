@@ -1,4 +1,4 @@
-"""Layers that come before all others: how many of them the ranks of a pipeline hold."""
+"""Dense layers at the start of a model with experts: how many each pipeline rank holds."""
 
 from __future__ import annotations
 
@@ -17,9 +17,10 @@ Before = Callable[[Number], Number]  # layers of the model before a chunk, by it
 
 
 def leading_of_ranks(count: Number, block: Block, before: Before, *, most: bool) -> PerStage[Number]:
-    """Of the first rank, of one between the ends that holds most or fewest, and of the last.
+    """Such layers on the first rank, on the middle rank with most or fewest, and on the last rank.
 
-    Fewer are held the further from the input: most by the second, fewest by the last but one, both ways amid all.
+    Fewer of them are held further from the input: the second rank holds most, the last but one fewest. A bidirectional
+    pipeline has the fewest in the middle.
     """
     last, both_ways = block.pp - 1, block.structure.schedule in BOTH_WAYS
     far = block.pp / 2.0 if both_ways else np.maximum(last - 1, 0.0)
@@ -31,13 +32,13 @@ def leading_of_ranks(count: Number, block: Block, before: Before, *, most: bool)
 
 
 def leading_of_stages(count: Number, block: Block, before: Before) -> tuple[Number, Number]:
-    """Of the first and the last stage, which both ways run on one rank."""
+    """Such layers in the first and the last stage; a bidirectional pipeline runs both on one rank."""
     last = block.pp - 1
     return _of_chunk(count, before, 0.0), _of_chunk(count, before, last)
 
 
 def _of_rank(count: Number, block: Block, before: Before, rank: Number) -> Iterator[Number]:
-    """In each chunk of a rank; both ways in its stage of either direction."""
+    """Such layers in each chunk of a rank; in a bidirectional pipeline in its stage of either direction."""
     schedule, back = block.structure.schedule, block.pp - 1 - rank
     yield _of_chunk(count, before, rank)
     if schedule in FOLDED:

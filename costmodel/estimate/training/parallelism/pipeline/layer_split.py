@@ -1,4 +1,4 @@
-"""Layers of the first, a middle and the last pipeline rank under each split."""
+"""Layers of the first, a middle and the last pipeline rank for each split."""
 
 from __future__ import annotations
 
@@ -51,19 +51,21 @@ SLOTS = {"even": (0.0, 0.0), "lighter-ends": (1.0, 1.0), "lighter-first": (1.0, 
 
 
 def _experts_alone(model: Model) -> str | None:
-    """Which side alone has experts where one kind leads: the leading layers or the others."""
+    """Which part of a model has the only experts: the dense-first layers or the others."""
     ahead, *rest = (kind.experts is not None for kind in model.layers)
     return None if ahead == any(rest) else "leading" if ahead else "others"
 
 
 @dataclass(frozen=True)
 class StageLayers:
-    """Layers of the first, a middle and the last rank, in all their chunks; the same object thrice where all equal.
+    """Layers of the first, a middle and the last rank, in all their chunks.
 
-    Two ranks have no middle: it stands for the smaller of them. A rank that runs two stages, one each way, counts their
-    mean, and its first and last stages are apart where they differ. Of a model whose first layers are of another kind
-    the three hold so many leading ones; the middle stands for a rank between the ends with fewest, with most where
-    these alone have experts.
+    The same object three times if all are equal.
+
+    With two ranks, the middle stands for the smaller of them. A rank with two stages, one per direction, counts their
+    mean; its first and last stages are stored separately if they differ. For a model whose first layers are of another
+    kind, the object also has the number of leading layers on each rank. The middle then stands for the rank between the
+    ends with the fewest of them, or with the most if only leading layers have experts.
     """
 
     total: Number
@@ -76,32 +78,32 @@ class StageLayers:
 
     @property
     def equal(self) -> bool:
-        """Whether every rank of every row holds as many, and the same kinds."""
+        """Whether all ranks of all rows have the same number and kinds of layers."""
         return self.first is self.middle is self.last and self.leading is None
 
     @property
     def fullest(self) -> Number:
-        """Of the rank with most."""
+        """Layers of the rank with most."""
         return self.middle if self.equal else largest(self.first, self.middle, self.last)
 
     def held(self, position: int) -> Number:
-        """Of the first, a middle or the last rank."""
+        """Layers of the first, a middle or the last rank."""
         return (self.first, self.middle, self.last)[position]
 
     def each(self, amounts: PerStage[Number]) -> PerStage[Number]:
-        """So much a layer, in the first, a middle and the last rank."""
+        """An amount per layer, on the first, a middle and the last rank."""
         if self.equal:
             return same_on_all_stages(self.middle * amounts.middle)
         held = (self.first, self.middle, self.last)
         return PerStage(*(layers * amount for layers, amount in zip(held, amounts, strict=True)))
 
     def stages(self, pp: float) -> tuple[Number, ...]:
-        """Of the first, a middle and the last of so many stages, as far as there are any."""
+        """Layers of the first, a middle and the last of so many stages, as far as they exist."""
         first, last = self.mirrored or (self.first, self.last)
         return ((first,), (first, last))[int(pp) - 1] if pp < 3 else (first, self.middle, last)
 
     def share_of(self, model: Model, kind: Layers, position: int) -> Number:
-        """Share of a kind in the layers of the first, a middle or the last rank; but for leading ones spread evenly."""
+        """Share of a kind in the layers of a rank; kinds other than leading ones are spread evenly."""
         if self.leading is None:
             return share(kind.count, self.total)
         held = self.held(position)
@@ -109,13 +111,13 @@ class StageLayers:
         return share(self._counted(model, kind, held, self.leading[position]), whole)
 
     def _counted(self, model: Model, kind: Layers, held: Number, ahead: Number) -> Number:
-        """Layers of a kind among so many, of which so many lead."""
+        """Layers of a kind among a number of layers, some of which are leading layers."""
         if kind.leading:
             return ahead
         return share(kind.count, self.total - model.layers[0].count) * (held - ahead)
 
     def of_stages(self, model: Model, kind: Layers) -> tuple[Number, Number]:
-        """Layers of one kind in the first and the last stage, which both ways run on one rank."""
+        """Layers of one kind in the first and the last stage; a bidirectional pipeline runs both on one rank."""
         assert self.mirrored is not None
         first, last = self.mirrored
         if self.mirrored_leading is None:
@@ -124,23 +126,26 @@ class StageLayers:
         return self._counted(model, kind, first, ahead), self._counted(model, kind, last, behind)
 
     def of_kind(self, model: Model, kind: Layers, amount: Number, position: int) -> Number:
-        """What one kind has of an amount of all layers of the first, a middle or the last rank."""
+        """The part of an amount of all layers of a rank that belongs to one kind."""
         return amount if len(model.layers) == 1 else self.share_of(model, kind, position) * amount
 
     def means(self, model: Model, amounts: Sequence[Number]) -> PerStage[Number]:
-        """Of so much in a layer of each kind, the mean of the layers of the first, a middle and the last rank."""
+        """The mean over the layers of the first, a middle and the last rank, for an amount per kind."""
         if len(amounts) == 1:
             return same_on_all_stages(amounts[0])
         kinds = list(zip(model.layers, amounts, strict=True))
         return self.at_each(lambda position: summed(*(self.of_kind(model, *kind, position) for kind in kinds)))
 
     def at_each(self, mixed: Callable[[int], T]) -> PerStage[T]:
-        """Something of the first, a middle and the last rank; the same object thrice where their layers are alike."""
+        """A value for the first, a middle and the last rank; the same object three times if their layers are alike."""
         found = [mixed(position) for position in self.positions]
         return PerStage(*found) if len(found) == 3 else same_on_all_stages(*found)
 
     def on_fullest(self, model: Model, kind: Layers) -> Number:
-        """Layers of one kind on the rank with most layers; where one side of a leading kind has experts, with most."""
+        """Layers of one kind on the rank with most layers.
+
+        If only one side has experts, on the rank with most of that side.
+        """
         if self.leading is None:
             return self.of_kind(model, kind, self.fullest, 1)
         alone = _experts_alone(model)
@@ -152,7 +157,7 @@ class StageLayers:
 
     @property
     def positions(self) -> tuple[int, ...]:
-        """Of the first, a middle and the last rank, those whose layers are mixed otherwise."""
+        """The ranks among first, middle and last that have different mixes of layers."""
         return (1,) if self.leading is None else (0, 1, 2)
 
 
@@ -175,7 +180,7 @@ def stage_layers(model: Model, block: Block) -> StageLayers:
 
 
 def _divided(layers: Number, block: Block) -> StageLayers:
-    """Layers of the ranks, whatever their kinds."""
+    """Layers of the ranks, for all kinds together."""
     if block.structure.split == "stated":
         return _stated(layers, block)
     if block.structure.split == "spread":
@@ -187,7 +192,7 @@ def _divided(layers: Number, block: Block) -> StageLayers:
 
 
 def _cut(layers: Number, block: Block) -> tuple[Number, Number, Number]:
-    """Layers of a rank between the ends, and what the first and the last chunk of the model hold less than others."""
+    """Layers of a middle rank, and how many fewer the first and the last chunk of the model have."""
     if block.structure.split == "full-chunks":
         chunk, missing = _full(layers, block)
         behind = np.minimum(missing, chunk)
@@ -199,13 +204,13 @@ def _cut(layers: Number, block: Block) -> tuple[Number, Number, Number]:
 
 
 def _full(layers: Number, block: Block) -> tuple[Number, Number]:
-    """Layers of a full chunk, and how many the model lacks to fill all."""
+    """Layers of a full chunk, and how many the model lacks to fill all chunks."""
     chunk = full_chunk_layers(layers, block.pp, block.vpp)
     return chunk, block.pp * block.vpp * chunk - layers
 
 
 def _before(held: StageLayers, block: Block) -> Before:
-    """How many layers of the model come before a chunk of it."""
+    """Layers of the model before a chunk."""
     layers, sizes = held.total, (block.pp, block.vpp)
     if block.structure.split == "stated":
         first, _ = held.mirrored or (held.first, held.last)
@@ -217,13 +222,13 @@ def _before(held: StageLayers, block: Block) -> Before:
 
 
 def of_schedule(schedule: Schedule, middle: Number, first: Number, last: Number) -> tuple[Number, Number]:
-    """Layers of the first and the last rank when the ends hold so many fewer; both ways those of the two stages."""
+    """Layers of the first and the last rank if the ends hold fewer; for a bidirectional pipeline of both stages."""
     fewer_first, fewer_last = (first, last) if schedule in BOTH_WAYS else boundary_parameters(schedule, first, last)
     return middle - fewer_first, middle - fewer_last
 
 
 def _with_ends(block: Block, layers: Number, middle: Number, first: Number, last: Number) -> StageLayers:
-    """Ranks whose ends hold other numbers of layers than those between."""
+    """Ranks whose first and last hold other numbers of layers than those between."""
     if block.structure.schedule not in BOTH_WAYS:
         return StageLayers(layers, first, np.where(block.pp < 3, np.minimum(first, last), middle), last)
     mean = (first + last) / 2.0
@@ -231,7 +236,10 @@ def _with_ends(block: Block, layers: Number, middle: Number, first: Number, last
 
 
 def fewer_at_ends(layers: Number, block: Block) -> tuple[Number, Number]:
-    """Layers that first and last chunk hold fewer, row by row; left open, as few as make the split even."""
+    """How many fewer layers the first and the last chunk hold, by row.
+
+    If not stated, the fewest that allow an even split.
+    """
     split, chunks = block.structure.split, block.pp * block.vpp
     piped = np.where(block.pp > 1, 1.0, 0.0)
     if split in SLOTS:
@@ -245,7 +253,7 @@ def fewer_at_ends(layers: Number, block: Block) -> tuple[Number, Number]:
 
 
 def _stated(layers: Number, block: Block) -> StageLayers:
-    """Ends of stated numbers; where only one is stated the other ranks share the rest."""
+    """Stated layers of first and last stage; if only one is stated, the other ranks share the rest."""
     structure, pp = block.structure, block.pp
     first, last = structure.first_stage_layers, structure.last_stage_layers
     if first is None or last is None:
@@ -259,7 +267,7 @@ def _stated(layers: Number, block: Block) -> StageLayers:
 
 
 def _spread(layers: Number, block: Block) -> StageLayers:
-    """What does not divide goes to the first stages; a folded pipeline's rank holds one from either side."""
+    """The remainder goes to the first stages; a rank of a folded pipeline holds one stage from either side."""
     last = block.pp - 1
     ranks = (0.0, np.minimum(last, 1.0), last)
     if block.structure.schedule not in FOLDED:
@@ -273,14 +281,14 @@ def _spread(layers: Number, block: Block) -> StageLayers:
 
 
 def unequal_chunks(model: Model, block: Block) -> NDArray[np.bool_]:
-    """Rows in which a rank holds several chunks, and these, spread, not all as many layers."""
+    """Rows in which a rank holds several chunks with different numbers of layers."""
     chunks = block.pp * block.vpp
     looped = block.structure.split == "spread" and block.structure.schedule in LOOPED
     return np.asarray((remainder(layer_count(model), chunks) != 0) & (block.vpp > 1) & looped)
 
 
 def spread_as_fitting(model: Model, block: Block) -> NDArray[np.bool_]:
-    """Rows whose layers spread as they lie where a split is left open: evenly, or with one missing at the end."""
+    """Rows with the same spread layers as without a stated split: even, or with one missing at the end."""
     if block.structure.schedule in FOLDED:
         return np.zeros(len(block), dtype=bool)
     layers, chunks = layer_count(model), block.pp * block.vpp
@@ -288,7 +296,7 @@ def spread_as_fitting(model: Model, block: Block) -> NDArray[np.bool_]:
 
 
 def indivisible(model: Model, block: Block) -> NDArray[np.bool_]:
-    """Rows whose layers the split does not divide into whole chunks, or leaves a chunk between the ends without any."""
+    """Rows whose layers the split does not divide into whole chunks, or leaves a middle chunk empty."""
     layers, split, chunks = layer_count(model), block.structure.split, block.pp * block.vpp
     if (split, block.structure.schedule) in _UNEVEN:
         return np.ones(len(block), dtype=bool)

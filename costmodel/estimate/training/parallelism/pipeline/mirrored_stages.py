@@ -1,4 +1,4 @@
-"""Ranks that hold the same weights where a pipeline runs both ways."""
+"""Replicas of weights in bidirectional pipelines."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from costmodel.ground.equation import term
 
 
 def replicas_both_ways(inputs: TrainingInputs, block: Block, holders: Group) -> Group:
-    """Those who hold the same weights: where a pipeline runs both ways, the ranks of the mirrored stage as well."""
+    """Ranks with the same weights; in a bidirectional pipeline also the ranks of the mirrored stage."""
     if weight_replication(block.structure.schedule) == 1:
         return holders
     with term("mirrored stages"):

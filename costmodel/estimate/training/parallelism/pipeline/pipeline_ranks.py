@@ -1,4 +1,4 @@
-"""The ranks of a pipeline together: how long its step is, and what the busiest of them spends it on."""
+"""The critical path of a pipeline: the time of its step, and the time of its busiest rank by category."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ Part = Callable[[ForwardBackward], Number]
 
 @dataclass(frozen=True)
 class Rank:
-    """A rank for one micro-batch: so many layers alike, and of the ends its own, or all where it is the only rank."""
+    """One rank for one micro-batch: its layers, and embedding or head, or both if it is the only rank."""
 
     layers: Number
     layer: ForwardBackward
@@ -50,16 +50,16 @@ class Rank:
 
     @functools.cached_property
     def deferred(self) -> Number:
-        """Of backward, what can wait."""
+        """The part of backward that a schedule can defer."""
         with term("weight gradient"):
             return self.of(lambda both: both.deferred)
 
     def of(self, part: Part) -> Number:
-        """So much of its layers and of its ends together."""
+        """The sum of an amount over its layers and its ends."""
         return summed(self.of_layers(part), known_as("its ends", self.of_ends(part)))
 
     def of_layers(self, part: Part) -> Number:
-        """So much of its layers."""
+        """An amount over its layers."""
         each = part(self.layer)
         if nothing(each):
             return each
@@ -67,7 +67,7 @@ class Rank:
             return self.layers * each
 
     def of_ends(self, part: Part) -> Number:
-        """So much of its ends."""
+        """An amount over embedding and head."""
         return _where(self.only, part(self.all_ends), part(self.ends))
 
 
@@ -96,7 +96,7 @@ def whole_time(inputs: TrainingInputs, block: Block, micro_batches: Number, rank
 
 
 def busiest_rank(ranks: Sequence[Rank], micro_batches: Number) -> tuple[dict[str, Number], Number]:
-    """A step's seconds of the busiest rank, by what they are spent on and in all."""
+    """Seconds of the busiest rank in a step, by category and in total."""
     slowest, slower = ranks[0].total, []
     for rank in ranks[1:]:
         slower.append(rank.total >= slowest)
@@ -108,7 +108,7 @@ def busiest_rank(ranks: Sequence[Rank], micro_batches: Number) -> tuple[dict[str
 
 
 def _of_slowest(ranks: Sequence[Rank], slower: Sequence[Any], part: Part) -> Number:
-    """So much of the slowest rank; of layers that are as many and alike in all of them it is looked at once."""
+    """An amount on the slowest rank; evaluated once if all ranks have the same layers."""
     first, *others = ranks
     if all(rank.layers is first.layers and rank.layer is first.layer for rank in others):
         ends = _latest(slower, [rank.of_ends(part) for rank in ranks])
@@ -117,7 +117,7 @@ def _of_slowest(ranks: Sequence[Rank], slower: Sequence[Any], part: Part) -> Num
 
 
 def _latest(slower: Sequence[Any], values: Sequence[Number]) -> Number:
-    """The figure of the last rank that is slower than those before it."""
+    """The value of the last rank that is slower than all before it."""
     latest = values[0]
     for mask, value in zip(slower, values[1:], strict=True):
         latest = _where(mask, value, latest)
@@ -125,7 +125,7 @@ def _latest(slower: Sequence[Any], values: Sequence[Number]) -> Number:
 
 
 def _where(mask: Any, one: Number, other: Number) -> Number:
-    """One or the other; where neither was ever set, nothing."""
+    """`np.where` that is zero where neither argument was ever set."""
     return other if one is other or (nothing(one) and nothing(other)) else np.where(mask, one, other)
 
 

@@ -1,4 +1,4 @@
-"""What each pipeline schedule asks of a plan: chunks, micro-batches, where the ends lie, how often weights are held."""
+"""Requirements of each pipeline schedule: chunks, micro-batches, positions of embedding and head, copies of weights."""
 
 from __future__ import annotations
 
@@ -21,11 +21,11 @@ Lying = Literal["straight", "looped", "folded", "both ways"]
 
 @dataclass(frozen=True)
 class ScheduleShape:
-    """How the chunks of a schedule lie over the ranks, and the micro-batches it asks for.
+    """The layout of a schedule's chunks over the ranks, and the micro-batches that it needs.
 
-    folded: two chunks in a V, the first rank holds both ends; both ways: two copies of the weights, the first and the
-    last rank hold both ends. least: fewest micro-batches, so many times the stages less so many; they come in units.
-    forwards_first: no backward runs before every forward has.
+    folded: two chunks in a V; the first rank holds embedding and head. both ways: two copies of the weights; the first
+    and the last rank hold embedding and head. least: minimum of micro-batches, as a multiple of the stages less a
+    constant; they come in units. forwards_first: every forward runs before the first backward.
     """
 
     lying: Lying
@@ -59,7 +59,7 @@ LOOPED, FOLDED, BOTH_WAYS = _lying("looped"), _lying("folded"), _lying("both way
 
 
 def summed_once(inputs: TrainingInputs, block: Block) -> NDArray[np.bool_]:
-    """Rows whose gradients stay whole until the last micro-batch: those of PyTorch's FSDP in a pipeline."""
+    """Rows whose gradients stay unsharded until the last micro-batch: those of PyTorch's FSDP in a pipeline."""
     return np.asarray((block.pp > 1) & inputs.stack.states.sharded_master)
 
 
@@ -69,24 +69,24 @@ def is_plain(schedule: Schedule) -> TypeGuard[PlainSchedule]:
 
 
 def is_later(schedule: Schedule) -> TypeGuard[LaterSchedule]:
-    """Whether it splits backward, folds the pipeline, or runs it both ways or breadth first."""
+    """Whether it splits backward, folds the pipeline, or runs bidirectional or breadth-first."""
     return schedule not in PLAIN
 
 
 def weight_replication(schedule: Schedule) -> float:
-    """How often a stage's weights are held."""
+    """Copies of a stage's weights."""
     return 2.0 if schedule in BOTH_WAYS else 1.0
 
 
 def chunks_fit(schedule: Schedule, vpp: float) -> bool:
-    """Whether a schedule can have so many chunks."""
+    """Whether a schedule allows this number of chunks."""
     if schedule in LOOPED:
         return vpp > 1
     return vpp == (2 if schedule in FOLDED else 1)
 
 
 def wrong_shape(block: Block) -> NDArray[np.bool_]:
-    """Rows whose pp or vpp the schedule cannot have."""
+    """Rows whose pp or vpp the schedule does not allow."""
     schedule, pp, vpp = block.structure.schedule, block.pp, block.vpp
     if schedule in LOOPED:
         return np.asarray((pp < 2) | (vpp < 2))
@@ -99,7 +99,7 @@ def wrong_shape(block: Block) -> NDArray[np.bool_]:
 
 
 def fewest_micro_batches(schedule: Schedule, pp: Number) -> Number:
-    """Micro-batches below which a schedule cannot run on so many stages."""
+    """Minimum of micro-batches for a schedule and a number of stages."""
     times, less = FORMS[schedule].least
     return times * pp - less
 
@@ -114,7 +114,7 @@ def wrong_batches(block: Block, micro_batches: Number) -> NDArray[np.bool_]:
 
 
 def live(block: Block, micro_batches: Number, stage: Number) -> Number:
-    """Micro-batches in flight; one stage is no pipeline, there each backward follows its forward."""
+    """Micro-batches in flight; with one stage each backward directly follows its forward."""
     schedule, pp = block.structure.schedule, block.pp
     if is_plain(schedule):
         held = in_flight(pp, micro_batches, block.vpp, stage, schedule=schedule)
@@ -124,12 +124,12 @@ def live(block: Block, micro_batches: Number, stage: Number) -> Number:
 
 
 def forwards_first(schedule: Schedule) -> bool:
-    """Whether no backward runs before every forward has."""
+    """Whether every forward runs before the first backward."""
     return FORMS[schedule].forwards_first
 
 
 def boundary_parameters(schedule: Schedule, embedding: Number, head: Number) -> tuple[Number, Number]:
-    """Work of the ends for a micro-batch, on the first rank and on the last; both ways each does it for half."""
+    """Work of embedding and head per micro-batch on the first and the last rank; bidirectional, each does half."""
     if schedule in FOLDED:
         return embedding + head, 0.0 * head
     if schedule in BOTH_WAYS:
@@ -146,17 +146,17 @@ def holds_embedding_and_head(schedule: Schedule, position: int) -> tuple[bool, b
 
 
 def head_holder(block: Block, held: Number, position: int) -> Number:
-    """What the first, a middle or the last rank has of something that is with the head."""
+    """The amount on the first, a middle or the last rank of something that belongs to the head."""
     _, at_last = holds_embedding_and_head(block.structure.schedule, position)
     return held if at_last else np.where(block.pp == 1, held, 0.0)
 
 
 def separate_embedding_and_head(schedule: Schedule) -> bool:
-    """Whether of two stages or more one holds the embedding and another the head."""
+    """Whether embedding and head are on different stages."""
     return FORMS[schedule].lying in ("straight", "looped")
 
 
 def stepped(block: Block, held: Number) -> Number:
-    """Parameters whose states a replica keeps: of two copies of the weights a sharded optimizer needs one."""
+    """Parameters whose states a replica stores; with two copies of the weights a sharded optimizer needs one."""
     copies = weight_replication(block.structure.schedule)
     return held / copies if copies > 1 and block.structure.zero >= 1 else held

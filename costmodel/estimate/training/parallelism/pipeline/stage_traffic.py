@@ -1,4 +1,4 @@
-"""What pipeline stages send each other."""
+"""Traffic between pipeline stages."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ class PipelineTraffic:
 def pipeline_traffic(
     inputs: TrainingInputs, block: Block, pp: Group, message: Number, micro_batches: Number
 ) -> PipelineTraffic:
-    """Activations forward and their gradients backward over each boundary; every tp rank sends what it holds."""
+    """Activations and their gradients over each stage boundary; every tp rank sends its own part."""
     with term("pp send"):
         part = message / (block.tp if inputs.stack.split_sends else block.sequence_ranks)
         time = send_time(inputs, part, pp)

@@ -1,1 +1,1 @@
-"""Tensor."""
+"""Tensor parallelism: traffic."""

@@ -1,4 +1,4 @@
-"""What tensor parallelism exchanges in a layer and at the ends, and what of it compute does not hide."""
+"""Tensor-parallel exchanges of a layer and of embedding and head, and their exposed part."""
 
 from __future__ import annotations
 
@@ -24,9 +24,9 @@ from costmodel.ground.equation import Number, term
 
 @dataclass(frozen=True)
 class TensorTraffic:
-    """Exposed tensor-parallel time of a layer for one micro-batch, and the exchanges behind it.
+    """Exposed tensor-parallel time of a layer for one micro-batch, and its exchanges.
 
-    Backward is with what of forward it exchanges again.
+    Backward includes the exchanges of forward that recompute repeats.
     """
 
     forward: Number
@@ -36,7 +36,7 @@ class TensorTraffic:
 
 @dataclass(frozen=True)
 class AtEnds:
-    """One kind of collective of the ends and a micro-batch: how often the head makes it, how often the embedding."""
+    """One kind of collective per micro-batch, with its count for the head and for the embedding."""
 
     operation: Operation
     time: Number
@@ -46,7 +46,7 @@ class AtEnds:
 
 @dataclass(frozen=True)
 class EndsTraffic:
-    """Seconds of embedding and head forward and backward for one micro-batch, and the exchanges behind them."""
+    """Seconds of embedding and head, forward and backward, for one micro-batch, and their exchanges."""
 
     embedding: ForwardBackward
     head: ForwardBackward
@@ -64,7 +64,7 @@ def tensor_traffic(
     *,
     sequence_parallel: bool,
 ) -> TensorTraffic:
-    """Two exchanges a layer and direction, one where its halves are parallel; sequence parallelism halves each."""
+    """Two exchanges per layer and direction, one if its halves are parallel; sequence parallelism halves each."""
     made = list((_scattered if sequence_parallel else _summed)(inputs, tp, tokens, kind, again))
     pairs = list(_of_adapters(inputs, tp, tokens, kind, again, sequence_parallel=sequence_parallel))
     every, beside = [*made, *pairs], layer.forward.matmul
@@ -88,7 +88,7 @@ def _of_adapters(
     inputs: TrainingInputs, tp: Group, tokens: Number, kind: Layers, again: RecomputedWork, *, sequence_parallel: bool
 ) -> Iterator[Exchange]:
     """Results of adapters that are cut twice, gathered whole beside the outputs that are summed, and under sequence
-    parallelism their gradients; what goes between two thin matrices is too little to tell.
+    parallelism their gradients; the traffic between two thin matrices is negligible.
     """
     if inputs.tuning is None or not inputs.stack.split_adapters:
         return
@@ -104,7 +104,7 @@ ONCE: tuple[Literal["forward", "backward"], ...] = ("forward", "backward")
 
 
 def _together(made: Sequence[Exchange], part: Literal["forward", "backward", "again"]) -> Number:
-    """Time of some exchanges in one direction."""
+    """Time of several exchanges in one direction."""
     total: Number = 0.0
     for item in made:
         total = total + getattr(item, part) * item.time
@@ -114,7 +114,7 @@ def _together(made: Sequence[Exchange], part: Literal["forward", "backward", "ag
 def _summed(
     inputs: TrainingInputs, tp: Group, tokens: Number, kind: Layers, again: RecomputedWork
 ) -> Iterator[Exchange]:
-    """Outputs summed whole, backward the gradients of inputs; of latent attention those of its narrow vectors."""
+    """All-reduce of the outputs, in backward of the input gradients; for latent attention of its narrow vectors."""
     count, latent = exchanges(kind), kind.latent
     yield _sum(inputs, tp, tokens, inputs.model.hidden, (count, count - 1.0 if latent else count, again.scatters))
     if latent is not None:
@@ -124,7 +124,7 @@ def _summed(
 def _sum(
     inputs: TrainingInputs, tp: Group, tokens: Number, width: Number, counts: tuple[float, float, float]
 ) -> Exchange:
-    """All-reduces of a width, so many forward, backward and of forward again."""
+    """All-reduces of a width: counts for forward, backward and repeated forward."""
     message = activation_message(tokens, width, inputs.widths.element)
     with term("tp all-reduce"):
         time = collective_time(inputs, message, tp, "all_reduce")
@@ -132,7 +132,7 @@ def _sum(
 
 
 def _narrow(inputs: TrainingInputs, latent: LatentAttention) -> Number:
-    """Width of what latent attention multiplies down to."""
+    """Width of the compressed vectors of latent attention."""
     with term("latents"):
         return (latent.query_rank or inputs.model.hidden) + latent.kv_rank + latent.rope_dim
 
@@ -140,9 +140,9 @@ def _narrow(inputs: TrainingInputs, latent: LatentAttention) -> Number:
 def _scattered(
     inputs: TrainingInputs, tp: Group, tokens: Number, kind: Layers, again: RecomputedWork
 ) -> Iterator[Exchange]:
-    """Inputs gathered and outputs scattered, backward the gradients of both the other way round.
+    """All-gather of inputs and reduce-scatter of outputs; backward does both for the gradients.
 
-    Latent attention multiplies down to its narrow vectors before they are gathered.
+    Latent attention compresses to its narrow vectors before the all-gather.
     """
     count, hidden, latent = exchanges(kind), inputs.model.hidden, kind.latent
     yield from _pair(
@@ -160,7 +160,7 @@ def _pair(
     counts: tuple[float, float],
     again: tuple[float, float],
 ) -> Iterator[Exchange]:
-    """So many inputs of a width gathered, in the type that is multiplied if the stack does, and outputs scattered."""
+    """All-gathers of inputs, in the matmul type if the stack does so, and reduce-scatters of outputs."""
     gathered, scattered = counts
     narrow = inputs.narrow is not None and inputs.narrow.exchanged and inputs.tuning is None
     with term("tp all-gather"):
@@ -175,7 +175,7 @@ def _pair(
 
 @memoized("sequence_parallel")
 def ends_traffic(inputs: TrainingInputs, block: Block) -> EndsTraffic:
-    """What embedding and head exchange, in 16 bits; the head's input once more where the stack has let it go."""
+    """Exchanges of embedding and head, in 16 bits; the head's input again if the stack freed it."""
     tp = group(inputs, "tp", block.tp, 1.0)
     message = activation_message(local_tokens(inputs, block), inputs.model.hidden, inputs.widths.element)
 

@@ -169,7 +169,7 @@ FAMILIES = [
         layer_count=option("n_layer", "num_hidden_layers", default=2),
         heads=option("n_head", "num_attention_heads", default=8), kv_heads=same("heads"), head_dim=HIDDEN_BY_HEADS,
         ffn_hidden=FOUR_HIDDEN,
-        max_sequence=option("seq_length", null=assumed(2048, "BLOOM was trained on 2048 tokens; no option says it")),
+        max_sequence=option("seq_length", null=assumed(2048, "BLOOM was trained on 2048 tokens; no option states it")),
         tied=True, biases=YES, mlp_biases=YES, gated=NO, norm="layernorm", positions="alibi", embedding_norm=YES,
         quiet=("apply_residual_connection_post_layernorm", "slow_but_exact", "offset_alibi", "skip_bias_add",
                "skip_bias_add_qkv", "unk_token_id", "masked_softmax_fusion", "bias_dropout_fusion", "n_inner"),

@@ -35,7 +35,7 @@ _PLAIN_MIXER = (
 )
 
 
-# --- the width of a state space, which two options say
+# --- the width of a state space, which two options state
 
 
 def _expanded(config: Config) -> OriginValue:
@@ -59,7 +59,7 @@ def _head_dim(config: Config) -> OriginValue | None:
     return written
 
 
-HEAD_DIM = DerivedValue("as the file says, else expand x hidden / heads of the state space", _head_dim)
+HEAD_DIM = DerivedValue("as stated, else expand x hidden / heads of the state space", _head_dim)
 
 
 # --- orders
@@ -114,7 +114,7 @@ def _nemotron_types(config: Config) -> list[object]:
 
 
 def _nemotron_layers(config: Config) -> Sequence[LayerHalves]:
-    """Every layer is one half, in the order that a list or a pattern of letters says."""
+    """Every layer is one half, in the order of a list or a pattern of letters."""
     types = _nemotron_types(config)
     place = config["block_types"].place or config["pattern"].place
     if not 0 < len(types) <= MOST_LAYERS:

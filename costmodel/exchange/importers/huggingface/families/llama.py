@@ -56,7 +56,7 @@ LLAMA = Family(
     standard_layer,
     types=("llama",),
 )
-PLAIN = LLAMA.like(  # no biases whatever the file says
+PLAIN = LLAMA.like(  # no biases, even where the file states some
     "plain", (), "", biases=NO, mlp_biases=NO, types=(), head_dim=option("head_dim", null=HIDDEN_BY_HEADS)
 )
 

@@ -62,7 +62,7 @@ class Wrapper(NamedTuple):
     """A class around a text model.
 
     key: where the configuration of the text model stands; flat: whether it may stand in the file itself. inner: the
-    family of a text model that does not say its own. tied: the default of the outer option, and whether the inner one
+    family of a text model that does not state its own. tied: the default of the outer option, and whether the inner one
     counts too.
     """
 

@@ -1,4 +1,4 @@
-"""Model types that the model document cannot say, and why. Once it can, an entry moves to a table of families."""
+"""Model types that the model document cannot express, and why. Once it can, an entry moves to a table of families."""
 
 from __future__ import annotations
 

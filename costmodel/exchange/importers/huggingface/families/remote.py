@@ -1,6 +1,6 @@
 """Families whose code comes with the checkpoint: transformers has no class of theirs.
 
-What their code fixes is said here after it; their options have no defaults here, so a file has to say them.
+What their code fixes is stated here; their options have no defaults here, so a file has to state them.
 """
 
 from __future__ import annotations

@@ -12,7 +12,7 @@ from costmodel.estimate.evaluate.evaluate_plans import evaluate
 from costmodel.estimate.evaluate.predict import predict
 from costmodel.estimate.shared.plan_batch import SIZES, Block, Structure
 from costmodel.estimate.shared.reasons import REFUSALS, REMARKS
-from costmodel.estimate.training.constraints.plan_constraints import CHECKS, OF_A_SEARCH, legal, refusals
+from costmodel.estimate.training.constraints.plan_constraints import CHECKS, OF_A_SEARCH, refusals, valid
 from costmodel.explore.search.search import search
 from estimate.cases import TRAINING_STACKS, ask, costs, inputs, machine, mixed, model, one
 
@@ -216,7 +216,7 @@ def _block(structure: Structure, **columns: list[float]) -> Block:
 def test_the_first_reason_is_counted_and_nothing_twice() -> None:
     asked = inputs(SMALL, global_batch=60)
     block = _block(Structure(), dp=[8.0, 4.0, 2.0, 4.0, 16.0], tp=[1.0, 2.0, 4.0, 4.0, 1.0])
-    standing, counts = legal(asked, [block], CHECKS, np.array([[1, 1, 7, 1, 1]]))
+    standing, counts = valid(asked, [block], CHECKS, np.array([[1, 1, 7, 1, 1]]))
     assert counts == {"L001": 2, "L005": 1}, "60 is no multiple of 8; rows of a wrong world are not asked again"
     assert standing.tolist() == [[0, 1, 7, 0, 0]]
     assert sum(counts.values()) + standing.sum() == 11
@@ -393,7 +393,7 @@ def test_the_stage_left_open_is_that_of_the_pipeline(stack: str, alone: int, pip
         assert given.evaluation.costs.row()["step_time"] == stated.evaluation.costs.row()["step_time"]
 
 
-def test_a_plan_that_is_not_legal_is_refused_without_a_word_of_its_arithmetic() -> None:
+def test_a_plan_that_is_invalid_is_refused_without_a_word_of_its_arithmetic() -> None:
     """More experts' ranks than experts: rows of less than nothing; pytest makes errors of NumPy's warnings."""
     given = ["model=mixtral-8x7b", "cluster.nodes=2", "workload.sequence=8", "workload.global_batch=16"]
     plan = ["plan.tp=2", "plan.pp=1", "plan.ep=16"]

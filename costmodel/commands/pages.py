@@ -23,11 +23,11 @@ if TYPE_CHECKING:
     from costmodel.explore.vary.scale import Scaled
     from costmodel.explore.vary.sensitivity import Sensitivity
     from costmodel.explore.vary.sweep import Swept
-    from costmodel.report.page.content import Page
-    from costmodel.report.page.marks import Figure
+    from costmodel.report.page.content import HtmlPage
+    from costmodel.report.page.marks import SvgFigure
 
 _OUTPUT = ("-o", "--output", "--format")
-Draw = Callable[[float], "Figure"]
+Draw = Callable[[float], "SvgFigure"]
 
 
 def command_line() -> list[str]:
@@ -46,7 +46,7 @@ def of_plan(asked: Answer, figure: str = "time") -> dict[str, Form]:
     return page_forms(lambda: _plan_page(asked), lambda: _plan_figure(asked, figure))
 
 
-def _plan_page(asked: Answer) -> Page:
+def _plan_page(asked: Answer) -> HtmlPage:
     from costmodel.explore.page.plan_facts import PlanFacts
     from costmodel.report.page.plan_page import plan_page
 
@@ -70,7 +70,7 @@ def of_pipeline(found: Pipelines) -> dict[str, Form]:
 def of_run(asked: Answer) -> dict[str, Form]:
     """The page of a run."""
 
-    def page() -> Page:
+    def page() -> HtmlPage:
         from costmodel.explore.page.plan_facts import PlanFacts
         from costmodel.report.page.run_page import run_page
 
@@ -121,7 +121,7 @@ def _of_vary(kind: str, found: Any) -> dict[str, Form]:
 def of_validation(found: list[Validated]) -> dict[str, Form]:
     """The page of measured and predicted figures."""
 
-    def page() -> Page:
+    def page() -> HtmlPage:
         from costmodel.report.page.evidence_part import validation_page
 
         return validation_page(found, command_line())
@@ -137,7 +137,7 @@ def of_validation(found: list[Validated]) -> dict[str, Form]:
 def of_check(found: Sequence[CheckedScenario]) -> dict[str, Form]:
     """The page of limits."""
 
-    def page() -> Page:
+    def page() -> HtmlPage:
         from costmodel.report.page.check_page import check_page
 
         return check_page(found, command_line())
@@ -156,7 +156,7 @@ def of_check(found: Sequence[CheckedScenario]) -> dict[str, Form]:
 def of_serving_plan(case: ServingCase, asked: ServingAnswer) -> dict[str, Form]:
     """The page of a serving plan, and where a token's time goes."""
 
-    def page() -> Page:
+    def page() -> HtmlPage:
         from costmodel.explore.page.serving_facts import ServingFacts
         from costmodel.report.page.serving_page import serving_page
 

@@ -7,7 +7,7 @@ from typing import Literal
 
 
 @dataclass(frozen=True)
-class Result:
+class ResultColumn:
     """A figure of an answer, and a column of a table of answers."""
 
     unit: str
@@ -21,62 +21,66 @@ class Result:
         return self.counted or self.unit
 
 
-RESULTS: dict[str, Result] = {
-    "step_time": Result("s", "wall-clock time of an optimizer step", "lower"),
-    "tokens_per_s": Result("1/s", "tokens trained a second by the whole job", "higher", "token/s"),
-    "tokens_per_s_per_gpu": Result("1/s", "tokens trained a second by each accelerator", "higher", "token/GPU/s"),
-    "flop_rate": Result("FLOP/s", "model FLOP a second of each accelerator", "higher", "FLOP/GPU/s"),
-    "mfu": Result("1", "model FLOP over what the peak would allow; hfu counts recomputed ones too", "higher"),
-    "hfu": Result("1", "executed FLOP, recomputed ones too, over what the peak would allow", "higher"),
-    "matmul": Result("s", "matrix products of the busiest stage", "lower"),
-    "attention": Result("s", "attention cores of the busiest stage", "lower"),
-    "memory_bound": Result("s", "norms, activation functions, loss: operations bound by memory bandwidth", "lower"),
-    "launch": Result("s", "time the device waits for the host to issue operations", "lower"),
-    "tp_exposed": Result("s", "tensor-parallel communication that compute does not hide", "lower"),
-    "cp_exposed": Result("s", "context-parallel communication that attention does not hide", "lower"),
-    "pp_exposed": Result("s", "sends between stages that compute does not hide", "lower"),
-    "ep_exposed": Result("s", "tokens on their way to experts and back that compute does not hide", "lower"),
-    "dp_exposed": Result("s", "data-parallel communication that compute does not hide", "lower"),
-    "bubble": Result("s", "time the busiest stage waits for others", "lower"),
-    "bubble_share": Result("1", "bubble over the step", "lower"),
-    "offload_exposed": Result("s", "traffic over the host link that neither compute nor the network hides", "lower"),
-    "optimizer": Result("s", "optimizer step", "lower"),
-    "memory_peak": Result("B", "memory of the worst stage as the driver shows it", "lower"),
-    "memory_share": Result("1", "memory_peak over usable memory; limits bound it as memory", "lower"),
-    "memory_free": Result("B", "usable memory less memory_peak", "higher"),
-    "host_memory": Result("B", "host memory and drives of a node that offload takes", "lower"),
-    "host_share": Result("1", "host_memory over what the node has, of memory or drives the fuller", "lower"),
-    "tp_volume": Result("B", "bytes a rank sends a step for tensor parallelism", "lower"),
-    "cp_volume": Result("B", "bytes a rank sends a step for context parallelism", "lower"),
-    "ep_volume": Result("B", "bytes a rank sends a step for tokens to their experts and back", "lower"),
-    "pp_volume": Result("B", "bytes a rank sends a step between stages", "lower"),
-    "dp_volume": Result("B", "bytes a rank sends a step for data parallelism", "lower"),
-    "communication_efficiency": Result("1", "compute over compute and exposed communication", "higher"),
-    "scaling_efficiency": Result(
+RESULTS: dict[str, ResultColumn] = {
+    "step_time": ResultColumn("s", "wall-clock time of an optimizer step", "lower"),
+    "tokens_per_s": ResultColumn("1/s", "tokens trained a second by the whole job", "higher", "token/s"),
+    "tokens_per_s_per_gpu": ResultColumn("1/s", "tokens trained a second by each accelerator", "higher", "token/GPU/s"),
+    "flop_rate": ResultColumn("FLOP/s", "model FLOP a second of each accelerator", "higher", "FLOP/GPU/s"),
+    "mfu": ResultColumn("1", "model FLOP over what the peak would allow; hfu counts recomputed ones too", "higher"),
+    "hfu": ResultColumn("1", "executed FLOP, recomputed ones too, over what the peak would allow", "higher"),
+    "matmul": ResultColumn("s", "matrix products of the busiest stage", "lower"),
+    "attention": ResultColumn("s", "attention cores of the busiest stage", "lower"),
+    "memory_bound": ResultColumn(
+        "s", "norms, activation functions, loss: operations bound by memory bandwidth", "lower"
+    ),
+    "launch": ResultColumn("s", "time the device waits for the host to issue operations", "lower"),
+    "tp_exposed": ResultColumn("s", "tensor-parallel communication that compute does not hide", "lower"),
+    "cp_exposed": ResultColumn("s", "context-parallel communication that attention does not hide", "lower"),
+    "pp_exposed": ResultColumn("s", "sends between stages that compute does not hide", "lower"),
+    "ep_exposed": ResultColumn("s", "tokens on their way to experts and back that compute does not hide", "lower"),
+    "dp_exposed": ResultColumn("s", "data-parallel communication that compute does not hide", "lower"),
+    "bubble": ResultColumn("s", "time the busiest stage waits for others", "lower"),
+    "bubble_share": ResultColumn("1", "bubble over the step", "lower"),
+    "offload_exposed": ResultColumn(
+        "s", "traffic over the host link that neither compute nor the network hides", "lower"
+    ),
+    "optimizer": ResultColumn("s", "optimizer step", "lower"),
+    "memory_peak": ResultColumn("B", "memory of the worst stage as the driver shows it", "lower"),
+    "memory_share": ResultColumn("1", "memory_peak over usable memory; limits bound it as memory", "lower"),
+    "memory_free": ResultColumn("B", "usable memory less memory_peak", "higher"),
+    "host_memory": ResultColumn("B", "host memory and drives of a node that offload takes", "lower"),
+    "host_share": ResultColumn("1", "host_memory over what the node has, of memory or drives the fuller", "lower"),
+    "tp_volume": ResultColumn("B", "bytes a rank sends a step for tensor parallelism", "lower"),
+    "cp_volume": ResultColumn("B", "bytes a rank sends a step for context parallelism", "lower"),
+    "ep_volume": ResultColumn("B", "bytes a rank sends a step for tokens to their experts and back", "lower"),
+    "pp_volume": ResultColumn("B", "bytes a rank sends a step between stages", "lower"),
+    "dp_volume": ResultColumn("B", "bytes a rank sends a step for data parallelism", "lower"),
+    "communication_efficiency": ResultColumn("1", "compute over compute and exposed communication", "higher"),
+    "scaling_efficiency": ResultColumn(
         "1", "speed over that of as many accelerators without exposed communication and bubble", "higher"
     ),
-    "cost_per_mtoken": Result("USD", "rent for a million tokens", "lower", "USD/Mtoken"),
-    "run_time": Result("s", "wall-clock time of the token budget, without failures", "lower"),
-    "run_cost": Result("USD", "rent for the token budget", "lower"),
+    "cost_per_mtoken": ResultColumn("USD", "rent for a million tokens", "lower", "USD/Mtoken"),
+    "run_time": ResultColumn("s", "wall-clock time of the token budget, without failures", "lower"),
+    "run_cost": ResultColumn("USD", "rent for the token budget", "lower"),
 }
 
 # Of a scenario that asks about the whole run; two of the above mean more there.
-RUN_RESULTS: dict[str, Result] = {
-    "goodput": Result("1", "useful share of the wall time of the run", "higher"),
-    "run_time": Result("s", "wall-clock time of the run with what interrupts it", "lower"),
-    "run_cost": Result("USD", "rent of all nodes for the wall time of the run", "lower"),
-    "energy": Result("J", "energy of the run at the meter of the data centre", "lower"),
-    "emissions": Result("kg", "carbon dioxide of that energy, by location, without making the hardware", "lower"),
-    "mtbf": Result("s", "mean time between interruptions of the job", "higher"),
-    "restart_time": Result("s", "from an interruption until training goes on", "lower"),
-    "checkpoint_size": Result("B", "bytes of a checkpoint of the whole job, as sent to storage", "lower"),
-    "checkpoint_blocking": Result("s", "time for which a checkpoint stops training", "lower"),
-    "checkpoint_write": Result("s", "time to write a checkpoint, after which it can be used", "lower"),
-    "checkpoint_host": Result("B", "host memory of a node that copies of checkpoints take", "lower"),
-    "checkpoint_interval": Result("s", "useful time between two checkpoints, in whole steps", "higher"),
+RUN_RESULTS: dict[str, ResultColumn] = {
+    "goodput": ResultColumn("1", "useful share of the wall time of the run", "higher"),
+    "run_time": ResultColumn("s", "wall-clock time of the run with what interrupts it", "lower"),
+    "run_cost": ResultColumn("USD", "rent of all nodes for the wall time of the run", "lower"),
+    "energy": ResultColumn("J", "energy of the run at the meter of the data centre", "lower"),
+    "emissions": ResultColumn("kg", "carbon dioxide of that energy, by location, without making the hardware", "lower"),
+    "mtbf": ResultColumn("s", "mean time between interruptions of the job", "higher"),
+    "restart_time": ResultColumn("s", "from an interruption until training goes on", "lower"),
+    "checkpoint_size": ResultColumn("B", "bytes of a checkpoint of the whole job, as sent to storage", "lower"),
+    "checkpoint_blocking": ResultColumn("s", "time for which a checkpoint stops training", "lower"),
+    "checkpoint_write": ResultColumn("s", "time to write a checkpoint, after which it can be used", "lower"),
+    "checkpoint_host": ResultColumn("B", "host memory of a node that copies of checkpoints take", "lower"),
+    "checkpoint_interval": ResultColumn("s", "useful time between two checkpoints, in whole steps", "higher"),
 }
 
 
-def results(*, of_run: bool) -> dict[str, Result]:
+def results(*, of_run: bool) -> dict[str, ResultColumn]:
     """The results of a scenario, with or without those of the whole run."""
     return RESULTS | RUN_RESULTS if of_run else RESULTS

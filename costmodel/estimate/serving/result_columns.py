@@ -4,21 +4,21 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from costmodel.documents.schemas.results import Result
+from costmodel.documents.schemas.results import ResultColumn
 from costmodel.documents.schemas.serving.serving_results import BANDED, RESULTS
 from costmodel.estimate.shared.results import with_unit
 
 
-def _with_bands() -> Iterator[tuple[str, Result]]:
+def _with_bands() -> Iterator[tuple[str, ResultColumn]]:
     """Every column, and behind a banded one the ends of its band."""
     for name, column in RESULTS.items():
         yield name, column
         if name in BANDED:
-            yield f"{name}_low", Result(column.unit, f"P10 of {name}: one run in ten lies below", "neither")
-            yield f"{name}_high", Result(column.unit, f"P90 of {name}: one run in ten lies above", "neither")
+            yield f"{name}_low", ResultColumn(column.unit, f"P10 of {name}: one run in ten lies below", "neither")
+            yield f"{name}_high", ResultColumn(column.unit, f"P90 of {name}: one run in ten lies above", "neither")
 
 
-COLUMNS: dict[str, Result] = dict(_with_bands())
+COLUMNS: dict[str, ResultColumn] = dict(_with_bands())
 
 
 def machine_name(name: str) -> str:

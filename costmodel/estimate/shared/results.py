@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from numpy.typing import NDArray
 
-from costmodel.documents.schemas.results import RESULTS, RUN_RESULTS, Result, results
+from costmodel.documents.schemas.results import RESULTS, RUN_RESULTS, ResultColumn, results
 from costmodel.ground.equation import Number
 from costmodel.ground.shared_columns import Factored
 
@@ -35,7 +35,7 @@ BANDED = (
 )
 
 
-def _with_bands(*, of_run: bool) -> Iterator[tuple[str, Result]]:
+def _with_bands(*, of_run: bool) -> Iterator[tuple[str, ResultColumn]]:
     """Every column; a banded column is followed by the ends of its band."""
     for name, column in results(of_run=of_run).items():
         yield name, column
@@ -44,8 +44,8 @@ def _with_bands(*, of_run: bool) -> Iterator[tuple[str, Result]]:
             yield f"{name}_high", replace(column, meaning=f"P90 of {name}: one run in ten lies above", better="neither")
 
 
-OF_STEP: dict[str, Result] = dict(_with_bands(of_run=False))
-OF_RUN: dict[str, Result] = dict(_with_bands(of_run=True))
+OF_STEP: dict[str, ResultColumn] = dict(_with_bands(of_run=False))
+OF_RUN: dict[str, ResultColumn] = dict(_with_bands(of_run=True))
 COLUMNS = OF_RUN | OF_STEP  # all there are; the meaning of those that any scenario has is that of one without run
 BAND_ENDS = tuple(name for name in COLUMNS if name not in RESULTS and name not in RUN_RESULTS)
 

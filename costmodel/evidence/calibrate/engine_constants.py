@@ -34,7 +34,7 @@ Column = NDArray[np.float64]
 
 
 @dataclass(frozen=True)
-class Leaf:
+class ConstantPath:
     """A constant of an engine: where it stands, and how far real ones lie from what is shipped, as a logarithm."""
 
     group: str
@@ -48,15 +48,19 @@ class Leaf:
         return f"{self.group}.{self.key}"
 
 
-LEAVES = (Leaf("host", "step", 0.5), Leaf("burst", "front", 0.7), Leaf("burst", "share", 0.5, 1.0))
+LEAVES = (
+    ConstantPath("host", "step", 0.5),
+    ConstantPath("burst", "front", 0.7),
+    ConstantPath("burst", "share", 0.5, 1.0),
+)
 
 
 @dataclass(frozen=True)
-class Refined:
+class RefinedEngine:
     """One constant: what is shipped, what the runs make of it, and how well they know it."""
 
     engine: str
-    leaf: Leaf
+    leaf: ConstantPath
     prior: float
     value: float
     spread: float
@@ -74,7 +78,7 @@ class EngineFit:
     tables: tuple[ServingTable, ...]
     runs: int
     left: tuple[SkippedRow, ...]
-    constants: tuple[Refined, ...]
+    constants: tuple[RefinedEngine, ...]
     before: Mapping[str, float]
     after: Mapping[str, float]
 
@@ -137,7 +141,7 @@ def refined(tables: Sequence[str], where: Where | None = None) -> EngineFit:
         raise fail("C005", sentence, Place("command line"), f"costmodel validate {' '.join(tables)} says why of each")
     prior, values, spreads = _fit(runs)
     constants = tuple(
-        Refined(runs.engine.name, leaf, *map(float, each))
+        RefinedEngine(runs.engine.name, leaf, *map(float, each))
         for leaf, *each in zip(LEAVES, prior, values, spreads, strict=True)
         if each[0] > 0
     )
@@ -235,7 +239,7 @@ def engine_text(found: EngineFit) -> dict[Path, str]:
     return {path: rewritten(document_text("stack", name), {**changes, ("sources", source): cited})}
 
 
-def written(leaf: Leaf, value: float) -> str:
+def written(leaf: ConstantPath, value: float) -> str:
     """A value as documents write it."""
     if leaf.key == "share":
         return f"{100 * value:.3g} %"

@@ -4,27 +4,34 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from costmodel.exchange.exporters import accelerate, bridge, deepspeed, megatron, torchtitan, training_arguments
+from costmodel.exchange.exporters import (
+    accelerate_writer,
+    bridge_writer,
+    deepspeed_writer,
+    megatron,
+    torchtitan_writer,
+    training_arguments_writer,
+)
 from costmodel.exchange.exporters.job import Job, Unsaid
 from costmodel.exchange.exporters.read_back import check_read_back
-from costmodel.exchange.exporters.target import Target, check_plan, check_stack, check_workload
+from costmodel.exchange.exporters.target import ExportTarget, check_plan, check_stack, check_workload
 from costmodel.ground.errors import Fault
 
-_ALL = (megatron, bridge, torchtitan, deepspeed, accelerate, training_arguments)
-TARGETS: dict[str, Target] = {module.TARGET.name: module.TARGET for module in _ALL}
+_ALL = (megatron, bridge_writer, torchtitan_writer, deepspeed_writer, accelerate_writer, training_arguments_writer)
+TARGETS: dict[str, ExportTarget] = {module.TARGET.name: module.TARGET for module in _ALL}
 
 
 @dataclass(frozen=True)
 class Exported:
     """The text of a file, keys of the scenario that it cannot say, and what it leaves to its reader."""
 
-    target: Target
+    target: ExportTarget
     text: str
     faults: tuple[Fault, ...]
     notes: tuple[str, ...]
 
 
-def exported(target: Target, job: Job) -> Exported:
+def exported(target: ExportTarget, job: Job) -> Exported:
     """The job in a format, read back and compared where the format can say it."""
     unsaid = Unsaid(job)
     check_stack(target, unsaid)
@@ -37,7 +44,7 @@ def exported(target: Target, job: Job) -> Exported:
     return Exported(target, text, tuple(unsaid.faults), tuple(notes))
 
 
-def _beside(target: Target, job: Job) -> list[str]:
+def _beside(target: ExportTarget, job: Job) -> list[str]:
     """Keys of the scenario that are no matter of any file that starts a training."""
     overlap = {f"assume.overlap.{key}" for key, value in job.assume.overlap if value is not None}
     experts = {f"assume.experts.{key}" for key, value in job.assume.experts if value is not None}

@@ -6,7 +6,7 @@ from collections.abc import Iterator
 
 from costmodel.exchange.exporters import megatron_model
 from costmodel.exchange.exporters.job import Job, Unsaid
-from costmodel.exchange.exporters.target import NOWHERE, Target
+from costmodel.exchange.exporters.target import NOWHERE, ExportTarget
 from costmodel.exchange.importers.megatron.table import VERSION
 from costmodel.exchange.importers.megatron.words import (
     DEGREES,
@@ -193,7 +193,7 @@ def _software(job: Job, unsaid: Unsaid) -> Iterator[str]:
         yield f"--{name}"
 
 
-TARGET = Target(
+TARGET = ExportTarget(
     name="megatron",
     title="a script",
     version=VERSION,

@@ -7,7 +7,7 @@ from typing import Any
 
 from costmodel.documents.schemas.model import Model
 from costmodel.documents.schemas.plan import Plan
-from costmodel.exchange.exporters import accelerate, training_arguments
+from costmodel.exchange.exporters import accelerate_writer, training_arguments_writer
 from costmodel.exchange.exporters.job import Job, Unsaid, effective
 from costmodel.exchange.formats import ACCELERATE, ARGUMENTS, BRIDGE, DEEPSPEED, TORCHTITAN
 from costmodel.exchange.imported import Imported, Origin, OriginValue
@@ -77,12 +77,12 @@ def _torchtitan(text: str, job: Job) -> Imported:
 
 
 def _accelerate(text: str, job: Job) -> Imported:
-    beside = training_arguments.write(job, Unsaid(job))
+    beside = training_arguments_writer.write(job, Unsaid(job))
     return _settled([read_layer(text, _FILE, ACCELERATE), read_layer(beside, _FILE, ARGUMENTS)], job)
 
 
 def _arguments(text: str, job: Job) -> Imported:
-    layout = accelerate.write(job, Unsaid(job))
+    layout = accelerate_writer.write(job, Unsaid(job))
     return _settled([read_layer(layout, _FILE, ACCELERATE), read_layer(text, _FILE, ARGUMENTS)], job)
 
 

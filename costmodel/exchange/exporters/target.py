@@ -18,7 +18,7 @@ NOWHERE = {
 
 
 @dataclass(frozen=True)
-class Target:
+class ExportTarget:
     """A format with its table.
 
     version: what the options are of. stacks: the software that its files start. says: keys of ours with the options
@@ -43,7 +43,7 @@ class Target:
         return f"{self.title} for {self.version}"
 
 
-def check_stack(target: Target, unsaid: Unsaid) -> None:
+def check_stack(target: ExportTarget, unsaid: Unsaid) -> None:
     """A fault where the scenario's software is not started by files of the format."""
     stack = unsaid.job.stack
     if stack not in target.stacks:
@@ -51,7 +51,7 @@ def check_stack(target: Target, unsaid: Unsaid) -> None:
         unsaid.refuse("stack", f"{target.version.split()[0]} runs {' or '.join(target.stacks)}, not {stack}", hint)
 
 
-def check_plan(target: Target, unsaid: Unsaid) -> None:
+def check_plan(target: ExportTarget, unsaid: Unsaid) -> None:
     """A fault for every key of the plan that does something and that the format has no option for."""
     for key, value in effective(unsaid.job.plan, experts=unsaid.job.model.has_experts).items():
         path = f"plan.{key}"
@@ -60,7 +60,7 @@ def check_plan(target: Target, unsaid: Unsaid) -> None:
             unsaid.refuse(path, f"{_worded(value)} cannot be said: {reason}")
 
 
-def check_workload(target: Target, unsaid: Unsaid) -> None:
+def check_workload(target: ExportTarget, unsaid: Unsaid) -> None:
     """A fault for what is trained and how, where the format does not say it."""
     workload = unsaid.job.workload
     if workload.tuning != "full" and "workload.tuning" not in target.says:

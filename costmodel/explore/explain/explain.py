@@ -11,7 +11,7 @@ import numpy as np
 from costmodel.documents.keys.suggestions import alike
 from costmodel.documents.reader.library import Provenance, provenance
 from costmodel.documents.schemas.plan import Plan
-from costmodel.documents.schemas.results import Result
+from costmodel.documents.schemas.results import ResultColumn
 from costmodel.equations.parallelism.counts import data_parallel_degree
 from costmodel.estimate.evaluate.error_band import banded
 from costmodel.estimate.evaluate.evaluate_plans import TERM_COLUMNS, Evaluation, evaluate, missing_input
@@ -53,7 +53,7 @@ class Book:
     """What names of an evaluation mean: the documents that it read, its columns, and which of them its terms are."""
 
     trees: dict[str, Any]
-    columns: Mapping[str, Result]
+    columns: Mapping[str, ResultColumn]
     terms: Mapping[str, str]
 
 

@@ -23,7 +23,7 @@ MOST_RANKS = 16
 
 
 @dataclass(frozen=True)
-class Loss:
+class TimeLoss:
     """One step on the way from the ideal to the predicted time."""
 
     name: str
@@ -82,7 +82,7 @@ class PlanFacts:
         return operations(self.evaluation)
 
     @functools.cached_property
-    def losses(self) -> list[Loss]:
+    def losses(self) -> list[TimeLoss]:
         """From the ideal, all model FLOP at the peak, to the step: what is computed again, kernels, every term."""
         inputs, costs = self.answer.inputs, self.costs
         flop = work_of_step(inputs, self.answer.evaluation.block)
@@ -91,8 +91,8 @@ class PlanFacts:
         )
         kernels = costs["matmul"] + costs["attention"] - executed
         terms = [name for name in TERM_COLUMNS.values() if name not in ("matmul", "attention")]
-        found = [Loss("ideal", ideal), Loss("recomputed", executed - ideal), Loss("kernels", kernels)]
-        return found + [Loss(name, costs[name]) for name in terms if costs[name] > 0]
+        found = [TimeLoss("ideal", ideal), TimeLoss("recomputed", executed - ideal), TimeLoss("kernels", kernels)]
+        return found + [TimeLoss(name, costs[name]) for name in terms if costs[name] > 0]
 
     @functools.cached_property
     def stages(self) -> list[StageMemory]:

@@ -13,7 +13,7 @@ from costmodel.estimate.shared.masks import Mask
 from costmodel.estimate.shared.plan_batch import SIZES, Block
 from costmodel.estimate.shared.results import Costs
 from costmodel.estimate.training.training_inputs import TrainingInputs, training_inputs
-from costmodel.explore.search.plan_batches import legal_blocks
+from costmodel.explore.search.plan_batches import valid_blocks
 from costmodel.explore.search.rank import Ranked, sign
 from costmodel.explore.search.search_space import grids, stem
 
@@ -60,5 +60,5 @@ def reachable(case: ResolvedScenario) -> list[Ranked]:
 def _through(inputs: TrainingInputs, found: Reachable) -> None:
     refused: Counter[str] = Counter()
     for grid in grids(inputs):
-        for block, counts in legal_blocks(inputs, grid, stem(inputs, grid, refused), refused):
+        for block, counts in valid_blocks(inputs, grid, stem(inputs, grid, refused), refused):
             found.add(block, evaluate(inputs, block).costs, counts)

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 
 from costmodel.explore.compare.check import CheckedScenario
 from costmodel.explore.serving.compare_serving import CheckedServing
-from costmodel.report.page.content import Page, Part, Table, Value
+from costmodel.report.page.content import HtmlPage, PageTable, Part, Value
 from costmodel.report.page.figures import BarRow, Bars, Piece
 from costmodel.report.page.plan_page import conclusion
 from costmodel.report.page.serving_page import serving_conclusion
@@ -17,7 +17,7 @@ from costmodel.report.terminal.style.head import head_of, title
 from costmodel.report.terminal.style.theme import styled
 
 
-def check_page(found: Sequence[CheckedScenario], commands: Sequence[str]) -> Page:
+def check_page(found: Sequence[CheckedScenario], commands: Sequence[str]) -> HtmlPage:
     """Scenarios held to their limits and to a baseline."""
     parts = []
     for place, checked in enumerate(found):
@@ -27,8 +27,8 @@ def check_page(found: Sequence[CheckedScenario], commands: Sequence[str]) -> Pag
         moved = (
             [(move.name, _said(move.before), _said(move.after)) for move in checked.moved] if not checked.kept else []
         )
-        tables = [Table(("", "held to", "what"), rows, "lll")] if rows else []
-        tables += [Table(("figure", "was", "is"), moved, "lrr", "What moved")] if moved else []
+        tables = [PageTable(("", "held to", "what"), rows, "lll")] if rows else []
+        tables += [PageTable(("figure", "was", "is"), moved, "lrr", "What moved")] if moved else []
         mark, head = "✓" if checked.kept else "✗", head_of(checked.answer.inputs.case)
         said = " · ".join(line.plain for line in (styled(title(checked.answer.inputs.case)), *head))
         words = conclusion(checked.answer)
@@ -44,12 +44,12 @@ def check_figure(found: Sequence[CheckedScenario]) -> Bars:
     return _kept_figure([(checked.name, [finding.kept for finding in checked.findings]) for checked in found])
 
 
-def check_serving_page(found: Sequence[CheckedServing], commands: Sequence[str]) -> Page:
+def check_serving_page(found: Sequence[CheckedServing], commands: Sequence[str]) -> HtmlPage:
     """Serving scenarios held to their limits."""
     parts = []
     for place, checked in enumerate(found):
         rows = [("✓" if finding.kept else "✗", finding_words(checked, finding)) for finding in checked.findings]
-        tables = [Table(("", "what"), rows, "ll")] if rows else []
+        tables = [PageTable(("", "what"), rows, "ll")] if rows else []
         mark = "✓" if checked.kept else "✗"
         parts.append(Part(f"s{place}", f"{mark} {checked.name}", serving_conclusion(checked.answer), tables=tables))
     kept = sum(checked.kept for checked in found)
@@ -62,9 +62,9 @@ def check_serving_figure(found: Sequence[CheckedServing]) -> Bars:
     return _kept_figure([(checked.name, [finding.kept for finding in checked.findings]) for checked in found])
 
 
-def _page(words: str, kept: bool, figure: Bars, parts: Sequence[Part], commands: Sequence[str]) -> Page:
+def _page(words: str, kept: bool, figure: Bars, parts: Sequence[Part], commands: Sequence[str]) -> HtmlPage:
     first = Part("kept", "What is kept", figures=[figure])
-    return Page(
+    return HtmlPage(
         "Limits", [], f"{words.rstrip('.')}.", "good" if kept else "bad", [], [first, *parts], commands=commands
     )
 

@@ -6,7 +6,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Literal
 
-from costmodel.report.page.marks import Figure
+from costmodel.report.page.marks import SvgFigure
 
 Verdict = Literal["good", "warn", "bad", "plain"]
 
@@ -35,7 +35,7 @@ class Headline:
 
 
 @dataclass(frozen=True)
-class Table:
+class PageTable:
     """Rows under heads; r in `align` stands right. A plan table sorts and filters."""
 
     heads: Sequence[str]
@@ -53,9 +53,9 @@ class Part:
     key: str
     title: str
     lead: str = ""
-    figures: Sequence[Callable[[float], Figure]] = ()
-    tables: Sequence[Table] = ()
-    figures_as_table: Table | None = None
+    figures: Sequence[Callable[[float], SvgFigure]] = ()
+    tables: Sequence[PageTable] = ()
+    figures_as_table: PageTable | None = None
     zoom: bool = False
     note: str = ""
     sliders: bool = False
@@ -64,7 +64,7 @@ class Part:
 
 
 @dataclass(frozen=True)
-class Page:
+class HtmlPage:
     """A page: its conclusion first."""
 
     title: str

@@ -9,8 +9,8 @@ from costmodel.documents.schemas.measurement import MeasuredTable
 from costmodel.evidence.validate.outcomes import FITS
 from costmodel.evidence.validate.validate import Compared, Validated, gathered, score
 from costmodel.ground.units import show_memory, show_time
-from costmodel.report.page.content import Cell, Headline, Page, Part, Table, Value
-from costmodel.report.page.plots import Axis, Plot, PlotLine, PlotPoint
+from costmodel.report.page.content import Cell, Headline, HtmlPage, PageTable, Part, Value
+from costmodel.report.page.plots import Plot, PlotAxis, PlotLine, PlotPoint
 from costmodel.report.terminal.style.formatting import percent, result
 
 _MOST_DRAWN = 600
@@ -29,7 +29,7 @@ def measured_part(figures: Sequence[Compared], accelerator: str) -> Part | None:
                 figures_as_table=_table(figures))  # fmt: skip
 
 
-def _table(figures: Sequence[Compared]) -> Table:
+def _table(figures: Sequence[Compared]) -> PageTable:
     rows: list[Sequence[Cell]] = []
     for figure in figures:
         source = figure.groups.get("source", "")
@@ -40,7 +40,7 @@ def _table(figures: Sequence[Compared]) -> Table:
         rows.append((figure.run, source, figure.quantity, Value(say(figure.measured), figure.measured, "measured"),
                      Value(say(figure.predicted), figure.predicted, "predicted"),
                      Value(f"{figure.error:+.1%}".replace("-", "−"), figure.error, "error")))  # fmt: skip
-    return Table(("run", "source", "quantity", "measured", "predicted", "error"), rows, "lllrrr")
+    return PageTable(("run", "source", "quantity", "measured", "predicted", "error"), rows, "lllrrr")
 
 
 def _say(quantity: str) -> Callable[[float], str]:
@@ -70,15 +70,15 @@ def measured_figure(figures: Sequence[Compared]) -> Plot:
         "measured",
         f"Measured and predicted {quantity}",
         f"{len(points)} runs; on the line both are the same.",
-        Axis(f"measured {quantity}", say, True, (low, high)),
-        Axis(f"predicted {quantity}", say, True, (low, high)),
+        PlotAxis(f"measured {quantity}", say, True, (low, high)),
+        PlotAxis(f"predicted {quantity}", say, True, (low, high)),
         points,
         [same],
         [entry for entry in legend if entry[0] in seen],
     )
 
 
-def validation_page(found: Sequence[Validated], commands: Sequence[str]) -> Page:
+def validation_page(found: Sequence[Validated], commands: Sequence[str]) -> HtmlPage:
     """Every figure of every table beside ours."""
     figures = [figure for part in found for figure in part.figures]
     part, outside = score(figures), sum(not figure.within for figure in figures)
@@ -97,7 +97,7 @@ def validation_page(found: Sequence[Validated], commands: Sequence[str]) -> Page
     heads = ("source", "figures", "median", "P90", "bias", "in band")
     parts = [
         Part("measured", "Measured and predicted", figures=[measured_figure(drawn)] if drawn else []),
-        Part("sources", "By source", tables=[Table(heads, rows, "lrrrrr", sortable=True)]),
+        Part("sources", "By source", tables=[PageTable(heads, rows, "lrrrrr", sortable=True)]),
         Part("figures", "Every figure", tables=[_sorted(_table(figures))]),
     ]
     headlines = [
@@ -107,7 +107,7 @@ def validation_page(found: Sequence[Validated], commands: Sequence[str]) -> Page
         Headline("Inside P10 – P90", Value(_share(part.inside_band), part.inside_band, "inside_band")),
     ]
     names = ", ".join(item.table.name if isinstance(item.table, MeasuredTable) else item.table.file for item in found)
-    return Page("Predicted against measured", [names], said + (held if known else ""),
+    return HtmlPage("Predicted against measured", [names], said + (held if known else ""),
                 "bad" if outside else "good", headlines, parts, commands=commands)  # fmt: skip
 
 
@@ -115,5 +115,5 @@ def _share(value: float | None) -> str:
     return "" if value is None else percent(value)
 
 
-def _sorted(table: Table) -> Table:
-    return Table(table.heads, table.rows, table.align, table.caption, sortable=True)
+def _sorted(table: PageTable) -> PageTable:
+    return PageTable(table.heads, table.rows, table.align, table.caption, sortable=True)

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
-from costmodel.report.page.marks import LINE, Bar, Figure, Mark, Rule, Words, length, shortened
+from costmodel.report.page.marks import LINE, Bar, Mark, Rule, SvgFigure, Words, length, shortened
 from costmodel.report.page.scale import Scale, rounded
 
 NARROW = 480.0  # below it labels stand above their bars
@@ -13,7 +13,7 @@ _BAR, _GAP, _AXIS = 16.0, 9.0, 26.0
 _MOST_LABEL = 0.36  # of the width
 _STRONG = 1.12
 
-Draw = Callable[[float], Figure]
+Draw = Callable[[float], SvgFigure]
 
 
 @dataclass(frozen=True)
@@ -59,7 +59,7 @@ class Bars:
         every += [self.limit[0]] if self.limit else []
         return min([0.0, *every]), max([*every, 0.0]) or 1.0
 
-    def __call__(self, width: float) -> Figure:
+    def __call__(self, width: float) -> SvgFigure:
         """The figure, so wide."""
         above = width < NARROW
         margin = 0.0 if above else min(max(_wide(row.label, row) for row in self.rows) + 12, width * _MOST_LABEL)
@@ -73,7 +73,9 @@ class Bars:
         for place, row in enumerate(self.rows):
             marks += _row(row, scale, top + place * each, margin, above=above, width=width)
         marks += self._limit(scale, top, bottom)
-        return Figure(self.key, self.title, self.description, width, bottom + _AXIS + (14 if self.limit else 0), marks)
+        return SvgFigure(
+            self.key, self.title, self.description, width, bottom + _AXIS + (14 if self.limit else 0), marks
+        )
 
     def _axis(self, scale: Scale, top: float, bottom: float) -> list[Mark]:
         marks: list[Mark] = []
@@ -133,7 +135,7 @@ def _row(row: BarRow, scale: Scale, top: float, margin: float, *, above: bool, w
 
 
 @dataclass(frozen=True)
-class Entry:
+class FigureEntry:
     """A named amount, drawn as one bar."""
 
     label: str
@@ -143,7 +145,7 @@ class Entry:
 
 
 def amounts(
-    key: str, title: str, description: str, entries: Sequence[Entry], axis: str, say: Callable[[float], str]
+    key: str, title: str, description: str, entries: Sequence[FigureEntry], axis: str, say: Callable[[float], str]
 ) -> Bars:
     """Amounts from nought, each with a bar of its own."""
     rows = [
@@ -158,7 +160,12 @@ def amounts(
 
 
 def waterfall(
-    key: str, title: str, description: str, entries: Sequence[Entry], total: Entry, say: Callable[[float], str]
+    key: str,
+    title: str,
+    description: str,
+    entries: Sequence[FigureEntry],
+    total: FigureEntry,
+    say: Callable[[float], str],
 ) -> Bars:
     """Amounts that each start where the one before ended, and what they come to."""
     rows, at = [], 0.0

@@ -8,47 +8,49 @@ from typing import TYPE_CHECKING
 from costmodel.ground.errors import fail
 
 if TYPE_CHECKING:
-    from costmodel.report.page.content import Page
-    from costmodel.report.page.marks import Figure
+    from costmodel.report.page.content import HtmlPage
+    from costmodel.report.page.marks import SvgFigure
 
 Form = Callable[[], str | bytes]
 SLIDE = 720.0  # width of a figure that is a file of its own
 
 
-def page_forms(page: Callable[[], Page], figure: Callable[[], Callable[[float], Figure] | None]) -> dict[str, Form]:
+def page_forms(
+    page: Callable[[], HtmlPage], figure: Callable[[], Callable[[float], SvgFigure] | None]
+) -> dict[str, Form]:
     """HTML of a page, and SVG and PNG of the figure that says most of it."""
     return {"html": html_form(page), **figure_forms(figure)}
 
 
-def html_form(page: Callable[[], Page]) -> Form:
+def html_form(page: Callable[[], HtmlPage]) -> Form:
     """HTML of a page."""
     return lambda: _html(page())
 
 
-def figure_forms(figure: Callable[[], Callable[[float], Figure] | None]) -> dict[str, Form]:
+def figure_forms(figure: Callable[[], Callable[[float], SvgFigure] | None]) -> dict[str, Form]:
     """SVG and PNG of a figure."""
     return {"svg": lambda: _svg(_drawn(figure())), "png": lambda: _png(_drawn(figure()))}
 
 
-def _html(page: Page) -> str:
+def _html(page: HtmlPage) -> str:
     from costmodel.report.page.render import page_html
 
     return page_html(page)
 
 
-def _svg(figure: Figure) -> str:
+def _svg(figure: SvgFigure) -> str:
     from costmodel.report.page.render import figure_svg
 
     return figure_svg(figure)
 
 
-def _png(figure: Figure) -> bytes:
+def _png(figure: SvgFigure) -> bytes:
     from costmodel.report.page.render import figure_png
 
     return figure_png(figure)
 
 
-def _drawn(draw: Callable[[float], Figure] | None) -> Figure:
+def _drawn(draw: Callable[[float], SvgFigure] | None) -> SvgFigure:
     if draw is None:
         hint = "take --format table or html, which say why"
         raise fail("C007", "there is nothing to draw of this answer", None, hint)

@@ -78,7 +78,7 @@ Mark = Bar | Rule | Words | Dot | Curve
 
 
 @dataclass(frozen=True)
-class Figure:
+class SvgFigure:
     """A drawing with its title and what it shows in a sentence."""
 
     key: str

@@ -8,7 +8,7 @@ from costmodel.estimate.shared.results import number
 from costmodel.explore.communication import is_sent
 from costmodel.explore.page.plan_facts import PlanFacts
 from costmodel.ground.units import counted, show, show_time
-from costmodel.report.page.content import Part, Table
+from costmodel.report.page.content import PageTable, Part
 from costmodel.report.page.figures import BarRow, Bars, Piece
 from costmodel.report.page.values import seconds
 from costmodel.report.terminal.plan.communication import link_name
@@ -33,7 +33,7 @@ def network_part(facts: PlanFacts) -> Part | None:
         "Communication",
         f"{show_time(exposed)} of the step waits for the network, {percent(exposed / facts.costs['step_time'])}.",
         [network_figure(facts)],
-        figures_as_table=Table(heads, rows, "lrllrrrr", "Transfers of one accelerator in a step"),
+        figures_as_table=PageTable(heads, rows, "lrllrrrr", "Transfers of one accelerator in a step"),
     )
 
 

@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Callable
 
 from costmodel.explore.page.plan_facts import PlanFacts, Window
-from costmodel.report.page.content import Part, Table
-from costmodel.report.page.marks import Figure
-from costmodel.report.page.plots import Span, Timeline
+from costmodel.report.page.content import PageTable, Part
+from costmodel.report.page.marks import SvgFigure
+from costmodel.report.page.plots import PlotSpan, Timeline
 from costmodel.report.page.values import seconds
 from costmodel.report.terminal.style.formatting import percent
 
@@ -34,12 +34,12 @@ def pipeline_part(facts: PlanFacts) -> Part | None:
         "Pipeline",
         f"{percent(facts.costs['bubble_share'])} of the step is the bubble. {counts}{less}",
         timeline_figures(facts),
-        figures_as_table=Table(("stage", "forward", "backward", "both"), rows, "lrrr", "Time of a micro-batch"),
+        figures_as_table=PageTable(("stage", "forward", "backward", "both"), rows, "lrrr", "Time of a micro-batch"),
         zoom=True,
     )
 
 
-def timeline_figures(facts: PlanFacts) -> list[Callable[[float], Figure]]:
+def timeline_figures(facts: PlanFacts) -> list[Callable[[float], SvgFigure]]:
     """A timeline of every window that is drawn."""
     return [_timeline(facts, window, place) for place, window in enumerate(facts.windows)]
 
@@ -47,7 +47,7 @@ def timeline_figures(facts: PlanFacts) -> list[Callable[[float], Figure]]:
 def _timeline(facts: PlanFacts, window: Window, place: int) -> Timeline:
     ranks = sorted({event.rank for event in window.events})
     spans = [
-        Span(
+        PlotSpan(
             ranks.index(event.rank),
             event.start,
             event.end,

@@ -15,8 +15,8 @@ from costmodel.estimate.shared.results import OF_RUN, OF_STEP
 from costmodel.exchange.writing.scenario_text import scenario_text
 from costmodel.explore.page.plan_facts import PlanFacts
 from costmodel.ground.units import gib, show
-from costmodel.report.page.content import Headline, Page, Part, Table, Verdict
-from costmodel.report.page.marks import Figure
+from costmodel.report.page.content import Headline, HtmlPage, PageTable, Part, Verdict
+from costmodel.report.page.marks import SvgFigure
 from costmodel.report.page.network_part import network_figure, network_part
 from costmodel.report.page.pipeline_part import pipeline_part, timeline_figures
 from costmodel.report.page.plan_parts import memory_figure, memory_part, time_figure, time_part
@@ -39,15 +39,15 @@ _ROOM: dict[str, Verdict] = {"fits": "good", "tight": "warn", "does not fit": "b
 _SIGNS = {"at_most": "≤", "at_least": "≥", "target": "≈"}
 
 
-def plan_page(facts: PlanFacts, commands: Sequence[str]) -> Page:
+def plan_page(facts: PlanFacts, commands: Sequence[str]) -> HtmlPage:
     """One plan: its conclusion, where time and memory go, and how every figure was made."""
     answer = facts.answer
     if not facts.valid:
-        return Page(title(answer.inputs.case), subtitle(answer), conclusion(answer), "bad", [], [inputs_part(answer)],
-                    list(findings(answer)), commands)  # fmt: skip
+        words = title(answer.inputs.case), subtitle(answer), conclusion(answer)
+        return HtmlPage(*words, "bad", [], [inputs_part(answer)], list(findings(answer)), commands)
     traces = Traces(facts.nodes)
     figures = Figures(facts.costs, traces)
-    return Page(
+    return HtmlPage(
         title(answer.inputs.case),
         subtitle(answer),
         conclusion(answer),
@@ -60,7 +60,7 @@ def plan_page(facts: PlanFacts, commands: Sequence[str]) -> Page:
     )
 
 
-def plan_figure(facts: PlanFacts, name: str) -> Callable[[float], Figure] | None:
+def plan_figure(facts: PlanFacts, name: str) -> Callable[[float], SvgFigure] | None:
     """One figure of a plan by its name; none where the plan has none of it."""
     if not facts.valid:
         return None
@@ -68,19 +68,19 @@ def plan_figure(facts: PlanFacts, name: str) -> Callable[[float], Figure] | None
     return draw(facts)
 
 
-def _roofline(facts: PlanFacts) -> Callable[[float], Figure] | None:
+def _roofline(facts: PlanFacts) -> Callable[[float], SvgFigure] | None:
     return roofline_figure(facts.operations) if facts.operations else None
 
 
-def _network(facts: PlanFacts) -> Callable[[float], Figure] | None:
+def _network(facts: PlanFacts) -> Callable[[float], SvgFigure] | None:
     return network_figure(facts) if network_part(facts) is not None else None
 
 
-def _timeline(facts: PlanFacts) -> Callable[[float], Figure] | None:
+def _timeline(facts: PlanFacts) -> Callable[[float], SvgFigure] | None:
     return timeline_figures(facts)[0] if facts.pipeline is not None else None
 
 
-FIGURES: dict[str, Callable[[PlanFacts], Callable[[float], Figure] | None]] = {
+FIGURES: dict[str, Callable[[PlanFacts], Callable[[float], SvgFigure] | None]] = {
     "time": time_figure,
     "memory": memory_figure,
     "network": _network,
@@ -167,7 +167,7 @@ def results_part(facts: PlanFacts, figures: Figures) -> Part:
     meanings = results_of(facts.answer)
     rows = [(name, figures(name), meanings[name]) for name in columns if figures.costs[name] == figures.costs[name]]
     lead = "Each figure opens its equation, its inputs and their sources."
-    return Part("results", "Every figure", lead, tables=[Table(("result", "value", "meaning"), rows, "lrl")],
+    return Part("results", "Every figure", lead, tables=[PageTable(("result", "value", "meaning"), rows, "lrl")],
                 screen_only=True)  # fmt: skip
 
 
@@ -181,8 +181,8 @@ def inputs_part(answer: Answer) -> Part:
     case = answer.inputs.case
     assumed = [(item.path, item.value, item.origin) for item in answer.assumed]
     documents = [(name, digest, "your own" if name in case.own else "shipped") for name, digest in case.digests.items()]
-    tables = [Table(("path", "value", "from"), assumed, "lll", "Assumed: nobody wrote it")] if assumed else []
-    tables.append(Table(("document", "digest", ""), documents, "lll", "Documents"))
+    tables = [PageTable(("path", "value", "from"), assumed, "lll", "Assumed: nobody wrote it")] if assumed else []
+    tables.append(PageTable(("document", "digest", ""), documents, "lll", "Documents"))
     price = "; ".join(line.plain for line in price_lines(price_of(case)))
     return Part("inputs", "Assumed, and sources", f"Price: {price}.", tables=tables)
 

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from costmodel.explore.page.plan_facts import PlanFacts
 from costmodel.ground.units import gib, show_memory
-from costmodel.report.page.content import Part, Table
-from costmodel.report.page.figures import BarRow, Bars, Entry, Piece, waterfall
+from costmodel.report.page.content import PageTable, Part
+from costmodel.report.page.figures import BarRow, Bars, FigureEntry, Piece, waterfall
 from costmodel.report.page.values import TERM_WORDS, Figures, memory_role, seconds, term_role
 from costmodel.report.terminal.plan.memory_notes import ledger_label, ledger_note
 from costmodel.report.terminal.style.formatting import percent
@@ -21,7 +21,7 @@ def time_part(facts: PlanFacts, figures: Figures) -> Part:
         "Where the time goes",
         f"{percent(costs['mfu'])} of the step is the ideal, all model FLOP at the peak; each bar comes on top.",
         [time_figure(facts)],
-        figures_as_table=Table(
+        figures_as_table=PageTable(
             ("term", "time", "of the step"),
             [
                 *(
@@ -41,11 +41,13 @@ def time_part(facts: PlanFacts, figures: Figures) -> Part:
 def time_figure(facts: PlanFacts) -> Bars:
     """The way from the ideal to the step."""
     entries = [
-        Entry(_LOSSES.get(loss.name) or TERM_WORDS[loss.name], loss.seconds, _loss_role(loss.name), f"{loss.name}_s")
+        FigureEntry(
+            _LOSSES.get(loss.name) or TERM_WORDS[loss.name], loss.seconds, _loss_role(loss.name), f"{loss.name}_s"
+        )
         for loss in facts.losses
         if loss.seconds or loss.name == "ideal"
     ]
-    total = Entry("predicted step", facts.costs["step_time"], "total", "step_time_s")
+    total = FigureEntry("predicted step", facts.costs["step_time"], "total", "step_time_s")
     words = f"A step takes {seconds(total.value)}, of which {seconds(facts.losses[0].seconds)} is the ideal."
     return waterfall("time", "From the ideal to the predicted step", words, entries, total, seconds)
 
@@ -70,7 +72,7 @@ def memory_part(facts: PlanFacts, figures: Figures) -> Part:
         "Where the memory goes",
         f"The fullest accelerator is on {where}: {show_memory(worst.peak)}.",
         [memory_figure(facts)],
-        figures_as_table=Table(("line", "bytes", "note"), [*rows, peak], "lrl", f"Memory of {where}, line by line"),
+        figures_as_table=PageTable(("line", "bytes", "note"), [*rows, peak], "lrl", f"Memory of {where}, line by line"),
     )
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 
-from costmodel.report.page.marks import LINE, Bar, Curve, Dot, Figure, Mark, Rule, Words, length, shortened
+from costmodel.report.page.marks import LINE, Bar, Curve, Dot, Mark, Rule, SvgFigure, Words, length, shortened
 from costmodel.report.page.scale import Scale, around, rounded
 
 _TALL, _BELOW = 300.0, 44.0
@@ -14,7 +14,7 @@ Say = Callable[[float], str]
 
 
 @dataclass(frozen=True)
-class Axis:
+class PlotAxis:
     """What an axis is of, and how its values are said."""
 
     title: str
@@ -70,14 +70,14 @@ class Plot:
     key: str
     title: str
     description: str
-    x: Axis
-    y: Axis
+    x: PlotAxis
+    y: PlotAxis
     points: Sequence[PlotPoint] = ()
     lines: Sequence[PlotLine] = ()
     legend: Sequence[tuple[str, str]] = ()
     marks: Sequence[Mark] = field(default_factory=list)
 
-    def __call__(self, width: float) -> Figure:
+    def __call__(self, width: float) -> SvgFigure:
         """The figure, so wide."""
         legend, top = _legend(self.legend, width)
         top += LINE + 6
@@ -94,9 +94,9 @@ class Plot:
         for line in self.lines:
             marks += _line(line, x, y)
         marks += self._points(x, y, width)
-        return Figure(self.key, self.title, self.description, width, bottom + _BELOW, marks)
+        return SvgFigure(self.key, self.title, self.description, width, bottom + _BELOW, marks)
 
-    def _ends(self, axis: Axis, values: list[float], place: int) -> tuple[float, float]:
+    def _ends(self, axis: PlotAxis, values: list[float], place: int) -> tuple[float, float]:
         """Where an axis begins and ends."""
         if axis.ends is not None:
             return axis.ends
@@ -161,7 +161,7 @@ def _legend(entries: Sequence[tuple[str, str]], width: float) -> tuple[list[Mark
 
 
 @dataclass(frozen=True)
-class Span:
+class PlotSpan:
     """Something that lasts, on one of the lanes."""
 
     lane: int
@@ -180,12 +180,12 @@ class Timeline:
     title: str
     description: str
     lanes: Sequence[str]
-    spans: Sequence[Span]
+    spans: Sequence[PlotSpan]
     ends: tuple[float, float]
     say: Say
     legend: Sequence[tuple[str, str]] = ()
 
-    def __call__(self, width: float) -> Figure:
+    def __call__(self, width: float) -> SvgFigure:
         """The figure, so wide."""
         tall, gap = 18.0, 4.0
         left = max(length(lane) for lane in self.lanes) + 10
@@ -211,4 +211,4 @@ class Timeline:
             marks.append(
                 Words(scale(value), bottom + 18, rounded(self.say(value)), "end" if last else "middle", "soft")
             )
-        return Figure(self.key, self.title, self.description, width, bottom + 26, marks)
+        return SvgFigure(self.key, self.title, self.description, width, bottom + 26, marks)

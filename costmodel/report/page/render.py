@@ -16,8 +16,8 @@ from markupsafe import Markup
 
 import costmodel
 from costmodel.ground.errors import fail
-from costmodel.report.page.content import Page, Part
-from costmodel.report.page.marks import Figure
+from costmodel.report.page.content import HtmlPage, Part
+from costmodel.report.page.marks import SvgFigure
 from costmodel.report.page.palette import figure_rules, page_colours
 from costmodel.report.terminal.style.theme import visible
 
@@ -28,7 +28,7 @@ _COMMENTS = re.compile(r"/\*.*?\*/", re.DOTALL)
 _INDENTS = re.compile(r"\n\s+")
 
 
-def page_html(page: Page) -> str:
+def page_html(page: HtmlPage) -> str:
     """A page as one file that needs nothing else."""
     script = _text("page.js")
     seal = base64.b64encode(hashlib.sha256(script.encode()).digest()).decode()
@@ -47,14 +47,14 @@ def page_html(page: Page) -> str:
     )
 
 
-def figure_svg(figure: Figure) -> str:
+def figure_svg(figure: SvgFigure) -> str:
     """A figure as a file of its own, on white."""
     template = _environment().get_template("figure.svg.j2")
     style = Markup(figure_rules(0))
     return template.render(f=figure, uid=f"fig-{figure.key}", alone=True, slim=False, style=style).strip() + "\n"
 
 
-def figure_png(figure: Figure) -> bytes:
+def figure_png(figure: SvgFigure) -> bytes:
     """A figure as an image, twice as large as its SVG."""
     try:
         import resvg_py

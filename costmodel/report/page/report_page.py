@@ -12,9 +12,9 @@ from costmodel.estimate.shared.plan_batch import one_row
 from costmodel.explore.page.plan_facts import PlanFacts
 from costmodel.explore.page.report_facts import ReportFacts
 from costmodel.report.machine import json_answer
-from costmodel.report.page.content import Cell, Page, Part, Table, Value
+from costmodel.report.page.content import Cell, HtmlPage, PageTable, Part, Value
 from costmodel.report.page.evidence_part import measured_part
-from costmodel.report.page.figures import Bars, Entry, amounts
+from costmodel.report.page.figures import Bars, FigureEntry, amounts
 from costmodel.report.page.plan_page import (
     conclusion,
     findings,
@@ -33,7 +33,7 @@ from costmodel.report.terminal.style.head import title
 from costmodel.report.terminal.style.layout import CellTable, Line
 
 
-def report_page(facts: ReportFacts, commands: Sequence[str]) -> Page:
+def report_page(facts: ReportFacts, commands: Sequence[str]) -> HtmlPage:
     """A scenario: its plan, the plans around it, what moves it, and measured runs on its accelerator."""
     page = plan_page(facts.plan, commands)
     choices = choices_data(facts.found, facts.choices) if facts.found is not None and facts.choices else None
@@ -87,7 +87,7 @@ def choices_part() -> Part:
 # ── several scenarios ────────────────────────────────────────────────────────────────────────────────────────────────
 
 
-def scenarios_page(plans: Sequence[PlanFacts], commands: Sequence[str]) -> Page:
+def scenarios_page(plans: Sequence[PlanFacts], commands: Sequence[str]) -> HtmlPage:
     """Several scenarios side by side, then each with its own figures."""
     valid = [facts for facts in plans if facts.valid]
     names = [title(facts.answer.inputs.case) for facts in plans]
@@ -99,7 +99,7 @@ def scenarios_page(plans: Sequence[PlanFacts], commands: Sequence[str]) -> Page:
         parts += _of_scenario(facts, name, f"s{place}", _Own(traces, f"{place}."))
     working = [facts for facts in valid if not facts.answer.broken]
     said = f"{len(working)} of {len(plans)} scenarios have a plan that works"
-    return Page(
+    return HtmlPage(
         f"{len(plans)} scenarios",
         names,
         f"{said}{_highest(working)}.",
@@ -132,7 +132,7 @@ def _highest(working: Sequence[PlanFacts]) -> str:
 
 def scenarios_figure(plans: Sequence[PlanFacts]) -> Bars | None:
     """The MFU of every scenario."""
-    entries = [Entry(title(facts.answer.inputs.case), facts.costs["mfu"], "first", "mfu") for facts in plans
+    entries = [FigureEntry(title(facts.answer.inputs.case), facts.costs["mfu"], "first", "mfu") for facts in plans
                if facts.valid]  # fmt: skip
     if not entries:
         return None
@@ -169,7 +169,7 @@ def _side_by_side(plans: Sequence[PlanFacts], names: Sequence[str]) -> Part:
         rows.append([name, *(figures(key) if figures else Value("") for key in _COMPARED), plan_words(facts.answer)])
     heads = ("scenario", "step", "MFU", "tok/s/GPU", "memory", "cost per Mtoken", "plan")
     figure = scenarios_figure(plans)
-    tables = [Table(heads, rows, "lrrrrrl")]
+    tables = [PageTable(heads, rows, "lrrrrrl")]
     return Part("scenarios", "Side by side", figures=[figure] if figure else [], tables=tables)
 
 
@@ -181,7 +181,7 @@ def _of_scenario(facts: PlanFacts, name: str, key: str, traces: Traces) -> list[
     time, memory, *_ = plan_sections(facts, figures)
     rows: list[list[Cell]] = [[head, figures(column)] for head, column in _HEADS]
     return [
-        Part(key, name, conclusion(facts.answer), tables=[Table(("", ""), rows, "lr")]),
+        Part(key, name, conclusion(facts.answer), tables=[PageTable(("", ""), rows, "lr")]),
         replace(time, key=f"{key}-time", title=f"{name}: time"),
         replace(memory, key=f"{key}-memory", title=f"{name}: memory"),
     ]

@@ -7,8 +7,8 @@ from collections.abc import Sequence
 from costmodel.explore.page.operations import Operation, roofs
 from costmodel.explore.page.plan_facts import PlanFacts
 from costmodel.ground.units import show, show_time, significant
-from costmodel.report.page.content import Part, Table
-from costmodel.report.page.plots import Axis, Plot, PlotLine, PlotPoint
+from costmodel.report.page.content import PageTable, Part
+from costmodel.report.page.plots import Plot, PlotAxis, PlotLine, PlotPoint
 from costmodel.report.terminal.style.formatting import percent
 
 
@@ -28,7 +28,7 @@ def roofline_part(facts: PlanFacts) -> Part | None:
         "Roofline",
         f"Each dot is one matrix product of a micro-batch, larger where it takes longer. The roof: {said}.",
         [roofline_figure(facts.operations)],
-        figures_as_table=Table(("operation", "FLOP/B", "attained", "time", "of the peak"), rows, "lrrrr"),
+        figures_as_table=PageTable(("operation", "FLOP/B", "attained", "time", "of the peak"), rows, "lrrrr"),
     )
 
 
@@ -54,8 +54,8 @@ def roofline_figure(found: Sequence[Operation]) -> Plot:
         "roofline",
         "Roofline of the matrix products",
         f"{len(found)} matrix products; the fastest reaches {show(max(item.attained for item in found), 'FLOP/s')}.",
-        Axis("FLOP for each byte", lambda value: significant(value, 3).removesuffix(".0"), True, (low, high)),
-        Axis("FLOP/s", lambda value: show(value, ""), True, (bottom, limits[0].peak * 1.5)),
+        PlotAxis("FLOP for each byte", lambda value: significant(value, 3).removesuffix(".0"), True, (low, high)),
+        PlotAxis("FLOP/s", lambda value: show(value, ""), True, (bottom, limits[0].peak * 1.5)),
         points,
         lines,
         [(role, _DIRECTIONS[role]) for role in _DIRECTIONS if role in seen],

@@ -9,8 +9,8 @@ from costmodel.estimate.shared.results import number
 from costmodel.explore.explain.run_levers import levers
 from costmodel.explore.page.plan_facts import PlanFacts
 from costmodel.ground.units import show_time
-from costmodel.report.page.content import Headline, Page, Part, Table, Value
-from costmodel.report.page.figures import Bars, Entry, amounts
+from costmodel.report.page.content import Headline, HtmlPage, PageTable, Part, Value
+from costmodel.report.page.figures import Bars, FigureEntry, amounts
 from costmodel.report.page.plan_page import plan_page
 from costmodel.report.terminal.plan.run import largest_part, run_parts, whole_of
 from costmodel.report.terminal.style.formatting import BAND, between, percent, result
@@ -18,7 +18,7 @@ from costmodel.report.terminal.style.formatting import BAND, between, percent, r
 _FIGURES = (("Wall time", "run_time"), ("Cost", "run_cost"), ("Energy", "energy"), ("Goodput", "goodput"))
 
 
-def run_page(facts: PlanFacts, commands: Sequence[str]) -> Page:
+def run_page(facts: PlanFacts, commands: Sequence[str]) -> HtmlPage:
     """The run, then the step that it is made of."""
     page = plan_page(facts, commands)
     if not facts.valid:
@@ -56,12 +56,12 @@ def _run_parts(facts: PlanFacts) -> list[Part]:
     ]
     lead = "Shares of the wall time: steps that count, and what failures and checkpoints take."
     parts = [Part("run", "Where the wall time goes", lead, [run_figure(facts)],
-                  figures_as_table=Table(("part", "of the run", "time"), rows, "lrr"))]  # fmt: skip
+                  figures_as_table=PageTable(("part", "of the run", "time"), rows, "lrr"))]  # fmt: skip
     found = [lever for lever in levers(facts.answer) if lever.goodput > facts.costs["goodput"]]
     if found:
         helps = [(lever.words, percent(lever.goodput), " ".join(f"--set {item}" for item in lever.settings))
                  for lever in found]  # fmt: skip
-        parts.append(Part("levers", "What would help", tables=[Table(("change", "goodput", "set"), helps, "lrl")]))
+        parts.append(Part("levers", "What would help", tables=[PageTable(("change", "goodput", "set"), helps, "lrl")]))
     return parts
 
 
@@ -69,7 +69,7 @@ def run_figure(facts: PlanFacts) -> Bars:
     """Parts of the wall time, longest first."""
     shares = run_parts(facts.answer, whole_of(facts.answer))
     entries = [
-        Entry(name, value, "good" if name == "steps" else "network", f"shares.{name}")
+        FigureEntry(name, value, "good" if name == "steps" else "network", f"shares.{name}")
         for name, value in sorted(shares.items(), key=lambda item: -item[1])
         if value
     ]

@@ -8,20 +8,20 @@ from costmodel.estimate.shared.plan_batch import one_row
 from costmodel.estimate.shared.reasons import REFUSALS
 from costmodel.explore.search.search import SearchResult
 from costmodel.ground.units import gib
-from costmodel.report.page.content import Headline, Page, Verdict
+from costmodel.report.page.content import Headline, HtmlPage, Verdict
 from costmodel.report.page.search_parts import front_part, plans_data, ranking_part, why_part
 from costmodel.report.page.values import Figures, seconds
 from costmodel.report.terminal.style.formatting import brief_words, percent
 from costmodel.report.terminal.style.head import head_of, title
 
 
-def search_page(found: SearchResult, commands: Sequence[str]) -> Page:
+def search_page(found: SearchResult, commands: Sequence[str]) -> HtmlPage:
     """The best plans, the front where one was asked for, and why others are refused."""
     case = found.inputs.case
     subtitle = [line.plain for line in head_of(case, [axis.path for axis in found.variants.over])]
     if not found.best:
         parts = [part for part in (why_part(found),) if part is not None]
-        return Page(title(case), subtitle, _none(found), "bad", [], parts, commands=commands)
+        return HtmlPage(title(case), subtitle, _none(found), "bad", [], parts, commands=commands)
     best = found.best[0]
     figures = Figures(best.costs)
     words = brief_words(one_row(best.structure, **best.sizes))
@@ -38,7 +38,7 @@ def search_page(found: SearchResult, commands: Sequence[str]) -> Page:
     parts = [part for part in (front_part(found), ranking_part(found), why_part(found)) if part is not None]
     data = {"plans": plans_data(found)}
     verdict: Verdict = "warn" if risky else "good"
-    return Page(title(case), subtitle, conclusion, verdict, headlines, parts, commands=commands, data=data)
+    return HtmlPage(title(case), subtitle, conclusion, verdict, headlines, parts, commands=commands, data=data)
 
 
 def _none(found: SearchResult) -> str:

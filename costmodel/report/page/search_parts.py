@@ -13,8 +13,8 @@ from costmodel.explore.page.reachable_plans import AXES
 from costmodel.explore.search.rank import Ranked
 from costmodel.explore.search.search import SearchResult
 from costmodel.ground.units import gib, significant
-from costmodel.report.page.content import Part, Table
-from costmodel.report.page.plots import Axis, Plot, PlotPoint
+from costmodel.report.page.content import PageTable, Part
+from costmodel.report.page.plots import Plot, PlotAxis, PlotPoint
 from costmodel.report.page.values import TERM_WORDS, seconds
 from costmodel.report.terminal.plan.next_commands import command, plan_settings
 from costmodel.report.terminal.search.choices import short_words
@@ -43,7 +43,7 @@ def ranking_part(found: SearchResult) -> Part:
         "plans",
         "The best plans",
         f"{counts} A plan's number opens all of it. Heads sort.",
-        tables=[Table(heads, rows, align, words, sortable=True, plans="plans")],
+        tables=[PageTable(heads, rows, align, words, sortable=True, plans="plans")],
     )
 
 
@@ -101,11 +101,11 @@ def front_figure(found: SearchResult) -> Plot:
     )
 
 
-def _axis_of(name: str) -> Axis:
+def _axis_of(name: str) -> PlotAxis:
     """An axis of a result, memory in round GiB."""
     unit = 2.0**30 if COLUMNS[name].unit == "B" and is_held(name) else 1.0
     words = f"{name}, {COLUMNS[name].better} is better"
-    return Axis(words, lambda value: result(name, value, bare=True), unit=unit)
+    return PlotAxis(words, lambda value: result(name, value, bare=True), unit=unit)
 
 
 def _point(costs: dict[str, float], x: str, y: str, role: str, words: str, **look: Any) -> PlotPoint:
@@ -124,7 +124,7 @@ def why_part(found: SearchResult) -> Part | None:
             for code, count in counts]  # fmt: skip
     heads = ("code", "why", "plans", "of all", "what it means")
     lead = "Each refused plan counts under the first reason that applies."
-    return Part("why-not", "Why not the others", lead, tables=[Table(heads, rows, "llrrl")])
+    return Part("why-not", "Why not the others", lead, tables=[PageTable(heads, rows, "llrrl")])
 
 
 # ── data for the script ──────────────────────────────────────────────────────────────────────────────────────────────

@@ -16,9 +16,9 @@ from costmodel.estimate.shared.limits import stated_limits
 from costmodel.explore.page.serving_facts import ServingFacts
 from costmodel.explore.serving.vary_serving import ServingTrial
 from costmodel.ground.units import gib, show_memory
-from costmodel.report.page.content import Cell, Headline, Page, Part, Table, Value, Verdict
-from costmodel.report.page.figures import BarRow, Bars, Entry, Piece, amounts
-from costmodel.report.page.plots import Axis, Plot, PlotLine, PlotPoint
+from costmodel.report.page.content import Cell, Headline, HtmlPage, PageTable, Part, Value, Verdict
+from costmodel.report.page.figures import BarRow, Bars, FigureEntry, Piece, amounts
+from costmodel.report.page.plots import Plot, PlotAxis, PlotLine, PlotPoint
 from costmodel.report.page.trace import Traces
 from costmodel.report.page.values import memory_role, seconds, term_role
 from costmodel.report.terminal.serving.serving_estimate import bound_words
@@ -30,20 +30,20 @@ from costmodel.report.terminal.style.head import price_lines, subject_words
 _SIGNS = {"at_most": "≤", "at_least": "≥", "target": "≈"}
 
 
-def serving_page(facts: ServingFacts, commands: Sequence[str], more: Sequence[Part] = ()) -> Page:
+def serving_page(facts: ServingFacts, commands: Sequence[str], more: Sequence[Part] = ()) -> HtmlPage:
     """One plan under its load."""
     answer = facts.answer
     subtitle = [subject_words(subject_of(facts.case)), plan_words(answer)]
     verdict: Verdict = "bad" if answer.refused or answer.broken else "good"
     if answer.refused:
-        return Page(facts.case.title, subtitle, serving_conclusion(answer), verdict, [], [inputs_part(answer)],
+        return HtmlPage(facts.case.title, subtitle, serving_conclusion(answer), verdict, [], [inputs_part(answer)],
                     list(_findings(answer)), commands)  # fmt: skip
     traces = Traces(facts.nodes, ServingDrawing)
     say = partial(_value, answer.costs, traces)
     parts = [token_part(answer, say)] if facts.settled else []
     parts += [load_part(facts)] if len(facts.loads) > 1 else []
     parts += [memory_part(answer), *more, _results(answer, say), inputs_part(answer)]
-    return Page(facts.case.title, subtitle, serving_conclusion(answer), verdict, _headlines(answer, say), parts,
+    return HtmlPage(facts.case.title, subtitle, serving_conclusion(answer), verdict, _headlines(answer, say), parts,
                 list(_findings(answer)), commands, {"trace": traces.data()})  # fmt: skip
 
 
@@ -100,13 +100,13 @@ def token_part(answer: ServingAnswer, say: Any) -> Part:
     """Where a token's time goes."""
     rows = [(words, say(name)) for words, name in TERMS if answer.costs[name]]
     return Part("token", "Where a token's time goes", bound_words(answer), [token_figure(answer)],
-                figures_as_table=Table(("term", "time"), rows, "lr"))  # fmt: skip
+                figures_as_table=PageTable(("term", "time"), rows, "lr"))  # fmt: skip
 
 
 def token_figure(answer: ServingAnswer) -> Bars:
     """The terms of the time per token, longest first."""
     terms = sorted(((words, name, answer.costs[name]) for words, name in TERMS), key=lambda item: -item[2])
-    entries = [Entry(words, value, term_role(name), machine_name(name)) for words, name, value in terms if value]
+    entries = [FigureEntry(words, value, term_role(name), machine_name(name)) for words, name, value in terms if value]
     said = f"A token takes {result('tpot', answer.costs['tpot'])}; most of it is {entries[0].label}."
     return amounts("token", "Where a token's time goes", said, entries, "", seconds)
 
@@ -119,7 +119,7 @@ def load_part(facts: ServingFacts) -> Part:
             for trial in facts.loads]  # fmt: skip
     lead = "The same plan under lighter and heavier load: what each accelerator generates, and what a user waits for."
     return Part("load", "Throughput against latency", lead, [load_figure(facts)],
-                figures_as_table=Table(heads, rows, "rrrrrrl"))  # fmt: skip
+                figures_as_table=PageTable(heads, rows, "rrrrrrl"))  # fmt: skip
 
 
 def trial_values(trial: ServingTrial, names: Sequence[str]) -> list[Cell]:
@@ -150,8 +150,8 @@ def load_figure(facts: ServingFacts) -> Plot:
         "load",
         "Throughput against latency",
         f"{len(trials)} loads from {points[0].tip}; up and left is better.",
-        Axis("time per token", seconds),
-        Axis("token/s for each accelerator", lambda value: result("tokens_per_s_per_gpu", value)),
+        PlotAxis("time per token", seconds),
+        PlotAxis("token/s for each accelerator", lambda value: result("tokens_per_s_per_gpu", value)),
         points,
         [line],
         [entry for entry in legend if entry[0] in seen],
@@ -178,13 +178,13 @@ def memory_part(answer: ServingAnswer) -> Part:
                   (total, f"{gib(total)} GiB"), [(memory_role(name), name) for name in held], 2.0**30)  # fmt: skip
     rows = [(name, Value(show_memory(value), value, f"{name}_bytes")) for name, value in held.items()]
     return Part("memory", "Where the memory goes", f"The cache has {show_memory(held['cache'])}.", [figure],
-                figures_as_table=Table(("line", "bytes"), rows, "lr"))  # fmt: skip
+                figures_as_table=PageTable(("line", "bytes"), rows, "lr"))  # fmt: skip
 
 
 def _results(answer: ServingAnswer, say: Any) -> Part:
     rows = [(name, say(name), RESULTS[name].meaning) for name in RESULTS if name in answer.costs]
     return Part("results", "Every figure", "Each figure opens its equation, its inputs and their sources.",
-                tables=[Table(("result", "value", "meaning"), rows, "lrl")], screen_only=True)  # fmt: skip
+                tables=[PageTable(("result", "value", "meaning"), rows, "lrl")], screen_only=True)  # fmt: skip
 
 
 def inputs_part(answer: ServingAnswer) -> Part:
@@ -192,7 +192,7 @@ def inputs_part(answer: ServingAnswer) -> Part:
     case = answer.inputs.case
     assumed = [(item.path, item.value, item.origin) for item in answer.assumed]
     documents = [(name, digest, "your own" if name in case.own else "shipped") for name, digest in case.digests.items()]
-    tables = [Table(("path", "value", "from"), assumed, "lll", "Assumed: nobody wrote it")] if assumed else []
-    tables.append(Table(("document", "digest", ""), documents, "lll", "Documents"))
+    tables = [PageTable(("path", "value", "from"), assumed, "lll", "Assumed: nobody wrote it")] if assumed else []
+    tables.append(PageTable(("document", "digest", ""), documents, "lll", "Documents"))
     price = "; ".join(line.plain for line in price_lines(subject_of(case).price))
     return Part("inputs", "Assumed, and sources", f"Price: {price}.", tables=tables)

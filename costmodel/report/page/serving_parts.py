@@ -11,9 +11,9 @@ from costmodel.estimate.serving.reason_codes import REFUSALS
 from costmodel.explore.serving.search_layouts import FoundPlans, reasons, share_of
 from costmodel.explore.serving.vary_serving import ServingTrial, SweptServing
 from costmodel.ground.units import counted, show_time, significant
-from costmodel.report.page.content import Page, Part, Table
-from costmodel.report.page.figures import Bars, Entry, amounts
-from costmodel.report.page.plots import Axis, Plot, PlotPoint
+from costmodel.report.page.content import HtmlPage, PageTable, Part
+from costmodel.report.page.figures import Bars, FigureEntry, amounts
+from costmodel.report.page.plots import Plot, PlotAxis, PlotPoint
 from costmodel.report.page.serving_page import trial_values
 from costmodel.report.page.values import seconds
 from costmodel.report.terminal.serving.serving_formatting import result
@@ -47,7 +47,7 @@ def plans_part(found: FoundPlans) -> Part:
         ))  # fmt: skip
     counts = f"{found.candidates:,} plans, {found.valid:,} valid, {found.fit:,} fit, {found.kept:,} keep all limits."
     return Part("plans", "The best plans", counts, [plans_figure(found)] if found.best else [],
-                [Table(heads, rows, "rrrrrrrrrrll", sortable=True)])  # fmt: skip
+                [PageTable(heads, rows, "rrrrrrrrrrll", sortable=True)])  # fmt: skip
 
 
 def _bare(value: float) -> str:
@@ -65,9 +65,9 @@ def plans_figure(found: FoundPlans) -> Plot:
             points.append(PlotPoint(x, y, role, words, f"plan {place}", "best" if place == 1 else "", 5))
     legend = [("first", "keeps the limits"), ("second", "breaks a limit")]
     seen = {point.role for point in points}
-    y_axis = Axis("token/s for each accelerator within limits", lambda value: significant(value, 3))
+    y_axis = PlotAxis("token/s for each accelerator within limits", lambda value: significant(value, 3))
     return Plot("plans", "Plans: latency and throughput", f"{len(points)} plans; up and left is better.",
-                Axis("time per token", seconds), y_axis, points,
+                PlotAxis("time per token", seconds), y_axis, points,
                 legend=[entry for entry in legend if entry[0] in seen])  # fmt: skip
 
 
@@ -76,10 +76,10 @@ def why_part(found: FoundPlans) -> Part | None:
     rows = [(code, REFUSALS[code].title, f"{count:,}", percent(share_of(found, code)), REFUSALS[code].meaning)
             for code, count in reasons(found)]  # fmt: skip
     heads = ("code", "why", "plans", "of all", "what it means")
-    return Part("why-not", "Why not the others", tables=[Table(heads, rows, "llrrl")]) if rows else None
+    return Part("why-not", "Why not the others", tables=[PageTable(heads, rows, "llrrl")]) if rows else None
 
 
-def search_page(found: FoundPlans, commands: Sequence[str]) -> Page:
+def search_page(found: FoundPlans, commands: Sequence[str]) -> HtmlPage:
     """A search of a serving scenario."""
     case = found.inputs.case
     if found.kept:
@@ -89,11 +89,11 @@ def search_page(found: FoundPlans, commands: Sequence[str]) -> Page:
     else:
         words = "No plan keeps all limits." if found.best else "No plan fits."
     parts = [part for part in (plans_part(found), why_part(found)) if part is not None]
-    return Page(case.title, [subject_words(subject_of(case))], words, "good" if found.kept else "bad", [], parts,
+    return HtmlPage(case.title, [subject_words(subject_of(case))], words, "good" if found.kept else "bad", [], parts,
                 commands=commands)  # fmt: skip
 
 
-def sweep_page(found: SweptServing, commands: Sequence[str]) -> Page:
+def sweep_page(found: SweptServing, commands: Sequence[str]) -> HtmlPage:
     """A serving scenario at every combination."""
     works = sum(trial.works for trial in found.trials)
     heads = (*(axis.path.rpartition(".")[2] for axis in found.axes), *found.shown, "breaks")
@@ -102,13 +102,13 @@ def sweep_page(found: SweptServing, commands: Sequence[str]) -> Page:
     align = "r" * (len(heads) - 1) + "l"
     paths = [axis.path for axis in found.axes]
     subtitle = [words] if (words := subject_words(subject_of(found.case), paths)) else []
-    table = Table(heads, rows, align, sortable=True)
+    table = PageTable(heads, rows, align, sortable=True)
     part = Part("sweep", "What changes", figures=[trials_figure(found.trials, found.shown[0])], tables=[table])
-    return Page(found.case.title, subtitle, f"{works} of {len(found.trials)} combinations keep every limit.",
+    return HtmlPage(found.case.title, subtitle, f"{works} of {len(found.trials)} combinations keep every limit.",
                 "good" if works else "bad", [], [part], commands=commands)  # fmt: skip
 
 
-def scale_page(case: ServingCase, trials: Sequence[ServingTrial], commands: Sequence[str]) -> Page:
+def scale_page(case: ServingCase, trials: Sequence[ServingTrial], commands: Sequence[str]) -> HtmlPage:
     """As many replicas as each rate needs."""
     names = ("requests_per_s", "replicas", "gpus", "utilisation", "tpot", "ttft_p99", "cost_per_mtoken")
     heads = ("rate", "answered", "replicas", "GPUs", "utilisation", "per token", "first token p99", "USD/M", "breaks")
@@ -119,9 +119,9 @@ def scale_page(case: ServingCase, trials: Sequence[ServingTrial], commands: Sequ
     if most is not None and most.answer is not None:
         words = f"{most.answer.costs['gpus']:,.0f} GPUs keep every limit at {_values(most, 1)[0]}."
     part = Part("scale", "Capacity by rate", figures=[trials_figure(trials, "gpus")],
-                tables=[Table(heads, rows, "rrrrrrrrl", sortable=True)])  # fmt: skip
-    return Page(case.title, [subject_words(subject_of(case), ["cluster.nodes"])], words, "good" if kept else "bad", [],
-                [part], commands=commands)  # fmt: skip
+                tables=[PageTable(heads, rows, "rrrrrrrrl", sortable=True)])  # fmt: skip
+    about = [subject_words(subject_of(case), ["cluster.nodes"])]
+    return HtmlPage(case.title, about, words, "good" if kept else "bad", [], [part], commands=commands)
 
 
 def trials_figure(trials: Sequence[ServingTrial], name: str) -> Bars:
@@ -130,8 +130,8 @@ def trials_figure(trials: Sequence[ServingTrial], name: str) -> Bars:
     for trial in trials:
         words = " ".join(_values(trial, len(trial.settings)))
         if trial.answer is not None and not trial.answer.refused and math.isfinite(trial.answer.costs[name]):
-            entries.append(Entry(words, trial.answer.costs[name], "second" if trial.codes else "first", words))
-    shown = entries or [Entry("none has an answer", 0.0, "first")]
+            entries.append(FigureEntry(words, trial.answer.costs[name], "second" if trial.codes else "first", words))
+    shown = entries or [FigureEntry("none has an answer", 0.0, "first")]
     return amounts("trials", name, f"{len(entries)} of {len(trials)} have an answer; orange breaks a limit.", shown, "",
                    lambda value: result(name, value))  # fmt: skip
 

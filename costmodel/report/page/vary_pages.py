@@ -10,8 +10,8 @@ from costmodel.estimate.shared.results import COLUMNS
 from costmodel.explore.vary.scale import Scaled
 from costmodel.explore.vary.sensitivity import Sensitivity
 from costmodel.explore.vary.sweep import Swept
-from costmodel.report.page.content import Page, Verdict
-from costmodel.report.page.marks import Figure
+from costmodel.report.page.content import HtmlPage, Verdict
+from costmodel.report.page.marks import SvgFigure
 from costmodel.report.page.vary_parts import (
     scale_figure,
     scale_part,
@@ -26,7 +26,7 @@ from costmodel.report.terminal.vary.sensitivity import bottleneck, settable
 from costmodel.report.terminal.vary.vary import bend, short_path
 
 
-def sweep_page(found: Swept, commands: Sequence[str]) -> Page:
+def sweep_page(found: Swept, commands: Sequence[str]) -> HtmlPage:
     """Every combination, its best first in words."""
     name, works = found.shown[0], [point for point in found.points if point.works]
     known = [point for point in works if math.isfinite(point.costs.get(name, math.nan))]
@@ -40,26 +40,26 @@ def sweep_page(found: Swept, commands: Sequence[str]) -> Page:
         words += f" The {most}, is at {settings}."
     subtitle = [line.plain for line in head_of(found.case, [axis.path for axis in found.axes])]
     verdict: Verdict = "good" if works else "bad"
-    return Page(title(found.case), subtitle, words, verdict, [], [sweep_part(found)], commands=commands)
+    return HtmlPage(title(found.case), subtitle, words, verdict, [], [sweep_part(found)], commands=commands)
 
 
-def scale_page(found: Scaled, commands: Sequence[str]) -> Page:
+def scale_page(found: Scaled, commands: Sequence[str]) -> HtmlPage:
     """Every size, and where it bends."""
     works = any(row.point.works for row in found.rows)
     subtitle = [line.plain for line in head_of(found.case, ["cluster.nodes"])]
     verdict: Verdict = "bad" if not works else "good" if found.bend is None else "warn"
-    return Page(title(found.case), subtitle, bend(found), verdict, [], [scale_part(found)], commands=commands)
+    return HtmlPage(title(found.case), subtitle, bend(found), verdict, [], [scale_part(found)], commands=commands)
 
 
-def sensitivity_page(found: Sensitivity, commands: Sequence[str]) -> Page:
+def sensitivity_page(found: Sensitivity, commands: Sequence[str]) -> HtmlPage:
     """What moves a result, the bottleneck first."""
     subtitle = [*(line.plain for line in head_of(found.case)), brief_words(found.plan)]
     first = f" {settable(found.knobs[0])} moves it most." if found.knobs else ""
     words = f"{found.result} is {result(found.result, found.value)}.{first} {bottleneck(found)[0]}"
-    return Page(title(found.case), subtitle, words, "plain", [], [tornado_part(found)], commands=commands)
+    return HtmlPage(title(found.case), subtitle, words, "plain", [], [tornado_part(found)], commands=commands)
 
 
-PAGES: dict[str, tuple[Callable[[Any, Sequence[str]], Page], Callable[[Any], Callable[[float], Figure]]]] = {
+PAGES: dict[str, tuple[Callable[[Any, Sequence[str]], HtmlPage], Callable[[Any], Callable[[float], SvgFigure]]]] = {
     "sweep": (sweep_page, sweep_figure),
     "scale": (scale_page, scale_figure),
     "sensitivity": (sensitivity_page, tornado_figure),

@@ -9,9 +9,9 @@ from costmodel.explore.vary.scale import Scaled
 from costmodel.explore.vary.sensitivity import Sensitivity
 from costmodel.explore.vary.sweep import SweepPoint, Swept
 from costmodel.ground.units import counted
-from costmodel.report.page.content import Cell, Part, Table, Value
-from costmodel.report.page.figures import BarRow, Bars, Entry, Piece, amounts
-from costmodel.report.page.plots import Axis, Plot, PlotLine, PlotPoint
+from costmodel.report.page.content import Cell, PageTable, Part, Value
+from costmodel.report.page.figures import BarRow, Bars, FigureEntry, Piece, amounts
+from costmodel.report.page.plots import Plot, PlotAxis, PlotLine, PlotPoint
 from costmodel.report.terminal.style.formatting import percent, result, spaced
 from costmodel.report.terminal.vary.sensitivity import bottleneck, settable
 from costmodel.report.terminal.vary.vary import bend, short_path, tick_words, why_words
@@ -38,7 +38,7 @@ def tornado_part(found: Sensitivity) -> Part:
         f"What moves {found.result}",
         f"Fitted constants within their spread, all other figures by a tenth. {' '.join(bottleneck(found)[:2])}",
         [tornado_figure(found)],
-        figures_as_table=Table(("figure", "is", "turned", "down", "up"), rows, "lrrrr"),
+        figures_as_table=PageTable(("figure", "is", "turned", "down", "up"), rows, "lrrrr"),
     )
 
 
@@ -71,7 +71,9 @@ def sweep_part(found: Swept) -> Part:
         rows.append([*values, *(_result(point, name) for name in found.shown), why_words(point)])
     align = "r" * (len(found.axes) + len(found.shown)) + "l"
     count = f"{len(found.points):,} combination{'' if len(found.points) == 1 else 's'}"
-    return Part("sweep", "What changes", f"{count}.", [sweep_figure(found)], [Table(heads, rows, align, sortable=True)])
+    return Part(
+        "sweep", "What changes", f"{count}.", [sweep_figure(found)], [PageTable(heads, rows, align, sortable=True)]
+    )
 
 
 def _result(point: SweepPoint, name: str) -> Cell:
@@ -91,10 +93,10 @@ def sweep_figure(found: Swept) -> Plot | Bars:
     for point in known:
         groups.setdefault(point.settings[1:], []).append(point)
     if not numbers or not known or len(groups) > _LINES or max(map(len, groups.values())) < 2:
-        entries = [Entry(" ".join(map(_setting, point.settings)), point.costs[name], "first", point.settings[0])
+        entries = [FigureEntry(" ".join(map(_setting, point.settings)), point.costs[name], "first", point.settings[0])
                    for point in known]  # fmt: skip
         return amounts(
-            "sweep", name, words, entries or [Entry("none", 0.0, "first")], "", lambda value: result(name, value)
+            "sweep", name, words, entries or [FigureEntry("none", 0.0, "first")], "", lambda value: result(name, value)
         )
     roles = ("first", "second", "third", "fourth")
     legend = [(role, " ".join(map(_setting, rest))) for role, rest in zip(roles, groups, strict=False) if rest]
@@ -106,8 +108,8 @@ def sweep_figure(found: Swept) -> Plot | Bars:
             PlotPoint(_at(point, first), point.costs[name], role, _tip(point, name), " ".join(point.settings))
             for point in members
         ]
-    x = Axis(short_path(first), tick_words, _spread(points), at=_few(points))
-    y = Axis(f"{name}, {COLUMNS[name].better} is better", lambda value: result(name, value))
+    x = PlotAxis(short_path(first), tick_words, _spread(points), at=_few(points))
+    y = PlotAxis(f"{name}, {COLUMNS[name].better} is better", lambda value: result(name, value))
     return Plot("sweep", f"{name} over {short_path(first)}", words, x, y, points, lines, legend)
 
 
@@ -156,7 +158,7 @@ def scale_part(found: Scaled) -> Part:
         rows.append([counted(row.ranks), *results, efficiency, why_words(row.point)])
     heads = ("ranks", "step", "MFU", "memory", "efficiency", "verdict")
     kind = "Weak scaling: the batch grows with the ranks." if found.weak else "Strong scaling: the same batch."
-    table = Table(heads, rows, "rrrrrl", sortable=True)
+    table = PageTable(heads, rows, "rrrrrl", sortable=True)
     return Part("scale", "Scaling", f"{kind} {bend(found)}", [scale_figure(found)], [table])
 
 
@@ -171,6 +173,8 @@ def scale_figure(found: Scaled) -> Plot:
     lines = [_curve(placed, name, "first", banded=True)] if placed else []
     highest = max([line.points[place][1] for line in lines for place in range(len(line.points))], default=1.0)
     highest = max([highest, *(value for line in lines for value in line.high)])
-    y = Axis("token/s for each accelerator", lambda value: result(name, value, bare=True), ends=(0.0, highest * 1.08))
-    x = Axis("accelerators", counted, logarithmic=True, at=_few(points))
+    y = PlotAxis(
+        "token/s for each accelerator", lambda value: result(name, value, bare=True), ends=(0.0, highest * 1.08)
+    )
+    x = PlotAxis("accelerators", counted, logarithmic=True, at=_few(points))
     return Plot("scale", "Throughput of each accelerator over their number", bend(found), x, y, points, lines)

@@ -11,7 +11,7 @@ from xml.etree import ElementTree
 
 import pytest
 
-from costmodel.report.page.content import Page
+from costmodel.report.page.content import HtmlPage
 from costmodel.report.page.render import page_html
 from costmodel.report.page.scale import Scale, ticks
 
@@ -182,7 +182,7 @@ def test_ticks_are_round() -> None:
 
 
 def test_letters_that_turn_or_hide_text_are_replaced() -> None:
-    text = page_html(Page("a\u202eb\x1b[31m", ["c\u200bd"], "e\u2066f\x00.", "plain", [], []))
+    text = page_html(HtmlPage("a\u202eb\x1b[31m", ["c\u200bd"], "e\u2066f\x00.", "plain", [], []))
     assert Reader(text).packed == {}
     assert not [letter for letter in text if unicodedata.category(letter) in ("Cf", "Cc") and letter != "\n"]
     assert "a\ufffdb" in text

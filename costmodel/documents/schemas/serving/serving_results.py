@@ -2,60 +2,72 @@
 
 from __future__ import annotations
 
-from costmodel.documents.schemas.results import Result
+from costmodel.documents.schemas.results import ResultColumn
 
-RESULTS: dict[str, Result] = {
-    "ttft": Result("s", "time to the first token, on average: wait, and the steps of the prompt", "lower"),
-    "ttft_p99": Result("s", "time to the first token that one request in a hundred exceeds", "lower"),
-    "tpot": Result("s", "time per output token after the first, on average", "lower"),
-    "worst_gap": Result("s", "longest step a user sees: as much of other users' prompts in it as fits", "lower"),
-    "latency": Result("s", "time to the last token of a mean answer", "lower"),
-    "requests_per_s": Result("1/s", "requests answered a second by all replicas", "higher", "request/s"),
-    "output_tokens_per_s": Result("1/s", "tokens generated a second by all replicas", "higher", "token/s"),
-    "total_tokens_per_s": Result("1/s", "tokens of prompts and answers a second, all replicas", "higher", "token/s"),
-    "tokens_per_s_per_user": Result("1/s", "tokens a second that one user sees, 1 / tpot", "higher", "token/s"),
-    "tokens_per_s_per_gpu": Result("1/s", "tokens generated a second by each accelerator", "higher", "token/GPU/s"),
-    "concurrency": Result("1", "requests being decoded at a time, of one replica, by Little's law", "neither"),
-    "utilisation": Result("1", "share of time that goes into requests rather than the fixed part of steps", "neither"),
-    "saturation_per_s": Result(
+RESULTS: dict[str, ResultColumn] = {
+    "ttft": ResultColumn("s", "time to the first token, on average: wait, and the steps of the prompt", "lower"),
+    "ttft_p99": ResultColumn("s", "time to the first token that one request in a hundred exceeds", "lower"),
+    "tpot": ResultColumn("s", "time per output token after the first, on average", "lower"),
+    "worst_gap": ResultColumn("s", "longest step a user sees: as much of other users' prompts in it as fits", "lower"),
+    "latency": ResultColumn("s", "time to the last token of a mean answer", "lower"),
+    "requests_per_s": ResultColumn("1/s", "requests answered a second by all replicas", "higher", "request/s"),
+    "output_tokens_per_s": ResultColumn("1/s", "tokens generated a second by all replicas", "higher", "token/s"),
+    "total_tokens_per_s": ResultColumn(
+        "1/s", "tokens of prompts and answers a second, all replicas", "higher", "token/s"
+    ),
+    "tokens_per_s_per_user": ResultColumn("1/s", "tokens a second that one user sees, 1 / tpot", "higher", "token/s"),
+    "tokens_per_s_per_gpu": ResultColumn(
+        "1/s", "tokens generated a second by each accelerator", "higher", "token/GPU/s"
+    ),
+    "concurrency": ResultColumn("1", "requests being decoded at a time, of one replica, by Little's law", "neither"),
+    "utilisation": ResultColumn(
+        "1", "share of time that goes into requests rather than the fixed part of steps", "neither"
+    ),
+    "saturation_per_s": ResultColumn(
         "1/s", "requests a second from which on queues grow without end, all replicas", "higher", "request/s"
     ),
-    "rate_within_slo_per_s": Result(
+    "rate_within_slo_per_s": ResultColumn(
         "1/s", "requests a second up to which every limit is kept, all replicas", "higher", "request/s"
     ),
-    "tokens_per_gpu_within_limits": Result(
+    "tokens_per_gpu_within_limits": ResultColumn(
         "1/s",
         "tokens generated a second by each accelerator at the rate up to which limits are kept",
         "higher",
         "token/GPU/s",
     ),
-    "cost_within_limits": Result("USD", "all rent over a million generated tokens at that rate", "lower", "USD/Mtoken"),
-    "replicas_needed": Result("1", "replicas that keep every limit at the rate and its headroom", "lower"),
-    "gpus_needed": Result("1", "accelerators of these replicas", "lower"),
-    "replicas": Result("1", "copies of the engine", "neither"),
-    "gpus": Result("1", "accelerators of all replicas", "lower"),
-    "interference_share": Result("1", "share of the time per token that waits for other users' prompts", "lower"),
-    "prefix_hit": Result("1", "share of prompt tokens that are in the cache already", "higher"),
-    "matmul": Result("s", "of the time per token: matrix products of a step without prompts", "lower"),
-    "attention": Result("s", "of the time per token: reading the cache", "lower"),
-    "memory_bound": Result("s", "of the time per token: norms, activations, rotations", "lower"),
-    "tp_exposed": Result("s", "of the time per token: tensor-parallel all-reduces", "lower"),
-    "ep_exposed": Result("s", "of the time per token: tokens on their way to experts and back", "lower"),
-    "pp_exposed": Result("s", "of the time per token: sends between stages", "lower"),
-    "host_time": Result("s", "of the time per token: host and launches", "lower"),
-    "prompts_between": Result("s", "of the time per token: prompts of others in its steps", "lower"),
-    "cache_pool": Result("B", "memory of one accelerator for keys and values", "higher"),
-    "cache_pool_tokens": Result("1", "tokens that the pool of one replica holds", "higher"),
-    "kv_bytes_per_token": Result("B", "cache of one token over all layers, all heads once", "lower"),
-    "concurrency_worst": Result("1", "longest requests that fit at once, as engines log it, of one replica", "higher"),
-    "concurrency_steady": Result("1", "mean requests that fit at once, of one replica", "higher"),
-    "memory_peak": Result("B", "memory of the fullest accelerator: weights, a step, the runtime and the pool", "lower"),
-    "memory_share": Result(
+    "cost_within_limits": ResultColumn(
+        "USD", "all rent over a million generated tokens at that rate", "lower", "USD/Mtoken"
+    ),
+    "replicas_needed": ResultColumn("1", "replicas that keep every limit at the rate and its headroom", "lower"),
+    "gpus_needed": ResultColumn("1", "accelerators of these replicas", "lower"),
+    "replicas": ResultColumn("1", "copies of the engine", "neither"),
+    "gpus": ResultColumn("1", "accelerators of all replicas", "lower"),
+    "interference_share": ResultColumn("1", "share of the time per token that waits for other users' prompts", "lower"),
+    "prefix_hit": ResultColumn("1", "share of prompt tokens that are in the cache already", "higher"),
+    "matmul": ResultColumn("s", "of the time per token: matrix products of a step without prompts", "lower"),
+    "attention": ResultColumn("s", "of the time per token: reading the cache", "lower"),
+    "memory_bound": ResultColumn("s", "of the time per token: norms, activations, rotations", "lower"),
+    "tp_exposed": ResultColumn("s", "of the time per token: tensor-parallel all-reduces", "lower"),
+    "ep_exposed": ResultColumn("s", "of the time per token: tokens on their way to experts and back", "lower"),
+    "pp_exposed": ResultColumn("s", "of the time per token: sends between stages", "lower"),
+    "host_time": ResultColumn("s", "of the time per token: host and launches", "lower"),
+    "prompts_between": ResultColumn("s", "of the time per token: prompts of others in its steps", "lower"),
+    "cache_pool": ResultColumn("B", "memory of one accelerator for keys and values", "higher"),
+    "cache_pool_tokens": ResultColumn("1", "tokens that the pool of one replica holds", "higher"),
+    "kv_bytes_per_token": ResultColumn("B", "cache of one token over all layers, all heads once", "lower"),
+    "concurrency_worst": ResultColumn(
+        "1", "longest requests that fit at once, as engines log it, of one replica", "higher"
+    ),
+    "concurrency_steady": ResultColumn("1", "mean requests that fit at once, of one replica", "higher"),
+    "memory_peak": ResultColumn(
+        "B", "memory of the fullest accelerator: weights, a step, the runtime and the pool", "lower"
+    ),
+    "memory_share": ResultColumn(
         "1", "what weights, a step and one request take over what the engine may; over 1 fails", "lower"
     ),
-    "cost_per_minput": Result("USD", "rent for a million prompt tokens at this load", "lower", "USD/Mtoken"),
-    "cost_per_moutput": Result("USD", "rent for a million generated tokens at this load", "lower", "USD/Mtoken"),
-    "cost_per_mtoken": Result("USD", "all rent over a million generated tokens", "lower", "USD/Mtoken"),
+    "cost_per_minput": ResultColumn("USD", "rent for a million prompt tokens at this load", "lower", "USD/Mtoken"),
+    "cost_per_moutput": ResultColumn("USD", "rent for a million generated tokens at this load", "lower", "USD/Mtoken"),
+    "cost_per_mtoken": ResultColumn("USD", "all rent over a million generated tokens", "lower", "USD/Mtoken"),
 }
 
 BANDED = ("ttft", "ttft_p99", "tpot", "tokens_per_s_per_user", "cache_pool", "cache_pool_tokens")

@@ -28,7 +28,7 @@ WELL_USED = 0.95
 
 
 @dataclass(frozen=True)
-class Exchange:
+class SiteExchange:
     """An exchange of all fragments: bytes in fp32, as they are sent and that a site sends; its time, what of it steps
     hide, and the utilisation of a site.
     """
@@ -41,7 +41,7 @@ class Exchange:
     utilisation: Number
 
 
-def exchange(inputs: TrainingInputs, sites: Sites, time: Number) -> Exchange:
+def exchange(inputs: TrainingInputs, sites: Sites, time: Number) -> SiteExchange:
     """An exchange between sites whose steps take so long."""
     with term("between sites"):
         parameters = model_parameters(inputs.model)
@@ -49,7 +49,7 @@ def exchange(inputs: TrainingInputs, sites: Sites, time: Number) -> Exchange:
         wire = wire_bytes(message, sites.count, operation="all_reduce")
         whole = wire / sites.link + sites.latency
         hidden = sites.fragments * sites.overlap * time
-        return Exchange(raw, message, wire, whole, hidden, local_utilisation(sites.every, time, whole, hidden))
+        return SiteExchange(raw, message, wire, whole, hidden, local_utilisation(sites.every, time, whole, hidden))
 
 
 def with_sites(inputs: TrainingInputs, block: Block, step: TrainingStep) -> TrainingStep:
@@ -70,7 +70,7 @@ def with_sites(inputs: TrainingInputs, block: Block, step: TrainingStep) -> Trai
     return replace(step, terms=terms, total=total, transfers=(*step.transfers, moved))
 
 
-def to_use_well(sites: Sites, found: Exchange, time: Number) -> tuple[Number, Number]:
+def to_use_well(sites: Sites, found: SiteExchange, time: Number) -> tuple[Number, Number]:
     """Bandwidth of a site, and steps between exchanges, with which it computes 95 % of the time."""
     needed = local_bandwidth(found.wire, sites.every, time, WELL_USED, found.hidden)
     return needed, inner_steps_needed(time, found.time, WELL_USED, found.hidden)

@@ -41,8 +41,8 @@ TABLE: dict[str, ForeignKey] = {
     f"{_D}.offload_param_device": ForeignKey("word", "plan.offload", "none", ("none", "cpu", "nvme")),
     f"{_D}.deepspeed_config_file": ForeignKey("word", "plan.zero"),
     "fp8_config": ForeignKey(loss=("approximated", "fp8 by the engine named there: here scales of one step ago")),
-    **lost("cannot be said", "runs on another machine than one's own nodes", "sagemaker_inputs_file"),
-    **lost("cannot be said", "no accelerator is used", "use_cpu"),
+    **lost("not expressible", "runs on another machine than one's own nodes", "sagemaker_inputs_file"),
+    **lost("not expressible", "no accelerator is used", "use_cpu"),
     **lost("approximated", "kernels are compiled", "dynamo_config", {}),
     **quiet("compute_environment debug machine_rank main_training_function rdzv_backend same_network downcast_bf16 "
             "tpu_env tpu_use_cluster tpu_use_sudo tpu_name tpu_zone command_file commands tpu_vm gpu_ids "

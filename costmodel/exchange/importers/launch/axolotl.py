@@ -41,13 +41,13 @@ TABLE: dict[str, ForeignKey] = {
     "lora_r": ForeignKey("count", "workload.tuning", 8),
     "lora_target_linear": ForeignKey("flag", "workload.tuning", False),
     "gradient_checkpointing": ForeignKey("flag", "plan.recompute", False),
-    "activation_offloading": ForeignKey(loss=("cannot be said", "activations are offloaded another way")),
+    "activation_offloading": ForeignKey(loss=("not expressible", "activations are offloaded another way")),
     "optimizer": ForeignKey("word", "workload.optimizer", "adamw_torch_fused"),
     "bf16": ForeignKey("text", "workload.precision"),
     "fp16": ForeignKey("flag", "workload.precision", False),
     **lost("approximated", "sequences are padded: fewer of their tokens are real", "sample_packing", True),
     **lost("approximated", "adapters stand beside these modules alone: here all", "lora_target_modules"),
-    **lost("cannot be said", "another kind of training", "rl"),
+    **lost("not expressible", "another kind of training", "rl"),
     **lost("approximated", "kernels are replaced or compiled", "torch_compile liger_kernel"),
     **quiet("load_in_4bit load_in_8bit lora_alpha lora_dropout datasets test_datasets dataset_prepared_path "
             "val_set_size output_dir model_type tokenizer_type tokenizer_config special_tokens chat_template "
@@ -138,7 +138,7 @@ def _types(keys: ForeignKeys, layer: Layer) -> None:
     elif half.value:
         layer.say("workload.precision", half._replace(value="fp16"))
     if wide.value == "full":
-        keys.lose("cannot be said", "weights, gradients and moments in bf16: here the states of the stack", "bf16")
+        keys.lose("not expressible", "weights, gradients and moments in bf16: here the states of the stack", "bf16")
     kind = keys["optimizer"]
     if kind.value in OPTIMIZERS:
         layer.say("workload.optimizer", kind._replace(value=OPTIMIZERS[kind.value]))

@@ -98,7 +98,7 @@ def read_bridge(tree: Any, file: str) -> Layer:
     layer = Layer(TITLE)
     anchor = next(iter(keys.stated), "")
     layer.facts["stack"] = keys.derived("megatron-core", "Megatron-Bridge", anchor)
-    keys.lose("cannot be said", "what the recipe states and no override repeats: print its configuration")
+    keys.lose("not expressible", "what the recipe states and no override repeats: print its configuration")
     for path, name in DEGREES.items():
         layer.say(path, keys[name])
     layer.say("plan.sequence_parallel", keys["model.sequence_parallel"])
@@ -147,7 +147,7 @@ def _recompute(keys: ForeignKeys, layer: Layer) -> None:
     names = re.findall(r"[a-z_]+", str(modules.value or ""))
     lost = [name for name in names if name not in MODULES]
     if lost:
-        keys.lose("cannot be said", f"recompute of {', '.join(lost)[:80]}", "model.recompute_modules")
+        keys.lose("not expressible", f"recompute of {', '.join(lost)[:80]}", "model.recompute_modules")
     if mode.value == "selective" and names:
         layer.say(
             "plan.recompute_modules", modules._replace(value=[MODULES[name] for name in names if name in MODULES])

@@ -40,12 +40,12 @@ TABLE: dict[str, ForeignKey] = {
     "optimizer.type": ForeignKey("word", "workload.optimizer"),
     "tensor_parallel.autotp_size": ForeignKey("count", "plan.tp"),
     "sequence_parallel_size": ForeignKey("count", "plan.cp plan.cp_type"),
-    **lost("cannot be said", "weights are kept a second time inside nodes", f"{_Z}.zero_hpz_partition_size", 1),
-    **lost("cannot be said", "weights or gradients are sent in a narrow type",
+    **lost("not expressible", "weights are kept a second time inside nodes", f"{_Z}.zero_hpz_partition_size", 1),
+    **lost("not expressible", "weights or gradients are sent in a narrow type",
            f"{_Z}.zero_quantized_weights {_Z}.zero_quantized_gradients {_Z}.zero_quantized_nontrainable_weights"),
-    **lost("cannot be said", "a part of the optimizer's states stays on the accelerator",
+    **lost("not expressible", "a part of the optimizer's states stays on the accelerator",
            f"{_Z}.offload_optimizer.ratio {_Z}.offload_param.ratio", 1, 1.0),
-    **lost("cannot be said", "another amount of work", "compression_training curriculum_learning data_efficiency "
+    **lost("not expressible", "another amount of work", "compression_training curriculum_learning data_efficiency "
            "sparse_attention elasticity progressive_layer_drop sparse_gradients"),
     **lost("approximated", "gradients are sent in another type", "communication_data_type"),
     **lost("approximated", "gradients are spread another way", f"{_Z}.round_robin_gradients"),
@@ -123,7 +123,7 @@ def _offload(keys: ForeignKeys, layer: Layer, stage: int) -> None:
         return
     places = {value.value for value in on.values()}
     if len(places) > 1:
-        keys.lose("cannot be said", "optimizer and parameters live in different places: here both on the drive")
+        keys.lose("not expressible", "optimizer and parameters live in different places: here both on the drive")
     first = next(iter(on.values()))
     layer.facts["plan.offload"] = first._replace(value=list(on))
     if "nvme" in places:

@@ -41,7 +41,7 @@ TABLE: dict[str, ForeignKey] = {
     "recompute_granularity": ForeignKey("word", "plan.recompute", None, ("full", "selective")),
     "moe_token_dispatcher_type": ForeignKey("word", "assume.experts.deduplicated", None, _DISPATCHERS),
     **lost("approximated", "adapters stand beside these modules alone: here all", "lora_target", "all"),
-    **lost("cannot be said", "a part of the layers is trained", "freeze_trainable_layers freeze_trainable_modules"),
+    **lost("not expressible", "a part of the layers is trained", "freeze_trainable_layers freeze_trainable_modules"),
     **lost("approximated", "kernels are replaced", "enable_liger_kernel use_unsloth"),
     **quiet("stage do_train do_eval template dataset eval_dataset max_samples preprocessing_num_workers packing "
             "neat_packing overwrite_cache plot_loss lora_alpha lora_dropout flash_attn trust_remote_code val_size "

@@ -47,7 +47,9 @@ def _model(keys: ForeignKeys, layer: Layer) -> None:
     if found is not None:
         layer.facts["model"] = keys.derived(found, f"{name.value} {flavor.value}", "model.flavor")
     elif flavor.value:
-        keys.lose("cannot be said", f"{name.value} {str(flavor.value)[:80]} is no model of the library", "model.flavor")
+        keys.lose(
+            "not expressible", f"{name.value} {str(flavor.value)[:80]} is no model of the library", "model.flavor"
+        )
 
 
 def _degrees(keys: ForeignKeys, layer: Layer) -> None:
@@ -98,7 +100,7 @@ def _pipeline(keys: ForeignKeys, layer: Layer) -> None:
     split = splits.get((less[0].value, less[1].value))
     if split is None:
         sentence = f"{less[0].value} and {less[1].value} fewer layers at the ends: here as many everywhere"
-        keys.lose("cannot be said", sentence, f"{_P}.pipeline_parallel_first_stage_less_layers")
+        keys.lose("not expressible", sentence, f"{_P}.pipeline_parallel_first_stage_less_layers")
     else:
         layer.say("plan.split", less[0]._replace(value=split))
 
@@ -170,7 +172,7 @@ def _recompute(keys: ForeignKeys, layer: Layer) -> None:
 def _types(keys: ForeignKeys, layer: Layer) -> None:
     if keys[f"{_T}.dtype"].value == "bfloat16":
         sentence = "weights, gradients and moments in bf16: here fp32 states"
-        keys.lose("cannot be said", sentence, f"{_T}.dtype")
+        keys.lose("not expressible", sentence, f"{_T}.dtype")
     wide = keys[f"{_T}.mixed_precision_param"]
     if wide.value == "float32":
         keys.refuse("X003", "training in fp32, which no workload says", f"{_T}.mixed_precision_param")

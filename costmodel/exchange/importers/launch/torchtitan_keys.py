@@ -63,7 +63,7 @@ TABLE: dict[str, ForeignKey] = {
     "quantize.linear.float8.recipe_name": ForeignKey("word", "workload.precision"),
     **lost("approximated", "tensor parallelism hides behind matmuls: assume.overlap.tp says how much",
            f"{_P}.enable_async_tensor_parallel"),
-    **lost("cannot be said", "stages by the names of their modules", f"{_P}.module_fqns_per_model_part "
+    **lost("not expressible", "stages by the names of their modules", f"{_P}.module_fqns_per_model_part "
            f"{_P}.pipeline_parallel_split_points {_P}.pipeline_parallel_schedule_csv", "", []),
     **lost("approximated", "compiled in parts or not", "compile.components"),
     **quiet("job profiling metrics lr_scheduler checkpoint comm fault_tolerance validation experimental debug "

@@ -32,12 +32,12 @@ TABLE: dict[str, ForeignKey] = {
     "deepspeed": ForeignKey("text", "plan.zero"),
     "fsdp": ForeignKey("text", "plan.zero"),
     "fsdp_config": ForeignKey("text", "plan.zero"),
-    **lost("cannot be said", "the batch is found by trying", "auto_find_batch_size"),
-    **lost("cannot be said", "an optimizer's states are projected or layers trained in turn", "optim_target_modules"),
+    **lost("not expressible", "the batch is found by trying", "auto_find_batch_size"),
+    **lost("not expressible", "an optimizer's states are projected or layers trained in turn", "optim_target_modules"),
     **lost("approximated", "kernels are compiled or replaced", "torch_compile use_liger_kernel"),
     **lost("approximated", "recompute with settings of its own", "gradient_checkpointing_kwargs "
            "activation_checkpointing_kwargs", {}),
-    **lost("cannot be said", "the weights themselves are of another type", "bf16_full_eval fp16_full_eval"),
+    **lost("not expressible", "the weights themselves are of another type", "bf16_full_eval fp16_full_eval"),
     **quiet("output_dir overwrite_output_dir do_train do_eval do_predict num_train_epochs learning_rate weight_decay "
             "adam_beta1 adam_beta2 adam_epsilon max_grad_norm lr_scheduler_type lr_scheduler_kwargs warmup_ratio "
             "warmup_steps logging_steps logging_dir logging_strategy logging_first_step save_steps save_strategy "
@@ -118,7 +118,7 @@ def _fsdp(keys: ForeignKeys, layer: Layer) -> None:
     layer.facts["stack"] = sharded._replace(value="fsdp1" if first else "fsdp2")
     layer.facts["plan.zero"] = sharded._replace(value=2 if kept or "shard_grad_op" in words else 3)
     if "hybrid" in words:
-        keys.lose("cannot be said", "replicas of the shards: as many as there are nodes", "fsdp")
+        keys.lose("not expressible", "replicas of the shards: as many as there are nodes", "fsdp")
     if "offload" in words or str(settings.get("cpu_offload", "false")).lower() == "true":
         layer.facts["plan.offload"] = sharded._replace(value=["optimizer", "parameters"])
     if str(settings.get("activation_checkpointing", "false")).lower() == "true":

@@ -66,7 +66,7 @@ def _context(flags: MegatronFlags, cp: OriginValue) -> dict[str, OriginValue]:
         return {}
     if len(set(kinds.value)) > 1 or kinds.value[0] not in EXCHANGES:
         sentence = f"--cp-comm-type {' '.join(kinds.value[:8])}: one way for all layers can be said, p2p here"
-        flags.lose("cannot be said", sentence, "cp-comm-type")
+        flags.lose("not expressible", sentence, "cp-comm-type")
         return {}
     return {"cp_type": kinds._replace(value=EXCHANGES[kinds.value[0]])}
 
@@ -197,7 +197,7 @@ def _modules(flags: MegatronFlags) -> dict[str, OriginValue]:
         chosen = [*(chosen or ["core_attn"]), *(["moe"] if "moe" not in chosen else [])]
     lost = [name for name in chosen if name not in MODULES]
     if lost:
-        flags.lose("cannot be said", f"--recompute-modules {' '.join(lost)}", "recompute-modules")
+        flags.lose("not expressible", f"--recompute-modules {' '.join(lost)}", "recompute-modules")
     kept = [MODULES[name] for name in dict.fromkeys(chosen) if name in MODULES]
     return {"recompute_modules": names._replace(value=kept)} if kept else {}
 

@@ -28,7 +28,7 @@ from costmodel.ground.units import Figure
 
 
 @dataclass(frozen=True)
-class Practice:
+class CodecPractice:
     """How a method works: bytes of an element, of a scale and elements that share one, passes over the gradients.
 
     sent: summed on the way; by parts: each rank gets a part from all, sums it, and all gather the sums; gathered: each
@@ -54,10 +54,12 @@ FP32 = _taken(4.0, "fp32")
 INDEX = _taken(4.0, "32-bit index")
 # fp16: read and write. int8: read once more for the scales. one-bit: what was left out is added and kept, and signs
 # have one scale for a part. top-k: read once more to select. powersgd: two products, and what they leave out.
-PRACTICES: dict[Method, Practice] = {
-    "fp16": Practice("summed", _taken(2.0, "fp16, passes"), _taken(2.0, "fp16")),
-    "int8": Practice("summed", _taken(3.0, "int8, passes"), _taken(1.0, "int8"), FP32, _taken(256.0, "int8, a scale")),
-    "one-bit": Practice(
+PRACTICES: dict[Method, CodecPractice] = {
+    "fp16": CodecPractice("summed", _taken(2.0, "fp16, passes"), _taken(2.0, "fp16")),
+    "int8": CodecPractice(
+        "summed", _taken(3.0, "int8, passes"), _taken(1.0, "int8"), FP32, _taken(256.0, "int8, a scale")
+    ),
+    "one-bit": CodecPractice(
         "by parts",
         _taken(3.0, "one-bit, passes"),
         _taken(0.125, "one bit"),
@@ -65,13 +67,13 @@ PRACTICES: dict[Method, Practice] = {
         shared_feedback=FP32,
         warm_up=_taken(0.2, "1-bit Adam: 15 to 25 % of the steps"),
     ),
-    "top-k": Practice("gathered", _taken(3.0, "top-k, passes"), FP32, feedback=FP32),
-    "powersgd": Practice("summed", _taken(6.0, "powersgd, passes"), feedback=FP32),
+    "top-k": CodecPractice("gathered", _taken(3.0, "top-k, passes"), FP32, feedback=FP32),
+    "powersgd": CodecPractice("summed", _taken(6.0, "powersgd, passes"), feedback=FP32),
 }
 SCATTERED = frozenset({"fp16", "int8"})  # what sharded gradients can be summed in, the latter by an all-to-all
 
 
-def practice_of(block: Block) -> tuple[Codec, Practice]:
+def practice_of(block: Block) -> tuple[Codec, CodecPractice]:
     """The codec of a structure, and how it works."""
     codec = codec_of(block.structure.compression)
     return codec, PRACTICES[codec.method]

@@ -6,7 +6,7 @@ import math
 from typing import Any
 
 from costmodel.exchange.exporters.job import Job, Unsaid
-from costmodel.exchange.exporters.target import NOWHERE, Target, check_whole_layers
+from costmodel.exchange.exporters.target import NOWHERE, ExportTarget, check_whole_layers
 from costmodel.exchange.importers.launch.torchtitan_keys import EXCHANGES, MODELS
 from costmodel.exchange.writing.equal_model import twin_of
 
@@ -127,7 +127,7 @@ def _pipeline(job: Job, unsaid: Unsaid) -> dict[str, Any]:
     return found
 
 
-TARGET = Target(
+TARGET = ExportTarget(
     name="torchtitan",
     title="TOML",
     version="torchtitan until 2026-02-23 (9810191bb)",

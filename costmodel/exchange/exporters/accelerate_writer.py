@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from costmodel.exchange.exporters.job import Job, Unsaid
-from costmodel.exchange.exporters.target import NOWHERE, Target, check_whole_layers
+from costmodel.exchange.exporters.target import NOWHERE, ExportTarget, check_whole_layers
 from costmodel.exchange.importers.launch.accelerate import EXCHANGES, STRATEGIES, VERSION
 from costmodel.exchange.writing.document_text import document_text
 
@@ -112,7 +112,7 @@ def _degrees(job: Job, unsaid: Unsaid) -> dict[str, int | str]:
     return found
 
 
-TARGET = Target(
+TARGET = ExportTarget(
     name="accelerate",
     title="YAML",
     version=VERSION,

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from costmodel.exchange.exporters.job import Job, Unsaid
-from costmodel.exchange.exporters.target import NOWHERE, Target
+from costmodel.exchange.exporters.target import NOWHERE, ExportTarget
 from costmodel.exchange.importers.launch.bridge import DEGREES, ENDS, OVERLAPS, PRECISIONS, SPLITS, VERSION
 from costmodel.exchange.importers.megatron.words import EXCHANGES, MODULES, OPTIMIZERS, SHARDED, spelling
 
@@ -120,7 +120,7 @@ def _workload(job: Job, unsaid: Unsaid) -> Iterator[str]:
         yield f"{name}={str(getattr(job.assume.overlap, key) != 0).lower()}"
 
 
-TARGET = Target(
+TARGET = ExportTarget(
     name="bridge",
     title="overrides",
     version=VERSION,

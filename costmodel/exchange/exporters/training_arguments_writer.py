@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from typing import Any
 
-from costmodel.exchange.exporters import accelerate
+from costmodel.exchange.exporters import accelerate_writer
 from costmodel.exchange.exporters.job import Job, Unsaid
-from costmodel.exchange.exporters.target import Target
+from costmodel.exchange.exporters.target import ExportTarget
 from costmodel.exchange.importers.launch.training_arguments import OPTIMIZERS, VERSION
 from costmodel.exchange.writing.document_text import document_text
 
@@ -15,7 +15,7 @@ _LAYOUT = "the configuration of accelerate, which --to accelerate writes"
 
 def write(job: Job, unsaid: Unsaid) -> str:
     """The YAML; what neither it nor accelerate's can say is refused."""
-    accelerate.write(job, Unsaid(job, unsaid.faults))
+    accelerate_writer.write(job, Unsaid(job, unsaid.faults))
     workload = job.workload
     optimizer = next((name for name, ours in OPTIMIZERS.items() if ours == job.optimizer), None)
     if optimizer is None:
@@ -38,12 +38,12 @@ def write(job: Job, unsaid: Unsaid) -> str:
     return document_text(found, {})
 
 
-TARGET = Target(
+TARGET = ExportTarget(
     name="hf",
     title="TrainingArguments",
     version=VERSION,
     suffix=".yaml",
-    stacks=accelerate.TARGET.stacks,
+    stacks=accelerate_writer.TARGET.stacks,
     says={
         "plan.micro_batch": "per_device_train_batch_size",
         "plan.recompute": "activation_checkpointing",
@@ -65,6 +65,6 @@ TARGET = Target(
         "workload.sequence": "the program, or max_length of an SFTConfig",
         "workload.gradients": "the engine: as of the stack",
     },
-    cannot=accelerate.TARGET.cannot,
+    cannot=accelerate_writer.TARGET.cannot,
     write=write,
 )  # fmt: skip

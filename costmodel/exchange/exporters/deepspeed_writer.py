@@ -6,7 +6,7 @@ import json
 from typing import Any
 
 from costmodel.exchange.exporters.job import Job, Unsaid
-from costmodel.exchange.exporters.target import NOWHERE, Target
+from costmodel.exchange.exporters.target import NOWHERE, ExportTarget
 from costmodel.exchange.importers.launch.deepspeed import GRADIENTS, OPTIMIZERS, VERSION
 
 _NAMES = {"adamw": "AdamW", "lion": "Lion", "muon": "Muon"}
@@ -57,7 +57,7 @@ def _sharding(job: Job) -> dict[str, Any]:
     return found
 
 
-TARGET = Target(
+TARGET = ExportTarget(
     name="deepspeed",
     title="JSON",
     version=VERSION,

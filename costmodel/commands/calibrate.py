@@ -99,7 +99,7 @@ def calibrate(
     stays where a fit is no better, or where it was set from whole training steps.
 
     A table of runs has a run in each row: costmodel explain D014 names the columns. Fitted are the slow-down of a real
-    step, the share of the network and the host's time, near what is shipped; what runs do not tell stays as it is.
+    step, the share of the network and the host's time, near what is shipped; other constants stay unchanged.
     A table with tpot_s or ttft_s has a benchmark of a serving engine in each row; three or more of one engine refine
     its host time and the start of its benchmarks, near what is shipped.
 
@@ -161,7 +161,7 @@ def _runs(
 def _suited_to_serving(file: str, options: Mapping[str, bool]) -> None:
     """Refuse an option of the other kinds of table."""
     for option in (name for name, given in options.items() if given):
-        raise fail("C014", f"{file} holds runs of serving, of which {option} says nothing", None, "leave it out")
+        raise fail("C014", f"{file} holds runs of serving, to which {option} does not apply", None, "leave it out")
 
 
 def _serving(files: list[str], where: dict[str, list[str]], *, write: bool) -> Reply:

@@ -101,7 +101,7 @@ def validate(
     These runs are in the fit: costmodel calibrate runs.csv --afresh --leave-out source_family shows unseen ones.
 
     --quantity regret takes runs of one model, batch and cluster that were measured in five layouts or more, picks the
-    layout that is predicted fastest, and tells how much longer that one ran than the fastest did.
+    layout that is predicted fastest, and prints how much longer that one ran than the fastest did.
 
     Exit code 1 when a figure is out of its tolerance; CSV files have none.
 

@@ -1,4 +1,4 @@
-"""export: a plan of ours as a file that people launch."""
+"""export: a plan of costmodel as a file that starts a training."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ def export(
         int | None,
         typer.Option("--rank", min=1, max=1000, help="Plan of this rank in the search; else the scenario's own"),
     ] = None,
-    lossy: Annotated[bool, typer.Option("--lossy", help="Write the rest where the format cannot say a key")] = False,
+    lossy: Annotated[bool, typer.Option("--lossy", help="Write all but the keys the format cannot express")] = False,
 ) -> Reply:
     """A plan as options or a configuration of the software that trains it; without a plan the best of the search.
 
@@ -40,10 +40,10 @@ def export(
       costmodel export llama-3-70b-512 --to megatron
       costmodel export llama-3-70b-512 --to torchtitan --lossy
       costmodel export llama-3-70b-512 --to megatron --rank 3 > train.sh
-      costmodel export mine.yaml --to deepspeed -o ds.json > what-was-said.txt
+      costmodel export mine.yaml --to deepspeed -o ds.json > what-was-printed.txt
 
-    The version that the options are of is printed. The file is read back before it is written, and must say the same
-    plan. Exit code 1, and nothing written, where it cannot say a key; --lossy writes the rest.
+    The version that the options are of is printed. The file is read back before it is written, and must give the same
+    plan. Exit code 1, and nothing written, where it cannot express a key; --lossy writes the rest.
 
     Next: costmodel import FILE
     """

@@ -63,7 +63,7 @@ WarmupOption = Annotated[
     int | None, typer.Option("--warmup", min=0, help="Of a log, first steps left out", show_default="5")
 ]
 PartialOption = Annotated[bool, typer.Option("--partial", help="Write what is known although values are missing")]
-StrictOption = Annotated[bool, typer.Option("--strict", help="No where an option is unknown or cannot be said")]
+StrictOption = Annotated[bool, typer.Option("--strict", help="Exit code 1 if an option is unknown or not expressible")]
 
 
 @answering
@@ -90,7 +90,7 @@ def import_file(
 
     Several files are one training; two that contradict each other are a fault. Nothing is run or fetched. With -o the
     document goes to a file, and what was read and left out is printed. Exit code 2, and nothing written, where the file
-    says what no document can; 1 with --strict where anything is lost.
+    states what no document can; 1 with --strict where anything is lost.
 
     Next: costmodel estimate mine.yaml
     """

@@ -65,7 +65,7 @@ def _only_file(scenarios: Sequence[str]) -> str:
 
 
 def _watched(path: str, figure: FigureName | None, settings: Sequence[str]) -> Reply:
-    """The answer, and after every change of the file the answer anew; one that cannot be read says why and waits."""
+    """The answer, and a new one after every change of the file; an unreadable file gives the reason and waits."""
     from dataclasses import replace
 
     from costmodel.commands.exit_codes import print_faults

@@ -84,7 +84,7 @@ OutputOption = Annotated[
         "--output",
         "-o",
         metavar="FILE",
-        help="Write to a file, '-' for stdout; its suffix says how: .json, .csv, .md, and those of --format",
+        help="Write to a file, '-' for stdout; its suffix selects the format: .json, .csv, .md, and those of --format",
         show_default=False,
     ),
 ]

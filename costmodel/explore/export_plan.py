@@ -31,7 +31,7 @@ def export_plan(case: ResolvedScenario, to: str, rank: int | None = None) -> Exp
     answer = answered(case) if rank is None else ranked(case, rank)
     job = job_of(answer)
     if answer.refused:
-        hint = "costmodel estimate SCENARIO says what to change"
+        hint = "costmodel estimate SCENARIO shows what to change"
         raise fail("C004", f"the plan is invalid: {answer.refused[0]}", Place(case.file), hint)
     return ExportedPlan(answer, job, exported(TARGETS[to], job))
 

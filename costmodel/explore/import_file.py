@@ -64,7 +64,7 @@ def import_file(name: str, beside: GivenBesideFile) -> ImportedFile:
 
 
 def import_files(names: Sequence[str], beside: GivenBesideFile) -> ImportedFile:
-    """Files that say parts of one training, as one scenario; one file alone may be a model."""
+    """Files that state parts of one training, as one scenario; one file alone may be a model."""
     texts = [opened(name) for name in names]
     first = texts[0]
     if len(texts) == 1 and first.format == CONFIG and not beside.assignments:

@@ -42,7 +42,7 @@ def opened(name: str) -> OpenedFile:
 
 
 def layered(files: Sequence[OpenedFile], world: int | None, assignments: Iterable[str]) -> Imported:
-    """The scenario of files that say parts of it."""
+    """The scenario of files that state parts of it."""
     layers, model = list[Layer](), None
     for opened_file in files:
         if opened_file.format == CONFIG:

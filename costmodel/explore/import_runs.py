@@ -25,7 +25,7 @@ _APART = 0.02  # by which a batch of the log and of the layout may differ
 
 @dataclass(frozen=True)
 class ImportedRun:
-    """One row, what the log says of it, and what is left open."""
+    """One row, what the log states about it, and what is left open."""
 
     file: str
     run: MeasuredRun
@@ -60,7 +60,7 @@ def import_run(name: str, configs: Sequence[str], beside: GivenBesideFile, warm_
 
 
 def _apart(layout: dict[str, Any], run: MeasuredRun, file: str) -> list[Fault]:
-    """A warning where log and layout say different batches."""
+    """A warning where log and layout state different batches."""
     theirs, ours = run.figures.get("global_batch"), layout["global_batch"]
     if theirs is None or abs(theirs - ours) <= _APART * ours:
         return []

@@ -127,7 +127,7 @@ FAULT_CODES = {
     "X007": "A warning: options that the format does not have. They are left out; look for a letter that is off.",
     "X008": "Code would have to run to know a value: $(…), a loop, a condition that the text does not decide. Nothing "
     "is run; write the value into the text, or give what the program prints of its configuration.",
-    "X009": "A format that a plan is exported to cannot say a key of the scenario, or the file says it otherwise when "
+    "X009": "A format that a plan is exported to cannot express a key of the scenario, or the file differs when "
     "it is read back. Nothing is written, unless --lossy asks for the rest.",
     "X010": "The text is too long, or nested too deep, to be read: over 4 MiB, 50,000 lines or values, or 64 levels.",
     "C001": "--set takes path=value, for example --set plan.tp=4; the path names a key of the scenario, as those below "

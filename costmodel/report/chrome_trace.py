@@ -18,7 +18,7 @@ _MOST = 200_000  # events of one file
 def trace_text(found: Pipelines) -> str:
     """Every forward and backward of every rank, microseconds from the start of the step."""
     if found.clock is None:
-        raise fail("C007", "there is no pipeline to trace", None, "take --format table, which says why")
+        raise fail("C007", "there is no pipeline to trace", None, "take --format table, which gives the reason")
     rows: list[dict[str, Any]] = [
         {"name": "process_name", "ph": "M", "pid": 0, "args": {"name": visible(title(found.own.inputs.case))}}
     ]

@@ -16,7 +16,14 @@ from costmodel.estimate.evaluate.evaluate_plans import evaluate
 from costmodel.estimate.evaluate.predict import Answer
 from costmodel.estimate.model.shards import counted_kinds, shard
 from costmodel.estimate.shared.plan_batch import SIZES, Block, Structure, one_row
-from costmodel.estimate.training.lora import adapters, between, routed_adapters, trained_in, trained_in_experts
+from costmodel.estimate.training.lora import (
+    UNPACKING,
+    adapters,
+    between,
+    routed_adapters,
+    trained_in,
+    trained_in_experts,
+)
 from costmodel.estimate.training.time.layer_kernels import layer_pass, stream
 from costmodel.estimate.training.training_inputs import TrainingInputs
 from costmodel.ground.errors import CostModelError
@@ -110,8 +117,8 @@ def test_cut_by_tp_and_etp_one_matrix_of_a_pair_stays_whole_or_none(stack: str, 
 
 @pytest.mark.parametrize("path", sorted(find("model", "deepseek-v3").parent.glob("*.yaml")), ids=lambda path: path.stem)
 def test_the_names_of_a_layer_are_those_of_its_adapters(path: Any) -> None:
-    if path.stem.startswith("nemotron-h"):
-        return
+    if path.stem.startswith(("nemotron-h", "qwen-3.5")):
+        return  # adapters beside state-space mixers are refused
     for experts in (True, False):
         asked = tuned(path.stem, experts=experts)
         for kind, _ in counted_kinds(asked.model):
@@ -293,35 +300,39 @@ def test_frozen_experts_take_two_thirds_of_the_products() -> None:
 
 
 def test_thin_products_of_experts_cost_the_host_its_time() -> None:
-    """Each of three adapters two forward and four backward; the frozen expert two each way, in fp8 converted first."""
+    """Each of three adapters six forward (copy, cast, two products, scaling, sum), ten backward; the frozen expert two
+    each way, in fp8 converted first.
+    """
     hosts = [{"experts": {"host": f"{host} s"}} for host in (10, 20)]
     for more, thin in (({}, 3), ({"modules": ["q", "down"]}, 1), ({"modules": ["q"]}, 0)):
         for precision, own in (("bf16", 4), ("fp8-cs", 4 + 12)):
             asked = (tuned(mixed(count=8), precision=precision, node=ONE, assume=said, **more) for said in hosts)
             found = [costs(each)["launch"] for each in asked]
-            assert found[1] - found[0] == EQUAL(64 * 8 * 8 * (own + 6 * thin) * 10, rel=1e-9)
+            assert found[1] - found[0] == EQUAL(64 * 8 * 8 * (own + 16 * thin) * 10, rel=1e-9)
 
 
 def test_a_written_host_time_is_of_every_operation_of_an_expert() -> None:
     hosts = [{"experts": {"host": f"{host} s"}} for host in (10, 20)]
     found = [costs(tuned(mixed(count=8), "qlora", node=ONE, assume=said))["launch"] for said in hosts]
-    assert found[1] - found[0] == EQUAL(64 * 8 * 8 * (4 + 3 * 6 + 4) * 10, rel=1e-9)
+    assert found[1] - found[0] == EQUAL(64 * 8 * 8 * (4 + 3 * 16 + 2 * 6) * 10, rel=1e-9)
 
 
 @pytest.mark.parametrize(("plan", "times"), [({}, (1, 1)), ({"recompute": "full"}, (1, 2))], ids=["none", "full"])
 def test_unpacking_costs_the_host_its_time(plan: dict[str, Any], times: tuple[int, int]) -> None:
-    """Of a layer qkv, out and router, and in groups both of the experts'; of each expert both its weights."""
+    """Of a layer qkv, out and router, and in groups both of the experts'; of each expert both its weights, in three
+    operations each.
+    """
     stack = written_out("stack", "megatron-core", launch={"operation": "100 ms"})
     run = {"node": ONE, "stack": stack, "assume": {"experts": {"host": "10 ms"}}}
     found = [costs(tuned(mixed(count=8), method, **run), **plan) for method in ("lora", "qlora")]
     lora, qlora = (row["launch"] + row["memory_bound"] for row in found)
-    assert qlora - lora == EQUAL(64 * 8 * sum(times) * (5 * 0.1 + 8 * 2 * 0.01), rel=1e-9)
+    assert qlora - lora == EQUAL(64 * 8 * sum(times) * (5 * 0.1 + 8 * 2 * 3 * 0.01), rel=1e-9)
 
 
 def test_named_modules_unpack_what_they_multiply_again() -> None:
     stack = written_out("stack", "megatron-core", launch={"operation": "100 ms"})
     run = {"node": ONE, "stack": stack, "assume": {"experts": {"host": "10 ms"}}}
-    shapes = ((mixed(count=8), "moe", 3 * 0.1 + 8 * 2 * 0.01), (model(gated=True), "mlp", 2 * 0.1))
+    shapes = ((mixed(count=8), "moe", 3 * 0.1 + 8 * 2 * 3 * 0.01), (model(gated=True), "mlp", 2 * 0.1))
     for shape, module, again in shapes:
         rows = []
         for method in ("lora", "qlora"):
@@ -365,7 +376,7 @@ def test_what_tp_ranks_hold_whole_they_unpack_whole_and_multiply_by_their_tokens
     forward = [one(layer_pass(asked, part, block).forward.memory_bound) for asked in (lora, qlora)]
     down, up = 7168 * (1536 + 576), 128 * 192 * 1536 + 128 * 256 * 512 + 7168 * 128 * 128 + 3 * 7168 * 18432
     nbytes = (4.127 / 8 + 2) * (down + up / 4)
-    assert forward[1] - forward[0] == EQUAL(one(stream(lora, nbytes)), rel=1e-3)
+    assert forward[1] - forward[0] == EQUAL(float(UNPACKING) * one(stream(lora, nbytes)), rel=1e-3)
     assert one(between(lora, part, 4096.0)) == 2 * 8 * (4096 / 4 + 4096)
 
 

@@ -111,14 +111,14 @@ def test_models_of_the_library_come_back_from_options_of_megatron(shape: str) ->
 def test_every_key_of_ours_is_in_the_table_of_a_target(target: str, path: str, schema: Any) -> None:
     """Said by an option, by another file of the same job, or named as one that cannot be said."""
     entry = TARGETS[target]
-    known = {**entry.says, **entry.elsewhere, **entry.cannot}
+    known = {**entry.options, **entry.elsewhere, **entry.cannot}
     beside = {"schema", "name", "title", "source", "sources", "note", "check", "published"}
     for key in _keys(schema, path):
         parts = key.split(".")
         if parts[1] in beside:
             continue  # where a document is from
         assert any(".".join(parts[: length + 1]) in known for length in range(len(parts))), key
-    assert not entry.says.keys() & entry.elsewhere.keys()
+    assert not entry.options.keys() & entry.elsewhere.keys()
 
 
 def test_a_shipped_scenario_is_exported() -> None:
@@ -143,6 +143,6 @@ FOLLOWS = {"plan.dp", "plan.schedule", "plan.recompute_method", "plan.recompute_
 @pytest.mark.parametrize("target", TARGETS)
 def test_what_a_writer_says_its_reader_fills(target: str) -> None:
     filled = {path for fills in TABLES[target] for path in fills.split()}
-    for key in TARGETS[target].says.keys() - FOLLOWS - {"workload.kind"}:
+    for key in TARGETS[target].options.keys() - FOLLOWS - {"workload.kind"}:
         inside = any(other.startswith(f"{key}.") or key.startswith(f"{other}.") for other in filled)
         assert key in filled or inside or key == "workload.tokens", key

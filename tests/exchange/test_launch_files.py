@@ -114,7 +114,7 @@ def test_an_old_key_offloads_the_optimizer_and_its_age_is_said() -> None:
     assert (plan(found)["offload"], plan(found)["micro_batch"], plan(found)["zero"]) == (["optimizer"], 2, 2)
     assert workload(found)["precision"] == "fp16"
     assert [fault.code for fault in found.warnings] == ["X006"]
-    assert any("do not say that it recomputes" in loss.sentence for loss in found.losses)
+    assert any("do not state that it recomputes" in loss.sentence for loss in found.losses)
 
 
 def test_auto_leaves_a_value_to_another_file() -> None:

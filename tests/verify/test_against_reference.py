@@ -40,7 +40,8 @@ def test_parameters_equal_those_of_transformers(name: str) -> None:
 
 def test_every_shipped_model_is_verified_or_named_here() -> None:
     unbuilt = {"glm-130b", "grok-1", "palm-8b", "palm-62b", "palm-540b"}  # transformers has no such architecture
-    assert set(PARAMETERS) | unbuilt == set(names("model"))
+    partly = {"glm-5", "minimax-m2", "qwen-3.5-397b-a17b"}  # no reference is stored yet; parts are not modelled
+    assert set(PARAMETERS) | unbuilt | partly == set(names("model"))
 
 
 @pytest.mark.parametrize("name", ACTIVATIONS)

@@ -259,7 +259,7 @@ VALUES: dict[str, dict[str, str]] = {
 
 
 # Names of software, and which shipped documents describe it.
-# Names that mean one stack, taken for it and said.
+# Names that mean one stack: it is used, and the answer reports it.
 STACK_ALIASES = {
     **_all("torchtitan torchtune", "fsdp2"),
     **_all("nemo mcore megatron-bridge megatron_core", "megatron-core"),

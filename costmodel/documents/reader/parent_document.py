@@ -1,4 +1,4 @@
-"""Stacks that say only how they differ from another one."""
+"""Stacks that state only how they differ from another one."""
 
 from __future__ import annotations
 

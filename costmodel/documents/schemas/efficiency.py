@@ -154,13 +154,13 @@ class HostUpdateFit(SourcedFit):
 
     share: Portion = Field(description="η, share of the bandwidth of the host's memory that the update reaches")
     core: Seconds = Field(description="τ, time in which one core updates a parameter")
-    fitted: Fitted = Field(description="Residual")
+    fitted: Fitted | None = Field(default=None, description="Residual")
 
 
 class HostFit(SourcedFit):
     """Copies over links to hosts."""
 
-    share: Portion = Field(description="Share of a link that large copies reach where its fabric does not say")
+    share: Portion = Field(description="Share of a link that large copies reach where its fabric does not state it")
     update: HostUpdateFit | None = Field(default=None, description="Optimizer step on the host")
     memory: dict[Name, AssumedMemory] = Field(
         default_factory=dict, description="By link to the host, assumed of a node that does not state its memory"

@@ -317,7 +317,7 @@ class Cluster(Document):
         try:
             counts = [_NODES.validate(group.get("nodes")) for group in groups]
         except PydanticCustomError:
-            counts = [Figure(1.0)]  # the group's own fault says what is wrong
+            counts = [Figure(1.0)]  # the group's own fault states what is wrong
         return {**given, "node": groups[0].get("node"), "nodes": float(sum(counts))}
 
     @model_validator(mode="after")

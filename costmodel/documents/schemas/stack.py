@@ -197,7 +197,7 @@ class Buckets(Sourced):
 class RunSpread(Sourced):
     """How far real runs lie from what kernels and counts explain; standard deviations, relative."""
 
-    step: Share = Field(description="Of the step among runs of one source: settings that nobody recorded")
+    step: Share = Field(description="Of the step among runs of one source: settings that were not recorded")
     unseen: Share = Field(
         description="Of the step of a run whose source is not among those fitted: scale of a Student t, 3 degrees of "
         "freedom; nothing of it where your own runs were fitted"

@@ -77,7 +77,7 @@ def staleness_break_even(slowdown: Number, staleness: Number) -> Number:
         >>> round(staleness_break_even(1.469, 63.0), 5)
         0.00744
 
-    Holds: steps that grow in proportion to the staleness; no law says so for language models, nor gives the factor
+    Holds: steps that grow in proportion to the staleness; no law states this for language models, nor gives the factor
 
     Source:
         composition

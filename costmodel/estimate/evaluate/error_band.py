@@ -93,7 +93,7 @@ def time_spread(inputs: TrainingInputs, step: TrainingStep) -> Number:
 
 
 def _sources_apart(inputs: TrainingInputs) -> Number | None:
-    """Scale of how far sources of runs lie apart, more of parts of makers that nobody measured; none of your own."""
+    """Scale of how far sources of runs lie apart: larger for makers without measured parts, none for your own runs."""
     fit, unseen = inputs.case.efficiency.sustained, inputs.stack.spread.unseen
     if fit is None:
         return unseen

@@ -34,7 +34,7 @@ _ALL_REDUCE = frozenset(("all_reduce",))
 
 @dataclass(frozen=True)
 class Algorithm:
-    """One way to run a collective at one level; `needed` says what the machine and its software must have.
+    """One way to run a collective at one level; `needed` lists what the machine and its software must have.
 
     `time` is without the start of a call, over the group's fullest domain or between its domains.
     """

@@ -38,7 +38,7 @@ class Host:
 
 
 def host_of(case: ResolvedScenario, choose: Choice) -> Host:
-    """What the documents say about the host; a share of its link is spoken of only where something is offloaded."""
+    """What the documents state about the host; a share of its link is reported only where something is offloaded."""
     node, fabric, fit = case.node, case.host, _update_fit(case)
     drives = node.drives
     capacity, bandwidth = _memory(case, choose)
@@ -73,7 +73,7 @@ def _update_fit(case: ResolvedScenario) -> HostUpdateFit:
     common = case.common.host
     if common is None or common.update is None:
         raise fail(
-            "D017", f"efficiencies/{case.common.of} does not say how fast hosts update", None, "write host.update"
+            "D017", f"efficiencies/{case.common.of} does not state how fast hosts update", None, "write host.update"
         )
     return common.update
 

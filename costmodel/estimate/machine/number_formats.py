@@ -53,7 +53,7 @@ def matmul_fit(case: ResolvedScenario, key: str, kind: str) -> MatmulFit:
 
 
 def _no_better_than_wide(fit: MatmulFit, part: Accelerator) -> dict[str, Figure]:
-    """The shares of a narrow type that nobody measured: no more of its peak than the best matmul in bf16 has of its."""
+    """The shares of an unmeasured narrow type: no larger share of its peak than the best matmul in bf16 reaches."""
     wide = best_shares(fit, part, "bf16")
     return {name: found for name, found in wide.items() if found < getattr(fit, name)}
 

@@ -40,7 +40,7 @@ class Group:
 class Transfer:
     """One kind of collective a rank takes part in, and how often in a step.
 
-    `carried` are the bytes that a rank sends over the slowest link, where its message does not tell them.
+    `carried` are the bytes that a rank sends over the slowest link, where its message does not determine them.
     """
 
     group: Group

@@ -246,7 +246,7 @@ REMARKS = {
     "N034": Reason(
         "sites, more samples",
         "At equal tokens the loss rises with the number of sites and with the steps between exchanges. No law here "
-        "says by how much: what is computed is speed, traffic and memory.",
+        "states by how much: what is computed is speed, traffic and memory.",
     ),
     "N033": Reason(
         "shares of one kind", "All nodes are of one kind, so that plan.shares has no effect: all shares are equal."

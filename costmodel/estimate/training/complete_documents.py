@@ -1,4 +1,4 @@
-"""What the documents of a case must say before anything can be computed, and the price that is assumed."""
+"""What the documents of a case must state before anything can be computed, and the price that is assumed."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from costmodel.ground.units import show
 
 
 def complete(case: ResolvedScenario, recipe: Recipe) -> None:
-    """A fault for what the documents must say before anything can be computed."""
+    """A fault where the documents lack something that every computation needs."""
     possible(case, recipe)
     tunable(case)
     efficiency, kernel = case.efficiency, case.stack.kernels.attention

@@ -67,7 +67,7 @@ class RefinedEngine:
 
     @property
     def identified(self) -> bool:
-        """Whether the runs say more of it than was known before."""
+        """Whether the runs determine it better than its prior does."""
         return self.spread <= IDENTIFIED * self.leaf.spread
 
 
@@ -138,7 +138,7 @@ def refined(tables: Sequence[str], where: Where | None = None) -> EngineFit:
     if count < FEWEST:
         why = f"; {left[0].run}: {left[0].why}" if left else ""
         sentence = f"{count} runs are modelled, and {FEWEST} are needed{why}"
-        raise fail("C005", sentence, Place("command line"), f"costmodel validate {' '.join(tables)} says why of each")
+        raise fail("C005", sentence, Place("command line"), f"costmodel validate {' '.join(tables)} explains each")
     prior, values, spreads = _fit(runs)
     constants = tuple(
         RefinedEngine(runs.engine.name, leaf, *map(float, each))

@@ -32,7 +32,7 @@ _SAID = ("overlap", "megatron-core", "mcore")
 
 
 def outcome_over(row: CsvRow, model: Modelled, quantity: Quantity, shelf: CachedReader) -> ComparedFigure:
-    """What a row's plan gives, with a band that also holds the plans it leaves open; their middle where no rule says
+    """What a row's plan gives, with a band that also holds the plans it leaves open; their middle where no rule states
     which of them is likelier.
     """
     found = outcome(row, model, quantity)
@@ -81,7 +81,7 @@ def _with(row: CsvRow, name: str, value: float | str) -> CsvRow:
 
 
 def _open_cells(row: CsvRow, model: Modelled) -> dict[str, list[float | str]]:
-    """The cells of the plan that nobody stated, each with the value there is and then the others it may have."""
+    """The cells of the plan that are not stated, each with its assumed value and then the others it may have."""
     stack, plan, filled = model.answer.inputs.stack, model.answer.plan, model.filled
     opened: dict[str, list[float | str]] = {}
     share = float(model.answer.inputs.global_batch / model.answer.evaluation.block.dp[0])

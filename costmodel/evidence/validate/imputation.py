@@ -19,7 +19,7 @@ RULES = {
     "accelerator": "from the name of the gpu and gpu_mem_gb; where that is empty, an A100 has 80 GB, a V100 16",
     "stack": "the one that framework, or else source, names in other words; fully sharded data parallel of PyTorch by "
     "year, 1 until 2023, else 2; all other software as Megatron, by year until 2022; of Megatron-LM, of which no word "
-    "says whether it overlaps, the middle of its defaults and of Megatron-Core, with both in the band",
+    "states whether it overlaps, the middle of its defaults and of Megatron-Core, with both in the band",
     "year": "2022 for BigScience, else that of the source's arXiv number, else 2024",
     "gpus": "tp · cp · pp · dp",
     "gpus_per_node": "as the node of that accelerator has them",
@@ -44,7 +44,7 @@ RULES = {
     "micro_batch": "global_batch / (dp · grad_accum); else 1 with a pipeline, without one about 4096 tokens "
     "for each rank of tp, of a model with experts for all of them; with torchtitan global_batch / dp, in a pipeline of "
     "2024 one for each stage; the band holds 1, 2, 4 and 8, as far as they divide and fit in memory",
-    "vp": "1 without a pipeline, with DeepSpeed's or one named 1F1B, or where neither column nor schedule tells of it; "
+    "vp": "1 without a pipeline, with DeepSpeed's or one named 1F1B, or where neither column nor schedule gives it; "
     "else the most chunks, up to 8 (2 until 2021), that divide the layers of the fullest stage and leave none but the "
     "ends empty, where pp divides the micro-batches; of an interleaved schedule 2 at least; the band "
     "holds all that could be",

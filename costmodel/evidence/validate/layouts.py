@@ -71,7 +71,7 @@ def micro_batch(filling: Filling, global_batch: float, dp: float, usual: float) 
 
 
 def usual_micro_batch(filling: Filling, share: float, pp: float, tokens: float) -> float:
-    """Sequences of a micro-batch that nobody states: torchtitan's defaults, else one in a pipeline, else by tokens.
+    """Sequences of a micro-batch that is not stated: torchtitan's defaults, else one in a pipeline, else by tokens.
 
     torchtitan does not accumulate; in a pipeline it made a micro-batch for each stage, since 2025 of one sequence.
     """

@@ -16,7 +16,7 @@ REASONS = {
     "V006": Reason(
         "shape incomplete", "A cell that no rule fills is empty: of the model, the batch or the layout. The rules:"
     ),
-    "V007": Reason("plan illegal", "The layout breaks a rule of legality; the row names its code, L001 and following."),
+    "V007": Reason("plan invalid", "The layout breaks a constraint; the row names its code, L001 and following."),
     "V009": Reason("feature unknown", "The run recomputes, offloads or tunes in a way that is not modelled."),
     "V011": Reason("model unknown", "No document has the shape that the row's model stands for."),
     "V012": Reason("layout unclear", "The degrees of the row and its number of accelerators contradict each other."),

@@ -1,1 +1,1 @@
-"""Exporters: a plan of ours as files that people launch, each of a named version and read back before it is written."""
+"""Exporters: a plan as files that start a training, each of a named version and read back before it is written."""

@@ -30,7 +30,7 @@ CANNOT = {
 
 
 def write(job: Job, unsaid: Unsaid) -> str:
-    """The YAML; what it cannot say is refused."""
+    """The YAML; what it cannot express is refused."""
     check_whole_layers(unsaid)
     precision = job.workload.precision
     if precision not in _NARROW:
@@ -118,7 +118,7 @@ TARGET = ExportTarget(
     version=VERSION,
     suffix=".yaml",
     stacks=("fsdp2", "fsdp1", "ddp"),
-    says={
+    options={
         "plan.dp": "num_processes, parallelism_config_dp_shard_size",
         "plan.dp_replicate": "parallelism_config_dp_replicate_size, HYBRID_SHARD",
         "plan.tp": "parallelism_config_tp_size",

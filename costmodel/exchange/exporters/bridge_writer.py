@@ -11,7 +11,7 @@ from costmodel.exchange.importers.megatron.words import EXCHANGES, MODULES, OPTI
 
 
 def write(job: Job, unsaid: Unsaid) -> str:
-    """The overrides, one a line; what they cannot say is refused."""
+    """The overrides, one a line; what they cannot express is refused."""
     words = [*_layout(job, unsaid), *_sharding(job, unsaid), *_recompute(job, unsaid), *_workload(job, unsaid)]
     unsaid.note("the model is that of the recipe; yours to add: data, tokenizer and learning rate")
     return "".join(f"{word}\n" for word in words)
@@ -126,7 +126,7 @@ TARGET = ExportTarget(
     version=VERSION,
     suffix=".txt",
     stacks=("megatron-core",),
-    says={
+    options={
         **{path: name for path, name in DEGREES.items() if path != "steps"},
         "plan.schedule": "1f1b, or interleaved with several chunks",
         "plan.split": " and ".join(ENDS),

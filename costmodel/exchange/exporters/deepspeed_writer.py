@@ -14,7 +14,7 @@ _OF_PROGRAM = "of the program that calls deepspeed.initialize"
 
 
 def write(job: Job, unsaid: Unsaid) -> str:
-    """The JSON; what it cannot say is refused."""
+    """The JSON; what it cannot express is refused."""
     return json.dumps(configuration(job, unsaid), indent=2) + "\n"
 
 
@@ -63,7 +63,7 @@ TARGET = ExportTarget(
     version=VERSION,
     suffix=".json",
     stacks=("deepspeed",),
-    says={
+    options={
         "plan.micro_batch": "train_micro_batch_size_per_gpu",
         "plan.zero": "zero_optimization.stage",
         "plan.offload": "zero_optimization.offload_optimizer, zero_optimization.offload_param",

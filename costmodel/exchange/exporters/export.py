@@ -23,7 +23,7 @@ TARGETS: dict[str, ExportTarget] = {module.TARGET.name: module.TARGET for module
 
 @dataclass(frozen=True)
 class Exported:
-    """The text of a file, keys of the scenario that it cannot say, and what it leaves to its reader."""
+    """The text of a file, keys of the scenario that it cannot express, and what it leaves to its reader."""
 
     target: ExportTarget
     text: str
@@ -32,7 +32,7 @@ class Exported:
 
 
 def exported(target: ExportTarget, job: Job) -> Exported:
-    """The job in a format, read back and compared where the format can say it."""
+    """The job in a format, read back and compared where the format can express it."""
     unsaid = Unsaid(job)
     check_stack(target, unsaid)
     check_plan(target, unsaid)
@@ -51,4 +51,4 @@ def _beside(target: ExportTarget, job: Job) -> list[str]:
     experts -= {"assume.experts.deduplicated", "assume.experts.capacity"} if target.name == "megatron" else set()
     price = {"assume.price"} if job.assume.price is not None else set()
     unsaid = sorted(overlap | experts | price)
-    return [f"not said by this file: {', '.join(unsaid)}"] if unsaid else []
+    return [f"not stated by this file: {', '.join(unsaid)}"] if unsaid else []

@@ -61,9 +61,9 @@ class Job:
 
 @dataclass
 class Unsaid:
-    """What a format does not say of a job, found while it is written.
+    """What a format does not state about a job, found while it is written.
 
-    faults: keys that change the cost and that the format cannot say. notes: what is left to the reader of the file.
+    faults: keys that change the cost and that the format cannot express. notes: what is left to the reader of the file.
     """
 
     job: Job
@@ -71,7 +71,7 @@ class Unsaid:
     notes: list[str] = field(default_factory=list)
 
     def refuse(self, key: str, sentence: str, hint: str = "") -> None:
-        """A key of ours that the format cannot say."""
+        """A key of the scenario that the format cannot express."""
         fault = Fault("X009", f"{key}: {sentence}", Place(self.job.file, path=key), hint)
         if fault not in self.faults:
             self.faults.append(fault)

@@ -34,7 +34,7 @@ _YOURS = "yours to add: --data-path, --tokenizer-type with --tokenizer-model, --
 
 
 def write(job: Job, unsaid: Unsaid) -> str:
-    """The script; what it cannot say is refused."""
+    """The script; what it cannot express is refused."""
     groups = {
         "model": megatron_model.model_options(job.model, unsaid),
         "layout": [*_layout(job, unsaid), *_sharding(job, unsaid), *_recompute(job, unsaid), *_offload(job, unsaid)],
@@ -79,7 +79,7 @@ def _pipeline(job: Job, unsaid: Unsaid) -> Iterator[str]:
     if plan.last_stage_layers is not None:
         yield f"--decoder-last-pipeline-num-layers {plan.last_stage_layers:.0f}"
     if plan.split in ("spread", "full-chunks"):
-        hint = "plan.first_stage_layers and plan.last_stage_layers can be said"
+        hint = "plan.first_stage_layers and plan.last_stage_layers can be written"
         unsaid.refuse("plan.split", f"{plan.split} needs a layout string, which is not written", hint)
     yield from _SPLITS.get(plan.split or "even", ())
 
@@ -188,7 +188,7 @@ def _software(job: Job, unsaid: Unsaid) -> Iterator[str]:
         if key == "weights" and not job.plan.zero:
             continue
         if key == "tp" and not job.plan.sequence_parallel:
-            unsaid.note("--tp-comm-overlap needs --sequence-parallel: assume.overlap.tp=0 says that nothing hides")
+            unsaid.note("--tp-comm-overlap needs --sequence-parallel: assume.overlap.tp=0 states that nothing hides")
             continue
         yield f"--{name}"
 
@@ -199,7 +199,7 @@ TARGET = ExportTarget(
     version=VERSION,
     suffix=".sh",
     stacks=("megatron-core", "megatron-lm"),
-    says={
+    options={
         **megatron_model.SAYS,
         **{f"plan.{key}": f"--{name}" for key, name in DEGREES.items()},
         "plan.dp": "--nproc-per-node and --nnodes of the launcher",

@@ -41,7 +41,7 @@ CANNOT = {
 
 
 def model_options(model: Model, unsaid: Unsaid) -> list[str]:
-    """Options that state the model; what they cannot say is refused."""
+    """Options that state the model; what they cannot express is refused."""
     _check(model, unsaid)
     attention = _one((kind.attention for kind in model.layers), "model.layers.attention", unsaid, without="window")
     latent = _one((kind.latent for kind in model.layers), "model.layers.latent", unsaid)
@@ -70,7 +70,7 @@ def model_options(model: Model, unsaid: Unsaid) -> list[str]:
 
 
 def _check(model: Model, unsaid: Unsaid) -> None:
-    """What no option says."""
+    """Refuses what no option can express."""
     kinds = model.layers
     for key, there in (
         ("model.position_rows", model.position_rows not in (None, model.max_sequence)),
@@ -84,7 +84,7 @@ def _check(model: Model, unsaid: Unsaid) -> None:
         ),
     ):
         if there:
-            unsaid.refuse(key, f"cannot be said: {CANNOT[key]}")
+            unsaid.refuse(key, f"cannot be written: {CANNOT[key]}")
     if model.positions not in _POSITIONS:
         unsaid.refuse("model.positions", f"Megatron-LM has no {model.positions} positions")
     if model.norm not in _NORMS:

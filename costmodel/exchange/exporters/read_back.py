@@ -1,4 +1,4 @@
-"""What is exported, read again: a file is only written if it says the plan that it was made from."""
+"""What is exported, read again: a file is only written if it gives the plan that it was made from."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ _WORKLOAD = ("sequence", "global_batch", "precision", "gradients", "optimizer")
 
 
 def check_read_back(name: str, text: str, unsaid: Unsaid) -> None:
-    """A fault for every key that the text says otherwise, or not at all."""
+    """A fault for every key that the text states differently, or not at all."""
     job = unsaid.job
     try:
         found = READERS[name](text, job)
@@ -43,7 +43,7 @@ def check_read_back(name: str, text: str, unsaid: Unsaid) -> None:
 
 
 def differences(document: dict[Any, Any], job: Job) -> Iterator[tuple[str, object, object]]:
-    """Keys of which a document that was read back says something else than the job, with both values."""
+    """Keys for which a document that was read back differs from the job, with both values."""
     experts = job.model.has_experts
     ours = effective(job.plan, experts=experts)
     theirs = effective(Plan.model_validate(document["plan"]), experts=experts)
@@ -87,8 +87,8 @@ def _arguments(text: str, job: Job) -> Imported:
 
 
 def _settled(layers: list[Layer], job: Job) -> Imported:
-    """The scenario of files beside what their programs say."""
-    known = Origin("assumed", "the program says it")
+    """The scenario of files, with what their programs state."""
+    known = Origin("assumed", "the program states it")
     given = {
         "accelerators": OriginValue(job.accelerators, known),
         "workload.sequence": OriginValue(round(job.workload.sequence), known),

@@ -1,4 +1,4 @@
-"""A format that is written: what it can say of a plan, and the text with what it leaves unsaid."""
+"""A format that is written: what it can express of a plan, and the text with what it leaves out."""
 
 from __future__ import annotations
 
@@ -21,9 +21,9 @@ NOWHERE = {
 class ExportTarget:
     """A format with its table.
 
-    version: what the options are of. stacks: the software that its files start. says: keys of ours with the options
-    that say them. elsewhere: keys that another file or program of the same job says, with what says them. cannot: keys
-    that no option says, with the reason; a plan in which one of them does something is refused.
+    version: what the options are of. stacks: the software that its files start. options: keys of costmodel with the
+    options that state them. elsewhere: keys that another file or program of the same job states, with its name.
+    cannot: keys without an option, with the reason; a plan in which one of them does something is refused.
     """
 
     name: str
@@ -31,7 +31,7 @@ class ExportTarget:
     version: str
     suffix: str
     stacks: tuple[str, ...]
-    says: Mapping[str, str]
+    options: Mapping[str, str]
     elsewhere: Mapping[str, str]
     cannot: Mapping[str, str]
     write: Callable[[Job, Unsaid], str]
@@ -55,17 +55,17 @@ def check_plan(target: ExportTarget, unsaid: Unsaid) -> None:
     """A fault for every key of the plan that does something and that the format has no option for."""
     for key, value in effective(unsaid.job.plan, experts=unsaid.job.model.has_experts).items():
         path = f"plan.{key}"
-        if path not in target.says and path not in target.elsewhere:
-            reason = target.cannot.get(path, "no option says it")
-            unsaid.refuse(path, f"{_worded(value)} cannot be said: {reason}")
+        if path not in target.options and path not in target.elsewhere:
+            reason = target.cannot.get(path, "no option states it")
+            unsaid.refuse(path, f"{_worded(value)} cannot be written: {reason}")
 
 
 def check_workload(target: ExportTarget, unsaid: Unsaid) -> None:
-    """A fault for what is trained and how, where the format does not say it."""
+    """A fault for what is trained and how, where the format does not state it."""
     workload = unsaid.job.workload
-    if workload.tuning != "full" and "workload.tuning" not in target.says:
-        reason = target.cannot.get("workload.tuning", "no option says it")
-        unsaid.refuse("workload.tuning", f"adapters cannot be said: {reason}")
+    if workload.tuning != "full" and "workload.tuning" not in target.options:
+        reason = target.cannot.get("workload.tuning", "no option states it")
+        unsaid.refuse("workload.tuning", f"adapters cannot be written: {reason}")
 
 
 def check_whole_layers(unsaid: Unsaid) -> None:

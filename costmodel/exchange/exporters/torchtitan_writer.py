@@ -20,7 +20,7 @@ _RECIPES = {"fp8-cs": "tensorwise", "fp8-row": "rowwise"}
 
 
 def write(job: Job, unsaid: Unsaid) -> str:
-    """The TOML; what it cannot say is refused."""
+    """The TOML; what it cannot express is refused."""
     check_whole_layers(unsaid)
     sections: dict[str, dict[str, Any]] = {
         "model": _model(job, unsaid),
@@ -133,7 +133,7 @@ TARGET = ExportTarget(
     version="torchtitan until 2026-02-23 (9810191bb)",
     suffix=".toml",
     stacks=("fsdp2",),
-    says={
+    options={
         "model": "model.name, model.flavor",
         "plan.dp": "data_parallel_shard_degree, data_parallel_replicate_degree",
         "plan.dp_replicate": "data_parallel_replicate_degree",

@@ -14,7 +14,7 @@ _LAYOUT = "the configuration of accelerate, which --to accelerate writes"
 
 
 def write(job: Job, unsaid: Unsaid) -> str:
-    """The YAML; what neither it nor accelerate's can say is refused."""
+    """The YAML; what neither it nor accelerate's can express is refused."""
     accelerate_writer.write(job, Unsaid(job, unsaid.faults))
     workload = job.workload
     optimizer = next((name for name, ours in OPTIMIZERS.items() if ours == job.optimizer), None)
@@ -44,7 +44,7 @@ TARGET = ExportTarget(
     version=VERSION,
     suffix=".yaml",
     stacks=accelerate_writer.TARGET.stacks,
-    says={
+    options={
         "plan.micro_batch": "per_device_train_batch_size",
         "plan.recompute": "activation_checkpointing",
         "plan.recompute_method": "uniform, one layer at a time",

@@ -77,7 +77,7 @@ def is_serving(names: Collection[str]) -> bool:
 
 
 def read_serving_runs(path: str) -> ServingTable:
-    """A table of serving runs, or every fault of its header at once; a row says itself what is wrong with it."""
+    """A table of serving runs, or every fault of its header at once; a row itself states what is wrong with it."""
     text = file_text(path, largest=LARGEST_TABLE)
     found = sheet(path, text, COLUMNS)
     faults = repeated(found.place, found.names)

@@ -23,8 +23,8 @@ _WANTED = {"count": "a whole number from 0", "whole": "a whole number", "flag": 
 class ForeignKey(NamedTuple):
     """One key of a format.
 
-    fills: keys of ours, between blanks; empty where it costs nothing. default: what stands where it is left out.
-    loss: what is lost because no key of ours says it, unless the value is among `harmless`. old: what says it today.
+    fills: keys of costmodel, between blanks; empty where it costs nothing. default: what stands where it is left out.
+    loss: what is lost because no key of costmodel expresses it, unless the value is `harmless`. old: today's key.
     """
 
     kind: KeyKind = "text"
@@ -42,7 +42,7 @@ def quiet(names: str) -> dict[str, ForeignKey]:
 
 
 def lost(kind: LossKind, sentence: str, names: str, *harmless: Any) -> dict[str, ForeignKey]:
-    """Keys that cost something which no key of ours says."""
+    """Keys that cost something which no key of costmodel expresses."""
     key = ForeignKey(loss=(kind, sentence), harmless=(None, False, *harmless))
     return dict.fromkeys(names.split(), key)
 
@@ -96,7 +96,7 @@ class ForeignKeys:
             self.faults.append(fault)
 
     def lose(self, kind: LossKind, sentence: str, name: str = "") -> None:
-        """Something that a scenario does not say."""
+        """Something that a scenario does not express."""
         loss = Loss(kind, sentence, self.stated[name][1] if name in self.stated else None)
         if loss not in self.losses:
             self.losses.append(loss)
@@ -121,7 +121,7 @@ class ForeignKeys:
             elif not rule.fills and rule.loss is None:
                 self.losses.append(Loss("ignored", name, place))
             if rule.old:
-                self.warnings.append(Fault("X006", f"{name} is an older name", place, f"today {rule.old} says it"))
+                self.warnings.append(Fault("X006", f"{name} is an older name", place, f"today {rule.old} states it"))
         if self._unknown:
             names = [name for name, _ in self._unknown[:_MOST_UNKNOWN]]
             more = f" and {len(self._unknown) - _MOST_UNKNOWN} more" if len(self._unknown) > _MOST_UNKNOWN else ""

@@ -32,7 +32,7 @@ FREE = 1e18  # bytes a second of a link that nothing waits for
 
 @dataclass(frozen=True)
 class Effect:
-    """A key of the scenario, its value, the time of a step with it and without it, and what more there is to say."""
+    """A key of the scenario, its value, the time of a step with it and without it, and further remarks."""
 
     key: str
     value: str

@@ -33,7 +33,7 @@ class ReportFacts:
 
 
 def silent(words: str) -> None:
-    """Says nothing."""
+    """Prints no progress."""
 
 
 def report_facts(case: ResolvedScenario, say: Say = silent) -> ReportFacts:

@@ -36,7 +36,7 @@ def xlsx_bytes(reply: Reply) -> bytes:
 
 
 def _facts(result: Mapping[str, Any]) -> Iterable[tuple[str, Any]]:
-    """What an answer says of itself beside its lists."""
+    """What an answer states about itself beside its lists."""
     for name, value in result.items():
         if isinstance(value, Mapping):
             yield from (

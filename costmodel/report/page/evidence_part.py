@@ -79,7 +79,7 @@ def measured_figure(figures: Sequence[Compared]) -> Plot:
 
 
 def validation_page(found: Sequence[Validated], commands: Sequence[str]) -> HtmlPage:
-    """Every figure of every table beside ours."""
+    """Every figure of every table beside the predicted one."""
     figures = [figure for part in found for figure in part.figures]
     part, outside = score(figures), sum(not figure.within for figure in figures)
     known = part.median_error is not None

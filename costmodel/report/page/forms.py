@@ -18,7 +18,7 @@ SLIDE = 720.0  # width of a figure that is a file of its own
 def page_forms(
     page: Callable[[], HtmlPage], figure: Callable[[], Callable[[float], SvgFigure] | None]
 ) -> dict[str, Form]:
-    """HTML of a page, and SVG and PNG of the figure that says most of it."""
+    """HTML of a page, and SVG and PNG of the figure that shows most of it."""
     return {"html": html_form(page), **figure_forms(figure)}
 
 
@@ -52,6 +52,6 @@ def _png(figure: SvgFigure) -> bytes:
 
 def _drawn(draw: Callable[[float], SvgFigure] | None) -> SvgFigure:
     if draw is None:
-        hint = "take --format table or html, which say why"
+        hint = "take --format table or html, which give the reason"
         raise fail("C007", "there is nothing to draw of this answer", None, hint)
     return draw(SLIDE)

@@ -51,7 +51,7 @@ class Words:
 
 @dataclass(frozen=True)
 class Dot:
-    """A point with both its values; the shape tells roles apart without colour."""
+    """A point with both its values; the shape distinguishes roles without colour."""
 
     kind: ClassVar[str] = "dot"
     x: float

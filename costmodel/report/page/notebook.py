@@ -33,5 +33,5 @@ def figure(case: ResolvedScenario, name: str = "time") -> Drawn:
         raise fail("C044", f"there is no figure '{name}'", None, f"one of {', '.join(FIGURES)}")
     draw = plan_figure(plan_facts(case), name)
     if draw is None:
-        raise fail("C007", f"there is nothing to draw of {name}", None, "costmodel estimate says why")
+        raise fail("C007", f"there is nothing to draw of {name}", None, "costmodel estimate gives the reason")
     return Drawn(figure_svg(draw(SLIDE)))

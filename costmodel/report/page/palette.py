@@ -1,4 +1,4 @@
-"""Colours of the page and its figures: those of Okabe and Ito, which people with any colour vision can tell apart.
+"""Colours of the page and its figures: those of Okabe and Ito, which people with any colour vision can distinguish.
 
 No colour carries a meaning alone: every mark has its label beside it.
 """

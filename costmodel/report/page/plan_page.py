@@ -181,7 +181,7 @@ def inputs_part(answer: Answer) -> Part:
     case = answer.inputs.case
     assumed = [(item.path, item.value, item.origin) for item in answer.assumed]
     documents = [(name, digest, "your own" if name in case.own else "shipped") for name, digest in case.digests.items()]
-    tables = [PageTable(("path", "value", "from"), assumed, "lll", "Assumed: nobody wrote it")] if assumed else []
+    tables = [PageTable(("path", "value", "from"), assumed, "lll", "Assumed: not stated")] if assumed else []
     tables.append(PageTable(("document", "digest", ""), documents, "lll", "Documents"))
     price = "; ".join(line.plain for line in price_lines(price_of(case)))
     return Part("inputs", "Assumed, and sources", f"Price: {price}.", tables=tables)

@@ -15,7 +15,7 @@ Say = Callable[[float], str]
 
 @dataclass(frozen=True)
 class PlotAxis:
-    """What an axis is of, and how its values are said."""
+    """What an axis is of, and how its values are written."""
 
     title: str
     say: Say

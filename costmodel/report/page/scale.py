@@ -71,7 +71,7 @@ def log_ticks(low: float, high: float) -> list[float]:
 
 
 def rounded(text: str) -> str:
-    """What an axis says at a round value: no noughts behind the point.
+    """What an axis shows at a round value: no zeros behind the point.
 
     >>> rounded("5.00 s"), rounded("2.50 ms"), rounded("10.0 s"), rounded("1,000 GiB")
     ('5 s', '2.5 ms', '10 s', '1,000 GiB')

@@ -192,7 +192,7 @@ def inputs_part(answer: ServingAnswer) -> Part:
     case = answer.inputs.case
     assumed = [(item.path, item.value, item.origin) for item in answer.assumed]
     documents = [(name, digest, "your own" if name in case.own else "shipped") for name, digest in case.digests.items()]
-    tables = [PageTable(("path", "value", "from"), assumed, "lll", "Assumed: nobody wrote it")] if assumed else []
+    tables = [PageTable(("path", "value", "from"), assumed, "lll", "Assumed: not stated")] if assumed else []
     tables.append(PageTable(("document", "digest", ""), documents, "lll", "Documents"))
     price = "; ".join(line.plain for line in price_lines(subject_of(case).price))
     return Part("inputs", "Assumed, and sources", f"Price: {price}.", tables=tables)

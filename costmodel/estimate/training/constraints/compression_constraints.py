@@ -1,4 +1,4 @@
-"""Legality of compressed gradients: what can be scattered, and where compression has no effect."""
+"""Constraints of compressed gradients: what can be scattered, and where compression has no effect."""
 
 from __future__ import annotations
 

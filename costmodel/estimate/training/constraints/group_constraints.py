@@ -1,4 +1,4 @@
-"""Legality of plans on nodes of several kinds."""
+"""Constraints of plans on nodes of several kinds."""
 
 from __future__ import annotations
 

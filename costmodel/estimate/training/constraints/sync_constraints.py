@@ -1,4 +1,4 @@
-"""Legality of other ways to agree on weights than an all-reduce."""
+"""Constraints of ways to synchronise weights other than an all-reduce."""
 
 from __future__ import annotations
 
@@ -36,5 +36,5 @@ def not_served(inputs: TrainingInputs, block: Block) -> Mask:
 
 
 def speed_alone(block: Block) -> Mask:
-    """Plans whose steps may have to be more, which nothing here says."""
+    """Plans that may need more steps; by how many is not modelled."""
     return all_if(block, sync_of(block.structure.sync).way in (*STALE, "first"))

@@ -23,7 +23,7 @@ def compared_serving(table: ServingTable, quantity: Quantity | None, where: Wher
 
 
 def _compared(row: CsvRow, name: str, answer: Answer, shelf: CachedReader) -> Compared:
-    """One row's figure beside ours."""
+    """One row's figure beside the predicted one."""
     value, predicted, filled, refused = answer
     ours, low, high = (predicted.get(each) for each in (name, f"{name}_low", f"{name}_high"))
     groups = groups_of_row(row, refused.code if refused else "modelled", shelf)

@@ -1,4 +1,4 @@
-"""A row of a table of serving runs becomes a scenario, or says by a named reason why it cannot."""
+"""A row of a table of serving runs becomes a scenario, or is skipped with a named reason."""
 
 from __future__ import annotations
 
@@ -91,7 +91,7 @@ def machine_of(row: CsvRow, shelf: CachedReader) -> tuple[str, str]:
     accelerator = accelerator_named(row.text("gpu"), shelf=shelf)
     stand = proxy_node(shelf, accelerator) if accelerator and shelf.has("accelerator", accelerator) else None
     if stand is None:
-        raise CannotModel("V001", f"no document of the accelerator {row.text('gpu') or 'nobody named'} and its node")
+        raise CannotModel("V001", f"no document of the accelerator {row.text('gpu') or 'not stated'} and its node")
     return accelerator, stand.node
 
 
@@ -100,7 +100,7 @@ def model_of(row: CsvRow, shelf: CachedReader) -> Model:
     said = row.text("model")
     found = shape_of(said, sorted(shelf.names("model"))) if said else ""
     if not found:
-        raise CannotModel("V011", f"no document of the model {said or 'nobody named'}")
+        raise CannotModel("V011", f"no document of the model {said or 'not stated'}")
     document: Model = shelf.document("model", found)
     return document
 
@@ -124,7 +124,7 @@ def engine_of(row: CsvRow, filled: dict[str, str]) -> str:
     said, version = row.text("engine").lower(), row.text("engine_version") or row.text("version")
     engine = ENGINES.get(re.sub(r"[^a-z]", "", said), said)
     if engine not in ENGINES.values():
-        raise CannotModel("V013", f"no stack of the engine {said or 'nobody named'}")
+        raise CannotModel("V013", f"no stack of the engine {said or 'not stated'}")
     old = _OLD_VLLM.match(version) if engine == "vllm" else None
     if old and int(old[1]) < _FIRST_NEW:
         engine = "vllm-0.16"

@@ -62,7 +62,7 @@ def _cached(row: CsvRow, shelf: CachedReader) -> Answer:
 
 
 def _answer(question: ServingRow, quantity: ServingQuantity, predicted: Predicted) -> Answer:
-    """A row's figure beside ours, unless the row cannot be true."""
+    """A row's figure beside the predicted one, unless the row cannot be true."""
     value = measured(question, quantity)
     try:
         if isinstance(predicted, CannotModel):
@@ -99,7 +99,7 @@ def measured(question: ServingRow, quantity: ServingQuantity) -> float | None:
 
 
 def _possible(row: CsvRow, floor: float) -> None:
-    """Refuse a row whose tokens come faster than weights can be read; speculation is not told from a slip."""
+    """Refuse a row whose tokens come faster than weights can be read; speculation looks like a typo."""
     for name in ("tpot_s", "ttft_s"):
         value = row.number(name)
         if value is not None and value < floor:

@@ -41,7 +41,7 @@ TABLE: dict[str, ForeignKey] = {
     f"{_D}.offload_param_device": ForeignKey("word", "plan.offload", "none", ("none", "cpu", "nvme")),
     f"{_D}.deepspeed_config_file": ForeignKey("word", "plan.zero"),
     "fp8_config": ForeignKey(loss=("approximated", "fp8 by the engine named there: here scales of one step ago")),
-    **lost("not expressible", "runs on another machine than one's own nodes", "sagemaker_inputs_file"),
+    **lost("not expressible", "runs on another machine than your own nodes", "sagemaker_inputs_file"),
     **lost("not expressible", "no accelerator is used", "use_cpu"),
     **lost("approximated", "kernels are compiled", "dynamo_config", {}),
     **quiet("compute_environment debug machine_rank main_training_function rdzv_backend same_network downcast_bf16 "
@@ -61,7 +61,7 @@ TABLE: dict[str, ForeignKey] = {
 
 
 def read_accelerate(tree: Any, file: str) -> Layer:
-    """What a configuration of accelerate says."""
+    """What a configuration of accelerate states."""
     keys = ForeignKeys(tree, TABLE, file, VERSION)
     layer = Layer(TITLE)
     engine = keys["distributed_type"].value

@@ -66,7 +66,7 @@ TABLE: dict[str, ForeignKey] = {
 
 
 def read_axolotl(tree: Any, file: str) -> Layer:
-    """What a configuration of axolotl says."""
+    """What a configuration of axolotl states."""
     keys = ForeignKeys(tree, TABLE, file, VERSION)
     layer = Layer(TITLE)
     layer.say("model", keys["base_model"])

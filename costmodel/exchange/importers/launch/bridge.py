@@ -93,7 +93,7 @@ def overrides_tree(text: str, file: str) -> Mapping:
 
 
 def read_bridge(tree: Any, file: str) -> Layer:
-    """What overrides say; the recipe in front of them is Python, and what it says stands in no override."""
+    """What overrides state; the recipe in front of them is Python, and its values stand in no override."""
     keys = ForeignKeys(tree, TABLE, file, VERSION)
     layer = Layer(TITLE)
     anchor = next(iter(keys.stated), "")
@@ -161,7 +161,7 @@ def _types(keys: ForeignKeys, layer: Layer) -> None:
         summed = "fp16" if recipe.value == "fp16_mixed" else "fp32"
         layer.say("workload.gradients", recipe._replace(value=summed))
     elif recipe.value:
-        keys.refuse("X003", f"mixed_precision {recipe.value[:80]}: no workload says it", "mixed_precision")
+        keys.refuse("X003", f"mixed_precision {recipe.value[:80]}: no workload expresses it", "mixed_precision")
     kind = keys["optimizer.optimizer"]
     layer.say("workload.optimizer", kind._replace(value=OPTIMIZERS[kind.value]))
     for key, name in OVERLAPS.items():

@@ -49,7 +49,7 @@ TABLE: dict[str, ForeignKey] = {
            "sparse_attention elasticity progressive_layer_drop sparse_gradients"),
     **lost("approximated", "gradients are sent in another type", "communication_data_type"),
     **lost("approximated", "gradients are spread another way", f"{_Z}.round_robin_gradients"),
-    **lost("approximated", "settings of a call that the model makes: they do not say that it recomputes",
+    **lost("approximated", "settings of a call that the model makes: they do not state that it recomputes",
            "activation_checkpointing.partition_activations activation_checkpointing.cpu_checkpointing "
            "activation_checkpointing.number_checkpoints activation_checkpointing.contiguous_memory_optimization "
            "activation_checkpointing.synchronize_checkpoint_boundary"),
@@ -83,7 +83,7 @@ TABLE: dict[str, ForeignKey] = {
 
 
 def read_deepspeed(tree: Any, file: str) -> Layer:
-    """What a DeepSpeed configuration says; "auto" leaves a value to another file."""
+    """What a DeepSpeed configuration states; "auto" leaves a value to another file."""
     keys = ForeignKeys(tree, TABLE, file, VERSION)
     layer = Layer(TITLE)
     layer.facts["stack"] = keys.derived("deepspeed", "a DeepSpeed configuration", _first(keys))

@@ -1,4 +1,4 @@
-"""What one file says: facts by the keys of ours they fill, before several files become one scenario."""
+"""What one file states: facts by the keys of costmodel they fill, before several files become one scenario."""
 
 from __future__ import annotations
 
@@ -13,8 +13,8 @@ from costmodel.ground.errors import Fault, Place
 class Layer:
     """The facts of one file.
 
-    Keys of facts are paths of ours, such as plan.zero, or one of accelerators, nodes, accumulation, steps and shards,
-    the ranks that share one copy of the weights. weak: what holds unless another file says it. named: other files that
+    Keys of facts are paths of keys, such as plan.zero, or one of accelerators, nodes, accumulation, steps and shards,
+    the ranks that share one copy of the weights. weak: defaults that other files override. named: other files that
     this one names, with the place of the name.
     """
 

@@ -51,7 +51,7 @@ TABLE: dict[str, ForeignKey] = {
 
 
 def read_llama_factory(tree: Any, file: str) -> Layer:
-    """What a configuration of LLaMA-Factory says."""
+    """What a configuration of LLaMA-Factory states."""
     keys = ForeignKeys(tree, TABLE, file, VERSION)
     layer = Layer(TITLE)
     layer.say("model", keys["model_name_or_path"])

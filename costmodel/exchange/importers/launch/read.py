@@ -26,7 +26,7 @@ _TREES = {
 
 
 def read_layer(text: str, file: str, format: str) -> Layer:
-    """What a text of a named format says."""
+    """What a text of a named format states."""
     if format in _TREES:
         return _TREES[format](tree_of(text, file), file)
     if format == BRIDGE:

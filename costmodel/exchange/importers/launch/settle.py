@@ -43,7 +43,7 @@ class Settled:
         self.facts[path] = value
 
     def number(self, path: str, otherwise: int = 1) -> int:
-        """A count, or what stands where nothing says it."""
+        """A count, or the default where no file states it."""
         value = self.facts.get(path)
         return otherwise if value is None else int(value.value)
 
@@ -53,7 +53,7 @@ class Settled:
         self.faults.append(Fault(code, sentence, (value.place if value else None) or Place(self.file), hint))
 
     def need(self, sentence: str, hint: str) -> None:
-        """Something that no file says."""
+        """Something that no file states."""
         self.missing.append(Fault("X002", sentence, Place(self.file), hint))
 
 

@@ -25,7 +25,7 @@ _NARROW = {"": "fp8-cs", "tensorwise": "fp8-cs", "rowwise": "fp8-row", "rowwise_
 
 
 def read_torchtitan(tree: Mapping, file: str, generation: str) -> Layer:
-    """What a configuration of torchtitan says."""
+    """What a configuration of torchtitan states."""
     mode = tree.get("activation_checkpoint")
     table = {key: rule for key, rule in TABLE.items() if key != "activation_checkpoint" or not isinstance(mode, dict)}
     keys = ForeignKeys(tree, table, file, VERSION)
@@ -87,7 +87,7 @@ def _pipeline(keys: ForeignKeys, layer: Layer) -> None:
     name = keys[f"{_P}.pipeline_parallel_schedule"]
     schedule = SCHEDULES.get(str(name.value).lower())
     if schedule is None:
-        keys.refuse("X003", f"schedule {str(name.value)[:80]}: no plan says it", f"{_P}.pipeline_parallel_schedule")
+        keys.refuse("X003", f"schedule {str(name.value)[:80]}: no plan has it", f"{_P}.pipeline_parallel_schedule")
         return
     layer.say("plan.schedule", name._replace(value=schedule))
     each = keys[f"{_P}.pipeline_parallel_layers_per_stage"]
@@ -158,7 +158,7 @@ def _recompute(keys: ForeignKeys, layer: Layer) -> None:
         mode = keys["activation_checkpoint.mode"]
     found = _MODES.get(str(mode.value).lower())
     if found is None:
-        sentence = f"activation checkpointing {str(mode.value)[:80]}: no plan says it"
+        sentence = f"activation checkpointing {str(mode.value)[:80]}: no plan has it"
         keys.refuse("X003", sentence, "activation_checkpoint.mode")
         return
     layer.say("plan.recompute", mode._replace(value=found))
@@ -175,7 +175,7 @@ def _types(keys: ForeignKeys, layer: Layer) -> None:
         keys.lose("not expressible", sentence, f"{_T}.dtype")
     wide = keys[f"{_T}.mixed_precision_param"]
     if wide.value == "float32":
-        keys.refuse("X003", "training in fp32, which no workload says", f"{_T}.mixed_precision_param")
+        keys.refuse("X003", "training in fp32, which no workload expresses", f"{_T}.mixed_precision_param")
     layer.say("workload.precision", wide._replace(value="bf16"))
     summed = keys[f"{_T}.mixed_precision_reduce"]
     layer.say("workload.gradients", summed._replace(value="fp32"))

@@ -61,7 +61,7 @@ TABLE: dict[str, ForeignKey] = {
     "activation_checkpoint.selective_ac_option": ForeignKey("word", "plan.recompute", "op"),
     "optimizer.name": ForeignKey("word", "workload.optimizer", "AdamW", ("AdamW", "Adam")),
     "quantize.linear.float8.recipe_name": ForeignKey("word", "workload.precision"),
-    **lost("approximated", "tensor parallelism hides behind matmuls: assume.overlap.tp says how much",
+    **lost("approximated", "tensor parallelism hides behind matmuls: assume.overlap.tp states how much",
            f"{_P}.enable_async_tensor_parallel"),
     **lost("not expressible", "stages by the names of their modules", f"{_P}.module_fqns_per_model_part "
            f"{_P}.pipeline_parallel_split_points {_P}.pipeline_parallel_schedule_csv", "", []),

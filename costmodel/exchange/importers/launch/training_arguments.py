@@ -54,7 +54,7 @@ TABLE: dict[str, ForeignKey] = {
 
 
 def read_training_arguments(tree: Any, file: str) -> Layer:
-    """What TrainingArguments say; how it is sharded stands in another file, unless they name or hold it."""
+    """What TrainingArguments state; how it is sharded stands in another file, unless they name or hold it."""
     keys = ForeignKeys(tree, TABLE, file, VERSION)
     layer = Layer(TITLE)
     layer.say("plan.micro_batch", keys["per_device_train_batch_size"])

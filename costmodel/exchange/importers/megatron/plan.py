@@ -65,7 +65,7 @@ def _context(flags: MegatronFlags, cp: OriginValue) -> dict[str, OriginValue]:
     if not kinds.value:
         return {}
     if len(set(kinds.value)) > 1 or kinds.value[0] not in EXCHANGES:
-        sentence = f"--cp-comm-type {' '.join(kinds.value[:8])}: one way for all layers can be said, p2p here"
+        sentence = f"--cp-comm-type {' '.join(kinds.value[:8])}: one way for all layers can be stated, p2p here"
         flags.lose("not expressible", sentence, "cp-comm-type")
         return {}
     return {"cp_type": kinds._replace(value=EXCHANGES[kinds.value[0]])}

@@ -180,7 +180,7 @@ OPTIONS: dict[str, MegatronOption] = _MODEL | _PLAN | _WORKLOAD | _STACK
 
 # Costmodel keys that no option fills, with the reason.
 NOT_SAID = {
-    "plan.dp": "it follows from the accelerators, which the launcher says",
+    "plan.dp": "it follows from the accelerators, which the launcher states",
     "plan.compression": "Megatron-LM compresses no gradients",
     "plan.shares": "all replicas take equal shares",
     "plan.sites": "its replicas agree at every step",

@@ -1,4 +1,4 @@
-"""Values of Megatron-LM options beside ours, for reading and for writing: the first of several is the one written."""
+"""Values of Megatron-LM options and of costmodel, to read and to write: the first of several is the one written."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ OVERLAPS = {"overlap-grad-reduce": "dp", "overlap-param-gather": "weights", "tp-
 
 
 def spelling(words: Mapping[str, object], ours: object) -> str:
-    """The first spelling of a value of ours.
+    """The first spelling of a value of costmodel.
 
     >>> spelling(EXCHANGES, "all-gather")
     'all_gather'

@@ -1,4 +1,4 @@
-"""A plan as a file to launch: its text with what it is of at its head, and what it could not say."""
+"""A plan as a file to launch: its text with its origin at its head, and what it could not express."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ _DEGREES = ("tp", "cp", "pp", "vpp", "ep", "dp")
 
 
 def text(found: ExportedPlan, *, lossy: bool) -> list[Line]:
-    """The file as it would be written, or the keys that it cannot say."""
+    """The file as it would be written, or the keys that it cannot express."""
     if found.file.faults and not lossy:
         return _refused(found)
     return [drawn(line) for line in file_text(found).splitlines()]
@@ -49,7 +49,7 @@ def _head(found: ExportedPlan) -> Iterator[str]:
     degrees = ", ".join(f"{name} {float(getattr(sizes, name)[0]):g}" for name in _DEGREES)
     step = result("step_time", found.answer.evaluation.costs.row()["step_time"])
     yield f"{degrees}: {found.job.accelerators:,} accelerators; {step} a step expected"
-    yield from (f"cannot be said: {fault.sentence}" for fault in found.file.faults)
+    yield from (f"cannot be written: {fault.sentence}" for fault in found.file.faults)
     yield from found.file.notes
     if not found.file.faults:
         yield "read back: the same plan"
@@ -64,7 +64,7 @@ def _refused(found: ExportedPlan) -> list[Line]:
 
 
 def as_json(found: ExportedPlan) -> dict[str, Any]:
-    """The text with the version it is of, the keys that it cannot say, and what it leaves to its reader."""
+    """The text with the version it is of, the keys that it cannot express, and what it leaves to its reader."""
     target = found.file.target
     return {
         **head("costmodel/export/v1"),

@@ -28,7 +28,7 @@ def summary(found: ImportedRun) -> list[Line]:
     said += [styled(f"  ▲ {fault.code} {fault.sentence}", WARN) for fault in found.warnings]
     if found.open:
         names = ", ".join(found.open)
-        said.append(styled(f"  ? neither the log nor a file beside it says {names}: --config train.sh", WARN))
+        said.append(styled(f"  ? neither the log nor a file beside it states {names}: --config train.sh", WARN))
     return [*said, Text(), drawn("With -o runs.csv a table. Next: costmodel validate runs.csv")]
 
 

@@ -159,7 +159,7 @@ def tree_json(case: ResolvedScenario, node: ExplainedFigure) -> dict[str, Any]:
 
 
 def as_json(node: ExplainedFigure, shown: set[int] | None = None) -> dict[str, Any]:
-    """The same tree as plain values; a figure with inputs that stands further up says `shown` instead of them."""
+    """The same tree as plain values; a figure with inputs that stands further up has `shown` instead of them."""
     shown = set() if shown is None else shown
     result: dict[str, Any] = {
         "name": node.name,

@@ -16,7 +16,7 @@ from costmodel.report.terminal.style.theme import styled
 
 
 def effect_lines(answer: Answer, *, fully: bool = False) -> list[Line]:
-    """A line for each choice; fully with what more there is to say."""
+    """A line for each choice; fully with further remarks."""
     lines: list[Line] = []
     for each in effects(answer):
         name = each.key.rpartition(".")[2]

@@ -76,7 +76,7 @@ def search(found: SearchResult, shown: int, refused: Mapping[str, Example] | Non
 
 
 def _alike(found: SearchResult, shown: int) -> list[Line]:
-    """How many of the plans shown lie too close to be told apart."""
+    """How many of the plans shown lie too close to be distinguished."""
     count = alike(found.inputs, found.best[:shown])
     if count < 2:
         return []
@@ -166,7 +166,7 @@ def search_rows(plans: Sequence[Ranked], cut: Sequence[str] = ()) -> list[tuple[
 
 
 def _room_words(plan: Ranked) -> str:
-    """What a row says of its memory: that it is a risk, as its P90 does not fit (N023), or at least tight."""
+    """The remark of a row on its memory: that it is a risk, as its P90 does not fit (N023), or at least tight."""
     if "N023" in plan.remarked:
         return "risk"
     return "tight" if verdict(plan.costs["memory_share"]) == "tight" else ""

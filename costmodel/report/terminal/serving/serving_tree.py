@@ -24,7 +24,7 @@ def tree(answer: ServingAnswer, node: ExplainedFigure, depth: int) -> list[Text]
 
 
 class ServingDrawing(TreeDrawing):
-    """A tree of a figure of serving: rates are of requests unless their name says tokens."""
+    """A tree of a figure of serving: rates are of requests unless their name contains tokens."""
 
     def __init__(self, root: ExplainedFigure) -> None:
         super().__init__(root)

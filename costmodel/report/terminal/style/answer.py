@@ -27,7 +27,7 @@ class Reply:
     """The answer of a command: lines for people, a result for programs, and whether the answer is yes.
 
     `rows` is the path in the result to the list that makes a table of the answer, for CSV. `others` are forms that
-    only this answer takes, or takes otherwise; `stopped` says that somebody asked to end before the answer was whole.
+    only this answer takes, or takes otherwise; `stopped`: the user asked to end before the answer was whole.
     `filed` is for answers that are documents. `again` waits for a change and gives the answer anew, for a file that
     follows it.
     """

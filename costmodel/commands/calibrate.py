@@ -92,14 +92,15 @@ def calibrate(
       costmodel calibrate all_reduce_perf.txt --write > result.txt
       costmodel calibrate mine.csv
       costmodel calibrate runs.csv --leave-out source_family
-      costmodel calibrate benchmarks.csv --write
+      costmodel calibrate serving.csv
 
     A table of kernels has a timing in each row: costmodel explain D015 names the columns. The error held out is that
     of one half of the shapes under constants fitted on the other. --write keeps comments and order; what is in use
     stays where a fit is no better, or where it was set from whole training steps.
 
-    A table of runs has a run in each row: costmodel explain D014 names the columns. Fitted are the slow-down of a real
-    step, the share of the network and the host's time, near what is shipped; other constants stay unchanged.
+    A table of runs has a run in each row: costmodel explain D014 names the columns. The fit starts from the shipped
+    values as priors and updates the slow-down of a real step, the share of the network and the host's time. Constants
+    that the runs do not determine stay unchanged.
     A table with tpot_s or ttft_s has a benchmark of a serving engine in each row; three or more of one engine refine
     its host time and the start of its benchmarks, near what is shipped.
 

@@ -89,7 +89,7 @@ def validate(
       costmodel validate
       costmodel validate korthikanti-2022 --json
       costmodel validate --by model --worst 2
-      costmodel validate benchmarks.csv --quantity ttft --by model
+      costmodel validate serving.csv --quantity ttft --by model
 
     A CSV file has one run per row: costmodel explain D014 names its columns. Stated rules fill empty cells, and --json
     lists the rules. Rows that cannot be modelled are counted and named, for example V002.

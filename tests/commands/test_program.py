@@ -68,7 +68,9 @@ def test_every_example_of_the_help_runs(name: str, run: Any) -> None:
         examples = [example for example in examples if "--brief" in example]  # the whole is minutes on a GPU
     for example in examples:
         if ">" not in example and "SCENARIO" not in example:
-            ran = run(*shlex.split(example)[1:], cwd=SAMPLES if name in ("calibrate", "collective") else ROOT)
+            ran = run(
+                *shlex.split(example)[1:], cwd=SAMPLES if name in ("calibrate", "collective", "validate") else ROOT
+            )
             assert ran.code in (0, 1), ran.err
             assert ran.out
 

@@ -73,7 +73,7 @@ LABELS: dict[str, tuple[str, str]] = {
     "op": ("the operation: of transfers as nccl-tests calls it, of measured kernels what was timed", ""),
     "size": ("bytes of one message, as nccl-tests counts them; of measured kernels, their shape", ""),
     "count": ("of transfers: how often in a step", ""),
-    "algorithms": ("of transfers: the algorithm inside a domain, and between domains", ""),
+    "algorithm": ("of transfers: the algorithm inside a domain, and between domains", ""),
     "busbw_bytes_per_s": ("of transfers: bus bandwidth in the step, as nccl-tests defines it", ""),
     "alone_busbw_bytes_per_s": ("of transfers: bus bandwidth that nccl-tests reaches outside a step", ""),
     "time": ("of transfers: of one of them", ""),

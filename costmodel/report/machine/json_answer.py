@@ -218,7 +218,7 @@ def _transfer(sent: SentTransfer) -> dict[str, Any]:
         "volume_bytes": number(transfer.volume),
         "busbw_bytes_per_s": sent.busbw,
         "alone_busbw_bytes_per_s": sent.alone_busbw,
-        "algorithms": list(sent.algorithms),
+        "algorithm": " + ".join(sent.algorithms) or None,
     }
 
 

@@ -92,7 +92,7 @@ def calibrate(
       costmodel calibrate all_reduce_perf.txt --write > result.txt
       costmodel calibrate mine.csv
       costmodel calibrate runs.csv --leave-out source_family
-      costmodel calibrate serving.csv
+      costmodel calibrate serving.csv --where engine=vllm
 
     A table of kernels has a timing in each row: costmodel explain D015 names the columns. The error held out is that
     of one half of the shapes under constants fitted on the other. --write keeps comments and order; what is in use

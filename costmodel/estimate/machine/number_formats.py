@@ -45,11 +45,16 @@ def _recipe(case: ResolvedScenario) -> Recipe:
 def matmul_fit(case: ResolvedScenario, key: str, kind: str) -> MatmulFit:
     """The fit of a type; a part never fitted takes its share from its best measured matmul, if there is one."""
     fit = case.efficiency.matmul[key]
-    if by_best_matmul(case, kind):
-        return fit.model_copy(update=best_shares(fit, case.accelerator, kind))
-    if case.efficiency.of == UNMEASURED and kind not in _WIDE and by_best_matmul(case, "bf16"):
-        return fit.model_copy(update=_no_better_than_wide(fit, case.accelerator))
-    return fit
+    if case.efficiency.of != UNMEASURED:
+        return fit
+    return fit.model_copy(update=unmeasured_shares(fit, case.accelerator, kind))
+
+
+def unmeasured_shares(fit: MatmulFit, part: Accelerator, kind: str) -> dict[str, Figure]:
+    """The shares that a part without a fit does not take from the common one, by its best measured matmuls."""
+    if kind in part.best_matmul:
+        return best_shares(fit, part, kind)
+    return _no_better_than_wide(fit, part) if kind not in _WIDE and "bf16" in part.best_matmul else {}
 
 
 def _no_better_than_wide(fit: MatmulFit, part: Accelerator) -> dict[str, Figure]:

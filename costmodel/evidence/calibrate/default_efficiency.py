@@ -14,7 +14,7 @@ from costmodel.documents.schemas.precision import RECIPES
 from costmodel.documents.text.yaml_editor import Changes, document_text, place_of, rewritten
 from costmodel.equations.run.economics import share
 from costmodel.estimate.machine.clock_throttling import by_power
-from costmodel.estimate.machine.number_formats import best_shares
+from costmodel.estimate.machine.number_formats import unmeasured_shares
 from costmodel.ground.equation import Number
 
 Part = Literal["accelerator", "fabric"]
@@ -61,8 +61,7 @@ def _known(name: str) -> dict[tuple[str, ...], dict[str, Any]]:
     common: Efficiency = shelf.document("efficiency", UNMEASURED)
     found: dict[tuple[str, ...], dict[str, Any]] = {}
     for entry, kind in {recipe.fit: recipe.type for recipe in RECIPES.values()}.items():
-        if kind in accelerator.best_matmul:
-            best = best_shares(common.matmul[entry], accelerator, kind)
+        if best := unmeasured_shares(common.matmul[entry], accelerator, kind):
             shares = {key: _rounded(value) for key, value in best.items()}
             found["matmul", entry] = {**shares, "check": None, "note": "Shares by the best measured matmul"}
     fit, power, peak = common.sustained, accelerator.power, accelerator.peak.wide

@@ -95,6 +95,7 @@ def test_a_page_opens_on_any_screen(name: str, browser: Any, files: dict[str, Pa
 @pytest.mark.parametrize("name", PAGES)
 def test_all_text_is_in_the_accessibility_tree(name: str, browser: Any, files: dict[str, Path]) -> None:
     with Opened(browser, files[name], viewport=WIDE) as page:
+        page.wait_for_function("!document.querySelector('#chosen') || document.querySelector('#chosen p')")
         client = page.context.new_cdp_session(page)
         nodes = client.send("Accessibility.getFullAXTree")["nodes"]
         spoken = folded("".join(str(node.get("name", {}).get("value", "")) for node in nodes if not node["ignored"]))

@@ -118,9 +118,8 @@ def ledger(
     peaks = PerStage(*(added(column, LINES) for column in columns))
     host: tuple[Number, Number] = (0.0, 0.0)
     if block.structure.offload:
-        host = used_capacity(
-            inputs, block, *(_worst(PerStage(*(column[name] for column in columns))) for name in ON_HOST)
-        )
+        worst = (_worst(PerStage(*(column[name] for column in columns))) for name in ON_HOST)
+        host = used_capacity(inputs, block, *worst)
     return Ledger(lines, peaks, known_as("memory_peak", _worst(peaks)), host)
 
 

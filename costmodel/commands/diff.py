@@ -74,8 +74,8 @@ def diff(
 
         serving.without("diff", [("--plans", bool(plans))])
         sides = load_any(before), load_any(after or before, assignments or ())
-        said = f"{before} → {after or 'changed'}"
-        return serving.diff(*sides, said, exit_code=exit_code)
+        stated = f"{before} → {after or 'changed'}"
+        return serving.diff(*sides, stated, exit_code=exit_code)
     found = compare(side_of(before, first), side_of(after or before, second, tuple(assignments or ())))
     title = f"{before}{_told(first)} → {after or ('changed' if assignments else before)}{_told(second)}"
     return Reply(

@@ -224,5 +224,5 @@ def schema(
     from costmodel.documents.keys.json_schema import schema_of
     from costmodel.report.terminal.documents import documents as report
 
-    told = schema_of(kind)
-    return Reply(lambda: report.schema(told), lambda: told)
+    shown = schema_of(kind)
+    return Reply(lambda: report.schema(shown), lambda: shown)

@@ -96,5 +96,5 @@ def _refused(error: OSError) -> CostModelError:
         return fail("C022", f"{what}cannot be written: {error.strerror}", None, "free space there, or write elsewhere")
     if error.errno in _NO_MORE:
         return fail("C022", _NO_MORE[error.errno][0], None, _NO_MORE[error.errno][1])
-    said = error.strerror or str(error) or type(error).__name__
-    return fail("C022", f"{name}cannot be used: {said}" if name else f"the system refuses: {said}")
+    stated = error.strerror or str(error) or type(error).__name__
+    return fail("C022", f"{name}cannot be used: {stated}" if name else f"the system refuses: {stated}")

@@ -35,14 +35,16 @@ def estimate(case: LoadedScenario, *, verbose: bool) -> Reply:
 
 def memory(case: LoadedScenario, *, verbose: bool) -> Reply:
     """The answer of `memory`."""
-    asked, said = predict(serving(case)), memory_report.memory
-    return Reply(lambda: said(asked, verbose=verbose), lambda: serving_json.memory(asked), "ledger", yes=_works(asked))
+    asked, stated = predict(serving(case)), memory_report.memory
+    return Reply(
+        lambda: stated(asked, verbose=verbose), lambda: serving_json.memory(asked), "ledger", yes=_works(asked)
+    )
 
 
 def comm(case: LoadedScenario) -> Reply:
     """The answer of `comm`."""
-    asked, said = predict(serving(case)), communication_report.communication
-    return Reply(lambda: said(asked), lambda: serving_json.communication(asked), "transfers", yes=_works(asked))
+    asked, stated = predict(serving(case)), communication_report.communication
+    return Reply(lambda: stated(asked), lambda: serving_json.communication(asked), "transfers", yes=_works(asked))
 
 
 def explain(case: LoadedScenario, quantity: str, depth: int) -> Reply:

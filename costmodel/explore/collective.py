@@ -58,6 +58,7 @@ class SizeRow:
     in_step: float
     in_step_busbw: float
     measured: float | None = None
+    measured_busbw: float | None = None
 
 
 @dataclass(frozen=True)
@@ -101,7 +102,7 @@ def collective(
     members = group(inputs, "dp", 2.0 if operation == "send" else ranks, _apart(inputs, operation))
     rows = [_row(inputs, size, members, operation, algorithm) for size in _messages(sizes, found)]
     times = {} if found is None else found.times
-    rows = [replace(row, measured=times.get(row.size)) for row in rows]
+    rows = [_beside(row, times.get(row.size), float(members.ranks), operation) for row in rows]
     far = bool(members.domains > 1)
     beside = [(row.size, row.measured, row.time) for row in rows if row.measured is not None]
     sound = soundness(operation, float(members.ranks), beside, _apart_of(_fits(inputs, operation, far=far)))
@@ -163,6 +164,15 @@ def _bytes(text: str) -> float:
     if not _SMALLEST <= size <= _MOST:
         raise fail("D008", f"{text} is out of range: {_SMALLEST:g} to {_MOST:g} B", Place(COMMAND_LINE))
     return size
+
+
+def _beside(row: SizeRow, measured: float | None, ranks: float, operation: Operation) -> SizeRow:
+    """A row with the time that was measured of its size, and the bus bandwidth that it is."""
+    if measured is None:
+        return row
+    return replace(
+        row, measured=measured, measured_busbw=float(bus_bandwidth(row.size, ranks, measured, operation=operation))
+    )
 
 
 def _table(largest: float) -> list[float]:

@@ -8,7 +8,7 @@ LONGEST = 60  # letters
 HUGE = 1e300  # integers have no largest; floats do
 
 
-def said(value: Any) -> str:
+def quoted_value(value: Any) -> str:
     """A value formatted for a sentence."""
     if value is None:
         return "nothing"

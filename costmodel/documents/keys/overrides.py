@@ -31,9 +31,9 @@ def full(path: str) -> str:
 
 def short(path: str) -> str:
     """A path in its short form; `full` reverses it."""
-    for said, meant in _SHORT.items():
+    for stated, meant in _SHORT.items():
         if f"{path}.".startswith(f"{meant}."):
-            return said + path.removeprefix(meant)
+            return stated + path.removeprefix(meant)
     return path
 
 

@@ -52,13 +52,13 @@ _MEMORY = re.compile(r"(?<!\d)(\d+) ?g(?:i?b)?\b")
 def accelerator_named(spelling: str, memory: float | None = None, shelf: CachedReader | None = None) -> str:
     """The accelerator that a spelling of its name means, by its GB where it names none; empty when there is none."""
     shelf = shelf or CachedReader()
-    said = _DROPPED.sub(" ", spelling.lower().replace("_", " ")).strip(_BETWEEN)
-    said = f"rtx{said}" if _BARE.match(said) else said
-    key = squeezed(said)
+    stated = _DROPPED.sub(" ", spelling.lower().replace("_", " ")).strip(_BETWEEN)
+    stated = f"rtx{stated}" if _BARE.match(stated) else stated
+    key = squeezed(stated)
     exact = _squeezed(shelf.names("accelerator")).get(key) or OTHER.get(key, "")
     if exact and (memory is None or _apart(memory, exact, shelf) < _AS_SOLD):
         return exact
-    return _nearest(said, memory, shelf) or exact
+    return _nearest(stated, memory, shelf) or exact
 
 
 @functools.lru_cache(maxsize=8)
@@ -66,14 +66,14 @@ def _squeezed(known: frozenset[str]) -> dict[str, str]:
     return {squeezed(name): name for name in sorted(known)}
 
 
-def _nearest(said: str, memory: float | None, shelf: CachedReader) -> str:
+def _nearest(stated: str, memory: float | None, shelf: CachedReader) -> str:
     """The accelerator that a spelling names, in the stated form and memory; else in its most common variant."""
     parts = {name: found for name in sorted(shelf.names("accelerator")) if (found := _NAME.fullmatch(name))}
-    begun = [found["part"] for found in parts.values() if re.match(_begins(found["part"]), said)]
+    begun = [found["part"] for found in parts.values() if re.match(_begins(found["part"]), stated)]
     if not begun:
         return ""
     part = max(begun, key=len)
-    behind = re.sub(_begins(part), " ", said, count=1)
+    behind = re.sub(_begins(part), " ", stated, count=1)
     if _BESIDE.sub("", behind):
         return ""
     form, named = _FORM.search(behind), _MEMORY.search(behind)

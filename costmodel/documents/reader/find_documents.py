@@ -25,7 +25,7 @@ from costmodel.documents.reader.foreign_readers import file_in
 from costmodel.documents.reader.hub_names import is_hub_name, nearest_shape, shape_of
 from costmodel.documents.text.files import file_text
 from costmodel.ground.errors import COMMAND_LINE, CostModelError, Place, fail
-from costmodel.ground.quoting import said
+from costmodel.ground.quoting import quoted_value
 
 if TYPE_CHECKING:
     from costmodel.documents.schemas.hardware import Accelerator
@@ -60,7 +60,7 @@ def _of_hub(name: str, place: Place | None) -> str:
     close = nearest_shape(name, known)
     hint = f"did you mean '{close}'? " if close else ""
     hint += "costmodel list models shows them all; costmodel show llama-3.1-8b > mine.yaml is one to change"
-    sentence = f"no shipped model goes by {said(name)}, and Hugging Face's hub is not read"
+    sentence = f"no shipped model goes by {quoted_value(name)}, and Hugging Face's hub is not read"
     raise fail("D009", sentence, place or Place(COMMAND_LINE), hint)
 
 
@@ -72,11 +72,11 @@ def _unknown(kind: str, name: str, place: Place | None) -> CostModelError:
     other = next((other for other in FOLDER_OF if other != kind and name in names(other)), None)
     model = name if other == "model" else shape_of(name, names("model")) if is_hub_name(name) else ""
     if model and kind == "scenario":
-        sentence = f"{said(name)} is a model, and a scenario is wanted here"
+        sentence = f"{quoted_value(name)} is a model, and a scenario is wanted here"
         close = f"did you mean {close}? " if close.strip("'").startswith(model) else ""
         hint = f"{close}costmodel estimate --model {model}, or any scenario with --set model={model}"
         return fail("D009", sentence, place or Place(COMMAND_LINE), hint)
-    sentence = f"there is no {kind} named {said(name)}" + (
+    sentence = f"there is no {kind} named {quoted_value(name)}" + (
         f"; '{name}' is the name of a{'n' if other[0] in 'ae' else ''} {other}" if other else ""
     )
     file = next((file for file in (name, f"{name}.yaml") if name and os.path.isfile(file)), "")

@@ -16,7 +16,7 @@ from costmodel.documents.keys.schema_paths import Location, holders_of, item_at,
 from costmodel.documents.keys.suggestions import nearest
 from costmodel.documents.text.yaml_tree import Items, Mapping
 from costmodel.ground.errors import COMMAND_LINE, CostModelError, Fault, Place, fail
-from costmodel.ground.quoting import said
+from costmodel.ground.quoting import quoted_value
 
 D = TypeVar("D", bound=BaseModel)
 
@@ -108,20 +108,22 @@ class _Faults:
             mappings = _mappings(schema_at(self.kind, detail["loc"]))
             fault = _choice(str(detail["ctx"]["expected"]), value, place, mappings)
             keys = [str(part) for part in where if isinstance(part, str)]
-            return replace(fault, hint=value_meant(keys[-1] if keys else "", said(value).strip("'")) or fault.hint)
+            return replace(
+                fault, hint=value_meant(keys[-1] if keys else "", quoted_value(value).strip("'")) or fault.hint
+            )
         if isinstance(value, list) and ".".join(map(str, where)) in _ONE_KIND:
             return Fault("D006", _MIXED, place, _EACH)
         sentence = _WANTED.get(kind, detail["msg"])
         hint = _HINTS.get(kind, "")
         if kind == "string_type" and value is not None and not isinstance(value, dict | list):
-            hint = f'write it in quotes: "{said(value)}"'
+            hint = f'write it in quotes: "{quoted_value(value)}"'
         if kind == "list_type" and value is not None and not isinstance(value, dict):
-            hint = self.listed(detail, said(value).strip("'"))
+            hint = self.listed(detail, quoted_value(value).strip("'"))
         if _WANTED.get(kind) == _MAPPING:
             named = detail["loc"][-1:] == ("inline",)
-            hint = "or the name of a document" if named else self.mapped(detail, said(value).strip("'"))
+            hint = "or the name of a document" if named else self.mapped(detail, quoted_value(value).strip("'"))
         if kind in _WANTED and kind.endswith("_type"):
-            sentence += f", not {said(value)}"
+            sentence += f", not {quoted_value(value)}"
         return Fault(_CODES.get(kind, "D006"), sentence, place, hint)
 
     def mapped(self, detail: ErrorDetails, value: str) -> str:
@@ -149,7 +151,7 @@ class _Faults:
             hint = "it belongs to " + " or ".join(f"'{holder}'" for holder in holders)
         slip = close.rstrip("s") == str(where[-1]).rstrip("s")
         hint = hint if slip else self.foreign(detail, where) or hint
-        return Fault("D003", f"unknown key {said(where[-1])}", self.spot(where, key=True), hint)
+        return Fault("D003", f"unknown key {quoted_value(where[-1])}", self.spot(where, key=True), hint)
 
     def foreign(self, detail: ErrorDetails, where: Location) -> str:
         """The hint for a key as other tools call it, alone or with the first of the keys in it."""
@@ -234,7 +236,7 @@ def _of_another(expected: str, value: Any, place: Place) -> tuple[str, Place, st
     meant, wanted = (_SCHEMA.fullmatch(text) if isinstance(text, str) else None for text in (value, expected))
     assert wanted is not None
     if meant is None:
-        return f"{said(value)} is no schema", place, f"schema: {expected}"
+        return f"{quoted_value(value)} is no schema", place, f"schema: {expected}"
     sentence, kind = f"this is {value}, and {expected} is wanted here", meant[1]
     if kind == wanted[1]:
         return sentence, place, f"schema: {expected}"
@@ -263,12 +265,12 @@ def _mappings(node: dict[str, Any]) -> dict[str, str]:
 def _choice(expected: str, value: Any, place: Place, mappings: dict[str, str]) -> Fault:
     """A fault for what is none of the words expected; mappings may stand in their place, by a word that each holds."""
     choices = expected.replace("'", "").replace(" or ", ", ").split(", ")
-    sentence = f"{said(value)} is not one of {expected}"
+    sentence = f"{quoted_value(value)} is not one of {expected}"
     if len(choices) == 1:
         only = f"{expected} or a mapping is" if mappings else f"{expected} is the only one"
-        sentence = f"{said(value)} is not a choice here; {only}"
+        sentence = f"{quoted_value(value)} is not a choice here; {only}"
     if isinstance(value, dict | list):
-        return Fault("D006", f"one of {expected} is wanted here, not {said(value)}", place)
+        return Fault("D006", f"one of {expected} is wanted here, not {quoted_value(value)}", place)
     if isinstance(value, str) and value in choices:
         return Fault("D010", sentence, place, f"write it without quotes: {value}")
     close = nearest(str(value).lower(), [*choices, *mappings])

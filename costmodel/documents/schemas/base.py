@@ -13,7 +13,7 @@ from costmodel.ground.choices import Zero
 from costmodel.ground.counts import words_of
 from costmodel.ground.errors import Place
 from costmodel.ground.parsing import UnitError, example, kinds_of, measured, parse
-from costmodel.ground.quoting import HUGE, LONGEST, said
+from costmodel.ground.quoting import HUGE, LONGEST, quoted_value
 from costmodel.ground.units import Figure
 
 
@@ -33,14 +33,14 @@ def figure(value: Any, unit: str, sample: str = "") -> Figure:
     sample, plain = sample or example(unit), measured(unit) == "1"
     wanted = "number" if plain else "quantity"
     if isinstance(value, bool) or not isinstance(value, str | int | float):
-        words = {"wanted": wanted, "sample": sample, "given": said(value)}
+        words = {"wanted": wanted, "sample": sample, "given": quoted_value(value)}
         raise PydanticCustomError("quantity_type", "a {wanted} is wanted here, not {given}; write e.g. {sample}", words)
     if isinstance(value, str):
         number = _parsed(value, unit, sample)
     elif plain or isinstance(value, Figure):
         number = float(value) if isinstance(value, float) or abs(value) < HUGE else math.inf
     else:
-        words = {"sample": sample, "given": said(value)}
+        words = {"sample": sample, "given": quoted_value(value)}
         raise PydanticCustomError("quantity_unit", "{given} has no unit; write e.g. {sample}", words)
     if not math.isfinite(number):
         raise PydanticCustomError("quantity_range", "a finite number is wanted here", {})
@@ -123,7 +123,7 @@ class Quantity:
 
 
 def _bare(value: Any) -> str:
-    return said(value).strip("'")
+    return quoted_value(value).strip("'")
 
 
 def _percent(number: float) -> str:

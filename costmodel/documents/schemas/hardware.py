@@ -221,10 +221,10 @@ class ListPrice(Sourced):
     def _of_what_is_rented(cls, given: Any) -> Any:
         """The unit of the price states what is rented, and `per` must not contradict it."""
         per, hourly = (given.get("per", "node"), given.get("hourly")) if isinstance(given, dict) else ("", None)
-        said = rented(hourly) if isinstance(hourly, str) else ""
-        if said and said != per:
+        stated = rented(hourly) if isinstance(hourly, str) else ""
+        if stated and stated != per:
             sentence = "a price for each {named} does not fit per: {per}; write per: {named}, or another unit"
-            raise PydanticCustomError("price_per", sentence, {"named": said, "per": per})
+            raise PydanticCustomError("price_per", sentence, {"named": stated, "per": per})
         return given
 
 

@@ -9,13 +9,13 @@ from pydantic_core import PydanticCustomError
 
 from costmodel.documents.schemas.base import Check, Document, Name, Quantity, Seconds, Source, Sourced, as_written
 from costmodel.ground.parsing import example
-from costmodel.ground.quoting import said
+from costmodel.ground.quoting import quoted_value
 
 
 def _of_nodes(value: Any) -> Any:
     """A rate per node. The unit must name the node, so that a rate of the whole job is not mistaken for it."""
     if isinstance(value, str) and "node" not in value:
-        words = {"given": said(value), "sample": example("1/node/s")}
+        words = {"given": quoted_value(value), "sample": example("1/node/s")}
         sentence = "{given} is no rate of nodes; write e.g. {sample}, and one of the whole job under job"
         raise PydanticCustomError("quantity_unit", sentence, words)
     return value

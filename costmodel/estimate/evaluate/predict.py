@@ -93,8 +93,8 @@ _UNWRITTEN = (
 def plan_to_mapping(structure: Structure) -> dict[str, Any]:
     """The keys and values of a plan with these choices."""
     made = {name: value for name, value in vars(structure).items() if value is not None}
-    said = {name: value for name, value in made.items() if (name, value) not in _UNWRITTEN}
-    return {name: list(value) if isinstance(value, tuple) else value for name, value in said.items()}
+    stated = {name: value for name, value in made.items() if (name, value) not in _UNWRITTEN}
+    return {name: list(value) if isinstance(value, tuple) else value for name, value in stated.items()}
 
 
 def _stated(plan: Plan) -> bool:
@@ -131,14 +131,14 @@ def plan_block(inputs: TrainingInputs, plan: Plan) -> tuple[Block, tuple[Assumpt
 
 def _compressed(inputs: TrainingInputs, block: Block) -> tuple[Assumption, ...]:
     """What is assumed of compressed gradients: when it begins, and what it takes."""
-    said, structure = inputs.case.scenario.assume.compression, block.structure
+    stated, structure = inputs.case.scenario.assume.compression, block.structure
     if structure.compression == "none":
         return ()
     found = []
-    if said.warm_up is None:
+    if stated.warm_up is None:
         usual = "1-bit Adam's tutorial: 15 to 25 %" if warm_up(inputs, block) else "from the first step"
         found.append(Assumption("assume.compression.warm_up", show(warm_up(inputs, block), "1"), usual))
-    if said.codec is None:
+    if stated.codec is None:
         found.append(Assumption("assume.compression.codec", "by bytes through memory", "a lower bound; measure yours"))
     return tuple(found)
 

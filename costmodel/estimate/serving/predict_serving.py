@@ -90,8 +90,8 @@ def answer(inputs: ServingInputs, plan: ServingPlan) -> ServingAnswer:
         evaluation = evaluate(inputs, layout)
     broken = dict.fromkeys(code for code, mask in unacceptable(inputs, evaluation) if mask.any())
     costs = banded(inputs, evaluation.results).row()
-    spoken = (*assumed, *inputs.assumed)
-    return ServingAnswer(inputs, plan, evaluation, costs, spoken, refused, tuple(broken), binding(evaluation))
+    stated = (*assumed, *inputs.assumed)
+    return ServingAnswer(inputs, plan, evaluation, costs, stated, refused, tuple(broken), binding(evaluation))
 
 
 def predict(case: ServingCase) -> ServingAnswer:

@@ -71,12 +71,12 @@ def _fits(kernels: KernelTimings) -> list[Fit]:
     few = len(kernels.measured) < LEAST_POINTS
     if not (few or key.aside):
         return [fit_of(sample) for sample in samples]
-    told = [held_against(sample, key.aside or TOO_FEW) for sample in samples if sample.now]
-    if not told:
+    shown = [held_against(sample, key.aside or TOO_FEW) for sample in samples if sample.now]
+    if not shown:
         name = " ".join(filter(None, (key.of, key.part, key.entry, key.detail)))
         what = f"fewer than {LEAST_POINTS} timings" if few else "timings of low confidence"
         raise UnusedRow(f"{what} of {name}, and nothing in use to predict them")
-    return told
+    return shown
 
 
 def held_against(sample: Sample, why: str) -> Fit:

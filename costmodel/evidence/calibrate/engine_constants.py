@@ -119,8 +119,8 @@ class _Runs:
     def errors(self, values: Column) -> dict[str, float]:
         """Median of the errors' amounts by quantity."""
         amounts = np.abs(np.expm1(self.apart(values)))
-        told = dict(zip(QUANTITIES, amounts.T, strict=True))
-        return {name: float(np.nanmedian(each)) for name, each in told.items() if not np.isnan(each).all()}
+        shown = dict(zip(QUANTITIES, amounts.T, strict=True))
+        return {name: float(np.nanmedian(each)) for name, each in shown.items() if not np.isnan(each).all()}
 
 
 def refined(tables: Sequence[str], where: Where | None = None) -> EngineFit:
@@ -145,8 +145,8 @@ def refined(tables: Sequence[str], where: Where | None = None) -> EngineFit:
         for leaf, *each in zip(LEAVES, prior, values, spreads, strict=True)
         if each[0] > 0
     )
-    told = spreads <= IDENTIFIED * np.array([leaf.spread for leaf in LEAVES])
-    kept = np.where(told, values, prior)
+    shown = spreads <= IDENTIFIED * np.array([leaf.spread for leaf in LEAVES])
+    kept = np.where(shown, values, prior)
     return EngineFit(tuple(asked), count, tuple(left), constants, runs.errors(prior), runs.errors(kept))
 
 
@@ -199,10 +199,12 @@ def _fit(runs: _Runs) -> tuple[Column, Column, Column]:
     logs, small = start.copy(), 0.05
     for _ in range(STEPS):
         now = residuals(logs)
-        told = np.isfinite(now)
-        slopes = np.stack([(residuals(logs - small * unit) - now)[told] / -small for unit in np.eye(len(free))], axis=1)
+        shown = np.isfinite(now)
+        slopes = np.stack(
+            [(residuals(logs - small * unit) - now)[shown] / -small for unit in np.eye(len(free))], axis=1
+        )
         curve = slopes.T @ slopes + np.diag(known[free] ** -2)
-        pull = slopes.T @ now[told] + (logs - start) / known[free] ** 2
+        pull = slopes.T @ now[shown] + (logs - start) / known[free] ** 2
         logs = np.minimum(logs - np.clip(np.linalg.solve(curve, pull), -1.0, 1.0), most)
     values, spreads = prior.copy(), known.copy()
     values[free] = np.exp(logs)
@@ -222,17 +224,17 @@ def _with(engine: Engine, values: Column) -> Engine:
 
 def engine_text(found: EngineFit) -> dict[Path, str]:
     """The engine's document of the working folder with what the runs identify; comments and order stay."""
-    told = [constant for constant in found.constants if constant.identified]
-    if not told:
+    shown = [constant for constant in found.constants if constant.identified]
+    if not shown:
         return {}
-    name = told[0].engine
+    name = shown[0].engine
     path = place_of("stack", name)
     if is_shipped(path) or is_checkout(Path()):
         raise fail("C002", f"{path} is where what is shipped is", Place(str(path)), "run it in a folder of your own")
     where = ", ".join(f"{stem(table.file)} {table.digest}" for table in found.tables) + f", {found.runs} runs"
     source = own_source(where)
     changes: dict[tuple[str, ...], dict[str, Any]] = {}
-    for constant in told:
+    for constant in shown:
         entry = changes.setdefault((constant.leaf.group,), {"source": source, "check": None, "note": "Own benchmarks"})
         entry[constant.leaf.key] = written(constant.leaf, constant.value)
     cited = {"title": "Fit of costmodel calibrate on measured benchmarks", "where": where}

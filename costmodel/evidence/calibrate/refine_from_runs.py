@@ -100,12 +100,12 @@ def texts(found: Refined) -> dict[Path, str]:
         return {}
     where = ", ".join(f"{stem(table.file)} {table.digest}" for table in found.tables) + f", {found.runs} runs"
     source = own_source(where)
-    told: dict[tuple[str, str, str], list[Posterior]] = {}
+    shown: dict[tuple[str, str, str], list[Posterior]] = {}
     for part in found.fit.constants:
         for document in part.prior.documents if part.resolved else ():
-            told.setdefault((part.prior.kind, document, part.prior.group), []).append(part)
+            shown.setdefault((part.prior.kind, document, part.prior.group), []).append(part)
     changes: dict[tuple[str, str], dict[tuple[str, ...], Mapping[str, Any]]] = {}
-    for (kind, document, group), parts in told.items():
+    for (kind, document, group), parts in shown.items():
         leaves = {part.prior.key: _written(part) for part in parts}
         note = f"{' and '.join(leaves)} fitted on runs; all else is of {_source_before(parts[0].prior, document)}"
         entry = {**leaves, "source": source, "check": None, "note": note}

@@ -148,9 +148,9 @@ def held_out(form: FittedForm, columns: Columns, measured: Array, groups: Sequen
         second = second_half(groups, draw)
         if min(int(second.sum()), int((~second).sum())) <= len(form.constants):
             return None
-        told = np.empty_like(measured)
+        shown = np.empty_like(measured)
         for half in (second, ~second):
             constants = fitted(form, subset(columns, ~half), measured[~half], named[~half].tolist())
-            told[half] = form.time(constants, subset(columns, half))
-        predicted.append(told)
+            shown[half] = form.time(constants, subset(columns, half))
+        predicted.append(shown)
     return error_of(np.concatenate(predicted), np.tile(measured, DRAWS))

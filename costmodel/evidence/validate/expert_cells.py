@@ -58,9 +58,9 @@ def _shared(filling: Filling, kind: Layers | None, experts: dict[str, Any]) -> d
     """The shared experts and the routing limits: from the shipped model, else as many experts of the routed width."""
     shared = filling.row.number("n_shared_experts") or 0.0
     if kind is not None and kind.experts is not None:
-        said = kind.experts.model_dump(exclude_none=True)
+        stated = kind.experts.model_dump(exclude_none=True)
         names = ("shared", "shared_gate", "router_bias", "groups", "group_limit")
-        return {name: said[name] for name in names if name in said}
+        return {name: stated[name] for name in names if name in stated}
     if not shared:
         return {}
     width = float(shared * experts["ffn_hidden"])
@@ -90,15 +90,15 @@ def expert_assumptions(filling: Filling, stack: Stack) -> dict[str, Any]:
         return {}
     capacity = _CAPACITY.search(notes)
     dropped = capacity is not None or _DROPPED.search(filling.said) is not None
-    said: dict[str, Any] = {}
+    stated: dict[str, Any] = {}
     if dropped:
-        said["capacity"] = float(capacity[1]) if capacity else 1.0
+        stated["capacity"] = float(capacity[1]) if capacity else 1.0
     else:
-        said["imbalance"] = filling.put("imbalance", 1.0)
-    said["deduplicated"] = _deduplicated(filling, stack.experts, dropped=dropped)
+        stated["imbalance"] = filling.put("imbalance", 1.0)
+    stated["deduplicated"] = _deduplicated(filling, stack.experts, dropped=dropped)
     if "moe_a2a_overlap" not in filling.features():
-        return {"experts": said}
-    return {"experts": said, "overlap": {"ep": filling.put("overlap.ep", stack.overlap.dp)}}
+        return {"experts": stated}
+    return {"experts": stated, "overlap": {"ep": filling.put("overlap.ep", stack.overlap.dp)}}
 
 
 def _deduplicated(filling: Filling, kernels: ExpertKernels, *, dropped: bool) -> bool:

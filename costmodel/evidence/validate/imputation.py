@@ -213,11 +213,11 @@ class Filling:
         default: str = stack.gradients
         said = f"{self.row.text('features')} {self.row.text('notes')}"
         named = next((kind for kind in ("fp32", "fp16", "bf16") if f"{kind} grad" in said), None)
-        framework, told = self.row.text("framework"), self.told
-        whole = any(name in told for name in ("DeepSpeed", "GPT-NeoX")) or self.year() <= LAST_OF_2021
+        framework, shown = self.row.text("framework"), self.told
+        whole = any(name in shown for name in ("DeepSpeed", "GPT-NeoX")) or self.year() <= LAST_OF_2021
         if precision_of(self.row) in ("fp16", OPEN) and whole:
             default = "fp16"
-        unnamed = stack.name == "megatron-core" and not framework and "megatron" not in told.lower()
+        unnamed = stack.name == "megatron-core" and not framework and "megatron" not in shown.lower()
         if unnamed or self.by_nvidia():
             default = "bf16"
         if default == "bf16" and precision == "fp16":

@@ -31,8 +31,8 @@ def completed(row: CsvRow, shelf: CachedReader) -> tuple[CsvRow, dict[str, str]]
     if any(stated[name] not in (None, value) for name, value in shape.items()):
         return row, {}
     known = {name: value for name, value in shape.items() if row.number(name) is None}
-    told = {name: str(bool(value)).lower() if name in _FLAGS else f"{value:g}" for name, value in known.items()}
-    return replace(row, cells={**row.cells, **known}), told | ({"shape": model.name} if known else {})
+    shown = {name: str(bool(value)).lower() if name in _FLAGS else f"{value:g}" for name, value in known.items()}
+    return replace(row, cells={**row.cells, **known}), shown | ({"shape": model.name} if known else {})
 
 
 def _shape(model: Model) -> dict[str, float]:

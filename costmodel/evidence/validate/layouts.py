@@ -101,8 +101,8 @@ def chunks(filling: Filling, stack: Stack, layers: float, pp: float, count: floa
         return stated
     most = 2 if filling.year() <= LAST_OF_2021 else 8
     fullest = math.ceil(layers / pp)
-    told = schedule in LOOPED or (not schedule and "vp" in filling.row.written)
-    fit = told and "interleaved" in stack.schedules and math.fmod(count, pp) == 0
+    shown = schedule in LOOPED or (not schedule and "vp" in filling.row.written)
+    fit = shown and "interleaved" in stack.schedules and math.fmod(count, pp) == 0
     filled = [v for v in range(2, most + 1) if fit and fullest % v == 0 and float(pp * v) <= layers + 2]
     return filling.put("vp", float(max(filled, default=2 if schedule in LOOPED else 1)))
 

@@ -54,8 +54,8 @@ def stated(row: CsvRow, quantity: Quantity) -> None:
     beside = MEMORIES if quantity == "time" else TIMES
     unread = [fault for fault in row.faults if fault.place is None or fault.place.path not in beside]
     if unread:
-        told = (f"{fault.place.path}: {fault.sentence}".removeprefix(": ") for fault in unread if fault.place)
-        raise CannotModel("V010", f"line {row.place.line}, {'; '.join(told)}")
+        shown = (f"{fault.place.path}: {fault.sentence}".removeprefix(": ") for fault in unread if fault.place)
+        raise CannotModel("V010", f"line {row.place.line}, {'; '.join(shown)}")
     if quantity == "memory" and row.text("kind") == "analytical":
         raise CannotModel("V005", "the figure is analytical")
     if quantity == "memory" and measured(row, quantity)[1] is None:

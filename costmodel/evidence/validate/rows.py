@@ -99,9 +99,9 @@ def _machine(filling: Filling, shelf: CachedReader) -> tuple[Accelerator, Defaul
     name = filling.accelerator()
     found = proxy_node(shelf, name) if shelf.has("accelerator", name) else None
     if found is None:
-        said, memory = row.text("accelerator") or row.text("gpu") or "(not named)", row.number("gpu_mem_gb")
+        stated, memory = row.text("accelerator") or row.text("gpu") or "(not named)", row.number("gpu_mem_gb")
         sized = "" if memory is None else f" with {memory:g} GB"
-        raise CannotModel("V001", f"no document of the accelerator {said}{sized} and its node")
+        raise CannotModel("V001", f"no document of the accelerator {stated}{sized} and its node")
     return shelf.document("accelerator", name), found
 
 

@@ -104,9 +104,9 @@ def positions_of(row: CsvRow, *, gated: bool) -> str:
 
 def recompute_of(written: str) -> Recompute:
     """Parses a recompute cell: a mode, then after a colon names joined by plus signs, or a count of layers."""
-    said, _, rest = re.split(r"[;,]", written.lower())[0].partition(":")
-    mode = MODES.get(said.strip())
+    stated, _, rest = re.split(r"[;,]", written.lower())[0].partition(":")
+    mode = MODES.get(stated.strip())
     if mode is None:
         raise CannotModel("V009", f"recompute {written}")
-    count = _COUNT.fullmatch(rest.strip()) if said.strip() != "uniform" else None  # there it is how many at once
+    count = _COUNT.fullmatch(rest.strip()) if stated.strip() != "uniform" else None  # there it is how many at once
     return Recompute(mode, (), float(count[1])) if count else Recompute(mode, tuple(rest.strip().split("+")))

@@ -110,13 +110,13 @@ def compared(table: MeasuredTable, quantity: Quantity, accelerator: str = "") ->
     for run, case in cases(table):
         if accelerator not in ("", case.accelerator.name):
             continue
-        told = {name: value for name in DOCUMENTED[quantity] if (value := getattr(run.measured, name)) is not None}
-        if not told:
+        shown = {name: value for name in DOCUMENTED[quantity] if (value := getattr(run.measured, name)) is not None}
+        if not shown:
             continue
         found = predict(case)
         left = invalid(found.refused[0]) if found.refused else None
         groups = _groups_of_case(table, case, left.code if left else "modelled")
-        for name, value in told.items():
+        for name, value in shown.items():
             tolerance = getattr(table.tolerance, name)
             if left:
                 yield Compared(
@@ -234,14 +234,14 @@ def _validated(table: MeasuredTable | Table, quantity: Quantity | None, where: W
     if isinstance(table, MeasuredTable):
         asked = quantity or _quantity_of(table)
         return Validated(table, [figure for figure in compared(table, asked) if _chosen(figure.groups.get, where)])
-    told = quantity or quantity_of(table.columns)
-    return Validated(table, [compared_row(row, told, shelf) for row in chosen_rows(table, where, shelf)])
+    shown = quantity or quantity_of(table.columns)
+    return Validated(table, [compared_row(row, shown, shelf) for row in chosen_rows(table, where, shelf)])
 
 
 def _quantity_of(table: MeasuredTable) -> Quantity:
     """The quantity of a document: time if any of its runs has a time, else memory."""
-    told = {name for run in table.runs for name, value in run.measured if value is not None}
-    return "time" if told & set(DOCUMENTED["time"]) else "memory"
+    shown = {name for run in table.runs for name, value in run.measured if value is not None}
+    return "time" if shown & set(DOCUMENTED["time"]) else "memory"
 
 
 def chosen_rows(table: Table, where: Where, shelf: CachedReader) -> list[CsvRow]:
@@ -305,12 +305,12 @@ def scores(figures: Sequence[Compared], grouping: str) -> dict[str, Score]:
 
 def outcomes(figures: Sequence[Compared]) -> Outcomes:
     """The modelled runs that fitted or did not, and wrong predictions; a run with measured memory fitted."""
-    told = [(figure.quantity != FITS or figure.measured == 1, figure.called_fit) for figure in figures]
+    shown = [(figure.quantity != FITS or figure.measured == 1, figure.called_fit) for figure in figures]
     return Outcomes(
-        fit=sum(fitted and called is not None for fitted, called in told),
-        called_unfit=told.count((True, False)),
-        unfit=sum(not fitted and called is not None for fitted, called in told),
-        called_fit=told.count((False, True)),
+        fit=sum(fitted and called is not None for fitted, called in shown),
+        called_unfit=shown.count((True, False)),
+        unfit=sum(not fitted and called is not None for fitted, called in shown),
+        called_fit=shown.count((False, True)),
     )
 
 

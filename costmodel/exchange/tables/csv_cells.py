@@ -14,7 +14,7 @@ from typing import Literal
 
 from costmodel.documents.reader.folders import is_near, place_in
 from costmodel.ground.errors import Fault, Place, fail
-from costmodel.ground.quoting import said
+from costmodel.ground.quoting import quoted_value
 
 Kind = Literal["text", "count", "whole", "number", "flag"]
 
@@ -94,7 +94,7 @@ def _records(path: str, text: str) -> Iterator[tuple[int, list[str]]]:
     try:
         for cells in reader:
             if any(cell.strip() for cell in cells):
-                yield line, ["" if (said := cell.strip()).lower() in _UNKNOWN else said for cell in cells]
+                yield line, ["" if (stated := cell.strip()).lower() in _UNKNOWN else stated for cell in cells]
             line = reader.line_num + 1
     except csv.Error as error:
         sentence = f"this is not a table of cells between commas: {error}"
@@ -134,17 +134,19 @@ def _value(kind: Kind, written: str) -> float | bool | Fault:
     if kind == "flag":
         flag = _FLAGS.get(written.lower())
         return (
-            Fault("D006", f"true or false is wanted here, not {said(written)}", None, unknown) if flag is None else flag
+            Fault("D006", f"true or false is wanted here, not {quoted_value(written)}", None, unknown)
+            if flag is None
+            else flag
         )
     if not _NUMBER.fullmatch(written):
-        return Fault("D006", f"{_WANTED[kind]} is wanted here, not {said(written)}", None, unknown)
+        return Fault("D006", f"{_WANTED[kind]} is wanted here, not {quoted_value(written)}", None, unknown)
     number = float(written)
     whole = kind == "number" or number.is_integer()
     if number > _LARGEST:
         most = f"{_LARGEST:g}".replace("+", "")
-        return Fault("D008", f"{said(written)} is out of range: at most {most} is wanted here")
+        return Fault("D008", f"{quoted_value(written)} is out of range: at most {most} is wanted here")
     if not whole or number < (0 if kind == "whole" else 1 if kind == "count" else 1 / _LARGEST):
-        return Fault("D008", f"{said(written)} is out of range: {_WANTED[kind]} is wanted here")
+        return Fault("D008", f"{quoted_value(written)} is out of range: {_WANTED[kind]} is wanted here")
     return number
 
 

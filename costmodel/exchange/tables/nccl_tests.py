@@ -18,7 +18,7 @@ from costmodel.documents.reader.folders import is_near
 from costmodel.exchange.tables.csv_cells import CsvRow
 from costmodel.exchange.tables.nccl_lines import HEADER, RESULT, STARTS, cleaned, is_header
 from costmodel.ground.errors import CostModelError, Fault, Place, fail
-from costmodel.ground.quoting import said
+from costmodel.ground.quoting import quoted_value
 
 OPERATIONS = {
     "all_reduce": "all_reduce",
@@ -126,7 +126,7 @@ def nccl_remarks(path: str, text: str) -> tuple[str, ...]:
             strange.append((number, line))
     for number, line in strange[:1]:
         also = f", and {len(strange) - 1} more lines," if strange[1:] else ""
-        shown = said(line.strip()) if is_near(path) else "what stands there"
+        shown = quoted_value(line.strip()) if is_near(path) else "what stands there"
         found.append(f"{path}:{number}: {shown}{also} is no result and was passed over")
     return tuple(found)
 
@@ -173,7 +173,7 @@ def _result(run: _Run, line: str, place: Place) -> Iterator[CsvRow]:
     }
     numbers: dict[str, float | bool] = {"gpus": ranks, "nodes": len(run.hosts) or 1, "bytes": size, "busbw": busbw}
     if time <= 0:
-        sentence = f"a time of {said(cells[at])} µs is out of range"
+        sentence = f"a time of {quoted_value(cells[at])} µs is out of range"
         raise fail("D008", sentence, _within(place, cells[at]), "run more iterations (-n)")
     if (run.operation or run.inferred) not in _OTHER_RATE and "algbw" in names[at:]:
         _check_rate(size / time / 1e3, cells[at + names[at:].index("algbw")], place)
@@ -199,7 +199,7 @@ def _usable(run: _Run, place: Place, lines: list[str]) -> None:
     if not (run.ranks or run.launched):
         raise fail("D015", "nothing states how many ranks took part", place, "keep the lines '#  Rank 0 …' above it")
     if len(run.devices) > 1:
-        sentence = f"the ranks are on unlike devices: {', '.join(map(said, run.devices[:3]))}"
+        sentence = f"the ranks are on unlike devices: {', '.join(map(quoted_value, run.devices[:3]))}"
         raise fail("D015", sentence, place, "a fit is of one device; run the test on those of one kind")
     run.inferred = "" if run.operation else _inferred(run, lines)
     if not (run.operation or run.inferred):
@@ -236,7 +236,7 @@ def _number(text: str, place: Place) -> float:
             return number
         raise ValueError
     except ValueError:
-        sentence = f"a number is wanted here, not {said(text)}"
+        sentence = f"a number is wanted here, not {quoted_value(text)}"
         raise fail("D006", sentence, _within(place, text), "the output was cut or mixed") from None
 
 

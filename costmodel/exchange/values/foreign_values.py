@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from typing import Any
 
-from costmodel.ground.quoting import said
+from costmodel.ground.quoting import quoted_value
 
 LONGEST_NAME = 64  # letters
 _BETWEEN = re.compile(r"[^a-z0-9.+-]+")
@@ -13,7 +13,7 @@ _BETWEEN = re.compile(r"[^a-z0-9.+-]+")
 
 def shown(value: Any) -> str:
     """A value in words, on one line: what cannot be printed stands as a question mark."""
-    return "".join(letter if letter.isprintable() else "?" for letter in said(value))
+    return "".join(letter if letter.isprintable() else "?" for letter in quoted_value(value))
 
 
 def document_name(text: str) -> str:

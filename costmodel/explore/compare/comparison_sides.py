@@ -35,8 +35,8 @@ def _stored(name: str, case: ResolvedScenario, result: Mapping[str, Any], rank: 
         raise fail("C004", f"this result holds {len(plans)} plans, so none of rank {rank}", Place(name), hint)
     plan = plans[rank - 1]
     values = {path: value for path, value in leaves(case).items() if not path.startswith("plan.")}
-    said = {key: value for key, value in plan.items() if key in Plan.model_fields and value is not None}
-    values |= {f"plan.{key}": InputValue(_plain(value)) for key, value in said.items()}
+    stated = {key: value for key, value in plan.items() if key in Plan.model_fields and value is not None}
+    values |= {f"plan.{key}": InputValue(_plain(value)) for key, value in stated.items()}
     digests = {str(item.get("name")): str(item.get("digest")) for item in _rows(result, "documents")}
     held = {key: float(plan[key]) for key in NAMES if _is_number(plan.get(key))}
     held |= _ledger(_rows(result, "ledger")) | _transfers(_rows(result, "transfers"))

@@ -83,7 +83,7 @@ def marks(answer: Answer) -> dict[str, EquationFingerprint]:
         name: EquationFingerprint(
             calls=len(pairs),
             inputs=round(math.fsum(asked for asked, _ in pairs), 6),
-            output=round(math.fsum(said for _, said in pairs), 6),
+            output=round(math.fsum(stated for _, stated in pairs), 6),
         )
         for name, pairs in sorted(calls.items())
     }

@@ -70,9 +70,9 @@ def _effects(answer: Answer) -> Iterator[Effect]:
     if answer.inputs.groups and block.structure.shares == "proportional":
         plain = answered(answer.inputs, answer.plan.model_copy(update={"shares": "equal"}))
         yield Effect("plan.shares", "proportional", step, _step(plain), tuple(_of_shares(answer)), always=True)
-    if said := _stragglers(answer):
+    if stated := _stragglers(answer):
         plain = _without_stragglers(answer)
-        yield Effect("assume.stragglers", said, step, _step(plain))
+        yield Effect("assume.stragglers", stated, step, _step(plain))
 
 
 def _of_batch(answer: Answer, critical: float) -> Effect:
@@ -130,8 +130,13 @@ def _of_shares(answer: Answer) -> Iterator[str]:
 
 def _stragglers(answer: Answer) -> str:
     """What the scenario assumes of stragglers, in words."""
-    said = answer.inputs.case.scenario.assume.stragglers
-    shares = {"jitter": said.jitter, "spread": said.spread, "slow_part": said.slow_part, "slow_link": said.slow_link}
+    stated = answer.inputs.case.scenario.assume.stragglers
+    shares = {
+        "jitter": stated.jitter,
+        "spread": stated.spread,
+        "slow_part": stated.slow_part,
+        "slow_link": stated.slow_link,
+    }
     words = [f"{name} {significant(100 * value, 3)} %" for name, value in shares.items() if value is not None]
     return ", ".join(words)
 

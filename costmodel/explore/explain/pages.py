@@ -166,8 +166,8 @@ def _ours(meant: Meant) -> str:
 
 def _units(unit: Any) -> str:
     """The units of a word; u is any."""
-    told = [str(item) for item in (unit if isinstance(unit, list) else [unit])]
-    return " or ".join("any unit" if item == "u" else item for item in told)
+    shown = [str(item) for item in (unit if isinstance(unit, list) else [unit])]
+    return " or ".join("any unit" if item == "u" else item for item in shown)
 
 
 def _strategies() -> dict[str, str]:
@@ -177,9 +177,9 @@ def _strategies() -> dict[str, str]:
 
 def _strategy(word: str) -> Page:
     entry = strategies()[word]
-    said = (entry["what"], f"When it pays: {entry['pays']}", f"What it costs: {entry['costs']}")
+    stated = (entry["what"], f"When it pays: {entry['pays']}", f"What it costs: {entry['costs']}")
     formulas = tuple(EQUATIONS[name] for name in entry["equations"])
-    return Page(word, entry["title"], "\n".join(said), None, _titles(entry["source"]), formulas)
+    return Page(word, entry["title"], "\n".join(stated), None, _titles(entry["source"]), formulas)
 
 
 def _serving_words() -> dict[str, str]:
@@ -201,7 +201,7 @@ def _listed(word: str) -> str:
         runs = "".join(f"\n{name}: {column.meaning}" for name, column in MEASURED.items())
         return f"{runs}\nA table of serving:" + "".join(f"\n{name}: {it.meaning}" for name, it in SERVED.items())
     if word == "D015":
-        return "".join(f"\n{told}" for told in told_kinds())
+        return "".join(f"\n{shown}" for shown in told_kinds())
     if word != "V006":
         return ""
     serving = "".join(f"\n{name}: {rule}" for name, rule in SERVING_RULES.items())

@@ -173,9 +173,9 @@ def _dual(ranks: int, batches: int, distance: int, *, side: int, both: bool) -> 
 
     def do(phase: int, *kinds: Kind) -> Group:
         chunk = phase ^ side
-        told = tuple((kind, chunk, done[kind, chunk] + (batches // 2 if both and chunk else 0)) for kind in kinds)
+        shown = tuple((kind, chunk, done[kind, chunk] + (batches // 2 if both and chunk else 0)) for kind in kinds)
         done.update((kind, chunk) for kind in kinds)
-        return told
+        return shown
 
     def late(phase: int) -> Group:
         waiting.append(phase)
@@ -208,22 +208,22 @@ def _dual(ranks: int, batches: int, distance: int, *, side: int, both: bool) -> 
 
 def _both_ways(ranks: int, batches: int) -> list[list[Group]]:
     """Half the micro-batches down and half up, as early as may be, backwards first, at most as many live as ranks."""
-    told: list[list[Group]] = [[] for _ in range(ranks)]
+    shown: list[list[Group]] = [[] for _ in range(ranks)]
     done: dict[tuple[Kind, int, int], int] = {}
     half = batches // 2
     live = [0] * ranks
     moment = 0
-    while any(len(each) < 2 * batches for each in told):
+    while any(len(each) < 2 * batches for each in shown):
         for rank in range(ranks):
             found = _ready(ranks, batches, half, rank, moment, done, live[rank])
             if found is None:
                 continue
             kind, chunk, batch = found
             live[rank] += 1 if kind == "F" else -1
-            told[rank].append((found,) if kind == "F" else (found, ("W", chunk, batch)))
+            shown[rank].append((found,) if kind == "F" else (found, ("W", chunk, batch)))
             done[kind, stage_of("chimera", ranks, rank, chunk), batch] = moment + 1
         moment += 1
-    return told
+    return shown
 
 
 def _ready(

@@ -73,24 +73,24 @@ def events(pipeline: Pipeline, until: float = math.inf) -> list[list[Event]]:
     waiting = [next(queue, None) for queue in queues]
     stages = ranks * (1 if schedule in BOTH_WAYS else chunks)
     done: dict[tuple[Kind, int, int], float] = {}
-    told: list[list[Event]] = [[] for _ in queues]
+    shown: list[list[Event]] = [[] for _ in queues]
     moved = True
     while moved:
         moved = False
         for rank, queue in enumerate(queues):
             while (group := waiting[rank]) is not None:
                 keys = [(kind, stage_of(schedule, ranks, rank, chunk), batch) for kind, chunk, batch in group]
-                start = _start(keys, stages, done, told[rank])
+                start = _start(keys, stages, done, shown[rank])
                 if start is None or start >= until:
                     break
                 for kind, chunk, batch in group:
                     end = start + pipeline.duration(rank, chunk, kind)
-                    told[rank].append(Event(rank, kind, chunk, batch, start, end))
+                    shown[rank].append(Event(rank, kind, chunk, batch, start, end))
                     start = end
                 done.update(dict.fromkeys(keys, start))
                 waiting[rank] = next(queue, None)
                 moved = True
-    return told
+    return shown
 
 
 def _start(

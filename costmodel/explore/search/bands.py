@@ -41,14 +41,14 @@ def with_bands(inputs: TrainingInputs, plans: Sequence[Ranked]) -> list[Ranked]:
         sizes = (np.array([plans[place].sizes[name] for place in places], dtype=np.float64) for name in SIZES)
         block = Block(structure, *sizes)
         costs = banded(inputs, evaluate(inputs, block)).costs
-        said = {code: np.broadcast_to(mask, len(block)) for code, mask in remarks(inputs, block)}
-        said["N011"] = over_peak(costs)
+        stated = {code: np.broadcast_to(mask, len(block)) for code, mask in remarks(inputs, block)}
+        stated["N011"] = over_peak(costs)
         share, high = costs.column("memory_share"), costs.column("memory_peak_high")
-        said["N023"] = (share <= 1) & (high * share > costs.column("memory_peak"))
+        stated["N023"] = (share <= 1) & (high * share > costs.column("memory_peak"))
         for row, place in enumerate(places):
             ends = {name: float(costs.column(name)[row]) for name in BAND_ENDS if name in costs.columns}
             whole = plans[place].costs | ends
-            remarked = tuple(code for code, mask in said.items() if mask[row])
+            remarked = tuple(code for code, mask in stated.items() if mask[row])
             found[place] = replace(
                 plans[place], costs={name: whole[name] for name in COLUMNS if name in whole}, remarked=remarked
             )

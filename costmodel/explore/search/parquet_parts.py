@@ -48,14 +48,14 @@ class Parts:
         return sum(map(_rows, self.files().values()))
 
     @contextmanager
-    def writing(self, piece: int, said: Mapping[str, int | float | str]) -> Iterator[Keep]:
+    def writing(self, piece: int, stated: Mapping[str, int | float | str]) -> Iterator[Keep]:
         """Writes every block of a piece; one without plans leaves no file. The values of `said` stand in every row."""
         arrow, parquet = arrow_of("--keep all")
         writers: list[Any] = []
         with atomic_write(self.path(piece)) as temporary:
 
             def keep(block: Block, costs: Costs, counts: Mask) -> None:
-                table = _table(arrow, block, costs, counts, said)
+                table = _table(arrow, block, costs, counts, stated)
                 if not writers:
                     writers.append(parquet.ParquetWriter(temporary, table.schema, compression="zstd"))
                 writers[0].write_table(table)
@@ -100,10 +100,10 @@ def columns(*, of_run: bool) -> list[dict[str, str]]:
     ]
 
 
-def _table(arrow: Any, block: Block, costs: Costs, counts: Mask, said: Mapping[str, int | float | str]) -> Any:
+def _table(arrow: Any, block: Block, costs: Costs, counts: Mask, stated: Mapping[str, int | float | str]) -> Any:
     """The valid rows of a block: their facts, choices, sizes and results."""
     rows = int(np.count_nonzero(counts))
-    constant = {**said, **{choice.name: getattr(block.structure, choice.name) for choice in fields(Structure)}}
+    constant = {**stated, **{choice.name: getattr(block.structure, choice.name) for choice in fields(Structure)}}
     return arrow.table(
         {
             **{name: arrow.repeat(_scalar(arrow, name, value), rows) for name, value in constant.items()},

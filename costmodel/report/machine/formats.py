@@ -98,15 +98,15 @@ def _flat(row: dict[str, Any], before: str = "") -> list[dict[str, Any]]:
 def facts_of(reply: Reply) -> dict[str, str]:
     """What all rows of an answer are of; nothing of what differs between them."""
     rows = machine(rows_of(reply)) if reply.rows else []
-    said: dict[str, str] = {}
+    stated: dict[str, str] = {}
     for name in ("model", "nodes", "cluster", "sequence", "global_batch"):
         values = {row.get(name) for row in rows}
         if len(values) == 1 and None not in values:
-            said[name] = str(*values)
-    nodes = said.pop("nodes", "")
-    if nodes and "cluster" in said:
-        said["cluster"] = f"{nodes} × {said['cluster']}"
-    return said
+            stated[name] = str(*values)
+    nodes = stated.pop("nodes", "")
+    if nodes and "cluster" in stated:
+        stated["cluster"] = f"{nodes} × {stated['cluster']}"
+    return stated
 
 
 def markdown_text(items: Iterable[Line], facts: Mapping[str, str] | None = None) -> str:

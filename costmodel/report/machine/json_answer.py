@@ -89,8 +89,8 @@ def flags_json(asked: FlagQuestion) -> dict[str, Any]:
 
 def _scenario(case: ResolvedScenario) -> dict[str, Any]:
     """The scenario as it was computed, under a title that states no more than that."""
-    said = title(case)
-    return {"title": said, "document": {**plain(case.whole_tree), "title": said}}
+    stated = title(case)
+    return {"title": stated, "document": {**plain(case.whole_tree), "title": stated}}
 
 
 def _plan(structure: Structure, sizes: dict[str, float], costs: dict[str, float]) -> dict[str, Any]:
@@ -113,11 +113,15 @@ def _choices(structure: Structure, sizes: Mapping[str, float]) -> dict[str, Any]
 _ADDED = frozenset({"compression", "sync", "shares"})  # keys that a plan without them does not show
 
 
-def whole_plan(said: Mapping[str, Any]) -> dict[str, Any]:
+def whole_plan(stated: Mapping[str, Any]) -> dict[str, Any]:
     """Every key of a plan, null where it is not set."""
-    counts = {name: int(said[name]) if float(said[name]).is_integer() else said[name] for name in SIZES if name in said}
-    choices = (choice.name for choice in fields(Structure) if choice.name in said or choice.name not in _ADDED)
-    return {name: counts.get(name, said.get(name)) for name in (*SIZES, *choices)}
+    counts = {
+        name: int(stated[name]) if float(stated[name]).is_integer() else stated[name]
+        for name in SIZES
+        if name in stated
+    }
+    choices = (choice.name for choice in fields(Structure) if choice.name in stated or choice.name not in _ADDED)
+    return {name: counts.get(name, stated.get(name)) for name in (*SIZES, *choices)}
 
 
 def _ranked(found: SearchResult, plans: Sequence[Ranked]) -> list[dict[str, Any]]:

@@ -30,9 +30,9 @@ def check_page(found: Sequence[CheckedScenario], commands: Sequence[str]) -> Htm
         tables = [PageTable(("", "held to", "what"), rows, "lll")] if rows else []
         tables += [PageTable(("figure", "was", "is"), moved, "lrr", "What moved")] if moved else []
         mark, head = "✓" if checked.kept else "✗", head_of(checked.answer.inputs.case)
-        said = " · ".join(line.plain for line in (styled(title(checked.answer.inputs.case)), *head))
+        stated = " · ".join(line.plain for line in (styled(title(checked.answer.inputs.case)), *head))
         words = conclusion(checked.answer)
-        parts.append(Part(f"s{place}", f"{mark} {checked.name}", words, tables=tables, note=said))
+        parts.append(Part(f"s{place}", f"{mark} {checked.name}", words, tables=tables, note=stated))
     kept = sum(checked.kept for checked in found)
     figure = _kept_figure([(checked.name, [finding.kept for finding in checked.findings]) for checked in found])
     words = f"{kept} of {len(found)} scenarios keep all that they are held to: {summary(found)}"

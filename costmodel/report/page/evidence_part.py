@@ -84,7 +84,7 @@ def validation_page(found: Sequence[Validated], commands: Sequence[str]) -> Html
     part, outside = score(figures), sum(not figure.within for figure in figures)
     known = part.median_error is not None
     errors = f"median error {percent(part.median_error or 0)}, nine in ten below {percent(part.p90_error or 0)}"
-    said = (
+    stated = (
         f"{part.modelled:,} of {part.rows:,} measured figures are modelled: {errors}." if known else "Nothing compared."
     )
     held = f" {outside} lie outside their tolerance." if outside else " All lie within their tolerance."
@@ -107,7 +107,7 @@ def validation_page(found: Sequence[Validated], commands: Sequence[str]) -> Html
         Headline("Inside P10 – P90", Value(_share(part.inside_band), part.inside_band, "inside_band")),
     ]
     names = ", ".join(item.table.name if isinstance(item.table, MeasuredTable) else item.table.file for item in found)
-    return HtmlPage("Predicted against measured", [names], said + (held if known else ""),
+    return HtmlPage("Predicted against measured", [names], stated + (held if known else ""),
                 "bad" if outside else "good", headlines, parts, commands=commands)  # fmt: skip
 
 

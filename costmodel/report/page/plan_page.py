@@ -113,11 +113,11 @@ def conclusion(answer: Answer) -> str:
     if costs["memory_share"] > 1:
         return f"This plan does not fit: it needs {memory} on each accelerator. If it did, {step}."
     longest = max(TIME_TERMS, key=lambda item: costs[item[1]])[0]
-    said = f"{step[0].upper()}{step[1:]}, and the plan {verdict_words(costs)} ({memory}). Bound by {longest}."
+    stated = f"{step[0].upper()}{step[1:]}, and the plan {verdict_words(costs)} ({memory}). Bound by {longest}."
     if not answer.broken:
-        return said
+        return stated
     words = "; ".join(reason(answer, code) for code in answer.broken)
-    return f"This plan breaks a limit: {words}. {said}"
+    return f"This plan breaks a limit: {words}. {stated}"
 
 
 def standing(answer: Answer) -> Verdict:

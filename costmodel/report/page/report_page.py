@@ -98,11 +98,11 @@ def scenarios_page(plans: Sequence[PlanFacts], commands: Sequence[str]) -> HtmlP
     for place, (facts, name) in enumerate(zip(plans, names, strict=True)):
         parts += _of_scenario(facts, name, f"s{place}", _Own(traces, f"{place}."))
     working = [facts for facts in valid if not facts.answer.broken]
-    said = f"{len(working)} of {len(plans)} scenarios have a plan that works"
+    stated = f"{len(working)} of {len(plans)} scenarios have a plan that works"
     return HtmlPage(
         f"{len(plans)} scenarios",
         names,
-        f"{said}{_highest(working)}.",
+        f"{stated}{_highest(working)}.",
         "good" if len(working) == len(plans) else "bad",
         [],
         parts,
@@ -154,8 +154,8 @@ def scenarios_json(plans: Sequence[PlanFacts]) -> dict[str, Any]:
     """The plan of every scenario as plain values."""
     rows = []
     for facts in plans:
-        said = {"title": title(facts.answer.inputs.case), "conclusion": conclusion(facts.answer)}
-        rows += [{**said, **plan} for plan in json_answer.estimate(facts.answer)["plans"] or [{}]]
+        stated = {"title": title(facts.answer.inputs.case), "conclusion": conclusion(facts.answer)}
+        rows += [{**stated, **plan} for plan in json_answer.estimate(facts.answer)["plans"] or [{}]]
     return {**head("costmodel/report/v1"), "plans": rows}
 
 

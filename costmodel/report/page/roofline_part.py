@@ -22,11 +22,11 @@ def roofline_part(facts: PlanFacts) -> Part | None:
          percent(item.attained / item.peak))
         for item in facts.operations
     ]  # fmt: skip
-    said = " and ".join(f"{show(roof.peak, 'FLOP/s')} from {show(roof.ridge, '')} FLOP/B" for roof in limits)
+    stated = " and ".join(f"{show(roof.peak, 'FLOP/s')} from {show(roof.ridge, '')} FLOP/B" for roof in limits)
     return Part(
         "roofline",
         "Roofline",
-        f"Each dot is one matrix product of a micro-batch, larger where it takes longer. The roof: {said}.",
+        f"Each dot is one matrix product of a micro-batch, larger where it takes longer. The roof: {stated}.",
         [roofline_figure(facts.operations)],
         figures_as_table=PageTable(("operation", "FLOP/B", "attained", "time", "of the peak"), rows, "lrrrr"),
     )

@@ -42,8 +42,8 @@ def _run_words(facts: PlanFacts) -> str:
     share = percent(costs["goodput"])
     largest = largest_part(facts.answer, whole_of(facts.answer))
     lost = "" if largest == "steps" else f", and most of the rest goes into {largest}"
-    said = f"{time}{share} of its time are steps that count{lost}."
-    return said[0].upper() + said[1:]
+    stated = f"{time}{share} of its time are steps that count{lost}."
+    return stated[0].upper() + stated[1:]
 
 
 def _run_parts(facts: PlanFacts) -> list[Part]:

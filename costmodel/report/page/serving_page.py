@@ -107,8 +107,8 @@ def token_figure(answer: ServingAnswer) -> Bars:
     """The terms of the time per token, longest first."""
     terms = sorted(((words, name, answer.costs[name]) for words, name in TERMS), key=lambda item: -item[2])
     entries = [FigureEntry(words, value, term_role(name), machine_name(name)) for words, name, value in terms if value]
-    said = f"A token takes {result('tpot', answer.costs['tpot'])}; most of it is {entries[0].label}."
-    return amounts("token", "Where a token's time goes", said, entries, "", seconds)
+    stated = f"A token takes {result('tpot', answer.costs['tpot'])}; most of it is {entries[0].label}."
+    return amounts("token", "Where a token's time goes", stated, entries, "", seconds)
 
 
 def load_part(facts: ServingFacts) -> Part:

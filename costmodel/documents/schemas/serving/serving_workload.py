@@ -74,9 +74,9 @@ class Serving(Document):
     def _one_load(self) -> Self:
         given = [name for name in LOADS if getattr(self, name) is not None]
         if len(given) != 1:
-            said = f"{' and '.join(given)} are given" if given else "no load is given"
+            stated = f"{' and '.join(given)} are given" if given else "no load is given"
             sentence = "{fault}; a load is one of rate, concurrency and users, and the others follow from it"
-            raise PydanticCustomError("load", sentence, {"fault": said, "keys": tuple(given)})
+            raise PydanticCustomError("load", sentence, {"fault": stated, "keys": tuple(given)})
         return self
 
     @model_validator(mode="after")

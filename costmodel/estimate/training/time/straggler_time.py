@@ -34,25 +34,25 @@ class Slowed:
 
 def slowed(inputs: TrainingInputs, block: Block, micro_batches: Number) -> Slowed | None:
     """What the scenario assumes of stragglers does to compute; nothing where it assumes none."""
-    said = inputs.case.scenario.assume.stragglers
-    if said.jitter is None and said.spread is None and said.slow_part is None:
+    stated = inputs.case.scenario.assume.stragglers
+    if stated.jitter is None and stated.spread is None and stated.slow_part is None:
         return None
     return _slowed(inputs, block, micro_batches)
 
 
 @memoized(*WAITING)
 def _slowed(inputs: TrainingInputs, block: Block, micro_batches: Number) -> Slowed:
-    said, sync = inputs.case.scenario.assume.stragglers, sync_of(block.structure.sync)
+    stated, sync = inputs.case.scenario.assume.stragglers, sync_of(block.structure.sync)
     with term("stragglers"):
         ranks: Number = np.ones(len(block))
-        if said.jitter:
+        if stated.jitter:
             ranks = ranks + _jitter(inputs, block, micro_batches, sync)
-        if said.spread:
+        if stated.spread:
             with term("spread"):
-                ranks = ranks + (jitter_slowdown(inputs.ranks, said.spread, 1.0) - 1.0)
+                ranks = ranks + (jitter_slowdown(inputs.ranks, stated.spread, 1.0) - 1.0)
         slow: Number = 1.0
-        if said.slow_part is not None:
-            slow = _slow_part(block, said.slow_part, sync)
+        if stated.slow_part is not None:
+            slow = _slow_part(block, stated.slow_part, sync)
     return Slowed(ranks, slow)
 
 
@@ -60,18 +60,18 @@ def _jitter(inputs: TrainingInputs, block: Block, micro_batches: Number, sync: S
     """What jitter adds: ranks of a replica wait for each other in each micro-batch, replicas at the end of a step, or
     in each micro-batch as well where they share weights or gradients layer by layer.
     """
-    said = inputs.case.scenario.assume.stragglers
-    assert said.jitter is not None
+    stated = inputs.case.scenario.assume.stragglers
+    assert stated.jitter is not None
     with term("ranks of a replica"):
         inner = block.tp * block.cp * block.pp
         inner = inner * block.dp if _meet_each_time(inputs, block) else inner
     with term("in a replica"):
-        within = jitter_slowdown(inner, said.jitter, 1.0) - 1.0
-        left = said.jitter * maximum_spread(inner)
+        within = jitter_slowdown(inner, stated.jitter, 1.0) - 1.0
+        left = stated.jitter * maximum_spread(inner)
     if sync.way in ("async", "stale") or _meet_each_time(inputs, block):
         return within
     with term("between replicas"):
-        left = left if said.each == "step" else averaged_jitter(left, micro_batches)
+        left = left if stated.each == "step" else averaged_jitter(left, micro_batches)
         if sync.way == "first":
             return within + (partial_wait_slowdown(sync.number, block.dp, left) - 1.0)
         return within + (jitter_slowdown(block.dp, left, 1.0) - 1.0)

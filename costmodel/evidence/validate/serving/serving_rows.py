@@ -80,8 +80,8 @@ def serving_row(row: CsvRow, shelf: CachedReader) -> ServingRow:
 def readable(row: CsvRow) -> None:
     """Refuse a row with a cell that cannot be read."""
     if row.faults:
-        told = "; ".join(fault.sentence for fault in row.faults)
-        raise CannotModel("V010", f"line {row.place.line}, {told}")
+        shown = "; ".join(fault.sentence for fault in row.faults)
+        raise CannotModel("V010", f"line {row.place.line}, {shown}")
     if row.number("dp_attention") is not None and row.number("tp") is None:
         next(needed(row, "tp"))
 
@@ -97,10 +97,10 @@ def machine_of(row: CsvRow, shelf: CachedReader) -> tuple[str, str]:
 
 def model_of(row: CsvRow, shelf: CachedReader) -> Model:
     """The shipped model of the shape that a row's name stands for."""
-    said = row.text("model")
-    found = shape_of(said, sorted(shelf.names("model"))) if said else ""
+    stated = row.text("model")
+    found = shape_of(stated, sorted(shelf.names("model"))) if stated else ""
     if not found:
-        raise CannotModel("V011", f"no document of the model {said or 'not stated'}")
+        raise CannotModel("V011", f"no document of the model {stated or 'not stated'}")
     document: Model = shelf.document("model", found)
     return document
 
@@ -121,10 +121,10 @@ def _layout(row: CsvRow) -> tuple[float, float, float, float]:
 
 def engine_of(row: CsvRow, filled: dict[str, str]) -> str:
     """The stack of a row's engine and release."""
-    said, version = row.text("engine").lower(), row.text("engine_version") or row.text("version")
-    engine = ENGINES.get(re.sub(r"[^a-z]", "", said), said)
+    stated, version = row.text("engine").lower(), row.text("engine_version") or row.text("version")
+    engine = ENGINES.get(re.sub(r"[^a-z]", "", stated), stated)
     if engine not in ENGINES.values():
-        raise CannotModel("V013", f"no stack of the engine {said or 'not stated'}")
+        raise CannotModel("V013", f"no stack of the engine {stated or 'not stated'}")
     old = _OLD_VLLM.match(version) if engine == "vllm" else None
     if old and int(old[1]) < _FIRST_NEW:
         engine = "vllm-0.16"
@@ -132,22 +132,22 @@ def engine_of(row: CsvRow, filled: dict[str, str]) -> str:
 
 
 def _traffic(row: CsvRow, filled: dict[str, str]) -> str:
-    said = row.text("traffic").lower()
-    if said in ("burst", "steady"):
-        return said
+    stated = row.text("traffic").lower()
+    if stated in ("burst", "steady"):
+        return stated
     return filled.setdefault("traffic", "burst")
 
 
 def _types(row: CsvRow, model: Model, family: str, filled: dict[str, str]) -> dict[str, str]:
     """What the products read and the weights are kept in, by the precision of a row."""
-    said = row.text("precision").lower().replace("-", "_")
-    dense, experts = row.text("gemm_type") or said, row.text("expert_type") or row.text("gemm_type") or said
-    narrow_cache = family.startswith("blackwell") and (said or dense)[:3] in ("fp8", "fp4", "nvf")
+    stated = row.text("precision").lower().replace("-", "_")
+    dense, experts = row.text("gemm_type") or stated, row.text("expert_type") or row.text("gemm_type") or stated
+    narrow_cache = family.startswith("blackwell") and (stated or dense)[:3] in ("fp8", "fp4", "nvf")
     cache = row.text("cache_type") or filled.setdefault("cache_type", "fp8" if narrow_cache else "bf16")
     mixture = model.has_experts
-    if said == "fp4" or dense in ("nvfp4", "mxfp4", "fp4"):
+    if stated == "fp4" or dense in ("nvfp4", "mxfp4", "fp4"):
         return _four_bits(model, family, filled) | {"cache": cache}
-    if said == "int4" or dense.startswith("int4"):
+    if stated == "int4" or dense.startswith("int4"):
         narrow = {"expert_weights": "int4-g128"} if mixture else {"weights": "int4-g128"}
         return {"precision": "bf16", **narrow, "cache": cache}
     names = {"": "bf16", "bf16": "bf16", "fp16": "fp16", "fp8": "fp8", "fp8_block": "fp8-block"}

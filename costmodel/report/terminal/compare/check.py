@@ -87,8 +87,8 @@ def why(checked: CheckedScenario) -> Iterator[Line]:
 def _moved(moves: Sequence[MovedFigure]) -> Iterator[Line]:
     """Results and terms as diff shows them; figures it has no room for are counted."""
     yield from terms(moves)
-    told = {plan_in_words(move.name) for move in moves}
-    others = sorted(name for name in told & set(COLUMNS) if COLUMNS[name].unit == "1" and name not in _TOLD)
+    shown = {plan_in_words(move.name) for move in moves}
+    others = sorted(name for name in shown & set(COLUMNS) if COLUMNS[name].unit == "1" and name not in _TOLD)
     fresh = sorted(plan_in_words(move.name) for move in moves if move.before is None or move.after is None)
     if fresh:
         yield styled(f"  on one side only: {', '.join(fresh[:_MOVED_SHOWN])}", DIM)

@@ -112,8 +112,8 @@ def terms(moves: Sequence[MovedFigure]) -> Iterator[Line]:
     if traffic:
         yield Text()
         yield styled("  communication", HEAD)
-        told = [(move, plan_in_words(move.name).removeprefix(TRAFFIC).replace(".", " ")) for move in traffic]
-        yield CellTable(("", "before", "after", "change", ""), _beneath(told), "lrrrl", headed=False)
+        shown = [(move, plan_in_words(move.name).removeprefix(TRAFFIC).replace(".", " ")) for move in traffic]
+        yield CellTable(("", "before", "after", "change", ""), _beneath(shown), "lrrrl", headed=False)
 
 
 def _tells(move: MovedFigure, named: Mapping[str, MovedFigure]) -> bool:

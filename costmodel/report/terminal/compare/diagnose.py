@@ -39,8 +39,8 @@ def diagnose(found: Diagnosis) -> list[Line]:
         lines += [Text(), *_table(found)]
     if found.impossible:
         nearest = sorted(found.impossible, key=lambda one: -abs(one.explains))[:_TOLD_APART]
-        said = "; ".join(f"{one.cause.name} ({_part(found, one)})" for one in nearest)
-        lines.append(styled(f"  cannot be alone: {said}"))
+        stated = "; ".join(f"{one.cause.name} ({_part(found, one)})" for one in nearest)
+        lines.append(styled(f"  cannot be alone: {stated}"))
     lines += [*_apart(found), Text()]
     if not found.explained:
         return [*lines, styled("No single cause explains it."), following(answer, "explain", "step_time")]

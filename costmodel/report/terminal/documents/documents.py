@@ -60,6 +60,6 @@ def documents_json(texts: Sequence[Text]) -> dict[str, Any]:
     }
 
 
-def schema(told: dict[str, Any]) -> list[Line]:
+def schema(shown: dict[str, Any]) -> list[Line]:
     """A JSON Schema as it is written."""
-    return [drawn(line) for line in json_text(told).splitlines()]
+    return [drawn(line) for line in json_text(shown).splitlines()]

@@ -19,17 +19,17 @@ def summary(found: ImportedRun) -> list[Line]:
     run = found.run
     lines = f"lines behind the warm-up: {run.lines}, which cover {run.steps} steps up to step {run.last}"
     cells = [(name, _plain(value), COLUMNS[name].meaning) for name, value in found.row.items()]
-    said: list[Line] = [
+    stated: list[Line] = [
         styled(f"{found.file}: log of {run.format}", HEAD),
         drawn(f"{lines}; they differ by {percent(run.spread)}"),
         Text(),
         CellTable(("column", "value", ""), cells, "kll"),
     ]
-    said += [styled(f"  ▲ {fault.code} {fault.sentence}", WARN) for fault in found.warnings]
+    stated += [styled(f"  ▲ {fault.code} {fault.sentence}", WARN) for fault in found.warnings]
     if found.open:
         names = ", ".join(found.open)
-        said.append(styled(f"  ? neither the log nor a file beside it states {names}: --config train.sh", WARN))
-    return [*said, Text(), drawn("With -o runs.csv a table. Next: costmodel validate runs.csv")]
+        stated.append(styled(f"  ? neither the log nor a file beside it states {names}: --config train.sh", WARN))
+    return [*stated, Text(), drawn("With -o runs.csv a table. Next: costmodel validate runs.csv")]
 
 
 def _plain(value: Any) -> str:

@@ -97,10 +97,10 @@ class TreeDrawing:
         formula = [line for line in contract.formula.splitlines() if line.strip()]
         choices = ", ".join(f"{name} {value}" for name, value in node.choices.items())
         title = contract.title.rstrip(".")
-        said = f"{node.equation.name}: {title}{f' ({choices})' if choices else ''}"
+        stated = f"{node.equation.name}: {title}{f' ({choices})' if choices else ''}"
         if formula and " = " not in formula[0]:
             formula = [f"= {formula[0]}", *(f"  {line}" for line in formula[1:])]
-        return [said, *formula, f"source: {contract.source}"]
+        return [stated, *formula, f"source: {contract.source}"]
 
 
 _COUNTING = {"share": " / "}
@@ -123,9 +123,9 @@ def _title(node: ExplainedFigure) -> str:
 
 def _aside(node: ExplainedFigure) -> str:
     """The word to ask for a figure, and its place in the plan, unless its title states it."""
-    said = [node.quantity, *node.labels[-2:]] if node.quantity else node.labels[-2:]
-    said = [word for word in said if word != _title(node)]
-    return f" ({', '.join(said)})" if said else ""
+    stated = [node.quantity, *node.labels[-2:]] if node.quantity else node.labels[-2:]
+    stated = [word for word in stated if word != _title(node)]
+    return f" ({', '.join(stated)})" if stated else ""
 
 
 def _written(node: ExplainedFigure) -> str:

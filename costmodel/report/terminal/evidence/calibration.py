@@ -34,11 +34,11 @@ def calibration(found: Calibrated, decisions: list[Decision], written: list[Path
     if decisions:
         lines += [styled(""), styled("in each pair: median and 90th percentile of |predicted / measured − 1|, %", DIM)]
         lines.append(styled("bias and error: predicted / measured − 1, by the constants in use if there are any", DIM))
-    said = verbose or not decisions
+    stated = verbose or not decisions
     if found.left_out:
         total = sum(found.left_out.values())
-        lines.append(styled(f"not fitted: {total:,} rows" + ("" if said else "; -v shows why"), DIM))
-    if said and found.left_out:
+        lines.append(styled(f"not fitted: {total:,} rows" + ("" if stated else "; -v shows why"), DIM))
+    if stated and found.left_out:
         rows = [(reason, f"{count:,}") for reason, count in found.left_out.items()]
         lines.append(CellTable(("not fitted", "rows"), rows, "lr"))
     return [*lines, *(styled(remark) for remark in found.remarks), *_told(decisions, written)]

@@ -17,9 +17,9 @@ from costmodel.report.terminal.style.theme import styled
 
 def refinement(found: EngineFit, files: Iterable[Path]) -> list[Line]:
     """Each constant, the errors before and after, and the files written."""
-    told = sum(constant.identified for constant in found.constants)
+    shown = sum(constant.identified for constant in found.constants)
     lines: list[Line] = [
-        styled(f"{told} of {len(found.constants)} constants of the engine identified by {found.runs} runs"),
+        styled(f"{shown} of {len(found.constants)} constants of the engine identified by {found.runs} runs"),
         Text(),
     ]
     rows = [

@@ -115,9 +115,9 @@ def _groups(figures: Sequence[Compared], grouping: str) -> Iterator[Line]:
 
 def _scored(figures: Sequence[Compared]) -> tuple[str, ...]:
     """Counts and errors; for runs with only a fits column, the number of wrong predictions."""
-    part, told = score(figures), outcomes(figures)
-    wrong = told.called_unfit + told.called_fit
-    fits = f"{wrong} of {told.fit + told.unfit} wrong on whether it fits" if told.fit + told.unfit else ""
+    part, shown = score(figures), outcomes(figures)
+    wrong = shown.called_unfit + shown.called_fit
+    fits = f"{wrong} of {shown.fit + shown.unfit} wrong on whether it fits" if shown.fit + shown.unfit else ""
     if part.bias is None:
         return f"{part.rows}", f"{part.modelled}", "", "", "", "", fits
     return (
@@ -144,12 +144,12 @@ def _filled(filled: Mapping[str, str], between: str = " ") -> str:
 
 def _left(figures: Sequence[Compared]) -> Iterator[Text]:
     """What could not be modelled, and who was called wrongly."""
-    told = outcomes(figures)
-    if told.fit or told.unfit:
+    shown = outcomes(figures)
+    if shown.fit or shown.unfit:
         yield Text()
         yield styled(
-            f"{told.fit} runs fitted, {told.called_unfit} of them called too large; "
-            f"{told.unfit} did not fit, {told.called_fit} of them called fitting"
+            f"{shown.fit} runs fitted, {shown.called_unfit} of them called too large; "
+            f"{shown.unfit} did not fit, {shown.called_fit} of them called fitting"
         )
     left = [SkippedRow(figure.run, figure.refused, figure.why) for figure in figures if figure.refused]
     if left:

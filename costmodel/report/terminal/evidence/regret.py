@@ -25,8 +25,8 @@ def choosing(found: Sequence[LayoutSweep], grouping: str, count: int) -> list[Li
     rows = [(name, *_scored(part)) for name, part in choices(found, grouping).items()]
     rows.append(("together", *_scored(choice(found))))
     lines: list[Line] = [CellTable((grouping, *_NAMES), rows, "lrrrrrrrr", drop=("modelled", "median"))]
-    told = "mean, median, worst: how much longer the picked layout ran than the fastest. ranks: Spearman's"
-    lines += [Text(), styled(f"{told} correlation. time: mean |error| of step time")]
+    shown = "mean, median, worst: how much longer the picked layout ran than the fastest. ranks: Spearman's"
+    lines += [Text(), styled(f"{shown} correlation. time: mean |error| of step time")]
     if count:
         lines += [Text(), CellTable(("sweep", "regret", "picked", "the fastest"), list(_worst(found, count)), "lrll")]
     return lines

@@ -129,7 +129,7 @@ def _chart(answer: CollectiveAnswer) -> list[Line]:
     if len(answer.rows) < _CHARTED:
         return []
     points = [(row.size, row.busbw / 1e9) for row in answer.rows]
-    real = [(row.size, row.busbw / 1e9 * row.time / row.measured) for row in answer.rows if row.measured]
+    real = [(row.size, row.measured_busbw / 1e9) for row in answer.rows if row.measured_busbw]
     title = "busbw, GB/s: ● predicted, ○ measured" if real else "busbw, GB/s"
     return [Text(), line(points, ("size", title), (lambda size: show(size, "B"), significant), real)]
 

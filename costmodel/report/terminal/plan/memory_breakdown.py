@@ -66,11 +66,11 @@ def _host(answer: Answer) -> list[Text]:
 def _room(answer: Answer) -> Text:
     """Of what is usable, how much is taken and how much free."""
     costs = answer.evaluation.costs.row()
-    said, free = verdict(costs["memory_share"]), costs["memory_free"]
+    stated, free = verdict(costs["memory_share"]), costs["memory_free"]
     margin = f"{gib(free)} GiB free" if free >= 0 else f"{gib(-free)} GiB too much"
     share = f"  of {gib(answer.inputs.usable)} GiB usable: {percent(costs['memory_share'])}, {margin}   "
     share += verdict_words(costs)
-    return styled(share, VERDICT_STYLE[said])
+    return styled(share, VERDICT_STYLE[stated])
 
 
 def _ledger_rows(answer: Answer, stage: int, peak: float) -> list[tuple[str, str, str, str]]:

@@ -86,9 +86,9 @@ def _asked(rows: Sequence[tuple[str, ...]], others: Sequence[Neighbour], width: 
 
 def plan_json(own: Answer, others: Sequence[Neighbour]) -> dict[str, Any]:
     """The same as plain values."""
-    told = json_answer.estimate(own)
-    told["neighbours"] = [_neighbour(own, other) for other in others]
-    return told
+    shown = json_answer.estimate(own)
+    shown["neighbours"] = [_neighbour(own, other) for other in others]
+    return shown
 
 
 def _neighbour(own: Answer, other: Neighbour) -> dict[str, Any]:

@@ -43,8 +43,8 @@ def searched(case: ResolvedScenario, varied: Iterable[str] = ()) -> list[Line]:
 
 def refusal(answer: Answer) -> list[Line]:
     """The answer for an invalid plan: only the reasons."""
-    said = styled("Invalid plan; nothing was computed.", BAD)
-    return [*titled(answer), *problems(answer), Text(), said, following(answer, "search")]
+    stated = styled("Invalid plan; nothing was computed.", BAD)
+    return [*titled(answer), *problems(answer), Text(), stated, following(answer, "search")]
 
 
 def following(answer: Answer, verb: str, *words: str, before: str = "Next:") -> WidthDrawing:

@@ -24,8 +24,8 @@ _MORE = ("P90", "bias", "in band")
 def sharpening(found: Refined, written: Iterable[Path]) -> list[Line]:
     """The constants, the errors before and after, the groups left out, and the files written."""
     fit = found.fit
-    told = sum(part.resolved for part in fit.constants)
-    head = f"{told} of {len(fit.constants)} constants identified by {found.runs} of {found.rows} runs"
+    shown = sum(part.resolved for part in fit.constants)
+    head = f"{shown} of {len(fit.constants)} constants identified by {found.runs} of {found.rows} runs"
     names = ("constant", "prior", "fitted", "known to", "runs", "families")
     rows = [_constant(part) for part in fit.constants]
     lines: list[Line] = [styled(head), Text(), CellTable(names, rows, "lrrrrr"), Text()]

@@ -80,9 +80,9 @@ def _alike(found: SearchResult, shown: int) -> list[Line]:
     count = alike(found.inputs, found.best[:shown])
     if count < 2:
         return []
-    said = f"all {count}" if count == min(shown, len(found.best)) else f"the first {count}"
+    stated = f"all {count}" if count == min(shown, len(found.best)) else f"the first {count}"
     close = percent(margin(found.inputs))
-    return [styled(f"{said} lie within {close} of the best: too close to be sure of their order")]
+    return [styled(f"{stated} lie within {close} of the best: too close to be sure of their order")]
 
 
 def _after_none(found: SearchResult) -> list[Line]:
@@ -95,10 +95,10 @@ def _after_none(found: SearchResult) -> list[Line]:
 
 def _few(values: Sequence[str]) -> str:
     """Values, or the ends of many."""
-    said = [spaced(value) for value in values]
-    if len(said) <= 6:
-        return ", ".join(said)
-    return f"{', '.join(said[:3])}, … {said[-1]} ({len(said):,})"
+    stated = [spaced(value) for value in values]
+    if len(stated) <= 6:
+        return ", ".join(stated)
+    return f"{', '.join(stated[:3])}, … {stated[-1]} ({len(stated):,})"
 
 
 def table(found: SearchResult, plans: Sequence[Ranked]) -> CellTable:
@@ -134,8 +134,11 @@ def _heading(path: str, others: Sequence[str]) -> str:
 def _cut(plans: Sequence[Ranked]) -> tuple[str, ...]:
     """Columns that differ: sizes over 1, schedules that do not follow from vpp, other choices."""
     sizes = (name for name in OF_ITSELF_ONE if any(plan.sizes[name] > 1 for plan in plans))
-    words = {name: {said(plan.structure) for plan in plans} for name, said in CHOICES.items()}
-    return (*sizes, *(name for name, said in words.items() if len(said) > 1 or (name == "schedule" and said != {""})))
+    words = {name: {stated(plan.structure) for plan in plans} for name, stated in CHOICES.items()}
+    return (
+        *sizes,
+        *(name for name, stated in words.items() if len(stated) > 1 or (name == "schedule" and stated != {""})),
+    )
 
 
 def _names(cut: Sequence[str]) -> tuple[str, ...]:
@@ -254,8 +257,8 @@ def _yours(found: SearchResult) -> list[Line]:
     words = " · ".join([*_own_values(found), plan_words(found.yours)])
     if found.your_rank is None:
         code = (*found.yours.refused, *found.yours.broken)[0]
-        said = f"{code} {REFUSALS[code].title}: {reason(found.yours, code)}"
-        return [styled(f"  yours ({words}) is refused: {said}", BAD)]
+        stated = f"{code} {REFUSALS[code].title}: {reason(found.yours, code)}"
+        return [styled(f"  yours ({words}) is refused: {stated}", BAD)]
     if not found.best:
         return [styled(f"  yours ({words}) works, and is not among what was searched")]
     costs = found.yours.evaluation.costs.row()
@@ -342,5 +345,5 @@ def _nothing_fits(found: SearchResult) -> list[Line]:
         styled(f"            {need}"),
     ]
     missed = (reason_of(inputs, one_row(structure, **sizes), costs, code) for code in ("M002", "T001"))
-    lines += [styled(f"  misses    {said}") for said in missed if said and closest]
+    lines += [styled(f"  misses    {stated}") for stated in missed if stated and closest]
     return [*lines, *remedy_lines(found.remedies, indent="  ")]

@@ -12,8 +12,10 @@ from costmodel.ground.units import counted, gib, show, show_time
 def nothing_leaves(inputs: TrainingInputs, block: Block) -> str:
     """Why no replica can leave."""
     if block.structure.zero >= 1:
-        said = f"zero {block.structure.zero} cuts the states over all of dp {counted(float(block.dp[0]))}"
-        return f"{said}, with dp_replicate {counted(float(block.dp_replicate[0]))}, so that no replica holds them whole"
+        stated = f"zero {block.structure.zero} cuts the states over all of dp {counted(float(block.dp[0]))}"
+        return (
+            f"{stated}, with dp_replicate {counted(float(block.dp_replicate[0]))}, so that no replica holds them whole"
+        )
     return f"dp is {counted(float(block.dp[0]))}, so that no other replica holds the states"
 
 
@@ -47,24 +49,24 @@ def spans_kinds(inputs: TrainingInputs, block: Block) -> str:
 
 def not_asynchronous(inputs: TrainingInputs, block: Block) -> str:
     """Why replicas cannot go on without each other."""
-    structure, said = block.structure, []
-    said += [f"pp {counted(float(block.pp[0]))} ties stages together"] if block.pp[0] > 1 else []
-    said += [f"zero {structure.zero} shards the states over them"] if structure.zero else []
-    said += ["dp is 1"] if block.dp[0] == 1 else []
+    structure, stated = block.structure, []
+    stated += [f"pp {counted(float(block.pp[0]))} ties stages together"] if block.pp[0] > 1 else []
+    stated += [f"zero {structure.zero} shards the states over them"] if structure.zero else []
+    stated += ["dp is 1"] if block.dp[0] == 1 else []
     if inputs.case.scenario.workload.critical_batch is not None:
-        said.append("workload.critical_batch asks for a law of steps, which stale gradients have none of")
-    return f"sync {structure.sync} is of replicas that go on alone, but {', and '.join(said)}"
+        stated.append("workload.critical_batch asks for a law of steps, which stale gradients have none of")
+    return f"sync {structure.sync} is of replicas that go on alone, but {', and '.join(stated)}"
 
 
 def not_served(inputs: TrainingInputs, block: Block) -> str:
     """Why servers cannot sum the gradients."""
-    structure, said = block.structure, []
-    said += [f"zero {structure.zero} shards them"] if structure.zero else []
+    structure, stated = block.structure, []
+    stated += [f"zero {structure.zero} shards them"] if structure.zero else []
     if structure.compression.split()[0] not in ("none", "fp16", "int8"):
-        said.append(f"{structure.compression} is summed by the ranks themselves")
+        stated.append(f"{structure.compression} is summed by the ranks themselves")
     if structure.sync.startswith("first") and float(structure.sync.split()[1]) > block.dp[0]:
-        said.append(f"there are {counted(float(block.dp[0]))} replicas")
-    return f"sync {structure.sync} sums whole gradients of replicas, but {', and '.join(said)}"
+        stated.append(f"there are {counted(float(block.dp[0]))} replicas")
+    return f"sync {structure.sync} sums whole gradients of replicas, but {', and '.join(stated)}"
 
 
 def _overlapping(inputs: TrainingInputs, costs: dict[str, float]) -> str:

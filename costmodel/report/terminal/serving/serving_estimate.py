@@ -81,7 +81,7 @@ def _facts(answer: ServingAnswer) -> list[Line]:
     """The figures one asks for first, two to a line, each with the limit on it."""
     costs, total = answer.costs, gib(float(answer.evaluation.memory.total))
 
-    def said(name: str) -> str:
+    def stated(name: str) -> str:
         return result(name, costs[name])
 
     def band(name: str) -> str:
@@ -89,15 +89,15 @@ def _facts(answer: ServingAnswer) -> list[Line]:
 
     fits = f"{significant(costs['concurrency_steady'])} mean requests fit"
     rows = [
-        ("first token", said("ttft"), "p99", said("ttft_p99"), limits_on(answer, "ttft_p99")),
+        ("first token", stated("ttft"), "p99", stated("ttft_p99"), limits_on(answer, "ttft_p99")),
         (BAND, band("ttft"), BAND, band("ttft_p99"), limits_on(answer, "ttft")),
-        ("per token", said("tpot"), "per user", said("tokens_per_s_per_user"), limits_on(answer, "tpot")),
+        ("per token", stated("tpot"), "per user", stated("tokens_per_s_per_user"), limits_on(answer, "tpot")),
         (BAND, band("tpot"), "mean step", show_time(_mean_step(answer)), ""),
-        ("whole answer", said("latency"), "worst gap", said("worst_gap"), limits_on(answer, "worst_gap")),
-        ("requests", said("requests_per_s"), "within limits", said("rate_within_slo_per_s"), ""),
-        ("utilisation", said("utilisation"), "saturation", said("saturation_per_s"), ""),
+        ("whole answer", stated("latency"), "worst gap", stated("worst_gap"), limits_on(answer, "worst_gap")),
+        ("requests", stated("requests_per_s"), "within limits", stated("rate_within_slo_per_s"), ""),
+        ("utilisation", stated("utilisation"), "saturation", stated("saturation_per_s"), ""),
         ("in flight", f"{significant(costs['concurrency'])} a replica", "cache", fits, ""),
-        ("throughput", said("output_tokens_per_s"), "per GPU", said("tokens_per_s_per_gpu"), ""),
+        ("throughput", stated("output_tokens_per_s"), "per GPU", stated("tokens_per_s_per_gpu"), ""),
         ("memory", f"{gib(costs['memory_peak'])} of {total} GiB", "cache pool", _pool(costs), ""),
     ]
     return [CellTable([""] * 5, rows, "lllll", headed=False), styled(f"  cost          {_cost(costs)}")]

@@ -72,13 +72,13 @@ def plan_words(answer: ServingAnswer) -> str:
 
 def limits_on(answer: ServingAnswer, column: str) -> str:
     """Whether a result keeps the limits on it, and which these are."""
-    said = []
+    stated = []
     for limit in stated_limits(answer.inputs.case.scenario.limits):
         if limit.column == column and limit.kind in KINDS:
             sign = {"at_most": "≤", "at_least": "≥", "target": "≈"}[limit.kind]
             mark = "✓" if limit.holds(answer.costs[column]) else "✗"
-            said.append(f"{mark} {sign} {result(column, float(limit.value)).replace('1.00 s', '1 s')}")
-    return " ".join(said)
+            stated.append(f"{mark} {sign} {result(column, float(limit.value)).replace('1.00 s', '1 s')}")
+    return " ".join(stated)
 
 
 def reason(answer: ServingAnswer, code: str) -> str:
@@ -97,10 +97,10 @@ def _broken(answer: ServingAnswer, code: str) -> Iterator[Limit]:
 
 
 def _missed(limit: Limit, value: float) -> str:
-    said = result(limit.column, value)
+    stated = result(limit.column, value)
     if math.isnan(value):
         return f"{limit.key} is unknown, so it keeps no {limit.kind}"
-    return f"{limit.key} {said} is {_OVER[limit.kind]} its {limit.kind} {result(limit.column, float(limit.value))}"
+    return f"{limit.key} {stated} is {_OVER[limit.kind]} its {limit.kind} {result(limit.column, float(limit.value))}"
 
 
 def _small(answer: ServingAnswer) -> str:

@@ -115,14 +115,14 @@ def _needs(found: FoundPlans) -> Iterator[Text]:
 
 def _why(found: FoundPlans, *, every: bool) -> Iterator[Line]:
     """What refuses plans, with how many; each with an example where all is asked for."""
-    told = list(reasons(found))
-    if not told:
+    shown = list(reasons(found))
+    if not shown:
         return
     if not every:
-        words = [f"{code} {REFUSALS[code].title} {percent(share_of(found, code))}" for code, _ in told[:4]]
+        words = [f"{code} {REFUSALS[code].title} {percent(share_of(found, code))}" for code, _ in shown[:4]]
         yield styled(f"  why not   {' · '.join(words)}", DIM)
         return
-    rows = [(code, f"{count:,}", REFUSALS[code].title, _example(found, code)) for code, count in told]
+    rows = [(code, f"{count:,}", REFUSALS[code].title, _example(found, code)) for code, count in shown]
     yield CellTable(("code", "plans", "why", "for example"), rows, "lrll")
 
 

@@ -105,8 +105,8 @@ def scale(case: ServingCase, trials: Sequence[ServingTrial]) -> list[Line]:
         each = kept[0].answer.costs
         one = each["rate_within_slo_per_s"] / each["replicas"]
         gpus = each["gpus"] / each["replicas"]
-        said = f"Each replica, {gpus:,.0f} GPUs, keeps the limits up to {significant(one)} requests/s."
-        lines.append(styled(said))
+        stated = f"Each replica, {gpus:,.0f} GPUs, keeps the limits up to {significant(one)} requests/s."
+        lines.append(styled(stated))
     return lines
 
 

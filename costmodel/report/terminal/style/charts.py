@@ -30,7 +30,7 @@ def two_sided(low: float, high: float, widest: float, width: int = 8) -> str:
 def line(
     points: Sequence[tuple[float, float]],
     titles: tuple[str, str],
-    told: tuple[Callable[[float], str], Callable[[float], str]],
+    shown: tuple[Callable[[float], str], Callable[[float], str]],
     beside: Sequence[tuple[float, float]] = (),
 ) -> WidthDrawing:
     """Points joined by dots, and others marked by circles; x by its logarithm where it spans much."""
@@ -41,10 +41,10 @@ def line(
     marks = [ScatterPoint(x, y, "·") for x, y in _between(ordered)] + [ScatterPoint(x, y, "●") for x, y in ordered]
     marks += [ScatterPoint(place(x), y, "○") for x, y in beside]
 
-    def said(x: float) -> str:
-        return told[0](2.0**x if by_log else x)
+    def stated(x: float) -> str:
+        return shown[0](2.0**x if by_log else x)
 
-    return scatter(marks, titles, (said, told[1]))
+    return scatter(marks, titles, (stated, shown[1]))
 
 
 def _between(points: Sequence[tuple[float, float]]) -> list[tuple[float, float]]:

@@ -89,9 +89,9 @@ def spaced(text: str) -> str:
         return text
     whole, rest, unit = match[1], match[2] or "", match[3] or ""
     for factor, letter in () if unit else _MULTIPLES:
-        said = f"{float(text) / factor:.7g} {letter}"
-        if float(text) >= factor and parse(said, "1") == float(text):
-            return said
+        stated = f"{float(text) / factor:.7g} {letter}"
+        if float(text) >= factor and parse(stated, "1") == float(text):
+            return stated
     return f"{int(whole):,}{rest}{unit}"
 
 

@@ -25,20 +25,22 @@ class ScatterPoint:
 
 
 def scatter(
-    points: Sequence[ScatterPoint], titles: tuple[str, str], told: tuple[Callable[[float], str], Callable[[float], str]]
+    points: Sequence[ScatterPoint],
+    titles: tuple[str, str],
+    shown: tuple[Callable[[float], str], Callable[[float], str]],
 ) -> WidthDrawing:
-    """The points, with the y axis on the left and the x axis below; `told` formats the values."""
-    return WidthDrawing(lambda width: _lines(points, titles, told, width))
+    """The points, with the y axis on the left and the x axis below; `shown` formats the values."""
+    return WidthDrawing(lambda width: _lines(points, titles, shown, width))
 
 
 def _lines(
     points: Sequence[ScatterPoint],
     titles: tuple[str, str],
-    told: tuple[Callable[[float], str], Callable[[float], str]],
+    shown: tuple[Callable[[float], str], Callable[[float], str]],
     width: int | None,
 ) -> list[Text]:
     (low_x, high_x), (low_y, high_y) = _range([p.x for p in points]), _range([p.y for p in points])
-    labels = {row: told[1](low_y + (high_y - low_y) * (HIGH - 1 - row) / (HIGH - 1)) for row in range(0, HIGH, _TICKS)}
+    labels = {row: shown[1](low_y + (high_y - low_y) * (HIGH - 1 - row) / (HIGH - 1)) for row in range(0, HIGH, _TICKS)}
     margin = max(map(cell_len, labels.values()))
     wide = WIDE if width is None else max(NARROWEST, min(WIDE, width - margin - len("   ┤")))
     cells = [[" "] * wide for _ in range(HIGH)]
@@ -52,7 +54,7 @@ def _lines(
     places = [round(tick * (wide - 1) / _TICKS) for tick in range(_TICKS + 1)]
     axis = "".join("┬" if column in places else "─" for column in range(wide))
     lines.append(drawn(f"  {'':>{margin}} └{axis}"))
-    ticks = [(place, told[0](low_x + (high_x - low_x) * place / (wide - 1))) for place in places]
+    ticks = [(place, shown[0](low_x + (high_x - low_x) * place / (wide - 1))) for place in places]
     lines.append(drawn(f"  {'':>{margin}}  {_under(ticks, wide)}"))
     return [*lines, *laid([styled(f"  {titles[0]:>{margin + 2 + wide}}")], width)]
 

@@ -63,8 +63,8 @@ def bottleneck(found: Sensitivity) -> list[str]:
     """What a tenth more of each figure of the hardware would buy, most first."""
     sign = -1.0 if COLUMNS[found.result].better == "higher" else 1.0
     gains = sorted(((-sign * knob.high, knob) for knob in found.hardware), key=lambda item: -item[0])
-    said = [f"10 % more {short_path(knob.path)} buys {gain * 100:.2g} %." for gain, knob in gains[:4] if gain > 1e-5]
-    return said or ["No figure of the hardware, a tenth larger, makes it better."]
+    stated = [f"10 % more {short_path(knob.path)} buys {gain * 100:.2g} %." for gain, knob in gains[:4] if gain > 1e-5]
+    return stated or ["No figure of the hardware, a tenth larger, makes it better."]
 
 
 def sensitivity_json(found: Sensitivity) -> dict[str, Any]:

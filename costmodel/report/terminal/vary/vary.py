@@ -271,8 +271,8 @@ def _size_cells(row: ScaleRow) -> tuple[str, ...]:
 
 def _grew(row: ScaleRow) -> str:
     """Terms that grew, and when the plan does not fit, that."""
-    said = ", ".join(f"{_TERMS.get(term, term)} {share * 100:.1f} %" for term, share in row.grew)
-    return "; ".join(part for part in (said, "" if row.point.works else why_words(row.point)) if part)
+    stated = ", ".join(f"{_TERMS.get(term, term)} {share * 100:.1f} %" for term, share in row.grew)
+    return "; ".join(part for part in (stated, "" if row.point.works else why_words(row.point)) if part)
 
 
 def bend(found: Scaled) -> str:
@@ -283,8 +283,8 @@ def bend(found: Scaled) -> str:
     if found.bend is None:
         return f"No bend up to {known[-1].ranks:,.0f}: every doubling keeps 95 % or more."
     before, after = found.rows[found.bend], next(row for row in found.rows[found.bend + 1 :] if row.point.costs)
-    said = [_TERMS.get(term, term) for term, _ in after.grew[:2]]
-    reason = f"{joined(said)} grow{'s' if len(said) == 1 else ''}" if said else "no one term grows"
+    stated = [_TERMS.get(term, term) for term, _ in after.grew[:2]]
+    reason = f"{joined(stated)} grow{'s' if len(stated) == 1 else ''}" if stated else "no one term grows"
     if "bubble" in dict(after.grew) and before.waves != after.waves:
         reason += f"; micro-batches of a replica fall from {_waves(before)} to {_waves(after)} × pp"
     return f"Bends after {before.ranks:,.0f}: {reason}."

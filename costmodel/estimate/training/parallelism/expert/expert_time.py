@@ -36,19 +36,19 @@ class ExpertWork:
 
 def expert_pass(inputs: TrainingInputs, part: Shard, block: Block, again: RecomputedWork) -> ExpertWork | None:
     """The routed experts of a layer, with their recompute; zero for a layer without experts."""
-    said, held = inputs.experts, part.routed
-    if said is None or held is None:
+    stated, held = inputs.experts, part.routed
+    if stated is None or held is None:
         return None
     with term("experts"):
         tokens = local_tokens(inputs, block) / part.tp
-        rows = rows_of(held, tokens, said.load)
-        both = _matmuls(inputs, said, held, rows) + _adapters(inputs, said, held, rows)
-        once, twice = (_memory_bound(inputs, said, held, tokens, rows, backward=back) for back in (False, True))
+        rows = rows_of(held, tokens, stated.load)
+        both = _matmuls(inputs, stated, held, rows) + _adapters(inputs, stated, held, rows)
+        once, twice = (_memory_bound(inputs, stated, held, tokens, rows, backward=back) for back in (False, True))
         both = both + ForwardBackward(TimeByCategory(memory_bound=once), TimeByCategory(memory_bound=twice))
         anew = _again(inputs, block, held, rows, both.forward, again)
-        ahead, behind = (_host(inputs, said, held, backward=back) for back in (False, True))
+        ahead, behind = (_host(inputs, stated, held, backward=back) for back in (False, True))
     return ExpertWork(
-        both + ForwardBackward(TimeByCategory(), anew), ahead, behind, said.dropless and held.of.count > 1
+        both + ForwardBackward(TimeByCategory(), anew), ahead, behind, stated.dropless and held.of.count > 1
     )
 
 
@@ -65,7 +65,7 @@ def _again(
         return TimeByCategory(memory_bound=stream(inputs, nbytes))
 
 
-def _matmuls(inputs: TrainingInputs, said: ExpertInputs, held: Routed, rows: Number) -> ForwardBackward:
+def _matmuls(inputs: TrainingInputs, stated: ExpertInputs, held: Routed, rows: Number) -> ForwardBackward:
     """Grouped matmuls of the experts of a rank: one group per expert, all of equal length."""
     found, narrow, trained = (
         ForwardBackward(TimeByCategory(), TimeByCategory()),
@@ -74,14 +74,14 @@ def _matmuls(inputs: TrainingInputs, said: ExpertInputs, held: Routed, rows: Num
     )
     for matrix in expert_matmuls(inputs.model.hidden, held.of, held.ffn_hidden):
         with term(matrix.name):
-            found = found + _grouped(inputs, said, held, rows, matrix, narrow=narrow, trained=trained)
+            found = found + _grouped(inputs, stated, held, rows, matrix, narrow=narrow, trained=trained)
     return found
 
 
-def _adapters(inputs: TrainingInputs, said: ExpertInputs, held: Routed, rows: Number) -> ForwardBackward:
+def _adapters(inputs: TrainingInputs, stated: ExpertInputs, held: Routed, rows: Number) -> ForwardBackward:
     """Adapters of the experts as grouped thin products, and unpacking of the weights beside them."""
     found = ForwardBackward(TimeByCategory(), TimeByCategory())
-    grouped = functools.partial(_grouped, inputs, said, held, rows, narrow=False, trained=True)
+    grouped = functools.partial(_grouped, inputs, stated, held, rows, narrow=False, trained=True)
     for adapter in routed_adapters(inputs, held):
         found = found + adapted(inputs, adapter, rows, grouped)
     if not inputs.packed:
@@ -91,18 +91,18 @@ def _adapters(inputs: TrainingInputs, said: ExpertInputs, held: Routed, rows: Nu
     return found + ForwardBackward(unpacked, unpacked)
 
 
-def _host(inputs: TrainingInputs, said: ExpertInputs, held: Routed, *, backward: bool) -> Number:
+def _host(inputs: TrainingInputs, stated: ExpertInputs, held: Routed, *, backward: bool) -> Number:
     """Host time to issue one direction of the experts, one after the other."""
     adapters, unpacked = sum(1.0 for _ in routed_adapters(inputs, held)), 1.0 if inputs.packed else 0.0
     trained = inputs.tuning is None
     count, converted = looped(held), inputs.recipe.conversions
     operations = expert_operations(count, converted, adapters, unpacked, trained=trained, backward=backward)
-    return operations * said.host
+    return operations * stated.host
 
 
 def _grouped(
     inputs: TrainingInputs,
-    said: ExpertInputs,
+    stated: ExpertInputs,
     held: Routed,
     rows: Number,
     matrix: Matmul,
@@ -112,16 +112,16 @@ def _grouped(
 ) -> ForwardBackward:
     """One grouped matmul in both directions."""
     each = rows / held.local
-    flop = grouped_flop(matmul_flop(rows, matrix.n, matrix.k), each, held.local, said.kernels.half_rows)
+    flop = grouped_flop(matmul_flop(rows, matrix.n, matrix.k), each, held.local, stated.kernels.half_rows)
     return multiplied(inputs, matrix, rows, flop, groups=held.local, narrow=narrow, trained=trained)
 
 
 def _memory_bound(
-    inputs: TrainingInputs, said: ExpertInputs, held: Routed, tokens: Number, rows: Number, *, backward: bool
+    inputs: TrainingInputs, stated: ExpertInputs, held: Routed, tokens: Number, rows: Number, *, backward: bool
 ) -> Number:
     """Permutation of tokens by expert and back, and the activation function."""
     with term("memory-bound backward" if backward else "memory-bound forward"):
         sizes = (tokens, inputs.model.hidden, held.of.top_k, held.of.count, inputs.widths.element)
-        permuted = said.kernels.permute * permute_traffic(*sizes)
+        permuted = stated.kernels.permute * permute_traffic(*sizes)
         activated = mlp_traffic(rows, held.ffn_hidden, inputs.widths.element, gated=held.of.gated, backward=backward)
         return stream(inputs, permuted + activated)

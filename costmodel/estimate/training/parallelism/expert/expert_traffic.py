@@ -89,25 +89,28 @@ def expert_traffic(
 
     They hide behind the compute of the layer if the schedule allows it, or behind shared experts.
     """
-    said, held = inputs.experts, part.routed
-    if said is None or held is None:
+    stated, held = inputs.experts, part.routed
+    if stated is None or held is None:
         return ExpertTraffic()
     tokens = local_tokens(inputs, block) / part.tp
-    exchanges = (*_dispatch(inputs, said, held, tokens, placed.ep), *_sharing(inputs, said, held, tokens, placed.etp))
+    exchanges = (
+        *_dispatch(inputs, stated, held, tokens, placed.ep),
+        *_sharing(inputs, stated, held, tokens, placed.etp),
+    )
     sent: Number = 0.0
     for item in exchanges[:2]:
         sent = sent + item.time
     shared: Number = 0.0
     for item in exchanges[2:]:
         shared = shared + item.time
-    within = said.kernels.overlap_in
-    overlap = said.overlap if within is None or block.structure.schedule in within else 0.0
+    within = stated.kernels.overlap_in
+    overlap = stated.overlap if within is None or block.structure.schedule in within else 0.0
     with term("experts' tokens"):
-        forward = _shown(sent, layer.forward.device, overlap, said.kernels.occupied)
-        backward = _shown(sent, layer.backward.device, overlap, said.kernels.occupied)
-        if said.shared_overlap:
-            forward = np.minimum(forward, exposed_time(sent, beside.forward.device, said.shared_overlap, 0.0))
-            backward = np.minimum(backward, exposed_time(sent, beside.backward.device, said.shared_overlap, 0.0))
+        forward = _shown(sent, layer.forward.device, overlap, stated.kernels.occupied)
+        backward = _shown(sent, layer.backward.device, overlap, stated.kernels.occupied)
+        if stated.shared_overlap:
+            forward = np.minimum(forward, exposed_time(sent, beside.forward.device, stated.shared_overlap, 0.0))
+            backward = np.minimum(backward, exposed_time(sent, beside.backward.device, stated.shared_overlap, 0.0))
         forward, backward = forward + shared, backward + shared
     if not again:
         return ExpertTraffic(forward, backward, exchanges)
@@ -121,21 +124,21 @@ def _shown(sent: Number, compute: Number, overlap: float, occupied: float) -> Nu
 
 
 def _dispatch(
-    inputs: TrainingInputs, said: ExpertInputs, held: Routed, tokens: Number, ep: Group
+    inputs: TrainingInputs, stated: ExpertInputs, held: Routed, tokens: Number, ep: Group
 ) -> tuple[Exchange, Exchange]:
     """Tokens sent to the ranks of their experts in the stack's dispatch type; outputs return in bf16.
 
     A token goes to each of its experts, or once to a rank with several of them.
     """
-    sent = said.load * tokens
-    copies = _reached(held, ep.ranks) if said.deduplicated else held.of.top_k
+    sent = stated.load * tokens
+    copies = _reached(held, ep.ranks) if stated.deduplicated else held.of.top_k
     found = []
-    for name, element in (("dispatch", said.dispatch), ("combine", ELEMENT_BYTES["bf16"])):
+    for name, element in (("dispatch", stated.dispatch), ("combine", ELEMENT_BYTES["bf16"])):
         with term(name):
             message = copies * activation_message(sent, inputs.model.hidden, element)
             carried: Number | None = None
-            if said.deduplicated:
-                time, carried = _hierarchical(inputs, said, held, (sent, copies, element), ep)
+            if stated.deduplicated:
+                time, carried = _hierarchical(inputs, stated, held, (sent, copies, element), ep)
             else:
                 time = collective_time(inputs, message, ep, "all_to_all")
             found.append(Exchange(ep, "all_to_all", message, time, 1.0, 1.0, 0.0, carried))
@@ -143,7 +146,7 @@ def _dispatch(
 
 
 def _hierarchical(
-    inputs: TrainingInputs, said: ExpertInputs, held: Routed, sent: tuple[Number, Number, Number], ep: Group
+    inputs: TrainingInputs, stated: ExpertInputs, held: Routed, sent: tuple[Number, Number, Number], ep: Group
 ) -> tuple[Number, Number]:
     """Time, and bytes over the slowest link: across domains once a domain, inside them to every rank; both run at the
     same time as far as they can.
@@ -151,7 +154,7 @@ def _hierarchical(
     sent: tokens, their copies, bytes of an element.
     """
     tokens, copies, element = sent
-    kernels, hidden = said.kernels, inputs.model.hidden
+    kernels, hidden = stated.kernels, inputs.model.hidden
     with term("inside the domain"):
         near = dispatch_bytes(tokens, hidden, copies, ep.inside, element)
         inside = stream_time(near, link_of(inputs, ep.inside), kernels.inside_share)
@@ -178,12 +181,12 @@ def _reached(held: Routed, parts: Number) -> Number:
 
 
 def _sharing(
-    inputs: TrainingInputs, said: ExpertInputs, held: Routed, tokens: Number, etp: Group
+    inputs: TrainingInputs, stated: ExpertInputs, held: Routed, tokens: Number, etp: Group
 ) -> tuple[Exchange, ...]:
     """All-gather of rows from the ranks that share each expert, and reduce-scatter of their partial outputs."""
     if np.all(etp.ranks == 1):
         return ()
-    message = activation_message(rows_of(held, tokens, said.load), inputs.model.hidden, inputs.widths.element)
+    message = activation_message(rows_of(held, tokens, stated.load), inputs.model.hidden, inputs.widths.element)
     found: list[Exchange] = []
     for operation in ("all_gather", "reduce_scatter"):
         with term(f"etp {operation}"):

@@ -48,7 +48,7 @@ def composed(text: str) -> Any:
 
 
 def _not_yaml(error: YAMLError, text: str) -> NotYaml:
-    """What ruamel.yaml says of a text, in short, and where."""
+    """The problem that ruamel.yaml finds, in short, and its place."""
     lines = _LINE_END.split(text)
     opened, mark = getattr(error, "context_mark", None), getattr(error, "problem_mark", None)
     problem = str(getattr(error, "problem", None) or getattr(error, "reason", None) or str(error).splitlines()[0])

@@ -1,4 +1,4 @@
-"""The nodes that JSON and plain YAML are read into: what ruamel.yaml's nodes say, without its import."""
+"""The nodes that JSON and plain YAML are read into, like those of ruamel.yaml, which need not be imported for them."""
 
 from __future__ import annotations
 

@@ -163,7 +163,7 @@ class _BlockReader:
         return Sequence("seq", items, start, Mark(start.line + 1, 0))
 
     def value(self, line: int, column: int, content: str) -> Node:
-        """A value on one line, with nothing but a comment behind it."""
+        """A value on one line, with at most a comment behind it."""
         if content[0] in "[{":
             flow = _FlowReader(line, column, content)
             node, end = flow.node(0), flow.end

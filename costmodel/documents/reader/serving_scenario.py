@@ -11,8 +11,8 @@ from costmodel.documents.reader.resolved_scenario import UNDERSTOOD, LoadedScena
 from costmodel.documents.schemas.hardware import Cluster
 from costmodel.documents.schemas.model import Model
 from costmodel.documents.schemas.serving.engine import Engine
-from costmodel.documents.schemas.serving.serving_schema import ServingScenario
 from costmodel.documents.schemas.serving.serving_plan import DRAFTS
+from costmodel.documents.schemas.serving.serving_schema import ServingScenario
 from costmodel.ground.errors import Place, fail
 
 

@@ -58,7 +58,9 @@ def draft_model(case: ServingCase, wanted: Speculation) -> Model:
     found = case.draft
     assert found is not None  # read with the scenario
     if found.vocab > model.vocab or found.has_experts:
-        fault = "has experts" if found.has_experts else f"has {found.vocab:,.0f} tokens, {model.title} {model.vocab:,.0f}"
+        fault = (
+            "has experts" if found.has_experts else f"has {found.vocab:,.0f} tokens, {model.title} {model.vocab:,.0f}"
+        )
         hint = "a dense model of the same family and vocabulary"
         raise fail("D016", f"{found.title} cannot draft: it {fault}", place, hint)
     return found

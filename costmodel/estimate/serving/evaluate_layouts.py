@@ -191,9 +191,7 @@ def _money(inputs: ServingInputs, layout: PlanColumns, point: OperatingPoint, st
     prompts = prompt_cost(1e6, ranks, price, point.gamma)
     return {
         "cost_per_minput": share(load.computed, load.prompt) * prompts,
-        "cost_per_moutput": load.per_token(
-            output_cost(1e6, ranks, price, point.alpha, point.beta, point.concurrency)
-        ),
+        "cost_per_moutput": load.per_token(output_cost(1e6, ranks, price, point.alpha, point.beta, point.concurrency)),
         "cost_per_mtoken": every,
     }
 

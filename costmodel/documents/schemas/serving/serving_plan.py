@@ -8,7 +8,6 @@ from costmodel.documents.schemas.base import Count, Document, Share
 from costmodel.documents.schemas.count_kinds import Gpus, Replicas, Stages
 from costmodel.documents.schemas.serving.serving_workload import Tokens
 
-
 DRAFTS = ("eagle", "mtp", "ngram")  # any other is a model
 
 

@@ -47,9 +47,9 @@ def bounds_of(inputs: ServingInputs, layout: PlanColumns, memory: EngineMemoryUs
     """What bounds the sequences in flight on each plan."""
     load, rows = inputs.load, (len(layout),)
     with term("of each query"):
-        budget = layout.pp * layout.budget / load.verified
+        room = layout.pp * layout.budget / load.verified
         prompt = load.computed / load.verified
-    budget = full_step_concurrency(budget, prompt, load.steps)
+    budget = full_step_concurrency(room, prompt, load.steps)
     held = (budget, memory.requests_steady, layout.dp_attention * inputs.sequences)
     return Bounds(*(np.broadcast_to(np.asarray(each, dtype=np.float64), rows) for each in held))
 

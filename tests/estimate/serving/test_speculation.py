@@ -36,9 +36,8 @@ def test_at_the_break_even_a_token_takes_as_long_as_without() -> None:
     most = costs(EAGLE, short(1), *ALONE)["speculation_break_even"]
     with_drafts, without = (ExactSteps(each, layout()) for each in (found, inputs(short(1), *ALONE)))
     many = np.array([most])
-    assert one(with_drafts.decode(many)) / one(found.load.accepted) == pytest.approx(
-        one(without.decode(many)), rel=1e-3
-    )
+    token = one(with_drafts.decode(many)) / one(found.load.accepted)
+    assert token == pytest.approx(one(without.decode(many)), rel=1e-3)
 
 
 def test_tokens_in_flight_follow_littles_law() -> None:

@@ -96,6 +96,8 @@ LABELS: dict[str, tuple[str, str]] = {
     # search
     "#": ("place in the order of the objective; 0 is the scenario's own plan", ""),
     "tok/s/gpu": ("", "tokens_per_s_per_gpu"),
+    "fits": ("whether the plan fits; at risk, its chance to", "fit_chance"),
+    "first_faster": ("chance that the plan a search ranks first is faster than this one", ""),
     "yours": ("the scenario's own plan", ""),
     "best": ("the plan a search ranks first", ""),
     "change": ("from the first to the second: a share of results, an amount of their terms", ""),

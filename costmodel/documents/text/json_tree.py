@@ -7,7 +7,7 @@ import json
 import re
 from typing import Any
 
-from costmodel.documents.text.nodes import Mapping, Mark, Node, Scalar, Sequence
+from costmodel.documents.text.nodes import MappingNode, Mark, Node, ScalarNode, SequenceNode
 
 _TOKEN = re.compile(
     r'[ \t\r\n]*(?:("(?:[^"\\\x00-\x1f]|\\.)*")|(-?(?:0|[1-9]\d*)(\.\d+)?([eE][-+]?\d+)?)'
@@ -80,16 +80,16 @@ class _TokenReader:
         kind, text = self.next()
         start = self.mark(self.start)
         if kind == "{" and depth < _DEEPEST:
-            return Mapping("map", self.pairs(depth), start, self.mark(self.end), flow_style=True)
+            return MappingNode("map", self.pairs(depth), start, self.mark(self.end), flow_style=True)
         if kind == "[" and depth < _DEEPEST:
-            return Sequence("seq", self.items(depth), start, self.mark(self.end), flow_style=True)
+            return SequenceNode("seq", self.items(depth), start, self.mark(self.end), flow_style=True)
         return self.scalar(kind, text, start)
 
     def scalar(self, kind: str, text: str, start: Mark) -> Node:
         tag = "bool" if kind in ("true", "false") else kind
         if tag not in _KINDS:
             raise _NoJson
-        return Scalar(tag, json.loads(text) if tag == "str" else text, start, self.mark(self.end))
+        return ScalarNode(tag, json.loads(text) if tag == "str" else text, start, self.mark(self.end))
 
     def pairs(self, depth: int) -> list[tuple[Node, Node]]:
         """What an object holds."""

@@ -23,28 +23,28 @@ class _Node:
         self.tag, self.value, self.start_mark, self.end_mark, self.flow_style = tag, value, start, end, flow_style
 
 
-class Scalar(_Node):
+class ScalarNode(_Node):
     """One value, as text."""
 
     __slots__ = ()
     id = "scalar"
 
 
-class Sequence(_Node):
+class SequenceNode(_Node):
     """A list of nodes."""
 
     __slots__ = ()
     id = "sequence"
 
 
-class Mapping(_Node):
+class MappingNode(_Node):
     """A list of pairs of nodes."""
 
     __slots__ = ()
     id = "mapping"
 
 
-Node = Scalar | Sequence | Mapping
+Node = ScalarNode | SequenceNode | MappingNode
 
 
 class NotYaml(Exception):

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import re
 
-from costmodel.documents.text.nodes import Mapping, Mark, Node, Scalar, Sequence
+from costmodel.documents.text.nodes import MappingNode, Mark, Node, ScalarNode, SequenceNode
 
 _DEEPEST = 40
 # Tabs, line ends other than LF and whatever ruamel.yaml refuses to read.
@@ -58,8 +58,8 @@ def _tag(value: str) -> str:
     return _WORDS.get(value, "str")
 
 
-def _scalar(tag: str, value: str, line: int, start: int, end: int) -> Scalar:
-    return Scalar(tag, value, Mark(line, start), Mark(line, end))
+def _scalar(tag: str, value: str, line: int, start: int, end: int) -> ScalarNode:
+    return ScalarNode(tag, value, Mark(line, start), Mark(line, end))
 
 
 class _BlockReader:
@@ -108,7 +108,7 @@ class _BlockReader:
             raise _NotPlain
         return content
 
-    def mapping(self, indent: int) -> Mapping:
+    def mapping(self, indent: int) -> MappingNode:
         """Keys below one another."""
         pairs: list[tuple[Node, Node]] = []
         start = Mark(self.lines[self.at][0], indent)
@@ -120,7 +120,7 @@ class _BlockReader:
             key = _scalar("str", name, line, indent, indent + after - 1)
             self.at += 1
             pairs.append((key, self.after_key(line, indent, content, after)))
-        return Mapping("map", pairs, start, Mark(start.line + 1, 0))
+        return MappingNode("map", pairs, start, Mark(start.line + 1, 0))
 
     def after_key(self, line: int, indent: int, content: str, after: int) -> Node:
         """The value of a key, behind it or below it."""
@@ -135,7 +135,7 @@ class _BlockReader:
                 return self.block()
         return _scalar("null", "", line, indent + after, indent + after)
 
-    def folded(self, line: int, indent: int, start: Mark) -> Scalar:
+    def folded(self, line: int, indent: int, start: Mark) -> ScalarNode:
         """The lines below a key that are one text: all of one indentation, with no empty line among them."""
         begun = ended = line + 1
         width = _SPACES.match(self.raw[begun]).end() if begun < len(self.raw) else 0  # type: ignore[union-attr]
@@ -148,9 +148,9 @@ class _BlockReader:
             raise _NotPlain
         while self.at < len(self.lines) and self.lines[self.at][0] < ended:
             self.at += 1
-        return Scalar("str", " ".join(text[width:] for text in self.raw[begun:ended]), start, Mark(ended, 0))
+        return ScalarNode("str", " ".join(text[width:] for text in self.raw[begun:ended]), start, Mark(ended, 0))
 
-    def sequence(self, indent: int) -> Sequence:
+    def sequence(self, indent: int) -> SequenceNode:
         """Items below one another; what stands behind a dash is read as a line of its own."""
         items: list[Node] = []
         start = Mark(self.lines[self.at][0], indent)
@@ -160,7 +160,7 @@ class _BlockReader:
                 raise _NotPlain
             self.lines[self.at] = (line, indent + width, content[width:])
             items.append(self.block())
-        return Sequence("seq", items, start, Mark(start.line + 1, 0))
+        return SequenceNode("seq", items, start, Mark(start.line + 1, 0))
 
     def value(self, line: int, column: int, content: str) -> Node:
         """A value on one line, with at most a comment behind it."""
@@ -195,9 +195,9 @@ class _FlowReader:
         if depth > _DEEPEST:
             raise _NotPlain
         if first == "[":
-            return Sequence("seq", self.items(depth), self.mark(begun), self.mark(self.end), flow_style=True)
+            return SequenceNode("seq", self.items(depth), self.mark(begun), self.mark(self.end), flow_style=True)
         if first == "{":
-            return Mapping("map", self.pairs(depth), self.mark(begun), self.mark(self.end), flow_style=True)
+            return MappingNode("map", self.pairs(depth), self.mark(begun), self.mark(self.end), flow_style=True)
         quoted = _QUOTED.match(self.content, begun)
         found = quoted or _IN_FLOW.match(self.content, begun)
         if found is None:

@@ -222,7 +222,7 @@ def _listed(word: str) -> str:
 
 
 def worth_asking() -> dict[str, list[str]]:
-    """What to ask `explain` about, by kind: each strategy once, without bands and what equations call their inputs."""
+    """What to ask `explain` about, by kind: each once, without bands and what equations call their inputs."""
     rooms: dict[str, list[str]] = {}
     for name, equation in EQUATIONS.items():
         if name not in COLUMNS and name not in SERVING_RESULTS:
@@ -233,7 +233,7 @@ def worth_asking() -> dict[str, list[str]]:
         "results of serving": [name for name in SERVING_RESULTS if name not in COLUMNS],
         "words of serving": [word for word in serving_words() if word not in SERVING_RESULTS],
         "strategies": list(strategies()),
-        "questions": [question.words[0] for question in questions()],
+        "questions": [question.words[0] for question in questions() if _of_a_word(question.words[0]) is None],
         "codes": [*FAULT_CODES, *sorted({**REFUSALS, **SERVING_REFUSALS, **REMARKS, **REASONS})],
         **rooms,
     }

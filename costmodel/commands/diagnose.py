@@ -30,9 +30,7 @@ FromOption = Annotated[
 
 TraceOption = Annotated[
     str,
-    typer.Option(
-        "--trace", metavar="FILE", help="A trace of PyTorch's profiler: its step and terms", show_default=False
-    ),
+    typer.Option("--trace", metavar="FILE", help="A trace of PyTorch's profiler: step and terms", show_default=False),
 ]
 
 

@@ -1,4 +1,4 @@
-"""Traces of PyTorch's profiler: time by kind of kernel, communication behind compute or not, and texts that are none."""
+"""Traces of PyTorch's profiler: time by kind of kernel, exposed communication, and texts that are no trace."""
 
 from __future__ import annotations
 
@@ -116,8 +116,14 @@ def test_a_slow_kernel_of_a_trace_is_found_by_diagnose(tmp_path: Path, run: Any)
     predicted = scenario["plans"][0]
     at, found = 0.0, []
     slow = {"matmul": 4 / 3, "attention": 4 / 3}
-    names = {"matmul": "gemm", "attention": "flash_fwd", "memory_bound": "triton_poi", "optimizer": "multi_tensor_apply",
-             "tp_exposed": "ncclDevKernel_AllGather", "launch": ""}  # fmt: skip
+    names = {
+        "matmul": "gemm",
+        "attention": "flash_fwd",
+        "memory_bound": "triton_poi",
+        "optimizer": "multi_tensor_apply",
+        "tp_exposed": "ncclDevKernel_AllGather",
+        "launch": "",
+    }
     for term, name in names.items():
         length = predicted[f"{term}_s"] * slow.get(term, 1.0) * 1e6
         if name:

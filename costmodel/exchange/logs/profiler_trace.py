@@ -10,7 +10,7 @@ import gzip
 import json
 import math
 import zlib
-from collections import Counter, defaultdict
+from collections import defaultdict
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from typing import Any, NamedTuple
@@ -136,7 +136,7 @@ def _axis(name: str, detail: Mapping[str, Any], degrees: Mapping[str, float]) ->
 def _terms(runs: list[_Run]) -> dict[str, float]:
     """Time by kind: compute as it runs; communication whole, and its part that no compute hides; and idle time."""
     compute = [run for run in runs if not run.kind.startswith("axis ")]
-    found = Counter[str]()
+    found: defaultdict[str, float] = defaultdict(float)
     busy: list[tuple[float, float]] = []
     for run in sorted(compute):
         start = max(run.start, busy[-1][1]) if busy else run.start  # a second stream counts where the first is idle

@@ -42,7 +42,7 @@ class _Run(NamedTuple):
 
 
 def profiled_step(path: str, degrees: Mapping[str, float]) -> ProfiledStep:
-    """The mean step of a trace; degrees: of the plan by axis, which tell groups apart that have no name.
+    """The mean step of a trace; degrees: of the plan by axis, which distinguish groups without a name.
 
     Raises:
         CostModelError: X001 where the file is no such trace, X002 where it has no steps or no kernels, X010 where it

@@ -33,7 +33,7 @@ class ProfiledStep:
     notes: tuple[str, ...]
 
 
-class _Run(NamedTuple):
+class _KernelRun(NamedTuple):
     """A kernel's run on the device, in microseconds, and what it did: a kind, or the axis it communicated on."""
 
     start: float
@@ -56,7 +56,7 @@ def profiled_step(path: str, degrees: Mapping[str, float]) -> ProfiledStep:
         raise fail("X002", "no kernel runs within a recorded step", Place(path), "record with ProfilerActivity.CUDA")
     times: defaultdict[str, float] = defaultdict(float)
     for start, end in spans:
-        within = [_Run(max(run.start, start), min(run.end, end), run.kind) for run in runs]
+        within = [_KernelRun(max(run.start, start), min(run.end, end), run.kind) for run in runs]
         for name, time in _terms([run for run in within if run.start < run.end]).items():
             times[name] += time * _MICROSECOND / len(spans)
     step = sum(end - start for start, end in spans) * _MICROSECOND / len(spans)
@@ -108,9 +108,11 @@ def _steps(path: str, events: Iterable[Mapping[str, Any]]) -> list[tuple[float, 
     return sorted(found.values())
 
 
-def _runs(path: str, events: Iterable[Mapping[str, Any]], degrees: Mapping[str, float]) -> tuple[object, list[_Run]]:
+def _runs(
+    path: str, events: Iterable[Mapping[str, Any]], degrees: Mapping[str, float]
+) -> tuple[object, list[_KernelRun]]:
     """The runs of kernels of the device that has most of them."""
-    on_device: defaultdict[object, list[_Run]] = defaultdict(list)
+    on_device: defaultdict[object, list[_KernelRun]] = defaultdict(list)
     for event in events:
         if str(event.get("cat")).lower() not in _ON_DEVICE:
             continue
@@ -119,7 +121,7 @@ def _runs(path: str, events: Iterable[Mapping[str, Any]], degrees: Mapping[str, 
         kind = kernel_kind(name) if str(event.get("cat")).lower() == "kernel" else "memory_bound"
         if kind == "communication":
             kind = f"axis {_axis(name, detail or {}, degrees)}"
-        on_device[str(event.get("pid"))].append(_Run(start, start + float(event["dur"]), kind))
+        on_device[str(event.get("pid"))].append(_KernelRun(start, start + float(event["dur"]), kind))
     if not on_device:
         raise fail("X002", "no kernel ran on a device", Place(path), "record with ProfilerActivity.CUDA")
     return max(on_device.items(), key=lambda item: len(item[1]))
@@ -133,7 +135,7 @@ def _axis(name: str, detail: Mapping[str, Any], degrees: Mapping[str, float]) ->
     return axis_of(name, named, size if isinstance(size, int) else 0, degrees)
 
 
-def _terms(runs: list[_Run]) -> dict[str, float]:
+def _terms(runs: list[_KernelRun]) -> dict[str, float]:
     """Time by kind: compute as it runs; communication whole, and its part that no compute hides; and idle time."""
     compute = [run for run in runs if not run.kind.startswith("axis ")]
     found: defaultdict[str, float] = defaultdict(float)

@@ -20,6 +20,8 @@ class Reference:
 REFERENCES = {
     "model": Reference("model", "model"),
     "stack": Reference("stack", "stack"),
+    "stack.trainer": Reference("stack", "trainer"),
+    "stack.rollout": Reference("stack", "rollout"),
     "workload.optimizer": Reference("optimizer", "optimizer", usual="adamw"),
     "cluster.node": Reference("node", "node"),
     "run.failures": Reference("reliability", "reliability", usual="typical"),

@@ -72,11 +72,12 @@ def diff(
         from costmodel.commands import rl, serving
         from costmodel.documents.reader.resolved_scenario import load_any
 
-        wing = serving if kind == "serving" else rl
-        wing.without("diff", [("--plans", bool(plans))])
         sides = load_any(before), load_any(after or before, assignments or ())
-        stated = f"{before} → {after or 'changed'}"
-        return wing.diff(*sides, stated, exit_code=exit_code)
+        stated, refused = f"{before} → {after or 'changed'}", [("--plans", bool(plans))]
+        if kind == "rl":
+            return rl.diff(*sides, stated, exit_code=exit_code, refused=refused)
+        serving.without("diff", refused)
+        return serving.diff(*sides, stated, exit_code=exit_code)
     found = compare(side_of(before, first), side_of(after or before, second, tuple(assignments or ())))
     title = f"{before}{_told(first)} → {after or ('changed' if assignments else before)}{_told(second)}"
     return Reply(

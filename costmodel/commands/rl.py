@@ -96,12 +96,15 @@ def scale(case: LoadedScenario, ranks: str, *, weak: bool, refused: Sequence[tup
     return Reply(lines, result, "sizes", yes=any(row.trial.works for row in found))
 
 
-def diff(before: LoadedScenario, after: LoadedScenario, title: str, *, exit_code: bool) -> Reply:
+def diff(
+    before: LoadedScenario, after: LoadedScenario, title: str, *, exit_code: bool, refused: Sequence[tuple[str, bool]]
+) -> Reply:
     """The answer of `diff`."""
     from costmodel.explore.compare.compare import compare
     from costmodel.explore.rl.compare_rl import side
     from costmodel.report.terminal.rl import rl_vary as report
 
+    without("diff", refused)
     found = compare(side(before.name, reinforced(before)), side(after.name, reinforced(after)))
     yes = found.same or not exit_code
     return Reply(lambda: report.diff(found, title), lambda: report.diff_json(found), "figures", yes=yes)

@@ -34,6 +34,7 @@ from costmodel.documents.reader.sources import Provenance as Provenance
 from costmodel.documents.reader.sources import bibliography as bibliography
 from costmodel.documents.reader.sources import glossary as glossary
 from costmodel.documents.reader.sources import provenance as provenance
+from costmodel.documents.reader.sources import rl_words as rl_words
 from costmodel.documents.reader.sources import serving_words as serving_words
 from costmodel.documents.reader.sources import strategies as strategies
 from costmodel.documents.reader.sources import uncited

@@ -56,6 +56,10 @@ class AnswerLengths:
         """Lengths at which a generation is looked at."""
         return length_at(self.written, self.sigma, DEVIATIONS, self.limit)
 
+    def before(self, length: Number) -> Number:
+        """Mean tokens of answers that end at a length if they are longer: what a stream decodes before it."""
+        return expected_longest(self.written, self.sigma, 1.0, length)
+
     def longest(self, answers: Number) -> Number:
         """Tokens of the longest of so many, expected."""
         return expected_longest(self.written, self.sigma, answers, self.limit)

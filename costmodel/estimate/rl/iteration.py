@@ -10,7 +10,7 @@ import numpy as np
 from costmodel.documents.schemas.rl.rl_results import TRAINER
 from costmodel.equations.memory.offload import link_time
 from costmodel.equations.run.economics import share
-from costmodel.equations.run.rollouts import uneven_share
+from costmodel.equations.run.rl_passes import uneven_share
 from costmodel.equations.unequal.order_statistics import expected_maximum
 from costmodel.estimate.rl.generation import Generation, generation
 from costmodel.estimate.rl.rl_inputs import RlInputs
@@ -37,7 +37,7 @@ class Iteration:
     @property
     def training(self) -> float:
         """Passes of the trainer."""
-        return sum(self.phases[name] for name in TRAINER)
+        return sum(self.phases.get(name, 0.0) for name in TRAINER)
 
 
 def iteration(inputs: RlInputs, memory: RlMemory) -> Iteration:
@@ -50,24 +50,31 @@ def iteration(inputs: RlInputs, memory: RlMemory) -> Iteration:
     phases = {"generation": float(generated.total)} | _training(inputs)
     phases["switch"] = _switch(inputs, memory)
     phases["weight_sync"] = 0.0 if sync is None else number(sync.time)
-    found = Iteration(phases, 0.0, 0.0, generated, sync)
     beside = not inputs.split.colocated and workload.staleness > 0
+    return composed(phases, generated, sync, beside=beside)
+
+
+def composed(
+    phases: dict[str, float], generated: Generation, sync: WeightTransfer | None, *, beside: bool
+) -> Iteration:
+    """Phases one after the other; beside each other the shorter of generation and training is hidden."""
+    found = Iteration(phases, 0.0, 0.0, generated, sync)
     hidden = min(phases["generation"], found.training) if beside else 0.0
     return replace(found, hidden=hidden, total=sum(phases.values()) - hidden)
 
 
 def _training(inputs: RlInputs) -> dict[str, float]:
     """Passes of the trainer: forward over all answers, and updates by mini-batches."""
-    workload, models = inputs.case.scenario.workload, inputs.models
+    models = inputs.models
     with np.errstate(all="ignore"):
         once = number(_forward(inputs))
         updates = number(_updates(inputs))
     judged = {"reference_time": models["reference"], "reward_time": models["reward model"]}
     return {
-        "old_log_probabilities": once if workload.generates else 0.0,
+        "old_log_probabilities": once if inputs.scored_by_trainer else 0.0,
         **{name: once if there else 0.0 for name, there in judged.items()},
         "critic_time": once + updates if models["critic"] else 0.0,
-        "update": updates,
+        "update_time": updates,
     }
 
 

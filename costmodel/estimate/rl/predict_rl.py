@@ -84,6 +84,8 @@ def _refused(inputs: RlInputs) -> Iterator[str]:
         yield "R013"
     if not workload.generates and rollout.model_fields_set:
         yield "R014"
+    if workload.staleness and rollout.colocated and workload.rollouts == "batch":
+        yield "R016"
 
 
 def _broken(inputs: RlInputs, costs: dict[str, float]) -> Iterator[str]:
@@ -104,7 +106,7 @@ def _costs(inputs: RlInputs, memory: RlMemory, found: Iteration, run: RunFigures
         "iteration_time": total,
         **phases,
         "tail": float(found.generated.tail),
-        "hidden": found.hidden,
+        "overlapped": found.hidden,
         "generation_share": float(share(phases["generation"], sum(phases.values()))),
         "longest": float(found.generated.longest),
         "answers_per_s": float(rate(workload.answers, total)),

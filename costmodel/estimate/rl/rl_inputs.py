@@ -15,7 +15,7 @@ from costmodel.documents.schemas.serving.serving_plan import ServingPlan
 from costmodel.equations.parallelism.counts import data_parallel_degree
 from costmodel.estimate.evaluate.predict import Answer, answer
 from costmodel.estimate.rl.answer_lengths import AnswerLengths, answer_lengths
-from costmodel.estimate.rl.generation import Engines
+from costmodel.estimate.rl.generation import RolloutEngines
 from costmodel.estimate.rl.rank_split import ClusterPart, RankSplit, rank_split
 from costmodel.estimate.serving.constraints import invalid
 from costmodel.estimate.serving.engine_memory import memory_use
@@ -49,9 +49,10 @@ class RlInputs:
     split: RankSplit
     packing: Packing
     trainer: Answer
-    engines: Engines | None
+    engines: RolloutEngines | None
     engine_refused: tuple[str, ...]
     offload: bool
+    scored_by_trainer: bool
     assumed: tuple[Assumption, ...]
 
     @property
@@ -92,22 +93,36 @@ def rl_inputs(case: RlCase, plan: RlPlan) -> RlInputs:
     """The numbers of an iteration under a plan."""
     log, workload, rollout = AssumptionLog(), case.scenario.workload, plan.rollout
     lengths = answer_lengths(workload, log)
-    for name in ("reference", "reward"):
+    for name in ("reference", "reward") if workload.generates else ():
         if getattr(workload, name) is None:
             value = workload.refers if name == "reference" else "model" if workload.judged_by_model else "rule"
             log.note(f"workload.{name}", str(value).lower(), f"usual for {workload.algorithm}")
+    scored = _scored_by_trainer(case, log)
     split = rank_split(case, rollout, generates=workload.generates)
     packing = _packing(case, plan, split.trainer, lengths)
     trainer = _trainer(case, plan, split.trainer, packing)
     offload = _offload(case, rollout, split, log)
-    engines, refused = None, ()
+    engines: RolloutEngines | None = None
+    refused: tuple[str, ...] = ()
     if workload.generates:
         engines, refused, assumed = _engines(case, rollout, split, lengths, log)
         log.assumed += [item for item in assumed if not item.path.startswith("workload.")]
     known = {item.path for item in log.assumed}
     further = [item for item in trainer.assumed if item.path not in known]
     stated = tuple(_renamed(item) for item in (*log.assumed, *further))
-    return RlInputs(case, plan, lengths, split, packing, trainer, engines, tuple(refused), offload, stated)
+    return RlInputs(case, plan, lengths, split, packing, trainer, engines, tuple(refused), offload, scored, stated)
+
+
+def _scored_by_trainer(case: RlCase, log: AssumptionLog) -> bool:
+    """Whether the trainer runs all answers forward before it updates."""
+    workload = case.scenario.workload
+    if not workload.generates:
+        return False
+    if workload.old_log_probabilities is not None:
+        return workload.old_log_probabilities == "trainer"
+    trains = workload.rollouts in case.stack.scored_by_trainer
+    log.note("workload.old_log_probabilities", "trainer" if trains else "engine", f"stacks/{case.stack.name}")
+    return trains
 
 
 def _renamed(item: Assumption) -> Assumption:
@@ -139,7 +154,8 @@ def _packing(case: RlCase, plan: RlPlan, part: ClusterPart, lengths: AnswerLengt
     micro = min(most, max(1.0, float(round(wanted))))
     count = max(1.0, float(math.ceil(wanted / micro)))
     parts = 2.0 * plan.cp * plan.tp  # that a sequence is cut into
-    sequence = max(1.0, float(round(tokens / (micro * count) / parts))) * parts
+    each_sequence = tokens / (micro * count)
+    sequence = max(1.0, float(round(each_sequence / parts))) * parts
     all_tokens = math.ceil(case.scenario.workload.answers / dp) * each
     return Packing(sequence, micro, count, all_tokens / (micro * sequence), dp)
 
@@ -155,7 +171,7 @@ def _trainer(case: RlCase, plan: RlPlan, part: ClusterPart, packing: Packing) ->
 
 def _engines(
     case: RlCase, rollout: RolloutPlan, split: RankSplit, lengths: AnswerLengths, log: AssumptionLog
-) -> tuple[Engines, tuple[str, ...], tuple[Assumption, ...]]:
+) -> tuple[RolloutEngines, tuple[str, ...], tuple[Assumption, ...]]:
     """The engines on their part, why their layout is not valid, and what was assumed of them."""
     workload, engine = case.scenario.workload, case.rollout
     if split.colocated or rollout.memory is not None:
@@ -184,4 +200,4 @@ def _engines(
     log.note("answers at a time", show(min(answers, max(held, 1.0)), "1"), "of an engine: its cache and its limit")
     if number(use.pool) <= number(use.one_request):
         refused = (*refused, "R015")
-    return Engines(inputs, layout, use, answers, min(answers, max(held, 1.0))), refused, inputs.assumed
+    return RolloutEngines(inputs, layout, use, answers, min(answers, max(held, 1.0))), refused, inputs.assumed

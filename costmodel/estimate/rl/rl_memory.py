@@ -7,7 +7,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from costmodel.estimate.evaluate.predict import Answer
-from costmodel.estimate.rl.generation import Engines
+from costmodel.estimate.rl.generation import RolloutEngines
 from costmodel.estimate.shared.results import number
 from costmodel.estimate.training.time.forward_pass import frozen_copy
 
@@ -17,7 +17,7 @@ LATE = ("gradients", "gathered", "buckets", "context", "activations", "recompute
 
 @dataclass(frozen=True)
 class MemoryPart:
-    """One line of the ledger: bytes while generating, and while updating; on an accelerator of one of both or of all."""
+    """One line of the ledger: bytes while generating, and while updating."""
 
     name: str
     generating: float
@@ -49,7 +49,13 @@ class RlMemory:
 
 
 def rl_memory(
-    trainer: Answer, engines: Engines | None, models: dict[str, bool], *, offload: bool, sleeps: bool, colocated: bool
+    trainer: Answer,
+    engines: RolloutEngines | None,
+    models: dict[str, bool],
+    *,
+    offload: bool,
+    sleeps: bool,
+    colocated: bool,
 ) -> RlMemory:
     """The ledger. `models`: which of critic, reference and reward model there are."""
     stays = colocated and engines is not None  # states of training beside the engine

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from costmodel.equations.memory.offload import link_time
-from costmodel.equations.run.rollouts import experience_bytes
+from costmodel.equations.run.rl_passes import experience_bytes
 from costmodel.estimate.machine.node_in_use import interface_rate
 from costmodel.estimate.model.shards import model_parameters
 from costmodel.estimate.rl.rl_inputs import RlInputs

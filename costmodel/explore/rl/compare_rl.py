@@ -6,7 +6,7 @@ import math
 
 from costmodel.documents.reader.rl_scenario import RlCase
 from costmodel.estimate.rl.predict_rl import predict
-from costmodel.estimate.rl.result_columns import machine_name
+from costmodel.estimate.rl.rl_columns import machine_name
 from costmodel.explore.compare.compare import Side, named_documents
 from costmodel.explore.compare.input_paths import leaves
 

@@ -11,7 +11,7 @@ from costmodel.documents.reader.override_case import vary_any
 from costmodel.documents.reader.rl_scenario import RlCase, reinforced
 from costmodel.equations.run.economics import share
 from costmodel.estimate.rl.predict_rl import RlAnswer, predict
-from costmodel.estimate.rl.result_columns import COLUMNS, machine_name
+from costmodel.estimate.rl.rl_columns import COLUMNS, machine_name
 from costmodel.explore.explain.explain import unknown
 from costmodel.explore.search.ranges import Axis, said_with, values_of
 from costmodel.ground.errors import CostModelError, Fault, Place, fail
@@ -19,7 +19,7 @@ from costmodel.ground.parsing import UnitError, parse
 from costmodel.ground.units import counted
 
 MOST_POINTS = 20_000
-SHOWN = ("iteration_time", "generation", "tail", "update", "memory_peak")
+SHOWN = ("iteration_time", "generation", "tail", "update_time", "memory_peak")
 
 
 @dataclass(frozen=True)

@@ -8,8 +8,8 @@ from typing import Any
 from costmodel.documents.reader.rl_scenario import RlCase
 from costmodel.estimate.evaluate.answer_facts import subject_of
 from costmodel.estimate.rl.predict_rl import RlAnswer
-from costmodel.estimate.rl.reason_codes import REFUSALS
-from costmodel.estimate.rl.result_columns import COLUMNS, machine_name
+from costmodel.estimate.rl.rl_columns import COLUMNS, machine_name
+from costmodel.estimate.rl.rl_reason_codes import REFUSALS
 from costmodel.estimate.shared.results import number
 from costmodel.report.machine.json_answer import flags_json, plain
 from costmodel.report.terminal.rl.rl_communication import within

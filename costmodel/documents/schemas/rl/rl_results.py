@@ -12,10 +12,12 @@ RESULTS: dict[str, ResultColumn] = {
     "reference_time": ResultColumn("s", "forward pass of the frozen reference over all answers", "lower"),
     "reward_time": ResultColumn("s", "forward pass of a reward model over all answers", "lower"),
     "critic_time": ResultColumn("s", "values of the critic, and its updates", "lower"),
-    "update": ResultColumn("s", "optimizer steps of the policy over all answers and epochs", "lower"),
+    "update_time": ResultColumn("s", "optimizer steps of the policy over all answers and epochs", "lower"),
     "switch": ResultColumn("s", "states of training to the host and back", "lower"),
     "weight_sync": ResultColumn("s", "new weights on their way to the engines", "lower"),
-    "hidden": ResultColumn("s", "of generation or training: beside the other, on accelerators of its own", "higher"),
+    "overlapped": ResultColumn(
+        "s", "of generation or training: beside the other, on accelerators of its own", "higher"
+    ),
     "generation_share": ResultColumn("1", "generation over the sum of all phases", "neither"),
     "longest": ResultColumn("1", "tokens of the longest answer, expected", "neither"),
     "answers_per_s": ResultColumn("1/s", "answers generated and trained on a second", "higher", "answer/s"),
@@ -37,10 +39,10 @@ PHASES = (
     "reference_time",
     "reward_time",
     "critic_time",
-    "update",
+    "update_time",
     "switch",
     "weight_sync",
 )
-TRAINER = ("old_log_probabilities", "reference_time", "reward_time", "critic_time", "update")
+TRAINER = ("old_log_probabilities", "reference_time", "reward_time", "critic_time", "update_time")
 BANDED = ("iteration_time", "run_time", "run_cost")
 OF_RUN = ("goodput", "mtbf", "checkpoint_size", "checkpoint_interval", "restart_time")

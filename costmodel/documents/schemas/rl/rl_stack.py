@@ -51,6 +51,9 @@ class RlStack(Document):
     rollout: EngineReference = Field(description="Engine that generates, by name or written out")
     algorithms: list[Algorithm] = Field(min_length=1, description="Algorithms it offers")
     rollouts: list[Rollouts] = Field(min_length=1, description="Ways to generate that it offers")
+    scored_by_trainer: list[Rollouts] = Field(
+        description="Ways to generate after which the trainer computes old log-probabilities; else engines' count"
+    )
     apart: bool = Field(description="Whether engines can have accelerators of their own")
     sync: WeightSync = Field(description="How new weights reach the engines")
     sharing: Sharing = Field(description="How training and generation share an accelerator")

@@ -17,6 +17,7 @@ from costmodel.documents.schemas.stack import GradientType
 Algorithm = Literal["ppo", "grpo", "dpo"]
 Rollouts = Literal["batch", "continuous", "partial"]
 Reward = Literal["rule", "model"]
+Scored = Literal["trainer", "engine"]
 Prompts = Annotated[float, Quantity("request", 1, 1e12, whole=True)]
 Turns = Annotated[float, Quantity("1", 1, 1e6)]
 Environments = Annotated[float, Quantity("replica", 1, 1e9, whole=True)]
@@ -62,7 +63,8 @@ class Rl(Document):
     )
     epochs: Sequences = Field(default=1, description="Times that each answer is trained on")
     staleness: NonNegative = Field(
-        default=0.0, description="Share of an iteration's answers that may be of older weights; over 0 nobody waits"
+        default=0.0,
+        description="Share of an iteration's answers that may be of older weights; over 0 neither side waits",
     )
     rollouts: Rollouts = Field(
         default="batch",
@@ -71,6 +73,11 @@ class Rl(Document):
     )
     reference: bool | None = Field(
         default=None, description="Whether a frozen copy judges every token; left out, as the algorithm was published"
+    )
+    old_log_probabilities: Scored | None = Field(
+        default=None,
+        description="Who computes those before updates: trainer in a pass of its own, or engine; left "
+        "out, as the stack does it",
     )
     reward: Reward | None = Field(
         default=None, description="rule, or a model of the policy's size; left out, a model for ppo alone"
@@ -116,7 +123,7 @@ class Rl(Document):
     def _of_dpo(self) -> tuple[str, str] | None:
         if "samples" in self.model_fields_set and self.samples != 2:
             return "samples", "dpo trains on pairs; leave samples out"
-        for key in ("staleness", "rollouts", "reward", "environment"):
+        for key in ("staleness", "rollouts", "reward", "environment", "old_log_probabilities"):
             if key in self.model_fields_set:
                 return key, f"dpo trains on pairs that are given and generates nothing; leave {key} out"
         return ("reference", "dpo needs its reference") if self.reference is False else None

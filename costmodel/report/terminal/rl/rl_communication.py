@@ -6,6 +6,7 @@ from rich.text import Text
 
 from costmodel.estimate.machine.process_groups import Transfer
 from costmodel.estimate.rl.predict_rl import RlAnswer
+from costmodel.estimate.rl.weight_sync import WeightTransfer
 from costmodel.estimate.serving.replica_traffic import transfers
 from costmodel.estimate.shared.results import number
 from costmodel.explore.communication import is_sent
@@ -44,11 +45,7 @@ def communication(answer: RlAnswer) -> list[Line]:
     ]
     return [
         *titled(case, answer),
-        *(
-            []
-            if sync is None
-            else [styled("Once an iteration", HEAD), CellTable([""] * 5, _between(answer), "lrrrl", headed=False)]
-        ),
+        *([] if sync is None else _once(sync)),
         styled("Each optimizer step, and each step of an engine", HEAD),
         CellTable(("of", "group", "ranks", "op", "size", "count", "time"), rows, "llrlrrr")
         if rows
@@ -59,14 +56,12 @@ def communication(answer: RlAnswer) -> list[Line]:
     ]
 
 
-def _between(answer: RlAnswer) -> list[tuple[str, ...]]:
+def _once(sync: WeightTransfer) -> list[Line]:
     """Weights to the engines, and answers back."""
-    sync = answer.iteration.sync
-    assert sync is not None
     rate, nbytes = show(number(sync.rate), "B/s"), show(number(sync.nbytes), "B")
     bound = f"{sync.layout} weights, bound by {sync.link}"
-    back = show(float(sync.experience), "B")
-    return [
+    rows = [
         ("weights to the engines", nbytes, rate, show_time(number(sync.time)), bound),
-        ("answers to the trainer", back, "", "", "8 B a token"),
+        ("answers to the trainer", show(float(sync.experience), "B"), "", "", "8 B a token"),
     ]
+    return [styled("Once an iteration", HEAD), CellTable([""] * 5, rows, "lrrrl", headed=False)]

@@ -54,11 +54,8 @@ def _facts(answer: RlAnswer) -> list[Line]:
     lines: list[Line] = [CellTable([""] * 4, rows, "llll", headed=False)]
     if workload.iterations is not None:
         rent = "" if math.isnan(costs["run_cost"]) else f", {show(costs['run_cost'], 'USD')}"
-        lines.append(
-            styled(
-                f"  run         {show_time(costs['run_time'])}{rent}: {counted(workload.iterations)} iterations as stated"
-            )
-        )
+        stated = f"{counted(workload.iterations)} iterations as stated"
+        lines.append(styled(f"  run         {show_time(costs['run_time'])}{rent}: {stated}"))
     return lines
 
 
@@ -95,12 +92,14 @@ def _of_generation(answer: RlAnswer) -> list[str]:
     if workload.rollouts == "batch":
         refilled = show_time(float(found.refilled))
         words.append(
-            f"{show_time(costs['tail'])} with under 1 in 8 answers still running; always refilled it takes {refilled}"
+            f"{show_time(costs['tail'])} with under 1 in 8 still running; always refilled, all take {refilled}"
         )
     else:
         words.append("no tail: what ends makes room for the next answer")
-    if costs["hidden"]:
-        words.append(f"{show_time(costs['hidden'])} hidden: training and generation side by side")
+    if workload.staleness:
+        words.append("as any staleness over 0; iterations to a score follow from no law")
+    if costs["overlapped"]:
+        words.append(f"{show_time(costs['overlapped'])} hidden: training and generation side by side")
     elif not answer.inputs.split.colocated:
         words.append("each waits for the other: staleness is 0")
     return words

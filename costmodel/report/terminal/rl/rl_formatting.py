@@ -10,8 +10,8 @@ from costmodel.documents.reader.rl_scenario import RlCase
 from costmodel.documents.schemas.rl.rl_results import PHASES
 from costmodel.estimate.evaluate.answer_facts import subject_of
 from costmodel.estimate.rl.predict_rl import RlAnswer
-from costmodel.estimate.rl.reason_codes import OWN, REFUSALS
-from costmodel.estimate.rl.result_columns import COLUMNS
+from costmodel.estimate.rl.rl_columns import COLUMNS
+from costmodel.estimate.rl.rl_reason_codes import OWN, REFUSALS
 from costmodel.estimate.shared.limits import stated_limits
 from costmodel.ground.units import counted, gib, show, show_memory, significant
 from costmodel.report.terminal.plan.next_commands import command
@@ -27,7 +27,7 @@ NAMES = {
     "reference_time": "reference",
     "reward_time": "reward model",
     "critic_time": "critic",
-    "update": "update",
+    "update_time": "update",
     "switch": "switch of states",
     "weight_sync": "weight sync",
 }

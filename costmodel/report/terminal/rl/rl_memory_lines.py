@@ -44,6 +44,9 @@ def _size(nbytes: float) -> str:
 def _notes(answer: RlAnswer) -> list[Line]:
     """Who makes room for whom."""
     sharing = answer.inputs.case.stack.sharing
-    engine = "give back weights and cache while training" if sharing.sleeps else "keep weights and cache while training"
-    states = "go to the host while generating" if answer.inputs.offload else "stay while generating"
-    return [styled(f"  engines {engine}; states of training {states}")]
+    engine = "give back" if sharing.sleeps else "keep"
+    states = "go to the host" if answer.inputs.offload else "stay"
+    return [
+        styled(f"  engines {engine} weights and cache while training"),
+        styled(f"  states of training {states} while generating"),
+    ]

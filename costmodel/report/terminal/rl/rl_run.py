@@ -15,7 +15,6 @@ from costmodel.report.terminal.plan.plan_lines import assumed_lines
 from costmodel.report.terminal.rl.rl_formatting import following, problems, result, titled
 from costmodel.report.terminal.style.formatting import BAND, ENDS, between, percent
 from costmodel.report.terminal.style.layout import CellTable, Line
-from costmodel.report.terminal.style.theme import styled
 
 
 def run(answer: RlAnswer, *, verbose: bool = False) -> list[Line]:

@@ -7,7 +7,7 @@ from typing import Any
 from rich.text import Text
 
 from costmodel.estimate.rl.predict_rl import RlAnswer
-from costmodel.estimate.rl.reason_codes import REFUSALS
+from costmodel.estimate.rl.rl_reason_codes import REFUSALS
 from costmodel.explore.rl.search_splits import FoundSplits
 from costmodel.ground.units import counted, gib, show_time
 from costmodel.report.machine import rl_json
@@ -21,7 +21,7 @@ _NAMES = ("", "train", "generate", "tp", "cp", "engine", "iteration", "generatio
 
 def search(found: FoundSplits, *, why_not: bool = False) -> list[Line]:
     """The best plan of each split, the fastest first."""
-    seen = f"{counted(found.evaluated)} plans in {show_time(found.elapsed)}, the best of each split"
+    seen = f"{counted(found.evaluated)} plans, the best of each split · {found.elapsed:.2f} s"
     rows = [_row(str(place), each) for place, each in enumerate(found.best, 1)]
     if found.yours is not None and not found.yours.refused:
         rows.append(_row("yours", found.yours))

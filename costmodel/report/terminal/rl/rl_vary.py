@@ -10,7 +10,7 @@ from rich.text import Text
 from costmodel.documents.reader.rl_scenario import RlCase
 from costmodel.documents.schemas.rl.rl_results import RESULTS
 from costmodel.estimate.evaluate.answer_facts import subject_of
-from costmodel.estimate.rl.result_columns import COLUMNS, machine_name
+from costmodel.estimate.rl.rl_columns import COLUMNS, machine_name
 from costmodel.explore.compare.compare import Difference, MovedFigure
 from costmodel.explore.rl.vary_rl import RlScaleRow, RlTrial, SweptRl
 from costmodel.report.machine.rl_json import plan
@@ -22,8 +22,8 @@ from costmodel.report.terminal.style.head import origin_lines, subject_fields, s
 from costmodel.report.terminal.style.layout import CellTable, Line
 from costmodel.report.terminal.style.theme import BAD, HEAD, styled
 
-_SCALE = ("iteration_time", "answers_per_s", "generation", "tail", "update")
-_HEADS = {"iteration_time": "iteration", "answers_per_s": "answers", "memory_peak": "memory"}
+_SCALE = ("iteration_time", "answers_per_s", "generation", "tail", "update_time")
+_HEADS = {"iteration_time": "iteration", "answers_per_s": "answers", "update_time": "update", "memory_peak": "memory"}
 _NAMES = {machine_name(name): name for name in COLUMNS}
 _TELLING = 5e-4  # relative change below which a figure is the same
 

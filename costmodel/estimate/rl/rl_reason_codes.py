@@ -15,6 +15,11 @@ OWN = {
     "R015": Reason(
         "engines without room", "What an engine claims beside the states that stay leaves no memory for one answer."
     ),
+    "R016": Reason(
+        "staleness without effect",
+        "Engines that take turns with the trainer and wait for their longest answer are never ahead; set "
+        "workload.rollouts, or give them accelerators of their own.",
+    ),
 }
 REFUSALS: dict[str, Reason] = {
     **TRAINING,

@@ -38,7 +38,9 @@ def named(node: dict[str, Any], path: str = "", schema: dict[str, Any] = SCHEMA)
 
 def test_every_key_that_names_a_document_is_in_the_table() -> None:
     of_rl = RlScenario.model_json_schema()
-    assert {*named(SCHEMA), *named(of_rl, schema=of_rl)} == {path for path, reference in REFERENCES.items() if reference.inline}
+    assert {*named(SCHEMA), *named(of_rl, schema=of_rl)} == {
+        path for path, reference in REFERENCES.items() if reference.inline
+    }
 
 
 def test_documents_are_read_behind_those_that_name_them() -> None:

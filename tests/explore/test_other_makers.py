@@ -14,6 +14,7 @@ from costmodel.estimate.machine.number_formats import by_best_matmul
 from costmodel.evidence.validate.rows import modelled
 from costmodel.evidence.validate.skip_reasons import CannotModel
 from costmodel.ground.choices import Recompute
+from costmodel.report.terminal.plan.plan_lines import remarks
 from explore.test_validate import SHELF, row  # noqa: F401
 
 OPEN = {"zero_stage": "", "features": "", "year": 2025, "precision": "bf16"}
@@ -137,3 +138,28 @@ def test_parts_that_a_fit_names_share_it() -> None:
             chip = read("accelerator", part)
             assert fit.covers(part, chip.vendor)
             assert read("efficiency", efficiency_of(chip)).sustained.factor == fit.factor
+
+
+@pytest.mark.parametrize(
+    ("others", "words"),
+    [
+        ([(1.5, 2.0)], "is not known: their bands of step time overlap"),
+        ([(2.1, 3.0)], "is known: their bands of step time are apart"),
+        ([(1.5, 2.0), (2.1, 3.0)], "is not known in 1 of 2 pairs: their bands of step time overlap"),
+    ],
+)
+def test_a_ranking_says_whether_its_order_is_known(others: list[tuple[float, float]], words: str) -> None:
+    bands = [(1.0, 1.8), *others]
+    costs = [{"step_time_low": low, "step_time_high": high} for low, high in bands]
+    lines = [str(line) for line in remarks([("N005",), *[() for _ in others]], costs)]
+    assert lines[-1].endswith(f"the order of fitted and never fitted accelerators {words}")
+
+
+def test_accelerators_are_listed_with_the_runs_they_were_held_against(run: Any) -> None:
+    listed = {line.split()[0]: line.split()[1:5] for line in run("list", "accelerators").out.splitlines()[2:-1]}
+    for name in names("accelerator"):
+        held = read("accelerator", name).held_against
+        assert listed[name][0] == ("none" if held is None else f"{held.runs:g}"), name
+        fit = read("efficiency", efficiency_of(read("accelerator", name))).sustained
+        assert held is not None or name not in fit.parts, name
+    assert "runs" not in run("list", "nodes").out.split("\n")[1]

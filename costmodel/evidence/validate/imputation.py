@@ -43,8 +43,8 @@ RULES = {
     "features name HSDP",
     "seq_len": "as the launch script of the software has it for the model, see plan",
     "plan": "tp, pp, ep, zero_stage, micro_batch, global_batch and seq_len of Primus, Megatron-DeepSpeed on Gaudi, "
-    "neuronx-nemo-megatron, and llm-foundry on AMD and Gaudi, as their published scripts have them for the model, where "
-    "a cell is empty",
+    "neuronx-nemo-megatron, and llm-foundry on AMD and Gaudi, as their published scripts have them for the model, "
+    "where a cell is empty",
     "micro_batch": "global_batch / (dp · grad_accum); else 1 with a pipeline, without one about 4096 tokens "
     "for each rank of tp, of a model with experts for all of them; with torchtitan global_batch / dp, in a pipeline of "
     "2024 one for each stage; the band holds 1, 2, 4 and 8, as far as they divide and fit in memory",

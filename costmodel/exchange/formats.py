@@ -23,6 +23,13 @@ DEEPSPEED, ACCELERATE = "JSON of DeepSpeed 0.19", "YAML of accelerate 1.15"
 BRIDGE = "overrides of Megatron-Bridge"
 AXOLOTL, LLAMA_FACTORY = "YAML of axolotl 0.19", "YAML of LLaMA-Factory 0.9.5"
 ARGUMENTS, TORCHTITAN = "TrainingArguments of transformers", "configuration of torchtitan"
+SERVING, TRT_OPTIONS = "command of a serving engine", "YAML of TensorRT-LLM"
+
+# What starts a serving engine; such a command may have no options at all.
+_STARTS = re.compile(
+    r"\bvllm[ \t]+serve\b|\bvllm\.entrypoints\.|\bsglang\.launch_server\b|\bsglang[ \t]+serve\b|\btrtllm-serve\b"
+    r"|\bvllm/vllm-openai\b"
+)
 
 
 class ForeignFormat(NamedTuple):
@@ -99,6 +106,18 @@ FORMATS = (
         True,
     ),
     ForeignFormat(
+        SERVING,
+        _words("--max-model-len --gpu-memory-utilization --mem-fraction-static --max-num-seqs --tp_size"),
+        _words("--tensor-parallel-size --tp-size --kv-cache-dtype --dtype --quantization"),
+        True,
+    ),
+    ForeignFormat(
+        TRT_OPTIONS,
+        _words("kv_cache_config enable_attention_dp cuda_graph_config moe_expert_parallel_size"),
+        _words("tensor_parallel_size max_num_tokens max_batch_size free_gpu_memory_fraction enable_block_reuse"),
+        True,
+    ),
+    ForeignFormat(
         "YAML of torchtune 0.6",
         _words("_component_ optimizer_in_bwd enable_activation_checkpointing custom_sharded_layers"),
         _words("batch_size gradient_accumulation_steps tokenizer dtype checkpointer max_seq_len"),
@@ -128,6 +147,8 @@ def detected(text: str, file: str) -> ForeignFormat:
     """The format of a text; a fault that names the three nearest where it is of none, or of one that is not read."""
     ranked = scores(text)
     best, score = ranked[0]
+    if _STARTS.search(text[:_LONGEST]):
+        return next(entry for entry in FORMATS if entry.name == SERVING)
     nearest = ", ".join(f"{entry.name} ({points})" for entry, points in ranked[:3] if points)
     if score < _FEWEST:
         hint = f"the nearest, by the keys that stand here: {nearest}" if nearest else "no key of any format stands here"

@@ -7,9 +7,10 @@ from dataclasses import dataclass, replace
 from pathlib import Path, PurePath
 from typing import Any
 
+from costmodel.documents.keys.paths import at
 from costmodel.documents.reader.folders import SUFFIXES
 from costmodel.documents.reader.library import DocumentReader, read
-from costmodel.documents.reader.resolved_scenario import case_from
+from costmodel.documents.reader.resolved_scenario import any_from
 from costmodel.documents.schemas.hardware import Node
 from costmodel.documents.schemas.model import Model
 from costmodel.documents.text.yaml_tree import Mapping, copied
@@ -23,6 +24,7 @@ from costmodel.exchange.values.placed_values import placed
 from costmodel.exchange.writing.document_text import document_text
 from costmodel.exchange.writing.equal_model import twin_of
 from costmodel.explore.import_layers import layered, opened
+from costmodel.explore.import_serving import is_served, served
 from costmodel.ground.errors import CostModelError, Fault, Place, fail
 
 _FIXED = ("schema", "name", "title", "source", "sources")
@@ -76,11 +78,13 @@ def import_files(names: Sequence[str], beside: GivenBesideFile) -> ImportedFile:
         title = PurePath(first.file).stem if first.file != "<stdin>" else "imported"
         _refuse_assignments(beside)
         part = read_options(first.text, first.file, world=world, vocab=beside.vocab, title=title)
+    elif is_served(texts):
+        part = served(texts, world, beside.assignments)
     else:
         part = layered(texts, world, beside.assignments)
     file = " and ".join(text.file for text in texts)
     found = _scenario(part, first.file, beside)
-    ready = None if found.missing else case_from(DocumentReader(), copied(found.document), first.file, ()).model
+    ready = None if found.missing else any_from(DocumentReader(), copied(found.document), first.file, ()).model
     return _imported(file, found, ready)
 
 
@@ -157,7 +161,7 @@ def _scenario(found: Imported, file: str, beside: GivenBesideFile) -> Imported:
     elif "accelerators" in found.facts:
         tree["cluster"] = {
             "node": _given(node.name, "--node"),
-            "nodes": _nodes(node, beside, found.facts["accelerators"]),
+            "nodes": _nodes(node, beside, found),
         }
     if missing and not beside.partial:
         raise CostModelError(*missing)
@@ -171,11 +175,14 @@ def _given(value: Any, option: str) -> OriginValue:
     return OriginValue(value, Origin("assumed", f"{option}, given beside the file"))
 
 
-def _nodes(node: Node, beside: GivenBesideFile, accelerators: OriginValue) -> OriginValue:
-    """How many nodes hold the accelerators that the text states."""
+def _nodes(node: Node, beside: GivenBesideFile, found: Imported) -> OriginValue:
+    """How many nodes hold the accelerators that the text states; an engine may leave a part of one."""
+    accelerators = found.facts["accelerators"]
     if beside.nodes:
         return _given(beside.nodes, "--nodes")
     nodes, left = divmod(int(accelerators.value), int(node.accelerators))
+    if left and at(found.document, "workload.kind") == "serving":
+        nodes, left = nodes + 1, 0
     if left:
         sentence = f"{accelerators.value:,} accelerators do not fill nodes of {node.accelerators:g}, as {node.name} is"
         raise fail("X005", sentence, accelerators.place, "name another --node, or give --nodes")

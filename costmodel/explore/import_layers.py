@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import replace
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -21,7 +21,7 @@ from costmodel.exchange.importers.launch.settle import settled
 from costmodel.exchange.models import imported_model
 from costmodel.ground.errors import CostModelError, Place, fail
 
-_TAKEN = ("plan.", "workload.", "assume.")
+_TAKEN = ("plan.", "workload.", "assume.", "stack.", "limits.")
 _WHOLE = ("model", "stack")
 
 
@@ -47,23 +47,24 @@ def layered(files: Sequence[OpenedFile], world: int | None, assignments: Iterabl
     for opened_file in files:
         if opened_file.format == CONFIG:
             model = imported_model(opened_file.text, opened_file.file)
-            layers.append(Layer("", {"model": OriginValue(model.document["name"], _whole(opened_file.file))}))
+            layers.append(Layer("", {"model": OriginValue(model.document["name"], config_origin(opened_file.file))}))
         elif opened_file.format in LAYERED:
             layer = read_layer(opened_file.text, opened_file.file, opened_file.format)
-            layers += _with_named(layer, opened_file.file)
+            layers += with_named(layer, opened_file.file, lambda text, name: read_layer(text, name, DEEPSPEED))
         else:
             sentence = f"{opened_file.format} is read alone, not beside other files"
             raise fail("X004", sentence, Place(opened_file.file), "give it by itself")
-    layers.append(_given(world, assignments))
+    layers.append(given_beside(world, assignments))
     found = settled(layers, files[-1].file, _depth(layers, model))
-    return found if model is None else _with_model(found, model)
+    return found if model is None else with_model(found, model)
 
 
-def _whole(file: str) -> Origin:
+def config_origin(file: str) -> Origin:
+    """The origin of a model that a config.json states."""
     return Origin("file", "config.json", Place(file))
 
 
-def _with_named(layer: Layer, file: str) -> list[Layer]:
+def with_named(layer: Layer, file: str, read_named: Callable[[str, str], Layer]) -> list[Layer]:
     """A layer with those of the files that it names, by their paths from its folder."""
     found = [layer]
     for name, place in layer.named:
@@ -73,11 +74,11 @@ def _with_named(layer: Layer, file: str) -> list[Layer]:
         except CostModelError as error:
             hint = f"tried {path}: {error.faults[0].sentence}"
             raise fail("X002", f"the file names {name}, which cannot be read", place, hint) from None
-        found.append(read_layer(text, as_named(path), DEEPSPEED))
+        found.append(read_named(text, as_named(path)))
     return found
 
 
-def _given(world: int | None, assignments: Iterable[str]) -> Layer:
+def given_beside(world: int | None, assignments: Iterable[str]) -> Layer:
     """What is given beside the files, which counts more than they do."""
     layer = Layer("")
     for text in assignments:
@@ -107,7 +108,7 @@ def _depth(layers: Sequence[Layer], model: Imported | None) -> int | None:
     return round(sum(kind.count for kind in found.layers))
 
 
-def _with_model(found: Imported, model: Imported) -> Imported:
+def with_model(found: Imported, model: Imported) -> Imported:
     """The scenario with the model written out in the place of its name."""
     document = found.document
     document["model"] = model.document

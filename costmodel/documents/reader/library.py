@@ -117,6 +117,11 @@ class DocumentReader:
         self.trees[shown] = self.origin[kind, name] = tree
         return tree, shown
 
+    def complete_stack(self, tree: dict[Any, Any]) -> None:
+        """A stack that is written out in place, with what it leaves out taken from the one that it is like."""
+        if isinstance(tree.get("stack"), dict):
+            tree["stack"] = with_parent(tree["stack"], lambda parent, place: self.text("stack", parent, place))
+
     def checked(self, kind: str, tree: Any, shown: str) -> Any:
         """The tree as a document, with every fault of its text and of its keys at once."""
         found, self.found = self.found, []

@@ -116,7 +116,9 @@ def _types(found: Settled, shipped: str) -> None:
     if "workload.precision" not in facts:
         facts["workload.precision"] = OriginValue("bf16", Origin("assumed", "a checkpoint in 16 bits"))
     if "workload.cache" not in facts:
-        facts["workload.cache"] = OriginValue("bf16", Origin("default", "as the products, in 16 bits"))
+        half = facts["workload.precision"].value == "fp16"
+        origin = Origin("default", "auto: as the rest, in 16 bits")
+        facts["workload.cache"] = OriginValue("fp16" if half else "bf16", origin)
 
 
 def _context(found: Settled, model: Model | None) -> None:

@@ -17,7 +17,8 @@ SPELLING = Spelling(
         "--tp_size": "tensor_parallel_size", "--pp_size": "pipeline_parallel_size",
         "--ep_size": "moe_expert_parallel_size", "--cp_size": "context_parallel_size",
         "--cluster_size": "moe_cluster_parallel_size", "--kv_cache_free_gpu_memory_fraction": SHARE,
-        "--free_gpu_memory_fraction": SHARE, "--extra_llm_api_options": "config", "--kv_cache_dtype": "kv_cache_config.dtype",
+        "--free_gpu_memory_fraction": SHARE, "--extra_llm_api_options": "config",
+        "--kv_cache_dtype": "kv_cache_config.dtype",
     },
     between="_",
 )  # fmt: skip

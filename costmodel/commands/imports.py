@@ -28,7 +28,8 @@ FilesArgument = Annotated[
     typer.Argument(
         metavar="FILE...",
         help="config.json of transformers or a folder with one; a script, YAML or log with Megatron-LM options; JSON "
-        "of DeepSpeed, YAML of accelerate, TrainingArguments, a configuration of torchtitan; '-' for stdin",
+        "of DeepSpeed, YAML of accelerate, TrainingArguments, a configuration of torchtitan; a command of vLLM, SGLang "
+        "or TensorRT-LLM; '-' for stdin",
         show_default=False,
     ),
 ]
@@ -86,6 +87,7 @@ def import_file(
       costmodel import config.json -o model.yaml > what-was-read.txt
       costmodel import train.sh --node dgx-h100 --nodes 4 -o mine.yaml > what-was-read.txt
       costmodel import config.json ds.json --node dgx-h100 --nodes 4 --set workload.sequence=4096 > mine.yaml
+      costmodel import serve.sh benchmark.sh --node dgx-h100 > mine.yaml
       costmodel import run.log --as runs --config train.sh --node dgx-h100 --nodes 4 -o runs.csv > what-was-read.txt
 
     Several files are one training; two that contradict each other are a fault. Nothing is run or fetched. With -o the

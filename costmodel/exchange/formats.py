@@ -28,7 +28,7 @@ SERVING, TRT_OPTIONS = "command of a serving engine", "YAML of TensorRT-LLM"
 # What starts a serving engine; such a command may have no options at all.
 _STARTS = re.compile(
     r"\bvllm[ \t]+serve\b|\bvllm\.entrypoints\.|\bsglang\.launch_server\b|\bsglang[ \t]+serve\b|\btrtllm-serve\b"
-    r"|\bvllm/vllm-openai\b"
+    r"|\bvllm/vllm-openai\b|\bvllm[ \t]+bench[ \t]+serve\b|\bbench(?:mark)?_serving\b"
 )
 
 

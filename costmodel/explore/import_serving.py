@@ -7,13 +7,15 @@ from dataclasses import replace
 from pathlib import Path
 
 from costmodel.documents.reader.find_documents import find
-from costmodel.documents.reader.library import DocumentReader, read
+from costmodel.documents.reader.hub_names import is_hub_name, shape_of
+from costmodel.documents.reader.library import DocumentReader, names, read
 from costmodel.documents.schemas.model import Model
 from costmodel.exchange.formats import CONFIG, SERVING, TRT_OPTIONS
 from costmodel.exchange.imported import Imported, Loss, OriginValue
 from costmodel.exchange.importers.launch.layer import Layer
 from costmodel.exchange.importers.serving import read_option_file, read_serve_command
 from costmodel.exchange.importers.serving.serve_commands import TRT_LLM
+from costmodel.exchange.importers.serving.served_types import without_ending
 from costmodel.exchange.importers.serving.settle_serving import settled_serving
 from costmodel.exchange.models import imported_model
 from costmodel.exchange.values.foreign_values import shown
@@ -73,7 +75,11 @@ def _settled(layers: list[Layer], files: Sequence[OpenedFile], written: Imported
     if model is None:
         for layer in layers:
             layer.facts.pop("model", None)
-    found = settled_serving(layers, file, model, shipped)
+    elif stated is not None and without_ending(str(stated.value)) != stated.value:
+        for layer in layers:
+            if "model" in layer.facts:  # a name that states types too: the library has its shape
+                layer.facts["model"] = layer.facts["model"]._replace(value=shipped)
+    found = settled_serving(layers, file, model, shipped, "" if stated is None else str(stated.value))
     if missing is not None:
         other = [fault for fault in found.missing if "the model" not in fault.sentence]
         found = replace(found, missing=(missing, *other))
@@ -91,9 +97,10 @@ def _of_library(stated: OriginValue | None) -> tuple[Model | None, str, Fault | 
         return None, "", None
     name = str(stated.value)
     try:
-        return read("model", name), Path(find("model", name)).stem, None
+        known = shape_of(without_ending(name), names("model")) if is_hub_name(name) else name
+        return read("model", known or name), Path(find("model", known or name)).stem, None
     except CostModelError as error:
-        if any(fault.code != "D009" for fault in error.faults):
+        if {fault.code for fault in error.faults} - {"D001", "D009"}:
             raise
         hint = "add its config.json, or --set model=NAME with one of costmodel list models"
         sentence = f"the model {shown(name[:80])} is none of the library"

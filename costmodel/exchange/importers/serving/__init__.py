@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import re
+
 from costmodel.documents.text.yaml_tree import Mapping, key_at
 from costmodel.exchange.importers.launch.layer import Layer
 from costmodel.exchange.importers.launch.texts import tree_of
@@ -22,6 +24,11 @@ _TABLES = {
     SGLANG: (sglang_options.TABLE, sglang_options.SPELLING, sglang_options.read_sglang),
     TRT_LLM: (trtllm_options.TABLE, trtllm_options.SPELLING, trtllm_options.read_trtllm),
 }
+_LONGEST = 400_000  # letters of a script that are looked at for files it writes
+_WRITTEN = re.compile(
+    r"(?m)^[ \t]*(?:cat|tee)\b(?=[^\n]*<<-?[ \t]*['\"]?(?P<end>\w+))[^\n>]*?(?:<<-?[ \t]*['\"]?\w+['\"]?[ \t]*)?"
+    r">{1,2}[ \t]*(?P<file>[^\s<>|]+)[^\n]*\n(?P<body>(?:[^\n]*\n)*?)[ \t]*(?P=end)[ \t]*$"
+)
 _HINT = "vllm serve, python -m sglang.launch_server or trtllm-serve, in a script, a manifest or a line of its own"
 
 
@@ -31,7 +38,7 @@ def read_serve_command(text: str, file: str) -> list[Layer]:
     engines = [command for command in commands if command.starts != BENCHMARK]
     if not engines and not commands:
         raise fail("X001", "no command of a serving engine stands here", Place(file), _HINT)
-    found = [_engine(engines, file)] if engines else []
+    found = _with_written(_engine(engines, file), engines[0].starts, text, file) if engines else []
     of_sglang = any(command.starts == SGLANG for command in engines)
     for command in (command for command in commands if command.starts == BENCHMARK):
         options = option_words(command.words, benchmark_commands.TABLE, benchmark_commands.SPELLING)
@@ -60,6 +67,21 @@ def _engine(commands: list[ServeCommand], file: str) -> Layer:
         if key is not None and isinstance(options.tree[key], str) and options.tree[key]:
             layer.named.append((str(options.tree[key]), key.place))
     return _defaults_give_way(layer)
+
+
+def _with_written(layer: Layer, engine: str, text: str, file: str) -> list[Layer]:
+    """A layer with those of the option files that the script itself writes before it starts the engine."""
+    found, open_names = [layer], []
+    here = {match.group("file").strip("'\""): match for match in _WRITTEN.finditer(text[:_LONGEST])}
+    for name, place in layer.named:
+        body = here.get(name) or (next(iter(here.values())) if len(here) == 1 else None)
+        if body is None:
+            open_names.append((name, place))
+        else:
+            lines = "\n" * text.count("\n", 0, body.start("body"))
+            found.append(read_option_file(lines + body.group("body"), file, engine))
+    layer.named = open_names
+    return found
 
 
 def _defaults_give_way(layer: Layer) -> Layer:

@@ -96,6 +96,17 @@ def of_checkpoint(name: str) -> Quantised:
     return next((types for endings, types in ENDINGS if last.endswith(endings)), Quantised())
 
 
+def without_ending(name: str) -> str:
+    """A checkpoint's name without what states its types: the name of the shape.
+
+    >>> without_ending("hugging-quants/Meta-Llama-3.1-70B-Instruct-AWQ-INT4"), without_ending("Qwen/Qwen3-8B")
+    ('hugging-quants/Meta-Llama-3.1-70B-Instruct', 'Qwen/Qwen3-8B')
+    """
+    longest = sorted((ending for endings, _ in ENDINGS for ending in endings), key=len, reverse=True)
+    found = next((ending for ending in longest if name.lower().endswith(ending)), "")
+    return name[: len(name) - len(found)]
+
+
 def share_of(value: OriginValue) -> OriginValue:
     """A share as a scenario writes it."""
     return value._replace(value=f"{100 * float(value.value):.6g} %")

@@ -11,7 +11,7 @@ from costmodel.documents.schemas.serving.serving_plan import ServingPlan
 from costmodel.exchange.imported import Imported, Origin, OriginValue
 from costmodel.exchange.importers.launch.layer import Layer
 from costmodel.exchange.importers.launch.settle import Settled
-from costmodel.exchange.importers.serving.served_types import CHECKPOINTS, OF_EXPERTS, of_checkpoint
+from costmodel.exchange.importers.serving.served_types import CHECKPOINTS, OF_EXPERTS, Quantised, of_checkpoint
 from costmodel.exchange.values.placed_values import placed
 from costmodel.ground.errors import CostModelError, Place
 
@@ -19,16 +19,18 @@ _TREE = ("model", "workload", "stack", "plan", "assume", "limits")
 _LOADS = ("workload.rate", "workload.concurrency", "workload.users")
 
 
-def settled_serving(layers: Sequence[Layer], file: str, model: Model | None, shipped: str = "") -> Imported:
+def settled_serving(
+    layers: Sequence[Layer], file: str, model: Model | None, shipped: str = "", checkpoint: str = ""
+) -> Imported:
     """One scenario of layers, in the order of their weight.
 
-    model: the shape, where it is known. shipped: its name in the library.
+    model: the shape, where it is known. shipped: its name in the library. checkpoint: its name in the command.
     """
     found = Settled(layers, file)
     if found.faults:
         raise CostModelError(*found.faults)
     _replicas(found, model)
-    _types(found, shipped)
+    _types(found, shipped, checkpoint)
     _context(found, model)
     for path, what, hint in (
         ("model", "the model stands nowhere", "add its config.json, or --set model=llama-3.1-8b, for example"),
@@ -98,12 +100,12 @@ def _machine(found: Settled, ranks: int) -> None:
         facts["plan.replicas"] = OriginValue(held, Origin("derived", text, place))
 
 
-def _types(found: Settled, shipped: str) -> None:
+def _types(found: Settled, shipped: str, checkpoint: str) -> None:
     """Types of the checkpoint, where no option states them."""
     facts, model = found.facts, found.facts.get("model")
     precision, weights = facts.get("workload.precision"), facts.get("workload.weights")
-    named = of_checkpoint(str(model.value)) if model is not None else of_checkpoint("")
-    if named == of_checkpoint("") and shipped in CHECKPOINTS:
+    named = of_checkpoint(checkpoint)
+    if named == Quantised() and shipped in CHECKPOINTS:
         named = CHECKPOINTS[shipped]
     made = Origin("assumed", "the checkpoint, by its name", model.place if model is not None else None)
     plain = precision is None or precision.value in ("bf16", "fp16")

@@ -80,6 +80,21 @@ def test_the_share_of_memory_is_translated_so_that_the_pool_stays(to: str) -> No
     assert there.file.faults == ()
 
 
+@pytest.mark.parametrize("engine", ENGINES)
+@pytest.mark.parametrize("draft", ["eagle", "mtp", "ngram", "llama-3.2-1b"])
+def test_a_draft_comes_back_and_its_acceptance_is_said(engine: str, draft: str) -> None:
+    plan = f"plan.speculation={{tokens: 3, acceptance: 70 %, draft: {draft}}}"
+    model = "latent" if draft == "mtp" else "dense"
+    more = ("plan.dp_attention=2",) if draft == "mtp" and engine != "trt-llm" else ()
+    more = ("plan.tp=1", "plan.dp_attention=16") if draft == "mtp" and engine == "trt-llm" else more
+    file = exported(engine, model, plan, *more).file
+    if draft == "llama-3.2-1b":
+        assert [fault.place.path for fault in file.faults if fault.place] == ["plan.speculation.draft"]
+        return
+    assert not file.faults
+    assert any("70 % of drafted tokens" in note for note in file.notes)
+
+
 def test_what_does_not_fit_is_refused() -> None:
     for more, code in ((("plan.tp=1",), "M001"), (("plan.tp=3",), "L0")):
         with pytest.raises(CostModelError) as caught:

@@ -156,7 +156,7 @@ def test_a_quantised_checkpoint_is_the_shape_that_its_name_has_before_its_type(t
 @pytest.mark.parametrize(
     ("option", "kind"),
     [
-        ('--speculative-config \'{"method": "eagle3", "num_speculative_tokens": 3}\'', "not expressible"),
+        ('--speculative-config \'{"method": "medusa", "num_speculative_tokens": 3}\'', "not expressible"),
         ("--enable-lora --max-loras 4", "not expressible"),
         ("--cpu-offload-gb 10", "not expressible"),
         ("--all2all-backend deepep_low_latency", "approximated"),
@@ -167,6 +167,15 @@ def test_what_no_scenario_says_is_a_loss_of_its_class(option: str, kind: str, tm
     name = option.split()[0].lstrip("-")
     losses = [loss for loss in read(f"{VLLM.strip()} {option}\n", tmp_path).losses if loss.sentence.startswith(name)]
     assert [loss.kind for loss in losses] == [kind]
+
+
+def test_a_draft_needs_the_share_that_is_accepted(tmp_path: Path) -> None:
+    drafted = f'{VLLM.strip()} --speculative-config \'{{"method": "eagle3", "num_speculative_tokens": 3}}\'\n'
+    with pytest.raises(CostModelError) as caught:
+        read(drafted, tmp_path)
+    assert [fault.code for fault in caught.value.faults] == ["X002"]
+    found = read(drafted, tmp_path, given=(*ASKED, "plan.speculation.acceptance=70 %"))
+    assert found.document["plan"]["speculation"] == {"tokens": 3, "draft": "eagle", "acceptance": "70 %"}
 
 
 def test_options_of_another_version_and_slips_are_said(tmp_path: Path) -> None:

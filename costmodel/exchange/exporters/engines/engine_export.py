@@ -6,7 +6,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Any
 
-from costmodel.documents.schemas.serving.serving_plan import ServingPlan
+from costmodel.documents.schemas.serving.serving_plan import ServingPlan, Speculation
 from costmodel.exchange.exporters.engines import sglang_command, trtllm_command, vllm_command
 from costmodel.exchange.exporters.engines.serving_job import EngineTarget, ServingJob
 from costmodel.exchange.exporters.job import Remarks
@@ -66,23 +66,32 @@ def _check_read_back(text: str, job: ServingJob, remarks: Remarks) -> None:
 def _given(job: ServingJob) -> Layer:
     """What stands beside a command: the requests, and the machine."""
     known = Origin("assumed", "given beside the command")
-    values = {
+    values: dict[str, Any] = {
         "model": job.checkpoint,
         "accelerators": job.ranks * job.count("replicas"),
         "workload.prompt": round(job.workload.mean("prompt")),
         "workload.output": round(job.workload.mean("output")),
         "workload.rate": "1 /s",
     }
+    if job.plan.speculation is not None:
+        values["plan.speculation.acceptance"] = f"{100 * job.plan.speculation.acceptance:g} %"
     return Layer("", {path: OriginValue(value, known) for path, value in values.items()})
+
+
+def _plain(value: Any) -> Any:
+    """A part of a plan without what no command states; a count that is left out is 1."""
+    if isinstance(value, Speculation):
+        return value.model_dump(exclude={"acceptance"})
+    return 1.0 if value is None else value
 
 
 def _differences(document: dict[Any, Any], job: ServingJob) -> Iterator[tuple[str, object, object]]:
     """Keys for which a command that was read back differs from the job, with both values."""
     ours, theirs = job.plan, ServingPlan.model_validate(document["plan"])
     for key in ServingPlan.model_fields:
-        mine, back = getattr(ours, key) or 1.0, getattr(theirs, key) or 1.0
+        mine, back = _plain(getattr(ours, key)), _plain(getattr(theirs, key))
         if mine != back:
-            yield f"plan.{key}", f"{mine:g}", f"{back:g}"
+            yield f"plan.{key}", mine, back
     workload = document["workload"]
     precision = job.workload.precision
     wanted = {

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from costmodel.exchange.exporters.engines.benchmark_lines import benchmark, commented, pool_words
 from costmodel.exchange.exporters.engines.checkpoint_types import METHODS, check_cache, check_types
+from costmodel.exchange.exporters.engines.draft_options import sglang_draft
 from costmodel.exchange.exporters.engines.serving_job import BESIDE, EngineTarget, ServingJob, lines_of
 from costmodel.exchange.exporters.job import Remarks
 from costmodel.exchange.importers.serving.sglang_options import VERSION
@@ -32,6 +33,7 @@ def write(job: ServingJob, remarks: Remarks) -> str:
         words.append(f"--quantization {method}")
     if check_cache(job, remarks):
         words.append("--kv-cache-dtype fp8_e4m3")
+    words += sglang_draft(job, remarks)
     words += ["--disable-radix-cache"] if not engine.prefix_cache else []
     words += ["--disable-cuda-graph"] if not engine.graphs else []
     words += ["--disable-custom-all-reduce"] if not engine.kernels.own_all_reduce else []
@@ -51,6 +53,7 @@ TARGET = EngineTarget(
         "plan.pp": "--pp-size",
         "plan.dp_attention": "--dp-size with --enable-dp-attention",
         "plan.ep": "--ep-size",
+        "plan.speculation": "--speculative-algorithm, --speculative-num-steps",
         "workload.context": "--context-length",
         "workload.precision": "--dtype, --quantization",
         "workload.weights": "--quantization",

@@ -6,6 +6,7 @@ from typing import Any
 
 from costmodel.exchange.exporters.engines.benchmark_lines import benchmark, commented, pool_words
 from costmodel.exchange.exporters.engines.checkpoint_types import MADE, check_cache, check_types
+from costmodel.exchange.exporters.engines.draft_options import trtllm_draft
 from costmodel.exchange.exporters.engines.serving_job import BESIDE, EngineTarget, ServingJob, lines_of
 from costmodel.exchange.exporters.job import Remarks
 from costmodel.exchange.importers.serving.served_types import Quantised
@@ -65,6 +66,7 @@ def _options(job: ServingJob, remarks: Remarks) -> dict[str, Any]:
         cache["enable_block_reuse"] = False
     if round(engine.block) != _BLOCK:
         cache["tokens_per_block"] = round(engine.block)
+    found |= trtllm_draft(job, remarks)
     if cache:
         found["kv_cache_config"] = cache
     if not engine.graphs:
@@ -83,6 +85,7 @@ TARGET = EngineTarget(
         "plan.pp": "--pp_size",
         "plan.dp_attention": "enable_attention_dp, every rank by itself",
         "plan.ep": "--ep_size",
+        "plan.speculation": "speculative_config",
         "workload.context": "--max_seq_len",
         "workload.precision": "dtype, quant_config.quant_algo",
         "workload.weights": "quant_config.quant_algo",

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from costmodel.exchange.exporters.engines.benchmark_lines import benchmark, commented, pool_words
 from costmodel.exchange.exporters.engines.checkpoint_types import METHODS, check_cache, check_types
+from costmodel.exchange.exporters.engines.draft_options import vllm_draft
 from costmodel.exchange.exporters.engines.serving_job import BESIDE, EngineTarget, ServingJob, lines_of
 from costmodel.exchange.exporters.job import Remarks
 from costmodel.exchange.importers.serving.vllm_options import VERSION
@@ -31,6 +32,7 @@ def write(job: ServingJob, remarks: Remarks) -> str:
         words.append(f"--quantization {method}")
     if cache := check_cache(job, remarks):
         words.append(f"--kv-cache-dtype {cache}")
+    words += vllm_draft(job, remarks)
     words += ["--enforce-eager"] if not engine.graphs else []
     words += ["--disable-custom-all-reduce"] if not engine.kernels.own_all_reduce else []
     asked = benchmark(job, remarks, "vllm bench serve")
@@ -61,6 +63,7 @@ TARGET = EngineTarget(
         "plan.pp": "--pipeline-parallel-size",
         "plan.dp_attention": "--data-parallel-size",
         "plan.ep": "--enable-expert-parallel",
+        "plan.speculation": "--speculative-config",
         "workload.context": "--max-model-len",
         "workload.precision": "--dtype, --quantization",
         "workload.weights": "--quantization",

@@ -39,12 +39,17 @@ def settled_serving(
     ):
         if path not in found.facts and f"{path}.mean" not in found.facts:
             found.need(what, hint)
+    if "plan.speculation.draft" in found.facts and "plan.speculation.acceptance" not in found.facts:
+        found.need(
+            "what share of drafted tokens is accepted stands nowhere", "--set plan.speculation.acceptance='70 %'"
+        )
     if not any(path in found.facts for path in _LOADS):
         found.need("the load stands nowhere", "--set workload.rate='8 /s' or workload.concurrency=64, for example")
     if found.faults:
         raise CostModelError(*found.faults, *found.missing)
     tree, origins = placed(_tree(found), Place(file))
-    validate(ServingPlan, tree["plan"], file)
+    if not found.missing:
+        validate(ServingPlan, tree["plan"], file)
     names = " with ".join(dict.fromkeys(layer.format for layer in layers if layer.format))
     losses = tuple(loss for layer in layers for loss in layer.losses)
     warnings = tuple(fault for layer in layers for fault in layer.warnings)

@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from costmodel.exchange.importers.launch.layer import Layer, layer_of
+from costmodel.exchange.importers.serving.drafts import say_sglang_draft
 from costmodel.exchange.importers.serving.option_words import Spelling
 from costmodel.exchange.importers.serving.served_types import say_types, share_of
 from costmodel.exchange.importers.serving.vllm_options import say_switches
@@ -45,8 +46,11 @@ TABLE: dict[str, ForeignKey] = {
     "disable-cuda-graph": ForeignKey("flag", "stack.graphs", False),
     "disable-custom-all-reduce": ForeignKey("flag", "stack.kernels", False),
     "dtype": ForeignKey("word", "workload.precision"),
+    "speculative-algorithm": ForeignKey("word", "plan.speculation"),
+    "speculative-num-steps": ForeignKey("count", "plan.speculation"),
+    "speculative-num-draft-tokens": ForeignKey("count", "plan.speculation"),
+    "speculative-eagle-topk": ForeignKey("count", "plan.speculation"),
     "quantization": ForeignKey("word", "workload.precision workload.weights"),
-    **lost("not expressible", "a draft proposes tokens", "speculative-algorithm speculative-draft-model-path"),
     **lost("not expressible", "prompts and answers are computed apart", "disaggregation-mode", "null"),
     **lost("not expressible", "adapters beside the model", "enable-lora lora-paths"),
     **lost("not expressible", "the sequence itself is cut", "dcp-size attn-cp-size", 1),
@@ -72,8 +76,8 @@ TABLE: dict[str, ForeignKey] = {
             "decode-attention-backend sampling-backend grammar-backend moe-runner-backend deepep-mode deepep-config "
             "tool-call-parser reasoning-parser skip-server-warmup warmups skip-tokenizer-init is-embedding "
             "enable-multimodal enable-cache-report enable-p2p-check enable-nccl-nvls enable-mscclpp enable-symm-mem "
-            "max-loras-per-batch max-lora-rank lora-backend lora-target-modules speculative-num-steps "
-            "speculative-eagle-topk speculative-num-draft-tokens speculative-attention-mode "
+            "max-loras-per-batch max-lora-rank lora-backend lora-target-modules speculative-draft-model-path "
+            "speculative-attention-mode "
             "disaggregation-transfer-backend disaggregation-bootstrap-port disaggregation-ib-device "
             "hicache-ratio hicache-size hicache-write-policy constrained-json-whitespace-pattern "
             "num-continuous-decode-steps sleep-on-idle tokenizer-worker-num model-impl enable-memory-saver "
@@ -107,6 +111,7 @@ def read_sglang(tree: Any, file: str) -> Layer:
     if radix.value:
         layer.facts["stack.prefix_cache"] = radix._replace(value=False)
     say_switches(keys, layer, eager="disable-cuda-graph", plain_reduce="disable-custom-all-reduce")
+    say_sglang_draft(keys, layer)
     say_types(keys, layer, "dtype", "quantization", "kv-cache-dtype")
     return layer_of(keys, TITLE, layer)
 

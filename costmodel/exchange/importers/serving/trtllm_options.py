@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from costmodel.exchange.importers.launch.layer import Layer, layer_of
+from costmodel.exchange.importers.serving.drafts import say_trtllm_draft
 from costmodel.exchange.importers.serving.option_words import Spelling
 from costmodel.exchange.importers.serving.served_types import say_types, share_of
 from costmodel.exchange.values.foreign_keys import ForeignKey, ForeignKeys, lost, quiet
@@ -38,8 +39,8 @@ TABLE: dict[str, ForeignKey] = {
     "kv_cache_config.tokens_per_block": ForeignKey("count", "stack.block"),
     "cuda_graph_config": ForeignKey("text", "stack.graphs"),
     "dtype": ForeignKey("word", "workload.precision"),
+    "speculative_config": ForeignKey("text", "plan.speculation"),
     "quant_config.quant_algo": ForeignKey("word", "workload.precision workload.weights"),
-    **lost("not expressible", "a draft proposes tokens", "speculative_config"),
     **lost("not expressible", "prompts and answers are computed apart", "cache_transceiver_config server_role "
            "disagg_cluster_uri"),
     **lost("not expressible", "adapters beside the model", "lora_config"),
@@ -94,6 +95,7 @@ def read_trtllm(tree: Any, file: str) -> Layer:
     layer.say("stack.prefix_cache", keys["kv_cache_config.enable_block_reuse"])
     if "cuda_graph_config" in keys.stated and keys.stated["cuda_graph_config"][0] in (None, False):
         layer.facts["stack.graphs"] = keys.derived(False, "cuda_graph_config: null", "cuda_graph_config")
+    say_trtllm_draft(keys, layer)
     _types(keys, layer)
     return layer_of(keys, TITLE, layer)
 

@@ -7,6 +7,7 @@ from typing import Any
 
 from costmodel.documents.text.yaml_tree import Text
 from costmodel.exchange.importers.launch.layer import Layer, layer_of
+from costmodel.exchange.importers.serving.drafts import say_vllm_draft
 from costmodel.exchange.importers.serving.option_words import Spelling
 from costmodel.exchange.importers.serving.served_types import say_types, share_of
 from costmodel.exchange.values.foreign_keys import ForeignKey, ForeignKeys, lost, quiet
@@ -45,8 +46,9 @@ TABLE: dict[str, ForeignKey] = {
     "enforce-eager": ForeignKey("flag", "stack.graphs", False),
     "disable-custom-all-reduce": ForeignKey("flag", "stack.kernels", False),
     "dtype": ForeignKey("word", "workload.precision"),
+    "speculative-config": ForeignKey("text", "plan.speculation"),
     "quantization": ForeignKey("word", "workload.precision workload.weights"),
-    **lost("not expressible", "a draft proposes tokens", "speculative-config spec-method spec-model spec-tokens"),
+    **lost("not expressible", "a draft proposes tokens", "spec-method spec-model spec-tokens"),
     **lost("not expressible", "prompts and answers are computed apart", "kv-transfer-config ec-transfer-config"),
     **lost("not expressible", "adapters beside the model", "enable-lora", False),
     **lost("not expressible", "the sequence itself is cut", "decode-context-parallel-size "
@@ -118,6 +120,7 @@ def read_vllm(tree: Any, file: str) -> Layer:
     automatic = keys["kv-cache-dtype"]
     if automatic.value == "fp8_inc":
         keys.refuse("X003", "kv-cache-dtype fp8_inc is of another accelerator", "kv-cache-dtype")
+    say_vllm_draft(keys, layer)
     say_types(keys, layer, "dtype", "quantization", "kv-cache-dtype")
     return layer_of(keys, TITLE, layer)
 

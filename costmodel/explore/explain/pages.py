@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import importlib
 import pkgutil
 from collections.abc import Iterator
@@ -12,6 +13,7 @@ import costmodel.equations
 from costmodel.documents.keys.field_aliases import Meant, meant_by
 from costmodel.documents.keys.overrides import full
 from costmodel.documents.keys.schema_paths import key_of
+from costmodel.documents.reader.answered_questions import AnsweredQuestion, question_of, questions
 from costmodel.documents.reader.find_documents import title_of
 from costmodel.documents.reader.folders import has
 from costmodel.documents.reader.library import FOLDERS, bibliography, glossary, serving_words, strategies
@@ -30,7 +32,7 @@ from costmodel.exchange.tables.serving_table import COLUMNS as SERVED
 from costmodel.explore.explain.explain import unknown
 from costmodel.explore.explain.labels import LABELS, fit_page, meaning_of
 from costmodel.ground.equation import EQUATIONS, Equation
-from costmodel.ground.errors import FAULT_CODES
+from costmodel.ground.errors import FAULT_CODES, CostModelError
 
 SECTIONS = (
     "plan",
@@ -61,9 +63,20 @@ class Page:
     equation: Equation | None = None
     sources: tuple[tuple[str, str], ...] = ()
     formulas: tuple[Equation, ...] = ()
+    asked: AnsweredQuestion | None = None
 
 
 def page(word: str) -> Page:
+    """What a word means, and the question about it that people ask; alone, what there is of the two."""
+    asked = question_of(word)
+    if asked is None:
+        return _meaning(word)
+    with contextlib.suppress(CostModelError):
+        return replace(_meaning(word), asked=asked)
+    return Page(word, "a question people ask", "", asked=asked)
+
+
+def _meaning(word: str) -> Page:
     """The page of a word: of a label, a result, an equation, a strategy, the vocabulary, a code, a key, a document."""
     labelled, known = meaning_of(word), _of_a_word(word)
     if labelled is None:
@@ -127,9 +140,9 @@ def _key(path: str) -> Page:
     if key is None:
         return _key_elsewhere(path)
     meant = str(key.get("description", ""))
-    if last not in all_words():
+    known = _word(last) if last in glossary() else _of_a_word(last)
+    if known is None:
         return Page(path, "a key of the scenario", meant)
-    known = _word(last) if last in glossary() else page(last)
     again = known.text.lower().startswith(meant.lower())
     return replace(known, word=path, text=known.text if again else f"{meant}\n{known.text}")
 
@@ -209,7 +222,7 @@ def _listed(word: str) -> str:
 
 
 def worth_asking() -> dict[str, list[str]]:
-    """What to ask `explain` about, by kind: each strategy once, without bands and what equations call their inputs."""
+    """What to ask `explain` about, by kind: each once, without bands and what equations call their inputs."""
     rooms: dict[str, list[str]] = {}
     for name, equation in EQUATIONS.items():
         if name not in COLUMNS and name not in SERVING_RESULTS:
@@ -220,6 +233,7 @@ def worth_asking() -> dict[str, list[str]]:
         "results of serving": [name for name in SERVING_RESULTS if name not in COLUMNS],
         "words of serving": [word for word in serving_words() if word not in SERVING_RESULTS],
         "strategies": list(strategies()),
+        "questions": [question.words[0] for question in questions() if _of_a_word(question.words[0]) is None],
         "codes": [*FAULT_CODES, *sorted({**REFUSALS, **SERVING_REFUSALS, **REMARKS, **REASONS})],
         **rooms,
     }
@@ -229,6 +243,7 @@ def all_words() -> list[str]:
     """Everything `explain WORD` knows."""
     words = [*COLUMNS, *LINES, *_strategies(), *glossary(), *EQUATIONS, *FAULT_CODES, *REFUSALS, *REMARKS, *REASONS]
     words += [*SERVING_RESULTS, *_serving_words(), *SERVING_REFUSALS]
+    words += [word for question in questions() for word in question.words]
     return list(dict.fromkeys(words))
 
 

@@ -18,12 +18,14 @@ from costmodel.estimate.model.shards import model_parameters
 from costmodel.exchange.formats import CONFIG, MEGATRON
 from costmodel.exchange.imported import Imported, Origin, OriginValue
 from costmodel.exchange.importers.megatron import read_options
+from costmodel.exchange.machines.machine_shape import TOOLS, machine_shape
 from costmodel.exchange.models import imported_model, worded
 from costmodel.exchange.values.foreign_values import document_name
 from costmodel.exchange.values.placed_values import placed
 from costmodel.exchange.writing.document_text import document_text
 from costmodel.exchange.writing.equal_model import twin_of
-from costmodel.explore.import_layers import layered, opened
+from costmodel.explore.import_layers import OpenedFile, layered, opened
+from costmodel.explore.import_machine import imported_machine
 from costmodel.explore.import_serving import is_served, served
 from costmodel.ground.errors import CostModelError, Fault, Place, fail
 
@@ -40,6 +42,7 @@ class GivenBesideFile:
     vocab: int | None = None
     partial: bool = False
     assignments: tuple[str, ...] = ()
+    accelerator: str = ""
 
 
 @dataclass(frozen=True)
@@ -73,6 +76,11 @@ def import_files(names: Sequence[str], beside: GivenBesideFile) -> ImportedFile:
         _refuse_unused(beside)
         found = imported_model(first.text, first.file)
         return _imported(first.file, found, DocumentReader().checked("model", found.document, first.file))
+    if first.format in TOOLS:
+        return _machine(texts, beside)
+    if beside.accelerator:
+        hint = "leave it out; the machine of a launch file is given by --node"
+        raise fail("C001", "--accelerator is of nvidia-smi topo -m, Slurm or Kubernetes", None, hint)
     world = _world(beside)
     if len(texts) == 1 and first.format == MEGATRON:
         title = PurePath(first.file).stem if first.file != "<stdin>" else "imported"
@@ -86,6 +94,19 @@ def import_files(names: Sequence[str], beside: GivenBesideFile) -> ImportedFile:
     found = _scenario(part, first.file, beside)
     ready = None if found.missing else any_from(DocumentReader(), copied(found.document), first.file, ()).model
     return _imported(file, found, ready)
+
+
+def _machine(texts: Sequence[OpenedFile], beside: GivenBesideFile) -> ImportedFile:
+    """The cluster of a machine's shape."""
+    first = texts[0]
+    given = {"--vocab": beside.vocab, "--partial": beside.partial, "--set": beside.assignments}
+    for option in (option for option, value in given.items() if value):
+        raise fail("C001", f"{option} has no effect on the shape of a machine", None, "leave it out")
+    if len(texts) > 1:
+        raise fail("X004", f"{first.format} is read alone", Place(texts[1].file), "import the two apart")
+    shape = machine_shape(first.text, first.file, first.format)
+    found = imported_machine(shape, beside.node, beside.nodes, beside.accelerator)
+    return ImportedFile(first.file, found, None, None, "")
 
 
 def _refuse_assignments(beside: GivenBesideFile) -> None:

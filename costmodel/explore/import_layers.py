@@ -14,11 +14,13 @@ from costmodel.documents.schemas.model import Model
 from costmodel.documents.text.files import file_text
 from costmodel.documents.text.yaml_tree import assigned
 from costmodel.exchange.formats import CONFIG, DEEPSPEED, detected
-from costmodel.exchange.imported import Imported, Origin, OriginValue
+from costmodel.exchange.imported import Imported, Loss, Origin, OriginValue
 from costmodel.exchange.importers.launch.layer import Layer
 from costmodel.exchange.importers.launch.read import LAYERED, read_layer
 from costmodel.exchange.importers.launch.settle import settled
+from costmodel.exchange.machines.machine_shape import machine_format
 from costmodel.exchange.models import imported_model
+from costmodel.exchange.values.foreign_values import shown
 from costmodel.ground.errors import CostModelError, Place, fail
 
 _TAKEN = ("plan.", "workload.", "assume.", "stack.", "limits.")
@@ -38,7 +40,18 @@ def opened(name: str) -> OpenedFile:
     path = Path(name) if name == "-" else file_in("model", Path(name))
     text = file_text(str(path))
     file = "<stdin>" if name == "-" else as_named(path)
-    return OpenedFile(file, text, CONFIG if is_config(text) else detected(text, file).name)
+    return OpenedFile(file, text, CONFIG if is_config(text) else _format_of(text, file))
+
+
+def _format_of(text: str, file: str) -> str:
+    """The format of a launch file, or the tool that printed the shape of a machine."""
+    try:
+        return detected(text, file).name
+    except CostModelError:
+        tool = machine_format(text)
+        if not tool:
+            raise
+        return tool
 
 
 def layered(files: Sequence[OpenedFile], world: int | None, assignments: Iterable[str]) -> Imported:
@@ -50,13 +63,28 @@ def layered(files: Sequence[OpenedFile], world: int | None, assignments: Iterabl
             layers.append(Layer("", {"model": OriginValue(model.document["name"], config_origin(opened_file.file))}))
         elif opened_file.format in LAYERED:
             layer = read_layer(opened_file.text, opened_file.file, opened_file.format)
+            if layer.written is not None and model is None:
+                model = layer.written
+                name = OriginValue(model.document["name"], config_origin(opened_file.file))
+                layers.append(Layer("", {"model": name}))
             layers += with_named(layer, opened_file.file, lambda text, name: read_layer(text, name, DEEPSPEED))
         else:
             sentence = f"{opened_file.format} is read alone, not beside other files"
             raise fail("X004", sentence, Place(opened_file.file), "give it by itself")
+    if model is not None:
+        _named_by_shape(layers)
     layers.append(given_beside(world, assignments))
     found = settled(layers, files[-1].file, _depth(layers, model))
     return found if model is None else with_model(found, model)
+
+
+def _named_by_shape(layers: Sequence[Layer]) -> None:
+    """A model that a file names and whose shape is written out beside: the shape counts."""
+    for layer in layers:
+        named = layer.facts.get("model")
+        if layer.format and named is not None:
+            del layer.facts["model"]
+            layer.losses.append(Loss("ignored", f"model {shown(named.value)}: its shape is written out", named.place))
 
 
 def config_origin(file: str) -> Origin:

@@ -52,14 +52,6 @@ def test_the_format_that_scores_highest_is_the_texts_own(name: str) -> None:
     assert scores(OTHERS[name])[0][0].name == name
 
 
-@pytest.mark.parametrize("name", sorted(entry.name for entry in FORMATS if not entry.read))
-def test_a_format_that_is_not_read_is_named(name: str) -> None:
-    with pytest.raises(CostModelError) as raised:
-        detected(OTHERS[name], "a")
-    (fault,) = raised.value.faults
-    assert (fault.code, fault.sentence) == ("X001", f"this is {name}, which is not read")
-
-
 def test_every_format_that_is_told_apart_has_an_example_here() -> None:
     assert {entry.name for entry in FORMATS} - {CONFIG, MEGATRON} == set(OTHERS)
 

@@ -22,8 +22,11 @@ from costmodel.exchange.formats import (
     BRIDGE,
     DEEPSPEED,
     LLAMA_FACTORY,
+    MAXTEXT,
+    NANOTRON,
     SERVING,
     TORCHTITAN,
+    TORCHTUNE,
 )
 from costmodel.exchange.imported import Origin, OriginValue
 from costmodel.exchange.importers.launch.layer import Layer
@@ -34,6 +37,9 @@ from costmodel.exchange.importers.serving.settle_serving import settled_serving
 from costmodel.ground.errors import FAULT_CODES, CostModelError, Fault
 
 from .test_launch_files import FSDP1, FSDP2, MCORE, MESH_OF_THREE, OLD_OFFLOAD, QLORA, RECIPE, TITAN
+from .test_other_trainers import MAXTEXT as YAML_OF_MAXTEXT
+from .test_other_trainers import NANOTRON as YAML_OF_NANOTRON
+from .test_other_trainers import TORCHTUNE as YAML_OF_TORCHTUNE
 from .test_serving_commands import POD, SCRIPT, SGLANG, TRT, VLLM
 
 ENOUGH = 150  # cases when --fuzz does not say
@@ -45,6 +51,7 @@ MESH = FSDP2 + "parallelism_config:\n  parallelism_config_dp_shard_size: 4\n  pa
 TEXTS = [
     (json.dumps(OLD_OFFLOAD, indent=1), DEEPSPEED), (FSDP1, ACCELERATE), (MESH, ACCELERATE), (ARGS, ARGUMENTS),
     (TITAN, TORCHTITAN), (RECIPE, TORCHTITAN),
+    (YAML_OF_NANOTRON, NANOTRON), (YAML_OF_MAXTEXT, MAXTEXT), (YAML_OF_TORCHTUNE, TORCHTUNE),
     (QLORA, AXOLOTL), (MESH_OF_THREE, AXOLOTL), (MCORE, LLAMA_FACTORY),
     ("torchrun a.py model.seq_length=4096 train.micro_batch_size=1 mixed_precision=bf16_mixed", BRIDGE),
     ("--training.seq_len 8192 --parallelism.tensor_parallel_degree=2", TORCHTITAN),

@@ -36,7 +36,7 @@ _DEEPEST = 24
 class MachineShape:
     """A node as far as a text states it.
 
-    links: NVLinks between any two accelerators, where all pairs have as many; uneven: where they have not. nics: none
+    links: NVLinks between any two accelerators, where all pairs have as many; uneven: where they differ. nics: none
     where the text has no word on them.
     """
 

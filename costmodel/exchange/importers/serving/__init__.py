@@ -51,7 +51,7 @@ def read_serve_command(text: str, file: str) -> list[Layer]:
 
 
 def _engine(commands: list[ServeCommand], file: str) -> Layer:
-    """The engine that commands start: several are one only where they say the same."""
+    """The engine that commands start: several are one only where they state the same."""
     first = commands[0]
     for other in commands[1:]:
         if (other.starts, [word.text for word in other.words]) != (first.starts, [word.text for word in first.words]):

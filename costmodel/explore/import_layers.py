@@ -115,14 +115,18 @@ def given_beside(world: int | None, assignments: Iterable[str]) -> Layer:
             hint = "for example --set model=llama-3.1-8b or --set workload.sequence=4096"
             raise fail("C001", f"'{text}' sets no key of model, stack, plan or workload", None, hint)
         _, given = assigned(path, value, "--set")
-        layer.facts[path] = OriginValue(_plain(given), Origin("assumed", "--set, given beside the file"))
+        layer.facts |= _facts(path, given)
     if world is not None:
         layer.facts["accelerators"] = OriginValue(world, Origin("assumed", "given beside the file"))
     return layer
 
 
-def _plain(value: Any) -> Any:
-    return list(value) if isinstance(value, list) else value
+def _facts(path: str, given: Any) -> dict[str, OriginValue]:
+    """A value that is set, or those of a mapping, each by its path."""
+    if isinstance(given, dict):
+        return {inner: fact for key, value in given.items() for inner, fact in _facts(f"{path}.{key}", value).items()}
+    value = list(given) if isinstance(given, list) else given
+    return {path: OriginValue(value, Origin("assumed", "--set, given beside the file"))}
 
 
 def _depth(layers: Sequence[Layer], model: Imported | None) -> int | None:

@@ -118,13 +118,12 @@ class DocumentReader:
         self.trees[shown] = self.origin[kind, name] = tree
         return tree, shown
 
-    def complete_stack(self, tree: dict[Any, Any]) -> None:
-        """A stack that is written out in place, with what it leaves out taken from the one that it is like."""
-        if isinstance(tree.get("stack"), dict):
-            tree["stack"] = with_parent(tree["stack"], lambda parent, place: self.text("stack", parent, place))
-
     def checked(self, kind: str, tree: Any, shown: str) -> Any:
-        """The tree as a document, with every fault of its text and of its keys at once."""
+        """The tree as a document, with every fault of its text and of its keys at once; a stack that a scenario writes
+        out may leave out what it takes from the one that it is like.
+        """
+        if kind == "scenario" and isinstance(tree, dict) and isinstance(tree.get("stack"), dict):
+            tree["stack"] = with_parent(tree["stack"], lambda parent, place: self.text("stack", parent, place))
         found, self.found = self.found, []
         return _checked(kind, tree, shown, found)
 

@@ -231,7 +231,6 @@ def any_from(
     try:
         if isinstance(tree, dict):
             assign(tree, changes, lambda kind, name, place: reader.tree(kind, name, place)[0])
-            reader.complete_stack(tree)
             foreign = left_out(original, tree, map(path_of, changes), accelerator_of)
     except CostModelError as error:
         faults += error.faults

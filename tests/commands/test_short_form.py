@@ -366,7 +366,7 @@ def test_what_serving_flags_leave_open_is_stated(run: Any) -> None:
         assert f"assumed {path}: " in shown
 
 
-def test_a_rate_is_shown_as_it_was_typed(run: Run) -> None:
+def test_a_rate_is_shown_as_it_was_typed(run: Any) -> None:
     shown = run("estimate", "serve-llama-3.1-70b", "--rate", "3").out
     assert "--rate 3 in the place of 8 /s" in shown
     assert "--rate 3 /s" not in shown

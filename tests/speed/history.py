@@ -1,8 +1,9 @@
 """Appends a release to tests/speed/history.csv: `python tests/speed/history.py [runs]`.
 
-The version is that of the package, and a version that is there already is measured again. Figures are ratios only, so
-rows of different machines can be compared, and of processor time: a command, whole, over what importing typer and rich takes; a prediction with
-its report, and a search, over a thousand multiplications of 16,384 numbers by NumPy; and what `run` adds to both.
+The version is that of the package; one that is there already is measured again. Figures are ratios of processor
+time, so that rows of different machines can be compared: a command, whole, over what importing typer and rich takes; a
+prediction with its report, and a search, over a thousand multiplications of 16,384 numbers by NumPy; and what `run`
+adds to both.
 """
 
 from __future__ import annotations

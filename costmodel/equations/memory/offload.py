@@ -38,6 +38,36 @@ def link_time(nbytes: Number, link: Number, share: Number) -> Number:
 
 
 @equation
+def paged_bytes(needed: Number, usable: Number, states: Number, page: Number) -> Number:
+    """Optimizer states that unified memory keeps on the host, because the device is full.
+
+    min(S, ⌈max(N − U, 0) / p⌉ p)
+
+    Args:
+        needed: bytes that a rank needs with all states on the device, N [B]
+        usable: bytes that it may use, U [B]
+        states: bytes of the states in pages, S [B]
+        page: bytes that move at once, p [B]
+
+    Returns:
+        bytes [B]
+
+    Example:
+        >>> paged_bytes(25e9, 24e9, 15e9, 2e6), paged_bytes(20e9, 24e9, 15e9, 2e6), paged_bytes(50e9, 24e9, 15e9, 2e6)
+        (1000000000.0, 0.0, 15000000000.0)
+
+    Holds:
+        pages that a step touches once; what moves in the order of its use evicts no page that is still wanted
+
+    Source:
+        dettmers-2023
+
+    Monotone: increasing in needed, states; decreasing in usable
+    """
+    return np.minimum(states, np.ceil(np.maximum(needed - usable, 0.0) / page) * page)
+
+
+@equation
 def host_update_traffic(parameters: Number, gradient: Number, state: Number, compute: Number) -> Number:
     """Bytes of an optimizer step through the host's memory.
 

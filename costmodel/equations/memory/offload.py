@@ -53,8 +53,8 @@ def paged_bytes(needed: Number, usable: Number, states: Number, page: Number) ->
         bytes [B]
 
     Example:
-        >>> paged_bytes(25e9, 24e9, 15e9, 2e6), paged_bytes(20e9, 24e9, 15e9, 2e6), paged_bytes(50e9, 24e9, 15e9, 2e6)
-        (1000000000.0, 0.0, 15000000000.0)
+        >>> [float(paged_bytes(needed, 24e9, 15e9, 2e6)) for needed in (20e9, 25e9, 50e9)]
+        [0.0, 1000000000.0, 15000000000.0]
 
     Holds:
         pages that a step touches once; what moves in the order of its use evicts no page that is still wanted

@@ -25,7 +25,6 @@ MEMORY_KINDS = {
     "activations": ("activations", "recompute", "logits", "context"),
     "allocator": ("fragmentation", "runtime"),
 }
-LEAST = 1e-9  # spread of a memory that a stack states without any
 
 
 def memory_band(inputs: TrainingInputs, lines: Mapping[str, Number], names: Sequence[str]) -> tuple[Number, Number]:
@@ -63,7 +62,7 @@ def fit_chance(inputs: TrainingInputs, ledger: Ledger) -> Number:
     for position, stage in enumerate(STAGES):
         with term(f"{stage} stage"):
             lines = {name: ledger.line(name, position) for name in LINES}
-            spread = np.maximum(memory_spread(inputs, lines, LINES), LEAST)
+            spread = memory_spread(inputs, lines, LINES)
             usable = inputs.usable + ledger.pageable[position]
             least = np.minimum(least, chance_within(np.maximum(ledger.peaks[position], 1.0), usable, spread))
     return least

@@ -20,7 +20,7 @@ from costmodel.estimate.training.training_inputs import TrainingInputs
 from costmodel.ground.equation import Number, term
 
 WINDOW = 2.0  # layers on the device at least: one in use, one in flight
-PAGE = 2.0 * 2**20  # bytes that unified memory moves at once (CUDA)
+PAGE = 2_097_152.0  # bytes (2 MiB) that unified memory moves at once (CUDA)
 BOTH_DIRECTIONS = 2.0
 BUCKETS = 2.0  # buckets of gradients on their way to the host
 

@@ -38,22 +38,22 @@ def link_time(nbytes: Number, link: Number, share: Number) -> Number:
 
 
 @equation
-def paged_bytes(needed: Number, usable: Number, states: Number, page: Number) -> Number:
+def paged_bytes(amount: Number, allowance: Number, pageable: Number, page: Number) -> Number:
     """Optimizer states that unified memory keeps on the host, because the device is full.
 
     min(S, ⌈max(N − U, 0) / p⌉ p)
 
     Args:
-        needed: bytes that a rank needs with all states on the device, N [B]
-        usable: bytes that it may use, U [B]
-        states: bytes of the states in pages, S [B]
+        amount: bytes that a rank needs with all states on the device, N [B]
+        allowance: bytes that it may use, U [B]
+        pageable: bytes of the states in pages, S [B]
         page: bytes that move at once, p [B]
 
     Returns:
         bytes [B]
 
     Example:
-        >>> [float(paged_bytes(needed, 24e9, 15e9, 2e6)) for needed in (20e9, 25e9, 50e9)]
+        >>> [float(paged_bytes(amount, 24e9, 15e9, 2e6)) for amount in (20e9, 25e9, 50e9)]
         [0.0, 1000000000.0, 15000000000.0]
 
     Holds:
@@ -62,9 +62,9 @@ def paged_bytes(needed: Number, usable: Number, states: Number, page: Number) ->
     Source:
         dettmers-2023
 
-    Monotone: increasing in needed, states; decreasing in usable
+    Monotone: increasing in amount, pageable; decreasing in allowance
     """
-    return np.minimum(states, np.ceil(np.maximum(needed - usable, 0.0) / page) * page)
+    return np.minimum(pageable, np.ceil(np.maximum(amount - allowance, 0.0) / page) * page)
 
 
 @equation

@@ -209,7 +209,7 @@ VALUES: dict[str, dict[str, str]] = {
         **_all("blockwise fp8-blockwise deepseek-fp8", "'fp8-block'"),
         **_all("fp4 mxfp4 nvfp4-mixed", "'nvfp4'"),
         **_all(
-            "int8 int4 nf4 4bit 8bit",
+            "int4 nf4 4bit 8bit",
             "training does not multiply in that type; weights in 4 bits are workload.tuning: {method: qlora}",
         ),
     },
@@ -262,7 +262,7 @@ VALUES: dict[str, dict[str, str]] = {
 # Names of software, and which shipped documents describe it.
 # Names that mean one stack: it is used, and the answer reports it.
 STACK_ALIASES = {
-    **_all("torchtitan torchtune", "fsdp2"),
+    **_all("torchtitan", "fsdp2"),
     **_all("nemo mcore megatron-bridge megatron_core", "megatron-core"),
     **_all("transformers huggingface hf accelerate trl axolotl", "transformers-fsdp"),
     **_all("llama-factory llamafactory", "transformers-deepspeed"),

@@ -41,7 +41,7 @@ from costmodel.estimate.shared.results import COLUMNS, Costs
 from costmodel.estimate.shared.time_breakdown import added, largest, summed
 from costmodel.estimate.training.flop_count import cores, flop_of_shapes
 from costmodel.estimate.training.memory.breakdown import LINES
-from costmodel.estimate.training.memory.memory_band import memory_band
+from costmodel.estimate.training.memory.memory_band import absorbed, memory_band
 from costmodel.estimate.training.time.layer_kernels import slowed_core
 from costmodel.estimate.training.time.step import EXPOSED, TERMS, TrainingStep
 from costmodel.estimate.training.training_inputs import TrainingInputs
@@ -69,7 +69,8 @@ def banded(inputs: TrainingInputs, evaluation: Evaluation) -> Evaluation:
     ends = []
     for position, stage in enumerate(STAGES):
         with term(f"{stage} stage"):
-            ends.append(memory_band(inputs, {name: ledger.line(name, position) for name in LINES}, LINES))
+            low, high = memory_band(inputs, {name: ledger.line(name, position) for name in LINES}, LINES)
+            ends.append((low, absorbed(high, inputs.usable, ledger.pageable[position])))
     columns["memory_peak_low"], columns["memory_peak_high"] = (largest(*stages) for stages in zip(*ends, strict=True))
     costs = Costs({name: columns[name] for name in COLUMNS if name in columns}, evaluation.costs.rows)
     return replace(evaluation, costs=costs)
@@ -87,14 +88,14 @@ def time_spread(inputs: TrainingInputs, step: TrainingStep) -> Number:
 
 
 def _sources_apart(inputs: TrainingInputs) -> Number | None:
-    """Scale of how far sources of runs lie apart: larger for makers without measured parts, none for your own runs."""
+    """Scale of how far sources of runs lie apart: larger for parts without runs, none for your own runs."""
     fit, unseen = inputs.case.efficiency.sustained, inputs.stack.spread.unseen
     if fit is None:
         return unseen
     if fit.source.startswith(OWN):
         return None
-    foreign = bool(fit.makers) and inputs.case.accelerator.vendor not in fit.makers
-    return combined_error(unseen, fit.others) if foreign else unseen
+    part = inputs.case.accelerator
+    return unseen if fit.covers(part.name, part.vendor) else combined_error(unseen, fit.others)
 
 
 def kind_spread(inputs: TrainingInputs, step: TrainingStep) -> Number:
@@ -162,9 +163,10 @@ def _slowed(inputs: TrainingInputs, products: Number, attention: Number) -> Numb
 
 def _of_shapes(inputs: TrainingInputs, spread: Number) -> Number:
     """Spread of the matrix products of a step. Errors of different shapes are independent. With constants of another
-    accelerator all of them are correlated.
+    accelerator, or judged ones, all of them are correlated.
     """
-    if inputs.case.efficiency.of == UNMEASURED or inputs.rates.linear.fit.fitted is None:
+    fitted = inputs.rates.linear.fit.fitted
+    if inputs.case.efficiency.of == UNMEASURED or fitted is None or fitted.out_of == "prior":
         return spread
     work = flop_of_shapes(inputs)
     error: Number = 0.0

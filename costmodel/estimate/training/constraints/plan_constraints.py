@@ -31,6 +31,7 @@ from costmodel.estimate.training.constraints.recompute_offload import (
     wrong_keys,
     wrong_layers,
     wrong_offload,
+    wrong_step,
 )
 from costmodel.estimate.training.constraints.sync_constraints import not_asynchronous, not_served, speed_alone
 from costmodel.estimate.training.constraints.workload_remarks import (
@@ -272,6 +273,7 @@ CHECKS = (
     _check("L025", "tp etp", _adapters),
     _check("L002", "pp vpp", _layers, *SPLIT),
     _check("L005", "dp micro_batch", _batch),
+    _check("L045", "dp micro_batch", wrong_step, "zero", *OFFLOAD),
     _check("L006", "dp pp micro_batch", _batches_of_schedule, "schedule"),
 )
 OF_A_SEARCH = frozenset({"L010"})
@@ -300,11 +302,11 @@ def refusals(inputs: TrainingInputs, block: Block) -> tuple[str, ...]:
 
 
 def _never_fitted(efficiency: Efficiency) -> bool:
-    """Whether no kernel of an accelerator has a residual, so that its constants were fitted on training steps only."""
+    """Whether no kernel of an accelerator has a residual of timings: its constants are priors or of training steps."""
     kernels: list[MatmulFit | AttentionFit | CollectiveFit] = [*efficiency.matmul.values()]
     kernels += [*efficiency.attention.values(), *efficiency.collectives.values()]
-    streams = efficiency.memory is not None and efficiency.memory.fitted is not None
-    return efficiency.of == UNMEASURED or not (streams or any(kernel.fitted for kernel in kernels))
+    fits = [fit.fitted for fit in (efficiency.memory, *kernels) if fit is not None]
+    return efficiency.of == UNMEASURED or all(fitted is None or fitted.out_of == "prior" for fitted in fits)
 
 
 def remarks(inputs: TrainingInputs, block: Block) -> Iterator[tuple[str, Mask]]:

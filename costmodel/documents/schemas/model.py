@@ -19,7 +19,7 @@ from costmodel.documents.schemas.count_kinds import (
     Tokens,
     Vocabulary,
 )
-from costmodel.ground.choices import Norm
+from costmodel.ground.choices import LinearRule, Norm
 
 
 class Attention(Document):
@@ -33,6 +33,7 @@ class Attention(Document):
     qk_norm: bool = Field(default=False, description="Queries and keys normalised head by head before the scores")
     qk_norm_whole: bool = Field(default=False, description="Queries and keys normalised over all their heads at once")
     sinks: bool = Field(default=False, description="A learned score for every head that no token takes")
+    output_gate: bool = Field(default=False, description="A gate as wide as the queries on the result of attention")
     window: Tokens | None = Field(default=None, description="Tokens a query sees, its own the last; absent: all")
 
 
@@ -60,6 +61,28 @@ class StateSpace(Document):
     state: Elements = Field(description="Size of a state for each channel")
     conv: Count = Field(description="Taps of the short convolution")
     chunk: Tokens = Field(description="Tokens a kernel works on at once")
+
+
+class LinearAttention(Document):
+    """Linear attention: a state for each head in place of keys and values of all tokens."""
+
+    rule: LinearRule = Field(
+        description="How a token changes the state: gated-delta (Gated DeltaNet), kimi-delta (a decay for each channel) "
+        "or lightning (a fixed decay)"
+    )
+    heads: Heads = Field(description="Heads of values, each with a state")
+    value_dim: Elements = Field(description="Width of a head's value")
+    key_heads: Heads = Field(description="Heads of queries and keys; they divide the heads of values")
+    key_dim: Elements = Field(description="Width of a head's query and key")
+    conv: Count | None = Field(default=None, description="Taps of the short convolution; absent: none")
+    chunk: Tokens = Field(default=64.0, description="Tokens a kernel works on at once")
+
+    @model_validator(mode="after")
+    def _whole_groups(self) -> Self:
+        if self.heads % self.key_heads:
+            words = {"heads": f"{self.heads:g}", "key_heads": f"{self.key_heads:g}", "keys": ("key_heads", "heads")}
+            raise PydanticCustomError("groups", "{key_heads} key heads do not divide the {heads} heads", words)
+        return self
 
 
 class Mlp(Document):
@@ -114,6 +137,9 @@ class Experts(Document):
             raise PydanticCustomError("groups", sentence, found)
 
 
+AnyMixer = Attention | LatentAttention | StateSpace | LinearAttention
+
+
 class Layers(Document):
     """So many layers of one kind."""
 
@@ -125,27 +151,46 @@ class Layers(Document):
     )
     attention: Attention | None = Field(default=None, description="Attention half")
     latent: LatentAttention | None = Field(default=None, description="Latent attention in its place")
-    state_space: StateSpace | None = Field(default=None, description="A state-space mixer in its place")
+    state_space: StateSpace | None = Field(
+        default=None, description="A state-space mixer in its place, or beside attention: their results are added"
+    )
+    linear: LinearAttention | None = Field(default=None, description="Linear attention in its place")
     mlp: Mlp | None = Field(default=None, description="Feed-forward half")
     experts: Experts | None = Field(default=None, description="Experts in its place")
 
     @model_validator(mode="after")
     def _halves(self) -> Self:
-        mixers = [half for half in (self.attention, self.latent, self.state_space) if half is not None]
         feeds = [half for half in (self.mlp, self.experts) if half is not None]
-        if len(mixers) > 1 or len(feeds) > 1 or not (mixers or feeds):
+        beside = self.attention is not None and self.state_space is not None
+        if len(self.mixers) > (2 if beside else 1) or len(feeds) > 1 or not (self.mixers or feeds):
             raise PydanticCustomError(
                 "layer_halves",
-                "a layer has one of attention, latent and state_space, one of mlp and experts, or only one of all",
+                "a layer has one of attention, latent, state_space and linear (state_space may stand beside attention), "
+                "one of mlp and experts, or only one of all",
                 {},
             )
         return self
 
     @property
+    def mixers(self) -> list[AnyMixer]:
+        """The mixers of the layer: one, none, or attention and the state space beside it."""
+        found = (self.attention, self.latent, self.state_space, self.linear)
+        return [mixer for mixer in found if mixer is not None]
+
+    @property
     def heads(self) -> float | None:
-        """Heads of the mixer, if there is one."""
-        mixer = self.attention or self.latent or self.state_space
-        return None if mixer is None else mixer.heads
+        """Heads of the first mixer, if there is one."""
+        return self.head_counts[0] if self.mixers else None
+
+    @property
+    def head_counts(self) -> tuple[float, ...]:
+        """Heads of every mixer, which tensor parallelism shards; of linear attention the fewer, those of keys."""
+        return tuple(mixer.key_heads if isinstance(mixer, LinearAttention) else mixer.heads for mixer in self.mixers)
+
+    @property
+    def recurrent(self) -> bool:
+        """Whether its core is a scan along the sequence alone: no scores, and a state of fixed size."""
+        return (self.state_space or self.linear) is not None and self.attention is None
 
     @property
     def dense(self) -> Mlp | None:

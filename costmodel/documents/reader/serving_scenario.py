@@ -9,7 +9,9 @@ from costmodel.documents.keys.paths import place_at
 from costmodel.documents.reader.library import DocumentReader
 from costmodel.documents.reader.resolved_scenario import UNDERSTOOD, LoadedScenario, named_documents
 from costmodel.documents.schemas.hardware import Cluster
+from costmodel.documents.schemas.model import Model
 from costmodel.documents.schemas.serving.engine import Engine
+from costmodel.documents.schemas.serving.serving_plan import DRAFTS
 from costmodel.documents.schemas.serving.serving_schema import ServingScenario
 from costmodel.ground.errors import Place, fail
 
@@ -21,6 +23,7 @@ class ServingCase(LoadedScenario):
     kind: ClassVar[str] = "serving"
     scenario: ServingScenario
     stack: Engine
+    draft: Model | None = None  # of speculative decoding, where the plan names a model
 
     @property
     def document(self) -> ServingScenario:
@@ -50,7 +53,17 @@ def serving_case_of(scenario: ServingScenario, reader: DocumentReader, tree: dic
     if not isinstance(engine, Engine):
         sentence = f"{engine.name} is training software; a scenario that serves takes an engine"
         raise fail("D010", sentence, place_at(tree, "stack"), "stack: vllm; costmodel list stacks shows them all")
-    return ServingCase(scenario=scenario, **held)
+    return ServingCase(scenario=scenario, draft=_draft(scenario, reader, tree), **held)
+
+
+def _draft(scenario: ServingScenario, reader: DocumentReader, tree: dict[str, Any]) -> Model | None:
+    """The model that drafts tokens, where the plan names one."""
+    plan = scenario.plan
+    if plan is None or plan.speculation is None or plan.speculation.draft in DRAFTS:
+        return None
+    found = reader.document("model", plan.speculation.draft, place_at(tree, "plan", "speculation", "draft"))
+    assert isinstance(found, Model)
+    return found
 
 
 def serving(loaded: LoadedScenario) -> ServingCase:

@@ -25,7 +25,7 @@ def accepted_tokens(acceptance: Number, draft_tokens: Number) -> Number:
         (3.36, 5.0)
 
     Holds:
-        drafts that are accepted independently of each other; no estimate calls it
+        drafts that are accepted independently of each other
 
     Source:
         leviathan-2023 eq. 1

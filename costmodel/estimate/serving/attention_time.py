@@ -29,7 +29,9 @@ def decode_attention(
     if kind.latent is not None and part.mixer is not None:
         with term("absorbed"):
             cached = sequences * context
-            flop = absorbed_attention_flop(cached, 1.0, part.mixer.heads, kind.latent.kv_rank, kind.latent.rope_dim)
+            flop = absorbed_attention_flop(
+                cached, inputs.load.verified, part.mixer.heads, kind.latent.kv_rank, kind.latent.rope_dim
+            )
             rate = fit.absorbed_share * inputs.types.peak_wide
             reading = np.maximum(reading, attention_forward_time(flop, rate, 1.0))
     return fit.start + reading

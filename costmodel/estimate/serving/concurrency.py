@@ -23,7 +23,7 @@ def closed_loop(
     """So many requests on one replica, of which as many are in flight as the operating point has."""
     load, host = inputs.load, inputs.engine.host
     step, mixed = point.decode, point.mixed
-    tpot = interfered_token_time(step, mixed, point.concurrency, load.output)
+    tpot = load.per_token(interfered_token_time(step, mixed, point.concurrency, load.steps))
     front, first = (inputs.engine.burst.front, inputs.engine.burst.share) if burst else (0.0, 0.0)
     steps = prompt_steps(load.computed, point.room, 0.0)
     if burst:

@@ -20,15 +20,18 @@ def invalid(inputs: ServingInputs, layout: PlanColumns) -> Iterator[tuple[str, M
     """Rows that make no sense, by the reason."""
     model, tp = inputs.model, layout.tp
     yield "L050", np.asarray(layout.replicas * layout.ranks > inputs.ranks)
-    mixers = [kind.attention or kind.latent or kind.state_space for kind in model.layers if kind.heads is not None]
+    layers = [*model.layers, *(inputs.draft.model.layers if inputs.draft is not None else ())]
+    mixers = [kind.attention or kind.latent or kind.state_space for kind in layers if kind.heads is not None]
     yield "L051", _any(layout, (leaves_rest(mixer.heads, tp) for mixer in mixers if mixer))
-    heads = [kind.attention.kv_heads for kind in model.layers if kind.attention is not None]
+    heads = [kind.attention.kv_heads for kind in layers if kind.attention is not None]
     yield "L052", _any(layout, (leaves_rest(each, tp) & leaves_rest(tp, each) for each in heads))
     vocab = padded_vocab(model.vocab, inputs.engine.vocab_multiple, 1.0)
     yield "L053", leaves_rest(vocab, tp)
     widths = [kind.dense.ffn_hidden for kind in model.layers if kind.dense is not None]
     yield "L054", _any(layout, (leaves_rest(width, tp) for width in widths))
     yield "L055", np.asarray(layout.pp > layer_count(model))
+    if inputs.load.verified > 1:
+        yield "L058", np.asarray(layout.pp > 1)
     yield from _experts(inputs, layout)
 
 

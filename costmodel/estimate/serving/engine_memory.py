@@ -87,7 +87,16 @@ def weight_memory(inputs: ServingInputs, layout: PlanColumns) -> tuple[Number, N
         last = norm_parameters(model.hidden, norm=model.norm) * types.wide
     alone = table if model.tied else table + table
     ends = np.where(layout.pp == 1, alone, table) + last
-    return stage_share(inputs, layout) * layers, ends
+    layers = stage_share(inputs, layout) * layers
+    return (layers, ends) if inputs.draft is None else (layers + _draft_weights(inputs, layout), ends)
+
+
+def _draft_weights(inputs: ServingInputs, layout: PlanColumns) -> Number:
+    """Weights of a draft: of its layers, and of its own ends where it is a model of its own."""
+    assert inputs.draft is not None
+    with term("draft"):
+        layers, ends = weight_memory(inputs.draft, layout)
+    return layers + ends if inputs.draft.model is inputs.case.draft else layers
 
 
 def memory_use(inputs: ServingInputs, layout: PlanColumns) -> EngineMemoryUse:

@@ -6,7 +6,7 @@ Of a pipeline the sequences of a step are those of one micro-batch, of which the
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass, fields
+from dataclasses import dataclass, fields, replace
 
 import numpy as np
 
@@ -41,6 +41,7 @@ class StepTime:
     ep: Number = 0.0
     pp: Number = 0.0
     host: Number = 0.0
+    draft: Number = 0.0
 
     def __add__(self, other: StepTime) -> StepTime:
         return StepTime(*(getattr(self, name) + getattr(other, name) for name in STEP_TERMS))
@@ -69,6 +70,12 @@ class Batch:
     context: Number
     tokens: Number = 0.0
     prompts: Number = 0.0
+    verified: float = 1.0  # rows of a sequence that decodes
+
+    @property
+    def queries(self) -> Number:
+        """Rows of the sequences that decode."""
+        return self.decodes if self.verified == 1 else self.verified * self.decodes
 
     @property
     def prompted(self) -> bool:
@@ -78,7 +85,7 @@ class Batch:
     @property
     def rows(self) -> Number:
         """Rows of its matrix products."""
-        return self.decodes + self.tokens
+        return self.queries + self.tokens
 
 
 def step_time(inputs: ServingInputs, layout: PlanColumns, batch: Batch) -> StepTime:
@@ -86,7 +93,17 @@ def step_time(inputs: ServingInputs, layout: PlanColumns, batch: Batch) -> StepT
     total = rows_time(inputs, layout, batch.rows) + decode_time(inputs, layout, batch.decodes, batch.context)
     if batch.prompted:
         total = total + prompt_time(inputs, layout, batch.tokens)
-    return total + head_time(inputs, layout, batch.decodes + batch.prompts)
+    total = total + head_time(inputs, layout, batch.queries + batch.prompts)
+    return total if inputs.draft is None else total + _drafted(inputs.draft, layout, batch)
+
+
+def _drafted(draft: ServingInputs, layout: PlanColumns, batch: Batch) -> StepTime:
+    """Passes of a draft: one for each token that it proposes, the first with the prompts too."""
+    own = replace(batch, verified=1.0)
+    with term("draft"):
+        first = step_time(draft, layout, own).total
+        later = step_time(draft, layout, Batch(batch.decodes, batch.context)).total
+    return StepTime(draft=first + (batch.verified - 2.0) * later)
 
 
 def rows_time(inputs: ServingInputs, layout: PlanColumns, rows: Number) -> StepTime:

@@ -30,6 +30,7 @@ from costmodel.estimate.serving.load import (
 from costmodel.estimate.serving.operating_point import ExactSteps, OperatingPoint, micro_batch
 from costmodel.estimate.serving.plan_columns import SIZES, PlanColumns
 from costmodel.estimate.serving.serving_inputs import ServingInputs
+from costmodel.estimate.serving.speculation_gain import speculation_columns
 from costmodel.estimate.serving.steady_state import SteadyState, replica_rate, steady_state
 from costmodel.estimate.serving.step_table import StepTable, step_table
 from costmodel.estimate.shared.limits import Limit, stated_limits
@@ -75,8 +76,13 @@ def evaluate(inputs: ServingInputs, layout: PlanColumns) -> ServingEvaluation:
     columns |= _within(inputs, layout, within)
     columns |= _held(inputs, layout, memory)
     columns |= _money(inputs, layout, point, state)
+    columns |= speculation_columns(inputs, layout, quick.steps, bounds, state.tpot, _time_per_token)
     over = _overloaded(inputs, layout, most)
     return ServingEvaluation(layout, Costs(columns, len(layout)), memory, bounds, point, state, most, over)
+
+
+def _time_per_token(inputs: ServingInputs, layout: PlanColumns) -> Number:
+    return evaluate(inputs, layout).results.column("tpot")
 
 
 def _state(inputs: ServingInputs, layout: PlanColumns, point: OperatingPoint, answered: Number) -> SteadyState:
@@ -109,6 +115,7 @@ def _times(inputs: ServingInputs, layout: PlanColumns, decode: StepTime, state: 
         latency = state.ttft + (load.output - 1.0) * state.tpot
     output = load.output * rate
     gpus = layout.replicas * layout.ranks
+    decode = decode if load.verified == 1 else decode.times(1.0 / load.accepted)
     between = np.maximum(state.tpot - decode.total, 0.0)
     return {
         "ttft": state.ttft,
@@ -134,6 +141,7 @@ def _times(inputs: ServingInputs, layout: PlanColumns, decode: StepTime, state: 
         "ep_exposed": decode.ep,
         "pp_exposed": decode.pp,
         "host_time": decode.host,
+        "draft_time": decode.draft,
         "prompts_between": between,
     }
 
@@ -183,7 +191,7 @@ def _money(inputs: ServingInputs, layout: PlanColumns, point: OperatingPoint, st
     prompts = prompt_cost(1e6, ranks, price, point.gamma)
     return {
         "cost_per_minput": share(load.computed, load.prompt) * prompts,
-        "cost_per_moutput": output_cost(1e6, ranks, price, point.alpha, point.beta, point.concurrency),
+        "cost_per_moutput": load.per_token(output_cost(1e6, ranks, price, point.alpha, point.beta, point.concurrency)),
         "cost_per_mtoken": every,
     }
 

@@ -41,7 +41,7 @@ def sequence_cache(inputs: ServingInputs, tp: Number, tokens: Number) -> Number:
     for kind in inputs.model.layers:
         if kind.heads is not None:
             total = total + kind.count * layer_cache(inputs, kind, tp, tokens)
-    return total
+    return total if inputs.draft is None else total + sequence_cache(inputs.draft, tp, tokens)
 
 
 def admitted_cache(inputs: ServingInputs, tp: Number, budget: Number) -> Number:
@@ -59,7 +59,7 @@ def admitted_cache(inputs: ServingInputs, tp: Number, budget: Number) -> Number:
         else:
             each = layer_cache(inputs, kind, tp, tokens)
         total = total + kind.count * each
-    return total
+    return total if inputs.draft is None else total + admitted_cache(inputs.draft, tp, budget)
 
 
 def token_cache(inputs: ServingInputs) -> Number:

@@ -15,7 +15,7 @@ from costmodel.estimate.serving.operating_point import OperatingPoint, Steps, op
 from costmodel.estimate.serving.plan_columns import PlanColumns
 from costmodel.estimate.serving.serving_inputs import ServingInputs
 from costmodel.estimate.serving.steady_state import SteadyState, replica_rate, steady_state
-from costmodel.ground.equation import Number
+from costmodel.ground.equation import Number, term
 from costmodel.ground.solvers import last_within
 
 LEAST = 1e-4  # sequences in flight of the emptiest engine that is looked at
@@ -46,7 +46,10 @@ class Bounds:
 def bounds_of(inputs: ServingInputs, layout: PlanColumns, memory: EngineMemoryUse) -> Bounds:
     """What bounds the sequences in flight on each plan."""
     load, rows = inputs.load, (len(layout),)
-    budget = full_step_concurrency(layout.pp * layout.budget, load.computed, load.output)
+    with term("of each query"):
+        room = layout.pp * layout.budget / load.verified
+        prompt = load.computed / load.verified
+    budget = full_step_concurrency(room, prompt, load.steps)
     held = (budget, memory.requests_steady, layout.dp_attention * inputs.sequences)
     return Bounds(*(np.broadcast_to(np.asarray(each, dtype=np.float64), rows) for each in held))
 

@@ -7,7 +7,7 @@ mean time is D(b) + γ b s / o and the rate b over o times that. A given rate is
 from __future__ import annotations
 
 import functools
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Protocol
 
 import numpy as np
@@ -74,7 +74,7 @@ class ExactSteps:
 
     def breakdown(self, decodes: Number) -> StepTime:
         """A step of so many sequences by what it is spent on."""
-        return step_time(self.inputs, self.layout, Batch(decodes, context_of(self.inputs)))
+        return step_time(self.inputs, self.layout, self._batch(decodes))
 
     def decode(self, decodes: Number) -> Number:
         """Time of a step of so many sequences."""
@@ -85,7 +85,11 @@ class ExactSteps:
         """The same with so many tokens of prompts beside them."""
         with term("with prompts"):
             prompts = share(tokens, self.inputs.load.computed)
-            return step_time(self.inputs, self.layout, Batch(decodes, context_of(self.inputs), tokens, prompts)).total
+            batch = replace(self._batch(decodes), tokens=tokens, prompts=prompts)
+            return step_time(self.inputs, self.layout, batch).total
+
+    def _batch(self, decodes: Number) -> Batch:
+        return Batch(decodes, context_of(self.inputs), verified=self.inputs.load.verified)
 
 
 def context_of(inputs: ServingInputs) -> Number:
@@ -104,10 +108,10 @@ def operating_point(inputs: ServingInputs, layout: PlanColumns, concurrency: Num
     load, micro = inputs.load, micro_batch(layout, concurrency)
     decode = steps.decode(micro)
     with term("room"):
-        each = prompt_room(layout.budget, concurrency / layout.pp)
+        each = prompt_room(layout.budget, load.verified * (concurrency / layout.pp))
         room = layout.pp * each
     with term("carried"):
-        prompts = np.maximum(concurrency / load.output, 1.0)
+        prompts = np.maximum(concurrency / load.steps, 1.0)
         carried = np.maximum(np.minimum(prompts * load.computed, each), 1.0)
     mixed = steps.mixed(micro, carried)
     many = layout.pp * micro
@@ -115,7 +119,7 @@ def operating_point(inputs: ServingInputs, layout: PlanColumns, concurrency: Num
     alpha = known_as("alpha", step_intercept(decode, beta, many))
     whole = (mixed - decode) / carried
     gamma = known_as("gamma", _of_a_token(inputs, layout, concurrency, carried, whole))
-    work = request_work(known_as("beta", beta), load.output, gamma, load.computed)
+    work = request_work(known_as("beta", beta), load.steps, gamma, load.computed)
     return OperatingPoint(concurrency, decode, mixed, room, alpha, beta, gamma, whole, work)
 
 
@@ -126,7 +130,7 @@ def _of_a_token(
     if np.all(layout.pp == 1):
         return whole
     with term("micro-batches with prompts"):
-        tokens = concurrency * inputs.load.computed / inputs.load.output
+        tokens = concurrency * inputs.load.computed / inputs.load.steps
         each = tokens / layout.pp / carried
         mixed = 1.0 - np.exp(-each)  # arrivals at random
     return pipelined_prompt_share(layout.pp, mixed) * whole

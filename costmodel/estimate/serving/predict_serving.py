@@ -78,7 +78,7 @@ def unacceptable(inputs: ServingInputs, evaluation: ServingEvaluation) -> Iterat
     yield "S005", over & ((which == 2) | ((which == 0) & (busy >= COMPUTE_BOUND)))
     for limit in stated_limits(inputs.case.scenario.limits):
         code = {"tpot": "S001", "ttft": "S002", "ttft_p99": "S002"}.get(limit.column, "T001")
-        code = "M002" if limit.column.startswith("memory") else code
+        code = "M002" if limit.of_memory else code
         yield code, ~limit.kept(results.column(limit.column)) & ~small & ~over
 
 

@@ -20,6 +20,7 @@ INVALID = {
         "and what is left the inner width of an expert.",
     ),
     "L057": Reason("no experts", "Without experts there is nothing for ep to cut, and dp_attention is replicas."),
+    "L058": Reason("drafts, stages", "Engines draft tokens for one pipeline stage alone: speculation takes pp 1."),
 }
 LIMITS = {
     "M001": Reason(

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 from costmodel.documents.reader.library import UNMEASURED
@@ -15,6 +15,7 @@ from costmodel.documents.schemas.precision import Recipe
 from costmodel.documents.schemas.serving.engine import Engine
 from costmodel.equations.serving.memory.prefix_reuse import hit_tokens
 from costmodel.estimate.machine.machine import Machine
+from costmodel.estimate.serving.drafts import draft_inputs, speculation_of, verifying
 from costmodel.estimate.serving.element_types import Types, element_types
 from costmodel.estimate.shared.assumptions import AssumptionLog
 from costmodel.ground.equation import Number, term
@@ -32,6 +33,17 @@ class Load:
     output_spread: float
     hit: Number
     longest: float
+    verified: float = 1.0  # queries of a sequence in a step: the last token, and what is drafted behind it
+    accepted: Number = 1.0  # tokens of a sequence that a step adds
+
+    @property
+    def steps(self) -> Number:
+        """Steps that generate an answer."""
+        return self.output if self.verified == 1 else self.output / self.accepted
+
+    def per_token(self, step: Number) -> Number:
+        """Of the time of a step what each token takes."""
+        return step if self.verified == 1 else step / self.accepted
 
     @property
     def computed(self) -> Number:
@@ -56,6 +68,7 @@ class ServingInputs(Machine):
     sequences: float
     budget: float
     assumed: tuple[Assumption, ...]
+    draft: ServingInputs | None = None  # of speculative decoding
 
 
 def inputs_of(case: ServingCase) -> ServingInputs:
@@ -74,7 +87,7 @@ def inputs_of(case: ServingCase) -> ServingInputs:
     assert kernels is not None  # of unmeasured.yaml
     if fits.serving is None:
         log.note("kernels of serving", "middle of fitted parts", f"efficiencies/{UNMEASURED}")
-    return ServingInputs(
+    inputs = ServingInputs(
         case=case,
         collectives=fits.collectives,
         network=network,
@@ -93,8 +106,17 @@ def inputs_of(case: ServingCase) -> ServingInputs:
         memory_share=fits.memory.share,
         sequences=log.choose("stack.sequences", engine.sequences, picked.sequences, by_size),
         budget=log.choose("stack.budget", engine.budget, picked.budget, by_size),
-        assumed=(*_converted(case), *log.assumed),
+        assumed=(),
     )
+    wanted = speculation_of(case)
+    if wanted is not None:
+        inputs = replace(inputs, draft=draft_inputs(inputs, wanted, log), load=verifying(inputs.load, wanted))
+    return replace(inputs, assumed=(*_converted(case), *log.assumed))
+
+
+def without_speculation(inputs: ServingInputs) -> ServingInputs:
+    """The same without drafts."""
+    return replace(inputs, draft=None, load=replace(inputs.load, verified=1.0, accepted=1.0))
 
 
 def _load(case: ServingCase, log: AssumptionLog) -> Load:

@@ -50,27 +50,27 @@ def replica_rate(inputs: ServingInputs, point: OperatingPoint) -> Number:
     """Requests a second that keep so many sequences in flight, by Little's law."""
     load = inputs.load
     with term("mean step"):
-        tokens = point.concurrency * load.computed / load.output
+        tokens = point.concurrency * load.computed / load.steps
         step = mixed_step_time(point.alpha, point.beta, point.concurrency, point.gamma, tokens)
-    return rate_of(point.concurrency, load.output * step)
+    return rate_of(point.concurrency, load.steps * step)
 
 
 def steady_state(inputs: ServingInputs, point: OperatingPoint, rate: Number) -> SteadyState:
     """Requests at random at a rate of one replica, whose operating point this is."""
     load = inputs.load
-    prompt, output, spread = load.computed, load.output, load.prompt_spread
+    prompt, steps, spread = load.computed, load.steps, load.prompt_spread
     alpha, beta, gamma, step = point.alpha, point.beta, point.gamma, point.step
     utilisation = engine_utilisation(rate, point.work)
     with term("prompts"):
         prompts = engine_utilisation(rate, prompt * gamma)
     mean = mean_step_time(alpha, utilisation)
-    tpot = mean + clustering_delay(beta, gamma, prompt, output, prompts, utilisation)
+    step_time = mean + clustering_delay(beta, gamma, prompt, steps, prompts, utilisation)
     ttft, p99 = _first_token(inputs, point, rate, prompts, spread)
     with term("worst gap"):
         gap = mixed_step_time(alpha, beta, point.concurrency, gamma, point.room)
     with term("in flight"):
-        flying = requests_in_flight(rate, output, tpot)
-    return SteadyState(rate, mean, utilisation, tpot, ttft, p99, np.maximum(gap, step), flying)
+        flying = requests_in_flight(rate, steps, step_time)
+    return SteadyState(rate, mean, utilisation, load.per_token(step_time), ttft, p99, np.maximum(gap, step), flying)
 
 
 def _first_token(

@@ -32,16 +32,25 @@ class StepTable:
     decoding: Line
     prompts: Line
     one: Number
+    verified: float = 1.0
+    draft: StepTable | None = None
 
     def decode(self, decodes: Number) -> Number:
         """Time of a step of so many sequences."""
-        return self.rows.at(decodes) + self.head.at(decodes) + self.decoding.at(decodes)
+        queries = self.verified * decodes
+        time = self.rows.at(queries) + self.head.at(queries) + self.decoding.at(decodes)
+        return time if self.draft is None else time + (self.verified - 1.0) * self.draft.decode(decodes)
 
     def mixed(self, decodes: Number, tokens: Number) -> Number:
         """The same with so many tokens of prompts beside them."""
-        drawn = decodes + share(tokens, self.computed)
+        queries = self.verified * decodes
+        drawn = queries + share(tokens, self.computed)
         beside = self.decoding.at(decodes) + self.prompts.at(tokens)
-        return self.rows.at(decodes + tokens) + self.head.at(drawn) + beside
+        time = self.rows.at(queries + tokens) + self.head.at(drawn) + beside
+        if self.draft is None:
+            return time
+        later = (self.verified - 2.0) * self.draft.decode(decodes)
+        return time + self.draft.mixed(decodes, tokens) + later
 
 
 def step_table(inputs: ServingInputs, layout: PlanColumns) -> StepTable:
@@ -70,5 +79,7 @@ def step_table(inputs: ServingInputs, layout: PlanColumns) -> StepTable:
         decoding=line(decoding[0], decoding[1], 1.0),
         prompts=line(prompts[0], prompts[1], PROMPT),
         one=0.0,
+        verified=inputs.load.verified,
+        draft=None if inputs.draft is None else step_table(inputs.draft, layout),
     )
     return replace(table, one=table.decode(np.ones(len(layout))))

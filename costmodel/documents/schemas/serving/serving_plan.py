@@ -4,9 +4,21 @@ from __future__ import annotations
 
 from pydantic import Field
 
-from costmodel.documents.schemas.base import Document
+from costmodel.documents.schemas.base import Count, Document, Share
 from costmodel.documents.schemas.count_kinds import Gpus, Replicas, Stages
 from costmodel.documents.schemas.serving.serving_workload import Tokens
+
+DRAFTS = ("eagle", "mtp", "ngram")  # any other is a model
+
+
+class Speculation(Document):
+    """Tokens that a cheap draft proposes and one step of the model verifies."""
+
+    tokens: Count = Field(description="Tokens drafted for each sequence and step")
+    acceptance: Share = Field(description="Share of drafted tokens that is accepted, each given those before it")
+    draft: str = Field(
+        description="eagle or mtp, a layer like the model's last and its head; ngram, text that repeats; or a model"
+    )
 
 
 class ServingPlan(Document):
@@ -21,6 +33,7 @@ class ServingPlan(Document):
     replicas: Replicas | None = Field(
         default=None, description="Copies of the engine; left out, as many as the accelerators hold"
     )
+    speculation: Speculation | None = Field(default=None, description="Speculative decoding; left out, none")
 
 
 class ServingSpace(Document):

@@ -51,7 +51,15 @@ RESULTS: dict[str, ResultColumn] = {
     "ep_exposed": ResultColumn("s", "of the time per token: tokens on their way to experts and back", "lower"),
     "pp_exposed": ResultColumn("s", "of the time per token: sends between stages", "lower"),
     "host_time": ResultColumn("s", "of the time per token: host and launches", "lower"),
+    "draft_time": ResultColumn("s", "of the time per token: passes of a draft, in speculative decoding", "lower"),
     "prompts_between": ResultColumn("s", "of the time per token: prompts of others in its steps", "lower"),
+    "accepted_tokens": ResultColumn("1", "tokens that a step adds to a sequence; 1 without speculation", "higher"),
+    "speculation_gain": ResultColumn(
+        "1", "time per token without drafts over that with them, at this load; under 1 they slow down", "higher"
+    ),
+    "speculation_break_even": ResultColumn(
+        "1", "sequences in flight, of one replica, from which drafts make a step's tokens slower", "higher"
+    ),
     "cache_pool": ResultColumn("B", "memory of one accelerator for keys and values", "higher"),
     "cache_pool_tokens": ResultColumn("1", "tokens that the pool of one replica holds", "higher"),
     "kv_bytes_per_token": ResultColumn("B", "cache of one token over all layers, all heads once", "lower"),

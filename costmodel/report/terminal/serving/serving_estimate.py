@@ -19,7 +19,7 @@ from costmodel.report.terminal.style.layout import CellTable, Line, drawn
 from costmodel.report.terminal.style.theme import BAD, HEAD, bar, styled
 
 UNSTABLE = frozenset({"S003", "S004", "S005"})
-_OF_SOME = ("ep_exposed", "pp_exposed", "tp_exposed")  # shown only where not zero
+_OF_SOME = ("ep_exposed", "pp_exposed", "tp_exposed", "draft_time")  # shown only where not zero
 BINDS = {
     "budget": "the token budget of a step",
     "cache": "the cache",
@@ -100,7 +100,19 @@ def _facts(answer: ServingAnswer) -> list[Line]:
         ("throughput", stated("output_tokens_per_s"), "per GPU", stated("tokens_per_s_per_gpu"), ""),
         ("memory", f"{gib(costs['memory_peak'])} of {total} GiB", "cache pool", _pool(costs), ""),
     ]
+    rows += _speculation(answer)
     return [CellTable([""] * 5, rows, "lllll", headed=False), styled(f"  cost          {_cost(costs)}")]
+
+
+def _speculation(answer: ServingAnswer) -> list[tuple[str, str, str, str, str]]:
+    """What drafts bring, and up to where."""
+    if answer.plan.speculation is None:
+        return []
+    costs = answer.costs
+    most = costs["speculation_break_even"]
+    until = "at any batch" if math.isinf(most) else f"up to {significant(most)} in flight" if most else "at no batch"
+    gain = f"{significant(costs['speculation_gain'])} × as fast"
+    return [("drafts", f"{significant(costs['accepted_tokens'])} tokens a step", "gain", f"{gain}, {until}", "")]
 
 
 def _mean_step(answer: ServingAnswer) -> float:

@@ -23,6 +23,7 @@ TERMS = (
     ("expert exchange", "ep_exposed"),
     ("pipeline sends", "pp_exposed"),
     ("host", "host_time"),
+    ("drafts", "draft_time"),
     ("prompts between", "prompts_between"),
 )
 
@@ -63,6 +64,8 @@ def plan_words(answer: ServingAnswer) -> str:
     for name in ("pp", "ep", "dp_attention"):
         degree = float(getattr(layout, name)[0])
         sizes += [f"{name} {degree:.0f}"] if degree > 1 else []
+    drafts = answer.plan.speculation
+    sizes += [f"{drafts.tokens:.0f} drafted by {drafts.draft}"] if drafts is not None else []
     replicas = float(layout.replicas[0])
     sizes.append(f"{replicas:.0f} replica{'s' if replicas > 1 else ''}")
     workload = inputs.case.scenario.workload

@@ -1,0 +1,101 @@
+"""Speculative decoding in plans: what drafts gain, cost and break."""
+
+from __future__ import annotations
+
+import math
+
+import numpy as np
+import pytest
+
+from costmodel.estimate.serving.operating_point import ExactSteps
+from costmodel.estimate.serving.step_table import step_table
+from costmodel.ground.errors import CostModelError
+from tests.estimate.serving.cases import costs, inputs, one, predicted
+from tests.estimate.serving.test_steady_state import layout
+
+EAGLE = "plan.speculation={tokens: 4, acceptance: 80 %, draft: eagle}"
+ALONE = ("plan.replicas=1", "cluster.nodes=1")
+
+
+def short(users: int) -> str:
+    """Short requests, whose steps are matrix products."""
+    return f"workload={{kind: serving, prompt: 64, output: 64, concurrency: {users}}}"
+
+
+def test_a_dense_model_gains_at_small_batches_and_loses_at_large_ones() -> None:
+    """3.36 tokens a step; at batch 1 at most so many times as fast, beyond the break-even slower."""
+    gains = [costs(EAGLE, short(users), *ALONE)["speculation_gain"] for users in (1, 16, 64, 256, 900)]
+    assert gains == sorted(gains, reverse=True)
+    assert 2.8 < gains[0] < 3.3616
+    assert gains[-1] < 1
+    assert costs(EAGLE, ALONE[0])["accepted_tokens"] == pytest.approx(3.3616)
+
+
+def test_at_the_break_even_a_token_takes_as_long_as_without() -> None:
+    found = inputs(EAGLE, short(1), *ALONE)
+    most = costs(EAGLE, short(1), *ALONE)["speculation_break_even"]
+    with_drafts, without = (ExactSteps(each, layout()) for each in (found, inputs(short(1), *ALONE)))
+    many = np.array([most])
+    token = one(with_drafts.decode(many)) / one(found.load.accepted)
+    assert token == pytest.approx(one(without.decode(many)), rel=1e-3)
+
+
+def test_tokens_in_flight_follow_littles_law() -> None:
+    found = costs(EAGLE)
+    assert found["concurrency"] == pytest.approx(4 * 512 * found["tpot"], rel=1e-6)
+    terms = ("matmul", "attention", "memory_bound", "tp_exposed", "host_time", "draft_time", "prompts_between")
+    assert sum(found[name] for name in terms) == pytest.approx(found["tpot"], rel=1e-6)
+
+
+def test_drafts_that_are_never_accepted_only_cost() -> None:
+    found = costs(EAGLE, "plan.speculation.acceptance=0")
+    assert found["accepted_tokens"] == 1
+    assert found["speculation_gain"] < 1
+    assert found["speculation_break_even"] == 0
+
+
+def test_copied_text_costs_only_its_verification() -> None:
+    copied, drafted = (costs(EAGLE, f"plan.speculation.draft={draft}") for draft in ("ngram", "llama-3.2-1b"))
+    assert copied["draft_time"] == 0 < drafted["draft_time"]
+    assert copied["tpot"] < drafted["tpot"]
+    assert copied["cache_pool_tokens"] == costs()["cache_pool_tokens"] > drafted["cache_pool_tokens"]
+
+
+def test_a_mixture_reads_more_experts_for_more_tokens() -> None:
+    """DeepSeek-V3 at batch 1 gains less than its 1.85 tokens a step: two tokens touch twice the experts of one."""
+    mtp = "plan.speculation={tokens: 1, acceptance: 85 %, draft: mtp}"
+    node = ("model=deepseek-v3", "cluster.node=dgx-h200", *ALONE)
+    load = "workload={kind: serving, precision: fp8-block, prompt: 1024, output: 1024, concurrency: 1}"
+    found = costs(mtp, *node, load)
+    assert found["accepted_tokens"] == pytest.approx(1.85)
+    assert 1.1 < found["speculation_gain"] < 1.7
+
+
+def test_without_drafts_nothing_is_said_of_them() -> None:
+    found = costs()
+    assert found["accepted_tokens"] == 1
+    assert math.isnan(found["speculation_gain"])
+    assert math.isnan(found["speculation_break_even"])
+    assert found["draft_time"] == 0
+
+
+def test_the_table_gives_the_steps_of_the_equations() -> None:
+    found, plans = inputs(EAGLE), layout()
+    exact, quick = ExactSteps(found, plans), step_table(found, plans)
+    for decodes, tokens in ((2.0, 100.0), (37.3, 2048.0), (900.0, 4000.0)):
+        many, beside = np.array([decodes]), np.array([tokens])
+        assert one(quick.decode(many)) == pytest.approx(one(exact.decode(many)), rel=5e-4)
+        assert one(quick.mixed(many, beside)) == pytest.approx(one(exact.mixed(many, beside)), rel=5e-4)
+
+
+def test_a_pipeline_takes_no_drafts() -> None:
+    assert predicted(EAGLE, "plan.pp=2", "plan.replicas=1").refused == ("L058",)
+
+
+@pytest.mark.parametrize(
+    ("draft", "words"),
+    [("mtp", "no layer for mtp"), ("gpt-oss-20b", "cannot draft"), ("llama", "no model named")],
+)
+def test_what_cannot_draft_is_a_fault(draft: str, words: str) -> None:
+    with pytest.raises(CostModelError, match=words):
+        inputs(f"plan.speculation={{tokens: 4, acceptance: 80 %, draft: {draft}}}")

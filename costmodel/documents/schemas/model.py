@@ -37,6 +37,14 @@ class Attention(Document):
     window: Tokens | None = Field(default=None, description="Tokens a query sees, its own the last; absent: all")
 
 
+class Indexer(Document):
+    """What picks the tokens that sparse attention reads."""
+
+    heads: Heads = Field(description="Heads of the indexer; all read one key a token")
+    head_dim: Elements = Field(description="Width of its heads and of the key")
+    top_k: Tokens = Field(description="Tokens that a query reads")
+
+
 class LatentAttention(Document):
     """Multi-head latent attention: keys and values grow from one narrow vector a token."""
 
@@ -50,6 +58,14 @@ class LatentAttention(Document):
         description="Width of a head's query and key with rotary positions; one key for all heads"
     )
     value_dim: Elements = Field(description="Width of a head's value")
+    indexer: Indexer | None = Field(default=None, description="Picks the tokens a query reads; absent: it reads all")
+
+    @model_validator(mode="after")
+    def _narrow_queries(self) -> Self:
+        if self.indexer is not None and self.query_rank is None:
+            keys = {"keys": ("query_rank", "indexer")}
+            raise PydanticCustomError("indexer", "an indexer reads compressed queries: state query_rank", keys)
+        return self
 
 
 class StateSpace(Document):
@@ -67,8 +83,8 @@ class LinearAttention(Document):
     """Linear attention: a state for each head in place of keys and values of all tokens."""
 
     rule: LinearRule = Field(
-        description="How a token changes the state: gated-delta (Gated DeltaNet), kimi-delta (a decay for each channel) "
-        "or lightning (a fixed decay)"
+        description="How a token changes the state: gated-delta (Gated DeltaNet), kimi-delta (a decay a channel) or "
+        "lightning (a fixed decay)"
     )
     heads: Heads = Field(description="Heads of values, each with a state")
     value_dim: Elements = Field(description="Width of a head's value")
@@ -165,8 +181,8 @@ class Layers(Document):
         if len(self.mixers) > (2 if beside else 1) or len(feeds) > 1 or not (self.mixers or feeds):
             raise PydanticCustomError(
                 "layer_halves",
-                "a layer has one of attention, latent, state_space and linear (state_space may stand beside attention), "
-                "one of mlp and experts, or only one of all",
+                "a layer has one of attention, latent, state_space and linear, or attention and state_space together, "
+                "and one of mlp and experts; or only one of all",
                 {},
             )
         return self
@@ -186,6 +202,12 @@ class Layers(Document):
     def head_counts(self) -> tuple[float, ...]:
         """Heads of every mixer, which tensor parallelism shards; of linear attention the fewer, those of keys."""
         return tuple(mixer.key_heads if isinstance(mixer, LinearAttention) else mixer.heads for mixer in self.mixers)
+
+    @property
+    def scan_heads(self) -> tuple[float, ...]:
+        """Heads of its mixers that run along the sequence, whose ranks exchange heads for tokens under any cp_type."""
+        counts = zip(self.mixers, self.head_counts, strict=True)
+        return tuple(heads for mixer, heads in counts if isinstance(mixer, StateSpace | LinearAttention))
 
     @property
     def recurrent(self) -> bool:

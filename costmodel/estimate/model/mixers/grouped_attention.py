@@ -52,9 +52,7 @@ def flop(own: Attention, part: Mixer, size: CoreSize, *, causal: bool) -> Number
     return windowed_attention_flop(*sizes, own.window, causal=causal)
 
 
-def traffic(
-    model: Model, own: Attention, part: Mixer, tokens: Number, element: Number, *, backward: bool
-) -> Number:
+def traffic(model: Model, own: Attention, part: Mixer, tokens: Number, element: Number, *, backward: bool) -> Number:
     """Bytes of rotation, of the norms inside, and of a gate on the result."""
     nbytes: Number = 0.0
     sizes = (tokens, part.heads, part.kv_heads, part.head_dim, element)

@@ -38,9 +38,7 @@ def flop(own: StateSpace, part: Mixer, size: CoreSize, *, causal: bool) -> Numbe
     return state_space_flop(tokens, size.heads, own.head_dim, part.kv_heads, own.state, own.chunk, own.conv)
 
 
-def traffic(
-    _model: Model, own: StateSpace, part: Mixer, tokens: Number, element: Number, *, backward: bool
-) -> Number:
+def traffic(_model: Model, own: StateSpace, part: Mixer, tokens: Number, element: Number, *, backward: bool) -> Number:
     """Bytes of convolution, scan, gate and norm."""
     sizes = (own.head_dim, part.kv_heads, own.state)
     return state_space_traffic(tokens, part.heads, *sizes, element, backward=backward)

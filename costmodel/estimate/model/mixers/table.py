@@ -77,6 +77,21 @@ def mixer_cache(kind: Layers, tp: Number, tokens: Number, width: CacheWidth) -> 
     return sum(found[1:], start=found[0]) if found else 0.0
 
 
+def cache_read(kind: Layers, tp: Number, tokens: Number, width: CacheWidth) -> Number:
+    """Of them those that a query reads: of sparse attention the tokens picked."""
+    if kind.latent is not None:
+        return latent_attention.read(kind.latent, tokens, width)
+    return mixer_cache(kind, tp, tokens, width)
+
+
+def token_bytes(kind: Layers, width: CacheWidth) -> Number:
+    """What a token adds to the cache of a layer that sees every token, with all heads once."""
+    if kind.attention is not None and kind.attention.window is not None:
+        return 0.0
+    growing = [own for own in kind.mixers if not isinstance(own, StateSpace | LinearAttention)]
+    return KINDS[type(growing[0])].cache(growing[0], 1.0, 1.0, width) if growing else 0.0
+
+
 def state_bytes(kind: Layers, tp: Number, width: CacheWidth) -> Number:
     """Of them those of states, which a step writes back whole."""
     states = [own for own in kind.mixers if isinstance(own, StateSpace | LinearAttention)]

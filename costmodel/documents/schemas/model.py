@@ -77,6 +77,7 @@ class StateSpace(Document):
     state: Elements = Field(description="Size of a state for each channel")
     conv: Count = Field(description="Taps of the short convolution")
     chunk: Tokens = Field(description="Tokens a kernel works on at once")
+    norm: bool = Field(default=True, description="Whether the gated result is normalised before the output projection")
 
 
 class LinearAttention(Document):

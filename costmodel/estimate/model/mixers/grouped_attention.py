@@ -32,6 +32,7 @@ def hold(model: Model, own: Attention, tp: Number) -> Mixer:
     if own.output_gate:
         with term("output gate"):
             held = held + table_parameters(heads * own.head_dim, model.hidden)
+            held = held + heads * own.head_dim if own.biases else held
     return Mixer(heads, kv_heads, own.head_dim, held)
 
 

@@ -13,15 +13,18 @@ from costmodel.equations.layers.sequence_mixers import (
     state_space_width,
 )
 from costmodel.equations.parallelism.counts import kv_heads_per_rank, tokens_in_micro_batch
+from costmodel.equations.parallelism.recompute import attention_output_bytes
 from costmodel.equations.serving.memory.kv_cache import state_cache_bytes
 from costmodel.estimate.model.mixers.mixer import CacheWidth, CoreSize, Matmul, Mixer
-from costmodel.ground.equation import Number
+from costmodel.ground.equation import Number, term
 
 
 def hold(model: Model, own: StateSpace, tp: Number) -> Mixer:
     """The mixer cut over tp ranks."""
     heads, groups = own.heads / tp, kv_heads_per_rank(own.groups, tp)
     held = state_space_parameters(model.hidden, heads, own.head_dim, groups, own.state, own.conv)
+    if not own.norm:
+        held = held - heads * own.head_dim
     return Mixer(heads, groups, own.head_dim, held)
 
 
@@ -46,7 +49,11 @@ def traffic(_model: Model, own: StateSpace, part: Mixer, tokens: Number, element
 
 def activations(own: StateSpace, part: Mixer, tokens: Number, element: Number, _split: Number) -> Number:
     """Bytes it keeps for backward beside the stream."""
-    return state_space_activations(tokens, part.heads, own.head_dim, part.kv_heads, own.state, element)
+    kept = state_space_activations(tokens, part.heads, own.head_dim, part.kv_heads, own.state, element)
+    if own.norm:
+        return kept
+    with term("norm left out"):
+        return kept - attention_output_bytes(tokens, part.heads, own.head_dim, element)
 
 
 def cache(own: StateSpace, tp: Number, _tokens: Number, width: CacheWidth) -> Number:

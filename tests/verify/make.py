@@ -23,6 +23,7 @@ PARTS = (
     "experts",
     "schedules",
     "ring",
+    "linear",
     "config_parameters",
     "config_options",
     "config_wrappers",

@@ -19,8 +19,8 @@ SIZES = {
     "ffn_hidden": 4000, "experts": 8, "top_k": 2, "expert_hidden": 768, "shared_hidden": 640, "shared_experts": 2,
     "groups": 1, "group_limit": 1, "leading_dense": 1, "sparse_step": 1, "leading_pattern": 2, "window_pattern": 3,
     "window_from": 2, "expansion": 2, "falcon_kv_heads": 4, "mixer_width": 3072, "linear_heads": 8,
-    "linear_value_dim": 96, "linear_key_heads": 4, "linear_key_dim": 64, "linear_conv": 4, "linear_chunk": 128, "index_heads": 8,
-    "index_dim": 64, "index_top_k": 256,
+    "linear_value_dim": 96, "linear_key_heads": 4, "linear_key_dim": 64, "linear_conv": 4, "linear_chunk": 128,
+    "index_heads": 8, "index_dim": 64, "index_top_k": 256,
 }  # fmt: skip
 LISTED = ["sliding_attention", "full_attention", "full_attention", "sliding_attention", "full_attention",
           "full_attention"]  # fmt: skip

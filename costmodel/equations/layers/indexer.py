@@ -147,10 +147,12 @@ def selected_activations(
 
 
 @equation
-def indexer_activations(tokens: Number, heads: Number, head_dim: Number, top_k: Number, element: Number) -> Number:
-    """What an indexer keeps: its queries, key and weights, and four bytes for every token that it picks.
+def indexer_activations(
+    tokens: Number, heads: Number, head_dim: Number, top_k: Number, element: Number, index: Number
+) -> Number:
+    """What an indexer keeps: its queries, key and weights, and an index for every token that it picks.
 
-    e (a d + d + a) + 4 w per token
+    e (a d + d + a) + i w per token
 
     Args:
         tokens: tokens of a micro-batch [1]
@@ -158,17 +160,18 @@ def indexer_activations(tokens: Number, heads: Number, head_dim: Number, top_k: 
         head_dim: width of its heads, d [1]
         top_k: tokens that a query reads, w [1]
         element: bytes of an element, e [B]
+        index: bytes of an index, i [B]
 
     Returns:
         bytes a layer keeps [B]
 
     Example:
-        >>> indexer_activations(1.0, 64.0, 128.0, 2048.0, 2.0)
+        >>> indexer_activations(1.0, 64.0, 128.0, 2048.0, 2.0, 4.0)
         24960.0
 
     Source:
         count of tensors
 
-    Monotone: increasing in tokens, heads, head_dim, top_k, element
+    Monotone: increasing in tokens, heads, head_dim, top_k, element, index
     """
-    return tokens * (element * (heads * head_dim + head_dim + heads) + 4 * top_k)
+    return tokens * (element * (heads * head_dim + head_dim + heads) + index * top_k)

@@ -28,6 +28,8 @@ from costmodel.equations.serving.memory.kv_cache import latent_cache_bytes
 from costmodel.estimate.model.mixers.mixer import CacheWidth, CoreSize, Matmul, Mixer
 from costmodel.ground.equation import Number, term
 
+INDEX = 4.0  # bytes of the index of a token, as kernels take them
+
 
 def hold(model: Model, own: LatentAttention, tp: Number) -> Mixer:
     """Every rank holds the matrices down to the narrow vectors whole, its heads of those up from them."""
@@ -98,8 +100,8 @@ def activations(own: LatentAttention, part: Mixer, tokens: Number, element: Numb
             return attention_activations(tokens, part.heads, part.kv_heads, part.head_dim, element) + latents
         widths = (own.nope_dim, own.value_dim, own.kv_rank, own.rope_dim)
         kept = selected_activations(tokens, part.heads, *widths, element)
-        picked = (own.indexer.heads, own.indexer.head_dim, own.indexer.top_k)
-        return kept + latents + indexer_activations(tokens, *picked, element) / split
+        chosen = (own.indexer.heads, own.indexer.head_dim, own.indexer.top_k)
+        return kept + latents + indexer_activations(tokens, *chosen, element, INDEX) / split
 
 
 def cache(own: LatentAttention, _tp: Number, tokens: Number, width: CacheWidth) -> Number:

@@ -53,7 +53,7 @@ def indexer_flop(micro_batch: Number, sequence: Number, heads: Number, head_dim:
 
     Example:
         >>> indexer_flop(1.0, 4096.0, 64.0, 128.0, causal=True)
-        138546241536.0
+        138546511872.0
 
     Source:
         deepseek-v3.2 §2; exact count
@@ -93,7 +93,7 @@ def selected_attention_flop(
 
     Example:
         >>> float(selected_attention_flop(1.0, 4096.0, 128.0, 512.0, 64.0, 2048.0, causal=True))
-        1752631271424.0
+        1752631869440.0
 
     Holds:
         up-projections absorbed into queries and results, since no two queries read the same keys

@@ -66,10 +66,9 @@ def _indexer() -> dict[str, float]:
     config = DeepseekV32Config(hidden_size=HIDDEN, **sizes)
     indexer = DeepseekV32Indexer(config, 0)
     positions = (torch.zeros(1, TOKENS, 32), torch.zeros(1, TOKENS, 32))
+    given = (torch.randn(1, TOKENS, HIDDEN), torch.randn(1, TOKENS, 96), positions, torch.zeros(1, TOKENS, TOKENS))
     with FlopCounterMode(display=False) as counter:
-        indexer(
-            torch.randn(1, TOKENS, HIDDEN), torch.randn(1, TOKENS, 96), positions, torch.zeros(1, TOKENS, TOKENS), None
-        )
+        indexer(*given, None)
     return {**sizes, "flop": counter.get_total_flops() / TOKENS}
 
 

@@ -8,7 +8,16 @@ from math import prod
 import pytest
 
 from costmodel.documents.reader.library import names, read
-from costmodel.documents.schemas.model import Attention, Experts, LatentAttention, Layers, Mlp, Model, StateSpace
+from costmodel.documents.schemas.model import (
+    Attention,
+    Experts,
+    LatentAttention,
+    Layers,
+    LinearAttention,
+    Mlp,
+    Model,
+    StateSpace,
+)
 from costmodel.equations.layers.parameters import (
     attention_parameters,
     mlp_parameters,
@@ -71,6 +80,7 @@ def layer(kind: Layers, hidden: float) -> list[tuple[float, ...]]:
     shapes = attention_tensors(kind.attention, hidden) if kind.attention else []
     shapes += latent_tensors(kind.latent, hidden) if kind.latent else []
     shapes += state_space_tensors(kind.state_space, hidden) if kind.state_space else []
+    shapes += linear_tensors(kind.linear, hidden) if kind.linear else []
     shapes += mlp_tensors(kind.mlp, hidden) if kind.mlp else []
     return shapes + (expert_tensors(kind.experts, hidden) if kind.experts else [])
 
@@ -78,6 +88,7 @@ def layer(kind: Layers, hidden: float) -> list[tuple[float, ...]]:
 def attention_tensors(attention: Attention, hidden: float) -> list[tuple[float, ...]]:
     query, key = attention.heads * attention.head_dim, attention.kv_heads * attention.head_dim
     shapes: list[tuple[float, ...]] = [(query, hidden), (key, hidden), (key, hidden), (hidden, query)]
+    shapes += [(query, hidden)] if attention.output_gate else []
     shapes += [(query,), (key,), (key,)] if attention.biases else []
     shapes += [(hidden,)] if attention.output_bias else []
     shapes += 2 * [(attention.head_dim,)] if attention.qk_norm else []
@@ -90,6 +101,10 @@ def latent_tensors(latent: LatentAttention, hidden: float) -> list[tuple[float, 
     rank, narrow = latent.query_rank, latent.kv_rank
     down: list[tuple[float, ...]] = [(query, hidden)] if rank is None else [(rank, hidden), (rank,), (query, rank)]
     down += [(narrow + latent.rope_dim, hidden), (narrow,)]
+    if latent.indexer is not None:
+        width = latent.indexer.head_dim
+        down += [(latent.indexer.heads * width, rank or 0), (width, hidden), (width,), (width,)]
+        down += [(latent.indexer.heads, hidden)]
     return [
         *down,
         (latent.heads * (latent.nope_dim + latent.value_dim), narrow),
@@ -105,9 +120,22 @@ def state_space_tensors(space: StateSpace, hidden: float) -> list[tuple[float, .
         (mixed, 1, space.conv),
         (mixed,),
         *3 * [(space.heads,)],
-        (inner,),
+        *([(inner,)] if space.norm else []),
         (hidden, inner),
     ]
+
+
+def linear_tensors(linear: LinearAttention, hidden: float) -> list[tuple[float, ...]]:
+    """Projections of queries, keys and values, and what each rule has for its gates."""
+    keys, values, heads = linear.key_heads * linear.key_dim, linear.heads * linear.value_dim, linear.heads
+    shapes: list[tuple[float, ...]] = [(keys, hidden), (keys, hidden), (values, hidden), (hidden, values)]
+    if linear.rule == "lightning":
+        return [*shapes, (values, hidden), (values,)]
+    shapes += [(2 * keys + values, 1, linear.conv or 0), (heads, hidden), (heads,), (linear.value_dim,)]
+    if linear.rule == "gated-delta":
+        return [*shapes, (values, hidden), (heads, hidden), (heads,)]
+    low = [(linear.key_dim, hidden), (keys, linear.key_dim), (linear.value_dim, hidden), (values, linear.value_dim)]
+    return [*shapes, *low, (keys,)]
 
 
 def mlp_tensors(mlp: Mlp, hidden: float) -> list[tuple[float, ...]]:

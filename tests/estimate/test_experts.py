@@ -12,7 +12,7 @@ import pytest
 from costmodel.equations.network.collectives import wire_bytes
 from costmodel.estimate.evaluate.evaluate_plans import evaluate
 from costmodel.estimate.machine.collective_time import collective_time
-from costmodel.estimate.model.attention import Matmul
+from costmodel.estimate.model.mixers.mixer import Matmul
 from costmodel.estimate.model.shards import shard
 from costmodel.estimate.shared.plan_batch import SIZES, Block, Structure, one_row
 from costmodel.estimate.training.parallelism.expert.expert_time import expert_pass

@@ -25,7 +25,9 @@ _CONFIGURED = (
     "phi-3-mini phi-3-medium phi-4 phi-4-mini glm-4.5 glm-4.5-air olmo-2-7b olmo-2-13b olmo-2-32b olmo-3-7b olmo-3-32b "
     "smollm-3-3b ministral-8b mistral-nemo-12b mistral-small-24b mistral-large-2 ministral-3-3b ministral-3-8b "
     "ministral-3-14b command-r command-r-plus command-r7b command-a granite-4-h-small granite-4-h-tiny "
-    "granite-4-h-micro granite-4-micro nemotron-super-49b nemotron-3-nano-30b-a3b mimo-7b"
+    "granite-4-h-micro granite-4-micro nemotron-super-49b nemotron-3-nano-30b-a3b mimo-7b "
+    "deepseek-v3.2 glm-5 qwen-3-next-80b-a3b kimi-linear-48b-a3b minimax-text-01 falcon-h1-0.5b falcon-h1-7b "
+    "falcon-h1-34b"
 )
 CONFIGURED = _CONFIGURED.split()
 # Shipped models with the configuration of the same shape.
@@ -44,6 +46,9 @@ TWINS = {
     "nemotron-h-56b": "nemotron-h-56b",
     "qwen-3-coder-480b-a35b": "qwen3-coder-480b-a35b",
     "minimax-m2": "minimax-m2.5",
+    "qwen-3.5-397b-a17b": "qwen3.5-397b-a17b",
+    "qwen-3.5-122b-a10b": "qwen3.5-122b-a10b",
+    "qwen-3.5-35b-a3b": "qwen3.5-35b-a3b",
     **{name: name for name in CONFIGURED},
 }
 

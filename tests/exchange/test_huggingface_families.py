@@ -34,6 +34,9 @@ NOT_SAID = {
     "ernie4_5_moe": {"use_bias"},
     "hy_v3": {"mlp_bias"},
     "nemotron_h": {"mlp_bias"},
+    "deepseek_v32": {"mlp_bias"},
+    "glm_moe_dsa": {"mlp_bias"},
+    "kimi_linear": {"tie_word_embeddings"},
 }
 # Default models that a file has to say more of: head_dim, or the experts that a token goes to.
 MORE_IS_NEEDED = {"glm4_moe", "glm4v_moe_text", "deepseek_v2"}

@@ -26,6 +26,7 @@ PARTS: tuple[str, ...] = (
     "experts",
     "schedules",
     "ring",
+    "linear",
     "config_parameters",
     "config_options",
     "config_wrappers",

@@ -11,6 +11,8 @@ from estimate import cases
 from exchange.published import TWINS
 
 from costmodel.documents.reader.library import names, read
+from costmodel.equations.layers.indexer import indexer_flop
+from costmodel.equations.layers.linear_attention import linear_attention_flop
 from costmodel.equations.memory.activations import op_level_activations
 from costmodel.equations.network.collectives import wire_bytes
 from costmodel.equations.parallelism.pipeline import in_flight, pipeline_time
@@ -29,6 +31,7 @@ ACTIVATIONS = reference("activations")
 COMMUNICATION = reference("communication")
 SCHEDULES = reference("schedules")
 LATENT = reference("latent")
+LINEAR = reference("linear")
 EXPERTS = reference("experts")
 STATISTIC = 4.0  # a norm keeps one fp32 figure a token, its root mean square, which our count leaves out
 
@@ -42,10 +45,9 @@ def test_parameters_equal_those_of_transformers(name: str) -> None:
 
 def test_every_shipped_model_is_verified_or_named_here() -> None:
     unbuilt = {"glm-130b", "grok-1", "palm-8b", "palm-62b", "palm-540b"}  # transformers has no such architecture
-    partly = {"glm-5", "qwen-3.5-397b-a17b"}  # no reference is stored yet; parts are not modelled
     released = {name for name, config in TWINS.items() if config in PUBLISHED}  # the count of the configuration
     carried = {"mimo-7b", "nemotron-super-49b"}  # code of the checkpoint: equal to the tensors of its files
-    assert set(PARAMETERS) | unbuilt | partly | released | carried == set(names("model"))
+    assert set(PARAMETERS) | unbuilt | released | carried == set(names("model"))
     for name in released:
         assert float(model_parameters(read("model", name))) == PUBLISHED[TWINS[name]]
 
@@ -97,6 +99,49 @@ def test_activations_of_experts_equal_what_a_compiled_layer_saves() -> None:
     routing = 4 * hidden + 4 * count + 4 * top_k + 4 * 8 * top_k  # its input, logits and weights in fp32, four indices
     whole = (4 * count * hidden + 4 * count) / tokens  # the router's matrix in fp32, where each expert's rows begin
     assert saved - ours == 4 * STATISTIC + outputs + routing + whole
+
+
+def linear(mixer: dict[str, Any]) -> float:
+    """Our bytes a token of a layer of that mixer with an MLP."""
+    half = {"mlp": {"ffn_hidden": LINEAR["ffn_hidden"], "gated": True}}
+    shape = {**cases.model(layers=1, hidden=LINEAR["hidden"]), "layers": [{"count": 1, **mixer, **half}]}
+    asked = cases.inputs(shape, sequence=64)
+    block = one_row(Structure(recompute="none"), dp=8, tp=1, pp=1, vpp=1, micro_batch=1)
+    part = shard(asked.model, asked.model.layers[0], 1.0)
+    return cases.one(whole_activations(asked, block, part, selective=False)) / 64
+
+
+def test_activations_of_a_gated_delta_layer_equal_what_a_compiled_layer_saves() -> None:
+    """Two logits, a decay and a norm's figure a head more; the fallback's convolution keeps its padded output."""
+    real, own = LINEAR["compiled"], LINEAR["linear"]
+    columns = 2 * own["key_heads"] * own["key_dim"] + own["heads"] * own["value_dim"]
+    padded = 2 * columns * (LINEAR["tokens"] + own["conv"] - 1) / LINEAR["tokens"]
+    ours = linear({"linear": {"rule": "gated-delta", "chunk": LINEAR["chunk"], **own}})
+    assert real - ours == padded + own["heads"] * (2 + 2 + 4 + 4) + 2 * STATISTIC
+
+
+def test_activations_of_gated_attention_equal_what_a_compiled_layer_saves() -> None:
+    own = LINEAR["attention"]
+    ours = linear({"attention": {**own, "qk_norm": True, "output_gate": True}})
+    assert LINEAR["gated attention"] - ours == (2 + own["heads"] + own["kv_heads"]) * STATISTIC
+
+
+def test_work_of_the_gated_delta_rule_equals_its_products() -> None:
+    """Half of each square is masked here; the real products leave the triangular system out."""
+    own, chunk = LINEAR["linear"], LINEAR["chunk"]
+    heads, keys, values = own["heads"], own["key_dim"], own["value_dim"]
+    ours = linear_attention_flop(1.0, heads, values, own["key_heads"], keys, chunk, 0.0, rule="gated-delta")
+    masked = heads * chunk * (2 * keys + values)
+    solved = heads * (chunk * (keys + values) + chunk * chunk / 3)
+    assert ours == pytest.approx(LINEAR["core"] - masked + solved, rel=1e-12)
+
+
+def test_work_of_an_indexer_equals_its_products() -> None:
+    own, tokens = LINEAR["indexer"], LINEAR["tokens"]
+    heads, width = own["index_n_heads"], own["index_head_dim"]
+    projected = 2 * (own["q_lora_rank"] * heads * width + LINEAR["hidden"] * (width + heads))
+    ours = indexer_flop(1.0, float(tokens), float(heads), float(width), causal=False) / tokens
+    assert ours + projected == own["flop"]
 
 
 @pytest.mark.parametrize("stack", ["fsdp2", "fsdp1", "ddp"])

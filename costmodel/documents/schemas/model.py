@@ -19,7 +19,7 @@ from costmodel.documents.schemas.count_kinds import (
     Tokens,
     Vocabulary,
 )
-from costmodel.ground.choices import Norm
+from costmodel.ground.choices import LinearRule, Norm
 
 
 class Attention(Document):
@@ -33,7 +33,16 @@ class Attention(Document):
     qk_norm: bool = Field(default=False, description="Queries and keys normalised head by head before the scores")
     qk_norm_whole: bool = Field(default=False, description="Queries and keys normalised over all their heads at once")
     sinks: bool = Field(default=False, description="A learned score for every head that no token takes")
+    output_gate: bool = Field(default=False, description="A gate as wide as the queries on the result of attention")
     window: Tokens | None = Field(default=None, description="Tokens a query sees, its own the last; absent: all")
+
+
+class Indexer(Document):
+    """What picks the tokens that sparse attention reads."""
+
+    heads: Heads = Field(description="Heads of the indexer; all read one key a token")
+    head_dim: Elements = Field(description="Width of its heads and of the key")
+    top_k: Tokens = Field(description="Tokens that a query reads")
 
 
 class LatentAttention(Document):
@@ -49,6 +58,14 @@ class LatentAttention(Document):
         description="Width of a head's query and key with rotary positions; one key for all heads"
     )
     value_dim: Elements = Field(description="Width of a head's value")
+    indexer: Indexer | None = Field(default=None, description="Picks the tokens a query reads; absent: it reads all")
+
+    @model_validator(mode="after")
+    def _narrow_queries(self) -> Self:
+        if self.indexer is not None and self.query_rank is None:
+            keys = {"keys": ("query_rank", "indexer")}
+            raise PydanticCustomError("indexer", "an indexer reads compressed queries: state query_rank", keys)
+        return self
 
 
 class StateSpace(Document):
@@ -60,6 +77,29 @@ class StateSpace(Document):
     state: Elements = Field(description="Size of a state for each channel")
     conv: Count = Field(description="Taps of the short convolution")
     chunk: Tokens = Field(description="Tokens a kernel works on at once")
+    norm: bool = Field(default=True, description="Whether the gated result is normalised before the output projection")
+
+
+class LinearAttention(Document):
+    """Linear attention: a state for each head in place of keys and values of all tokens."""
+
+    rule: LinearRule = Field(
+        description="How a token changes the state: gated-delta (Gated DeltaNet), kimi-delta (a decay a channel) or "
+        "lightning (a fixed decay)"
+    )
+    heads: Heads = Field(description="Heads of values, each with a state")
+    value_dim: Elements = Field(description="Width of a head's value")
+    key_heads: Heads = Field(description="Heads of queries and keys; they divide the heads of values")
+    key_dim: Elements = Field(description="Width of a head's query and key")
+    conv: Count | None = Field(default=None, description="Taps of the short convolution; absent: none")
+    chunk: Tokens = Field(default=64.0, description="Tokens a kernel works on at once")
+
+    @model_validator(mode="after")
+    def _whole_groups(self) -> Self:
+        if self.heads % self.key_heads:
+            words = {"heads": f"{self.heads:g}", "key_heads": f"{self.key_heads:g}", "keys": ("key_heads", "heads")}
+            raise PydanticCustomError("groups", "{key_heads} key heads do not divide the {heads} heads", words)
+        return self
 
 
 class Mlp(Document):
@@ -114,6 +154,9 @@ class Experts(Document):
             raise PydanticCustomError("groups", sentence, found)
 
 
+AnyMixer = Attention | LatentAttention | StateSpace | LinearAttention
+
+
 class Layers(Document):
     """So many layers of one kind."""
 
@@ -125,27 +168,52 @@ class Layers(Document):
     )
     attention: Attention | None = Field(default=None, description="Attention half")
     latent: LatentAttention | None = Field(default=None, description="Latent attention in its place")
-    state_space: StateSpace | None = Field(default=None, description="A state-space mixer in its place")
+    state_space: StateSpace | None = Field(
+        default=None, description="A state-space mixer in its place, or beside attention: their results are added"
+    )
+    linear: LinearAttention | None = Field(default=None, description="Linear attention in its place")
     mlp: Mlp | None = Field(default=None, description="Feed-forward half")
     experts: Experts | None = Field(default=None, description="Experts in its place")
 
     @model_validator(mode="after")
     def _halves(self) -> Self:
-        mixers = [half for half in (self.attention, self.latent, self.state_space) if half is not None]
         feeds = [half for half in (self.mlp, self.experts) if half is not None]
-        if len(mixers) > 1 or len(feeds) > 1 or not (mixers or feeds):
+        beside = self.attention is not None and self.state_space is not None
+        if len(self.mixers) > (2 if beside else 1) or len(feeds) > 1 or not (self.mixers or feeds):
             raise PydanticCustomError(
                 "layer_halves",
-                "a layer has one of attention, latent and state_space, one of mlp and experts, or only one of all",
+                "a layer has one of attention, latent, state_space and linear, or attention and state_space together, "
+                "and one of mlp and experts; or only one of all",
                 {},
             )
         return self
 
     @property
+    def mixers(self) -> list[AnyMixer]:
+        """The mixers of the layer: one, none, or attention and the state space beside it."""
+        found = (self.attention, self.latent, self.state_space, self.linear)
+        return [mixer for mixer in found if mixer is not None]
+
+    @property
     def heads(self) -> float | None:
-        """Heads of the mixer, if there is one."""
-        mixer = self.attention or self.latent or self.state_space
-        return None if mixer is None else mixer.heads
+        """Heads of the first mixer, if there is one."""
+        return self.head_counts[0] if self.mixers else None
+
+    @property
+    def head_counts(self) -> tuple[float, ...]:
+        """Heads of every mixer, which tensor parallelism shards; of linear attention the fewer, those of keys."""
+        return tuple(mixer.key_heads if isinstance(mixer, LinearAttention) else mixer.heads for mixer in self.mixers)
+
+    @property
+    def scan_heads(self) -> tuple[float, ...]:
+        """Heads of its mixers that run along the sequence, whose ranks exchange heads for tokens under any cp_type."""
+        counts = zip(self.mixers, self.head_counts, strict=True)
+        return tuple(heads for mixer, heads in counts if isinstance(mixer, StateSpace | LinearAttention))
+
+    @property
+    def recurrent(self) -> bool:
+        """Whether its core is a scan along the sequence alone: no scores, and a state of fixed size."""
+        return (self.state_space or self.linear) is not None and self.attention is None
 
     @property
     def dense(self) -> Mlp | None:

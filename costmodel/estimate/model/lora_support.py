@@ -16,9 +16,9 @@ def tunable(case: ResolvedScenario) -> None:
     if tuning == "full":
         return
     kinds = model.kinds
-    if any(kind.state_space is not None for kind in kinds):
-        sentence = "adapters are modelled for attention, MLPs and experts, not for state-space mixers"
-        hint = "take workload.tuning: full, or a model of attention alone"
+    if any(kind.scan_heads for kind in kinds):
+        sentence = "adapters are modelled for attention, MLPs and experts, not for mixers that scan"
+        hint = "take workload.tuning: full, or a model without state_space and linear"
         raise fail("D016", sentence, case.place("workload.tuning"), hint)
     if tuning.method == "qlora" and RECIPES[workload.precision].narrow:
         sentence = f"weights of qlora are unpacked into 16 bits, which products in {workload.precision} do not read"

@@ -9,7 +9,7 @@ from costmodel.equations.kernels.flop import matmul_flop
 from costmodel.equations.layers.experts import dispatched_activations, routed_rows, router_parameters
 from costmodel.equations.layers.parameters import mlp_parameters
 from costmodel.equations.memory.activations import mlp_activations
-from costmodel.estimate.model.attention import Matmul
+from costmodel.estimate.model.mixers.mixer import Matmul
 from costmodel.ground.equation import Number, term
 
 

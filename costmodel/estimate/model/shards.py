@@ -12,7 +12,8 @@ from costmodel.equations.layers.parameters import (
     norm_parameters,
     table_parameters,
 )
-from costmodel.estimate.model.attention import Matmul, Mixer, mixer, mixer_matmuls
+from costmodel.estimate.model.mixers.mixer import Matmul, Mixer
+from costmodel.estimate.model.mixers.table import mixer, mixer_matmuls
 from costmodel.estimate.model.routed_experts import Routed, expert_parameters, routed, routing_parameters
 from costmodel.ground.equation import Number, term
 

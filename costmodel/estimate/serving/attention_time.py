@@ -8,9 +8,11 @@ from costmodel.equations.kernels.roofline import attention_forward_time, stream_
 from costmodel.equations.serving.memory.kv_cache import attention_cache_bytes
 from costmodel.equations.serving.step.decode_step import absorbed_attention_flop
 from costmodel.equations.serving.step.prefill import appended_attention_flop
-from costmodel.estimate.model.attention import Mixer, core_flop
+from costmodel.estimate.model.mixers.latent_attention import picked
+from costmodel.estimate.model.mixers.mixer import Mixer
+from costmodel.estimate.model.mixers.table import cache_read, core_flop, state_bytes
 from costmodel.estimate.model.shards import Shard
-from costmodel.estimate.serving.kv_cache import layer_cache
+from costmodel.estimate.serving.kv_cache import cache_width
 from costmodel.estimate.serving.plan_columns import PlanColumns
 from costmodel.estimate.serving.serving_inputs import ServingInputs
 from costmodel.ground.equation import Number, term
@@ -22,13 +24,15 @@ def decode_attention(
     """Time of one layer's attention for one new token of each sequence of a group, at the mean context."""
     kind, fit = part.kind, inputs.kernels.decode
     sequences = layout.own(decodes)
-    nbytes = sequences * layer_cache(inputs, kind, layout.tp, context)
-    if kind.state_space is not None:
-        nbytes = 2.0 * nbytes  # read and written back
+    width = cache_width(inputs)
+    nbytes = sequences * cache_read(kind, layout.tp, context, width)
+    if kind.scan_heads:
+        with term("written back"):
+            nbytes = nbytes + sequences * state_bytes(kind, layout.tp, width)
     reading = stream_time(nbytes, inputs.memory_bandwidth, fit.memory_share)
     if kind.latent is not None and part.mixer is not None:
         with term("absorbed"):
-            cached = sequences * context
+            cached = sequences * picked(kind.latent, context)
             flop = absorbed_attention_flop(
                 cached, inputs.load.verified, part.mixer.heads, kind.latent.kv_rank, kind.latent.rope_dim
             )
@@ -53,7 +57,8 @@ def _prompt_flop(inputs: ServingInputs, part: Shard, mixer: Mixer) -> Number:
     """Work of attention of a prompt; behind a beginning that is in the cache, of what follows it."""
     load, kind = inputs.load, part.kind
     windowed = kind.attention is not None and kind.attention.window is not None
-    if kind.state_space is not None or windowed or not np.any(load.hit):
+    sparse = kind.latent is not None and kind.latent.indexer is not None
+    if kind.scan_heads or windowed or sparse or not np.any(load.hit):
         return core_flop(kind, mixer, 1.0, load.computed, mixer.heads, causal=True)
     return appended_attention_flop(load.computed, load.hit, mixer.heads, mixer.head_dim)
 

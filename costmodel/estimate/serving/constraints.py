@@ -21,8 +21,7 @@ def invalid(inputs: ServingInputs, layout: PlanColumns) -> Iterator[tuple[str, M
     model, tp = inputs.model, layout.tp
     yield "L050", np.asarray(layout.replicas * layout.ranks > inputs.ranks)
     layers = [*model.layers, *(inputs.draft.model.layers if inputs.draft is not None else ())]
-    mixers = [kind.attention or kind.latent or kind.state_space for kind in layers if kind.heads is not None]
-    yield "L051", _any(layout, (leaves_rest(mixer.heads, tp) for mixer in mixers if mixer))
+    yield "L051", _any(layout, (leaves_rest(count, tp) for kind in layers for count in kind.head_counts))
     heads = [kind.attention.kv_heads for kind in layers if kind.attention is not None]
     yield "L052", _any(layout, (leaves_rest(each, tp) & leaves_rest(tp, each) for each in heads))
     vocab = padded_vocab(model.vocab, inputs.engine.vocab_multiple, 1.0)

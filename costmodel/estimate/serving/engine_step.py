@@ -19,7 +19,8 @@ from costmodel.equations.serving.step.engine_collectives import engine_all_reduc
 from costmodel.estimate.machine.collective_time import collective_time, send_time
 from costmodel.estimate.machine.links import link_of
 from costmodel.estimate.machine.process_groups import Group, group
-from costmodel.estimate.model.attention import Matmul, mixer_traffic
+from costmodel.estimate.model.mixers.mixer import Matmul
+from costmodel.estimate.model.mixers.table import mixer_traffic
 from costmodel.estimate.model.shards import Shard, additions, matmuls, shard
 from costmodel.estimate.serving.attention_time import decode_attention, prompt_attention
 from costmodel.estimate.serving.engine_memory import vocab_rows

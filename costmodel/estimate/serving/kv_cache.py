@@ -8,10 +8,9 @@ from costmodel.equations.serving.memory.kv_cache import (
     admitted_window_tokens,
     attention_cache_bytes,
     block_tokens,
-    latent_cache_bytes,
-    state_cache_bytes,
-    window_tokens,
 )
+from costmodel.estimate.model.mixers.mixer import CacheWidth
+from costmodel.estimate.model.mixers.table import mixer_cache, state_bytes, token_bytes
 from costmodel.estimate.serving.serving_inputs import ServingInputs
 from costmodel.ground.equation import Number, term
 
@@ -20,19 +19,12 @@ STATE_ELEMENT = 4.0  # engines keep states in fp32
 
 def layer_cache(inputs: ServingInputs, kind: Layers, tp: Number, tokens: Number) -> Number:
     """What one layer keeps of a sequence of so many tokens, on a rank of tp."""
-    element = inputs.types.cache
-    if kind.latent is not None:
-        return latent_cache_bytes(tokens, kind.latent.kv_rank, kind.latent.rope_dim, element, element)
-    if kind.state_space is not None:
-        space = kind.state_space
-        heads, groups = space.heads / tp, kv_heads_per_rank(space.groups, tp)
-        sizes = (heads, space.head_dim, groups, space.state, space.conv)
-        return state_cache_bytes(*sizes, STATE_ELEMENT, inputs.types.wide)
-    if kind.attention is None:
-        return 0.0
-    kept = tokens if kind.attention.window is None else window_tokens(tokens, kind.attention.window)
-    heads = kv_heads_per_rank(kind.attention.kv_heads, tp)
-    return attention_cache_bytes(kept, heads, kind.attention.head_dim, element)
+    return mixer_cache(kind, tp, tokens, cache_width(inputs))
+
+
+def cache_width(inputs: ServingInputs) -> CacheWidth:
+    """Bytes of the elements that an engine keeps of a sequence."""
+    return CacheWidth(inputs.types.cache, STATE_ELEMENT, inputs.types.wide)
 
 
 def sequence_cache(inputs: ServingInputs, tp: Number, tokens: Number) -> Number:
@@ -56,6 +48,8 @@ def admitted_cache(inputs: ServingInputs, tp: Number, budget: Number) -> Number:
             tokens = admitted_window_tokens(longest, kind.attention.window, budget, block)
             heads = kv_heads_per_rank(kind.attention.kv_heads, tp)
             each = attention_cache_bytes(tokens, heads, kind.attention.head_dim, inputs.types.cache)
+            if kind.scan_heads:
+                each = each + state_bytes(kind, tp, cache_width(inputs))
         else:
             each = layer_cache(inputs, kind, tp, tokens)
         total = total + kind.count * each
@@ -67,7 +61,5 @@ def token_cache(inputs: ServingInputs) -> Number:
     total: Number = 0.0
     with term("cache of a token"):
         for kind in inputs.model.layers:
-            windowed = kind.attention is not None and kind.attention.window is not None
-            if kind.heads is not None and kind.state_space is None and not windowed:
-                total = total + kind.count * layer_cache(inputs, kind, 1.0, 1.0)
+            total = total + kind.count * token_bytes(kind, cache_width(inputs))
     return total

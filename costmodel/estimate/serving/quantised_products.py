@@ -5,7 +5,7 @@ from __future__ import annotations
 from costmodel.equations.kernels.flop import matmul_flop
 from costmodel.equations.kernels.roofline import matmul_time
 from costmodel.equations.serving.step.decode_step import weight_product_bytes
-from costmodel.estimate.model.attention import Matmul
+from costmodel.estimate.model.mixers.mixer import Matmul
 from costmodel.estimate.serving.serving_inputs import ServingInputs
 from costmodel.ground.equation import Number
 

@@ -15,7 +15,7 @@ from costmodel.equations.kernels.flop import (
 )
 from costmodel.equations.parallelism.counts import padded_vocab
 from costmodel.equations.run.economics import tokens_per_step
-from costmodel.estimate.model.attention import core_flop, mixer
+from costmodel.estimate.model.mixers.table import core_flop, mixer
 from costmodel.estimate.model.routed_experts import expert_flop, expert_matmuls
 from costmodel.estimate.model.shards import counted_kinds, layer_count, matmuls, model_active_parameters, shard
 from costmodel.estimate.shared.memoize import RECOMPUTE, SPLIT, memoized

@@ -12,7 +12,7 @@ from costmodel.equations.layers.experts import dispatched_activations
 from costmodel.equations.layers.lora import adapter_activations, adapter_parameters, frozen_flop, packed_bytes
 from costmodel.equations.parallelism.recompute import activation_output_bytes, norm_output_bytes
 from costmodel.equations.run.economics import share, tokens_per_step
-from costmodel.estimate.model.attention import Matmul
+from costmodel.estimate.model.mixers.mixer import Matmul
 from costmodel.estimate.model.routed_experts import Routed
 from costmodel.estimate.model.shards import Shard, additions, counted_kinds, matmuls, shard
 from costmodel.estimate.shared.plan_batch import Block

@@ -36,6 +36,9 @@ CANNOT = {
     "model.layers.parallel": "no model of Megatron-LM has parallel halves",
     "model.layers.norms": "two in every layer",
     "model.layers.state_space": "hybrid models are not written",
+    "model.layers.linear": "hybrid models are not written",
+    "model.layers.latent.indexer": "sparse attention is not written",
+    "model.layers.attention.output_gate": "a gate on attention is not written",
     "model.layers.attention.qk_norm_whole": "--qk-layernorm normalises head by head",
 }
 
@@ -78,6 +81,9 @@ def _check(model: Model, unsaid: Unsaid) -> None:
         ("model.layers.parallel", any(kind.parallel for kind in kinds)),
         ("model.layers.norms", any(kind.norms != 2 for kind in kinds)),
         ("model.layers.state_space", any(kind.state_space is not None for kind in kinds)),
+        ("model.layers.linear", any(kind.linear is not None for kind in kinds)),
+        ("model.layers.latent.indexer", any(kind.latent is not None and kind.latent.indexer for kind in kinds)),
+        ("model.layers.attention.output_gate", any(kind.attention and kind.attention.output_gate for kind in kinds)),
         (
             "model.layers.attention.qk_norm_whole",
             any(kind.attention is not None and kind.attention.qk_norm_whole for kind in kinds),

@@ -18,7 +18,9 @@ SIZES = {
     "state_heads": 48, "state_head_dim": 64, "state_groups": 4, "state_size": 64, "state_conv": 4, "state_chunk": 128,
     "ffn_hidden": 4000, "experts": 8, "top_k": 2, "expert_hidden": 768, "shared_hidden": 640, "shared_experts": 2,
     "groups": 1, "group_limit": 1, "leading_dense": 1, "sparse_step": 1, "leading_pattern": 2, "window_pattern": 3,
-    "window_from": 2, "expansion": 2, "falcon_kv_heads": 4,
+    "window_from": 2, "expansion": 2, "falcon_kv_heads": 4, "mixer_width": 3072, "linear_heads": 8,
+    "linear_value_dim": 96, "linear_key_heads": 4, "linear_key_dim": 64, "linear_conv": 4, "linear_chunk": 128,
+    "index_heads": 8, "index_dim": 64, "index_top_k": 256,
 }  # fmt: skip
 LISTED = ["sliding_attention", "full_attention", "full_attention", "sliding_attention", "full_attention",
           "full_attention"]  # fmt: skip
@@ -71,6 +73,10 @@ MORE: dict[str, list[Changes]] = {
     ],
     "deepseek_v2": [{"n_group": 4, "topk_group": 2, "topk_method": "group_limited_greedy"}, {"n_shared_experts": 1}],
     "deepseek_v3": [{"n_group": 4, "topk_group": 2}, {"first_k_dense_replace": 0}, {"first_k_dense_replace": 6}],
+    "qwen3_next": [{"decoder_sparse_step": 2}, {"mlp_only_layers": [0, 3]}, {"full_attention_interval": 2}],
+    "minimax": [{"layer_types": ["full_attention"] * 2 + ["linear_attention"] * 4}],
+    "kimi_linear": [{"linear_attn_config": {"full_attn_layers": [2, 6], "kda_layers": [1, 3, 4, 5]}}],
+    "falcon_h1": [{"mamba_d_ssm": None, "mamba_d_head": "auto"}, {"mamba_rms_norm": True}],
     "axk1": [{"mlp_layer_types": ["dense", "dense", "sparse", "sparse", "sparse", "sparse"]}],
     "glm4_moe_lite": [{"mlp_layer_types": ["sparse"] * 6}],
     "exaone_moe": [{"mlp_layer_types": ["sparse"] * 6}, {"layer_types": LISTED}],

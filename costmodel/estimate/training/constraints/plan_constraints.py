@@ -91,7 +91,7 @@ def _too_long(inputs: TrainingInputs, block: Block) -> Mask:
 
 
 def _heads(inputs: TrainingInputs, block: Block) -> Mask:
-    return any_of(leaves_rest(heads, block.tp) for kind in inputs.model.kinds if (heads := kind.heads) is not None)
+    return any_of(leaves_rest(heads, block.tp) for kind in inputs.model.kinds for heads in kind.head_counts)
 
 
 def _kv_heads(inputs: TrainingInputs, block: Block) -> Mask:

@@ -15,7 +15,7 @@ from costmodel.equations.memory.activations import (
 )
 from costmodel.equations.network.collectives import activation_message
 from costmodel.equations.parallelism.recompute import activation_output_bytes, mixed
-from costmodel.estimate.model.attention import mixer_activations
+from costmodel.estimate.model.mixers.table import mixer_activations
 from costmodel.estimate.model.routed_experts import expert_activations, rows_of
 from costmodel.estimate.model.shards import Shard, additions, exchanges, shard
 from costmodel.estimate.shared.plan_batch import Block
@@ -117,7 +117,7 @@ def whole_activations(inputs: TrainingInputs, block: Block, part: Shard, *, sele
             kept = kept + mlp_activations(tokens, part.ffn_hidden, inputs.widths.element, gated=part.kind.dense.gated)
         if part.routed is not None:
             kept = kept + _expert_activations(inputs, part, block)
-        if part.mixer is None or part.kind.state_space is not None:
+        if part.mixer is None or part.kind.recurrent:
             return kept
         return kept + score_activations(
             block.micro_batch / block.cp,

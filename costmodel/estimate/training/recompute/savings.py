@@ -15,7 +15,7 @@ from costmodel.equations.parallelism.recompute import (
     up_projection_bytes,
 )
 from costmodel.equations.run.economics import share
-from costmodel.estimate.model.attention import Mixer
+from costmodel.estimate.model.mixers.mixer import Mixer
 from costmodel.estimate.model.shards import Shard, additions
 from costmodel.estimate.shared.plan_batch import Block, Structure
 from costmodel.estimate.shared.time_breakdown import summed
@@ -88,7 +88,7 @@ def recompute_saving_bytes(
     with term("dropped modules"):
         if "norms" in modules:
             spared = spared + norm_output_bytes(tokens, inputs.model.hidden, additions(part.kind), width, split)
-        if "attention" in modules and part.mixer is not None and part.kind.state_space is None:
+        if "attention" in modules and part.mixer is not None and not part.kind.recurrent:
             rows = (micro_batch, inputs.sequence, part.mixer.heads, inputs.widths.element)
             spared = spared + score_activations(
                 *rows, kernel=kernels.attention, dropout=kernels.dropout, recompute="none"

@@ -30,7 +30,8 @@ from costmodel.equations.kernels.tiles import peak_of_heads, tiled_rows
 from costmodel.equations.layers.lora import adapter_traffic, dequantise_traffic
 from costmodel.equations.layers.parameters import table_parameters
 from costmodel.equations.parallelism.context_parallel import merge_traffic
-from costmodel.estimate.model.attention import Matmul, core_flop, mixer_traffic
+from costmodel.estimate.model.mixers.mixer import Matmul, Mixer
+from costmodel.estimate.model.mixers.table import core_flop, mixer_traffic
 from costmodel.estimate.model.shards import Shard, additions, matmuls
 from costmodel.estimate.shared.memoize import memoized
 from costmodel.estimate.shared.plan_batch import Block, local_sequence, single_rank
@@ -146,6 +147,8 @@ def attention_pass(inputs: TrainingInputs, part: Shard, block: Block) -> Forward
             TimeByCategory(attention=forward, memory_bound=merge),
             TimeByCategory(attention=backward, memory_bound=merge),
         )
+    if part.kind.recurrent:
+        return _scan(inputs, part, mixer, block)
     shared = block.micro_batch / block.cp
     batches = shared * mixer.heads
     with term("scores"):
@@ -158,12 +161,21 @@ def attention_pass(inputs: TrainingInputs, part: Shard, block: Block) -> Forward
     )
 
 
+def _scan(inputs: TrainingInputs, part: Shard, mixer: Mixer, block: Block) -> ForwardBackward:
+    """A core without scores in a stack without fused attention: products of chunks, backward twice their work."""
+    flop = core_flop(part.kind, mixer, block.micro_batch, inputs.sequence, mixer.heads, causal=True) / block.cp
+    with term("scan"):
+        forward = product(inputs, flop, 0.0)
+        backward = 2.0 * product(inputs, flop, 0.0, backward=True)
+    return ForwardBackward(TimeByCategory(attention=forward), TimeByCategory(attention=backward))
+
+
 def slowed_core(fit: AttentionFit, kind: Layers) -> bool:
     """Whether power throttling slows down the core of a layer.
 
-    That of a state space, made of plain products, always.
+    That of a scan, made of plain products, always.
     """
-    return fit.slowed or kind.state_space is not None
+    return fit.slowed or kind.recurrent
 
 
 def _scores(inputs: TrainingInputs, batches: Number, head_dim: Number) -> Number:
@@ -179,12 +191,7 @@ def _scores(inputs: TrainingInputs, batches: Number, head_dim: Number) -> Number
 
 def _merge(inputs: TrainingInputs, part: Shard, block: Block) -> Number:
     """Merge of a ring's partial results; zero without a ring."""
-    if (
-        block.structure.cp_type != "p2p"
-        or single_rank(block.cp)
-        or part.mixer is None
-        or part.kind.state_space is not None
-    ):
+    if block.structure.cp_type != "p2p" or single_rank(block.cp) or part.mixer is None or part.kind.recurrent:
         return 0.0
     tokens, mixer = local_tokens(inputs, block), part.mixer
     with term("ring merge"):

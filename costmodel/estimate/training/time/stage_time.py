@@ -11,7 +11,7 @@ import numpy as np
 
 from costmodel.documents.schemas.model import Model, TokenPrediction
 from costmodel.estimate.machine.process_groups import Exchange
-from costmodel.estimate.model.attention import Matmul
+from costmodel.estimate.model.mixers.mixer import Matmul
 from costmodel.estimate.shared.memoize import RECOMPUTE, memoized
 from costmodel.estimate.shared.per_stage import PerStage, same_on_all_stages
 from costmodel.estimate.shared.plan_batch import Block

@@ -32,6 +32,7 @@ class Field(NamedTuple):
 
 
 _ATTENTION, _LATENT, _STATE = "layers.attention", "layers.latent", "layers.state_space"
+_LINEAR, _INDEXER = "layers.linear", f"{_LATENT}.indexer"
 _MLP, _EXPERTS = "layers.mlp", "layers.experts"
 
 FIELDS: dict[str, Field] = {
@@ -58,11 +59,15 @@ FIELDS: dict[str, Field] = {
     "qk_norm": Field("flag", f"{_ATTENTION}.qk_norm"),
     "qk_norm_whole": Field("flag", f"{_ATTENTION}.qk_norm_whole"),
     "sinks": Field("flag", f"{_ATTENTION}.sinks"),
+    "output_gate": Field("flag", f"{_ATTENTION}.output_gate"),
     "query_rank": Field("count", f"{_LATENT}.query_rank", optional=True),
     "kv_rank": Field("count", f"{_LATENT}.kv_rank"),
     "nope_dim": Field("count", f"{_LATENT}.nope_dim"),
     "rope_dim": Field("count", f"{_LATENT}.rope_dim"),
     "value_dim": Field("count", f"{_LATENT}.value_dim"),
+    "index_heads": Field("count", f"{_INDEXER}.heads"),
+    "index_dim": Field("count", f"{_INDEXER}.head_dim"),
+    "index_top_k": Field("count", f"{_INDEXER}.top_k"),
     # state space
     "state_heads": Field("count", f"{_STATE}.heads"),
     "state_head_dim": Field("count", f"{_STATE}.head_dim"),
@@ -70,6 +75,15 @@ FIELDS: dict[str, Field] = {
     "state_size": Field("count", f"{_STATE}.state"),
     "state_conv": Field("count", f"{_STATE}.conv"),
     "state_chunk": Field("count", f"{_STATE}.chunk"),
+    "state_norm": Field("flag", f"{_STATE}.norm"),
+    # linear attention
+    "linear_rule": Field("word", f"{_LINEAR}.rule"),
+    "linear_heads": Field("count", f"{_LINEAR}.heads"),
+    "linear_value_dim": Field("count", f"{_LINEAR}.value_dim"),
+    "linear_key_heads": Field("count", f"{_LINEAR}.key_heads"),
+    "linear_key_dim": Field("count", f"{_LINEAR}.key_dim"),
+    "linear_conv": Field("count", f"{_LINEAR}.conv", optional=True),
+    "linear_chunk": Field("count", f"{_LINEAR}.chunk"),
     # feed-forward
     "ffn_hidden": Field("count", f"{_MLP}.ffn_hidden"),
     "gated": Field("flag", f"{_MLP}.gated"),
@@ -96,6 +110,7 @@ FIELDS: dict[str, Field] = {
     # read by rules alone: other ways to state the above
     "shared_experts": Field("figure", optional=True),
     "expansion": Field("figure", optional=True),
+    "mixer_width": Field("figure", optional=True),
     "routing_method": Field("word", optional=True),
     "written_head_dim": Field("width", optional=True),
     "pattern": Field("word", optional=True),

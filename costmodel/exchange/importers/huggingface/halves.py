@@ -8,12 +8,12 @@ from costmodel.exchange.imported import OriginValue
 from costmodel.exchange.importers.huggingface.config import Config
 from costmodel.exchange.importers.huggingface.family import Half
 
-Mixer = Literal["full", "window", "latent", "state", ""]
+Mixer = Literal["full", "window", "latent", "state", "linear", "both", ""]
 Feed = Literal["mlp", "experts", ""]
 
 
 class LayerHalves(NamedTuple):
-    """Which halves a layer has; window: attention of which a query sees the last tokens alone."""
+    """Which halves a layer has; window: a query sees the last tokens alone; both: attention and a state space."""
 
     mixer: Mixer
     feed: Feed
@@ -22,11 +22,13 @@ class LayerHalves(NamedTuple):
 def standard_layer(config: Config, mark: LayerHalves) -> Half:
     """A layer of the halves named."""
     layer: Half = _flags(config, "parallel") | {"norms": config["norms"]}
-    if mark.mixer in ("full", "window"):
+    if mark.mixer in ("full", "window", "both"):
         layer["attention"] = attention(config, windowed=mark.mixer == "window")
     elif mark.mixer == "latent":
         layer["latent"] = latent_attention(config)
-    elif mark.mixer == "state":
+    elif mark.mixer == "linear":
+        layer["linear"] = linear_attention(config)
+    if mark.mixer in ("state", "both"):
         layer["state_space"] = state_space(config)
     if mark.feed == "mlp":
         layer["mlp"] = mlp(config)
@@ -45,7 +47,7 @@ def single_half(config: Config, mark: LayerHalves) -> Half:
 def attention(config: Config, *, windowed: bool) -> Half:
     """Multi-head or grouped-query attention, of all layers or of those with a window."""
     half = {key: config[key] for key in ("heads", "kv_heads", "head_dim")}
-    half |= _flags(config, "biases", "output_bias", "qk_norm", "qk_norm_whole", "sinks")
+    half |= _flags(config, "biases", "output_bias", "qk_norm", "qk_norm_whole", "sinks", "output_gate")
     if windowed and config["window"].value is not None:
         half["window"] = config["window"]
     return half
@@ -54,6 +56,17 @@ def attention(config: Config, *, windowed: bool) -> Half:
 def latent_attention(config: Config) -> Half:
     """Multi-head latent attention."""
     half = {key: config[key] for key in ("heads", "query_rank", "kv_rank", "nope_dim", "rope_dim", "value_dim")}
+    found: Half = {key: value for key, value in half.items() if value.value is not None}
+    if "index_heads" in config.family.fields:
+        found["indexer"] = {"heads": config["index_heads"], "head_dim": config["index_dim"]}
+        found["indexer"]["top_k"] = config["index_top_k"]
+    return found
+
+
+def linear_attention(config: Config) -> Half:
+    """Linear attention of any rule."""
+    keys = ("rule", "heads", "value_dim", "key_heads", "key_dim", "conv", "chunk")
+    half = {key: config[f"linear_{key}"] for key in keys}
     return {key: value for key, value in half.items() if value.value is not None}
 
 
@@ -61,7 +74,9 @@ def state_space(config: Config) -> Half:
     """A Mamba-2 mixer."""
     keys = {"heads": "state_heads", "head_dim": "state_head_dim", "groups": "state_groups", "state": "state_size"}
     keys |= {"conv": "state_conv", "chunk": "state_chunk"}
-    return {key: config[name] for key, name in keys.items()}
+    half = {key: config[name] for key, name in keys.items()}
+    plain = "state_norm" in config.family.fields and not config.flag("state_norm")
+    return half | ({"norm": config["state_norm"]} if plain else {})
 
 
 def mlp(config: Config) -> Half:

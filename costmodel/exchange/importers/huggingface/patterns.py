@@ -134,6 +134,8 @@ def windowed(config: Config) -> Mixer:
 
 def _mixer(config: Config, item: Any) -> Mixer:
     known = _TYPES.get(item) if isinstance(item, str) else None
+    if item == "linear_attention" and "linear_heads" in config.family.fields:
+        return "linear"
     if known is None:
         name, place = config.family.classes[0], config["layer_types"].place
         config.refuse("X003", f"{name} with layer_types {shown(item)}", place, "the model document has no such layer")

@@ -116,13 +116,14 @@ CHUNKS = uncounted_parameters(
 )
 
 
-def _latent_biases(config: Config) -> float:
+def latent_biases(config: Config) -> float:
+    """Biases of one layer of latent attention: of the matrices down to the narrow vectors, and of the output."""
     down = config.number("query_rank") + config.number("kv_rank") + config.number("rope_dim")
     return down + config.number("hidden")
 
 
 LATENT_BIASES = uncounted_parameters(
     "the matrices down to the latent vectors and the output have biases",
-    per_layer(_latent_biases),
+    per_layer(latent_biases),
     lambda config: config.flag("biases"),
 )

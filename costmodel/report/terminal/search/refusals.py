@@ -119,7 +119,7 @@ def _layers(inputs: TrainingInputs, block: Block) -> str:
 
 def _heads(inputs: TrainingInputs, block: Block) -> str:
     tp = _size(block, "tp")
-    wrong = {kind.heads for kind in inputs.model.kinds if kind.heads is not None and kind.heads % tp}
+    wrong = {heads for kind in inputs.model.kinds for heads in kind.head_counts if heads % tp}
     return f"{joined(map(counted, sorted(wrong)))} heads do not divide by tp {counted(tp)}"
 
 
@@ -246,11 +246,15 @@ def _chunked(inputs: TrainingInputs, block: Block) -> str:
 def _exchanged(inputs: TrainingInputs, block: Block) -> str:
     ranks, cp, said = _size(block, "tp") * _size(block, "cp"), _size(block, "cp"), dict[str, None]()
     for kind in inputs.model.layers:
-        if block.structure.cp_type != "a2a" and kind.state_space is None:
-            continue
-        if (kind.heads or 0.0) % ranks:
-            said[f"{counted(kind.heads or 0.0)} heads do not divide by {_times(block, 'tp cp')}"] = None
-        held = None if kind.attention is None else number(kv_heads_per_rank(kind.attention.kv_heads, block.tp))
+        every = block.structure.cp_type == "a2a"
+        for heads in kind.head_counts if every else kind.scan_heads:
+            if heads % ranks:
+                said[f"{counted(heads)} heads do not divide by {_times(block, 'tp cp')}"] = None
+        held = (
+            None
+            if kind.attention is None or not every
+            else number(kv_heads_per_rank(kind.attention.kv_heads, block.tp))
+        )
         if held is not None and held % cp:
             said[f"{counted(held)} key and value heads of a rank do not divide by cp {counted(cp)}"] = None
     return joined(said)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from costmodel.documents.schemas.model import Layers
 from costmodel.equations.parallelism.counts import kv_heads_per_rank
-from costmodel.estimate.shared.masks import Mask, leaves_rest, none
+from costmodel.estimate.shared.masks import Mask, any_of, leaves_rest, none
 from costmodel.estimate.shared.plan_batch import Block, single_rank
 from costmodel.estimate.training.training_inputs import TrainingInputs
 
@@ -18,19 +18,20 @@ def chunked_sequence(inputs: TrainingInputs, block: Block) -> Mask:
 
 
 def heads_exchanged(inputs: TrainingInputs, block: Block) -> Mask:
-    """Rows where an exchange of heads for tokens (a2a, and always in state-space layers) would split a head."""
+    """Rows where an exchange of heads for tokens (a2a, and always in mixers that scan) would split a head."""
     found = none(block)
     if single_rank(block.cp):
         return found
     for kind in inputs.model.layers:
-        if block.structure.cp_type == "a2a" or kind.state_space is not None:
-            found = found | _not_whole(kind, block)
+        found = found | _not_whole(kind, block)
     return (block.cp > 1) & found
 
 
 def _not_whole(kind: Layers, block: Block) -> Mask:
-    found = leaves_rest(kind.heads or 0.0, block.tp * block.cp)
-    if kind.attention is None:
+    every = block.structure.cp_type == "a2a"
+    counts = kind.head_counts if every else kind.scan_heads
+    found = any_of(leaves_rest(heads, block.tp * block.cp) for heads in counts)
+    if kind.attention is None or not every:
         return found
     return found | leaves_rest(kv_heads_per_rank(kind.attention.kv_heads, block.tp), block.cp)
 

@@ -6,12 +6,14 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 
+from costmodel.documents.schemas.model import AnyMixer, LinearAttention, StateSpace
 from costmodel.equations.network.collectives import ring_steps
 from costmodel.equations.parallelism.context_parallel import exchange_buffer, heads_message, ring_exposed_time
 from costmodel.equations.parallelism.counts import tokens_in_micro_batch
 from costmodel.estimate.machine.collective_time import collective_time, send_time
 from costmodel.estimate.machine.process_groups import Exchange, Group
-from costmodel.estimate.model.attention import Mixer
+from costmodel.estimate.model.mixers.mixer import Mixer
+from costmodel.estimate.model.mixers.table import each
 from costmodel.estimate.model.shards import Shard
 from costmodel.estimate.shared.plan_batch import Block, single_rank
 from costmodel.estimate.shared.time_breakdown import ForwardBackward
@@ -51,16 +53,30 @@ def context_traffic(
 def _exchanged(
     inputs: TrainingInputs, cp: Group, block: Block, part: Shard, mixer: Mixer, core: ForwardBackward
 ) -> ContextTraffic:
-    kind, space = block.structure.cp_type, part.kind.state_space
-    if space is not None:
-        # a scan runs along the sequence: inputs, gates and outputs of some heads, their B and C, whatever cp_type
-        return _all_to_all(inputs, cp, block, ((mixer.heads, mixer.head_dim, 3.0), (mixer.kv_heads, space.state, 2.0)))
-    if kind == "p2p":
-        return _ring(inputs, cp, block, mixer, core)
-    if kind == "all-gather":
-        return _gathered(inputs, cp, block, mixer)
-    sides = ((mixer.heads, mixer.head_dim, 2.0), (mixer.kv_heads, mixer.head_dim, 2.0))
-    return _all_to_all(inputs, cp, block, sides)
+    first, *others = (
+        _of_mixer(inputs, cp, block, own, mine, row.exchanged(own, mine), core)
+        for row, own, mine in each(part.kind, mixer)
+    )
+    for other in others:
+        both = (*first.exchanges, *other.exchanges)
+        first = ContextTraffic(first.forward + other.forward, first.backward + other.backward, both)
+    return first
+
+
+def _of_mixer(
+    inputs: TrainingInputs,
+    cp: Group,
+    block: Block,
+    own: AnyMixer,
+    mine: Mixer,
+    sides: tuple[tuple[Number, Number, float], ...],
+    core: ForwardBackward,
+) -> ContextTraffic:
+    """A scan runs along the sequence: it exchanges heads for tokens, whatever cp_type."""
+    kind = block.structure.cp_type
+    if kind == "a2a" or isinstance(own, StateSpace | LinearAttention):
+        return _all_to_all(inputs, cp, block, sides)
+    return _ring(inputs, cp, block, mine, core) if kind == "p2p" else _gathered(inputs, cp, block, mine)
 
 
 def _keys(inputs: TrainingInputs, mixer: Mixer, tokens: Number) -> Number:
@@ -126,7 +142,7 @@ def context_buffers(inputs: TrainingInputs, block: Block, part: Shard) -> Number
     mixer = part.mixer
     if single_rank(block.cp) or mixer is None:
         return 0.0
-    kind = block.structure.cp_type if part.kind.state_space is None else "a2a"
+    kind = "a2a" if part.kind.recurrent else block.structure.cp_type
     local = local_tokens(inputs, block)
     tokens = tokens_in_micro_batch(block.micro_batch, inputs.sequence) if kind == "all-gather" else local
     held = exchange_buffer(tokens, mixer.heads, mixer.kv_heads, mixer.head_dim, inputs.widths.element, cp_type=kind)

@@ -15,7 +15,7 @@ from costmodel.equations.data_parallel.gradient_compression import (
     quantised_share,
     sparse_share,
 )
-from costmodel.estimate.model.attention import Matmul
+from costmodel.estimate.model.mixers.mixer import Matmul
 from costmodel.estimate.model.routed_experts import expert_matmuls
 from costmodel.estimate.model.shards import matmuls, shard
 from costmodel.estimate.shared.memoize import memoized

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from costmodel.equations.kernels.flop import matmul_flop
 from costmodel.equations.kernels.memory_traffic import mlp_traffic
 from costmodel.equations.layers.experts import expert_operations, grouped_flop, mask_rows, permute_traffic
-from costmodel.estimate.model.attention import Matmul
+from costmodel.estimate.model.mixers.mixer import Matmul
 from costmodel.estimate.model.routed_experts import Routed, expert_matmuls, looped, rows_of
 from costmodel.estimate.model.shards import Shard
 from costmodel.estimate.shared.plan_batch import Block

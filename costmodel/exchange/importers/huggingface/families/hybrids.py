@@ -12,6 +12,7 @@ from costmodel.exchange.importers.huggingface.halves import LayerHalves, Mixer, 
 from costmodel.exchange.importers.huggingface.patterns import (
     MOST_LAYERS,
     dense,
+    everywhere,
     layer_count,
     layers,
     listed_layers,
@@ -60,6 +61,17 @@ def _head_dim(config: Config) -> OriginValue | None:
 
 
 HEAD_DIM = DerivedValue("as stated, else expand x hidden / heads of the state space", _head_dim)
+
+
+def _beside_head_dim(config: Config) -> OriginValue:
+    """The width of a head of a mixer that states its own width; a multiple of the stream's where it states none."""
+    written, width = config["written_head_dim"], config["mixer_width"].value
+    if written.value is not None and written.value != "auto":
+        return written
+    if not width:
+        return _expanded(config)
+    heads = config.number("state_heads")
+    return config.derived(max(1, int(width) // heads), "d_ssm / heads of the state space", "mixer_width")
 
 
 # --- orders
@@ -154,6 +166,24 @@ FAMILIES = [
         state_conv=option("mamba_d_conv", default=4), state_chunk=option("mamba_chunk_size", default=256),
         numbered_layers=option("attn_layer_indices"),
         layers=layers(_bamba_mixers, dense), refusals=_PLAIN_MIXER, quiet=_MAMBA_QUIET,
+    ),
+    LLAMA.like(
+        "falcon_h1", ("FalconH1ForCausalLM",), "FalconH1Config", types=("falcon_h1",), vocab=128000, ffn_hidden=14336,
+        kv_heads=8, max_sequence=8192, state_heads=option("mamba_n_heads", default=128),
+        mixer_width=option("mamba_d_ssm", default=1024), expansion=option("mamba_expand", default=2),
+        written_head_dim=option("mamba_d_head", default="auto"),
+        state_head_dim=DerivedValue("as stated, else d_ssm / heads of the state space", _beside_head_dim),
+        state_groups=option("mamba_n_groups", default=1), state_size=option("mamba_d_state", default=256),
+        state_conv=option("mamba_d_conv", default=4), state_chunk=option("mamba_chunk_size", default=256),
+        state_norm=option("mamba_rms_norm", default=False),
+        layers=layers(everywhere("both"), dense),
+        refusals=(
+            *_PLAIN_MIXER, Refusal("projectors_bias", (False,), "the projections of the document have no biases"),
+        ),
+        quiet=(*_MAMBA_QUIET, "mamba_norm_before_gate", "lm_head_multiplier", "embedding_multiplier",
+               "mlp_multipliers", "key_multiplier", "attention_out_multiplier", "attention_in_multiplier",
+               "ssm_multipliers", "ssm_in_multiplier", "ssm_out_multiplier", "mlp_expansion_factor",
+               "mamba_use_mlp", "attn_layer_indices"),
     ),
     LLAMA.like(
         "granitemoehybrid", ("GraniteMoeHybridForCausalLM",), "GraniteMoeHybridConfig", types=("granitemoehybrid",),

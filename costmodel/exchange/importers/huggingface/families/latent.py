@@ -44,6 +44,18 @@ DEEPSEEK_V3 = LLAMA.like(
     quiet=_QUIET,
 )  # fmt: skip
 
+_DEEPSEEK_V32 = DEEPSEEK_V3.like(
+    "deepseek_v32", ("DeepseekV32ForCausalLM",), "DeepseekV32Config", types=("deepseek_v32",), max_sequence=163840,
+    index_heads=option("index_n_heads", default=64), index_dim=option("index_head_dim", default=128),
+    index_top_k=option("index_topk", default=2048), mlp_types=option("mlp_layer_types"),
+    layers=layers(everywhere("latent"), FIRST_DENSE),
+    refusals=(
+        *DEEPSEEK_V3.refusals,
+        Refusal("mlp_bias", (False,), "its experts have none, and the document has one for both"),
+    ),
+    quiet=(*(name for name in _QUIET if name != "mlp_bias"), "layer_types"),
+)  # fmt: skip
+
 FAMILIES = [
     DEEPSEEK_V3,
     DEEPSEEK_V3.like(
@@ -59,6 +71,19 @@ FAMILIES = [
             Refusal("moe_layer_freq", (1,), "the class builds experts in every layer behind the first"),
             Refusal("mlp_bias", (False,), "its experts have none, and the document has one for both"),
         ),
+    ),
+    _DEEPSEEK_V32,
+    _DEEPSEEK_V32.like(
+        "glm_moe_dsa", ("GlmMoeDsaForCausalLM",), "GlmMoeDsaConfig", types=("glm_moe_dsa",), vocab=154880, hidden=6144,
+        ffn_hidden=12288, layer_count=78, heads=64, max_sequence=202752, query_rank=2048, nope_dim=192, value_dim=256,
+        groups=1, group_limit=1, index_heads=32,
+        refusals=(
+            *_DEEPSEEK_V32.refusals,
+            Refusal("indexer_types", (None,), "layers that take the choice of the layer before are not in this table"),
+            Refusal("index_topk_freq", (1, None), "layers that take the choice of the layer before are not in it"),
+            Refusal("index_topk_pattern", (None,), "layers that take the choice of the layer before are not in it"),
+        ),
+        quiet=(*_DEEPSEEK_V32.quiet, "indexer_rope_interleave"),
     ),
     DEEPSEEK_V3.like(
         "sarvam_mla", ("DeepseekV3ForCausalLM", "SarvamMLAForCausalLM"), "SarvamMLAConfig", types=("sarvam_mla",),

@@ -105,6 +105,8 @@ WRAPPERS = [
     Wrapper(("Qwen2_5_VLForConditionalGeneration",), ("qwen2_5_vl",), "qwen2_5_vl_text", False, "either", flat=True),
     Wrapper(("Qwen3VLForConditionalGeneration",), ("qwen3_vl",), "qwen3_vl_text", False),
     Wrapper(("Qwen3VLMoeForConditionalGeneration",), ("qwen3_vl_moe",), "qwen3_vl_moe_text", False),
+    Wrapper(("Qwen3_5ForConditionalGeneration",), ("qwen3_5",), "qwen3_5_text", False),
+    Wrapper(("Qwen3_5MoeForConditionalGeneration",), ("qwen3_5_moe",), "qwen3_5_moe_text", False),
     Wrapper(("VideoLlavaForConditionalGeneration",), ("video_llava",), "llama", False),
     Wrapper(("VipLlavaForConditionalGeneration",), ("vipllava",), "llama", False),
     Wrapper(("FuyuForCausalLM",), ("fuyu",), "persimmon", False),

@@ -17,14 +17,13 @@ _SOUND = "tokens of sound in several tables"
 REFUSED: dict[str, str] = {
     **dict.fromkeys(
         (
-            "bailing_hybrid", "kimi_linear", "lara_mini", "minimax", "olmo_hybrid", "qwen3_5", "qwen3_5_moe",
-            "qwen3_5_moe_text", "qwen3_5_text", "qwen3_next", "qwen4_exp", "qwen4_exp_text",
+            "bailing_hybrid", "lara_mini", "olmo_hybrid", "qwen4_exp", "qwen4_exp_text",
         ),
         _LINEAR,
     ),
     **dict.fromkeys(("recurrent_gemma", "rwkv", "xlstm"), _RECURRENT),
     **dict.fromkeys(
-        ("axk2", "deepseek_v32", "deepseek_v4", "dots3_note", "dots3_note_text", "glm_moe_dsa", "hy_v4",
+        ("axk2", "deepseek_v4", "dots3_note", "dots3_note_text", "hy_v4",
          "minimax_m3_vl_text"),
         _SPARSE,
     ),
@@ -55,7 +54,6 @@ REFUSED: dict[str, str] = {
         "layers of heads of two widths, whose keys may serve as values",
     ),
     **dict.fromkeys(("gemma3n", "gemma3n_text"), f"{_STREAMS} and a table for every layer"),
-    **dict.fromkeys(("falcon_h1",), "attention beside a state space in one layer"),
     **dict.fromkeys(("zamba", "zamba2"), "layers that share their weights"),
     "apertus1p5_text": "a vocabulary for input and another for output",
     "blt": "patches of bytes in place of tokens",

@@ -1,0 +1,285 @@
+"""Linear attention: a state for each head in place of the keys and values of all tokens."""
+
+from __future__ import annotations
+
+from costmodel.equations.kernels.flop import FLOP_PER_MAC
+from costmodel.ground.choices import LinearRule
+from costmodel.ground.equation import Number, equation
+
+
+@equation
+def linear_attention_width(heads: Number, value_dim: Number, key_heads: Number, key_dim: Number) -> Number:
+    """Columns of queries, keys and values, which the short convolution runs over where there is one.
+
+    2 k d_k + a d_v
+
+    Args:
+        heads: value heads, a [1]
+        value_dim: width of a head's value, d_v [1]
+        key_heads: query and key heads, k [1]
+        key_dim: width of a head's query and key, d_k [1]
+
+    Returns:
+        columns [1]
+
+    Example:
+        >>> linear_attention_width(32.0, 128.0, 16.0, 128.0)
+        8192.0
+
+    Source:
+        yang-2024 §4
+
+    Monotone: increasing in heads, value_dim, key_heads, key_dim
+    """
+    return 2 * key_heads * key_dim + heads * value_dim
+
+
+@equation
+def linear_gate_columns(heads: Number, value_dim: Number, key_dim: Number, *, rule: LinearRule) -> Number:
+    """Columns that are projected from the stream for gates, decay and learning rate.
+
+    gated-delta a d_v + 2 a; kimi-delta d_k + d_v + a, the narrow inputs of decay and gate; lightning a d_v
+
+    Args:
+        heads: value heads, a [1]
+        value_dim: width of a head's value, d_v [1]
+        key_dim: width of a head's query and key, d_k [1]
+        rule: "gated-delta", "kimi-delta" or "lightning"
+
+    Returns:
+        columns [1]
+
+    Example:
+        >>> linear_gate_columns(32.0, 128.0, 128.0, rule="gated-delta")
+        4160.0
+
+    Source:
+        yang-2024 §4; kimi-linear §3; minimax-01 §2
+
+    Monotone: increasing in heads, value_dim, key_dim
+    """
+    if rule == "kimi-delta":
+        return key_dim + value_dim + heads
+    return heads * value_dim + (2 * heads if rule == "gated-delta" else 0.0)
+
+
+@equation
+def linear_gate_parameters(
+    heads: Number, value_dim: Number, key_heads: Number, key_dim: Number, conv: Number, *, rule: LinearRule
+) -> Number:
+    """Parameters of linear attention beside its projections from and to the stream.
+
+    gated-delta c q + 2 a + d_v, q = 2 k d_k + a d_v; kimi-delta c q + d_k k d_k + k d_k + d_v a d_v + a + d_v;
+    lightning a d_v
+
+    Args:
+        heads: value heads, a [1]
+        value_dim: width of a head's value, d_v [1]
+        key_heads: query and key heads, k [1]
+        key_dim: width of a head's query and key, d_k [1]
+        conv: taps of the convolution, c; 0 without one [1]
+        rule: "gated-delta", "kimi-delta" or "lightning"
+
+    Returns:
+        parameters [1]
+
+    Example:
+        >>> linear_gate_parameters(32.0, 128.0, 16.0, 128.0, 4.0, rule="gated-delta")
+        32960.0
+
+    Source:
+        yang-2024 §4; kimi-linear §3; minimax-01 §2
+
+    Monotone: increasing in heads, value_dim, key_heads, key_dim, conv
+    """
+    taps = conv * (2 * key_heads * key_dim + heads * value_dim)
+    if rule == "gated-delta":
+        return taps + 2 * heads + value_dim
+    if rule == "kimi-delta":
+        decay = key_dim * key_heads * key_dim + key_heads * key_dim
+        return taps + decay + value_dim * heads * value_dim + heads + value_dim
+    return taps + heads * value_dim
+
+
+@equation
+def linear_attention_flop(
+    tokens: Number,
+    heads: Number,
+    value_dim: Number,
+    key_heads: Number,
+    key_dim: Number,
+    chunk: Number,
+    conv: Number,
+    *,
+    rule: LinearRule,
+) -> Number:
+    """Work of a chunked core, forward: within chunks as masked attention, between them through the state.
+
+    per token 2 a (q (d_k + d_v) / 2 + 2 d_k d_v) + 2 c (2 k d_k + a d_v); the delta rules add to the first sum
+    q (2 d_k + d_v) / 2 + q² / 6 + d_k d_v: the products of keys, the triangular system, and what the state takes back
+
+    Args:
+        tokens: tokens [1]
+        heads: value heads of a rank, a [1]
+        value_dim: width of a head's value, d_v [1]
+        key_heads: query and key heads, k [1]
+        key_dim: width of a head's query and key, d_k [1]
+        chunk: tokens of a chunk, q [1]
+        conv: taps of the convolution, c; 0 without one [1]
+        rule: "gated-delta", "kimi-delta" or "lightning"
+
+    Returns:
+        work [FLOP]
+
+    Example:
+        >>> linear_attention_flop(1.0, 1.0, 128.0, 1.0, 128.0, 60.0, 0.0, rule="gated-delta")
+        137904.0
+
+    Holds:
+        sequences of whole chunks; half of each chunk's square is masked
+
+    Source:
+        yang-2024 §3.2; qin-2024
+
+    Monotone: increasing in tokens, heads, value_dim, key_heads, key_dim, chunk, conv
+    """
+    macs = chunk * (key_dim + value_dim) / 2 + 2 * key_dim * value_dim
+    if rule != "lightning":
+        macs = macs + chunk * (2 * key_dim + value_dim) / 2 + chunk * chunk / 6 + key_dim * value_dim
+    taps = conv * (2 * key_heads * key_dim + heads * value_dim)
+    return FLOP_PER_MAC * tokens * (heads * macs + taps)
+
+
+@equation
+def linear_attention_traffic(
+    tokens: Number,
+    heads: Number,
+    value_dim: Number,
+    key_heads: Number,
+    key_dim: Number,
+    chunk: Number,
+    element: Number,
+    *,
+    rule: LinearRule,
+    backward: bool,
+) -> Number:
+    """Bytes of a chunked core through memory: kernels read and write their streams, and a state for every chunk.
+
+    forward e (12 k d_k + 11 a d_v + 2 a d_k + 2 a d_k d_v / q) per token with a delta rule (convolution, norms of
+    queries and keys, transformed keys and values, states, output, gated norm), lightning
+    e (2 k d_k + 5 a d_v + 2 a d_k d_v / q); backward twice that
+
+    Args:
+        tokens: tokens [1]
+        heads: value heads of a rank, a [1]
+        value_dim: width of a head's value, d_v [1]
+        key_heads: query and key heads, k [1]
+        key_dim: width of a head's query and key, d_k [1]
+        chunk: tokens of a chunk, q [1]
+        element: bytes of an element, e [B]
+        rule: "gated-delta", "kimi-delta" or "lightning"
+        backward: the backward pass
+
+    Returns:
+        bytes through memory [B]
+
+    Example:
+        >>> linear_attention_traffic(1.0, 1.0, 64.0, 1.0, 64.0, 64.0, 2.0, rule="lightning", backward=False)
+        1152.0
+
+    Source:
+        count of reads and writes; flash-linear-attention
+
+    Monotone: increasing in tokens, heads, value_dim, key_heads, key_dim, element
+    """
+    keys, values = key_heads * key_dim, heads * value_dim
+    states = 2 * heads * key_dim * value_dim / chunk
+    moved = 2 * keys + 5 * values if rule == "lightning" else 12 * keys + 11 * values + 2 * heads * key_dim
+    return (2.0 if backward else 1.0) * element * tokens * (moved + states)
+
+
+@equation
+def linear_attention_activations(
+    tokens: Number,
+    heads: Number,
+    value_dim: Number,
+    key_heads: Number,
+    key_dim: Number,
+    chunk: Number,
+    element: Number,
+    *,
+    rule: LinearRule,
+) -> Number:
+    """What linear attention keeps of its streams, its gates apart.
+
+    gated-delta and kimi-delta e (4 k d_k + 5 a d_v + a q) per token: before and behind the convolution, the triangular
+    system of each chunk, the core's output, the gate, and the gated output; kimi-delta e a d_k more, a decay of every
+    channel; lightning e (2 k d_k + 5 a d_v): queries, keys, values, the output before and behind its norm, the gate,
+    and the gated output
+
+    Args:
+        tokens: tokens of a micro-batch [1]
+        heads: value heads of a rank, a [1]
+        value_dim: width of a head's value, d_v [1]
+        key_heads: query and key heads, k [1]
+        key_dim: width of a head's query and key, d_k [1]
+        chunk: tokens of a chunk, q [1]
+        element: bytes of an element, e [B]
+        rule: "gated-delta", "kimi-delta" or "lightning"
+
+    Returns:
+        bytes a layer keeps [B]
+
+    Example:
+        >>> linear_attention_activations(1.0, 2.0, 8.0, 1.0, 8.0, 4.0, 2.0, rule="gated-delta")
+        240.0
+
+    Source:
+        count of tensors; flash-linear-attention
+
+    Monotone: increasing in tokens, heads, value_dim, key_heads, key_dim, chunk, element
+    """
+    keys, values = key_heads * key_dim, heads * value_dim
+    if rule == "lightning":
+        return element * tokens * (2 * keys + 5 * values)
+    decay = heads * key_dim if rule == "kimi-delta" else 0.0
+    return element * tokens * (4 * keys + 5 * values + heads * chunk + decay)
+
+
+@equation
+def linear_state_bytes(
+    heads: Number,
+    value_dim: Number,
+    key_heads: Number,
+    key_dim: Number,
+    conv: Number,
+    state_element: Number,
+    element: Number,
+) -> Number:
+    """What one layer of linear attention keeps of a sequence, however long: its state, and the convolution's inputs.
+
+    a d_k d_v e_s + (2 k d_k + a d_v) (c − 1) e
+
+    Args:
+        heads: value heads of a rank, a [1]
+        value_dim: width of a head's value, d_v [1]
+        key_heads: query and key heads, k [1]
+        key_dim: width of a head's query and key, d_k [1]
+        conv: taps of the convolution, c; 1 without one [1]
+        state_element: bytes of an element of the state, e_s [B]
+        element: bytes of an element of the convolution's inputs, e [B]
+
+    Returns:
+        bytes of a layer and sequence [B]
+
+    Example:
+        >>> linear_state_bytes(32.0, 128.0, 16.0, 128.0, 4.0, 4.0, 2.0)
+        2146304.0
+
+    Source:
+        yang-2024 §3; count of tensors
+
+    Monotone: increasing in heads, value_dim, key_heads, key_dim, conv, state_element, element
+    """
+    taps = (2 * key_heads * key_dim + heads * value_dim) * (conv - 1)
+    return heads * key_dim * value_dim * state_element + taps * element

@@ -1,0 +1,88 @@
+"""Multi-head and grouped-query attention, over all tokens or in a window."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from costmodel.documents.schemas.model import Attention, Model
+from costmodel.equations.kernels.flop import attention_flop, windowed_attention_flop
+from costmodel.equations.kernels.memory_traffic import head_norm_traffic, rotary_traffic
+from costmodel.equations.layers.output_gate import output_gate_activations, output_gate_traffic
+from costmodel.equations.layers.parameters import attention_parameters, norm_parameters, table_parameters
+from costmodel.equations.memory.activations import attention_activations, head_norm_activations
+from costmodel.equations.parallelism.counts import kv_heads_per_rank
+from costmodel.equations.serving.memory.kv_cache import attention_cache_bytes, window_tokens
+from costmodel.estimate.model.mixers.mixer import CacheWidth, CoreSize, Matmul, Mixer
+from costmodel.ground.equation import Number, term
+
+
+def hold(model: Model, own: Attention, tp: Number) -> Mixer:
+    """The mixer cut over tp ranks."""
+    heads = own.heads / tp
+    kv_heads = kv_heads_per_rank(own.kv_heads, tp)
+    biases = {"biases": own.biases, "output_bias": own.output_bias}
+    held = attention_parameters(model.hidden, heads, kv_heads, own.head_dim, **biases)
+    if own.qk_norm:
+        held = held + 2.0 * norm_parameters(own.head_dim, norm=model.norm)
+    if own.qk_norm_whole:
+        widths = heads * own.head_dim + kv_heads * own.head_dim
+        held = held + norm_parameters(widths, norm=model.norm)
+    if own.sinks:
+        held = held + heads
+    if own.output_gate:
+        with term("output gate"):
+            held = held + table_parameters(heads * own.head_dim, model.hidden)
+            held = held + heads * own.head_dim if own.biases else held
+    return Mixer(heads, kv_heads, own.head_dim, held)
+
+
+def matrices(hidden: Number, own: Attention, part: Mixer, _tp: Number) -> Iterator[Matmul]:
+    """Its weight matrices as one rank multiplies them; the gate is one with queries, keys and values."""
+    inner = part.heads * part.head_dim
+    keys_and_values = 2.0 * (part.kv_heads * part.head_dim)
+    queries = 2.0 * inner if own.output_gate else inner
+    yield Matmul("qkv", queries + keys_and_values, hidden)
+    yield Matmul("attention out", hidden, inner)
+
+
+def flop(own: Attention, part: Mixer, size: CoreSize, *, causal: bool) -> Number:
+    """Work of its core, forward, within the window if it has one."""
+    sizes = (size.sequences, size.sequence, size.heads, part.head_dim)
+    if own.window is None:
+        return attention_flop(*sizes, causal=causal)
+    return windowed_attention_flop(*sizes, own.window, causal=causal)
+
+
+def traffic(model: Model, own: Attention, part: Mixer, tokens: Number, element: Number, *, backward: bool) -> Number:
+    """Bytes of rotation, of the norms inside, and of a gate on the result."""
+    nbytes: Number = 0.0
+    sizes = (tokens, part.heads, part.kv_heads, part.head_dim, element)
+    if model.positions == "rotary":
+        nbytes = rotary_traffic(*sizes)
+    if own.qk_norm or own.qk_norm_whole:
+        nbytes = nbytes + head_norm_traffic(*sizes, backward=backward)
+    if own.output_gate:
+        nbytes = nbytes + output_gate_traffic(tokens, part.heads, part.head_dim, element, backward=backward)
+    return nbytes
+
+
+def activations(own: Attention, part: Mixer, tokens: Number, element: Number, _split: Number) -> Number:
+    """Bytes it keeps for backward beside the stream and the scores."""
+    with term("mixer"):
+        kept = attention_activations(tokens, part.heads, part.kv_heads, part.head_dim, element)
+        if own.qk_norm or own.qk_norm_whole:
+            kept = kept + head_norm_activations(tokens, part.heads, part.kv_heads, part.head_dim, element)
+        if own.output_gate:
+            kept = kept + output_gate_activations(tokens, part.heads, part.head_dim, element)
+        return kept
+
+
+def cache(own: Attention, tp: Number, tokens: Number, width: CacheWidth) -> Number:
+    """Bytes it keeps of a sequence of so many tokens while it serves."""
+    kept = tokens if own.window is None else window_tokens(tokens, own.window)
+    return attention_cache_bytes(kept, kv_heads_per_rank(own.kv_heads, tp), own.head_dim, width.cache)
+
+
+def exchanged(_own: Attention, part: Mixer) -> tuple[tuple[Number, Number, float], ...]:
+    """Queries and results, keys and values."""
+    return ((part.heads, part.head_dim, 2.0), (part.kv_heads, part.head_dim, 2.0))

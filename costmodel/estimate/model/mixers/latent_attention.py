@@ -1,0 +1,133 @@
+"""Multi-head latent attention: keys and values grow from one narrow vector a token."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+import numpy as np
+
+from costmodel.documents.schemas.model import LatentAttention, Model
+from costmodel.equations.kernels.flop import attention_flop
+from costmodel.equations.kernels.memory_traffic import rotary_traffic
+from costmodel.equations.layers.indexer import (
+    indexer_activations,
+    indexer_flop,
+    indexer_parameters,
+    selected_activations,
+    selected_attention_flop,
+)
+from costmodel.equations.layers.parameters import table_parameters
+from costmodel.equations.layers.sequence_mixers import (
+    compressed_query_parameters,
+    latent_activations,
+    latent_attention_parameters,
+    mean_head_dim,
+)
+from costmodel.equations.memory.activations import attention_activations
+from costmodel.equations.serving.memory.kv_cache import latent_cache_bytes
+from costmodel.estimate.model.mixers.mixer import CacheWidth, CoreSize, Matmul, Mixer
+from costmodel.ground.equation import Number, term
+
+INDEX = 4.0  # bytes of the index of a token, as kernels take them
+
+
+def hold(model: Model, own: LatentAttention, tp: Number) -> Mixer:
+    """Every rank holds the matrices down to the narrow vectors whole, its heads of those up from them."""
+    heads = own.heads / tp
+    query = own.nope_dim + own.rope_dim
+    if own.query_rank is None:
+        queries = table_parameters(heads * query, model.hidden)
+    else:
+        queries = compressed_query_parameters(model.hidden, heads, query, own.query_rank)
+    rest = latent_attention_parameters(model.hidden, heads, own.kv_rank, own.nope_dim, own.rope_dim, own.value_dim)
+    held = queries + rest
+    if own.indexer is not None:
+        with term("indexer"):
+            sizes = (own.query_rank or 0.0, own.indexer.heads, own.indexer.head_dim)
+            held = held + indexer_parameters(model.hidden, *sizes)
+    return Mixer(heads, heads, mean_head_dim(query, own.value_dim), held)
+
+
+def matrices(hidden: Number, own: LatentAttention, part: Mixer, tp: Number) -> Iterator[Matmul]:
+    """Its weight matrices; what every rank does on its part of the sequence is cut over tp too."""
+    query = part.heads * (own.nope_dim + own.rope_dim)
+    if own.query_rank is None:
+        yield Matmul("q", query, hidden)
+    else:
+        yield Matmul("q down", own.query_rank / tp, hidden, tp)
+        yield Matmul("q up", query, own.query_rank)
+    yield Matmul("kv down", (own.kv_rank + own.rope_dim) / tp, hidden, tp)
+    yield Matmul("kv up", part.heads * (own.nope_dim + own.value_dim), own.kv_rank)
+    if own.indexer is not None:
+        yield Matmul("index queries", own.indexer.heads * own.indexer.head_dim / tp, own.query_rank or 0.0, tp)
+        yield Matmul("index keys", (own.indexer.head_dim + own.indexer.heads) / tp, hidden, tp)
+    yield Matmul("attention out", hidden, part.heads * own.value_dim)
+
+
+def flop(own: LatentAttention, part: Mixer, size: CoreSize, *, causal: bool) -> Number:
+    """Work of its core, forward; ranks of tp share the indexer's queries."""
+    sizes = (size.sequences, size.sequence)
+    if own.indexer is None:
+        return attention_flop(*sizes, size.heads, part.head_dim, causal=causal)
+    core = selected_attention_flop(*sizes, size.heads, own.kv_rank, own.rope_dim, own.indexer.top_k, causal=causal)
+    with term("indexer"):
+        scores = indexer_flop(*sizes, own.indexer.heads, own.indexer.head_dim, causal=causal)
+        return core + scores / _ranks(own, size.heads)
+
+
+def _ranks(own: LatentAttention, heads: Number) -> Number:
+    """Ranks that heads are sharded over."""
+    with term("ranks"):
+        return own.heads / heads
+
+
+def traffic(
+    model: Model, own: LatentAttention, part: Mixer, tokens: Number, element: Number, *, backward: bool
+) -> Number:
+    """Bytes of rotation, which both passes move alike."""
+    del backward
+    if model.positions != "rotary":
+        return 0.0
+    return rotary_traffic(tokens, part.heads, part.kv_heads, own.rope_dim, element)
+
+
+def activations(own: LatentAttention, part: Mixer, tokens: Number, element: Number, split: Number) -> Number:
+    """Bytes it keeps for backward beside the stream and the scores."""
+    with term("mixer"):
+        narrow = (own.query_rank or 0.0, own.kv_rank, own.rope_dim)
+        latents = latent_activations(tokens, *narrow, element) / split
+        if own.indexer is None:
+            return attention_activations(tokens, part.heads, part.kv_heads, part.head_dim, element) + latents
+        widths = (own.nope_dim, own.value_dim, own.kv_rank, own.rope_dim)
+        kept = selected_activations(tokens, part.heads, *widths, element)
+        chosen = (own.indexer.heads, own.indexer.head_dim, own.indexer.top_k)
+        return kept + latents + indexer_activations(tokens, *chosen, element, INDEX) / split
+
+
+def cache(own: LatentAttention, _tp: Number, tokens: Number, width: CacheWidth) -> Number:
+    """Bytes it keeps of a sequence of so many tokens while it serves; every rank keeps all."""
+    return latent_cache_bytes(tokens, own.kv_rank, own.rope_dim, width.cache, width.cache) + _keys(own, tokens, width)
+
+
+def _keys(own: LatentAttention, tokens: Number, width: CacheWidth) -> Number:
+    """Bytes of the indexer's keys, one a token."""
+    if own.indexer is None:
+        return 0.0
+    with term("index keys"):
+        return latent_cache_bytes(tokens, own.indexer.head_dim, 0.0, width.cache, width.cache)
+
+
+def read(own: LatentAttention, tokens: Number, width: CacheWidth) -> Number:
+    """Bytes of its cache that one query reads: all index keys, and the latents of the tokens picked."""
+    found = latent_cache_bytes(picked(own, tokens), own.kv_rank, own.rope_dim, width.cache, width.cache)
+    return found + _keys(own, tokens, width)
+
+
+def picked(own: LatentAttention, tokens: Number) -> Number:
+    """Tokens that a query reads of so many."""
+    return tokens if own.indexer is None else np.minimum(tokens, own.indexer.top_k)
+
+
+def exchanged(_own: LatentAttention, part: Mixer) -> tuple[tuple[Number, Number, float], ...]:
+    """Queries and results, keys and values."""
+    return ((part.heads, part.head_dim, 2.0), (part.kv_heads, part.head_dim, 2.0))

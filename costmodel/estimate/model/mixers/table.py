@@ -1,0 +1,99 @@
+"""The table of mixers, and the mixing half of a layer: its mixer, or attention and the state space beside it."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import replace
+
+from costmodel.documents.schemas.model import (
+    AnyMixer,
+    Attention,
+    LatentAttention,
+    Layers,
+    LinearAttention,
+    Model,
+    StateSpace,
+)
+from costmodel.estimate.model.mixers import grouped_attention, latent_attention, linear_attention, state_space
+from costmodel.estimate.model.mixers.mixer import CacheWidth, CoreSize, Matmul, Mixer, MixerKind
+from costmodel.ground.equation import Number
+
+KINDS: dict[type[AnyMixer], MixerKind] = {
+    Attention: grouped_attention,
+    LatentAttention: latent_attention,
+    StateSpace: state_space,
+    LinearAttention: linear_attention,
+}
+
+
+def mixer(model: Model, kind: Layers, tp: Number) -> Mixer | None:
+    """The mixing half cut over tp ranks, if the layer has one."""
+    held = [KINDS[type(own)].hold(model, own, tp) for own in kind.mixers]
+    if len(held) < 2:
+        return held[0] if held else None
+    first, beside = held
+    return replace(first, parameters=first.parameters + beside.parameters, beside=beside)
+
+
+def each(kind: Layers, part: Mixer) -> Iterator[tuple[MixerKind, AnyMixer, Mixer]]:
+    """Every mixer of a layer: its row of the table, its part of the document, and what a rank holds of it."""
+    held = (part, part.beside or part)
+    for own, mine in zip(kind.mixers, held, strict=False):
+        yield KINDS[type(own)], own, mine
+
+
+def mixer_matmuls(hidden: Number, kind: Layers, part: Mixer, tp: Number) -> Iterator[Matmul]:
+    """The weight matrices of the mixing half."""
+    for row, own, mine in each(kind, part):
+        yield from row.matrices(hidden, own, mine, tp)
+
+
+def core_flop(kind: Layers, part: Mixer, sequences: Number, sequence: Number, heads: Number, *, causal: bool) -> Number:
+    """Work of the cores, forward; `heads` are those of the first."""
+    found: list[Number] = []
+    for row, own, mine in each(kind, part):
+        size = CoreSize(sequences, sequence, mine.heads if found else heads)
+        found.append(row.flop(own, mine, size, causal=causal))
+    return sum(found[1:], start=found[0])
+
+
+def mixer_traffic(
+    model: Model, kind: Layers, part: Mixer, tokens: Number, element: Number, *, backward: bool
+) -> Number:
+    """Bytes through memory of the mixing half beside its products and scores."""
+    found = [row.traffic(model, own, mine, tokens, element, backward=backward) for row, own, mine in each(kind, part)]
+    return sum(found[1:], start=found[0])
+
+
+def mixer_activations(kind: Layers, part: Mixer, tokens: Number, element: Number, split: Number) -> Number:
+    """What the mixing half keeps beside the stream and the scores."""
+    found = [row.activations(own, mine, tokens, element, split) for row, own, mine in each(kind, part)]
+    return sum(found[1:], start=found[0])
+
+
+def mixer_cache(kind: Layers, tp: Number, tokens: Number, width: CacheWidth) -> Number:
+    """Bytes that one layer keeps of a sequence of so many tokens while it serves, on a rank of tp."""
+    found = [KINDS[type(own)].cache(own, tp, tokens, width) for own in kind.mixers]
+    return sum(found[1:], start=found[0]) if found else 0.0
+
+
+def cache_read(kind: Layers, tp: Number, tokens: Number, width: CacheWidth) -> Number:
+    """Of them those that a query reads: of sparse attention the tokens picked."""
+    if kind.latent is not None:
+        return latent_attention.read(kind.latent, tokens, width)
+    return mixer_cache(kind, tp, tokens, width)
+
+
+def token_bytes(kind: Layers, width: CacheWidth) -> Number:
+    """What a token adds to the cache of a layer that sees every token, with all heads once."""
+    if kind.attention is not None and kind.attention.window is not None:
+        return 0.0
+    growing = [own for own in kind.mixers if not isinstance(own, StateSpace | LinearAttention)]
+    return KINDS[type(growing[0])].cache(growing[0], 1.0, 1.0, width) if growing else 0.0
+
+
+def state_bytes(kind: Layers, tp: Number, width: CacheWidth) -> Number:
+    """Of them those of states, which a step writes back whole."""
+    states = [own for own in kind.mixers if isinstance(own, StateSpace | LinearAttention)]
+    found = [KINDS[type(own)].cache(own, tp, 0.0, width) for own in states]
+    return sum(found[1:], start=found[0]) if found else 0.0

@@ -93,8 +93,13 @@ def _sources_apart(inputs: TrainingInputs) -> Number | None:
         return unseen
     if fit.source.startswith(OWN):
         return None
-    foreign = bool(fit.makers) and inputs.case.accelerator.vendor not in fit.makers
-    return combined_error(unseen, fit.others) if foreign else unseen
+    return combined_error(unseen, fit.others) if of_unfitted_maker(inputs) else unseen
+
+
+def of_unfitted_maker(inputs: TrainingInputs) -> bool:
+    """Whether the part is of a maker none of whose parts was fitted."""
+    fit = inputs.case.efficiency.sustained
+    return fit is not None and bool(fit.makers) and inputs.case.accelerator.vendor not in fit.makers
 
 
 def kind_spread(inputs: TrainingInputs, step: TrainingStep) -> Number:

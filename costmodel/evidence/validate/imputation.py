@@ -155,8 +155,8 @@ class Filling:
         return self.row.text("recompute") or self.put("recompute", self._launch_says("recompute") or stack.recompute[0])
 
     def _launch_says(self, column: Literal["features", "recompute"]) -> str:
-        software, model = map(self.row.text, ("framework", "model_name"))
-        return launch_says(column, software, model, self.accelerator(), precision_of(self.row), self.shelf)
+        software, model, table = map(self.row.text, ("framework", "model_name", "source"))
+        return launch_says(column, software, model, self.accelerator(), precision_of(self.row), self.shelf, table)
 
     def sharded(self) -> bool:
         """Whether the run used fully sharded data parallelism: from the cell, or from the software's name."""

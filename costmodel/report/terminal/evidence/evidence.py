@@ -148,13 +148,17 @@ def _left(figures: Sequence[Compared]) -> Iterator[Text]:
     if shown.fit or shown.unfit:
         yield Text()
         yield styled(
-            f"{shown.fit} runs fitted, {shown.called_unfit} of them called too large; "
-            f"{shown.unfit} did not fit, {shown.called_fit} of them called fitting"
+            f"{shown.fit} runs fitted, {shown.called_unfit} of them called too large{_chance(shown.chance_of_fit)}; "
+            f"{shown.unfit} did not fit, {shown.called_fit} of them called fitting{_chance(shown.chance_of_unfit)}"
         )
     left = [SkippedRow(figure.run, figure.refused, figure.why) for figure in figures if figure.refused]
     if left:
         yield Text()
         yield from not_modelled(left)
+
+
+def _chance(mean: float | None) -> str:
+    return "" if mean is None else f", with a mean chance to fit of {mean:.0%}"
 
 
 def validation_json(found: list[Validated]) -> dict[str, Any]:
@@ -185,6 +189,7 @@ def _rows(part: Validated) -> Iterator[dict[str, Any]]:
             "quantity": figure.quantity,
             "measured": None if figure.measured is None else float(figure.measured),
             "predicted": figure.predicted,
+            "fit_chance": figure.fit_chance,
             "low": figure.low,
             "high": figure.high,
             "error": figure.error,

@@ -4,8 +4,10 @@ from __future__ import annotations
 
 import json
 from pathlib import Path
+from typing import Any
 
-from costmodel.commands.accuracy_tables import PAGES, RECORD, fresh_pages, sources
+from costmodel.commands.accuracy_tables import PAGES, fresh_pages, sources
+from costmodel.evidence.validate.left_out import RECORD
 
 ROOT = Path(__file__).resolve().parents[2]
 
@@ -28,6 +30,16 @@ def test_the_record_is_of_all_runs() -> None:
     assert sum(years) == record["runs"]
     assert 0.75 <= groups["dense"]["inside"] <= 0.90
     assert all(row["inside_shipped"] >= 0.6 for row in groups.values() if row["runs"] >= 10)
+
+
+def test_validate_alone_shows_it(run: Any) -> None:
+    """The scoreboard is never of fitted runs alone; JSON has the same figures."""
+    record = json.loads((ROOT / RECORD).read_text("utf-8"))
+    shown = run("validate").out.splitlines()
+    dense = next(line.split() for line in shown if line.startswith("  dense"))
+    assert dense[1:3] == [str(record["groups"]["dense"]["runs"]), f"{record['groups']['dense']['median']:.1%}"]
+    assert any(line.startswith(record["date"]) for line in shown)
+    assert json.loads(run("validate", "--json").out)["left_out"]["dense"] == record["groups"]["dense"]
 
 
 def test_sources_stand_best_first() -> None:

@@ -1,6 +1,6 @@
 """The record of how well runs are predicted whose source is left out of the fit, by groups of runs, as plain figures.
 
-It is shipped as `docs/accuracy/left_out.json`, since the table of runs is not; pages of the documentation show it.
+It is shipped as `hardware/left_out.json`, since the table of runs is not; pages of the documentation show it.
 """
 
 from __future__ import annotations

@@ -16,6 +16,7 @@ from costmodel.documents.schemas.serving.serving_results import RESULTS as SERVI
 from costmodel.estimate.evaluate.answer_facts import facts_of, row_facts
 from costmodel.estimate.shared.results import COLUMNS
 from costmodel.evidence.validate.imputation import RULES
+from costmodel.evidence.validate.left_out import KINDS, left_out_by_kind
 from costmodel.evidence.validate.outcomes import FITS, TOTALS
 from costmodel.evidence.validate.serving.serving_rows import RULES as SERVING_RULES
 from costmodel.evidence.validate.skip_reasons import SkippedRow
@@ -68,7 +69,19 @@ def validation(found: list[Validated], grouping: str | None = None, count: int =
 def scoreboard(found: list[Validated]) -> list[Line]:
     """How far off each source's published runs are, when this was looked at, and by which version."""
     seen = f"{date.today():%Y-%m-%d}, costmodel {costmodel.__version__}"
-    return [*validation(found, "source"), styled(f"{seen}; runs of these sources were fitted", DIM)]
+    lines = [*validation(found, "source"), styled(f"{seen}; runs of these sources were fitted", DIM)]
+    record = left_out_by_kind()
+    rows = [(kind, *_left_out(record[kind])) for kind in KINDS]
+    stated = (
+        f"of {record['runs']} runs, {record['date']}; constants and widths of the band were fitted without the source"
+    )
+    table = CellTable(("left out", "rows", "median", "P90", "bias", "in band"), rows, "lrrrrr")
+    return [*lines, Text(), table, styled(stated, DIM)]
+
+
+def _left_out(row: Mapping[str, float]) -> tuple[str, ...]:
+    errors = (f"{row['median']:.1%}", f"{row['p90']:.1%}", f"{row['bias']:+.1%}")
+    return (f"{row['runs']}", *errors, f"{row['inside']:.0%}")
 
 
 def _document(part: Validated, figures: Sequence[Compared]) -> Iterator[Line]:
@@ -161,8 +174,8 @@ def _chance(mean: float | None) -> str:
     return "" if mean is None else f", with a mean chance to fit of {mean:.0%}"
 
 
-def validation_json(found: list[Validated]) -> dict[str, Any]:
-    """The same as plain values."""
+def validation_json(found: list[Validated], *, alone: bool = False) -> dict[str, Any]:
+    """The same as plain values; of the scoreboard with the errors of sources that are left out."""
     figures = [figure for part in found for figure in part.figures]
     result: dict[str, Any] = {
         **head("costmodel/validation/v1"),
@@ -178,6 +191,8 @@ def validation_json(found: list[Validated]) -> dict[str, Any]:
     result["rules"] = {name: rule for name, rule in rules.items() if name in used}
     if any(figure.called_fit is not None for figure in figures):
         result["fits"] = asdict(outcomes(figures))
+    if alone:
+        result["left_out"] = left_out_by_kind()
     return result
 
 

@@ -242,9 +242,10 @@ VALUES: dict[str, dict[str, str]] = {
             "finetune finetuning fine-tuning sft pretrain pretraining pre-training train",
             "'training'; adapters are workload.tuning: {method: lora}",
         ),
-        **_all("serving inference generate", "serving is not modelled, only training"),
+        **_all("inference generate", "'serving', with lengths and a rate"),
         **_all("lora qlora peft", "'training'; adapters are workload.tuning: {method: lora}"),
-        **_all("rlhf rl ppo grpo dpo", "reinforcement learning is not modelled, only training"),
+        **_all("rlhf ppo grpo dpo", "'rl', with algorithm: ppo, grpo or dpo"),
+        **_all("a3c a2c impala dqn", "older forms are explained, not modelled: costmodel explain a3c"),
     },
     "objective": {
         **_all("time fastest speed latency duration step", "'step_time'"),
@@ -261,7 +262,7 @@ VALUES: dict[str, dict[str, str]] = {
 # Names of software, and which shipped documents describe it.
 # Names that mean one stack: it is used, and the answer reports it.
 STACK_ALIASES = {
-    **_all("torchtitan torchtune", "fsdp2"),
+    **_all("torchtitan", "fsdp2"),
     **_all("nemo mcore megatron-bridge megatron_core", "megatron-core"),
     **_all("transformers huggingface hf accelerate trl axolotl", "transformers-fsdp"),
     **_all("llama-factory llamafactory", "transformers-deepspeed"),

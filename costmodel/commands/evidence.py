@@ -119,7 +119,7 @@ def validate(
         return _regret(found, by, worst)
     return Reply(
         lambda: evidence.scoreboard(found) if alone else evidence.validation(found, by.value if by else None, worst),
-        lambda: evidence.validation_json(found),
+        lambda: evidence.validation_json(found, alone=alone),
         rows="rows",
         yes=all(figure.within for part in found for figure in part.figures),
         others=pages.of_validation(found),

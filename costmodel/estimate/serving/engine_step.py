@@ -106,6 +106,15 @@ def _drafted(draft: ServingInputs, layout: PlanColumns, batch: Batch) -> StepTim
     return StepTime(draft=first + (batch.verified - 2.0) * later)
 
 
+def prompt_step(inputs: ServingInputs, layout: PlanColumns, tokens: Number) -> Number:
+    """Time of a step that carries tokens of prompts alone."""
+    prompts = tokens / inputs.load.computed
+    beside = rows_time(inputs, layout, tokens) + prompt_time(inputs, layout, tokens)
+    with term("host"):
+        spent = StepTime(host=inputs.engine.host.step)
+    return (beside + head_time(inputs, layout, prompts) + spent).total
+
+
 def rows_time(inputs: ServingInputs, layout: PlanColumns, rows: Number) -> StepTime:
     """What takes its time by the rows of a step: everything but attention and the head."""
     tp = group(inputs, "tp", layout.tp, 1.0)

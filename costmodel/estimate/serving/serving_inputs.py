@@ -108,7 +108,15 @@ def inputs_of(case: ServingCase) -> ServingInputs:
         budget=log.choose("stack.budget", engine.budget, picked.budget, by_size),
         assumed=(),
     )
-    wanted = speculation_of(case)
+    return _planned(inputs, log)
+
+
+def _planned(inputs: ServingInputs, log: AssumptionLog) -> ServingInputs:
+    """The same with what the scenario's plan adds: drafts, and what is assumed of a plan in two halves."""
+    case = inputs.case
+    wanted, plan = speculation_of(case), case.scenario.plan
+    if plan is not None and plan.prefill is not None and case.scenario.assume.cache_transfer is None:
+        log.note("assume.cache_transfer", "whole", "behind the prompt; layer hides most of it")
     if wanted is not None:
         inputs = replace(inputs, draft=draft_inputs(inputs, wanted, log), load=verifying(inputs.load, wanted))
     return replace(inputs, assumed=(*_converted(case), *log.assumed))

@@ -14,7 +14,7 @@ from numpy.typing import NDArray
 from costmodel.documents.keys.overrides import path_of
 from costmodel.documents.schemas.serving.serving_results import RESULTS
 from costmodel.estimate.serving.constraints import invalid
-from costmodel.estimate.serving.evaluate_layouts import ServingEvaluation, binding, evaluate
+from costmodel.estimate.serving.evaluate_layouts import ServingEvaluation, evaluate
 from costmodel.estimate.serving.plan_columns import SIZES, PlanColumns
 from costmodel.estimate.serving.predict_serving import ServingAnswer, answer, unacceptable
 from costmodel.estimate.serving.serving_inputs import ServingInputs
@@ -174,7 +174,7 @@ def _order(inputs: ServingInputs, evaluation: ServingEvaluation, kept: Mask) -> 
 def _ranked(evaluation: ServingEvaluation, row: int, codes: dict[str, Mask]) -> RankedPlan:
     sizes = {name: float(getattr(evaluation.layout, name)[row]) for name in SIZES}
     broken = tuple(code for code, mask in codes.items() if mask[row])
-    return RankedPlan(sizes, evaluation.results.row(row), broken, binding(evaluation, row))
+    return RankedPlan(sizes, evaluation.results.row(row), broken, evaluation.binding(row))
 
 
 def _count(found: FoundPlans, code: str, mask: Mask, layout: PlanColumns) -> None:

@@ -11,6 +11,7 @@ from dataclasses import dataclass, field
 from costmodel.documents.keys.overrides import full
 from costmodel.documents.reader.override_case import vary_any
 from costmodel.documents.reader.serving_scenario import ServingCase, serving
+from costmodel.documents.schemas.serving.serving_plan import ServingPlan
 from costmodel.estimate.serving.predict_serving import ServingAnswer, predict
 from costmodel.estimate.serving.result_columns import COLUMNS, machine_name
 from costmodel.explore.explain.explain import unknown
@@ -110,9 +111,16 @@ def by_rate(case: ServingCase, rates: Sequence[str]) -> list[ServingTrial]:
             continue
         each = trial.answer.costs["gpus"] / trial.answer.costs["replicas"]
         nodes = math.ceil(max(needed, 1.0) * each / float(case.node.accelerators))
-        sized = [f"plan.replicas={max(needed, 1.0):.0f}", f"cluster.nodes={nodes}"]
+        sized = [*_copies(trial.answer.plan, max(needed, 1.0)), f"cluster.nodes={nodes}"]
         found.append(tried(case, [f"workload.rate={written}", *sized]))
     return found
+
+
+def _copies(plan: ServingPlan, count: float) -> list[str]:
+    """Settings that make so many replicas; apart, so many of its instances of each kind."""
+    halves = (("prefill", plan.prefill), ("decode", plan.decode))
+    apart = [f"plan.{name}.replicas={half.replicas * count:.0f}" for name, half in halves if half is not None]
+    return apart or [f"plan.replicas={count:.0f}"]
 
 
 @dataclass(frozen=True)

@@ -17,6 +17,9 @@ from costmodel.documents.schemas.serving.serving_workload import Serving
 EngineReference = Annotated[Annotated[str, Tag("name")] | Annotated[Engine, Tag("inline")], Discriminator(as_written)]
 
 
+Transfer = Literal["whole", "layer"]
+
+
 class ExpertLoad(Document):
     """How tokens spread over experts; left out, evenly."""
 
@@ -31,6 +34,9 @@ class ServingAssumptions(Document):
     headroom: Share | None = Field(default=None, description="Over the rate, for the number of replicas; else none")
     network_share: Portion | None = Field(
         default=None, description="Share of the interface rate that collectives reach; else the fit's"
+    )
+    cache_transfer: Transfer | None = Field(
+        default=None, description="From prefill to decode: whole behind the prompt, or layer by layer; else whole"
     )
 
 

@@ -9,8 +9,8 @@ from typing import Any
 from rich.text import Text
 
 from costmodel.estimate.evaluate.answer_facts import subject_of
-from costmodel.estimate.serving.evaluate_layouts import service_limits
 from costmodel.estimate.serving.reason_codes import REFUSALS
+from costmodel.estimate.serving.service_limits import service_limits
 from costmodel.estimate.shared.limits import stated_limits
 from costmodel.explore.serving.search_layouts import FoundPlans, RankedPlan, reasons, share_of
 from costmodel.ground.units import counted, show_time, significant

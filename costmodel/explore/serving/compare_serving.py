@@ -13,7 +13,7 @@ from costmodel.estimate.serving.result_columns import machine_name
 from costmodel.estimate.shared.limits import Limit, stated_limits
 from costmodel.explore.compare.compare import Side, named_documents
 from costmodel.explore.compare.input_paths import InputValue, leaves
-from costmodel.explore.serving.vary_serving import UNSTABLE
+from costmodel.explore.serving.search_layouts import UNSTABLE
 from costmodel.ground.errors import Place
 
 

@@ -22,6 +22,7 @@ from costmodel.ground.errors import fail
 
 BUDGETS = (2048.0, 8192.0, 16384.0)  # tried beside what the engine picks
 TOO_LARGE = frozenset({"M001"})
+UNSTABLE = TOO_LARGE | {"S003", "S004", "S005"}  # the load grows without end
 ROWS = 65_536  # plans that are evaluated together
 ALIKE = 1e-6  # share below which two plans are as good as each other
 
@@ -142,7 +143,7 @@ def _evaluated(found: FoundPlans, layout: PlanColumns, top: int) -> tuple[list[R
     found.fit += int(fits.sum())
     found.kept += int(kept.sum())
     order = [int(row) for row in _order(inputs, evaluation, kept) if fits[row]]
-    ranked = [_ranked(evaluation, row, codes) for row in order[:top]]
+    ranked = [ranked_plan(evaluation, row, codes) for row in order[:top]]
     columns = {name: evaluation.results.column(name) for name in _KEYS}
     first = evaluation.results.column(inputs.case.scenario.objective)
     sign = -1.0 if RESULTS[inputs.case.scenario.objective].better == "higher" else 1.0
@@ -171,7 +172,8 @@ def _order(inputs: ServingInputs, evaluation: ServingEvaluation, kept: Mask) -> 
     return np.lexsort((*keys, np.nan_to_num(sign * first, nan=np.inf), ~kept))
 
 
-def _ranked(evaluation: ServingEvaluation, row: int, codes: dict[str, Mask]) -> RankedPlan:
+def ranked_plan(evaluation: ServingEvaluation, row: int, codes: dict[str, Mask]) -> RankedPlan:
+    """A row of an evaluation as a plan."""
     sizes = {name: float(getattr(evaluation.layout, name)[row]) for name in SIZES}
     broken = tuple(code for code, mask in codes.items() if mask[row])
     return RankedPlan(sizes, evaluation.results.row(row), broken, evaluation.binding(row))

@@ -16,13 +16,13 @@ from costmodel.estimate.serving.predict_serving import ServingAnswer, predict
 from costmodel.estimate.serving.result_columns import COLUMNS, machine_name
 from costmodel.explore.explain.explain import unknown
 from costmodel.explore.search.ranges import Axis, Span, axis, said_with, span
+from costmodel.explore.serving.search_layouts import UNSTABLE
 from costmodel.ground.errors import CostModelError, Fault, Place, fail
 from costmodel.ground.parsing import UnitError, parse
 
 MOST_POINTS = 20_000
 _TARGET = re.compile(r"\s*([a-z_0-9]+)\s*(<=|>=|≤|≥)\s*(.+?)\s*\Z")
 _SAMPLES, _HALVINGS, _DIGITS = 25, 40, 4
-UNSTABLE = frozenset({"M001", "S003", "S004", "S005"})
 
 
 @dataclass(frozen=True)

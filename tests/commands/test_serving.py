@@ -200,7 +200,6 @@ def test_explain_traces_results_to_the_documents(run: Any) -> None:
 @pytest.mark.parametrize(
     "args",
     [
-        ("search", NAME, "--pareto", "tpot,gpus"),
         ("search", NAME, "--workers", "2"),
         ("search", NAME, "--wait", "5 s"),
         ("check", NAME, "--within", "2 %"),
@@ -209,7 +208,6 @@ def test_explain_traces_results_to_the_documents(run: Any) -> None:
         ("scale", "quickstart", "--rate", "1..2"),
         ("check", NAME, "--against", "nothing.json"),
         ("pipeline", NAME),
-        ("sensitivity", NAME),
     ],
 )
 def test_options_of_the_other_wing_are_refused(run: Any, faults: Faults, args: tuple[str, ...]) -> None:

@@ -10,6 +10,7 @@ from costmodel.equations.run.economics import rate as rate_of
 from costmodel.equations.run.economics import share, token_cost
 from costmodel.equations.serving.disaggregation import prefill_decode_ratio
 from costmodel.equations.serving.load.steady_state import requests_in_flight
+from costmodel.equations.serving.memory.prefix_reuse import residency_time
 from costmodel.equations.serving.serving_economics import replicas_needed
 from costmodel.estimate.machine.price import price_per_accelerator
 from costmodel.estimate.serving.engine_memory import EngineMemoryUse
@@ -60,6 +61,7 @@ def apart_columns(
         gpus = prompts + answers
     columns = _times(inputs, step, seen)
     columns |= {
+        "prefix_residency": _residency(inputs, decode, memories[1], rates),
         "requests_per_s": rates.load,
         "output_tokens_per_s": load.output * rates.load,
         "total_tokens_per_s": (load.output + load.prompt) * rates.load,
@@ -78,6 +80,14 @@ def apart_columns(
     columns["memory_share"] = np.maximum(memory_columns(inputs, memories[0])["memory_share"], columns["memory_share"])
     columns["prefill_per_decode"] = _ratio(inputs, halves, rates)
     return columns | _money(inputs, prompts, answers, rates) | _within(inputs, gpus, rates)
+
+
+def _residency(inputs: ServingInputs, decode: PlanColumns, memory: EngineMemoryUse, rates: ApartRates) -> Number:
+    """Time that an unused beginning stays in the cache of a decode instance."""
+    with term("new tokens"):
+        each, added = rates.load / decode.replicas, inputs.load.computed + inputs.load.output
+    with np.errstate(divide="ignore", invalid="ignore"):
+        return residency_time(memory.tokens, each, added)
 
 
 def _times(inputs: ServingInputs, step: StepTime, seen: SeenApart) -> dict[str, Number]:

@@ -21,6 +21,7 @@ from costmodel.estimate.machine.links import link_of
 from costmodel.estimate.machine.process_groups import Group, group
 from costmodel.estimate.model.attention import Matmul, mixer_traffic
 from costmodel.estimate.model.shards import Shard, additions, matmuls, shard
+from costmodel.estimate.serving.adapters import adapter_time
 from costmodel.estimate.serving.attention_time import decode_attention, prompt_attention
 from costmodel.estimate.serving.engine_memory import vocab_rows
 from costmodel.estimate.serving.expert_step import expert_exchange, expert_layer
@@ -129,9 +130,11 @@ def rows_time(inputs: ServingInputs, layout: PlanColumns, rows: Number) -> StepT
 def _layer(inputs: ServingInputs, layout: PlanColumns, kind: Layers, tp: Group, rows: Number) -> StepTime:
     part, own = shard(inputs.model, kind, layout.tp, layout.stage_ranks), layout.own(rows)
     maps: Number = 0.0
+    adapted = inputs.case.scenario.workload.adapters is not None
     for matrix in matmuls(inputs.model, part):
         with term(matrix.name):
             maps = maps + product(inputs, own, matrix, narrow=matrix.name != "router")
+            maps = maps + adapter_time(inputs, own, matrix) if adapted else maps
     exchanged: Number = 0.0
     if kind.experts is not None:
         maps = maps + expert_layer(inputs, layout, kind.experts, rows)

@@ -11,9 +11,11 @@ from numpy.typing import NDArray
 from costmodel.equations.run.economics import rate as rate_of
 from costmodel.equations.run.economics import share, token_cost
 from costmodel.equations.serving.load.steady_state import interference_share
+from costmodel.equations.serving.memory.prefix_reuse import residency_time
 from costmodel.equations.serving.serving_economics import output_cost, prompt_cost, replicas_needed
 from costmodel.estimate.machine.price import price_per_accelerator
 from costmodel.estimate.serving.concurrency import closed_loop
+from costmodel.estimate.serving.conversations import by_replicas
 from costmodel.estimate.serving.engine_memory import EngineMemoryUse, memory_use
 from costmodel.estimate.serving.engine_step import StepTime
 from costmodel.estimate.serving.load import (
@@ -86,6 +88,19 @@ class ServingEvaluation:
 
 def evaluate(inputs: ServingInputs, layout: PlanColumns) -> ServingEvaluation:
     """Memory, times, rates and cost of every plan under the scenario's load."""
+    if np.any(inputs.load.history):
+        return by_replicas(inputs, layout, _evaluated, lambda found: _late(inputs, found))
+    return _evaluated(inputs, layout)
+
+
+def _late(inputs: ServingInputs, found: ServingEvaluation) -> NDArray[np.bool_]:
+    """Plans on which the next turn of a conversation comes when newer tokens have pushed the last one out."""
+    thinking = float(inputs.case.scenario.workload.think_time or 0.0)
+    back = thinking + found.results.column("latency")
+    return np.asarray(found.results.column("prefix_residency") < back)
+
+
+def _evaluated(inputs: ServingInputs, layout: PlanColumns) -> ServingEvaluation:
     memory = memory_use(inputs, layout)
     bounds = bounds_of(inputs, layout, memory)
     exact = ExactSteps(inputs, layout)
@@ -107,6 +122,7 @@ def evaluate(inputs: ServingInputs, layout: PlanColumns) -> ServingEvaluation:
     }
     columns |= _within(inputs, layout, within)
     columns |= memory_columns(inputs, memory)
+    columns["prefix_residency"] = _residency(inputs, memory, state)
     columns |= _money(inputs, layout, point, state) | dict.fromkeys(OF_HALVES, np.nan)
     columns |= speculation_columns(inputs, layout, quick.steps, bounds, state.tpot, _time_per_token)
     over = _overloaded(inputs, layout, most)
@@ -195,6 +211,14 @@ def _within(inputs: ServingInputs, layout: PlanColumns, within: Number) -> dict[
     with np.errstate(divide="ignore"):  # no number of replicas keeps limits that one without load breaks
         needed = replicas_needed(arriving, headroom or 0.0, within)
     return found | {"replicas_needed": needed, "gpus_needed": needed * layout.ranks}
+
+
+def _residency(inputs: ServingInputs, memory: EngineMemoryUse, state: SteadyState) -> Number:
+    """Time that an unused beginning stays in the cache."""
+    with term("new tokens"):
+        added = inputs.load.computed + inputs.load.output
+    with np.errstate(divide="ignore", invalid="ignore"):
+        return residency_time(memory.tokens, state.rate, added)
 
 
 def _money(inputs: ServingInputs, layout: PlanColumns, point: OperatingPoint, state: SteadyState) -> dict[str, Number]:

@@ -14,6 +14,7 @@ from costmodel.documents.schemas.default_values import Assumption
 from costmodel.documents.schemas.serving.serving_plan import ServingPlan
 from costmodel.documents.schemas.serving.serving_results import BANDED
 from costmodel.estimate.serving.constraints import invalid, invalid_halves
+from costmodel.estimate.serving.conversations import conversing
 from costmodel.estimate.serving.evaluate_apart import ApartEvaluation, evaluate_apart
 from costmodel.estimate.serving.evaluate_layouts import ServingEvaluation, evaluate
 from costmodel.estimate.serving.plan_columns import PlanColumns
@@ -70,6 +71,11 @@ def layout_of(inputs: ServingInputs, plan: ServingPlan) -> tuple[PlanColumns, tu
     return PlanColumns(*(np.array([value], dtype=np.float64) for value in values)), assumed
 
 
+def routed(inputs: ServingInputs, prefill: PlanColumns) -> ServingInputs:
+    """The same with what turns find on the instances for prompts; instances apart keep it until the next turn."""
+    return conversing(inputs, float(prefill.replicas[0])) if np.any(inputs.load.history) else inputs
+
+
 def halves_of(inputs: ServingInputs, plan: ServingPlan) -> tuple[PlanColumns, PlanColumns] | None:
     """Prefill and decode of a plan, one row each, where they are apart."""
     if plan.prefill is None or plan.decode is None:
@@ -108,7 +114,7 @@ def answer(inputs: ServingInputs, plan: ServingPlan) -> ServingAnswer:
     if halves is not None:
         refused = tuple(dict.fromkeys(code for code, mask in invalid_halves(inputs, *halves) if mask.any()))
         with np.errstate(all="ignore") if refused else nullcontext():
-            evaluation = evaluate_apart(inputs, *halves)
+            evaluation = evaluate_apart(routed(inputs, halves[0]), *halves)
     else:
         layout, assumed = layout_of(inputs, plan)
         refused = tuple(code for code, mask in invalid(inputs, layout) if mask.any())

@@ -35,6 +35,14 @@ class Load:
     longest: float
     verified: float = 1.0  # queries of a sequence in a step: the last token, and what is drafted behind it
     accepted: Number = 1.0  # tokens of a sequence that a step adds
+    shared: float = 0.0  # tokens that all prompts begin with
+    common: Number = 0.0  # of these what the cache holds once for all
+    history: Number = 0.0  # tokens of a prompt that repeat the conversation so far, on average
+
+    @property
+    def private(self) -> Number:
+        """Tokens of a prompt that each request holds for itself."""
+        return self.prompt - self.common
 
     @property
     def steps(self) -> Number:
@@ -130,7 +138,12 @@ def without_speculation(inputs: ServingInputs) -> ServingInputs:
 def _load(case: ServingCase, log: AssumptionLog) -> Load:
     """Lengths of prompts and outputs; every default is recorded as an assumption."""
     workload, engine = case.scenario.workload, case.stack
-    prompt, output = workload.mean("prompt"), workload.mean("output")
+    added, output = workload.mean("prompt"), workload.mean("output")
+    prompt, history, longest = added, 0.0, workload.context
+    if workload.turns > 1:
+        with term("conversation"):
+            history = (workload.turns - 1.0) / 2.0 * (added + output)
+            prompt = added + history
     for name in ("prompt", "output"):
         if isinstance(getattr(workload, name), float):
             log.note(f"workload.{name}.spread", "0", "one length is written")
@@ -138,13 +151,17 @@ def _load(case: ServingCase, log: AssumptionLog) -> Load:
     if workload.shared_prefix and engine.prefix_cache:
         with term("prefix"):
             hit = hit_tokens(workload.shared_prefix, prompt, engine.block)
-    elif not workload.shared_prefix:
+    elif not workload.shared_prefix and workload.turns == 1:
         log.note("workload.shared_prefix", "0", "no prompt begins as another")
-    longest = workload.context
     if longest is None:
-        longest = Figure(float(prompt) + float(output))
-        log.note("workload.context", show(longest, "1"), "mean prompt and answer")
-    return Load(prompt, output, workload.spread("prompt"), workload.spread("output"), hit, longest)
+        longest = Figure(float(workload.turns * (added + output)))
+        origin = "mean prompt and answer" if workload.turns == 1 else "a whole conversation"
+        log.note("workload.context", show(longest, "1"), origin)
+    if workload.turns > 1 and case.scenario.assume.routing is None:
+        log.note("assume.routing", "random", "a turn finds its conversation on one replica alone")
+    spreads = workload.spread("prompt"), workload.spread("output")
+    kept = history if engine.prefix_cache else 0.0
+    return Load(prompt, output, *spreads, hit, longest, shared=workload.shared_prefix, common=hit, history=kept)
 
 
 def _experts(case: ServingCase, kernels: ServingFit, recipe: Recipe) -> FusedExpertsFit | None:

@@ -13,7 +13,7 @@ from costmodel.estimate.machine.price import price_per_accelerator
 from costmodel.estimate.serving.evaluate_apart import evaluate_apart
 from costmodel.estimate.serving.evaluate_layouts import evaluate
 from costmodel.estimate.serving.plan_columns import SIZES, PlanColumns
-from costmodel.estimate.serving.predict_serving import banded, halves_of, layout_of, own_plan
+from costmodel.estimate.serving.predict_serving import banded, halves_of, layout_of, own_plan, routed
 from costmodel.estimate.serving.result_columns import COLUMNS
 from costmodel.estimate.serving.serving_inputs import ServingInputs
 from costmodel.estimate.shared.results import Costs
@@ -60,7 +60,7 @@ def _evaluated(inputs: ServingInputs) -> Costs:
         _knowing(inputs, layout, half, f"plan.{name}")
         for layout, half, name in zip(halves, (plan.prefill, plan.decode), ("prefill", "decode"), strict=True)
     )
-    return evaluate_apart(inputs, prefill, decode).results
+    return evaluate_apart(routed(inputs, halves[0]), prefill, decode).results
 
 
 def _knowing(inputs: ServingInputs, layout: PlanColumns, plan: object, path: str) -> PlanColumns:

@@ -62,6 +62,7 @@ class ServingLimits(Document):
     gpus: CountLimit = _bounded(CountLimit, "gpus")
     interference_share: ShareLimit = _bounded(ShareLimit, "interference_share")
     prefix_hit: ShareLimit = _bounded(ShareLimit, "prefix_hit")
+    prefix_residency: TimeLimit = _bounded(TimeLimit, "prefix_residency")
     matmul: TimeLimit = _bounded(TimeLimit, "matmul")
     attention: TimeLimit = _bounded(TimeLimit, "attention")
     memory_bound: TimeLimit = _bounded(TimeLimit, "memory_bound")

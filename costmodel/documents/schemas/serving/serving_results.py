@@ -44,6 +44,7 @@ RESULTS: dict[str, ResultColumn] = {
     "gpus": ResultColumn("1", "accelerators of all replicas", "lower"),
     "interference_share": ResultColumn("1", "share of the time per token that waits for other users' prompts", "lower"),
     "prefix_hit": ResultColumn("1", "share of prompt tokens that are in the cache already", "higher"),
+    "prefix_residency": ResultColumn("s", "time that an unused beginning stays in the cache of a replica", "higher"),
     "matmul": ResultColumn("s", "of the time per token: matrix products of a step without prompts", "lower"),
     "attention": ResultColumn("s", "of the time per token: reading the cache", "lower"),
     "memory_bound": ResultColumn("s", "of the time per token: norms, activations, rotations", "lower"),

@@ -18,6 +18,7 @@ EngineReference = Annotated[Annotated[str, Tag("name")] | Annotated[Engine, Tag(
 
 
 Transfer = Literal["whole", "layer"]
+Routing = Literal["random", "least-loaded", "cache-aware"]
 
 
 class ExpertLoad(Document):
@@ -32,6 +33,9 @@ class ServingAssumptions(Document):
     experts: ExpertLoad = Field(default_factory=ExpertLoad, description="Mixture of experts")
     price: Price | None = Field(default=None, description="Of one accelerator; else the node's list price")
     headroom: Share | None = Field(default=None, description="Over the rate, for the number of replicas; else none")
+    routing: Routing | None = Field(
+        default=None, description="Of requests to replicas: random, to the least loaded, or to the cache; else random"
+    )
     network_share: Portion | None = Field(
         default=None, description="Share of the interface rate that collectives reach; else the fit's"
     )

@@ -109,9 +109,21 @@ def _facts(answer: ServingAnswer) -> list[Line]:
         ("throughput", stated("output_tokens_per_s"), "per GPU", stated("tokens_per_s_per_gpu"), ""),
         ("memory", f"{gib(costs['memory_peak'])} of {total} GiB", "cache pool", _pool(costs), ""),
     ]
+    rows += _beginnings(answer)
     rows += _speculation(answer)
     rows += _apart(answer)
     return [CellTable([""] * 5, rows, "lllll", headed=False), styled(f"  cost          {_cost(costs)}")]
+
+
+def _beginnings(answer: ServingAnswer) -> list[tuple[str, str, str, str, str]]:
+    """What prompts find in the cache, and how long that stays."""
+    workload, costs = answer.inputs.case.scenario.workload, answer.costs
+    if not workload.shared_prefix and workload.turns == 1:
+        return []
+    stays = costs["prefix_residency"]
+    late = float(workload.think_time or 0.0) + costs["latency"] > stays
+    words = f"{show_time(stays)} unused" + (": gone before the next turn" if late and workload.turns > 1 else "")
+    return [("prefix hits", result("prefix_hit", costs["prefix_hit"]), "stays", words, "")]
 
 
 def _speculation(answer: ServingAnswer) -> list[tuple[str, str, str, str, str]]:

@@ -74,6 +74,9 @@ class ServingSpace(Document):
     replicas: list[Replicas] | None = Field(
         default=None, min_length=1, description="Copies of the engine; else as many as the accelerators hold"
     )
+    disaggregated: bool = Field(
+        default=False, description="Whether plans with prefill and decode apart are tried beside those that do both"
+    )
     budget: list[Tokens] | None = Field(
         default=None, min_length=1, description="Tokens of a step at most; else what the engine picks"
     )

@@ -93,6 +93,14 @@ def _served(case: LoadedScenario, reply: Callable[..., Reply], *args: Any, **opt
     return Result(predict(serving(case)), reply(case, *args, **options))
 
 
+def _reinforced(case: LoadedScenario, reply: Callable[..., Reply], *args: Any, **options: Any) -> Result:
+    """A question about reinforcement learning; `found` is the answer about its own plan."""
+    from costmodel.documents.reader.rl_scenario import reinforced
+    from costmodel.estimate.rl.predict_rl import predict
+
+    return Result(predict(reinforced(case)), reply(case, *args, **options))
+
+
 def estimate(scenario: Scenario, settings: Iterable[str] = ()) -> Result:
     """How long a step takes, or how fast a model is served, what memory it needs, and what it costs.
 
@@ -107,6 +115,10 @@ def estimate(scenario: Scenario, settings: Iterable[str] = ()) -> Result:
         from costmodel.commands import serving
 
         return _served(case, serving.estimate, verbose=False)
+    if case.kind == "rl":
+        from costmodel.commands import rl
+
+        return _reinforced(case, rl.estimate, verbose=False)
     from costmodel.estimate.evaluate.predict import predict
     from costmodel.report.machine import json_answer
     from costmodel.report.terminal.plan import estimate as report
@@ -128,6 +140,10 @@ def memory(scenario: Scenario, settings: Iterable[str] = ()) -> Result:
         from costmodel.commands import serving
 
         return _served(case, serving.memory, verbose=False)
+    if case.kind == "rl":
+        from costmodel.commands import rl
+
+        return _reinforced(case, rl.memory, verbose=False)
     from costmodel.estimate.evaluate.predict import predict
     from costmodel.report.machine import json_answer
     from costmodel.report.terminal.plan import memory_breakdown as report
@@ -157,6 +173,10 @@ def search(
     case = _case(scenario, settings)
     if case.kind == "serving":
         return _served_search(case, top)
+    if case.kind == "rl":
+        from costmodel.commands import rl
+
+        return _reinforced(case, rl.search, top, why_not=False, refused=())
     from costmodel.explore.search.ranges import axes
     from costmodel.explore.search.search import search as search_space
     from costmodel.report.machine import json_answer
@@ -194,6 +214,10 @@ def sweep(scenario: Scenario, over: Iterable[str], show: str = "", settings: Ite
         from costmodel.commands import serving
 
         return _served(case, serving.sweep, varied, show, refused=())
+    if case.kind == "rl":
+        from costmodel.commands import rl
+
+        return _reinforced(case, rl.sweep, varied, show, refused=())
     from costmodel.explore.vary.sweep import sweep as sweep_training
     from costmodel.report.terminal.vary import vary as report
 

@@ -28,6 +28,11 @@ FromOption = Annotated[
     str, typer.Option("--from", metavar="FILE", help="A table of name,value: step_time, terms", show_default=False)
 ]
 
+TraceOption = Annotated[
+    str,
+    typer.Option("--trace", metavar="FILE", help="A trace of PyTorch's profiler: step and terms", show_default=False),
+]
+
 
 @answering
 def diagnose(
@@ -37,6 +42,7 @@ def diagnose(
     tokens: TokensOption = "",
     terms: TermOption = None,
     table: FromOption = "",
+    trace: TraceOption = "",
     assignments: SetOption = None,
 ) -> Reply:
     """Which single cause would explain a measured step: the value it needs beside what is expected of it.
@@ -44,6 +50,7 @@ def diagnose(
     Examples:
       costmodel diagnose llama-3-70b-512 --step 18.9s
       costmodel diagnose llama-3-70b-512 --mfu 39% --term dp_exposed=0.5s
+      costmodel diagnose llama-3-70b-512 --trace rank-0.pt.trace.json.gz
 
     Terms are those of estimate --json without their unit, and tp_time to dp_time: communication, hidden or not. Exit
     code 1 when the step is outside the band of the prediction, or the plan is invalid.
@@ -52,8 +59,10 @@ def diagnose(
     """
     from costmodel.documents.reader.resolved_scenario import load
     from costmodel.estimate.evaluate.predict import predict
+    from costmodel.estimate.training.time.step import EXPOSED
+    from costmodel.exchange.logs.profiler_trace import profiled_step
     from costmodel.explore.diagnose.diagnose import diagnose as explained
-    from costmodel.explore.diagnose.measured import measured
+    from costmodel.explore.diagnose.measured import MeasuredStep, measured
     from costmodel.explore.diagnose.prediction import of_evaluation
     from costmodel.report.machine import json_answer
     from costmodel.report.terminal.compare import diagnose as report
@@ -63,6 +72,12 @@ def diagnose(
     if asked.refused:
         return Reply(lambda: refusal(asked), lambda: json_answer.estimate(asked), "refused", yes=False)
     base = of_evaluation(asked.evaluation)
-    given = measured(asked.inputs, base, {"step_time": step, "mfu": mfu, "tokens_per_s": tokens}, terms or [], table)
+    figures = {"step_time": step, "mfu": mfu, "tokens_per_s": tokens}
+    profile = None
+    if trace:
+        degrees = {axis: float(getattr(base.block, axis)[0]) for axis in EXPOSED}
+        read = profiled_step(trace, degrees)
+        profile = MeasuredStep(read.step, {"step_time": read.step}, read.terms, read.notes)
+    given = measured(asked.inputs, base, figures, terms or [], table, profile)
     found = explained(asked, base, given)
     return Reply(lambda: report.diagnose(found), lambda: report.diagnose_json(found), "causes", yes=found.inside)

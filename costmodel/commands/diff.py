@@ -68,13 +68,15 @@ def diff(
     if before == "-" and after in ("", "-"):
         raise fail("C013", "standard input is read once", None, "put one of the two into a file")
     first, second = _ranks(plans)
-    if _serves(before):
-        from costmodel.commands import serving
+    if (kind := _kind(before)) != "training":
+        from costmodel.commands import rl, serving
         from costmodel.documents.reader.resolved_scenario import load_any
 
-        serving.without("diff", [("--plans", bool(plans))])
         sides = load_any(before), load_any(after or before, assignments or ())
-        stated = f"{before} → {after or 'changed'}"
+        stated, refused = f"{before} → {after or 'changed'}", [("--plans", bool(plans))]
+        if kind == "rl":
+            return rl.diff(*sides, stated, exit_code=exit_code, refused=refused)
+        serving.without("diff", refused)
         return serving.diff(*sides, stated, exit_code=exit_code)
     found = compare(side_of(before, first), side_of(after or before, second, tuple(assignments or ())))
     title = f"{before}{_told(first)} → {after or ('changed' if assignments else before)}{_told(second)}"
@@ -83,14 +85,14 @@ def diff(
     )
 
 
-def _serves(name: str) -> bool:
-    """Whether a scenario can be used; the comparison itself reports what cannot be read."""
+def _kind(name: str) -> str:
+    """The workload of a scenario that can be used; the comparison itself reports what cannot be read."""
     from costmodel.documents.reader.resolved_scenario import load_any
 
     try:
-        return name != "-" and load_any(name).kind == "serving"
+        return "training" if name == "-" else load_any(name).kind
     except CostModelError:
-        return False
+        return "training"
 
 
 def _told(rank: int | None) -> str:

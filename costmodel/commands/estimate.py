@@ -52,6 +52,10 @@ def estimate(question: Question, verbose: VerboseOption = False) -> Reply:
         from costmodel.commands import serving
 
         return serving.estimate(case, verbose=verbose)
+    if case.kind == "rl":
+        from costmodel.commands import rl
+
+        return rl.estimate(case, verbose=verbose)
     from costmodel.report.machine import json_answer
     from costmodel.report.terminal.plan import estimate as report
 
@@ -97,6 +101,10 @@ def memory(question: Question, verbose: VerboseOption = False) -> Reply:
         from costmodel.commands import serving
 
         return serving.memory(case, verbose=verbose)
+    if case.kind == "rl":
+        from costmodel.commands import rl
+
+        return rl.memory(case, verbose=verbose)
     asked = predicted(case)
     lines, forms = lambda: memory_breakdown.memory(asked, verbose=verbose), pages.of_plan(asked, "memory")
     return Reply(lines, lambda: json_answer.memory(asked), "ledger", yes=works(asked), others=forms)
@@ -133,6 +141,10 @@ def comm(question: Question) -> Reply:
         from costmodel.commands import serving
 
         return serving.comm(case)
+    if case.kind == "rl":
+        from costmodel.commands import rl
+
+        return rl.comm(case)
     asked = predicted(case)
     lines, forms = lambda: communication.communication(asked), pages.of_plan(asked, "network")
     return Reply(lines, lambda: json_answer.communication(asked), "transfers", yes=works(asked), others=forms)

@@ -22,11 +22,16 @@ def run(scenario: ScenarioArgument, assignments: SetOption = None, verbose: Verb
     Next: costmodel explain SCENARIO goodput --set run={}
     """
     from costmodel.documents.reader.override_case import vary
-    from costmodel.documents.reader.resolved_scenario import load
+    from costmodel.documents.reader.resolved_scenario import load_any, training
     from costmodel.estimate.evaluate.predict import predict
     from costmodel.report.terminal.plan import run as report
 
-    case = load(scenario, assignments or ())
+    loaded = load_any(scenario, assignments or ())
+    if loaded.kind == "rl":
+        from costmodel.commands import rl
+
+        return rl.run(loaded, verbose=verbose)
+    case = training(loaded)
     asked = predict(case if case.scenario.run is not None else vary(case, ["run={}"]))
     lines, forms = lambda: report.run(asked, verbose=verbose), pages.of_run(asked)
     return Reply(lines, lambda: report.run_json(asked), "plans", yes=works(asked), others=forms)

@@ -60,6 +60,10 @@ def sweep(
         from costmodel.commands import serving
 
         return serving.sweep(case, varied, show, refused=[("--best", best), ("--chart", chart)])
+    if case.kind == "rl":
+        from costmodel.commands import rl
+
+        return rl.sweep(case, varied, show, refused=[("--best", best), ("--chart", chart)])
     with paced("combinations") as pace:
         found = run(training(case), varied, show, best=best, pace=pace)
     return Reply(
@@ -109,6 +113,10 @@ def scale(
         from costmodel.commands import serving
 
         return serving.scale(case, rate, refused=[("--ranks", bool(ranks)), ("--weak", weak), ("--best", best)])
+    if case.kind == "rl":
+        from costmodel.commands import rl
+
+        return rl.scale(case, ranks, weak=weak, refused=[("--rate", bool(rate)), ("--best", best)])
     if rate or not ranks:
         raise fail(
             "C010", "--rate is for scenarios that serve" if rate else "--ranks is missing", None, "--ranks 64..4096"

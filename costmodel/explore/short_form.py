@@ -40,6 +40,7 @@ KEYS = {
         "sequence": "workload.sequence",
         "batch": "workload.global_batch",
         "dtype": "workload.precision",
+        "safe": "limits.fit_chance.at_least",
     },
     "serving": {
         **_COMMON,
@@ -78,6 +79,7 @@ class ScenarioFlags:
     dtype: str | None = None
     stack: str | None = None
     price: str | None = None
+    safe: str | None = None
 
     @property
     def given(self) -> dict[str, str]:

@@ -11,6 +11,7 @@ from pydantic import ValidationError
 from costmodel.documents.keys.paths import at, changed
 from costmodel.documents.keys.references import LEVELS, REFERENCES
 from costmodel.documents.reader.resolved_scenario import ResolvedScenario, load
+from costmodel.documents.schemas.rl.rl_schema import RlScenario
 from costmodel.documents.schemas.scenario import Scenario
 from costmodel.explore.compare.input_paths import holding, leaves
 from costmodel.ground.units import Figure
@@ -23,24 +24,27 @@ def case() -> ResolvedScenario:
     return load("deepseek-v3-2048")
 
 
-def named(node: dict[str, Any], path: str = "") -> Iterator[str]:
+def named(node: dict[str, Any], path: str = "", schema: dict[str, Any] = SCHEMA) -> Iterator[str]:
     """Every key of a schema at which a name may stand in the place of a mapping."""
-    node = {**SCHEMA["$defs"], "": node}[str(node.get("$ref", "")).rpartition("/")[2]]
+    node = {**schema["$defs"], "": node}[str(node.get("$ref", "")).rpartition("/")[2]]
     choices = [*node.get("oneOf", ()), *node.get("anyOf", ())]
     if any("$ref" in choice for choice in choices) and {"type": "string"} in choices:
         yield path
     for choice in choices:
-        yield from named(choice, path)
+        yield from named(choice, path, schema)
     for key, inner in node.get("properties", {}).items():
-        yield from named(inner, f"{path}.{key}" if path else key)
+        yield from named(inner, f"{path}.{key}" if path else key, schema)
 
 
 def test_every_key_that_names_a_document_is_in_the_table() -> None:
-    assert {*named(SCHEMA)} == {path for path, reference in REFERENCES.items() if reference.inline}
+    of_rl = RlScenario.model_json_schema()
+    assert {*named(SCHEMA), *named(of_rl, schema=of_rl)} == {
+        path for path, reference in REFERENCES.items() if reference.inline
+    }
 
 
 def test_documents_are_read_behind_those_that_name_them() -> None:
-    assert [len(paths) for paths in LEVELS] == [7, 4, 2]
+    assert [len(paths) for paths in LEVELS] == [7, 6, 2]
     assert [path for paths in LEVELS for path in paths] == list(REFERENCES)
 
 

@@ -229,7 +229,7 @@ VALUE_HINTS = {
     "workload.precision=BF16": "did you mean 'bf16'?",
     "objective=throughput": "did you mean 'tokens_per_s_per_gpu'?",
     "objective=cheapest": "did you mean 'cost_per_mtoken'?",
-    "workload.kind=dpo": "reinforcement learning is not modelled, only training",
+    "workload.kind=dpo": "'rl', with algorithm: ppo, grpo or dpo",
 }
 
 

@@ -12,12 +12,13 @@ import pytest
 from costmodel.documents.reader.library import UNMEASURED, read
 from costmodel.documents.schemas.efficiency import Fitted
 from costmodel.documents.schemas.stack import RunSpread
-from costmodel.estimate.evaluate.error_band import MEMORY_KINDS, banded, memory_band, residual, time_spread
+from costmodel.estimate.evaluate.error_band import banded, residual, time_spread
 from costmodel.estimate.evaluate.evaluate_plans import evaluate
 from costmodel.estimate.evaluate.predict import Answer
 from costmodel.estimate.shared.plan_batch import SIZES, Block, Structure, one_row
 from costmodel.estimate.shared.results import BANDED, OF_STEP
 from costmodel.estimate.training.memory.breakdown import LINES
+from costmodel.estimate.training.memory.memory_band import MEMORY_KINDS, memory_band
 from costmodel.estimate.training.time.step import EXPOSED, TERMS
 from costmodel.estimate.training.training_inputs import TrainingInputs
 from costmodel.ground.errors import CostModelError

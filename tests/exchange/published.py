@@ -20,6 +20,33 @@ _NAS = (
     "-:1.3125x3 8:5.25 -:1.3125 -:1.0x2 -:1.3125 -:1.0x3 -:1.3125x2 -:0.5x2 -:1.0x2 -:0.5x2 -:1.0 -:0.5x2 8:5.25x9"
 )
 
+# Shipped models that are counted by a configuration of their own name alone.
+_CONFIGURED = (
+    "phi-3-mini phi-3-medium phi-4 phi-4-mini glm-4.5 glm-4.5-air olmo-2-7b olmo-2-13b olmo-2-32b olmo-3-7b olmo-3-32b "
+    "smollm-3-3b ministral-8b mistral-nemo-12b mistral-small-24b mistral-large-2 ministral-3-3b ministral-3-8b "
+    "ministral-3-14b command-r command-r-plus command-r7b command-a granite-4-h-small granite-4-h-tiny "
+    "granite-4-h-micro granite-4-micro nemotron-super-49b nemotron-3-nano-30b-a3b mimo-7b"
+)
+CONFIGURED = _CONFIGURED.split()
+# Shipped models with the configuration of the same shape.
+TWINS = {
+    "llama-3.1-8b": "llama-3.1-8b",
+    "mistral-7b": "mistral-7b",
+    "mixtral-8x7b": "mixtral-8x7b",
+    "gpt-2-small": "gpt2",
+    "qwen-3-0.6b": "qwen3-0.6b",
+    "kimi-k2": "kimi-k2",
+    "gemma-3-1b": "gemma-3-1b",
+    "bloom-560m": "bloom-560m",
+    "opt-1.3b": "opt-1.3b",
+    "deepseek-v3": "deepseek-v3",
+    "gpt-oss-120b": "gpt-oss-120b",
+    "nemotron-h-56b": "nemotron-h-56b",
+    "qwen-3-coder-480b-a35b": "qwen3-coder-480b-a35b",
+    "minimax-m2": "minimax-m2.5",
+    **{name: name for name in CONFIGURED},
+}
+
 
 @functools.cache
 def configs() -> dict[str, dict[str, Any]]:

@@ -320,10 +320,10 @@ def test_rows_of_a_search_mark_it(run: Any) -> None:
     told = json.loads(run("search", "llama-3-70b-512", "--json").out)["plans"]
     lines = run("search", "llama-3-70b-512").out.splitlines()
     rows = [line for line in lines if re.match(r" +\d+ +\d+ +\d+ ", line)]
-    assert [line.endswith("risk") for line in rows] == [not plan["fits_p90"] for plan in told]
+    assert [line.endswith("%") for line in rows] == [not plan["fits_p90"] for plan in told]
     assert any(plan["fits_p90"] for plan in told)
     count = sum(not plan["fits_p90"] for plan in told)
-    assert any(line.startswith(f"  ▲ N023 P90 does not fit ({count} of {len(told)})") for line in lines)
+    assert any(line.startswith(f"  ▲ N023 at risk ({count} of {len(told)})") for line in lines)
 
 
 def test_where_p90_fits_nothing_is_said(run: Any) -> None:

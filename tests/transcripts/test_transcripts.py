@@ -9,11 +9,13 @@ compared. Never edit the output by hand; write it again with
 
     python -m pytest tests/transcripts --update-transcripts
 
-which keeps the "…" of a block: the lines above it and below it are taken from the new output, as many as there were.
+which keeps the "…" of a block: of the lines above the first and below the last as many are taken from the new output,
+and between two of them the lines that resemble the old ones most.
 """
 
 from __future__ import annotations
 
+import difflib
 import re
 import shlex
 from dataclasses import dataclass
@@ -77,17 +79,22 @@ def _trimmed(lines: list[str]) -> list[str]:
     return lines
 
 
-def matches(expected: tuple[str, ...], printed: list[str]) -> bool:
-    """Whether the output is the expected one, where "…" stands for any number of lines."""
-    if GAP not in expected:
-        return list(expected) == printed
+def pieces_of(expected: tuple[str, ...]) -> list[list[str]]:
+    """The lines before, between and after the gaps."""
     pieces: list[list[str]] = [[]]
     for line in expected:
         if line == GAP:
             pieces.append([])
         else:
             pieces[-1].append(line)
-    first, *inner, last = pieces
+    return pieces
+
+
+def matches(expected: tuple[str, ...], printed: list[str]) -> bool:
+    """Whether the output is the expected one, where "…" stands for any number of lines."""
+    if GAP not in expected:
+        return list(expected) == printed
+    first, *inner, last = pieces_of(expected)
     if printed[: len(first)] != first or len(first) + len(last) > len(printed):
         return False
     if last and printed[-len(last) :] != last:
@@ -102,13 +109,32 @@ def matches(expected: tuple[str, ...], printed: list[str]) -> bool:
 
 
 def renewed(expected: tuple[str, ...], printed: list[str]) -> list[str]:
-    """The output as a transcript writes it: whole, or with the gap where it was."""
+    """The output as a transcript writes it: whole, or with the gaps where they were."""
     if GAP not in expected:
         return printed
-    above, below = expected.index(GAP), len(expected) - 1 - max(i for i, line in enumerate(expected) if line == GAP)
-    if above + below >= len(printed):
+    first, *inner, last = pieces_of(expected)
+    if len(first) + len(last) >= len(printed):
         return printed
-    return [*printed[:above], GAP, *printed[len(printed) - below :]]
+    end = len(printed) - len(last)
+    found, rest = [*printed[: len(first)], GAP], printed[len(first) : end]
+    for piece in inner:
+        start = most_alike(piece, rest)
+        if start is not None:
+            found += [*rest[start : start + len(piece)], GAP]
+            rest = rest[start + len(piece) :]
+    return [*found, *printed[end:]]
+
+
+def most_alike(piece: list[str], lines: list[str]) -> int | None:
+    """Where the lines begin that resemble a piece most; None where none does by half."""
+
+    def likeness(start: int) -> float:
+        pairs = zip(piece, lines[start:], strict=False)
+        return sum(difflib.SequenceMatcher(None, old, new).ratio() for old, new in pairs) / len(piece)
+
+    starts = range(len(lines) - len(piece) + 1)
+    best = max(starts, key=likeness, default=None)
+    return best if best is not None and likeness(best) > 0.5 else None
 
 
 def printed_by(transcript: Transcript, run: Any) -> list[str]:
@@ -220,6 +246,12 @@ def test_outputs_are_written_again(run: Any) -> None:
     assert "there is no group of documents called 'nowhere'" in told
     assert "$ costmodel not this one\n```\n" in told
     assert rewritten(Path("a.md"), told, run) == told
+
+
+def test_lines_between_gaps_are_kept() -> None:
+    old, new = ("…", "step 14 s", "memory 5 GiB", "…", "cost 3", "…"), ["head", "step 16 s", "memory 9 GiB", "x", "end"]
+    assert renewed(old, new) == ["…", "step 16 s", "memory 9 GiB", "…"]
+    assert renewed(("a", "…", "b", "c"), ["1", "2", "3", "4"]) == ["1", "…", "3", "4"]
 
 
 def test_the_time_of_a_search_is_not_compared() -> None:

@@ -8,6 +8,7 @@ from typing import Any
 import numpy as np
 import pytest
 from estimate import cases
+from exchange.published import TWINS
 
 from costmodel.documents.reader.library import names, read
 from costmodel.equations.memory.activations import op_level_activations
@@ -23,6 +24,7 @@ from costmodel.ground.choices import LaterSchedule
 from .make import reference
 
 PARAMETERS = reference("parameters")
+PUBLISHED = reference("config_published")
 ACTIVATIONS = reference("activations")
 COMMUNICATION = reference("communication")
 SCHEDULES = reference("schedules")
@@ -40,8 +42,12 @@ def test_parameters_equal_those_of_transformers(name: str) -> None:
 
 def test_every_shipped_model_is_verified_or_named_here() -> None:
     unbuilt = {"glm-130b", "grok-1", "palm-8b", "palm-62b", "palm-540b"}  # transformers has no such architecture
-    partly = {"glm-5", "minimax-m2", "qwen-3.5-397b-a17b"}  # no reference is stored yet; parts are not modelled
-    assert set(PARAMETERS) | unbuilt | partly == set(names("model"))
+    partly = {"glm-5", "qwen-3.5-397b-a17b"}  # no reference is stored yet; parts are not modelled
+    released = {name for name, config in TWINS.items() if config in PUBLISHED}  # the count of the configuration
+    carried = {"mimo-7b", "nemotron-super-49b"}  # code of the checkpoint: equal to the tensors of its files
+    assert set(PARAMETERS) | unbuilt | partly | released | carried == set(names("model"))
+    for name in released:
+        assert float(model_parameters(read("model", name))) == PUBLISHED[TWINS[name]]
 
 
 @pytest.mark.parametrize("name", ACTIVATIONS)

@@ -242,9 +242,10 @@ VALUES: dict[str, dict[str, str]] = {
             "finetune finetuning fine-tuning sft pretrain pretraining pre-training train",
             "'training'; adapters are workload.tuning: {method: lora}",
         ),
-        **_all("serving inference generate", "serving is not modelled, only training"),
+        **_all("inference generate", "'serving', with lengths and a rate"),
         **_all("lora qlora peft", "'training'; adapters are workload.tuning: {method: lora}"),
-        **_all("rlhf rl ppo grpo dpo", "reinforcement learning is not modelled, only training"),
+        **_all("rlhf ppo grpo dpo", "'rl', with algorithm: ppo, grpo or dpo"),
+        **_all("a3c a2c impala dqn", "older forms are explained, not modelled: costmodel explain a3c"),
     },
     "objective": {
         **_all("time fastest speed latency duration step", "'step_time'"),

@@ -14,6 +14,7 @@ from pydantic import BaseModel
 from pydantic.json_schema import models_json_schema
 
 from costmodel.documents.reader.library import FOLDERS
+from costmodel.documents.schemas.rl.rl_kinds import RL
 from costmodel.documents.schemas.serving.serving_kinds import SERVING
 
 _DRAFT = "http://json-schema.org/draft-07/schema#"  # the newest that editors' YAML servers know whole
@@ -27,8 +28,8 @@ def schemas() -> dict[str, str]:
 
 
 def models_of(kind: str) -> list[type[BaseModel]]:
-    """What a document of a kind may be: scenarios and stacks train or serve."""
-    return [FOLDERS[kind][1], *([SERVING[kind]] if kind in SERVING else [])]
+    """What a document of a kind may be: scenarios and stacks train, serve, or do both."""
+    return [FOLDERS[kind][1], *(wing[kind] for wing in (SERVING, RL) if kind in wing)]
 
 
 def schema_of(kind: str) -> dict[str, object]:

@@ -25,6 +25,8 @@ REFERENCES = {
     "run.failures": Reference("reliability", "reliability", usual="typical"),
     "run.practice": Reference("practice", "practice", usual="usual"),
     "run.power.grid": Reference("grid", "grid", usual="us-average"),
+    "stack.trainer": Reference("stack", "trainer"),
+    "stack.rollout": Reference("stack", "rollout"),
     "cluster.node.accelerator": Reference("accelerator", "accelerator"),
     "cluster.node.scale_up.fabric": Reference("fabric", "scale_up", links=("scale-up", "host")),
     "cluster.node.scale_out.fabric": Reference("fabric", "scale_out", links=("scale-out",)),

@@ -41,6 +41,11 @@ FOLDER_OF = {
 }
 
 
+def shipped(folder: str) -> Path:
+    """A folder of what is shipped: of the checkout, or inside the installed package."""
+    return _SHIPPED / folder
+
+
 def plural(kind: str) -> str:
     """A kind as `costmodel list` calls all documents of it."""
     if kind in ("measured", "reliability"):

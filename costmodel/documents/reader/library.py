@@ -34,6 +34,7 @@ from costmodel.documents.reader.sources import Provenance as Provenance
 from costmodel.documents.reader.sources import bibliography as bibliography
 from costmodel.documents.reader.sources import glossary as glossary
 from costmodel.documents.reader.sources import provenance as provenance
+from costmodel.documents.reader.sources import rl_words as rl_words
 from costmodel.documents.reader.sources import serving_words as serving_words
 from costmodel.documents.reader.sources import strategies as strategies
 from costmodel.documents.reader.sources import uncited
@@ -168,13 +169,18 @@ def _read_foreign(kind: str, text: str, shown: str) -> tuple[Any, Foreign]:
 
 
 def _model(kind: str, tree: Any) -> type[BaseModel]:
-    """What a tree is checked against; scenarios and stacks that serve have other keys, imported for them alone."""
+    """What a tree is checked against; other wings than training have other keys, imported for them alone."""
     key = {"scenario": "workload.kind", "stack": "kind"}.get(kind)
-    if key is None or at(tree, key) != "serving":
-        return FOLDERS[kind][1]
-    from costmodel.documents.schemas.serving.serving_kinds import SERVING
+    wing = None if key is None else at(tree, key)
+    if wing == "serving":
+        from costmodel.documents.schemas.serving.serving_kinds import SERVING
 
-    return SERVING[kind]
+        return SERVING[kind]
+    if wing == "rl":
+        from costmodel.documents.schemas.rl.rl_kinds import RL
+
+        return RL[kind]
+    return FOLDERS[kind][1]
 
 
 @functools.lru_cache(maxsize=512)

@@ -208,7 +208,8 @@ def training(loaded: LoadedScenario) -> ResolvedScenario:
     raise fail("C030", sentence, loaded.place("workload.kind") or Place(loaded.file), UNDERSTOOD)
 
 
-UNDERSTOOD = "of serving: estimate, memory, comm, search, sweep, scale, solve, check, diff and explain"
+_OF_BOTH = "estimate, memory, comm, search, sweep, scale and diff"
+UNDERSTOOD = f"of serving and rl: {_OF_BOTH}; of serving solve, check and explain too, of rl run"
 
 
 def case_from(
@@ -245,12 +246,12 @@ def any_from(
 
 
 def _loaded(scenario: Any, reader: DocumentReader, tree: dict[str, Any]) -> LoadedScenario:
-    """A checked scenario of any workload; what serving needs is imported for serving alone."""
+    """A checked scenario of any workload; what another wing needs is imported for it alone."""
     if isinstance(scenario, Scenario):
         return case_of(scenario, reader, tree)
-    from costmodel.documents.reader.serving_scenario import serving_case_of
+    from costmodel.documents.reader.other_wings import case_of_wing
 
-    return serving_case_of(scenario, reader, tree)
+    return case_of_wing(scenario, reader, tree)
 
 
 def _of_names(reader: DocumentReader, tree: dict[Any, Any]) -> Iterator[Fault]:

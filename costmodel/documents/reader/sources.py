@@ -53,6 +53,11 @@ def serving_words() -> dict[str, Any]:
     return _beside_the_equations("serving_words.yaml")
 
 
+def rl_words() -> dict[str, Any]:
+    """Words of reinforcement learning, in the same form."""
+    return _beside_the_equations("rl_words.yaml")
+
+
 def provenance(trees: Mapping[str, Any], place: Place) -> Provenance:
     """The source of the group a figure stands in: the nearest one upward in its document that names a source."""
     here: Any = trees.get(place.file)

@@ -116,6 +116,7 @@ class Limits(Document):
     optimizer: TimeLimit = bounded(TimeLimit, "optimizer")
     memory_peak: BytesLimit = bounded(BytesLimit, "memory_peak")
     memory_free: BytesLimit = bounded(BytesLimit, "memory_free")
+    fit_chance: ShareLimit = bounded(ShareLimit, "fit_chance")
     host_memory: BytesLimit = bounded(BytesLimit, "host_memory")
     host_share: ShareLimit = bounded(ShareLimit, "host_share")
     tp_volume: BytesLimit = bounded(BytesLimit, "tp_volume")

@@ -48,6 +48,7 @@ RESULTS: dict[str, ResultColumn] = {
     "memory_peak": ResultColumn("B", "memory of the worst stage as the driver shows it", "lower"),
     "memory_share": ResultColumn("1", "memory_peak over usable memory; limits bound it as memory", "lower"),
     "memory_free": ResultColumn("B", "usable memory less memory_peak", "higher"),
+    "fit_chance": ResultColumn("1", "chance that memory_peak is within usable memory, by its band", "higher"),
     "host_memory": ResultColumn("B", "host memory and drives of a node that offload takes", "lower"),
     "host_share": ResultColumn("1", "host_memory over what the node has, of memory or drives the fuller", "lower"),
     "tp_volume": ResultColumn("B", "bytes a rank sends a step for tensor parallelism", "lower"),

@@ -5,11 +5,9 @@ from __future__ import annotations
 import bisect
 import json
 import re
-from dataclasses import dataclass
 from typing import Any
 
-from ruamel.yaml.nodes import MappingNode, Node, ScalarNode, SequenceNode
-from ruamel.yaml.tag import Tag
+from costmodel.documents.text.nodes import MappingNode, Mark, Node, ScalarNode, SequenceNode
 
 _TOKEN = re.compile(
     r'[ \t\r\n]*(?:("(?:[^"\\\x00-\x1f]|\\.)*")|(-?(?:0|[1-9]\d*)(\.\d+)?([eE][-+]?\d+)?)'
@@ -17,23 +15,12 @@ _TOKEN = re.compile(
     re.ASCII,
 )
 _LINE_END = re.compile(r"\r\n|\r|\n")
-_TAGS = {
-    name: Tag(suffix=f"tag:yaml.org,2002:{name}") for name in ("str", "int", "float", "bool", "null", "map", "seq")
-}
+_KINDS = ("str", "int", "float", "bool", "null")
 _DEEPEST = 64
 
 
 class _NoJson(Exception):
     """The text is something else."""
-
-
-@dataclass(frozen=True, slots=True)
-class _Mark:
-    """A place in the text."""
-
-    index: int
-    line: int
-    column: int
 
 
 def composed(text: str) -> Node | None:
@@ -84,25 +71,25 @@ class _TokenReader:
         self.token = kind, found
         return self.token
 
-    def mark(self, index: int) -> _Mark:
+    def mark(self, index: int) -> Mark:
         line = bisect.bisect_right(self.starts, index) - 1
-        return _Mark(index, line, index - self.starts[line])
+        return Mark(line, index - self.starts[line])
 
     def value(self, depth: int) -> Node:
         """The value that comes next."""
         kind, text = self.next()
         start = self.mark(self.start)
         if kind == "{" and depth < _DEEPEST:
-            return MappingNode(_TAGS["map"], self.pairs(depth), start, self.mark(self.end), flow_style=True)
+            return MappingNode("map", self.pairs(depth), start, self.mark(self.end), flow_style=True)
         if kind == "[" and depth < _DEEPEST:
-            return SequenceNode(_TAGS["seq"], self.items(depth), start, self.mark(self.end), flow_style=True)
+            return SequenceNode("seq", self.items(depth), start, self.mark(self.end), flow_style=True)
         return self.scalar(kind, text, start)
 
-    def scalar(self, kind: str, text: str, start: _Mark) -> Node:
-        tag = _TAGS.get("null" if kind == "null" else "bool" if kind in ("true", "false") else kind)
-        if tag is None or kind in ("map", "seq"):
+    def scalar(self, kind: str, text: str, start: Mark) -> Node:
+        tag = "bool" if kind in ("true", "false") else kind
+        if tag not in _KINDS:
             raise _NoJson
-        return ScalarNode(tag, json.loads(text) if kind == "str" else text, start, self.mark(self.end))
+        return ScalarNode(tag, json.loads(text) if tag == "str" else text, start, self.mark(self.end))
 
     def pairs(self, depth: int) -> list[tuple[Node, Node]]:
         """What an object holds."""

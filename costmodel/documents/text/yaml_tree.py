@@ -5,25 +5,19 @@ from __future__ import annotations
 import copy
 import functools
 import re
-import warnings
 from typing import Any
 
-from ruamel.yaml import YAML
-from ruamel.yaml.composer import Composer
-from ruamel.yaml.error import YAMLError, YAMLWarning
-from ruamel.yaml.nodes import MappingNode, Node, ScalarNode, SequenceNode
-
 from costmodel.documents.reader.folders import is_near, place_in
+from costmodel.documents.text import json_tree, plain_yaml
 from costmodel.documents.text.files import MAXIMUM_BYTES
-from costmodel.documents.text.json_tree import composed, fault_of, looks_like_json
+from costmodel.documents.text.json_tree import fault_of, looks_like_json
+from costmodel.documents.text.nodes import NotYaml
 from costmodel.ground.errors import COMMAND_LINE, CostModelError, Fault, Place, fail
 
 MAXIMUM_YAML = 1_000_000  # letters; its reader takes half a minute for four times as many
 LONGEST_WORD = 10_000  # letters; the scanner looks at each by itself
 WORTH_KEEPING = 50_000  # longer texts are read again, rather than held in memory
 _MAXIMUM_DEPTH = 32
-_HOPELESS_DEPTH = 4 * _MAXIMUM_DEPTH
-_BRACKETS = re.compile(rf"[\[{{]{{{_HOPELESS_DEPTH}}}")
 _BETWEEN_WORDS = re.compile(r"[\s,:'\"\[\]{}]+")
 _PLAIN_TAGS = {"map", "seq", "str", "int", "float", "bool", "null", "timestamp"}
 _LINE_END = re.compile(r"\r\n|\r|\n")
@@ -101,19 +95,19 @@ class _Builder:
         self.faults: list[Fault] = []
         self.seen: set[int] = set()
 
-    def place(self, node: Node, path: str) -> Place:
-        if isinstance(node, MappingNode) and node.value and not node.flow_style:
+    def place(self, node: Any, path: str) -> Place:
+        if node.id == "mapping" and node.value and not node.flow_style:
             node = node.value[0][0]
         line, column = node.start_mark.line, node.start_mark.column
         source = self.lines[line] if line < len(self.lines) else ""
-        same_line = node.end_mark.line == line and isinstance(node, ScalarNode)
+        same_line = node.end_mark.line == line and node.id == "scalar"
         width = node.end_mark.column - column if same_line else 1
         return Place(self.file, line + 1, column + 1, path, source, max(1, width), private=self.private)
 
     def refuse(self, sentence: str, place: Place, hint: str) -> None:
         self.faults.append(Fault("D012", sentence, place, hint))
 
-    def build(self, node: Node, path: str = "", depth: int = 0) -> Any:
+    def build(self, node: Any, path: str = "", depth: int = 0) -> Any:
         place = self.place(node, path)
         if id(node) in self.seen:
             return None
@@ -129,23 +123,24 @@ class _Builder:
             written = tag if tag.startswith("!") else f"!!{tag}"
             self.refuse(f"the tag '{written}' is not used here", place, "write plain values")
             return None
-        if isinstance(node, MappingNode):
+        if node.id == "mapping":
             return self.mapping(node, path, depth)
-        if isinstance(node, SequenceNode):
+        if node.id == "sequence":
             items = Items(self.build(item, f"{path}.{index}", depth + 1) for index, item in enumerate(node.value))
             items.places = [self.place(item, f"{path}.{index}") for index, item in enumerate(node.value)]
             return items
         return self.scalar(tag, node.value, place)
 
-    def mapping(self, node: MappingNode, path: str, depth: int) -> Mapping:
+    def mapping(self, node: Any, path: str, depth: int) -> Mapping:
         built: Mapping = _placed(Mapping, (), self.place(node, path))
         first: dict[str, int] = {}
         for key_node, value_node in node.value:
-            if not isinstance(key_node, ScalarNode) or key_node.anchor or _CONTROL.search(key_node.value):
+            if key_node.id != "scalar" or key_node.anchor or _CONTROL.search(key_node.value):
                 self.faults.append(Fault("D006", "a key must be plain text", self.place(key_node, path)))
                 continue
             inner = f"{path}.{key_node.value}" if path else str(key_node.value)
-            empty = value_node.start_mark.index == value_node.end_mark.index
+            begun, ended = value_node.start_mark, value_node.end_mark
+            empty = (begun.line, begun.column) == (ended.line, ended.column)
             at = self.place(key_node if empty else value_node, inner)
             key = key_at(key_node.value, self.place(key_node, inner), at)
             if key in first:
@@ -173,36 +168,15 @@ class _Builder:
         return _placed(Text, value, place)
 
 
-class _Shallow(Composer):
-    """Stops at nesting far deeper than any document needs, because reading time grows with its square."""
-
-    depth = 0
-
-    def compose_node(self, parent: Any, index: int) -> Any:
-        """One node, unless it lies too deep."""
-        if self.depth > _HOPELESS_DEPTH:
-            raise RecursionError
-        self.depth += 1
-        try:
-            return super().compose_node(parent, index)
-        finally:
-            self.depth -= 1
-
-
 @functools.lru_cache(maxsize=512)
-def _composed(text: str) -> Node | None:
+def _composed(text: str) -> Any:
     """The nodes of a YAML text, cached; scenarios that name the same document share them, so they are read-only."""
-    if _BRACKETS.search(text):  # the scanner's time grows with their square
-        raise RecursionError
-    node: Node | None = composed(text) if looks_like_json(text) else None
+    node = json_tree.composed(text) if looks_like_json(text) else plain_yaml.composed(text)
     if node is not None:
         return node
-    yaml = YAML(typ="safe", pure=True)
-    yaml.Composer = _Shallow
-    with warnings.catch_warnings():
-        warnings.simplefilter("ignore", YAMLWarning)  # an anchor that stands twice: anchors are refused below
-        found: Node | None = yaml.compose(text)
-    return found
+    from costmodel.documents.text.any_yaml import composed  # ruamel.yaml is imported where a text needs it
+
+    return composed(text)
 
 
 def read_tree(text: str, file: str, *, or_nothing: bool = False) -> tuple[Any, tuple[Fault, ...]]:
@@ -215,7 +189,7 @@ def read_tree(text: str, file: str, *, or_nothing: bool = False) -> tuple[Any, t
         _of_length(text, file)
     try:
         node = _composed(text) if len(text) < WORTH_KEEPING else _composed.__wrapped__(text)
-    except YAMLError as error:
+    except NotYaml as error:
         raise CostModelError(_syntax_fault(error, text, file)) from None
     except RecursionError:
         raise fail("D012", f"nested more than {_MAXIMUM_DEPTH} deep", Place(file)) from None
@@ -262,26 +236,12 @@ def parse(text: str, file: str) -> Any:
     return tree
 
 
-def _syntax_fault(error: YAMLError, text: str, file: str) -> Fault:
-    lines = _LINE_END.split(text)
-    opened, mark = getattr(error, "context_mark", None), getattr(error, "problem_mark", None)
-    problem = str(getattr(error, "problem", None) or getattr(error, "reason", None) or str(error).splitlines()[0])
-    hint = ""
-    if "\\t" in problem:
-        hint = "YAML is indented with blanks, never with tabs"
-    elif opened is not None and mark is not None and opened.line != mark.line:
-        hint = f"{getattr(error, 'context', None) or 'it began'}, which starts on line {opened.line + 1}"
-    if mark is None or (opened is not None and not "".join(lines[mark.line :]).strip()):
-        mark = opened or mark
-    if mark is not None:
-        line, column = mark.line, mark.column
-    elif isinstance(getattr(error, "position", None), int):
-        before = _LINE_END.split(text[: error.position])  # type: ignore[attr-defined]
-        line, column = len(before) - 1, len(before[-1])
-    else:
-        return Fault("D002", f"this is not YAML: {problem}", place_in(file), hint)
-    place = place_in(file, line + 1, column + 1, lines[line] if line < len(lines) else "")
-    return Fault("D002", f"this is not YAML: {problem}", place, hint)
+def _syntax_fault(error: NotYaml, text: str, file: str) -> Fault:
+    place = place_in(file)
+    if error.at is not None:
+        lines, (line, column) = _LINE_END.split(text), error.at
+        place = place_in(file, line + 1, column + 1, lines[line] if line < len(lines) else "")
+    return Fault("D002", f"this is not YAML: {error.problem}", place, error.hint)
 
 
 def assigned(path: str, text: str, option: str = "") -> tuple[Place, Any]:

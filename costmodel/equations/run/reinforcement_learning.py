@@ -88,7 +88,7 @@ def expected_longest(mean_length: Number, spread: Number, sequences: Number, len
         >>> round(float(expected_longest(8000.0, 0.8, 1.0, 28000.0)))
         7718
 
-    Holds: lengths that are independent and log-normal; to 0.1 %; no estimate calls it
+    Holds: lengths that are independent and log-normal; to 0.1 %
 
     Source:
         david-2003 §3.1; composition

@@ -8,7 +8,6 @@ To these comes how far sources of runs lie apart, unless the slow-down was fitte
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
 from dataclasses import replace
 
 import numpy as np
@@ -42,6 +41,7 @@ from costmodel.estimate.shared.results import COLUMNS, Costs
 from costmodel.estimate.shared.time_breakdown import added, largest, summed
 from costmodel.estimate.training.flop_count import cores, flop_of_shapes
 from costmodel.estimate.training.memory.breakdown import LINES
+from costmodel.estimate.training.memory.memory_band import memory_band
 from costmodel.estimate.training.time.layer_kernels import slowed_core
 from costmodel.estimate.training.time.step import EXPOSED, TERMS, TrainingStep
 from costmodel.estimate.training.training_inputs import TrainingInputs
@@ -49,12 +49,6 @@ from costmodel.ground.equation import Number, term
 from costmodel.ground.errors import fail
 
 Fit = MatmulFit | AttentionFit | MemoryFit | SustainedFit | CollectiveFit | NetworkFit | HostUpdateFit
-
-MEMORY_KINDS = {
-    "states": ("weights", "gradients", "optimizer", "gathered", "buckets", "update"),
-    "activations": ("activations", "recompute", "logits", "context"),
-    "allocator": ("fragmentation", "runtime"),
-}
 
 
 def banded(inputs: TrainingInputs, evaluation: Evaluation) -> Evaluation:
@@ -105,12 +99,23 @@ def _sources_apart(inputs: TrainingInputs) -> Number | None:
 
 def kind_spread(inputs: TrainingInputs, step: TrainingStep) -> Number:
     """Relative spread by kernels, clocks and links; the bubble follows the work, so both are off by the same share."""
-    kinds = _kernels(inputs, step) | _communication(inputs, step)
+    kinds = kind_errors(inputs, step)
+    links = summed(*(kinds.pop(axis) for axis in EXPOSED))
     error = kinds.pop("matmul")
-    for name, other in kinds.items():
+    for name, other in (kinds | {"links": links}).items():
         with term(name):
             error = combined_error(error, other)
-    return share(error, added(step.terms, [name for name in TERMS if name != "bubble"]))
+    return share(error, working(step))
+
+
+def working(step: TrainingStep) -> Number:
+    """Seconds of a step without the bubble."""
+    return added(step.terms, [name for name in TERMS if name != "bubble"])
+
+
+def kind_errors(inputs: TrainingInputs, step: TrainingStep) -> dict[str, Number]:
+    """Error in seconds of each kind; that of links by axis."""
+    return _kernels(inputs, step) | _communication(inputs, step)
 
 
 def _routes(inputs: TrainingInputs) -> bool:
@@ -171,7 +176,7 @@ def _of_shapes(inputs: TrainingInputs, spread: Number) -> Number:
 
 def _communication(inputs: TrainingInputs, step: TrainingStep) -> dict[str, Number]:
     """Error in seconds from exposed communication, and from the uncertain overlap."""
-    links: Number = 0.0
+    links: dict[str, Number] = {}
     hiding: Number = 0.0
     experts = 0.0 if inputs.experts is None else inputs.experts.overlap
     hidden = {"tp": inputs.overlap.tp, "ep": experts, "pp": inputs.overlap.pp, "dp": inputs.overlap.dp}
@@ -186,9 +191,9 @@ def _communication(inputs: TrainingInputs, step: TrainingStep) -> dict[str, Numb
                 waits = axis == "cp" and transfer.operation != "send"  # only a ring goes on beside attention
                 if hidden[axis] > 0 and not waits:
                     hiding = hiding + term_error(inputs.stack.spread.overlap, transfer.total_time)
-        links = links + term_error(spread, step.terms[axis])
+        links[axis] = term_error(spread, step.terms[axis])
     host = term_error(residual(inputs.network, inputs.case.common.network), step.terms["offload"])
-    return {"links": links, "hiding": hiding, "host link": host}
+    return links | {"hiding": hiding, "host link": host}
 
 
 def _link_spread(inputs: TrainingInputs, transfer: Transfer) -> Number:
@@ -205,18 +210,3 @@ def residual(*fits: Fit | None) -> Number:
         if fitted is not None and fitted.median is not None and fitted.p90 is not None:
             return residual_spread(fitted.median, fitted.p90)
     raise fail("D017", "neither a fit nor unmeasured.yaml gives its residual", None, "write fitted: median, p90")
-
-
-def memory_band(inputs: TrainingInputs, lines: Mapping[str, Number], names: Sequence[str]) -> tuple[Number, Number]:
-    """P10 and P90 of the sum of some lines of a stage's memory breakdown."""
-    total = added(lines, names)
-    error: Number = term_error(inputs.stack.spread.memory, total)
-    with term("spread of the memory"):
-        for kind, members in MEMORY_KINDS.items():
-            counted = [name for name in members if name in names]
-            if counted:
-                with term(kind):
-                    spread = getattr(inputs.stack.spread, kind)
-                    error = combined_error(error, term_error(spread, added(lines, counted)))
-        spread = share(error, np.maximum(total, 1.0))
-    return tenth_percentile(total, spread), ninetieth_percentile(total, spread)

@@ -19,7 +19,6 @@ from costmodel.equations.run.economics import (
     token_cost,
     tokens_per_step,
 )
-from costmodel.equations.run.uncertainty import chance_within, end_spread
 from costmodel.estimate.machine.price import price_of, price_per_accelerator
 from costmodel.estimate.run.whole_run import RunFigures, power, steps_of, whole_run
 from costmodel.estimate.shared.masks import Mask
@@ -29,6 +28,7 @@ from costmodel.estimate.shared.time_breakdown import added, summed
 from costmodel.estimate.training.constraints.plan_constraints import micro_batches
 from costmodel.estimate.training.flop_count import work_of_step
 from costmodel.estimate.training.memory.breakdown import Ledger, ledger
+from costmodel.estimate.training.memory.memory_band import fit_chance
 from costmodel.estimate.training.parallelism.pipeline.layer_split import stage_layers
 from costmodel.estimate.training.stage_parameters import stage_parameters
 from costmodel.estimate.training.time.site_exchange import with_sites
@@ -65,17 +65,6 @@ def fits_at_p90(costs: Mapping[str, float]) -> bool:
     """
     usable = share(costs["memory_peak"], costs["memory_share"])
     return costs["memory_peak_high"] <= float(usable)
-
-
-def fit_chance(costs: Mapping[str, float]) -> float:
-    """Chance that the peak is within what is usable, by the band of the memory.
-
-    >>> round(fit_chance({"memory_peak": 60.0, "memory_share": 0.75, "memory_peak_high": 80.0}), 3)
-    0.9
-    """
-    peak, usable = costs["memory_peak"], share(costs["memory_peak"], costs["memory_share"])
-    spread = float(end_spread(peak, costs["memory_peak_high"]))
-    return float(chance_within(peak, usable, spread)) if spread > 0 else float(costs["memory_share"] <= 1)
 
 
 def over_peak(costs: Costs) -> Mask:
@@ -146,6 +135,7 @@ def _of_one_kind(inputs: TrainingInputs, block: Block, count: Number) -> Evaluat
         "memory_peak": memory.worst,
         "memory_share": share(memory.worst, inputs.usable),
         "memory_free": inputs.usable - memory.worst,
+        "fit_chance": fit_chance(inputs, memory),
     }
     columns["host_memory"], columns["host_share"] = memory.host
     columns |= _volumes(step)

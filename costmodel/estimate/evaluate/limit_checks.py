@@ -22,7 +22,7 @@ def unacceptable(inputs: TrainingInputs, costs: Costs) -> Iterator[tuple[str, ND
     if inputs.run is not None:
         yield from _of_run(inputs, inputs.run, costs)
     for limit in stated_limits(inputs.case.scenario.limits):
-        code = "M002" if limit.column.startswith("memory") else "T001"
+        code = "M002" if limit.of_memory else "T001"
         yield code, ~limit.kept(costs.column(limit.column))
 
 

@@ -38,11 +38,12 @@ class Checkpoint:
     on_host: Number
 
 
-def checkpoint(inputs: TrainingInputs, run: RunInputs, block: Block) -> Checkpoint:
-    """A checkpoint as the scenario saves it."""
+def checkpoint(inputs: TrainingInputs, run: RunInputs, block: Block, models: float = 1.0) -> Checkpoint:
+    """A checkpoint as the scenario saves it, of so many models of this size."""
     asked, nodes = run.checkpoint, inputs.case.scenario.cluster.nodes
     with term("checkpoint"):
-        nbytes = checkpoint_bytes(saved_parameters(inputs), inputs.stack.states.weights, inputs.optimizer_state)
+        parameters = saved_parameters(inputs) if models == 1 else models * saved_parameters(inputs)
+        nbytes = checkpoint_bytes(parameters, inputs.stack.states.weights, inputs.optimizer_state)
         writers = checkpoint_writers(inputs.ranks, block.dp, sharded=block.structure.zero >= 1)
         into = nodes * asked.node_write if asked.write is None else asked.write
         out = nodes * asked.node_read if asked.read is None else asked.read

@@ -58,10 +58,12 @@ def fed(inputs: TrainingInputs, run: RunInputs, time: Number) -> Number:
         return np.maximum(time, tokens_per_step(inputs.global_batch, inputs.sequence) / run.loader)
 
 
-def whole_run(inputs: TrainingInputs, run: RunInputs, block: Block, time: Number, price: Number) -> RunFigures:
-    """The run around steps that take so long."""
+def whole_run(
+    inputs: TrainingInputs, run: RunInputs, block: Block, time: Number, price: Number, models: float = 1.0
+) -> RunFigures:
+    """The run around steps that take so long, of so many models that are saved together."""
     each = fed(inputs, run, time)
-    saved, between = checkpoint(inputs, run, block), mtbf(inputs, run)
+    saved, between = checkpoint(inputs, run, block, models), mtbf(inputs, run)
     at = cycle(inputs, run, saved, each)
     useful = goodput(inputs, run, block, saved, at)
     steps, used = steps_of(inputs, run), used_share(block)

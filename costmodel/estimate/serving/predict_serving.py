@@ -102,7 +102,7 @@ def unacceptable(inputs: ServingInputs, evaluation: AnyEvaluation) -> Iterator[t
         yield code, mask & ~small
     for limit in stated_limits(inputs.case.scenario.limits):
         code = {"tpot": "S001", "ttft": "S002", "ttft_p99": "S002"}.get(limit.column, "T001")
-        code = "M002" if limit.column.startswith("memory") else code
+        code = "M002" if limit.of_memory else code
         yield code, ~limit.kept(results.column(limit.column)) & ~small & ~over
 
 

@@ -27,6 +27,11 @@ class Limit:
     value: float
     within: float = 0.0
 
+    @property
+    def of_memory(self) -> bool:
+        """Whether it bounds memory or the chance that it suffices."""
+        return self.column.startswith("memory") or self.column == "fit_chance"
+
     def kept(self, values: NDArray[np.float64]) -> NDArray[np.bool_]:
         """Mask of the values that keep the limit; an unknown value does not keep it."""
         if self.kind == "at_most":

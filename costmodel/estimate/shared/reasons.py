@@ -118,7 +118,7 @@ REFUSALS = {
         "no such precision", "The accelerator lacks the type, or the training software does not train in it."
     ),
     "M001": Reason("does not fit", "Peak memory of the worst stage is over what is usable."),
-    "M002": Reason("memory limit", "Peak memory is over the limit the scenario sets."),
+    "M002": Reason("memory limit", "Peak memory is over the limit the scenario sets, or its chance to fit below."),
     "M003": Reason("host too small", "What is offloaded takes more than the host's memory, or drives, of the node."),
     "R001": Reason(
         "checkpoints overlap",
@@ -216,8 +216,9 @@ REMARKS = {
         "(MiniMax-01, 2025: 128 million). A batch in tokens is written with its unit: '4M tokens'.",
     ),
     "N023": Reason(
-        "P90 does not fit",
-        "The peak is within usable memory, but one run in ten is expected to need more; rankings mark it risk.",
+        "at risk",
+        "The peak is within usable memory, but its P90 is not: one run in ten or more is expected to need more. "
+        "Rankings show the chance to fit; --safe 90% asks for it.",
     ),
     "N024": Reason(
         "plan and search disagree",

@@ -9,11 +9,11 @@ from typing import Literal
 
 from costmodel.documents.schemas.scenario import FlopConvention
 from costmodel.equations.run.economics import run_time, tokens_per_step, work_time
-from costmodel.estimate.evaluate.error_band import memory_band
 from costmodel.estimate.evaluate.predict import Answer
 from costmodel.estimate.shared.results import number
 from costmodel.estimate.training.flop_count import work_of_step
 from costmodel.estimate.training.memory.breakdown import ALLOCATED, LINES, RESERVED
+from costmodel.estimate.training.memory.memory_band import memory_band
 from costmodel.evidence.validate.recompute_cells import states_recompute
 from costmodel.evidence.validate.rows import Modelled
 from costmodel.evidence.validate.skip_reasons import CannotModel

@@ -16,6 +16,7 @@ from costmodel.estimate.training.training_inputs import TrainingInputs
 from costmodel.explore.diagnose.prediction import PredictedTerms
 from costmodel.ground.errors import COMMAND_LINE, Place, fail
 from costmodel.ground.parsing import UnitError, parse
+from costmodel.ground.units import show_time
 
 # Of an axis, its communication whether hidden or not, beside the part that is exposed.
 COMMUNICATION = tuple(f"{axis}_time" for axis in EXPOSED)
@@ -32,19 +33,34 @@ class MeasuredStep:
     step: float
     stated: dict[str, float]
     terms: dict[str, float] = field(default_factory=dict)
+    notes: tuple[str, ...] = ()
 
 
 def measured(
-    inputs: TrainingInputs, base: PredictedTerms, whole: Mapping[str, str], terms: Sequence[str], table: str = ""
+    inputs: TrainingInputs,
+    base: PredictedTerms,
+    whole: Mapping[str, str],
+    terms: Sequence[str],
+    table: str = "",
+    trace: MeasuredStep | None = None,
 ) -> MeasuredStep:
-    """The measured step from the options and a table; a fault where it is missing or contradictory."""
+    """The measured step from the options, a table and a trace; a fault where it is missing or contradictory.
+
+    What options and the table state holds before the trace, whose recording may have slowed the step.
+    """
     figures = {name: _parsed(name, text, OPTIONS[name]) for name, text in whole.items() if text}
     parts = dict(_term(text) for text in terms)
     if table:
         for name, value in _of_table(table):
             (figures if name in WHOLE else parts)[name] = value
+    notes: tuple[str, ...] = ()
+    if trace is not None:
+        parts, notes = {**trace.terms, **parts}, trace.notes
+        if figures:
+            notes = (*notes, f"the trace's own steps take {show_time(trace.step)}")
+        figures = figures or trace.stated
     if not figures:
-        hint = "add --step 18.9s, --mfu 40% or --tokens-per-s 450k"
+        hint = "add --step 18.9s, --mfu 40%, --tokens-per-s 450k or --trace FILE"
         raise fail("C023", "the measured time of the step is missing", None, hint)
     steps = {name: _as_step(inputs, base, name, value) for name, value in figures.items()}
     low, high = min(steps.values()), max(steps.values())
@@ -55,7 +71,7 @@ def measured(
         hint = "leave out what is of another run, batch or FLOP convention (assume.flop_convention)"
         raise fail("C023", f"the figures are not of one step: {said}", None, hint)
     step = steps.get("step_time", next(iter(steps.values())))
-    return MeasuredStep(step, figures, parts)
+    return MeasuredStep(step, figures, parts, notes)
 
 
 def _as_step(inputs: TrainingInputs, base: PredictedTerms, name: str, value: float) -> float:

@@ -96,6 +96,8 @@ LABELS: dict[str, tuple[str, str]] = {
     # search
     "#": ("place in the order of the objective; 0 is the scenario's own plan", ""),
     "tok/s/gpu": ("", "tokens_per_s_per_gpu"),
+    "fits": ("whether the plan fits; at risk, its chance to", "fit_chance"),
+    "first_faster": ("chance that the plan a search ranks first is faster than this one", ""),
     "yours": ("the scenario's own plan", ""),
     "best": ("the plan a search ranks first", ""),
     "change": ("from the first to the second: a share of results, an amount of their terms", ""),
@@ -187,7 +189,6 @@ LABELS: dict[str, tuple[str, str]] = {
     "point": ("the settings of one combination", ""),
     "notes": ("codes of remarks on a plan", ""),
     "fits_p90": ("whether the P90 of the peak is within usable memory too", "N023"),
-    "fit_chance": ("chance that the peak is within usable memory, by the band of the memory", "chance_within"),
     "price_usd_per_gpu_h": ("what an hour of one accelerator costs in this answer", "cost_per_mtoken"),
     "price_source": ("where that price is from: the scenario, or the list price of the node's document", ""),
     "price_date": ("when that list price was seen", ""),

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import importlib
 import pkgutil
 from collections.abc import Iterator
@@ -12,11 +13,14 @@ import costmodel.equations
 from costmodel.documents.keys.field_aliases import Meant, meant_by
 from costmodel.documents.keys.overrides import full
 from costmodel.documents.keys.schema_paths import key_of
+from costmodel.documents.reader.answered_questions import AnsweredQuestion, question_of, questions
 from costmodel.documents.reader.find_documents import title_of
 from costmodel.documents.reader.folders import has
-from costmodel.documents.reader.library import FOLDERS, bibliography, glossary, serving_words, strategies
+from costmodel.documents.reader.library import FOLDERS, bibliography, glossary, rl_words, serving_words, strategies
+from costmodel.documents.schemas.rl.rl_results import RESULTS as RL_RESULTS
 from costmodel.documents.schemas.scenario import Scenario
 from costmodel.documents.schemas.serving.serving_results import RESULTS as SERVING_RESULTS
+from costmodel.estimate.rl.rl_reason_codes import OWN as RL_REFUSALS
 from costmodel.estimate.serving.reason_codes import REFUSALS as SERVING_REFUSALS
 from costmodel.estimate.shared.reasons import REFUSALS, REMARKS
 from costmodel.estimate.shared.results import COLUMNS, machine_name
@@ -30,7 +34,7 @@ from costmodel.exchange.tables.serving_table import COLUMNS as SERVED
 from costmodel.explore.explain.explain import unknown
 from costmodel.explore.explain.labels import LABELS, fit_page, meaning_of
 from costmodel.ground.equation import EQUATIONS, Equation
-from costmodel.ground.errors import FAULT_CODES
+from costmodel.ground.errors import FAULT_CODES, CostModelError
 
 SECTIONS = (
     "plan",
@@ -61,9 +65,20 @@ class Page:
     equation: Equation | None = None
     sources: tuple[tuple[str, str], ...] = ()
     formulas: tuple[Equation, ...] = ()
+    asked: AnsweredQuestion | None = None
 
 
 def page(word: str) -> Page:
+    """What a word means, and the question about it that people ask; alone, what there is of the two."""
+    asked = question_of(word)
+    if asked is None:
+        return _meaning(word)
+    with contextlib.suppress(CostModelError):
+        return replace(_meaning(word), asked=asked)
+    return Page(word, "a question people ask", "", asked=asked)
+
+
+def _meaning(word: str) -> Page:
     """The page of a word: of a label, a result, an equation, a strategy, the vocabulary, a code, a key, a document."""
     labelled, known = meaning_of(word), _of_a_word(word)
     if labelled is None:
@@ -83,12 +98,12 @@ def _of_a_word(word: str) -> Page | None:
     word = {known.lower(): known for known in all_words()}.get(word.lower(), word)
     if word in FAULT_CODES:
         return Page(word, "a fault of the input", FAULT_CODES[word] + _listed(word))
-    if word in (rules := {**SERVING_REFUSALS, **REFUSALS, **REMARKS, **REASONS}):
+    if word in (rules := {**SERVING_REFUSALS, **RL_REFUSALS, **REFUSALS, **REMARKS, **REASONS}):
         rule = rules[word]
         return Page(word, rule.title, rule.meaning + _listed(word))
-    if word in (named := _serving_words()):
-        return _of_serving(named[word])
-    if word in (columns := {**SERVING_RESULTS, **COLUMNS}):
+    if word in (named := _wing_words()):
+        return _of_wing(named[word])
+    if word in (columns := {**RL_RESULTS, **SERVING_RESULTS, **COLUMNS}):
         column = columns[word]
         return Page(word, f"a result, in {column.unit}; {column.better} is better", column.meaning)
     if word in EQUATIONS:
@@ -127,9 +142,9 @@ def _key(path: str) -> Page:
     if key is None:
         return _key_elsewhere(path)
     meant = str(key.get("description", ""))
-    if last not in all_words():
+    known = _word(last) if last in glossary() else _of_a_word(last)
+    if known is None:
         return Page(path, "a key of the scenario", meant)
-    known = _word(last) if last in glossary() else page(last)
     again = known.text.lower().startswith(meant.lower())
     return replace(known, word=path, text=known.text if again else f"{meant}\n{known.text}")
 
@@ -182,14 +197,15 @@ def _strategy(word: str) -> Page:
     return Page(word, entry["title"], "\n".join(stated), None, _titles(entry["source"]), formulas)
 
 
-def _serving_words() -> dict[str, str]:
-    """The page of a word of serving by each of its names."""
-    return {name: word for word, entry in serving_words().items() for name in (word, *entry.get("also", ()))}
+def _wing_words() -> dict[str, str]:
+    """The page of a word of serving, or of reinforcement learning, by each of its names."""
+    entries = {**rl_words(), **serving_words()}
+    return {name: word for word, entry in entries.items() for name in (word, *entry.get("also", ()))}
 
 
-def _of_serving(word: str) -> Page:
-    """A word of serving, and what the result of that name is."""
-    entry, column = serving_words()[word], SERVING_RESULTS.get(word)
+def _of_wing(word: str) -> Page:
+    """Such a word, and what the result of that name is."""
+    entry, column = {**rl_words(), **serving_words()}[word], {**RL_RESULTS, **SERVING_RESULTS}.get(word)
     text = str(entry["text"]) if column is None else f"{column.meaning}\n{entry['text']}"
     formulas = tuple(EQUATIONS[name] for name in entry["equations"])
     return Page(word, str(entry["title"]), text, None, _titles(str(entry["source"])), formulas)
@@ -209,18 +225,21 @@ def _listed(word: str) -> str:
 
 
 def worth_asking() -> dict[str, list[str]]:
-    """What to ask `explain` about, by kind: each strategy once, without bands and what equations call their inputs."""
+    """What to ask `explain` about, by kind: each once, without bands and what equations call their inputs."""
     rooms: dict[str, list[str]] = {}
     for name, equation in EQUATIONS.items():
-        if name not in COLUMNS and name not in SERVING_RESULTS:
+        if name not in COLUMNS and name not in SERVING_RESULTS and name not in RL_RESULTS:
             rooms.setdefault(equation.room, []).append(name)
     return {
         "results": [name for name in COLUMNS if not name.endswith(("_low", "_high"))],
         "memory": [name for name in LINES if name not in COLUMNS],
         "results of serving": [name for name in SERVING_RESULTS if name not in COLUMNS],
         "words of serving": [word for word in serving_words() if word not in SERVING_RESULTS],
+        "results of reinforcement learning": [name for name in RL_RESULTS if name not in COLUMNS],
+        "words of reinforcement learning": list(rl_words()),
         "strategies": list(strategies()),
-        "codes": [*FAULT_CODES, *sorted({**REFUSALS, **SERVING_REFUSALS, **REMARKS, **REASONS})],
+        "questions": [question.words[0] for question in questions() if _of_a_word(question.words[0]) is None],
+        "codes": [*FAULT_CODES, *sorted({**REFUSALS, **SERVING_REFUSALS, **RL_REFUSALS, **REMARKS, **REASONS})],
         **rooms,
     }
 
@@ -228,7 +247,8 @@ def worth_asking() -> dict[str, list[str]]:
 def all_words() -> list[str]:
     """Everything `explain WORD` knows."""
     words = [*COLUMNS, *LINES, *_strategies(), *glossary(), *EQUATIONS, *FAULT_CODES, *REFUSALS, *REMARKS, *REASONS]
-    words += [*SERVING_RESULTS, *_serving_words(), *SERVING_REFUSALS]
+    words += [*SERVING_RESULTS, *RL_RESULTS, *_wing_words(), *SERVING_REFUSALS, *RL_REFUSALS]
+    words += [word for question in questions() for word in question.words]
     return list(dict.fromkeys(words))
 
 

@@ -1,4 +1,4 @@
-"""Error bands of ranked plans, and remarks on them; only the few shown plans get bands."""
+"""Error bands of ranked plans, remarks on them, and how sure their order is; only the few shown plans get bands."""
 
 from __future__ import annotations
 
@@ -7,30 +7,35 @@ from dataclasses import replace
 
 import numpy as np
 
-from costmodel.equations.run.uncertainty import combined_error, ninetieth_percentile
 from costmodel.estimate.evaluate.error_band import banded
 from costmodel.estimate.evaluate.evaluate_plans import evaluate, over_peak
+from costmodel.estimate.evaluate.plan_order import chance_faster, error_shares, spread_apart
 from costmodel.estimate.shared.plan_batch import SIZES, Block
 from costmodel.estimate.shared.results import BAND_ENDS, COLUMNS
 from costmodel.estimate.training.constraints.plan_constraints import remarks
 from costmodel.estimate.training.training_inputs import TrainingInputs
 from costmodel.explore.search.rank import Ranked
 
+SURE = 0.9  # chance from which one plan counts as faster than another
 SCORED = ("step_time", "tokens_per_s_per_gpu", "tokens_per_s", "mfu")  # that one run of a source has of all plans
 
 
-def margin(inputs: TrainingInputs) -> float:
-    """Share of the best step within which the order of plans means nothing: what their bands do not have in common."""
-    step = inputs.stack.spread.step
-    return float(ninetieth_percentile(1.0, combined_error(step, step))) - 1
-
-
-def alike(inputs: TrainingInputs, plans: Sequence[Ranked]) -> int:
-    """How many of the first plans lie within that margin of the best."""
+def first_faster(inputs: TrainingInputs, plans: Sequence[Ranked]) -> list[float]:
+    """The chance that the first plan is faster than each, where plans are ranked by speed; else nothing."""
     if not plans or inputs.case.scenario.objective not in SCORED or any(plan.variant for plan in plans):
-        return 0
-    times = np.array([plan.costs["step_time"] for plan in plans])
-    return int(np.sum(times <= times[0] * (1 + margin(inputs))))
+        return []
+    first = plans[0]
+    return [
+        chance_faster(
+            (first.costs["step_time"], plan.costs["step_time"]), spread_apart(inputs, first.errors, plan.errors)
+        )
+        for plan in plans
+    ]
+
+
+def unsure(chances: Sequence[float]) -> int:
+    """How many of the first plans may be the fastest: up to the first that the best one surely beats."""
+    return next((place for place, chance in enumerate(chances) if chance >= SURE), len(chances))
 
 
 def with_bands(inputs: TrainingInputs, plans: Sequence[Ranked]) -> list[Ranked]:
@@ -40,16 +45,21 @@ def with_bands(inputs: TrainingInputs, plans: Sequence[Ranked]) -> list[Ranked]:
         places = [place for place, plan in enumerate(plans) if plan.structure == structure]
         sizes = (np.array([plans[place].sizes[name] for place in places], dtype=np.float64) for name in SIZES)
         block = Block(structure, *sizes)
-        costs = banded(inputs, evaluate(inputs, block)).costs
+        evaluation = banded(inputs, evaluate(inputs, block))
+        costs, shares = evaluation.costs, error_shares(inputs, evaluation.step)
+        errors = {kind: np.broadcast_to(np.asarray(share), len(block)) for kind, share in shares.items()}
         stated = {code: np.broadcast_to(mask, len(block)) for code, mask in remarks(inputs, block)}
         stated["N011"] = over_peak(costs)
-        share, high = costs.column("memory_share"), costs.column("memory_peak_high")
-        stated["N023"] = (share <= 1) & (high * share > costs.column("memory_peak"))
+        taken, high = costs.column("memory_share"), costs.column("memory_peak_high")
+        stated["N023"] = (taken <= 1) & (high * taken > costs.column("memory_peak"))
         for row, place in enumerate(places):
             ends = {name: float(costs.column(name)[row]) for name in BAND_ENDS if name in costs.columns}
             whole = plans[place].costs | ends
             remarked = tuple(code for code, mask in stated.items() if mask[row])
             found[place] = replace(
-                plans[place], costs={name: whole[name] for name in COLUMNS if name in whole}, remarked=remarked
+                plans[place],
+                costs={name: whole[name] for name in COLUMNS if name in whole},
+                remarked=remarked,
+                errors={kind: float(share[row]) for kind, share in errors.items()},
             )
     return found

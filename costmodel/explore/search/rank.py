@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 
 import numpy as np
@@ -25,7 +25,8 @@ class Ranked:
     costs: dict[str, float]
     score: float
     variant: int = 0  # which of the scenarios searched together
-    remarked: tuple[str, ...] = ()  # known of plans that have their bands
+    remarked: tuple[str, ...] = ()  # known of plans that have their bands, as are the shares of each kind of error
+    errors: Mapping[str, float] = field(default_factory=dict)
 
     @property
     def key(self) -> tuple[object, ...]:

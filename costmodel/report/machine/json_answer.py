@@ -11,7 +11,7 @@ from costmodel.documents.reader.foreign_readers import Foreign
 from costmodel.documents.reader.resolved_scenario import ResolvedScenario
 from costmodel.documents.schemas.default_values import Assumption, FlagQuestion
 from costmodel.estimate.evaluate.answer_facts import facts_of, row_facts
-from costmodel.estimate.evaluate.evaluate_plans import fit_chance, fits_at_p90, verdict
+from costmodel.estimate.evaluate.evaluate_plans import fits_at_p90, verdict
 from costmodel.estimate.evaluate.predict import Answer, plan_to_mapping
 from costmodel.estimate.shared.assumptions import relevant_assumptions
 from costmodel.estimate.shared.per_stage import STAGES, stages_of
@@ -22,6 +22,7 @@ from costmodel.estimate.training.training_inputs import TrainingInputs
 from costmodel.explore.communication import SentTransfer, sent_transfers
 from costmodel.explore.explain.fixes import remedies
 from costmodel.explore.explain.model_memory import Alone
+from costmodel.explore.search.bands import first_faster
 from costmodel.explore.search.rank import Front, Ranked
 from costmodel.explore.search.refusals import Example
 from costmodel.explore.search.search import SearchResult
@@ -101,7 +102,6 @@ def _plan(structure: Structure, sizes: dict[str, float], costs: dict[str, float]
         "verdict": verdict(share),
         "fits": share <= 1,
         "fits_p90": fits_at_p90(costs),
-        "fit_chance": fit_chance(costs),
     }
 
 
@@ -127,12 +127,14 @@ def whole_plan(stated: Mapping[str, Any]) -> dict[str, Any]:
 def _ranked(found: SearchResult, plans: Sequence[Ranked]) -> list[dict[str, Any]]:
     """Plans in their order, each with its place in it, and with what it is a plan of."""
     facts = {variant: facts_of(found.case_of(variant)) for variant in {plan.variant for plan in plans}}
+    chances = dict(enumerate(first_faster(found.inputs, plans) if plans is found.best else [], 1))
     return [
         {
             "rank": place,
             **row_facts(facts[plan.variant]),
             **found.variants.cells(plan.variant),
             **_plan(plan.structure, plan.sizes, plan.costs),
+            "first_faster": chances.get(place),
             **price_fields(facts[plan.variant].price),
         }
         for place, plan in enumerate(plans, 1)

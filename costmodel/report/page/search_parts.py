@@ -60,7 +60,7 @@ def _row(found: SearchResult, place: int, plan: Ranked, sizes: Sequence[str], va
         significant(costs["tokens_per_s_per_gpu"], 4),
         significant(costs["mfu"] * 100, 3),
         gib(costs["memory_peak"]),
-        "P90 does not fit" if "N023" in plan.remarked else verdict(costs["memory_share"]),
+        f"at risk: {costs['fit_chance']:.0%}" if "N023" in plan.remarked else verdict(costs["memory_share"]),
     ]
 
 

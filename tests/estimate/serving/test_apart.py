@@ -9,9 +9,10 @@ import pytest
 
 from costmodel.estimate.serving.instances import CacheTransfer, PromptTime, first_token
 from costmodel.estimate.serving.serving_inputs import Load
+from costmodel.explore.serving.search_layouts import search
 from costmodel.ground.errors import CostModelError
 from tests.equations.serving.engine_simulation import Engine, serve_prompts
-from tests.estimate.serving.cases import costs, predicted
+from tests.estimate.serving.cases import costs, inputs, predicted
 
 NONE = "limits={}"
 
@@ -98,3 +99,20 @@ def test_what_does_not_stand_together_is_a_fault() -> None:
         costs(apart(1, 1), "workload={kind: serving, prompt: 2048, output: 512, concurrency: 64, traffic: burst}")
     assert predicted(apart(2, 1)).refused == ("L050",)
     assert predicted(apart(1, 1, 6), "cluster.nodes=2").refused[0] == "L051"
+
+
+def test_search_ranks_both_kinds_of_plans_and_estimate_agrees() -> None:
+    """Where 13 ms a token bind, instances apart come first; without limits replicas that do both."""
+    tight = (
+        "cluster.nodes=4",
+        "search.disaggregated=true",
+        "limits={tpot: {at_most: 13 ms}, ttft_p99: {at_most: 1 s}}",
+    )
+    found = search(inputs(*tight), 3)
+    best = found.best[0]
+    assert best.prefill is not None
+    alone = costs(*tight, apart(int(best.prefill["replicas"]), int(best.sizes["replicas"]), int(best.sizes["tp"])))
+    assert best.prefill["tp"] == best.sizes["tp"]
+    for name in ("rate_within_slo_per_s", "tpot", "ttft_p99", "disaggregation_gain"):
+        assert best.costs[name] == pytest.approx(alone[name], rel=1e-6)
+    assert found.candidates == sum(found.refused.values()) + found.kept

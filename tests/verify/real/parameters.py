@@ -66,12 +66,12 @@ def _experts(config: Any) -> tuple[int, int]:
 EXPERTS = ("num_local_experts", "num_experts", "n_routed_experts")
 DENSE: dict[str, Build] = {
     "llama": dense.llama,
-    "mistral": dense.mistral,
+    "mistral-7b": dense.mistral,
     "qwen-2.5": dense.qwen2,
-    "qwen-3": dense.qwen3,
+    "qwen-3-": dense.qwen3,
     "gemma-2": dense.gemma2,
     "gemma-3": dense.gemma3,
-    "nemotron": dense.nemotron,
+    "nemotron-4": dense.nemotron,
     "gpt-neox": dense.neox,
     "gpt": dense.gpt2,
     "megatron": dense.gpt2,
@@ -84,7 +84,7 @@ DENSE: dict[str, Build] = {
 MIXTURES: dict[str, Build] = {
     "mixtral": mixtures.mixtral,
     "qwen-2-57b": mixtures.qwen2,
-    "qwen-3": mixtures.qwen3,
+    "qwen-3-": mixtures.qwen3,
     "olmoe": mixtures.olmoe,
     "gpt-oss": mixtures.gpt_oss,
     "dbrx": mixtures.dbrx,

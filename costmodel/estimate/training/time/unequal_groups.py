@@ -20,7 +20,7 @@ from costmodel.estimate.training.time.step import training_step
 from costmodel.estimate.training.training_inputs import TrainingInputs
 from costmodel.ground.equation import Number, term
 
-FULLEST = ("memory_peak", "memory_share", "memory_free", "host_memory", "host_share")
+FULLEST = ("memory_peak", "memory_share", "memory_free", "fit_chance", "host_memory", "host_share")
 LEAST = 1.0  # micro-batches of a replica
 
 

@@ -31,6 +31,7 @@ def diagnose(found: Diagnosis) -> list[Line]:
     rows = [("measured", show_time(found.measured.step), ""), ("predicted", show_time(found.base.step), f"({band})")]
     lines: list[Line] = [*titled(answer), *problems(answer), Text(), CellTable(("", "", ""), rows, "lrl", headed=False)]
     lines.append(styled(f"  {verdict}", GOOD if found.inside else BAD))
+    lines += [styled(f"  trace: {note}") for note in found.measured.notes]
     if found.inside:
         return [*lines, Text(), styled("Nothing needs an explanation."), following(answer, "estimate")]
     if found.over:
@@ -116,6 +117,7 @@ def diagnose_json(found: Diagnosis) -> dict[str, Any]:
         "measured_s": found.measured.step,
         "stated": dict(found.measured.stated),
         "terms_s": dict(found.measured.terms),
+        "notes": list(found.measured.notes),
         "predicted_s": found.base.step,
         "predicted_low_s": found.low,
         "predicted_high_s": found.high,

@@ -8,6 +8,7 @@ from typing import Any
 
 from rich.text import Text
 
+from costmodel.documents.reader.answered_questions import AnsweredQuestion
 from costmodel.documents.reader.resolved_scenario import ResolvedScenario
 from costmodel.estimate.evaluate.answer_facts import facts_of
 from costmodel.explore.explain.explain import ExplainedFigure, quantities
@@ -216,7 +217,16 @@ def page(about: Page) -> list[Text]:
     lines += [styled(f"    {key}: {title}", DIM) for key, title in about.sources]
     if about.equation is not None:
         lines.append(styled(f"  in costmodel/{about.equation.room.replace('.', '/')}.py", DIM))
-    return lines
+    return lines if about.asked is None else [*lines, *_answered(about.asked, apart=bool(about.text))]
+
+
+def _answered(asked: AnsweredQuestion, *, apart: bool) -> Iterator[Text]:
+    """A question with its answer, apart from what stands above it."""
+    yield from [Text()] if apart else []
+    yield styled(f"  {asked.question}", HEAD)
+    for text, is_code in asked.parts():
+        yield from [] if text.startswith("- ") else [Text()]
+        yield from (styled(f"  {line}", DIM if is_code else "") for line in text.splitlines())
 
 
 def page_json(about: Page) -> dict[str, Any]:
@@ -227,6 +237,8 @@ def page_json(about: Page) -> dict[str, Any]:
         "title": about.title,
         "text": about.text,
     }
+    if about.asked is not None:
+        result["question"] = {"question": about.asked.question, "answer": about.asked.text}
     if about.formulas:
         result["equations"] = {formula.name: formula.contract.formula for formula in about.formulas}
     if about.equation is not None:

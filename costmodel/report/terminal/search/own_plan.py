@@ -1,36 +1,15 @@
-"""Where the user's own plan stands in a search, what the best gains over it, and the first plan with room to spare."""
+"""Where the user's own plan stands in a search, and what the best gains over it."""
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-
-from costmodel.estimate.evaluate.evaluate_plans import verdict
 from costmodel.explore.compare.compare import advantage
 from costmodel.explore.compare.plan_figures import plan_in_words
 from costmodel.explore.search.search import SearchResult
-from costmodel.ground.units import gib
 from costmodel.report.terminal.compare.compare import difference, figure_row
-from costmodel.report.terminal.style.formatting import TIME_TERMS, percent
+from costmodel.report.terminal.style.formatting import TIME_TERMS
 from costmodel.report.terminal.style.layout import CellTable, Line
-from costmodel.report.terminal.style.theme import DIM, styled
 
 _TELLING = 0.005
-_ALIKE = 0.01  # share below which two plans count as equal
-
-
-def roomier(found: SearchResult) -> Iterator[Line]:
-    """The first plan that fits behind one that is tight and hardly faster."""
-    winner, *others = found.best
-    alike = (plan for plan in others if plan.variant == winner.variant)
-    free = [plan for plan in alike if verdict(plan.costs["memory_share"]) == "fits"]
-    if verdict(winner.costs["memory_share"]) != "tight" or not free:
-        return
-    slower = free[0].costs["step_time"] / winner.costs["step_time"] - 1
-    if 0 <= slower < _ALIKE:
-        room = gib(winner.costs["memory_peak"] - free[0].costs["memory_peak"])
-        yield styled(
-            f"  1 is tight: {found.best.index(free[0]) + 1} takes {percent(slower)} longer and {room} GiB less", DIM
-        )
 
 
 def beaten(found: SearchResult) -> bool:

@@ -15,7 +15,6 @@ from costmodel.estimate.shared.plan_batch import SIZES, one_row
 from costmodel.estimate.shared.reasons import REFUSALS
 from costmodel.estimate.shared.results import COLUMNS
 from costmodel.explore.compare.input_paths import leaves
-from costmodel.explore.search.bands import alike, margin
 from costmodel.explore.search.rank import Front, Ranked
 from costmodel.explore.search.refusals import Example
 from costmodel.explore.search.search import NO_PRECISION, SearchResult, lacking_precisions
@@ -23,7 +22,8 @@ from costmodel.ground.units import counted, gib, show_time, significant
 from costmodel.report.terminal.plan.next_commands import OF_ITSELF_ONE, command, plan_settings
 from costmodel.report.terminal.plan.plan_lines import remarks, searched
 from costmodel.report.terminal.search.choices import CHOICES, choice_words, short_words, split_words
-from costmodel.report.terminal.search.own_plan import beaten, gain, ordinal, roomier
+from costmodel.report.terminal.search.order_lines import roomier, unsure_order
+from costmodel.report.terminal.search.own_plan import beaten, gain, ordinal
 from costmodel.report.terminal.search.refusals import reason, reason_of
 from costmodel.report.terminal.search.remedies import remedy_lines
 from costmodel.report.terminal.search.search_prices import prices_of, shows_cost
@@ -37,7 +37,7 @@ _NAMES = ("#", "tp", "pp", "dp", "vpp", "mb", "zero", "sp", "recompute")
 _SHORT = {"dp_replicate": "rep"}
 _SHOWN_ANYWAY = frozenset(f"plan.{key}" for key in ("tp", "pp", "dp", "vpp", "micro_batch", "zero"))
 _SIZED = frozenset({"cluster.nodes", "cluster.node", "cluster.node.accelerators"})  # where GPUs are counted
-_RESULTS = ("step", "P90", "tok/s/GPU", "MFU", "GiB", "")
+_RESULTS = ("step", "P90", "tok/s/GPU", "MFU", "GiB", "fits")
 _COST = "cost"  # of a million tokens, where plans are ranked by it
 _DROPPED = ("P90", "sp", "MFU", "tok/s/GPU")  # in this order, where the terminal is narrow
 _COLUMN_OF = {"step_time": "step", "tokens_per_s_per_gpu": "tok/s/GPU"}  # of objectives that every table has
@@ -67,22 +67,12 @@ def search(found: SearchResult, shown: int, refused: Mapping[str, Example] | Non
         lines += front(found, tally.front, shown)
     else:
         lines += [table(found, found.best[:shown]), *prices_of(found, found.best[:shown]), *roomier(found)]
-        lines += [*_alike(found, shown), *remarks([plan.remarked for plan in found.best[:shown]])]
+        lines += [*unsure_order(found, shown), *remarks([plan.remarked for plan in found.best[:shown]])]
     lines += [Text(), *_yours(found), *why]
     winner = found.best[0]
     wanted = {**found.values(winner.variant), **plan_settings(found.inputs_of(winner.variant), winner)}
     best = command(inputs.case, "estimate", settings=wanted)
     return [*lines, Text(), typed("Best of the search:" if beaten(found) else "Best:", best)]
-
-
-def _alike(found: SearchResult, shown: int) -> list[Line]:
-    """How many of the plans shown lie too close to be distinguished."""
-    count = alike(found.inputs, found.best[:shown])
-    if count < 2:
-        return []
-    stated = f"all {count}" if count == min(shown, len(found.best)) else f"the first {count}"
-    close = percent(margin(found.inputs))
-    return [styled(f"{stated} lie within {close} of the best: too close to be sure of their order")]
 
 
 def _after_none(found: SearchResult) -> list[Line]:
@@ -169,10 +159,10 @@ def search_rows(plans: Sequence[Ranked], cut: Sequence[str] = ()) -> list[tuple[
 
 
 def _room_words(plan: Ranked) -> str:
-    """The remark of a row on its memory: that it is a risk, as its P90 does not fit (N023), or at least tight."""
+    """Whether a row fits: its chance where it is at risk, as its P90 does not fit (N023)."""
     if "N023" in plan.remarked:
-        return "risk"
-    return "tight" if verdict(plan.costs["memory_share"]) == "tight" else ""
+        return f"{plan.costs['fit_chance']:.0%}"
+    return "tight" if verdict(plan.costs["memory_share"]) == "tight" else "yes"
 
 
 def plan_cells(place: int, plan: Ranked, cut: Sequence[str] = ()) -> tuple[str, ...]:

@@ -64,7 +64,7 @@ def reason_of(inputs: TrainingInputs, block: Block, costs: dict[str, float], cod
 
 def _broken(inputs: TrainingInputs, costs: dict[str, float], code: str) -> Iterator[Limit]:
     for limit in stated_limits(inputs.case.scenario.limits):
-        if limit.column.startswith("memory") == (code == "M002") and not limit.holds(costs.get(limit.column, math.nan)):
+        if limit.of_memory == (code == "M002") and not limit.holds(costs.get(limit.column, math.nan)):
             yield limit
 
 

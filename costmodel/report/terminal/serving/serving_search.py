@@ -66,7 +66,7 @@ def _row(position: int, ranked: RankedPlan, degrees: Sequence[str], *, priced: b
     times = ("—", "—") if over else (show_time(costs["tpot"]), show_time(costs["ttft_p99"]))
     return (
         f"{position}",
-        *(_degree(ranked, name) for name in degrees),
+        *(degree_words(ranked, name) for name in degrees),
         significant(costs["rate_within_slo_per_s"]),
         *times,
         significant(costs["tokens_per_gpu_within_limits"]),
@@ -76,7 +76,7 @@ def _row(position: int, ranked: RankedPlan, degrees: Sequence[str], *, priced: b
     )
 
 
-def _degree(ranked: RankedPlan, name: str) -> str:
+def degree_words(ranked: RankedPlan, name: str) -> str:
     """A degree of a plan; apart, of prefill and of decode."""
     if ranked.prefill is None or name in ("pp", "budget"):
         return counted(ranked.sizes[name])

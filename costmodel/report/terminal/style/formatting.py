@@ -6,7 +6,7 @@ import math
 import re
 from collections.abc import Iterable, Mapping
 
-from costmodel.estimate.evaluate.evaluate_plans import fit_chance, fits_at_p90, verdict
+from costmodel.estimate.evaluate.evaluate_plans import fits_at_p90, verdict
 from costmodel.estimate.evaluate.predict import Answer
 from costmodel.estimate.shared.plan_batch import Block
 from costmodel.estimate.shared.results import COLUMNS, number
@@ -133,7 +133,7 @@ def verdict_words(costs: Mapping[str, float]) -> str:
     """Whether a plan fits; where the P90 of its memory does not, its chance to."""
     if costs["memory_share"] > 1 or fits_at_p90(costs):
         return verdict(costs["memory_share"])
-    return f"at risk: {fit_chance(costs):.0%} to fit"
+    return f"at risk: {costs['fit_chance']:.0%} to fit"
 
 
 def plan_words(answer: Answer) -> str:

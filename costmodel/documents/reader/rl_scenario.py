@@ -1,0 +1,176 @@
+"""A scenario of reinforcement learning with every document it names, and the two scenarios that it is made of."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field, fields
+from typing import Any, ClassVar
+
+from costmodel.documents.keys.paths import place_at
+from costmodel.documents.reader.library import DocumentReader
+from costmodel.documents.reader.resolved_scenario import (
+    UNDERSTOOD,
+    LoadedScenario,
+    ResolvedScenario,
+    named_documents,
+)
+from costmodel.documents.reader.serving_scenario import ServingCase
+from costmodel.documents.schemas.hardware import Cluster, Node
+from costmodel.documents.schemas.optimizer import Optimizer
+from costmodel.documents.schemas.plan import Plan
+from costmodel.documents.schemas.practice import PowerGrid, Practice
+from costmodel.documents.schemas.reliability import Failures
+from costmodel.documents.schemas.rl.rl_plan import RlPlan
+from costmodel.documents.schemas.rl.rl_schema import RlScenario
+from costmodel.documents.schemas.rl.rl_stack import RlStack
+from costmodel.documents.schemas.scenario import Assumptions, Scenario, Training
+from costmodel.documents.schemas.serving.engine import Engine
+from costmodel.documents.schemas.serving.serving_plan import ServingPlan
+from costmodel.documents.schemas.serving.serving_schema import ServingAssumptions, ServingScenario
+from costmodel.documents.schemas.serving.serving_workload import Lengths, Serving
+from costmodel.documents.schemas.stack import Stack
+from costmodel.ground.errors import Place, fail
+
+
+@dataclass(frozen=True)
+class RlCase(LoadedScenario):
+    """A scenario of reinforcement learning with every document it names."""
+
+    kind: ClassVar[str] = "rl"
+    scenario: RlScenario
+    stack: RlStack
+    trainer: Stack
+    rollout: Engine
+    optimizer: Optimizer
+    reliability: Failures | None = field(default=None, kw_only=True)
+    practice: Practice | None = field(default=None, kw_only=True)
+    grid: PowerGrid | None = field(default=None, kw_only=True)
+
+    @property
+    def document(self) -> RlScenario:
+        """The scenario itself."""
+        return self.scenario
+
+    @property
+    def title(self) -> str:
+        """The line at the head of every answer."""
+        return self.scenario.title
+
+    @property
+    def cluster(self) -> Cluster:
+        """Where it runs."""
+        return self.scenario.cluster
+
+    @property
+    def stated_price(self) -> float | None:
+        """The rent of an accelerator that the scenario states."""
+        return self.scenario.assume.price
+
+    def training_case(
+        self, plan: RlPlan | None, cluster: Cluster, node: Node, sequence: float, batch: float
+    ) -> ResolvedScenario:
+        """The scenario of one optimizer step, or of one forward pass, of the trainer on some accelerators."""
+        own, workload = self.scenario, self.scenario.workload
+        steps = Training.model_construct(
+            kind="training",
+            sequence=sequence,
+            global_batch=batch,
+            precision=workload.precision,
+            gradients=workload.gradients,
+            optimizer=workload.optimizer,
+        )
+        assumed = {name: getattr(own.assume, name) for name in ("price", "sustained", "network_share")}
+        scenario = Scenario.model_construct(
+            schema_=own.schema_,
+            title=own.title,
+            model=own.model,
+            cluster=cluster,
+            workload=steps,
+            stack=self.trainer.name,
+            plan=None if plan is None else _trainer_plan(plan),
+            assume=Assumptions.model_construct(**assumed),
+            run=own.run,
+        )
+        held = {name: getattr(self, name) for name in _SHARED} | {"node": node}
+        further = {name: getattr(self, name) for name in ("reliability", "practice", "grid")}
+        return ResolvedScenario(
+            **held, scenario=scenario, stack=self.trainer, optimizer=self.optimizer, **self._read(), **further
+        )
+
+    def serving_case(
+        self, plan: ServingPlan, cluster: Cluster, node: Node, load: Serving, engine: Engine
+    ) -> ServingCase:
+        """The scenario of the engines that generate on some accelerators."""
+        own = self.scenario
+        assumed = {name: getattr(own.assume, name) for name in ("price", "network_share")}
+        scenario = ServingScenario.model_construct(
+            schema_=own.schema_,
+            title=own.title,
+            model=own.model,
+            cluster=cluster,
+            workload=load,
+            stack=engine.name,
+            plan=plan,
+            assume=ServingAssumptions.model_construct(**assumed),
+        )
+        held = {name: getattr(self, name) for name in _SHARED} | {"node": node}
+        return ServingCase(**held, scenario=scenario, stack=engine, **self._read())
+
+    def _read(self) -> dict[str, Any]:
+        """What was read, and where."""
+        return {name: getattr(self, name) for name in _READ}
+
+
+_KEPT = [item.name for item in fields(LoadedScenario)]
+_READ = [name for name in _KEPT if name in ("digests", "trees", "tree", "name", "assignments", "own", "foreign", "hub")]
+_SHARED = ("model", "accelerator", "scale_up", "scale_out", "host", "efficiency", "network", "common")
+
+
+def _trainer_plan(plan: RlPlan) -> Plan:
+    """The plan of the trainer alone, which knows what was written."""
+    given = {name: getattr(plan, name) for name in Plan.model_fields}
+    return Plan.model_construct(_fields_set=plan.model_fields_set - {"rollout"}, **given)
+
+
+def answers_load(
+    prompt: float, shared: float, lengths: tuple[float, float], concurrency: float, longest: float, precision: Any
+) -> Serving:
+    """The load of engines that generate answers of these mean lengths and spread, so many at a time."""
+    mean, spread = lengths
+    return Serving.model_construct(
+        kind="serving",
+        prompt=prompt,
+        output=Lengths.model_construct(mean=mean, spread=spread),
+        concurrency=concurrency,
+        shared_prefix=shared,
+        context=longest,
+        precision=precision,
+    )
+
+
+def rl_case_of(scenario: RlScenario, reader: DocumentReader, tree: dict[str, Any]) -> RlCase:
+    """A checked scenario with every document it names, and those that these name."""
+    held = named_documents(scenario, reader, tree)
+    stack = held["stack"]
+    if not isinstance(stack, RlStack):
+        sentence = f"{stack.name} is no software for reinforcement learning"
+        raise fail("D010", sentence, place_at(tree, "stack"), "stack: verl; costmodel list stacks shows them all")
+    for key, wanted, words in (("trainer", Stack, "training software"), ("rollout", Engine, "an engine that serves")):
+        if not isinstance(held[key], wanted):
+            place = place_at(tree, f"stack.{key}", "stack")
+            raise fail("D010", f"{held[key].name} is not {words}", place, "costmodel list stacks")
+    if scenario.cluster.groups is not None:
+        raise fail(
+            "D010",
+            "reinforcement learning takes nodes of one kind",
+            place_at(tree, "cluster.groups"),
+            "write node and nodes instead of groups",
+        )
+    return RlCase(scenario=scenario, **held)
+
+
+def reinforced(loaded: LoadedScenario) -> RlCase:
+    """A scenario of reinforcement learning, or a fault: the question is about it."""
+    if isinstance(loaded, RlCase):
+        return loaded
+    sentence = f"this question is about reinforcement learning, and the workload is {loaded.kind}"
+    raise fail("C030", sentence, loaded.place("workload.kind") or Place(loaded.file), UNDERSTOOD)

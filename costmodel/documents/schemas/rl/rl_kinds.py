@@ -1,0 +1,10 @@
+"""What documents of reinforcement learning are checked against, by the kind that they share with the others."""
+
+from __future__ import annotations
+
+from pydantic import BaseModel
+
+from costmodel.documents.schemas.rl.rl_schema import RlScenario
+from costmodel.documents.schemas.rl.rl_stack import RlStack
+
+RL: dict[str, type[BaseModel]] = {"scenario": RlScenario, "stack": RlStack}

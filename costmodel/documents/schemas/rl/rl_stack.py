@@ -1,0 +1,61 @@
+"""Software for reinforcement learning: which trainer, which engine, and how weights and memory pass between them."""
+
+from __future__ import annotations
+
+from typing import Annotated, Literal
+
+from pydantic import Discriminator, Field, Tag
+
+from costmodel.documents.schemas.base import Document, Name, NonNegative, Portion, Quantity, Share, Source, Sourced
+from costmodel.documents.schemas.base import as_written as _as_written
+from costmodel.documents.schemas.rl.rl_workload import Algorithm, Rollouts
+from costmodel.documents.schemas.scenario import StackReference
+from costmodel.documents.schemas.serving.engine import Engine
+
+EngineReference = Annotated[Annotated[str, Tag("name")] | Annotated[Engine, Tag("inline")], Discriminator(_as_written)]
+CopyRate = Annotated[float, Quantity("B/s", 1, 1e18, above=True)]
+
+
+class WeightSync(Sourced):
+    """Rates at which all new weights reach the engines; the link between them may be slower."""
+
+    whole: CopyRate = Field(description="Of weights that one rank of the trainer can gather matrix by matrix")
+    sharded: CopyRate = Field(description="Of weights that tp, pp or ep of the trainer cut another way than engines")
+
+
+class Sharing(Sourced):
+    """How training and generation share an accelerator."""
+
+    memory: Portion = Field(description="Share of the memory that an engine claims")
+    sleeps: bool = Field(description="Whether engines give back weights and cache while training")
+    offload: bool = Field(description="Whether states of training go to the host while answers are generated")
+    balanced: bool = Field(description="Whether answers of an iteration are dealt to ranks by their length")
+
+
+class IterationSpread(Sourced):
+    """How far real iterations lie from what their phases explain; standard deviations, relative."""
+
+    generation: Share = Field(description="Of generation: lengths are not log-normal, and grow")
+    update: Share = Field(description="Of the passes of the trainer, beyond the error of a step")
+    lengths: NonNegative = Field(description="Of the mean length of answers from iteration to iteration")
+
+
+class RlStack(Document):
+    """One software for reinforcement learning, as it runs by default."""
+
+    schema_: Literal["costmodel/stack/v1"] = Field(alias="schema", description="Kind and version of this document")
+    name: Name = Field(description="Name; equals the file name")
+    title: str = Field(description="Full name and version")
+    kind: Literal["rl"] = Field(description="rl")
+    trainer: StackReference = Field(description="What trains, by name or written out")
+    rollout: EngineReference = Field(description="Engine that generates, by name or written out")
+    algorithms: list[Algorithm] = Field(min_length=1, description="Algorithms it offers")
+    rollouts: list[Rollouts] = Field(min_length=1, description="Ways to generate that it offers")
+    scored_by_trainer: list[Rollouts] = Field(
+        description="Ways to generate after which the trainer computes old log-probabilities; else engines' count"
+    )
+    apart: bool = Field(description="Whether engines can have accelerators of their own")
+    sync: WeightSync = Field(description="How new weights reach the engines")
+    sharing: Sharing = Field(description="How training and generation share an accelerator")
+    spread: IterationSpread = Field(description="Error beyond that of a step and of an engine")
+    sources: dict[str, Source] = Field(default_factory=dict, description="Sources by key")

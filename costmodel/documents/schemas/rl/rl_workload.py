@@ -1,0 +1,149 @@
+"""What is trained by reinforcement: prompts, answers of many lengths, who judges them, how old they may be."""
+
+from __future__ import annotations
+
+from typing import Annotated, Any, Literal, Self
+
+from pydantic import Field, model_validator
+from pydantic_core import PydanticCustomError
+
+from costmodel.documents.keys.references import REFERENCES
+from costmodel.documents.schemas.base import Document, NonNegative, Positive, Quantity, Seconds
+from costmodel.documents.schemas.count_kinds import Sequences, Tokens
+from costmodel.documents.schemas.precision import Precision
+from costmodel.documents.schemas.scenario import OptimizerReference
+from costmodel.documents.schemas.stack import GradientType
+
+Algorithm = Literal["ppo", "grpo", "dpo"]
+Rollouts = Literal["batch", "continuous", "partial"]
+Reward = Literal["rule", "model"]
+Scored = Literal["trainer", "engine"]
+Prompts = Annotated[float, Quantity("request", 1, 1e12, whole=True)]
+Turns = Annotated[float, Quantity("1", 1, 1e6)]
+Environments = Annotated[float, Quantity("replica", 1, 1e9, whole=True)]
+Iterations = Annotated[float, Quantity("step", 1, 1e12, whole=True)]
+
+
+class Response(Document):
+    """Lengths of answers: log-normal, cut at a limit."""
+
+    mean: Tokens = Field(description="Tokens of an answer, on average, before the limit cuts the longest")
+    limit: Tokens = Field(description="Tokens at which an answer is cut")
+    spread: Positive | None = Field(
+        default=None, description="Standard deviation over the mean, before the cut; left out, 95 %"
+    )
+
+    @model_validator(mode="after")
+    def _within(self) -> Self:
+        if self.mean > self.limit:
+            words = {"keys": ("mean", "limit")}
+            raise PydanticCustomError("limit", "the mean answer is longer than the limit", words)
+        return self
+
+
+class Environment(Document):
+    """What answers wait for outside the model: tools, a simulator, a judge."""
+
+    time: Seconds = Field(description="Of one call, in which an answer waits and its sequence is not decoded")
+    turns: Turns = Field(default=1.0, description="Calls of an answer, on average")
+    parallel: Environments | None = Field(default=None, description="Calls that run at a time; left out, all")
+
+
+class Rl(Document):
+    """A workload of reinforcement learning, by iterations: generate, judge, update."""
+
+    kind: Literal["rl"] = Field(description="rl")
+    algorithm: Algorithm = Field(description="ppo with a critic, grpo without, dpo of pairs that are given")
+    prompts: Prompts = Field(description="Prompts of an iteration; of dpo pairs of answers")
+    samples: Sequences = Field(default=1, description="Answers to each prompt; of dpo the two of a pair")
+    prompt: Tokens = Field(description="Tokens of a prompt")
+    response: Response = Field(description="Tokens of an answer: mean and limit, since the longest set the time")
+    mini_batch: Sequences | None = Field(
+        default=None, description="Answers of an optimizer step; left out, all of an iteration"
+    )
+    epochs: Sequences = Field(default=1, description="Times that each answer is trained on")
+    staleness: NonNegative = Field(
+        default=0.0,
+        description="Share of an iteration's answers that may be of older weights; over 0 neither side waits",
+    )
+    rollouts: Rollouts = Field(
+        default="batch",
+        description="batch waits for its longest answer; continuous fills up with the next prompts; partial also cuts "
+        "answers at new weights and goes on with them",
+    )
+    reference: bool | None = Field(
+        default=None, description="Whether a frozen copy judges every token; left out, as the algorithm was published"
+    )
+    old_log_probabilities: Scored | None = Field(
+        default=None,
+        description="Who computes those before updates: trainer in a pass of its own, or engine; left "
+        "out, as the stack does it",
+    )
+    reward: Reward | None = Field(
+        default=None, description="rule, or a model of the policy's size; left out, a model for ppo alone"
+    )
+    environment: Environment | None = Field(default=None, description="Tools or a simulator; left out, none")
+    iterations: Iterations | None = Field(
+        default=None, description="Of the whole run; gives its time and cost. How many it takes follows from no law"
+    )
+    precision: Precision = Field(default="bf16", description="Type the matmuls read, in training and generation")
+    gradients: GradientType | None = Field(
+        default=None, description="Type gradients are accumulated and reduced in; else the stack's"
+    )
+    optimizer: OptimizerReference = Field(
+        default=REFERENCES["workload.optimizer"].usual, description="Optimizer, by name or written out"
+    )
+
+    @model_validator(mode="before")
+    @classmethod
+    def _lengths(cls, given: Any) -> Any:
+        response = given.get("response") if isinstance(given, dict) else None
+        if response is not None and not isinstance(response, dict):
+            sentence = "a response needs mean and limit, e.g. {{mean: 4 k, limit: 16 k}}: the longest set the time"
+            raise PydanticCustomError("load", sentence.replace("{{", "{").replace("}}", "}"), {"keys": ("response",)})
+        return given
+
+    @model_validator(mode="after")
+    def _sensible(self) -> Self:
+        if fault := self._fault():
+            key, sentence = fault
+            raise PydanticCustomError("limit", sentence, {"keys": (key,)})
+        return self
+
+    def _fault(self) -> tuple[str, str] | None:
+        """The first key that contradicts the algorithm, and why."""
+        if self.rollouts != "batch" and self.staleness == 0:
+            return "rollouts", "continuous and partial rollouts mix answers of two weights; set staleness over 0"
+        if self.algorithm == "grpo" and self.samples < 2:
+            return "samples", "grpo compares the answers to a prompt, so samples is 2 or more"
+        if self.mini_batch is not None and self.mini_batch > self.answers:
+            return "mini_batch", "a mini-batch is at most the answers of an iteration, prompts · samples"
+        return self._of_dpo() if self.algorithm == "dpo" else None
+
+    def _of_dpo(self) -> tuple[str, str] | None:
+        if "samples" in self.model_fields_set and self.samples != 2:
+            return "samples", "dpo trains on pairs; leave samples out"
+        for key in ("staleness", "rollouts", "reward", "environment", "old_log_probabilities"):
+            if key in self.model_fields_set:
+                return key, f"dpo trains on pairs that are given and generates nothing; leave {key} out"
+        return ("reference", "dpo needs its reference") if self.reference is False else None
+
+    @property
+    def generates(self) -> bool:
+        """Whether answers are generated."""
+        return self.algorithm != "dpo"
+
+    @property
+    def answers(self) -> float:
+        """Answers of an iteration."""
+        return self.prompts * (2.0 if self.algorithm == "dpo" else self.samples)
+
+    @property
+    def refers(self) -> bool:
+        """Whether a frozen copy judges every token."""
+        return True if self.reference is None else self.reference
+
+    @property
+    def judged_by_model(self) -> bool:
+        """Whether a model gives the reward."""
+        return (self.algorithm == "ppo") if self.reward is None else self.reward == "model"

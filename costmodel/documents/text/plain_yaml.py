@@ -1,0 +1,245 @@
+"""Plain YAML to the nodes that ruamel.yaml would make of it, ten times as fast.
+
+Plain are blocks of keys and items, values on one line, texts folded by '>-', and comments. Whatever else stands in a
+text, faults too, makes the answer None: ruamel.yaml reads it then.
+"""
+
+from __future__ import annotations
+
+import re
+
+from costmodel.documents.text.nodes import MappingNode, Mark, Node, ScalarNode, SequenceNode
+
+_DEEPEST = 40
+# Tabs, line ends other than LF and whatever ruamel.yaml refuses to read.
+_UNUSUAL = re.compile(r"[\x00-\x09\x0b-\x1f\x7f-\x9f\u2028\u2029\ud800-\udfff\ufeff\ufffe\uffff]")
+_SPECIAL = r",\[\]{}#&*!|>'\"%@`"
+_KEY = re.compile(r"([A-Za-z0-9_][A-Za-z0-9_./+*-]{0,127}):(?= |$)")
+_ITEM = re.compile(r"-( +|$)")
+_SPACES = re.compile(r" *")
+_REST = re.compile(r" *$| +#.*$")
+_PLAIN = re.compile(rf"(?:[^ {_SPECIAL}?:-]|[?:-](?=[^ ]))(?:[^ :]|:(?=[^ ])| +(?=[^ #]))*(?= *$| +#)")
+_QUOTED = re.compile(r"\"([^\"\\]*)\"|'([^']*)'(?!')")
+_IN_FLOW = re.compile(
+    rf"(?:[^ {_SPECIAL}?:-]|-(?=[^ ,\[\]{{}}:?]))(?:[^ ,\[\]{{}}:?]|:(?=[A-Za-z0-9_/])| +(?=[^ ,\[\]{{}}:?#]))*"
+)
+_FLOAT = re.compile(
+    r"[-+]?[0-9][0-9_]*\.[0-9_]*(?:[eE][-+]?[0-9]+)?|[-+]?[0-9][0-9_]*[eE][-+]?[0-9]+|[-+]?\.[0-9_]+(?:[eE][-+][0-9]+)?"
+    r"|[-+]?\.(?:inf|Inf|INF)|\.(?:nan|NaN|NAN)"
+)
+_INTEGER = re.compile(r"[-+]?0b[0-1_]+|[-+]?0o?[0-7_]+|[-+]?[0-9_]+|[-+]?0x[0-9a-fA-F_]+")
+_WORDS = {
+    **dict.fromkeys(("true", "True", "TRUE", "false", "False", "FALSE"), "bool"),
+    **dict.fromkeys(("~", "null", "Null", "NULL"), "null"),
+}
+
+
+class _NotPlain(Exception):
+    """The text holds something that is left to ruamel.yaml."""
+
+
+def composed(text: str) -> Node | None:
+    """The nodes of a plain YAML text; None where it is none."""
+    if _UNUSUAL.search(text):
+        return None
+    reader = _BlockReader(text)
+    try:
+        return reader.whole()
+    except _NotPlain:
+        return None
+
+
+def _tag(value: str) -> str:
+    """The kind that a plain value has."""
+    if value[0] in "-+.0123456789":
+        return "float" if _FLOAT.fullmatch(value) else "int" if _INTEGER.fullmatch(value) else "str"
+    if value in ("<<", "="):
+        raise _NotPlain
+    return _WORDS.get(value, "str")
+
+
+def _scalar(tag: str, value: str, line: int, start: int, end: int) -> ScalarNode:
+    return ScalarNode(tag, value, Mark(line, start), Mark(line, end))
+
+
+class _BlockReader:
+    """Takes lines one by one: each is its number, its indentation and what stands behind that."""
+
+    def __init__(self, text: str) -> None:
+        self.lines: list[tuple[int, int, str]] = []
+        self.raw = text.split("\n")
+        for number, line in enumerate(self.raw):
+            content = line.lstrip(" ")
+            if content and content[0] != "#":
+                self.lines.append((number, len(line) - len(content), content))
+        self.at, self.depth = 0, 0
+
+    def whole(self) -> Node | None:
+        """The node of all lines."""
+        if not self.lines or any(content[:3] in ("---", "...") for _, indent, content in self.lines if not indent):
+            raise _NotPlain
+        node = self.block()
+        if self.at < len(self.lines):
+            raise _NotPlain
+        return node
+
+    def block(self) -> Node:
+        """What begins on this line."""
+        self.depth += 1
+        if self.depth > _DEEPEST:
+            raise _NotPlain
+        line, indent, content = self.lines[self.at]
+        if _ITEM.match(content):
+            node: Node = self.sequence(indent)
+        elif _KEY.match(content):
+            node = self.mapping(indent)
+        else:
+            self.at += 1
+            node = self.value(line, indent, content)
+        self.depth -= 1
+        return node
+
+    def level(self, indent: int) -> str | None:
+        """What stands on the next line, if it belongs to a block of this indentation."""
+        if self.at == len(self.lines) or self.lines[self.at][1] < indent:
+            return None
+        _, found, content = self.lines[self.at]
+        if found > indent:
+            raise _NotPlain
+        return content
+
+    def mapping(self, indent: int) -> MappingNode:
+        """Keys below one another."""
+        pairs: list[tuple[Node, Node]] = []
+        start = Mark(self.lines[self.at][0], indent)
+        while (content := self.level(indent)) is not None:
+            found = _KEY.match(content)
+            if found is None:
+                raise _NotPlain
+            line, name, after = self.lines[self.at][0], found[1], found.end()
+            key = _scalar("str", name, line, indent, indent + after - 1)
+            self.at += 1
+            pairs.append((key, self.after_key(line, indent, content, after)))
+        return MappingNode("map", pairs, start, Mark(start.line + 1, 0))
+
+    def after_key(self, line: int, indent: int, content: str, after: int) -> Node:
+        """The value of a key, behind it or below it."""
+        if not _REST.match(content, after):
+            begun = _SPACES.match(content, after).end()  # type: ignore[union-attr]  # matches everywhere
+            if content[begun:] == ">-":
+                return self.folded(line, indent, Mark(line, indent + begun))
+            return self.value(line, indent + begun, content[begun:])
+        if self.at < len(self.lines):
+            _, found, below = self.lines[self.at]
+            if found > indent or (found == indent and _ITEM.match(below)):
+                return self.block()
+        return _scalar("null", "", line, indent + after, indent + after)
+
+    def folded(self, line: int, indent: int, start: Mark) -> ScalarNode:
+        """The lines below a key that are one text: all of one indentation, with no empty line among them."""
+        begun = ended = line + 1
+        width = _SPACES.match(self.raw[begun]).end() if begun < len(self.raw) else 0  # type: ignore[union-attr]
+        while ended < len(self.raw) and self.raw[ended][:width].isspace() and self.raw[ended][width:].strip(" "):
+            if self.raw[ended][width] == " ":
+                raise _NotPlain
+            ended += 1
+        after = next((text for text in self.raw[ended:] if text), "")
+        if width <= indent or begun == ended or (after[:width].isspace() and len(after) >= width):
+            raise _NotPlain
+        while self.at < len(self.lines) and self.lines[self.at][0] < ended:
+            self.at += 1
+        return ScalarNode("str", " ".join(text[width:] for text in self.raw[begun:ended]), start, Mark(ended, 0))
+
+    def sequence(self, indent: int) -> SequenceNode:
+        """Items below one another; what stands behind a dash is read as a line of its own."""
+        items: list[Node] = []
+        start = Mark(self.lines[self.at][0], indent)
+        while (content := self.level(indent)) is not None and (found := _ITEM.match(content)):
+            width, line = found.end(), self.lines[self.at][0]
+            if width == len(content) or content[width] == "#":
+                raise _NotPlain
+            self.lines[self.at] = (line, indent + width, content[width:])
+            items.append(self.block())
+        return SequenceNode("seq", items, start, Mark(start.line + 1, 0))
+
+    def value(self, line: int, column: int, content: str) -> Node:
+        """A value on one line, with at most a comment behind it."""
+        if content[0] in "[{":
+            flow = _FlowReader(line, column, content)
+            node, end = flow.node(0), flow.end
+        elif quoted := _QUOTED.match(content):
+            node, end = _scalar("str", quoted[1] or quoted[2] or "", line, column, column + quoted.end()), quoted.end()
+        elif plain := _PLAIN.match(content):
+            node, end = _scalar(_tag(plain[0]), plain[0], line, column, column + plain.end()), plain.end()
+        else:
+            raise _NotPlain
+        if not _REST.match(content, end):
+            raise _NotPlain
+        return node
+
+
+class _FlowReader:
+    """Takes brackets that close on their line."""
+
+    def __init__(self, line: int, column: int, content: str) -> None:
+        self.line, self.column, self.content, self.end = line, column, content, 0
+
+    def next(self) -> str:
+        """The character that comes next, behind blanks."""
+        self.end = _SPACES.match(self.content, self.end).end()  # type: ignore[union-attr]  # matches everywhere
+        return self.content[self.end : self.end + 1]
+
+    def node(self, depth: int) -> Node:
+        """What begins here."""
+        first, begun = self.next(), self.end
+        if depth > _DEEPEST:
+            raise _NotPlain
+        if first == "[":
+            return SequenceNode("seq", self.items(depth), self.mark(begun), self.mark(self.end), flow_style=True)
+        if first == "{":
+            return MappingNode("map", self.pairs(depth), self.mark(begun), self.mark(self.end), flow_style=True)
+        quoted = _QUOTED.match(self.content, begun)
+        found = quoted or _IN_FLOW.match(self.content, begun)
+        if found is None:
+            raise _NotPlain
+        self.end = found.end()
+        tag, value = ("str", quoted[1] or quoted[2] or "") if quoted else (_tag(found[0]), found[0])
+        return _scalar(tag, value, self.line, self.column + begun, self.column + self.end)
+
+    def mark(self, index: int) -> Mark:
+        """A place on the line."""
+        return Mark(self.line, self.column + index)
+
+    def items(self, depth: int) -> list[Node]:
+        """What a list holds."""
+        self.end += 1
+        found: list[Node] = []
+        while self.next() != "]":
+            if found:
+                self.comma()
+            found.append(self.node(depth + 1))
+        self.end += 1
+        return found
+
+    def pairs(self, depth: int) -> list[tuple[Node, Node]]:
+        """What a mapping holds."""
+        self.end += 1
+        found: list[tuple[Node, Node]] = []
+        while self.next() != "}":
+            if found:
+                self.comma()
+                self.next()
+            name = _KEY.match(self.content, self.end)
+            if name is None:
+                raise _NotPlain
+            key = _scalar("str", name[1], self.line, self.column + name.start(), self.column + name.end() - 1)
+            self.end = name.end()
+            found.append((key, self.node(depth + 1)))
+        self.end += 1
+        return found
+
+    def comma(self) -> None:
+        """Passes the comma between two."""
+        if self.content[self.end : self.end + 1] != ",":
+            raise _NotPlain
+        self.end += 1

@@ -1,0 +1,76 @@
+"""Lengths of answers as numbers: their mean, their spread, the longest, and sequences that stand for them."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from costmodel.documents.schemas.rl.rl_workload import Rl
+from costmodel.equations.run.reinforcement_learning import expected_longest
+from costmodel.equations.run.rollouts import (
+    DEVIATIONS,
+    length_at,
+    length_variation,
+    log_spread,
+    mean_square_length,
+    token_weighted_length,
+)
+from costmodel.estimate.shared.assumptions import AssumptionLog
+from costmodel.ground.equation import Number, term
+
+SPREAD = 0.95  # of reasoning answers, standard deviation over mean: 0.8 of the logarithm
+
+
+@dataclass(frozen=True)
+class AnswerLengths:
+    """Tokens of a prompt, and of answers: as written, and as they are after the cut."""
+
+    prompt: float
+    written: float
+    limit: float
+    sigma: Number
+    mean: Number
+    square: Number
+
+    @property
+    def tokens(self) -> Number:
+        """Of a prompt and its answer, on average."""
+        return self.prompt + self.mean
+
+    @property
+    def sequence(self) -> Number:
+        """Length of the sequence that a token lies in."""
+        return token_weighted_length(self.prompt, self.mean, self.square)
+
+    @property
+    def variation(self) -> Number:
+        """Standard deviation of prompt and answer over their mean."""
+        return length_variation(self.prompt, self.mean, self.square)
+
+    @property
+    def output_variation(self) -> Number:
+        """The same of answers alone."""
+        return length_variation(0.0, self.mean, self.square)
+
+    @property
+    def grid(self) -> Number:
+        """Lengths at which a generation is looked at."""
+        return length_at(self.written, self.sigma, DEVIATIONS, self.limit)
+
+    def before(self, length: Number) -> Number:
+        """Mean tokens of answers that end at a length if they are longer: what a stream decodes before it."""
+        return expected_longest(self.written, self.sigma, 1.0, length)
+
+    def longest(self, answers: Number) -> Number:
+        """Tokens of the longest of so many, expected."""
+        return expected_longest(self.written, self.sigma, answers, self.limit)
+
+
+def answer_lengths(workload: Rl, log: AssumptionLog) -> AnswerLengths:
+    """The lengths of a workload."""
+    response = workload.response
+    spread = log.choose("workload.response.spread", response.spread, SPREAD, "judged: none is published")
+    with term("lengths"):
+        sigma = log_spread(spread)
+        mean = expected_longest(response.mean, sigma, 1.0, response.limit)
+        square = mean_square_length(response.mean, sigma, response.limit)
+    return AnswerLengths(workload.prompt, response.mean, response.limit, sigma, mean, square)

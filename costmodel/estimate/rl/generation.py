@@ -1,0 +1,140 @@
+"""Time of a generation by an engine's own steps: all answers together, or refilled, and the tail of each."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+
+from costmodel.documents.schemas.rl.rl_workload import Environment, Rollouts
+from costmodel.equations.run.economics import share
+from costmodel.equations.run.rl_passes import environments_time, rate_with_waits, uneven_share
+from costmodel.equations.run.rollouts import SHORTER, any_running, decoding_time, running_answers, stream_left
+from costmodel.equations.unequal.order_statistics import expected_maximum
+from costmodel.estimate.rl.answer_lengths import AnswerLengths
+from costmodel.estimate.serving.engine_memory import EngineMemoryUse
+from costmodel.estimate.serving.engine_step import Batch, step_time
+from costmodel.estimate.serving.load import Column
+from costmodel.estimate.serving.operating_point import ExactSteps, OperatingPoint, operating_point
+from costmodel.estimate.serving.plan_columns import SIZES, PlanColumns
+from costmodel.estimate.serving.serving_inputs import ServingInputs
+from costmodel.estimate.serving.steady_state import replica_rate
+from costmodel.ground.equation import Number, term
+
+FEW = 7 / 8  # share of answers that have ended where the tail begins
+
+
+@dataclass(frozen=True)
+class RolloutEngines:
+    """The engines of an iteration: of each the answers, and how many run at a time."""
+
+    inputs: ServingInputs
+    layout: PlanColumns
+    memory: EngineMemoryUse
+    answers: float
+    together: float
+
+
+@dataclass(frozen=True)
+class Generation:
+    """Seconds of a generation, of its prompts and of its tail; tokens of the longest answer."""
+
+    total: Number
+    prompts: Number
+    tail: Number
+    longest: Number
+    refilled: Number  # what it would take if every answer that ends made room for another
+
+
+def generation(
+    engines: RolloutEngines, lengths: AnswerLengths, how: Rollouts, environment: Environment | None
+) -> Generation:
+    """Time until all answers of an iteration are there."""
+    point = operating_point(
+        engines.inputs, engines.layout, np.array([engines.together]), ExactSteps(engines.inputs, engines.layout)
+    )
+    stream = _stream_rate(engines, point, environment)
+    refilled = share(engines.answers, stream)
+    if how == "batch":
+        found = _batch(engines, lengths, point, environment, stream)
+    else:
+        again = _again(engines, lengths, point) if how == "partial" else 0.0
+        found = (refilled + again, again, 0.0)
+    total, prompts, tail = (np.asarray(each).reshape(-1)[0] for each in found)
+    least = _of_environments(engines, environment)
+    longest = lengths.longest(engines.layout.replicas[0] * engines.answers)
+    return Generation(np.maximum(total, least), prompts, tail, longest, np.asarray(refilled).reshape(-1)[0])
+
+
+def _batch(
+    engines: RolloutEngines,
+    lengths: AnswerLengths,
+    point: OperatingPoint,
+    environment: Environment | None,
+    stream: Number,
+) -> tuple[Number, Number, Number]:
+    """All answers of a batch: those that fit run until the longest ends, after others have had their place."""
+    fits = engines.answers <= engines.together
+    grid, prompt = np.asarray(lengths.grid), lengths.prompt
+    with term("prompts"):
+        load = engines.inputs.load
+        prompts = engines.together * (load.computed * point.gamma)
+    shorter = SHORTER
+    if not fits:
+        shorter = np.minimum(share(lengths.before(grid), lengths.mean), 1.0)
+    with term("decoding"):
+        chance = any_running(engines.layout.replicas * engines.together, shorter)  # all wait for the last engine
+        dealt = uneven_share(lengths.output_variation, engines.together, expected_maximum(engines.layout.replicas))
+        running = dealt * running_answers(engines.together, shorter)
+        before = 0.0 if fits else stream_left(lengths.mean, lengths.square) * lengths.mean
+        steps = _steps(engines, running, before + prompt + grid)
+        last = _decoded(grid, steps * chance)
+        tail = _decoded(grid, np.where(shorter >= FEW, steps, 0.0) * chance)
+    if environment is not None:
+        last = last + environment.turns * environment.time
+    if fits:
+        return prompts + last, prompts, tail
+    with term("until none is left to begin"):
+        left = engines.together * stream_left(lengths.mean, lengths.square)
+        ahead = share(np.maximum(engines.answers - left, 0.0), stream)
+    return ahead + last, 0.0, tail
+
+
+def _decoded(lengths: Column, times: Number) -> Number:
+    """Time from the first token to the longest length, by the times of steps at each."""
+    later = np.asarray(times)
+    stretches = decoding_time(lengths[:-1], lengths[1:], later[:-1], later[1:])
+    total: Number = sum(np.asarray(stretches), start=lengths[0] * later[0])
+    return total
+
+
+def _steps(engines: RolloutEngines, running: Number, context: Number) -> Number:
+    """Times of a step with so many answers that hold so many tokens."""
+    rows = np.zeros(len(np.asarray(context)), dtype=np.intp)
+    layout = PlanColumns(*(np.asarray(getattr(engines.layout, name))[rows] for name in SIZES))
+    return step_time(engines.inputs, layout, Batch(running, context)).total
+
+
+def _stream_rate(engines: RolloutEngines, point: OperatingPoint, environment: Environment | None) -> Number:
+    """Answers a second of an engine that is always full."""
+    with term("refilled"):
+        rate = replica_rate(engines.inputs, point)
+        if environment is None:
+            return rate
+        return rate_with_waits(rate, engines.together, environment.turns * environment.time)
+
+
+def _again(engines: RolloutEngines, lengths: AnswerLengths, point: OperatingPoint) -> Number:
+    """Prompts and beginnings of answers that are read again once new weights are there."""
+    with term("read again"):
+        held = lengths.prompt + stream_left(lengths.mean, lengths.square) * lengths.mean
+        return engines.together * (held * point.gamma)
+
+
+def _of_environments(engines: RolloutEngines, environment: Environment | None) -> Number:
+    """The least time that a number of environments needs for all calls."""
+    if environment is None or environment.parallel is None:
+        return 0.0
+    with term("environments"):
+        answers = engines.answers * engines.layout.replicas[0]
+        return environments_time(answers, environment.turns, environment.time, environment.parallel)

@@ -1,0 +1,121 @@
+"""The phases of an iteration, and how they follow each other: in turns, one after the other apart, or side by side."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass, replace
+
+import numpy as np
+
+from costmodel.documents.schemas.rl.rl_results import TRAINER
+from costmodel.equations.memory.offload import link_time
+from costmodel.equations.run.economics import share
+from costmodel.equations.run.rl_passes import uneven_share
+from costmodel.equations.unequal.order_statistics import expected_maximum
+from costmodel.estimate.rl.generation import Generation, generation
+from costmodel.estimate.rl.rl_inputs import RlInputs
+from costmodel.estimate.rl.rl_memory import RlMemory
+from costmodel.estimate.rl.weight_sync import WeightTransfer, weight_sync
+from costmodel.estimate.shared.results import number
+from costmodel.estimate.training.time.forward_pass import forward_time
+from costmodel.ground.equation import Number, term
+from costmodel.ground.errors import fail
+
+NONE = Generation(0.0, 0.0, 0.0, 0.0, 0.0)
+
+
+@dataclass(frozen=True)
+class Iteration:
+    """Seconds of every phase, what of them is hidden, and the whole."""
+
+    phases: dict[str, float]
+    hidden: float
+    total: float
+    generated: Generation
+    sync: WeightTransfer | None
+
+    @property
+    def training(self) -> float:
+        """Passes of the trainer."""
+        return sum(self.phases.get(name, 0.0) for name in TRAINER)
+
+
+def iteration(inputs: RlInputs, memory: RlMemory) -> Iteration:
+    """An iteration from its phases."""
+    workload, generated, sync = inputs.case.scenario.workload, NONE, None
+    if inputs.engines is not None:
+        with term("generation"):
+            generated = generation(inputs.engines, inputs.lengths, workload.rollouts, workload.environment)
+        sync = weight_sync(inputs)
+    phases = {"generation": float(generated.total)} | _training(inputs)
+    phases["switch"] = _switch(inputs, memory)
+    phases["weight_sync"] = 0.0 if sync is None else number(sync.time)
+    beside = not inputs.split.colocated and workload.staleness > 0
+    return composed(phases, generated, sync, beside=beside)
+
+
+def composed(
+    phases: dict[str, float], generated: Generation, sync: WeightTransfer | None, *, beside: bool
+) -> Iteration:
+    """Phases one after the other; beside each other the shorter of generation and training is hidden."""
+    found = Iteration(phases, 0.0, 0.0, generated, sync)
+    hidden = min(phases["generation"], found.training) if beside else 0.0
+    return replace(found, hidden=hidden, total=sum(phases.values()) - hidden)
+
+
+def _training(inputs: RlInputs) -> dict[str, float]:
+    """Passes of the trainer: forward over all answers, and updates by mini-batches."""
+    models = inputs.models
+    with np.errstate(all="ignore"):
+        once = number(_forward(inputs))
+        updates = number(_updates(inputs))
+    judged = {"reference_time": models["reference"], "reward_time": models["reward model"]}
+    return {
+        "old_log_probabilities": once if inputs.scored_by_trainer else 0.0,
+        **{name: once if there else 0.0 for name, there in judged.items()},
+        "critic_time": once + updates if models["critic"] else 0.0,
+        "update_time": updates,
+    }
+
+
+def _forward(inputs: RlInputs) -> Number:
+    """A forward pass over all answers of an iteration."""
+    found, packing = inputs.trainer, inputs.packing
+    with term("forward over all answers"):
+        time = forward_time(found.inputs, found.evaluation.block, packing.passes)
+        return _uneven(inputs, inputs.case.scenario.workload.answers) * time
+
+
+def _updates(inputs: RlInputs) -> Number:
+    """All optimizer steps of an iteration."""
+    step = inputs.trainer.evaluation.step
+    with term("updates"):
+        longer = _uneven(inputs, inputs.mini_batch)
+        varying = step.total - step.terms["optimizer"]
+        return inputs.updates * (longer * varying + step.terms["optimizer"])
+
+
+def _uneven(inputs: RlInputs, answers: float) -> Number:
+    """How much longer the fullest rank takes where answers are dealt to ranks at random."""
+    every = inputs.case.scenario.workload.answers
+    if inputs.packing.dp == 1 or (inputs.case.stack.sharing.balanced and answers == every):
+        return 1.0
+    each = share(answers, inputs.packing.dp)
+    return uneven_share(inputs.lengths.variation, np.maximum(each, 1.0), expected_maximum(inputs.packing.dp))
+
+
+def _switch(inputs: RlInputs, memory: RlMemory) -> float:
+    """States of training to the host and back, once an iteration."""
+    if not inputs.offload:
+        return 0.0
+    host = inputs.trainer.inputs.host
+    if math.isnan(host.link) or math.isnan(float(host.link_share)):
+        place = inputs.case.place("plan.rollout.offload", "stack", "cluster.node")
+        hint = "plan.rollout.offload: false, or state the node's host link"
+        raise fail("D017", f"no document states the link of {inputs.case.node.name} to its host", place, hint)
+    moved = sum(part.updating for part in memory.parts if part.name in MOVED)
+    with term("switch"):
+        return 2.0 * number(link_time(moved, host.link, host.link_share))
+
+
+MOVED = ("policy weights", "policy optimizer", "critic states", "reference", "reward model")

@@ -1,0 +1,162 @@
+"""One plan of a scenario of reinforcement learning: checked, evaluated, with its band and what was assumed."""
+
+from __future__ import annotations
+
+import dataclasses
+import math
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+import numpy as np
+
+from costmodel.documents.reader.rl_scenario import RlCase
+from costmodel.documents.schemas.default_values import Assumption
+from costmodel.documents.schemas.rl.rl_plan import RlPlan
+from costmodel.equations.run.economics import rate, run_cost, share
+from costmodel.equations.run.uncertainty import combined_error, end_spread, ninetieth_percentile, tenth_percentile
+from costmodel.estimate.machine.price import price_per_accelerator
+from costmodel.estimate.rl.iteration import Iteration, iteration
+from costmodel.estimate.rl.rl_inputs import RlInputs, own_plan, rl_inputs
+from costmodel.estimate.rl.rl_memory import RlMemory, rl_memory
+from costmodel.estimate.run.whole_run import RunFigures, whole_run
+from costmodel.estimate.shared.limits import stated_limits
+from costmodel.estimate.training.training_inputs import TrainingInputs
+
+
+@dataclass(frozen=True)
+class RlAnswer:
+    """One plan, evaluated, with what was assumed and what speaks against it."""
+
+    inputs: RlInputs
+    memory: RlMemory
+    iteration: Iteration
+    run: RunFigures | None
+    costs: dict[str, float]
+    assumed: tuple[Assumption, ...]
+    refused: tuple[str, ...]
+    broken: tuple[str, ...]
+
+    @property
+    def works(self) -> bool:
+        """Whether the plan is valid, fits and keeps its limits."""
+        return not (self.refused or self.broken)
+
+
+def predict(case: RlCase) -> RlAnswer:
+    """Time, memory and cost of an iteration under the scenario's own plan.
+
+    Raises:
+        CostModelError: the scenario has no plan, or asks for what is not modelled
+    """
+    return answer(case, own_plan(case))
+
+
+def answer(case: RlCase, plan: RlPlan) -> RlAnswer:
+    """One plan, checked and evaluated; the figures of one that is not valid mean nothing."""
+    inputs = rl_inputs(case, plan)
+    refused = (*_refused(inputs), *inputs.trainer.refused, *inputs.engine_refused)
+    with np.errstate(all="ignore"):
+        memory = rl_memory(
+            inputs.trainer,
+            inputs.engines,
+            inputs.models,
+            offload=inputs.offload,
+            sleeps=case.stack.sharing.sleeps,
+            colocated=inputs.split.colocated,
+        )
+        found = iteration(inputs, memory)
+        run = None if refused else _run(inputs, found)
+        costs = _costs(inputs, memory, found, run)
+    broken = tuple(dict.fromkeys(_broken(inputs, costs)))
+    return RlAnswer(inputs, memory, found, run, costs, inputs.assumed, refused, () if refused else broken)
+
+
+def _refused(inputs: RlInputs) -> Iterator[str]:
+    """Codes of what the software does not offer, or the cluster has no room for."""
+    workload, stack, rollout = inputs.case.scenario.workload, inputs.case.stack, inputs.plan.rollout
+    if not inputs.split.possible:
+        yield "R010"
+    if workload.algorithm not in stack.algorithms:
+        yield "R011"
+    if workload.generates and workload.rollouts not in stack.rollouts:
+        yield "R012"
+    if not rollout.colocated and not stack.apart:
+        yield "R013"
+    if not workload.generates and rollout.model_fields_set:
+        yield "R014"
+    if workload.staleness and rollout.colocated and workload.rollouts == "batch":
+        yield "R016"
+
+
+def _broken(inputs: RlInputs, costs: dict[str, float]) -> Iterator[str]:
+    """Codes of the limits that a plan does not keep, memory first."""
+    if costs["memory_share"] > 1:
+        yield "M001"
+    for limit in stated_limits(inputs.case.scenario.limits):
+        if not limit.holds(costs.get(limit.column, math.nan)):
+            yield "M002" if limit.column == "memory_share" else "T001"
+
+
+def _costs(inputs: RlInputs, memory: RlMemory, found: Iteration, run: RunFigures | None) -> dict[str, float]:
+    """Every result by its name."""
+    workload, split, phases = inputs.case.scenario.workload, inputs.split, found.phases
+    price, total = price_per_accelerator(inputs.case), found.total
+    tokens = workload.answers * float(inputs.lengths.tokens)
+    costs: dict[str, float] = {
+        "iteration_time": total,
+        **phases,
+        "tail": float(found.generated.tail),
+        "overlapped": found.hidden,
+        "generation_share": float(share(phases["generation"], sum(phases.values()))),
+        "longest": float(found.generated.longest),
+        "answers_per_s": float(rate(workload.answers, total)),
+        "tokens_per_s_per_gpu": float(rate(tokens, total)) / split.ranks,
+        "rollout_ranks": split.rollout.ranks if workload.generates else 0.0,
+        "training_ranks": split.trainer.ranks,
+        "memory_peak": memory.peak,
+        "memory_share": float(share(memory.peak, memory.usable)),
+        "iteration_cost": float(run_cost(total, split.ranks, price)),
+    }
+    whole = math.nan if workload.iterations is None else workload.iterations * total
+    costs |= {"run_time": whole, "run_cost": float(run_cost(whole, split.ranks, price))}
+    if run is not None:
+        costs |= {name: float(np.asarray(value).flat[0]) for name, value in run.columns.items()}
+    spread = _spread(inputs, found)
+    for name in ("iteration_time", "run_time", "run_cost"):
+        costs[f"{name}_low"] = float(tenth_percentile(costs[name], spread))
+        costs[f"{name}_high"] = float(ninetieth_percentile(costs[name], spread))
+    return costs
+
+
+def _spread(inputs: RlInputs, found: Iteration) -> float:
+    """Relative spread of an iteration: of training and generation by their share, and of the lengths of both."""
+    spread, step = inputs.case.stack.spread, inputs.trainer.evaluation.costs.row()
+    trained = combined_error(end_spread(step["step_time"], step["step_time_high"]), spread.update)
+    generated = 0.0
+    if inputs.engines is not None:
+        engine = inputs.engines.inputs.engine.spread
+        own = engine.experts if inputs.case.model.has_experts else engine.tpot
+        generated = float(combined_error(own, spread.generation))
+    parts = (float(trained) * found.training, generated * found.phases["generation"])
+    whole = found.training + found.phases["generation"]
+    both = combined_error(share(parts[0], whole), share(parts[1], whole))
+    return float(combined_error(both, spread.lengths))
+
+
+def _run(inputs: RlInputs, found: Iteration) -> RunFigures | None:
+    """The run of all iterations, with failures of every node of both parts."""
+    trainer, run = inputs.trainer.inputs, inputs.trainer.inputs.run
+    if run is None:
+        return None
+    asked = dataclasses.replace(run, steps=run.steps or inputs.case.scenario.workload.iterations or math.nan)
+    everywhere = on_all_nodes(inputs, trainer)
+    price = price_per_accelerator(inputs.case)
+    models = 2.0 if inputs.models["critic"] else 1.0
+    return whole_run(everywhere, asked, inputs.trainer.evaluation.block, np.array([found.total]), price, models)
+
+
+def on_all_nodes(inputs: RlInputs, trainer: TrainingInputs) -> TrainingInputs:
+    """The trainer's inputs with the cluster of the whole job: any of its nodes may fail, and all are rented."""
+    case = trainer.case
+    scenario = case.scenario.model_copy(update={"cluster": inputs.case.cluster})
+    return dataclasses.replace(trainer, case=dataclasses.replace(case, scenario=scenario, node=inputs.case.node))

@@ -1,0 +1,65 @@
+"""Which accelerators train and which generate: parts of the cluster as clusters of their own."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+
+from costmodel.documents.reader.rl_scenario import RlCase
+from costmodel.documents.schemas.hardware import Cluster, Node
+from costmodel.documents.schemas.rl.rl_plan import RolloutPlan
+from costmodel.equations.parallelism.counts import world_size
+from costmodel.ground.units import Figure
+
+
+@dataclass(frozen=True)
+class ClusterPart:
+    """So many accelerators as a cluster."""
+
+    ranks: float
+    cluster: Cluster
+    node: Node
+
+
+@dataclass(frozen=True)
+class RankSplit:
+    """The part that trains and the part that generates; the same one where they take turns."""
+
+    trainer: ClusterPart
+    rollout: ClusterPart
+    colocated: bool
+    possible: bool
+
+    @property
+    def ranks(self) -> float:
+        """All accelerators."""
+        return self.trainer.ranks if self.colocated else self.trainer.ranks + self.rollout.ranks
+
+
+def rank_split(case: RlCase, plan: RolloutPlan, *, generates: bool) -> RankSplit:
+    """Who takes what; where the parts are no whole nodes, all for both, and `possible` is no."""
+    every = float(world_size(case.cluster.nodes, case.node.accelerators))
+    whole = part_of(case, every)
+    assert whole is not None
+    if plan.colocated or not generates:
+        return RankSplit(whole, whole, True, True)
+    assert plan.ranks is not None
+    parts = part_of(case, every - plan.ranks), part_of(case, plan.ranks)
+    if parts[0] is None or parts[1] is None:
+        return RankSplit(whole, whole, True, False)
+    return RankSplit(parts[0], parts[1], False, True)
+
+
+def part_of(case: RlCase, ranks: float) -> ClusterPart | None:
+    """Whole nodes, or some accelerators of one; nothing where the number makes no such part."""
+    each, cluster, node = float(case.node.accelerators), case.cluster, case.node
+    nodes = ranks / each
+    if ranks < 1 or (nodes > 1 and not nodes.is_integer()):
+        return None
+    if nodes < 1:
+        node = node.model_copy(update={"accelerators": Figure(ranks), "built_with": node.built})
+    count = Figure(max(1.0, math.floor(nodes)), getattr(cluster.nodes, "place", None))
+    if count == cluster.nodes and node is case.node:
+        return ClusterPart(ranks, cluster, node)
+    pod = None if cluster.pod is None or cluster.pod >= count else cluster.pod
+    return ClusterPart(ranks, cluster.model_copy(update={"nodes": count, "pod": pod}), node)

@@ -1,0 +1,203 @@
+"""An iteration as numbers: the trainer's optimizer step, the engines, and the lengths that both work on."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+
+import numpy as np
+
+from costmodel.documents.reader.rl_scenario import RlCase, answers_load
+from costmodel.documents.schemas.count_kinds import InTokens
+from costmodel.documents.schemas.default_values import Assumption
+from costmodel.documents.schemas.rl.rl_plan import RlPlan, RolloutPlan
+from costmodel.documents.schemas.serving.serving_plan import ServingPlan
+from costmodel.equations.parallelism.counts import data_parallel_degree
+from costmodel.estimate.evaluate.predict import Answer, answer
+from costmodel.estimate.rl.answer_lengths import AnswerLengths, answer_lengths
+from costmodel.estimate.rl.generation import RolloutEngines
+from costmodel.estimate.rl.rank_split import ClusterPart, RankSplit, rank_split
+from costmodel.estimate.serving.constraints import invalid
+from costmodel.estimate.serving.engine_memory import memory_use
+from costmodel.estimate.serving.plan_columns import PlanColumns
+from costmodel.estimate.serving.serving_inputs import inputs_of
+from costmodel.estimate.shared.assumptions import AssumptionLog
+from costmodel.estimate.shared.results import number
+from costmodel.estimate.training.training_inputs import training_inputs
+from costmodel.ground.errors import Place, fail
+from costmodel.ground.units import Figure, show
+
+
+@dataclass(frozen=True)
+class Packing:
+    """Sequences of one length that stand for answers of all lengths: tokens in each, and how many a rank takes."""
+
+    sequence: float
+    micro_batch: float
+    micro_batches: float  # of an optimizer step
+    passes: float  # of a forward pass over all answers
+    dp: float
+
+
+@dataclass(frozen=True, eq=False)
+class RlInputs:
+    """Everything an iteration is made of."""
+
+    case: RlCase
+    plan: RlPlan
+    lengths: AnswerLengths
+    split: RankSplit
+    packing: Packing
+    trainer: Answer
+    engines: RolloutEngines | None
+    engine_refused: tuple[str, ...]
+    offload: bool
+    scored_by_trainer: bool
+    assumed: tuple[Assumption, ...]
+
+    @property
+    def mini_batch(self) -> float:
+        """Answers of an optimizer step."""
+        return mini_batch_of(self.case)
+
+    @property
+    def updates(self) -> float:
+        """Optimizer steps of an iteration."""
+        workload = self.case.scenario.workload
+        return workload.epochs * math.ceil(workload.answers / self.mini_batch)
+
+    @property
+    def models(self) -> dict[str, bool]:
+        """Which models there are beside the policy."""
+        workload = self.case.scenario.workload
+        critic = workload.algorithm == "ppo"
+        return {"critic": critic, "reference": workload.refers, "reward model": workload.judged_by_model}
+
+
+def mini_batch_of(case: RlCase) -> float:
+    """Answers of an optimizer step."""
+    workload = case.scenario.workload
+    return workload.answers if workload.mini_batch is None else float(workload.mini_batch)
+
+
+def own_plan(case: RlCase) -> RlPlan:
+    """The scenario's plan, or a fault when it has none."""
+    plan = case.scenario.plan
+    if plan is None:
+        hint = "add plan: {zero: 3, rollout: {tp: 2}}, or --set plan.rollout.tp=2; costmodel search finds one"
+        raise fail("C004", "the scenario has no plan", Place(case.file), hint)
+    return plan
+
+
+def rl_inputs(case: RlCase, plan: RlPlan) -> RlInputs:
+    """The numbers of an iteration under a plan."""
+    log, workload, rollout = AssumptionLog(), case.scenario.workload, plan.rollout
+    lengths = answer_lengths(workload, log)
+    for name in ("reference", "reward") if workload.generates else ():
+        if getattr(workload, name) is None:
+            value = workload.refers if name == "reference" else "model" if workload.judged_by_model else "rule"
+            log.note(f"workload.{name}", str(value).lower(), f"usual for {workload.algorithm}")
+    scored = _scored_by_trainer(case, log)
+    split = rank_split(case, rollout, generates=workload.generates)
+    packing = _packing(case, plan, split.trainer, lengths)
+    trainer = _trainer(case, plan, split.trainer, packing)
+    offload = _offload(case, rollout, split, log)
+    engines: RolloutEngines | None = None
+    refused: tuple[str, ...] = ()
+    if workload.generates:
+        engines, refused, assumed = _engines(case, rollout, split, lengths, log)
+        log.assumed += [item for item in assumed if not item.path.startswith("workload.")]
+    known = {item.path for item in log.assumed}
+    further = [item for item in trainer.assumed if item.path not in known]
+    stated = tuple(_renamed(item) for item in (*log.assumed, *further))
+    return RlInputs(case, plan, lengths, split, packing, trainer, engines, tuple(refused), offload, scored, stated)
+
+
+def _scored_by_trainer(case: RlCase, log: AssumptionLog) -> bool:
+    """Whether the trainer runs all answers forward before it updates."""
+    workload = case.scenario.workload
+    if not workload.generates:
+        return False
+    if workload.old_log_probabilities is not None:
+        return workload.old_log_probabilities == "trainer"
+    trains = workload.rollouts in case.stack.scored_by_trainer
+    log.note("workload.old_log_probabilities", "trainer" if trains else "engine", f"stacks/{case.stack.name}")
+    return trains
+
+
+def _renamed(item: Assumption) -> Assumption:
+    """An assumption of a part by its path in the whole scenario."""
+    if item.path in ("stack.budget", "stack.sequences"):
+        return Assumption(item.path.replace("stack.", "stack.rollout."), item.value, item.origin)
+    return item
+
+
+def _offload(case: RlCase, rollout: RolloutPlan, split: RankSplit, log: AssumptionLog) -> bool:
+    """Whether states of training leave while answers are generated."""
+    if not split.colocated or not case.scenario.workload.generates:
+        return False
+    if rollout.offload is not None:
+        return rollout.offload
+    away = case.stack.sharing.offload
+    log.note("plan.rollout.offload", str(away).lower(), f"stacks/{case.stack.name}")
+    return away
+
+
+def _packing(case: RlCase, plan: RlPlan, part: ClusterPart, lengths: AnswerLengths) -> Packing:
+    """Sequences of the length that a token lies in, so that tokens and attention are those of the answers."""
+    dp = plan.dp or max(1.0, float(data_parallel_degree(part.ranks, plan.tp, plan.cp, plan.pp)))
+    each, usual = float(lengths.tokens), float(lengths.sequence)
+    stated = plan.micro_batch
+    most = max(1.0, math.floor(stated / usual)) if isinstance(stated, InTokens) else float(stated)
+    tokens = math.ceil(mini_batch_of(case) / dp) * each
+    wanted = tokens / usual
+    micro = min(most, max(1.0, float(round(wanted))))
+    count = max(1.0, float(math.ceil(wanted / micro)))
+    parts = 2.0 * plan.cp * plan.tp  # that a sequence is cut into
+    each_sequence = tokens / (micro * count)
+    sequence = max(1.0, float(round(each_sequence / parts))) * parts
+    all_tokens = math.ceil(case.scenario.workload.answers / dp) * each
+    return Packing(sequence, micro, count, all_tokens / (micro * sequence), dp)
+
+
+def _trainer(case: RlCase, plan: RlPlan, part: ClusterPart, packing: Packing) -> Answer:
+    """One optimizer step."""
+    sized = plan.model_copy(update={"micro_batch": Figure(packing.micro_batch)})
+    batch = Figure(packing.micro_batches * packing.micro_batch * packing.dp)
+    found = case.training_case(sized, part.cluster, part.node, Figure(packing.sequence), batch)
+    assert found.scenario.plan is not None
+    return answer(training_inputs(found), found.scenario.plan)
+
+
+def _engines(
+    case: RlCase, rollout: RolloutPlan, split: RankSplit, lengths: AnswerLengths, log: AssumptionLog
+) -> tuple[RolloutEngines, tuple[str, ...], tuple[Assumption, ...]]:
+    """The engines on their part, why their layout is not valid, and what was assumed of them."""
+    workload, engine = case.scenario.workload, case.rollout
+    if split.colocated or rollout.memory is not None:
+        memory, origin = case.stack.sharing.memory, f"stacks/{case.stack.name}"
+        claimed = log.choose("plan.rollout.memory", rollout.memory, memory, origin)
+        engine = engine.model_copy(update={"memory": engine.memory.model_copy(update={"share": claimed})})
+    ranks = float(rollout.tp * rollout.dp_attention)
+    replicas = max(1.0, float(math.floor(split.rollout.ranks / ranks)))
+    own = ServingPlan.model_construct(
+        tp=rollout.tp, pp=1.0, ep=rollout.ep, dp_attention=rollout.dp_attention, replicas=replicas
+    )
+    repeated = math.floor(workload.prompt * (1 - 1 / workload.samples)) if engine.prefix_cache else 0.0
+    of_answers = float(lengths.mean), float(lengths.output_variation)
+    longest = Figure(workload.prompt + lengths.limit)
+    load = answers_load(
+        workload.prompt, Figure(float(repeated)), of_answers, workload.answers, longest, workload.precision
+    )
+    inputs = inputs_of(case.serving_case(own, split.rollout.cluster, split.rollout.node, load, engine))
+    sizes = (own.tp, 1.0, own.ep, own.dp_attention, replicas, inputs.budget)
+    layout = PlanColumns(*(np.array([float(value)]) for value in sizes))
+    refused = tuple(code for code, mask in invalid(inputs, layout) if mask.any())
+    with np.errstate(all="ignore"):
+        use = memory_use(inputs, layout)
+    answers = float(math.ceil(workload.answers / replicas))
+    held = min(number(use.requests_steady), float(rollout.dp_attention) * inputs.sequences)
+    log.note("answers at a time", show(min(answers, max(held, 1.0)), "1"), "of an engine: its cache and its limit")
+    if number(use.pool) <= number(use.one_request):
+        refused = (*refused, "R015")
+    return RolloutEngines(inputs, layout, use, answers, min(answers, max(held, 1.0))), refused, inputs.assumed

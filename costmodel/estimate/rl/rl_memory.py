@@ -1,0 +1,101 @@
+"""Memory of all parts in one accelerator's ledger: while answers are generated, and while the policy is updated."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+
+from costmodel.estimate.evaluate.predict import Answer
+from costmodel.estimate.rl.generation import RolloutEngines
+from costmodel.estimate.shared.results import number
+from costmodel.estimate.training.time.forward_pass import frozen_copy
+
+STAY = ("weights", "optimizer")  # of a trained model, between its passes
+LATE = ("gradients", "gathered", "buckets", "context", "activations", "recompute", "logits", "update", "fragmentation")
+
+
+@dataclass(frozen=True)
+class MemoryPart:
+    """One line of the ledger: bytes while generating, and while updating."""
+
+    name: str
+    generating: float
+    updating: float
+
+
+@dataclass(frozen=True)
+class RlMemory:
+    """The lines, what each phase needs, and what an accelerator may use."""
+
+    parts: tuple[MemoryPart, ...]
+    usable: float
+    colocated: bool
+
+    @property
+    def generating(self) -> float:
+        """Bytes while answers are generated."""
+        return sum(part.generating for part in self.parts)
+
+    @property
+    def updating(self) -> float:
+        """Bytes while the policy is updated."""
+        return sum(part.updating for part in self.parts)
+
+    @property
+    def peak(self) -> float:
+        """The larger."""
+        return max(self.generating, self.updating)
+
+
+def rl_memory(
+    trainer: Answer,
+    engines: RolloutEngines | None,
+    models: dict[str, bool],
+    *,
+    offload: bool,
+    sleeps: bool,
+    colocated: bool,
+) -> RlMemory:
+    """The ledger. `models`: which of critic, reference and reward model there are."""
+    stays = colocated and engines is not None  # states of training beside the engine
+    parts = [*_trained(trainer, models, kept=stays and not offload, beside=stays)]
+    if engines is not None:
+        use = engines.memory
+        runtime = number(use.runtime) if sleeps else 0.0
+        pool = max(number(use.pool), 0.0)
+        held = (("engine weights", use.weights), ("engine step", use.activations), ("cache", pool))
+        for name, nbytes in held:
+            updating = 0.0 if sleeps or not colocated else number(nbytes)
+            parts.append(MemoryPart(name, number(nbytes), updating))
+        parts.append(
+            MemoryPart("engine runtime", number(use.runtime), _beside(runtime, use.runtime, colocated, sleeps))
+        )
+    return RlMemory(tuple(parts), float(trainer.inputs.usable), colocated)
+
+
+def _beside(slept: float, awake: object, colocated: bool, sleeps: bool) -> float:
+    """What the engine's context takes while training."""
+    if not colocated:
+        return 0.0
+    return slept if sleeps else float(np.asarray(awake).flat[0])
+
+
+def _trained(trainer: Answer, models: dict[str, bool], *, kept: bool, beside: bool) -> list[MemoryPart]:
+    """Policy, critic and judges on the worst stage of the trainer."""
+    ledger, block = trainer.evaluation.ledger, trainer.evaluation.block
+    stage = max(range(3), key=lambda position: number(ledger.peaks[position]))
+    line = {name: number(ledger.line(name, stage)) for name in (*STAY, *LATE, "runtime")}
+    states = sum(line[name] for name in STAY)
+    parts = [MemoryPart(f"policy {name}", line[name] if kept else 0.0, line[name]) for name in STAY]
+    parts.append(MemoryPart("policy gradients", 0.0, line["gradients"]))
+    passing = sum(line[name] for name in LATE) - line["gradients"]
+    parts.append(MemoryPart("activations and buffers", 0.0, passing))
+    if models["critic"]:
+        parts.append(MemoryPart("critic states", states if kept else 0.0, states))
+    frozen = number(frozen_copy(trainer.inputs, block))
+    for name in ("reference", "reward model"):
+        if models[name]:
+            parts.append(MemoryPart(name, frozen if kept else 0.0, frozen))
+    parts.append(MemoryPart("training runtime", line["runtime"] if beside else 0.0, line["runtime"]))
+    return parts

@@ -1,0 +1,54 @@
+"""New weights on their way to the engines: by the software's own rate for their layout, or the link if it is slower."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+
+from costmodel.equations.memory.offload import link_time
+from costmodel.equations.run.rl_passes import experience_bytes
+from costmodel.estimate.machine.node_in_use import interface_rate
+from costmodel.estimate.model.shards import model_parameters
+from costmodel.estimate.rl.rl_inputs import RlInputs
+from costmodel.ground.equation import Number, term
+
+TOKEN_BYTES = 8.0  # of experience: a token's number and its log-probability, four bytes each
+
+
+@dataclass(frozen=True)
+class WeightTransfer:
+    """Bytes of all weights, the rate they move at, what sets it, and the time; bytes of the answers that go back."""
+
+    nbytes: Number
+    rate: Number
+    layout: str
+    link: str
+    time: Number
+    experience: Number
+
+
+def weight_sync(inputs: RlInputs) -> WeightTransfer:
+    """From the trainer to every engine, whatever their number."""
+    plan, case = inputs.plan, inputs.case
+    layout = "sharded" if max(plan.tp, plan.pp, plan.ep) > 1 else "whole"
+    own = getattr(case.stack.sync, layout)
+    workload = case.scenario.workload
+    with term("weights"):
+        nbytes = model_parameters(case.model) * inputs.trainer.inputs.stack.states.compute
+        link, name = _link(inputs)
+        rate = np.minimum(own, link)
+        time = link_time(nbytes, rate, 1.0)
+    sent = experience_bytes(workload.answers, inputs.lengths.tokens, TOKEN_BYTES)
+    return WeightTransfer(nbytes, rate, layout, name if link < own else f"stacks/{case.stack.name}", time, sent)
+
+
+def _link(inputs: RlInputs) -> tuple[Number, str]:
+    """What a node receives over its interfaces, or an accelerator inside the only node."""
+    part, serving = inputs.split.rollout, inputs.engines
+    alone = float(inputs.case.cluster.nodes) == 1
+    if alone or serving is None:
+        return inputs.case.scale_up.bandwidth, inputs.case.scale_up.name
+    with term("node"):
+        each = interface_rate(serving.inputs.case, serving.inputs.network_share)
+        return part.node.accelerators * each, inputs.case.scale_out.name

@@ -1,0 +1,59 @@
+"""The error band of memory, and the chance that a plan fits which follows from it."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+
+import numpy as np
+
+from costmodel.equations.run.economics import share
+from costmodel.equations.run.uncertainty import (
+    chance_within,
+    combined_error,
+    ninetieth_percentile,
+    tenth_percentile,
+    term_error,
+)
+from costmodel.estimate.shared.per_stage import STAGES
+from costmodel.estimate.shared.time_breakdown import added
+from costmodel.estimate.training.memory.breakdown import LINES, Ledger
+from costmodel.estimate.training.training_inputs import TrainingInputs
+from costmodel.ground.equation import Number, term
+
+MEMORY_KINDS = {
+    "states": ("weights", "gradients", "optimizer", "gathered", "buckets", "update"),
+    "activations": ("activations", "recompute", "logits", "context"),
+    "allocator": ("fragmentation", "runtime"),
+}
+LEAST = 1e-9  # spread of a memory that a stack states without any
+
+
+def memory_band(inputs: TrainingInputs, lines: Mapping[str, Number], names: Sequence[str]) -> tuple[Number, Number]:
+    """P10 and P90 of the sum of some lines of a stage's memory breakdown."""
+    total, spread = added(lines, names), memory_spread(inputs, lines, names)
+    return tenth_percentile(total, spread), ninetieth_percentile(total, spread)
+
+
+def memory_spread(inputs: TrainingInputs, lines: Mapping[str, Number], names: Sequence[str]) -> Number:
+    """Relative spread of that sum: lines of one kind are wrong together, kinds are independent."""
+    total = added(lines, names)
+    error: Number = term_error(inputs.stack.spread.memory, total)
+    with term("spread of the memory"):
+        for kind, members in MEMORY_KINDS.items():
+            counted = [name for name in members if name in names]
+            if counted:
+                with term(kind):
+                    spread = getattr(inputs.stack.spread, kind)
+                    error = combined_error(error, term_error(spread, added(lines, counted)))
+        return share(error, np.maximum(total, 1.0))
+
+
+def fit_chance(inputs: TrainingInputs, ledger: Ledger) -> Number:
+    """Chance that the peak of every stage is within usable memory; stages are wrong together, so the least counts."""
+    least: Number = 1.0
+    for position, stage in enumerate(STAGES):
+        with term(f"{stage} stage"):
+            lines = {name: ledger.line(name, position) for name in LINES}
+            spread = np.maximum(memory_spread(inputs, lines, LINES), LEAST)
+            least = np.minimum(least, chance_within(np.maximum(ledger.peaks[position], 1.0), inputs.usable, spread))
+    return least

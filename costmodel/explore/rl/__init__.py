@@ -1,0 +1,1 @@
+"""Questions about reinforcement learning that need more than one evaluation."""

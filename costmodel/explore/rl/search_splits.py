@@ -1,0 +1,161 @@
+"""The best split of accelerators between training and generation, with the best plan of each part.
+
+Given a split, training and generation take their times apart from each other: each part is ranked alone, and the first
+pair that fits together counts.
+"""
+
+from __future__ import annotations
+
+import itertools
+import math
+import time
+from collections import Counter
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass, field
+
+from costmodel.documents.keys.overrides import path_of
+from costmodel.documents.reader.rl_scenario import RlCase
+from costmodel.documents.schemas.rl.rl_plan import RlPlan, RolloutPlan
+from costmodel.estimate.rl.predict_rl import RlAnswer, answer
+from costmodel.ground.errors import fail
+from costmodel.ground.units import Figure
+
+PARTS = 8  # of the accelerators; engines get one of them to all but one
+_PAIRS = 12  # of plans that are tried together
+
+
+@dataclass
+class FoundSplits:
+    """What a search found: the best plan of each split, those that work first."""
+
+    case: RlCase
+    evaluated: int = 0
+    elapsed: float = 0.0
+    best: list[RlAnswer] = field(default_factory=list)
+    refused: Counter[str] = field(default_factory=Counter)
+    examples: dict[str, RlAnswer] = field(default_factory=dict)
+    yours: RlAnswer | None = None
+    your_rank: int = 0
+
+    @property
+    def works(self) -> bool:
+        """Whether any plan works."""
+        return any(each.works for each in self.best)
+
+
+def search(case: RlCase, top: int = 10) -> FoundSplits:
+    """The best plans, one for each split."""
+    begun, found = time.perf_counter(), FoundSplits(case)
+    own = case.scenario.plan
+    base = own or RlPlan()
+    if own is not None:
+        found.yours = answer(case, own)
+    ranked = [each for split in _splits(case, base) if (each := _best_of_split(found, base, split)) is not None]
+    ranked.sort(key=lambda each: _key(case, each))
+    if found.yours is not None and not found.yours.refused:
+        found.your_rank = 1 + sum(_key(case, each) < _key(case, found.yours) for each in ranked)
+    found.best = ranked[:top]
+    found.elapsed = time.perf_counter() - begun
+    return found
+
+
+def _key(case: RlCase, each: RlAnswer) -> tuple[bool, float]:
+    value = each.costs[case.scenario.objective]
+    if math.isnan(value):
+        wanted = "workload.iterations" + ("" if case.scenario.objective == "run_time" else " and a price")
+        raise fail("C004", f"{case.scenario.objective} is not known", case.place("objective"), f"set {wanted}")
+    return not each.works, value
+
+
+def _held(case: RlCase) -> set[str]:
+    return {path_of(assignment) for assignment in case.assignments}
+
+
+def _splits(case: RlCase, base: RlPlan) -> list[RolloutPlan]:
+    """Ways to divide the accelerators: all in turns, or engines on parts of them."""
+    kept, space = base.rollout, case.scenario.search
+    if not case.scenario.workload.generates:
+        return [kept]
+    held = _held(case) & {"plan.rollout", "plan.rollout.colocated", "plan.rollout.ranks"}
+    if held and (space is None or space.ranks is None):
+        return [kept]
+    each, nodes = float(case.node.accelerators), float(case.cluster.nodes)
+    listed = None if space is None else space.ranks
+    grain, every = (each, nodes * each) if nodes > 1 else (1.0, each)
+    parts = {max(grain, round(every * part / PARTS / grain) * grain) for part in range(1, PARTS)}
+    numbers = sorted(listed or (part for part in parts if part < every))
+    apart = [
+        kept.model_copy(update={"colocated": False, "ranks": Figure(number), "offload": None})
+        for number in (numbers if case.stack.apart else ())
+    ]
+    together = kept.model_copy(update={"colocated": True, "ranks": None})
+    return apart if listed else [together, *apart]
+
+
+def _best_of_split(found: FoundSplits, base: RlPlan, split: RolloutPlan) -> RlAnswer | None:
+    """The best pair of plans of one split that works, else the nearest; nothing where none is valid."""
+    case = found.case
+    trainers, engines = list(_trainers(case, base)), list(_engines(case, split))
+    first = base.model_copy(update={"rollout": split})
+    by_engine = [_tried(found, first.model_copy(update={"rollout": each})) for each in engines]
+    fast = sorted((each for each in by_engine if not each.inputs.engine_refused), key=_generation)
+    if not fast:
+        return None
+    rollout = fast[0].inputs.plan.rollout
+    by_trainer = [_tried(found, each.model_copy(update={"rollout": rollout})) for each in trainers]
+    trained = sorted((each for each in by_trainer if not each.refused), key=lambda each: each.iteration.training)
+    if not trained:
+        return None
+    nearest: RlAnswer | None = None
+    pairs = sorted(itertools.product(enumerate(trained), enumerate(fast)), key=lambda pair: pair[0][0] + pair[1][0])
+    for (_, one), (place, other) in pairs[:_PAIRS]:
+        plan = one.inputs.plan.model_copy(update={"rollout": other.inputs.plan.rollout})
+        tried = one if place == 0 else _tried(found, plan)
+        if tried.works:
+            return tried
+        nearest = tried if nearest is None and not tried.refused else nearest
+    return nearest
+
+
+def _generation(each: RlAnswer) -> float:
+    return each.costs["generation"]
+
+
+def _tried(found: FoundSplits, plan: RlPlan) -> RlAnswer:
+    """One plan, counted with what speaks against it."""
+    each = answer(found.case, plan)
+    found.evaluated += 1
+    for code in each.refused or each.broken:
+        found.refused[code] += 1
+        found.examples.setdefault(code, each)
+    return each
+
+
+def _trainers(case: RlCase, base: RlPlan) -> Iterator[RlPlan]:
+    """Plans of the trainer: tensor and context parallelism within a node, all else as the scenario's plan."""
+    space, held, each = case.scenario.search, _held(case), float(case.node.accelerators)
+
+    def listed(name: str) -> Iterable[float]:
+        written = None if space is None else getattr(space, name)
+        if written is not None:
+            return [float(value) for value in written]
+        return [float(getattr(base, name))] if f"plan.{name}" in held else _powers(each)
+
+    offered = bool(case.trainer.context_parallel)
+    for tp, cp in itertools.product(listed("tp"), listed("cp")):
+        if tp * cp <= max(each, base.tp * base.cp) and (cp == 1 or offered):
+            yield base.model_copy(update={"tp": Figure(tp), "cp": Figure(cp)})
+
+
+def _engines(case: RlCase, split: RolloutPlan) -> Iterator[RolloutPlan]:
+    """Layouts of an engine, within a node."""
+    space, ranks = case.scenario.search, float(split.ranks or case.node.accelerators)
+    written = None if space is None else space.rollout_tp
+    if written is None and "plan.rollout.tp" in _held(case):
+        written = [float(split.tp)]
+    for tp in written or _powers(min(float(case.node.accelerators), ranks)):
+        yield split.model_copy(update={"tp": Figure(float(tp))})
+
+
+def _powers(most: float) -> list[float]:
+    return list(itertools.takewhile(lambda degree: degree <= most, (2.0**power for power in range(20))))

@@ -1,0 +1,100 @@
+"""Answers about reinforcement learning as JSON: SI numbers with the unit in the name, columns, assumptions."""
+
+from __future__ import annotations
+
+import math
+from typing import Any
+
+from costmodel.documents.reader.rl_scenario import RlCase
+from costmodel.estimate.evaluate.answer_facts import subject_of
+from costmodel.estimate.rl.predict_rl import RlAnswer
+from costmodel.estimate.rl.rl_columns import COLUMNS, machine_name
+from costmodel.estimate.rl.rl_reason_codes import REFUSALS
+from costmodel.estimate.shared.results import number
+from costmodel.report.machine.json_answer import flags_json, plain
+from costmodel.report.terminal.rl.rl_communication import within
+from costmodel.report.terminal.rl.rl_formatting import reason
+from costmodel.report.terminal.style.answer import head
+from costmodel.report.terminal.style.head import subject_fields, title
+
+
+def finite(value: float) -> float | None:
+    """A figure, nothing where it is none that JSON could hold."""
+    return float(value) if math.isfinite(value) else None
+
+
+def frame(case: RlCase) -> dict[str, Any]:
+    """What every result opens with."""
+    return {
+        **head("costmodel/result/v1"),
+        "workload": "rl",
+        "scenario": {"title": title(case), "document": {**plain(case.whole_tree), "title": title(case)}},
+        "flags": flags_json(case.asked),
+        "facts": subject_fields(subject_of(case)),
+        "documents": [
+            {"name": name, "digest": digest, "own": name in case.own} for name, digest in case.digests.items()
+        ],
+        "columns": [
+            {"name": machine_name(name), "unit": column.unit, "meaning": column.meaning, "better": column.better}
+            for name, column in COLUMNS.items()
+        ],
+    }
+
+
+def plan(answer: RlAnswer) -> dict[str, Any]:
+    """A plan with its results."""
+    written, split = answer.inputs.plan, answer.inputs.split
+    keys = {name: int(getattr(written, name)) for name in ("tp", "pp", "cp", "ep")}
+    rollout = {"colocated": split.colocated, "rollout_tp": int(written.rollout.tp)}
+    known = {machine_name(name): finite(value) for name, value in answer.costs.items()}
+    return {**keys, "dp": answer.inputs.packing.dp, **rollout, **known, "fits": answer.costs["memory_share"] <= 1}
+
+
+def estimate(answer: RlAnswer) -> dict[str, Any]:
+    """One plan as costmodel/result/v1."""
+    result = frame(answer.inputs.case)
+    result["assumed"] = [{"path": item.path, "value": item.value, "from": item.origin} for item in answer.assumed]
+    result["plans"] = [] if answer.refused else [plan(answer)]
+    result["refused"] = [
+        {"code": code, "text": REFUSALS[code].meaning, "case": reason(answer, code)}
+        for code in answer.refused or answer.broken
+    ]
+    return result
+
+
+def memory(answer: RlAnswer) -> dict[str, Any]:
+    """One plan with the lines of its ledger."""
+    lines = [
+        {"part": part.name, "generating_bytes": part.generating, "updating_bytes": part.updating}
+        for part in answer.memory.parts
+    ]
+    return {**estimate(answer), "ledger": [] if answer.refused else lines}
+
+
+def communication(answer: RlAnswer) -> dict[str, Any]:
+    """One plan with what moves."""
+    result, sync = estimate(answer), answer.iteration.sync
+    if answer.refused:
+        return {**result, "transfers": []}
+    if sync is not None:
+        result["weight_sync"] = {
+            "bytes": number(sync.nbytes),
+            "rate_bytes_per_s": number(sync.rate),
+            "time_s": number(sync.time),
+            "layout": sync.layout,
+            "bound_by": sync.link,
+            "experience_bytes": float(sync.experience),
+        }
+    result["transfers"] = [
+        {
+            "of": moment,
+            "group": item.group.name,
+            "ranks": number(item.group.ranks),
+            "operation": item.operation,
+            "message_bytes": number(item.message),
+            "count": number(item.count),
+            "time_s": number(item.time),
+        }
+        for moment, item in within(answer)
+    ]
+    return result

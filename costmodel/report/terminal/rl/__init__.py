@@ -1,0 +1,1 @@
+"""Answers about reinforcement learning on the terminal."""

@@ -1,0 +1,131 @@
+"""An iteration of reinforcement learning: its time and where that goes, memory, cost, and what it waits for."""
+
+from __future__ import annotations
+
+import math
+
+from rich.text import Text
+
+from costmodel.documents.schemas.rl.rl_results import PHASES
+from costmodel.estimate.rl.predict_rl import RlAnswer
+from costmodel.ground.units import counted, gib, show, show_time, significant
+from costmodel.report.terminal.plan.plan_lines import assumed_lines
+from costmodel.report.terminal.rl.rl_formatting import NAMES, following, problems, result, titled
+from costmodel.report.terminal.style.formatting import BAND, ENDS, between
+from costmodel.report.terminal.style.layout import CellTable, Line
+from costmodel.report.terminal.style.theme import BAD, HEAD, bar, styled
+
+
+def estimate(answer: RlAnswer, *, verbose: bool = False) -> list[Line]:
+    """Times, memory and cost of an iteration, and where it goes."""
+    case = answer.inputs.case
+    if answer.refused:
+        invalid = styled("Invalid plan; nothing was computed.", BAD)
+        return [*titled(case, answer), *problems(answer), Text(), invalid]
+    return [
+        *titled(case, answer, price=True),
+        *problems(answer),
+        Text(),
+        *_facts(answer),
+        *where_it_goes(answer),
+        Text(),
+        *assumed_lines(answer.assumed, verbose=verbose),
+        Text(),
+        styled(f"Bound by {bound_by(answer)}."),
+        *_next(answer),
+    ]
+
+
+def _facts(answer: RlAnswer) -> list[Line]:
+    """The figures one asks for first, two to a line."""
+    costs, workload = answer.costs, answer.inputs.case.scenario.workload
+    band = between(*(result("iteration_time", costs[f"iteration_time_{end}"]) for end in ENDS))
+    used = f"{gib(answer.memory.peak)} of {gib(answer.memory.usable)} GiB"
+    rows = [
+        (
+            "iteration",
+            result("iteration_time", costs["iteration_time"]),
+            "answers",
+            result("answers_per_s", costs["answers_per_s"]),
+        ),
+        (BAND, band, "per GPU", result("tokens_per_s_per_gpu", costs["tokens_per_s_per_gpu"])),
+        ("memory", used, "cost", _cost(answer)),
+    ]
+    lines: list[Line] = [CellTable([""] * 4, rows, "llll", headed=False)]
+    if workload.iterations is not None:
+        rent = "" if math.isnan(costs["run_cost"]) else f", {show(costs['run_cost'], 'USD')}"
+        stated = f"{counted(workload.iterations)} iterations as stated"
+        lines.append(styled(f"  run         {show_time(costs['run_time'])}{rent}: {stated}"))
+    return lines
+
+
+def _cost(answer: RlAnswer) -> str:
+    cost = answer.costs["iteration_cost"]
+    return "set assume.price" if math.isnan(cost) else f"{show(cost, 'USD')} an iteration"
+
+
+def where_it_goes(answer: RlAnswer) -> list[Line]:
+    """The phases, longest first, and what of the generation is its tail."""
+    costs = answer.costs
+    shown = sorted(((name, costs[name]) for name in PHASES if costs[name]), key=lambda item: -item[1])
+    total = sum(value for _, value in shown)
+    rows = [
+        (NAMES[name], show_time(value), bar(value / shown[0][1], 28), f"{value / total * 100:.1f} %")
+        for name, value in shown
+    ]
+    lines: list[Line] = [
+        Text(),
+        styled("  where the iteration goes", HEAD),
+        CellTable(("phase", "time", "", "share"), rows, "lrlr", headed=False, drop=("",), indent="    "),
+    ]
+    if answer.inputs.engines is None:
+        return lines
+    return [*lines, *(styled(f"    {words}") for words in _of_generation(answer))]
+
+
+def _of_generation(answer: RlAnswer) -> list[str]:
+    """What of the generation waits for the longest answers, and what hides behind what."""
+    costs, found = answer.costs, answer.iteration.generated
+    workload, engines = answer.inputs.case.scenario.workload, answer.inputs.engines
+    assert engines is not None
+    words = [f"longest answer {counted(round(costs['longest']), 6)} tokens; {_at_a_time(answer)}"]
+    if workload.rollouts == "batch":
+        refilled = show_time(float(found.refilled))
+        words.append(
+            f"{show_time(costs['tail'])} with under 1 in 8 still running; always refilled, all take {refilled}"
+        )
+    else:
+        words.append("no tail: what ends makes room for the next answer")
+    if workload.staleness:
+        words.append("as any staleness over 0; iterations to a score follow from no law")
+    if costs["overlapped"]:
+        words.append(f"{show_time(costs['overlapped'])} hidden: training and generation side by side")
+    elif not answer.inputs.split.colocated:
+        words.append("each waits for the other: staleness is 0")
+    return words
+
+
+def _at_a_time(answer: RlAnswer) -> str:
+    engines = answer.inputs.engines
+    assert engines is not None
+    return f"{engines.together:,.0f} of {engines.answers:,.0f} answers of an engine at a time"
+
+
+def bound_by(answer: RlAnswer) -> str:
+    """The longest part of the iteration."""
+    costs = answer.costs
+    name, value = max(((name, costs[name]) for name in PHASES), key=lambda item: item[1])
+    share = significant(value / costs["iteration_time"] * 100, 2)
+    if name == "generation":
+        if answer.inputs.case.scenario.workload.rollouts == "batch" and costs["tail"] > value / 3:
+            return f"the longest answers: generation is {share} % of the iteration"
+        return f"generation, {share} % of the iteration"
+    return f"the {NAMES[name]}, {share} % of the iteration"
+
+
+def _next(answer: RlAnswer) -> list[Line]:
+    """What to compare with: engines on accelerators of their own, or the search."""
+    case, lines = answer.inputs.case, [following(answer.inputs.case, "memory")]
+    if answer.inputs.engines is not None:
+        lines.append(following(case, "search", before="     "))
+    return lines

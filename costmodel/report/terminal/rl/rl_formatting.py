@@ -1,0 +1,140 @@
+"""Words that answers about reinforcement learning share: results, an iteration and its plan in a line, reasons."""
+
+from __future__ import annotations
+
+import math
+
+from rich.text import Text
+
+from costmodel.documents.reader.rl_scenario import RlCase
+from costmodel.documents.schemas.rl.rl_results import PHASES
+from costmodel.estimate.evaluate.answer_facts import subject_of
+from costmodel.estimate.rl.predict_rl import RlAnswer
+from costmodel.estimate.rl.rl_columns import COLUMNS
+from costmodel.estimate.rl.rl_reason_codes import OWN, REFUSALS
+from costmodel.estimate.shared.limits import stated_limits
+from costmodel.ground.units import counted, gib, show, show_memory, significant
+from costmodel.report.terminal.plan.next_commands import command
+from costmodel.report.terminal.search.refusals import reason as training_reason
+from costmodel.report.terminal.style.formatting import percent
+from costmodel.report.terminal.style.head import origin_lines, price_lines, subject_words
+from costmodel.report.terminal.style.layout import Line, typed
+from costmodel.report.terminal.style.theme import BAD, HEAD, styled
+
+NAMES = {
+    "generation": "generation",
+    "old_log_probabilities": "old log-probabilities",
+    "reference_time": "reference",
+    "reward_time": "reward model",
+    "critic_time": "critic",
+    "update_time": "update",
+    "switch": "switch of states",
+    "weight_sync": "weight sync",
+}
+assert tuple(NAMES) == PHASES
+
+
+def result(name: str, value: float, digits: int = 3) -> str:
+    """A result as people read it."""
+    unit = COLUMNS[name].unit
+    if math.isnan(value):
+        return "unknown"
+    if unit == "B":
+        return show_memory(value, digits)
+    if name == "answers_per_s":
+        return f"{significant(value, digits)} a second"
+    if unit == "1/s":
+        return f"{significant(value, 4)} token/s"
+    if name in ("longest", "rollout_ranks", "training_ranks"):
+        return counted(round(value), 6)
+    return percent(value, digits) if unit == "1" else show(value, unit, digits)
+
+
+def titled(case: RlCase, answer: RlAnswer | None = None, *, price: bool = False) -> list[Line]:
+    """What is asked about: model, machine, iteration, and the plan where there is one."""
+    subject = subject_of(case)
+    lines: list[Line] = [styled(subject_words(subject), HEAD), styled(iteration_words(case))]
+    if answer is not None:
+        lines.append(styled(plan_words(answer)))
+    return [*lines, *(price_lines(subject.price) if price else []), *origin_lines(case)]
+
+
+def iteration_words(case: RlCase) -> str:
+    """The software and the iteration in one line."""
+    workload = case.scenario.workload
+    response = workload.response
+    batch = f"{counted(workload.prompts)} pairs"
+    if workload.generates:
+        batch = f"{counted(workload.prompts)} × {counted(workload.samples)} answers"
+    lengths = f"{counted(response.mean)} tokens, {counted(response.limit)} at most"
+    parts = [case.stack.name, workload.algorithm, f"{batch} of {lengths}"]
+    if workload.staleness:
+        parts.append(f"staleness {workload.staleness:g}, {workload.rollouts}")
+    return " · ".join(parts)
+
+
+def plan_words(answer: RlAnswer) -> str:
+    """Both plans in one line."""
+    inputs, plan = answer.inputs, answer.inputs.plan
+    structure = inputs.trainer.evaluation.block.structure
+    sizes = [f"{name} {float(getattr(plan, name)):.0f}" for name in ("tp", "pp", "cp", "ep") if getattr(plan, name) > 1]
+    trained = " ".join([inputs.case.trainer.name, *sizes, f"dp {inputs.packing.dp:g}", f"zero {structure.zero}"])
+    if inputs.engines is None:
+        return trained
+    rollout, engines = plan.rollout, inputs.engines
+    of_engine = [
+        f"tp {rollout.tp:g}",
+        *(f"{key} {getattr(rollout, key):g}" for key in ("ep", "dp_attention") if getattr(rollout, key) > 1),
+    ]
+    many = f"{engines.layout.replicas[0]:.0f} × {inputs.case.rollout.name} {' '.join(of_engine)}"
+    if inputs.split.colocated:
+        return f"{trained} · {many}, in turns on all GPUs"
+    return f"{trained} on {inputs.split.trainer.ranks:.0f} · {many} on {inputs.split.rollout.ranks:.0f} GPUs"
+
+
+def following(case: RlCase, verb: str, *words: str, before: str = "Next:") -> Line:
+    """The command to type next."""
+    return typed(before, command(case, verb, *words))
+
+
+def problems(answer: RlAnswer) -> list[Line]:
+    """What speaks against one plan, with its codes."""
+    codes = answer.refused or answer.broken
+    lines: list[Line] = [styled(f"  ✗ {code} {REFUSALS[code].title}: {reason(answer, code)}", BAD) for code in codes]
+    return [Text(), *lines] if lines else []
+
+
+def reason(answer: RlAnswer, code: str) -> str:
+    """One reason against a plan, in its own figures where it has some."""
+    if code == "M001":
+        memory = answer.memory
+        phase = "generating" if memory.generating > memory.updating else "updating"
+        return f"{gib(memory.peak)} of {gib(memory.usable)} GiB an accelerator while {phase}"
+    if code in answer.inputs.trainer.refused:
+        return training_reason(answer.inputs.trainer, code)
+    if code in ("M002", "T001"):
+        return "; ".join(_missed(answer, code))
+    if code in OWN:
+        return f"{REFUSALS[code].meaning} {_own(answer, code)}".strip()
+    return REFUSALS[code].meaning
+
+
+def _own(answer: RlAnswer, code: str) -> str:
+    """What the software offers, or the split in figures."""
+    stack = answer.inputs.case.stack
+    if code == "R010":
+        ranks, total = float(answer.inputs.plan.rollout.ranks or 0), answer.inputs.split.ranks
+        return f"{ranks:.0f} of {total:.0f}, in nodes of {float(answer.inputs.case.node.accelerators):.0f}."
+    if code == "R011":
+        return f"{stack.name} has {', '.join(stack.algorithms)}."
+    return f"{stack.name} has {', '.join(stack.rollouts)}." if code == "R012" else ""
+
+
+def _missed(answer: RlAnswer, code: str) -> list[str]:
+    stated = []
+    for limit in stated_limits(answer.inputs.case.scenario.limits):
+        value = answer.costs.get(limit.column, math.nan)
+        if ("M002" if limit.column == "memory_share" else "T001") == code and not limit.holds(value):
+            bound = result(limit.column, float(limit.value))
+            stated.append(f"{limit.key} {result(limit.column, value)} is beyond its {limit.kind} {bound}")
+    return stated

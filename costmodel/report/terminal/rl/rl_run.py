@@ -1,0 +1,81 @@
+"""The whole run of reinforcement learning: iterations, what interrupts them, what a checkpoint holds."""
+
+from __future__ import annotations
+
+import math
+from typing import Any
+
+from rich.text import Text
+
+from costmodel.estimate.rl.predict_rl import RlAnswer
+from costmodel.estimate.shared.results import number
+from costmodel.ground.units import counted, show, show_time
+from costmodel.report.machine import rl_json
+from costmodel.report.terminal.plan.plan_lines import assumed_lines
+from costmodel.report.terminal.rl.rl_formatting import following, problems, result, titled
+from costmodel.report.terminal.style.formatting import BAND, ENDS, between, percent
+from costmodel.report.terminal.style.layout import CellTable, Line
+
+
+def run(answer: RlAnswer, *, verbose: bool = False) -> list[Line]:
+    """The run, conclusion first."""
+    case = answer.inputs.case
+    if answer.refused:
+        return [*titled(case, answer), *problems(answer)]
+    figures = [_figure(answer, *each) for each in (("wall time", "run_time"), ("cost", "run_cost"))]
+    goodput = ("goodput", percent(answer.costs["goodput"], 3), "")
+    assumed = sorted(answer.assumed, key=lambda item: not item.path.startswith("run."))
+    return [
+        *titled(case, answer, price=True),
+        *problems(answer),
+        Text(),
+        CellTable(("", "", BAND), [*figures, goodput], "lll"),
+        Text(),
+        CellTable(("", ""), _facts(answer), "ll", headed=False),
+        Text(),
+        *assumed_lines(tuple(assumed), verbose=verbose),
+        Text(),
+        following(case, "estimate"),
+    ]
+
+
+def _figure(answer: RlAnswer, words: str, name: str) -> tuple[str, str, str]:
+    if math.isnan(answer.costs[name]):
+        return words, "unknown", "set workload.iterations" + ("" if name == "run_time" else ", and assume.price")
+    low, high = (result(name, answer.costs[f"{name}_{end}"]) for end in ENDS)
+    return words, result(name, answer.costs[name]), between(low, high)
+
+
+def _facts(answer: RlAnswer) -> list[tuple[str, str]]:
+    """Iterations, interruptions, checkpoints."""
+    costs, found, workload = answer.costs, answer.run, answer.inputs.case.scenario.workload
+    assert found is not None
+    count = number(found.interruptions)
+    often = "" if math.isnan(count) else f", {counted(round(count))} in the run"
+    steps = "unknown" if workload.iterations is None else counted(workload.iterations)
+    models = "policy and critic" if answer.inputs.models["critic"] else "policy"
+    rows = [
+        ("iterations", f"{steps} of {show_time(costs['iteration_time'])}, as stated: to a score follows from no law"),
+        ("failures", f"one each {show_time(costs['mtbf'])}{often}"),
+        ("checkpoint", f"{show(costs['checkpoint_size'], 'B')}: states of {models}"),
+    ]
+    if answer.iteration.sync is not None:
+        held = show(float(answer.iteration.sync.experience), "B")
+        rows.append(("", f"and up to {held} of answers with their version of the weights and place in it"))
+    rows.append(("interval", f"{show_time(costs['checkpoint_interval'])}, in whole iterations"))
+    rows.append(("restart", show_time(costs["restart_time"])))
+    return rows
+
+
+def run_json(answer: RlAnswer) -> dict[str, Any]:
+    """The answer of estimate with what makes up the run."""
+    told = rl_json.estimate(answer)
+    found = answer.run
+    if answer.refused or found is None:
+        return told | {"run": None}
+    told["run"] = {
+        "iterations": rl_json.finite(number(found.steps)),
+        "interruptions": rl_json.finite(number(found.interruptions)),
+        "experience_bytes": None if answer.iteration.sync is None else float(answer.iteration.sync.experience),
+    }
+    return told

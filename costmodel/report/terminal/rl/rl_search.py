@@ -1,0 +1,92 @@
+"""The ranking of splits between training and generation."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from rich.text import Text
+
+from costmodel.estimate.rl.predict_rl import RlAnswer
+from costmodel.estimate.rl.rl_reason_codes import REFUSALS
+from costmodel.explore.rl.search_splits import FoundSplits
+from costmodel.ground.units import counted, gib, show_time
+from costmodel.report.machine import rl_json
+from costmodel.report.terminal.plan.next_commands import command
+from costmodel.report.terminal.rl.rl_formatting import reason, result, titled
+from costmodel.report.terminal.style.layout import CellTable, Line, typed
+from costmodel.report.terminal.style.theme import BAD, HEAD, styled
+
+_NAMES = ("", "train", "generate", "tp", "cp", "engine", "iteration", "generation", "training", "GiB", "")
+
+
+def search(found: FoundSplits, *, why_not: bool = False) -> list[Line]:
+    """The best plan of each split, the fastest first."""
+    seen = f"{counted(found.evaluated)} plans, the best of each split · {found.elapsed:.2f} s"
+    rows = [_row(str(place), each) for place, each in enumerate(found.best, 1)]
+    if found.yours is not None and not found.yours.refused:
+        rows.append(_row("yours", found.yours))
+    lines: list[Line] = [*titled(found.case, price=True), styled(seen, HEAD)]
+    lines.append(CellTable(_NAMES, rows, "lrrrrlrrrrl") if rows else styled("  no plan is valid", BAD))
+    if why_not or not found.works:
+        lines += _why_not(found)
+    if found.works:
+        lines += [Text(), typed("Next:", command(found.case, "estimate", settings=settings(found.best[0])))]
+    return lines
+
+
+def _row(place: str, each: RlAnswer) -> tuple[str, ...]:
+    inputs, costs = each.inputs, each.costs
+    split, plan = inputs.split, inputs.plan
+    generate = "in turns" if split.colocated else f"{split.rollout.ranks:.0f}"
+    return (
+        place,
+        f"{split.trainer.ranks:.0f}",
+        generate if inputs.engines is not None else "—",
+        f"{float(plan.tp):.0f}",
+        f"{float(plan.cp):.0f}",
+        f"tp {float(plan.rollout.tp):.0f}" if inputs.engines is not None else "—",
+        result("iteration_time", costs["iteration_time"]),
+        result("generation", costs["generation"]),
+        show_time(each.iteration.training),
+        gib(costs["memory_peak"]),
+        f"✗ {' '.join(each.broken)}" if each.broken else "",
+    )
+
+
+def settings(each: RlAnswer) -> dict[str, str]:
+    """What makes the scenario's own plan this one."""
+    plan, split = each.inputs.plan, each.inputs.split
+    wanted = {"plan.tp": f"{float(plan.tp):.0f}", "plan.cp": f"{float(plan.cp):.0f}"}
+    if each.inputs.engines is None:
+        return wanted
+    wanted["plan.rollout.tp"] = f"{float(plan.rollout.tp):.0f}"
+    own = each.inputs.case.scenario.plan
+    if not split.colocated:
+        wanted |= {"plan.rollout.colocated": "false", "plan.rollout.ranks": f"{split.rollout.ranks:.0f}"}
+    elif own is not None and not own.rollout.colocated:
+        wanted = {key: value for key, value in wanted.items() if not key.startswith("plan.rollout")}
+        wanted["plan.rollout"] = f"{{tp: {float(plan.rollout.tp):.0f}}}"
+    return wanted
+
+
+def _why_not(found: FoundSplits) -> list[Line]:
+    """Every reason against a plan, with an example."""
+    rows = [
+        (code, counted(count), REFUSALS[code].title, reason(found.examples[code], code))
+        for code, count in found.refused.most_common()
+    ]
+    return [Text(), CellTable(("", "plans", "reason", "for example"), rows, "lrll")] if rows else []
+
+
+def search_json(found: FoundSplits) -> dict[str, Any]:
+    """The same as plain values."""
+    result = rl_json.frame(found.case)
+    result["evaluated"] = found.evaluated
+    result["plans"] = [{"rank": place, **rl_json.plan(each)} for place, each in enumerate(found.best, 1)]
+    yours = found.yours
+    result["yours"] = None if yours is None or yours.refused else {"rank": found.your_rank, **rl_json.plan(yours)}
+    result["refused"] = [
+        {"code": code, "count": count, "text": REFUSALS[code].meaning, "case": reason(found.examples[code], code)}
+        for code, count in found.refused.most_common()
+    ]
+    return result

@@ -1,0 +1,144 @@
+"""Answers of sweep, scale and diff about reinforcement learning."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from typing import Any
+
+from rich.text import Text
+
+from costmodel.documents.reader.rl_scenario import RlCase
+from costmodel.documents.schemas.rl.rl_results import RESULTS
+from costmodel.estimate.evaluate.answer_facts import subject_of
+from costmodel.estimate.rl.rl_columns import COLUMNS, machine_name
+from costmodel.explore.compare.compare import Difference, MovedFigure
+from costmodel.explore.rl.vary_rl import RlScaleRow, RlTrial, SweptRl
+from costmodel.report.machine.rl_json import plan
+from costmodel.report.terminal.compare.compare import inputs, inputs_json
+from costmodel.report.terminal.rl.rl_formatting import iteration_words, result
+from costmodel.report.terminal.style.answer import head
+from costmodel.report.terminal.style.formatting import percent
+from costmodel.report.terminal.style.head import origin_lines, subject_fields, subject_words, title
+from costmodel.report.terminal.style.layout import CellTable, Line
+from costmodel.report.terminal.style.theme import BAD, HEAD, styled
+
+_SCALE = ("iteration_time", "answers_per_s", "generation", "tail", "update_time")
+_HEADS = {"iteration_time": "iteration", "answers_per_s": "answers", "update_time": "update", "memory_peak": "memory"}
+_NAMES = {machine_name(name): name for name in COLUMNS}
+_TELLING = 5e-4  # relative change below which a figure is the same
+
+
+def _subject(case: RlCase, varied: Sequence[str]) -> list[Line]:
+    words = subject_words(subject_of(case), varied)
+    own = [] if any(path.startswith(("workload", "stack")) for path in varied) else [styled(iteration_words(case))]
+    return [*([styled(words, HEAD)] if words else []), *own, *origin_lines(case)]
+
+
+def sweep(found: SweptRl) -> list[Line]:
+    """One row per combination, with what is against it."""
+    paths = [axis.path for axis in found.axes]
+    names = (*(path.rpartition(".")[2] for path in paths), *(_HEADS.get(name, name) for name in found.shown), "")
+    rows = [(*_values(found, trial), *_results(found.shown, trial), _against(trial)) for trial in found.trials]
+    return [*_subject(found.case, paths), CellTable(names, rows, "r" * (len(names) - 1) + "l")]
+
+
+def _values(found: SweptRl, trial: RlTrial) -> list[str]:
+    return [setting.partition("=")[2] for setting in trial.settings[: len(found.axes)]]
+
+
+def _results(shown: Sequence[str], trial: RlTrial) -> list[str]:
+    if trial.answer is None or trial.answer.refused:
+        return ["—"] * len(shown)
+    costs = trial.answer.costs
+    return [result(name, costs[name]) if name in costs else "unknown" for name in shown]
+
+
+def _against(trial: RlTrial) -> str:
+    return f"✗ {' '.join(trial.codes)}" if trial.codes else ""
+
+
+def _row(trial: RlTrial, values: dict[str, Any]) -> dict[str, Any]:
+    known = {} if trial.answer is None or trial.answer.refused else plan(trial.answer)
+    fault = None if trial.fault is None else trial.fault.sentence
+    return {**values, **known, "works": trial.works, "codes": list(trial.codes), "fault": fault}
+
+
+def _frame(case: RlCase) -> dict[str, Any]:
+    return {"workload": "rl", "facts": subject_fields(subject_of(case)), "title": title(case)}
+
+
+def sweep_json(found: SweptRl) -> dict[str, Any]:
+    """The sweep as plain values."""
+    points = []
+    for trial in found.trials:
+        values = {axis.path: value for axis, value in zip(found.axes, _values(found, trial), strict=True)}
+        points.append(_row(trial, values))
+    shown = [machine_name(name) for name in found.shown]
+    return {**head("costmodel/sweep/v1"), **_frame(found.case), "shown": shown, "points": points}
+
+
+def scale(case: RlCase, rows: Sequence[RlScaleRow], *, weak: bool) -> list[Line]:
+    """A row for each size."""
+    names = ("GPUs", *(_HEADS.get(name, name) for name in _SCALE), "efficiency", "")
+    cells = [
+        (
+            f"{row.ranks:,.0f}",
+            *_results(_SCALE, row.trial),
+            percent(row.efficiency, 3) if row.efficiency == row.efficiency else "—",
+            _against(row.trial),
+        )
+        for row in rows
+    ]
+    how = "prompts grow with the accelerators" if weak else "the same iteration on all sizes"
+    return [*_subject(case, ["cluster.nodes"]), styled(how), CellTable(names, cells, "r" * 7 + "l")]
+
+
+def scale_json(case: RlCase, rows: Sequence[RlScaleRow], *, weak: bool) -> dict[str, Any]:
+    """The same as plain values."""
+    sizes = [
+        _row(row.trial, {"gpus": row.ranks, "efficiency": row.efficiency if row.efficiency == row.efficiency else None})
+        for row in rows
+    ]
+    return {**head("costmodel/scale/v1"), **_frame(case), "weak": weak, "sizes": sizes}
+
+
+def diff(found: Difference, words: str) -> list[Line]:
+    """What changed in the inputs, and which results moved."""
+    lines: list[Line] = [styled(words, HEAD)]
+    if found.same:
+        return [*lines, styled("Nothing differs.")]
+    lines += inputs(found.inputs)
+    for side, other in ((found.before, "before"), (found.after, "after")):
+        if side.refused:
+            lines.append(styled(f"  ✗ {', '.join(side.refused)}: {other}, the plan is not valid", BAD))
+    rows = list(_moved(found.figures))
+    return [*lines, Text(), CellTable(("result", "before", "after", "change", ""), rows, "lrrrl")] if rows else lines
+
+
+def _moved(moves: Sequence[MovedFigure]) -> Iterator[tuple[str, ...]]:
+    """Results that moved, in the order of the columns."""
+    named = {_NAMES[move.name]: move for move in moves if move.name in _NAMES}
+    for name, column in RESULTS.items():
+        move = named.get(name)
+        if move is None or move.before is None or move.after is None or move.before == move.after:
+            continue
+        change = (move.after - move.before) / move.before if move.before else float("inf")
+        if abs(change) < _TELLING:
+            continue
+        better = (move.after > move.before) == (column.better == "higher")
+        mark = "" if column.better == "neither" else "better" if better else "worse"
+        stated = f"{change * 100:+.1f} %" if move.before else "new"
+        yield name, result(name, move.before), result(name, move.after), stated, mark
+
+
+def diff_json(found: Difference) -> dict[str, Any]:
+    """The same as plain values."""
+    return {
+        **head("costmodel/difference/v1"),
+        "workload": "rl",
+        "before": found.before.name,
+        "after": found.after.name,
+        "same": found.same,
+        "inputs": inputs_json(found.inputs),
+        "figures": [{"name": move.name, "before": move.before, "after": move.after} for move in found.figures],
+    }

@@ -1,0 +1,119 @@
+"""The commands on scenarios of reinforcement learning: forms, exit codes, faults, and what is refused by name."""
+
+from __future__ import annotations
+
+import csv
+import io
+import json
+from typing import Any
+
+import pytest
+
+from costmodel import library
+from costmodel.documents.schemas.rl.rl_results import PHASES
+from costmodel.estimate.rl.rl_columns import COLUMNS, machine_name
+
+NAME = "grpo-qwen-2.5-7b-64"
+
+
+def told(run: Any, *args: str) -> Any:
+    """The answer as JSON."""
+    return json.loads(run(*args, "--json").out)
+
+
+def test_results_are_described_columns_and_phases_sum(run: Any) -> None:
+    found = told(run, "estimate", NAME)
+    (plan,) = found["plans"]
+    columns = {column["name"] for column in found["columns"]}
+    assert {machine_name(name) for name in COLUMNS} == columns
+    phases = [plan[machine_name(name)] for name in PHASES]
+    assert plan["iteration_time_s"] == pytest.approx(sum(phases))
+    assert plan["iteration_time_low_s"] < plan["iteration_time_s"] < plan["iteration_time_high_s"]
+    (row,) = csv.DictReader(io.StringIO(run("estimate", NAME, "--format", "csv").out))
+    assert float(row["generation_s"]) == pytest.approx(plan["generation_s"])
+
+
+def test_the_ledger_and_the_transfers(run: Any) -> None:
+    memory, sent = told(run, "memory", NAME), told(run, "comm", NAME)
+    peak = max(sum(line[f"{phase}_bytes"] for line in memory["ledger"]) for phase in ("generating", "updating"))
+    assert peak == pytest.approx(memory["plans"][0]["memory_peak_bytes"])
+    sync = sent["weight_sync"]
+    assert sync["time_s"] == pytest.approx(sync["bytes"] / sync["rate_bytes_per_s"])
+    assert {item["of"] for item in sent["transfers"]} >= {"update", "engine step"}
+    sharded = told(run, "comm", NAME, "--set", "plan.tp=2", "--set", "plan.cp=1")["weight_sync"]
+    assert sharded["layout"] == "sharded"
+    assert sharded["rate_bytes_per_s"] < sync["rate_bytes_per_s"]
+
+
+def test_search_ranks_splits_with_both_plans(run: Any) -> None:
+    space = "search={tp: [1], cp: [2, 4], rollout_tp: [1, 2]}"
+    stale = ("--set", "workload.staleness=0.5", "--set", "workload.rollouts=partial")
+    found = told(run, "search", NAME, "--set", space, *stale)
+    times = [plan["iteration_time_s"] for plan in found["plans"]]
+    assert times == sorted(times)
+    best = found["plans"][0]
+    settings = [f"plan.cp={best['cp']}", f"plan.rollout.tp={best['rollout_tp']}"]
+    if not best["colocated"]:
+        settings += ["plan.rollout.colocated=false", f"plan.rollout.ranks={best['rollout_ranks']:.0f}"]
+    again = told(run, "estimate", NAME, *stale, *(word for item in settings for word in ("--set", item)))
+    assert again["plans"][0]["iteration_time_s"] == pytest.approx(times[0])
+    held = told(run, "search", NAME, "--set", space, "--set", "plan.rollout={colocated: false, ranks: 16}")
+    assert {plan["rollout_ranks"] for plan in held["plans"]} == {16}
+
+
+def test_sweep_scale_diff_and_run(run: Any) -> None:
+    points = told(run, "sweep", NAME, "--over", "workload.response.mean=2k,8k")["points"]
+    assert points[0]["iteration_time_s"] < points[1]["iteration_time_s"]
+    sizes = told(run, "scale", NAME, "--ranks", "32..128")["sizes"]
+    assert [size["gpus"] for size in sizes] == [32, 64, 128]
+    assert 1 == sizes[0]["efficiency"] > sizes[1]["efficiency"] > sizes[2]["efficiency"]
+    weak = told(run, "scale", NAME, "--ranks", "32..128", "--weak")["sizes"]
+    assert weak[2]["efficiency"] > sizes[2]["efficiency"] + 0.2
+    moved = told(run, "diff", NAME, "--set", "workload.algorithm=ppo")
+    assert {move["path"] for move in moved["inputs"]} == {"workload.algorithm"}
+    assert told(run, "diff", NAME, NAME)["same"]
+    found = told(run, "run", NAME)
+    assert found["run"]["iterations"] == 400
+    assert 0.9 < found["plans"][0]["goodput"] < 1
+
+
+@pytest.mark.parametrize(
+    ("words", "sentence"),
+    [
+        (["estimate", NAME, "--set", "workload.response=4 k"], "a response needs mean and limit"),
+        (["estimate", NAME, "--set", "workload.response={mean: 4 k, limit: 2 k}"], "longer than the limit"),
+        (["estimate", NAME, "--set", "workload.rollouts=partial"], "set staleness over 0"),
+        (["estimate", NAME, "--set", "workload.samples=1"], "samples is 2 or more"),
+        (["estimate", NAME, "--set", "workload.mini_batch=10000"], "at most the answers"),
+        (["estimate", NAME, "--set", "plan.rollout.ranks=8"], "colocated rollouts take all"),
+        (["estimate", NAME, "--set", "plan.rollout.colocated=false"], "need their number"),
+        (["estimate", NAME, "--set", "stack=vllm"], "no software for reinforcement learning"),
+        (["estimate", NAME, "--set", "stack.trainer=vllm"], "stack.trainer"),
+        (["estimate", NAME, "--set", "workload.algorithm=a3c"], "a3c"),
+        (["solve", NAME, "--vary", "plan.rollout.tp", "--for", "iteration_time<=1 s"], "about training"),
+        (["check", NAME], "workload is rl"),
+        (["explain", NAME, "iteration_time"], "is a word, not a figure"),
+        (["search", NAME, "--pareto", "memory_peak,iteration_time"], "has no --pareto"),
+        (["scale", NAME, "--rate", "1..2"], "has no --rate"),
+        (["estimate", NAME, "--format", "html"], "has no html"),
+    ],
+)
+def test_faults_are_one_sentence(run: Any, words: list[str], sentence: str) -> None:
+    ran = run(*words)
+    assert ran.code == 2
+    assert sentence in ran.err
+    assert "Traceback" not in ran.err
+
+
+def test_a_plan_that_does_not_fit_leaves_with_one(run: Any) -> None:
+    assert run("estimate", NAME, "--set", "plan.rollout.memory=99 %").code == 1
+    ran = run("estimate", NAME, "--set", "limits.iteration_time.at_most=60 s")
+    assert (ran.code, "T001" in ran.out) == (1, True)
+
+
+def test_the_library_answers_too() -> None:
+    found = library.estimate(NAME)
+    assert found.works
+    assert found.figures["workload"] == "rl"
+    assert library.memory(NAME).works
+    assert len(library.sweep(NAME, ["plan.rollout.tp=1,2"]).frame()) == 2

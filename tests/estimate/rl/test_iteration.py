@@ -1,0 +1,173 @@
+"""How phases follow each other, what a split gains, and verl's published iterations."""
+
+from __future__ import annotations
+
+import re
+import statistics
+from pathlib import Path
+
+import pytest
+
+from costmodel.documents.reader.library import read
+from costmodel.documents.reader.resolved_scenario import load_any
+from costmodel.documents.reader.rl_scenario import reinforced
+from costmodel.equations.memory.offload import link_time
+from costmodel.equations.run.reinforcement_learning import generation_ranks
+from costmodel.estimate.rl.iteration import NONE, composed
+from costmodel.estimate.rl.predict_rl import RlAnswer, predict
+from tests.estimate.rl.verl_runs import ASYNCHRONOUS, COLOCATED, MEAN, ONE_COLOCATED, ONE_STEP_OFF, rows
+
+SCENARIO = "grpo-qwen-2.5-7b-64"
+APART = ["plan.rollout.colocated=false", "plan.rollout.ranks=32"]
+STALE = ["workload.staleness=0.5", "workload.rollouts=partial"]
+PAGE = Path(__file__).resolve().parents[3] / "docs/accuracy/reinforcement-learning.md"
+
+
+def asked(*settings: str, name: str = SCENARIO) -> RlAnswer:
+    return predict(reinforced(load_any(name, settings)))
+
+
+@pytest.mark.parametrize(
+    ("measured", "within"),
+    [(COLOCATED[32], 0.08), (COLOCATED[64], 0.03), (COLOCATED[128], 0.031), (ONE_COLOCATED, 0.1)],
+)
+def test_phases_in_turns_sum_to_the_iteration(measured: tuple[float, ...], within: float) -> None:
+    iteration, generation, scored, update = measured
+    phases = {"generation": generation, "old_log_probabilities": scored, "update_time": update}
+    assert composed(phases, NONE, None, beside=False).total == pytest.approx(iteration, rel=within)
+
+
+@pytest.mark.parametrize(
+    ("iteration", "waiting", "training", "within"),
+    [(*ASYNCHRONOUS[32], 0.03), (*ASYNCHRONOUS[64], 0.03), (*ONE_STEP_OFF[:2], sum(ONE_STEP_OFF[2:]), 0.1)],
+)
+def test_side_by_side_the_longer_part_counts(iteration: float, waiting: float, training: float, within: float) -> None:
+    """A trainer that waits for answers hides behind a generation that is longer by the wait."""
+    found = composed({"generation": training + waiting, "update_time": training}, NONE, None, beside=True)
+    assert found.hidden == training
+    assert found.total == pytest.approx(iteration, rel=within)
+
+
+@pytest.mark.parametrize(("gigabytes", "seconds"), [(212.0, 3.47), (470.0, 6.22), (671.0, 10.19), (1030.0, 14.36)])
+def test_weights_reach_the_engines_at_one_rate(gigabytes: float, seconds: float) -> None:
+    """checkpoint-engine README: GLM-4.5-Air, Qwen3-235B, DeepSeek-V3.1, Kimi-K2."""
+    assert link_time(gigabytes * 1e9, read("stack", "verl").sync.whole, 1.0) == pytest.approx(seconds, rel=0.16)
+
+
+def test_colocated_apart_and_stale() -> None:
+    together, apart, stale = asked(), asked(*APART), asked(*APART, *STALE)
+    for answer in (together, apart):
+        assert answer.costs["iteration_time"] == pytest.approx(sum(answer.iteration.phases.values()))
+    generation, training = stale.iteration.phases["generation"], stale.iteration.training
+    sync = stale.iteration.phases["weight_sync"]
+    assert stale.costs["iteration_time"] == pytest.approx(max(generation, training) + sync)
+    assert stale.costs["old_log_probabilities"] == 0 < apart.costs["old_log_probabilities"]  # engines score their own
+    again = asked(*APART, *STALE, "workload.old_log_probabilities=trainer")
+    assert again.costs["old_log_probabilities"] == pytest.approx(apart.costs["old_log_probabilities"], rel=0.01)
+
+
+def test_only_what_does_not_scale_is_gained_by_a_split() -> None:
+    """At the best split both sides take as long, and if all scaled that were the sum in turns on all ranks."""
+    together = asked(*STALE)
+    work = [64 * together.iteration.phases["generation"], 64 * together.iteration.training]
+    best = float(generation_ranks(64.0, *work))
+    ranks = 8 * round(best / 8)
+    split = asked("plan.rollout.colocated=false", f"plan.rollout.ranks={ranks}", *STALE)
+    ideal = sum(work) / 64
+    assert split.costs["iteration_time"] == pytest.approx(ideal, rel=0.15)
+
+
+def test_memory_of_all_parts_in_one_ledger() -> None:
+    def part(answer: RlAnswer, name: str) -> tuple[float, float]:
+        found = {each.name: (each.generating, each.updating) for each in answer.memory.parts}
+        return found.get(name, (0.0, 0.0))
+
+    plain, moved, critic = asked(), asked("plan.rollout.offload=true"), asked("workload.algorithm=ppo")
+    states = part(plain, "policy optimizer")
+    assert states[0] == states[1] > 0
+    assert part(moved, "policy optimizer") == (0.0, states[1])
+    assert part(critic, "critic states")[1] == pytest.approx(states[1] + part(plain, "policy weights")[1])
+    assert part(critic, "reward model") == part(critic, "reference")
+    assert part(plain, "cache")[0] > 0 == part(plain, "cache")[1]  # given back while training
+    assert part(asked("stack=trl", "plan.cp=1"), "cache")[1] > 0  # kept
+    assert moved.costs["switch"] > 0 == plain.costs["switch"]
+    engine = sum(each.generating for each in plain.memory.parts if each.name.startswith(("engine", "cache")))
+    assert engine == pytest.approx(0.5 * (plain.memory.usable - 468 * 2**20))  # what vLLM counts its share of
+    assert asked("plan.rollout.memory=99 %").broken == ("M001",)
+
+
+def test_algorithms_differ_by_their_passes() -> None:
+    grpo, ppo = asked(), asked("workload.algorithm=ppo")
+    once = grpo.costs["reference_time"]
+    assert ppo.costs["critic_time"] == pytest.approx(once + grpo.costs["update_time"])
+    assert ppo.costs["reward_time"] == pytest.approx(once)
+    workload = "workload={kind: rl, algorithm: dpo, prompts: 512, prompt: 1 k, response: {mean: 4 k, limit: 28 k}}"
+    dpo = asked(workload, "stack=openrlhf", "plan={zero: 3, recompute: full, micro_batch: 4}")
+    assert dpo.costs["generation"] == dpo.costs["weight_sync"] == dpo.costs["old_log_probabilities"] == 0
+    assert dpo.costs["reference_time"] > 0
+    assert 3.3 < dpo.costs["update_time"] / dpo.costs["reference_time"] < 5  # forward, twice that backward, recompute
+    assert asked("workload.reference=false").costs["reference_time"] == 0
+
+
+def test_tokens_and_attention_of_the_packed_sequences_are_those_of_the_answers() -> None:
+    found = asked()
+    packing, lengths = found.inputs.packing, found.inputs.lengths
+    tokens = packing.sequence * packing.micro_batch * packing.micro_batches * packing.dp
+    assert tokens == pytest.approx(512 * float(lengths.tokens), rel=0.01)
+    assert packing.sequence == pytest.approx(float(lengths.sequence), rel=0.2)
+
+
+@pytest.mark.parametrize(
+    ("settings", "code"),
+    [
+        (["plan.rollout={colocated: false, ranks: 12}"], "R010"),
+        (
+            [
+                "stack=verl",
+                "workload={kind: rl, algorithm: dpo, prompts: 8, prompt: 64, response: {mean: 64, limit: 64}}",
+                "plan={zero: 3}",
+            ],
+            "R011",
+        ),
+        (["stack=trl", "plan.cp=1", *STALE], "R012"),
+        (
+            [
+                "stack=trl",
+                "workload={kind: rl, algorithm: dpo, prompts: 64, prompt: 64, response: {mean: 64, limit: 64}}",
+                "plan={zero: 3, rollout: {tp: 2}}",
+            ],
+            "R014",
+        ),
+        (["plan.rollout.memory=8 %"], "R015"),
+        (["workload.staleness=0.5"], "R016"),
+        (["plan.rollout.tp=8"], "L051"),
+    ],
+)
+def test_what_is_refused_says_so(settings: list[str], code: str) -> None:
+    assert code in asked(*settings).refused
+
+
+def test_the_run_counts_iterations_as_stated_and_a_critic_twice() -> None:
+    policy, both = asked("run={}"), asked("run={}", "workload.algorithm=ppo")
+    assert both.costs["checkpoint_size"] == pytest.approx(2 * policy.costs["checkpoint_size"])
+    stepping = 400 * policy.costs["iteration_time"] / policy.costs["goodput"]
+    assert policy.costs["run_time"] == pytest.approx(stepping)
+    apart = asked("run={}", *APART)
+    assert apart.costs["mtbf"] == pytest.approx(policy.costs["mtbf"])  # any node of both parts may fail
+
+
+def test_verls_table_and_the_page_that_shows_it() -> None:
+    """The page says what is predicted; the aim of 25 % is not met, and the page says why."""
+    found = rows()
+    anchor = next(row for row in found if row.ranks == "32" and row.phase == "update_time")
+    assert abs(anchor.error) < 0.05  # by which the mean length was set
+    whole = [abs(row.error) for row in found if row.phase == "iteration_time"]
+    assert statistics.median(whole) < 0.45
+    text = PAGE.read_text("utf-8")
+    assert f"{MEAN:,}" in text
+    for row in found:
+        assert re.search(rf"\| {row.ranks} \| .*\| {row.measured:.0f} s \| {row.predicted:.0f} s \|", text), row
+    assert f"median error of the six iterations is {statistics.median(whole) * 100:.0f} %" in text
+    # No mean explains both: answers as long as the colocated update takes more than the peak where engines are apart.
+    flop = 8 * 7.6e9 * 8192 * (200 + MEAN)
+    assert flop / (16 * 148e12 * ASYNCHRONOUS[16][2]) > 0.95

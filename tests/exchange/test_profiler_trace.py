@@ -1,0 +1,136 @@
+"""Traces of PyTorch's profiler: time by kind of kernel, exposed communication, and texts that are no trace."""
+
+from __future__ import annotations
+
+import gzip
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from costmodel.exchange.logs.profiler_trace import profiled_step
+from costmodel.ground.errors import CostModelError
+
+DEGREES = {"tp": 8.0, "dp": 4.0, "pp": 1.0}
+
+
+def kernel(name: str, start: float, length: float, stream: int = 7, **args: Any) -> dict[str, Any]:
+    return {"ph": "X", "cat": "kernel", "name": name, "pid": 0, "tid": stream, "ts": start, "dur": length, "args": args}
+
+
+def marked(number: int, start: float, length: float) -> dict[str, Any]:
+    name = f"ProfilerStep#{number}"
+    return {"ph": "X", "cat": "user_annotation", "name": name, "pid": 9, "tid": 9, "ts": start, "dur": length}
+
+
+# Two steps of 100 us: 40 of products, 20 of attention, 10 of others, 5 of the optimizer; an all-gather of 30 us of tp,
+# of which 10 run beside products, and a reduce-scatter of 10 us of dp within the all-gather.
+def events(start: float) -> list[dict[str, Any]]:
+    of_tp, of_dp = (
+        {"Process Group Description": name, "Group size": size} for name, size in (("mesh_tp", 8), ("mesh_dp_shard", 4))
+    )
+    return [
+        kernel("sm90_xmma_gemm_bf16bf16", start, 40),
+        kernel("ncclDevKernel_AllGather_RING_LL", start + 30, 30, 20, **of_tp),
+        kernel("ncclDevKernel_ReduceScatter_Sum", start + 45, 10, 24, **of_dp),
+        kernel("flash_fwd_kernel", start + 60, 20),
+        kernel("triton_poi_fused_add", start + 80, 10),
+        kernel("multi_tensor_apply_kernel", start + 90, 5),
+    ]
+
+
+def written(folder: Path, found: Any, name: str = "rank-0.pt.trace.json") -> str:
+    path = folder / name
+    path.write_text(json.dumps(found))
+    return str(path)
+
+
+def whole() -> dict[str, Any]:
+    steps = [marked(1, 0, 100), marked(2, 100, 100)]
+    before = kernel("sm90_xmma_gemm", -50, 20)
+    return {"schemaVersion": 1, "traceEvents": [*steps, before, *events(0), *events(100), {"ph": "M", "name": "x"}]}
+
+
+def test_terms_are_those_of_the_kernels_and_add_up_to_the_step(tmp_path: Path) -> None:
+    found = profiled_step(written(tmp_path, whole()), DEGREES)
+    us = {name: pytest.approx(value * 1e-6) for name, value in {
+        "matmul": 40, "attention": 20, "memory_bound": 10, "optimizer": 5, "tp_exposed": 10, "tp_time": 30,
+        "dp_exposed": 10, "dp_time": 10, "launch": 5,
+    }.items()}  # fmt: skip
+    assert found.terms == us
+    assert found.step == pytest.approx(100e-6)
+    assert sum(value for name, value in found.terms.items() if not name.endswith("_time")) == pytest.approx(found.step)
+
+
+def test_a_compressed_trace_is_read_alike(tmp_path: Path) -> None:
+    path = tmp_path / "rank-0.json.gz"
+    path.write_bytes(gzip.compress(json.dumps(whole()).encode()))
+    assert profiled_step(str(path), DEGREES) == profiled_step(written(tmp_path, whole()), DEGREES)
+
+
+def test_communication_of_an_unknown_group_is_stated_and_in_no_term(tmp_path: Path) -> None:
+    tree = whole()
+    for event in tree["traceEvents"]:
+        event.pop("args", None)
+    found = profiled_step(written(tmp_path, tree), DEGREES)
+    assert not [name for name in found.terms if name.startswith(("tp", "dp"))]
+    assert any("no name" in note for note in found.notes)
+
+
+def test_idle_time_of_a_pipeline_is_its_bubble(tmp_path: Path) -> None:
+    found = profiled_step(written(tmp_path, whole()), {**DEGREES, "pp": 4.0})
+    assert found.terms["bubble"] == pytest.approx(5e-6)
+    assert "launch" not in found.terms
+
+
+@pytest.mark.parametrize(
+    ("tree", "code"),
+    [
+        ({"nodes": []}, "X001"),
+        ([1, 2], "X001"),
+        ("text", "X001"),
+        ({"traceEvents": events(0)}, "X002"),
+        ({"traceEvents": [marked(1, 0, 100)]}, "X002"),
+        ({"traceEvents": [marked(1, 0, 100), kernel("gemm", 500, 1)]}, "X002"),
+        ({"traceEvents": [marked(1, 0, 100), {"ph": "X", "cat": "kernel", "ts": "0", "dur": -1}]}, "X002"),
+    ],
+)
+def test_what_is_no_trace_of_steps_is_refused_by_name(tmp_path: Path, tree: Any, code: str) -> None:
+    with pytest.raises(CostModelError) as error:
+        profiled_step(written(tmp_path, tree), DEGREES)
+    assert error.value.faults[0].code == code
+
+
+@pytest.mark.parametrize("data", [b"\x1f\x8bnot gzip", b"[" * 100_000, b"\xff\xfe\x00", b""])
+def test_bytes_that_are_no_trace_are_refused(tmp_path: Path, data: bytes) -> None:
+    path = tmp_path / "x.json"
+    path.write_bytes(data)
+    with pytest.raises(CostModelError):
+        profiled_step(str(path), DEGREES)
+
+
+def test_a_slow_kernel_of_a_trace_is_found_by_diagnose(tmp_path: Path, run: Any) -> None:
+    """Products and attention a third slower than predicted: clocks come first."""
+    scenario = json.loads(run("estimate", "quickstart", "--json").out)
+    predicted = scenario["plans"][0]
+    at, found = 0.0, []
+    slow = {"matmul": 4 / 3, "attention": 4 / 3}
+    names = {
+        "matmul": "gemm",
+        "attention": "flash_fwd",
+        "memory_bound": "triton_poi",
+        "optimizer": "multi_tensor_apply",
+        "tp_exposed": "ncclDevKernel_AllGather",
+        "launch": "",
+    }
+    for term, name in names.items():
+        length = predicted[f"{term}_s"] * slow.get(term, 1.0) * 1e6
+        if name:
+            found.append(kernel(name, at, length, **{"Process Group Description": "mesh_tp"}))
+        at += length
+    path = written(tmp_path, {"traceEvents": [marked(5, 0, at), *found]})
+    ran = run("diagnose", "quickstart", "--trace", path, "--json")
+    told = json.loads(ran.out)
+    assert told["measured_s"] == pytest.approx(at * 1e-6)
+    assert told["causes"][0]["cause"] == "clocks"

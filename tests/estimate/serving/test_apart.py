@@ -102,12 +102,9 @@ def test_what_does_not_stand_together_is_a_fault() -> None:
 
 
 def test_search_ranks_both_kinds_of_plans_and_estimate_agrees() -> None:
-    """Where 13 ms a token bind, instances apart come first; without limits replicas that do both."""
-    tight = (
-        "cluster.nodes=4",
-        "search.disaggregated=true",
-        "limits={tpot: {at_most: 13 ms}, ttft_p99: {at_most: 1 s}}",
-    )
+    """Where 13 ms a token bind, instances apart come first."""
+    limits = "limits={tpot: {at_most: 13 ms}, ttft_p99: {at_most: 1 s}}"
+    tight = ("cluster.nodes=4", "search.disaggregated=true", limits)
     found = search(inputs(*tight), 3)
     best = found.best[0]
     assert best.prefill is not None

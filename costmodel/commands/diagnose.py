@@ -50,9 +50,9 @@ def diagnose(
     Examples:
       costmodel diagnose llama-3-70b-512 --step 18.9s
       costmodel diagnose llama-3-70b-512 --mfu 39% --term dp_exposed=0.5s
-      costmodel diagnose llama-3-70b-512 --trace rank-0.pt.trace.json.gz
 
-    Terms are those of estimate --json without their unit, and tp_time to dp_time: communication, hidden or not. Exit
+    Terms are those of estimate --json without their unit, and tp_time to dp_time: communication, hidden or not. --trace
+    takes them from a trace that torch.profiler wrote, with prof.step() at the end of each step. Exit
     code 1 when the step is outside the band of the prediction, or the plan is invalid.
 
     Next: costmodel sensitivity SCENARIO

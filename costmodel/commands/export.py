@@ -1,15 +1,19 @@
-"""export: a plan of costmodel as a file that starts a training."""
+"""export: a plan of costmodel as a file that starts a training, or as the command of a serving engine."""
 
 from __future__ import annotations
 
 from enum import StrEnum
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
 from costmodel.commands.shared import answering
 from costmodel.commands.short_form import Question, asking
 from costmodel.report.terminal.style.answer import Filed, Reply
+
+if TYPE_CHECKING:
+    from costmodel.documents.reader.resolved_scenario import LoadedScenario
+    from costmodel.report.terminal.documents.exports import Found
 
 
 class ExportFormat(StrEnum):
@@ -21,6 +25,12 @@ class ExportFormat(StrEnum):
     DEEPSPEED = "deepspeed"
     ACCELERATE = "accelerate"
     HF = "hf"
+    VLLM = "vllm"
+    SGLANG = "sglang"
+    TRT_LLM = "trt-llm"
+
+
+_ENGINES = (ExportFormat.VLLM, ExportFormat.SGLANG, ExportFormat.TRT_LLM)
 
 
 @answering
@@ -34,27 +44,41 @@ def export(
     ] = None,
     lossy: Annotated[bool, typer.Option("--lossy", help="Write all but the keys the format cannot express")] = False,
 ) -> Reply:
-    """A plan as options or a configuration of the software that trains it; without a plan the best of the search.
+    """A plan as options or a configuration of the software that runs it; without a plan the best of the search.
 
     Examples:
       costmodel export llama-3-70b-512 --to megatron
       costmodel export llama-3-70b-512 --to torchtitan --lossy
       costmodel export llama-3-70b-512 --to megatron --rank 3 > train.sh
       costmodel export mine.yaml --to deepspeed -o ds.json > what-was-printed.txt
+      costmodel export serve-llama-3.1-70b --to vllm
+      costmodel export serve-llama-3.1-70b --to sglang > serve.sh
 
     The version that the options are of is printed. The file is read back before it is written, and must give the same
-    plan. Exit code 1, and nothing written, where it cannot express a key; --lossy writes the rest.
+    plan. Exit code 1, and nothing written, where it cannot express a key; --lossy writes the rest. The command of an
+    engine comes with the line to expect in its log and the benchmark that would test the prediction; on another engine
+    than the scenario's, its share of memory leaves the cache as large.
 
     Next: costmodel import FILE
     """
-    from costmodel.documents.reader.resolved_scenario import training
-    from costmodel.explore.export_plan import export_plan
     from costmodel.report.terminal.documents import exports as report
 
-    found = export_plan(training(question.loaded(planned=False)), to.value, rank)
+    found = _found(question.loaded(planned=False), to, rank)
     return Reply(
         lambda: report.text(found, lossy=lossy),
         lambda: report.as_json(found),
         yes=lossy or not found.file.faults,
         filed=Filed(lambda _path: report.file_text(found), lambda path: report.summary(found, path)),
     )
+
+
+def _found(case: LoadedScenario, to: ExportFormat, rank: int | None) -> Found:
+    """The plan of a scenario in a format, which must be one of what the scenario does."""
+    from costmodel.documents.reader.resolved_scenario import training
+    from costmodel.documents.reader.serving_scenario import serving
+    from costmodel.explore.export_plan import export_plan
+    from costmodel.explore.export_serving import export_engine
+
+    if to in _ENGINES:
+        return export_engine(serving(case), to.value, rank)
+    return export_plan(training(case), to.value, rank)

@@ -28,7 +28,8 @@ FilesArgument = Annotated[
     typer.Argument(
         metavar="FILE...",
         help="config.json of transformers or a folder with one; a script, YAML or log with Megatron-LM options; JSON "
-        "of DeepSpeed, YAML of accelerate, TrainingArguments, a configuration of torchtitan; '-' for stdin",
+        "of DeepSpeed, YAML of accelerate, TrainingArguments, a configuration of torchtitan; a command of vLLM, SGLang "
+        "or TensorRT-LLM; nvidia-smi topo -m, nodes of Slurm or Kubernetes; '-' for stdin",
         show_default=False,
     ),
 ]
@@ -38,6 +39,15 @@ NodeOption = Annotated[
 ]
 NodesOption = Annotated[
     int | None, typer.Option("--nodes", min=1, help="How many; else as the files state", show_default=False)
+]
+AcceleratorOption = Annotated[
+    str,
+    typer.Option(
+        "--accelerator",
+        help="Of a machine's shape, the part, where no tool states it",
+        show_default=False,
+        autocompletion=completion.accelerators,
+    ),
 ]
 VocabOption = Annotated[
     int | None,
@@ -71,6 +81,7 @@ def import_file(
     files: FilesArgument,
     node: NodeOption = "",
     nodes: NodesOption = None,
+    accelerator: AcceleratorOption = "",
     vocab: VocabOption = None,
     assignments: GivenOption = None,
     kind: KindOption = ImportedKind.DOCUMENT,
@@ -79,13 +90,15 @@ def import_file(
     partial: PartialOption = False,
     strict: StrictOption = False,
 ) -> Reply:
-    """A config.json as a model, files of a training program as a scenario, or a log as a measured run.
+    """A config.json as a model, launch files as a scenario, a log as a measured run, a machine as a cluster.
 
     Examples:
       costmodel import scenarios/examples/qwen3-8b
       costmodel import config.json -o model.yaml > what-was-read.txt
       costmodel import train.sh --node dgx-h100 --nodes 4 -o mine.yaml > what-was-read.txt
       costmodel import config.json ds.json --node dgx-h100 --nodes 4 --set workload.sequence=4096 > mine.yaml
+      costmodel import serve.sh benchmark.sh --node dgx-h100 > mine.yaml
+      costmodel import topo.txt --accelerator h100-sxm --node dgx-h100
       costmodel import run.log --as runs --config train.sh --node dgx-h100 --nodes 4 -o runs.csv > what-was-read.txt
 
     Several files are one training; two that contradict each other are a fault. Nothing is run or fetched. With -o the
@@ -96,7 +109,7 @@ def import_file(
     """
     from costmodel.explore.import_file import GivenBesideFile
 
-    beside = GivenBesideFile(node, nodes, vocab, partial, tuple(assignments or ()))
+    beside = GivenBesideFile(node, nodes, vocab, partial, tuple(assignments or ()), accelerator)
     if kind is ImportedKind.RUNS:
         return _runs(files, config or [], beside, warmup)
     if config or warmup is not None:

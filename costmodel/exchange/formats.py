@@ -23,15 +23,22 @@ DEEPSPEED, ACCELERATE = "JSON of DeepSpeed 0.19", "YAML of accelerate 1.15"
 BRIDGE = "overrides of Megatron-Bridge"
 AXOLOTL, LLAMA_FACTORY = "YAML of axolotl 0.19", "YAML of LLaMA-Factory 0.9.5"
 ARGUMENTS, TORCHTITAN = "TrainingArguments of transformers", "configuration of torchtitan"
+TORCHTUNE, NANOTRON, MAXTEXT = "YAML of torchtune 0.6", "YAML of nanotron 0.4", "YAML of MaxText"
+SERVING, TRT_OPTIONS = "command of a serving engine", "YAML of TensorRT-LLM"
+
+# What starts a serving engine; such a command may have no options at all.
+_STARTS = re.compile(
+    r"\bvllm[ \t]+serve\b|\bvllm\.entrypoints\.|\bsglang\.launch_server\b|\bsglang[ \t]+serve\b|\btrtllm-serve\b"
+    r"|\bvllm/vllm-openai\b|\bvllm[ \t]+bench[ \t]+serve\b|\bbench(?:mark)?_serving\b"
+)
 
 
 class ForeignFormat(NamedTuple):
-    """A format: its name, the keys that it alone has, others that it has, and whether its values can be read."""
+    """A format: its name, the keys that it alone has, and others that it has."""
 
     name: str
     own: frozenset[str]
     others: frozenset[str] = frozenset()
-    read: bool = False
 
 
 def _words(text: str) -> frozenset[str]:
@@ -48,68 +55,70 @@ _OF_FAMILIES = frozenset(
 
 # Keys of the formats that are recognised here; those that are not read are of the versions in their names.
 FORMATS = (
-    ForeignFormat(CONFIG, _words("architectures model_type transformers_version"), _OF_FAMILIES, True),
+    ForeignFormat(CONFIG, _words("architectures model_type transformers_version"), _OF_FAMILIES),
     ForeignFormat(
         MEGATRON,
         frozenset(f"--{name}" for name in OPTIONS) | _words("MODEL_ARGS"),
         frozenset(name.replace("-", "_") for name in OPTIONS),
-        True,
     ),
     ForeignFormat(
         DEEPSPEED,
         _words("zero_optimization train_micro_batch_size_per_gpu zero_allow_untested_optimizer wall_clock_breakdown"),
         _words("train_batch_size gradient_accumulation_steps bf16 fp16 stage overlap_comm reduce_bucket_size"),
-        True,
     ),
     ForeignFormat(
         ACCELERATE,
         _words("distributed_type fsdp_sharding_strategy fsdp_auto_wrap_policy num_processes deepspeed_config_file"),
         _words("num_machines mixed_precision fsdp_config fsdp_version machine_rank parallelism_config"),
-        True,
     ),
     ForeignFormat(
         TORCHTITAN,
         _words("data_parallel_shard_degree data_parallel_replicate_degree activation_checkpoint local_batch_size")
         | {f"--{key}" for key in TITAN if "." in key},
         _words("parallelism training seq_len tensor_parallel_degree pipeline_parallel_degree context_parallel_degree"),
-        True,
     ),
     ForeignFormat(
         BRIDGE,
         frozenset(name for name in OVERRIDES if name.startswith(("model.", "train.", "ddp.", "dist."))),
         _words("mixed_precision optimizer.lr"),
-        True,
     ),
     ForeignFormat(
         ARGUMENTS,
         _words("per_device_train_batch_size activation_checkpointing gradient_checkpointing"),
         _words("output_dir gradient_accumulation_steps bf16 fp16 optim max_steps learning_rate lr_scheduler_type"),
-        True,
     ),
     ForeignFormat(
         AXOLOTL,
         _words("base_model sequence_len dp_shard_size sample_packing val_set_size"),
         _words("micro_batch_size gradient_accumulation_steps adapter lora_r datasets fsdp_config bf16"),
-        True,
     ),
     ForeignFormat(
         LLAMA_FACTORY,
         _words("model_name_or_path finetuning_type cutoff_len lora_target"),
         _words("per_device_train_batch_size gradient_accumulation_steps deepspeed stage bf16 template lora_rank"),
-        True,
     ),
     ForeignFormat(
-        "YAML of torchtune 0.6",
+        SERVING,
+        _words("--max-model-len --gpu-memory-utilization --mem-fraction-static --max-num-seqs --tp_size"),
+        _words("--tensor-parallel-size --tp-size --kv-cache-dtype --dtype --quantization"),
+    ),
+    ForeignFormat(
+        TRT_OPTIONS,
+        _words("kv_cache_config enable_attention_dp cuda_graph_config moe_expert_parallel_size"),
+        _words("tensor_parallel_size max_num_tokens max_batch_size free_gpu_memory_fraction enable_block_reuse"),
+    ),
+    ForeignFormat(
+        TORCHTUNE,
         _words("_component_ optimizer_in_bwd enable_activation_checkpointing custom_sharded_layers"),
         _words("batch_size gradient_accumulation_steps tokenizer dtype checkpointer max_seq_len"),
     ),
     ForeignFormat(
-        "YAML of nanotron 0.4",
+        NANOTRON,
         _words("batch_accumulation_per_replica pp_engine tp_linear_async_communication model_config"),
         _words("parallelism tokens micro_batch_size sequence_length zero_stage dp tp pp"),
     ),
     ForeignFormat(
-        "YAML of MaxText",
+        MAXTEXT,
         _words("ici_fsdp_parallelism dcn_data_parallelism base_emb_dim remat_policy dcn_fsdp_parallelism base_config"),
         _words("per_device_batch_size max_target_length model_name attention weight_dtype quantization"),
     ),
@@ -128,12 +137,10 @@ def detected(text: str, file: str) -> ForeignFormat:
     """The format of a text; a fault that names the three nearest where it is of none, or of one that is not read."""
     ranked = scores(text)
     best, score = ranked[0]
+    if _STARTS.search(text[:_LONGEST]):
+        return next(entry for entry in FORMATS if entry.name == SERVING)
     nearest = ", ".join(f"{entry.name} ({points})" for entry, points in ranked[:3] if points)
     if score < _FEWEST:
         hint = f"the nearest, by the keys that stand here: {nearest}" if nearest else "no key of any format stands here"
         raise fail("X001", "the text is of no format that is known", Place(file), hint)
-    if not best.read:
-        readable = ", ".join(entry.name for entry in FORMATS if entry.read)
-        hint = f"read are {readable}; the nearest: {nearest}"
-        raise fail("X001", f"this is {best.name}, which is not read", Place(file), hint)
     return best

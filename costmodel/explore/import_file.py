@@ -7,9 +7,10 @@ from dataclasses import dataclass, replace
 from pathlib import Path, PurePath
 from typing import Any
 
+from costmodel.documents.keys.paths import at
 from costmodel.documents.reader.folders import SUFFIXES
 from costmodel.documents.reader.library import DocumentReader, read
-from costmodel.documents.reader.resolved_scenario import case_from
+from costmodel.documents.reader.resolved_scenario import any_from
 from costmodel.documents.schemas.hardware import Node
 from costmodel.documents.schemas.model import Model
 from costmodel.documents.text.yaml_tree import Mapping, copied
@@ -17,12 +18,15 @@ from costmodel.estimate.model.shards import model_parameters
 from costmodel.exchange.formats import CONFIG, MEGATRON
 from costmodel.exchange.imported import Imported, Origin, OriginValue
 from costmodel.exchange.importers.megatron import read_options
+from costmodel.exchange.machines.machine_shape import TOOLS, machine_shape
 from costmodel.exchange.models import imported_model, worded
 from costmodel.exchange.values.foreign_values import document_name
 from costmodel.exchange.values.placed_values import placed
 from costmodel.exchange.writing.document_text import document_text
 from costmodel.exchange.writing.equal_model import twin_of
-from costmodel.explore.import_layers import layered, opened
+from costmodel.explore.import_layers import OpenedFile, layered, opened
+from costmodel.explore.import_machine import imported_machine
+from costmodel.explore.import_serving import is_served, served
 from costmodel.ground.errors import CostModelError, Fault, Place, fail
 
 _FIXED = ("schema", "name", "title", "source", "sources")
@@ -38,6 +42,7 @@ class GivenBesideFile:
     vocab: int | None = None
     partial: bool = False
     assignments: tuple[str, ...] = ()
+    accelerator: str = ""
 
 
 @dataclass(frozen=True)
@@ -71,17 +76,37 @@ def import_files(names: Sequence[str], beside: GivenBesideFile) -> ImportedFile:
         _refuse_unused(beside)
         found = imported_model(first.text, first.file)
         return _imported(first.file, found, DocumentReader().checked("model", found.document, first.file))
+    if first.format in TOOLS:
+        return _machine(texts, beside)
+    if beside.accelerator:
+        hint = "leave it out; the machine of a launch file is given by --node"
+        raise fail("C001", "--accelerator is of nvidia-smi topo -m, Slurm or Kubernetes", None, hint)
     world = _world(beside)
     if len(texts) == 1 and first.format == MEGATRON:
         title = PurePath(first.file).stem if first.file != "<stdin>" else "imported"
         _refuse_assignments(beside)
         part = read_options(first.text, first.file, world=world, vocab=beside.vocab, title=title)
+    elif is_served(texts):
+        part = served(texts, world, beside.assignments)
     else:
         part = layered(texts, world, beside.assignments)
     file = " and ".join(text.file for text in texts)
     found = _scenario(part, first.file, beside)
-    ready = None if found.missing else case_from(DocumentReader(), copied(found.document), first.file, ()).model
+    ready = None if found.missing else any_from(DocumentReader(), copied(found.document), first.file, ()).model
     return _imported(file, found, ready)
+
+
+def _machine(texts: Sequence[OpenedFile], beside: GivenBesideFile) -> ImportedFile:
+    """The cluster of a machine's shape."""
+    first = texts[0]
+    given = {"--vocab": beside.vocab, "--partial": beside.partial, "--set": beside.assignments}
+    for option in (option for option, value in given.items() if value):
+        raise fail("C001", f"{option} has no effect on the shape of a machine", None, "leave it out")
+    if len(texts) > 1:
+        raise fail("X004", f"{first.format} is read alone", Place(texts[1].file), "import the two apart")
+    shape = machine_shape(first.text, first.file, first.format)
+    found = imported_machine(shape, beside.node, beside.nodes, beside.accelerator)
+    return ImportedFile(first.file, found, None, None, "")
 
 
 def _refuse_assignments(beside: GivenBesideFile) -> None:
@@ -157,7 +182,7 @@ def _scenario(found: Imported, file: str, beside: GivenBesideFile) -> Imported:
     elif "accelerators" in found.facts:
         tree["cluster"] = {
             "node": _given(node.name, "--node"),
-            "nodes": _nodes(node, beside, found.facts["accelerators"]),
+            "nodes": _nodes(node, beside, found),
         }
     if missing and not beside.partial:
         raise CostModelError(*missing)
@@ -171,11 +196,14 @@ def _given(value: Any, option: str) -> OriginValue:
     return OriginValue(value, Origin("assumed", f"{option}, given beside the file"))
 
 
-def _nodes(node: Node, beside: GivenBesideFile, accelerators: OriginValue) -> OriginValue:
-    """How many nodes hold the accelerators that the text states."""
+def _nodes(node: Node, beside: GivenBesideFile, found: Imported) -> OriginValue:
+    """How many nodes hold the accelerators that the text states; an engine may leave a part of one."""
+    accelerators = found.facts["accelerators"]
     if beside.nodes:
         return _given(beside.nodes, "--nodes")
     nodes, left = divmod(int(accelerators.value), int(node.accelerators))
+    if left and at(found.document, "workload.kind") == "serving":
+        nodes, left = nodes + 1, 0
     if left:
         sentence = f"{accelerators.value:,} accelerators do not fill nodes of {node.accelerators:g}, as {node.name} is"
         raise fail("X005", sentence, accelerators.place, "name another --node, or give --nodes")

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import replace
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -14,14 +14,16 @@ from costmodel.documents.schemas.model import Model
 from costmodel.documents.text.files import file_text
 from costmodel.documents.text.yaml_tree import assigned
 from costmodel.exchange.formats import CONFIG, DEEPSPEED, detected
-from costmodel.exchange.imported import Imported, Origin, OriginValue
+from costmodel.exchange.imported import Imported, Loss, Origin, OriginValue
 from costmodel.exchange.importers.launch.layer import Layer
 from costmodel.exchange.importers.launch.read import LAYERED, read_layer
 from costmodel.exchange.importers.launch.settle import settled
+from costmodel.exchange.machines.machine_shape import machine_format
 from costmodel.exchange.models import imported_model
+from costmodel.exchange.values.foreign_values import shown
 from costmodel.ground.errors import CostModelError, Place, fail
 
-_TAKEN = ("plan.", "workload.", "assume.")
+_TAKEN = ("plan.", "workload.", "assume.", "stack.", "limits.")
 _WHOLE = ("model", "stack")
 
 
@@ -38,7 +40,18 @@ def opened(name: str) -> OpenedFile:
     path = Path(name) if name == "-" else file_in("model", Path(name))
     text = file_text(str(path))
     file = "<stdin>" if name == "-" else as_named(path)
-    return OpenedFile(file, text, CONFIG if is_config(text) else detected(text, file).name)
+    return OpenedFile(file, text, CONFIG if is_config(text) else _format_of(text, file))
+
+
+def _format_of(text: str, file: str) -> str:
+    """The format of a launch file, or the tool that printed the shape of a machine."""
+    try:
+        return detected(text, file).name
+    except CostModelError:
+        tool = machine_format(text)
+        if not tool:
+            raise
+        return tool
 
 
 def layered(files: Sequence[OpenedFile], world: int | None, assignments: Iterable[str]) -> Imported:
@@ -47,23 +60,39 @@ def layered(files: Sequence[OpenedFile], world: int | None, assignments: Iterabl
     for opened_file in files:
         if opened_file.format == CONFIG:
             model = imported_model(opened_file.text, opened_file.file)
-            layers.append(Layer("", {"model": OriginValue(model.document["name"], _whole(opened_file.file))}))
+            layers.append(Layer("", {"model": OriginValue(model.document["name"], config_origin(opened_file.file))}))
         elif opened_file.format in LAYERED:
             layer = read_layer(opened_file.text, opened_file.file, opened_file.format)
-            layers += _with_named(layer, opened_file.file)
+            if layer.written is not None and model is None:
+                model = layer.written
+                name = OriginValue(model.document["name"], config_origin(opened_file.file))
+                layers.append(Layer("", {"model": name}))
+            layers += with_named(layer, opened_file.file, lambda text, name: read_layer(text, name, DEEPSPEED))
         else:
             sentence = f"{opened_file.format} is read alone, not beside other files"
             raise fail("X004", sentence, Place(opened_file.file), "give it by itself")
-    layers.append(_given(world, assignments))
+    if model is not None:
+        _named_by_shape(layers)
+    layers.append(given_beside(world, assignments))
     found = settled(layers, files[-1].file, _depth(layers, model))
-    return found if model is None else _with_model(found, model)
+    return found if model is None else with_model(found, model)
 
 
-def _whole(file: str) -> Origin:
+def _named_by_shape(layers: Sequence[Layer]) -> None:
+    """A model that a file names and whose shape is written out beside: the shape counts."""
+    for layer in layers:
+        named = layer.facts.get("model")
+        if layer.format and named is not None:
+            del layer.facts["model"]
+            layer.losses.append(Loss("ignored", f"model {shown(named.value)}: its shape is written out", named.place))
+
+
+def config_origin(file: str) -> Origin:
+    """The origin of a model that a config.json states."""
     return Origin("file", "config.json", Place(file))
 
 
-def _with_named(layer: Layer, file: str) -> list[Layer]:
+def with_named(layer: Layer, file: str, read_named: Callable[[str, str], Layer]) -> list[Layer]:
     """A layer with those of the files that it names, by their paths from its folder."""
     found = [layer]
     for name, place in layer.named:
@@ -73,11 +102,11 @@ def _with_named(layer: Layer, file: str) -> list[Layer]:
         except CostModelError as error:
             hint = f"tried {path}: {error.faults[0].sentence}"
             raise fail("X002", f"the file names {name}, which cannot be read", place, hint) from None
-        found.append(read_layer(text, as_named(path), DEEPSPEED))
+        found.append(read_named(text, as_named(path)))
     return found
 
 
-def _given(world: int | None, assignments: Iterable[str]) -> Layer:
+def given_beside(world: int | None, assignments: Iterable[str]) -> Layer:
     """What is given beside the files, which counts more than they do."""
     layer = Layer("")
     for text in assignments:
@@ -86,14 +115,18 @@ def _given(world: int | None, assignments: Iterable[str]) -> Layer:
             hint = "for example --set model=llama-3.1-8b or --set workload.sequence=4096"
             raise fail("C001", f"'{text}' sets no key of model, stack, plan or workload", None, hint)
         _, given = assigned(path, value, "--set")
-        layer.facts[path] = OriginValue(_plain(given), Origin("assumed", "--set, given beside the file"))
+        layer.facts |= _facts(path, given)
     if world is not None:
         layer.facts["accelerators"] = OriginValue(world, Origin("assumed", "given beside the file"))
     return layer
 
 
-def _plain(value: Any) -> Any:
-    return list(value) if isinstance(value, list) else value
+def _facts(path: str, given: Any) -> dict[str, OriginValue]:
+    """A value that is set, or those of a mapping, each by its path."""
+    if isinstance(given, dict):
+        return {inner: fact for key, value in given.items() for inner, fact in _facts(f"{path}.{key}", value).items()}
+    value = list(given) if isinstance(given, list) else given
+    return {path: OriginValue(value, Origin("assumed", "--set, given beside the file"))}
 
 
 def _depth(layers: Sequence[Layer], model: Imported | None) -> int | None:
@@ -107,7 +140,7 @@ def _depth(layers: Sequence[Layer], model: Imported | None) -> int | None:
     return round(sum(kind.count for kind in found.layers))
 
 
-def _with_model(found: Imported, model: Imported) -> Imported:
+def with_model(found: Imported, model: Imported) -> Imported:
     """The scenario with the model written out in the place of its name."""
     document = found.document
     document["model"] = model.document

@@ -10,13 +10,14 @@ from typing import Any
 import pytest
 
 from costmodel.commands.export import ExportFormat
+from costmodel.exchange.exporters.engines.engine_export import ENGINES
 from costmodel.exchange.exporters.export import TARGETS
 
 Run = Callable[..., Any]
 
 
 def test_the_choices_of_the_option_are_the_targets() -> None:
-    assert {choice.value for choice in ExportFormat} == set(TARGETS)
+    assert {choice.value for choice in ExportFormat} == TARGETS.keys() | ENGINES.keys()
 
 
 def test_what_is_exported_is_imported_and_costs_the_same(run: Run, tmp_path: Path) -> None:
@@ -66,3 +67,22 @@ def test_several_files_are_one_training(run: Run, tmp_path: Path) -> None:
     found = json.loads(done.out)["document"]
     assert found["cluster"]["nodes"] == 4
     assert (found["plan"]["zero"], found["plan"]["recompute"], found["plan"]["dp"]) == (3, "full", 32)
+
+
+def test_a_command_of_an_engine_comes_back_with_the_same_times_and_memory(run: Run, tmp_path: Path) -> None:
+    done = run("export", "serve-llama-3.1-70b", "--to", "vllm", "-o", str(tmp_path / "serve.sh"))
+    assert done.code == 0, done.err
+    asked = [f"workload.{key}={{mean: {mean}, spread: 60 %}}" for key, mean in (("prompt", 2048), ("output", 512))]
+    given = [word for item in (*asked, "workload.rate=8 /s") for word in ("--set", item)]
+    back = run("import", "serve.sh", "--node", "dgx-h100", "--nodes", "2", *given, "-o", "mine.yaml", cwd=tmp_path)
+    assert back.code == 0, back.err
+    ours = json.loads(run("estimate", "serve-llama-3.1-70b", "--json").out)["plans"][0]
+    theirs = json.loads(run("estimate", "mine.yaml", "--json", cwd=tmp_path).out)["plans"][0]
+    for key in ("ttft_s", "tpot_s", "cache_pool_tokens"):
+        assert theirs[key] == pytest.approx(ours[key], rel=1e-9)
+
+
+def test_a_format_is_of_what_the_scenario_does(run: Run, faults: Callable[[Any], Any]) -> None:
+    for scenario, to in (("quickstart", "vllm"), ("serve-llama-3.1-70b", "megatron")):
+        [fault] = faults(run("export", scenario, "--to", to))
+        assert fault.code == "C030"

@@ -14,7 +14,7 @@ from costmodel.estimate.shared.plan_batch import SIZES, Block, Structure
 from costmodel.estimate.shared.reasons import REFUSALS, REMARKS
 from costmodel.estimate.training.constraints.plan_constraints import CHECKS, OF_A_SEARCH, refusals, valid
 from costmodel.explore.search.search import search
-from estimate.cases import TRAINING_STACKS, ask, costs, inputs, machine, mixed, model, one
+from estimate.cases import TRAINING_STACKS, ask, costs, inputs, machine, mixed, model, one, written_out
 
 SMALL = model()
 NO_SP = {"sequence_parallel": False}
@@ -26,6 +26,8 @@ ON_DRIVES = {"zero": 3, "offload": ["optimizer"], "offload_to": "nvme"}
 # code: (case, plan that breaks it, plan beside it that does not)
 GROUPS = [{"node": "dgx-h100", "nodes": 1}, {"node": "dgx-a100", "nodes": 3}]
 MIXED = {"cluster": {"groups": GROUPS}}
+IN_BACKWARD = written_out("optimizer", "adam-8bit", name="lean", in_backward=True)
+STEPPED = {"stack": "torchtune", "workload": {"optimizer": IN_BACKWARD}}
 CASES: dict[str, list[tuple[dict[str, Any], dict[str, Any], dict[str, Any]]]] = {
     "L001": [
         ({}, {"dp": 4, "tp": 4}, {"dp": 2, "tp": 4}),
@@ -138,6 +140,9 @@ CASES: dict[str, list[tuple[dict[str, Any], dict[str, Any], dict[str, Any]]]] = 
         ({"stack": "deepspeed"}, {"zero": 0, "offload": ["optimizer"]}, {"zero": 1, "offload": ["optimizer"]}),
         ({}, {"zero": 0, "offload": ["optimizer"]}, {"zero": 0, "offload": ["activations"]}),
         ({}, {"offload_layers": 2, "offload": ["optimizer"]}, {"offload_layers": 2, "offload": ["activations"]}),
+    ],
+    "L045": [
+        (STEPPED, {"micro_batch": 4}, {"micro_batch": 8}),
     ],
     "R005": [
         (MIXED, {"pp": 2, "tp": 8}, {"tp": 8}),

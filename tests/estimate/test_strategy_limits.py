@@ -39,7 +39,7 @@ from estimate.cases import (
 from estimate.limits import LIMITS, Rows, limit, pipeline, row
 
 EVERY = {*OF_STEP} - {*BAND_ENDS}
-MEMORY = {"memory_peak", "memory_share", "memory_free", "host_memory", "host_share"}
+MEMORY = {"fit_chance", "memory_peak", "memory_share", "memory_free", "host_memory", "host_share"}
 SINGLE = mixed(count=1, top_k=1, ffn_hidden=4096)
 EVERY_SCHEDULE = written_out("stack", "megatron-core", schedules=[*get_args(Schedule)])
 CONTEXT = {"ring-attention": "p2p", "all-gather-context": "all-gather", "ulysses": "a2a"}

@@ -8,19 +8,39 @@ from __future__ import annotations
 import json
 import re
 import time
+from collections.abc import Callable
 
 import pytest
 from hypothesis import HealthCheck, Phase, given, settings
 from hypothesis import strategies as st
 
-from costmodel.exchange.formats import ACCELERATE, ARGUMENTS, AXOLOTL, BRIDGE, DEEPSPEED, LLAMA_FACTORY, TORCHTITAN
+from costmodel.documents.reader.library import read
+from costmodel.exchange.formats import (
+    ACCELERATE,
+    ARGUMENTS,
+    AXOLOTL,
+    BRIDGE,
+    DEEPSPEED,
+    LLAMA_FACTORY,
+    MAXTEXT,
+    NANOTRON,
+    SERVING,
+    TORCHTITAN,
+    TORCHTUNE,
+)
 from costmodel.exchange.imported import Origin, OriginValue
 from costmodel.exchange.importers.launch.layer import Layer
 from costmodel.exchange.importers.launch.read import read_layer
 from costmodel.exchange.importers.launch.settle import settled
-from costmodel.ground.errors import FAULT_CODES, CostModelError
+from costmodel.exchange.importers.serving import read_serve_command
+from costmodel.exchange.importers.serving.settle_serving import settled_serving
+from costmodel.ground.errors import FAULT_CODES, CostModelError, Fault
 
 from .test_launch_files import FSDP1, FSDP2, MCORE, MESH_OF_THREE, OLD_OFFLOAD, QLORA, RECIPE, TITAN
+from .test_other_trainers import MAXTEXT as YAML_OF_MAXTEXT
+from .test_other_trainers import NANOTRON as YAML_OF_NANOTRON
+from .test_other_trainers import TORCHTUNE as YAML_OF_TORCHTUNE
+from .test_serving_commands import POD, SCRIPT, SGLANG, TRT, VLLM
 
 ENOUGH = 150  # cases when --fuzz does not say
 PATIENCE = 2.0  # seconds a case may work
@@ -31,6 +51,7 @@ MESH = FSDP2 + "parallelism_config:\n  parallelism_config_dp_shard_size: 4\n  pa
 TEXTS = [
     (json.dumps(OLD_OFFLOAD, indent=1), DEEPSPEED), (FSDP1, ACCELERATE), (MESH, ACCELERATE), (ARGS, ARGUMENTS),
     (TITAN, TORCHTITAN), (RECIPE, TORCHTITAN),
+    (YAML_OF_NANOTRON, NANOTRON), (YAML_OF_MAXTEXT, MAXTEXT), (YAML_OF_TORCHTUNE, TORCHTUNE),
     (QLORA, AXOLOTL), (MESH_OF_THREE, AXOLOTL), (MCORE, LLAMA_FACTORY),
     ("torchrun a.py model.seq_length=4096 train.micro_batch_size=1 mixed_precision=bf16_mixed", BRIDGE),
     ("--training.seq_len 8192 --parallelism.tensor_parallel_degree=2", TORCHTITAN),
@@ -45,9 +66,9 @@ UNPRINTABLE = re.compile(r"[\x00-\x08\x0b-\x1f\x7f-\x9f\ud800-\udfff]")
 
 
 @st.composite
-def broken(draw: st.DrawFn) -> tuple[str, str]:
+def broken(draw: st.DrawFn, texts: list[tuple[str, str]]) -> tuple[str, str]:
     """A text of which some words are replaced, dropped, doubled, or parted by hostile ones."""
-    text, format = draw(st.sampled_from(TEXTS))
+    text, format = draw(st.sampled_from(texts))
     words = re.findall(r"\s+|\w+|[^\w\s]", text)
     for _ in range(draw(st.sampled_from([1, 1, 2, 4, 8]))):
         at = draw(st.integers(0, len(words) - 1))
@@ -65,11 +86,38 @@ def broken(draw: st.DrawFn) -> tuple[str, str]:
 def test_hostile_launch_files_end_with_a_scenario_or_faults(
     request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch
 ) -> None:
+    given_beside = {"model": "llama-3.1-8b", "plan.micro_batch": 1, "workload.sequence": 4096, "accelerators": 8}
+    beside = {key: OriginValue(value, Origin("assumed", "given")) for key, value in given_beside.items()}
+
+    def settle(text: str, format: str) -> tuple[Fault, ...]:
+        return settled([read_layer(text, "file", format), Layer("", beside)], "file", 32).missing
+
+    _never_fails(request, monkeypatch, settle, TEXTS)
+
+
+def test_hostile_commands_of_engines_end_with_a_scenario_or_faults(
+    request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    given_beside = {"workload.prompt": 2048, "workload.output": 512, "workload.rate": "8 /s"}
+    beside = {key: OriginValue(value, Origin("assumed", "given")) for key, value in given_beside.items()}
+    dense = read("model", "qwen-3-8b")
+
+    def settle(text: str, _: str) -> tuple[Fault, ...]:
+        return settled_serving([*read_serve_command(text, "file"), Layer("", beside)], "file", dense).missing
+
+    _never_fails(request, monkeypatch, settle, [(text, SERVING) for text in (VLLM, SCRIPT, SGLANG, TRT, POD)])
+
+
+def _never_fails(
+    request: pytest.FixtureRequest,
+    monkeypatch: pytest.MonkeyPatch,
+    settle: Callable[[str, str], tuple[Fault, ...]],
+    texts: list[tuple[str, str]],
+) -> None:
+    """Each broken text is a scenario, or faults that can be printed, soon."""
     asked, found = request.config.getoption("--fuzz"), {"read": 0, "refused": 0}
     for name in ("os.system", "subprocess.Popen", "os.popen"):
         monkeypatch.setattr(name, _never)
-    given_beside = {"model": "llama-3.1-8b", "plan.micro_batch": 1, "workload.sequence": 4096, "accelerators": 8}
-    beside = {key: OriginValue(value, Origin("assumed", "given")) for key, value in given_beside.items()}
 
     @settings(
         max_examples=asked or ENOUGH,
@@ -79,13 +127,14 @@ def test_hostile_launch_files_end_with_a_scenario_or_faults(
         suppress_health_check=list(HealthCheck),
         phases=[Phase.generate] if asked else [Phase.generate, Phase.shrink],
     )
-    @given(case=broken())
+    @given(case=broken(texts))
     def trial(case: tuple[str, str]) -> None:
-        started, faults = time.process_time(), ()
+        started, faults = time.process_time(), tuple[Fault, ...]()
         try:
-            faults = settled([read_layer(case[0], "file", case[1]), Layer("", beside)], "file", 32).missing
+            faults = settle(*case)
         except CostModelError as error:
-            faults = error.faults or ("none",)
+            faults = error.faults
+            assert faults
         assert time.process_time() - started < PATIENCE
         found["refused" if faults else "read"] += 1
         for fault in faults:

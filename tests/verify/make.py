@@ -1,5 +1,6 @@
 """Write the reference files again from the real software: python -m tests.verify.make (needs the extra [verify]).
 
+That of exported files needs the extra [exchange] as well: python -m pytest tests/verify -k exported.
 That of Megatron-LM's arguments needs a checkout of it too, which $MEGATRON_LM names.
 """
 
@@ -11,8 +12,10 @@ import os
 from pathlib import Path
 from typing import Any
 
+from .real import exported_files
+
 REFERENCE = Path(__file__).parent / "reference"
-PARTS = (
+PARTS: tuple[str, ...] = (
     "parameters",
     "activations",
     "latent",
@@ -27,6 +30,7 @@ PARTS = (
     "config_options",
     "config_wrappers",
     "config_published",
+    *(["exported_files"] if exported_files.installed() else []),
     *(["megatron_arguments"] if "MEGATRON_LM" in os.environ else []),
 )
 

@@ -262,7 +262,7 @@ VALUES: dict[str, dict[str, str]] = {
 # Names of software, and which shipped documents describe it.
 # Names that mean one stack: it is used, and the answer reports it.
 STACK_ALIASES = {
-    **_all("torchtitan torchtune", "fsdp2"),
+    **_all("torchtitan", "fsdp2"),
     **_all("nemo mcore megatron-bridge megatron_core", "megatron-core"),
     **_all("transformers huggingface hf accelerate trl axolotl", "transformers-fsdp"),
     **_all("llama-factory llamafactory", "transformers-deepspeed"),

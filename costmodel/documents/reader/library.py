@@ -119,7 +119,11 @@ class DocumentReader:
         return tree, shown
 
     def checked(self, kind: str, tree: Any, shown: str) -> Any:
-        """The tree as a document, with every fault of its text and of its keys at once."""
+        """The tree as a document, with every fault of its text and of its keys at once; a stack that a scenario writes
+        out may leave out what it takes from the one that it is like.
+        """
+        if kind == "scenario" and isinstance(tree, dict) and isinstance(tree.get("stack"), dict):
+            tree["stack"] = with_parent(tree["stack"], lambda parent, place: self.text("stack", parent, place))
         found, self.found = self.found, []
         return _checked(kind, tree, shown, found)
 

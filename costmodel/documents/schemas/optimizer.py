@@ -19,4 +19,8 @@ class Optimizer(Sourced):
     root: Bytes | None = Field(
         default=None, description="Root of its second moment, which a step that is not fused makes"
     )
+    in_backward: bool = Field(
+        default=False, description="Whether backward updates each layer at once and then frees its gradients"
+    )
+    paged: bool = Field(default=False, description="Whether its states move to the host where the device is full")
     sources: dict[str, Source] = Field(default_factory=dict, description="Sources by key")

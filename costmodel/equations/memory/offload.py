@@ -38,6 +38,36 @@ def link_time(nbytes: Number, link: Number, share: Number) -> Number:
 
 
 @equation
+def paged_bytes(amount: Number, allowance: Number, pageable: Number, page: Number) -> Number:
+    """Optimizer states that unified memory keeps on the host, because the device is full.
+
+    min(S, ⌈max(N − U, 0) / p⌉ p)
+
+    Args:
+        amount: bytes that a rank needs with all states on the device, N [B]
+        allowance: bytes that it may use, U [B]
+        pageable: bytes of the states in pages, S [B]
+        page: bytes that move at once, p [B]
+
+    Returns:
+        bytes [B]
+
+    Example:
+        >>> [float(paged_bytes(amount, 24e9, 15e9, 2e6)) for amount in (20e9, 25e9, 50e9)]
+        [0.0, 1000000000.0, 15000000000.0]
+
+    Holds:
+        pages that a step touches once; what moves in the order of its use evicts no page that is still wanted
+
+    Source:
+        dettmers-2023
+
+    Monotone: increasing in amount, pageable; decreasing in allowance
+    """
+    return np.minimum(pageable, np.ceil(np.maximum(amount - allowance, 0.0) / page) * page)
+
+
+@equation
 def host_update_traffic(parameters: Number, gradient: Number, state: Number, compute: Number) -> Number:
     """Bytes of an optimizer step through the host's memory.
 

@@ -13,6 +13,7 @@ from costmodel.ground.equation import Number, equation
 # Of a standard normal distribution: where 75, 90 and 95 % lie below.
 QUARTER, TENTH, TWENTIETH = 0.67449, 1.28155, 1.64485
 # Of Φ by a rational approximation, off by less than 7.5e-8.
+SURE = 1e-9  # spread from which a figure is taken as known
 BASE, SERIES = 0.2316419, (0.319381530, -0.356563782, 1.781477937, -1.821255978, 1.330274429)
 FREEDOM = 3.0  # of a Student t between sources of training runs; likelihoods for 2 to 6 are alike
 
@@ -221,13 +222,13 @@ def chance_within(amount: Number, allowance: Number, spread: Number) -> Number:
         >>> round(float(chance_within(70.0, 80.0, 0.104194)), 3)
         0.9
 
-    Holds: log-normal errors, spread above 0
+    Holds: log-normal errors; without a spread the chance is nothing or all
     Source:
         limpert-2001; abramowitz-1964 §26.2.17
 
     Monotone: increasing in allowance; decreasing in amount
     """
-    away = np.log(allowance / amount) / spread
+    away = np.log(allowance / amount) / np.maximum(spread, SURE)
     near = 1 / (1 + BASE * np.abs(away))
     one, two, three, four, five = SERIES
     series = near * (one + near * (two + near * (three + near * (four + near * five))))

@@ -41,7 +41,7 @@ from costmodel.estimate.shared.results import COLUMNS, Costs
 from costmodel.estimate.shared.time_breakdown import added, largest, summed
 from costmodel.estimate.training.flop_count import cores, flop_of_shapes
 from costmodel.estimate.training.memory.breakdown import LINES
-from costmodel.estimate.training.memory.memory_band import memory_band
+from costmodel.estimate.training.memory.memory_band import absorbed, memory_band
 from costmodel.estimate.training.time.layer_kernels import slowed_core
 from costmodel.estimate.training.time.step import EXPOSED, TERMS, TrainingStep
 from costmodel.estimate.training.training_inputs import TrainingInputs
@@ -69,7 +69,8 @@ def banded(inputs: TrainingInputs, evaluation: Evaluation) -> Evaluation:
     ends = []
     for position, stage in enumerate(STAGES):
         with term(f"{stage} stage"):
-            ends.append(memory_band(inputs, {name: ledger.line(name, position) for name in LINES}, LINES))
+            low, high = memory_band(inputs, {name: ledger.line(name, position) for name in LINES}, LINES)
+            ends.append((low, absorbed(high, inputs.usable, ledger.pageable[position])))
     columns["memory_peak_low"], columns["memory_peak_high"] = (largest(*stages) for stages in zip(*ends, strict=True))
     costs = Costs({name: columns[name] for name in COLUMNS if name in columns}, evaluation.costs.rows)
     return replace(evaluation, costs=costs)

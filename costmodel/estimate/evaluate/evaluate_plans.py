@@ -31,6 +31,7 @@ from costmodel.estimate.training.memory.breakdown import Ledger, ledger
 from costmodel.estimate.training.memory.memory_band import fit_chance
 from costmodel.estimate.training.parallelism.pipeline.layer_split import stage_layers
 from costmodel.estimate.training.stage_parameters import stage_parameters
+from costmodel.estimate.training.time.page_transfers import with_pages
 from costmodel.estimate.training.time.site_exchange import with_sites
 from costmodel.estimate.training.time.step import EXPOSED, TERMS, TrainingStep, training_step
 from costmodel.estimate.training.time.straggler_time import used_share
@@ -125,7 +126,8 @@ def _of_one_kind(inputs: TrainingInputs, block: Block, count: Number) -> Evaluat
     layers = stage_layers(inputs.model, block)
     parameters = stage_parameters(inputs, block, layers)
     memory = ledger(inputs, block, layers, parameters, count)
-    step = with_sites(inputs, block, training_step(inputs, block, layers, parameters, count))
+    step = with_pages(inputs, training_step(inputs, block, layers, parameters, count), memory.paged)
+    step = with_sites(inputs, block, step)
     bubble = known_as("bubble", step.terms["bubble"])
     columns: dict[str, Number] = {"step_time": step.total}
     columns |= throughput(inputs, block, step.total)

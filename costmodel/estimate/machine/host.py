@@ -105,6 +105,6 @@ def _memory(case: ResolvedScenario, choose: Choice) -> tuple[float, float]:
 
 
 def _offloads(case: ResolvedScenario) -> bool:
-    """Whether the scenario's plan, or one it searches, keeps anything on the host."""
+    """Whether the scenario's plan, or one it searches, keeps anything on the host, or its optimizer may."""
     plan = case.scenario.plan
-    return bool((plan and plan.offload) or any(case.space.offload or ()))
+    return bool((plan and plan.offload) or any(case.space.offload or ()) or case.optimizer.paged)

@@ -117,6 +117,11 @@ REFUSALS = {
     "L044": Reason(
         "no such precision", "The accelerator lacks the type, or the training software does not train in it."
     ),
+    "L045": Reason(
+        "no step in backward",
+        "An optimizer with in_backward updates each layer as soon as its gradients exist: with one micro-batch a step, "
+        "zero 0 or 3, its states on the device, and training software that offers it, such as torchtune.",
+    ),
     "M001": Reason("does not fit", "Peak memory of the worst stage is over what is usable."),
     "M002": Reason("memory limit", "Peak memory is over the limit the scenario sets, or its chance to fit below."),
     "M003": Reason("host too small", "What is offloaded takes more than the host's memory, or drives, of the node."),
@@ -231,9 +236,10 @@ REMARKS = {
         "accelerator is assumed. cluster.node.memory states your own.",
     ),
     "N026": Reason(
-        "leaner steps not modelled",
-        "An optimizer step in backward keeps the gradients of one layer, and a paged optimizer its states on the host. "
-        "Neither is modelled: all gradients and states are counted on the accelerator.",
+        "leaner steps",
+        "A step in backward keeps the gradients of one layer, and a paged optimizer moves its states to the host where "
+        "the accelerator is full: --set stack=torchtune --set workload.optimizer=paged-adam-8bit --set "
+        "workload.optimizer.in_backward=true.",
     ),
     "N030": Reason(
         "nothing to compress",

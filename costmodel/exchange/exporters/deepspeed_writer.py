@@ -52,8 +52,6 @@ def _sharding(job: Job) -> dict[str, Any]:
         found["offload_optimizer"] = device
     if "parameters" in plan.offload:
         found["offload_param"] = device
-    if plan.dp_replicate > 1:
-        found["mics_shard_size"] = round((plan.dp or 1) / plan.dp_replicate)
     return found
 
 
@@ -68,7 +66,6 @@ TARGET = ExportTarget(
         "plan.zero": "zero_optimization.stage",
         "plan.offload": "zero_optimization.offload_optimizer, zero_optimization.offload_param",
         "plan.offload_to": "zero_optimization.offload_optimizer.device, zero_optimization.offload_param.device",
-        "plan.dp_replicate": "zero_optimization.mics_shard_size",
         "plan.cp": "sequence_parallel_size",
         "plan.cp_type": "sequence_parallel_size, always a2a",
         "workload.global_batch": "train_batch_size, gradient_accumulation_steps",
@@ -86,6 +83,7 @@ TARGET = ExportTarget(
     cannot={
         **NOWHERE,
         "plan.tp": "the model cuts itself",
+        "plan.dp_replicate": "MiCS, its replicas of shards, was removed",
         "plan.pp": "the model is a PipelineModule with its stages",
         "plan.vpp": "its pipeline has one chunk a rank",
         "plan.ep": "layers of experts state it themselves",

@@ -60,19 +60,19 @@ class Job:
 
 
 @dataclass
-class Unsaid:
-    """What a format does not state about a job, found while it is written.
+class Remarks:
+    """What a format does not state about a scenario, found while it is written.
 
     faults: keys that change the cost and that the format cannot express. notes: what is left to the reader of the file.
     """
 
-    job: Job
+    file: str
     faults: list[Fault] = field(default_factory=list)
     notes: list[str] = field(default_factory=list)
 
     def refuse(self, key: str, sentence: str, hint: str = "") -> None:
         """A key of the scenario that the format cannot express."""
-        fault = Fault("X009", f"{key}: {sentence}", Place(self.job.file, path=key), hint)
+        fault = Fault("X009", f"{key}: {sentence}", Place(self.file, path=key), hint)
         if fault not in self.faults:
             self.faults.append(fault)
 
@@ -80,6 +80,14 @@ class Unsaid:
         """Something that the file leaves to its reader."""
         if sentence not in self.notes:
             self.notes.append(sentence)
+
+
+class Unsaid(Remarks):
+    """The remarks about a job that trains."""
+
+    def __init__(self, job: Job, faults: list[Fault] | None = None) -> None:
+        super().__init__(job.file, [] if faults is None else faults)
+        self.job = job
 
 
 def effective(plan: Plan, *, experts: bool) -> dict[str, Any]:

@@ -90,10 +90,12 @@ def _parallelism(job: Job, unsaid: Unsaid) -> dict[str, Any]:
         "data_parallel_shard_degree": round((plan.dp or 1) / plan.dp_replicate),
         "fsdp_reshard_after_forward": "never" if plan.zero == 2 else "always",
         "tensor_parallel_degree": job.count("tp"),
-        "enable_sequence_parallel": bool(plan.sequence_parallel) or plan.tp == 1,
         "pipeline_parallel_degree": job.count("pp"),
         "context_parallel_degree": job.count("cp"),
     }
+    if plan.tp > 1 and not plan.sequence_parallel:
+        hint = "--set plan.sequence_parallel=true"
+        unsaid.refuse("plan.sequence_parallel", "false: its tensor parallelism cuts the sequence too", hint)
     if plan.cp > 1:
         method = next((word for word, ours in EXCHANGES.items() if ours == plan.cp_type), None)
         if method is None:
@@ -153,7 +155,7 @@ TARGET = ExportTarget(
         "plan.offload_to": "the host's memory, always",
         "plan.schedule": "pipeline_parallel_schedule",
         "plan.split": "pipeline_parallel_first_stage_less_layers, pipeline_parallel_last_stage_less_layers",
-        "plan.sequence_parallel": "enable_sequence_parallel",
+        "plan.sequence_parallel": "tensor_parallel_degree, which cuts the sequence too",
         "workload.sequence": "seq_len",
         "workload.global_batch": "global_batch_size",
         "workload.tokens": "steps",

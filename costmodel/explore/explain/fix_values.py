@@ -47,6 +47,7 @@ _PATHS = {
     "L041": "plan.recompute_layers plan.recompute",
     "L042": "plan.zero plan.offload plan.offload_to plan.offload_layers",
     "L043": "plan.offload plan.offload_to",
+    "L045": "plan.micro_batch plan.zero workload.optimizer stack",
     "R003": "plan.zero plan.dp_replicate",
     "R005": "plan.shares plan.tp plan.pp plan.ep plan.zero",
     "R006": "plan.sync plan.zero plan.pp",

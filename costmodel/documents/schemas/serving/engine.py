@@ -110,6 +110,9 @@ class Engine(Document):
     name: Name = Field(description="Name; equals the file name")
     title: str = Field(description="Full name and version")
     kind: Literal["serving"] = Field(description="serving")
+    like: Name | None = Field(
+        default=None, description="Engine that everything left out is taken from, section by section"
+    )
     as_of: Release = Field(description="Releases it describes")
     memory: EngineMemory = Field(description="How memory is divided")
     thumb_rule: ThumbRule | None = Field(default=None, description="The share where memory.share is left out")

@@ -31,6 +31,7 @@ from costmodel.estimate.training.constraints.recompute_offload import (
     wrong_keys,
     wrong_layers,
     wrong_offload,
+    wrong_step,
 )
 from costmodel.estimate.training.constraints.sync_constraints import not_asynchronous, not_served, speed_alone
 from costmodel.estimate.training.constraints.workload_remarks import (
@@ -272,6 +273,7 @@ CHECKS = (
     _check("L025", "tp etp", _adapters),
     _check("L002", "pp vpp", _layers, *SPLIT),
     _check("L005", "dp micro_batch", _batch),
+    _check("L045", "dp micro_batch", wrong_step, "zero", *OFFLOAD),
     _check("L006", "dp pp micro_batch", _batches_of_schedule, "schedule"),
 )
 OF_A_SEARCH = frozenset({"L010"})

@@ -6,6 +6,7 @@ import math
 
 import numpy as np
 
+from costmodel.equations.parallelism.counts import micro_batches_per_step
 from costmodel.estimate.shared.masks import Mask, all_if
 from costmodel.estimate.shared.plan_batch import Block
 from costmodel.estimate.training.parallelism.pipeline.layer_split import stage_layers
@@ -52,16 +53,26 @@ def wrong_offload(inputs: TrainingInputs, block: Block) -> Mask:
     return all_if(block, optimizer or parameters or drives or layers)
 
 
+def wrong_step(inputs: TrainingInputs, block: Block) -> Mask:
+    """A step in backward that the stack lacks, beside what it excludes, or of several micro-batches."""
+    if not inputs.case.optimizer.in_backward:
+        return all_if(block, False)
+    structure = block.structure
+    able = inputs.stack.states.in_backward and structure.zero in (0, 3) and "optimizer" not in structure.offload
+    batches = micro_batches_per_step(inputs.global_batch, block.dp, block.micro_batch)
+    return np.asarray(batches > 1) | all_if(block, not able)
+
+
 def assumed_host(inputs: TrainingInputs, block: Block) -> bool:
     """Whether offload relies on an assumed host memory."""
     unstated = inputs.case.node.memory is None and not math.isnan(inputs.host.capacity)
-    return unstated and bool(block.structure.offload)
+    return unstated and (bool(block.structure.offload) or inputs.case.optimizer.paged)
 
 
 def unknown_host(inputs: TrainingInputs, block: Block) -> Mask:
     """Offload to a host whose memory or link no document states."""
     host, structure = inputs.host, block.structure
-    if not structure.offload:
+    if not structure.offload and not inputs.case.optimizer.paged:
         return all_if(block, False)
     wanted = [host.link, host.capacity, host.bandwidth]
     wanted += [host.drives, host.read, host.write] if structure.offload_to == "nvme" else []

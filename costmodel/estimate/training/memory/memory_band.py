@@ -25,13 +25,21 @@ MEMORY_KINDS = {
     "activations": ("activations", "recompute", "logits", "context"),
     "allocator": ("fragmentation", "runtime"),
 }
-LEAST = 1e-9  # spread of a memory that a stack states without any
 
 
 def memory_band(inputs: TrainingInputs, lines: Mapping[str, Number], names: Sequence[str]) -> tuple[Number, Number]:
     """P10 and P90 of the sum of some lines of a stage's memory breakdown."""
     total, spread = added(lines, names), memory_spread(inputs, lines, names)
     return tenth_percentile(total, spread), ninetieth_percentile(total, spread)
+
+
+def absorbed(high: Number, usable: Number, pageable: Number) -> Number:
+    """P90 of a stage's peak, less the optimizer states that move to the host before anything is too large.
+
+    >>> [float(absorbed(high, 24.0, 2.0)) for high in (20.0, 25.0, 30.0)]
+    [20.0, 24.0, 28.0]
+    """
+    return np.maximum(np.minimum(high, usable), high - pageable)
 
 
 def memory_spread(inputs: TrainingInputs, lines: Mapping[str, Number], names: Sequence[str]) -> Number:
@@ -54,6 +62,7 @@ def fit_chance(inputs: TrainingInputs, ledger: Ledger) -> Number:
     for position, stage in enumerate(STAGES):
         with term(f"{stage} stage"):
             lines = {name: ledger.line(name, position) for name in LINES}
-            spread = np.maximum(memory_spread(inputs, lines, LINES), LEAST)
-            least = np.minimum(least, chance_within(np.maximum(ledger.peaks[position], 1.0), inputs.usable, spread))
+            spread = memory_spread(inputs, lines, LINES)
+            usable = inputs.usable + ledger.pageable[position]
+            least = np.minimum(least, chance_within(np.maximum(ledger.peaks[position], 1.0), usable, spread))
     return least

@@ -7,18 +7,21 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-from costmodel.equations.memory.offload import host_update_time, host_update_traffic, link_time
-from costmodel.equations.memory.states import gradient_traffic
+from costmodel.equations.memory.offload import host_update_time, host_update_traffic, link_time, paged_bytes
+from costmodel.equations.memory.states import gradient_bytes, gradient_traffic
 from costmodel.equations.network.overlap import exposed_time
 from costmodel.equations.run.economics import share
 from costmodel.estimate.model.shards import layer_count
 from costmodel.estimate.shared.plan_batch import Block
 from costmodel.estimate.training.parallelism.expert.expert_traffic import expert_data
 from costmodel.estimate.training.parallelism.pipeline.schedule_rules import summed_once
+from costmodel.estimate.training.stage_parameters import StageParameters
 from costmodel.estimate.training.training_inputs import TrainingInputs
 from costmodel.ground.equation import Number, term
 
 WINDOW = 2.0  # layers on the device at least: one in use, one in flight
+PAGE = 2_097_152.0  # bytes (2 MiB) that unified memory moves at once (CUDA)
+BOTH_DIRECTIONS = 2.0
 BUCKETS = 2.0  # buckets of gradients on their way to the host
 
 
@@ -55,6 +58,31 @@ def _leaving_late(inputs: TrainingInputs, block: Block) -> NDArray[np.bool_]:
     offloading = inputs.stack.offload
     kept = offloading is None or not offloading.gradients or block.structure.zero < 2
     return kept | summed_once(inputs, block)
+
+
+def gradients_held(inputs: TrainingInputs, block: Block, parameters: StageParameters, gradients: Number) -> Number:
+    """Gradients of a stage, or of its largest layer where backward updates each layer at once."""
+    if not inputs.case.optimizer.in_backward:
+        return gradients
+    with term("gradients of one layer"):
+        ends = np.maximum(parameters.embedding, parameters.head)
+        largest = np.maximum(parameters.largest + parameters.routed_layer, ends)
+        zero = block.structure.zero
+        return np.minimum(gradients, gradient_bytes(largest, inputs.widths.gradient, block.shards, zero=zero))
+
+
+def paged_states(inputs: TrainingInputs, needed: Number, states: Number) -> Number:
+    """Bytes of optimizer states of a stage that move to the host, since the device is full."""
+    if not inputs.case.optimizer.paged:
+        return 0.0
+    with term("pages on the host"):
+        return paged_bytes(needed, inputs.usable, states, PAGE)
+
+
+def page_time(inputs: TrainingInputs, paged: Number) -> Number:
+    """Time of a step in which those states come to the device and leave it again."""
+    with term("pages in and out"):
+        return _link(inputs, gradient_traffic(paged, BOTH_DIRECTIONS))
 
 
 def moved_activations(

@@ -31,7 +31,7 @@ TABLE: dict[str, ForeignKey] = {
     f"{_Z}.cpu_offload_params": ForeignKey("flag", "plan.offload", old="zero_optimization.offload_param"),
     f"{_Z}.offload_optimizer.device": ForeignKey("word", "plan.offload plan.offload_to", "none", PLACES),
     f"{_Z}.offload_param.device": ForeignKey("word", "plan.offload plan.offload_to", "none", PLACES),
-    f"{_Z}.mics_shard_size": ForeignKey("whole", "plan.dp_replicate", -1),
+    f"{_Z}.mics_shard_size": ForeignKey("whole", "plan.dp_replicate", -1, old="nothing, as MiCS was removed,"),
     f"{_Z}.overlap_comm": ForeignKey("flag", "assume.overlap.dp"),
     "bf16.enabled": ForeignKey("flag", "workload.precision", False),
     "bfloat16.enabled": ForeignKey("flag", "workload.precision", False, old="bf16.enabled"),

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field
 
-from costmodel.exchange.imported import Loss, OriginValue
+from costmodel.exchange.imported import Imported, Loss, OriginValue
 from costmodel.exchange.values.foreign_keys import ForeignKeys
 from costmodel.ground.errors import Fault, Place
 
@@ -15,7 +15,7 @@ class Layer:
 
     Keys of facts are paths of keys, such as plan.zero, or one of accelerators, nodes, accumulation, steps and shards,
     the ranks that share one copy of the weights. weak: defaults that other files override. named: other files that
-    this one names, with the place of the name.
+    this one names, with the place of the name. written: the model, where the file writes it out.
     """
 
     format: str
@@ -25,6 +25,7 @@ class Layer:
     warnings: list[Fault] = field(default_factory=list)
     faults: list[Fault] = field(default_factory=list)
     named: list[tuple[str, Place]] = field(default_factory=list)
+    written: Imported | None = None
 
     def say(self, path: str, value: OriginValue) -> None:
         """A fact, unless the value is none; a default of the format gives way to what another file states."""

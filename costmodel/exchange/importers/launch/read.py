@@ -2,26 +2,43 @@
 
 from __future__ import annotations
 
-from costmodel.exchange.formats import ACCELERATE, ARGUMENTS, AXOLOTL, BRIDGE, DEEPSPEED, LLAMA_FACTORY, TORCHTITAN
+from costmodel.exchange.formats import (
+    ACCELERATE,
+    ARGUMENTS,
+    AXOLOTL,
+    BRIDGE,
+    DEEPSPEED,
+    LLAMA_FACTORY,
+    MAXTEXT,
+    NANOTRON,
+    TORCHTITAN,
+    TORCHTUNE,
+)
 from costmodel.exchange.importers.launch.accelerate import read_accelerate
 from costmodel.exchange.importers.launch.axolotl import read_axolotl
 from costmodel.exchange.importers.launch.bridge import overrides_tree, read_bridge
 from costmodel.exchange.importers.launch.deepspeed import read_deepspeed
 from costmodel.exchange.importers.launch.layer import Layer
 from costmodel.exchange.importers.launch.llama_factory import read_llama_factory
+from costmodel.exchange.importers.launch.maxtext import read_maxtext
+from costmodel.exchange.importers.launch.nanotron import read_nanotron
 from costmodel.exchange.importers.launch.recipe_text import recipe_tree
 from costmodel.exchange.importers.launch.texts import is_toml, tree_of
 from costmodel.exchange.importers.launch.torchtitan import flags_tree, read_torchtitan
+from costmodel.exchange.importers.launch.torchtune import read_torchtune
 from costmodel.exchange.importers.launch.training_arguments import read_training_arguments
 from costmodel.exchange.values.placed_values import as_placed
 
-LAYERED = (AXOLOTL, LLAMA_FACTORY, BRIDGE, DEEPSPEED, ACCELERATE, ARGUMENTS, TORCHTITAN)
+LAYERED = (AXOLOTL, LLAMA_FACTORY, BRIDGE, DEEPSPEED, ACCELERATE, ARGUMENTS, TORCHTITAN, NANOTRON, TORCHTUNE, MAXTEXT)
 _TREES = {
     DEEPSPEED: read_deepspeed,
     ACCELERATE: read_accelerate,
     ARGUMENTS: read_training_arguments,
     AXOLOTL: read_axolotl,
     LLAMA_FACTORY: read_llama_factory,
+    NANOTRON: read_nanotron,
+    TORCHTUNE: read_torchtune,
+    MAXTEXT: read_maxtext,
 }
 
 

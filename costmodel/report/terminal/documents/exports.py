@@ -1,4 +1,6 @@
-"""A plan as a file to launch: its text with its origin at its head, and what it could not express."""
+"""A plan as a file to launch, or as the command of an engine: its text with its origin at its head, and what it could
+not express.
+"""
 
 from __future__ import annotations
 
@@ -9,22 +11,27 @@ from typing import Any
 from rich.text import Text
 
 from costmodel.explore.export_plan import ExportedPlan
+from costmodel.explore.export_serving import ExportedEngine
+from costmodel.report.terminal.serving.serving_formatting import result as serving_result
 from costmodel.report.terminal.style.answer import head
 from costmodel.report.terminal.style.formatting import result
 from costmodel.report.terminal.style.layout import Line, drawn
 from costmodel.report.terminal.style.theme import BAD, DIM, WARN, styled
 
 _DEGREES = ("tp", "cp", "pp", "vpp", "ep", "dp")
+_OF_A_REPLICA = ("tp", "pp", "ep", "dp_attention")
+
+Found = ExportedPlan | ExportedEngine
 
 
-def text(found: ExportedPlan, *, lossy: bool) -> list[Line]:
+def text(found: Found, *, lossy: bool) -> list[Line]:
     """The file as it would be written, or the keys that it cannot express."""
     if found.file.faults and not lossy:
         return _refused(found)
     return [drawn(line) for line in file_text(found).splitlines()]
 
 
-def file_text(found: ExportedPlan) -> str:
+def file_text(found: Found) -> str:
     """The text of the file, its head as comments where the format has them."""
     target = found.file.target
     if not target.comment:
@@ -34,7 +41,7 @@ def file_text(found: ExportedPlan) -> str:
     return f"{first}{newline}{comments}{rest}" if first.startswith("#!") else f"{comments}{found.file.text}"
 
 
-def summary(found: ExportedPlan, written: Path | None) -> list[Line]:
+def summary(found: Found, written: Path | None) -> list[Line]:
     """What was written and what not; the command to type next."""
     if written is None:
         return _refused(found)
@@ -42,20 +49,36 @@ def summary(found: ExportedPlan, written: Path | None) -> list[Line]:
     return [*lines, Text(), drawn(f"Wrote {written}. Next: costmodel import {written}")]
 
 
-def _head(found: ExportedPlan) -> Iterator[str]:
+def _head(found: Found) -> Iterator[str]:
     target = found.file.target
     yield f"Written by costmodel export from {found.job.file}: {target.full_name}"
-    sizes = found.answer.evaluation.block
-    degrees = ", ".join(f"{name} {float(getattr(sizes, name)[0]):g}" for name in _DEGREES)
-    step = result("step_time", found.answer.evaluation.costs.row()["step_time"])
-    yield f"{degrees}: {found.job.accelerators:,} accelerators; {step} a step expected"
+    yield from _of_engine(found) if isinstance(found, ExportedEngine) else _of_step(found)
     yield from (f"cannot be written: {fault.sentence}" for fault in found.file.faults)
     yield from found.file.notes
     if not found.file.faults:
         yield "read back: the same plan"
 
 
-def _refused(found: ExportedPlan) -> list[Line]:
+def _of_step(found: ExportedPlan) -> Iterator[str]:
+    sizes = found.answer.evaluation.block
+    degrees = ", ".join(f"{name} {float(getattr(sizes, name)[0]):g}" for name in _DEGREES)
+    step = result("step_time", found.answer.evaluation.costs.row()["step_time"])
+    yield f"{degrees}: {found.job.accelerators:,} accelerators; {step} a step expected"
+
+
+def _of_engine(found: ExportedEngine) -> Iterator[str]:
+    job, costs = found.job, found.answer.costs
+    degrees = ", ".join(f"{name} {job.count(name)}" for name in _OF_A_REPLICA)
+    first, further = (serving_result(name, costs[name]) for name in ("ttft", "tpot"))
+    yield f"{degrees}: {job.ranks:,} accelerators a replica"
+    yield f"expected: first token {first}, each further one {further}"
+    if found.translated:
+        yield found.translated
+    if found.answer.broken:
+        yield f"the plan misses what the scenario asks for: {', '.join(found.answer.broken)}"
+
+
+def _refused(found: Found) -> list[Line]:
     lines: list[Line] = [styled(f"{found.file.target.full_name}: nothing written", BAD)]
     for fault in found.file.faults:
         lines.append(styled(f"  ▲ {fault.code} {fault.sentence}", WARN))
@@ -63,7 +86,7 @@ def _refused(found: ExportedPlan) -> list[Line]:
     return [*lines, drawn("--lossy writes the rest")]
 
 
-def as_json(found: ExportedPlan) -> dict[str, Any]:
+def as_json(found: Found) -> dict[str, Any]:
     """The text with the version it is of, the keys that it cannot express, and what it leaves to its reader."""
     target = found.file.target
     return {

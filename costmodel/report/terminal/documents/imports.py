@@ -37,8 +37,10 @@ def summary(read: ImportedFile, written: Path | None) -> list[Line]:
     lines += [styled(f"  ▲ {fault.code} {fault.sentence}", WARN) for fault in found.warnings]
     lines += [styled(f"  ? {fault.sentence}: {fault.hint}", WARN) for fault in found.missing]
     if written is not None:
-        verb = "memory" if "model" not in found.document else "estimate"
+        verb = "estimate" if "model" in found.document else "memory"
         after = "fill in what is missing first" if found.missing else f"costmodel {verb} {written}"
+        if list(found.document) == ["cluster"]:
+            after = "put it in the place of the cluster of a scenario"
         lines += [Text(), drawn(f"Wrote {written}. Next: {after}")]
     return lines
 

@@ -25,12 +25,8 @@ from costmodel.estimate.training.parallelism.pipeline.schedule_rules import (
 from costmodel.estimate.training.training_inputs import TrainingInputs
 from costmodel.ground.units import counted, gib
 from costmodel.report.terminal.search.run_refusals import (
+    PLAN_SENTENCES,
     RUN_SENTENCES,
-    not_asynchronous,
-    not_scattered,
-    not_served,
-    nothing_leaves,
-    spans_kinds,
 )
 from costmodel.report.terminal.style.formatting import joined, listed, percent, result
 
@@ -342,9 +338,5 @@ _SENTENCES: dict[str, Callable[[TrainingInputs, Block], str]] = {
     "L041": _wrong_layers,
     "L042": _wrong_offload,
     "L043": _unknown_host,
-    "R003": nothing_leaves,
-    "R004": not_scattered,
-    "R005": spans_kinds,
-    "R006": not_asynchronous,
-    "R009": not_served,
+    **PLAN_SENTENCES,
 }

@@ -81,4 +81,24 @@ def _copies(inputs: TrainingInputs, costs: dict[str, float]) -> str:
     return f"mode {mode} takes {gib(taken)} GiB on each host, {gib(taken - holds)} GiB over the {gib(holds)} GiB it has"
 
 
+def no_step_in_backward(inputs: TrainingInputs, block: Block) -> str:
+    """Why backward cannot update each layer."""
+    if not inputs.stack.states.in_backward:
+        return f"{inputs.stack.name} does not update in backward; torchtune does"
+    if "optimizer" in block.structure.offload:
+        return "the optimizer is on the host"
+    if block.structure.zero not in (0, 3):
+        return f"zero {block.structure.zero} shards the optimizer apart from the weights"
+    batches = float(inputs.global_batch) / float(block.dp[0] * block.micro_batch[0])
+    return f"gradients of {counted(batches)} micro-batches add up before a step"
+
+
+PLAN_SENTENCES: dict[str, Callable[[TrainingInputs, Block], str]] = {
+    "L045": no_step_in_backward,
+    "R003": nothing_leaves,
+    "R004": not_scattered,
+    "R005": spans_kinds,
+    "R006": not_asynchronous,
+    "R009": not_served,
+}
 RUN_SENTENCES: dict[str, Callable[[TrainingInputs, dict[str, float]], str]] = {"R001": _overlapping, "R002": _copies}

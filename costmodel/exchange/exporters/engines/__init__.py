@@ -1,0 +1,1 @@
+"""Serving plans as commands of engines, read back before they are written."""

@@ -1,0 +1,114 @@
+"""A serving job as the command of an engine, read back: only what gives the same plan is written."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import Any
+
+from costmodel.documents.schemas.serving.serving_plan import ServingPlan, Speculation
+from costmodel.exchange.exporters.engines import sglang_command, trtllm_command, vllm_command
+from costmodel.exchange.exporters.engines.serving_job import EngineTarget, ServingJob
+from costmodel.exchange.exporters.job import Remarks
+from costmodel.exchange.imported import Origin, OriginValue
+from costmodel.exchange.importers.launch.layer import Layer
+from costmodel.exchange.importers.serving import read_serve_command
+from costmodel.exchange.importers.serving.settle_serving import settled_serving
+from costmodel.ground.errors import CostModelError, Fault
+
+_ALL = (vllm_command, sglang_command, trtllm_command)
+ENGINES: dict[str, EngineTarget] = {module.TARGET.name: module.TARGET for module in _ALL}
+_FILE = "export"  # what the text is called while it is read
+_UNWRITTEN = {"prefix_cache": True, "graphs": True, "block": 32}  # what stands where a command is silent
+_SETTINGS = ("budget", "sequences", "block", "prefix_cache", "graphs")
+
+
+@dataclass(frozen=True)
+class ExportedCommand:
+    """The text of a command, keys of the scenario that it cannot express, and what it leaves to its reader."""
+
+    target: EngineTarget
+    text: str
+    faults: tuple[Fault, ...]
+    notes: tuple[str, ...]
+
+
+def exported_command(target: EngineTarget, job: ServingJob) -> ExportedCommand:
+    """The job as a command, read back and compared where the engine can express it."""
+    remarks = Remarks(job.file)
+    text = target.write(job, remarks)
+    if not job.engine.kernels.own_all_reduce and "stack.kernels.own_all_reduce" in target.cannot:
+        remarks.refuse("stack.kernels.own_all_reduce", f"0 B: {target.cannot['stack.kernels.own_all_reduce']}")
+    if not remarks.faults:
+        _check_read_back(text, job, remarks)
+    replicas = job.count("replicas")
+    if replicas > 1:
+        remarks.note(f"{replicas} replicas: this command {replicas} times, each on {job.ranks} accelerators")
+    return ExportedCommand(target, text, tuple(remarks.faults), tuple(remarks.notes))
+
+
+def _check_read_back(text: str, job: ServingJob, remarks: Remarks) -> None:
+    """A fault for every key that the command states differently, or not at all."""
+    try:
+        found = settled_serving(
+            [*read_serve_command(text, _FILE), _given(job)], _FILE, job.model, job.shipped, job.checkpoint
+        )
+    except CostModelError as error:
+        for fault in error.faults:
+            remarks.refuse("plan", f"the command would break a rule of its own engine: {fault.sentence}", fault.hint)
+        return
+    for fault in found.missing:
+        remarks.refuse("plan", f"read back, the command leaves something open: {fault.sentence}")
+    for path, ours, theirs in _differences(found.document, job):
+        remarks.refuse(path, f"{ours} comes back as {theirs}")
+
+
+def _given(job: ServingJob) -> Layer:
+    """What stands beside a command: the requests, and the machine."""
+    known = Origin("assumed", "given beside the command")
+    values: dict[str, Any] = {
+        "model": job.checkpoint,
+        "accelerators": job.ranks * job.count("replicas"),
+        "workload.prompt": round(job.workload.mean("prompt")),
+        "workload.output": round(job.workload.mean("output")),
+        "workload.rate": "1 /s",
+    }
+    if job.plan.speculation is not None:
+        values["plan.speculation.acceptance"] = f"{100 * job.plan.speculation.acceptance:g} %"
+    return Layer("", {path: OriginValue(value, known) for path, value in values.items()})
+
+
+def _plain(value: Any) -> Any:
+    """A part of a plan without what no command states; a count that is left out is 1."""
+    if isinstance(value, Speculation):
+        return value.model_dump(exclude={"acceptance"})
+    return 1.0 if value is None else value
+
+
+def _differences(document: dict[Any, Any], job: ServingJob) -> Iterator[tuple[str, object, object]]:
+    """Keys for which a command that was read back differs from the job, with both values."""
+    ours, theirs = job.plan, ServingPlan.model_validate(document["plan"])
+    for key in ServingPlan.model_fields:
+        mine, back = _plain(getattr(ours, key)), _plain(getattr(theirs, key))
+        if mine != back:
+            yield f"plan.{key}", mine, back
+    workload = document["workload"]
+    precision = job.workload.precision
+    wanted = {
+        "context": job.context,
+        "precision": precision,
+        "weights": None if job.workload.weights == precision else job.workload.weights,
+        "cache": job.workload.cache,
+    }
+    for key, value in wanted.items():
+        if workload.get(key) != value:
+            yield f"workload.{key}", value, workload.get(key)
+    stack = document["stack"] if isinstance(document["stack"], dict) else {}
+    for key in _SETTINGS:
+        value = {"budget": job.budget, "sequences": job.sequences}.get(key, getattr(job.engine, key))
+        back = stack.get(key, _UNWRITTEN.get(key))
+        if back != value:
+            yield f"stack.{key}", value, back
+    share = f"{100 * job.share:.6g} %"
+    if stack["memory"]["share"] != share:
+        yield "stack.memory.share", share, stack["memory"]["share"]

@@ -1,0 +1,121 @@
+"""What is exported of a serving scenario: a plan in which nothing is left open, and what its engine takes."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+
+from costmodel.documents.schemas.model import Model
+from costmodel.documents.schemas.serving.engine import Engine
+from costmodel.documents.schemas.serving.serving_plan import ServingPlan
+from costmodel.documents.schemas.serving.serving_workload import Serving
+from costmodel.exchange.exporters.job import Remarks
+
+SHARE_DIGITS = 4  # of a share of memory, rounded down
+
+
+@dataclass(frozen=True)
+class ServingJob:
+    """A settled serving plan.
+
+    checkpoint: the model as its hub calls it. shipped: its shape in the library. share: of memory, as the engine
+    defines it. context: tokens of the longest request. pool: tokens that the cache of one group of
+    attention holds. longest_stated: whether the scenario states the context.
+    """
+
+    file: str
+    plan: ServingPlan
+    model: Model
+    checkpoint: str
+    shipped: str
+    workload: Serving
+    engine: Engine
+    budget: int
+    sequences: int
+    share: float
+    context: int
+    accelerators: int
+    pool: float
+    requests: float
+    longest_stated: bool
+
+    def count(self, key: str) -> int:
+        """A count of the plan."""
+        size: float = getattr(self.plan, key) or 1.0
+        return round(size)
+
+    @property
+    def ranks(self) -> int:
+        """Accelerators of one replica."""
+        return self.count("tp") * self.count("pp") * self.count("dp_attention")
+
+    @property
+    def half(self) -> str:
+        """The type in 16 bits that everything has which is in no narrower one."""
+        return "fp16" if self.workload.precision == "fp16" else "bf16"
+
+    @property
+    def figures(self) -> str:
+        """The share as a command has it."""
+        return f"{self.share:.{SHARE_DIGITS}f}".rstrip("0")
+
+
+def rounded_share(share: float) -> float:
+    """A share as it is written: rounded down, so that it is never more memory than was meant.
+
+    >>> rounded_share(0.92), rounded_share(0.87349)
+    (0.92, 0.8734)
+    """
+    scale = float(10**SHARE_DIGITS)
+    return math.floor(share * scale + 1e-6) / scale
+
+
+@dataclass(frozen=True)
+class EngineTarget:
+    """An engine whose command is written.
+
+    stack: its document in the library. options: keys of costmodel with the options that state them. elsewhere: keys
+    that something beside the command states. cannot: keys without an option, with the reason.
+    """
+
+    name: str
+    title: str
+    version: str
+    stack: str
+    options: Mapping[str, str]
+    elsewhere: Mapping[str, str]
+    cannot: Mapping[str, str]
+    write: Callable[[ServingJob, Remarks], str]
+    comment: str = "#"
+
+    @property
+    def full_name(self) -> str:
+        """What is written, and its version."""
+        return f"{self.title} for {self.version}"
+
+
+# Keys that no command of an engine states.
+BESIDE = {
+    "plan.replicas": "the same command once for each replica",
+    "workload.kind": "a serving program",
+    **dict.fromkeys(
+        ("workload.prompt", "workload.output", "workload.rate", "workload.concurrency", "workload.users",
+         "workload.think_time", "workload.traffic", "workload.shared_prefix"),
+        "the requests; the benchmark at the end asks for them",
+    ),
+    "workload.expert_precision": "the checkpoint",
+    "workload.expert_weights": "the checkpoint",
+}  # fmt: skip
+
+
+def lines_of(words: list[str], width: int = 78) -> str:
+    """Words of a command, in lines that a shell reads as one."""
+    lines, line = list[str](), words[0]
+    for word in words[1:]:
+        if len(line) + len(word) + 3 > width:
+            lines.append(f"{line} \\\n")
+            line = f"  {word}"
+        else:
+            line = f"{line} {word}"
+    return "".join([*lines, line, "\n"])

@@ -1,0 +1,166 @@
+"""YAML of MaxText: meshes inside a slice and across, a batch for each device."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from costmodel.exchange.imported import OriginValue
+from costmodel.exchange.importers.launch.layer import Layer, layer_of
+from costmodel.exchange.values.foreign_keys import ForeignKey, ForeignKeys, lost, quiet
+
+VERSION = "MaxText"
+TITLE = "YAML of MaxText"
+# Axes of its meshes with our degrees; sequence and context parallelism both cut the sequence.
+AXES = {
+    "data": "plan.dp_replicate", "fsdp": "plan.dp", "fsdp_transpose": "plan.dp", "sequence": "plan.cp",
+    "context": "plan.cp", "tensor": "plan.tp", "tensor_transpose": "plan.tp", "tensor_sequence": "plan.tp",
+    "expert": "plan.ep", "pipeline": "plan.pp", "autoregressive": "",
+}  # fmt: skip
+_OPEN = {"ici": "fsdp", "dcn": "data"}  # the axis that takes the rest where nothing states it
+_MODELS = {
+    "llama2-7b": "llama-2-7b", "llama2-13b": "llama-2-13b", "llama2-70b": "llama-2-70b", "llama3-8b": "llama-3-8b",
+    "llama3-70b": "llama-3-70b", "llama3.1-8b": "llama-3.1-8b", "llama3.1-70b": "llama-3.1-70b",
+    "llama3.1-405b": "llama-3.1-405b", "llama3.3-70b": "llama-3.1-70b", "mistral-7b": "mistral-7b",
+    "mixtral-8x7b": "mixtral-8x7b", "mixtral-8x22b": "mixtral-8x22b", "deepseek3-671b": "deepseek-v3",
+    "gemma2-2b": "gemma-2-2b", "gemma2-9b": "gemma-2-9b", "gemma2-27b": "gemma-2-27b", "gemma3-4b": "gemma-3-4b",
+    "gemma3-12b": "gemma-3-12b", "gemma3-27b": "gemma-3-27b", "qwen3-0.6b": "qwen-3-0.6b", "qwen3-4b": "qwen-3-4b",
+    "qwen3-8b": "qwen-3-8b", "qwen3-14b": "qwen-3-14b", "qwen3-32b": "qwen-3-32b", "gpt3-175b": "gpt-3-175b",
+    "qwen3-30b-a3b": "qwen-3-30b-a3b", "qwen3-235b-a22b": "qwen-3-235b-a22b", "gpt-oss-20b": "gpt-oss-20b",
+    "gpt-oss-120b": "gpt-oss-120b", "kimi-k2-1t": "kimi-k2", "llama4-17b-16e": "llama-4-scout",
+    "llama4-17b-128e": "llama-4-maverick",
+}  # fmt: skip
+_RECOMPUTE = {"full": "full", "minimal": "selective", "none": "none"}
+_QUANTISED = {"fp8": "fp8", "nanoo_fp8": "fp8", "fp8_full": "fp8", "te_fp8_delayedscaling": "fp8",
+              "te_fp8_currentscaling": "fp8-cs", "te_mxfp8": "mxfp8", "te_nvfp4": "nvfp4"}  # fmt: skip
+_OPTIMIZERS = {"adamw": "adamw", "adam_pax": "adamw", "muon": "muon", "sgd": "sgd-momentum"}
+
+TABLE: dict[str, ForeignKey] = {
+    "model_name": ForeignKey("word", "model"),
+    "per_device_batch_size": ForeignKey("figure", "plan.micro_batch", 12.0),
+    "gradient_accumulation_steps": ForeignKey("count", "workload.global_batch", 1),
+    "max_target_length": ForeignKey("count", "workload.sequence", 2048),
+    "steps": ForeignKey("whole", "workload.tokens"),
+    "remat_policy": ForeignKey("word", "plan.recompute", "full"),
+    "dtype": ForeignKey("word", "workload.precision", "bfloat16"),
+    "grad_dtype": ForeignKey("word", "workload.gradients", "float32"),
+    "quantization": ForeignKey("word", "workload.precision"),
+    "opt_type": ForeignKey("word", "workload.optimizer", "adamw"),
+    "num_pipeline_microbatches": ForeignKey("whole", "plan.micro_batch"),
+    **{f"{mesh}_{axis}_parallelism": ForeignKey("whole", path, -1 if _OPEN[mesh] == axis else 1)
+       for mesh in _OPEN for axis, path in AXES.items()},
+    **lost("not expressible", "the model is changed", "base_emb_dim base_num_query_heads base_num_kv_heads "
+           "base_mlp_dim base_num_decoder_layers head_dim base_moe_mlp_dim global_parameter_scale "
+           "override_model_config decoder_block mlp_activations logits_via_embedding vocab_size num_experts "
+           "num_experts_per_tok first_num_dense_layers", 1),
+    **lost("not expressible", "layers or states stay on the host", "optimizer_memory_host_offload "
+           "parameter_memory_host_offload"),
+    **lost("approximated", "weights are kept in another type", "weight_dtype mu_dtype", "float32", ""),
+    **lost("approximated", "experts drop tokens or are multiplied another way", "capacity_factor "
+           "sparse_matmul megablox", -1, -1.0, True),
+    **quiet("base_config run_name hardware base_output_directory dataset_type dataset_path tokenizer_path "
+            "tokenizer_type attention use_iota_embed scan_layers enable_checkpointing async_checkpointing "
+            "logits_dot_in_fp32 learning_rate warmup_steps_fraction enable_goodput_recording monitor_goodput profiler "
+            "skip_first_n_steps_for_profiler profiler_steps load_parameters_path reuse_example_batch "
+            "dump_hlo compile_topology compile_topology_num_slices num_slices sa_block_q sa_block_kv "
+            "sa_block_kv_compute sa_block_q_dkv sa_block_kv_dkv sa_block_kv_dkv_compute sa_block_q_dq sa_block_kv_dq "
+            "sa_use_fused_bwd_kernel dataset_name train_split eval_interval checkpoint_period log_period "
+            "add_bos add_eos packing gcs_metrics save_config_to_gcs opt_state_path hf_access_token shardy"),
+}  # fmt: skip
+
+
+def read_maxtext(tree: Any, file: str) -> Layer:
+    """What a configuration of MaxText states beside the model that it names."""
+    keys = ForeignKeys(tree, TABLE, file, VERSION)
+    layer = Layer(TITLE)
+    layer.facts["stack"] = keys.derived("maxtext", "MaxText", next(iter(keys.stated), ""))
+    name = keys["model_name"]
+    if name.value in _MODELS:
+        layer.facts["model"] = name._replace(value=_MODELS[name.value])
+    elif name.value not in (None, "default"):
+        keys.lose("not expressible", f"the model {str(name.value)[:60]}: name it with --set model=NAME", "model_name")
+    degrees = _mesh(keys, layer)
+    _batch(keys, layer, degrees)
+    layer.say("workload.sequence", keys["max_target_length"])
+    steps = keys["steps"]
+    if steps.value is not None and steps.value > 0:
+        layer.say("steps", steps)
+    _types(keys, layer)
+    policy = keys["remat_policy"]
+    mode = _RECOMPUTE.get(str(policy.value), "selective")
+    layer.facts["plan.recompute"] = policy._replace(value=mode)
+    if mode == "selective":
+        keys.lose("approximated", f"remat_policy {str(policy.value)[:60]}: selective is the nearest", "remat_policy")
+    return layer_of(keys, TITLE, layer)
+
+
+def _mesh(keys: ForeignKeys, layer: Layer) -> dict[str, int]:
+    """Degrees over both meshes; what takes the rest of the devices stays open."""
+    degrees, open_axes = dict[str, int](), set[str]()
+    where = dict[str, OriginValue]()
+    for mesh in _OPEN:
+        for axis, path in AXES.items():
+            value = keys[f"{mesh}_{axis}_parallelism"]
+            size = int(value.value if value.value is not None else 1)
+            if size == -1:
+                if keys.given(f"{mesh}_{axis}_parallelism") or mesh == "ici":
+                    open_axes.add(path)
+                continue
+            if size < 1:
+                keys.refuse("X005", f"{mesh}_{axis}_parallelism is {size}", f"{mesh}_{axis}_parallelism")
+                continue
+            degrees[path] = degrees.get(path, 1) * size
+            if size > 1:
+                where[path] = value
+    for path in ("plan.tp", "plan.pp", "plan.cp", "plan.ep"):
+        if degrees.get(path, 1) > 1:
+            layer.facts[path] = where[path]._replace(value=degrees[path])
+    if degrees.get("plan.cp", 1) > 1:
+        layer.facts["plan.cp_type"] = where["plan.cp"]._replace(value="all-gather")
+    experts = degrees.get("plan.ep", 1)  # a mesh axis of its own, which holds other tokens: a part of dp
+    shards = degrees.get("plan.dp", 1) * experts
+    copies = degrees.get("plan.dp_replicate", 1)
+    layer.facts["plan.zero"] = keys.derived(3, "fsdp: weights are sharded", "ici_fsdp_parallelism")
+    if copies > 1:
+        layer.facts["plan.dp_replicate"] = where["plan.dp_replicate"]._replace(value=copies)
+    if not open_axes:
+        stated = where.get("plan.dp") or keys.derived(1, "no axis of fsdp")
+        layer.facts["shards"] = stated._replace(value=shards)
+    return degrees
+
+
+def _batch(keys: ForeignKeys, layer: Layer, degrees: dict[str, int]) -> None:
+    """Sequences of a replica, which is all devices that share them."""
+    each = keys["per_device_batch_size"]
+    inner = 1
+    for path in ("plan.tp", "plan.pp", "plan.cp"):
+        inner *= degrees.get(path, 1)
+    size = float(each.value) * inner
+    if size < 1 or size != int(size):
+        sentence = f"per_device_batch_size {each.value:g} over {inner} devices of a replica is no whole batch"
+        keys.refuse("X005", sentence, "per_device_batch_size")
+        return
+    if inner == 1:
+        layer.facts["plan.micro_batch"] = each._replace(value=int(size))
+    else:
+        text = f"per_device_batch_size × {inner} devices of a replica"
+        layer.facts["plan.micro_batch"] = keys.derived(int(size), text, "per_device_batch_size")
+    layer.say("accumulation", keys["gradient_accumulation_steps"])
+
+
+def _types(keys: ForeignKeys, layer: Layer) -> None:
+    kind, narrow = keys["dtype"], keys["quantization"]
+    if kind.value != "bfloat16":
+        keys.refuse("X003", f"dtype {str(kind.value)[:60]}: no workload trains in it", "dtype")
+    else:
+        layer.facts["workload.precision"] = kind._replace(value="bf16")
+    if narrow.value in _QUANTISED:
+        layer.facts["workload.precision"] = narrow._replace(value=_QUANTISED[narrow.value])
+    elif narrow.value not in (None, ""):
+        keys.refuse("X003", f"quantization {str(narrow.value)[:60]}: no workload expresses it", "quantization")
+    summed = keys["grad_dtype"]
+    layer.facts["workload.gradients"] = summed._replace(value="bf16" if summed.value == "bfloat16" else "fp32")
+    kind = keys["opt_type"]
+    if kind.value in _OPTIMIZERS:
+        layer.facts["workload.optimizer"] = kind._replace(value=_OPTIMIZERS[kind.value])
+    else:
+        keys.refuse("X003", f"opt_type {str(kind.value)[:60]}: no document has its states", "opt_type")

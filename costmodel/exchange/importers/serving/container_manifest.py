@@ -1,0 +1,94 @@
+"""Containers of a Kubernetes manifest or a compose file: their commands as words, their accelerators."""
+
+from __future__ import annotations
+
+import itertools
+import re
+from collections.abc import Iterator
+from typing import Any, NamedTuple
+
+from costmodel.documents.text.yaml_tree import Items, Mapping, parse
+from costmodel.exchange.shell import Word, read_script
+from costmodel.ground.errors import Place
+
+_MARK = re.compile(r"(?m)^[ \t]*(?:- )?(?:containers|services|image|nodeSelector|allocatable|capacity)[ \t]*:")
+_PARTED = re.compile(r"(?m)^---[^\n]*\n?")
+_DEEPEST = 24  # levels of a manifest
+_MOST = 200  # containers
+GPUS = "nvidia.com/gpu"
+
+
+class Container(NamedTuple):
+    """One container, with the mapping that it stands in."""
+
+    tree: Mapping
+
+
+def is_manifest(text: str) -> bool:
+    """Whether a text is a manifest and no script.
+
+    >>> is_manifest("services:\\n  llm:\\n    image: vllm/vllm-openai"), is_manifest("vllm serve m --dtype auto")
+    (True, False)
+    """
+    return not text.startswith("#!") and _MARK.search(text) is not None
+
+
+def manifest_trees(text: str, file: str) -> Iterator[Mapping]:
+    """Each document of a manifest, the lines of its places counted from the head of the file."""
+    starts = [0, *(match.end() for match in _PARTED.finditer(text)), len(text)]
+    for begin, end in itertools.pairwise(starts):
+        part = text[begin:end]
+        if end < len(text):
+            part = part[: part.rfind("---")] if "---" in part else part
+        if part.strip():
+            tree = parse("\n" * text.count("\n", 0, begin) + part, file)
+            if isinstance(tree, Mapping):
+                yield tree
+
+
+def containers(text: str, file: str) -> list[Container]:
+    """Every mapping with an image, or a command with arguments."""
+    found: list[Container] = []
+    for tree in manifest_trees(text, file):
+        found += [Container(each) for each in _walk(tree, 0) if "image" in each or "command" in each or "args" in each]
+    return found[:_MOST]
+
+
+def _walk(node: Any, depth: int) -> Iterator[Mapping]:
+    if depth > _DEEPEST:
+        return
+    if isinstance(node, Mapping):
+        yield node
+        for value in node.values():
+            yield from _walk(value, depth + 1)
+    elif isinstance(node, list):
+        for value in node:
+            yield from _walk(value, depth + 1)
+
+
+def container_commands(text: str, file: str) -> Iterator[tuple[Word, ...]]:
+    """The words of every container's command: its image, its command and its arguments."""
+    for container in containers(text, file):
+        tree = container.tree
+        image = tree.get("image")
+        words = [Word(image, _place(tree, "image", file))] if isinstance(image, str) else []
+        for key in ("entrypoint", "command", "args"):
+            words += _words(tree.get(key), _place(tree, key, file), file)
+        if len(words) > 1:
+            yield tuple(words)
+
+
+def _place(tree: Mapping, name: str, file: str) -> Place:
+    found = next((key for key in tree if key == name), None)
+    return getattr(found, "at", None) or getattr(found, "place", None) or Place(file)
+
+
+def _words(value: Any, place: Place, file: str) -> list[Word]:
+    """A list as its words; a text as a shell would part it."""
+    if isinstance(value, list):
+        places = value.places if isinstance(value, Items) else [place] * len(value)
+        return [Word(str(item), at) for item, at in zip(value, places, strict=False) if not isinstance(item, dict)]
+    if not isinstance(value, str):
+        return []
+    commands = read_script(value, file).commands
+    return [word._replace(place=place) for command in commands for word in command.words]

@@ -1,0 +1,85 @@
+"""Drafts of engines: how many tokens they propose, and what proposes them; no command states how many are accepted."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping
+from typing import Any
+
+from costmodel.exchange.importers.launch.layer import Layer
+from costmodel.exchange.values.foreign_keys import ForeignKeys
+
+_MTP = ("mtp", "nextn", "deepseek_mtp", "glm4_moe_mtp", "qwen3_next_mtp", "ernie_mtp", "mimo_mtp", "mtpeagle")
+_NGRAM = ("ngram", "lookahead")
+
+
+def draft_of(method: str) -> str:
+    """The draft that a method's name stands for; empty where none does.
+
+    >>> draft_of("EAGLE3"), draft_of("NEXTN"), draft_of("ngram_gpu"), draft_of("medusa")
+    ('eagle', 'mtp', 'ngram', '')
+    """
+    name = method.lower().replace("-", "_")
+    if name.startswith(_NGRAM):
+        return "ngram"
+    if name in _MTP:
+        return "mtp"
+    return "eagle" if name.startswith("eagle") else ""
+
+
+def say_draft(keys: ForeignKeys, layer: Layer, name: str, method: str, tokens: Any) -> None:
+    """Tokens and draft that an option of this name states; another kind of draft is a loss."""
+    kind, count = draft_of(method), _count(tokens)
+    if not kind or count is None:
+        stated = f"{method[:40]} with {str(tokens)[:20]} tokens" if method else "a draft without a method"
+        keys.lose("not expressible", f"{name}: {stated}", name)
+        return
+    layer.facts["plan.speculation.tokens"] = keys.derived(count, name, name)
+    layer.facts["plan.speculation.draft"] = keys.derived(kind, f"{name}: {method[:40]}", name)
+
+
+def _count(value: Any) -> int | None:
+    text = str(value)
+    return int(text) if text.isascii() and text.isdigit() and 0 < len(text) < 6 and int(text) > 0 else None
+
+
+def say_vllm_draft(keys: ForeignKeys, layer: Layer) -> None:
+    """The JSON behind --speculative-config."""
+    name = "speculative-config"
+    stated = keys[name].value
+    if stated is None:
+        return
+    try:
+        found = dict(stated) if isinstance(stated, Mapping) else json.loads(str(stated)[:100_000])
+    except (ValueError, RecursionError):
+        found = None
+    if not isinstance(found, dict):
+        keys.refuse("X005", f"{name} is no JSON of keys to values", name)
+        return
+    method = found.get("method") or ("eagle" if "eagle" in str(found.get("model", "")).lower() else "")
+    say_draft(keys, layer, name, str(method), found.get("num_speculative_tokens"))
+
+
+def say_sglang_draft(keys: ForeignKeys, layer: Layer) -> None:
+    """A chain of drafted tokens; several chains at once are a loss."""
+    name = "speculative-algorithm"
+    method, steps = keys[name].value, keys["speculative-num-steps"].value
+    if method is None:
+        return
+    drafted = keys["speculative-num-draft-tokens"].value
+    if steps is None and drafted is not None:
+        steps = drafted - 1 if draft_of(str(method)) != "ngram" else drafted
+    if (keys["speculative-eagle-topk"].value or 1) > 1:
+        keys.lose("approximated", "several chains of drafts at once: here one", "speculative-eagle-topk")
+    say_draft(keys, layer, name, str(method), steps)
+
+
+def say_trtllm_draft(keys: ForeignKeys, layer: Layer) -> None:
+    """The mapping under speculative_config."""
+    name = "speculative_config"
+    stated = keys[name].value
+    if isinstance(stated, Mapping):
+        tokens = next(
+            (stated[key] for key in ("max_draft_len", "num_nextn_predict_layers") if stated.get(key) is not None), None
+        )
+        say_draft(keys, layer, name, str(stated.get("decoding_type", "")), tokens)

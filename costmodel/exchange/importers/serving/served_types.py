@@ -1,0 +1,112 @@
+"""Types of weights, products and cache, as engines name them, and those of checkpoints that are not in 16 bits."""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+from costmodel.exchange.imported import OriginValue
+from costmodel.exchange.importers.launch.layer import Layer
+from costmodel.exchange.values.foreign_keys import ForeignKeys
+
+
+class Quantised(NamedTuple):
+    """Types that a method of quantisation comes to; none stays as the rest of the model."""
+
+    precision: str | None = None
+    weights: str | None = None
+
+
+PRODUCTS = {"bfloat16": "bf16", "bf16": "bf16", "float16": "fp16", "half": "fp16", "fp16": "fp16"}
+CACHES = {
+    "fp8": "fp8",
+    "fp8_e4m3": "fp8",
+    "fp8_e5m2": "fp8",
+    "bfloat16": "bf16",
+    "bf16": "bf16",
+    "float16": "fp16",
+    "half": "fp16",
+}
+QUANTISED = {
+    "fp8": Quantised("fp8"),
+    "w8a8_fp8": Quantised("fp8"),
+    "fbgemm_fp8": Quantised("fp8"),
+    "modelopt": Quantised("fp8"),
+    "modelopt_fp8": Quantised("fp8"),
+    "deepspeedfp": Quantised(None, "fp8"),
+    "modelopt_fp4": Quantised("nvfp4"),
+    "nvfp4": Quantised("nvfp4"),
+    "awq": Quantised(None, "int4-g128"),
+    "awq_marlin": Quantised(None, "int4-g128"),
+    "gptq": Quantised(None, "int4-g128"),
+    "gptq_marlin": Quantised(None, "int4-g128"),
+    "auto-round": Quantised(None, "int4-g128"),
+    "blockwise_int8": Quantised(None, "int8"),
+    "experts_int8": Quantised(None, "int8"),
+    "w8a8_int8": Quantised(None, "int8"),
+    "mxfp4": Quantised(None, "mxfp4"),
+}
+# Endings of a checkpoint's name on the hub, and models whose own checkpoint is in a narrow type.
+ENDINGS = (
+    (("-fp8-block", "-fp8_block"), Quantised("fp8-block")),
+    (("-fp8", "-fp8-kv", "-fp8-dynamic"), Quantised("fp8")),
+    (("-nvfp4", "-fp4"), Quantised("nvfp4")),
+    (("-awq", "-awq-int4", "-gptq", "-gptq-int4", "-int4", "-w4a16"), Quantised(None, "int4-g128")),
+)
+CHECKPOINTS = {"deepseek-v3": Quantised("fp8-block"), "kimi-k2": Quantised("fp8-block")}
+OF_EXPERTS = {"gpt-oss-120b": "mxfp4", "gpt-oss-20b": "mxfp4"}  # experts alone, whose products stay in 16 bits
+
+
+def say_types(keys: ForeignKeys, layer: Layer, products: str, method: str, cache: str) -> None:
+    """The types that the options of these names state."""
+    kind = keys[products] if products else None
+    if kind is not None and kind.value in PRODUCTS:
+        layer.facts["workload.precision"] = kind._replace(value=PRODUCTS[kind.value])
+    elif kind is not None and kind.value not in (None, "auto"):
+        keys.refuse("X003", f"{products} {str(kind.value)[:60]}: no engine document multiplies in it", products)
+    say_method(keys, layer, method)
+    kept = keys[cache]
+    if kept.value in CACHES:
+        layer.facts["workload.cache"] = kept._replace(value=CACHES[kept.value])
+    elif kept.value is not None:
+        keys.refuse("X003", f"{cache} {str(kept.value)[:60]}: no workload has a cache of that type", cache)
+
+
+def say_method(keys: ForeignKeys, layer: Layer, method: str) -> None:
+    """What a method of quantisation comes to."""
+    stated = keys[method] if method else None
+    if stated is None or stated.value is None:
+        return
+    found = QUANTISED.get(str(stated.value).lower())
+    if found is None:
+        keys.lose("not expressible", f"{method} {str(stated.value)[:60]}: weights as the rest of the model", method)
+        return
+    if found.precision is not None:
+        layer.facts["workload.precision"] = stated._replace(value=found.precision)
+    if found.weights is not None:
+        layer.facts["workload.weights"] = stated._replace(value=found.weights)
+
+
+def of_checkpoint(name: str) -> Quantised:
+    """The types that the name of a checkpoint on the hub states.
+
+    >>> of_checkpoint("RedHatAI/Llama-3.1-8B-Instruct-FP8").precision, of_checkpoint("Qwen/Qwen3-8B").precision
+    ('fp8', None)
+    """
+    last = name.rpartition("/")[2].lower()
+    return next((types for endings, types in ENDINGS if last.endswith(endings)), Quantised())
+
+
+def without_ending(name: str) -> str:
+    """A checkpoint's name without what states its types: the name of the shape.
+
+    >>> without_ending("hugging-quants/Meta-Llama-3.1-70B-Instruct-AWQ-INT4"), without_ending("Qwen/Qwen3-8B")
+    ('hugging-quants/Meta-Llama-3.1-70B-Instruct', 'Qwen/Qwen3-8B')
+    """
+    longest = sorted((ending for endings, _ in ENDINGS for ending in endings), key=len, reverse=True)
+    found = next((ending for ending in longest if name.lower().endswith(ending)), "")
+    return name[: len(name) - len(found)]
+
+
+def share_of(value: OriginValue) -> OriginValue:
+    """A share as a scenario writes it."""
+    return value._replace(value=f"{100 * float(value.value):.6g} %")

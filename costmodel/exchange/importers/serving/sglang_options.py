@@ -1,0 +1,157 @@
+"""Options of SGLang's server to keys of a serving scenario."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from costmodel.exchange.importers.launch.layer import Layer, layer_of
+from costmodel.exchange.importers.serving.drafts import say_sglang_draft
+from costmodel.exchange.importers.serving.option_words import Spelling
+from costmodel.exchange.importers.serving.served_types import say_types, share_of
+from costmodel.exchange.importers.serving.vllm_options import say_switches
+from costmodel.exchange.values.foreign_keys import ForeignKey, ForeignKeys, lost, quiet
+
+VERSION = "SGLang 0.5.23"
+TITLE = "command of SGLang"
+SPELLING = Spelling(
+    {
+        "--tp": "tp-size", "--tensor-parallel-size": "tp-size", "--pp": "pp-size",
+        "--pipeline-parallel-size": "pp-size",
+        "--dp": "dp-size", "--data-parallel-size": "dp-size",
+        "--ep": "ep-size", "--expert-parallel-size": "ep-size",
+        "--attention-data-parallel-size": "attn-dp-size", "--model": "model-path",
+    },
+    shortened=True,
+)  # fmt: skip
+_ALL_TO_ALL = ("deepep", "mooncake")  # exchanges that take every rank for experts
+
+TABLE: dict[str, ForeignKey] = {
+    "model-path": ForeignKey("word", "model"),
+    "tp-size": ForeignKey("count", "plan.tp", 1),
+    "pp-size": ForeignKey("count", "plan.pp", 1),
+    "dp-size": ForeignKey("count", "plan.replicas", 1),
+    "attn-dp-size": ForeignKey("count", "plan.dp_attention", 1),
+    "enable-dp-attention": ForeignKey("flag", "plan.dp_attention", False),
+    "ep-size": ForeignKey("count", "plan.ep", 1),
+    "moe-a2a-backend": ForeignKey("word", "plan.ep", "none"),
+    "enable-ep-moe": ForeignKey("flag", "plan.ep", False, old="ep-size"),
+    "enable-deepep-moe": ForeignKey("flag", "plan.ep", False, old="moe-a2a-backend deepep"),
+    "mem-fraction-static": ForeignKey("figure", "stack.memory"),
+    "context-length": ForeignKey("count", "workload.context"),
+    "max-running-requests": ForeignKey("count", "stack.sequences"),
+    "chunked-prefill-size": ForeignKey("whole", "stack.budget"),
+    "page-size": ForeignKey("count", "stack.block"),
+    "kv-cache-dtype": ForeignKey("word", "workload.cache"),
+    "disable-radix-cache": ForeignKey("flag", "stack.prefix_cache", False),
+    "disable-cuda-graph": ForeignKey("flag", "stack.graphs", False),
+    "disable-custom-all-reduce": ForeignKey("flag", "stack.kernels", False),
+    "dtype": ForeignKey("word", "workload.precision"),
+    "speculative-algorithm": ForeignKey("word", "plan.speculation"),
+    "speculative-num-steps": ForeignKey("count", "plan.speculation"),
+    "speculative-num-draft-tokens": ForeignKey("count", "plan.speculation"),
+    "speculative-eagle-topk": ForeignKey("count", "plan.speculation"),
+    "quantization": ForeignKey("word", "workload.precision workload.weights"),
+    **lost("not expressible", "prompts and answers are computed apart", "disaggregation-mode", "null"),
+    **lost("not expressible", "adapters beside the model", "enable-lora lora-paths"),
+    **lost("not expressible", "the sequence itself is cut", "dcp-size attn-cp-size", 1),
+    **lost("not expressible", "experts are cut another way", "moe-dp-size dwdp-size", 1),
+    **lost("not expressible", "weights or the cache partly on the host", "cpu-offload-gb enable-hierarchical-cache", 0),
+    **lost("not expressible", "the pool is of a stated size", "max-total-tokens"),
+    **lost("not expressible", "the model's configuration is changed", "json-model-override-args", "{}"),
+    **lost("approximated", "half-batches hide each other's communication", "enable-two-batch-overlap "
+           "enable-single-batch-overlap"),
+    **lost("approximated", "experts are copied or moved while it runs", "enable-eplb ep-num-redundant-experts", 0),
+    **lost("approximated", "how much of prompts a step takes at most", "max-prefill-tokens enable-mixed-chunk"),
+    **lost("approximated", "steps are not scheduled ahead", "disable-overlap-schedule"),
+    **lost("approximated", "kernels are compiled or captured another way", "enable-torch-compile cuda-graph-max-bs "
+           "cuda-graph-bs cuda-graph-max-bs-decode cuda-graph-bs-decode disable-cuda-graph-padding "
+           "torch-compile-max-bs "
+           "cuda-graph-backend-decode cuda-graph-backend-prefill"),
+    **lost("approximated", "dense layers or the head are cut another way", "moe-dense-tp-size enable-dp-lm-head"),
+    **quiet("host port tokenizer-path tokenizer-mode trust-remote-code revision load-format download-dir device "
+            "served-model-name chat-template api-key log-level log-level-http log-requests log-requests-level "
+            "enable-metrics show-time-cost decode-log-interval nnodes node-rank dist-init-addr dist-timeout nccl-port "
+            "base-gpu-id gpu-id-step random-seed stream-interval watchdog-timeout schedule-policy "
+            "schedule-conservativeness load-balance-method attention-backend prefill-attention-backend "
+            "decode-attention-backend sampling-backend grammar-backend moe-runner-backend deepep-mode deepep-config "
+            "tool-call-parser reasoning-parser skip-server-warmup warmups skip-tokenizer-init is-embedding "
+            "enable-multimodal enable-cache-report enable-p2p-check enable-nccl-nvls enable-mscclpp enable-symm-mem "
+            "max-loras-per-batch max-lora-rank lora-backend lora-target-modules speculative-draft-model-path "
+            "speculative-attention-mode "
+            "disaggregation-transfer-backend disaggregation-bootstrap-port disaggregation-ib-device "
+            "hicache-ratio hicache-size hicache-write-policy constrained-json-whitespace-pattern "
+            "num-continuous-decode-steps sleep-on-idle tokenizer-worker-num model-impl enable-memory-saver "
+            "disable-shared-experts-fusion enable-flashinfer-allreduce-fusion fp8-gemm-backend "
+            "init-expert-location eplb-algorithm ep-dispatch-algorithm triton-attention-num-kv-splits "
+            "quantization-param-path weight-loader-disable-mmap max-queued-requests preferred-sampling-params "
+            "file-storage-path completion-template config mamba-ssm-dtype swa-full-tokens-ratio radix-eviction-policy"),
+    **{name: ForeignKey(old=today) for name, today in {
+        "enable-flashinfer": "--attention-backend flashinfer", "disable-mla": "nothing",
+        "enable-flashinfer-mla": "--attention-backend flashinfer", "disable-outlines-disk-cache": "nothing",
+        "enable-flashmla": "--attention-backend flashmla", "enable-overlap-schedule": "nothing",
+        "disable-flashinfer": "--attention-backend triton", "stream-output": "--incremental-streaming-output",
+    }.items()},
+}  # fmt: skip
+
+
+def read_sglang(tree: Any, file: str) -> Layer:
+    """What a command of SGLang states: groups of attention lie inside its tensor-parallel ranks."""
+    keys = ForeignKeys(tree, TABLE, file, VERSION)
+    layer = Layer(TITLE)
+    layer.facts["stack"] = keys.derived("sglang", "the program", next(iter(keys.stated), ""))
+    layer.say("model", keys["model-path"])
+    groups = _degrees(keys, layer)
+    layer.say("workload.context", keys["context-length"])
+    _divided(keys, layer, groups)
+    share = keys["mem-fraction-static"]
+    if share.value is not None:
+        layer.facts["stack.memory.share"] = share_of(share)
+    layer.say("stack.block", keys["page-size"])
+    radix = keys["disable-radix-cache"]
+    if radix.value:
+        layer.facts["stack.prefix_cache"] = radix._replace(value=False)
+    say_switches(keys, layer, eager="disable-cuda-graph", plain_reduce="disable-custom-all-reduce")
+    say_sglang_draft(keys, layer)
+    say_types(keys, layer, "dtype", "quantization", "kv-cache-dtype")
+    return layer_of(keys, TITLE, layer)
+
+
+def _degrees(keys: ForeignKeys, layer: Layer) -> int:
+    """Degrees of the plan; how many groups attend apart."""
+    ranks, copies, apart = keys["tp-size"], keys["dp-size"], keys["attn-dp-size"]
+    if keys["enable-dp-attention"].value and (apart.value or 1) == 1:
+        apart, copies = copies, copies._replace(value=1)
+    groups = max(1, int(apart.value or 1))
+    if int(ranks.value or 1) % groups:
+        keys.refuse("X005", f"{groups} groups of attention do not divide tp-size {ranks.value}", "tp-size")
+        groups = 1
+    if groups > 1:
+        layer.facts["plan.tp"] = keys.derived(ranks.value // groups, f"tp-size over {groups} groups", "tp-size")
+        layer.facts["plan.dp_attention"] = apart._replace(value=groups)
+    else:
+        layer.facts["plan.tp"] = ranks
+    layer.facts["plan.pp"] = keys["pp-size"]
+    if (copies.value or 1) > 1:
+        layer.facts["plan.replicas"] = copies
+    exchange = keys["moe-a2a-backend"]
+    everywhere = exchange.value in _ALL_TO_ALL or keys["enable-deepep-moe"].value or keys["enable-ep-moe"].value
+    experts = keys["ep-size"]
+    if everywhere and (experts.value or 1) == 1:
+        experts = keys.derived(ranks.value, "as many as tp-size, of the exchange", "moe-a2a-backend")
+    layer.facts["plan.ep"] = experts
+    return groups
+
+
+def _divided(keys: ForeignKeys, layer: Layer, groups: int) -> None:
+    """Sizes of all groups together, each of which has its share."""
+    for name, path in (("max-running-requests", "stack.sequences"), ("chunked-prefill-size", "stack.budget")):
+        whole = keys[name]
+        if whole.value is None:
+            continue
+        if whole.value < 1:
+            keys.lose("not expressible", f"{name} {whole.value}: prompts are not cut", name)
+        elif groups == 1:
+            layer.facts[path] = whole
+        else:
+            origin = f"{name} over {groups} groups of attention"
+            layer.facts[path] = keys.derived(max(1, int(whole.value) // groups), origin, name)

@@ -1,0 +1,142 @@
+"""Options of vllm serve to keys of a serving scenario."""
+
+from __future__ import annotations
+
+import re
+from typing import Any
+
+from costmodel.documents.text.yaml_tree import Text
+from costmodel.exchange.importers.launch.layer import Layer, layer_of
+from costmodel.exchange.importers.serving.drafts import say_vllm_draft
+from costmodel.exchange.importers.serving.option_words import Spelling
+from costmodel.exchange.importers.serving.served_types import say_types, share_of
+from costmodel.exchange.values.foreign_keys import ForeignKey, ForeignKeys, lost, quiet
+
+VERSION = "vLLM 0.33"
+TITLE = "command of vLLM"
+SPELLING = Spelling(
+    {
+        "-tp": "tensor-parallel-size", "-pp": "pipeline-parallel-size", "-dp": "data-parallel-size",
+        "-dpl": "data-parallel-size-local", "-ep": "enable-expert-parallel", "-q": "quantization",
+        "-dcp": "decode-context-parallel-size", "-pcp": "prefill-context-parallel-size", "-sc": "speculative-config",
+        "-cc": "compilation-config", "-ac": "attention-config", "-n": "nnodes", "-r": "node-rank",
+        "-O": "optimization-level",
+        **{f"-O{level}": "optimization-level" for level in range(4)},
+        "--device-memory-utilization": "gpu-memory-utilization",
+    },
+    negated=True,
+)  # fmt: skip
+_SIZES = ("max-model-len", "max-num-batched-tokens", "max-num-seqs")
+_SUFFIXED = re.compile(r"(\d+(?:\.\d+)?)([kKmMgG])\Z")
+_UNITS = {"k": 10**3, "m": 10**6, "g": 10**9, "K": 2**10, "M": 2**20, "G": 2**30}
+
+TABLE: dict[str, ForeignKey] = {
+    "model": ForeignKey("word", "model"),
+    "tensor-parallel-size": ForeignKey("count", "plan.tp", 1),
+    "pipeline-parallel-size": ForeignKey("count", "plan.pp", 1),
+    "data-parallel-size": ForeignKey("count", "plan.dp_attention plan.replicas", 1),
+    "enable-expert-parallel": ForeignKey("flag", "plan.ep", False),
+    "gpu-memory-utilization": ForeignKey("figure", "stack.memory"),
+    "max-model-len": ForeignKey("whole", "workload.context"),
+    "max-num-batched-tokens": ForeignKey("count", "stack.budget"),
+    "max-num-seqs": ForeignKey("count", "stack.sequences"),
+    "block-size": ForeignKey("count", "stack.block"),
+    "kv-cache-dtype": ForeignKey("word", "workload.cache"),
+    "enable-prefix-caching": ForeignKey("flag", "stack.prefix_cache"),
+    "enforce-eager": ForeignKey("flag", "stack.graphs", False),
+    "disable-custom-all-reduce": ForeignKey("flag", "stack.kernels", False),
+    "dtype": ForeignKey("word", "workload.precision"),
+    "speculative-config": ForeignKey("text", "plan.speculation"),
+    "quantization": ForeignKey("word", "workload.precision workload.weights"),
+    **lost("not expressible", "a draft proposes tokens", "spec-method spec-model spec-tokens"),
+    **lost("not expressible", "prompts and answers are computed apart", "kv-transfer-config ec-transfer-config"),
+    **lost("not expressible", "adapters beside the model", "enable-lora", False),
+    **lost("not expressible", "the sequence itself is cut", "decode-context-parallel-size "
+           "prefill-context-parallel-size", 1),
+    **lost("not expressible", "weights or the cache partly on the host", "cpu-offload-gb kv-offloading-size "
+           "swap-space", 0),
+    **lost("not expressible", "the pool is of a stated size", "kv-cache-memory-bytes num-gpu-blocks-override"),
+    **lost("not expressible", "the model's configuration is changed", "hf-overrides", "{}"),
+    **lost("not expressible", "each step has one kind of work", "enable-chunked-prefill", True, "true"),
+    **lost("approximated", "half-batches hide each other's communication", "enable-dbo"),
+    **lost("approximated", "experts are copied or moved while it runs", "enable-eplb eplb-config"),
+    **lost("approximated", "another exchange between experts", "all2all-backend"),
+    **lost("approximated", "steps are scheduled before the last one ends, or not", "async-scheduling", True),
+    **lost("approximated", "kernels are compiled or captured another way", "compilation-config cudagraph-capture-sizes "
+           "max-cudagraph-capture-size optimization-level performance-mode"),
+    **quiet("host port uvicorn-log-level api-key ssl-keyfile ssl-certfile chat-template served-model-name tokenizer "
+            "tokenizer-mode trust-remote-code revision code-revision tokenizer-revision seed hf-config-path hf-token "
+            "load-format download-dir config-format generation-config override-generation-config max-logprobs "
+            "max-loras max-lora-rank lora-modules lora-dtype max-cpu-loras fully-sharded-loras runner convert "
+            "enable-auto-tool-choice tool-call-parser reasoning-parser structured-outputs-config "
+            "limit-mm-per-prompt mm-processor-kwargs mm-processor-cache-gb mm-encoder-tp-mode allowed-local-media-path "
+            "language-model-only skip-mm-profiling disable-log-stats enable-log-requests no-enable-log-requests "
+            "disable-uvicorn-access-log enable-metrics otlp-traces-endpoint collect-detailed-traces "
+            "show-hidden-metrics-for-version distributed-executor-backend nnodes node-rank master-addr master-port "
+            "data-parallel-size-local data-parallel-address data-parallel-rpc-port data-parallel-backend "
+            "data-parallel-rank data-parallel-start-rank data-parallel-hybrid-lb data-parallel-external-lb "
+            "api-server-count headless max-parallel-loading-workers ray-workers-use-nsight scheduling-policy "
+            "scheduler-cls long-prefill-token-threshold stream-interval prefix-caching-hash-algo attention-backend "
+            "moe-backend linear-backend model-impl logits-processors worker-cls worker-extension-cls "
+            "disable-sliding-window disable-cascade-attn disable-hybrid-kv-cache-manager enable-sleep-mode "
+            "skip-tokenizer-init model-loader-extra-config safetensors-load-strategy ignore-patterns "
+            "additional-config profiler-config attention-config kernel-config kv-events-config "
+            "enable-prompt-tokens-details enable-server-load-tracking enable-request-id-headers "
+            "response-role middleware allowed-origins root-path numa-bind device-ids enable-flashinfer-autotune "
+            "mamba-cache-dtype mamba-ssm-cache-dtype mamba-cache-mode kv-cache-dtype-skip-layers watchdog-config "
+            "expert-placement-strategy enable-ep-weight-filter logprobs-mode config"),
+    **{name: ForeignKey(old=today) for name, today in {
+        "disable-log-requests": "--no-enable-log-requests", "use-v2-block-manager": "nothing", "device": "nothing",
+        "worker-use-ray": "--distributed-executor-backend ray", "task": "--runner", "rope-scaling": "--hf-overrides",
+        "guided-decoding-backend": "--structured-outputs-config", "num-scheduler-steps": "--async-scheduling",
+        "max-seq-len-to-capture": "--max-cudagraph-capture-size", "engine-use-ray": "nothing",
+        "max-context-len-to-capture": "--max-cudagraph-capture-size", "enable-reasoning": "--reasoning-parser",
+    }.items()},
+}  # fmt: skip
+
+
+def read_vllm(tree: Any, file: str) -> Layer:
+    """What a command of vLLM states."""
+    for name in _SIZES:
+        _expand(tree, name)
+    keys = ForeignKeys(tree, TABLE, file, VERSION)
+    layer = Layer(TITLE)
+    layer.facts["stack"] = keys.derived("vllm", "the program", next(iter(keys.stated), ""))
+    layer.say("model", keys["model"])
+    for name, path in (("tensor-parallel-size", "plan.tp"), ("pipeline-parallel-size", "plan.pp")):
+        layer.facts[path] = keys[name]
+    layer.facts["data_parallel"] = keys["data-parallel-size"]
+    layer.facts["expert_parallel"] = keys["enable-expert-parallel"]
+    share = keys["gpu-memory-utilization"]
+    if share.value is not None:
+        layer.facts["stack.memory.share"] = share_of(share)
+    context = keys["max-model-len"]
+    if context.value is not None and context.value > 0:
+        layer.say("workload.context", context)
+    for name in ("max-num-batched-tokens", "max-num-seqs", "block-size"):
+        layer.say(TABLE[name].fills, keys[name])
+    layer.say("stack.prefix_cache", keys["enable-prefix-caching"])
+    say_switches(keys, layer, eager="enforce-eager", plain_reduce="disable-custom-all-reduce")
+    automatic = keys["kv-cache-dtype"]
+    if automatic.value == "fp8_inc":
+        keys.refuse("X003", "kv-cache-dtype fp8_inc is of another accelerator", "kv-cache-dtype")
+    say_vllm_draft(keys, layer)
+    say_types(keys, layer, "dtype", "quantization", "kv-cache-dtype")
+    return layer_of(keys, TITLE, layer)
+
+
+def say_switches(keys: ForeignKeys, layer: Layer, *, eager: str, plain_reduce: str) -> None:
+    """Graphs and the engine's own all-reduce, where flags switch them off."""
+    if keys[eager].value:
+        layer.facts["stack.graphs"] = keys[eager]._replace(value=False)
+    if keys[plain_reduce].value:
+        layer.facts["stack.kernels.own_all_reduce"] = keys[plain_reduce]._replace(value="0 B")
+
+
+def _expand(tree: Any, name: str) -> None:
+    """A size such as 8k or 8K as its number: k is 1,000 and K 1,024."""
+    key = next((key for key in tree if key == name), None)
+    found = _SUFFIXED.match(str(tree.get(name, "")))
+    if key is not None and found is not None:
+        size = Text(f"{float(found.group(1)) * _UNITS[found.group(2)]:.0f}")
+        tree[key] = size

@@ -1,0 +1,1 @@
+"""Shapes of machines, as their own tools print them."""

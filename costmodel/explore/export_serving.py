@@ -1,0 +1,139 @@
+"""A serving plan as the command of an engine: the scenario's own, or one of its search."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass, replace
+
+import numpy as np
+
+from costmodel.documents.reader.library import read
+from costmodel.documents.reader.serving_scenario import ServingCase
+from costmodel.documents.schemas.serving.engine import Engine
+from costmodel.documents.schemas.serving.serving_plan import ServingPlan
+from costmodel.estimate.serving.predict_serving import ServingAnswer, answer, predict
+from costmodel.estimate.serving.serving_inputs import inputs_of
+from costmodel.estimate.shared.results import number
+from costmodel.exchange.exporters.engines.engine_export import ENGINES, ExportedCommand, exported_command
+from costmodel.exchange.exporters.engines.serving_job import ServingJob, rounded_share
+from costmodel.explore.checkpoint_names import checkpoint_name
+from costmodel.explore.serving.search_layouts import search
+from costmodel.ground.equation import Number
+from costmodel.ground.errors import Place, fail
+
+_TRIED = (0.5, 0.9)  # shares of memory that give the others
+_KEPT = ("budget", "sequences", "prefix_cache", "graphs")  # settings that another engine takes too
+
+
+@dataclass(frozen=True)
+class ExportedEngine:
+    """The command of a plan beside the prediction for it, and why its share of memory is what it is."""
+
+    answer: ServingAnswer
+    job: ServingJob
+    file: ExportedCommand
+    translated: str
+
+
+def export_engine(case: ServingCase, to: str, rank: int | None = None) -> ExportedEngine:
+    """The scenario's plan as a command; on another engine than the scenario's with the same pool for the cache."""
+    found = _asked(case, rank)
+    _checked(found)
+    target, translated = ENGINES[to], ""
+    if found.inputs.engine.memory.definition != _shipped(target.stack).memory.definition:
+        found, translated = _translated(found, _shipped(target.stack))
+    job = _job(found)
+    return ExportedEngine(found, job, exported_command(target, job), translated)
+
+
+def _shipped(name: str) -> Engine:
+    engine: Engine = read("stack", name)
+    return engine
+
+
+def _asked(case: ServingCase, rank: int | None) -> ServingAnswer:
+    """The scenario's own plan, or one of its search."""
+    if rank is None and case.scenario.plan is not None:
+        return predict(case)
+    wanted = rank or 1
+    found = search(inputs_of(case), wanted)
+    if len(found.best) < wanted:
+        sentence = f"the search finds {len(found.best)} plans that fit, so none of rank {wanted}"
+        raise fail("C004", sentence, Place(case.file), "costmodel search SCENARIO --why-not shows why")
+    sizes = dict(found.best[wanted - 1].sizes)
+    engine = case.stack.model_copy(update={"budget": sizes.pop("budget")})
+    plan = ServingPlan.model_validate({key: number(np.array([value])) for key, value in sizes.items()})
+    return answer(inputs_of(replace(case, stack=engine)), plan)
+
+
+def _checked(found: ServingAnswer) -> None:
+    """A fault for a plan that is invalid, or that does not fit."""
+    place = Place(found.inputs.case.file)
+    if found.refused:
+        hint = "costmodel estimate SCENARIO shows what to change"
+        raise fail("C004", f"the plan is invalid: {found.refused[0]}", place, hint)
+    if "M001" in found.broken:
+        hint = "costmodel memory SCENARIO shows where the memory goes"
+        raise fail("C004", "the plan does not fit: M001", place, hint)
+
+
+def _translated(found: ServingAnswer, engine: Engine) -> tuple[ServingAnswer, str]:
+    """The plan on another engine, whose share of memory leaves the cache as large a pool."""
+    before = found.inputs.engine
+    kept = {key: getattr(before, key) for key in _KEPT} | {
+        "budget": found.inputs.budget,
+        "sequences": found.inputs.sequences,
+    }
+    moved = engine.model_copy(update=kept)
+    plan = found.plan.model_copy(update={"replicas": _number(found.evaluation.layout.replicas)})
+
+    def with_share(share: float) -> ServingAnswer:
+        memory = moved.memory.model_copy(update={"share": share})
+        return answer(inputs_of(replace(found.inputs.case, stack=moved.model_copy(update={"memory": memory}))), plan)
+
+    share = _share_for(_number(found.evaluation.memory.pool), with_share)
+    if not 0 < share < 1:
+        sentence = f"{engine.name} has no share of memory that leaves the cache of {before.name} as large"
+        raise fail("C004", sentence, Place(found.inputs.case.file), f"--set stack={engine.name} takes its own share")
+    again = with_share(rounded_share(share))
+    _checked(again)
+    own = _number(found.evaluation.memory.fraction)
+    text = f"memory: {own:.4g} of {before.name} is {rounded_share(share):.4g} of {engine.name}, the same pool"
+    return again, f"{text}; times are of {engine.name}"
+
+
+def _share_for(pool: float, with_share: Callable[[float], ServingAnswer]) -> float:
+    """The share of an engine that leaves a pool of that size, which every engine's pool grows with evenly."""
+    low, high = (_number(with_share(share).evaluation.memory.pool) for share in _TRIED)
+    return _TRIED[0] + (_TRIED[1] - _TRIED[0]) * (pool - low) / (high - low)
+
+
+def _number(value: Number) -> float:
+    return float(np.asarray(value, dtype=np.float64).reshape(-1)[0])
+
+
+def _job(found: ServingAnswer) -> ServingJob:
+    """An answer's plan with everything that it was evaluated with, nothing left open."""
+    inputs, use, case = found.inputs, found.evaluation.memory, found.inputs.case
+    layout = found.evaluation.layout
+    plan = found.plan.model_copy(update={"replicas": _number(layout.replicas)})
+    shipped = next(iter(case.hub.values()), case.model.name)
+    name = checkpoint_name(shipped, list(case.hub))
+    groups = _number(layout.dp_attention)
+    return ServingJob(
+        file=case.file,
+        plan=plan,
+        model=case.model,
+        checkpoint=name or case.model.name,
+        shipped=shipped,
+        workload=case.scenario.workload,
+        engine=inputs.engine,
+        budget=round(_number(inputs.budget)),
+        sequences=round(_number(inputs.sequences)),
+        share=rounded_share(_number(use.fraction)),
+        context=round(_number(inputs.load.longest)),
+        accelerators=round(case.node.accelerators * case.scenario.cluster.nodes),
+        pool=_number(use.tokens) / groups,
+        requests=_number(use.requests_worst) / groups,
+        longest_stated=case.scenario.workload.context is not None,
+    )

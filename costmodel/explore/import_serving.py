@@ -1,0 +1,107 @@
+"""Commands of serving engines with files beside them: their options, a benchmark, the model's config.json."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from dataclasses import replace
+from pathlib import Path
+
+from costmodel.documents.reader.find_documents import find
+from costmodel.documents.reader.hub_names import is_hub_name, shape_of
+from costmodel.documents.reader.library import DocumentReader, names, read
+from costmodel.documents.schemas.model import Model
+from costmodel.exchange.formats import CONFIG, SERVING, TRT_OPTIONS
+from costmodel.exchange.imported import Imported, Loss, OriginValue
+from costmodel.exchange.importers.launch.layer import Layer
+from costmodel.exchange.importers.serving import read_option_file, read_serve_command
+from costmodel.exchange.importers.serving.serve_commands import TRT_LLM
+from costmodel.exchange.importers.serving.served_types import without_ending
+from costmodel.exchange.importers.serving.settle_serving import settled_serving
+from costmodel.exchange.models import imported_model
+from costmodel.exchange.values.foreign_values import shown
+from costmodel.explore.import_layers import OpenedFile, config_origin, given_beside, with_model, with_named
+from costmodel.ground.errors import CostModelError, Fault, Place, fail
+
+
+def is_served(files: Sequence[OpenedFile]) -> bool:
+    """Whether files start a serving engine."""
+    return any(opened_file.format in (SERVING, TRT_OPTIONS) for opened_file in files)
+
+
+def served(files: Sequence[OpenedFile], world: int | None, assignments: Iterable[str]) -> Imported:
+    """The serving scenario of files that state parts of it."""
+    layers, written = list[Layer](), None
+    for opened_file in files:
+        if opened_file.format == CONFIG:
+            written = imported_model(opened_file.text, opened_file.file)
+        elif opened_file.format == SERVING:
+            layers += _of_commands(opened_file)
+        elif opened_file.format == TRT_OPTIONS:
+            layers.append(read_option_file(opened_file.text, opened_file.file, TRT_LLM))
+        else:
+            sentence = f"{opened_file.format} trains, and another file serves"
+            raise fail("X004", sentence, Place(opened_file.file), "import them apart")
+    layers.append(given_beside(world, assignments))
+    return _settled(layers, files, written)
+
+
+def _of_commands(opened_file: OpenedFile) -> list[Layer]:
+    found = list[Layer]()
+    for layer in read_serve_command(opened_file.text, opened_file.file):
+        engine = str(layer.facts["stack"].value) if "stack" in layer.facts else ""
+
+        def read_named(text: str, name: str, engine: str = engine) -> Layer:
+            return read_option_file(text, name, engine)
+
+        found += with_named(layer, opened_file.file, read_named)
+    return found
+
+
+def _settled(layers: list[Layer], files: Sequence[OpenedFile], written: Imported | None) -> Imported:
+    """The scenario, its model from a config.json beside, the library, or missing."""
+    file, stated = files[-1].file, _stated_model(layers)
+    if written is not None:
+        config = next(opened_file.file for opened_file in files if opened_file.format == CONFIG)
+        for layer in layers:
+            named = layer.facts.pop("model", None)
+            if named is not None:
+                layer.losses.append(
+                    Loss("ignored", f"model {shown(named.value)}: its config.json is beside", named.place)
+                )
+        layers.append(Layer("", {"model": OriginValue(written.document["name"], config_origin(config))}))
+        shape: Model = DocumentReader().checked("model", written.document, config)
+        return with_model(settled_serving(layers, file, shape), written)
+    model, shipped, missing = _of_library(stated)
+    if model is None:
+        for layer in layers:
+            layer.facts.pop("model", None)
+    elif stated is not None and without_ending(str(stated.value)) != stated.value:
+        for layer in layers:
+            if "model" in layer.facts:  # a name that states types too: the library has its shape
+                layer.facts["model"] = layer.facts["model"]._replace(value=shipped)
+    found = settled_serving(layers, file, model, shipped, "" if stated is None else str(stated.value))
+    if missing is not None:
+        other = [fault for fault in found.missing if "the model" not in fault.sentence]
+        found = replace(found, missing=(missing, *other))
+    return found
+
+
+def _stated_model(layers: Sequence[Layer]) -> OriginValue | None:
+    """The model that is given beside the files, or that one of them names."""
+    return next((layer.facts["model"] for layer in reversed(layers) if "model" in layer.facts), None)
+
+
+def _of_library(stated: OriginValue | None) -> tuple[Model | None, str, Fault | None]:
+    """The shape that a name stands for, its name in the library, and a fault where there is none."""
+    if stated is None:
+        return None, "", None
+    name = str(stated.value)
+    try:
+        known = shape_of(without_ending(name), names("model")) if is_hub_name(name) else name
+        return read("model", known or name), Path(find("model", known or name)).stem, None
+    except CostModelError as error:
+        if {fault.code for fault in error.faults} - {"D001", "D009"}:
+            raise
+        hint = "add its config.json, or --set model=NAME with one of costmodel list models"
+        sentence = f"the model {shown(name[:80])} is none of the library"
+        return None, "", Fault("X002", sentence, stated.place or Place(""), hint)

@@ -1,0 +1,138 @@
+"""Serving plans as commands of engines: read back the same, or a key that the engine cannot say."""
+
+from __future__ import annotations
+
+import functools
+from collections import Counter
+
+import pytest
+
+from costmodel.documents.keys.overrides import path_of
+from costmodel.documents.reader.hub_names import shape_of
+from costmodel.documents.reader.library import names
+from costmodel.documents.reader.resolved_scenario import load_any
+from costmodel.documents.reader.serving_scenario import ServingCase, serving
+from costmodel.documents.schemas.serving.serving_plan import ServingPlan
+from costmodel.documents.schemas.serving.serving_workload import Serving
+from costmodel.estimate.serving.predict_serving import predict
+from costmodel.estimate.serving.serving_inputs import inputs_of
+from costmodel.exchange.exporters.engines.engine_export import ENGINES
+from costmodel.explore.checkpoint_names import CHECKPOINTS
+from costmodel.explore.export_serving import ExportedEngine, export_engine
+from costmodel.explore.serving.search_layouts import search
+from costmodel.ground.errors import CostModelError
+
+SCENARIO = "serve-llama-3.1-70b"
+MODELS = {
+    "dense": ["workload.precision=fp8"],
+    "experts": ["model=qwen-3-30b-a3b", "stack.sequences=256", "workload.cache=fp8"],
+    "latent": [
+        "model=deepseek-v3",
+        "cluster.node=dgx-h200",
+        "workload.precision=fp8-block",
+        "stack.prefix_cache=false",
+    ],
+}
+
+
+@functools.cache
+def asked(engine: str, name: str, *more: str) -> ServingCase:
+    """The scenario on an engine, with the keys of a model and further ones."""
+    settings = {path_of(item): item for item in [f"stack={engine}", *MODELS[name], *more]}
+    return serving(load_any(SCENARIO, list(settings.values())))
+
+
+def exported(engine: str, name: str, *more: str, to: str = "") -> ExportedEngine:
+    return export_engine(asked(engine, name, *more), to or engine)
+
+
+@pytest.mark.parametrize("name", MODELS)
+@pytest.mark.parametrize("engine", ENGINES)
+def test_every_plan_of_a_search_comes_back_or_its_key_is_named(engine: str, name: str) -> None:
+    found = search(inputs_of(asked(engine, name)), 40)
+    refused: Counter[str] = Counter()
+    plans = [plan.sizes for plan in found.best]
+    assert len(plans) > 3
+    for sizes in plans:
+        keys = [f"plan.{key}={value:g}" for key, value in sizes.items() if key != "budget"]
+        case = serving(
+            load_any(SCENARIO, [f"stack={engine}", *MODELS[name], *keys, f"stack.budget={sizes['budget']:g}"])
+        )
+        for fault in export_engine(case, engine).file.faults:
+            assert fault.code == "X009"
+            assert "comes back" not in fault.sentence, fault.sentence
+            refused[fault.place.path if fault.place else ""] += 1
+    allowed = {"plan.ep"} if engine == "vllm" else {"plan.dp_attention"} if engine == "trt-llm" else set()
+    assert refused.keys() <= allowed
+    assert sum(refused.values()) < len(plans)
+
+
+@pytest.mark.parametrize("to", ["sglang", "trt-llm"])
+def test_the_share_of_memory_is_translated_so_that_the_pool_stays(to: str) -> None:
+    there, own = (
+        exported("vllm", "dense", "workload.precision=bf16", to=to),
+        predict(asked("vllm", "dense", "workload.precision=bf16")),
+    )
+    assert there.job.share != 0.92
+    held = float(own.costs["cache_pool_tokens"])
+    assert there.job.pool == pytest.approx(held, rel=2e-3)  # the share is rounded down to four digits
+    assert f"{there.job.share:.4g} of {to}" in there.translated
+    assert there.file.faults == ()
+
+
+@pytest.mark.parametrize("engine", ENGINES)
+@pytest.mark.parametrize("draft", ["eagle", "mtp", "ngram", "llama-3.2-1b"])
+def test_a_draft_comes_back_and_its_acceptance_is_said(engine: str, draft: str) -> None:
+    plan = f"plan.speculation={{tokens: 3, acceptance: 70 %, draft: {draft}}}"
+    model = "latent" if draft == "mtp" else "dense"
+    more = ("plan.dp_attention=2",) if draft == "mtp" and engine != "trt-llm" else ()
+    more = ("plan.tp=1", "plan.dp_attention=16") if draft == "mtp" and engine == "trt-llm" else more
+    file = exported(engine, model, plan, *more).file
+    if draft == "llama-3.2-1b":
+        assert [fault.place.path for fault in file.faults if fault.place] == ["plan.speculation.draft"]
+        return
+    assert not file.faults
+    assert any("70 % of drafted tokens" in note for note in file.notes)
+
+
+def test_what_does_not_fit_is_refused() -> None:
+    for more, code in ((("plan.tp=1",), "M001"), (("plan.tp=3",), "L0")):
+        with pytest.raises(CostModelError) as caught:
+            exported("vllm", "dense", "workload.precision=bf16", *more)
+        assert caught.value.faults[0].code == "C004"
+        assert code in caught.value.faults[0].sentence
+
+
+def test_types_that_the_checkpoint_must_have_are_said() -> None:
+    quantised = exported("vllm", "dense", "workload.precision=bf16", "workload.weights=int4-g128").file
+    assert "--quantization awq" in quantised.text
+    assert any("yours to name: a checkpoint" in note for note in quantised.notes)
+    [fault] = exported("vllm", "latent", "workload.precision=fp8", "plan.pp=2").file.faults
+    assert fault.place is not None
+    assert (fault.place.path, fault.hint) == ("workload.precision", "--set workload.precision=fp8-block is what it has")
+
+
+@pytest.mark.parametrize("engine", ENGINES)
+def test_the_command_says_what_its_log_will_and_how_to_measure_it(engine: str) -> None:
+    found = exported(engine, "dense", "workload.precision=bf16", "workload.prompt=1000", "workload.output=200")
+    tokens = f"{found.job.pool:,.0f}" if engine == "vllm" else f"{found.job.pool:.0f}"
+    assert tokens in found.file.text
+    assert "--random-input-len 1000" in found.file.text
+    assert "--request-rate 4 " in found.file.text  # 8 of two replicas
+    assert all(len(line) <= 110 for line in found.file.text.splitlines())
+
+
+@pytest.mark.parametrize("engine", ENGINES)
+def test_every_key_of_ours_is_in_the_table_of_an_engine(engine: str) -> None:
+    target = ENGINES[engine]
+    known = {*target.options, *target.elsewhere, *target.cannot}
+    keys = {f"plan.{key}" for key in ServingPlan.model_fields} | {f"workload.{key}" for key in Serving.model_fields}
+    assert keys - known == set()
+    assert not target.options.keys() & target.elsewhere.keys()
+
+
+def test_checkpoints_have_the_shape_that_they_stand_for() -> None:
+    known = names("model")
+    assert {model: shape_of(name, known) for model, name in CHECKPOINTS.items()} == {
+        model: model for model in CHECKPOINTS
+    }

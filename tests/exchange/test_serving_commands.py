@@ -1,0 +1,193 @@
+"""Commands of serving engines: what each spelling says, what hangs on the model, several files, what is missing."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from costmodel.documents.reader.library import DocumentReader
+from costmodel.documents.reader.resolved_scenario import any_from
+from costmodel.documents.text.yaml_tree import copied
+from costmodel.exchange.imported import Imported
+from costmodel.explore.import_file import GivenBesideFile, import_files
+from costmodel.ground.errors import CostModelError
+
+ASKED = ("workload.prompt=2048", "workload.output=512", "workload.rate=8 /s")
+VLLM = (
+    "vllm serve meta-llama/Llama-3.1-70B-Instruct --tensor-parallel-size 4 --pipeline-parallel-size 2 "
+    "--max-model-len 8192 --gpu-memory-utilization 0.9 --max-num-seqs 256 --kv-cache-dtype fp8\n"
+)
+SCRIPT = """#!/bin/bash
+export MODEL=${MODEL:-Qwen/Qwen3-235B-A22B}
+TP=2
+ARGS=(--enable-expert-parallel --trust-remote-code)   # all ranks
+ARGS+=("-dp=4")
+python -m vllm.entrypoints.openai.api_server --model "$MODEL" -tp $TP "${ARGS[@]}" \\
+    --max-model-len=32k --max_num_batched_tokens 16K --no-enable-prefix-caching --enforce-eager &
+vllm bench serve --model "$MODEL" --dataset-name random --random-input-len 1024 --random-output-len 256 \\
+    --random-prefix-len 512 --max-concurrency 64 --num-prompts 640
+"""
+SGLANG = (
+    "docker run --gpus all lmsysorg/sglang python3 -m sglang.launch_server --model deepseek-ai/DeepSeek-V3 --tp 16 "
+    "--dp 8 --enable-dp-attention --moe-a2a-backend deepep --chunked-prefill-size 131072 --max-running-requests 1024 "
+    "--mem-fraction-static 0.85 --nnodes 2 --node-rank 0 --disable-radix-cache\n"
+)
+TRT = """#!/bin/bash
+extra=/tmp/extra.yml
+cat << EOF > ${extra}
+enable_attention_dp: true
+kv_cache_config:
+  dtype: fp8
+  free_gpu_memory_fraction: 0.8
+EOF
+mpirun -n 8 trtllm-llmapi-launch trtllm-serve openai/gpt-oss-120b --tp_size 8 --ep_size 8 --max_batch_size 512 \\
+  --max_num_tokens 4096 --extra_llm_api_options ${extra}
+"""
+POD = """apiVersion: v1
+kind: Service
+metadata: {name: llm}
+---
+kind: Deployment
+spec:
+  template:
+    spec:
+      containers:
+        - name: llm
+          image: vllm/vllm-openai:v0.20.0
+          args: ["--model", "Qwen/Qwen3-8B", "--tensor-parallel-size", "2", "--dtype", "auto"]
+          resources: {limits: {nvidia.com/gpu: 2}}
+"""
+
+
+def read(text: str, path: Path, *more: str, given: tuple[str, ...] = ASKED, nodes: int | None = None) -> Imported:
+    """What a text comes to beside the load, which opens as a scenario."""
+    file = path / "serve.sh"
+    file.write_text(text, "utf-8")
+    found = import_files([str(file), *more], GivenBesideFile("dgx-h100", nodes, None, False, given)).found
+    any_from(DocumentReader(), copied(found.document), "serve.sh", ())
+    return found
+
+
+def sections(found: Imported) -> tuple[dict[str, Any], Any, dict[str, Any]]:
+    tree = found.document
+    return dict(tree["plan"]), tree["stack"], dict(tree["workload"])
+
+
+def test_a_command_of_vllm(tmp_path: Path) -> None:
+    plan, stack, workload = sections(read(VLLM, tmp_path))
+    assert plan == {"tp": 4, "pp": 2, "replicas": 1}
+    assert stack == {"like": "vllm", "memory": {"share": "90 %"}, "sequences": 256}
+    assert (workload["context"], workload["cache"], workload["precision"]) == (8192, "fp8", "bf16")
+    assert read(VLLM, tmp_path).document["cluster"] == {"node": "dgx-h100", "nodes": 1}
+    assert read(VLLM, tmp_path, nodes=3).document["plan"]["replicas"] == 3
+
+
+def test_data_parallel_ranks_share_experts_and_are_replicas_of_a_dense_model(tmp_path: Path) -> None:
+    plan, stack, workload = sections(read(SCRIPT, tmp_path, given=()))
+    assert plan == {"tp": 2, "dp_attention": 4, "ep": 8, "replicas": 1}
+    assert stack == {"like": "vllm", "budget": 16384, "prefix_cache": False, "graphs": False}
+    assert (workload["context"], workload["prompt"], workload["shared_prefix"]) == (32000, 1536, 512)
+    assert (workload["concurrency"], workload["traffic"]) == (64, "burst")
+    dense = read(SCRIPT.replace("Qwen3-235B-A22B", "Qwen3-8B"), tmp_path, given=())
+    assert dense.document["plan"] == {"tp": 2, "replicas": 4}
+
+
+def test_sglang_has_its_groups_of_attention_inside_tp(tmp_path: Path) -> None:
+    plan, stack, workload = sections(read(SGLANG, tmp_path))
+    assert plan == {"tp": 2, "dp_attention": 8, "ep": 16, "replicas": 1}
+    # Sizes of all groups together: each of the eight has its part.
+    assert stack["budget"] == 131072 // 8
+    assert stack["sequences"] == 1024 // 8
+    assert (stack["memory"], stack["prefix_cache"]) == ({"share": "85 %"}, False)
+    assert workload["precision"] == "fp8-block"  # of the checkpoint
+    copies = read(SGLANG.replace("--enable-dp-attention --moe-a2a-backend deepep", ""), tmp_path)
+    assert copies.document["plan"] == {"tp": 16, "replicas": 8}
+    newer = read(SGLANG.replace("--dp 8 --enable-dp-attention", "--attn-dp-size 8"), tmp_path)
+    assert newer.document["plan"] == plan
+
+
+def test_options_of_tensorrt_llm_stand_in_a_file_that_the_script_writes(tmp_path: Path) -> None:
+    plan, stack, workload = sections(read(TRT, tmp_path))
+    assert plan == {"tp": 1, "dp_attention": 8, "ep": 8, "replicas": 1}
+    assert stack == {"like": "trt-llm", "budget": 4096, "sequences": 512, "memory": {"share": "80 %"}}
+    assert (workload["cache"], workload["expert_weights"]) == ("fp8", "mxfp4")
+    apart = tmp_path / "extra.yml"
+    apart.write_text(
+        "enable_attention_dp: true\nkv_cache_config: {dtype: fp8, free_gpu_memory_fraction: 0.8}\n", "utf-8"
+    )
+    command = "trtllm-serve" + TRT.partition("trtllm-serve")[2].replace("${extra}", "extra.yml")
+    assert sections(read(command, tmp_path))[0] == plan
+    apart.unlink()
+    with pytest.raises(CostModelError) as caught:
+        read(command, tmp_path)
+    assert "tried" in caught.value.faults[0].hint
+
+
+def test_a_manifest_and_a_line_in_quotes(tmp_path: Path) -> None:
+    found = read(POD, tmp_path)
+    assert found.document["plan"] == {"tp": 2, "replicas": 1}
+    assert found.origins["plan.tp"].place.line == 12  # type: ignore[union-attr]
+    quoted = f"kubectl exec pod -- bash -lc '{VLLM.strip()}'\n"
+    assert read(quoted, tmp_path).document["plan"] == read(VLLM, tmp_path).document["plan"]
+
+
+def test_what_stands_nowhere_is_asked_for(tmp_path: Path) -> None:
+    with pytest.raises(CostModelError) as caught:
+        read(VLLM, tmp_path, given=())
+    assert [fault.code for fault in caught.value.faults] == ["X002"] * 3
+    with pytest.raises(CostModelError) as caught:
+        read(VLLM.replace("meta-llama/Llama-3.1-70B-Instruct", "/models/mine"), tmp_path)
+    assert "/models/mine" in caught.value.faults[0].sentence
+    given = read(VLLM.replace("meta-llama/Llama-3.1-70B-Instruct", "/models/mine"), tmp_path,
+                 "scenarios/examples/qwen3-8b")  # fmt: skip
+    assert given.document["model"]["hidden"] == 4096
+    with pytest.raises(CostModelError) as caught:
+        read(VLLM.replace(" 4 ", " $TP "), tmp_path)
+    assert [fault.code for fault in caught.value.faults] == ["X002"]
+
+
+def test_a_quantised_checkpoint_is_the_shape_that_its_name_has_before_its_type(tmp_path: Path) -> None:
+    found = read(VLLM.replace("meta-llama/Llama-3.1-70B-Instruct", "some/Llama-3.1-70B-Instruct-AWQ"), tmp_path)
+    assert (found.document["model"], found.document["workload"]["weights"]) == ("llama-3.1-70b", "int4-g128")
+
+
+@pytest.mark.parametrize(
+    ("option", "kind"),
+    [
+        ('--speculative-config \'{"method": "medusa", "num_speculative_tokens": 3}\'', "not expressible"),
+        ("--enable-lora --max-loras 4", "not expressible"),
+        ("--cpu-offload-gb 10", "not expressible"),
+        ("--all2all-backend deepep_low_latency", "approximated"),
+        ("--port 8000", "ignored"),
+    ],
+)
+def test_what_no_scenario_says_is_a_loss_of_its_class(option: str, kind: str, tmp_path: Path) -> None:
+    name = option.split()[0].lstrip("-")
+    losses = [loss for loss in read(f"{VLLM.strip()} {option}\n", tmp_path).losses if loss.sentence.startswith(name)]
+    assert [loss.kind for loss in losses] == [kind]
+
+
+def test_a_draft_needs_the_share_that_is_accepted(tmp_path: Path) -> None:
+    drafted = f'{VLLM.strip()} --speculative-config \'{{"method": "eagle3", "num_speculative_tokens": 3}}\'\n'
+    with pytest.raises(CostModelError) as caught:
+        read(drafted, tmp_path)
+    assert [fault.code for fault in caught.value.faults] == ["X002"]
+    found = read(drafted, tmp_path, given=(*ASKED, "plan.speculation.acceptance=70 %"))
+    assert found.document["plan"]["speculation"] == {"tokens": 3, "draft": "eagle", "acceptance": "70 %"}
+
+
+def test_options_of_another_version_and_slips_are_said(tmp_path: Path) -> None:
+    found = read(f"{VLLM.strip()} --disable-log-requests --max-num-seq 9\n", tmp_path)
+    assert sorted(fault.code for fault in found.warnings) == ["X006", "X007"]
+    assert "max-num-seqs" in next(fault.hint for fault in found.warnings if fault.code == "X007")
+
+
+def test_two_engines_are_a_conflict_and_too_few_accelerators_a_fault(tmp_path: Path) -> None:
+    with pytest.raises(CostModelError) as caught:
+        read(VLLM + VLLM.replace(" 4 ", " 2 "), tmp_path)
+    assert caught.value.faults[0].code == "X004"
+    with pytest.raises(CostModelError) as caught:
+        read(SGLANG, tmp_path, nodes=1)
+    assert caught.value.faults[0].code == "X005"

@@ -36,6 +36,7 @@ from costmodel.exchange.tables.serving_table import ServingTable
 from costmodel.ground.errors import CostModelError, Place, fail
 
 DOCUMENTED: dict[Quantity, tuple[str, ...]] = {"time": ("step_time", "flop_rate"), "memory": tuple(TOTALS)}
+TABLES = (".csv", ".txt", ".log")  # files that are no documents: tables, and logs of engines
 GROUPINGS = ("source", "source_family", "gpu", "accelerator", "model", "precision", "framework", "arch", "reason")
 UNKNOWN = "unknown"
 _SHOWN = 8
@@ -190,7 +191,7 @@ def validated(
 ) -> list[Validated]:
     """Every table named, or every document found, with its figures beside the predictions."""
     asked: list[MeasuredTable | Table] = [
-        read_measured(name) if name == "-" or name.lower().endswith((".csv", ".txt")) else read("measured", name)
+        read_measured(name) if name == "-" or name.lower().endswith(TABLES) else read("measured", name)
         for name in tables or names("measured")
     ]
     shelf, where = CachedReader(), meant(where or {}, asked)

@@ -88,7 +88,7 @@ def time_spread(inputs: TrainingInputs, step: TrainingStep) -> Number:
 
 
 def _sources_apart(inputs: TrainingInputs) -> Number | None:
-    """Scale of how far sources of runs lie apart: larger for makers without measured parts, none for your own runs."""
+    """Scale of how far sources of runs lie apart: larger for parts without runs, none for your own runs."""
     fit, unseen = inputs.case.efficiency.sustained, inputs.stack.spread.unseen
     if fit is None:
         return unseen
@@ -98,9 +98,9 @@ def _sources_apart(inputs: TrainingInputs) -> Number | None:
 
 
 def of_unfitted_maker(inputs: TrainingInputs) -> bool:
-    """Whether the part is of a maker none of whose parts was fitted."""
-    fit = inputs.case.efficiency.sustained
-    return fit is not None and bool(fit.makers) and inputs.case.accelerator.vendor not in fit.makers
+    """Whether the fit in use comes from parts of other makers."""
+    fit, part = inputs.case.efficiency.sustained, inputs.case.accelerator
+    return fit is not None and not fit.covers(part.name, part.vendor)
 
 
 def kind_spread(inputs: TrainingInputs, step: TrainingStep) -> Number:
@@ -168,9 +168,10 @@ def _slowed(inputs: TrainingInputs, products: Number, attention: Number) -> Numb
 
 def _of_shapes(inputs: TrainingInputs, spread: Number) -> Number:
     """Spread of the matrix products of a step. Errors of different shapes are independent. With constants of another
-    accelerator all of them are correlated.
+    accelerator, or judged ones, all of them are correlated.
     """
-    if inputs.case.efficiency.of == UNMEASURED or inputs.rates.linear.fit.fitted is None:
+    fitted = inputs.rates.linear.fit.fitted
+    if inputs.case.efficiency.of == UNMEASURED or fitted is None or fitted.out_of == "prior":
         return spread
     work = flop_of_shapes(inputs)
     error: Number = 0.0

@@ -71,7 +71,14 @@ class Result:
 
         from costmodel.report.terminal.style.layout import laid
 
-        console = Console(record=True, width=_WIDTH, file=io.StringIO(), force_terminal=True, color_system="truecolor")
+        console = Console(
+            record=True,
+            width=_WIDTH,
+            file=io.StringIO(),
+            force_terminal=True,
+            force_jupyter=False,  # in Jupyter a console shows each line at once, and the answer would stand there twice
+            color_system="truecolor",
+        )
         for line in laid(self.reply.lines(), _WIDTH):
             console.print(line, soft_wrap=True)
         return console.export_html(inline_styles=True, code_format=_HTML)

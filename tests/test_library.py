@@ -98,3 +98,10 @@ def test_a_notebook_shows_hostile_names_as_text() -> None:
 def test_examples_of_docstrings_run() -> None:
     result = doctest.testmod(library)
     assert (result.failed, result.attempted >= 6) == (0, True)
+
+
+def test_an_answer_stands_once_in_jupyter(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A console of rich that finds itself in Jupyter shows each line by itself."""
+    monkeypatch.setattr("rich.console._is_jupyter", lambda: True)
+    monkeypatch.setattr("rich.jupyter.display", lambda *_: pytest.fail("a line was shown beside the answer"))
+    assert costmodel.estimate("quickstart")._repr_html_().startswith("<pre")

@@ -60,6 +60,20 @@ def test_every_page_can_be_reached() -> None:
     assert [relative(page) for page in PAGES if page not in reached] == []
 
 
+# What people come for, and a text of the page that answers it.
+WANTED = ["  h100-sxm  ", "hardware/accelerators/mine.yaml", "costmodel check", "| L002 |"]
+
+
+@pytest.mark.parametrize("text", WANTED)
+def test_two_clicks_from_the_readme_answer(text: str) -> None:
+    pages, clicked = {PAGES[0]}, set[Path]()
+    for _ in range(2):
+        links = [(page.parent, link.partition("#")[0]) for page in pages for link in links_of(page.read_text("utf-8"))]
+        pages = {(folder / name).resolve() for folder, name in links if name.endswith(".md")}
+        clicked |= pages
+    assert any(text in page.read_text("utf-8") for page in clicked)
+
+
 def test_readme_is_short() -> None:
     assert len(PAGES[0].read_text("utf-8").splitlines()) <= README_LINES
 

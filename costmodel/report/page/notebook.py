@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 from costmodel.documents.reader.resolved_scenario import ResolvedScenario
 from costmodel.explore.page.plan_facts import plan_facts
@@ -15,7 +15,7 @@ from costmodel.report.page.plan_page import FIGURES, plan_figure
 class Drawn:
     """A figure as the text of an SVG."""
 
-    svg: str
+    svg: str = field(repr=False)
 
     def _repr_svg_(self) -> str:
         return self.svg

@@ -15,7 +15,7 @@ from costmodel.estimate.evaluate.evaluate_plans import missing_input
 from costmodel.estimate.evaluate.predict import Answer
 from costmodel.estimate.shared.limits import stated_limits
 from costmodel.estimate.shared.reasons import REFUSALS, REMARKS
-from costmodel.explore.explain.fixes import remedies
+from costmodel.explore.explain.explained_answer import ExplainedAnswer
 from costmodel.report.terminal.plan.next_commands import command
 from costmodel.report.terminal.search.refusals import reason
 from costmodel.report.terminal.search.remedies import remedy_lines
@@ -41,7 +41,7 @@ def searched(case: ResolvedScenario, varied: Iterable[str] = ()) -> list[Line]:
     return [*held, *(styled(f"▲ N024 {REMARKS['N024'].title}: {words}", WARN) for words in case.held.conflicts)]
 
 
-def refusal(answer: Answer) -> list[Line]:
+def refusal(answer: ExplainedAnswer) -> list[Line]:
     """The answer for an invalid plan: only the reasons."""
     stated = styled("Invalid plan; nothing was computed.", BAD)
     return [*titled(answer), *problems(answer), Text(), stated, following(answer, "search")]
@@ -64,11 +64,11 @@ def assumed_lines(assumed: tuple[Assumption, ...], *, verbose: bool) -> list[Lin
     return lines
 
 
-def problems(answer: Answer) -> list[Line]:
+def problems(answer: ExplainedAnswer) -> list[Line]:
     """What speaks against one plan and what to set instead, and what there is to remark, with their codes."""
     lines: list[Line] = []
     codes = answer.refused or answer.broken
-    for found, alike in itertools.groupby(codes, key=lambda code: remedies(answer, code)):
+    for found, alike in itertools.groupby(codes, key=answer.fixes.__getitem__):
         lines += [styled(f"  ✗ {code} {REFUSALS[code].title}: {reason(answer, code)}", BAD) for code in alike]
         lines += remedy_lines(found, indent="    ") or [styled(f"    {_unknown(answer) or _NOTHING}")]
     lines += [] if answer.refused else remarks([answer.remarked])

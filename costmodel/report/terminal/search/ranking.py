@@ -9,7 +9,7 @@ from functools import partial
 from rich.text import Text
 
 from costmodel.documents.schemas.limits import Bound
-from costmodel.estimate.evaluate.evaluate_plans import evaluate, missing_input, verdict
+from costmodel.estimate.evaluate.evaluate_plans import missing_input, verdict
 from costmodel.estimate.shared.limits import stated_limits
 from costmodel.estimate.shared.plan_batch import SIZES, one_row
 from costmodel.estimate.shared.reasons import REFUSALS
@@ -306,9 +306,7 @@ def account(found: SearchResult, shown: Mapping[str, Example]) -> list[Line]:
 
 def _example_reason(found: SearchResult, example: Example, code: str) -> str:
     block = one_row(example.structure, **example.sizes)
-    inputs = found.inputs_of(example.variant)
-    costs = {} if code.startswith("L") else evaluate(inputs, block).costs.row()
-    return reason_of(inputs, block, costs, code)
+    return reason_of(found.inputs_of(example.variant), block, example.costs, code)
 
 
 def _example_words(found: SearchResult, example: Example | Ranked) -> str:

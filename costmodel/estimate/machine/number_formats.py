@@ -50,7 +50,7 @@ def matmul_fit(case: ResolvedScenario, key: str, kind: str) -> MatmulFit:
     return fit.model_copy(update=unmeasured_shares(fit, case.accelerator, kind))
 
 
-def _without_runs(case: ResolvedScenario) -> bool:
+def _without_runs(case: LoadedScenario) -> bool:
     """Whether the constants of a case are those of everything unmeasured, or of other parts of its family."""
     sustained, part = case.efficiency.sustained, case.accelerator
     return case.efficiency.of == UNMEASURED or (sustained is not None and not sustained.covers(part.name, part.vendor))

@@ -18,8 +18,18 @@ from costmodel.documents.reader import foreign_readers
 
 if TYPE_CHECKING:
     from costmodel.estimate.evaluate.predict import predict
-    from costmodel.library import CostModelError, Result, compare, estimate, explain, load, memory, search, sweep
-    from costmodel.report.page.notebook import figure
+    from costmodel.library import (
+        CostModelError,
+        Result,
+        compare,
+        estimate,
+        explain,
+        figure,
+        load,
+        memory,
+        search,
+        sweep,
+    )
 
 __version__ = "0.1.0"
 __all__ = [
@@ -36,7 +46,7 @@ __all__ = [
     "sweep",
 ]
 
-_ROOMS = {"predict": "costmodel.estimate.evaluate.predict", "figure": "costmodel.report.page.notebook"}
+_ROOMS = {"predict": "costmodel.estimate.evaluate.predict"}
 
 
 def _config(text: str, file: str) -> foreign_readers.Foreign:

@@ -20,7 +20,10 @@ from costmodel.report.terminal.style.answer import Reply
 if TYPE_CHECKING:
     from pandas import DataFrame
 
-__all__ = ["CostModelError", "Result", "compare", "estimate", "explain", "load", "memory", "search", "sweep"]
+    from costmodel.documents.reader.resolved_scenario import ResolvedScenario
+    from costmodel.report.page.notebook import Drawn
+
+__all__ = ["CostModelError", "Result", "compare", "estimate", "explain", "figure", "load", "memory", "search", "sweep"]
 
 _WIDTH = 110  # columns of an answer in a notebook
 _HTML = "<pre style='line-height:1.25'>{code}</pre>"
@@ -126,11 +129,11 @@ def estimate(scenario: Scenario, settings: Iterable[str] = ()) -> Result:
         from costmodel.commands import rl
 
         return _reinforced(case, rl.estimate, verbose=False)
-    from costmodel.estimate.evaluate.predict import predict
+    from costmodel.explore.explain.explained_answer import explained_plan
     from costmodel.report.machine import json_answer
     from costmodel.report.terminal.plan import estimate as report
 
-    asked = predict(training(case))
+    asked = explained_plan(training(case))
     yes = not (asked.refused or asked.broken)
     return Result(asked, Reply(lambda: report.estimate(asked), lambda: json_answer.estimate(asked), "plans", yes=yes))
 
@@ -151,11 +154,11 @@ def memory(scenario: Scenario, settings: Iterable[str] = ()) -> Result:
         from costmodel.commands import rl
 
         return _reinforced(case, rl.memory, verbose=False)
-    from costmodel.estimate.evaluate.predict import predict
+    from costmodel.explore.explain.explained_answer import explained_plan
     from costmodel.report.machine import json_answer
     from costmodel.report.terminal.plan import memory_breakdown as report
 
-    asked = predict(training(case))
+    asked = explained_plan(training(case))
     yes = not (asked.refused or asked.broken)
     return Result(asked, Reply(lambda: report.memory(asked), lambda: json_answer.memory(asked), "ledger", yes=yes))
 
@@ -295,3 +298,15 @@ def explain(scenario: Scenario, quantity: str = "", settings: Iterable[str] = ()
     inputs = training_inputs(case)
     node = explain_figure(inputs, own_plan(inputs), quantity)
     return Result(node, Reply(lambda: report.tree(case, node, depth), lambda: report.tree_json(case, node)))
+
+
+def figure(case: ResolvedScenario, name: str = "time") -> Drawn:
+    """A figure of the scenario's own plan: time, memory, network, roofline or pipeline.
+
+    Raises:
+        CostModelError: there is no such figure, or nothing to draw
+    """
+    from costmodel.explore.page.plan_facts import plan_facts
+    from costmodel.report.page.notebook import drawn_figure
+
+    return drawn_figure(plan_facts(case), name)

@@ -57,6 +57,7 @@ class LeaveOut(StrEnum):
     FRAMEWORK = "framework"
     MODEL_NAME = "model_name"
     PRECISION = "precision"
+    MODEL_ON_ACCELERATOR = "model_name,accelerator"
 
 
 LeaveOutOption = Annotated[

@@ -58,17 +58,17 @@ def diagnose(
     Next: costmodel sensitivity SCENARIO
     """
     from costmodel.documents.reader.resolved_scenario import load
-    from costmodel.estimate.evaluate.predict import predict
     from costmodel.estimate.training.time.step import EXPOSED
     from costmodel.exchange.logs.profiler_trace import profiled_step
     from costmodel.explore.diagnose.diagnose import diagnose as explained
     from costmodel.explore.diagnose.measured import MeasuredStep, measured
     from costmodel.explore.diagnose.prediction import of_evaluation
+    from costmodel.explore.explain.explained_answer import explained_plan
     from costmodel.report.machine import json_answer
     from costmodel.report.terminal.compare import diagnose as report
     from costmodel.report.terminal.plan.plan_lines import refusal
 
-    asked = predict(load(scenario, assignments or ()))
+    asked = explained_plan(load(scenario, assignments or ()))
     if asked.refused:
         return Reply(lambda: refusal(asked), lambda: json_answer.estimate(asked), "refused", yes=False)
     base = of_evaluation(asked.evaluation)

@@ -130,14 +130,17 @@ def list_documents(
 ) -> Reply:
     """Which scenarios, models, stacks and hardware are known by name, hardware by maker; which keys --set takes.
 
+    Beside accelerators stand the published runs they were held against, with the median error and its date.
+
     Examples:
       costmodel list models
       costmodel list keys plan.
       costmodel list hardware
+      costmodel list accelerators
 
     Next: costmodel show NAME
     """
-    from costmodel.documents.reader.find_documents import by_maker, title_of
+    from costmodel.documents.reader.find_documents import by_maker, held_against, title_of
     from costmodel.report.terminal.documents import documents as report
 
     asked = None if shelf is None else _shelf(shelf)
@@ -147,7 +150,8 @@ def list_documents(
         raise fail("C003", f"'{prefix}' begins no key: '{shelf}' are documents", None, f"costmodel list keys {prefix}")
     kinds = _SHOWN if asked is None else _KINDS[asked]
     found = {kind: [(name, title_of(kind, name)) for name in by_maker(kind)] for kind in kinds}
-    return Reply(lambda: report.listed(found), lambda: report.listed_json(found), "documents")
+    held = held_against(by_maker("accelerator")) if asked is DocumentGroup.ACCELERATORS else None
+    return Reply(lambda: report.listed(found, held), lambda: report.listed_json(found, held), "documents")
 
 
 def _keys(prefix: str) -> Reply:

@@ -16,16 +16,17 @@ if TYPE_CHECKING:
     from costmodel.documents.reader.resolved_scenario import LoadedScenario
     from costmodel.estimate.evaluate.predict import Answer
     from costmodel.estimate.serving.predict_serving import ServingAnswer
+    from costmodel.explore.explain.explained_answer import ExplainedAnswer
 
 # Everything heavy is imported by the command that needs it, so that --help is quick.
 
 
-def predicted(case: LoadedScenario) -> Answer:
-    """The training scenario's own plan, evaluated."""
+def predicted(case: LoadedScenario) -> ExplainedAnswer:
+    """The training scenario's own plan, evaluated and explained."""
     from costmodel.documents.reader.resolved_scenario import training
-    from costmodel.estimate.evaluate.predict import predict
+    from costmodel.explore.explain.explained_answer import explained_plan
 
-    return predict(training(case))
+    return explained_plan(training(case))
 
 
 def works(asked: Answer | ServingAnswer) -> bool:

@@ -117,13 +117,13 @@ def _ring(word: str | None, ranks: int | None, message: str, bandwidth: str, lat
 
 def _plan(question: Question) -> Reply:
     """The scenario's plan beside its neighbours."""
-    from costmodel.estimate.evaluate.predict import predict
+    from costmodel.explore.explain.explained_answer import explained_plan
     from costmodel.explore.explain.neighbours import neighbours
     from costmodel.report.machine import json_answer
     from costmodel.report.terminal.plan import neighbours as report
     from costmodel.report.terminal.plan.plan_lines import refusal
 
-    asked = predict(question.case())
+    asked = explained_plan(question.case())
     if asked.refused:
         return Reply(lambda: refusal(asked), lambda: json_answer.estimate(asked), "refused", yes=False)
     others = neighbours(asked)
@@ -133,9 +133,10 @@ def _plan(question: Question) -> Reply:
 def _figure(question: Question, quantity: str, depth: int) -> Reply:
     """A figure of a scenario's plan, as a tree of equations."""
     from costmodel.documents.reader.resolved_scenario import training
-    from costmodel.estimate.evaluate.predict import own_plan, predict
+    from costmodel.estimate.evaluate.predict import own_plan
     from costmodel.explore.explain.explain import explain as explain_figure
     from costmodel.explore.explain.explain import quantities
+    from costmodel.explore.explain.explained_answer import explained_plan
     from costmodel.explore.explain.labels import meaning_of
     from costmodel.explore.explain.pages import all_words
     from costmodel.report.machine import json_answer
@@ -151,7 +152,7 @@ def _figure(question: Question, quantity: str, depth: int) -> Reply:
     if quantity not in quantities() and quantity in all_words():
         raise fail("C003", f"'{quantity}' is a word, not a figure of a plan", None, f"costmodel explain {quantity}")
     case = training(loaded)
-    asked = predict(case)
+    asked = explained_plan(case)
     if asked.refused:
         return Reply(lambda: refusal(asked), lambda: json_answer.estimate(asked), yes=False)
     node = explain_figure(asked.inputs, own_plan(asked.inputs), quantity)

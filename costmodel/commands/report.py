@@ -107,14 +107,14 @@ def _one(case: LoadedScenario, figure: FigureName | None) -> Reply:
     from costmodel.commands.estimate import works
     from costmodel.commands.pages import command_line, of_plan
     from costmodel.documents.reader.resolved_scenario import training
-    from costmodel.estimate.evaluate.predict import predict
+    from costmodel.explore.explain.explained_answer import explained_plan
     from costmodel.explore.page.report_facts import report_facts, with_plan
     from costmodel.report.machine import json_answer
     from costmodel.report.page.forms import html_form
     from costmodel.report.terminal.plan import estimate
 
     held = with_plan(training(case))
-    asked = predict(held)
+    asked = explained_plan(held)
 
     def page() -> Any:
         from costmodel.report.page.report_page import report_page

@@ -23,7 +23,7 @@ def run(scenario: ScenarioArgument, assignments: SetOption = None, verbose: Verb
     """
     from costmodel.documents.reader.override_case import vary
     from costmodel.documents.reader.resolved_scenario import load_any, training
-    from costmodel.estimate.evaluate.predict import predict
+    from costmodel.explore.explain.explained_answer import explained_plan
     from costmodel.report.terminal.plan import run as report
 
     loaded = load_any(scenario, assignments or ())
@@ -32,6 +32,6 @@ def run(scenario: ScenarioArgument, assignments: SetOption = None, verbose: Verb
 
         return rl.run(loaded, verbose=verbose)
     case = training(loaded)
-    asked = predict(case if case.scenario.run is not None else vary(case, ["run={}"]))
+    asked = explained_plan(case if case.scenario.run is not None else vary(case, ["run={}"]))
     lines, forms = lambda: report.run(asked, verbose=verbose), pages.of_run(asked)
     return Reply(lines, lambda: report.run_json(asked), "plans", yes=works(asked), others=forms)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
@@ -35,10 +36,12 @@ def estimate(case: LoadedScenario, *, verbose: bool) -> Reply:
 
 def memory(case: LoadedScenario, *, verbose: bool) -> Reply:
     """The answer of `memory`."""
-    asked, stated = predict(serving(case)), memory_report.memory
-    return Reply(
-        lambda: stated(asked, verbose=verbose), lambda: serving_json.memory(asked), "ledger", yes=_works(asked)
-    )
+    from costmodel.explore.serving.cache_levers import levers
+
+    asked = predict(serving(case))
+    tried = [] if asked.refused else levers(asked)
+    lines = functools.partial(memory_report.memory, asked, tried, verbose=verbose)
+    return Reply(lines, lambda: serving_json.memory(asked), "ledger", yes=_works(asked))
 
 
 def comm(case: LoadedScenario) -> Reply:

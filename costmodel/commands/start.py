@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import gc
 import os
 from typing import NoReturn
 
@@ -12,6 +13,7 @@ from costmodel.ground.errors import CostModelError
 
 def main() -> NoReturn:
     """The installed command; if it cannot start, it reports why without any library."""
+    gc.set_threshold(100_000)  # what imports and documents make stays: looking through it takes 7 % of an estimate
     open_streams()
     without_leftovers()
     try:

@@ -9,6 +9,7 @@ from functools import partial
 import numpy as np
 
 from costmodel.documents.keys.overrides import path_of
+from costmodel.documents.reader.library import read
 from costmodel.documents.reader.resolved_scenario import ResolvedScenario
 from costmodel.documents.schemas.efficiency import CollectiveFit, NetworkFit
 from costmodel.equations.network.collectives import Operation, algorithm_bandwidth, bus_bandwidth
@@ -91,7 +92,8 @@ def collective(
     Beside sizes measured by nccl-tests, in a file of that path, stand predictions for the same group.
     """
     operation = _operation(name)
-    found = measured_collective(measured, operation, flags.gpus) if measured is not None else None
+    per_node = round(read("node", flags.node).accelerators) if measured is not None and flags.node is not None else 0
+    found = measured_collective(measured, operation, flags.gpus, per_node) if measured is not None else None
     case, remarks = _case(flags, assignments, found)
     inputs = training_inputs(case)
     if algorithm is not None:

@@ -39,12 +39,15 @@ class MeasuredCollective:
         return accelerator_named(self.device) if self.device else ""
 
 
-def measured_collective(path: str, operation: Operation, gpus: int | None) -> MeasuredCollective:
-    """The runs of an operation in a text of nccl-tests; of several groups those of so many ranks."""
+def measured_collective(path: str, operation: Operation, gpus: int | None, per_node: int) -> MeasuredCollective:
+    """The runs of an operation in a text of nccl-tests; of several groups those of so many ranks.
+
+    per_node: accelerators of the node that is named beside it, 0 where none is.
+    """
     text, place = file_text(path, largest=LARGEST_TABLE), Place(path, 1, 1)
     if not is_nccl_text(text):
         raise fail("D015", "this is not what nccl-tests print", place, "costmodel collective names their command")
-    rows = nccl_rows(path, text)
+    rows = nccl_rows(path, text, per_node)
     mine = [row for row in rows if row.text("op") == operation]
     if not mine:
         held = ", ".join(dict.fromkeys(row.text("op").replace("_", "-") for row in rows))
@@ -60,7 +63,7 @@ def measured_collective(path: str, operation: Operation, gpus: int | None) -> Me
     others = len(rows) - len(mine)
     passed = [f"{path}: {counted(others)} results of other operations or groups are left out"] if others else []
     device = mine[0].text("gpu")
-    remarks = (*nccl_remarks(path, text), *passed)
+    remarks = (*nccl_remarks(path, text, rows), *passed)
     return MeasuredCollective(path, operation, ranks, hosts if device else None, device, _medians(mine), remarks)
 
 

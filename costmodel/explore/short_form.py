@@ -192,6 +192,7 @@ def _assignment(name: str, path: str, text: str) -> Assignment:
     else:
         per_second = " /s" if name == "rate" and _NUMBER.fullmatch(text) else ""
         place, value = assigned(path, f"{_WORD.sub(' ', text)}{per_second}", option)
+        place = _place(option, path, text)  # as it was typed
     return Assignment(path, Place(COMMAND_LINE, 0, 1, path, place.text, len(option)), value, place)
 
 

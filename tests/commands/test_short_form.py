@@ -366,6 +366,12 @@ def test_what_serving_flags_leave_open_is_stated(run: Any) -> None:
         assert f"assumed {path}: " in shown
 
 
+def test_a_rate_is_shown_as_it_was_typed(run: Any) -> None:
+    shown = run("estimate", "serve-llama-3.1-70b", "--rate", "3").out
+    assert "--rate 3 in the place of 8 /s" in shown
+    assert "--rate 3 /s" not in shown
+
+
 @pytest.mark.parametrize("given", [("--rate", "3"), ("--concurrency", "64")])
 def test_a_load_takes_the_place_of_the_scenarios(given: tuple[str, str], run: Any) -> None:
     shown = run("estimate", "serve-llama-3.1-70b", *given).out

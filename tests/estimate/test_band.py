@@ -173,8 +173,8 @@ def test_your_own_runs_take_the_spread_of_sources_away() -> None:
 
 
 def test_a_part_of_another_maker_is_less_sure() -> None:
-    """MI300X and L40S have no runs that were fitted; the constants come from parts of NVIDIA."""
-    foreign, own = priced(node="hgx-mi300x"), priced(node="pcie-l40s-8")
+    """MI250X and L40S have no runs that were fitted; the constants come from parts of NVIDIA."""
+    foreign, own = priced(node="mi250x-frontier"), priced(node="pcie-l40s-8")
 
     def apart(asked: TrainingInputs) -> float:
         fit = asked.case.efficiency.sustained.model_copy(update={"others": 0.0})  # type: ignore[union-attr]
@@ -201,7 +201,7 @@ def test_an_accelerator_never_fitted_has_a_wider_band() -> None:
 
 
 def test_the_remark_on_it_says_so() -> None:
-    never, fitted = ask(priced(node="hgx-mi300x"), tp=2), ask(priced(), tp=2)
+    never, fitted = ask(priced(node="mi250x-frontier"), tp=2), ask(priced(), tp=2)
     assert "N005" in never.remarked
     assert "N005" not in fitted.remarked
     assert width(never) > 1.1 * width(fitted)
@@ -283,7 +283,7 @@ def test_shapes_alike_average_less() -> None:
         row = given.evaluation.costs.row()
         return float(np.log(width(given)) * row["step_time"] / row["matmul"])
 
-    never = priced(node="hgx-mi300x")
+    never = priced(node="mi250x-frontier")
     assert 0.0 < alone(priced()) < alone(priced(shape="mixtral-8x7b")) < alone(never)
 
 

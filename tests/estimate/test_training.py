@@ -158,8 +158,8 @@ def test_parts_that_nobody_ran_slow_down_by_their_power_for_their_peak() -> None
     Fitted each alone, the slow-downs of A100, H100 and B200 are one by their power for their peak, to 3 %.
     """
     common = read("efficiency", "unmeasured").sustained.factor
-    found = [inputs(node="hgx-mi300x").of_a_part, inputs(node="dgx-1v", workload={"precision": "fp16"}).of_a_part]
-    assert found == pytest.approx([common * (700 / 989.4 / (750 / 1307.4)) ** (1 / 3), 1.0], rel=1e-3)
+    found = [inputs(node="g6-48xlarge").of_a_part, inputs(node="dgx-1v", workload={"precision": "fp16"}).of_a_part]
+    assert found == pytest.approx([common * (700 / 989.4 / (72 / 121)) ** (1 / 3), 1.0], rel=1e-3)
     for node in ("dgx-a100", "dgx-h100", "dgx-b200"):
         asked = inputs(node=node)
         power, peak = asked.case.accelerator.power.max, asked.case.accelerator.peak.bf16

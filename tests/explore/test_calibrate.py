@@ -231,15 +231,15 @@ def test_a_document_without_changes_is_written_as_it_was(path: Path) -> None:
 
 def test_an_accelerator_without_a_fit_gets_a_file_that_works(run: Any, tmp_path: Path) -> None:
     table = tmp_path / "gemm.csv"
-    table.write_text(Path(GEMM).read_text("utf-8").replace("h200-sxm", "mi300x"), "utf-8")
+    table.write_text(Path(GEMM).read_text("utf-8").replace("h200-sxm", "mi250x-gcd"), "utf-8")
     assert run("calibrate", str(table), "--write", cwd=tmp_path).code == 0
-    text = (tmp_path / "hardware/efficiencies/mi300x.yaml").read_text("utf-8")
-    assert "of: mi300x" in text
+    text = (tmp_path / "hardware/efficiencies/mi250x-gcd.yaml").read_text("utf-8")
+    assert "of: mi250x-gcd" in text
     assert "network:" not in text
-    ran = run("estimate", "quickstart", "--set", "cluster.node=hgx-mi300x", "--json", cwd=tmp_path)
+    ran = run("estimate", "quickstart", "--set", "cluster.node=mi250x-frontier", "--json", cwd=tmp_path)
     assert ran.code in (0, 1), ran.err
     documents = [entry["name"] for entry in json.loads(ran.out)["documents"]]
-    assert "hardware/efficiencies/mi300x.yaml" in documents
+    assert "hardware/efficiencies/mi250x-gcd.yaml" in documents
 
 
 def test_a_type_that_a_document_of_one_s_own_has_not_is_added(run: Any, tmp_path: Path) -> None:

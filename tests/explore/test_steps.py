@@ -565,7 +565,7 @@ def predicted(run: Any, folder: Path, node: str) -> Any:
     return told["plans"]
 
 
-@pytest.mark.parametrize("parts", [("mi300x",), ("gaudi2", "mi300x"), ("rtx4090",)])
+@pytest.mark.parametrize("parts", [("mi250x-gcd",), ("mi250x-gcd", "rtx4090"), ("rtx4090",)])
 def test_what_runs_tell_of_a_part_that_nobody_measured_is_its_own(run: Any, tmp_path: Path, parts: Any) -> None:
     """It is no other such part's, it is used, and it counts no more when the runs are read again; a part that has
     more power than it needs for its peak can be slower than that says, too.
@@ -624,7 +624,7 @@ def test_a_first_efficiency_predicts_what_was_predicted_without_it(part: str) ->
 
 
 def test_a_part_that_names_unmeasured_is_as_one_that_names_nothing() -> None:
-    chip = read("accelerator", "mi300x")
+    chip = read("accelerator", "mi250x-gcd")
     assert efficiency_of(chip.model_copy(update={"efficiency": "unmeasured"})) == efficiency_of(chip) == "unmeasured"
     fitted = read("accelerator", "h100-sxm").model_copy(update={"efficiency": "unmeasured"})
     assert efficiency_of(fitted) == "h100-sxm"

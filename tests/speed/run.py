@@ -13,7 +13,7 @@ import time
 from collections.abc import Callable, Sequence
 
 from costmodel.documents.reader.resolved_scenario import ResolvedScenario, load
-from costmodel.estimate.evaluate.predict import predict
+from costmodel.explore.explain.explained_answer import explained_plan
 from costmodel.explore.search.search import search
 from costmodel.report.terminal.plan import estimate, run
 from costmodel.report.terminal.style.layout import laid
@@ -37,11 +37,11 @@ def ratio(one: Callable[[], object], other: Callable[[], object], runs: int) -> 
 
 
 def estimated() -> None:
-    list(laid(estimate.estimate(predict(load(NAME))), 80))
+    list(laid(estimate.estimate(explained_plan(load(NAME))), 80))
 
 
 def whole() -> None:
-    list(laid(run.run(predict(load(NAME, ["run={}"]))), 80))
+    list(laid(run.run(explained_plan(load(NAME, ["run={}"]))), 80))
 
 
 def command(verb: str) -> float:

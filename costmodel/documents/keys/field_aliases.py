@@ -209,7 +209,7 @@ VALUES: dict[str, dict[str, str]] = {
         **_all("blockwise fp8-blockwise deepseek-fp8", "'fp8-block'"),
         **_all("fp4 mxfp4 nvfp4-mixed", "'nvfp4'"),
         **_all(
-            "int8 int4 nf4 4bit 8bit",
+            "int4 nf4 4bit 8bit",
             "training does not multiply in that type; weights in 4 bits are workload.tuning: {method: qlora}",
         ),
     },

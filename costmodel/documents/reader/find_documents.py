@@ -5,7 +5,7 @@ from __future__ import annotations
 import contextlib
 import os
 import re
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -28,7 +28,7 @@ from costmodel.ground.errors import COMMAND_LINE, CostModelError, Place, fail
 from costmodel.ground.quoting import quoted_value
 
 if TYPE_CHECKING:
-    from costmodel.documents.schemas.hardware import Accelerator
+    from costmodel.documents.schemas.hardware import Accelerator, HeldAgainst
 
 
 def is_path(name: str) -> bool:
@@ -146,6 +146,19 @@ def by_maker(kind: str) -> list[str]:
         return said_first(text, makers[kind]).casefold(), year, name
 
     return sorted(names(kind), key=maker_and_year)
+
+
+def held_against(accelerators: Iterable[str]) -> dict[str, HeldAgainst]:
+    """The published runs that accelerators were held against, of those with any; faulty documents are left out."""
+    from costmodel.documents.reader.library import read  # it reads documents
+
+    found: dict[str, HeldAgainst] = {}
+    for name in accelerators:
+        with contextlib.suppress(CostModelError):
+            chip: Accelerator = read("accelerator", name)
+            if chip.held_against is not None:
+                found[name] = chip.held_against
+    return found
 
 
 def _text_or_nothing(kind: str, name: str) -> str:

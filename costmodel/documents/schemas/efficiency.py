@@ -106,10 +106,17 @@ class SustainedFit(SourcedFit):
         description="Its dense peak in 16 bits; a part slows down more with less power for its peak, less with more",
     )
     makers: list[str] = Field(default_factory=list, description="Makers of the parts it was fitted on; absent: its own")
+    parts: list[str] = Field(
+        default_factory=list, description="Accelerators of the runs it was fitted on; absent: all that share it"
+    )
     others: Share = Field(
-        default=0.0, description="Scale of a Student t, of the step: how far steps lie off on a part of another maker"
+        default=0.0, description="Scale of a Student t, of the step: how far steps lie off on any other part"
     )
     fitted: Fitted | None = Field(default=None, description="Residual")
+
+    def covers(self, name: str, maker: str) -> bool:
+        """Whether runs on an accelerator, or on others of its maker, are among those it was fitted on."""
+        return name in (self.parts or [name]) and maker in (self.makers or [maker])
 
 
 class CollectiveFit(SourcedFit):

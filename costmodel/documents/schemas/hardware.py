@@ -19,6 +19,7 @@ from costmodel.documents.schemas.base import (
     Quantity,
     Rate,
     Seconds,
+    Share,
     Source,
     Sourced,
     Watts,
@@ -28,6 +29,7 @@ from costmodel.documents.schemas.count_kinds import (
     Cores,
     Gpus,
     Interfaces,
+    Measurements,
     NodeCapacity,
     NodeRate,
     Nodes,
@@ -98,6 +100,14 @@ class Power(Sourced):
     max: Watts = Field(description="Sustained maximum")
 
 
+class HeldAgainst(Document):
+    """Published training runs that predictions for a part were compared with."""
+
+    runs: Measurements = Field(description="Runs of it that are modelled, whether they were fitted or not")
+    median: Share = Field(description="Median of |predicted / measured − 1|")
+    date: str = Field(description="Month of the comparison", examples=['"2026-11"'], pattern=r"^\d{4}-\d\d$")
+
+
 class DefaultNode(Document):
     """A node that stands for an accelerator's own."""
 
@@ -127,6 +137,7 @@ class Accelerator(Document):
     efficiency: Name | None = Field(
         default=None, description="Efficiency document to use; the one of the same name if left out"
     )
+    held_against: HeldAgainst | None = Field(default=None, description="Runs of it; left out, none")
     found_in: DefaultNode | None = Field(
         default=None, description="Node that stands for its own where a table of measured runs names none"
     )

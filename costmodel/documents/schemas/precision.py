@@ -10,8 +10,8 @@ from costmodel.documents.schemas.base import Bytes, Document, NonNegative, Sourc
 from costmodel.ground.errors import Place
 from costmodel.ground.units import Figure
 
-Precision = Literal["bf16", "fp16", "fp8", "fp8-cs", "fp8-row", "fp8-block", "mxfp8", "nvfp4"]
-Narrow = Literal["fp8", "fp8-cs", "fp8-row", "fp8-block", "mxfp8", "nvfp4"]
+Precision = Literal["bf16", "fp16", "fp8", "fp8-cs", "fp8-row", "fp8-block", "mxfp8", "nvfp4", "int8"]
+Narrow = Literal["fp8", "fp8-cs", "fp8-row", "fp8-block", "mxfp8", "nvfp4", "int8"]
 
 
 class Single(Document):
@@ -26,8 +26,10 @@ class Recipe(Sourced):
 
     name: Precision = Field(description="As a workload names it")
     title: str = Field(description="One line")
-    type: Literal["bf16", "fp16", "fp8", "fp4"] = Field(description="Type of the operands, and the peak that counts")
-    fit: Literal["bf16", "fp16", "fp8", "nvfp4"] = Field(description="Key of the matmul fit")
+    type: Literal["bf16", "fp16", "fp8", "fp4", "int8"] = Field(
+        description="Type of the operands, and the peak that counts"
+    )
+    fit: Literal["bf16", "fp16", "fp8", "nvfp4", "int8"] = Field(description="Key of the matmul fit")
     wide: Literal["bf16", "fp16"] = Field(default="bf16", description="Type of all that is not narrow")
     operand: Width = Field(description="Bytes of an operand's element, its share of the scales among them")
     quantised: Bytes = Field(default=0.0, description="Bytes read and written to convert an element both ways")
@@ -130,6 +132,17 @@ _RECIPES: tuple[dict[str, Any], ...] = (
         "copies": "1.125 B",
         "families": ("blackwell", "rubin"),
         "source": "nvidia-nvfp4",
+    },
+    {
+        "name": "int8",
+        "title": "8-bit integers with one scale a row or column, taken from the tensor itself (AQT)",
+        "type": "int8",
+        "fit": "int8",
+        "operand": "1 B",
+        "quantised": "10 B",  # each direction has its own scales: twice 2 to look, 2 to read, 1 to write; all at once
+        "copies": "2 B",
+        "families": ("tpu",),
+        "source": "maxtext",
     },
 )
 

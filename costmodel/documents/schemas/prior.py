@@ -10,7 +10,7 @@ from pydantic_core import PydanticCustomError
 from costmodel.documents.schemas.base import Document, Name, Positive, Seconds, Source
 
 OfEfficiencies = Literal["sustained.factor", "sustained.narrow", "sustained.variation", "network.share"]
-OfStacks = Literal["overlap.dp", "overlap.tp", "launch.operation", "kernels.traffic_factor"]
+OfStacks = Literal["overlap.dp", "overlap.tp", "launch.operation", "kernels.traffic_factor", "experts.grouped_share"]
 OfBands = Literal["spread.step", "spread.unseen", "spread.experts"]
 Leaf = Literal[OfEfficiencies, OfStacks, OfBands]
 

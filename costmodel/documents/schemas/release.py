@@ -31,6 +31,10 @@ class LaunchDefaults(Sourced):
     recompute: list[ReleaseLaunch] = Field(
         default_factory=list, description="What an empty cell of recompute stands for"
     )
+    plan: list[ReleaseLaunch] = Field(
+        default_factory=list,
+        description="Numbers of empty cells of layout and batch, as column=number;column=number, or number/gpu",
+    )
 
 
 class Releases(Document):

@@ -13,6 +13,7 @@ from costmodel.documents.schemas.base import (
     Name,
     NonNegative,
     ParameterBytes,
+    Portion,
     Positive,
     Seconds,
     Share,
@@ -149,6 +150,14 @@ class ExpertKernels(Sourced):
         description="Whether each expert is cut over as many ranks as tp where a plan states no etp, else one",
     )
     permute: NonNegative = Field(description="Bytes of ordering tokens by expert, over reading and writing each once")
+    masked: bool = Field(
+        default=False,
+        description="Whether products with masks, of each token with each place of its sequence's experts, fill and "
+        "empty experts that are padded to a capacity",
+    )
+    grouped_share: Portion = Field(
+        default=1.0, description="Share of a plain product's rate that long groups of different lengths reach"
+    )
     deduplicated: bool = Field(description="One copy of a token to a node, or rank, that holds several of its experts")
     dispatch: DispatchType = Field(description="Type tokens are sent to their experts in")
     inside_share: Share = Field(description="Share of the link inside a domain that dispatch and combine reach")

@@ -267,6 +267,32 @@ def permute_traffic(tokens: Number, hidden: Number, top_k: Number, experts: Numb
 
 
 @equation
+def mask_rows(tokens: Number, top_k: Number, load: Number) -> Number:
+    """Places of all experts that a product with a mask fills from the tokens of a rank, or empties into them.
+
+    T k l; each is a sum over the tokens of one sequence
+
+    Args:
+        tokens: tokens of a rank, T [1]
+        top_k: experts a token is sent to, k [1]
+        load: capacity factor that experts are padded to, l [1]
+
+    Returns:
+        rows of that product [1]
+
+    Example:
+        >>> mask_rows(4096.0, 8.0, 1.25)
+        40960.0
+
+    Source:
+        maxtext moe.py
+
+    Monotone: increasing in tokens, top_k, load
+    """
+    return tokens * top_k * load
+
+
+@equation
 def dispatched_activations(rows: Number, hidden: Number, experts: Number, element: Number) -> Number:
     """Dispatched inputs of the experts, a copy for each expert of a token; a single expert reads the norm's output.
 

@@ -88,14 +88,14 @@ def time_spread(inputs: TrainingInputs, step: TrainingStep) -> Number:
 
 
 def _sources_apart(inputs: TrainingInputs) -> Number | None:
-    """Scale of how far sources of runs lie apart: larger for makers without measured parts, none for your own runs."""
+    """Scale of how far sources of runs lie apart: larger for parts without runs, none for your own runs."""
     fit, unseen = inputs.case.efficiency.sustained, inputs.stack.spread.unseen
     if fit is None:
         return unseen
     if fit.source.startswith(OWN):
         return None
-    foreign = bool(fit.makers) and inputs.case.accelerator.vendor not in fit.makers
-    return combined_error(unseen, fit.others) if foreign else unseen
+    part = inputs.case.accelerator
+    return unseen if fit.covers(part.name, part.vendor) else combined_error(unseen, fit.others)
 
 
 def kind_spread(inputs: TrainingInputs, step: TrainingStep) -> Number:
@@ -163,9 +163,10 @@ def _slowed(inputs: TrainingInputs, products: Number, attention: Number) -> Numb
 
 def _of_shapes(inputs: TrainingInputs, spread: Number) -> Number:
     """Spread of the matrix products of a step. Errors of different shapes are independent. With constants of another
-    accelerator all of them are correlated.
+    accelerator, or judged ones, all of them are correlated.
     """
-    if inputs.case.efficiency.of == UNMEASURED or inputs.rates.linear.fit.fitted is None:
+    fitted = inputs.rates.linear.fit.fitted
+    if inputs.case.efficiency.of == UNMEASURED or fitted is None or fitted.out_of == "prior":
         return spread
     work = flop_of_shapes(inputs)
     error: Number = 0.0

@@ -43,11 +43,17 @@ def _recipe(case: ResolvedScenario) -> Recipe:
 
 
 def matmul_fit(case: ResolvedScenario, key: str, kind: str) -> MatmulFit:
-    """The fit of a type; a part never fitted takes its share from its best measured matmul, if there is one."""
+    """The fit of a type; a part without runs takes its share from its best measured matmul, if there is one."""
     fit = case.efficiency.matmul[key]
-    if case.efficiency.of != UNMEASURED:
+    if not _without_runs(case):
         return fit
     return fit.model_copy(update=unmeasured_shares(fit, case.accelerator, kind))
+
+
+def _without_runs(case: ResolvedScenario) -> bool:
+    """Whether the constants of a case are those of everything unmeasured, or of other parts of its family."""
+    sustained, part = case.efficiency.sustained, case.accelerator
+    return case.efficiency.of == UNMEASURED or (sustained is not None and not sustained.covers(part.name, part.vendor))
 
 
 def unmeasured_shares(fit: MatmulFit, part: Accelerator, kind: str) -> dict[str, Figure]:
@@ -73,7 +79,7 @@ def best_shares(fit: MatmulFit, part: Accelerator, kind: str) -> dict[str, Figur
 
 def by_best_matmul(case: ResolvedScenario, kind: str) -> bool:
     """Whether the best measured matmul of a type stands in for the share of a fit."""
-    return case.efficiency.of == UNMEASURED and kind in case.accelerator.best_matmul
+    return _without_runs(case) and kind in case.accelerator.best_matmul
 
 
 def possible(case: ResolvedScenario, recipe: Recipe) -> None:

@@ -6,6 +6,8 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from costmodel.documents.reader.cached_reader import CachedReader
+from costmodel.documents.reader.folders import has
+from costmodel.documents.reader.library import read
 from costmodel.evidence.calibrate.kernel_fits import KernelTimings, Sample, kernels_of, samples_of
 from costmodel.evidence.calibrate.regression import Error, error_of, fitted, held_out
 from costmodel.evidence.calibrate.samples import UnusedRow, gathered
@@ -47,7 +49,8 @@ class Calibrated:
 
 def calibrated(paths: Sequence[str], node: str | None = None) -> Calibrated:
     """Every fit that these files allow; `node` supplies the node or accelerator that they do not state."""
-    return calibration([read_timings(path) for path in paths], node)
+    per_node = round(read("node", node).accelerators) if node is not None and has("node", node) else 0
+    return calibration([read_timings(path, per_node) for path in paths], node)
 
 
 def calibration(tables: list[Timings], node: str | None = None) -> Calibrated:

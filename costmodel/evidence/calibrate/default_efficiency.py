@@ -61,7 +61,7 @@ def _known(name: str) -> dict[tuple[str, ...], dict[str, Any]]:
     common: Efficiency = shelf.document("efficiency", UNMEASURED)
     found: dict[tuple[str, ...], dict[str, Any]] = {}
     for entry, kind in {recipe.fit: recipe.type for recipe in RECIPES.values()}.items():
-        if best := unmeasured_shares(common.matmul[entry], accelerator, kind):
+        if entry in common.matmul and (best := unmeasured_shares(common.matmul[entry], accelerator, kind)):
             shares = {key: _rounded(value) for key, value in best.items()}
             found["matmul", entry] = {**shares, "check": None, "note": "Shares by the best measured matmul"}
     fit, power, peak = common.sustained, accelerator.power, accelerator.peak.wide

@@ -21,12 +21,20 @@ from costmodel.ground.errors import Place, fail
 
 D = TypeVar("D", Stack, Efficiency)
 STEPS = "steps"  # the document of their priors
+OTHERS = "other-makers"  # that of parts of other makers
 
 
 def shipped_priors(shelf: CachedReader) -> tuple[Prior, ...]:
     """The prior of each constant."""
     document: Priors = shelf.document("prior", STEPS)
     return tuple(document.constants)
+
+
+def priors_for(cases: Sequence[ResolvedScenario], shelf: CachedReader) -> tuple[Prior, ...]:
+    """The prior of each constant, and of those of other makers the ones that these scenarios use."""
+    others: Priors = shelf.document("prior", OTHERS)
+    used = (prior for prior in others.constants if any(uses(case, prior, shelf) for case in cases))
+    return (*shipped_priors(shelf), *used)
 
 
 def width_priors(shelf: CachedReader) -> tuple[Prior, ...]:

@@ -16,7 +16,7 @@ from costmodel.documents.schemas.prior import Prior
 from costmodel.documents.text.yaml_editor import Changes, document_text, place_of, rewritten
 from costmodel.evidence.calibrate.default_efficiency import Part, beginning, changed, part_with
 from costmodel.evidence.calibrate.fit_from_runs import Posterior, StepFit, step_fit
-from costmodel.evidence.calibrate.priors import before, own, own_source, shipped_priors
+from costmodel.evidence.calibrate.priors import before, own, own_source, priors_for
 from costmodel.evidence.calibrate.regression_problem import APART, FAMILY, timed
 from costmodel.evidence.calibrate.write_back import SLACK, WORST_MEDIAN
 from costmodel.evidence.validate.skip_reasons import SkippedRow
@@ -72,7 +72,8 @@ def refine(
         raise fail("C005", f"none of {len(rows)} runs is modelled{first}", Place("command line"), hint)
     if not afresh:
         runs = [replace(run, case=_with_its_own(run.case, shelf)) for run in runs]
-    priors = shipped_priors(shelf) if afresh else own([run.case for run in runs], shelf)
+    asked_of = [run.case for run in runs]
+    priors = priors_for(asked_of, shelf) if afresh else own(asked_of, shelf)
     fit = step_fit(runs, priors, shelf, leave_out=leave_out is not None, apart=APART if afresh else 0.0)
     return Refined(tuple(asked), len(runs), tuple(left), grouping, afresh, fit)
 

@@ -88,11 +88,16 @@ def timed(
             left.append(SkippedRow(row.id, refused.code, refused.why))
             continue
         case = model.answer.inputs.case
-        family, group = (row.text(column) or row.text("source") or UNKNOWN for column in (FAMILY, grouping))
+        family, group = (_named(row, columns) for columns in (FAMILY, grouping))
         if grouping == "accelerator_family":
             group = case.accelerator.family
         found.append(TimedRun(row.id, case, step_time(row, model), family, group))
     return found, left
+
+
+def _named(row: CsvRow, columns: str) -> str:
+    """What a column holds, or several with commas between them; else the source."""
+    return " on ".join(filter(None, map(row.text, columns.split(",")))) or row.text("source") or UNKNOWN
 
 
 @dataclass

@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import re
 from dataclasses import replace
-from typing import Literal, TypeVar
+from typing import TypeVar
 
 from costmodel.documents.reader.accelerator_aliases import accelerator_named
 from costmodel.documents.reader.cached_reader import CachedReader
 from costmodel.documents.schemas.stack import Stack
-from costmodel.evidence.validate.launch_defaults import launch_says
+from costmodel.evidence.validate.launch_defaults import Setting, launch_says, planned
 from costmodel.evidence.validate.spelling import DELAYED, OPEN, precision_of
 from costmodel.exchange.tables.csv_cells import CsvRow
 
@@ -41,6 +41,10 @@ RULES = {
     "global_batch": "micro_batch · dp · grad_accum",
     "dp_replicate": "dp over the group of FSDP or ZeRO 1 that is named, if that divides it; one node shards where "
     "features name HSDP",
+    "seq_len": "as the launch script of the software has it for the model, see plan",
+    "plan": "tp, pp, ep, zero_stage, micro_batch, global_batch and seq_len of Primus, Megatron-DeepSpeed on Gaudi, "
+    "neuronx-nemo-megatron, and llm-foundry on AMD and Gaudi, as their published scripts have them for the model, "
+    "where a cell is empty",
     "micro_batch": "global_batch / (dp · grad_accum); else 1 with a pipeline, without one about 4096 tokens "
     "for each rank of tp, of a model with experts for all of them; with torchtitan global_batch / dp, in a pipeline of "
     "2024 one for each stage; the band holds 1, 2, 4 and 8, as far as they divide and fit in memory",
@@ -127,6 +131,11 @@ class Filling:
         known = accelerator_named(stated or self.row.text("gpu"), memory, self.shelf)
         return self.put("accelerator", known) if known and known != stated else known
 
+    def maker(self) -> str:
+        """The maker of that accelerator; empty where it has no document."""
+        name = self.accelerator()
+        return str(self.shelf.document("accelerator", name).vendor) if self.shelf.has("accelerator", name) else ""
+
     def features(self) -> str:
         """The features cell; without a matching recipe, the defaults of that release for the model."""
         stated = self.row.text("features")
@@ -154,7 +163,15 @@ class Filling:
         """The cell; else the default of the model's recipe; else the stack's default."""
         return self.row.text("recompute") or self.put("recompute", self._launch_says("recompute") or stack.recompute[0])
 
-    def _launch_says(self, column: Literal["features", "recompute"]) -> str:
+    def planned(self) -> None:
+        """Empty cells of layout and batch, as the launch script of the software has them; they count as stated."""
+        ranks = self.row.number("gpus")
+        for name, value in planned(self._launch_says("plan"), ranks):
+            implied = name == "global_batch" and self.row.number("grad_accum") is not None
+            if self.row.number(name) is None and not implied:
+                self.infer(name, value)
+
+    def _launch_says(self, column: Setting) -> str:
         software, model = map(self.row.text, ("framework", "model_name"))
         return launch_says(column, software, model, self.accelerator(), precision_of(self.row), self.shelf)
 

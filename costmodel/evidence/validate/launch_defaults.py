@@ -13,8 +13,11 @@ from costmodel.documents.schemas.release import ReleaseLaunch, Releases
 _RELEASE = r" v?(\d\d\.\d\d(?:\.\d\d)?)"
 
 
+Setting = Literal["features", "recompute", "plan"]
+
+
 def launch_says(
-    column: Literal["features", "recompute"],
+    column: Setting,
     software: str,
     model: str,
     accelerator: str,
@@ -28,6 +31,16 @@ def launch_says(
         if of and placed and _between(launch, release) and launch.precision in (None, precision):
             return launch.value
     return ""
+
+
+def planned(written: str, ranks: float | None) -> Iterator[tuple[str, float]]:
+    """Cells of a plan and their numbers; those for each GPU need the number of GPUs."""
+    for cell in filter(None, written.split(";")):
+        name, _, value = cell.partition("=")
+        number, _, each = value.partition("/")
+        if each and ranks is None:
+            continue
+        yield name, float(number) * (ranks or 1.0) if each else float(number)
 
 
 def _launches(column: str, software: str, shelf: CachedReader) -> Iterator[tuple[ReleaseLaunch, str]]:

@@ -6,14 +6,17 @@ import math
 import re
 from dataclasses import dataclass
 
+from costmodel.documents.schemas.hardware import Node
 from costmodel.documents.schemas.stack import Stack
 from costmodel.estimate.training.parallelism.pipeline.schedule_rules import LOOPED, fewest_micro_batches, is_later
 from costmodel.evidence.validate.imputation import LAST_OF_2021, Filling
+from costmodel.evidence.validate.machines import proxy_node
 from costmodel.evidence.validate.skip_reasons import CannotModel, invalid, needed
 
 LAST_BY_STAGE = 2024
 DEGREES = ("tp", "pp", "cp", "dp")
 _GROUP = re.compile(r"(?:FSDP group|zero1_group)=([1-9]\d*)")
+_SLICES = re.compile(r"\bslices=([1-9]\d*)")
 
 
 @dataclass(frozen=True)
@@ -83,13 +86,25 @@ def usual_micro_batch(filling: Filling, share: float, pp: float, tokens: float) 
 
 
 def replicas(filling: Filling, dp: float) -> float:
-    """Shard replicas, from the named group of FSDP or ZeRO 1; else one."""
-    features, node = filling.features(), filling.row.number("gpus_per_node")
+    """Shard replicas, from the named group of FSDP or ZeRO 1, or from the slices of a cluster; else one."""
+    features = filling.features()
     named = _GROUP.search(f"{features} {filling.row.text('notes')}")
-    group = float(named[1]) if named else node if "HSDP" in features and node else dp
+    if named is None and (slices := _SLICES.search(features)):
+        return filling.put("dp_replicate", 1.0 if dp % float(slices[1]) else float(slices[1]))
+    group = float(named[1]) if named else (_near(filling) or dp) if "HSDP" in features else dp
     if group >= dp:
         return 1.0
     return filling.put("dp_replicate", 1.0 if dp % group else dp / group)
+
+
+def _near(filling: Filling) -> float | None:
+    """Ranks that shard under HSDP: those of a node, or of a domain of links that is larger than the nodes in it."""
+    stand = proxy_node(filling.shelf, filling.accelerator())
+    if stand is None:
+        return filling.row.number("gpus_per_node")
+    node: Node = filling.shelf.document("node", stand.node)
+    linked = node.scale_up.domain > node.accelerators
+    return node.scale_up.domain if linked else filling.row.number("gpus_per_node")
 
 
 def chunks(filling: Filling, stack: Stack, layers: float, pp: float, count: float, *, schedule: str) -> float:

@@ -56,6 +56,8 @@ def modelled(row: CsvRow, shelf: CachedReader) -> Modelled:
     filling = Filling(row, shelf)
     filling.filled |= known
     accelerator, stand = _machine(filling, shelf)
+    filling.planned()
+    row = filling.row
     _features(row)
     layout = layout_of(filling)
     stack = stack_of(filling, shelf)

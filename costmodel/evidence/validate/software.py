@@ -14,6 +14,8 @@ from costmodel.ground.units import Figure
 
 # Words of a framework's name, and the stack they mean.
 NAMED = (
+    ("neuronx", "neuronx-distributed"),
+    ("optimum-habana", "optimum-habana"),
     ("megatron-deepspeed", "megatron-deepspeed"),
     ("bigscience", "megatron-deepspeed"),
     ("gpt-neox", "gpt-neox"),
@@ -29,6 +31,13 @@ NAMED = (
     ("axlearn", "maxtext"),
     ("t5x", "maxtext"),
 )
+# Makers whose compiler runs some of them otherwise, and the stack that has it.
+BY_MAKER = {
+    ("maxtext", "Google"): "maxtext-tpu",
+    ("maxtext", "AMD"): "maxtext-rocm",
+    ("deepspeed", "Intel"): "megatron-deepspeed-gaudi",
+    ("megatron-deepspeed", "Intel"): "megatron-deepspeed-gaudi",
+}
 # Words of features and notes, and the leaf of the stack they set.
 SWITCHES: tuple[tuple[str, str, str, Any], ...] = (
     ("no flash attention", "kernels", "attention", "unfused"),
@@ -56,11 +65,13 @@ def _standing_for(filling: Filling) -> str:
     """The proxy stack for the words of a framework; fully sharded data parallel by year; else Megatron's, by year."""
     row, year = filling.row, filling.year()
     framework = (row.text("framework") or row.text("source")).lower()
+    if "primus" in framework:
+        return "primus"
     if "zero bubble" in row.text("source").lower() or "+ zb-" in framework or "schedule=zb" in filling.said:
         return "zero-bubble"  # its 1F1B too: its memory grows with the micro-batch as unfused attention's
     named = next((stack for words, stack in NAMED if words in framework), None)
     if named:
-        return named
+        return BY_MAKER.get((named, filling.maker()), named)
     if filling.sharded() and not any(name in framework for name in ("megatron", "nemo")):
         return "fsdp1" if year <= LAST_FLAT or "pytorch fsdp" in framework else "fsdp2"
     if year <= LAST_UNFUSED:

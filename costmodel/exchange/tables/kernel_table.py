@@ -142,11 +142,15 @@ class Timings:
     remarks: tuple[str, ...] = ()
 
 
-def read_timings(path: str) -> Timings:
-    """A kernel table, or the text of nccl-tests; every fault in it at once."""
+def read_timings(path: str, per_node: int = 0) -> Timings:
+    """A kernel table, or the text of nccl-tests; every fault in it at once.
+
+    per_node: accelerators of the node that is named beside it, 0 where none is.
+    """
     text = file_text(path, largest=LARGEST_TABLE)
     if is_nccl_text(text):
-        return Timings(path, "cluster", digest(text), nccl_rows(path, text), nccl_remarks(path, text))
+        printed = nccl_rows(path, text, per_node)
+        return Timings(path, "cluster", digest(text), printed, nccl_remarks(path, text, printed))
     found = sheet(path, text, _KNOWN)
     place, names = found.place, found.names
     if _are_runs(names):

@@ -17,6 +17,7 @@ from pathlib import Path
 from costmodel.documents.reader.folders import is_near
 from costmodel.exchange.tables.csv_cells import CsvRow
 from costmodel.exchange.tables.nccl_lines import HEADER, RESULT, STARTS, cleaned, is_header
+from costmodel.exchange.tables.nccl_ranks import ranks_of
 from costmodel.ground.errors import CostModelError, Fault, Place, fail
 from costmodel.ground.quoting import quoted_value
 
@@ -68,6 +69,7 @@ class _Run:
     hosts: set[str] = field(default_factory=set)
     devices: list[str] = field(default_factory=list)  # each once
     launched: int = 0
+    per_node: int = 0  # of the node that is named beside the text
     columns: list[str] = field(default_factory=list)
     refused: bool | None = None
 
@@ -77,10 +79,13 @@ def is_nccl_text(text: str) -> bool:
     return any(is_header(line) or _LAUNCH.match(line.lstrip()) for line in text.splitlines())
 
 
-def nccl_rows(path: str, text: str) -> tuple[CsvRow, ...]:
-    """A row for every size, with the better known columns of a table of collectives; every fault at once."""
+def nccl_rows(path: str, text: str, per_node: int = 0) -> tuple[CsvRow, ...]:
+    """A row for every size, with the better known columns of a table of collectives; every fault at once.
+
+    Of a text that does not state its ranks they follow from its rates, where the accelerators of a node are known.
+    """
     found = _NAME.search(Path(path).name)
-    run = _Run(operation=found[1] if found else "")
+    run = _Run(operation=found[1] if found else "", per_node=per_node)
     rows: list[CsvRow] = []
     faults: list[Fault] = []
     shown, private = text.splitlines(), not is_near(path)
@@ -89,7 +94,7 @@ def nccl_rows(path: str, text: str) -> tuple[CsvRow, ...]:
         text = shown[number - 1].rstrip()
         place = Place(path, number, 1, text=text, width=max(1, len(text)), private=private)
         if STARTS.match(line) and run.columns:
-            run = _Run(operation=run.operation)
+            run = _Run(operation=run.operation, per_node=per_node)
         if failed := _FAILED.match(line):
             sentence = f"the test failed: {failed[1]} values of its results are out of bounds"
             faults += fail("D015", sentence, place, "a broken run has no valid time; run it again").faults
@@ -109,10 +114,14 @@ def nccl_rows(path: str, text: str) -> tuple[CsvRow, ...]:
     return tuple(rows)
 
 
-def nccl_remarks(path: str, text: str) -> tuple[str, ...]:
-    """What is odd about a text and no fault: lines among results, and results that no footer ends."""
+def nccl_remarks(path: str, text: str, rows: tuple[CsvRow, ...]) -> tuple[str, ...]:
+    """What is odd about a text and no fault: ranks that follow from rates, lines among results, and results that no
+    footer ends.
+    """
     open_since = 0
     found = []
+    if rows and not any(_RANK.match(line) or _LAUNCH.match(line) for line in cleaned(text.splitlines())):
+        found.append(f"{path}: {rows[0].number('gpus'):g} ranks, from busbw over algbw; no line states them")
     strange: list[tuple[int, str]] = []
     for number, line in enumerate([*cleaned(text.splitlines()), "# size count type"], 1):
         if open_since and (HEADER.match(line) or STARTS.match(line)):
@@ -166,12 +175,12 @@ def _result(run: _Run, line: str, place: Place) -> Iterator[CsvRow]:
         "gpu": next(iter(run.devices), ""),
         "op": OPERATIONS[run.operation or run.inferred],
         "gpus": str(ranks),
-        "nodes": str(len(run.hosts) or 1),
+        "nodes": str(_hosts(run)),
         "dtype": cells[2],
         "bytes": cells[0],
         "time_us": cells[at],
     }
-    numbers: dict[str, float | bool] = {"gpus": ranks, "nodes": len(run.hosts) or 1, "bytes": size, "busbw": busbw}
+    numbers: dict[str, float | bool] = {"gpus": ranks, "nodes": _hosts(run), "bytes": size, "busbw": busbw}
     if time <= 0:
         sentence = f"a time of {quoted_value(cells[at])} µs is out of range"
         raise fail("D008", sentence, _within(place, cells[at]), "run more iterations (-n)")
@@ -197,7 +206,10 @@ def _usable(run: _Run, place: Place, lines: list[str]) -> None:
         hint = "run it without -C: the time of the device is wanted" if _CPU in run.columns else "run the test again"
         raise fail("D015", "the header names no column 'time'", place, hint)
     if not (run.ranks or run.launched):
-        raise fail("D015", "nothing states how many ranks took part", place, "keep the lines '#  Rank 0 …' above it")
+        run.launched = _by_rates(run, lines)
+    if not (run.ranks or run.launched):
+        hint = "keep the lines '#  Rank 0 …' above it, or name its machine with --node"
+        raise fail("D015", "nothing states how many ranks took part", place, hint)
     if len(run.devices) > 1:
         sentence = f"the ranks are on unlike devices: {', '.join(map(quoted_value, run.devices[:3]))}"
         raise fail("D015", sentence, place, "a fit is of one device; run the test on those of one kind")
@@ -208,8 +220,27 @@ def _usable(run: _Run, place: Place, lines: list[str]) -> None:
     run.refused = False
 
 
-def _inferred(run: _Run, lines: list[str]) -> str:
-    """The one test whose result with the fastest bus this can be; empty where there are several."""
+def _hosts(run: _Run) -> int:
+    """How many nodes took part; without a line for each rank, as many as its node's size makes of them."""
+    return len(run.hosts) or (math.ceil(run.launched / run.per_node) if run.per_node else 1)
+
+
+def _by_rates(run: _Run, lines: list[str]) -> int:
+    """Ranks by both rates of all sizes, where just one number and one test fit; else 0."""
+    if not run.per_node:
+        return 0
+    figures = _figures(run, lines)
+    found = {
+        (name, count)
+        for name, (*named, passes) in _SIGNS.items()
+        if name == (run.operation or name) and figures and tuple(named) == figures[0][2]
+        for count in ranks_of([(rate, bus) for bus, rate, _ in figures], passes, run.per_node)
+    }
+    return found.pop()[1] if len({count for _, count in found}) == 1 else 0
+
+
+def _figures(run: _Run, lines: list[str]) -> list[tuple[float, float, tuple[bool, bool]]]:
+    """busbw and algbw of every result below a header, and whether it names an operation and a root."""
     figures = []
     for line in lines:
         if STARTS.match(line) or HEADER.match(line):
@@ -218,7 +249,12 @@ def _inferred(run: _Run, lines: list[str]) -> str:
         with contextlib.suppress(KeyError, ValueError):
             signs = (first.get("redop", "none") != "none", int(first.get("root", "-1")) >= 0)
             figures.append((float(first["busbw"]), float(first["algbw"]), signs))
-    bus, rate, signs = max(figures, default=(math.nan, math.nan, (False, False)))
+    return figures
+
+
+def _inferred(run: _Run, lines: list[str]) -> str:
+    """The one test whose result with the fastest bus this can be; empty where there are several."""
+    bus, rate, signs = max(_figures(run, lines), default=(math.nan, math.nan, (False, False)))
     ranks = len(run.ranks) or run.launched
 
     def fits(passes: int) -> bool:

@@ -8,7 +8,7 @@ from typing import Any, Literal, NamedTuple
 from costmodel.documents.keys.suggestions import nearest
 from costmodel.documents.text.yaml_tree import Mapping as PlacedMapping
 from costmodel.exchange.imported import Loss, LossKind, Origin, OriginValue
-from costmodel.exchange.values.foreign_values import shown
+from costmodel.exchange.values.foreign_values import printable, shown
 from costmodel.ground.errors import Fault, Place
 
 KeyKind = Literal["count", "whole", "flag", "word", "figure", "text"]
@@ -91,13 +91,13 @@ class ForeignKeys:
     def refuse(self, code: str, sentence: str, name: str = "", hint: str = "") -> None:
         """A fault, at the place of a key."""
         place = self.stated[name][1] if name in self.stated else Place(self.file)
-        fault = Fault(code, sentence, place, hint)
+        fault = Fault(code, printable(sentence), place, hint)
         if fault not in self.faults:
             self.faults.append(fault)
 
     def lose(self, kind: LossKind, sentence: str, name: str = "") -> None:
         """Something that a scenario does not express."""
-        loss = Loss(kind, sentence, self.stated[name][1] if name in self.stated else None)
+        loss = Loss(kind, printable(sentence), self.stated[name][1] if name in self.stated else None)
         if loss not in self.losses:
             self.losses.append(loss)
 

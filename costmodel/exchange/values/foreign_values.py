@@ -13,7 +13,16 @@ _BETWEEN = re.compile(r"[^a-z0-9.+-]+")
 
 def shown(value: Any) -> str:
     """A value in words, on one line: what cannot be printed stands as a question mark."""
-    return "".join(letter if letter.isprintable() else "?" for letter in quoted_value(value))
+    return printable(quoted_value(value))
+
+
+def printable(text: str) -> str:
+    """A text on one line: what cannot be printed stands as a question mark.
+
+    >>> printable("bf\\x1b[31m16")
+    'bf?[31m16'
+    """
+    return "".join(letter if letter.isprintable() else "?" for letter in text)
 
 
 def document_name(text: str) -> str:

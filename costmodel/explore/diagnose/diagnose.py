@@ -14,6 +14,7 @@ from costmodel.estimate.evaluate.predict import Answer
 from costmodel.explore.diagnose.causes import Cause, causes
 from costmodel.explore.diagnose.measured import MeasuredStep
 from costmodel.explore.diagnose.prediction import PredictedTerms, with_figure
+from costmodel.explore.explain.explained_answer import ExplainedAnswer
 
 MOST = 99.0  # a figure is not taken to be off by more than a hundred times
 NEAR = 1e-3  # share of the gap that may be left
@@ -60,7 +61,7 @@ class Explanation:
 class Diagnosis:
     """A measured step beside its prediction and band, and what would explain the gap, the likeliest first."""
 
-    answer: Answer
+    answer: ExplainedAnswer
     measured: MeasuredStep
     base: PredictedTerms
     low: float
@@ -85,7 +86,7 @@ class Diagnosis:
         return self.measured.step - self.base.step
 
 
-def diagnose(answer: Answer, base: PredictedTerms, measured: MeasuredStep) -> Diagnosis:
+def diagnose(answer: ExplainedAnswer, base: PredictedTerms, measured: MeasuredStep) -> Diagnosis:
     """The causes of a measured step outside the band of its prediction; none of one inside."""
     row = answer.evaluation.costs.row()
     found = Diagnosis(answer, measured, base, row["step_time_low"], row["step_time_high"])

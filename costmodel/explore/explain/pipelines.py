@@ -16,6 +16,7 @@ from costmodel.estimate.shared.results import number
 from costmodel.estimate.training.constraints.plan_constraints import micro_batches
 from costmodel.estimate.training.parallelism.pipeline.schedule_rules import FOLDED, LOOPED, live
 from costmodel.estimate.training.training_inputs import TrainingInputs, training_inputs
+from costmodel.explore.explain.explained_answer import ExplainedAnswer, explained
 from costmodel.explore.explain.timeline import ForwardBackwardTime, Pipeline
 from costmodel.explore.search.search_space import chunk_counts
 from costmodel.ground.choices import Schedule
@@ -44,7 +45,7 @@ class Offer:
 class Pipelines:
     """A plan's own answer, its schedules, and the times of its stages."""
 
-    own: Answer
+    own: ExplainedAnswer
     offers: list[Offer]
     clock: Pipeline | None  # None for an invalid plan
 
@@ -59,7 +60,7 @@ def pipelines(case: ResolvedScenario, schedules: Sequence[Schedule] = ()) -> Pip
     """The scenario's plan under the schedules asked for, or all that its software offers; one stage has one."""
     inputs = training_inputs(case)
     plan = own_plan(inputs)
-    own = answer(inputs, plan)
+    own = explained(answer(inputs, plan))
     if own.refused:
         return Pipelines(own, [], None)
     offered = inputs.stack.schedules if plan.pp > 1 else [own.evaluation.block.structure.schedule]

@@ -10,7 +10,7 @@ import numpy as np
 
 from costmodel.estimate.evaluate.evaluate_plans import evaluate
 from costmodel.estimate.evaluate.limit_checks import unacceptable
-from costmodel.estimate.shared.plan_batch import SIZES, Block, Structure
+from costmodel.estimate.shared.plan_batch import SIZES, Block, Structure, one_row
 from costmodel.estimate.training.constraints.plan_constraints import CHECKS
 from costmodel.estimate.training.training_inputs import TrainingInputs
 from costmodel.explore.search.search import NO_PRECISION, SearchResult
@@ -19,11 +19,12 @@ from costmodel.explore.search.search_space import candidates, grids
 
 @dataclass(frozen=True)
 class Example:
-    """One plan of a space, in a variant of the scenario."""
+    """One plan of a space, in a variant of the scenario; of an invalid one, without results."""
 
     structure: Structure
     sizes: dict[str, float]
     variant: int
+    costs: dict[str, float]
 
 
 def examples(found: SearchResult) -> dict[str, Example]:
@@ -36,7 +37,7 @@ def examples(found: SearchResult) -> dict[str, Example]:
             if wanted <= shown.keys():
                 return shown
             for code, refused in _refused(inputs, block, wanted - shown.keys()):
-                shown.setdefault(code, _example(refused, variant))
+                shown.setdefault(code, _example(inputs, refused, code, variant))
     return shown
 
 
@@ -56,5 +57,8 @@ def _refused(inputs: TrainingInputs, block: Block, missing: set[str]) -> Iterato
         keep &= ~broken
 
 
-def _example(refused: Block, variant: int) -> Example:
-    return Example(refused.structure, {name: float(getattr(refused, name)[0]) for name in SIZES}, variant)
+def _example(inputs: TrainingInputs, refused: Block, code: str, variant: int) -> Example:
+    sizes = {name: float(getattr(refused, name)[0]) for name in SIZES}
+    valid = code not in {check.code for check in CHECKS}
+    costs = evaluate(inputs, one_row(refused.structure, **sizes)).costs.row() if valid else {}
+    return Example(refused.structure, sizes, variant, costs)

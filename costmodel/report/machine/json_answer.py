@@ -20,7 +20,7 @@ from costmodel.estimate.shared.reasons import REFUSALS, REMARKS
 from costmodel.estimate.shared.results import COLUMNS, OF_RUN, OF_STEP, machine_name, number
 from costmodel.estimate.training.training_inputs import TrainingInputs
 from costmodel.explore.communication import SentTransfer, sent_transfers
-from costmodel.explore.explain.fixes import remedies
+from costmodel.explore.explain.explained_answer import ExplainedAnswer
 from costmodel.explore.explain.model_memory import Alone
 from costmodel.explore.search.bands import first_faster
 from costmodel.explore.search.rank import Front, Ranked
@@ -154,19 +154,24 @@ def rows_of(answer: Answer, rows: Iterable[Mapping[str, Any]]) -> list[dict[str,
     return with_facts(row_facts(facts_of(answer.inputs.case)), rows)
 
 
-def estimate(answer: Answer) -> dict[str, Any]:
+def plan_rows(answer: Answer) -> list[dict[str, Any]]:
+    """The row of a plan; none where it is not valid."""
+    return [] if answer.refused else [_answered(answer)]
+
+
+def estimate(answer: ExplainedAnswer) -> dict[str, Any]:
     """One plan as costmodel/result/v1."""
     result = _frame(answer.inputs)
     result["assumed"] = [{"path": item.path, "value": item.value, "from": item.origin} for item in answer.assumed]
-    result["plans"] = [] if answer.refused else [_answered(answer)]
+    result["plans"] = plan_rows(answer)
     result["refused"] = [_against(answer, code) for code in answer.refused or answer.broken]
     result["notes"] = notes([answer.remarked])
     return with_effects(result, answer)
 
 
-def _against(answer: Answer, code: str) -> dict[str, Any]:
+def _against(answer: ExplainedAnswer, code: str) -> dict[str, Any]:
     """A reason against a plan: the rule, this case of it, and settings of which each takes it away."""
-    found = remedies(answer, code)
+    found = answer.fixes[code]
     tried = [setting for remedy in found for setting in remedy.assignments]
     entry = {"code": code, "text": REFUSALS[code].meaning, "case": reason(answer, code), "try": tried}
     return {**entry, "remedies": remedies_json(found)}
@@ -188,7 +193,7 @@ def conflicts(case: ResolvedScenario) -> list[dict[str, str]]:
     return [{"code": "N024", "text": sentence} for sentence in case.held.conflicts]
 
 
-def memory(answer: Answer) -> dict[str, Any]:
+def memory(answer: ExplainedAnswer) -> dict[str, Any]:
     """One plan with its ledger by stage: the first, one in the middle and the last, as far as there are so many."""
     result = estimate(answer)
     ledger = answer.evaluation.ledger
@@ -204,7 +209,7 @@ def memory(answer: Answer) -> dict[str, Any]:
     return result
 
 
-def communication(answer: Answer) -> dict[str, Any]:
+def communication(answer: ExplainedAnswer) -> dict[str, Any]:
     """One plan with its transfers."""
     result = estimate(answer)
     result["transfers"] = rows_of(answer, map(_transfer, sent_transfers(answer)))

@@ -4,8 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field
 
-from costmodel.documents.reader.resolved_scenario import ResolvedScenario
-from costmodel.explore.page.plan_facts import plan_facts
+from costmodel.explore.page.plan_facts import PlanFacts
 from costmodel.ground.errors import fail
 from costmodel.report.page.forms import SLIDE
 from costmodel.report.page.plan_page import FIGURES, plan_figure
@@ -21,8 +20,8 @@ class Drawn:
         return self.svg
 
 
-def figure(case: ResolvedScenario, name: str = "time") -> Drawn:
-    """A figure of the scenario's own plan: time, memory, network, roofline or pipeline.
+def drawn_figure(plan: PlanFacts, name: str) -> Drawn:
+    """A figure of a plan: time, memory, network, roofline or pipeline.
 
     Raises:
         CostModelError: there is no such figure, or nothing to draw
@@ -31,7 +30,7 @@ def figure(case: ResolvedScenario, name: str = "time") -> Drawn:
 
     if name not in FIGURES:
         raise fail("C044", f"there is no figure '{name}'", None, f"one of {', '.join(FIGURES)}")
-    draw = plan_figure(plan_facts(case), name)
+    draw = plan_figure(plan, name)
     if draw is None:
         raise fail("C007", f"there is nothing to draw of {name}", None, "costmodel estimate gives the reason")
     return Drawn(figure_svg(draw(SLIDE)))

@@ -155,7 +155,7 @@ def scenarios_json(plans: Sequence[PlanFacts]) -> dict[str, Any]:
     rows = []
     for facts in plans:
         stated = {"title": title(facts.answer.inputs.case), "conclusion": conclusion(facts.answer)}
-        rows += [{**stated, **plan} for plan in json_answer.estimate(facts.answer)["plans"] or [{}]]
+        rows += [{**stated, **plan} for plan in json_answer.plan_rows(facts.answer) or [{}]]
     return {**head("costmodel/report/v1"), "plans": rows}
 
 

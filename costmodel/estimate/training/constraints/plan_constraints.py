@@ -302,11 +302,11 @@ def refusals(inputs: TrainingInputs, block: Block) -> tuple[str, ...]:
 
 
 def _never_fitted(efficiency: Efficiency) -> bool:
-    """Whether no kernel of an accelerator has a residual, so that its constants were fitted on training steps only."""
+    """Whether no kernel of an accelerator has a residual of timings: its constants are priors or of training steps."""
     kernels: list[MatmulFit | AttentionFit | CollectiveFit] = [*efficiency.matmul.values()]
     kernels += [*efficiency.attention.values(), *efficiency.collectives.values()]
-    streams = efficiency.memory is not None and efficiency.memory.fitted is not None
-    return efficiency.of == UNMEASURED or not (streams or any(kernel.fitted for kernel in kernels))
+    fits = [fit.fitted for fit in (efficiency.memory, *kernels) if fit is not None]
+    return efficiency.of == UNMEASURED or all(fitted is None or fitted.out_of == "prior" for fitted in fits)
 
 
 def remarks(inputs: TrainingInputs, block: Block) -> Iterator[tuple[str, Mask]]:

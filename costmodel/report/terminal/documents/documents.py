@@ -2,36 +2,62 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 from costmodel.report.machine.formats import json_text
 from costmodel.report.terminal.style.answer import head
+from costmodel.report.terminal.style.formatting import percent
 from costmodel.report.terminal.style.layout import CellTable, Line, drawn
-from costmodel.report.terminal.style.theme import HEAD, styled
+from costmodel.report.terminal.style.theme import DIM, HEAD, styled
 
 if TYPE_CHECKING:
     from costmodel.documents.keys.key_list import ScenarioKey
+    from costmodel.documents.schemas.hardware import HeldAgainst
 
+_RUNS = "median: of |predicted / measured - 1| over published runs, most of them fitted"
 Listed = dict[str, list[tuple[str, str]]]  # names and titles by kind
 Text = tuple[str, str, str]  # kind, file, text
+Held = Mapping[str, "HeldAgainst"]  # by accelerator, the runs that predictions for it were compared with
 
 
-def listed(found: Listed) -> list[Line]:
-    """Names and titles, kind by kind."""
+def listed(found: Listed, held: Held | None = None) -> list[Line]:
+    """Names and titles, kind by kind; of accelerators alone also the runs they were held against."""
     lines: list[Line] = []
     for kind, entries in found.items():
         lines.append(styled(kind, HEAD))
-        lines.append(CellTable(("name", "title"), entries, "ll", headed=False) if entries else styled("  none"))
+        if entries and held is not None:
+            lines.append(_compared(entries, held))
+        else:
+            lines.append(CellTable(("name", "title"), entries, "ll", headed=False) if entries else styled("  none"))
+    if held is not None:
+        lines += [styled(_RUNS, DIM)]
     return lines
 
 
-def listed_json(found: Listed) -> dict[str, Any]:
+def _compared(entries: Sequence[tuple[str, str]], held: Held) -> CellTable:
+    rows = []
+    for name, title in entries:
+        runs = held.get(name)
+        figures = (f"{runs.runs:g}", percent(runs.median, 2), runs.date) if runs else ("none", "", "")
+        rows.append((name, *figures, title))
+    return CellTable(("name", "runs", "median", "date", "title"), rows, "lrrll", drop=("title",))
+
+
+def listed_json(found: Listed, held: Held | None = None) -> dict[str, Any]:
     """The same as plain values."""
+
+    def runs(name: str) -> dict[str, Any]:
+        if held is None:
+            return {}
+        return {"held_against": held[name].model_dump(mode="json") if name in held else None}
+
     return {
         **head("costmodel/list/v1"),
         "documents": [
-            {"kind": kind, "name": name, "title": title} for kind, entries in found.items() for name, title in entries
+            {"kind": kind, "name": name, "title": title, **runs(name)}
+            for kind, entries in found.items()
+            for name, title in entries
         ],
     }
 

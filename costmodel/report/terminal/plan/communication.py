@@ -11,6 +11,7 @@ from costmodel.estimate.evaluate.predict import Answer
 from costmodel.estimate.machine.process_groups import Transfer
 from costmodel.estimate.shared.results import number
 from costmodel.explore.communication import SentTransfer, sent_transfers
+from costmodel.explore.explain.explained_answer import ExplainedAnswer
 from costmodel.ground.units import show, show_time, significant
 from costmodel.report.terminal.plan.effect_lines import blank, effect_lines
 from costmodel.report.terminal.plan.plan_lines import following, problems, refusal, titled
@@ -18,7 +19,7 @@ from costmodel.report.terminal.style.layout import CellTable, Line
 from costmodel.report.terminal.style.theme import DIM, HEAD, styled
 
 
-def communication(answer: Answer) -> list[Line]:
+def communication(answer: ExplainedAnswer) -> list[Line]:
     """Who talks over what, in nccl-tests' columns; where the terminal is narrow, algbw goes first, then the link."""
     if answer.refused:
         return refusal(answer)
@@ -44,7 +45,7 @@ def communication(answer: Answer) -> list[Line]:
     return [*lines, *problems(answer), Text(), following(answer, "explain", most)]
 
 
-def _transfer(answer: Answer, sent: SentTransfer) -> tuple[str, ...]:
+def _transfer(answer: ExplainedAnswer, sent: SentTransfer) -> tuple[str, ...]:
     transfer = sent.transfer
     ranks, time, size = number(transfer.group.ranks), number(transfer.time), number(transfer.message)
     return (
@@ -74,7 +75,7 @@ def _count(count: float) -> str:
     return f"1/{1 / count:,.0f}" if 0 < count < 0.5 else f"{count:,.0f}"
 
 
-def _rack(answer: Answer) -> Iterator[Text]:
+def _rack(answer: ExplainedAnswer) -> Iterator[Text]:
     """How far the links of a node reach, where they join several nodes."""
     case, joined = answer.inputs.case, number(answer.inputs.domain)
     if joined > case.node.accelerators:
@@ -82,7 +83,7 @@ def _rack(answer: Answer) -> Iterator[Text]:
         yield styled(f"  {case.scale_up.name} joins {joined:.0f} accelerators of {nodes:.0f} nodes", DIM)
 
 
-def _totals(answer: Answer) -> Iterator[Text]:
+def _totals(answer: ExplainedAnswer) -> Iterator[Text]:
     """What each axis sends in all, and what of it is exposed."""
     costs = answer.evaluation.costs.row()
     for name in ("tp", "cp", "ep", "pp", "dp"):

@@ -8,17 +8,16 @@ from typing import Any
 
 from rich.text import Text
 
-from costmodel.estimate.evaluate.predict import Answer
-from costmodel.explore.explain.effects import Effect, effects
+from costmodel.explore.explain.explained_answer import ExplainedAnswer
 from costmodel.ground.units import show_time
 from costmodel.report.terminal.style.layout import Line
 from costmodel.report.terminal.style.theme import styled
 
 
-def effect_lines(answer: Answer, *, fully: bool = False) -> list[Line]:
+def effect_lines(answer: ExplainedAnswer, *, fully: bool = False) -> list[Line]:
     """A line for each choice; fully with further remarks."""
     lines: list[Line] = []
-    for each in effects(answer):
+    for each in answer.effects:
         name = each.key.rpartition(".")[2]
         if math.isnan(each.without):
             lines += [styled(f"  {name} {each.value}"), *(styled(f"    {words}") for words in each.words)]
@@ -29,10 +28,9 @@ def effect_lines(answer: Answer, *, fully: bool = False) -> list[Line]:
     return lines
 
 
-def with_effects(result: dict[str, Any], answer: Answer) -> dict[str, Any]:
+def with_effects(result: dict[str, Any], answer: ExplainedAnswer) -> dict[str, Any]:
     """A result for programs, with the effects where there are any."""
-    found: Sequence[Effect] = effects(answer)
-    if not found:
+    if not answer.effects:
         return result
     values = [
         {
@@ -43,7 +41,7 @@ def with_effects(result: dict[str, Any], answer: Answer) -> dict[str, Any]:
             "saved_s": None if math.isnan(each.without) else each.saved,
             "words": list(each.words),
         }
-        for each in found
+        for each in answer.effects
     ]
     return {**result, "effects": values}
 

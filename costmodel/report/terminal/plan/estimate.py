@@ -6,10 +6,10 @@ import math
 
 from rich.text import Text
 
-from costmodel.estimate.evaluate.predict import Answer
 from costmodel.estimate.machine.price import price_of
 from costmodel.estimate.shared.plan_batch import Block
 from costmodel.estimate.training.training_inputs import TrainingInputs
+from costmodel.explore.explain.explained_answer import ExplainedAnswer
 from costmodel.ground.units import gib, show, show_time, significant
 from costmodel.report.terminal.plan.effect_lines import effect_lines
 from costmodel.report.terminal.plan.plan_lines import assumed_lines, following, problems, refusal, titled
@@ -32,7 +32,7 @@ _OF_AXES = {"tp_exposed": ("tp",), "pp_exposed": ("pp",), "bubble": ("pp",), "dp
 _DUST = 1e-8  # share of a step below which a term is none
 
 
-def estimate(answer: Answer, *, verbose: bool = False) -> list[Line]:
+def estimate(answer: ExplainedAnswer, *, verbose: bool = False) -> list[Line]:
     """Time, memory, cost of one plan and where the step goes."""
     if answer.refused:
         return refusal(answer)
@@ -57,7 +57,7 @@ def estimate(answer: Answer, *, verbose: bool = False) -> list[Line]:
     ]
 
 
-def _run(answer: Answer, costs: dict[str, float]) -> list[Line]:
+def _run(answer: ExplainedAnswer, costs: dict[str, float]) -> list[Line]:
     """What the run around the steps makes of them, where the scenario asks about it."""
     if answer.evaluation.run is None:
         return []
@@ -65,7 +65,7 @@ def _run(answer: Answer, costs: dict[str, float]) -> list[Line]:
     return [styled(f"  run         goodput {percent(costs['goodput'])} ({share}); details: costmodel run")]
 
 
-def _figures(answer: Answer, costs: dict[str, float]) -> list[tuple[str, str, str, str]]:
+def _figures(answer: ExplainedAnswer, costs: dict[str, float]) -> list[tuple[str, str, str, str]]:
     """The figures one asks for first, two to a line."""
     usable = costs["memory_peak"] / costs["memory_share"] if answer.inputs.groups else answer.inputs.usable
     peak = f"{gib(costs['memory_peak'])} of {gib(usable)} GiB   {verdict_words(costs)}"

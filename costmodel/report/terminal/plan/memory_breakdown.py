@@ -8,10 +8,10 @@ from collections.abc import Iterator
 from rich.text import Text
 
 from costmodel.estimate.evaluate.evaluate_plans import verdict
-from costmodel.estimate.evaluate.predict import Answer
 from costmodel.estimate.shared.per_stage import STAGES, stages_of
 from costmodel.estimate.shared.results import number
 from costmodel.estimate.training.memory.breakdown import ALLOCATED, LINES, RESERVED
+from costmodel.explore.explain.explained_answer import ExplainedAnswer
 from costmodel.explore.explain.model_memory import Alone
 from costmodel.ground.units import gib
 from costmodel.report.terminal.plan.memory_notes import ledger_label, ledger_note
@@ -22,7 +22,7 @@ from costmodel.report.terminal.style.layout import CellTable, Line, typed
 from costmodel.report.terminal.style.theme import HEAD, VERDICT_STYLE, bar, styled
 
 
-def memory(answer: Answer, *, verbose: bool = False) -> list[Line]:
+def memory(answer: ExplainedAnswer, *, verbose: bool = False) -> list[Line]:
     """The ledger of the worst stage, and which lines sum to which total."""
     if answer.refused:
         return refusal(answer)
@@ -51,7 +51,7 @@ def memory(answer: Answer, *, verbose: bool = False) -> list[Line]:
     ]
 
 
-def _host(answer: Answer) -> list[Text]:
+def _host(answer: ExplainedAnswer) -> list[Text]:
     """What offload takes of the host, where it takes anything."""
     costs = answer.evaluation.costs.row()
     if not costs["host_memory"]:
@@ -63,7 +63,7 @@ def _host(answer: Answer) -> list[Text]:
     return [styled(f"  on the host  {gib(costs['host_memory'])} GiB of a node ({where}), {share} of {held}")]
 
 
-def _room(answer: Answer) -> Text:
+def _room(answer: ExplainedAnswer) -> Text:
     """Of what is usable, how much is taken and how much free."""
     costs = answer.evaluation.costs.row()
     stated, free = verdict(costs["memory_share"]), costs["memory_free"]
@@ -73,7 +73,7 @@ def _room(answer: Answer) -> Text:
     return styled(share, VERDICT_STYLE[stated])
 
 
-def _ledger_rows(answer: Answer, stage: int, peak: float) -> list[tuple[str, str, str, str]]:
+def _ledger_rows(answer: ExplainedAnswer, stage: int, peak: float) -> list[tuple[str, str, str, str]]:
     """The lines that are not empty, and the totals a tool would show."""
     values = {name: number(answer.evaluation.ledger.line(name, stage)) for name in LINES}
     largest = max(values.values())

@@ -10,6 +10,7 @@ from rich.text import Text
 from costmodel.estimate.evaluate.predict import Answer
 from costmodel.estimate.machine.price import price_of
 from costmodel.estimate.shared.reasons import REFUSALS
+from costmodel.explore.explain.explained_answer import ExplainedAnswer
 from costmodel.explore.explain.neighbours import Neighbour, moved, written_value
 from costmodel.ground.units import gib, show_time
 from costmodel.report.machine import json_answer
@@ -22,7 +23,7 @@ from costmodel.report.terminal.style.theme import styled
 _TERMS = {key: title for title, key in TIME_TERMS}
 
 
-def plan(own: Answer, others: Sequence[Neighbour]) -> list[Line]:
+def plan(own: ExplainedAnswer, others: Sequence[Neighbour]) -> list[Line]:
     """The own plan, then its neighbours by the question they answer; last whether one of them is better."""
     costs = own.evaluation.costs.row()
     priced = costs["cost_per_mtoken"] == costs["cost_per_mtoken"]
@@ -84,7 +85,7 @@ def _asked(rows: Sequence[tuple[str, ...]], others: Sequence[Neighbour], width: 
         yield (f"  {row[0]}", *row[1:])
 
 
-def plan_json(own: Answer, others: Sequence[Neighbour]) -> dict[str, Any]:
+def plan_json(own: ExplainedAnswer, others: Sequence[Neighbour]) -> dict[str, Any]:
     """The same as plain values."""
     shown = json_answer.estimate(own)
     shown["neighbours"] = [_neighbour(own, other) for other in others]

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import itertools
 from collections import Counter
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 
 from rich.text import Text
 
@@ -15,7 +15,7 @@ from costmodel.estimate.evaluate.evaluate_plans import missing_input
 from costmodel.estimate.evaluate.predict import Answer
 from costmodel.estimate.shared.limits import stated_limits
 from costmodel.estimate.shared.reasons import REFUSALS, REMARKS
-from costmodel.explore.explain.fixes import remedies
+from costmodel.explore.explain.explained_answer import ExplainedAnswer
 from costmodel.report.terminal.plan.next_commands import command
 from costmodel.report.terminal.search.refusals import reason
 from costmodel.report.terminal.search.remedies import remedy_lines
@@ -41,7 +41,7 @@ def searched(case: ResolvedScenario, varied: Iterable[str] = ()) -> list[Line]:
     return [*held, *(styled(f"▲ N024 {REMARKS['N024'].title}: {words}", WARN) for words in case.held.conflicts)]
 
 
-def refusal(answer: Answer) -> list[Line]:
+def refusal(answer: ExplainedAnswer) -> list[Line]:
     """The answer for an invalid plan: only the reasons."""
     stated = styled("Invalid plan; nothing was computed.", BAD)
     return [*titled(answer), *problems(answer), Text(), stated, following(answer, "search")]
@@ -64,11 +64,11 @@ def assumed_lines(assumed: tuple[Assumption, ...], *, verbose: bool) -> list[Lin
     return lines
 
 
-def problems(answer: Answer) -> list[Line]:
+def problems(answer: ExplainedAnswer) -> list[Line]:
     """What speaks against one plan and what to set instead, and what there is to remark, with their codes."""
     lines: list[Line] = []
     codes = answer.refused or answer.broken
-    for found, alike in itertools.groupby(codes, key=lambda code: remedies(answer, code)):
+    for found, alike in itertools.groupby(codes, key=answer.fixes.__getitem__):
         lines += [styled(f"  ✗ {code} {REFUSALS[code].title}: {reason(answer, code)}", BAD) for code in alike]
         lines += remedy_lines(found, indent="    ") or [styled(f"    {_unknown(answer) or _NOTHING}")]
     lines += [] if answer.refused else remarks([answer.remarked])
@@ -81,14 +81,32 @@ def _unknown(answer: Answer) -> str:
     return next((wanted for limit in limits if (wanted := missing_input(answer.inputs, limit.column))), "")
 
 
-def remarks(plans: Sequence[Sequence[str]]) -> list[Line]:
-    """Every remark on one of the plans once, and on how many where not on all."""
+def remarks(plans: Sequence[Sequence[str]], costs: Sequence[Mapping[str, float]] = ()) -> list[Line]:
+    """Every remark on one of the plans once, and on how many where not on all; by their costs, whether the order of
+    measured and unmeasured accelerators is known.
+    """
     counts = Counter(code for codes in plans for code in codes)
     lines: list[Line] = []
     for code, count in counts.items():
         some = f" ({count:,} of {len(plans):,})" if count < len(plans) else ""
         lines.append(styled(f"  ▲ {code} {REMARKS[code].title}{some}: {REMARKS[code].meaning}", WARN))
     if 0 < counts["N005"] < len(plans):
-        words = "the order of fitted and never fitted accelerators is sure only where their bands are apart"
-        lines.append(styled(f"  ▲ N005 ranking: {words}", WARN))
+        lines.append(styled(f"  ▲ N005 ranking: {_order(plans, costs)}", WARN))
     return lines
+
+
+def _order(plans: Sequence[Sequence[str]], costs: Sequence[Mapping[str, float]]) -> str:
+    """Whether the bands of fitted and never fitted accelerators are apart."""
+    who = "the order of fitted and never fitted accelerators"
+    bands = [(found.get("step_time_low"), found.get("step_time_high")) for found in costs]
+    if len(bands) != len(plans) or any(None in band for band in bands):
+        return f"{who} is sure only where their bands are apart"
+    sides: dict[bool, list[tuple[float, float]]] = {True: [], False: []}
+    for codes, (low, high) in zip(plans, bands, strict=True):
+        sides["N005" in codes].append((low or 0.0, high or 0.0))
+    overlap = sum(low <= top and bottom <= high for low, high in sides[True] for bottom, top in sides[False])
+    pairs = len(sides[True]) * len(sides[False])
+    if not overlap:
+        return f"{who} is known: their bands of step time are apart"
+    some = "" if overlap == pairs else f" in {overlap:,} of {pairs:,} pairs"
+    return f"{who} is not known{some}: their bands of step time overlap"

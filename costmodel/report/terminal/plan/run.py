@@ -11,6 +11,7 @@ from costmodel.estimate.evaluate.predict import Answer
 from costmodel.estimate.machine.price import price_of
 from costmodel.estimate.run.whole_run import RunFigures, shares, spares_wanted
 from costmodel.estimate.shared.results import number
+from costmodel.explore.explain.explained_answer import ExplainedAnswer
 from costmodel.explore.explain.run_levers import at_best_interval, levers
 from costmodel.ground.units import counted, show, show_time, significant
 from costmodel.report.machine import json_answer
@@ -26,7 +27,7 @@ _LEAST = 5e-4  # share of the run below which a part is dust
 _FIGURES = (("wall time", "run_time"), ("cost", "run_cost"), ("energy", "energy"), ("emissions", "emissions"))
 
 
-def run(answer: Answer, *, verbose: bool = False) -> list[Line]:
+def run(answer: ExplainedAnswer, *, verbose: bool = False) -> list[Line]:
     """The run, conclusion first."""
     if answer.refused:
         return refusal(answer)
@@ -163,7 +164,7 @@ def _moving(answer: Answer, costs: dict[str, float]) -> list[Line]:
     return [CellTable(("", "", "", ""), rows, "lkrl", headed=False)] if rows else []
 
 
-def run_json(answer: Answer) -> dict[str, Any]:
+def run_json(answer: ExplainedAnswer) -> dict[str, Any]:
     """The answer of estimate with what makes up the run."""
     told = json_answer.estimate(answer)
     if answer.refused:

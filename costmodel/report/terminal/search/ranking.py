@@ -9,7 +9,7 @@ from functools import partial
 from rich.text import Text
 
 from costmodel.documents.schemas.limits import Bound
-from costmodel.estimate.evaluate.evaluate_plans import evaluate, missing_input, verdict
+from costmodel.estimate.evaluate.evaluate_plans import missing_input, verdict
 from costmodel.estimate.shared.limits import stated_limits
 from costmodel.estimate.shared.plan_batch import SIZES, one_row
 from costmodel.estimate.shared.reasons import REFUSALS
@@ -67,12 +67,16 @@ def search(found: SearchResult, shown: int, refused: Mapping[str, Example] | Non
         lines += front(found, tally.front, shown)
     else:
         lines += [table(found, found.best[:shown]), *prices_of(found, found.best[:shown]), *roomier(found)]
-        lines += [*unsure_order(found, shown), *remarks([plan.remarked for plan in found.best[:shown]])]
+        lines += [*unsure_order(found, shown), *_remarks(found.best[:shown])]
     lines += [Text(), *_yours(found), *why]
     winner = found.best[0]
     wanted = {**found.values(winner.variant), **plan_settings(found.inputs_of(winner.variant), winner)}
     best = command(inputs.case, "estimate", settings=wanted)
     return [*lines, Text(), typed("Best of the search:" if beaten(found) else "Best:", best)]
+
+
+def _remarks(plans: Sequence[Ranked]) -> list[Line]:
+    return remarks([plan.remarked for plan in plans], [plan.costs for plan in plans])
 
 
 def _after_none(found: SearchResult) -> list[Line]:
@@ -204,7 +208,7 @@ def front(found: SearchResult, kept: Front, shown: int) -> list[Line]:
     if len(rows) < len(kept.rows):
         words = f"{len(rows)} of {len(kept.rows):,} on the front, spread evenly; --json has all"
         lines.append(styled(f"  {words}", DIM))
-    return lines + prices_of(found, [plan for _, plan in listed]) + remarks([plan.remarked for _, plan in listed])
+    return lines + prices_of(found, [plan for _, plan in listed]) + _remarks([plan for _, plan in listed])
 
 
 def _marked(found: SearchResult, kept: Front) -> tuple[list[ScatterPoint], str]:
@@ -302,9 +306,7 @@ def account(found: SearchResult, shown: Mapping[str, Example]) -> list[Line]:
 
 def _example_reason(found: SearchResult, example: Example, code: str) -> str:
     block = one_row(example.structure, **example.sizes)
-    inputs = found.inputs_of(example.variant)
-    costs = {} if code.startswith("L") else evaluate(inputs, block).costs.row()
-    return reason_of(inputs, block, costs, code)
+    return reason_of(found.inputs_of(example.variant), block, example.costs, code)
 
 
 def _example_words(found: SearchResult, example: Example | Ranked) -> str:

@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 from rich.text import Text
 
 from costmodel.estimate.serving.predict_serving import ServingAnswer
-from costmodel.explore.serving.cache_levers import CacheLever, levers
+from costmodel.explore.serving.cache_levers import CacheLever
 from costmodel.ground.units import gib, show_memory, significant
 from costmodel.report.terminal.plan.plan_lines import assumed_lines
 from costmodel.report.terminal.serving.serving_estimate import following, problems, titled
@@ -14,8 +16,8 @@ from costmodel.report.terminal.style.layout import CellTable, Line
 from costmodel.report.terminal.style.theme import BAD, GOOD, HEAD, bar, styled
 
 
-def memory(answer: ServingAnswer, *, verbose: bool = False) -> list[Line]:
-    """The fullest accelerator of a replica, and what its pool holds."""
+def memory(answer: ServingAnswer, levers: Sequence[CacheLever], *, verbose: bool = False) -> list[Line]:
+    """The fullest accelerator of a replica, and what its pool holds; levers are changes that were tried."""
     if answer.refused:
         return [*titled(answer), *problems(answer)]
     return [
@@ -25,7 +27,7 @@ def memory(answer: ServingAnswer, *, verbose: bool = False) -> list[Line]:
         CellTable(("line", "GiB", "", "note"), _rows(answer), "lrll", headed=False, drop=("",)),
         styled("  fits", GOOD) if "M001" not in answer.broken else styled("  does not fit", BAD),
         Text(),
-        *_holds(answer),
+        *_holds(answer, levers),
         *problems(answer),
         *([Text(), *assumed_lines(answer.assumed, verbose=True)] if verbose else []),
         Text(),
@@ -79,7 +81,7 @@ def _asked_note(answer: ServingAnswer) -> str:
     return f"{words} {one(answer.evaluation.memory.fraction):.3g}"
 
 
-def _holds(answer: ServingAnswer) -> list[Line]:
+def _holds(answer: ServingAnswer, levers: Sequence[CacheLever]) -> list[Line]:
     """What a token takes, and what the pool of a replica holds."""
     costs, load, inputs = answer.costs, answer.inputs.load, answer.inputs
     per_rank = one(answer.evaluation.memory.one_request) / float(load.longest)
@@ -91,7 +93,7 @@ def _holds(answer: ServingAnswer) -> list[Line]:
         ("requests", f"{worst} of {longest} tokens at worst (Maximum concurrency for {longest} tokens per request)"),
         ("", f"{steady} mean requests at a time, of which {significant(costs['concurrency'])} are in flight"),
         ("context", f"{most:,.0f} tokens is the longest request; the model ends at {inputs.model.max_sequence:,.0f}"),
-        *(_lever(each) for each in levers(answer)),
+        *(_lever(each) for each in levers),
     ]
     return [CellTable(("", ""), rows, "ll", headed=False)]
 

@@ -117,7 +117,9 @@ def _planned(point: SweepPoint, *, best: bool) -> tuple[str, ...]:
 
 def _remarks(points: Sequence[SweepPoint], *shown: str) -> list[Line]:
     """What there is to remark on points with an answer, but for codes that the rows show."""
-    return remarks([[code for code in point.remarked if code not in shown] for point in points if point.costs])
+    found = [point for point in points if point.costs]
+    codes = [[code for code in point.remarked if code not in shown] for point in found]
+    return remarks(codes, [point.costs for point in found])
 
 
 def why_words(point: SweepPoint) -> str:

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 from costmodel.equations.kernels.flop import matmul_flop
 from costmodel.equations.kernels.memory_traffic import mlp_traffic
-from costmodel.equations.layers.experts import expert_operations, grouped_flop, permute_traffic
+from costmodel.equations.layers.experts import expert_operations, grouped_flop, mask_rows, permute_traffic
 from costmodel.estimate.model.mixers.mixer import Matmul
 from costmodel.estimate.model.routed_experts import Routed, expert_matmuls, looped, rows_of
 from costmodel.estimate.model.shards import Shard
@@ -16,7 +16,14 @@ from costmodel.estimate.shared.time_breakdown import ForwardBackward, TimeByCate
 from costmodel.estimate.training.lora import routed_adapters
 from costmodel.estimate.training.recompute.recomputed_work import RecomputedWork
 from costmodel.estimate.training.stage_parameters import local_tokens
-from costmodel.estimate.training.time.layer_kernels import adapted, in_part, multiplied, stream, unpacking
+from costmodel.estimate.training.time.layer_kernels import (
+    adapted,
+    in_part,
+    multiplied,
+    plain_product,
+    stream,
+    unpacking,
+)
 from costmodel.estimate.training.training_inputs import ExpertInputs, TrainingInputs
 from costmodel.ground.equation import Number, term
 
@@ -43,6 +50,8 @@ def expert_pass(inputs: TrainingInputs, part: Shard, block: Block, again: Recomp
         tokens = local_tokens(inputs, block) / part.tp
         rows = rows_of(held, tokens, stated.load)
         both = _matmuls(inputs, stated, held, rows) + _adapters(inputs, stated, held, rows)
+        if stated.kernels.masked and not stated.dropless:
+            both = both + _masks(inputs, stated, held, tokens)
         once, twice = (_memory_bound(inputs, stated, held, tokens, rows, backward=back) for back in (False, True))
         both = both + ForwardBackward(TimeByCategory(memory_bound=once), TimeByCategory(memory_bound=twice))
         anew = _again(inputs, block, held, rows, both.forward, again)
@@ -75,6 +84,18 @@ def _matmuls(inputs: TrainingInputs, stated: ExpertInputs, held: Routed, rows: N
     for matrix in expert_matmuls(inputs.model.hidden, held.of, held.ffn_hidden):
         with term(matrix.name):
             found = found + _grouped(inputs, stated, held, rows, matrix, narrow=narrow, trained=trained)
+    return found
+
+
+def _masks(inputs: TrainingInputs, stated: ExpertInputs, held: Routed, tokens: Number) -> ForwardBackward:
+    """Products that fill experts and empty them: masks of 0 and 1 have no gradient, those of routing weights have."""
+    rows = mask_rows(tokens, held.of.top_k, stated.load)
+    found = ForwardBackward(TimeByCategory(), TimeByCategory())
+    for name, weighted in (("fill", False), ("empty", True)):
+        with term(name):
+            found = found + plain_product(
+                inputs, rows, Matmul(name, inputs.model.hidden, inputs.sequence), trained=weighted
+            )
     return found
 
 
@@ -113,6 +134,8 @@ def _grouped(
     """One grouped matmul in both directions."""
     each = rows / held.local
     flop = grouped_flop(matmul_flop(rows, matrix.n, matrix.k), each, held.local, stated.kernels.half_rows)
+    if stated.dropless:
+        flop = flop / stated.kernels.grouped_share
     return multiplied(inputs, matrix, rows, flop, groups=held.local, narrow=narrow, trained=trained)
 
 

@@ -184,9 +184,7 @@ def search(
     if case.kind == "serving":
         return _served_search(case, top)
     if case.kind == "rl":
-        from costmodel.commands import rl
-
-        return _reinforced(case, rl.search, top, why_not=False, refused=())
+        return _reinforced_search(case, top)
     from costmodel.explore.search.ranges import axes
     from costmodel.explore.search.search import search as search_space
     from costmodel.report.machine import json_answer
@@ -196,6 +194,17 @@ def search(
     rows = "pareto.plans" if pareto else "plans"
     yes = bool(found.best)
     return Result(found, Reply(lambda: report.search(found, top), lambda: json_answer.search(found), rows, yes=yes))
+
+
+def _reinforced_search(case: LoadedScenario, top: int) -> Result:
+    from costmodel.documents.reader.rl_scenario import reinforced
+    from costmodel.explore.rl.search_splits import search as search_splits
+    from costmodel.report.terminal.rl import rl_search as report
+
+    found = search_splits(reinforced(case), top)
+    return Result(
+        found, Reply(lambda: report.search(found), lambda: report.search_json(found), "plans", yes=found.works)
+    )
 
 
 def _served_search(case: LoadedScenario, top: int) -> Result:

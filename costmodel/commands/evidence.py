@@ -95,7 +95,8 @@ def validate(
     lists the rules. Rows that cannot be modelled are counted and named, for example V002.
 
     A CSV file with tpot_s or ttft_s among its columns has a benchmark of an engine in each row, one with log_kv_gib
-    a start-up log: --quantity tpot, ttft, throughput or cache. Explain D014 names these columns too.
+    a start-up log: --quantity tpot, ttft, throughput or cache. Explain D014 names these columns too. A .log or .txt
+    file may be the start-up log of vLLM or SGLang itself, with a line of nvidia-smi -L.
 
     Alone it shows the scoreboard of all published tables that are shipped, with the date; name one to see its runs.
     These runs are in the fit: costmodel calibrate runs.csv --afresh --leave-out source_family shows unseen ones.
@@ -119,7 +120,7 @@ def validate(
         return _regret(found, by, worst)
     return Reply(
         lambda: evidence.scoreboard(found) if alone else evidence.validation(found, by.value if by else None, worst),
-        lambda: evidence.validation_json(found),
+        lambda: evidence.validation_json(found, alone=alone),
         rows="rows",
         yes=all(figure.within for part in found for figure in part.figures),
         others=pages.of_validation(found),

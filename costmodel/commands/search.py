@@ -122,10 +122,10 @@ def search(
 
     case = question.loaded(planned=False)
     if case.kind != "training":
-        given = [("--pareto", bool(pareto)), ("--over", bool(over)), ("--into", into is not None)]
+        given = [("--over", bool(over)), ("--into", into is not None)]
         given += [("--keep", keep is Keep.ALL), ("--resume", resume), ("--engine", engine != "local")]
         given += [("--workers", workers is not None), ("--wait", bool(wait))]
-        return _other_wing(case, top or TOP, why_not=why_not, given=given)
+        return _other_wing(case, top, pareto, why_not=why_not, given=given)
     from costmodel.explore.search.ranges import axes
     from costmodel.explore.search.refusals import examples
     from costmodel.explore.search.stream import SearchOptions
@@ -144,16 +144,20 @@ def search(
     return Reply(lines, result, rows, yes=bool(found.best), stopped=found.stopped, others=forms)
 
 
-def _other_wing(case: LoadedScenario, top: int, *, why_not: bool, given: Sequence[tuple[str, bool]]) -> Reply:
+def _other_wing(
+    case: LoadedScenario, top: int | None, pareto: str, *, why_not: bool, given: Sequence[tuple[str, bool]]
+) -> Reply:
     """The search of another workload, whose space is small: it takes none of the options for large ones."""
     if case.kind == "rl":
         from costmodel.commands import rl
 
-        return rl.search(case, top, why_not=why_not, refused=given)
+        return rl.search(case, top or TOP, why_not=why_not, refused=[("--pareto", bool(pareto)), *given])
     from costmodel.commands import serving
 
     serving.without("search", given)
-    return serving.search(case, top, why_not=why_not)
+    if pareto:
+        return serving.pareto(case, top or FRONT, pareto)
+    return serving.search(case, top or TOP, why_not=why_not)
 
 
 def _found(case: ResolvedScenario, how: SearchOptions, top: int, pareto: str, over: Sequence[Axis]) -> SearchResult:

@@ -74,6 +74,27 @@ def search(case: LoadedScenario, top: int, *, why_not: bool) -> Reply:
     return Reply(lines, result, rows, yes=found.kept > 0, others=pages.of_serving_search(found))
 
 
+def pareto(case: LoadedScenario, top: int, axes: str) -> Reply:
+    """The answer of `search --pareto`."""
+    from costmodel.estimate.serving.serving_inputs import inputs_of
+    from costmodel.explore.serving.pareto import front
+    from costmodel.report.terminal.serving import serving_front as report
+
+    found = front(inputs_of(serving(case)), axes)
+    lines, result = lambda: report.front(found, top), lambda: report.front_json(found)
+    return Reply(lines, result, "pareto.plans", yes=bool(found.points))
+
+
+def sensitivity(case: LoadedScenario, of: str, top: int) -> Reply:
+    """The answer of `sensitivity`."""
+    from costmodel.explore.serving.vary_serving import column
+    from costmodel.explore.vary.serving_sensitivity import sensitivity as run
+    from costmodel.report.terminal.serving import serving_tornado as report
+
+    found = run(serving(case), column(of))
+    return Reply(lambda: report.sensitivity(found, top), lambda: report.sensitivity_json(found), "figures")
+
+
 def without(command: str, given: Sequence[tuple[str, bool]]) -> None:
     """A fault for options that a command takes of training alone: one without effect is refused."""
     names = [name for name, value in given if value]

@@ -131,7 +131,12 @@ def scale(
 @answering_in(*PAGE)
 def sensitivity(
     scenario: ScenarioArgument,
-    of: Annotated[str, typer.Option("--of", metavar="RESULT", help="The result that is moved")] = "step_time",
+    of: Annotated[
+        str,
+        typer.Option(
+            "--of", metavar="RESULT", help="The result that is moved", show_default="step_time, of serving tpot"
+        ),
+    ] = "",
     top: Annotated[int, typer.Option("--top", "-n", min=1, max=1000, help="How many figures to show")] = 16,
     assignments: SetOption = None,
 ) -> Reply:
@@ -145,12 +150,17 @@ def sensitivity(
 
     Next: costmodel solve SCENARIO --vary PATH --for 'mfu>=45 %'
     """
-    from costmodel.documents.reader.resolved_scenario import load
+    from costmodel.documents.reader.resolved_scenario import load_any, training
     from costmodel.explore.vary.sensitivity import sensitivity as run
     from costmodel.explore.vary.sweep import shown
     from costmodel.report.terminal.vary import sensitivity as report
 
-    found = run(load(scenario, assignments or ()), shown(of)[0])
+    case = load_any(scenario, assignments or ())
+    if case.kind == "serving":
+        from costmodel.commands import serving
+
+        return serving.sensitivity(case, of or "tpot", top)
+    found = run(training(case), shown(of or "step_time")[0])
     lines, result = lambda: report.sensitivity(found, top), lambda: report.sensitivity_json(found)
     return Reply(lines, result, "figures", others=pages.of_sensitivity(found))
 

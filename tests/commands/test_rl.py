@@ -90,6 +90,7 @@ def test_sweep_scale_diff_and_run(run: Any) -> None:
         (["estimate", NAME, "--set", "stack=vllm"], "no software for reinforcement learning"),
         (["estimate", NAME, "--set", "stack.trainer=vllm"], "stack.trainer"),
         (["estimate", NAME, "--set", "workload.algorithm=a3c"], "a3c"),
+        (["estimate", NAME, "--set", "cluster={groups: [{node: dgx-h100, nodes: 8}]}"], "nodes of one kind"),
         (["solve", NAME, "--vary", "plan.rollout.tp", "--for", "iteration_time<=1 s"], "about training"),
         (["check", NAME], "workload is rl"),
         (["explain", NAME, "iteration_time"], "is a word, not a figure"),
@@ -116,4 +117,6 @@ def test_the_library_answers_too() -> None:
     assert found.works
     assert found.figures["workload"] == "rl"
     assert library.memory(NAME).works
+    space = ["search={tp: [1], cp: [2], rollout_tp: [2], ranks: [16, 24]}"]
+    assert library.search(NAME, settings=space).frame()["rollout_ranks"].tolist() in ([24.0, 16.0], [16.0, 24.0])
     assert len(library.sweep(NAME, ["plan.rollout.tp=1,2"]).frame()) == 2

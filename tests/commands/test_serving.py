@@ -200,7 +200,6 @@ def test_explain_traces_results_to_the_documents(run: Any) -> None:
 @pytest.mark.parametrize(
     "args",
     [
-        ("search", NAME, "--pareto", "tpot,gpus"),
         ("search", NAME, "--workers", "2"),
         ("search", NAME, "--wait", "5 s"),
         ("check", NAME, "--within", "2 %"),
@@ -209,7 +208,6 @@ def test_explain_traces_results_to_the_documents(run: Any) -> None:
         ("scale", "quickstart", "--rate", "1..2"),
         ("check", NAME, "--against", "nothing.json"),
         ("pipeline", NAME),
-        ("sensitivity", NAME),
     ],
 )
 def test_options_of_the_other_wing_are_refused(run: Any, faults: Faults, args: tuple[str, ...]) -> None:
@@ -235,3 +233,33 @@ def _modules(*args: str) -> set[str]:
 def test_training_imports_nothing_of_serving() -> None:
     loaded = {name for name in _modules("estimate", "quickstart") if name.startswith("costmodel.")}
     assert {name for name in loaded if ".serving" in name} == set()
+
+
+def test_a_front_weighs_two_results_of_every_plan_at_every_load(run: Any) -> None:
+    found = told(run, "search", NAME, "--pareto", "tokens_per_s_per_user,tokens_per_s_per_gpu")
+    points = [(plan["tokens_per_s_per_user"], plan["tokens_per_s_per_gpu"]) for plan in found["pareto"]["plans"]]
+    assert [x for x, _ in points] == sorted((x for x, _ in points), reverse=True)
+    assert [y for _, y in points] == sorted(y for _, y in points)
+    assert found["pareto"]["plans"][-1]["tp"] == 4  # more a GPU where users may wait
+    assert found["pareto"]["plans"][0]["tp"] == 8
+    ran = run("search", NAME, "--pareto", "tokens_per_s_per_user,tokens_per_s_per_gpu")
+    assert (ran.code, "its knee" in ran.out) == (0, True)
+
+
+def test_a_front_is_of_results_that_have_a_better_end(run: Any, faults: Faults) -> None:
+    for axes, words in (
+        ("tpot", "not two results"),
+        ("tpot,mfu", "no result named 'mfu'"),
+        ("tpot,replicas", "replicas"),
+    ):
+        (found,) = faults(run("search", NAME, "--pareto", axes))
+        assert (found.code, words in found.sentence) == ("C006", True)
+
+
+def test_sensitivity_turns_every_figure_of_a_plan(run: Any) -> None:
+    found = told(run, "sensitivity", NAME)
+    figures = {figure["path"]: figure for figure in found["figures"]}
+    bandwidth = figures["cluster.node.accelerator.memory.bandwidth"]
+    assert (found["result"], bandwidth["high"] < 0 < bandwidth["low"]) == ("tpot_s", True)
+    assert "cluster.node.accelerator.memory.usable" not in figures  # no time depends on it at this load
+    assert run("sensitivity", NAME, "--of", "cache_pool", "--top", "3").code == 0

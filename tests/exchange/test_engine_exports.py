@@ -136,3 +136,13 @@ def test_checkpoints_have_the_shape_that_they_stand_for() -> None:
     assert {model: shape_of(name, known) for model, name in CHECKPOINTS.items()} == {
         model: model for model in CHECKPOINTS
     }
+
+
+@pytest.mark.parametrize("engine", ENGINES)
+def test_what_one_command_does_not_hold_is_refused(engine: str) -> None:
+    """Adapters with their paths, and instances apart with their connector."""
+    file = exported(engine, "dense", "workload.precision=bf16", "workload.adapters={count: 2, rank: 8}").file
+    assert [fault.place.path for fault in file.faults if fault.place] == ["workload.adapters"]
+    apart = "plan={prefill: {tp: 4}, decode: {tp: 4}}"
+    file = exported(engine, "dense", "workload.precision=bf16", apart).file
+    assert [fault.place.path for fault in file.faults if fault.place] == ["plan.prefill", "plan.decode"]

@@ -6,6 +6,8 @@ from typing import Any
 
 import pytest
 
+from costmodel.estimate.shared.results import number
+from costmodel.estimate.training.parallelism.pipeline.layer_split import stage_layers
 from costmodel.evidence.validate.alternatives import outcome_over
 from costmodel.evidence.validate.outcomes import ComparedFigure, outcome
 from costmodel.evidence.validate.rows import Modelled, modelled
@@ -60,6 +62,26 @@ def test_megatron_lm_is_the_middle_of_what_overlaps_and_what_does_not(row: Any, 
     assert (model.filled.get("stack") == "megatron-lm or megatron-core") is named
     slow, fast = (time_with(row(**cells | {"framework": name})) for name in ("megatron-lm", "megatron-core"))
     assert found.predicted == pytest.approx((slow * fast) ** 0.5 if named else alone.predicted)
+
+
+def test_what_a_paper_states_of_its_baseline_leaves_nothing_open(row: Any) -> None:  # noqa: F811
+    """MegaScale's ablation adds overlap to the Megatron-LM that it compares with."""
+    cells = PIPELINE | CORE | {"framework": "Megatron-LM", "source": "arXiv 2402.15627", "features": ""}
+    model, alone, found = both(row(**cells))
+    assert found == alone
+    assert (model.answer.inputs.stack.name, model.filled["features"]) == ("megatron-lm", "overlap off")
+
+
+def test_layers_that_the_stages_do_not_divide_are_spread(row: Any) -> None:  # noqa: F811
+    """61 layers on 16 stages: thirteen stages of four layers and three of three, as Megatron-LM allows."""
+    cells = PIPELINE | CORE | {"gpus": 32, "pp": 16, "layers": 61, "global_batch": 64}
+    model = modelled(row(**cells), SHELF)
+    block = model.answer.evaluation.block
+    held = [number(each) for each in stage_layers(model.answer.inputs.model, block).stages(16.0)]
+    assert model.filled["stages"] == "spread"
+    assert max(held) == 4
+    fewer, more = (time_with(row(**cells | {"layers": layers})) for layers in (48, 64))
+    assert fewer < outcome(row(**cells), model, "time").predicted < more
 
 
 def test_torchtitan_takes_the_batch_of_a_rank_at_once(row: Any) -> None:  # noqa: F811

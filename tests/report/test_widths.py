@@ -26,6 +26,7 @@ from costmodel.report.terminal.style.progress import Meter, ProgressMark, fittin
 from costmodel.report.terminal.style.theme import FEW_COLOURS, PALETTE
 
 NAME = "llama-3-70b-512"
+RL = "grpo-qwen-2.5-7b-64"
 WIDTHS = (40, 60, 77, 80, 100, 120)
 ANSWERS = (
     f"estimate {NAME} -v",
@@ -37,6 +38,11 @@ ANSWERS = (
     "memory deepseek-v3",
     f"comm {NAME}",
     f"pipeline {NAME} --set plan.pp=16",
+    f"estimate {RL} -v",
+    f"memory {RL}",
+    f"comm {RL}",
+    f"run {RL}",
+    f"search {RL} --why-not --set search.tp=[1] --set search.cp=[2] --set search.rollout_tp=[1,8]",
     "explain",
     f"explain {NAME} step_time --depth 5",
     "explain interleaved_time",

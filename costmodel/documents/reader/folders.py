@@ -87,6 +87,11 @@ def is_file(path: Path) -> bool:
         return False
 
 
+def shipped_file(name: str) -> Path:
+    """A file that is shipped, by its path from the root of a checkout: hardware/left_out.json."""
+    return _SHIPPED / name
+
+
 def is_shipped(path: Path) -> bool:
     """Whether a file is one of those that come with the program."""
     with contextlib.suppress(OSError):

@@ -27,6 +27,7 @@ class LaunchDefaults(Sourced):
     """Launches of one software; the first that fits a run is taken."""
 
     software: str = Field(description="As the column framework names it; the release is the number behind")
+    table: str = Field(default="", description="What the run's cell source holds; left out, anything")
     features: list[ReleaseLaunch] = Field(default_factory=list, description="What an empty cell of features stands for")
     recompute: list[ReleaseLaunch] = Field(
         default_factory=list, description="What an empty cell of recompute stands for"

@@ -59,9 +59,6 @@ def prefill_decode_ratio(prompt: Number, prefill_rate: Number, output: Number, d
         >>> round(prefill_decode_ratio(2048.0, 30e3, 512.0, 6e3), 3)
         0.8
 
-    Holds:
-        no estimate calls it
-
     Source:
         zhong-2024; patel-2024
 
@@ -87,9 +84,6 @@ def cache_transfer_time(nbytes: Number, sending: Number, receiving: Number) -> N
     Example:
         >>> [round(float(cache_transfer_time(2.684e9, rate, rate)) * 1e3, 1) for rate in (50e9, 400e9)]
         [53.7, 6.7]
-
-    Holds:
-        no estimate calls it
 
     Source:
         zhong-2024 §3; patel-2024
@@ -118,7 +112,7 @@ def exposed_transfer_time(transfer: Number, prefill: Number, layers: Number) -> 
         0.67
 
     Holds:
-        layers alike; no other prompt on the links; no estimate calls it
+        layers alike; no other prompt on the links
 
     Source:
         patel-2024 §4; exact

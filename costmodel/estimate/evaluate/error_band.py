@@ -94,8 +94,13 @@ def _sources_apart(inputs: TrainingInputs) -> Number | None:
         return unseen
     if fit.source.startswith(OWN):
         return None
-    part = inputs.case.accelerator
-    return unseen if fit.covers(part.name, part.vendor) else combined_error(unseen, fit.others)
+    return combined_error(unseen, fit.others) if of_unfitted_part(inputs) else unseen
+
+
+def of_unfitted_part(inputs: TrainingInputs) -> bool:
+    """Whether neither the part nor any of its maker was fitted."""
+    fit, part = inputs.case.efficiency.sustained, inputs.case.accelerator
+    return fit is not None and not fit.covers(part.name, part.vendor)
 
 
 def kind_spread(inputs: TrainingInputs, step: TrainingStep) -> Number:

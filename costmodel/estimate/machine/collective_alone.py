@@ -7,6 +7,7 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 
+from costmodel.documents.text.yaml_editor import OWN
 from costmodel.equations.network.collective_algorithms import double_tree_time, flat_ring_time
 from costmodel.equations.network.collectives import Operation, bus_bandwidth
 from costmodel.estimate.machine.algorithm_table import (
@@ -61,7 +62,7 @@ def alone_bandwidth(inputs: Machine, message: Number, group: Group, operation: O
 
 def _near(inputs: Machine, message: Number, group: Group, operation: Operation) -> Iterator[tuple[str, Number, Number]]:
     yield "fitted", fitted_time(inputs, message, group, operation), 0.0
-    if operation != "all_reduce":
+    if operation != "all_reduce" or _is_own(inputs, operation):
         return
     if "ring" in inputs.case.efficiency.alone:
         yield "ring", _ring_inside(inputs, message, group, operation), 0.0
@@ -69,8 +70,14 @@ def _near(inputs: Machine, message: Number, group: Group, operation: Operation) 
         yield "nvls", nvls_time(inputs, message, group, operation), 0.0
 
 
+def _is_own(inputs: Machine, operation: Operation) -> bool:
+    """Whether this collective was fitted on times of your own, which hold for any algorithm they were measured with."""
+    return inputs.collective(operation).source.startswith(OWN)
+
+
 def _ring_inside(inputs: Machine, message: Number, group: Group, operation: Operation) -> Number:
-    fit = inputs.case.efficiency.alone.get("ring") if operation == "all_reduce" else None
+    known = operation == "all_reduce" and not _is_own(inputs, operation)
+    fit = inputs.case.efficiency.alone.get("ring") if known else None
     return ring_inside_time(inputs, fit or inputs.collective(operation), message, group, operation, group.ranks)
 
 
@@ -93,8 +100,9 @@ def _far(inputs: Machine, message: Number, group: Group, operation: Operation) -
     part = part_of(message, group, operation)
     tree = double_tree_time(part, group.domains, rate, inputs.network.tree_hop)
     yield "tree", near, tree
-    switched = nvls_time(inputs, message, group, operation) if nvls_at(inputs.case) else near
-    if nvls_at(inputs.case):
+    switches = nvls_at(inputs.case) and not _is_own(inputs, operation)
+    switched = nvls_time(inputs, message, group, operation) if switches else near
+    if switches:
         yield "nvls-tree", switched, tree
     if "sharp" in inputs.algorithms and inputs.case.scale_out.reduces:
         yield "sharp", switched, sharp_time(inputs, message, group, operation)

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from costmodel.documents.reader.library import UNMEASURED
-from costmodel.documents.reader.resolved_scenario import ACCELERATOR, ResolvedScenario
+from costmodel.documents.reader.resolved_scenario import ACCELERATOR, LoadedScenario, ResolvedScenario
 from costmodel.documents.schemas.efficiency import MatmulFit
 from costmodel.documents.schemas.hardware import Accelerator
 from costmodel.documents.schemas.precision import RECIPES, Recipe
@@ -50,7 +50,7 @@ def matmul_fit(case: ResolvedScenario, key: str, kind: str) -> MatmulFit:
     return fit.model_copy(update=unmeasured_shares(fit, case.accelerator, kind))
 
 
-def _without_runs(case: ResolvedScenario) -> bool:
+def _without_runs(case: LoadedScenario) -> bool:
     """Whether the constants of a case are those of everything unmeasured, or of other parts of its family."""
     sustained, part = case.efficiency.sustained, case.accelerator
     return case.efficiency.of == UNMEASURED or (sustained is not None and not sustained.covers(part.name, part.vendor))
@@ -77,7 +77,7 @@ def best_shares(fit: MatmulFit, part: Accelerator, kind: str) -> dict[str, Figur
     return {name: Figure(float(best_matmul_share(best, peak, gain)), place) for name, gain in gains.items()}
 
 
-def by_best_matmul(case: ResolvedScenario, kind: str) -> bool:
+def by_best_matmul(case: LoadedScenario, kind: str) -> bool:
     """Whether the best measured matmul of a type stands in for the share of a fit."""
     return _without_runs(case) and kind in case.accelerator.best_matmul
 

@@ -86,6 +86,8 @@ def _refused(inputs: RlInputs) -> Iterator[str]:
         yield "R014"
     if workload.staleness and rollout.colocated and workload.rollouts == "batch":
         yield "R016"
+    if inputs.plan.sites is not None:
+        yield "R017"
 
 
 def _broken(inputs: RlInputs, costs: dict[str, float]) -> Iterator[str]:

@@ -20,6 +20,7 @@ OWN = {
         "Engines that take turns with the trainer and wait for their longest answer are never ahead; set "
         "workload.rollouts, or give them accelerators of their own.",
     ),
+    "R017": Reason("sites of a trainer", "Engines need every new set of weights, which sites do not have together."),
 }
 REFUSALS: dict[str, Reason] = {
     **TRAINING,

@@ -16,6 +16,14 @@ from costmodel.estimate.shared.masks import leaves_rest
 Mask = NDArray[np.bool_]
 
 
+def invalid_halves(inputs: ServingInputs, prefill: PlanColumns, decode: PlanColumns) -> Iterator[tuple[str, Mask]]:
+    """Rows of instances for prompts and for tokens that make no sense, by the reason."""
+    gpus = prefill.replicas * prefill.ranks + decode.replicas * decode.ranks
+    yield "L050", np.asarray(gpus > inputs.ranks)
+    for half in (prefill, decode):
+        yield from ((code, mask) for code, mask in invalid(inputs, half) if code != "L050")
+
+
 def invalid(inputs: ServingInputs, layout: PlanColumns) -> Iterator[tuple[str, Mask]]:
     """Rows that make no sense, by the reason."""
     model, tp = inputs.model, layout.tp

@@ -23,6 +23,7 @@ from costmodel.equations.serving.memory.memory_budget import (
 )
 from costmodel.equations.serving.step.quantised_weights import mixed_weight_bytes
 from costmodel.estimate.model.shards import layer_count, matmuls, shard
+from costmodel.estimate.serving.adapters import adapter_memory
 from costmodel.estimate.serving.kv_cache import admitted_cache, sequence_cache, token_cache
 from costmodel.estimate.serving.plan_columns import PlanColumns
 from costmodel.estimate.serving.serving_inputs import ServingInputs
@@ -72,6 +73,9 @@ def layer_weights(inputs: ServingInputs, layout: PlanColumns, kind: Layers) -> t
             if matrix.name != "router":
                 narrow = narrow + matrix.split * table_parameters(matrix.n, matrix.k)
     maps = mixed_weight_bytes(part.parameters, narrow, types.weight, types.wide)
+    if inputs.case.scenario.workload.adapters is not None:
+        for matrix in matmuls(inputs.model, part):
+            maps = maps + adapter_memory(inputs, matrix)
     return maps, 0.0 if kind.experts is None else types.expert_weight * part.routed_parameters
 
 
@@ -147,11 +151,11 @@ def _held(inputs: ServingInputs, layout: PlanColumns, use: EngineMemoryUse) -> E
     load, block, stages = inputs.load, inputs.engine.block, stage_share(inputs, layout)
     pool = np.maximum(use.pool, 0.0)
     shared: Number = 0.0
-    if np.any(load.hit):
+    if np.any(load.common):
         with term("shared beginning"):
-            shared = stages * sequence_cache(inputs, layout.tp, load.hit)
+            shared = stages * sequence_cache(inputs, layout.tp, load.common)
     with term("a mean request"):
-        context = mean_context(load.computed, load.output, load.output_spread) + block_waste(block)
+        context = mean_context(load.private, load.output, load.output_spread) + block_waste(block)
         mean = stages * sequence_cache(inputs, layout.tp, context)
     with term("the longest request"):
         worst = stages * admitted_cache(inputs, layout.tp, layout.budget)

@@ -22,6 +22,7 @@ from costmodel.estimate.machine.process_groups import Group, group
 from costmodel.estimate.model.mixers.mixer import Matmul
 from costmodel.estimate.model.mixers.table import mixer_traffic
 from costmodel.estimate.model.shards import Shard, additions, matmuls, shard
+from costmodel.estimate.serving.adapters import adapter_time
 from costmodel.estimate.serving.attention_time import decode_attention, prompt_attention
 from costmodel.estimate.serving.engine_memory import vocab_rows
 from costmodel.estimate.serving.expert_step import expert_exchange, expert_layer
@@ -107,6 +108,15 @@ def _drafted(draft: ServingInputs, layout: PlanColumns, batch: Batch) -> StepTim
     return StepTime(draft=first + (batch.verified - 2.0) * later)
 
 
+def prompt_step(inputs: ServingInputs, layout: PlanColumns, tokens: Number) -> Number:
+    """Time of a step that carries tokens of prompts alone."""
+    prompts = tokens / inputs.load.computed
+    beside = rows_time(inputs, layout, tokens) + prompt_time(inputs, layout, tokens)
+    with term("host"):
+        spent = StepTime(host=inputs.engine.host.step)
+    return (beside + head_time(inputs, layout, prompts) + spent).total
+
+
 def rows_time(inputs: ServingInputs, layout: PlanColumns, rows: Number) -> StepTime:
     """What takes its time by the rows of a step: everything but attention and the head."""
     tp = group(inputs, "tp", layout.tp, 1.0)
@@ -121,9 +131,11 @@ def rows_time(inputs: ServingInputs, layout: PlanColumns, rows: Number) -> StepT
 def _layer(inputs: ServingInputs, layout: PlanColumns, kind: Layers, tp: Group, rows: Number) -> StepTime:
     part, own = shard(inputs.model, kind, layout.tp, layout.stage_ranks), layout.own(rows)
     maps: Number = 0.0
+    adapted = inputs.case.scenario.workload.adapters is not None
     for matrix in matmuls(inputs.model, part):
         with term(matrix.name):
             maps = maps + product(inputs, own, matrix, narrow=matrix.name != "router")
+            maps = maps + adapter_time(inputs, own, matrix) if adapted else maps
     exchanged: Number = 0.0
     if kind.experts is not None:
         maps = maps + expert_layer(inputs, layout, kind.experts, rows)

@@ -2,18 +2,20 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from dataclasses import dataclass
 
 import numpy as np
 from numpy.typing import NDArray
 
-from costmodel.documents.schemas.serving.serving_limits import SERVICE_LEVEL
 from costmodel.equations.run.economics import rate as rate_of
 from costmodel.equations.run.economics import share, token_cost
 from costmodel.equations.serving.load.steady_state import interference_share
+from costmodel.equations.serving.memory.prefix_reuse import residency_time
 from costmodel.equations.serving.serving_economics import output_cost, prompt_cost, replicas_needed
 from costmodel.estimate.machine.price import price_per_accelerator
 from costmodel.estimate.serving.concurrency import closed_loop
+from costmodel.estimate.serving.conversations import by_replicas
 from costmodel.estimate.serving.engine_memory import EngineMemoryUse, memory_use
 from costmodel.estimate.serving.engine_step import StepTime
 from costmodel.estimate.serving.load import (
@@ -27,15 +29,24 @@ from costmodel.estimate.serving.load import (
     in_flight,
     of_each,
 )
+from costmodel.estimate.serving.memory_columns import memory_columns
 from costmodel.estimate.serving.operating_point import ExactSteps, OperatingPoint, micro_batch
 from costmodel.estimate.serving.plan_columns import SIZES, PlanColumns
+from costmodel.estimate.serving.service_limits import over_limits, service_limits
 from costmodel.estimate.serving.serving_inputs import ServingInputs
 from costmodel.estimate.serving.speculation_gain import speculation_columns
 from costmodel.estimate.serving.steady_state import SteadyState, replica_rate, steady_state
 from costmodel.estimate.serving.step_table import StepTable, step_table
-from costmodel.estimate.shared.limits import Limit, stated_limits
 from costmodel.estimate.shared.results import Costs
 from costmodel.ground.equation import Number, term, untraced
+
+OF_HALVES = (  # results of plans whose prefill and decode are apart
+    "transfer_time",
+    "transfer_exposed",
+    "prefill_utilisation",
+    "prefill_per_decode",
+    "disaggregation_gain",
+)
 
 
 @dataclass(frozen=True)
@@ -51,9 +62,45 @@ class ServingEvaluation:
     most: SteadyState  # at saturation
     overloaded: NDArray[np.bool_]
 
+    @property
+    def in_flight(self) -> Number:
+        """Sequences of a replica."""
+        return self.point.concurrency
+
+    @property
+    def mean_step(self) -> Number:
+        """Time of a step, on average."""
+        return self.state.mean_step
+
+    def binding(self, row: int = 0) -> str:
+        """What binds at saturation: the token budget, the cache, sequences, or time itself."""
+        busy = float(np.broadcast_to(np.asarray(self.most.utilisation), (len(self.layout),))[row])
+        named = BINDING[int(self.bounds.binding()[row])]
+        return "compute" if named == "budget" and busy >= COMPUTE_BOUND else named
+
+    def overloads(self) -> Iterator[tuple[str, NDArray[np.bool_]]]:
+        """Rows on which more arrives than they can answer, by the reason."""
+        which, busy = self.bounds.binding(), np.asarray(self.most.utilisation)
+        yield "S003", self.overloaded & (which == 1)
+        yield "S004", self.overloaded & (which == 0) & ~(busy >= COMPUTE_BOUND)
+        yield "S005", self.overloaded & ((which == 2) | ((which == 0) & (busy >= COMPUTE_BOUND)))
+
 
 def evaluate(inputs: ServingInputs, layout: PlanColumns) -> ServingEvaluation:
     """Memory, times, rates and cost of every plan under the scenario's load."""
+    if np.any(inputs.load.history):
+        return by_replicas(inputs, layout, _evaluated, lambda found: _late(inputs, found))
+    return _evaluated(inputs, layout)
+
+
+def _late(inputs: ServingInputs, found: ServingEvaluation) -> NDArray[np.bool_]:
+    """Plans on which the next turn of a conversation comes when newer tokens have pushed the last one out."""
+    thinking = float(inputs.case.scenario.workload.think_time or 0.0)
+    back = thinking + found.results.column("latency")
+    return np.asarray(found.results.column("prefix_residency") < back)
+
+
+def _evaluated(inputs: ServingInputs, layout: PlanColumns) -> ServingEvaluation:
     memory = memory_use(inputs, layout)
     bounds = bounds_of(inputs, layout, memory)
     exact = ExactSteps(inputs, layout)
@@ -74,8 +121,9 @@ def evaluate(inputs: ServingInputs, layout: PlanColumns) -> ServingEvaluation:
         "rate_within_slo_per_s": layout.replicas * within,
     }
     columns |= _within(inputs, layout, within)
-    columns |= _held(inputs, layout, memory)
-    columns |= _money(inputs, layout, point, state)
+    columns |= memory_columns(inputs, memory)
+    columns["prefix_residency"] = _residency(inputs, memory, state)
+    columns |= _money(inputs, layout, point, state) | dict.fromkeys(OF_HALVES, np.nan)
     columns |= speculation_columns(inputs, layout, quick.steps, bounds, state.tpot, _time_per_token)
     over = _overloaded(inputs, layout, most)
     return ServingEvaluation(layout, Costs(columns, len(layout)), memory, bounds, point, state, most, over)
@@ -165,22 +213,12 @@ def _within(inputs: ServingInputs, layout: PlanColumns, within: Number) -> dict[
     return found | {"replicas_needed": needed, "gpus_needed": needed * layout.ranks}
 
 
-def _held(inputs: ServingInputs, layout: PlanColumns, memory: EngineMemoryUse) -> dict[str, Number]:
-    """What the memory holds."""
-    usable = memory.fraction * memory.total
-    with term("least"):
-        least = memory.weights + memory.activations + memory.runtime + memory.one_request
-        if inputs.engine.memory.definition != "share-of-total":
-            least, usable = memory.one_request, np.maximum(memory.pool, 1.0)
-    return {
-        "cache_pool": np.maximum(memory.pool, 0.0),
-        "cache_pool_tokens": memory.tokens,
-        "kv_bytes_per_token": memory.per_token,
-        "concurrency_worst": memory.requests_worst,
-        "concurrency_steady": memory.requests_steady,
-        "memory_peak": memory.asked,
-        "memory_share": share(least, usable),
-    }
+def _residency(inputs: ServingInputs, memory: EngineMemoryUse, state: SteadyState) -> Number:
+    """Time that an unused beginning stays in the cache."""
+    with term("new tokens"):
+        added = inputs.load.computed + inputs.load.output
+    with np.errstate(divide="ignore", invalid="ignore"):
+        return residency_time(memory.tokens, state.rate, added)
 
 
 def _money(inputs: ServingInputs, layout: PlanColumns, point: OperatingPoint, state: SteadyState) -> dict[str, Number]:
@@ -194,15 +232,6 @@ def _money(inputs: ServingInputs, layout: PlanColumns, point: OperatingPoint, st
         "cost_per_moutput": load.per_token(output_cost(1e6, ranks, price, point.alpha, point.beta, point.concurrency)),
         "cost_per_mtoken": every,
     }
-
-
-def service_limits(inputs: ServingInputs) -> list[Limit]:
-    """The limits of a scenario that a higher rate can break."""
-    return [
-        limit
-        for limit in stated_limits(inputs.case.scenario.limits)
-        if limit.kind == "at_most" and limit.column in SERVICE_LEVEL
-    ]
 
 
 def _plain(inputs: ServingInputs, layout: PlanColumns) -> tuple[PlanColumns, StepTable]:
@@ -219,13 +248,14 @@ def _within_limits(quick: Engines, engines: Engines) -> Number:
     def over(many: Column) -> Column:
         """The result that is nearest to its limit, or beyond it, over that limit."""
         state = quick.state(many)
-        found = np.zeros(len(quick.layout))
-        for limit in limits:
-            value = getattr(state, limit.column, None)
-            if value is None:
-                value = state.ttft + (inputs.load.output - 1.0) * state.tpot
-            found = np.maximum(found, np.asarray(share(value, limit.value)))
-        return found
+
+        def named(name: str) -> Number:
+            if name == "latency":
+                return state.ttft + (inputs.load.output - 1.0) * state.tpot
+            found: Number = getattr(state, name)
+            return found
+
+        return over_limits(limits, named, len(quick.layout))
 
     if not limits:
         return engines.rate(engines.bounds.least)
@@ -233,10 +263,3 @@ def _within_limits(quick: Engines, engines: Engines) -> Number:
         ever = over(np.full(len(quick.layout), LEAST)) <= 1
         many = quick.greatest(over)
     return np.where(ever, engines.rate(many), 0.0)
-
-
-def binding(evaluation: ServingEvaluation, row: int = 0) -> str:
-    """What binds at saturation: the token budget, the cache, sequences, or time itself."""
-    busy = float(np.broadcast_to(np.asarray(evaluation.most.utilisation), (len(evaluation.layout),))[row])
-    named = BINDING[int(evaluation.bounds.binding()[row])]
-    return "compute" if named == "budget" and busy >= COMPUTE_BOUND else named

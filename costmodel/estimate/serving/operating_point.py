@@ -52,6 +52,7 @@ class OperatingPoint:
     gamma: Number  # by which a prompt token delays each user
     whole: Number  # what it takes in all stages
     work: Number
+    servers: Number = 1.0  # replicas that share one line of requests
 
     @property
     def step(self) -> Number:
@@ -120,7 +121,8 @@ def operating_point(inputs: ServingInputs, layout: PlanColumns, concurrency: Num
     whole = (mixed - decode) / carried
     gamma = known_as("gamma", _of_a_token(inputs, layout, concurrency, carried, whole))
     work = request_work(known_as("beta", beta), load.steps, gamma, load.computed)
-    return OperatingPoint(concurrency, decode, mixed, room, alpha, beta, gamma, whole, work)
+    servers = layout.replicas if inputs.case.scenario.assume.routing == "least-loaded" else 1.0
+    return OperatingPoint(concurrency, decode, mixed, room, alpha, beta, gamma, whole, work, servers)
 
 
 def _of_a_token(

@@ -13,9 +13,10 @@ from costmodel.documents.reader.serving_scenario import ServingCase
 from costmodel.documents.schemas.default_values import Assumption
 from costmodel.documents.schemas.serving.serving_plan import ServingPlan
 from costmodel.documents.schemas.serving.serving_results import BANDED
-from costmodel.estimate.serving.constraints import invalid
-from costmodel.estimate.serving.evaluate_layouts import ServingEvaluation, binding, evaluate
-from costmodel.estimate.serving.load import COMPUTE_BOUND
+from costmodel.estimate.serving.constraints import invalid, invalid_halves
+from costmodel.estimate.serving.conversations import conversing
+from costmodel.estimate.serving.evaluate_apart import ApartEvaluation, evaluate_apart
+from costmodel.estimate.serving.evaluate_layouts import ServingEvaluation, evaluate
 from costmodel.estimate.serving.plan_columns import PlanColumns
 from costmodel.estimate.serving.serving_inputs import ServingInputs, inputs_of
 from costmodel.estimate.shared.limits import stated_limits
@@ -23,6 +24,7 @@ from costmodel.estimate.shared.results import Costs
 from costmodel.ground.equation import Number
 from costmodel.ground.errors import Place, fail
 
+AnyEvaluation = ServingEvaluation | ApartEvaluation
 QUANTILE = 1.2816  # standard deviations from the median to P10 and P90
 
 
@@ -32,7 +34,7 @@ class ServingAnswer:
 
     inputs: ServingInputs
     plan: ServingPlan
-    evaluation: ServingEvaluation
+    evaluation: AnyEvaluation
     costs: dict[str, float]
     assumed: tuple[Assumption, ...]
     refused: tuple[str, ...]
@@ -50,7 +52,10 @@ def own_plan(inputs: ServingInputs) -> ServingPlan:
 
 
 def replica_ranks(plan: ServingPlan) -> Number:
-    """Accelerators of one replica."""
+    """Accelerators of one replica; apart, of all instances."""
+    if plan.prefill is not None and plan.decode is not None:
+        halves = (plan.prefill, plan.decode)
+        return sum(half.replicas * (half.tp * half.dp_attention) for half in halves)
     return plan.pp * (plan.tp * plan.dp_attention)
 
 
@@ -66,16 +71,35 @@ def layout_of(inputs: ServingInputs, plan: ServingPlan) -> tuple[PlanColumns, tu
     return PlanColumns(*(np.array([value], dtype=np.float64) for value in values)), assumed
 
 
-def unacceptable(inputs: ServingInputs, evaluation: ServingEvaluation) -> Iterator[tuple[str, NDArray[np.bool_]]]:
+def routed(inputs: ServingInputs, prefill: PlanColumns) -> ServingInputs:
+    """The same with what turns find on the instances for prompts; instances apart keep it until the next turn."""
+    return conversing(inputs, float(prefill.replicas[0])) if np.any(inputs.load.history) else inputs
+
+
+def halves_of(inputs: ServingInputs, plan: ServingPlan) -> tuple[PlanColumns, PlanColumns] | None:
+    """Prefill and decode of a plan, one row each, where they are apart."""
+    if plan.prefill is None or plan.decode is None:
+        return None
+    if inputs.case.scenario.workload.traffic == "burst":
+        place = inputs.case.place("workload.traffic")
+        raise fail(
+            "D016", "the start of a benchmark is not modelled with prefill and decode apart", place, "leave traffic out"
+        )
+    halves = []
+    for half in (plan.prefill, plan.decode):
+        values = (half.tp, 1.0, half.ep, half.dp_attention, half.replicas, inputs.budget)
+        halves.append(PlanColumns(*(np.array([value], dtype=np.float64) for value in values)))
+    return halves[0], halves[1]
+
+
+def unacceptable(inputs: ServingInputs, evaluation: AnyEvaluation) -> Iterator[tuple[str, NDArray[np.bool_]]]:
     """Masks of the rows that break each bound, by its code; those of the machine and the load first."""
     results = evaluation.results
     small = results.column("memory_share") > 1
     yield "M001", small
     over = evaluation.overloaded & ~small
-    which, busy = evaluation.bounds.binding(), np.asarray(evaluation.most.utilisation)
-    yield "S003", over & (which == 1)
-    yield "S004", over & (which == 0) & ~(busy >= COMPUTE_BOUND)
-    yield "S005", over & ((which == 2) | ((which == 0) & (busy >= COMPUTE_BOUND)))
+    for code, mask in evaluation.overloads():
+        yield code, mask & ~small
     for limit in stated_limits(inputs.case.scenario.limits):
         code = {"tpot": "S001", "ttft": "S002", "ttft_p99": "S002"}.get(limit.column, "T001")
         code = "M002" if limit.of_memory else code
@@ -84,14 +108,22 @@ def unacceptable(inputs: ServingInputs, evaluation: ServingEvaluation) -> Iterat
 
 def answer(inputs: ServingInputs, plan: ServingPlan) -> ServingAnswer:
     """One plan, checked and evaluated; the figures of one that is not valid mean nothing."""
-    layout, assumed = layout_of(inputs, plan)
-    refused = tuple(code for code, mask in invalid(inputs, layout) if mask.any())
-    with np.errstate(all="ignore") if refused else nullcontext():
-        evaluation = evaluate(inputs, layout)
+    halves = halves_of(inputs, plan)
+    assumed: tuple[Assumption, ...] = ()
+    evaluation: AnyEvaluation
+    if halves is not None:
+        refused = tuple(dict.fromkeys(code for code, mask in invalid_halves(inputs, *halves) if mask.any()))
+        with np.errstate(all="ignore") if refused else nullcontext():
+            evaluation = evaluate_apart(routed(inputs, halves[0]), *halves)
+    else:
+        layout, assumed = layout_of(inputs, plan)
+        refused = tuple(code for code, mask in invalid(inputs, layout) if mask.any())
+        with np.errstate(all="ignore") if refused else nullcontext():
+            evaluation = evaluate(inputs, layout)
     broken = dict.fromkeys(code for code, mask in unacceptable(inputs, evaluation) if mask.any())
     costs = banded(inputs, evaluation.results).row()
     stated = (*assumed, *inputs.assumed)
-    return ServingAnswer(inputs, plan, evaluation, costs, stated, refused, tuple(broken), binding(evaluation))
+    return ServingAnswer(inputs, plan, evaluation, costs, stated, refused, tuple(broken), evaluation.binding())
 
 
 def predict(case: ServingCase) -> ServingAnswer:

@@ -35,6 +35,14 @@ class Load:
     longest: float
     verified: float = 1.0  # queries of a sequence in a step: the last token, and what is drafted behind it
     accepted: Number = 1.0  # tokens of a sequence that a step adds
+    shared: float = 0.0  # tokens that all prompts begin with
+    common: Number = 0.0  # of these what the cache holds once for all
+    history: Number = 0.0  # tokens of a prompt that repeat the conversation so far, on average
+
+    @property
+    def private(self) -> Number:
+        """Tokens of a prompt that each request holds for itself."""
+        return self.prompt - self.common
 
     @property
     def steps(self) -> Number:
@@ -108,7 +116,15 @@ def inputs_of(case: ServingCase) -> ServingInputs:
         budget=log.choose("stack.budget", engine.budget, picked.budget, by_size),
         assumed=(),
     )
-    wanted = speculation_of(case)
+    return _planned(inputs, log)
+
+
+def _planned(inputs: ServingInputs, log: AssumptionLog) -> ServingInputs:
+    """The same with what the scenario's plan adds: drafts, and what is assumed of a plan in two halves."""
+    case = inputs.case
+    wanted, plan = speculation_of(case), case.scenario.plan
+    if plan is not None and plan.prefill is not None and case.scenario.assume.cache_transfer is None:
+        log.note("assume.cache_transfer", "whole", "behind the prompt; layer hides most of it")
     if wanted is not None:
         inputs = replace(inputs, draft=draft_inputs(inputs, wanted, log), load=verifying(inputs.load, wanted))
     return replace(inputs, assumed=(*_converted(case), *log.assumed))
@@ -122,7 +138,12 @@ def without_speculation(inputs: ServingInputs) -> ServingInputs:
 def _load(case: ServingCase, log: AssumptionLog) -> Load:
     """Lengths of prompts and outputs; every default is recorded as an assumption."""
     workload, engine = case.scenario.workload, case.stack
-    prompt, output = workload.mean("prompt"), workload.mean("output")
+    added, output = workload.mean("prompt"), workload.mean("output")
+    prompt, history, longest = added, 0.0, workload.context
+    if workload.turns > 1:
+        with term("conversation"):
+            history = (workload.turns - 1.0) / 2.0 * (added + output)
+            prompt = added + history
     for name in ("prompt", "output"):
         if isinstance(getattr(workload, name), float):
             log.note(f"workload.{name}.spread", "0", "one length is written")
@@ -130,13 +151,17 @@ def _load(case: ServingCase, log: AssumptionLog) -> Load:
     if workload.shared_prefix and engine.prefix_cache:
         with term("prefix"):
             hit = hit_tokens(workload.shared_prefix, prompt, engine.block)
-    elif not workload.shared_prefix:
+    elif not workload.shared_prefix and workload.turns == 1:
         log.note("workload.shared_prefix", "0", "no prompt begins as another")
-    longest = workload.context
     if longest is None:
-        longest = Figure(float(prompt) + float(output))
-        log.note("workload.context", show(longest, "1"), "mean prompt and answer")
-    return Load(prompt, output, workload.spread("prompt"), workload.spread("output"), hit, longest)
+        longest = Figure(float(workload.turns * (added + output)))
+        origin = "mean prompt and answer" if workload.turns == 1 else "a whole conversation"
+        log.note("workload.context", show(longest, "1"), origin)
+    if workload.turns > 1 and case.scenario.assume.routing is None:
+        log.note("assume.routing", "random", "a turn finds its conversation on one replica alone")
+    spreads = workload.spread("prompt"), workload.spread("output")
+    kept = history if engine.prefix_cache else 0.0
+    return Load(prompt, output, *spreads, hit, longest, shared=workload.shared_prefix, common=hit, history=kept)
 
 
 def _experts(case: ServingCase, kernels: ServingFit, recipe: Recipe) -> FusedExpertsFit | None:

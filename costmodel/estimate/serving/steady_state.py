@@ -17,7 +17,13 @@ from costmodel.equations.serving.load.first_token import (
     prompt_steps,
 )
 from costmodel.equations.serving.load.percentiles import lognormal_percentile, normal_quantile
-from costmodel.equations.serving.load.queues import queue_wait, queue_wait_variance
+from costmodel.equations.serving.load.queues import (
+    pooled_wait,
+    pooled_wait_variance,
+    queue_wait,
+    queue_wait_variance,
+    waiting_probability,
+)
 from costmodel.equations.serving.load.steady_state import (
     clustering_delay,
     engine_utilisation,
@@ -29,6 +35,7 @@ from costmodel.estimate.serving.operating_point import OperatingPoint
 from costmodel.estimate.serving.serving_inputs import ServingInputs
 from costmodel.ground.equation import Number, term
 
+FEWEST_WAIT = 1e-12  # of requests, for a variance that divides by their share
 TAIL = 0.01  # share of requests beyond the p99
 
 
@@ -73,6 +80,15 @@ def steady_state(inputs: ServingInputs, point: OperatingPoint, rate: Number) -> 
     return SteadyState(rate, mean, utilisation, load.per_token(step_time), ttft, p99, np.maximum(gap, step), flying)
 
 
+def _line(point: OperatingPoint, service: Number, busy: Number, spread: Number) -> tuple[Number, Number, Number]:
+    """Wait in line, its variance, and the share of requests that wait: before one replica, or before all of them."""
+    if np.all(np.asarray(point.servers) == 1):
+        return queue_wait(service, busy, spread), queue_wait_variance(service, busy, spread), busy
+    waits = waiting_probability(point.servers, busy)
+    line = pooled_wait(service, point.servers, busy, spread, waits)
+    return line, pooled_wait_variance(line, np.maximum(waits, FEWEST_WAIT)), waits
+
+
 def _first_token(
     inputs: ServingInputs, point: OperatingPoint, rate: Number, prompts: Number, spread: Number
 ) -> tuple[Number, Number]:
@@ -81,18 +97,17 @@ def _first_token(
     service = prompt_service_time(prompt, gamma, step, room)
     with term("full steps"):
         busy = engine_utilisation(rate, service)
-    line, gate = queue_wait(service, busy, spread), gate_wait(step, prompts)
+    (line, queued, waits), gate = _line(point, service, busy, spread), gate_wait(step, prompts)
     wait = line + gate
     steps = prompt_steps(prompt, room, busy)
     later = later_prompt_tokens(rate, prompt, wait, prompts, room)
     with term("other stages"):
         passing = prompt * (point.whole - gamma)  # while each of them serves others
     ttft = wait + own_prompt_time(steps, step, gamma, prompt, later) + passing
-    queued = queue_wait_variance(service, busy, spread)
     variance = first_token_variance(queued, wait, later * gamma, gate, service, spread)
     with term("alone"):
         own = own_prompt_time(steps, step, gamma, prompt, 0.0) + passing
     with term("one prompt"):
         one = mixed_step_time(point.alpha, point.beta, point.concurrency, gamma, np.minimum(prompt, room))
     far = lognormal_percentile(step, ttft, variance, normal_quantile(TAIL))
-    return ttft, np.maximum(far, first_token_tail(own, line, busy, one, TAIL))
+    return ttft, np.maximum(far, first_token_tail(own, line, waits, one, TAIL))

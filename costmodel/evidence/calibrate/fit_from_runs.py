@@ -62,6 +62,7 @@ class StepFit:
     by_group: Mapping[str, tuple[Errors, Errors]]
     by_kind: Mapping[str, tuple[Errors, Errors]]
     widths: Mapping[str, float] = field(default_factory=dict)
+    unseen: Scores | None = None  # of every run, by what is fitted without its group
 
 
 def solved(problem: Problem, start: Array | None = None) -> tuple[Array, Array, Array]:
@@ -155,6 +156,7 @@ def step_fit(
         _parted(_groups(runs), inside, unseen) if unseen else {},
         _parted(_kinds(runs), inside, unseen) if unseen else {},
         widths,
+        unseen,
     )
 
 

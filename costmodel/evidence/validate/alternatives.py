@@ -96,7 +96,8 @@ def _open_cells(row: CsvRow, model: Modelled) -> dict[str, list[float | str]]:
             fullest = math.ceil(layer_count(model.answer.inputs.model) / plan.pp)
             chunks = [v for v in range(1, MOST_CHUNKS + 1) if fullest % v == 0 and (v == 1 or count % plan.pp == 0)]
             opened["vp"] = _first(plan.vpp, [float(v) for v in chunks])
-    stated = f"{row.text('framework')} {row.text('features')} {row.text('notes')}".lower()
+    features = row.text("features") or filled.get("features", "")
+    stated = f"{row.text('framework')} {features} {row.text('notes')}".lower()
     if filled.get("stack") == MEGATRON[0] and not any(word in stated for word in _SAID):
         opened["stack"] = list(MEGATRON)
     return {name: values for name, values in opened.items() if len(values) > 1}

@@ -172,8 +172,8 @@ class Filling:
                 self.infer(name, value)
 
     def _launch_says(self, column: Setting) -> str:
-        software, model = map(self.row.text, ("framework", "model_name"))
-        return launch_says(column, software, model, self.accelerator(), precision_of(self.row), self.shelf)
+        software, model, table = map(self.row.text, ("framework", "model_name", "source"))
+        return launch_says(column, software, model, self.accelerator(), precision_of(self.row), self.shelf, table)
 
     def sharded(self) -> bool:
         """Whether the run used fully sharded data parallelism: from the cell, or from the software's name."""

@@ -23,9 +23,10 @@ def launch_says(
     accelerator: str,
     precision: str,
     shelf: CachedReader,
+    table: str = "",
 ) -> str:
-    """The value of that column in the first matching launch; empty where none matches."""
-    for launch, release in _launches(column, software, shelf):
+    """The value of that column in the first matching launch; empty where none matches. `table` is the run's source."""
+    for launch, release in _launches(column, software, table, shelf):
         placed = not launch.accelerators or accelerator in launch.accelerators
         of = squeezed(model).startswith(squeezed(launch.model))
         if of and placed and _between(launch, release) and launch.precision in (None, precision):
@@ -43,13 +44,13 @@ def planned(written: str, ranks: float | None) -> Iterator[tuple[str, float]]:
         yield name, float(number) * (ranks or 1.0) if each else float(number)
 
 
-def _launches(column: str, software: str, shelf: CachedReader) -> Iterator[tuple[ReleaseLaunch, str]]:
+def _launches(column: str, software: str, table: str, shelf: CachedReader) -> Iterator[tuple[ReleaseLaunch, str]]:
     """The launches of that software, each with the release named after it, if any."""
     for name in sorted(shelf.names("release")):
         document: Releases = shelf.document("release", name)
         for launched in document.launches:
             named = re.search(f"{re.escape(launched.software)}(?:{_RELEASE})?", software)
-            if named:
+            if named and launched.table in table:
                 yield from ((launch, named[1] or "") for launch in getattr(launched, column))
 
 

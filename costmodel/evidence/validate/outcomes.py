@@ -42,6 +42,7 @@ class ComparedFigure:
     low: float | None = None
     high: float | None = None
     called_fit: bool | None = None
+    fit_chance: float | None = None
 
 
 def quantity_of(columns: Sequence[str]) -> Quantity:
@@ -146,9 +147,10 @@ def _memory(row: CsvRow, answer: Answer) -> ComparedFigure:
     quantity, value = measured(row, "memory")
     assert value is not None
     fits = bool(answer.evaluation.costs.column("memory_share")[0] <= 1)
+    chance = float(answer.evaluation.costs.column("fit_chance")[0])
     if quantity == FITS:
-        return ComparedFigure(FITS, value, float(fits), called_fit=fits)
-    return ComparedFigure(quantity, value, *memory_total(answer, quantity, row.text("scope")), fits)
+        return ComparedFigure(FITS, value, float(fits), called_fit=fits, fit_chance=chance)
+    return ComparedFigure(quantity, value, *memory_total(answer, quantity, row.text("scope")), fits, chance)
 
 
 def memory_total(answer: Answer, quantity: str, scope: str = "") -> tuple[float, float, float]:

@@ -36,6 +36,7 @@ from costmodel.exchange.tables.serving_table import ServingTable
 from costmodel.ground.errors import CostModelError, Place, fail
 
 DOCUMENTED: dict[Quantity, tuple[str, ...]] = {"time": ("step_time", "flop_rate"), "memory": tuple(TOTALS)}
+TABLES = (".csv", ".txt", ".log")  # files that are no documents: tables, and logs of engines
 GROUPINGS = ("source", "source_family", "gpu", "accelerator", "model", "precision", "framework", "arch", "reason")
 UNKNOWN = "unknown"
 _SHOWN = 8
@@ -54,6 +55,7 @@ class Compared:
     low: float | None = None
     high: float | None = None
     called_fit: bool | None = None
+    fit_chance: float | None = None
     refused: str | None = None
     why: str = ""
     filled: Mapping[str, str] = field(default_factory=dict)
@@ -89,12 +91,14 @@ class Score:
 
 @dataclass(frozen=True)
 class Outcomes:
-    """For runs that did or did not fit in memory: how many, and how many wrong predictions."""
+    """For runs that did or did not fit in memory: how many, wrong predictions, and the mean predicted chance to fit."""
 
     fit: int
     called_unfit: int
     unfit: int
     called_fit: int
+    chance_of_fit: float | None
+    chance_of_unfit: float | None
 
 
 @dataclass(frozen=True)
@@ -159,6 +163,7 @@ def compared_row(row: CsvRow, quantity: Quantity, shelf: CachedReader) -> Compar
         low=found.low,
         high=found.high,
         called_fit=found.called_fit,
+        fit_chance=found.fit_chance,
         filled=model.filled,
         groups=groups,
         subject=row,
@@ -186,7 +191,7 @@ def validated(
 ) -> list[Validated]:
     """Every table named, or every document found, with its figures beside the predictions."""
     asked: list[MeasuredTable | Table] = [
-        read_measured(name) if name == "-" or name.lower().endswith((".csv", ".txt")) else read("measured", name)
+        read_measured(name) if name == "-" or name.lower().endswith(TABLES) else read("measured", name)
         for name in tables or names("measured")
     ]
     shelf, where = CachedReader(), meant(where or {}, asked)
@@ -306,12 +311,19 @@ def scores(figures: Sequence[Compared], grouping: str) -> dict[str, Score]:
 def outcomes(figures: Sequence[Compared]) -> Outcomes:
     """The modelled runs that fitted or did not, and wrong predictions; a run with measured memory fitted."""
     shown = [(figure.quantity != FITS or figure.measured == 1, figure.called_fit) for figure in figures]
+    chances = [(fitted, figure.fit_chance) for figure, (fitted, _) in zip(figures, shown, strict=True)]
     return Outcomes(
         fit=sum(fitted and called is not None for fitted, called in shown),
         called_unfit=shown.count((True, False)),
         unfit=sum(not fitted and called is not None for fitted, called in shown),
         called_fit=shown.count((False, True)),
+        chance_of_fit=_mean([chance for fitted, chance in chances if fitted and chance is not None]),
+        chance_of_unfit=_mean([chance for fitted, chance in chances if not fitted and chance is not None]),
     )
+
+
+def _mean(values: Sequence[float]) -> float | None:
+    return statistics.fmean(values) if values else None
 
 
 def worst(figures: Sequence[Compared], count: int) -> list[Compared]:

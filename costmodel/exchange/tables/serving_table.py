@@ -11,6 +11,7 @@ from dataclasses import dataclass
 
 from costmodel.documents.keys.suggestions import nearest
 from costmodel.documents.text.files import LARGEST_TABLE, digest, file_text
+from costmodel.exchange.logs.engine_start import is_engine_start, start_as_table
 from costmodel.exchange.tables.csv_cells import Column, repeated, row_of, sheet
 from costmodel.exchange.tables.run_table import Table
 from costmodel.ground.errors import CostModelError, Fault, Place, fail
@@ -77,9 +78,12 @@ def is_serving(names: Collection[str]) -> bool:
 
 
 def read_serving_runs(path: str) -> ServingTable:
-    """A table of serving runs, or every fault of its header at once; a row itself states what is wrong with it."""
+    """A table of serving runs, or the log of an engine that starts; or every fault of its header at once.
+
+    A row itself states what is wrong with it.
+    """
     text = file_text(path, largest=LARGEST_TABLE)
-    found = sheet(path, text, COLUMNS)
+    found = sheet(path, start_as_table(text) if is_engine_start(text) else text, COLUMNS)
     faults = repeated(found.place, found.names)
     for name in OF_ALL if LOGGED in found.names else OF_RUNS:
         if name not in found.names:

@@ -4,16 +4,17 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
-from typing import Any
+from typing import Any, TypeVar
 
 from pydantic import BaseModel
 
 from costmodel.documents.keys import paths
 from costmodel.documents.keys.references import REFERENCES, holder
-from costmodel.documents.reader.resolved_scenario import LoadedScenario, ResolvedScenario
+from costmodel.documents.reader.resolved_scenario import LoadedScenario
 from costmodel.ground.errors import Place
 from costmodel.ground.units import Figure
 
+C = TypeVar("C", bound=LoadedScenario)
 _TALK = frozenset({"schema_", "title", "source", "sources", "check", "note", "name", "of", "vendor", "provider"})
 _ASIDE = frozenset({"search", "limits", "fitted", "year", "family"})
 
@@ -67,7 +68,7 @@ def holding(path: str) -> tuple[str, str]:
     return REFERENCES[above].held if above else "scenario", key
 
 
-def changed(case: ResolvedScenario, path: str, value: float) -> ResolvedScenario:
+def changed(case: C, path: str, value: float) -> C:
     """The case with one number of one of its documents changed; its bounds are checked as on reading."""
     held, key = holding(path)
     return replace(case, **{held: paths.changed(getattr(case, held), key, Figure(value))})

@@ -13,7 +13,7 @@ from costmodel.estimate.serving.result_columns import machine_name
 from costmodel.estimate.shared.limits import Limit, stated_limits
 from costmodel.explore.compare.compare import Side, named_documents
 from costmodel.explore.compare.input_paths import InputValue, leaves
-from costmodel.explore.serving.vary_serving import UNSTABLE
+from costmodel.explore.serving.search_layouts import UNSTABLE
 from costmodel.ground.errors import Place
 
 
@@ -70,8 +70,10 @@ def side(name: str, case: ServingCase) -> Side:
     """A scenario as one of two that are compared: every value it rests on, and every result."""
     answer = predict(case)
     layout = answer.evaluation.layout
-    values = {path: value for path, value in leaves(case).items() if not path.startswith("plan.")}
-    values |= {f"plan.{size}": InputValue(float(getattr(layout, size)[0])) for size in SIZES if size != "budget"}
+    sizes = [f"plan.{size}" for size in SIZES if size != "budget"]
+    values = {path: value for path, value in leaves(case).items() if path not in sizes}
+    if answer.plan.prefill is None:
+        values |= {path: InputValue(float(getattr(layout, path.removeprefix("plan."))[0])) for path in sizes}
     values["stack.budget"] = InputValue(float(layout.budget[0]))
     known = {} if answer.refused else {machine_name(key): value for key, value in answer.costs.items()}
     figures = {

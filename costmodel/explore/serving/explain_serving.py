@@ -10,11 +10,13 @@ from typing import Any
 import numpy as np
 
 from costmodel.estimate.machine.price import price_per_accelerator
+from costmodel.estimate.serving.evaluate_apart import evaluate_apart
 from costmodel.estimate.serving.evaluate_layouts import evaluate
 from costmodel.estimate.serving.plan_columns import SIZES, PlanColumns
-from costmodel.estimate.serving.predict_serving import banded, layout_of, own_plan
+from costmodel.estimate.serving.predict_serving import banded, halves_of, layout_of, own_plan, routed
 from costmodel.estimate.serving.result_columns import COLUMNS
 from costmodel.estimate.serving.serving_inputs import ServingInputs
+from costmodel.estimate.shared.results import Costs
 from costmodel.explore.explain.explain import Book, ExplainedFigure, tree_of, trees_of, unknown
 from costmodel.ground.equation import leaf, origin_of, trace
 from costmodel.ground.errors import Place, fail
@@ -33,7 +35,7 @@ def explain(inputs: ServingInputs, quantity: str) -> ExplainedFigure:
     if quantity.startswith("cost_") and np.isnan(float(price_per_accelerator(inputs.case))):
         raise fail("C004", f"{quantity} is not known", Place(inputs.case.file), "set assume.price, e.g. 2.50 USD/GPU/h")
     with trace():
-        results = banded(inputs, evaluate(inputs, _knowing(inputs)).results)
+        results = banded(inputs, _evaluated(inputs))
         origin = origin_of(results.columns[quantity], quantity)
     return tree_of(Book(inputs.case.trees, COLUMNS, {}), quantity, COLUMNS[quantity].unit, origin)
 
@@ -41,19 +43,31 @@ def explain(inputs: ServingInputs, quantity: str) -> ExplainedFigure:
 def explain_all(inputs: ServingInputs) -> dict[str, ExplainedFigure]:
     """The trees of every figure that is known of the scenario's own plan; what they have in common is one node."""
     with trace():
-        results = banded(inputs, evaluate(inputs, _knowing(inputs)).results)
+        results = banded(inputs, _evaluated(inputs))
         origins = {name: origin_of(column, name) for name, column in results.columns.items() if name in COLUMNS}
     units = {name: COLUMNS[name].unit for name in origins}
     return trees_of(Book(inputs.case.trees, COLUMNS, {}), origins, units)
 
 
-def _knowing(inputs: ServingInputs) -> PlanColumns:
-    """The plan's columns, which know where they were written."""
+def _evaluated(inputs: ServingInputs) -> Costs:
+    """The results of the scenario's own plan, traced."""
     plan = own_plan(inputs)
-    layout, _ = layout_of(inputs, plan)
+    halves = halves_of(inputs, plan)
+    if halves is None:
+        layout, _ = layout_of(inputs, plan)
+        return evaluate(inputs, _knowing(inputs, layout, plan, "plan")).results
+    prefill, decode = (
+        _knowing(inputs, layout, half, f"plan.{name}")
+        for layout, half, name in zip(halves, (plan.prefill, plan.decode), ("prefill", "decode"), strict=True)
+    )
+    return evaluate_apart(routed(inputs, halves[0]), prefill, decode).results
+
+
+def _knowing(inputs: ServingInputs, layout: PlanColumns, plan: object, path: str) -> PlanColumns:
+    """A plan's columns, which know where they were written."""
     columns: dict[str, Any] = {}
     for name in SIZES:
-        value = inputs.budget if name == "budget" else getattr(plan, name)
+        value = inputs.budget if name == "budget" else getattr(plan, name, None)
         written = value if isinstance(value, Figure) else None
-        columns[name] = leaf(getattr(layout, name), f"plan.{name}", written)
+        columns[name] = leaf(getattr(layout, name), f"{path}.{name}", written)
     return PlanColumns(**columns)

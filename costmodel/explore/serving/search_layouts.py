@@ -13,15 +13,18 @@ from numpy.typing import NDArray
 
 from costmodel.documents.keys.overrides import path_of
 from costmodel.documents.schemas.serving.serving_results import RESULTS
-from costmodel.estimate.serving.constraints import invalid
-from costmodel.estimate.serving.evaluate_layouts import ServingEvaluation, binding, evaluate
+from costmodel.estimate.serving.constraints import invalid, invalid_halves
+from costmodel.estimate.serving.evaluate_apart import ApartEvaluation, evaluate_apart
+from costmodel.estimate.serving.evaluate_layouts import evaluate
 from costmodel.estimate.serving.plan_columns import SIZES, PlanColumns
-from costmodel.estimate.serving.predict_serving import ServingAnswer, answer, unacceptable
+from costmodel.estimate.serving.predict_serving import AnyEvaluation, ServingAnswer, answer, routed, unacceptable
 from costmodel.estimate.serving.serving_inputs import ServingInputs
 from costmodel.ground.errors import fail
 
 BUDGETS = (2048.0, 8192.0, 16384.0)  # tried beside what the engine picks
 TOO_LARGE = frozenset({"M001"})
+UNSTABLE = TOO_LARGE | {"S003", "S004", "S005"}  # the load grows without end
+COUNTS = 12  # numbers of decode instances that are tried with each pair of layouts
 ROWS = 65_536  # plans that are evaluated together
 ALIKE = 1e-6  # share below which two plans are as good as each other
 
@@ -36,6 +39,7 @@ class RankedPlan:
     costs: dict[str, float]
     broken: tuple[str, ...]
     binding: str
+    prefill: dict[str, float] | None = None  # its instances for prompts, where these are apart; sizes are of decode
 
 
 @dataclass
@@ -74,8 +78,8 @@ def search(inputs: ServingInputs, top: int = 10) -> FoundPlans:
     found.yours = None if scenario_plan is None else answer(inputs, scenario_plan)
     own = None if found.yours is None or found.yours.refused else _key(inputs, found.yours.costs, found.yours.broken)
     better = 0
-    for start in range(0, len(layout), ROWS):
-        plans, scores = _evaluated(found, layout.at(slice(start, start + ROWS)), top)
+    for evaluation in _evaluations(found, layout):
+        plans, scores = _evaluated(found, evaluation, top)
         ranked += plans
         keys += scores[: len(plans)]
         better += sum(score < own for score in scores) if own is not None else 0
@@ -126,11 +130,51 @@ def _powers(most: float) -> list[float]:
     return list(itertools.takewhile(lambda degree: degree <= most, (2.0**power for power in range(20))))
 
 
-def _evaluated(found: FoundPlans, layout: PlanColumns, top: int) -> tuple[list[RankedPlan], list[tuple[float, ...]]]:
+def _evaluations(found: FoundPlans, layout: PlanColumns) -> Iterator[AnyEvaluation]:
+    """Every valid plan, and where the space has them those with prefill and decode apart, so many at a time."""
+    inputs, space = found.inputs, found.inputs.case.scenario.search
+    for start in range(0, len(layout), ROWS):
+        with np.errstate(all="ignore"):
+            yield evaluate(inputs, layout.at(slice(start, start + ROWS)))
+    if space is None or not space.disaggregated:
+        return
+    prefill, decode = pairs(inputs, layout)
+    found.candidates += len(decode)
+    kept = np.ones(len(decode), dtype=bool)
+    for code, mask in invalid_halves(inputs, prefill, decode):
+        _count(found, code, mask & kept, decode)
+        kept &= ~mask
+    found.valid += int(kept.sum())
+    prefill, decode = prefill.at(kept), decode.at(kept)
+    for start in range(0, len(decode), ROWS):
+        rows = slice(start, start + ROWS)
+        with np.errstate(all="ignore"):
+            yield evaluate_apart(routed(inputs, prefill.at(rows)), prefill.at(rows), decode.at(rows))
+
+
+def pairs(inputs: ServingInputs, layout: PlanColumns) -> tuple[PlanColumns, PlanColumns]:
+    """Instances for prompts and for tokens in every layout of one stage, as many of each as the accelerators hold."""
+    ranks = float(inputs.ranks)
+    alone = layout.at(layout.pp == 1)
+    shapes = np.unique(np.stack([alone.tp, alone.ep, alone.dp_attention]), axis=1).T
+    rows = []
+    for first, second in itertools.product(shapes, shapes):
+        own, other = first[0] * first[2], second[0] * second[2]
+        counts = np.unique(np.geomspace(1, max((ranks - own) // other, 1), COUNTS).round())
+        for count in counts[counts * other + own <= ranks]:
+            rows.append((*first, (ranks - count * other) // own, *second, count))
+    columns = np.array(rows, dtype=np.float64).reshape(-1, 8).T
+    one, budget = np.ones(columns.shape[1]), np.full(columns.shape[1], float(inputs.budget))
+    halves = (PlanColumns(tp, one, ep, groups, count, budget) for tp, ep, groups, count in (columns[:4], columns[4:]))
+    prefill, decode = halves
+    return prefill, decode
+
+
+def _evaluated(
+    found: FoundPlans, evaluation: AnyEvaluation, top: int
+) -> tuple[list[RankedPlan], list[tuple[float, ...]]]:
     """The best of some plans, and the keys of all that fit, the best first."""
-    inputs = found.inputs
-    with np.errstate(all="ignore"):
-        evaluation = evaluate(inputs, layout)
+    inputs, layout = found.inputs, evaluation.layout
     fits, kept = np.ones(len(layout), dtype=bool), np.ones(len(layout), dtype=bool)
     codes: dict[str, Mask] = {}
     for code, mask in unacceptable(inputs, evaluation):
@@ -142,7 +186,7 @@ def _evaluated(found: FoundPlans, layout: PlanColumns, top: int) -> tuple[list[R
     found.fit += int(fits.sum())
     found.kept += int(kept.sum())
     order = [int(row) for row in _order(inputs, evaluation, kept) if fits[row]]
-    ranked = [_ranked(evaluation, row, codes) for row in order[:top]]
+    ranked = [ranked_plan(evaluation, row, codes) for row in order[:top]]
     columns = {name: evaluation.results.column(name) for name in _KEYS}
     first = evaluation.results.column(inputs.case.scenario.objective)
     sign = -1.0 if RESULTS[inputs.case.scenario.objective].better == "higher" else 1.0
@@ -162,7 +206,7 @@ def _key(inputs: ServingInputs, costs: dict[str, float], broken: tuple[str, ...]
     return (float(bool(broken)), sign * costs[objective], *(costs[name] for name in _KEYS))
 
 
-def _order(inputs: ServingInputs, evaluation: ServingEvaluation, kept: Mask) -> NDArray[np.intp]:
+def _order(inputs: ServingInputs, evaluation: AnyEvaluation, kept: Mask) -> NDArray[np.intp]:
     """Rows from the best: those that keep the limits, then by the objective; alike, by fewer GPUs and by times."""
     objective = inputs.case.scenario.objective
     first = evaluation.results.column(objective)
@@ -171,10 +215,13 @@ def _order(inputs: ServingInputs, evaluation: ServingEvaluation, kept: Mask) -> 
     return np.lexsort((*keys, np.nan_to_num(sign * first, nan=np.inf), ~kept))
 
 
-def _ranked(evaluation: ServingEvaluation, row: int, codes: dict[str, Mask]) -> RankedPlan:
+def ranked_plan(evaluation: AnyEvaluation, row: int, codes: dict[str, Mask]) -> RankedPlan:
+    """A row of an evaluation as a plan."""
     sizes = {name: float(getattr(evaluation.layout, name)[row]) for name in SIZES}
+    half = evaluation.prefill if isinstance(evaluation, ApartEvaluation) else None
+    prefill = None if half is None else {name: float(getattr(half, name)[row]) for name in SIZES}
     broken = tuple(code for code, mask in codes.items() if mask[row])
-    return RankedPlan(sizes, evaluation.results.row(row), broken, binding(evaluation, row))
+    return RankedPlan(sizes, evaluation.results.row(row), broken, evaluation.binding(row), prefill)
 
 
 def _count(found: FoundPlans, code: str, mask: Mask, layout: PlanColumns) -> None:

@@ -11,17 +11,18 @@ from dataclasses import dataclass, field
 from costmodel.documents.keys.overrides import full
 from costmodel.documents.reader.override_case import vary_any
 from costmodel.documents.reader.serving_scenario import ServingCase, serving
+from costmodel.documents.schemas.serving.serving_plan import ServingPlan
 from costmodel.estimate.serving.predict_serving import ServingAnswer, predict
 from costmodel.estimate.serving.result_columns import COLUMNS, machine_name
 from costmodel.explore.explain.explain import unknown
 from costmodel.explore.search.ranges import Axis, Span, axis, said_with, span
+from costmodel.explore.serving.search_layouts import UNSTABLE
 from costmodel.ground.errors import CostModelError, Fault, Place, fail
 from costmodel.ground.parsing import UnitError, parse
 
 MOST_POINTS = 20_000
 _TARGET = re.compile(r"\s*([a-z_0-9]+)\s*(<=|>=|≤|≥)\s*(.+?)\s*\Z")
 _SAMPLES, _HALVINGS, _DIGITS = 25, 40, 4
-UNSTABLE = frozenset({"M001", "S003", "S004", "S005"})
 
 
 @dataclass(frozen=True)
@@ -110,9 +111,16 @@ def by_rate(case: ServingCase, rates: Sequence[str]) -> list[ServingTrial]:
             continue
         each = trial.answer.costs["gpus"] / trial.answer.costs["replicas"]
         nodes = math.ceil(max(needed, 1.0) * each / float(case.node.accelerators))
-        sized = [f"plan.replicas={max(needed, 1.0):.0f}", f"cluster.nodes={nodes}"]
+        sized = [*_copies(trial.answer.plan, max(needed, 1.0)), f"cluster.nodes={nodes}"]
         found.append(tried(case, [f"workload.rate={written}", *sized]))
     return found
+
+
+def _copies(plan: ServingPlan, count: float) -> list[str]:
+    """Settings that make so many replicas; apart, so many of its instances of each kind."""
+    halves = (("prefill", plan.prefill), ("decode", plan.decode))
+    apart = [f"plan.{name}.replicas={half.replicas * count:.0f}" for name, half in halves if half is not None]
+    return apart or [f"plan.replicas={count:.0f}"]
 
 
 @dataclass(frozen=True)

@@ -3,14 +3,14 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass, replace
-from typing import Literal
+from typing import Literal, TypeVar
 
 from pydantic import ValidationError
 
 from costmodel.documents.keys.paths import at
-from costmodel.documents.reader.resolved_scenario import ResolvedScenario
+from costmodel.documents.reader.resolved_scenario import LoadedScenario, ResolvedScenario
 from costmodel.documents.schemas.efficiency import Fitted
 from costmodel.estimate.evaluate.evaluate_plans import missing_input
 from costmodel.estimate.evaluate.predict import predict
@@ -20,6 +20,7 @@ from costmodel.explore.compare.input_paths import changed, holding, leaves
 from costmodel.explore.compare.select_plan import answered, planned
 from costmodel.ground.errors import CostModelError, Place, fail
 
+C = TypeVar("C", bound=LoadedScenario)
 TENTH = 0.10
 _ASIDE = ("model.", "workload.", "plan.", "cluster.node.power.", "cluster.node.price.", "cluster.nodes", "assume.price")
 _OPTIMIZER = "workload.optimizer."  # a separate document; the workload holds only its name
@@ -70,13 +71,21 @@ def sensitivity(case: ResolvedScenario, result: str = "step_time") -> Sensitivit
         why = "costmodel estimate shows the reason and suggests values that fix it"
         hint = why if base.refused else missing_input(base.inputs, result)
         raise fail("C004", f"there is no {result} to move: {reason}", Place(case.file), hint)
-    knobs = [knob for knob in _knobs(held, result, value) if knob.swing > 1e-9]
-    return Sensitivity(
-        case, result, value, tuple(sorted(knobs, key=lambda knob: (-knob.swing, knob.path))), base.evaluation.block
-    )
+    knobs = knobs_of(held, value, lambda one: _result(one, result))
+    return Sensitivity(case, result, value, knobs, base.evaluation.block)
 
 
-def _knobs(case: ResolvedScenario, result: str, value: float) -> Iterator[Knob]:
+def _result(case: ResolvedScenario, result: str) -> float:
+    return predict(case).evaluation.costs.row()[result]
+
+
+def knobs_of(case: C, value: float, result: Callable[[C], float]) -> tuple[Knob, ...]:
+    """Every figure that moves a result, most first."""
+    found = [knob for knob in _knobs(case, value, result) if knob.swing > 1e-9]
+    return tuple(sorted(found, key=lambda knob: (-knob.swing, knob.path)))
+
+
+def _knobs(case: C, value: float, result: Callable[[C], float]) -> Iterator[Knob]:
     for path, leaf in leaves(case).items():
         written = leaf.value
         asked = path.startswith(_ASIDE) and not path.startswith(_OPTIMIZER)
@@ -88,17 +97,17 @@ def _knobs(case: ResolvedScenario, result: str, value: float) -> Iterator[Knob]:
         yield Knob(path, leaf.text, _kind(path), spread, low / value - 1, high / value - 1)
 
 
-def _turned(case: ResolvedScenario, path: str, value: float, factor: float, result: str) -> float:
+def _turned(case: C, path: str, value: float, factor: float, result: Callable[[C], float]) -> float:
     """The result with a figure times a factor; a share stops at 1."""
-    for figure in (value * factor, 1.0, value):
+    for figure in (value * factor, 1.0 if value < 1 else value, value):
         try:
-            return predict(changed(case, path, figure)).evaluation.costs.row()[result]
+            return result(changed(case, path, figure))
         except (ValidationError, CostModelError):
             continue
     return math.nan
 
 
-def _whole(case: ResolvedScenario, path: str, value: float) -> bool:
+def _whole(case: LoadedScenario, path: str, value: float) -> bool:
     """Whether only whole numbers may stand there."""
     if not value.is_integer():
         return False
@@ -109,7 +118,7 @@ def _whole(case: ResolvedScenario, path: str, value: float) -> bool:
     return False
 
 
-def _stood_in_for(case: ResolvedScenario, path: str) -> bool:
+def _stood_in_for(case: LoadedScenario, path: str) -> bool:
     """Whether a share of matmuls is not used: that of the best measured one is."""
     parts = path.split(".")
     return parts[-3::2] == ["matmul", "compute_share"] and by_best_matmul(case, parts[-2])
@@ -121,7 +130,7 @@ def _kind(path: str) -> Literal["hardware", "assumption", "fitted"]:
     return "assumption" if path.startswith(("assume.", "stack.", _OPTIMIZER)) else "hardware"
 
 
-def _spread(case: ResolvedScenario, path: str) -> float:
+def _spread(case: LoadedScenario, path: str) -> float:
     """The 90th percentile of a fit's error where it is stated, or its median; else a tenth."""
     held, key = holding(path)
     fitted = at(getattr(case, held), f"{key.rpartition('.')[0]}.fitted")

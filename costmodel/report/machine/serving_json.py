@@ -6,6 +6,7 @@ import math
 from collections.abc import Mapping
 from typing import Any
 
+from costmodel.documents.schemas.serving.serving_plan import ServingPlan
 from costmodel.estimate.evaluate.answer_facts import subject_of
 from costmodel.estimate.serving.plan_columns import SIZES
 from costmodel.estimate.serving.predict_serving import ServingAnswer
@@ -57,13 +58,20 @@ def plan(sizes: Mapping[str, float], costs: Mapping[str, float]) -> dict[str, An
     return {**degrees, **known, "fits": costs["memory_share"] <= 1}
 
 
+def halves(plan: ServingPlan) -> dict[str, Any]:
+    """Prefill and decode of a plan, where they are apart."""
+    found = (("prefill", plan.prefill), ("decode", plan.decode))
+    return {name: {key: int(value) for key, value in half.model_dump().items()} for name, half in found if half}
+
+
 def estimate(answer: ServingAnswer) -> dict[str, Any]:
     """One plan as costmodel/result/v1."""
     layout = answer.evaluation.layout
     sizes = {name: float(getattr(layout, name)[0]) for name in SIZES}
     result = frame(answer.inputs)
     result["assumed"] = [{"path": item.path, "value": item.value, "from": item.origin} for item in answer.assumed]
-    result["plans"] = [] if answer.refused else [{**plan(sizes, answer.costs), "binds": answer.binding}]
+    row = {**plan(sizes, answer.costs), **halves(answer.plan), "binds": answer.binding}
+    result["plans"] = [] if answer.refused else [row]
     result["refused"] = [
         {"code": code, "text": REFUSALS[code].meaning, "case": reason(answer, code)}
         for code in answer.refused or answer.broken

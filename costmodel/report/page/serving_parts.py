@@ -10,13 +10,14 @@ from costmodel.estimate.evaluate.answer_facts import subject_of
 from costmodel.estimate.serving.reason_codes import REFUSALS
 from costmodel.explore.serving.search_layouts import FoundPlans, reasons, share_of
 from costmodel.explore.serving.vary_serving import ServingTrial, SweptServing
-from costmodel.ground.units import counted, show_time, significant
+from costmodel.ground.units import show_time, significant
 from costmodel.report.page.content import HtmlPage, PageTable, Part
 from costmodel.report.page.figures import Bars, FigureEntry, amounts
 from costmodel.report.page.plots import Plot, PlotAxis, PlotPoint
 from costmodel.report.page.serving_page import trial_values
 from costmodel.report.page.values import seconds
 from costmodel.report.terminal.serving.serving_formatting import result
+from costmodel.report.terminal.serving.serving_search import degree_words
 from costmodel.report.terminal.style.formatting import percent
 from costmodel.report.terminal.style.head import subject_words
 
@@ -39,9 +40,9 @@ def plans_part(found: FoundPlans) -> Part:
     )
     rows = []
     for place, ranked in enumerate(found.best, 1):
-        costs, sizes = ranked.costs, ranked.sizes
+        costs = ranked.costs
         rows.append((
-            str(place), *(counted(sizes[name]) for name in ("tp", "pp", "ep", "replicas", "budget")),
+            str(place), *(degree_words(ranked, name) for name in ("tp", "pp", "ep", "replicas", "budget")),
             significant(costs["rate_within_slo_per_s"], 4), _bare(costs["tpot"] * 1e3), _bare(costs["ttft_p99"]),
             _bare(costs["tokens_per_gpu_within_limits"]), ranked.binding, " ".join(ranked.broken),
         ))  # fmt: skip

@@ -73,6 +73,16 @@ def serve(engine: Engine, count: int, seed: int = 0) -> Observed:
     return _Run(engine, arrivals.tolist(), prompts, outputs).observed()
 
 
+def serve_prompts(engine: Engine, count: int, seed: int = 0) -> Column:
+    """First tokens of so many requests that generate only that one."""
+    random = np.random.default_rng(seed)
+    gaps = -np.log(evenly(random, count))
+    arrivals = np.cumsum(gaps / (gaps.mean() * engine.request_rate))
+    prompts = lengths(random, engine.prompt, engine.variation, count, 1)
+    with np.errstate(divide="ignore", invalid="ignore"):  # no second token
+        return _Run(engine, arrivals.tolist(), prompts, [1] * count).observed().first_tokens
+
+
 def serve_users(engine: Engine, users: int, count: int, seed: int = 0) -> Observed:
     """Serve so many requests of users who all start at once, and send the next when the last is answered."""
     random = np.random.default_rng(seed)

@@ -69,7 +69,8 @@ def draws(asked: object, count: int, seed: int) -> Lengths:
     lengths = asked.inputs.lengths  # type: ignore[attr-defined]
     normal = np.random.default_rng(seed).standard_normal(count)
     sigma = float(lengths.sigma)
-    return np.minimum(lengths.limit, lengths.written * np.exp(sigma * normal - sigma**2 / 2)).astype(np.int64) + 1
+    tokens = np.minimum(lengths.limit, lengths.written * np.exp(sigma * normal - sigma**2 / 2))
+    return np.asarray(tokens, dtype=np.int64) + 1
 
 
 def test_a_batch_waits_for_the_longest_answer_of_all_engines() -> None:

@@ -15,7 +15,8 @@ from costmodel.equations.memory.offload import link_time
 from costmodel.equations.run.reinforcement_learning import generation_ranks
 from costmodel.estimate.rl.iteration import NONE, composed
 from costmodel.estimate.rl.predict_rl import RlAnswer, predict
-from tests.estimate.rl.verl_runs import ASYNCHRONOUS, COLOCATED, MEAN, ONE_COLOCATED, ONE_STEP_OFF, rows
+
+from .verl_runs import ASYNCHRONOUS, COLOCATED, MEAN, ONE_COLOCATED, ONE_STEP_OFF, rows
 
 SCENARIO = "grpo-qwen-2.5-7b-64"
 APART = ["plan.rollout.colocated=false", "plan.rollout.ranks=32"]
@@ -140,6 +141,7 @@ def test_tokens_and_attention_of_the_packed_sequences_are_those_of_the_answers()
         ),
         (["plan.rollout.memory=8 %"], "R015"),
         (["workload.staleness=0.5"], "R016"),
+        (["plan.sites={count: 2, link: 1 Gbit/s, every: 10}"], "R017"),
         (["plan.rollout.tp=8"], "L051"),
     ],
 )

@@ -2,12 +2,16 @@
 
 from __future__ import annotations
 
-from pydantic import Field
+from typing import Self
+
+from pydantic import Field, model_validator
+from pydantic_core import PydanticCustomError
 
 from costmodel.documents.schemas.base import Count, Document, Share
 from costmodel.documents.schemas.count_kinds import Gpus, Replicas, Stages
 from costmodel.documents.schemas.serving.serving_workload import Tokens
 
+_OF_ONE = ("tp", "pp", "ep", "dp_attention", "replicas")
 DRAFTS = ("eagle", "mtp", "ngram")  # any other is a model
 
 
@@ -21,8 +25,17 @@ class Speculation(Document):
     )
 
 
+class Instances(Document):
+    """Instances that do one half of the work: prompts, or the tokens behind them."""
+
+    tp: Gpus = Field(default=1, description="Tensor-parallel degree")
+    ep: Gpus = Field(default=1, description="Expert-parallel degree")
+    dp_attention: Replicas = Field(default=1, description="Groups of tp ranks that each attend to their own requests")
+    replicas: Replicas = Field(default=1, description="Instances of this kind")
+
+
 class ServingPlan(Document):
-    """One replica of the engine, and how many there are."""
+    """One replica of the engine, and how many there are; or instances for prompts and for tokens apart."""
 
     tp: Gpus = Field(default=1, description="Tensor-parallel degree")
     pp: Stages = Field(default=1, description="Pipeline stages")
@@ -34,6 +47,19 @@ class ServingPlan(Document):
         default=None, description="Copies of the engine; left out, as many as the accelerators hold"
     )
     speculation: Speculation | None = Field(default=None, description="Speculative decoding; left out, none")
+    prefill: Instances | None = Field(default=None, description="Instances that compute prompts alone")
+    decode: Instances | None = Field(default=None, description="Instances that generate, from the cache sent to them")
+
+    @model_validator(mode="after")
+    def _both_halves(self) -> Self:
+        if (self.prefill is None) != (self.decode is None):
+            words = "prefill and decode stand together: each computes what the other does not"
+            raise PydanticCustomError("plan", words, {"keys": ("prefill", "decode")})
+        beside = [name for name in _OF_ONE if name in self.model_fields_set]
+        if self.prefill is not None and beside:
+            sentence = "{fault} belongs to engines that do both; prefill and decode have their own"
+            raise PydanticCustomError("plan", sentence, {"fault": " and ".join(beside), "keys": tuple(beside)})
+        return self
 
 
 class ServingSpace(Document):
@@ -47,6 +73,9 @@ class ServingSpace(Document):
     )
     replicas: list[Replicas] | None = Field(
         default=None, min_length=1, description="Copies of the engine; else as many as the accelerators hold"
+    )
+    disaggregated: bool = Field(
+        default=False, description="Whether plans with prefill and decode apart are tried beside those that do both"
     )
     budget: list[Tokens] | None = Field(
         default=None, min_length=1, description="Tokens of a step at most; else what the engine picks"

@@ -40,10 +40,11 @@ RESULTS: dict[str, ResultColumn] = {
     ),
     "replicas_needed": ResultColumn("1", "replicas that keep every limit at the rate and its headroom", "lower"),
     "gpus_needed": ResultColumn("1", "accelerators of these replicas", "lower"),
-    "replicas": ResultColumn("1", "copies of the engine", "neither"),
+    "replicas": ResultColumn("1", "copies of the engine; apart, groups of its prefill and decode instances", "neither"),
     "gpus": ResultColumn("1", "accelerators of all replicas", "lower"),
     "interference_share": ResultColumn("1", "share of the time per token that waits for other users' prompts", "lower"),
     "prefix_hit": ResultColumn("1", "share of prompt tokens that are in the cache already", "higher"),
+    "prefix_residency": ResultColumn("s", "time that an unused beginning stays in the cache of a replica", "higher"),
     "matmul": ResultColumn("s", "of the time per token: matrix products of a step without prompts", "lower"),
     "attention": ResultColumn("s", "of the time per token: reading the cache", "lower"),
     "memory_bound": ResultColumn("s", "of the time per token: norms, activations, rotations", "lower"),
@@ -59,6 +60,15 @@ RESULTS: dict[str, ResultColumn] = {
     ),
     "speculation_break_even": ResultColumn(
         "1", "sequences in flight, of one replica, from which drafts make a step's tokens slower", "higher"
+    ),
+    "transfer_time": ResultColumn("s", "time to send the cache of a mean prompt from prefill to decode", "lower"),
+    "transfer_exposed": ResultColumn("s", "of that what lies behind the prompt's last step", "lower"),
+    "prefill_utilisation": ResultColumn("1", "share of time that instances for prompts are busy", "neither"),
+    "prefill_per_decode": ResultColumn(
+        "1", "instances for prompts for each that generates, so that neither waits for the other", "neither"
+    ),
+    "disaggregation_gain": ResultColumn(
+        "1", "requests within the limits over those of the best replicas that do both, on as many GPUs", "higher"
     ),
     "cache_pool": ResultColumn("B", "memory of one accelerator for keys and values", "higher"),
     "cache_pool_tokens": ResultColumn("1", "tokens that the pool of one replica holds", "higher"),

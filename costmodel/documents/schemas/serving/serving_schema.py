@@ -17,6 +17,10 @@ from costmodel.documents.schemas.serving.serving_workload import Serving
 EngineReference = Annotated[Annotated[str, Tag("name")] | Annotated[Engine, Tag("inline")], Discriminator(as_written)]
 
 
+Transfer = Literal["whole", "layer"]
+Routing = Literal["random", "least-loaded", "cache-aware"]
+
+
 class ExpertLoad(Document):
     """How tokens spread over experts; left out, evenly."""
 
@@ -29,8 +33,14 @@ class ServingAssumptions(Document):
     experts: ExpertLoad = Field(default_factory=ExpertLoad, description="Mixture of experts")
     price: Price | None = Field(default=None, description="Of one accelerator; else the node's list price")
     headroom: Share | None = Field(default=None, description="Over the rate, for the number of replicas; else none")
+    routing: Routing | None = Field(
+        default=None, description="Of requests to replicas: random, to the least loaded, or to the cache; else random"
+    )
     network_share: Portion | None = Field(
         default=None, description="Share of the interface rate that collectives reach; else the fit's"
+    )
+    cache_transfer: Transfer | None = Field(
+        default=None, description="From prefill to decode: whole behind the prompt, or layer by layer; else whole"
     )
 
 

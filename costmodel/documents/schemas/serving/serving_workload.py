@@ -7,7 +7,7 @@ from typing import Annotated, Any, Literal, Self
 from pydantic import Discriminator, Field, Tag, model_validator
 from pydantic_core import PydanticCustomError
 
-from costmodel.documents.schemas.base import Document, NonNegative, Quantity, Seconds
+from costmodel.documents.schemas.base import Count, Document, NonNegative, Quantity, Seconds
 from costmodel.documents.schemas.precision import Precision
 from costmodel.ground.units import Figure
 
@@ -38,6 +38,13 @@ def _length(value: Any) -> str:
 Length = Annotated[Annotated[Tokens, Tag("same")] | Annotated[Lengths, Tag("spread")], Discriminator(_length)]
 
 
+class ServedAdapters(Document):
+    """LoRA adapters that an engine holds beside the model; each request names one."""
+
+    count: Count = Field(description="Adapters in memory; requests use them alike")
+    rank: Count = Field(description="Inner width of the largest")
+
+
 class Serving(Document):
     """A serving workload."""
 
@@ -55,6 +62,12 @@ class Serving(Document):
         description="Of a concurrency: steady, or burst where all start at once as benchmarks do; else steady",
     )
     shared_prefix: FewTokens = Field(default=0.0, description="Tokens that all prompts begin with")
+    adapters: ServedAdapters | None = Field(
+        default=None, description="LoRA adapters on every linear map of the layers but routed experts; else none"
+    )
+    turns: Count = Field(
+        default=1.0, description="Turns of a conversation; prompt is what each adds to all that was written before"
+    )
     context: Tokens | None = Field(
         default=None, description="Tokens of the longest request that is allowed; else the mean prompt and answer"
     )
@@ -81,9 +94,12 @@ class Serving(Document):
 
     @model_validator(mode="after")
     def _load_and_its_keys(self) -> Self:
-        if (self.users is None) != (self.think_time is None):
+        if self.users is not None and self.think_time is None:
             keys = {"keys": ("think_time", "users")}
             raise PydanticCustomError("load", "users and think_time stand together: users think between requests", keys)
+        if self.think_time is not None and self.users is None and self.turns == 1:
+            sentence = "think_time belongs to users, or to the turns of a conversation"
+            raise PydanticCustomError("load", sentence, {"keys": ("think_time",)})
         if self.traffic is not None and self.concurrency is None:
             sentence = "traffic belongs to a concurrency; requests of a rate or of users come at random"
             raise PydanticCustomError("load", sentence, {"keys": ("traffic",)})

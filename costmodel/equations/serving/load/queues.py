@@ -86,8 +86,7 @@ def waiting_probability(servers: Number, utilisation: Number) -> Number:
         0.4287
 
     Holds:
-        exact up to 128 servers; from there on it falls as φ / (φ + z Φ) of z = (1 − ρ) √k, of the normal law;
-        no estimate calls it
+        exact up to 128 servers; from there on it falls as φ / (φ + z Φ) of z = (1 − ρ) √k, of the normal law
 
     Source:
         harchol-balter-2013 §14; halfin-1981
@@ -140,8 +139,7 @@ def pooled_wait(
         0.357
 
     Holds:
-        exact for exponential times of service; of others as a single server's (Lee and Longton), within a tenth;
-        no estimate calls it
+        exact for exponential times of service; of others as a single server's (Lee and Longton), within a tenth
 
     Source:
         harchol-balter-2013 §14
@@ -154,6 +152,34 @@ def pooled_wait(
     stable = utilisation < 1
     crowd = waiting_probability * (1 + variation**2) / 2
     return service / servers * np.where(stable, crowd / np.where(stable, 1 - utilisation, 1.0), np.inf)
+
+
+@equation
+def pooled_wait_variance(wait: Number, waiting_probability: Number) -> Number:
+    """Variance of the wait before several servers that share one line.
+
+    W² (2 / C − 1): those who wait, a share C, wait an exponential time of W / C on average
+
+    Args:
+        wait: mean wait of all, W [s]
+        waiting_probability: probability that all servers are busy, C, above 0 [1]
+
+    Returns:
+        variance [s·s]
+
+    Example:
+        >>> round(float(pooled_wait_variance(0.357, 0.4287)), 3)
+        0.467
+
+    Holds:
+        exact for exponential times of service
+
+    Source:
+        harchol-balter-2013 §14
+
+    Monotone: increasing in wait; decreasing in waiting_probability
+    """
+    return wait**2 * (2 / waiting_probability - 1)
 
 
 @equation

@@ -85,7 +85,7 @@ def residency_time(pool_held: Number, request_rate: Number, tokens: Number) -> N
         93
 
     Holds:
-        the least recently used goes first; no estimate calls it
+        the least recently used goes first
 
     Source:
         little-1961; composition
@@ -116,7 +116,7 @@ def scattered_hit(hit_share: Number, replicas: Number) -> Number:
         0.125
 
     Holds:
-        the last turn alone is looked for; what all requests share is found on every replica; no estimate calls it
+        the last turn alone is looked for; what all requests share is found on every replica
 
     Source:
         composition

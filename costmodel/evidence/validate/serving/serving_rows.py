@@ -91,7 +91,8 @@ def machine_of(row: CsvRow, shelf: CachedReader) -> tuple[str, str]:
     accelerator = accelerator_named(row.text("gpu"), shelf=shelf)
     stand = proxy_node(shelf, accelerator) if accelerator and shelf.has("accelerator", accelerator) else None
     if stand is None:
-        raise CannotModel("V001", f"no document of the accelerator {row.text('gpu') or 'not stated'} and its node")
+        name = row.text("gpu") or "that is not stated (nvidia-smi -L prints it; add that line to a start-up log)"
+        raise CannotModel("V001", f"no document of the accelerator {name} and its node")
     return accelerator, stand.node
 
 

@@ -8,7 +8,7 @@ from typing import Any
 
 from costmodel.documents.schemas.serving.serving_plan import ServingPlan, Speculation
 from costmodel.exchange.exporters.engines import sglang_command, trtllm_command, vllm_command
-from costmodel.exchange.exporters.engines.serving_job import EngineTarget, ServingJob
+from costmodel.exchange.exporters.engines.serving_job import UNWRITTEN, EngineTarget, ServingJob
 from costmodel.exchange.exporters.job import Remarks
 from costmodel.exchange.imported import Origin, OriginValue
 from costmodel.exchange.importers.launch.layer import Layer
@@ -39,6 +39,10 @@ def exported_command(target: EngineTarget, job: ServingJob) -> ExportedCommand:
     text = target.write(job, remarks)
     if not job.engine.kernels.own_all_reduce and "stack.kernels.own_all_reduce" in target.cannot:
         remarks.refuse("stack.kernels.own_all_reduce", f"0 B: {target.cannot['stack.kernels.own_all_reduce']}")
+    for key in UNWRITTEN:
+        above, _, name = key.partition(".")
+        if getattr(getattr(job, above), name) is not None:
+            remarks.refuse(key, target.cannot[key], f"leave {key} out, and state it to the engine yourself")
     if not remarks.faults:
         _check_read_back(text, job, remarks)
     replicas = job.count("replicas")

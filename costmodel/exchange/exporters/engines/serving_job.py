@@ -101,12 +101,17 @@ BESIDE = {
     "workload.kind": "a serving program",
     **dict.fromkeys(
         ("workload.prompt", "workload.output", "workload.rate", "workload.concurrency", "workload.users",
-         "workload.think_time", "workload.traffic", "workload.shared_prefix"),
+         "workload.think_time", "workload.traffic", "workload.shared_prefix", "workload.turns"),
         "the requests; the benchmark at the end asks for them",
     ),
     "workload.expert_precision": "the checkpoint",
     "workload.expert_weights": "the checkpoint",
 }  # fmt: skip
+UNWRITTEN = {
+    "plan.prefill": "instances apart are two commands and a connector between them, which this export does not write",
+    "plan.decode": "instances apart are two commands and a connector between them, which this export does not write",
+    "workload.adapters": "adapters are named one by one, with paths that no scenario holds",
+}
 
 
 def lines_of(words: list[str], width: int = 78) -> str:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from costmodel.exchange.exporters.engines.benchmark_lines import benchmark, commented, pool_words
 from costmodel.exchange.exporters.engines.checkpoint_types import METHODS, check_cache, check_types
 from costmodel.exchange.exporters.engines.draft_options import sglang_draft
-from costmodel.exchange.exporters.engines.serving_job import BESIDE, EngineTarget, ServingJob, lines_of
+from costmodel.exchange.exporters.engines.serving_job import BESIDE, UNWRITTEN, EngineTarget, ServingJob, lines_of
 from costmodel.exchange.exporters.job import Remarks
 from costmodel.exchange.importers.serving.sglang_options import VERSION
 
@@ -67,6 +67,6 @@ TARGET = EngineTarget(
         "stack.kernels.own_all_reduce": "--disable-custom-all-reduce",
     },
     elsewhere=BESIDE,
-    cannot={},
+    cannot=UNWRITTEN,
     write=write,
 )

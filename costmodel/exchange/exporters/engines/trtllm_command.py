@@ -7,7 +7,7 @@ from typing import Any
 from costmodel.exchange.exporters.engines.benchmark_lines import benchmark, commented, pool_words
 from costmodel.exchange.exporters.engines.checkpoint_types import MADE, check_cache, check_types
 from costmodel.exchange.exporters.engines.draft_options import trtllm_draft
-from costmodel.exchange.exporters.engines.serving_job import BESIDE, EngineTarget, ServingJob, lines_of
+from costmodel.exchange.exporters.engines.serving_job import BESIDE, UNWRITTEN, EngineTarget, ServingJob, lines_of
 from costmodel.exchange.exporters.job import Remarks
 from costmodel.exchange.importers.serving.served_types import Quantised
 from costmodel.exchange.importers.serving.trtllm_options import VERSION
@@ -98,6 +98,6 @@ TARGET = EngineTarget(
         "stack.graphs": "cuda_graph_config",
     },
     elsewhere=BESIDE,
-    cannot={"stack.kernels.own_all_reduce": "it chooses its all-reduce itself"},
+    cannot={"stack.kernels.own_all_reduce": "it chooses its all-reduce itself", **UNWRITTEN},
     write=write,
 )

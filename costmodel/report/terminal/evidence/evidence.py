@@ -16,6 +16,7 @@ from costmodel.documents.schemas.serving.serving_results import RESULTS as SERVI
 from costmodel.estimate.evaluate.answer_facts import facts_of, row_facts
 from costmodel.estimate.shared.results import COLUMNS
 from costmodel.evidence.validate.imputation import RULES
+from costmodel.evidence.validate.left_out import KINDS, left_out_by_kind
 from costmodel.evidence.validate.outcomes import FITS, TOTALS
 from costmodel.evidence.validate.serving.serving_rows import RULES as SERVING_RULES
 from costmodel.evidence.validate.skip_reasons import SkippedRow
@@ -68,7 +69,19 @@ def validation(found: list[Validated], grouping: str | None = None, count: int =
 def scoreboard(found: list[Validated]) -> list[Line]:
     """How far off each source's published runs are, when this was looked at, and by which version."""
     seen = f"{date.today():%Y-%m-%d}, costmodel {costmodel.__version__}"
-    return [*validation(found, "source"), styled(f"{seen}; runs of these sources were fitted", DIM)]
+    lines = [*validation(found, "source"), styled(f"{seen}; runs of these sources were fitted", DIM)]
+    record = left_out_by_kind()
+    rows = [(kind, *_left_out(record[kind])) for kind in KINDS]
+    stated = (
+        f"of {record['runs']} runs, {record['date']}; constants and widths of the band were fitted without the source"
+    )
+    table = CellTable(("left out", "rows", "median", "P90", "bias", "in band"), rows, "lrrrrr")
+    return [*lines, Text(), table, styled(stated, DIM)]
+
+
+def _left_out(row: Mapping[str, float]) -> tuple[str, ...]:
+    errors = (f"{row['median']:.1%}", f"{row['p90']:.1%}", f"{row['bias']:+.1%}")
+    return (f"{row['runs']}", *errors, f"{row['inside']:.0%}")
 
 
 def _document(part: Validated, figures: Sequence[Compared]) -> Iterator[Line]:
@@ -148,8 +161,8 @@ def _left(figures: Sequence[Compared]) -> Iterator[Text]:
     if shown.fit or shown.unfit:
         yield Text()
         yield styled(
-            f"{shown.fit} runs fitted, {shown.called_unfit} of them called too large; "
-            f"{shown.unfit} did not fit, {shown.called_fit} of them called fitting"
+            f"{shown.fit} runs fitted, {shown.called_unfit} of them called too large{_chance(shown.chance_of_fit)}; "
+            f"{shown.unfit} did not fit, {shown.called_fit} of them called fitting{_chance(shown.chance_of_unfit)}"
         )
     left = [SkippedRow(figure.run, figure.refused, figure.why) for figure in figures if figure.refused]
     if left:
@@ -157,8 +170,12 @@ def _left(figures: Sequence[Compared]) -> Iterator[Text]:
         yield from not_modelled(left)
 
 
-def validation_json(found: list[Validated]) -> dict[str, Any]:
-    """The same as plain values."""
+def _chance(mean: float | None) -> str:
+    return "" if mean is None else f", with a mean chance to fit of {mean:.0%}"
+
+
+def validation_json(found: list[Validated], *, alone: bool = False) -> dict[str, Any]:
+    """The same as plain values; of the scoreboard with the errors of sources that are left out."""
     figures = [figure for part in found for figure in part.figures]
     result: dict[str, Any] = {
         **head("costmodel/validation/v1"),
@@ -174,6 +191,8 @@ def validation_json(found: list[Validated]) -> dict[str, Any]:
     result["rules"] = {name: rule for name, rule in rules.items() if name in used}
     if any(figure.called_fit is not None for figure in figures):
         result["fits"] = asdict(outcomes(figures))
+    if alone:
+        result["left_out"] = left_out_by_kind()
     return result
 
 
@@ -185,6 +204,7 @@ def _rows(part: Validated) -> Iterator[dict[str, Any]]:
             "quantity": figure.quantity,
             "measured": None if figure.measured is None else float(figure.measured),
             "predicted": figure.predicted,
+            "fit_chance": figure.fit_chance,
             "low": figure.low,
             "high": figure.high,
             "error": figure.error,

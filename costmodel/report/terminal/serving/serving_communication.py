@@ -5,6 +5,7 @@ from __future__ import annotations
 from rich.text import Text
 
 from costmodel.equations.network.collectives import algorithm_bandwidth, bus_bandwidth
+from costmodel.estimate.serving.evaluate_apart import ApartEvaluation
 from costmodel.estimate.serving.predict_serving import ServingAnswer
 from costmodel.estimate.serving.replica_traffic import ServingTransfer, transfers
 from costmodel.ground.units import show, show_time, significant
@@ -19,7 +20,7 @@ _NAMES = ("", "group", "ranks", "link", "op", "size", "count", "time", "algbw", 
 def sent(answer: ServingAnswer) -> list[ServingTransfer]:
     """Everything that is sent at the scenario's load."""
     evaluation = answer.evaluation
-    return [] if answer.refused else list(transfers(answer.inputs, evaluation.layout, evaluation.point.concurrency))
+    return [] if answer.refused else list(transfers(answer.inputs, evaluation.layout, evaluation.in_flight))
 
 
 def communication(answer: ServingAnswer) -> list[Line]:
@@ -41,8 +42,19 @@ def communication(answer: ServingAnswer) -> list[Line]:
     own = answer.inputs.engine.kernels.own_all_reduce
     if own and costs["tp_exposed"] and answer.inputs.kernels.all_reduce is not None:
         lines.append(styled(f"Up to {show(own, 'B')} the engine's own all-reduce, NCCL above and between nodes."))
+    lines += _between(answer)
     lines.append(styled("Keys and values are split by heads and need no communication."))
     return [*lines, *problems(answer), Text(), following(answer, "explain", "tp_exposed", before="Next:")]
+
+
+def _between(answer: ServingAnswer) -> list[Line]:
+    """The cache on its way from prefill to decode."""
+    evaluation = answer.evaluation
+    if not isinstance(evaluation, ApartEvaluation):
+        return []
+    way, carried = evaluation.transfer, significant(one(evaluation.transfer.most))
+    words = f"{show(one(way.nbytes), 'B')} a prompt, {show_time(one(way.time))}, {show_time(one(way.exposed))} exposed"
+    return [styled(f"  kv  prefill to decode: {words}; the links carry {carried} prompts/s")]
 
 
 def _row(answer: ServingAnswer, item: ServingTransfer) -> tuple[str, ...]:

@@ -21,6 +21,8 @@ from costmodel.report.terminal.style.theme import BAD, HEAD, bar, styled
 UNSTABLE = frozenset({"S003", "S004", "S005"})
 _OF_SOME = ("ep_exposed", "pp_exposed", "tp_exposed", "draft_time")  # shown only where not zero
 BINDS = {
+    "prefill": "the instances for prompts",
+    "transfer": "the links between prefill and decode",
     "budget": "the token budget of a step",
     "cache": "the cache",
     "sequences": "the engine's limit on sequences",
@@ -87,6 +89,7 @@ def _facts(answer: ServingAnswer) -> list[Line]:
     def band(name: str) -> str:
         return between(*(result(name, costs[f"{name}_{end}"]) for end in ENDS))
 
+    of_one = "replica" if answer.plan.prefill is None else "decode"
     fits = f"{significant(costs['concurrency_steady'])} mean requests fit"
     rows = [
         ("first token", stated("ttft"), "p99", stated("ttft_p99"), limits_on(answer, "ttft_p99")),
@@ -96,12 +99,31 @@ def _facts(answer: ServingAnswer) -> list[Line]:
         ("whole answer", stated("latency"), "worst gap", stated("worst_gap"), limits_on(answer, "worst_gap")),
         ("requests", stated("requests_per_s"), "within limits", stated("rate_within_slo_per_s"), ""),
         ("utilisation", stated("utilisation"), "saturation", stated("saturation_per_s"), ""),
-        ("in flight", f"{significant(costs['concurrency'])} a replica", "cache", fits, ""),
+        (
+            "in flight",
+            f"{significant(costs['concurrency'])} a {of_one}",
+            "cache",
+            fits,
+            "",
+        ),
         ("throughput", stated("output_tokens_per_s"), "per GPU", stated("tokens_per_s_per_gpu"), ""),
         ("memory", f"{gib(costs['memory_peak'])} of {total} GiB", "cache pool", _pool(costs), ""),
     ]
+    rows += _beginnings(answer)
     rows += _speculation(answer)
+    rows += _apart(answer)
     return [CellTable([""] * 5, rows, "lllll", headed=False), styled(f"  cost          {_cost(costs)}")]
+
+
+def _beginnings(answer: ServingAnswer) -> list[tuple[str, str, str, str, str]]:
+    """What prompts find in the cache, and how long that stays."""
+    workload, costs = answer.inputs.case.scenario.workload, answer.costs
+    if not workload.shared_prefix and workload.turns == 1:
+        return []
+    stays = costs["prefix_residency"]
+    late = float(workload.think_time or 0.0) + costs["latency"] > stays
+    words = f"{show_time(stays)} unused" + (": gone before the next turn" if late and workload.turns > 1 else "")
+    return [("prefix hits", result("prefix_hit", costs["prefix_hit"]), "stays", words, "")]
 
 
 def _speculation(answer: ServingAnswer) -> list[tuple[str, str, str, str, str]]:
@@ -115,8 +137,24 @@ def _speculation(answer: ServingAnswer) -> list[tuple[str, str, str, str, str]]:
     return [("drafts", f"{significant(costs['accepted_tokens'])} tokens a step", "gain", f"{gain}, {until}", "")]
 
 
+def _apart(answer: ServingAnswer) -> list[tuple[str, str, str, str, str]]:
+    """How prefill and decode share the work, what is sent between them, and whether it pays."""
+    if answer.plan.prefill is None:
+        return []
+    costs = answer.costs
+    gain = costs["disaggregation_gain"]
+    pays = "alone" if math.isinf(gain) else f"{significant(gain)} × replicas that do both"
+    ratio = f"{significant(costs['prefill_per_decode'])} a decode"
+    hidden = f"{show_time(costs['transfer_exposed'])} behind the prompt"
+    return [
+        ("cache sent", show_time(costs["transfer_time"]), "exposed", hidden, ""),
+        ("prefill busy", result("prefill_utilisation", costs["prefill_utilisation"]), "balance", ratio, ""),
+        ("gain", pays, "", "", ""),
+    ]
+
+
 def _mean_step(answer: ServingAnswer) -> float:
-    return one(answer.evaluation.state.mean_step)
+    return one(answer.evaluation.mean_step)
 
 
 def _pool(costs: dict[str, float]) -> str:

@@ -60,17 +60,22 @@ def load_words(workload: Serving) -> str:
 def plan_words(answer: ServingAnswer) -> str:
     """The engine, the plan and the load in one line."""
     layout, inputs = answer.evaluation.layout, answer.inputs
-    sizes = [f"tp {layout.tp[0]:.0f}"]
-    for name in ("pp", "ep", "dp_attention"):
-        degree = float(getattr(layout, name)[0])
-        sizes += [f"{name} {degree:.0f}"] if degree > 1 else []
+    halves = (("prefill", answer.plan.prefill), ("decode", answer.plan.decode))
+    apart = [f"{name} {half.replicas:.0f} × {half_words(half)}" for name, half in halves if half is not None]
+    sizes = apart or [half_words(layout)]
     drafts = answer.plan.speculation
     sizes += [f"{drafts.tokens:.0f} drafted by {drafts.draft}"] if drafts is not None else []
     replicas = float(layout.replicas[0])
-    sizes.append(f"{replicas:.0f} replica{'s' if replicas > 1 else ''}")
+    sizes += [] if apart else [f"{replicas:.0f} replica{'s' if replicas > 1 else ''}"]
     workload = inputs.case.scenario.workload
     lengths = [f"{name} {workload.mean(name):,.0f}" for name in ("prompt", "output")]
     return " · ".join([inputs.engine.name, *sizes, *lengths, load_words(workload)])
+
+
+def half_words(layout: object) -> str:
+    """The degrees of a replica or an instance."""
+    degrees = {name: one(getattr(layout, name, 1.0)) for name in ("tp", "pp", "ep", "dp_attention")}
+    return " · ".join(f"{name} {degree:.0f}" for name, degree in degrees.items() if degree > 1 or name == "tp")
 
 
 def limits_on(answer: ServingAnswer, column: str) -> str:

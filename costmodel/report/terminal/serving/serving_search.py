@@ -9,8 +9,8 @@ from typing import Any
 from rich.text import Text
 
 from costmodel.estimate.evaluate.answer_facts import subject_of
-from costmodel.estimate.serving.evaluate_layouts import service_limits
 from costmodel.estimate.serving.reason_codes import REFUSALS
+from costmodel.estimate.serving.service_limits import service_limits
 from costmodel.estimate.shared.limits import stated_limits
 from costmodel.explore.serving.search_layouts import FoundPlans, RankedPlan, reasons, share_of
 from costmodel.ground.units import counted, show_time, significant
@@ -66,7 +66,7 @@ def _row(position: int, ranked: RankedPlan, degrees: Sequence[str], *, priced: b
     times = ("—", "—") if over else (show_time(costs["tpot"]), show_time(costs["ttft_p99"]))
     return (
         f"{position}",
-        *(counted(ranked.sizes[name]) for name in degrees),
+        *(degree_words(ranked, name) for name in degrees),
         significant(costs["rate_within_slo_per_s"]),
         *times,
         significant(costs["tokens_per_gpu_within_limits"]),
@@ -76,8 +76,17 @@ def _row(position: int, ranked: RankedPlan, degrees: Sequence[str], *, priced: b
     )
 
 
+def degree_words(ranked: RankedPlan, name: str) -> str:
+    """A degree of a plan; apart, of prefill and of decode."""
+    if ranked.prefill is None or name in ("pp", "budget"):
+        return counted(ranked.sizes[name])
+    return f"{counted(ranked.prefill[name])} → {counted(ranked.sizes[name])}"
+
+
 def _key(found: FoundPlans) -> Iterator[Text]:
     """What the columns mean."""
+    if any(each.prefill is not None for each in found.best):
+        yield styled("  →: from the instances for prompts to those that generate", DIM)
     limits = [f"{limit.key} {_SIGNS[limit.kind]} {result(limit.column, limit.value)}" for limit in _limits(found)]
     kept = f"keeps {' and '.join(limits)}" if limits else "is answered"
     yield styled(f"  req/s: most that {kept}; tok/s/GPU and cost there; times at the scenario's load", DIM)
@@ -108,6 +117,10 @@ def _needs(found: FoundPlans) -> Iterator[Text]:
     headroom = inputs.case.scenario.assume.headroom
     more = f" × {1 + headroom:g} headroom" if headroom else ""
     sizes = best.sizes
+    if best.prefill is not None:
+        gpus = f"{best.costs['gpus_needed']:,.0f} GPUs"
+        yield styled(f"  needs {significant(rate)} requests/s{more}: {needed:,.0f} of the best plan, {gpus}")
+        return
     ranks = f"tp {sizes['tp']:.0f}" + (f" · pp {sizes['pp']:.0f}" if sizes["pp"] > 1 else "")
     gpus = f"{best.costs['gpus_needed']:,.0f} GPUs"
     yield styled(f"  needs {significant(rate)} requests/s{more}: {needed:,.0f} replicas of {ranks}, {gpus}")
@@ -135,6 +148,9 @@ def plan_settings(found: FoundPlans, ranked: RankedPlan) -> dict[str, str]:
     """What must be set for the scenario's plan to become another."""
     sizes, own = ranked.sizes, found.yours
     settings = {}
+    if ranked.prefill is not None:
+        halves = (("prefill", ranked.prefill), ("decode", sizes))
+        return {"plan": f"{{{', '.join(f'{name}: {_half(half)}' for name, half in halves)}}}"}
     for name in ("tp", "pp", "ep", "dp_attention", "replicas"):
         usual = 1.0 if own is None else float(getattr(own.evaluation.layout, name)[0])
         if sizes[name] != usual:
@@ -147,10 +163,25 @@ def plan_settings(found: FoundPlans, ranked: RankedPlan) -> dict[str, str]:
     return settings
 
 
+def _half(sizes: dict[str, float]) -> str:
+    """Instances of one kind as they are written in a plan."""
+    names = ("tp", "ep", "dp_attention", "replicas")
+    degrees = {name: sizes[name] for name in names if sizes[name] > 1 or name == "tp"}
+    return f"{{{', '.join(f'{name}: {degree:.0f}' for name, degree in degrees.items())}}}"
+
+
 def search_json(found: FoundPlans) -> dict[str, Any]:
     """The same as costmodel/result/v1."""
     inputs = found.inputs
-    rows = [{**plan(each.sizes, each.costs), "binds": each.binding, "broken": list(each.broken)} for each in found.best]
+    rows = [
+        {
+            **plan(each.sizes, each.costs),
+            **({} if each.prefill is None else {"prefill": each.prefill}),
+            "binds": each.binding,
+            "broken": list(each.broken),
+        }
+        for each in found.best
+    ]
     return {
         **frame(inputs),
         "assumed": [{"path": item.path, "value": item.value, "from": item.origin} for item in inputs.assumed],

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import asdict
 from typing import Any
 
@@ -26,19 +27,24 @@ _KNOBS_SHOWN = 16
 
 def sensitivity(found: Sensitivity, shown: int = _KNOBS_SHOWN) -> list[Line]:
     """A tornado, and which figure of the hardware is the bottleneck."""
-    knobs = found.knobs[:shown]
+    best = "" if found.case.scenario.plan else "of the best plan, "
+    lines: list[Line] = [*head_of(found.case, priced=is_cost(found.result)), styled(f"{best}{brief_words(found.plan)}")]
+    lines += [Text(), styled(f"{found.result} {result(found.result, found.value)}", HEAD)]
+    return [*lines, *tornado(found.knobs, shown), Text(), *map(styled, bottleneck(found))]
+
+
+def tornado(figures: Sequence[Knob], shown: int) -> list[Line]:
+    """What moves a result down and up, most first."""
+    knobs = figures[:shown]
     widest = max((max(abs(knob.low), abs(knob.high)) for knob in knobs), default=0.0)
     rows = [_knob(knob, widest) for knob in knobs]
     names = ("figure", "is", "turned", "down", "", "up")
-    grid = CellTable(names, rows, "krrrlr", drop=("is", "turned", ""))
-    best = "" if found.case.scenario.plan else "of the best plan, "
-    lines: list[Line] = [*head_of(found.case, priced=is_cost(found.result)), styled(f"{best}{brief_words(found.plan)}")]
-    lines += [Text(), styled(f"{found.result} {result(found.result, found.value)}", HEAD), grid]
-    if len(found.knobs) > shown:
-        lines.append(styled(f"  {len(found.knobs) - shown} more move it less", DIM))
+    lines: list[Line] = [CellTable(names, rows, "krrrlr", drop=("is", "turned", ""))]
+    if len(figures) > shown:
+        lines.append(styled(f"  {len(figures) - shown} more move it less", DIM))
     if any(knob.kind == "fitted" for knob in knobs):
         lines.append(styled("  fit.* were fitted: costmodel calibrate renews them, --set does not reach them", DIM))
-    return [*lines, Text(), *map(styled, bottleneck(found))]
+    return lines
 
 
 def _knob(knob: Knob, widest: float) -> tuple[str, ...]:
@@ -61,8 +67,12 @@ def _percent(share: float) -> str:
 
 def bottleneck(found: Sensitivity) -> list[str]:
     """What a tenth more of each figure of the hardware would buy, most first."""
-    sign = -1.0 if COLUMNS[found.result].better == "higher" else 1.0
-    gains = sorted(((-sign * knob.high, knob) for knob in found.hardware), key=lambda item: -item[0])
+    return gains_of(found.hardware, -1.0 if COLUMNS[found.result].better == "higher" else 1.0)
+
+
+def gains_of(hardware: Sequence[Knob], sign: float) -> list[str]:
+    """The same of some figures, for a result that is better the higher, −1, or the lower, 1."""
+    gains = sorted(((-sign * knob.high, knob) for knob in hardware), key=lambda item: -item[0])
     stated = [f"10 % more {short_path(knob.path)} buys {gain * 100:.2g} %." for gain, knob in gains[:4] if gain > 1e-5]
     return stated or ["No figure of the hardware, a tenth larger, makes it better."]
 

@@ -1,0 +1,124 @@
+"""The tables of README.md and docs/accuracy that show how well runs are predicted; a test keeps them fresh.
+
+They are made of the measured documents that are shipped, and of the record of sources left out of the fit:
+
+    python -m costmodel.commands.accuracy_tables
+
+writes the tables again. With tables of runs it first makes the record again: of the first one each source is left out
+in turn, of the others runs are taken on parts of makers none of whose parts was fitted:
+
+    python -m costmodel.commands.accuracy_tables train_runs.csv train_runs_new.csv
+"""
+
+from __future__ import annotations
+
+import json
+import re
+import sys
+from collections.abc import Sequence
+from datetime import date
+from pathlib import Path
+from typing import Any
+
+from costmodel.evidence.validate.left_out import RECORD, left_out
+from costmodel.evidence.validate.outcomes import Quantity
+from costmodel.evidence.validate.validate import Score, score, validated
+
+_CHECKOUT = Path(__file__).resolve().parents[2]
+PAGES = ("README.md", "docs/accuracy/index.md")
+_BLOCK = re.compile(r"(<!-- table: ([a-z-]+);[^>]*-->\n)(.*?)(\n<!-- end of table -->)", re.DOTALL)
+
+
+def fresh_pages() -> dict[str, str]:
+    """The text of every page with its tables as they are now."""
+    record = left_out()
+    tables = {
+        "accuracy": summary(record, _shipped("time"), _shipped("memory")),
+        "groups": groups(record),
+        "sources": sources(record),
+    }
+    return {
+        page: _BLOCK.sub(lambda found: f"{found[1]}{tables[found[2]]}{found[4]}", (_CHECKOUT / page).read_text("utf-8"))
+        for page in PAGES
+    }
+
+
+def _shipped(quantity: Quantity) -> Score:
+    """The score of all measured documents that are shipped."""
+    return score([figure for part in validated(quantity=quantity) for figure in part.figures])
+
+
+def summary(record: dict[str, Any], time: Score, memory: Score) -> str:
+    """What README.md shows: runs in sample, with their source left out, and peak memory."""
+    left_out = record["groups"]
+    rows = [
+        ("step time of dense models, each source left out of the fit and of the bands", left_out["dense"]),
+        ("step time of models with experts, likewise", left_out["with experts"]),
+    ]
+    if record["unfitted_makers"]:
+        rows.append(("step time on parts of makers none of whose parts was fitted", record["unfitted_makers"]))
+    lines = [(name, *_cells(row)) for name, row in rows]
+    lines.insert(0, ("step time, all shipped sources, which were fitted", *_of_score(time)))
+    lines.append(("peak memory", *_of_score(memory)))
+    return _table(("measured", "runs", "median error", "P90 error", "inside P10 – P90"), lines)
+
+
+def groups(record: dict[str, Any]) -> str:
+    """Errors and coverage of each group of runs, with their source left out."""
+    lines = [(name, *_cells(row), _percent(row["inside_shipped"], 0)) for name, row in record["groups"].items()]
+    return _table(("group", "runs", "median", "P90", "inside, widths fitted without it", "inside, as shipped"), lines)
+
+
+def sources(record: dict[str, Any]) -> str:
+    """Errors of each source, in sample and left out, best first."""
+    ordered = sorted(record["sources"].items(), key=lambda item: item[1]["left_out"]["median"])
+    lines = [
+        (
+            name,
+            str(row["runs"]),
+            _middle_and_tail(row["in_sample"]),
+            _middle_and_tail(row["left_out"]),
+            _percent(row["left_out"]["bias"], 1, signed=True),
+            _percent(row["left_out"]["inside"], 0),
+        )
+        for name, row in ordered
+    ]
+    return _table(("source", "runs", "median, P90 in sample", "left out", "bias left out", "inside P10 – P90"), lines)
+
+
+def _cells(row: dict[str, Any]) -> tuple[str, ...]:
+    return (f"{row['runs']:,}", _percent(row["median"], 1), _percent(row["p90"], 1), _percent(row["inside"], 0))
+
+
+def _of_score(found: Score) -> tuple[str, ...]:
+    named = {"median": found.median_error, "p90": found.p90_error, "inside": found.inside_band}
+    return _cells({"runs": found.modelled, **named})
+
+
+def _middle_and_tail(row: dict[str, float]) -> str:
+    return f"{_percent(row['median'], 1)}, {_percent(row['p90'], 1)}"
+
+
+def _percent(value: float, digits: int, *, signed: bool = False) -> str:
+    text = f"{value * 100:{'+' if signed else ''}.{digits}f} %"
+    return text.replace("-", "−")
+
+
+def _table(head: Sequence[str], rows: Sequence[Sequence[str]]) -> str:
+    lines = [f"| {' | '.join(head)} |", f"|{'---|' * len(head)}"]
+    return "\n".join([*lines, *(f"| {' | '.join(row)} |" for row in rows)])
+
+
+def write(tables: Sequence[str]) -> None:
+    """Write the record, if tables of runs are named, and every page."""
+    if tables:
+        from costmodel.evidence.calibrate.accuracy_record import left_out_record
+
+        record = left_out_record(tables[0], tables[1:], date.today().isoformat())
+        (_CHECKOUT / RECORD).write_text(json.dumps(record, indent=1, ensure_ascii=False) + "\n", "utf-8")
+    for page, text in fresh_pages().items():
+        (_CHECKOUT / page).write_text(text, "utf-8")
+
+
+if __name__ == "__main__":
+    write(sys.argv[1:])

@@ -1,0 +1,55 @@
+"""LoRA adapters beside the linear maps of the layers: memory of their slots, and two thin products a map."""
+
+from __future__ import annotations
+
+from costmodel.equations.kernels.flop import matmul_flop
+from costmodel.equations.kernels.roofline import matmul_time
+from costmodel.equations.layers.lora import adapter_parameters
+from costmodel.equations.serving.step.decode_step import experts_read
+from costmodel.estimate.model.mixers.mixer import Matmul
+from costmodel.estimate.serving.serving_inputs import ServingInputs
+from costmodel.ground.equation import Number, term
+
+ROUTER = "router"  # is not adapted
+FUSED = {"qkv": 3.0, "mlp up": 2.0}  # maps in one matrix, each with an adapter of its own
+
+
+def adapter_memory(inputs: ServingInputs, matrix: Matmul) -> Number:
+    """Bytes of all slots beside one matrix; engines set aside as many as there may be, of the largest rank."""
+    adapters = inputs.case.scenario.workload.adapters
+    if adapters is None or matrix.name == ROUTER:
+        return 0.0
+    with term("adapters"):
+        each = _parameters(inputs, adapters.rank, matrix)
+        return adapters.count * (inputs.types.wide * each)
+
+
+def adapter_time(inputs: ServingInputs, rows: Number, matrix: Matmul) -> Number:
+    """Time of the two products beside one matrix, of rows whose requests name adapters at random."""
+    adapters, types = inputs.case.scenario.workload.adapters, inputs.types
+    if adapters is None or matrix.name == ROUTER:
+        return 0.0
+    columns, fit = matrix.split * matrix.n, types.fit_wide
+    with term("adapters"):
+        read = experts_read(rows, 1.0, adapters.count) * _parameters(inputs, adapters.rank, matrix)
+        passed = rows * (columns + matrix.k)
+        flop = matmul_flop(rows, adapters.rank, matrix.k) + matmul_flop(rows, columns, adapters.rank)
+        launches = 2.0 * fit.start
+        return matmul_time(
+            flop,
+            types.wide * (read + passed),
+            types.peak_wide,
+            inputs.memory_bandwidth,
+            fit.compute_share,
+            fit.memory_share,
+            launches,
+            fit.exponent,
+            1.0,
+        )
+
+
+def _parameters(inputs: ServingInputs, rank: float, matrix: Matmul) -> Number:
+    """Parameters of one adapter beside a matrix, whose maps have thin inner halves of their own."""
+    gated = any(kind.dense is not None and kind.dense.gated for kind in inputs.model.layers)
+    maps = FUSED.get(matrix.name, 1.0) if matrix.name != "mlp up" or gated else 1.0
+    return adapter_parameters(rank, matrix.split * matrix.n, maps * matrix.k)

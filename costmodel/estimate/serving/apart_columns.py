@@ -1,0 +1,153 @@
+"""Results of plans whose prefill and decode are apart, by column."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+
+from costmodel.equations.run.economics import rate as rate_of
+from costmodel.equations.run.economics import share, token_cost
+from costmodel.equations.serving.disaggregation import prefill_decode_ratio
+from costmodel.equations.serving.load.steady_state import requests_in_flight
+from costmodel.equations.serving.memory.prefix_reuse import residency_time
+from costmodel.equations.serving.serving_economics import replicas_needed
+from costmodel.estimate.machine.price import price_per_accelerator
+from costmodel.estimate.serving.engine_memory import EngineMemoryUse
+from costmodel.estimate.serving.engine_step import StepTime
+from costmodel.estimate.serving.instances import CacheTransfer
+from costmodel.estimate.serving.memory_columns import memory_columns
+from costmodel.estimate.serving.plan_columns import PlanColumns
+from costmodel.estimate.serving.serving_inputs import ServingInputs
+from costmodel.ground.equation import Number, term
+
+
+@dataclass(frozen=True)
+class SeenApart:
+    """What users see at a rate, and how busy prefill is."""
+
+    ttft: Number
+    ttft_p99: Number
+    tpot: Number
+    worst_gap: Number
+    latency: Number
+    busy: Number
+
+
+@dataclass(frozen=True)
+class ApartRates:
+    """Requests a second: at the load, at most, within the limits, and of each kind of instances."""
+
+    load: Number
+    most: Number
+    within: Number
+    prefill: Number
+    decode: Number
+
+
+def apart_columns(
+    inputs: ServingInputs,
+    halves: tuple[PlanColumns, PlanColumns],
+    memories: tuple[EngineMemoryUse, EngineMemoryUse],
+    step: StepTime,
+    transfer: CacheTransfer,
+    seen: SeenApart,
+    rates: ApartRates,
+) -> dict[str, Number]:
+    """Every result; those of memory and of the requests in flight are of a decode instance."""
+    load, (prefill, decode) = inputs.load, halves
+    with term("accelerators"):
+        prompts, answers = prefill.replicas * prefill.ranks, decode.replicas * decode.ranks
+        gpus = prompts + answers
+    columns = _times(inputs, step, seen)
+    columns |= {
+        "prefix_residency": _residency(inputs, decode, memories[1], rates),
+        "requests_per_s": rates.load,
+        "output_tokens_per_s": load.output * rates.load,
+        "total_tokens_per_s": (load.output + load.prompt) * rates.load,
+        "tokens_per_s_per_gpu": load.output * rates.load / gpus,
+        "concurrency": requests_in_flight(rates.load, load.output, seen.tpot) / decode.replicas,
+        "utilisation": share(rates.load, rates.most),
+        "saturation_per_s": rates.most,
+        "rate_within_slo_per_s": rates.within,
+        "replicas": 1.0,
+        "gpus": gpus,
+        "transfer_time": transfer.time,
+        "transfer_exposed": transfer.exposed,
+        "prefill_utilisation": seen.busy,
+    }
+    columns |= memory_columns(inputs, memories[1])
+    columns["memory_share"] = np.maximum(memory_columns(inputs, memories[0])["memory_share"], columns["memory_share"])
+    columns["prefill_per_decode"] = _ratio(inputs, halves, rates)
+    return columns | _money(inputs, prompts, answers, rates) | _within(inputs, gpus, rates)
+
+
+def _residency(inputs: ServingInputs, decode: PlanColumns, memory: EngineMemoryUse, rates: ApartRates) -> Number:
+    """Time that an unused beginning stays in the cache of a decode instance."""
+    with term("new tokens"):
+        each, added = rates.load / decode.replicas, inputs.load.computed + inputs.load.output
+    with np.errstate(divide="ignore", invalid="ignore"):
+        return residency_time(memory.tokens, each, added)
+
+
+def _times(inputs: ServingInputs, step: StepTime, seen: SeenApart) -> dict[str, Number]:
+    load = inputs.load
+    step = step if load.verified == 1 else step.times(1.0 / load.accepted)
+    return {
+        "ttft": seen.ttft,
+        "ttft_p99": seen.ttft_p99,
+        "tpot": seen.tpot,
+        "worst_gap": seen.worst_gap,
+        "latency": seen.latency,
+        "tokens_per_s_per_user": rate_of(1.0, seen.tpot),
+        "interference_share": 0.0,
+        "prefix_hit": share(load.hit, load.prompt),
+        "matmul": step.matmul,
+        "attention": step.attention,
+        "memory_bound": step.memory_bound,
+        "tp_exposed": step.tp,
+        "ep_exposed": step.ep,
+        "pp_exposed": step.pp,
+        "host_time": step.host,
+        "draft_time": step.draft,
+        "prompts_between": 0.0,
+    }
+
+
+def _ratio(inputs: ServingInputs, halves: tuple[PlanColumns, PlanColumns], rates: ApartRates) -> Number:
+    """Prefill instances for each decode instance, so that neither waits."""
+    load, (prefill, decode) = inputs.load, halves
+    with term("an instance"):
+        prompts = load.computed * rates.prefill / prefill.replicas
+        answers = load.output * rates.decode / decode.replicas
+    return prefill_decode_ratio(load.computed, prompts, load.output, answers)
+
+
+def _money(inputs: ServingInputs, prompts: Number, answers: Number, rates: ApartRates) -> dict[str, Number]:
+    """Rent of each kind of instance over its own tokens, idle time in both."""
+    price, load = price_per_accelerator(inputs.case), inputs.load
+    with term("tokens"):
+        read, written = load.prompt * rates.load, load.output * rates.load
+    return {
+        "cost_per_minput": token_cost(1e6, prompts, price, read),
+        "cost_per_moutput": token_cost(1e6, answers, price, written),
+        "cost_per_mtoken": token_cost(1e6, prompts + answers, price, written),
+    }
+
+
+def _within(inputs: ServingInputs, gpus: Number, rates: ApartRates) -> dict[str, Number]:
+    """What a plan is worth at the rate up to which it keeps the limits, and how many of it the load needs."""
+    price, scenario = price_per_accelerator(inputs.case), inputs.case.scenario
+    with term("within limits"):
+        tokens = inputs.load.output * rates.within
+    with np.errstate(divide="ignore"):
+        cost = token_cost(1e6, gpus, price, tokens)
+        arriving = scenario.workload.rate
+        headroom = scenario.assume.headroom or 0.0
+        needed = np.nan if arriving is None else replicas_needed(arriving, headroom, rates.within)
+    return {
+        "tokens_per_gpu_within_limits": tokens / gpus,
+        "cost_within_limits": cost,
+        "replicas_needed": needed,
+        "gpus_needed": needed * gpus,
+    }

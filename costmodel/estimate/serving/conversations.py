@@ -1,0 +1,61 @@
+"""What a turn of a conversation finds in the cache: on its own replica all of it, on another nothing."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import fields, is_dataclass, replace
+from typing import Any, TypeVar
+
+import numpy as np
+from numpy.typing import NDArray
+
+from costmodel.equations.serving.memory.prefix_reuse import hit_tokens, scattered_hit
+from costmodel.estimate.serving.plan_columns import PlanColumns
+from costmodel.estimate.serving.serving_inputs import ServingInputs
+from costmodel.ground.equation import term
+
+T = TypeVar("T")
+
+
+def conversing(inputs: ServingInputs, replicas: float) -> ServingInputs:
+    """The same where requests of a conversation go to so many replicas as the scenario routes them."""
+    load = inputs.load
+    with term("conversation"):
+        kept = 1.0 if inputs.case.scenario.assume.routing == "cache-aware" else scattered_hit(1.0, replicas)
+        hit = hit_tokens(load.shared + kept * load.history, load.prompt, inputs.engine.block)
+    return replace(inputs, load=replace(load, hit=hit, history=0.0))
+
+
+def forgetting(inputs: ServingInputs) -> ServingInputs:
+    """The same where newer tokens push a conversation out before its next turn."""
+    return replace(inputs, load=replace(inputs.load, history=0.0))
+
+
+def by_replicas(
+    inputs: ServingInputs,
+    layout: PlanColumns,
+    evaluate: Callable[[ServingInputs, PlanColumns], T],
+    lost: Callable[[T], NDArray[np.bool_]],
+) -> T:
+    """Evaluations of plans whose replicas decide what a turn finds; where it comes too late, nothing."""
+    found: T | None = None
+    for count in np.unique(np.asarray(layout.replicas, dtype=np.float64)):
+        held = evaluate(conversing(inputs, float(count)), layout)
+        found = held if found is None else _merged(np.asarray(layout.replicas == count), held, found)
+    assert found is not None
+    late = np.asarray(lost(found))
+    return _merged(late, evaluate(forgetting(inputs), layout), found) if late.any() else found
+
+
+def _merged(mask: NDArray[np.bool_], one: Any, other: Any) -> Any:
+    """The rows of one where the mask has them, else of the other."""
+    if mask.all():
+        return one
+    if isinstance(one, dict):
+        return {key: _merged(mask, one[key], other[key]) for key in one}
+    if is_dataclass(one) and not isinstance(one, type):
+        parts = {part.name: _merged(mask, getattr(one, part.name), getattr(other, part.name)) for part in fields(one)}
+        return replace(one, **parts)
+    if isinstance(one, str | int | bool | None) or one is other:
+        return one
+    return np.where(mask, one, other)

@@ -1,0 +1,128 @@
+"""Prefill and decode on instances of their own: what each kind can do, and what is sent between them."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+
+from costmodel.equations.run.economics import rate as rate_of
+from costmodel.equations.serving.disaggregation import cache_transfer_time, exposed_transfer_time
+from costmodel.equations.serving.load.first_token import (
+    first_token_tail,
+    first_token_variance,
+    gate_wait,
+    later_prompt_tokens,
+    own_prompt_time,
+    prompt_service_time,
+    prompt_steps,
+)
+from costmodel.equations.serving.load.percentiles import lognormal_percentile, normal_quantile
+from costmodel.equations.serving.load.queues import queue_wait, queue_wait_variance
+from costmodel.equations.serving.load.steady_state import engine_utilisation, mixed_step_time, time_slope
+from costmodel.estimate.machine.links import inside_bandwidth
+from costmodel.estimate.machine.node_in_use import interface_rate
+from costmodel.estimate.model.shards import layer_count
+from costmodel.estimate.serving.engine_step import prompt_step
+from costmodel.estimate.serving.kv_cache import sequence_cache
+from costmodel.estimate.serving.plan_columns import PlanColumns
+from costmodel.estimate.serving.serving_inputs import Load, ServingInputs, without_speculation
+from costmodel.estimate.serving.steady_state import TAIL
+from costmodel.ground.equation import Number, term
+
+SHORTEST = 1e-12  # seconds of a wait that is divided by
+
+
+@dataclass(frozen=True)
+class PromptTime:
+    """Steps of an instance that computes prompts alone: a fixed part, and what each token adds."""
+
+    alpha: Number
+    gamma: Number
+    full: Number  # of a mean prompt in steps that prompts fill
+    own: Number  # of a mean prompt by itself
+
+
+@dataclass(frozen=True)
+class CacheTransfer:
+    """The cache of a mean prompt on its way from prefill to decode."""
+
+    nbytes: Number
+    time: Number
+    exposed: Number
+    most: Number  # prompts a second that the links of all instances carry
+
+
+@dataclass(frozen=True)
+class FirstToken:
+    """Time to the first token: its mean, and what one request in a hundred exceeds."""
+
+    mean: Number
+    p99: Number
+    busy: Number
+
+
+def prompt_time(inputs: ServingInputs, layout: PlanColumns) -> PromptTime:
+    """Time of a mean prompt on a prefill instance: alone, and among others in full steps."""
+    plain, prompt = without_speculation(inputs), inputs.load.computed
+    with term("one token"):
+        alpha = prompt_step(plain, layout, np.ones(len(layout)))
+    with term("a prompt"):
+        chunk = np.minimum(prompt, layout.budget)
+        gamma = time_slope(prompt_step(plain, layout, chunk), alpha, chunk, 1.0)
+    full = prompt_service_time(prompt, gamma, alpha, layout.budget)
+    own = own_prompt_time(prompt_steps(prompt, layout.budget, 0.0), alpha, gamma, prompt, 0.0)
+    return PromptTime(alpha, gamma, full, own)
+
+
+def cache_transfer(inputs: ServingInputs, prefill: PlanColumns, decode: PlanColumns, own: Number) -> CacheTransfer:
+    """The cache of a mean prompt, over the links of both instances."""
+    with term("cache of a prompt"):
+        nbytes = sequence_cache(inputs, 1.0, inputs.load.computed)
+    rate = _link(inputs, prefill, decode)
+    with term("links of an instance"):
+        sending, receiving = prefill.ranks * rate, decode.ranks * rate
+    time = cache_transfer_time(nbytes, sending, receiving)
+    pieces = layer_count(inputs.model) if inputs.case.scenario.assume.cache_transfer == "layer" else 1.0
+    exposed = exposed_transfer_time(time, own, pieces)
+    with term("links of all"):
+        carried = np.minimum(prefill.replicas * sending, decode.replicas * receiving)
+    return CacheTransfer(nbytes, time, exposed, rate_of(carried, nbytes))
+
+
+def _link(inputs: ServingInputs, prefill: PlanColumns, decode: PlanColumns) -> Number:
+    """Rate of an accelerator towards another instance: the network's, but where all stand in one domain."""
+    with term("whole plan"):
+        everything = prefill.replicas * prefill.ranks + decode.replicas * decode.ranks
+    network = interface_rate(inputs.case, inputs.network.pair_share)
+    near = inside_bandwidth(inputs, inputs.collective("send"), 2.0)
+    return np.where(everything <= inputs.domain, near, network)
+
+
+def first_token(
+    load: Load, budget: Number, prompt: PromptTime, rate: Number, transfer: CacheTransfer, step: Number
+) -> FirstToken:
+    """Line of prompts, the prompt, the way of its cache, and the first step of decode, at a rate of one instance.
+
+    As on replicas that do both, but no step runs on an idle instance that the first prompt would wait for.
+    """
+    computed, spread, alpha, gamma = load.computed, load.prompt_spread, prompt.alpha, prompt.gamma
+    busy = engine_utilisation(rate, prompt.full)
+    with term("prompts"):
+        prompts = engine_utilisation(rate, computed * gamma)
+    line = queue_wait(prompt.full, busy, spread)
+    gate = gate_wait(alpha, prompts) - gate_wait(alpha, 0.0)
+    wait = line + gate
+    later = later_prompt_tokens(rate, computed, wait, prompts, budget)
+    steps = prompt_steps(computed, budget, busy)
+    with term("behind the prompt"):
+        behind = transfer.exposed + gate_wait(step, 0.0) + step
+    mean = wait + own_prompt_time(steps, alpha, gamma, computed, later) + behind
+    queued = queue_wait_variance(prompt.full, busy, spread)
+    variance = first_token_variance(queued, np.maximum(wait, SHORTEST), later * gamma, gate, prompt.full, spread)
+    far = lognormal_percentile(behind, mean, variance, normal_quantile(TAIL))
+    with term("alone"):
+        own = own_prompt_time(steps, alpha, gamma, computed, 0.0) + behind
+    with term("one step"):
+        one = mixed_step_time(alpha, 0.0, 0.0, gamma, np.minimum(computed, budget))
+    return FirstToken(mean, np.maximum(far, first_token_tail(own, line, busy, one, TAIL)), busy)

@@ -1,0 +1,31 @@
+"""Limits of a scenario that a higher rate can break, and how near results are to them."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+import numpy as np
+
+from costmodel.documents.schemas.serving.serving_limits import SERVICE_LEVEL
+from costmodel.equations.run.economics import share
+from costmodel.estimate.serving.plan_columns import Rows
+from costmodel.estimate.serving.serving_inputs import ServingInputs
+from costmodel.estimate.shared.limits import Limit, stated_limits
+from costmodel.ground.equation import Number
+
+
+def service_limits(inputs: ServingInputs) -> list[Limit]:
+    """The limits of a scenario that a higher rate can break."""
+    return [
+        limit
+        for limit in stated_limits(inputs.case.scenario.limits)
+        if limit.kind == "at_most" and limit.column in SERVICE_LEVEL
+    ]
+
+
+def over_limits(limits: list[Limit], result: Callable[[str], Number], rows: int) -> Rows:
+    """The result that is nearest to its limit, or beyond it, over that limit."""
+    found = np.zeros(rows)
+    for limit in limits:
+        found = np.maximum(found, np.asarray(share(result(limit.column), limit.value)))
+    return found

@@ -1,0 +1,153 @@
+"""Two results weighed against each other: of every plan, at every load it answers, those that none beats in both."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+
+import numpy as np
+from numpy.typing import NDArray
+
+from costmodel.documents.keys.suggestions import nearest
+from costmodel.documents.schemas.serving.serving_results import RESULTS
+from costmodel.estimate.serving.constraints import invalid
+from costmodel.estimate.serving.evaluate_layouts import ServingEvaluation, evaluate
+from costmodel.estimate.serving.plan_columns import PlanColumns
+from costmodel.estimate.serving.predict_serving import unacceptable
+from costmodel.estimate.serving.serving_inputs import ServingInputs
+from costmodel.explore.serving.search_layouts import UNSTABLE, RankedPlan, candidates, ranked_plan
+from costmodel.ground.errors import fail
+
+LOADS = 24  # from the lightest to the heaviest that a plan answers
+LIGHTEST = 1 / 128  # of the heaviest load
+
+
+@dataclass(frozen=True)
+class FrontPoint:
+    """A plan at a load: requests a second, or requests or users at a time, of the whole fleet."""
+
+    plan: RankedPlan
+    load: float
+
+
+@dataclass(frozen=True)
+class ServingFront:
+    """The points that none beats in both results, best in the first one first."""
+
+    inputs: ServingInputs
+    x: str
+    y: str
+    points: tuple[FrontPoint, ...]
+    looked_at: int
+
+    @property
+    def knee(self) -> FrontPoint | None:
+        """The point that is farthest from the line between the ends, both results by their ranges."""
+        if len(self.points) < 3:
+            return None
+        values = np.array([[point.plan.costs[name] for name in (self.x, self.y)] for point in self.points])
+        span = np.ptp(values, axis=0)
+        part = (values - values[0]) / np.where(span > 0, span, 1.0)
+        along = part[-1] - part[0]
+        off = np.abs(along[0] * part[:, 1] - along[1] * part[:, 0])
+        return self.points[int(np.argmax(off))]
+
+
+def axes(text: str) -> tuple[str, str]:
+    """The two results named by `--pareto x,y`."""
+    named = {key: name for name in RESULTS if RESULTS[name].better != "neither" for key in _names(name)}
+    parts = [part.strip() for part in text.split(",")]
+    if len(parts) != 2 or parts[0] == parts[1]:
+        hint = "for example --pareto tokens_per_s_per_user,tokens_per_s_per_gpu"
+        raise fail("C006", f"'{text}' is not two results", None, hint)
+    for part in parts:
+        if part not in named:
+            close = nearest(part, named, 0.4)
+            raise fail("C006", f"there is no result named '{part}'", None, f"did you mean '{close}'?" if close else "")
+    return named[parts[0]], named[parts[1]]
+
+
+def front(inputs: ServingInputs, text: str) -> ServingFront:
+    """Every plan of the scenario's space at loads up to the most it answers."""
+    x, y = axes(text)
+    layout = candidates(inputs)
+    kept = np.ones(len(layout), dtype=bool)
+    for _, mask in invalid(inputs, layout):
+        kept &= ~mask
+    layout = layout.at(kept)
+    if not len(layout):
+        raise fail("C004", "search lists no valid plan", inputs.case.place("search"))
+    points: list[FrontPoint] = []
+    for load in _loads(inputs, layout):
+        points += _at(_loaded(inputs, load), layout, x, y, load)
+    return ServingFront(inputs, x, y, tuple(_unbeaten(points, x, y)), len(layout))
+
+
+def _names(name: str) -> tuple[str, str]:
+    from costmodel.estimate.serving.result_columns import machine_name
+
+    return name, machine_name(name)
+
+
+def _loads(inputs: ServingInputs, layout: PlanColumns) -> NDArray[np.float64]:
+    """Loads of equal ratio, up to the most that any plan answers."""
+    with np.errstate(all="ignore"):
+        found = evaluate(inputs, layout).results
+    fits = found.column("memory_share") <= 1
+    workload = inputs.case.scenario.workload
+    if workload.rate is not None:
+        most = found.column("saturation_per_s")
+    else:
+        most = found.column("concurrency_steady") * layout.replicas
+    top = float(np.max(np.where(fits & np.isfinite(most), most, 0.0), initial=0.0))
+    if not top:
+        raise fail("C004", "no plan of the search fits", inputs.case.place("search", "plan"))
+    return np.geomspace(max(top * LIGHTEST, 1.0 if workload.rate is None else 0.0), top * (1 - 1e-6), LOADS)
+
+
+def _loaded(inputs: ServingInputs, load: float) -> ServingInputs:
+    """The scenario under another load of its kind."""
+    case, workload = inputs.case, inputs.case.scenario.workload
+    kind = next(name for name in ("rate", "concurrency", "users") if getattr(workload, name) is not None)
+    changed = workload.model_copy(update={kind: float(load)})
+    return replace(inputs, case=replace(case, scenario=case.scenario.model_copy(update={"workload": changed})))
+
+
+def _at(inputs: ServingInputs, layout: PlanColumns, x: str, y: str, load: float) -> list[FrontPoint]:
+    """The points of one load that none of it beats."""
+    with np.errstate(all="ignore"):
+        evaluation = evaluate(inputs, layout)
+    codes = dict(_broken(inputs, evaluation))
+    stands = np.isfinite(evaluation.results.column(x)) & np.isfinite(evaluation.results.column(y))
+    for code, mask in codes.items():
+        stands &= ~mask if code in UNSTABLE else True
+    rows = np.flatnonzero(stands)
+    first, second = (_sign(name) * evaluation.results.column(name)[rows] for name in (x, y))
+    return [
+        FrontPoint(ranked_plan(evaluation, int(rows[place]), codes), float(load)) for place in _least(first, second)
+    ]
+
+
+def _broken(inputs: ServingInputs, evaluation: ServingEvaluation) -> dict[str, NDArray[np.bool_]]:
+    codes: dict[str, NDArray[np.bool_]] = {}
+    for code, mask in unacceptable(inputs, evaluation):
+        codes[code] = codes.get(code, np.zeros(len(evaluation.layout), dtype=bool)) | mask
+    return codes
+
+
+def _sign(name: str) -> float:
+    return -1.0 if RESULTS[name].better == "higher" else 1.0
+
+
+def _least(first: NDArray[np.float64], second: NDArray[np.float64]) -> list[int]:
+    """Places of the points that none beats in both, the first result from its least."""
+    found, lowest = [], np.inf
+    for place in np.lexsort((second, first)):
+        if second[place] < lowest:
+            found.append(int(place))
+            lowest = float(second[place])
+    return found
+
+
+def _unbeaten(points: list[FrontPoint], x: str, y: str) -> list[FrontPoint]:
+    first, second = (np.array([_sign(name) * point.plan.costs[name] for point in points]) for name in (x, y))
+    return [points[place] for place in _least(first, second)]

@@ -1,0 +1,65 @@
+"""Turns of conversations: what they find in the cache, where routing scatters it, and when it is gone."""
+
+from __future__ import annotations
+
+import pytest
+
+from tests.estimate.serving.cases import costs, inputs
+
+CHAT = ("workload.turns=4", "workload.prompt=500", "workload.think_time=20 s")
+AWARE = "assume.routing=cache-aware"
+
+
+def test_a_conversation_on_its_replica_is_computed_once() -> None:
+    """Prompts of 500, 1,512, 2,524 and 3,536 tokens: 2,018 on the mean, of which 1,518 in blocks of 16 are found."""
+    found = costs(*CHAT, AWARE)
+    assert inputs(*CHAT).load.prompt == pytest.approx(2018)
+    assert found["prefix_hit"] == pytest.approx(1504 / 2018)
+
+
+def test_short_answers_hit_as_mooncake_logs_them() -> None:
+    """Rounds 1 to 3 find .500, .667 and .750: with the first that finds nothing .479 of a mean round, by tokens 0.6."""
+    turns = ("workload.turns=4", "workload.prompt=10000", "workload.output=1", AWARE, "limits={}")
+    mean = (0 + 10_001 + 20_002 + 30_003) / (10_000 * 10 + 6)
+    assert costs(*turns, "workload.rate=0.01 /s")["prefix_hit"] == pytest.approx(mean, rel=2e-3)
+
+
+def test_random_routing_finds_it_on_one_replica_alone() -> None:
+    aware, random = costs(*CHAT, AWARE), costs(*CHAT)
+    assert random["prefix_hit"] == pytest.approx(aware["prefix_hit"] / 2, rel=0.02)
+    assert aware["ttft_p99"] < random["ttft_p99"]
+    assert aware["rate_within_slo_per_s"] > random["rate_within_slo_per_s"]
+    assert costs(*CHAT, "plan.replicas=1")["prefix_hit"] == pytest.approx(aware["prefix_hit"])
+
+
+def test_a_hit_is_gone_when_the_user_thinks_longer_than_the_pool_keeps_it() -> None:
+    """The time that a beginning stays is the pool over the tokens that arrive: no hit rate is taken for granted."""
+    found = costs(*CHAT, AWARE)
+    stays = found["cache_pool_tokens"] / (4 * (2018 - 1504 + 512))
+    assert found["prefix_residency"] == pytest.approx(stays)
+    kept, gone = (costs(*CHAT[:2], f"workload.think_time={time:.0f} s", AWARE) for time in (0.5 * stays, 2 * stays))
+    assert kept["prefix_hit"] == found["prefix_hit"]
+    assert gone["prefix_hit"] == 0
+    assert gone["ttft"] > kept["ttft"]
+
+
+def test_what_is_common_to_all_is_held_once_and_a_conversation_by_each() -> None:
+    alone = costs("workload.prompt=2018")["concurrency_steady"]
+    assert costs(*CHAT, AWARE)["concurrency_steady"] == pytest.approx(alone, rel=2e-3)
+    shared = costs("workload.prompt=2018", "workload.shared_prefix=1504")["concurrency_steady"]
+    assert shared > 2 * alone
+
+
+def test_an_engine_without_a_prefix_cache_finds_nothing() -> None:
+    assert costs(*CHAT, AWARE, "stack.prefix_cache=false")["prefix_hit"] == 0
+
+
+def test_one_line_before_all_replicas_is_shorter_than_one_before_each() -> None:
+    """A request goes to whichever is least loaded: fewer wait, and the mean and the p99 fall; alone nothing changes."""
+    load = ("cluster.nodes=4", "workload.rate=20 /s", "limits={}")
+    random, least = costs(*load), costs(*load, "assume.routing=least-loaded")
+    assert least["ttft"] < random["ttft"]
+    assert least["ttft_p99"] < random["ttft_p99"]
+    assert least["tpot"] == pytest.approx(random["tpot"])
+    one = ("plan.replicas=1", "workload.rate=4 /s")
+    assert costs(*one, "assume.routing=least-loaded")["ttft_p99"] == costs(*one)["ttft_p99"]

@@ -124,8 +124,7 @@ REFUSALS = {
     ),
     "L046": Reason(
         "several micro-batches in backward",
-        "An optimizer with in_backward updates each layer as soon as its gradients exist, so that none add up: a step is "
-        "one micro-batch.",
+        "An optimizer with in_backward updates each layer as soon as its gradients exist: a step is one micro-batch.",
     ),
     "M001": Reason("does not fit", "Peak memory of the worst stage is over what is usable."),
     "M002": Reason("memory limit", "Peak memory is over the limit the scenario sets, or its chance to fit below."),

@@ -149,8 +149,9 @@ CASES: dict[str, list[tuple[dict[str, Any], dict[str, Any], dict[str, Any]]]] = 
         ({}, {"zero": 0, "offload": ["optimizer"]}, {"zero": 0, "offload": ["activations"]}),
         ({}, {"offload_layers": 2, "offload": ["optimizer"]}, {"offload_layers": 2, "offload": ["activations"]}),
     ],
+    "L046": [(STEPPED, {"micro_batch": 4}, {"micro_batch": 8})],
     "L045": [
-        (STEPPED, {"micro_batch": 4}, {"micro_batch": 8}),
+        (STEPPED, {"micro_batch": 8, "zero": 2}, {"micro_batch": 8, "zero": 3}),
     ],
     "R005": [
         (MIXED, {"pp": 2, "tp": 8}, {"tp": 8}),

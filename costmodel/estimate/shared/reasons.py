@@ -124,8 +124,12 @@ REFUSALS = {
     ),
     "L045": Reason(
         "no step in backward",
-        "An optimizer with in_backward updates each layer as soon as its gradients exist: with one micro-batch a step, "
-        "zero 0 or 3, its states on the device, and training software that offers it, such as torchtune.",
+        "An optimizer with in_backward needs zero 0 or 3, its states on the device, and training software that offers "
+        "it, such as torchtune.",
+    ),
+    "L046": Reason(
+        "several micro-batches in backward",
+        "An optimizer with in_backward updates each layer as soon as its gradients exist: a step is one micro-batch.",
     ),
     "M001": Reason("does not fit", "Peak memory of the worst stage is over what is usable."),
     "M002": Reason("memory limit", "Peak memory is over the limit the scenario sets, or its chance to fit below."),

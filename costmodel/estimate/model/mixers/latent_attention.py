@@ -24,7 +24,7 @@ from costmodel.equations.layers.sequence_mixers import (
     mean_head_dim,
 )
 from costmodel.equations.memory.activations import attention_activations
-from costmodel.equations.serving.memory.kv_cache import latent_cache_bytes
+from costmodel.equations.memory.kv_cache import latent_cache_bytes
 from costmodel.estimate.model.mixers.mixer import CacheWidth, CoreSize, Matmul, Mixer
 from costmodel.ground.equation import Number, term
 

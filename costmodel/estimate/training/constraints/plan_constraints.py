@@ -27,6 +27,7 @@ from costmodel.estimate.training.constraints.group_constraints import shares_wit
 from costmodel.estimate.training.constraints.recompute_offload import (
     assumed_host,
     choices_offered,
+    several_in_backward,
     unknown_host,
     wrong_keys,
     wrong_layers,
@@ -126,10 +127,6 @@ def _uneven(inputs: TrainingInputs, block: Block) -> Mask:
 
 def _layers(inputs: TrainingInputs, block: Block) -> Mask:
     return indivisible(inputs.model, block)
-
-
-def _chunks(inputs: TrainingInputs, block: Block) -> Mask:
-    return wrong_shape(block)
 
 
 def _batch(inputs: TrainingInputs, block: Block) -> Mask:
@@ -262,11 +259,12 @@ CHECKS = (
     _check("L020", "ep", whole_experts),
     _check("L022", "etp", expert_widths),
     _check("L021", "dp tp cp ep etp dp_replicate", expert_ranks),
-    _check("L009", "pp vpp", _chunks, "schedule"),
+    _check("L009", "pp vpp", lambda inputs, block: wrong_shape(block), "schedule"),
     _check("L025", "tp etp", _adapters),
     _check("L002", "pp vpp", _layers, *SPLIT),
     _check("L005", "dp micro_batch", _batch),
-    _check("L045", "dp micro_batch", wrong_step, "zero", *OFFLOAD),
+    _check("L045", "", wrong_step, "zero", *OFFLOAD),
+    _check("L046", "dp micro_batch", several_in_backward),
     _check("L006", "dp pp micro_batch", _batches_of_schedule, "schedule"),
 )
 OF_A_SEARCH = frozenset({"L010"})

@@ -134,7 +134,7 @@ def exchange_buffer(
 
 
 @equation
-def gathered_buffer(tokens: Number, kv_rank: Number, rope_dim: Number, index_dim: Number, element: Number) -> Number:
+def gathered_buffer(tokens: Number, kv_rank: Number, rope_dim: Number, head_dim: Number, element: Number) -> Number:
     """What a rank holds of a sequence while sparse attention over gathered latents runs backward.
 
     2 e (r + p + i) t: a latent, a rotary key and an index key a token, and their gradients
@@ -143,7 +143,7 @@ def gathered_buffer(tokens: Number, kv_rank: Number, rope_dim: Number, index_dim
         tokens: tokens of the micro-batch, t [1]
         kv_rank: width of the latent, r [1]
         rope_dim: width of the rotary key, p [1]
-        index_dim: width of the index key, i [1]
+        head_dim: width of the index key, i [1]
         element: bytes of an element, e [B]
 
     Returns:
@@ -156,6 +156,6 @@ def gathered_buffer(tokens: Number, kv_rank: Number, rope_dim: Number, index_dim
     Source:
         count
 
-    Monotone: increasing in tokens, kv_rank, rope_dim, index_dim, element
+    Monotone: increasing in tokens, kv_rank, rope_dim, head_dim, element
     """
-    return 2 * element * (kv_rank + rope_dim + index_dim) * tokens
+    return 2 * element * (kv_rank + rope_dim + head_dim) * tokens

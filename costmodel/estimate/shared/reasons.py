@@ -97,6 +97,11 @@ REFUSALS = {
         "dp_replicate", "Replicas of the shards must divide dp, and only zero 1 to 3 shards at all; otherwise it is 1."
     ),
     "L033": Reason("no such cp_type", "The training software does not offer this way of context parallelism."),
+    "L034": Reason(
+        "indexer without all-gather",
+        "An indexer picks tokens among all earlier ones. A ring shows a rank one block at a time, and an exchange of "
+        "heads splits the heads whose scores it adds up, so only an all-gather of latents and index keys serves it.",
+    ),
     "L040": Reason(
         "recompute keys",
         "recompute_modules belong to selective recompute, recompute_layers and recompute_method to full.",

@@ -128,6 +128,18 @@ def picked(own: LatentAttention, tokens: Number) -> Number:
     return tokens if own.indexer is None else np.minimum(tokens, own.indexer.top_k)
 
 
+def gathered(own: LatentAttention, part: Mixer) -> tuple[tuple[Number, Number, float], ...]:
+    """Heads, width and number of what an all-gather of a sequence sends: keys and values.
+
+    With an indexer the core reads latents, so these are sent, and one index key a token.
+    """
+    if own.indexer is None:
+        return ((part.kv_heads, part.head_dim, 2.0),)
+    with term("latents"):
+        latent = own.kv_rank + own.rope_dim
+    return ((1.0, latent, 1.0), (1.0, own.indexer.head_dim, 1.0))
+
+
 def exchanged(_own: LatentAttention, part: Mixer) -> tuple[tuple[Number, Number, float], ...]:
     """Queries and results, keys and values."""
     return ((part.heads, part.head_dim, 2.0), (part.kv_heads, part.head_dim, 2.0))

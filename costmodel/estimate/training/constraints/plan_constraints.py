@@ -47,6 +47,7 @@ from costmodel.estimate.training.parallelism.context.context_constraints import 
     chunked_sequence,
     context_not_offered,
     heads_exchanged,
+    indexer_not_gathered,
     shard_replicas,
 )
 from costmodel.estimate.training.parallelism.expert.expert_constraints import (
@@ -226,17 +227,8 @@ def _check(code: str, needs: str, refused: Callable[[TrainingInputs, Block], Mas
 
 
 REPEATED = (
-    "zero",
-    "recompute",
-    "recompute_modules",
-    "schedule",
-    "sequence_parallel",
-    "order",
-    "cp_type",
-    "split",
-    "offload",
-    "compression",
-    "sync",
+    *("zero", "recompute", "recompute_modules", "schedule", "sequence_parallel", "order"),
+    *("cp_type", "split", "offload", "compression", "sync"),
 )
 CHECKS = (
     _check("L011", "", _not_offered, "zero", "schedule", *RECOMPUTE, *OFFLOAD),
@@ -251,6 +243,7 @@ CHECKS = (
     _check("L004", "tp", _kv_heads),
     _check("L007", "tp", _widths),
     _check("L033", "cp", context_not_offered, "cp_type"),
+    _check("L034", "cp", indexer_not_gathered, "cp_type"),
     _check("L030", "cp", chunked_sequence, "cp_type"),
     _check("L031", "tp cp", heads_exchanged, "cp_type"),
     _check("L008", "tp cp", _sequence, "sequence_parallel"),

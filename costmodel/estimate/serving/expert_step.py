@@ -56,8 +56,8 @@ def dispatches(inputs: ServingInputs, layout: PlanColumns) -> NDArray[np.bool_]:
     if dispatch is None:
         return np.zeros(len(layout), dtype=bool)
     ranks = group(inputs, "ep", layout.stage_ranks, 1.0)
-    many = np.asarray(ranks.domains >= dispatch.from_domains)
-    return many & np.asarray(layout.ep == layout.stage_ranks) & (layout.dp_attention > 1)
+    held = (layout.ep == layout.stage_ranks) & (layout.dp_attention > 1)
+    return np.asarray((ranks.domains >= dispatch.from_domains) & held, dtype=bool)
 
 
 def expert_transfers(

@@ -50,7 +50,8 @@ def test_a_domain_gathers() -> None:
 def test_prompts_send_one_copy_to_a_node() -> None:
     """Eight copies of a token or one to each of at most four nodes: routing is limited to four groups of experts."""
     for decode, prompt in zip(exchanged(64, 64.0), exchanged(64, 64.0, prompts=True), strict=True):
-        assert decode.carried is not None and prompt.carried is not None
+        assert decode.carried is not None
+        assert prompt.carried is not None
         assert one(decode.carried) == pytest.approx(one(decode.message) * 7 / 8)
         assert 0.4 < one(prompt.carried) / one(decode.carried) <= 0.5
     sent = exchanged(64, 64.0)

@@ -98,7 +98,7 @@ def import_file(
       costmodel import train.sh --node dgx-h100 --nodes 4 -o mine.yaml > what-was-read.txt
       costmodel import config.json ds.json --node dgx-h100 --nodes 4 --set workload.sequence=4096 > mine.yaml
       costmodel import serve.sh benchmark.sh --node dgx-h100 > mine.yaml
-      costmodel import topo.txt --accelerator h100-sxm --node dgx-h100
+      costmodel import topo.txt --accelerator h100-sxm --node dgx-h100 > cluster.yaml
       costmodel import run.log --as runs --config train.sh --node dgx-h100 --nodes 4 -o runs.csv > what-was-read.txt
 
     Several files are one training; two that contradict each other are a fault. Nothing is run or fetched. With -o the

@@ -56,8 +56,8 @@ def test_in_words(name: str, run: Any) -> None:
 def test_explain_alone_says_what_is_worth_asking(run: Any) -> None:
     """By kind, each strategy and equation once, and not what equations call their inputs."""
     kinds = dict(re.split(" {2,}", line, maxsplit=1) for line in run("explain").out.splitlines() if "  " in line)
-    serving = ["results of serving", "words of serving"]
-    assert list(kinds)[:7] == ["results", "memory", *serving, "strategies", "questions", "codes"]
+    others = [f"{kind} of {wing}" for wing in ("serving", "reinforcement learning") for kind in ("results", "words")]
+    assert list(kinds)[:9] == ["results", "memory", *others, "strategies", "questions", "codes"]
     assert kinds["equations.kernels.tiles"] == "tiled_rows, peak_of_heads, tail_slowdown, page_writing_time"
     told = [word for known in kinds.values() for word in known.split(", ")]
     assert len(told) == len(set(told))

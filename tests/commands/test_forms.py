@@ -344,7 +344,7 @@ def test_every_line_of_the_start_that_is_commented_out_is_right(run: Any, tmp_pa
 def test_schemas(kind: DocumentKind, run: Any) -> None:
     told = json.loads(run("schema", kind.value).out)
     forms = [told["$defs"][form["$ref"].rpartition("/")[2]] for form in told.get("oneOf", [])] or [told]
-    assert len(forms) == (2 if kind in ("scenario", "stack") else 1)  # for training and for serving
+    assert len(forms) == (3 if kind in ("scenario", "stack") else 1)  # training, serving, reinforcement learning
     for form in forms:
         assert form["properties"]["schema"]["const"] == f"costmodel/{kind.value}/v1"
         assert form["additionalProperties"] is False

@@ -14,10 +14,14 @@ from costmodel.estimate.shared.plan_batch import SIZES, Block, Structure
 from costmodel.estimate.shared.reasons import REFUSALS, REMARKS
 from costmodel.estimate.training.constraints.plan_constraints import CHECKS, OF_A_SEARCH, refusals, valid
 from costmodel.explore.search.search import search
-from estimate.cases import TRAINING_STACKS, ask, costs, inputs, machine, mixed, model, one, written_out
+from estimate.cases import TRAINING_STACKS, ask, costs, inputs, machine, mixed, model, one, with_mixer, written_out
 
 SMALL = model()
 NO_SP = {"sequence_parallel": False}
+PICKING = {
+    **{"heads": 16, "query_rank": 512, "kv_rank": 128, "nope_dim": 64, "rope_dim": 32, "value_dim": 64},
+    "indexer": {"heads": 8, "head_dim": 64, "top_k": 512},
+}
 
 BOTH = ["optimizer", "parameters"]
 DRIVELESS = {"node": "gb200-nvl72", "nodes": 2, "stack": "deepspeed"}
@@ -83,6 +87,10 @@ CASES: dict[str, list[tuple[dict[str, Any], dict[str, Any], dict[str, Any]]]] = 
     ],
     "L032": [({}, {"dp_replicate": 16}, {"dp_replicate": 4}), ({}, {"dp_replicate": 2, "zero": 0}, {"zero": 0})],
     "L033": [({"stack": "fsdp1"}, {"cp": 2}, {}), ({"stack": "maxtext"}, {"cp": 2, "cp_type": "p2p"}, {"cp": 2})],
+    "L034": [
+        ({"shape": with_mixer(latent=PICKING)}, {"cp": 2, "cp_type": kind}, {"cp": 2, "cp_type": "all-gather"})
+        for kind in ("p2p", "a2a")
+    ],
     "L011": [
         ({"stack": "megatron-2021"}, {"zero": 1}, {"zero": 0}),
         ({"stack": "fsdp2"}, {"zero": 0}, {"zero": 2}),
@@ -141,8 +149,9 @@ CASES: dict[str, list[tuple[dict[str, Any], dict[str, Any], dict[str, Any]]]] = 
         ({}, {"zero": 0, "offload": ["optimizer"]}, {"zero": 0, "offload": ["activations"]}),
         ({}, {"offload_layers": 2, "offload": ["optimizer"]}, {"offload_layers": 2, "offload": ["activations"]}),
     ],
+    "L046": [(STEPPED, {"micro_batch": 4}, {"micro_batch": 8})],
     "L045": [
-        (STEPPED, {"micro_batch": 4}, {"micro_batch": 8}),
+        (STEPPED, {"micro_batch": 8, "zero": 2}, {"micro_batch": 8, "zero": 3}),
     ],
     "R005": [
         (MIXED, {"pp": 2, "tp": 8}, {"tp": 8}),

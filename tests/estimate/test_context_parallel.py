@@ -132,3 +132,17 @@ def test_state_space_layers_trade_heads_whatever_the_way_of_the_others() -> None
     assert given.refused == ()
     sent = {item.operation for item in given.evaluation.step.transfers if item.axis == "cp"}
     assert sent == {"send", "all_to_all"}
+
+
+def test_an_indexer_picks_among_gathered_latents() -> None:
+    """A latent of 512, a rotary key of 64 and an index key of 128, thrice a layer; a ring and a2a are refused."""
+    asked = inputs("deepseek-v3.2", nodes=32, sequence=LONG, global_batch=64, stack="megatron-core")
+    plan = {"cp": 4, "pp": 1, "ep": 64, "recompute": "none"}
+    for kind in ("p2p", "a2a"):
+        assert ask(asked, **plan, cp_type=kind).refused == ("L034",)
+    given = ask(asked, **plan, cp_type="all-gather")
+    assert "L034" not in given.refused
+    sent = [(item.operation, one(item.message)) for item in given.evaluation.step.transfers if item.axis == "cp"]
+    sizes = (2 * LONG * (512 + 64), 2 * LONG * 128)
+    assert set(sent) == {(kind, size) for kind in ("all_gather", "reduce_scatter") for size in sizes}
+    assert line(given, "context") == 2 * sum(sizes)

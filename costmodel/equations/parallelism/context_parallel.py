@@ -131,3 +131,31 @@ def exchange_buffer(
     if cp_type == "a2a":
         return 2 * element * (heads + kv_heads) * head_dim * tokens
     return (8.0 if cp_type == "p2p" else 4.0) * element * kv_heads * head_dim * tokens
+
+
+@equation
+def gathered_buffer(tokens: Number, kv_rank: Number, rope_dim: Number, head_dim: Number, element: Number) -> Number:
+    """What a rank holds of a sequence while sparse attention over gathered latents runs backward.
+
+    2 e (r + p + i) t: a latent, a rotary key and an index key a token, and their gradients
+
+    Args:
+        tokens: tokens of the micro-batch, t [1]
+        kv_rank: width of the latent, r [1]
+        rope_dim: width of the rotary key, p [1]
+        head_dim: width of the index key, i [1]
+        element: bytes of an element, e [B]
+
+    Returns:
+        buffers [B]
+
+    Example:
+        >>> gathered_buffer(131072.0, 512.0, 64.0, 128.0, 2.0) / 1e6
+        369.098752
+
+    Source:
+        count
+
+    Monotone: increasing in tokens, kv_rank, rope_dim, head_dim, element
+    """
+    return 2 * element * (kv_rank + rope_dim + head_dim) * tokens

@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 
 from costmodel.equations.kernels.roofline import attention_forward_time, stream_time
-from costmodel.equations.serving.memory.kv_cache import attention_cache_bytes
+from costmodel.equations.memory.kv_cache import attention_cache_bytes
 from costmodel.equations.serving.step.decode_step import absorbed_attention_flop
 from costmodel.equations.serving.step.prefill import appended_attention_flop
 from costmodel.estimate.model.mixers.latent_attention import picked

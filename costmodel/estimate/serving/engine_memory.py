@@ -8,8 +8,8 @@ import numpy as np
 
 from costmodel.documents.schemas.model import Layers
 from costmodel.equations.layers.parameters import norm_parameters, table_parameters
+from costmodel.equations.memory.kv_cache import block_tokens, block_waste, mean_context
 from costmodel.equations.parallelism.counts import padded_vocab
-from costmodel.equations.serving.memory.kv_cache import block_tokens, block_waste, mean_context
 from costmodel.equations.serving.memory.memory_budget import (
     activation_peak,
     layer_peak_bytes,

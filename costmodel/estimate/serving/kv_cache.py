@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 from costmodel.documents.schemas.model import Layers
-from costmodel.equations.parallelism.counts import kv_heads_per_rank
-from costmodel.equations.serving.memory.kv_cache import (
+from costmodel.equations.memory.kv_cache import (
     admitted_window_tokens,
     attention_cache_bytes,
     block_tokens,
 )
+from costmodel.equations.parallelism.counts import kv_heads_per_rank
 from costmodel.estimate.model.mixers.mixer import CacheWidth
 from costmodel.estimate.model.mixers.table import mixer_cache, state_bytes, token_bytes
 from costmodel.estimate.serving.serving_inputs import ServingInputs

@@ -12,10 +12,10 @@ from typing import Protocol
 
 import numpy as np
 
+from costmodel.equations.memory.kv_cache import mean_context
 from costmodel.equations.run.economics import share
 from costmodel.equations.serving.load.first_token import prompt_room
 from costmodel.equations.serving.load.steady_state import request_work, step_intercept, time_slope
-from costmodel.equations.serving.memory.kv_cache import mean_context
 from costmodel.equations.serving.step.engine_collectives import pipelined_prompt_share
 from costmodel.estimate.serving.engine_step import Batch, StepTime, step_time
 from costmodel.estimate.serving.plan_columns import PlanColumns

@@ -97,6 +97,11 @@ REFUSALS = {
         "dp_replicate", "Replicas of the shards must divide dp, and only zero 1 to 3 shards at all; otherwise it is 1."
     ),
     "L033": Reason("no such cp_type", "The training software does not offer this way of context parallelism."),
+    "L034": Reason(
+        "indexer without all-gather",
+        "An indexer picks tokens among all earlier ones. A ring shows a rank one block at a time, and an exchange of "
+        "heads splits the heads whose scores it adds up, so only an all-gather of latents and index keys serves it.",
+    ),
     "L040": Reason(
         "recompute keys",
         "recompute_modules belong to selective recompute, recompute_layers and recompute_method to full.",
@@ -119,8 +124,12 @@ REFUSALS = {
     ),
     "L045": Reason(
         "no step in backward",
-        "An optimizer with in_backward updates each layer as soon as its gradients exist: with one micro-batch a step, "
-        "zero 0 or 3, its states on the device, and training software that offers it, such as torchtune.",
+        "An optimizer with in_backward needs zero 0 or 3, its states on the device, and training software that offers "
+        "it, such as torchtune.",
+    ),
+    "L046": Reason(
+        "several micro-batches in backward",
+        "An optimizer with in_backward updates each layer as soon as its gradients exist: a step is one micro-batch.",
     ),
     "M001": Reason("does not fit", "Peak memory of the worst stage is over what is usable."),
     "M002": Reason("memory limit", "Peak memory is over the limit the scenario sets, or its chance to fit below."),

@@ -11,9 +11,9 @@ from dataclasses import dataclass
 from costmodel.equations.kernels.flop import attention_flop, matmul_flop
 from costmodel.equations.kernels.memory_traffic import matmul_bytes
 from costmodel.equations.kernels.roofline import matmul_time, stream_time
+from costmodel.equations.memory.kv_cache import attention_cache_bytes
 from costmodel.equations.network.collectives import activation_message
 from costmodel.equations.parallelism.counts import kv_heads_per_rank
-from costmodel.equations.serving.memory.kv_cache import attention_cache_bytes
 from costmodel.equations.serving.step.engine_collectives import engine_all_reduce_time
 from costmodel.ground.equation import Number
 

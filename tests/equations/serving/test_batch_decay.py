@@ -9,9 +9,9 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from costmodel.equations.memory.kv_cache import reserved_waste
 from costmodel.equations.run.economics import share
 from costmodel.equations.serving.load.batch_decay import longest_output, offline_time, refilled_steps, static_batch_use
-from costmodel.equations.serving.memory.kv_cache import reserved_waste
 from costmodel.equations.serving.memory.memory_budget import pool_of_total, pool_tokens
 
 GIB = 2.0**30

@@ -7,7 +7,7 @@ import pytest
 
 from costmodel.equations.kernels.flop import FLOP_PER_MAC
 from costmodel.equations.kernels.roofline import stream_time
-from costmodel.equations.serving.memory.kv_cache import attention_cache_bytes, latent_cache_bytes
+from costmodel.equations.memory.kv_cache import attention_cache_bytes, latent_cache_bytes
 from costmodel.equations.serving.step.decode_step import (
     absorbed_attention_flop,
     compute_bound_batch,

@@ -7,13 +7,13 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from costmodel.equations.memory.kv_cache import attention_cache_bytes
 from costmodel.equations.serving.disaggregation import (
     busy_instances,
     cache_transfer_time,
     exposed_transfer_time,
     prefill_decode_ratio,
 )
-from costmodel.equations.serving.memory.kv_cache import attention_cache_bytes
 
 
 def test_nodes_of_deepseeks_day() -> None:

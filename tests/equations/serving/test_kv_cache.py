@@ -8,8 +8,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from costmodel.equations.layers.sequence_mixers import compressed_query_parameters, latent_attention_parameters
-from costmodel.equations.parallelism.counts import kv_heads_per_rank
-from costmodel.equations.serving.memory.kv_cache import (
+from costmodel.equations.memory.kv_cache import (
     admitted_window_tokens,
     attention_cache_bytes,
     block_tokens,
@@ -20,6 +19,7 @@ from costmodel.equations.serving.memory.kv_cache import (
     state_cache_bytes,
     window_tokens,
 )
+from costmodel.equations.parallelism.counts import kv_heads_per_rank
 from costmodel.equations.serving.step.quantised_weights import scaled_element_bytes
 
 GIB = 2.0**30

@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from costmodel.equations.serving.memory.kv_cache import block_tokens
+from costmodel.equations.memory.kv_cache import block_tokens
 from costmodel.equations.serving.memory.memory_budget import (
     activation_peak,
     layer_peak_bytes,

@@ -7,6 +7,7 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
+from costmodel.equations.memory.kv_cache import mean_context
 from costmodel.equations.serving.load.first_token import first_token_tail
 from costmodel.equations.serving.load.percentiles import share_within
 from costmodel.equations.serving.load.queues import queue_wait, wait_percentile
@@ -17,7 +18,6 @@ from costmodel.equations.serving.load.service_level import (
     token_time_variance,
 )
 from costmodel.equations.serving.load.steady_state import engine_utilisation, mean_step_time, request_work
-from costmodel.equations.serving.memory.kv_cache import mean_context
 from costmodel.ground.solvers import greatest_within
 
 from .engine_simulation import Engine, serve

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from costmodel.equations.serving.memory.kv_cache import block_tokens, block_waste, mean_context
+from costmodel.equations.memory.kv_cache import block_tokens, block_waste, mean_context
 from costmodel.ground.equation import Number, equation
 
 

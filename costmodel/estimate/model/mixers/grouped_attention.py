@@ -10,8 +10,8 @@ from costmodel.equations.kernels.memory_traffic import head_norm_traffic, rotary
 from costmodel.equations.layers.output_gate import output_gate_activations, output_gate_traffic
 from costmodel.equations.layers.parameters import attention_parameters, norm_parameters, table_parameters
 from costmodel.equations.memory.activations import attention_activations, head_norm_activations
+from costmodel.equations.memory.kv_cache import attention_cache_bytes, window_tokens
 from costmodel.equations.parallelism.counts import kv_heads_per_rank
-from costmodel.equations.serving.memory.kv_cache import attention_cache_bytes, window_tokens
 from costmodel.estimate.model.mixers.mixer import CacheWidth, CoreSize, Matmul, Mixer
 from costmodel.ground.equation import Number, term
 

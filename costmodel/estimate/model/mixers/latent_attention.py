@@ -24,7 +24,7 @@ from costmodel.equations.layers.sequence_mixers import (
     mean_head_dim,
 )
 from costmodel.equations.memory.activations import attention_activations
-from costmodel.equations.serving.memory.kv_cache import latent_cache_bytes
+from costmodel.equations.memory.kv_cache import latent_cache_bytes
 from costmodel.estimate.model.mixers.mixer import CacheWidth, CoreSize, Matmul, Mixer
 from costmodel.ground.equation import Number, term
 
@@ -126,6 +126,18 @@ def read(own: LatentAttention, tokens: Number, width: CacheWidth) -> Number:
 def picked(own: LatentAttention, tokens: Number) -> Number:
     """Tokens that a query reads of so many."""
     return tokens if own.indexer is None else np.minimum(tokens, own.indexer.top_k)
+
+
+def gathered(own: LatentAttention, part: Mixer) -> tuple[tuple[Number, Number, float], ...]:
+    """Heads, width and number of what an all-gather of a sequence sends: keys and values.
+
+    With an indexer the core reads latents, so these are sent, and one index key a token.
+    """
+    if own.indexer is None:
+        return ((part.kv_heads, part.head_dim, 2.0),)
+    with term("latents"):
+        latent = own.kv_rank + own.rope_dim
+    return ((1.0, latent, 1.0), (1.0, own.indexer.head_dim, 1.0))
 
 
 def exchanged(_own: LatentAttention, part: Mixer) -> tuple[tuple[Number, Number, float], ...]:

@@ -12,9 +12,9 @@ from costmodel.equations.layers.sequence_mixers import (
     state_space_traffic,
     state_space_width,
 )
+from costmodel.equations.memory.kv_cache import state_cache_bytes
 from costmodel.equations.parallelism.counts import kv_heads_per_rank, tokens_in_micro_batch
 from costmodel.equations.parallelism.recompute import attention_output_bytes
-from costmodel.equations.serving.memory.kv_cache import state_cache_bytes
 from costmodel.estimate.model.mixers.mixer import CacheWidth, CoreSize, Matmul, Mixer
 from costmodel.ground.equation import Number, term
 

@@ -27,6 +27,7 @@ from costmodel.estimate.training.constraints.group_constraints import shares_wit
 from costmodel.estimate.training.constraints.recompute_offload import (
     assumed_host,
     choices_offered,
+    several_in_backward,
     unknown_host,
     wrong_keys,
     wrong_layers,
@@ -46,6 +47,7 @@ from costmodel.estimate.training.parallelism.context.context_constraints import 
     chunked_sequence,
     context_not_offered,
     heads_exchanged,
+    indexer_not_gathered,
     shard_replicas,
 )
 from costmodel.estimate.training.parallelism.expert.expert_constraints import (
@@ -125,10 +127,6 @@ def _uneven(inputs: TrainingInputs, block: Block) -> Mask:
 
 def _layers(inputs: TrainingInputs, block: Block) -> Mask:
     return indivisible(inputs.model, block)
-
-
-def _chunks(inputs: TrainingInputs, block: Block) -> Mask:
-    return wrong_shape(block)
 
 
 def _batch(inputs: TrainingInputs, block: Block) -> Mask:
@@ -229,17 +227,8 @@ def _check(code: str, needs: str, refused: Callable[[TrainingInputs, Block], Mas
 
 
 REPEATED = (
-    "zero",
-    "recompute",
-    "recompute_modules",
-    "schedule",
-    "sequence_parallel",
-    "order",
-    "cp_type",
-    "split",
-    "offload",
-    "compression",
-    "sync",
+    *("zero", "recompute", "recompute_modules", "schedule", "sequence_parallel", "order"),
+    *("cp_type", "split", "offload", "compression", "sync"),
 )
 CHECKS = (
     _check("L011", "", _not_offered, "zero", "schedule", *RECOMPUTE, *OFFLOAD),
@@ -254,6 +243,7 @@ CHECKS = (
     _check("L004", "tp", _kv_heads),
     _check("L007", "tp", _widths),
     _check("L033", "cp", context_not_offered, "cp_type"),
+    _check("L034", "cp", indexer_not_gathered, "cp_type"),
     _check("L030", "cp", chunked_sequence, "cp_type"),
     _check("L031", "tp cp", heads_exchanged, "cp_type"),
     _check("L008", "tp cp", _sequence, "sequence_parallel"),
@@ -269,11 +259,12 @@ CHECKS = (
     _check("L020", "ep", whole_experts),
     _check("L022", "etp", expert_widths),
     _check("L021", "dp tp cp ep etp dp_replicate", expert_ranks),
-    _check("L009", "pp vpp", _chunks, "schedule"),
+    _check("L009", "pp vpp", lambda inputs, block: wrong_shape(block), "schedule"),
     _check("L025", "tp etp", _adapters),
     _check("L002", "pp vpp", _layers, *SPLIT),
     _check("L005", "dp micro_batch", _batch),
-    _check("L045", "dp micro_batch", wrong_step, "zero", *OFFLOAD),
+    _check("L045", "", wrong_step, "zero", *OFFLOAD),
+    _check("L046", "dp micro_batch", several_in_backward),
     _check("L006", "dp pp micro_batch", _batches_of_schedule, "schedule"),
 )
 OF_A_SEARCH = frozenset({"L010"})

@@ -53,14 +53,17 @@ def wrong_offload(inputs: TrainingInputs, block: Block) -> Mask:
     return all_if(block, optimizer or parameters or drives or layers)
 
 
+def several_in_backward(inputs: TrainingInputs, block: Block) -> Mask:
+    """A step in backward of several micro-batches."""
+    batches = micro_batches_per_step(inputs.global_batch, block.dp, block.micro_batch)
+    return np.asarray(batches > 1) & all_if(block, inputs.case.optimizer.in_backward)
+
+
 def wrong_step(inputs: TrainingInputs, block: Block) -> Mask:
-    """A step in backward that the stack lacks, beside what it excludes, or of several micro-batches."""
-    if not inputs.case.optimizer.in_backward:
-        return all_if(block, False)
+    """A step in backward that the stack lacks, or beside what it excludes."""
     structure = block.structure
     able = inputs.stack.states.in_backward and structure.zero in (0, 3) and "optimizer" not in structure.offload
-    batches = micro_batches_per_step(inputs.global_batch, block.dp, block.micro_batch)
-    return np.asarray(batches > 1) | all_if(block, not able)
+    return all_if(block, inputs.case.optimizer.in_backward and not able)
 
 
 def assumed_host(inputs: TrainingInputs, block: Block) -> bool:

@@ -203,6 +203,7 @@ NOT_SAID = {
     "model.layers.attention.qk_norm_whole": "--qk-layernorm normalises head by head",
     "model.layers.state_space.conv": "4 in its code",
     "model.layers.state_space.chunk": "128 in its code",
+    "model.layers.linear": "no model of Megatron-LM that is read has such a layer",
     "model.layers.mlp": "a layer that has no experts",
     "model.layers.attention": "a layer that has no latent attention",
     "model.layers.experts.biases": "as those of the MLP, --disable-bias-linear",

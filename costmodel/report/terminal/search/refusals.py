@@ -24,10 +24,7 @@ from costmodel.estimate.training.parallelism.pipeline.schedule_rules import (
 )
 from costmodel.estimate.training.training_inputs import TrainingInputs
 from costmodel.ground.units import counted, gib
-from costmodel.report.terminal.search.run_refusals import (
-    PLAN_SENTENCES,
-    RUN_SENTENCES,
-)
+from costmodel.report.terminal.search.run_refusals import PLAN_SENTENCES, RUN_SENTENCES
 from costmodel.report.terminal.style.formatting import joined, listed, percent, result
 
 _BOUNDS = {"at_most": "over", "at_least": "under", "target": "off"}
@@ -273,6 +270,11 @@ def _no_context(inputs: TrainingInputs, block: Block) -> str:
     return f"cp {cp} by {block.structure.cp_type}, and {inputs.stack.name} has {has}"
 
 
+def _not_gathered(inputs: TrainingInputs, block: Block) -> str:
+    ranks, kind = counted(_size(block, "cp")), block.structure.cp_type
+    return f"the indexer of {inputs.model.name} picks among all tokens, which cp {ranks} by {kind} never has at once"
+
+
 def _wrong_keys(inputs: TrainingInputs, block: Block) -> str:
     structure, said = block.structure, []
     if structure.recompute_modules is not None and structure.recompute != "selective":
@@ -338,6 +340,7 @@ _SENTENCES: dict[str, Callable[[TrainingInputs, Block], str]] = {
     "L031": _exchanged,
     "L032": _replicas,
     "L033": _no_context,
+    "L034": _not_gathered,
     "L040": _wrong_keys,
     "L041": _wrong_layers,
     "L042": _wrong_offload,

@@ -87,14 +87,19 @@ def no_step_in_backward(inputs: TrainingInputs, block: Block) -> str:
         return f"{inputs.stack.name} does not update in backward; torchtune does"
     if "optimizer" in block.structure.offload:
         return "the optimizer is on the host"
-    if block.structure.zero not in (0, 3):
-        return f"zero {block.structure.zero} shards the optimizer apart from the weights"
+    return f"zero {block.structure.zero} shards the optimizer apart from the weights"
+
+
+def adds_up(inputs: TrainingInputs, block: Block) -> str:
+    """Why a step in backward cannot be of several micro-batches."""
     batches = float(inputs.global_batch) / float(block.dp[0] * block.micro_batch[0])
-    return f"gradients of {counted(batches)} micro-batches add up before a step"
+    size = counted(float(block.micro_batch[0]))
+    return f"micro_batch {size} makes {counted(batches)} micro-batches, whose gradients add up before a step"
 
 
 PLAN_SENTENCES: dict[str, Callable[[TrainingInputs, Block], str]] = {
     "L045": no_step_in_backward,
+    "L046": adds_up,
     "R003": nothing_leaves,
     "R004": not_scattered,
     "R005": spans_kinds,

@@ -41,6 +41,12 @@ def context_not_offered(inputs: TrainingInputs, block: Block) -> Mask:
     return (block.cp > 1) & (block.structure.cp_type not in inputs.stack.context_parallel)
 
 
+def indexer_not_gathered(inputs: TrainingInputs, block: Block) -> Mask:
+    """Rows where a ring or an exchange of heads would hide tokens from an indexer, which picks among all of them."""
+    picks = any(kind.latent is not None and kind.latent.indexer is not None for kind in inputs.model.layers)
+    return (block.cp > 1) & (picks and block.structure.cp_type != "all-gather")
+
+
 def shard_replicas(inputs: TrainingInputs, block: Block) -> Mask:
     """Rows with shard replicas that do not divide dp, or without sharded states."""
     if single_rank(block.dp_replicate):

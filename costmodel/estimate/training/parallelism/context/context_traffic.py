@@ -6,12 +6,18 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 
-from costmodel.documents.schemas.model import AnyMixer, LinearAttention, StateSpace
+from costmodel.documents.schemas.model import AnyMixer, LatentAttention, LinearAttention, StateSpace
 from costmodel.equations.network.collectives import ring_steps
-from costmodel.equations.parallelism.context_parallel import exchange_buffer, heads_message, ring_exposed_time
+from costmodel.equations.parallelism.context_parallel import (
+    exchange_buffer,
+    gathered_buffer,
+    heads_message,
+    ring_exposed_time,
+)
 from costmodel.equations.parallelism.counts import tokens_in_micro_batch
 from costmodel.estimate.machine.collective_time import collective_time, send_time
 from costmodel.estimate.machine.process_groups import Exchange, Group
+from costmodel.estimate.model.mixers.latent_attention import gathered
 from costmodel.estimate.model.mixers.mixer import Mixer
 from costmodel.estimate.model.mixers.table import each
 from costmodel.estimate.model.shards import Shard
@@ -76,7 +82,7 @@ def _of_mixer(
     kind = block.structure.cp_type
     if kind == "a2a" or isinstance(own, StateSpace | LinearAttention):
         return _all_to_all(inputs, cp, block, sides)
-    return _ring(inputs, cp, block, mine, core) if kind == "p2p" else _gathered(inputs, cp, block, mine)
+    return _ring(inputs, cp, block, mine, core) if kind == "p2p" else _gathered(inputs, cp, block, _sent(own, mine))
 
 
 def _keys(inputs: TrainingInputs, mixer: Mixer, tokens: Number) -> Number:
@@ -105,20 +111,32 @@ def _ring(inputs: TrainingInputs, cp: Group, block: Block, mixer: Mixer, core: F
     return ContextTraffic(forward, backward, exchanges)
 
 
-def _gathered(inputs: TrainingInputs, cp: Group, block: Block, mixer: Mixer) -> ContextTraffic:
-    """All-gather of keys and values before attention, again in backward, and a reduce-scatter of their gradients."""
+def _gathered(
+    inputs: TrainingInputs, cp: Group, block: Block, sent: tuple[tuple[Number, Number, float], ...]
+) -> ContextTraffic:
+    """All-gather of what the core reads before attention, again in backward, and a reduce-scatter of gradients."""
     tokens = tokens_in_micro_batch(block.micro_batch, inputs.sequence)
-    message = _keys(inputs, mixer, tokens)
-    with term("cp all-gather"):
-        gather = collective_time(inputs, message, cp, "all_gather")
-    with term("cp reduce-scatter"):
-        scatter = collective_time(inputs, message, cp, "reduce_scatter")
-    once, twice = 2.0 * gather, 2.0 * scatter
-    exchanges = (
-        Exchange(cp, "all_gather", message, gather, 2.0, 2.0, 0.0),
-        Exchange(cp, "reduce_scatter", message, scatter, 0.0, 2.0, 0.0),
-    )
-    return ContextTraffic(once, once + twice, exchanges)
+    exchanges: list[Exchange] = []
+    once: Number = 0.0
+    twice: Number = 0.0
+    for heads, width, times in sent:
+        message = heads_message(tokens, heads, width, inputs.widths.element)
+        with term("cp all-gather"):
+            gather = collective_time(inputs, message, cp, "all_gather")
+            once = once + times * gather
+        with term("cp reduce-scatter"):
+            scatter = collective_time(inputs, message, cp, "reduce_scatter")
+            twice = twice + times * scatter
+        exchanges.append(Exchange(cp, "all_gather", message, gather, times, times, 0.0))
+        exchanges.append(Exchange(cp, "reduce_scatter", message, scatter, 0.0, times, 0.0))
+    return ContextTraffic(once, once + twice, tuple(exchanges))
+
+
+def _sent(own: AnyMixer, mixer: Mixer) -> tuple[tuple[Number, Number, float], ...]:
+    """Heads, width and number of the vectors of a token that an all-gather sends."""
+    if isinstance(own, LatentAttention):
+        return gathered(own, mixer)
+    return ((mixer.kv_heads, mixer.head_dim, 2.0),)
 
 
 def _all_to_all(
@@ -145,5 +163,9 @@ def context_buffers(inputs: TrainingInputs, block: Block, part: Shard) -> Number
     kind = "a2a" if part.kind.recurrent else block.structure.cp_type
     local = local_tokens(inputs, block)
     tokens = tokens_in_micro_batch(block.micro_batch, inputs.sequence) if kind == "all-gather" else local
+    latent = part.kind.latent
+    if latent is not None and latent.indexer is not None:
+        widths = (latent.kv_rank, latent.rope_dim, latent.indexer.head_dim)
+        return np.where(block.cp > 1, gathered_buffer(tokens, *widths, inputs.widths.element), 0.0)
     held = exchange_buffer(tokens, mixer.heads, mixer.kv_heads, mixer.head_dim, inputs.widths.element, cp_type=kind)
     return np.where(block.cp > 1, held, 0.0)

@@ -92,7 +92,7 @@ def _precision(flags: MegatronFlags) -> OriginValue:
             "X003",
             sentence,
             eight.place,
-            "write --bf16 into the text, or state precision fp32 in a scenario",
+            "write --bf16 into the text if it is meant",
         )
         return flags["bf16"]._replace(value="bf16")
     for format_, recipe, names in ((four, "fp4-recipe", {"nvfp4": "nvfp4"}), (eight, "fp8-recipe", RECIPES)):

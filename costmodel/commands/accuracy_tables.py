@@ -5,7 +5,7 @@ They are made of the measured documents that are shipped, and of the record of s
     python -m costmodel.commands.accuracy_tables
 
 writes the tables again. With tables of runs it first makes the record again: of the first one each source is left out
-in turn, of the others runs are taken on parts of makers none of whose parts was fitted:
+in turn, of the others each model on each part of other makers:
 
     python -m costmodel.commands.accuracy_tables train_runs.csv train_runs_new.csv
 """
@@ -55,8 +55,10 @@ def summary(record: dict[str, Any], time: Score, memory: Score) -> str:
         ("step time of dense models, each source left out of the fit and of the bands", left_out["dense"]),
         ("step time of models with experts, likewise", left_out["with experts"]),
     ]
-    if record["unfitted_makers"]:
-        rows.append(("step time on parts of makers none of whose parts was fitted", record["unfitted_makers"]))
+    if record["other_makers"]:
+        rows.append(
+            ("step time on TPUs, AMD, Gaudi, Trainium, each model on each part left out", record["other_makers"])
+        )
     lines = [(name, *_cells(row)) for name, row in rows]
     lines.insert(0, ("step time, all shipped sources, which were fitted", *_of_score(time)))
     lines.append(("peak memory", *_of_score(memory)))

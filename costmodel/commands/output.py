@@ -49,7 +49,7 @@ def allowed(path: Path, *, force: bool, forms: Sequence[str] = ()) -> None:
     if os.path.isdir(path):
         raise fail("C002", f"{path} is a folder", place, "name a file in it")
     if path.name.isdigit():
-        hint = f"take {path}.txt; of serving, tokens of an answer are --answer {path.name}"
+        hint = f"tokens of an answer, of serving, are --answer {path.name}; a file needs a name such as {path}.txt"
         raise fail("C002", f"{path} is a number, not the name of a file", place, hint)
     if path.suffix in _OTHER_FORMATS and path.suffix[1:] not in forms:
         hint = "take .json, .csv, .md, or another suffix for plain text"

@@ -12,18 +12,17 @@ import numpy as np
 from numpy.typing import NDArray
 
 from costmodel.documents.reader.cached_reader import CachedReader
-from costmodel.estimate.evaluate.error_band import of_unfitted_part
 from costmodel.evidence.calibrate.fit_from_runs import StepFit, step_fit
-from costmodel.evidence.calibrate.priors import shipped_priors
+from costmodel.evidence.calibrate.priors import priors_for, shipped_priors
 from costmodel.evidence.calibrate.regression_problem import Errors, Scores, TimedRun, timed, within
 from costmodel.evidence.calibrate.widths import EXPERTS, STEP, UNSEEN, spreads
-from costmodel.evidence.validate.rows import modelled
-from costmodel.evidence.validate.skip_reasons import CannotModel
-from costmodel.evidence.validate.validate import chosen_rows, compared_row, score
+from costmodel.evidence.validate.validate import chosen_rows
 from costmodel.exchange.tables.csv_cells import CsvRow
 from costmodel.exchange.tables.kernel_table import read_runs
 
 CORE = {"tier": ["core"]}  # a balanced choice of the runs, none twice
+PAIRS = "model_name,accelerator"
+FITTED_MAKER = "NVIDIA"  # whose parts the first table is of
 LEAST = 12  # runs from which a stack has a line of its own
 _SIZES = ((8.0, "to 8 GPUs"), (64.0, "9 to 64 GPUs"), (512.0, "65 to 512 GPUs"), (np.inf, "more GPUs"))
 _YEARS = ((2022, "runs of 2021 and 2022"), (2023, "runs of 2023"), (2024, "runs of 2024"), (9999, "runs since 2025"))
@@ -32,8 +31,8 @@ Mask = NDArray[np.bool_]
 
 
 def left_out_record(path: str, newer: Sequence[str], date: str) -> dict[str, Any]:
-    """Errors and coverage of the core runs of a table, with each source left out in turn; and of runs of other tables
-    on parts of makers none of whose parts was fitted.
+    """Errors and coverage of the core runs of a table, with each source left out in turn; and of the runs of
+    other tables on parts of other makers, with each model on each part left out.
     """
     shelf = CachedReader()
     rows = {row.id: row for row in chosen_rows(read_runs(path), CORE, shelf)}
@@ -48,7 +47,7 @@ def left_out_record(path: str, newer: Sequence[str], date: str) -> dict[str, Any
             name: {"runs": own.runs, "in_sample": _errors(own), "left_out": _errors(unseen)}
             for name, (own, unseen) in fit.by_group.items()
         },
-        "unfitted_makers": _elsewhere(newer, shelf),
+        "other_makers": others_left_out(newer, shelf),
     }
 
 
@@ -103,18 +102,13 @@ def _ranges(values: NDArray[np.float64], ends: Sequence[tuple[float, str]]) -> I
         least = most
 
 
-def _elsewhere(paths: Sequence[str], shelf: CachedReader) -> dict[str, Any]:
-    """Errors of runs on parts of a maker none of whose parts was fitted."""
-    figures = []
-    for path in paths:
-        for row in read_runs(path).rows:
-            try:
-                foreign = of_unfitted_part(modelled(row, shelf).answer.inputs)
-            except CannotModel:
-                continue
-            figures += [compared_row(row, "time", shelf)] if foreign else []
-    if not figures:
+def others_left_out(paths: Sequence[str], shelf: CachedReader) -> dict[str, Any]:
+    """Errors of runs on parts of other makers, each model on each part left out of the fit of their constants."""
+    rows = [row for path in paths for row in read_runs(path).rows]
+    runs, _ = timed(rows, shelf, PAIRS)
+    foreign = [run for run in runs if run.case.accelerator.vendor != FITTED_MAKER]
+    if not foreign:
         return {}
-    total = score(figures)
-    found = {"median": total.median_error, "p90": total.p90_error, "inside": total.inside_band}
-    return {"runs": total.modelled, **{name: round(value or 0.0, 4) for name, value in found.items()}}
+    fit = step_fit(foreign, priors_for([run.case for run in foreign], shelf), shelf, leave_out=True)
+    assert fit.unseen is not None
+    return {"runs": len(foreign), **_errors(fit.unseen.of())}

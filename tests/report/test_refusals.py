@@ -203,3 +203,9 @@ def test_what_is_left_open_moves_with_what_is_set(run: Any) -> None:
             for tried in entry["try"]:
                 then = json.loads(run("estimate", NAME, *given, "--set", tried, "--json").out)["refused"]
                 assert entry["code"] not in [other["code"] for other in then], tried
+
+
+def test_an_instance_for_decode_without_room_for_a_request() -> None:
+    answer = predict_serving(serving(load_any("serve-llama-3.1-70b", (APART, "cluster.node=dgx-a100", "limits={}"))))
+    assert "M001" in answer.refused
+    assert reason(answer, "M001").startswith("does not fit: weights ")

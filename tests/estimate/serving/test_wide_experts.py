@@ -81,7 +81,7 @@ def test_one_half_hides_behind_the_other() -> None:
 def test_deepseeks_own_service() -> None:
     """73.7 k tokens in, 56 % of them cached, and 14.8 k out a node and second, at 20 to 22 tokens a second and user.
 
-    Experts over 128 GPUs instead of 144, which needs copies of experts. Decode runs two half batches, as the service does.
+    Experts over 128 GPUs instead of 144, which needs copies of experts. Decode runs two half batches, as there.
     """
     halves = "prefill: {dp_attention: 32, ep: 32, replicas: 10}, decode: {dp_attention: 128, ep: 128}"
     overlap = ("stack.dispatch.two_batches=true", "workload.concurrency=10500")

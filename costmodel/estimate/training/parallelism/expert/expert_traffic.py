@@ -17,7 +17,7 @@ from costmodel.estimate.model.shards import Shard
 from costmodel.estimate.shared.plan_batch import PIPELINE_INSIDE, Block, single_rank
 from costmodel.estimate.shared.time_breakdown import ForwardBackward
 from costmodel.estimate.training.stage_parameters import local_tokens
-from costmodel.estimate.training.training_inputs import ELEMENT_BYTES, ExpertInputs, TrainingInputs
+from costmodel.estimate.training.training_inputs import ExpertInputs, TrainingInputs
 from costmodel.ground.equation import Number, term
 
 
@@ -124,14 +124,14 @@ def _shown(sent: Number, compute: Number, overlap: float, occupied: float) -> Nu
 def _dispatch(
     inputs: TrainingInputs, stated: ExpertInputs, held: Routed, tokens: Number, ep: Group
 ) -> tuple[Exchange, Exchange]:
-    """Tokens sent to the ranks of their experts in the stack's dispatch type; outputs return in bf16.
+    """Tokens sent to the ranks of their experts in the stack's dispatch type; outputs return as activations.
 
     A token goes to each of its experts, or once to a rank with several of them.
     """
     sent = stated.load * tokens
     copies = reached(held.of, ep.ranks) if stated.deduplicated else held.of.top_k
     found = []
-    for name, element in (("dispatch", stated.dispatch), ("combine", ELEMENT_BYTES["bf16"])):
+    for name, element in (("dispatch", stated.dispatch), ("combine", inputs.widths.element)):
         with term(name):
             message = copies * activation_message(sent, inputs.model.hidden, element)
             carried: Number | None = None

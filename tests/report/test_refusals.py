@@ -14,11 +14,14 @@ import pytest
 from estimate.cases import document, model
 from estimate.test_constraints import CASES
 
-from costmodel.documents.reader.resolved_scenario import load
+from costmodel.documents.reader.resolved_scenario import load, load_any
+from costmodel.documents.reader.serving_scenario import serving
 from costmodel.estimate.evaluate.predict import Answer, predict
+from costmodel.estimate.serving.predict_serving import predict as predict_serving
 from costmodel.estimate.shared.reasons import REFUSALS
 from costmodel.explore.explain.fixes import remedies
 from costmodel.report.terminal.search.refusals import reason
+from costmodel.report.terminal.serving.serving_formatting import reason as serving_reason
 
 Broken = tuple[str, dict[str, Any], dict[str, Any]]
 SMALL = model()
@@ -203,3 +206,10 @@ def test_what_is_left_open_moves_with_what_is_set(run: Any) -> None:
             for tried in entry["try"]:
                 then = json.loads(run("estimate", NAME, *given, "--set", tried, "--json").out)["refused"]
                 assert entry["code"] not in [other["code"] for other in then], tried
+
+
+def test_instances_without_room_for_a_request() -> None:
+    apart = "plan={prefill: {tp: 2}, decode: {tp: 2}}"
+    answer = predict_serving(serving(load_any("serve-llama-3.1-70b", (apart, "workload.context=100000"))))
+    assert "M001" in answer.broken
+    assert serving_reason(answer, "M001").startswith("weights 65.7, ")

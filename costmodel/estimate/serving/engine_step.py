@@ -14,6 +14,7 @@ from costmodel.documents.schemas.model import Layers
 from costmodel.equations.kernels.memory_traffic import embedding_traffic, mlp_traffic, norm_traffic
 from costmodel.equations.kernels.roofline import stream_time
 from costmodel.equations.network.collectives import activation_message
+from costmodel.equations.network.overlap import exposed_time
 from costmodel.equations.network.topology import carried_over
 from costmodel.equations.serving.step.engine_collectives import engine_all_reduce_time
 from costmodel.estimate.machine.collective_time import collective_time, send_time
@@ -25,7 +26,7 @@ from costmodel.estimate.model.shards import Shard, additions, matmuls, shard
 from costmodel.estimate.serving.adapters import adapter_time
 from costmodel.estimate.serving.attention_time import decode_attention, prompt_attention
 from costmodel.estimate.serving.engine_memory import vocab_rows
-from costmodel.estimate.serving.expert_step import expert_exchange, expert_layer
+from costmodel.estimate.serving.expert_step import expert_exchange, expert_layer, halved
 from costmodel.estimate.serving.plan_columns import PlanColumns
 from costmodel.estimate.serving.quantised_products import product
 from costmodel.estimate.serving.serving_inputs import ServingInputs
@@ -51,6 +52,11 @@ class StepTime:
     def times(self, count: Number) -> StepTime:
         """So many of them."""
         return StepTime(*(count * getattr(self, name) for name in STEP_TERMS))
+
+    @property
+    def compute(self) -> Number:
+        """What the device itself works on."""
+        return self.matmul + self.attention + self.memory_bound
 
     @property
     def total(self) -> Number:
@@ -98,7 +104,18 @@ def step_time(inputs: ServingInputs, layout: PlanColumns, batch: Batch) -> StepT
     if batch.prompted:
         total = total + prompt_time(inputs, layout, batch.tokens)
     total = total + head_time(inputs, layout, batch.queries + batch.prompts)
+    total = overlapped(inputs, layout, total)
     return total if inputs.draft is None else total + _drafted(inputs.draft, layout, batch)
+
+
+def overlapped(inputs: ServingInputs, layout: PlanColumns, step: StepTime) -> StepTime:
+    """The same with what one half of a batch hides behind the compute of the other."""
+    both = halved(inputs, layout)
+    if both is None:
+        return step
+    with term("other half"):
+        shown = exposed_time(step.ep, step.compute, 1.0, 0.0)
+    return replace(step, ep=np.where(both, shown, step.ep))
 
 
 def _drafted(draft: ServingInputs, layout: PlanColumns, batch: Batch) -> StepTime:
@@ -116,7 +133,7 @@ def prompt_step(inputs: ServingInputs, layout: PlanColumns, tokens: Number) -> N
     beside = rows_time(inputs, layout, tokens, prompts=True) + prompt_time(inputs, layout, tokens)
     with term("host"):
         spent = StepTime(host=inputs.engine.host.step)
-    return (beside + head_time(inputs, layout, prompts) + spent).total
+    return overlapped(inputs, layout, beside + head_time(inputs, layout, prompts) + spent).total
 
 
 def rows_time(inputs: ServingInputs, layout: PlanColumns, rows: Number, *, prompts: bool) -> StepTime:
@@ -124,6 +141,15 @@ def rows_time(inputs: ServingInputs, layout: PlanColumns, rows: Number, *, promp
 
     Whether prompts are among them decides how tokens reach experts on many domains.
     """
+    if (both := halved(inputs, layout)) is not None:
+        with term("halves of a batch"):
+            halves = np.where(both, 2.0, 1.0)
+            each = rows / halves
+        return _rows_time(inputs, layout, each, prompts=prompts).times(halves)
+    return _rows_time(inputs, layout, rows, prompts=prompts)
+
+
+def _rows_time(inputs: ServingInputs, layout: PlanColumns, rows: Number, *, prompts: bool) -> StepTime:
     tp = group(inputs, "tp", layout.tp, 1.0)
     total = StepTime()
     for kind in inputs.model.layers:

@@ -60,6 +60,14 @@ def dispatches(inputs: ServingInputs, layout: PlanColumns) -> NDArray[np.bool_]:
     return np.asarray((ranks.domains >= dispatch.from_domains) & held, dtype=bool)
 
 
+def halved(inputs: ServingInputs, layout: PlanColumns) -> NDArray[np.bool_] | None:
+    """Whether a step is two halves, of which one computes while the other's tokens travel; None for no row."""
+    if inputs.engine.dispatch is None or not inputs.engine.dispatch.two_batches:
+        return None
+    found = dispatches(inputs, layout)
+    return found if np.any(found) else None
+
+
 def expert_transfers(
     inputs: ServingInputs, layout: PlanColumns, experts: Experts, tokens: Number, *, prompts: bool
 ) -> Iterator[Transfer]:

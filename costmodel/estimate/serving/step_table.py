@@ -14,7 +14,7 @@ import numpy as np
 
 from costmodel.equations.run.economics import share
 from costmodel.estimate.serving.engine_step import StepTime, decode_time, head_time, prompt_time, rows_time
-from costmodel.estimate.serving.expert_step import dispatches
+from costmodel.estimate.serving.expert_step import dispatches, halved
 from costmodel.estimate.serving.operating_point import context_of
 from costmodel.estimate.serving.plan_columns import PlanColumns
 from costmodel.estimate.serving.serving_inputs import ServingInputs
@@ -23,6 +23,19 @@ from costmodel.ground.solvers import Curves, Line
 
 LARGEST = 262_144.0  # rows of a step
 PROMPT = 1024.0  # tokens at which the proportion of prompt attention is taken
+
+
+@dataclass(frozen=True)
+class OtherHalf:
+    """Exchange of experts, and the compute of the other half of the batch that it hides behind."""
+
+    sent: Curves
+    compute: Curves
+    host: float
+
+    def hidden(self, rows: Number, beside: Number) -> Number:
+        """Of the time of a step what nobody sees; `beside` is its attention and head, with the host."""
+        return np.minimum(self.sent.at(rows), self.compute.at(rows) + beside - self.host)
 
 
 @dataclass(frozen=True)
@@ -38,19 +51,25 @@ class StepTable:
     one: Number
     verified: float = 1.0
     draft: StepTable | None = None
+    halves: tuple[OtherHalf, OtherHalf] | None = None  # without prompts, and with
 
     def decode(self, decodes: Number) -> Number:
         """Time of a step of so many sequences."""
         queries = self.verified * decodes
-        time = self.rows.at(queries) + self.head.at(queries) + self.decoding.at(decodes)
+        beside = self.head.at(queries) + self.decoding.at(decodes)
+        time = self.rows.at(queries) + beside
+        if self.halves is not None:
+            time = time - self.halves[0].hidden(queries, beside)
         return time if self.draft is None else time + (self.verified - 1.0) * self.draft.decode(decodes)
 
     def mixed(self, decodes: Number, tokens: Number) -> Number:
         """The same with so many tokens of prompts beside them."""
         queries = self.verified * decodes
         drawn = queries + share(tokens, self.computed)
-        beside = self.decoding.at(decodes) + self.prompts.at(tokens)
-        time = self.prompted.at(queries + tokens) + self.head.at(drawn) + beside
+        beside = self.decoding.at(decodes) + self.prompts.at(tokens) + self.head.at(drawn)
+        time = self.prompted.at(queries + tokens) + beside
+        if self.halves is not None:
+            time = time - self.halves[1].hidden(queries + tokens, beside)
         if self.draft is None:
             return time
         later = (self.verified - 2.0) * self.draft.decode(decodes)
@@ -73,6 +92,18 @@ def step_table(inputs: ServingInputs, layout: PlanColumns) -> StepTable:
         found = np.broadcast_to(np.asarray(time(inputs, spread, np.tile(grid, len(cuts))).total), len(spread))
         return Curves(found.reshape(len(cuts), len(grid)), which)
 
+    def other_half(*, prompts: bool) -> OtherHalf:
+        def part(name: str) -> Curves:
+            def of(inputs: ServingInputs, layout: PlanColumns, rows: Number) -> StepTime:
+                step = rows_time(inputs, layout, rows, prompts=prompts)
+                if name == "compute":
+                    return StepTime(matmul=step.compute)
+                return StepTime(ep=np.where(dispatches(inputs, layout), step.ep, 0.0))
+
+            return curves(of)
+
+        return OtherHalf(part("sent"), part("compute"), inputs.engine.host.step)
+
     rows = curves(partial(rows_time, prompts=False))
     decoding = [decode_time(inputs, cuts, count, context).total for count in (1.0, 2.0)]
     prompts = [prompt_time(inputs, cuts, count).total for count in (PROMPT, 2.0 * PROMPT)]
@@ -85,6 +116,7 @@ def step_table(inputs: ServingInputs, layout: PlanColumns) -> StepTable:
         prompts=line(prompts[0], prompts[1], PROMPT),
         one=0.0,
         verified=inputs.load.verified,
+        halves=None if halved(inputs, cuts) is None else (other_half(prompts=False), other_half(prompts=True)),
         draft=None if inputs.draft is None else step_table(inputs.draft, layout),
     )
     return replace(table, one=table.decode(np.ones(len(layout))))

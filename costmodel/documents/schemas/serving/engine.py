@@ -102,6 +102,9 @@ class EngineDispatch(Sourced):
         description="Domains of accelerators that experts lie on, at least, for tokens to go to their experts alone"
     )
     element: DispatchType = Field(description="Type that tokens are sent in; results return in the type of activations")
+    two_batches: bool = Field(
+        default=False, description="A step is two halves: the exchange of one hides behind the compute of the other"
+    )
     low_latency: DispatchForm = Field(description="Steps without prompts: a copy of a token to each of its experts")
     normal: DispatchForm = Field(description="Steps with prompts: one copy to a domain, which passes it on")
 

@@ -113,7 +113,7 @@ def _missed(limit: Limit, value: float) -> str:
 
 def _small(answer: ServingAnswer) -> str:
     memory, inputs = answer.evaluation.memory, answer.inputs
-    usable = float(memory.fraction) * float(memory.total)
+    usable = one(memory.fraction) * one(memory.total)
     need = [
         f"{name} {gib(one(value))}"
         for name, value in (("weights", memory.weights), ("a step", memory.activations), ("runtime", memory.runtime))

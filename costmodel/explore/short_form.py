@@ -16,7 +16,7 @@ from costmodel.documents.keys.paths import at, place_at
 from costmodel.documents.reader.accelerator_aliases import accelerator_named
 from costmodel.documents.reader.cached_reader import CachedReader
 from costmodel.documents.reader.find_documents import find
-from costmodel.documents.reader.library import DocumentReader
+from costmodel.documents.reader.library import DocumentReader, names
 from costmodel.documents.reader.resolved_scenario import (
     LoadedScenario,
     ResolvedScenario,
@@ -176,7 +176,7 @@ def _changes(flags: ScenarioFlags, kind: str, *, alone: bool) -> tuple[list[Assi
     keys = KEYS.get(kind, KEYS["training"])
     found = [_assignment(name, path, flags.given[name]) for name, path in keys.items() if name in flags.given]
     if flags.gpu is not None:
-        changes, assumed = _of_gpu(flags.gpu, named=flags.node is not None)
+        changes, assumed = _of_gpu(flags.gpu, flags.node)
         return [*changes, *found], assumed
     if flags.node is not None or not alone:
         return found, []
@@ -217,8 +217,8 @@ def _text(text: str, place: Place) -> Text:
     return value
 
 
-def _of_gpu(spelling: str, *, named: bool) -> tuple[list[Assignment], list[Assumption]]:
-    """The node that an accelerator is usually found in; of a node that is named too, its accelerator."""
+def _of_gpu(spelling: str, named: str | None) -> tuple[list[Assignment], list[Assumption]]:
+    """The node that an accelerator is usually found in; a node that is named too has to hold it."""
     place = _place("--gpu", "cluster.node.accelerator", spelling)
     shelf = CachedReader()
     name = accelerator_named(spelling, shelf=shelf)
@@ -226,11 +226,13 @@ def _of_gpu(spelling: str, *, named: bool) -> tuple[list[Assignment], list[Assum
         find("accelerator", spelling, place)
         raise fail("D009", f"there is no accelerator named '{spelling}'", place, "costmodel list accelerators")
     of_gpu = Assignment("cluster.node.accelerator", place, _text(name, place), place)
-    if named:
-        return [of_gpu], []
     stand = proxy_node(shelf, name)
+    if named is not None:
+        _check_held(name, named, shelf, place, "" if stand is None else stand.node)
+        return [of_gpu], []
     if stand is None:
-        raise fail("D009", f"no node of the library holds {name}", place, "name its machine with --node")
+        hint = f"name a machine like its own with --node, and --set cluster.node.accelerator={name}"
+        raise fail("D009", f"no node of the library holds {name}", place, hint)
     node: Node = shelf.document("node", stand.node)
     changes = [Assignment("cluster.node", place, _text(stand.node, place), place)]
     held = node.accelerator == name
@@ -239,6 +241,22 @@ def _of_gpu(spelling: str, *, named: bool) -> tuple[list[Assignment], list[Assum
         changes.append(Assignment("cluster.node.scale_up.fabric", place, _text(stand.fabric, place), place))
     why = f"the node that {'holds' if held else 'stands for the own of'} {name}; --node names another"
     return changes, [Assumption("cluster.node", stand.node, why)]
+
+
+def _check_held(name: str, named: str, shelf: CachedReader, place: Place, stand: str) -> None:
+    """A fault where a node holds another accelerator, and does not stand for the own of that one."""
+    try:
+        held = shelf.document("node", named).accelerator
+    except CostModelError:  # the scenario's reader reports the place
+        return
+    held = held if isinstance(held, str) else held.name
+    if name == (accelerator_named(held, shelf=shelf) or held) or named == stand:
+        return
+    holders = [other for other in sorted(names("node")) if shelf.document("node", other).accelerator == name]
+    nodes = [*filter(None, [stand]), *(other for other in holders if other != stand)]
+    with_it = f"--node {' or '.join(nodes[:3])}" if nodes else "leave --gpu out"
+    hint = f"{with_it}; of a machine of your own, --set cluster.node.accelerator={name}"
+    raise fail("C032", f"{named} holds {held}, not {name}", place, hint)
 
 
 # --- sizes that follow from others

@@ -148,6 +148,8 @@ FAULT_CODES = {
     "C014": "calibrate takes --node, --source and --replace with kernels, --where, --leave-out and --afresh with runs.",
     "C015": "A file or a document is named twice, and would count twice.",
     "C030": "The command answers questions about training and the scenario serves, or the other way round.",
+    "C031": "A memory is changed as it is sold, and what a job can have of it, which answers go by, is left as it was.",
+    "C032": "--gpu and --node name a machine that no document describes: that node holds another accelerator.",
     "C044": "report takes scenarios; --figure goes with --format svg or png of one scenario, --watch with -o and one "
     "scenario that is a file.",
     "C020": "--engine names what works on a search: local, dask, dask=ADDRESS or mpi; extras bring dask and mpi.",

@@ -144,9 +144,17 @@ def test_a_flag_sets_its_key(given: dict[str, Any], path: str, value: Any) -> No
     assert at(flags(**given), path) == value
 
 
-def test_an_accelerator_beside_a_node_takes_the_place_of_its_own() -> None:
-    case = case_of_flags(None, ScenarioFlags(model="llama-3.1-8b", gpu="h200", node="dgx-h100", gpus=8))
-    assert (case.node.name, case.accelerator.name) == ("dgx-h100", "h200-sxm")
+def test_an_accelerator_beside_a_node_is_the_one_that_it_holds(run: Any, faults: Faults) -> None:
+    job = ("estimate", "--model", "llama-3.1-8b", "--gpus", "8", "--node", "dgx-a100")
+    refused = run(*job, "--gpu", "h100")
+    (found,) = faults(refused)
+    assert (found.code, found.sentence) == ("C032", "dgx-a100 holds a100-sxm-80, not h100-sxm")
+    assert "--node dgx-h100 or " in refused.err
+    own = run(*job, "--set", "cluster.node.accelerator=h100-sxm", "--json")  # a machine of one's own
+    assert own.code == 0
+    for gpu, node in (("a100", "dgx-a100"), ("h100", "p5"), ("h100-pcie", "pcie-l40s-8")):
+        case = case_of_flags(None, ScenarioFlags(model="llama-3.1-8b", gpu=gpu, node=node, gpus=8))
+        assert case.node.name == node
 
 
 def test_a_part_without_a_node_of_its_own_stands_in_another() -> None:

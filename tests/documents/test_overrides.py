@@ -76,6 +76,13 @@ FAULTS = {
         "usable is more than the",
         "change both: usable",
     ),
+    "memory as sold alone": (
+        f"{CAPACITY}=192 GB",
+        "C031",
+        "192 GB",
+        "does not change what a job can have",
+        "memory.usable=…",
+    ),
     "item of a list not there": ("search.tp.0=5", "D006", "search.tp.0", "a list is wanted here", ""),
 }
 

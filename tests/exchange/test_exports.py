@@ -102,8 +102,14 @@ def test_models_of_the_library_come_back_from_options_of_megatron(shape: str) ->
     layers = sum(kind.count for kind in read("model", shape).layers)
     asked = case(shape, nodes=8 * round(layers), sequence=2048, plan={"zero": 1}, global_batch=64 * round(layers))
     job = job_of(answer(predict(asked).inputs, Plan(zero=1, recompute="none")))
-    faults = exported(TARGETS["megatron"], job).faults
-    assert not [fault.sentence for fault in faults]
+    found = exported(TARGETS["megatron"], job)
+    assert not [fault.sentence for fault in found.faults]
+    corrected = "--moe-router-enable-expert-bias" in found.text  # Megatron-LM has it beside sigmoid scores alone
+    assert corrected == ("--moe-router-score-function sigmoid" in found.text) == (shape == "deepseek-v3")
+    assert any("router's bias" in note for note in found.notes) == (shape == "gpt-oss-120b")
+    own = " ".join(note for note in found.notes if "of the model" in note)
+    assert ("--rotary-base" in own, "--norm-epsilon" in own) == (shape != "gpt-3-175b", True)
+    assert not {"--rotary-base", "--norm-epsilon"} & {*found.text.split()}
 
 
 @pytest.mark.parametrize("target", TARGETS)

@@ -22,6 +22,8 @@ _SHORT = {"cluster.fabric": "cluster.node.scale_out.fabric", "cluster.accelerato
 _NODE, _USED, _BUILT = "cluster.node", "accelerators", "built_with"
 _OF_THE_NODE = {"cluster.node.scale_up.domain": "scale_up", "cluster.node.scale_out.nics": "scale_out"}
 
+_AS_SOLD, _USABLE = ".accelerator.memory.capacity", ".accelerator.memory.usable"
+
 
 def full(path: str) -> str:
     """A path with its first keys written out where a short form was given."""
@@ -81,6 +83,19 @@ def _spoken(text: str) -> Assignment:
         raise fail("C001", f"'{text}' is not path=value", place, "for example --set plan.tp=4")
     place, tree = assigned(path, value)
     return Assignment(path, Place(COMMAND_LINE, 0, len("--set ") + 1, path, written, len(path)), tree, place)
+
+
+def memory_in_whole(changes: Iterable[str | Assignment]) -> tuple[str | Assignment, ...]:
+    """The changes, or a fault where one is of what a memory is sold with, and none of what a job can have of it."""
+    changes = tuple(changes)
+    for change in changes:
+        path = path_of(change)
+        usable = path.removesuffix(_AS_SOLD) + _USABLE
+        if path.endswith(_AS_SOLD) and usable not in map(path_of, changes):
+            place = change.place if isinstance(change, Assignment) else _spoken(change).place
+            sentence = "the memory as sold does not change what a job can have of it, which is usable"
+            raise fail("C031", sentence, place, f"--set {short(usable)}=… too: what the driver reports")
+    return changes
 
 
 def assign(tree: dict[Any, Any], assignments: Iterable[str | Assignment], fetch: Fetch) -> None:

@@ -15,7 +15,7 @@ from typing import Any, ClassVar
 from pydantic import BaseModel
 
 from costmodel.documents.keys.held_keys import HeldKeys, held_keys
-from costmodel.documents.keys.overrides import Assignment, assign, listed, path_of
+from costmodel.documents.keys.overrides import Assignment, assign, listed, memory_in_whole, path_of
 from costmodel.documents.keys.paths import at, has_key, place_at
 from costmodel.documents.keys.references import LEVELS, REFERENCES, holder
 from costmodel.documents.reader.foreign_prices import ForeignPrice, left_out
@@ -240,7 +240,7 @@ def any_from(
     except CostModelError as error:
         faults += error.faults
     if case is not None and not faults:
-        return replace(case, original=original, changes=changes, foreign_prices=foreign)
+        return replace(case, original=original, changes=memory_in_whole(changes), foreign_prices=foreign)
     strange = not isinstance(tree, dict) or any(fault.code == "D011" for fault in faults)
     raise CostModelError(*dict.fromkeys([*faults, *(() if strange else _of_names(reader, tree))]))
 

@@ -31,6 +31,7 @@ _GRADIENTS = {
     ("fp16", "fp16"): [],
 }
 _YOURS = "yours to add: --data-path, --tokenizer-type with --tokenizer-model, --lr and its schedule, --save"
+_OF_EXPERTS = "--moe-router-load-balancing-type, --moe-router-topk-scaling-factor"
 
 
 def write(job: Job, unsaid: Unsaid) -> str:
@@ -42,11 +43,22 @@ def write(job: Job, unsaid: Unsaid) -> str:
         "software": [*_software(job, unsaid)],
     }
     unsaid.note(_YOURS)
+    for left in _of_model(job):
+        unsaid.note(f"yours to add, of the model: {left}")
     lines = ["OPTIONS=("]
     for name, options in groups.items():
         lines += [f"    # {name}", *(f"    {option}" for option in options)]
     launch = f"torchrun --nproc-per-node {job.per_node} --nnodes {job.nodes} pretrain_gpt.py"
     return "\n".join([*lines, ")", f'{launch} "${{OPTIONS[@]}}" "$@"', ""])
+
+
+def _of_model(job: Job) -> Iterator[str]:
+    """What neither time nor memory follows from, so that no model document states it, though a checkpoint needs it."""
+    if job.model.positions == "rotary":
+        yield "--rotary-base (10,000 without it), and any scaling, as --use-rope-scaling"
+    yield "--norm-epsilon (1e-5 without it)"
+    if job.model.has_experts:
+        yield _OF_EXPERTS
 
 
 def _layout(job: Job, unsaid: Unsaid) -> Iterator[str]:

@@ -27,7 +27,7 @@ SAYS = {
     "model.layers.attention": "--num-attention-heads, --num-query-groups, --kv-channels, --qk-layernorm, --window-size",
     "model.layers.latent": "--multi-latent-attention, --q-lora-rank, --kv-lora-rank",
     "model.layers.mlp": "--ffn-hidden-size, --swiglu, --disable-bias-linear",
-    "model.layers.experts": "--num-experts, --moe-router-topk, --moe-ffn-hidden-size",
+    "model.layers.experts": "--num-experts, --moe-router-topk, --moe-ffn-hidden-size, --moe-router-score-function",
     "model.prediction": "--mtp-num-layers",
 }
 CANNOT = {
@@ -52,6 +52,8 @@ def model_options(model: Model, unsaid: Unsaid) -> list[str]:
     experts = _one((kind.experts for kind in model.layers), "model.layers.experts", unsaid)
     if attention is not None and latent is not None:
         unsaid.refuse("model.layers.latent", "all layers have one kind of attention")
+    if experts is not None:
+        _router(experts, unsaid)
     feed = mlp or experts
     found = [
         f"--num-layers {sum(round(kind.count) for kind in model.layers)}",
@@ -119,6 +121,14 @@ def _biases(attention: Attention | None, mlp: Mlp | None, experts: Experts | Non
         unsaid.refuse("model.layers.attention.biases", "biases are on all linear maps, on q, k and v, or on none")
 
 
+def _router(part: Experts, unsaid: Unsaid) -> None:
+    """What the options leave open of a router, and a bias that it cannot be without."""
+    if part.biases and not part.router_bias:
+        unsaid.refuse("model.layers.experts.router_bias", "biases on all linear maps are on the router's too")
+    if part.biases:
+        unsaid.note("no option of its own states the router's bias: it comes with those of all linear maps")
+
+
 def _attention(part: Attention) -> Iterator[str]:
     yield f"--num-attention-heads {part.heads:.0f}"
     if part.kv_heads != part.heads:
@@ -165,7 +175,8 @@ def _experts(part: Experts, model: Model) -> Iterator[str]:
         yield f"--moe-shared-expert-intermediate-size {part.shared.ffn_hidden:.0f}"
     if part.shared_gate:
         yield "--moe-shared-expert-gate"
-    if part.router_bias:
+    if part.router_bias and not part.biases:  # with biases on all linear maps the router's linear map has one of them
+        yield "--moe-router-score-function sigmoid"
         yield "--moe-router-enable-expert-bias"
     if part.groups is not None and part.group_limit is not None:
         yield f"--moe-router-num-groups {part.groups:.0f}"

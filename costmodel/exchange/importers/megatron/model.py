@@ -308,6 +308,8 @@ def _experts(flags: MegatronFlags) -> dict[str, Any]:
     entry: dict[str, Any] = {"count": count, "top_k": top, **_mlp(flags, width)}
     if flags.on("moe-router-enable-expert-bias"):
         entry["router_bias"] = flags["moe-router-enable-expert-bias"]
+    elif _biased(flags).value:
+        entry["router_bias"] = _biased(flags)
     if flags["moe-shared-expert-intermediate-size"].value:
         entry["shared"] = _mlp(flags, flags["moe-shared-expert-intermediate-size"])
     if flags.on("moe-shared-expert-gate"):

@@ -213,8 +213,8 @@ def test_what_a_value_of_others_stands_for_is_a_choice(key: str) -> None:
 
 
 VALUE_HINTS = {
-    "workload.precision=fp32": "matmuls in fp32 are not modelled; take bf16 or fp16, which keep fp32 master weights",
-    "workload.precision=float32": "matmuls in fp32 are not modelled",
+    "workload.precision=fp64": "training does not multiply in fp64; the widest type is 'fp32'",
+    "workload.precision=float32": "did you mean 'fp32'?",
     "workload.precision=bfloat16": "did you mean 'bf16'?",
     "workload.precision=int4": "weights in 4 bits are workload.tuning: {method: qlora}",
     "plan.zero=full_shard": "did you mean 3?",

@@ -13,10 +13,11 @@ from costmodel.equations.network.collectives import wire_bytes
 from costmodel.estimate.evaluate.evaluate_plans import evaluate
 from costmodel.estimate.machine.collective_time import collective_time
 from costmodel.estimate.model.mixers.mixer import Matmul
+from costmodel.estimate.model.routed_experts import reached
 from costmodel.estimate.model.shards import shard
 from costmodel.estimate.shared.plan_batch import SIZES, Block, Structure, one_row
 from costmodel.estimate.training.parallelism.expert.expert_time import expert_pass
-from costmodel.estimate.training.parallelism.expert.expert_traffic import _reached, expert_groups
+from costmodel.estimate.training.parallelism.expert.expert_traffic import expert_groups
 from costmodel.estimate.training.recompute.recomputed_work import again_of
 from costmodel.estimate.training.time.layer_kernels import multiplied
 from costmodel.estimate.training.time.layer_time import layer_work
@@ -339,7 +340,7 @@ def test_a_token_is_sent_once_to_each_rank_that_holds_some_of_its_experts(
     assert drawn(held.of, parts) == EQUAL(copies, rel=5e-3)
     near = EQUAL(copies, rel=1e-2 if few else 2e-3)
     assert one(sent[0]) / (asked.sequence * asked.model.hidden * 2) == near
-    assert _reached(held, np.array([1.0, parts])) == EQUAL([1, one(_reached(held, parts))])
+    assert reached(held.of, np.array([1.0, parts])) == EQUAL([1, one(reached(held.of, parts))])
 
 
 @pytest.mark.parametrize(("ep", "nodes"), [(64, 3.63), (128, 5.34)])
@@ -350,4 +351,4 @@ def test_a_token_crosses_to_the_nodes_that_its_groups_lie_on(ep: int, nodes: flo
     kind = next(kind for kind in asked.model.layers if kind.experts is not None)
     held = shard(asked.model, kind, block.tp, block.ep, block.etp).routed
     assert held is not None
-    assert one(_reached(held, expert_groups(asked, block).ep.domains)) == EQUAL(nodes, rel=1e-3)
+    assert one(reached(held.of, expert_groups(asked, block).ep.domains)) == EQUAL(nodes, rel=1e-3)

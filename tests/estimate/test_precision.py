@@ -141,7 +141,8 @@ def test_every_accelerator_has_it_or_says_not(accelerator: str, precision: str) 
 
 
 @pytest.mark.parametrize(
-    ("left", "hint"), [("fp16", "workload.precision of it: fp16"), (None, "it needs a peak in bf16 or fp16")]
+    ("left", "hint"),
+    [("fp16", "workload.precision of it: fp16, fp32, tf32"), (None, "workload.precision of it: fp32, tf32")],
 )
 def test_a_part_without_16_bits_cannot_do_what_needs_them(left: str | None, hint: str) -> None:
     """fp8 products stand beside others in bf16, so fp8 alone is no way out."""
@@ -176,3 +177,68 @@ def test_torch_gathers_narrow_what_has_one_scale_a_tensor(precision: str) -> Non
     moved = narrow.evaluation.step.transfers
     sent = [item for item in moved if item.axis == "dp" and item.operation == "all_gather"]
     assert one(sent[0].message) == nbytes * layer
+
+
+@pytest.mark.parametrize("precision", ["fp32", "tf32"])
+@pytest.mark.parametrize(("stack", "zero", "weights"), [("ddp", 0, 4), ("fsdp2", 3, 4 / 8), ("megatron-core", 1, 4)])
+def test_weights_in_32_bits_need_no_master_copy(stack: str, zero: int, weights: float, precision: str) -> None:
+    """Four bytes a weight and a gradient, eight of Adam's moments; all that is kept and sent is in 32 bits."""
+    parameters, over = 8_030_261_248, 1 if zero == 0 else 8
+    wide, given = (
+        ask(asked(kind, stack=stack), zero=zero, recompute="none", micro_batch=1) for kind in ("bf16", precision)
+    )
+    assert line(given, "weights") == pytest.approx(weights * parameters, rel=1e-3)
+    assert line(given, "gradients") == pytest.approx(4 * parameters / (8 if zero == 3 else 1), rel=1e-3)
+    assert line(given, "optimizer") == pytest.approx(8 * parameters / over, rel=1e-3)
+    if stack != "megatron-core":  # whose scores are written out
+        assert line(given, "activations") == pytest.approx(2 * line(wide, "activations"), rel=1e-3)
+    sent = {3: 12 / 8, 1: 8 / 6, 0: 1}[zero]  # gathers of 4 bytes for 2; gradients have 4 in both
+    volumes = [each.evaluation.costs.row()["dp_volume"] for each in (wide, given)]
+    assert volumes[1] == pytest.approx(sent * volumes[0], rel=0.02)
+
+
+def test_products_in_32_bits_run_at_their_own_peaks() -> None:
+    vector, tensor = asked("fp32", stack="fsdp2"), asked("tf32", stack="fsdp2")
+    assert (vector.rates.peak, tensor.rates.peak) == (67e12, 494.7e12)
+    slower = (494.7 * tensor.rates.matmul.compute_share) / (67 * vector.rates.matmul.compute_share)
+    assert costs(vector)["matmul"] == pytest.approx(slower * costs(tensor)["matmul"], rel=0.05)
+    assert [item.value for item in vector.assumed if item.path == "assume.mfu_peak"] == ["fp32, 67.0 TFLOP/s"]
+
+
+@pytest.mark.parametrize(
+    ("stack", "node", "precision", "kernel"),
+    [
+        ("fsdp2", "dgx-h100", "tf32", "memory-efficient"),
+        ("megatron-core", "dgx-h100", "fp32", "unfused"),
+        ("ddp", "t4-2", "fp16", "memory-efficient"),
+        ("megatron-lm", "rtx8000-4", "fp16", "unfused"),
+        ("gpt-neox", "rtx2080ti-10", "fp16", "flash-1"),
+        ("gpt-neox", "dgx-1v", "fp16", "unfused"),
+        ("fsdp2", "dgx-a100", "fp16", "flash-2"),
+    ],
+)
+def test_attention_that_runs_there_is_said(stack: str, node: str, precision: str, kernel: str) -> None:
+    """Flash kernels multiply 16 bits; the second needs Ampere, the first Turing."""
+    given = ask(asked(precision, stack=stack, node=node), recompute="none")
+    (said,) = [item.value for item in given.inputs.assumed if item.path == "attention and matmul"]
+    assert said.startswith(f"{kernel}; ")
+    assert (given.inputs.rates.attention is None) == (kernel == "unfused")
+    assert given.evaluation.costs.row()["step_time"] > 0
+
+
+@pytest.mark.parametrize(
+    ("more", "sentence", "hint"),
+    [
+        ({"precision": "tf32", "node": "mi250x-frontier"}, "mi250x-gcd cannot multiply in tf32", "fp32"),
+        ({"precision": "bf16", "node": "t4-2"}, "t4 cannot multiply in bf16", "fp16"),
+        ({"precision": "fp32", "stack": "deepspeed"}, "the stack deepspeed does not train in fp32", "megatron-lm"),
+        ({"precision": "fp32", "gradients": "bf16"}, "gradients in bf16 of weights in fp32", "leave it out"),
+    ],
+)
+def test_who_cannot_train_in_a_wide_type(more: dict[str, str], sentence: str, hint: str) -> None:
+    workload = {key: more[key] for key in ("precision", "gradients") if key in more}
+    rest = {key: more[key] for key in ("node", "stack") if key in more}
+    with pytest.raises(CostModelError) as raised:
+        inputs(workload=workload, **{"stack": "fsdp2", **rest})
+    (fault,) = raised.value.faults
+    assert (fault.code, sentence in fault.sentence, hint in (fault.hint or "")) == ("D016", True, True), fault

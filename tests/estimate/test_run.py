@@ -364,3 +364,12 @@ def test_goodput_is_a_share(rate: float, start: float, write: float, mode: str) 
     whole = answer.evaluation.costs.row()
     assert 0 < whole["goodput"] <= 1
     assert whole["goodput_low"] <= whole["goodput"] <= whole["goodput_high"] * (1 + 1e-12)
+
+
+def test_a_rate_that_is_set_alone_has_no_band_of_others() -> None:
+    """The ends of the shipped band are those of other clusters; an end that is set with it counts."""
+    alone = row("run.failures.rate=200 /1000 node-days")
+    wider = row("run.failures.rate=200 /1000 node-days", "run.failures.high=400 /1000 node-days")
+    written = row("run.failures={rate: 200 /1000 node-days}")
+    assert alone["goodput_low"] == pytest.approx(written["goodput_low"], rel=0.02)
+    assert wider["goodput_low"] < alone["goodput_low"]

@@ -150,3 +150,15 @@ def test_a_table_that_is_none_is_a_fault(run: Any, faults: Any, tmp_path: Path, 
     (fault,) = faults(run("diagnose", NAME, "--from", "mine.csv", cwd=tmp_path))
     assert fault.code == "C023"
     assert fault.place.startswith("mine.csv:1")
+
+
+@pytest.mark.parametrize("terms", [("dp_exposed=30s",), ("matmul=15s", "attention=6s")])
+def test_terms_longer_than_their_step_are_refused(terms: tuple[str, ...], run: Any) -> None:
+    ran = run("diagnose", NAME, "--step", "20 s", *(word for term in terms for word in ("--term", term)))
+    assert (ran.code, "longer than the step of 20.0 s" in ran.err) == (2, True)
+
+
+@pytest.mark.parametrize(("step", "other"), [("20 min", True), ("2 s", True), ("18.9 s", False)])
+def test_a_step_far_from_its_prediction_is_doubted(step: str, other: bool, run: Any) -> None:
+    assert told(run, "--step", step)["of_another_job"] is other
+    assert ("Is this the same job?" in run("diagnose", NAME, "--step", step).out) is other

@@ -163,3 +163,10 @@ def test_accelerators_are_listed_with_the_runs_they_were_held_against(run: Any) 
         fit = read("efficiency", efficiency_of(read("accelerator", name))).sustained
         assert held is not None or name not in fit.parts, name
     assert "runs" not in run("list", "nodes").out.split("\n")[1]
+
+
+def test_a_sweep_over_nodes_of_unlike_sizes_says_so(run: Any) -> None:
+    """A slice of TPU v5p has four chips a node, where DGX H100 has eight."""
+    of_nodes = run("sweep", "llama-3-70b-512", "--over", "cluster.node=dgx-h100,tpu-v5p-slice").out
+    assert "the points have 512 and 256 accelerators" in of_nodes
+    assert "unequal" not in run("sweep", "llama-3-70b-512", "--over", "cluster.nodes=32,64").out

@@ -193,14 +193,13 @@ KEYS = {word: Meant(tuple(keys.split()), note) for words, keys, note in _WORDS f
     word: Meant((), note) for word, note in _WITHOUT.items()
 }
 
-_FP32 = (
-    "matmuls in fp32 are not modelled; take bf16 or fp16, which keep fp32 master weights, "
-    "with workload.gradients: fp32 for the gradients"
-)
+_FP64 = "training does not multiply in fp64; the widest type is 'fp32'"
 # Words for values, by the key they stand at: what to write, or why not.
 VALUES: dict[str, dict[str, str]] = {
     "precision": {
-        **_all("fp32 float32 float single full tf32 fp64 32", _FP32),
+        **_all("float32 float single full 32 torch.float32", "'fp32'"),
+        **_all("tensorfloat32 tensorfloat-32", "'tf32'"),
+        **_all("fp64 float64 double", _FP64),
         **_all("bfloat16 bf16-mixed mixed amp bfloat auto bf16_mixed torch.bfloat16", "'bf16'"),
         **_all("float16 half fp16-mixed 16 16-mixed torch.float16", "'fp16'"),
         **_all("float8 e4m3 fp8-e4m3 fp8_e4m3 fp8-delayed fp8-hybrid hybrid", "'fp8'"),

@@ -228,7 +228,7 @@ class Efficiency(Document):
     of: Name = Field(description="Accelerator or fabric; equals the file name")
     matmul: dict[str, MatmulFit] = Field(default_factory=dict, description="By precision")
     attention: dict[str, AttentionFit] = Field(
-        default_factory=dict, description="By kernel class: flash-1, flash-2, flash-3"
+        default_factory=dict, description="By kernel class: memory-efficient, in fp32 too; flash-1, flash-2, flash-3"
     )
     memory: MemoryFit | None = Field(default=None, description="Memory-bound kernels")
     sustained: SustainedFit | None = Field(default=None, description="Power and clocks")

@@ -65,7 +65,7 @@ class Peak(Sourced):
     """Dense datasheet rates, no sparsity, accumulating in fp32 where the part distinguishes."""
 
     fp32: FlopRate | None = Field(default=None, description="Vector fp32")
-    tf32: FlopRate | None = Field(default=None, description="Tensor tf32; for the reader alone")
+    tf32: FlopRate | None = Field(default=None, description="Tensor tf32")
     bf16: FlopRate | None = Field(default=None, description="Tensor bf16")
     fp16: FlopRate | None = Field(default=None, description="Tensor fp16")
     fp8: FlopRate | None = Field(default=None, description="Tensor fp8")

@@ -36,6 +36,13 @@ class Attention(Document):
     output_gate: bool = Field(default=False, description="A gate as wide as the queries on the result of attention")
     window: Tokens | None = Field(default=None, description="Tokens a query sees, its own the last; absent: all")
 
+    @model_validator(mode="after")
+    def _whole_groups_of_queries(self) -> Self:
+        if self.heads % self.kv_heads:
+            words = {"heads": f"{self.heads:g}", "kv_heads": f"{self.kv_heads:g}", "keys": ("kv_heads", "heads")}
+            raise PydanticCustomError("groups", "{kv_heads} kv_heads do not divide the {heads} heads", words)
+        return self
+
 
 class Indexer(Document):
     """What picks the tokens that sparse attention reads."""

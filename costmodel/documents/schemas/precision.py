@@ -10,7 +10,8 @@ from costmodel.documents.schemas.base import Bytes, Document, NonNegative, Sourc
 from costmodel.ground.errors import Place
 from costmodel.ground.units import Figure
 
-Precision = Literal["bf16", "fp16", "fp8", "fp8-cs", "fp8-row", "fp8-block", "mxfp8", "nvfp4", "int8"]
+Precision = Literal["bf16", "fp16", "fp8", "fp8-cs", "fp8-row", "fp8-block", "mxfp8", "nvfp4", "int8", "fp32", "tf32"]
+Full = Literal["fp32", "tf32"]
 Narrow = Literal["fp8", "fp8-cs", "fp8-row", "fp8-block", "mxfp8", "nvfp4", "int8"]
 
 
@@ -22,15 +23,15 @@ class Single(Document):
 
 
 class Recipe(Sourced):
-    """A precision: the three products of the layers' linear maps in `type`, everything else in 16 bits."""
+    """A precision: the three products of the layers' linear maps in `type`, everything else in `wide`."""
 
     name: Precision = Field(description="As a workload names it")
     title: str = Field(description="One line")
-    type: Literal["bf16", "fp16", "fp8", "fp4", "int8"] = Field(
+    type: Literal["bf16", "fp16", "fp8", "fp4", "int8", "fp32", "tf32"] = Field(
         description="Type of the operands, and the peak that counts"
     )
-    fit: Literal["bf16", "fp16", "fp8", "nvfp4", "int8"] = Field(description="Key of the matmul fit")
-    wide: Literal["bf16", "fp16"] = Field(default="bf16", description="Type of all that is not narrow")
+    fit: Literal["bf16", "fp16", "fp8", "nvfp4", "int8", "fp32", "tf32"] = Field(description="Key of the matmul fit")
+    wide: Literal["bf16", "fp16", "fp32", "tf32"] = Field(default="bf16", description="Type of all that is not narrow")
     operand: Width = Field(description="Bytes of an operand's element, its share of the scales among them")
     quantised: Bytes = Field(default=0.0, description="Bytes read and written to convert an element both ways")
     conversions: NonNegative = Field(
@@ -44,6 +45,11 @@ class Recipe(Sourced):
     def narrow(self) -> bool:
         """Whether the products read fewer bits than everything else."""
         return self.type != self.wide
+
+    @property
+    def full(self) -> bool:
+        """Whether weights, activations and messages are in 32 bits, without a master copy beside."""
+        return self.wide in ("fp32", "tf32")
 
 
 # Conversions are those of Transformer Engine's quantizers (2.9; nvfp4 2.11), of fp8-row those of torchao for groups.
@@ -143,6 +149,24 @@ _RECIPES: tuple[dict[str, Any], ...] = (
         "copies": "2 B",
         "families": ("tpu",),
         "source": "maxtext",
+    },
+    {
+        "name": "fp32",
+        "title": "IEEE single, on the vector units",
+        "type": "fp32",
+        "fit": "fp32",
+        "wide": "fp32",
+        "operand": "4 B",
+        "source": "exact",
+    },
+    {
+        "name": "tf32",
+        "title": "fp32 in memory, multiplied by tensor cores with 10 bits of its mantissa",
+        "type": "tf32",
+        "fit": "tf32",
+        "wide": "tf32",
+        "operand": "4 B",
+        "source": "exact",
     },
 )
 

@@ -24,7 +24,7 @@ from costmodel.documents.schemas.base import (
 )
 from costmodel.documents.schemas.compression import Method as CompressionMethod
 from costmodel.documents.schemas.count_kinds import Communicators, Operations, Rows, SomeParameters
-from costmodel.documents.schemas.precision import Narrow
+from costmodel.documents.schemas.precision import Full, Narrow
 from costmodel.ground.choices import (
     AttentionKernel,
     CollectiveAlgorithm,
@@ -87,6 +87,9 @@ class KernelChoice(Sourced):
     """Which kernels run."""
 
     attention: AttentionKernel = Field(description="Class of the attention kernel")
+    fallback: Literal["unfused", "memory-efficient"] = Field(
+        default="unfused", description="Its class where that one does not run: in 32 bits, and on Volta and Turing"
+    )
     dropout: bool = Field(description="Dropout after attention and MLP, with the masks kept")
     traffic_factor: Positive = Field(description="Memory-bound bytes over what fully fused kernels must read and write")
     selective: Literal["core-attention", "op-level"] = Field(description="What selective recompute drops")
@@ -280,6 +283,7 @@ class Stack(Document):
     low_precision: LowPrecision | None = Field(
         default=None, description="Linear maps in fp8 and narrower; absent: it has none"
     )
+    full_precision: list[Full] = Field(default_factory=list, description="Types in 32 bits that it trains in")
     overlap: Overlap = Field(description="What hides behind compute")
     launch: HostLaunch = Field(description="Host time")
     runtime: Runtime = Field(description="Memory beside the model's tensors")

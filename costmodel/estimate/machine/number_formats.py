@@ -9,6 +9,7 @@ from costmodel.documents.reader.resolved_scenario import ACCELERATOR, LoadedScen
 from costmodel.documents.schemas.efficiency import MatmulFit
 from costmodel.documents.schemas.hardware import Accelerator
 from costmodel.documents.schemas.precision import RECIPES, Recipe
+from costmodel.documents.schemas.stack import Stack
 from costmodel.equations.kernels.roofline import best_matmul_share
 from costmodel.equations.run.economics import share
 from costmodel.ground.errors import fail
@@ -44,7 +45,7 @@ def _recipe(case: ResolvedScenario) -> Recipe:
 
 def matmul_fit(case: ResolvedScenario, key: str, kind: str) -> MatmulFit:
     """The fit of a type; a part without runs takes its share from its best measured matmul, if there is one."""
-    fit = case.efficiency.matmul[key]
+    fit = case.efficiency.matmul.get(key) or case.common.matmul[key]
     if not _without_runs(case):
         return fit
     return fit.model_copy(update=unmeasured_shares(fit, case.accelerator, kind))
@@ -86,14 +87,23 @@ def possible(case: ResolvedScenario, recipe: Recipe) -> None:
     """A fault for a precision that the accelerator or the stack lacks."""
     chip, stack = case.accelerator, case.stack
     if not _runs(chip, recipe):
-        has = [other.name for other in RECIPES.values() if _runs(chip, other)]
+        has = [other.name for other in RECIPES.values() if _runs(chip, other) and _offers(stack, other)]
         place = case.place("workload.precision", *ACCELERATOR)
         hint = f"workload.precision of it: {', '.join(has)}" if has else "it needs a peak in bf16 or fp16"
         raise fail("D016", f"{chip.name} cannot multiply in {recipe.name}", place, hint)
+    if not _offers(stack, recipe):
+        place = case.place("workload.precision", "stack")
+        hint = "it offers bf16 and fp16; ddp, fsdp1, fsdp2 and megatron-lm train in 32 bits"
+        raise fail("D016", f"the stack {stack.name} does not train in {recipe.name}", place, hint)
     if recipe.narrow and (stack.low_precision is None or recipe.name not in stack.low_precision.recipes):
         offered = ", ".join(stack.low_precision.recipes if stack.low_precision else ()) or "bf16 and fp16 only"
         place = case.place("workload.precision", "stack")
         raise fail("D016", f"the stack {stack.name} does not train in {recipe.name}", place, f"it offers {offered}")
+
+
+def _offers(stack: Stack, recipe: Recipe) -> bool:
+    """Whether the stack trains in 16 bits, or in this type of 32."""
+    return not recipe.full or recipe.name in stack.full_precision
 
 
 def _runs(chip: Accelerator, recipe: Recipe) -> bool:

@@ -4,9 +4,16 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
+import numpy as np
+
 from costmodel.documents.schemas.model import Experts, Layers
 from costmodel.equations.kernels.flop import matmul_flop
-from costmodel.equations.layers.experts import dispatched_activations, routed_rows, router_parameters
+from costmodel.equations.layers.experts import (
+    dispatched_activations,
+    distinct_destinations,
+    routed_rows,
+    router_parameters,
+)
 from costmodel.equations.layers.parameters import mlp_parameters
 from costmodel.equations.memory.activations import mlp_activations
 from costmodel.estimate.model.mixers.mixer import Matmul
@@ -76,3 +83,15 @@ def expert_activations(hidden: Number, part: Routed, rows: Number, element: Numb
 def looped(part: Routed) -> Number:
     """Experts that the host deals with one by one; a single expert of a layer is an MLP."""
     return part.local if part.of.count > 1 else 0.0
+
+
+def reached(experts: Experts, parts: Number) -> Number:
+    """Ranks or domains with experts of a token; routing may be limited to a few groups of adjacent experts."""
+    groups, limit = experts.groups, experts.group_limit
+    if groups is None or limit is None:
+        return distinct_destinations(parts, experts.top_k, experts.count)
+    with term("groups of experts"):
+        among = limit * experts.count / groups
+        spread = np.maximum(parts / groups, 1.0)
+        each = distinct_destinations(limit * spread, experts.top_k, among)
+        return np.where(parts < groups, distinct_destinations(np.minimum(parts, groups), each, groups), each)

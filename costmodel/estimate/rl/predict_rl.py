@@ -57,7 +57,7 @@ def answer(case: RlCase, plan: RlPlan) -> RlAnswer:
     refused = (*_refused(inputs), *inputs.trainer.refused, *inputs.engine_refused)
     with np.errstate(all="ignore"):
         memory = rl_memory(
-            inputs.trainer,
+            inputs.fullest,
             inputs.engines,
             inputs.models,
             offload=inputs.offload,

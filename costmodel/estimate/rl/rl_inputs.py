@@ -49,6 +49,7 @@ class RlInputs:
     split: RankSplit
     packing: Packing
     trainer: Answer
+    fullest: Answer  # the same step with the micro-batch that holds the longest answer
     engines: RolloutEngines | None
     engine_refused: tuple[str, ...]
     offload: bool
@@ -101,6 +102,7 @@ def rl_inputs(case: RlCase, plan: RlPlan) -> RlInputs:
     split = rank_split(case, rollout, generates=workload.generates)
     packing = _packing(case, plan, split.trainer, lengths)
     trainer = _trainer(case, plan, split.trainer, packing)
+    fullest = _fullest(case, plan, split, lengths, trainer)
     offload = _offload(case, rollout, split, log)
     engines: RolloutEngines | None = None
     refused: tuple[str, ...] = ()
@@ -110,7 +112,8 @@ def rl_inputs(case: RlCase, plan: RlPlan) -> RlInputs:
     known = {item.path for item in log.assumed}
     further = [item for item in trainer.assumed if item.path not in known]
     stated = tuple(_renamed(item) for item in (*log.assumed, *further))
-    return RlInputs(case, plan, lengths, split, packing, trainer, engines, tuple(refused), offload, scored, stated)
+    parts = (split, packing, trainer, fullest, engines, tuple(refused))
+    return RlInputs(case, plan, lengths, *parts, offload, scored, stated)
 
 
 def _scored_by_trainer(case: RlCase, log: AssumptionLog) -> bool:
@@ -167,6 +170,17 @@ def _trainer(case: RlCase, plan: RlPlan, part: ClusterPart, packing: Packing) ->
     found = case.training_case(sized, part.cluster, part.node, Figure(packing.sequence), batch)
     assert found.scenario.plan is not None
     return answer(training_inputs(found), found.scenario.plan)
+
+
+def _fullest(case: RlCase, plan: RlPlan, split: RankSplit, lengths: AnswerLengths, trainer: Answer) -> Answer:
+    """The trainer's step in memory: a micro-batch that holds the longest sequence has at least its tokens."""
+    longest = float(case.scenario.workload.prompt) + float(lengths.limit)
+    plain = trainer.inputs
+    if longest <= float(plain.sequence) * number(trainer.evaluation.block.micro_batch):
+        return trainer
+    parts = 2.0 * plan.cp * plan.tp
+    sequence = math.ceil(longest / parts) * parts
+    return _trainer(case, plan, split.trainer, Packing(sequence, 1.0, 1.0, 1.0, number(trainer.evaluation.block.dp)))
 
 
 def _engines(

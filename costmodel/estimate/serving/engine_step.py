@@ -92,7 +92,9 @@ class Batch:
 
 def step_time(inputs: ServingInputs, layout: PlanColumns, batch: Batch) -> StepTime:
     """Time of a step through all layers, the head, the sends between stages, and the host."""
-    total = rows_time(inputs, layout, batch.rows) + decode_time(inputs, layout, batch.decodes, batch.context)
+    total = rows_time(inputs, layout, batch.rows, prompts=batch.prompted) + decode_time(
+        inputs, layout, batch.decodes, batch.context
+    )
     if batch.prompted:
         total = total + prompt_time(inputs, layout, batch.tokens)
     total = total + head_time(inputs, layout, batch.queries + batch.prompts)
@@ -111,24 +113,29 @@ def _drafted(draft: ServingInputs, layout: PlanColumns, batch: Batch) -> StepTim
 def prompt_step(inputs: ServingInputs, layout: PlanColumns, tokens: Number) -> Number:
     """Time of a step that carries tokens of prompts alone."""
     prompts = tokens / inputs.load.computed
-    beside = rows_time(inputs, layout, tokens) + prompt_time(inputs, layout, tokens)
+    beside = rows_time(inputs, layout, tokens, prompts=True) + prompt_time(inputs, layout, tokens)
     with term("host"):
         spent = StepTime(host=inputs.engine.host.step)
     return (beside + head_time(inputs, layout, prompts) + spent).total
 
 
-def rows_time(inputs: ServingInputs, layout: PlanColumns, rows: Number) -> StepTime:
-    """What takes its time by the rows of a step: everything but attention and the head."""
+def rows_time(inputs: ServingInputs, layout: PlanColumns, rows: Number, *, prompts: bool) -> StepTime:
+    """What takes its time by the rows of a step: everything but attention and the head.
+
+    Whether prompts are among them decides how tokens reach experts on many domains.
+    """
     tp = group(inputs, "tp", layout.tp, 1.0)
     total = StepTime()
     for kind in inputs.model.layers:
         with term("layer"):
-            layer = _layer(inputs, layout, kind, tp, rows)
+            layer = _layer(inputs, layout, kind, tp, rows, prompts=prompts)
         total = total + layer.times(kind.count)
     return total + _ends(inputs, layout, rows)
 
 
-def _layer(inputs: ServingInputs, layout: PlanColumns, kind: Layers, tp: Group, rows: Number) -> StepTime:
+def _layer(
+    inputs: ServingInputs, layout: PlanColumns, kind: Layers, tp: Group, rows: Number, *, prompts: bool
+) -> StepTime:
     part, own = shard(inputs.model, kind, layout.tp, layout.stage_ranks), layout.own(rows)
     maps: Number = 0.0
     adapted = inputs.case.scenario.workload.adapters is not None
@@ -139,7 +146,7 @@ def _layer(inputs: ServingInputs, layout: PlanColumns, kind: Layers, tp: Group, 
     exchanged: Number = 0.0
     if kind.experts is not None:
         maps = maps + expert_layer(inputs, layout, kind.experts, rows)
-        exchanged = expert_exchange(inputs, layout, rows)
+        exchanged = expert_exchange(inputs, layout, kind.experts, rows, prompts=prompts)
     with term("tp all-reduce"):
         message = activation_message(own, inputs.model.hidden, inputs.types.wide)
         reduced = reductions(layout, kind) * all_reduce(inputs, tp, message)

@@ -2,21 +2,27 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+
 import numpy as np
+from numpy.typing import NDArray
 
 from costmodel.documents.schemas.model import Experts
 from costmodel.equations.kernels.flop import matmul_flop
 from costmodel.equations.kernels.roofline import matmul_time
-from costmodel.equations.network.collectives import activation_message
+from costmodel.equations.network.collectives import Operation, activation_message
 from costmodel.equations.serving.step.decode_step import expert_layer_bytes, experts_read
+from costmodel.equations.serving.step.quantised_weights import scaled_element_bytes
 from costmodel.estimate.machine.collective_time import collective_time
-from costmodel.estimate.machine.process_groups import group
-from costmodel.estimate.model.routed_experts import expert_matmuls
+from costmodel.estimate.machine.process_groups import Group, Transfer, group
+from costmodel.estimate.machine.token_dispatch import SentTokens, dispatch_time
+from costmodel.estimate.model.routed_experts import expert_matmuls, reached
 from costmodel.estimate.serving.plan_columns import PlanColumns
 from costmodel.estimate.serving.serving_inputs import ServingInputs
 from costmodel.ground.equation import Number, term
 
 CORNER = 1.5  # of the roofline of fused experts: their tables are fitted with it [kernel-fit]
+SCALE, SCALED = 4.0, 128.0  # bytes of a scale of fp8, and elements that share it [deepseek-2024]
 
 
 def expert_layer(inputs: ServingInputs, layout: PlanColumns, experts: Experts, tokens: Number) -> Number:
@@ -44,14 +50,69 @@ def expert_layer(inputs: ServingInputs, layout: PlanColumns, experts: Experts, t
         )
 
 
-def expert_exchange(inputs: ServingInputs, layout: PlanColumns, tokens: Number) -> Number:
-    """Tokens gathered from all groups of attention and results scattered back; nothing where there is one group."""
-    if np.all(layout.dp_attention == 1):
-        return 0.0
+def dispatches(inputs: ServingInputs, layout: PlanColumns) -> NDArray[np.bool_]:
+    """Whether tokens go to the ranks of their experts alone: they lie on many domains, each on one rank."""
+    dispatch = inputs.engine.dispatch
+    if dispatch is None:
+        return np.zeros(len(layout), dtype=bool)
     ranks = group(inputs, "ep", layout.stage_ranks, 1.0)
+    held = (layout.ep == layout.stage_ranks) & (layout.dp_attention > 1)
+    return np.asarray((ranks.domains >= dispatch.from_domains) & held, dtype=bool)
+
+
+def expert_transfers(
+    inputs: ServingInputs, layout: PlanColumns, experts: Experts, tokens: Number, *, prompts: bool
+) -> Iterator[Transfer]:
+    """There and back for one layer: dispatch and combine where experts lie on many domains, else gather and scatter."""
+    if np.all(layout.dp_attention == 1):
+        return
+    ranks = group(inputs, "ep", layout.stage_ranks, 1.0)
+    far = dispatches(inputs, layout)
+    near = np.where((layout.dp_attention > 1) & ~far, 1.0, 0.0)
     message = activation_message(tokens, inputs.model.hidden, inputs.types.wide)
-    with term("gather tokens"):
-        there = collective_time(inputs, message, ranks, "all_gather")
-    with term("scatter results"):
-        back = collective_time(inputs, message, ranks, "reduce_scatter")
-    return np.where(layout.dp_attention > 1, there + back, 0.0)
+    operations: tuple[tuple[str, Operation], ...] = (
+        ("gather tokens", "all_gather"),
+        ("scatter results", "reduce_scatter"),
+    )
+    if np.any(near):
+        for name, operation in operations:
+            with term(name):
+                yield Transfer(ranks, operation, message, collective_time(inputs, message, ranks, operation), near)
+    if np.any(far):
+        yield from _dispatched(inputs, layout, experts, tokens, ranks, far, prompts=prompts)
+
+
+def _dispatched(
+    inputs: ServingInputs,
+    layout: PlanColumns,
+    experts: Experts,
+    tokens: Number,
+    ranks: Group,
+    far: NDArray[np.bool_],
+    *,
+    prompts: bool,
+) -> Iterator[Transfer]:
+    """Low latency sends a copy for each expert; with prompts, a copy for each domain, passed on inside it."""
+    dispatch, hidden, top_k = inputs.engine.dispatch, inputs.model.hidden, experts.top_k
+    assert dispatch is not None
+    with term("tokens of a rank"):
+        own = inputs.imbalance * (tokens / layout.stage_ranks)
+        apart = top_k / ranks.domains
+    inside, across = (reached(experts, ranks.ranks), reached(experts, ranks.domains)) if prompts else (apart, top_k)
+    form = dispatch.normal if prompts else dispatch.low_latency
+    narrow = scaled_element_bytes(1.0, SCALE, SCALED) if dispatch.element == "fp8" else inputs.types.wide
+    for name, element in (("dispatch", narrow), ("combine", inputs.types.wide)):
+        with term(name):
+            time, carried = dispatch_time(inputs, form, SentTokens(own, hidden, element, inside, across), ranks)
+            message = activation_message(own * (reached(experts, ranks.ranks) if prompts else top_k), hidden, element)
+            yield Transfer(ranks, "all_to_all", message, time, np.where(far, 1.0, 0.0), carried)
+
+
+def expert_exchange(
+    inputs: ServingInputs, layout: PlanColumns, experts: Experts, tokens: Number, *, prompts: bool
+) -> Number:
+    """Time of one layer's tokens on their way to experts and back; nothing where there is one group of attention."""
+    total: Number = 0.0
+    for transfer in expert_transfers(inputs, layout, experts, tokens, prompts=prompts):
+        total = total + np.where(transfer.count > 0, transfer.time, 0.0)
+    return total

@@ -3,15 +3,16 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Literal
 
 import numpy as np
 
-from costmodel.equations.network.collectives import Operation, activation_message
-from costmodel.estimate.machine.collective_time import collective_time, send_time
+from costmodel.equations.network.collectives import activation_message
+from costmodel.estimate.machine.collective_time import send_time
 from costmodel.estimate.machine.process_groups import Transfer, group
 from costmodel.estimate.serving.engine_step import all_reduce, reductions
+from costmodel.estimate.serving.expert_step import expert_transfers
 from costmodel.estimate.serving.plan_columns import PlanColumns
 from costmodel.estimate.serving.serving_inputs import ServingInputs
 from costmodel.ground.equation import Number
@@ -31,26 +32,24 @@ def transfers(inputs: ServingInputs, layout: PlanColumns, decodes: Number) -> It
     """Everything that is sent, for so many sequences in flight and for one prompt."""
     moments: tuple[tuple[Moment, Number], ...] = (("step", decodes), ("prompt", inputs.load.computed))
     for moment, tokens in moments:
-        for transfer in _of(inputs, layout, tokens):
+        for transfer in _of(inputs, layout, tokens, prompts=moment == "prompt"):
             if np.all(np.asarray(transfer.count) > 0):
                 yield ServingTransfer(moment, transfer)
 
 
-def _of(inputs: ServingInputs, layout: PlanColumns, tokens: Number) -> Iterator[Transfer]:
+def _of(inputs: ServingInputs, layout: PlanColumns, tokens: Number, *, prompts: bool) -> Iterator[Transfer]:
     tp = group(inputs, "tp", layout.tp, 1.0)
     message = activation_message(layout.own(tokens), inputs.model.hidden, inputs.types.wide)
     count: Number = 0.0
-    experts: Number = 0.0
     for kind in inputs.model.layers:
         count = count + kind.count * reductions(layout, kind)
-        experts = experts + (kind.count if kind.experts is not None else 0.0)
     talking = np.where(layout.tp > 1, count, 0.0)
     yield Transfer(tp, "all_reduce", message, all_reduce(inputs, tp, message), talking)
-    ranks = group(inputs, "ep", layout.stage_ranks, 1.0)
-    whole = activation_message(tokens, inputs.model.hidden, inputs.types.wide)
-    operations: tuple[Operation, ...] = ("all_gather", "reduce_scatter")
-    for operation in operations:
-        sent = np.where(layout.dp_attention > 1, experts, 0.0)
-        yield Transfer(ranks, operation, whole, collective_time(inputs, whole, ranks, operation), sent)
+    routed = [kind for kind in inputs.model.layers if kind.experts is not None]
+    layers = sum(kind.count for kind in routed)
+    for kind in routed[:1]:
+        assert kind.experts is not None
+        for each in expert_transfers(inputs, layout, kind.experts, tokens, prompts=prompts):
+            yield replace(each, count=layers * each.count)
     stages = group(inputs, "pp", layout.pp, layout.stage_ranks)
     yield Transfer(stages, "send", message, send_time(inputs, message, stages), layout.pp - 1.0)

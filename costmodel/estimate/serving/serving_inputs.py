@@ -13,6 +13,7 @@ from costmodel.documents.schemas.efficiency import FusedExpertsFit, ServingFit
 from costmodel.documents.schemas.model import Model
 from costmodel.documents.schemas.precision import Recipe
 from costmodel.documents.schemas.serving.engine import Engine
+from costmodel.documents.schemas.serving.serving_plan import ServingPlan
 from costmodel.equations.serving.memory.prefix_reuse import hit_tokens
 from costmodel.estimate.machine.machine import Machine
 from costmodel.estimate.serving.drafts import draft_inputs, speculation_of, verifying
@@ -130,6 +131,9 @@ def _planned(inputs: ServingInputs, log: AssumptionLog) -> ServingInputs:
     wanted, plan = speculation_of(case), case.scenario.plan
     if plan is not None and plan.prefill is not None and case.scenario.assume.cache_transfer is None:
         log.note("assume.cache_transfer", "whole", "behind the prompt; layer hides most of it")
+    if plan is not None and _spans(inputs, plan):
+        origin = f"stacks/{inputs.engine.name}; inside one they are gathered"
+        log.note("stack.dispatch", "to their experts", origin)
     if wanted is not None:
         inputs = replace(inputs, draft=draft_inputs(inputs, wanted, log), load=verifying(inputs.load, wanted))
     return replace(inputs, assumed=(*_converted(case), *log.assumed))
@@ -186,3 +190,12 @@ def _experts(case: ServingCase, kernels: ServingFit, recipe: Recipe) -> FusedExp
 def _converted(case: ServingCase) -> tuple[Assumption, ...]:
     """A model that was written by its name on the hub."""
     return tuple(Assumption("model", shape, f"the shape of {name} on the hub") for name, shape in case.hub.items())
+
+
+def _spans(inputs: ServingInputs, plan: ServingPlan) -> bool:
+    """Whether experts of a plan with several groups of attention lie on more than one domain."""
+    dispatch = inputs.engine.dispatch
+    parts = [each for each in (plan, plan.prefill, plan.decode) if each is not None]
+    most = max(each.tp * each.dp_attention if each.dp_attention > 1 else 0 for each in parts)
+    with term("domains of experts"):
+        return dispatch is not None and bool(most > inputs.domain * (dispatch.from_domains - 1))

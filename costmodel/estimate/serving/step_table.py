@@ -6,12 +6,15 @@ and to tokens. So a table over rows for each way of cutting the model gives any 
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass, replace
+from functools import partial
 
 import numpy as np
 
 from costmodel.equations.run.economics import share
-from costmodel.estimate.serving.engine_step import decode_time, head_time, prompt_time, rows_time
+from costmodel.estimate.serving.engine_step import StepTime, decode_time, head_time, prompt_time, rows_time
+from costmodel.estimate.serving.expert_step import dispatches
 from costmodel.estimate.serving.operating_point import context_of
 from costmodel.estimate.serving.plan_columns import PlanColumns
 from costmodel.estimate.serving.serving_inputs import ServingInputs
@@ -27,7 +30,8 @@ class StepTable:
     """Times of steps of each way to cut the model, and the way that each plan has."""
 
     computed: Number
-    rows: Curves
+    rows: Curves  # without prompts among them, and with
+    prompted: Curves
     head: Curves
     decoding: Line
     prompts: Line
@@ -46,7 +50,7 @@ class StepTable:
         queries = self.verified * decodes
         drawn = queries + share(tokens, self.computed)
         beside = self.decoding.at(decodes) + self.prompts.at(tokens)
-        time = self.rows.at(queries + tokens) + self.head.at(drawn) + beside
+        time = self.prompted.at(queries + tokens) + self.head.at(drawn) + beside
         if self.draft is None:
             return time
         later = (self.verified - 2.0) * self.draft.decode(decodes)
@@ -63,19 +67,20 @@ def step_table(inputs: ServingInputs, layout: PlanColumns) -> StepTable:
     def line(one: Number, two: Number, step: float) -> Line:
         return Line.through(np.broadcast_to(one, len(cuts)), np.broadcast_to(two, len(cuts)), step, which)
 
-    def curves(of_rows: str) -> Curves:
+    def curves(time: Callable[[ServingInputs, PlanColumns, Number], StepTime]) -> Curves:
         grid = Curves.points(LARGEST)
         spread = cuts.at(np.repeat(np.arange(len(cuts)), len(grid)))
-        time = rows_time if of_rows == "rows" else head_time
         found = np.broadcast_to(np.asarray(time(inputs, spread, np.tile(grid, len(cuts))).total), len(spread))
         return Curves(found.reshape(len(cuts), len(grid)), which)
 
+    rows = curves(partial(rows_time, prompts=False))
     decoding = [decode_time(inputs, cuts, count, context).total for count in (1.0, 2.0)]
     prompts = [prompt_time(inputs, cuts, count).total for count in (PROMPT, 2.0 * PROMPT)]
     table = StepTable(
         computed=inputs.load.computed,
-        rows=curves("rows"),
-        head=curves("head"),
+        rows=rows,
+        prompted=curves(partial(rows_time, prompts=True)) if np.any(dispatches(inputs, cuts)) else rows,
+        head=curves(head_time),
         decoding=line(decoding[0], decoding[1], 1.0),
         prompts=line(prompts[0], prompts[1], PROMPT),
         one=0.0,

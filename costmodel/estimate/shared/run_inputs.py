@@ -137,12 +137,17 @@ def _most(rate: float, high: float | None) -> float:
 
 
 def _low(record: Failures) -> float:
-    """The low end of the band, which includes the rate even if the user set it."""
-    return _least(record.rate, record.low)
+    return _least(record.rate, record.low if _beside_rate(record, record.low) else None)
 
 
 def _high(record: Failures) -> float:
-    return _most(record.rate, record.high)
+    return _most(record.rate, record.high if _beside_rate(record, record.high) else None)
+
+
+def _beside_rate(record: Failures, end: float | None) -> bool:
+    """Whether an end of the band stands in the same text as the rate; a rate that is set alone has no band."""
+    files = {place.file for value in (record.rate, end) if (place := getattr(value, "place", None)) is not None}
+    return len(files) <= 1
 
 
 def _checkpoint(case: ResolvedScenario, asked: WholeRun, log: AssumptionLog) -> CheckpointInputs:

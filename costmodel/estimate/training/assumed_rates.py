@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 from costmodel.documents.reader.resolved_scenario import ResolvedScenario
-from costmodel.documents.schemas.precision import Recipe
+from costmodel.documents.schemas.precision import RECIPES, Recipe
 from costmodel.documents.schemas.stack import GradientType
 from costmodel.estimate.machine.clock_throttling import slowdown_of
 from costmodel.estimate.machine.number_formats import Linear
 from costmodel.estimate.shared.assumptions import AssumptionLog
+from costmodel.estimate.training.stack_in_use import attention_in_use
 from costmodel.ground.errors import fail
 from costmodel.ground.units import show
 
@@ -15,6 +16,8 @@ from costmodel.ground.units import show
 def gradient_types(log: AssumptionLog, case: ResolvedScenario) -> tuple[GradientType, GradientType]:
     """The types in which gradients are accumulated and reduced."""
     written, stack = case.scenario.workload.gradients, case.stack
+    if RECIPES[case.scenario.workload.precision].full:
+        return _single(log, case)
     if written is None:
         log.note("workload.gradients", stack.gradients, f"stacks/{stack.name}")
     if stack.reduced is not None:
@@ -23,10 +26,21 @@ def gradient_types(log: AssumptionLog, case: ResolvedScenario) -> tuple[Gradient
     return accumulated, stack.reduced or accumulated
 
 
+def _single(log: AssumptionLog, case: ResolvedScenario) -> tuple[GradientType, GradientType]:
+    """Gradients of weights in fp32 have their type; a fault for another one."""
+    workload = case.scenario.workload
+    if workload.gradients not in (None, "fp32"):
+        sentence = f"gradients in {workload.gradients} of weights in fp32, which precision {workload.precision} trains"
+        raise fail("D016", sentence, case.place("workload.gradients"), "take workload.gradients: fp32, or leave it out")
+    if workload.gradients is None:
+        log.note("workload.gradients", "fp32", f"precision {workload.precision}")
+    return "fp32", "fp32"
+
+
 def note_rates(log: AssumptionLog, case: ResolvedScenario, linear: Linear, origin: str) -> None:
     """Record the attention kernel, the efficiency of isolated products and, if not stated, the slowdown of a step."""
     share = show(linear.fit.compute_share, "1")
-    log.note("attention and matmul", f"{case.stack.kernels.attention}; {share} of peak alone", origin)
+    log.note("attention and matmul", f"{attention_in_use(case)}; {share} of peak alone", origin)
     fit = case.efficiency.sustained
     if fit is None or case.scenario.assume.sustained is not None:
         return
@@ -41,6 +55,6 @@ def mfu_peak(log: AssumptionLog, case: ResolvedScenario, recipe: Recipe) -> floa
     if peak is None:
         sentence, place = f"{case.accelerator.name} has no {written} peak", case.place("assume.mfu_peak")
         raise fail("D016", sentence, place, "take another assume.mfu_peak")
-    if recipe.narrow and written is None:
+    if (recipe.narrow or recipe.full) and written is None:
         log.note("assume.mfu_peak", f"{recipe.type}, {show(peak, 'FLOP/s')}", f"precision {recipe.name}")
     return peak

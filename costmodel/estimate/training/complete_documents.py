@@ -9,6 +9,7 @@ from costmodel.estimate.machine.links import nvls_at
 from costmodel.estimate.machine.number_formats import possible
 from costmodel.estimate.machine.price import price_of
 from costmodel.estimate.model.lora_support import tunable
+from costmodel.estimate.training.stack_in_use import attention_fit, attention_in_use
 from costmodel.ground.errors import fail
 from costmodel.ground.units import show
 
@@ -17,10 +18,10 @@ def complete(case: ResolvedScenario, recipe: Recipe) -> None:
     """A fault where the documents lack something that every computation needs."""
     possible(case, recipe)
     tunable(case)
-    efficiency, kernel = case.efficiency, case.stack.kernels.attention
+    efficiency, kernel = case.efficiency, attention_in_use(case)
     name = case.accelerator.name
     for key in (recipe.wide, recipe.fit):
-        if key not in efficiency.matmul:
+        if key not in (case.common.matmul if recipe.full else efficiency.matmul):
             place = case.place("workload.precision", *ACCELERATOR)
             raise fail("D016", f"{name} has no {key} rate with a fit", place, "take another precision")
     if efficiency.memory is None or efficiency.sustained is None:
@@ -31,7 +32,7 @@ def complete(case: ResolvedScenario, recipe: Recipe) -> None:
     if not {"all_gather", "all_reduce"} <= set(efficiency.collectives):
         raise fail("D017", f"the efficiency of {name} lacks fits of all_reduce and all_gather")
     _algorithms(case)
-    if kernel != "unfused" and kernel not in efficiency.attention:
+    if kernel != "unfused" and attention_fit(case) is None:
         raise fail("D017", f"the efficiency of {name} has no attention class {kernel}")
 
 

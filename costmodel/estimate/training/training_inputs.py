@@ -28,6 +28,7 @@ from costmodel.estimate.shared.run_inputs import RunInputs, run_inputs
 from costmodel.estimate.training.assumed_rates import gradient_types, mfu_peak, note_rates
 from costmodel.estimate.training.complete_documents import assumed_price, complete
 from costmodel.estimate.training.overlap_defaults import tensor_overlap, weights_overlap
+from costmodel.estimate.training.stack_in_use import attention_fit, dispatched_bytes, stack_in_use
 from costmodel.ground.choices import Recompute
 from costmodel.ground.equation import Number, term
 from costmodel.ground.errors import Place, fail
@@ -42,12 +43,7 @@ ELEMENT_BYTES = {
     "fp32": Figure(4.0, Place("IEEE 754", path="binary32")),
     "fp16": Figure(2.0, Place("IEEE 754", path="binary16")),
     "bf16": Figure(2.0, Place("bfloat16", path="16 bits")),
-}
-
-
-DISPATCH_BYTES = {
-    "bf16": ELEMENT_BYTES["bf16"],
-    "fp8": Figure(1.03125, Place("DeepEP", path="a byte, and an fp32 scale for 128 of them")),
+    "tf32": Figure(4.0, Place("IEEE 754", path="binary32, as tf32 is kept")),
 }
 
 
@@ -264,7 +260,7 @@ def _with_slow_link(found: TrainingInputs) -> TrainingInputs:
 def _of_one_kind(case: ResolvedScenario) -> TrainingInputs:
     """The numbers of a case of one kind of nodes, the first where there are several."""
     complete(case, RECIPES[case.scenario.workload.precision])
-    stack, efficiency, network = case.stack, case.efficiency, case.network.network
+    stack, efficiency, network = stack_in_use(case), case.efficiency, case.network.network
     workload, assume = case.scenario.workload, case.scenario.assume
     linear, log = linear_of(case), AssumptionLog()
     assert network is not None
@@ -303,7 +299,7 @@ def _rates(case: ResolvedScenario, linear: Linear, log: AssumptionLog) -> Kernel
         memory_share=streams.share,
         matmul=matmul_fit(case, wide, wide),
         linear=linear,
-        attention=efficiency.attention.get(case.stack.kernels.attention),
+        attention=attention_fit(case),
         variation=log.choose("assume.variation", case.scenario.assume.variation, sustained.variation, origin),
     )
 
@@ -341,7 +337,7 @@ def _experts(case: ResolvedScenario, log: AssumptionLog) -> ExpertInputs | None:
         dropless=said.capacity is None,
         overlap=log.choose("assume.overlap.ep", case.scenario.assume.overlap.ep, kernels.overlap, named),
         host=log.choose("assume.experts.host", said.host, issuing, named, "s"),
-        dispatch=DISPATCH_BYTES[said.dispatch or kernels.dispatch],
+        dispatch=dispatched_bytes(case, said.dispatch or kernels.dispatch),
         deduplicated=kernels.deduplicated if said.deduplicated is None else said.deduplicated,
         shared_overlap=kernels.shared_overlap if said.shared_overlap is None else said.shared_overlap,
     )

@@ -34,7 +34,7 @@ def write(job: Job, unsaid: Unsaid) -> str:
     check_whole_layers(unsaid)
     precision = job.workload.precision
     if precision not in _NARROW:
-        unsaid.refuse("workload.precision", f"{precision} is no type of accelerate's")
+        unsaid.refuse("workload.precision", f"{precision}: of accelerate's types bf16, fp16 and fp8 are written")
     found: dict[str, Any] = {
         "compute_environment": "LOCAL_MACHINE",
         "distributed_type": "MULTI_GPU" if job.stack == "ddp" else "FSDP",

@@ -155,6 +155,8 @@ def _types(job: Job, unsaid: Unsaid) -> Iterator[str]:
     elif precision == "nvfp4":
         yield "--fp4-format e2m1"
         yield "--fp4-recipe nvfp4"
+    elif precision in ("fp32", "tf32"):
+        unsaid.refuse("workload.precision", f"{precision}: a script without --bf16 and --fp16 is not written")
     elif precision != wide:
         unsaid.refuse("workload.precision", f"{precision} is no recipe of Megatron-LM")
     if (wide, job.gradients) not in _GRADIENTS:

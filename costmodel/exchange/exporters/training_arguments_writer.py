@@ -28,6 +28,8 @@ def write(job: Job, unsaid: Unsaid) -> str:
     }
     if workload.precision in ("bf16", "fp16"):
         found[workload.precision] = True
+    elif workload.precision in ("fp32", "tf32"):
+        unsaid.refuse("workload.precision", f"{workload.precision}: arguments without bf16 and fp16 are not written")
     if job.stack == "ddp":
         found["activation_checkpointing"] = job.plan.recompute == "full"
         if job.plan.recompute == "selective":

@@ -20,6 +20,7 @@ MOST = 99.0  # a figure is not taken to be off by more than a hundred times
 NEAR = 1e-3  # share of the gap that may be left
 ROUNDS = 14
 TERM_SPREAD = 0.05  # of a term of a profile about its prediction, beside what is known of the step
+SAME_JOB = 5.0  # times from which a step and its prediction are hardly of one job
 DUST = 0.004  # share of a step below which a term of a profile is ignored
 AGAINST = 3.0  # standard deviations from which a term speaks against a cause
 
@@ -73,6 +74,11 @@ class Diagnosis:
     def inside(self) -> bool:
         """Whether the measured step lies in the band."""
         return self.low <= self.measured.step <= self.high
+
+    @property
+    def of_another_job(self) -> bool:
+        """Whether the step is so far from its prediction that it is likely that of another job."""
+        return not self.base.step / SAME_JOB <= self.measured.step <= self.base.step * SAME_JOB
 
     @property
     def over(self) -> dict[str, float]:

@@ -71,7 +71,22 @@ def measured(
         hint = "leave out what is of another run, batch or FLOP convention (assume.flop_convention)"
         raise fail("C023", f"the figures are not of one step: {said}", None, hint)
     step = steps.get("step_time", next(iter(steps.values())))
+    _within_step(step, parts)
     return MeasuredStep(step, figures, parts, notes)
+
+
+def _within_step(step: float, parts: Mapping[str, float]) -> None:
+    """A fault where terms take longer than the step that they are parts of."""
+    longest = max(parts, key=parts.__getitem__, default="")
+    added = sum(time for name, time in parts.items() if name not in COMMUNICATION)
+    said = ""
+    if longest and parts[longest] > step * (1 + AGREE):
+        said = f"{longest} takes {show_time(parts[longest])}"
+    elif added > step * (1 + AGREE):
+        said = f"the terms take {show_time(added)} together"
+    if said:
+        hint = "terms are seconds of one step: divide those of a whole profile by its steps"
+        raise fail("C023", f"{said}, longer than the step of {show_time(step)}", None, hint)
 
 
 def _as_step(inputs: TrainingInputs, base: PredictedTerms, name: str, value: float) -> float:

@@ -76,9 +76,12 @@ def of_quality(case: ResolvedScenario, *, smaller: bool) -> Iterator[Change]:
     workload = case.scenario.workload
     if not smaller:
         if not RECIPES[workload.precision].narrow:
-            yield Change("precision", ("workload.precision=fp8",), "quality")
+            kind = "bf16" if RECIPES[workload.precision].full else "fp8"
+            yield Change("precision", (f"workload.precision={kind}",), "quality")
         return
-    if (workload.gradients or case.stack.gradients) == "fp32":
+    if RECIPES[workload.precision].full:
+        yield Change("precision", ("workload.precision=bf16",), "quality")
+    elif (workload.gradients or case.stack.gradients) == "fp32":
         narrow = "fp16" if workload.precision == "fp16" else "bf16"
         yield Change("gradients", (f"workload.gradients={narrow}",), "quality")
     narrow_states: Optimizer | None = _read("optimizer", "adam-8bit")

@@ -173,3 +173,13 @@ def test_verls_table_and_the_page_that_shows_it() -> None:
     # No mean explains both: answers as long as the colocated update takes more than the peak where engines are apart.
     flop = 8 * 7.6e9 * 8192 * (200 + MEAN)
     assert flop / (16 * 148e12 * ASYNCHRONOUS[16][2]) > 0.95
+
+
+def test_memory_holds_the_longest_answer() -> None:
+    """One answer of 200k tokens on two ranks of cp is far more than the mean micro-batch, and the time is not its."""
+    usual, longest = asked(), asked("workload.response.limit=200k")
+    held = [
+        next(part for part in found.memory.parts if part.name.startswith("activations")) for found in (usual, longest)
+    ]
+    assert held[1].updating > 5 * held[0].updating
+    assert "M001" in longest.broken

@@ -21,6 +21,7 @@ from costmodel.documents.schemas.base import (
 )
 from costmodel.documents.schemas.precision import Precision
 from costmodel.documents.schemas.serving.serving_workload import CacheType, WeightType
+from costmodel.documents.schemas.stack import DispatchType
 from costmodel.ground.choices import AttentionKernel
 
 PoolDefinition = Literal["share-of-total", "share-of-free-before", "share-of-free-after"]
@@ -86,6 +87,25 @@ class EngineKernels(Sourced):
     own_all_reduce: Bytes = Field(default=0.0, description="Messages up to this take the engine's own all-reduce")
 
 
+class DispatchForm(Sourced):
+    """One form of the kernels that send tokens to the ranks of their experts, and results back."""
+
+    start: Seconds = Field(description="Fixed time of a dispatch or combine")
+    inside_share: Share = Field(description="Share of the link inside a domain that they reach")
+    across_share: Share = Field(description="Share of the network interface that they reach")
+
+
+class EngineDispatch(Sourced):
+    """How tokens reach experts that lie on many domains; else, they are gathered and results scattered."""
+
+    from_domains: Count = Field(
+        description="Domains of accelerators that experts lie on, at least, for tokens to go to their experts alone"
+    )
+    element: DispatchType = Field(description="Type that tokens are sent in; results return in the type of activations")
+    low_latency: DispatchForm = Field(description="Steps without prompts: a copy of a token to each of its experts")
+    normal: DispatchForm = Field(description="Steps with prompts: one copy to a domain, which passes it on")
+
+
 class EngineBurst(Sourced):
     """What benchmarks that start all their requests at once see of the front end and of that start."""
 
@@ -128,6 +148,9 @@ class Engine(Document):
     caches: list[CacheType] = Field(min_length=1, description="Types that it keeps keys and values in")
     kernels: EngineKernels = Field(description="Which kernels run")
     host: EngineHost = Field(description="Host time")
+    dispatch: EngineDispatch | None = Field(
+        default=None, description="Expert parallelism over many domains; left out, tokens are gathered everywhere"
+    )
     burst: EngineBurst = Field(description="The start of benchmarks")
     spread: EngineSpread = Field(description="Error beyond that of the kernels, for the band of an answer")
     sources: dict[str, Source] = Field(default_factory=dict, description="Sources by key")

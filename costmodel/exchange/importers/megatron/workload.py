@@ -87,8 +87,13 @@ def _precision(flags: MegatronFlags) -> OriginValue:
     if not wide:
         if not flags.sound("bf16", "fp16"):
             return flags["bf16"]._replace(value="bf16")
-        sentence = "neither --bf16 nor --fp16: training in fp32, which no workload expresses"
-        flags.refuse("X003", sentence, eight.place, "write --bf16 into the text if it is meant")
+        sentence = "neither --bf16 nor --fp16: training in fp32, which is not read from a script"
+        flags.refuse(
+            "X003",
+            sentence,
+            eight.place,
+            "write --bf16 into the text if it is meant",
+        )
         return flags["bf16"]._replace(value="bf16")
     for format_, recipe, names in ((four, "fp4-recipe", {"nvfp4": "nvfp4"}), (eight, "fp8-recipe", RECIPES)):
         if format_.value:

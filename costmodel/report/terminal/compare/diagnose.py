@@ -15,7 +15,7 @@ from costmodel.report.terminal.style.answer import head
 from costmodel.report.terminal.style.formatting import between, percent
 from costmodel.report.terminal.style.head import fact_fields, title
 from costmodel.report.terminal.style.layout import CellTable, Line
-from costmodel.report.terminal.style.theme import BAD, GOOD, styled
+from costmodel.report.terminal.style.theme import BAD, GOOD, WARN, styled
 
 _SHOWN = 6
 _TOLD_APART = 3
@@ -34,6 +34,9 @@ def diagnose(found: Diagnosis) -> list[Line]:
     lines += [styled(f"  trace: {note}") for note in found.measured.notes]
     if found.inside:
         return [*lines, Text(), styled("Nothing needs an explanation."), following(answer, "estimate")]
+    if found.of_another_job:
+        words = "  ▲ Is this the same job? So far apart, model, sequence, batch, GPUs or unit are likelier to differ."
+        lines.append(styled(words, WARN))
     if found.over:
         lines += [Text(), _over(found)]
     if found.explained:
@@ -123,6 +126,7 @@ def diagnose_json(found: Diagnosis) -> dict[str, Any]:
         "predicted_high_s": found.high,
         "predicted_terms_s": dict(found.base.terms),
         "inside": found.inside,
+        "of_another_job": found.of_another_job,
         "causes": [_cause(one) for one in found.explained],
         "impossible": [{"cause": one.cause.name, "explains_s": one.explains} for one in found.impossible],
     }

@@ -45,6 +45,7 @@ from costmodel.report.terminal.style.head import (
 from costmodel.report.terminal.style.layout import CellTable, Line, WidthDrawing
 from costmodel.report.terminal.style.theme import BAD, DIM, WARN, bar, styled
 
+SIZES_OF_A_CLUSTER = ("cluster.nodes", "cluster.node.accelerators", "plan.replicas")
 _TERMS = {key: title for title, key in TIME_TERMS}
 _SPOKEN = {
     "cluster.node.scale_out.fabric.bandwidth": "network bandwidth",
@@ -81,6 +82,7 @@ def sweep(found: Swept, *, chart: bool = False) -> list[Line]:
     if each:
         lines += prices(point.facts.price for point in found.points if point.facts)
     lines += _remarks(found.points, "N003", "N023")
+    lines += _unequal(found)
     if chart:
         lines += [Text(), _chart(found)]
     broken = sum(not point.costs for point in found.points)
@@ -120,6 +122,15 @@ def _remarks(points: Sequence[SweepPoint], *shown: str) -> list[Line]:
     found = [point for point in points if point.costs]
     codes = [[code for code in point.remarked if code not in shown] for point in found]
     return remarks(codes, [point.costs for point in found])
+
+
+def _unequal(found: Swept) -> list[Line]:
+    """That points have unlike numbers of accelerators, where none of them was varied."""
+    sizes = dict.fromkeys(f"{point.facts.ranks:,.0f}" for point in found.points if point.facts and point.costs)
+    if len(sizes) < 2 or any(axis.path in SIZES_OF_A_CLUSTER for axis in found.axes):
+        return []
+    words = f"  ▲ unequal: the points have {joined(sizes)} accelerators; tokens_per_s_per_gpu compares them"
+    return [styled(words, WARN)]
 
 
 def why_words(point: SweepPoint) -> str:

@@ -6,20 +6,18 @@ from dataclasses import dataclass, field, replace
 
 import numpy as np
 
-from costmodel.equations.kernels.roofline import stream_time
-from costmodel.equations.layers.experts import dispatch_bytes, distinct_destinations, expert_data_degree
+from costmodel.equations.layers.experts import expert_data_degree
 from costmodel.equations.network.collectives import activation_message
 from costmodel.equations.network.overlap import exposed_time, lost_time
-from costmodel.equations.network.topology import two_level_time
 from costmodel.estimate.machine.collective_time import collective_time
-from costmodel.estimate.machine.links import link_of, network_rate
 from costmodel.estimate.machine.process_groups import Exchange, Group, group, merged_group
-from costmodel.estimate.model.routed_experts import Routed, rows_of
+from costmodel.estimate.machine.token_dispatch import SentTokens, dispatch_time
+from costmodel.estimate.model.routed_experts import Routed, reached, rows_of
 from costmodel.estimate.model.shards import Shard
 from costmodel.estimate.shared.plan_batch import PIPELINE_INSIDE, Block, single_rank
 from costmodel.estimate.shared.time_breakdown import ForwardBackward
 from costmodel.estimate.training.stage_parameters import local_tokens
-from costmodel.estimate.training.training_inputs import ELEMENT_BYTES, ExpertInputs, TrainingInputs
+from costmodel.estimate.training.training_inputs import ExpertInputs, TrainingInputs
 from costmodel.ground.equation import Number, term
 
 
@@ -126,58 +124,24 @@ def _shown(sent: Number, compute: Number, overlap: float, occupied: float) -> Nu
 def _dispatch(
     inputs: TrainingInputs, stated: ExpertInputs, held: Routed, tokens: Number, ep: Group
 ) -> tuple[Exchange, Exchange]:
-    """Tokens sent to the ranks of their experts in the stack's dispatch type; outputs return in bf16.
+    """Tokens sent to the ranks of their experts in the stack's dispatch type; outputs return as activations.
 
     A token goes to each of its experts, or once to a rank with several of them.
     """
     sent = stated.load * tokens
-    copies = _reached(held, ep.ranks) if stated.deduplicated else held.of.top_k
+    copies = reached(held.of, ep.ranks) if stated.deduplicated else held.of.top_k
     found = []
-    for name, element in (("dispatch", stated.dispatch), ("combine", ELEMENT_BYTES["bf16"])):
+    for name, element in (("dispatch", stated.dispatch), ("combine", inputs.widths.element)):
         with term(name):
             message = copies * activation_message(sent, inputs.model.hidden, element)
             carried: Number | None = None
             if stated.deduplicated:
-                time, carried = _hierarchical(inputs, stated, held, (sent, copies, element), ep)
+                rows = SentTokens(sent, inputs.model.hidden, element, copies, reached(held.of, ep.domains))
+                time, carried = dispatch_time(inputs, stated.kernels, rows, ep)
             else:
                 time = collective_time(inputs, message, ep, "all_to_all")
             found.append(Exchange(ep, "all_to_all", message, time, 1.0, 1.0, 0.0, carried))
     return found[0], found[1]
-
-
-def _hierarchical(
-    inputs: TrainingInputs, stated: ExpertInputs, held: Routed, sent: tuple[Number, Number, Number], ep: Group
-) -> tuple[Number, Number]:
-    """Time, and bytes over the slowest link: across domains once a domain, inside them to every rank; both run at the
-    same time as far as they can.
-
-    sent: tokens, their copies, bytes of an element.
-    """
-    tokens, copies, element = sent
-    kernels, hidden = stated.kernels, inputs.model.hidden
-    with term("inside the domain"):
-        near = dispatch_bytes(tokens, hidden, copies, ep.inside, element)
-        inside = stream_time(near, link_of(inputs, ep.inside), kernels.inside_share)
-    start = np.where(ep.ranks > 1, kernels.start, 0.0)
-    if np.all(ep.domains == 1):
-        return inside + start, near
-    with term("between domains"):
-        far = dispatch_bytes(tokens, hidden, _reached(held, ep.domains), ep.domains, element)
-        rate = network_rate(inputs, kernels.across_share, ep, "all_to_all")
-        across = stream_time(far, rate, 1.0)
-    return two_level_time(inside, across, inputs.network.serial_share) + start, far
-
-
-def _reached(held: Routed, parts: Number) -> Number:
-    """Ranks or domains with experts of a token; routing may be limited to a few groups of adjacent experts."""
-    experts, groups, limit = held.of, held.of.groups, held.of.group_limit
-    if groups is None or limit is None:
-        return distinct_destinations(parts, experts.top_k, experts.count)
-    with term("groups of experts"):
-        among = limit * experts.count / groups
-        spread = np.maximum(parts / groups, 1.0)
-        reached = distinct_destinations(limit * spread, experts.top_k, among)
-        return np.where(parts < groups, distinct_destinations(np.minimum(parts, groups), reached, groups), reached)
 
 
 def _sharing(

@@ -1,0 +1,62 @@
+"""A stack as it runs in a precision on an accelerator: states in 32 bits, and attention where flash does not run."""
+
+from __future__ import annotations
+
+from costmodel.documents.reader.resolved_scenario import ResolvedScenario
+from costmodel.documents.schemas.efficiency import AttentionFit
+from costmodel.documents.schemas.precision import RECIPES
+from costmodel.documents.schemas.stack import DispatchType, Stack
+from costmodel.ground.choices import AttentionKernel
+from costmodel.ground.errors import Place
+from costmodel.ground.units import Figure
+
+_SINGLE = Figure(4.0, Place("IEEE 754", path="binary32"))
+_NONE = Figure(0.0, Place("IEEE 754", path="the weight is the master copy"))
+# FlashAttention 2 and cuDNN's fused attention need Ampere, FlashAttention 1 needs Turing (flash-attention's README,
+# torch's sdp_utils.cpp); none of them has kernels for 32 bits.
+_WITHOUT = {"volta": ("flash-1", "flash-2", "flash-3"), "turing": ("flash-2", "flash-3")}
+MEMORY_EFFICIENT = "memory-efficient"
+_DISPATCHED = {
+    "bf16": Figure(2.0, Place("bfloat16", path="16 bits")),
+    "fp8": Figure(1.03125, Place("DeepEP", path="a byte, and an fp32 scale for 128 of them")),
+}
+LOSS = Figure(8.0, Place("count", path="logits in fp32, and their softmax or gradient"))
+CHUNKED = 2.0  # bytes of a 16-bit logit: a loss that keeps less makes its logits piece by piece
+
+
+def attention_in_use(case: ResolvedScenario) -> AttentionKernel:
+    """Class of the attention kernel that runs: the stack's, or its fallback."""
+    kernels, recipe = case.stack.kernels, RECIPES[case.scenario.workload.precision]
+    missing = kernels.attention in _WITHOUT.get(case.accelerator.family or "", ())
+    return kernels.fallback if missing or (recipe.full and kernels.attention != "unfused") else kernels.attention
+
+
+def stack_in_use(case: ResolvedScenario) -> Stack:
+    """The stack of a case, with the kernels and the bytes of its precision."""
+    stack, kernel = case.stack, attention_in_use(case)
+    if kernel != stack.kernels.attention:
+        stack = stack.model_copy(update={"kernels": stack.kernels.model_copy(update={"attention": kernel})})
+    if not RECIPES[case.scenario.workload.precision].full:
+        return stack
+    single = {"weights": _SINGLE, "compute": _SINGLE, "master": _NONE}
+    alone = {"cast": False, "gradient_copies": False, "step_gradient": None}
+    states = stack.states.model_copy(update={**single, **alone})
+    kept = stack.buckets.loss
+    buckets = stack.buckets if kept < CHUNKED or kept >= LOSS else stack.buckets.model_copy(update={"loss": LOSS})
+    return stack.model_copy(update={"states": states, "buckets": buckets, "gradients": "fp32", "reduced": None})
+
+
+def dispatched_bytes(case: ResolvedScenario, kind: DispatchType) -> float:
+    """Bytes of an element of a token on its way to its experts; what is not in fp8 has the type of activations."""
+    wide = RECIPES[case.scenario.workload.precision].full and kind == "bf16"
+    return _SINGLE if wide else _DISPATCHED[kind]
+
+
+def attention_fit(case: ResolvedScenario) -> AttentionFit | None:
+    """The fit of that kernel; None where scores are written out. That of memory-efficient attention is a prior."""
+    kernel = attention_in_use(case)
+    if kernel != MEMORY_EFFICIENT:
+        return case.efficiency.attention.get(kernel)
+    single = RECIPES[case.scenario.workload.precision].wide == "fp32"
+    name = f"{kernel}-fp32" if single else kernel
+    return case.efficiency.attention.get(name) or case.common.attention.get(name)

@@ -1,0 +1,85 @@
+"""Experts over many nodes: dispatch against the kernels' own table, and a published service."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+from costmodel.estimate.machine.process_groups import Transfer
+from costmodel.estimate.serving.expert_step import expert_transfers
+from costmodel.estimate.serving.operating_point import ExactSteps
+from costmodel.estimate.serving.plan_columns import PlanColumns
+from costmodel.estimate.serving.step_table import step_table
+from tests.estimate.serving.cases import costs, inputs, one, predicted
+
+H800 = ("model=deepseek-v3", "cluster={node: hgx-h800, nodes: 56}", "stack=sglang", "limits={}")
+LOAD = (
+    "workload={kind: serving, prompt: 4383, output: 1211, shared_prefix: 2466, concurrency: 8500, precision: fp8-block}"
+)
+
+
+def layout(ranks: int) -> PlanColumns:
+    """Attention of so many groups of one rank, and experts over all of them."""
+    ranks_of = np.array([float(ranks)])
+    one_of = np.ones(1)
+    return PlanColumns(one_of, one_of, ranks_of, ranks_of, one_of, np.array([8192.0]))
+
+
+def exchanged(ranks: int, tokens: float, *settings: str, prompts: bool = False) -> list[Transfer]:
+    """Transfers of one layer with so many tokens on each rank."""
+    stated = inputs(*H800, LOAD, f"plan={{dp_attention: {ranks}, ep: {ranks}}}", *settings)
+    experts = stated.model.layers[-1].experts
+    assert experts is not None
+    return list(expert_transfers(stated, layout(ranks), experts, tokens * ranks, prompts=prompts))
+
+
+@pytest.mark.parametrize(
+    ("ranks", "published"), [(8, (77, 114)), (16, (118, 195)), (32, (155, 273)), (64, (173, 314)), (128, (192, 369))]
+)
+def test_low_latency_kernels(ranks: int, published: tuple[float, float]) -> None:
+    """DeepEP's table for 128 tokens, 15 % from the fabric."""
+    found = exchanged(ranks, 128.0, "assume.network_share=1", "stack.dispatch.from_domains=1")
+    assert [one(each.time) * 1e6 for each in found] == pytest.approx(published, rel=0.15)
+
+
+def test_a_domain_gathers() -> None:
+    assert [each.operation for each in exchanged(8, 64.0)] == ["all_gather", "reduce_scatter"]
+    assert [each.operation for each in exchanged(16, 64.0)] == ["all_to_all", "all_to_all"]
+
+
+def test_prompts_send_one_copy_to_a_node() -> None:
+    """Eight copies of a token or one to each of at most four nodes: routing is limited to four groups of experts."""
+    for decode, prompt in zip(exchanged(64, 64.0), exchanged(64, 64.0, prompts=True), strict=True):
+        assert decode.carried is not None
+        assert prompt.carried is not None
+        assert one(decode.carried) == pytest.approx(one(decode.message) * 7 / 8)
+        assert 0.4 < one(prompt.carried) / one(decode.carried) <= 0.5
+    sent = exchanged(64, 64.0)
+    assert one(sent[1].message) / one(sent[0].message) == pytest.approx(2 / (1 + 4 / 128))
+
+
+def test_quick_steps_equal_exact_ones() -> None:
+    stated = inputs(*H800, LOAD, "plan={dp_attention: 64, ep: 64}")
+    exact, quick = ExactSteps(stated, layout(64)), step_table(stated, layout(64))
+    assert one(quick.decode(4096.0)) == pytest.approx(one(exact.decode(4096.0)), rel=2e-3)
+    assert one(quick.mixed(4096.0, 2048.0)) == pytest.approx(one(exact.mixed(4096.0, 2048.0)), rel=2e-3)
+
+
+def test_deepseeks_own_service() -> None:
+    """73.7 k tokens in, 56 % of them cached, and 14.8 k out a node and second, at 20 to 22 tokens a second and user.
+
+    Experts over 128 GPUs instead of 144, which needs copies of experts; nothing hides the exchange here.
+    """
+    halves = "prefill: {dp_attention: 32, ep: 32, replicas: 10}, decode: {dp_attention: 128, ep: 128}"
+    found = costs(*H800, LOAD, f"plan={{{halves}}}")
+    assert 1 / found["tpot"] == pytest.approx(21, rel=0.05)
+    assert found["requests_per_s"] * 1211 / 16 == pytest.approx(14_800, rel=0.35)
+    prompts = ("stack.budget=65536", "stack.memory.share=80 %", "workload.concurrency=36000")
+    halves = "prefill: {dp_attention: 32, ep: 32}, decode: {dp_attention: 128, ep: 128}"
+    busy = costs(*H800, LOAD, f"plan={{{halves}}}", *prompts)
+    assert busy["requests_per_s"] * 4383 / 4 == pytest.approx(73_700, rel=0.35)
+
+
+def test_the_answer_states_the_form() -> None:
+    named = {each.path: each.value for each in predicted(*H800, LOAD, "plan={dp_attention: 64, ep: 64}").assumed}
+    assert "stack.dispatch" in named

@@ -195,6 +195,7 @@ def _best_of_training(loaded: LoadedScenario) -> tuple[dict[str, str], str] | No
 def _best_of_serving(loaded: LoadedScenario) -> tuple[dict[str, str], str] | None:
     """The same of a scenario that serves, with the token budget that its engine picks."""
     from costmodel.documents.reader.serving_scenario import serving
+    from costmodel.estimate.serving.element_types import stored_types
     from costmodel.estimate.serving.serving_inputs import inputs_of
     from costmodel.explore.serving.search_layouts import search
     from costmodel.report.terminal.serving.serving_search import plan_settings
@@ -206,7 +207,10 @@ def _best_of_serving(loaded: LoadedScenario) -> tuple[dict[str, str], str] | Non
     if best is None and case.scenario.plan is not None:
         return None
     if best is None:
-        raise fail("C004", "no plan of the search fits", Place(case.file), _WHY)
+        workload = case.scenario.workload
+        wide = workload.weights is None and workload.precision in ("bf16", "fp16") and not any(stored_types(case))
+        narrower = "--set workload.weights=fp8 takes half the memory; " if wide else ""
+        raise fail("C004", "no plan of the search fits", Place(case.file), narrower + _WHY)
     which = "the nearest to keep all limits" if best.broken else "the best"
     return plan_settings(found, best), f"{which} of costmodel search with the engine's token budget"
 

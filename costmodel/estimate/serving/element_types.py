@@ -8,6 +8,7 @@ from costmodel.documents.reader.resolved_scenario import ACCELERATOR
 from costmodel.documents.reader.serving_scenario import ServingCase
 from costmodel.documents.schemas.efficiency import MatmulFit
 from costmodel.documents.schemas.precision import RECIPES, Recipe
+from costmodel.documents.schemas.serving.serving_workload import STORED, STORED_EXPERTS, WeightType
 from costmodel.equations.serving.step.quantised_weights import scaled_element_bytes
 from costmodel.estimate.shared.assumptions import AssumptionLog
 from costmodel.ground.equation import Number, term
@@ -50,13 +51,17 @@ def element_types(case: ServingCase, log: AssumptionLog) -> Types:
     peak, wide = _peaks(case, recipe, "workload.precision")
     if recipe.fit not in case.efficiency.matmul or recipe.wide not in case.efficiency.matmul:
         raise _without(case, recipe, "workload.precision")
+    kept, kept_experts = stored_types(case)
     if workload.weights is None:
-        log.note("workload.weights", workload.precision, "as workload.precision")
-    weight = _width(workload.weights or _kept_as(workload.precision))
+        origin = "the published checkpoint" if kept else "as workload.precision"
+        log.note("workload.weights", kept or workload.precision, origin)
+    if kept_experts is not None:
+        log.note("workload.expert_weights", kept_experts, "the published checkpoint")
+    weight = _width(workload.weights or kept or _kept_as(workload.precision))
     narrow = RECIPES[workload.expert_precision or workload.precision]
     expert_weight = weight
-    if workload.expert_weights or workload.expert_precision:
-        expert_weight = _width(workload.expert_weights or _kept_as(narrow.name))
+    if workload.expert_weights or kept_experts or workload.expert_precision:
+        expert_weight = _width(workload.expert_weights or kept_experts or _kept_as(narrow.name))
     return Types(
         recipe=recipe,
         weight=weight,
@@ -71,6 +76,17 @@ def element_types(case: ServingCase, log: AssumptionLog) -> Types:
         expert_weight=expert_weight,
         expert_peak=_peaks(case, narrow, "workload.expert_precision")[0],
     )
+
+
+def stored_types(case: ServingCase) -> tuple[WeightType | None, WeightType | None]:
+    """Types of the model's own checkpoint, of all layers and of experts alone, where the workload leaves 16 bits."""
+    workload, name = case.scenario.workload, case.model.name
+    given = (workload.weights, workload.expert_weights, workload.expert_precision)
+    if given != (None, None, None) or workload.precision not in ("bf16", "fp16"):
+        return None, None
+    kept, experts = STORED.get(name), STORED_EXPERTS.get(name)
+    offered = [*case.stack.weights, *case.stack.precisions]
+    return kept if kept in offered else None, experts if experts in offered else None
 
 
 def _offered(case: ServingCase) -> None:

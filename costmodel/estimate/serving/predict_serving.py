@@ -13,12 +13,13 @@ from costmodel.documents.reader.serving_scenario import ServingCase
 from costmodel.documents.schemas.default_values import Assumption
 from costmodel.documents.schemas.serving.serving_plan import ServingPlan
 from costmodel.documents.schemas.serving.serving_results import BANDED
+from costmodel.equations.run.uncertainty import combined_error, residual_spread
 from costmodel.estimate.serving.constraints import invalid, invalid_halves
 from costmodel.estimate.serving.conversations import conversing
 from costmodel.estimate.serving.evaluate_apart import ApartEvaluation, evaluate_apart
 from costmodel.estimate.serving.evaluate_layouts import ServingEvaluation, evaluate
 from costmodel.estimate.serving.plan_columns import PlanColumns
-from costmodel.estimate.serving.serving_inputs import ServingInputs, inputs_of
+from costmodel.estimate.serving.serving_inputs import ServingInputs, inputs_of, never_fitted
 from costmodel.estimate.shared.limits import stated_limits
 from costmodel.estimate.shared.results import Costs
 from costmodel.ground.equation import Number
@@ -40,6 +41,7 @@ class ServingAnswer:
     refused: tuple[str, ...]
     broken: tuple[str, ...]
     binding: str
+    remarked: tuple[str, ...]  # codes of remarks
 
 
 def own_plan(inputs: ServingInputs) -> ServingPlan:
@@ -123,7 +125,16 @@ def answer(inputs: ServingInputs, plan: ServingPlan) -> ServingAnswer:
     broken = dict.fromkeys(code for code, mask in unacceptable(inputs, evaluation) if mask.any())
     costs = banded(inputs, evaluation.results).row()
     stated = (*assumed, *inputs.assumed)
-    return ServingAnswer(inputs, plan, evaluation, costs, stated, refused, tuple(broken), evaluation.binding())
+    binding, remarked = evaluation.binding(), tuple(remarks(inputs))
+    return ServingAnswer(inputs, plan, evaluation, costs, stated, refused, tuple(broken), binding, remarked)
+
+
+def remarks(inputs: ServingInputs) -> Iterator[str]:
+    """The remarks on every plan of a scenario."""
+    if never_fitted(inputs):
+        yield "N005"
+    if inputs.load.longest > inputs.model.max_sequence:
+        yield "N006"
 
 
 def predict(case: ServingCase) -> ServingAnswer:
@@ -139,10 +150,22 @@ def predict(case: ServingCase) -> ServingAnswer:
 def banded(inputs: ServingInputs, results: Costs) -> Costs:
     """The results with the ends of their bands: the spread of the engine's runs around predictions, log-normal."""
     spread, columns = inputs.engine.spread, dict(results.columns)
-    token = spread.experts if inputs.model.has_experts else spread.tpot
-    widths = {"ttft": spread.ttft, "ttft_p99": spread.ttft, "cache_pool": spread.pool, "cache_pool_tokens": spread.pool}
+    token, first = spread.experts if inputs.model.has_experts else spread.tpot, spread.ttft
+    if never_fitted(inputs):
+        token, first = _of_kernels(inputs, token), _of_kernels(inputs, first)
+    widths = {"ttft": first, "ttft_p99": first, "cache_pool": spread.pool, "cache_pool_tokens": spread.pool}
     for name in BANDED:
         far = QUANTILE * widths.get(name, token)
         columns[f"{name}_low"] = np.exp(-far) * columns[name]
         columns[f"{name}_high"] = np.exp(far) * columns[name]
     return Costs(columns, results.rows)
+
+
+def _of_kernels(inputs: ServingInputs, spread: float) -> float:
+    """A spread of the engine's runs with that of memory traffic over all parts, where kernels are of other parts."""
+    memory = inputs.case.common.memory
+    fitted = None if memory is None else memory.fitted
+    assert fitted is not None  # of unmeasured.yaml
+    assert fitted.median is not None
+    assert fitted.p90 is not None
+    return float(combined_error(spread, residual_spread(fitted.median, fitted.p90)))

@@ -120,6 +120,11 @@ def inputs_of(case: ServingCase) -> ServingInputs:
     return _planned(inputs, log)
 
 
+def never_fitted(inputs: ServingInputs) -> bool:
+    """Whether no kernel of an engine was measured on the accelerator, so that those of other parts stand in."""
+    return inputs.case.efficiency.serving is None
+
+
 def _planned(inputs: ServingInputs, log: AssumptionLog) -> ServingInputs:
     """The same with what the scenario's plan adds: drafts, and what is assumed of a plan in two halves."""
     case = inputs.case

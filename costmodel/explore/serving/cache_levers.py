@@ -7,6 +7,7 @@ from dataclasses import dataclass
 
 from costmodel.documents.reader.override_case import vary_any
 from costmodel.documents.reader.serving_scenario import serving
+from costmodel.estimate.serving.element_types import stored_types
 from costmodel.estimate.serving.predict_serving import ServingAnswer, predict
 from costmodel.ground.errors import CostModelError
 
@@ -28,7 +29,9 @@ def levers(answer: ServingAnswer) -> list[CacheLever]:
 def _tried(answer: ServingAnswer) -> Iterator[tuple[str, float]]:
     workload, tp = answer.inputs.case.scenario.workload, float(answer.plan.tp)
     wanted = ["workload.cache=fp8"] if workload.cache != "fp8" else []
-    wanted += ["workload.weights=fp8"] if workload.weights is None and workload.precision in ("bf16", "fp16") else []
+    wide = workload.weights is None and workload.precision in ("bf16", "fp16")
+    stored = any(stored_types(answer.inputs.case))
+    wanted += ["workload.weights=fp8"] if wide and not stored else []
     wanted += [f"plan.tp={degree:g}" for degree in (tp / 2, tp * 2) if degree >= 1]
     for assignment in wanted:
         try:

@@ -22,6 +22,9 @@ Requests = Annotated[float, Quantity("request", 1, 1e12, whole=True)]
 Users = Annotated[float, Quantity("user", 1, 1e12, whole=True)]
 
 LOADS = ("rate", "concurrency", "users")
+# Models whose own checkpoint is in a narrow type: all linear maps of the layers, or routed experts alone.
+STORED: dict[str, WeightType] = {"deepseek-v3": "fp8-block", "deepseek-v3.2": "fp8-block", "kimi-k2": "fp8-block"}
+STORED_EXPERTS: dict[str, WeightType] = {"gpt-oss-120b": "mxfp4", "gpt-oss-20b": "mxfp4"}
 
 
 class Lengths(Document):
@@ -73,13 +76,17 @@ class Serving(Document):
     )
     precision: Precision = Field(default="bf16", description="Type the matrix products of the layers read")
     weights: WeightType | None = Field(
-        default=None, description="Type the weights of the layers are kept in; else that of the products"
+        default=None,
+        description="Type the weights of the layers are kept in; else that of the model's own checkpoint, or of the "
+        "products",
     )
     expert_precision: Precision | None = Field(
         default=None, description="Type the products of routed experts read, where checkpoints narrow them alone"
     )
     expert_weights: WeightType | None = Field(
-        default=None, description="Type the weights of routed experts are kept in; else that of their products"
+        default=None,
+        description="Type the weights of routed experts are kept in; else that of the model's own checkpoint, or of "
+        "their products",
     )
     cache: CacheType = Field(default="bf16", description="Type of keys and values in the cache")
 
@@ -106,6 +113,11 @@ class Serving(Document):
         if self.shared_prefix >= self.mean("prompt"):
             words = {"keys": ("shared_prefix", "prompt")}
             raise PydanticCustomError("load", "shared_prefix is as long as the prompt: nothing would be left", words)
+        whole = self.turns * (self.mean("prompt") + self.mean("output"))
+        if self.context is not None and self.context < whole:
+            sentence = "a context of {context} tokens holds no request of {whole}: write context: {whole} or more"
+            lengths = {"context": f"{self.context:,.0f}", "whole": f"{whole:,.0f}", "keys": ("context",)}
+            raise PydanticCustomError("load", sentence, lengths)
         return self
 
     def mean(self, name: Literal["prompt", "output"]) -> float:

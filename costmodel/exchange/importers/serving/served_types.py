@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import NamedTuple
 
+from costmodel.documents.schemas.serving.serving_workload import STORED, STORED_EXPERTS
 from costmodel.exchange.imported import OriginValue
 from costmodel.exchange.importers.launch.layer import Layer
 from costmodel.exchange.values.foreign_keys import ForeignKeys
@@ -52,8 +53,8 @@ ENDINGS = (
     (("-nvfp4", "-fp4"), Quantised("nvfp4")),
     (("-awq", "-awq-int4", "-gptq", "-gptq-int4", "-int4", "-w4a16"), Quantised(None, "int4-g128")),
 )
-CHECKPOINTS = {"deepseek-v3": Quantised("fp8-block"), "kimi-k2": Quantised("fp8-block")}
-OF_EXPERTS = {"gpt-oss-120b": "mxfp4", "gpt-oss-20b": "mxfp4"}  # experts alone, whose products stay in 16 bits
+CHECKPOINTS = {name: Quantised(kept) for name, kept in STORED.items()}
+OF_EXPERTS = STORED_EXPERTS  # experts alone, whose products stay in 16 bits
 
 
 def say_types(keys: ForeignKeys, layer: Layer, products: str, method: str, cache: str) -> None:

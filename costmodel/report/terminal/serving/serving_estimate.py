@@ -11,7 +11,7 @@ from costmodel.estimate.serving.predict_serving import ServingAnswer
 from costmodel.estimate.serving.reason_codes import REFUSALS
 from costmodel.ground.units import gib, show_time, significant
 from costmodel.report.terminal.plan.next_commands import command
-from costmodel.report.terminal.plan.plan_lines import assumed_lines
+from costmodel.report.terminal.plan.plan_lines import assumed_lines, remarks
 from costmodel.report.terminal.serving.serving_formatting import TERMS, limits_on, one, plan_words, reason, result
 from costmodel.report.terminal.style.formatting import BAND, ENDS, between
 from costmodel.report.terminal.style.head import origin_lines, price_lines, subject_words
@@ -39,7 +39,7 @@ def estimate(answer: ServingAnswer, *, verbose: bool = False) -> list[Line]:
         *titled(answer, price=True),
         *problems(answer),
         Text(),
-        *_at_most(answer),
+        *_at_most(answer, followed=settled),
         *(_facts(answer) if settled else []),
         *(_where_it_goes(answer) if settled else []),
         Text(),
@@ -51,12 +51,13 @@ def estimate(answer: ServingAnswer, *, verbose: bool = False) -> list[Line]:
     ]
 
 
-def _at_most(answer: ServingAnswer) -> list[Line]:
+def _at_most(answer: ServingAnswer, *, followed: bool) -> list[Line]:
     """Of a plan that cannot answer all that arrives: what the figures are of."""
     if not UNSTABLE & {*answer.broken} or "M001" in answer.broken:
         return []
     most = result("saturation_per_s", answer.costs["saturation_per_s"])
-    return [styled(f"  At {most}, the most it answers; what arrives beyond waits ever longer:", BAD)]
+    end = ":" if followed else "."
+    return [styled(f"  At {most}, the most it answers; what arrives beyond waits ever longer{end}", BAD)]
 
 
 def titled(answer: ServingAnswer, *, price: bool = False) -> list[Line]:
@@ -71,6 +72,7 @@ def problems(answer: ServingAnswer) -> list[Line]:
     """What speaks against one plan, with its codes."""
     codes = answer.refused or answer.broken
     lines: list[Line] = [styled(f"  ✗ {code} {REFUSALS[code].title}: {reason(answer, code)}", BAD) for code in codes]
+    lines += [] if answer.refused else remarks([answer.remarked])
     return [Text(), *lines] if lines else []
 
 

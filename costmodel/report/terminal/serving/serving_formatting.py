@@ -47,10 +47,15 @@ def result(name: str, value: float | None, digits: int = 3) -> str:
     return counted(round(value, 1), 4) if unit == "1" else show(value, unit, digits)
 
 
+def rate_words(rate: float, shown: str) -> str:
+    """A rate of requests, in the singular where it is one."""
+    return f"{shown} request{'' if rate == 1 else 's'}/s"
+
+
 def load_words(workload: Serving) -> str:
     """The load in a few words."""
     if workload.rate is not None:
-        return f"{significant(workload.rate, 3).removesuffix('.00').removesuffix('.0')} requests/s"
+        return rate_words(workload.rate, significant(workload.rate, 3).removesuffix(".00").removesuffix(".0"))
     if workload.concurrency is not None:
         burst = ", all started at once" if workload.traffic == "burst" else ""
         return f"{workload.concurrency:,.0f} in flight{burst}"
@@ -136,7 +141,7 @@ def _over(answer: ServingAnswer) -> str:
     taken = f"{replicas:,d} replicas ({replicas * gpus:,.0f} GPUs) answer it{inside}"
     plural = "s" if costs["replicas"] > 1 else ""
     fleet = f"{costs['replicas']:.0f} replica{plural}"
-    return f"{significant(arriving)} requests/s on {fleet}, at most {significant(most)}; {taken}"
+    return f"{rate_words(arriving, significant(arriving))} on {fleet}, at most {significant(most)}; {taken}"
 
 
 def _invalid(code: str) -> str:

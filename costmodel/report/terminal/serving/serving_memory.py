@@ -46,11 +46,19 @@ def _head(answer: ServingAnswer) -> str:
     return f"Per GPU, {engine.title}: {of}"
 
 
+def _width_note(answer: ServingAnswer) -> str:
+    """Bytes of a parameter, those of routed experts too where they differ."""
+    types = answer.inputs.types
+    weight, expert = one(types.weight), one(types.expert_weight)
+    experts = f", {expert:.4g} of experts" if expert != weight and answer.inputs.model.has_experts else ""
+    return f"{weight:.4g} B a parameter of the layers{experts}"
+
+
 def _rows(answer: ServingAnswer) -> list[tuple[str, str, str, str]]:
-    use, inputs, costs = answer.evaluation.memory, answer.inputs, answer.costs
+    use, costs = answer.evaluation.memory, answer.costs
     pool = max(one(use.pool), 0.0)
     values = (
-        ("weights", one(use.weights), f"{one(inputs.types.weight):.4g} B a parameter of the layers"),
+        ("weights", one(use.weights), _width_note(answer)),
         ("activations", one(use.activations), _step_note(answer)),
         ("runtime", one(use.runtime), "context and libraries" + (", NCCL" if one(costs["gpus"]) > 1 else "")),
         ("cache", pool, f"{significant(costs['cache_pool_tokens'] / 1e3, 4)} k tokens of a replica, {_blocks(answer)}"),

@@ -9,6 +9,7 @@ from typing import Any
 from rich.text import Text
 
 from costmodel.estimate.evaluate.answer_facts import subject_of
+from costmodel.estimate.serving.predict_serving import remarks
 from costmodel.estimate.serving.reason_codes import REFUSALS
 from costmodel.estimate.serving.service_limits import service_limits
 from costmodel.estimate.shared.limits import stated_limits
@@ -16,7 +17,8 @@ from costmodel.explore.serving.search_layouts import FoundPlans, RankedPlan, rea
 from costmodel.ground.units import counted, show_time, significant
 from costmodel.report.machine.serving_json import frame, plan
 from costmodel.report.terminal.plan.next_commands import command
-from costmodel.report.terminal.serving.serving_formatting import load_words, result
+from costmodel.report.terminal.plan.plan_lines import remarks as remark_lines
+from costmodel.report.terminal.serving.serving_formatting import load_words, rate_words, result
 from costmodel.report.terminal.style.formatting import percent
 from costmodel.report.terminal.style.head import origin_lines, price_lines, subject_words
 from costmodel.report.terminal.style.layout import CellTable, Line, drawn
@@ -38,6 +40,7 @@ def search(found: FoundPlans, *, why_not: bool = False) -> list[Line]:
         *priced,
         *origin_lines(inputs.case),
         styled(f"{counts} · {found.elapsed:.2f} s"),
+        *remark_lines([tuple(remarks(inputs))]),
         Text(),
     ]
     if not found.best:
@@ -119,11 +122,11 @@ def _needs(found: FoundPlans) -> Iterator[Text]:
     sizes = best.sizes
     if best.prefill is not None:
         gpus = f"{best.costs['gpus_needed']:,.0f} GPUs"
-        yield styled(f"  needs {significant(rate)} requests/s{more}: {needed:,.0f} of the best plan, {gpus}")
+        yield styled(f"  needs {rate_words(rate, significant(rate))}{more}: {needed:,.0f} of the best plan, {gpus}")
         return
     ranks = f"tp {sizes['tp']:.0f}" + (f" · pp {sizes['pp']:.0f}" if sizes["pp"] > 1 else "")
     gpus = f"{best.costs['gpus_needed']:,.0f} GPUs"
-    yield styled(f"  needs {significant(rate)} requests/s{more}: {needed:,.0f} replicas of {ranks}, {gpus}")
+    yield styled(f"  needs {rate_words(rate, significant(rate))}{more}: {needed:,.0f} replicas of {ranks}, {gpus}")
 
 
 def _why(found: FoundPlans, *, every: bool) -> Iterator[Line]:

@@ -16,7 +16,7 @@ from costmodel.explore.serving.vary_serving import ServingTrial, SolvedServing, 
 from costmodel.ground.units import significant
 from costmodel.report.machine.serving_json import number, plan
 from costmodel.report.terminal.plan.next_commands import command
-from costmodel.report.terminal.serving.serving_formatting import reason, result
+from costmodel.report.terminal.serving.serving_formatting import rate_words, reason, result
 from costmodel.report.terminal.style.answer import head
 from costmodel.report.terminal.style.head import origin_lines, price_lines, subject_fields, subject_words, title
 from costmodel.report.terminal.style.layout import CellTable, Line, drawn
@@ -105,7 +105,7 @@ def scale(case: ServingCase, trials: Sequence[ServingTrial]) -> list[Line]:
         each = kept[0].answer.costs
         one = each["rate_within_slo_per_s"] / each["replicas"]
         gpus = each["gpus"] / each["replicas"]
-        stated = f"Each replica, {gpus:,.0f} GPUs, keeps the limits up to {significant(one)} requests/s."
+        stated = f"Each replica, {gpus:,.0f} GPUs, keeps the limits up to {rate_words(one, significant(one))}."
         lines.append(styled(stated))
     return lines
 

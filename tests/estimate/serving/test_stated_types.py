@@ -1,0 +1,62 @@
+"""What serving takes from the model's own checkpoint, and what it remarks on lengths and on parts never measured."""
+
+from __future__ import annotations
+
+import math
+from typing import Any
+
+import pytest
+
+from costmodel.ground.errors import CostModelError
+from tests.estimate.serving.cases import case, costs, inputs, one, predicted
+
+DEEPSEEK = ("model=deepseek-v3", "cluster.node=dgx-h200", "plan.tp=8")
+LOAD = ("--rate", "5", "--prompt", "2000", "--answer", "500")
+
+
+def test_weights_are_those_of_the_published_checkpoint() -> None:
+    """671 billion parameters in fp8 fit eight accelerators of 141 GB, and in bf16 they do not."""
+    assert one(inputs(*DEEPSEEK).types.weight) == one(inputs(*DEEPSEEK, "workload.weights=fp8-block").types.weight)
+    assert any((item.path, item.value) == ("workload.weights", "fp8-block") for item in predicted(*DEEPSEEK).assumed)
+    assert costs(*DEEPSEEK)["memory_share"] < 1 < costs(*DEEPSEEK, "workload.weights=bf16")["memory_share"]
+
+
+def test_experts_of_gpt_oss_are_in_four_bits() -> None:
+    types = inputs("model=gpt-oss-120b").types
+    assert (one(types.weight), one(types.expert_weight)) == (2.0, 0.5 + 1 / 32)
+    assert one(inputs("model=gpt-oss-120b", "workload.weights=bf16").types.expert_weight) == 2.0
+
+
+def test_flags_alone_find_a_plan_of_a_narrow_checkpoint(run: Any) -> None:
+    ran = run("estimate", "--model", "deepseek-v3", "--gpu", "h200", "--gpus", "8", *LOAD)
+    assert (ran.code, ran.err) == (0, "")
+    none = run("estimate", "--model", "llama-3.1-405b", "--gpu", "h100-sxm", "--gpus", "8", *LOAD)
+    assert "help: --set workload.weights=fp8" in none.err
+
+
+def test_a_context_that_holds_no_request_is_refused() -> None:
+    with pytest.raises(CostModelError, match=r"a context of 1,000 tokens holds no request of 2,560: write context"):
+        case("workload.context=1000")
+
+
+def test_requests_longer_than_the_model_was_trained_on_are_remarked() -> None:
+    most = inputs().model.max_sequence
+    assert predicted(f"workload.context={most:.0f}").remarked == ()
+    assert predicted(f"workload.context={most + 1:.0f}").remarked == ("N006",)
+
+
+def test_parts_whose_engine_was_never_measured_have_wider_bands() -> None:
+    """Beside the engine's 10 % stands the spread of memory traffic over all parts, 13 % at the median, 33 % at P90."""
+    far = predicted("cluster.node=hgx-mi300x")
+    assert far.remarked == ("N005",)
+    traffic = math.sqrt(((0.13 / 0.6745) ** 2 + (0.33 / 1.6449) ** 2) / 2)
+    expected = math.exp(1.2816 * math.hypot(0.10, traffic))
+    assert far.costs["tpot_high"] / far.costs["tpot"] == pytest.approx(expected, rel=1e-3)
+
+
+def test_what_arrives_beyond_ends_its_sentence(run: Any) -> None:
+    told = run("estimate", "serve-llama-3.1-70b", "--set", "workload.rate=300/s").out
+    lines = [line for line in told.splitlines() if "waits ever longer" in line]
+    assert lines
+    assert all(line.endswith(".") or told.splitlines()[told.splitlines().index(line) + 1].strip() for line in lines)
+    assert " 1 request/s" in run("estimate", "serve-llama-3.1-70b", "--set", "workload.rate=1/s").out

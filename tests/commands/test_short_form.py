@@ -269,7 +269,6 @@ def test_a_model_is_weighed_on_a_machine(run: Any) -> None:
         (("--batch", ""), "C001", "", ""),
         (("--batch", "[1"), "C001", "[1", ""),
         (("--price", "2.5"), "D007", "2.5", ""),
-        (("--dtype", "fp32"), "D010", "fp32", "matmuls in fp32"),
         (("--stack", "pytorch"), "D009", "pytorch", ""),
         (("--model", "{a: 1}"), "D009", "{a: 1}", ""),
         (("--model", "."), "D001", ".", ""),

@@ -21,7 +21,7 @@ def test_it_estimates_within_its_peak_and_memory(name: str) -> None:
         with pytest.raises(CostModelError) as raised:
             training_inputs(load("quickstart", asked))
         (found,) = raised.value.faults
-        assert (found.code, found.hint) == ("D016", "workload.precision of it: fp16")
+        assert (found.code, found.hint) == ("D016", "workload.precision of it: fp16, fp32")
         asked.append("workload.precision=fp16")
     inputs = training_inputs(load("quickstart", asked))
     costs = answer(inputs, own_plan(inputs)).evaluation.costs.row()

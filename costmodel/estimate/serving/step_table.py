@@ -34,7 +34,7 @@ class OtherHalf:
     host: float
 
     def hidden(self, rows: Number, beside: Number) -> Number:
-        """Of the time of a step what nobody sees; `beside` is its attention and head, with the host."""
+        """The part of a step that hides; `beside` is its attention and head, with the host."""
         return np.minimum(self.sent.at(rows), self.compute.at(rows) + beside - self.host)
 
 
@@ -76,6 +76,16 @@ class StepTable:
         return time + self.draft.mixed(decodes, tokens) + later
 
 
+def _part_of_step(
+    inputs: ServingInputs, layout: PlanColumns, rows: Number, *, prompts: bool, compute: bool
+) -> StepTime:
+    """The compute of a step alone, or its exchange of experts."""
+    step = rows_time(inputs, layout, rows, prompts=prompts)
+    if compute:
+        return StepTime(matmul=step.compute)
+    return StepTime(ep=np.where(dispatches(inputs, layout), step.ep, 0.0))
+
+
 def step_table(inputs: ServingInputs, layout: PlanColumns) -> StepTable:
     """The table of some plans."""
     columns = np.stack([layout.tp, layout.pp, layout.ep, layout.dp_attention])
@@ -93,16 +103,8 @@ def step_table(inputs: ServingInputs, layout: PlanColumns) -> StepTable:
         return Curves(found.reshape(len(cuts), len(grid)), which)
 
     def other_half(*, prompts: bool) -> OtherHalf:
-        def part(name: str) -> Curves:
-            def of(inputs: ServingInputs, layout: PlanColumns, rows: Number) -> StepTime:
-                step = rows_time(inputs, layout, rows, prompts=prompts)
-                if name == "compute":
-                    return StepTime(matmul=step.compute)
-                return StepTime(ep=np.where(dispatches(inputs, layout), step.ep, 0.0))
-
-            return curves(of)
-
-        return OtherHalf(part("sent"), part("compute"), inputs.engine.host.step)
+        sent, compute = (curves(partial(_part_of_step, prompts=prompts, compute=each)) for each in (False, True))
+        return OtherHalf(sent, compute, inputs.engine.host.step)
 
     rows = curves(partial(rows_time, prompts=False))
     decoding = [decode_time(inputs, cuts, count, context).total for count in (1.0, 2.0)]

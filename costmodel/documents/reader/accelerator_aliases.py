@@ -69,10 +69,10 @@ def _squeezed(known: frozenset[str]) -> dict[str, str]:
 def _nearest(stated: str, memory: float | None, shelf: CachedReader) -> str:
     """The accelerator that a spelling names, in the stated form and memory; else in its most common variant."""
     parts = {name: found for name in sorted(shelf.names("accelerator")) if (found := _NAME.fullmatch(name))}
-    begun = [found["part"] for found in parts.values() if re.match(_begins(found["part"]), stated)]
-    if not begun:
+    matches = [found["part"] for found in parts.values() if re.match(_begins(found["part"]), stated)]
+    if not matches:
         return ""
-    part = max(begun, key=len)
+    part = max(matches, key=len)
     behind = re.sub(_begins(part), " ", stated, count=1)
     if _BESIDE.sub("", behind):
         return ""

@@ -55,6 +55,7 @@ class LoadedScenario:
     efficiency: Efficiency
     network: Efficiency
     common: Efficiency  # its residuals stand in where a fit has none
+    scenario: Any  # each kind has its own schema; all state a title, a cluster and assumptions
     digests: dict[str, str] = field(default_factory=dict, kw_only=True)
     trees: dict[str, Any] = field(default_factory=dict, kw_only=True)
     tree: dict[str, Any] = field(default_factory=dict, kw_only=True)
@@ -75,22 +76,25 @@ class LoadedScenario:
     @property
     def title(self) -> str:
         """The line at the head of every answer."""
-        raise NotImplementedError
+        return str(self.scenario.title)
 
     @property
     def cluster(self) -> Cluster:
         """Where it runs."""
-        raise NotImplementedError
+        found: Cluster = self.scenario.cluster
+        return found
 
     @property
     def document(self) -> BaseModel:
         """The scenario itself."""
-        raise NotImplementedError
+        found: BaseModel = self.scenario
+        return found
 
     @property
     def stated_price(self) -> float | None:
         """The rent of an accelerator that the scenario states."""
-        raise NotImplementedError
+        found: float | None = self.scenario.assume.price
+        return found
 
     @property
     def whole_tree(self) -> dict[str, Any]:
@@ -123,11 +127,6 @@ class ResolvedScenario(LoadedScenario):
     practice: Practice | None = field(default=None, kw_only=True)  # where the scenario asks about it
     grid: PowerGrid | None = field(default=None, kw_only=True)
 
-    @property
-    def document(self) -> Scenario:
-        """The scenario itself."""
-        return self.scenario
-
     @functools.cached_property
     def held(self) -> HeldKeys:
         """What a search holds of the plan, because the command line set it."""
@@ -138,21 +137,6 @@ class ResolvedScenario(LoadedScenario):
     def space(self) -> Space:
         """The plans that a search tries: what `search` lists, within what is held."""
         return self.held.space
-
-    @property
-    def title(self) -> str:
-        """The line at the head of every answer."""
-        return self.scenario.title
-
-    @property
-    def cluster(self) -> Cluster:
-        """Where it runs."""
-        return self.scenario.cluster
-
-    @property
-    def stated_price(self) -> float | None:
-        """The rent of an accelerator that the scenario states."""
-        return self.scenario.assume.price
 
 
 def scenario_tree(reader: DocumentReader, name: str) -> tuple[Any, str]:

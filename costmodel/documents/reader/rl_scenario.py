@@ -45,26 +45,6 @@ class RlCase(LoadedScenario):
     practice: Practice | None = field(default=None, kw_only=True)
     grid: PowerGrid | None = field(default=None, kw_only=True)
 
-    @property
-    def document(self) -> RlScenario:
-        """The scenario itself."""
-        return self.scenario
-
-    @property
-    def title(self) -> str:
-        """The line at the head of every answer."""
-        return self.scenario.title
-
-    @property
-    def cluster(self) -> Cluster:
-        """Where it runs."""
-        return self.scenario.cluster
-
-    @property
-    def stated_price(self) -> float | None:
-        """The rent of an accelerator that the scenario states."""
-        return self.scenario.assume.price
-
     def training_case(
         self, plan: RlPlan | None, cluster: Cluster, node: Node, sequence: float, batch: float
     ) -> ResolvedScenario:

@@ -8,7 +8,6 @@ from typing import Any, ClassVar
 from costmodel.documents.keys.paths import place_at
 from costmodel.documents.reader.library import DocumentReader
 from costmodel.documents.reader.resolved_scenario import UNDERSTOOD, LoadedScenario, named_documents
-from costmodel.documents.schemas.hardware import Cluster
 from costmodel.documents.schemas.model import Model
 from costmodel.documents.schemas.serving.engine import Engine
 from costmodel.documents.schemas.serving.serving_plan import DRAFTS
@@ -24,26 +23,6 @@ class ServingCase(LoadedScenario):
     scenario: ServingScenario
     stack: Engine
     draft: Model | None = None  # of speculative decoding, where the plan names a model
-
-    @property
-    def document(self) -> ServingScenario:
-        """The scenario itself."""
-        return self.scenario
-
-    @property
-    def title(self) -> str:
-        """The line at the head of every answer."""
-        return self.scenario.title
-
-    @property
-    def cluster(self) -> Cluster:
-        """Where it runs."""
-        return self.scenario.cluster
-
-    @property
-    def stated_price(self) -> float | None:
-        """The rent of an accelerator that the scenario states."""
-        return self.scenario.assume.price
 
 
 def serving_case_of(scenario: ServingScenario, reader: DocumentReader, tree: dict[str, Any]) -> ServingCase:

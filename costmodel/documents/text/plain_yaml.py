@@ -125,10 +125,10 @@ class _BlockReader:
     def after_key(self, line: int, indent: int, content: str, after: int) -> Node:
         """The value of a key, behind it or below it."""
         if not _REST.match(content, after):
-            begun = _SPACES.match(content, after).end()  # type: ignore[union-attr]  # matches everywhere
-            if content[begun:] == ">-":
-                return self.folded(line, indent, Mark(line, indent + begun))
-            return self.value(line, indent + begun, content[begun:])
+            origin = _SPACES.match(content, after).end()  # type: ignore[union-attr]  # matches everywhere
+            if content[origin:] == ">-":
+                return self.folded(line, indent, Mark(line, indent + origin))
+            return self.value(line, indent + origin, content[origin:])
         if self.at < len(self.lines):
             _, found, below = self.lines[self.at]
             if found > indent or (found == indent and _ITEM.match(below)):
@@ -137,18 +137,18 @@ class _BlockReader:
 
     def folded(self, line: int, indent: int, start: Mark) -> ScalarNode:
         """The lines below a key that are one text: all of one indentation, with no empty line among them."""
-        begun = ended = line + 1
-        width = _SPACES.match(self.raw[begun]).end() if begun < len(self.raw) else 0  # type: ignore[union-attr]
+        origin = ended = line + 1
+        width = _SPACES.match(self.raw[origin]).end() if origin < len(self.raw) else 0  # type: ignore[union-attr]
         while ended < len(self.raw) and self.raw[ended][:width].isspace() and self.raw[ended][width:].strip(" "):
             if self.raw[ended][width] == " ":
                 raise _NotPlain
             ended += 1
         after = next((text for text in self.raw[ended:] if text), "")
-        if width <= indent or begun == ended or (after[:width].isspace() and len(after) >= width):
+        if width <= indent or origin == ended or (after[:width].isspace() and len(after) >= width):
             raise _NotPlain
         while self.at < len(self.lines) and self.lines[self.at][0] < ended:
             self.at += 1
-        return ScalarNode("str", " ".join(text[width:] for text in self.raw[begun:ended]), start, Mark(ended, 0))
+        return ScalarNode("str", " ".join(text[width:] for text in self.raw[origin:ended]), start, Mark(ended, 0))
 
     def sequence(self, indent: int) -> SequenceNode:
         """Items below one another; what stands behind a dash is read as a line of its own."""
@@ -191,20 +191,20 @@ class _FlowReader:
 
     def node(self, depth: int) -> Node:
         """What begins here."""
-        first, begun = self.next(), self.end
+        first, origin = self.next(), self.end
         if depth > _DEEPEST:
             raise _NotPlain
         if first == "[":
-            return SequenceNode("seq", self.items(depth), self.mark(begun), self.mark(self.end), flow_style=True)
+            return SequenceNode("seq", self.items(depth), self.mark(origin), self.mark(self.end), flow_style=True)
         if first == "{":
-            return MappingNode("map", self.pairs(depth), self.mark(begun), self.mark(self.end), flow_style=True)
-        quoted = _QUOTED.match(self.content, begun)
-        found = quoted or _IN_FLOW.match(self.content, begun)
+            return MappingNode("map", self.pairs(depth), self.mark(origin), self.mark(self.end), flow_style=True)
+        quoted = _QUOTED.match(self.content, origin)
+        found = quoted or _IN_FLOW.match(self.content, origin)
         if found is None:
             raise _NotPlain
         self.end = found.end()
         tag, value = ("str", quoted[1] or quoted[2] or "") if quoted else (_tag(found[0]), found[0])
-        return _scalar(tag, value, self.line, self.column + begun, self.column + self.end)
+        return _scalar(tag, value, self.line, self.column + origin, self.column + self.end)
 
     def mark(self, index: int) -> Mark:
         """A place on the line."""

@@ -139,8 +139,8 @@ class _Builder:
                 self.faults.append(Fault("D006", "a key must be plain text", self.place(key_node, path)))
                 continue
             inner = f"{path}.{key_node.value}" if path else str(key_node.value)
-            begun, ended = value_node.start_mark, value_node.end_mark
-            empty = (begun.line, begun.column) == (ended.line, ended.column)
+            opening, ended = value_node.start_mark, value_node.end_mark
+            empty = (opening.line, opening.column) == (ended.line, ended.column)
             at = self.place(key_node if empty else value_node, inner)
             key = key_at(key_node.value, self.place(key_node, inner), at)
             if key in first:
@@ -216,16 +216,16 @@ def _of_length(text: str, file: str) -> None:
 
 def _of_words(text: str, file: str) -> None:
     """A fault for what is written without an end in sight."""
-    begun = 0
+    opening = 0
     for between in (*_BETWEEN_WORDS.finditer(text), None):
         ended = len(text) if between is None else between.start()
-        if ended - begun > LONGEST_WORD:
-            before = _LINE_END.split(text[:begun])
+        if ended - opening > LONGEST_WORD:
+            before = _LINE_END.split(text[:opening])
             line, column = len(before), len(before[-1])
             shown = _LINE_END.split(text)[line - 1]
             place = place_in(file, line, column + 1, shown)
-            raise fail("D001", f"a word of {ended - begun:,} letters", place, f"at most {LONGEST_WORD:,} are read")
-        begun = ended if between is None else between.end()
+            raise fail("D001", f"a word of {ended - opening:,} letters", place, f"at most {LONGEST_WORD:,} are read")
+        opening = ended if between is None else between.end()
 
 
 def parse(text: str, file: str) -> Any:

@@ -45,7 +45,7 @@ class FoundSplits:
 
 def search(case: RlCase, top: int = 10) -> FoundSplits:
     """The best plans, one for each split."""
-    begun, found = time.perf_counter(), FoundSplits(case)
+    since, found = time.perf_counter(), FoundSplits(case)
     own = case.scenario.plan
     base = own or RlPlan()
     if own is not None:
@@ -55,7 +55,7 @@ def search(case: RlCase, top: int = 10) -> FoundSplits:
     if found.yours is not None and not found.yours.refused:
         found.your_rank = 1 + sum(_key(case, each) < _key(case, found.yours) for each in ranked)
     found.best = ranked[:top]
-    found.elapsed = time.perf_counter() - begun
+    found.elapsed = time.perf_counter() - since
     return found
 
 

@@ -61,7 +61,7 @@ class FoundPlans:
 
 def search(inputs: ServingInputs, top: int = 10) -> FoundPlans:
     """The best plans of the scenario's space: those that keep every limit first, then those that miss one."""
-    begun = time.perf_counter()
+    since = time.perf_counter()
     found, layout = FoundPlans(inputs), candidates(inputs)
     found.candidates = len(layout)
     if not len(layout):
@@ -86,7 +86,7 @@ def search(inputs: ServingInputs, top: int = 10) -> FoundPlans:
     order = sorted(range(len(ranked)), key=lambda place: keys[place])[:top]
     found.best = [ranked[place] for place in order]
     found.your_rank = better + 1 if own is not None else 0
-    found.elapsed = time.perf_counter() - begun
+    found.elapsed = time.perf_counter() - since
     return found
 
 

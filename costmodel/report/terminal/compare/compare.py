@@ -74,6 +74,18 @@ def inputs(changes: Sequence[Input]) -> list[Line]:
     return lines
 
 
+def difference_lines(found: Difference, words: str, rows: Sequence[Sequence[str]]) -> list[Line]:
+    """What changed in the inputs, why a side is not valid, and the rows of results that moved."""
+    lines: list[Line] = [styled(words, HEAD)]
+    if found.same:
+        return [*lines, styled("Nothing differs.")]
+    lines += inputs(found.inputs)
+    for side, other in ((found.before, "before"), (found.after, "after")):
+        if side.refused:
+            lines.append(styled(f"  ✗ {', '.join(side.refused)}: {other}, the plan is not valid", BAD))
+    return [*lines, Text(), CellTable(("result", "before", "after", "change", ""), rows, "lrrrl")] if rows else lines
+
+
 def _sign(change: Input) -> str:
     return "+" if change.before is None else "−" if change.after is None else "~"
 

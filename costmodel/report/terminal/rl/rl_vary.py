@@ -5,8 +5,6 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from typing import Any
 
-from rich.text import Text
-
 from costmodel.documents.reader.rl_scenario import RlCase
 from costmodel.documents.schemas.rl.rl_results import RESULTS
 from costmodel.estimate.evaluate.answer_facts import subject_of
@@ -14,13 +12,13 @@ from costmodel.estimate.rl.rl_columns import COLUMNS, machine_name
 from costmodel.explore.compare.compare import Difference, MovedFigure
 from costmodel.explore.rl.vary_rl import RlScaleRow, RlTrial, SweptRl
 from costmodel.report.machine.rl_json import plan
-from costmodel.report.terminal.compare.compare import inputs, inputs_json
+from costmodel.report.terminal.compare.compare import difference_lines, inputs_json
 from costmodel.report.terminal.rl.rl_formatting import iteration_words, result
 from costmodel.report.terminal.style.answer import head
 from costmodel.report.terminal.style.formatting import percent
 from costmodel.report.terminal.style.head import origin_lines, subject_fields, subject_words, title
 from costmodel.report.terminal.style.layout import CellTable, Line
-from costmodel.report.terminal.style.theme import BAD, HEAD, styled
+from costmodel.report.terminal.style.theme import HEAD, styled
 
 _SCALE = ("iteration_time", "answers_per_s", "generation", "tail", "update_time")
 _HEADS = {"iteration_time": "iteration", "answers_per_s": "answers", "update_time": "update", "memory_peak": "memory"}
@@ -104,15 +102,7 @@ def scale_json(case: RlCase, rows: Sequence[RlScaleRow], *, weak: bool) -> dict[
 
 def diff(found: Difference, words: str) -> list[Line]:
     """What changed in the inputs, and which results moved."""
-    lines: list[Line] = [styled(words, HEAD)]
-    if found.same:
-        return [*lines, styled("Nothing differs.")]
-    lines += inputs(found.inputs)
-    for side, other in ((found.before, "before"), (found.after, "after")):
-        if side.refused:
-            lines.append(styled(f"  ✗ {', '.join(side.refused)}: {other}, the plan is not valid", BAD))
-    rows = list(_moved(found.figures))
-    return [*lines, Text(), CellTable(("result", "before", "after", "change", ""), rows, "lrrrl")] if rows else lines
+    return difference_lines(found, words, list(_moved(found.figures)))
 
 
 def _moved(moves: Sequence[MovedFigure]) -> Iterator[tuple[str, ...]]:

@@ -5,20 +5,18 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from typing import Any
 
-from rich.text import Text
-
 from costmodel.documents.schemas.serving.serving_results import RESULTS
 from costmodel.estimate.evaluate.answer_facts import subject_of
 from costmodel.estimate.serving.result_columns import COLUMNS, machine_name
 from costmodel.explore.compare.compare import Difference, MovedFigure
 from costmodel.explore.serving.compare_serving import CheckedServing, ServingFinding
 from costmodel.report.machine.serving_json import number
-from costmodel.report.terminal.compare.compare import inputs, inputs_json
+from costmodel.report.terminal.compare.compare import difference_lines, inputs_json
 from costmodel.report.terminal.serving.serving_formatting import reason, result
 from costmodel.report.terminal.style.answer import head
 from costmodel.report.terminal.style.head import subject_fields
-from costmodel.report.terminal.style.layout import CellTable, Line
-from costmodel.report.terminal.style.theme import BAD, GOOD, HEAD, styled
+from costmodel.report.terminal.style.layout import Line
+from costmodel.report.terminal.style.theme import BAD, GOOD, styled
 
 _SIGNS = {"at_most": "≤", "at_least": "≥", "target": "≈"}
 _NAMES = {machine_name(name): name for name in COLUMNS}
@@ -87,15 +85,7 @@ def _finding(checked: CheckedServing, finding: ServingFinding) -> dict[str, Any]
 
 def diff(found: Difference, title: str) -> list[Line]:
     """What changed in the inputs, and which results moved."""
-    lines: list[Line] = [styled(title, HEAD)]
-    if found.same:
-        return [*lines, styled("Nothing differs.")]
-    lines += inputs(found.inputs)
-    for side, other in ((found.before, "before"), (found.after, "after")):
-        if side.refused:
-            lines.append(styled(f"  ✗ {', '.join(side.refused)}: {other}, the plan is not valid", BAD))
-    rows = list(_rows(found.figures))
-    return [*lines, Text(), CellTable(("result", "before", "after", "change", ""), rows, "lrrrl")] if rows else lines
+    return difference_lines(found, title, list(_rows(found.figures)))
 
 
 def _rows(moves: Sequence[MovedFigure]) -> Iterator[tuple[str, ...]]:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import itertools
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -13,7 +12,8 @@ from costmodel.equations.run.economics import share
 from costmodel.estimate.rl.predict_rl import RlAnswer, predict
 from costmodel.estimate.rl.rl_columns import COLUMNS, machine_name
 from costmodel.explore.explain.explain import unknown
-from costmodel.explore.search.ranges import Axis, said_with, values_of
+from costmodel.explore.search.ranges import Axis, values_of
+from costmodel.explore.vary.combinations import combinations, count_combinations, fail_without_answers
 from costmodel.ground.errors import CostModelError, Fault, Place, fail
 from costmodel.ground.parsing import UnitError, parse
 from costmodel.ground.units import counted
@@ -63,18 +63,10 @@ def tried(case: RlCase, settings: Sequence[str]) -> RlTrial:
 
 def sweep(case: RlCase, axes: Sequence[Axis], show: str) -> SweptRl:
     """The scenario at every combination; a fault only when none of them has an answer."""
-    total = math.prod(len(each.values) for each in axes)
-    if total > MOST_POINTS:
-        raise fail("C010", f"{total:,} combinations are more than {MOST_POINTS:,}", None, "take wider steps")
+    count_combinations(axes, MOST_POINTS)
     names = tuple(dict.fromkeys(map(column, filter(None, (part.strip() for part in show.split(","))))))
-    combinations = itertools.product(*(each.values for each in axes))
-    trials = tuple(
-        tried(case, [f"{each.path}={value}" for each, value in zip(axes, values, strict=True)])
-        for values in combinations
-    )
-    faults = [trial.fault for trial in trials if trial.fault is not None]
-    if faults and len(faults) == total:
-        raise said_with("--over", [each.path for each in axes], CostModelError(faults[0]))
+    trials = tuple(tried(case, settings) for settings in combinations(axes))
+    fail_without_answers(axes, [trial.fault for trial in trials])
     return SweptRl(case, tuple(axes), names or SHOWN, trials)
 
 

@@ -17,6 +17,7 @@ from costmodel.estimate.serving.result_columns import COLUMNS, machine_name
 from costmodel.explore.explain.explain import unknown
 from costmodel.explore.search.ranges import Axis, Span, axis, said_with, span
 from costmodel.explore.serving.search_layouts import UNSTABLE
+from costmodel.explore.vary.combinations import combinations, count_combinations, fail_without_answers
 from costmodel.ground.errors import CostModelError, Fault, Place, fail
 from costmodel.ground.parsing import UnitError, parse
 
@@ -74,17 +75,9 @@ def tried(case: ServingCase, settings: Sequence[str]) -> ServingTrial:
 
 def sweep(case: ServingCase, axes: Sequence[Axis], show: str) -> SweptServing:
     """The scenario at every combination; a fault only when none of them has an answer."""
-    total = math.prod(len(each.values) for each in axes)
-    if total > MOST_POINTS:
-        raise fail("C010", f"{total:,} combinations are more than {MOST_POINTS:,}", None, "take wider steps")
-    combinations = itertools.product(*(each.values for each in axes))
-    trials = tuple(
-        tried(case, [f"{each.path}={value}" for each, value in zip(axes, values, strict=True)])
-        for values in combinations
-    )
-    faults = [trial.fault for trial in trials if trial.fault is not None]
-    if faults and len(faults) == total:
-        raise said_with("--over", [each.path for each in axes], CostModelError(faults[0]))
+    count_combinations(axes, MOST_POINTS)
+    trials = tuple(tried(case, settings) for settings in combinations(axes))
+    fail_without_answers(axes, [trial.fault for trial in trials])
     names = [part.strip() for part in show.split(",") if part.strip()]
     return SweptServing(case, tuple(axes), tuple(dict.fromkeys(map(column, names))) or SHOWN, trials)
 

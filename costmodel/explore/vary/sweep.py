@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-import itertools
 import math
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 
 from costmodel.documents.reader.override_case import vary
@@ -16,10 +15,11 @@ from costmodel.estimate.shared.plan_batch import Block
 from costmodel.explore.compare.input_paths import leaves
 from costmodel.explore.compare.select_plan import answered, by_search
 from costmodel.explore.explain.explain import unknown
-from costmodel.explore.search.ranges import Axis, said_with
+from costmodel.explore.search.ranges import Axis
 from costmodel.explore.search.rank import by_name
+from costmodel.explore.vary.combinations import combinations, count_combinations, fail_without_answers
 from costmodel.explore.vary.progress import UNWATCHED, Watcher
-from costmodel.ground.errors import CostModelError, Fault, fail
+from costmodel.ground.errors import CostModelError, Fault
 
 MOST_POINTS = 100_000
 
@@ -100,24 +100,16 @@ def sweep(
     case: ResolvedScenario, axes: Sequence[Axis], show: str = "", *, best: bool = False, pace: Watcher = UNWATCHED
 ) -> Swept:
     """The scenario at every combination; a fault only when none of them has an answer."""
-    total = math.prod(len(axis.values) for axis in axes)
-    if total > MOST_POINTS:
-        raise fail("C010", f"{total:,} combinations are more than {MOST_POINTS:,}", None, "take wider steps")
+    total = count_combinations(axes, MOST_POINTS)
     paths = [axis.path for axis in axes]
     best = by_search(case, paths, best=best)
     points = tuple(
         point(case, settings, tried(case, settings, best=best), paths)
-        for settings in pace.taken(_combinations(axes), total)
+        for settings in pace.taken(combinations(axes), total)
     )
-    faults = [found.fault for found in points if found.fault is not None]
-    if faults and len(faults) == total:
-        raise said_with("--over", paths, CostModelError(faults[0]))
+    if len(points) == total:
+        fail_without_answers(axes, [found.fault for found in points])
     return Swept(case, tuple(axes), shown(show), points, best)
-
-
-def _combinations(axes: Sequence[Axis]) -> Iterator[tuple[str, ...]]:
-    for values in itertools.product(*(axis.values for axis in axes)):
-        yield tuple(f"{axis.path}={value}" for axis, value in zip(axes, values, strict=True))
 
 
 def shown(text: str) -> tuple[str, ...]:

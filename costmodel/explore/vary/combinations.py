@@ -1,0 +1,31 @@
+"""The combinations of the values of a sweep's axes."""
+
+from __future__ import annotations
+
+import itertools
+import math
+from collections.abc import Iterator, Sequence
+
+from costmodel.explore.search.ranges import Axis, said_with
+from costmodel.ground.errors import CostModelError, Fault, fail
+
+
+def count_combinations(axes: Sequence[Axis], most: int) -> int:
+    """How many there are; a fault where there are more than `most`."""
+    total = math.prod(len(axis.values) for axis in axes)
+    if total > most:
+        raise fail("C010", f"{total:,} combinations are more than {most:,}", None, "take wider steps")
+    return total
+
+
+def combinations(axes: Sequence[Axis]) -> Iterator[tuple[str, ...]]:
+    """The settings of each, the last axis changing fastest."""
+    for values in itertools.product(*(axis.values for axis in axes)):
+        yield tuple(f"{axis.path}={value}" for axis, value in zip(axes, values, strict=True))
+
+
+def fail_without_answers(axes: Sequence[Axis], faults: Sequence[Fault | None]) -> None:
+    """The first fault, where every combination has one."""
+    found = [fault for fault in faults if fault is not None]
+    if found and len(found) == len(faults):
+        raise said_with("--over", [axis.path for axis in axes], CostModelError(found[0]))

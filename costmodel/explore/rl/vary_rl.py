@@ -12,8 +12,8 @@ from costmodel.equations.run.economics import share
 from costmodel.estimate.rl.predict_rl import RlAnswer, predict
 from costmodel.estimate.rl.rl_columns import COLUMNS, machine_name
 from costmodel.explore.explain.explain import unknown
+from costmodel.explore.search.combinations import combinations, count_combinations, fail_without_answers
 from costmodel.explore.search.ranges import Axis, values_of
-from costmodel.explore.vary.combinations import combinations, count_combinations, fail_without_answers
 from costmodel.ground.errors import CostModelError, Fault, Place, fail
 from costmodel.ground.parsing import UnitError, parse
 from costmodel.ground.units import counted

@@ -15,9 +15,9 @@ from costmodel.documents.schemas.serving.serving_plan import ServingPlan
 from costmodel.estimate.serving.predict_serving import ServingAnswer, predict
 from costmodel.estimate.serving.result_columns import COLUMNS, machine_name
 from costmodel.explore.explain.explain import unknown
+from costmodel.explore.search.combinations import combinations, count_combinations, fail_without_answers
 from costmodel.explore.search.ranges import Axis, Span, axis, said_with, span
 from costmodel.explore.serving.search_layouts import UNSTABLE
-from costmodel.explore.vary.combinations import combinations, count_combinations, fail_without_answers
 from costmodel.ground.errors import CostModelError, Fault, Place, fail
 from costmodel.ground.parsing import UnitError, parse
 

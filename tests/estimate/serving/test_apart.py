@@ -11,8 +11,8 @@ from costmodel.estimate.serving.instances import CacheTransfer, PromptTime, firs
 from costmodel.estimate.serving.serving_inputs import Load
 from costmodel.explore.serving.search_layouts import search
 from costmodel.ground.errors import CostModelError
-from tests.equations.serving.engine_simulation import Engine, serve_prompts
-from tests.estimate.serving.cases import costs, inputs, predicted
+from equations.serving.engine_simulation import Engine, serve_prompts
+from estimate.serving.cases import costs, inputs, predicted
 
 NONE = "limits={}"
 

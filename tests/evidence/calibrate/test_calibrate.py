@@ -101,8 +101,10 @@ def test_constants_are_recovered_from_noisy_times(form: FittedForm, data: st.Dat
     found = fitted(form, columns, measured)
     assert error_of(form.time(found, columns), exact).p90 < 0.02
     loose = {"exponent", "blend", "own", "hop", "memory_share", "start", "tile", "write"}
+    left, noise = (np.log(form.time(constants, columns) / measured).std() for constants in (found, true))
     for name in names:
-        assert found[name] == pytest.approx(true[name], rel=0.35 if name in loose else 0.08), name
+        near = found[name] == pytest.approx(true[name], rel=0.35 if name in loose else 0.08)
+        assert near or (name in loose and left < noise), name  # these times may be described better by another value
 
 
 def test_rows_far_off_do_not_bend_the_fit() -> None:

@@ -5,14 +5,14 @@ from __future__ import annotations
 from typing import Any
 
 import pytest
-from explore.test_validate import PIPELINE as OPEN
-from explore.test_validate import SHELF, row  # noqa: F401
 
 from costmodel.estimate.shared.results import number
 from costmodel.estimate.training.parallelism.pipeline.layer_split import stage_layers
 from costmodel.evidence.validate.alternatives import outcome_over
 from costmodel.evidence.validate.outcomes import ComparedFigure, outcome
 from costmodel.evidence.validate.rows import Modelled, modelled
+from evidence.validate.runs_of_22b import PIPELINE as OPEN
+from evidence.validate.runs_of_22b import SHELF
 
 PIPELINE = OPEN | {"micro_batch": 1, "vp": 1}
 CORE = {"framework": "Megatron-Core", "year": 2025, "nic_gbps_per_gpu": 200}
@@ -28,7 +28,7 @@ def time_with(given: Any) -> float:
     return outcome(given, modelled(given, SHELF), "time").predicted
 
 
-def test_a_schedule_that_is_not_known_is_the_middle_of_those_there_are(row: Any) -> None:  # noqa: F811
+def test_a_schedule_that_is_not_known_is_the_middle_of_those_there_are(row: Any) -> None:
     """Such a row was left out; what it is reported as stands in the row."""
     cells = PIPELINE | CORE | {"vp": ""}
     model, alone, found = both(row(**cells, features="schedule=Wave"))
@@ -40,7 +40,7 @@ def test_a_schedule_that_is_not_known_is_the_middle_of_those_there_are(row: Any)
     assert model.filled["schedule"] == "interleaved or 1f1b or gpipe"
 
 
-def test_chunks_that_nobody_stated_widen_the_band_towards_where_they_lie(row: Any) -> None:  # noqa: F811
+def test_chunks_that_nobody_stated_widen_the_band_towards_where_they_lie(row: Any) -> None:
     cells = PIPELINE | CORE
     model, alone, found = both(row(**cells | {"vp": ""}))
     assert found.predicted == pytest.approx(alone.predicted)
@@ -56,7 +56,7 @@ def test_chunks_that_nobody_stated_widen_the_band_towards_where_they_lie(row: An
 @pytest.mark.parametrize(
     ("notes", "named"), [("", True), ("DP/TP/PP comm overlap enabled", False), ("overlap off", False)]
 )
-def test_megatron_lm_is_the_middle_of_what_overlaps_and_what_does_not(row: Any, notes: str, named: bool) -> None:  # noqa: F811
+def test_megatron_lm_is_the_middle_of_what_overlaps_and_what_does_not(row: Any, notes: str, named: bool) -> None:
     cells = PIPELINE | CORE | {"framework": "Megatron-LM", "notes": notes}
     model, alone, found = both(row(**cells))
     assert (model.filled.get("stack") == "megatron-lm or megatron-core") is named
@@ -64,7 +64,7 @@ def test_megatron_lm_is_the_middle_of_what_overlaps_and_what_does_not(row: Any, 
     assert found.predicted == pytest.approx((slow * fast) ** 0.5 if named else alone.predicted)
 
 
-def test_what_a_paper_states_of_its_baseline_leaves_nothing_open(row: Any) -> None:  # noqa: F811
+def test_what_a_paper_states_of_its_baseline_leaves_nothing_open(row: Any) -> None:
     """MegaScale's ablation adds overlap to the Megatron-LM that it compares with."""
     cells = PIPELINE | CORE | {"framework": "Megatron-LM", "source": "arXiv 2402.15627", "features": ""}
     model, alone, found = both(row(**cells))
@@ -72,7 +72,7 @@ def test_what_a_paper_states_of_its_baseline_leaves_nothing_open(row: Any) -> No
     assert (model.answer.inputs.stack.name, model.filled["features"]) == ("megatron-lm", "overlap off")
 
 
-def test_layers_that_the_stages_do_not_divide_are_spread(row: Any) -> None:  # noqa: F811
+def test_layers_that_the_stages_do_not_divide_are_spread(row: Any) -> None:
     """61 layers on 16 stages: thirteen stages of four layers and three of three, as Megatron-LM allows."""
     cells = PIPELINE | CORE | {"gpus": 32, "pp": 16, "layers": 61, "global_batch": 64}
     model = modelled(row(**cells), SHELF)
@@ -84,11 +84,11 @@ def test_layers_that_the_stages_do_not_divide_are_spread(row: Any) -> None:  # n
     assert fewer < outcome(row(**cells), model, "time").predicted < more
 
 
-def test_torchtitan_takes_the_batch_of_a_rank_at_once(row: Any) -> None:  # noqa: F811
+def test_torchtitan_takes_the_batch_of_a_rank_at_once(row: Any) -> None:
     cells = {"framework": "torchtitan", "fsdp": "true", "tp": 1, "pp": 1, "zero_stage": 3, "global_batch": 16}
     assert modelled(row(**cells, year=2025, micro_batch=""), SHELF).answer.plan.micro_batch == 2
 
 
-def test_what_is_stated_leaves_nothing_open(row: Any) -> None:  # noqa: F811
+def test_what_is_stated_leaves_nothing_open(row: Any) -> None:
     _, alone, found = both(row(**PIPELINE | CORE))
     assert found == alone

@@ -7,7 +7,6 @@ from typing import Any
 
 import pytest
 from estimate.cases import ask, inputs, mixed, written_out
-from explore.test_validate import SHELF, row  # noqa: F401
 
 from costmodel.documents.reader.library import efficiency_of, names, read
 from costmodel.estimate.evaluate.error_band import banded
@@ -16,6 +15,7 @@ from costmodel.evidence.validate.rows import modelled
 from costmodel.evidence.validate.skip_reasons import CannotModel
 from costmodel.ground.choices import Recompute
 from costmodel.report.terminal.plan.plan_lines import remarks
+from evidence.validate.runs_of_22b import SHELF
 
 OPEN = {"zero_stage": "", "features": "", "year": 2025, "precision": "bf16"}
 LLAMA_8B = {"layers": 32, "hidden": 4096, "ffn": 14336, "heads": 32, "kv_heads": 8, "head_dim": 128}
@@ -36,13 +36,13 @@ MAXTEXT = OPEN | LLAMA_8B | SHARDED | {"framework": "MaxText", "global_batch": 1
         ("Primus Megatron-LM", "mi300x", "primus"),
     ],
 )
-def test_the_stack_follows_from_software_and_maker(row: Any, framework: str, accelerator: str, stack: str) -> None:  # noqa: F811
+def test_the_stack_follows_from_software_and_maker(row: Any, framework: str, accelerator: str, stack: str) -> None:
     found = modelled(row(**MAXTEXT | {"framework": framework, "accelerator": accelerator, "zero_stage": 1}), SHELF)
     assert found.answer.inputs.stack.name == stack
     assert found.filled["stack"] == stack
 
 
-def test_a_recipe_of_google_states_what_is_computed_again(row: Any) -> None:  # noqa: F811
+def test_a_recipe_of_google_states_what_is_computed_again(row: Any) -> None:
     """Its custom policy keeps queries, keys, values and the output of attention; base.yml of MaxText keeps nothing."""
     known = modelled(row(**MAXTEXT | {"accelerator": "tpu-v6e"}), SHELF)
     assert known.filled["recompute"] == "selective:core_attn+layernorm+mlp"
@@ -52,7 +52,7 @@ def test_a_recipe_of_google_states_what_is_computed_again(row: Any) -> None:  # 
     assert (other.filled["recompute"], other.answer.plan.recompute) == (whole, whole)
 
 
-def test_slices_hold_a_copy_each(row: Any) -> None:  # noqa: F811
+def test_slices_hold_a_copy_each(row: Any) -> None:
     cells = MAXTEXT | {"accelerator": "tpu-v6e", "gpus": 512, "global_batch": 2048}
     assert modelled(row(**cells), SHELF).answer.plan.dp_replicate == 1
     for features, copies in (("slices=4", 4), ("HSDP", 2), ("HSDP;slices=2", 2)):  # a pod of v6e has 256 chips
@@ -60,7 +60,7 @@ def test_slices_hold_a_copy_each(row: Any) -> None:  # noqa: F811
         assert found.answer.plan.dp_replicate == copies, features
 
 
-def test_empty_cells_are_those_of_the_launch_script(row: Any) -> None:  # noqa: F811
+def test_empty_cells_are_those_of_the_launch_script(row: Any) -> None:
     """Primus starts 128 sequences on a node of 8; what is stated stays, and software without scripts is refused."""
     cells = MAXTEXT | {"framework": "Primus Megatron-LM", "accelerator": "mi325x", "gpus": 64, "fsdp": "false"}
     cells |= {"global_batch": "", "seq_len": "", "micro_batch": 1, "dp": 64}

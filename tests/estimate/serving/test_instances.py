@@ -6,12 +6,12 @@ import math
 
 import numpy as np
 import pytest
+from equations.serving.engine_simulation import Engine, serve_prompts
 
 from costmodel.estimate.serving.instances import CacheTransfer, PromptTime, first_token
 from costmodel.estimate.serving.serving_inputs import Load
 from costmodel.explore.serving.search_layouts import search
 from costmodel.ground.errors import CostModelError
-from equations.serving.engine_simulation import Engine, serve_prompts
 from estimate.serving.cases import costs, inputs, predicted
 
 NONE = "limits={}"

@@ -43,10 +43,11 @@ from costmodel.estimate.training.flop_count import cores, flop_of_shapes
 from costmodel.estimate.training.memory.breakdown import LINES
 from costmodel.estimate.training.memory.memory_band import absorbed, memory_band
 from costmodel.estimate.training.time.layer_kernels import slowed_core
-from costmodel.estimate.training.time.step import EXPOSED, TERMS, TrainingStep
+from costmodel.estimate.training.time.step import TERMS, TrainingStep
 from costmodel.estimate.training.training_inputs import TrainingInputs
 from costmodel.ground.equation import Number, term
 from costmodel.ground.errors import fail
+from costmodel.ground.plan_sizes import EXCHANGING
 
 Fit = MatmulFit | AttentionFit | MemoryFit | SustainedFit | CollectiveFit | NetworkFit | HostUpdateFit
 
@@ -106,7 +107,7 @@ def of_unfitted_part(inputs: TrainingInputs) -> bool:
 def kind_spread(inputs: TrainingInputs, step: TrainingStep) -> Number:
     """Relative spread by kernels, clocks and links; the bubble follows the work, so both are off by the same share."""
     kinds = kind_errors(inputs, step)
-    links = summed(*(kinds.pop(axis) for axis in EXPOSED))
+    links = summed(*(kinds.pop(axis) for axis in EXCHANGING))
     error = kinds.pop("matmul")
     for name, other in (kinds | {"links": links}).items():
         with term(name):
@@ -188,7 +189,7 @@ def _communication(inputs: TrainingInputs, step: TrainingStep) -> dict[str, Numb
     experts = 0.0 if inputs.experts is None else inputs.experts.overlap
     hidden = {"tp": inputs.overlap.tp, "ep": experts, "pp": inputs.overlap.pp, "dp": inputs.overlap.dp}
     hidden["cp"] = inputs.overlap.cp
-    for axis in EXPOSED:
+    for axis in EXCHANGING:
         spread: Number = 0.0
         for transfer in step.transfers:
             if transfer.axis != axis:

@@ -33,11 +33,12 @@ from costmodel.estimate.training.parallelism.pipeline.layer_split import stage_l
 from costmodel.estimate.training.stage_parameters import stage_parameters
 from costmodel.estimate.training.time.page_transfers import with_pages
 from costmodel.estimate.training.time.site_exchange import with_sites
-from costmodel.estimate.training.time.step import EXPOSED, TERMS, TrainingStep, training_step
+from costmodel.estimate.training.time.step import TERMS, TrainingStep, training_step
 from costmodel.estimate.training.time.straggler_time import used_share
 from costmodel.estimate.training.time.unequal_groups import mean_of_groups, micro_batches_of_groups, of_slowest
 from costmodel.estimate.training.training_inputs import TrainingInputs
 from costmodel.ground.equation import Number, known_as, term
+from costmodel.ground.plan_sizes import EXCHANGING
 
 FITS, TIGHT = 0.90, 1.00
 
@@ -95,7 +96,7 @@ OF_BUDGET = ("run_time", "run_cost", "energy", "emissions")
 
 
 # The columns that add up to the step, by its terms.
-TERM_COLUMNS = {name: f"{name}_exposed" if name in (*EXPOSED, "offload") else name for name in TERMS}
+TERM_COLUMNS = {name: f"{name}_exposed" if name in (*EXCHANGING, "offload") else name for name in TERMS}
 
 
 def evaluate(inputs: TrainingInputs, block: Block) -> Evaluation:
@@ -141,7 +142,7 @@ def _of_one_kind(inputs: TrainingInputs, block: Block, count: Number) -> Evaluat
     }
     columns["host_memory"], columns["host_share"] = memory.host
     columns |= _volumes(step)
-    exposed = added(step.terms, EXPOSED)
+    exposed = added(step.terms, EXCHANGING)
     columns["communication_efficiency"] = communication_efficiency(step.compute, exposed)
     columns["scaling_efficiency"] = share(step.total - exposed - bubble, step.total)
     columns |= cost_columns(inputs, columns["tokens_per_s"])
@@ -176,7 +177,7 @@ def throughput(inputs: TrainingInputs, block: Block, time: Number) -> dict[str, 
 
 
 def _volumes(step: TrainingStep) -> dict[str, Number]:
-    volumes: dict[str, Number] = {f"{axis}_volume": 0.0 for axis in ("tp", "cp", "ep", "pp", "dp")}
+    volumes: dict[str, Number] = {f"{axis}_volume": 0.0 for axis in EXCHANGING}
     for transfer in step.transfers:
         name = f"{transfer.axis}_volume"
         with term(f"{transfer.group.name} {transfer.operation}"):

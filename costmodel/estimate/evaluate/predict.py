@@ -17,7 +17,7 @@ from costmodel.estimate.evaluate.evaluate_plans import Evaluation, evaluate, fit
 from costmodel.estimate.evaluate.limit_checks import unacceptable
 from costmodel.estimate.model.shards import layer_count
 from costmodel.estimate.shared.assumptions import converted, relevant_assumptions
-from costmodel.estimate.shared.plan_batch import SIZES, Block, Structure, one_row
+from costmodel.estimate.shared.plan_batch import Block, Structure, one_row
 from costmodel.estimate.training.constraints.plan_constraints import refusals, remarks
 from costmodel.estimate.training.parallelism.data.codecs import warm_up
 from costmodel.estimate.training.parallelism.pipeline.layer_split import fewer_at_ends
@@ -25,6 +25,7 @@ from costmodel.estimate.training.parallelism.pipeline.schedule_rules import FOLD
 from costmodel.estimate.training.training_inputs import TrainingInputs, training_inputs
 from costmodel.ground.choices import Recompute, Schedule
 from costmodel.ground.errors import Place, fail
+from costmodel.ground.plan_sizes import SIZES
 from costmodel.ground.units import show
 
 

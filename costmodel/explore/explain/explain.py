@@ -16,12 +16,13 @@ from costmodel.equations.parallelism.counts import data_parallel_degree
 from costmodel.estimate.evaluate.error_band import banded
 from costmodel.estimate.evaluate.evaluate_plans import TERM_COLUMNS, Evaluation, evaluate, missing_input
 from costmodel.estimate.evaluate.predict import plan_block
-from costmodel.estimate.shared.plan_batch import SIZES, Block
+from costmodel.estimate.shared.plan_batch import Block
 from costmodel.estimate.shared.results import COLUMNS, number
 from costmodel.estimate.training.memory.breakdown import LINES
 from costmodel.estimate.training.training_inputs import TrainingInputs
 from costmodel.ground.equation import Combined, Equation, Leaf, Named, Origin, Step, leaf, origin_of, trace
 from costmodel.ground.errors import Place, fail
+from costmodel.ground.plan_sizes import SIZES
 from costmodel.ground.units import Figure
 
 _OPERATIONS = {

@@ -9,10 +9,10 @@ from typing import Any, get_args
 
 from costmodel.estimate.evaluate.predict import Answer
 from costmodel.estimate.model.shards import layer_count
-from costmodel.estimate.shared.plan_batch import SIZES
 from costmodel.estimate.shared.results import number
 from costmodel.estimate.training.training_inputs import TrainingInputs
 from costmodel.ground.choices import ContextParallel, Recompute, Schedule, Split, Zero
+from costmodel.ground.plan_sizes import SIZES
 
 _FAR = 64
 # Keys of the plan that make it smaller or faster.

@@ -8,6 +8,8 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator
 
+from costmodel.ground.plan_sizes import SIZES
+
 _SHORTER = "P10: one run in ten lies below; P90: one in ten above"
 # Labels by the words of their page, all in small letters; a label that is a word of its own need not be here.
 LABELS: dict[str, tuple[str, str]] = {
@@ -216,7 +218,7 @@ LABELS: dict[str, tuple[str, str]] = {
     "volume": ("bytes a rank sends in a step", ""),
     "digest": ("a short sum of the text of a document: the same text has the same", ""),
 }
-_GROUPS = ("tp", "cp", "ep", "etp", "pp", "dp", "edp", "ends")
+_GROUPS = (*SIZES, "edp", "ends")
 _TRANSFER = re.compile(rf"({'|'.join(_GROUPS)}) ([a-z][a-z-]*) (time|volume)")
 _STATES = re.compile(r"zero (\d), dp (\d+)")
 _LEFT_OUT = re.compile(r"(\w+) left out")

@@ -13,7 +13,6 @@ from costmodel.documents.reader.resolved_scenario import ResolvedScenario
 from costmodel.estimate.evaluate.evaluate_plans import missing_input
 from costmodel.estimate.evaluate.predict import Answer, answer
 from costmodel.estimate.machine.price import price_of
-from costmodel.estimate.shared.plan_batch import SIZES
 from costmodel.estimate.training.training_inputs import TrainingInputs, training_inputs
 from costmodel.explore.search.accumulator import Accumulator, SearchQuery
 from costmodel.explore.search.bands import with_bands
@@ -26,6 +25,7 @@ from costmodel.explore.search.remedies import what_would_be_valid, what_would_wo
 from costmodel.explore.search.stream import SearchOptions, SearchProgress, results
 from costmodel.explore.search.work_units import ScenarioVariants, candidates
 from costmodel.ground.errors import COMMAND_LINE, CostModelError, Place, fail
+from costmodel.ground.plan_sizes import SIZES
 
 PRECISION = "workload.precision"
 NO_PRECISION = "L044"

@@ -15,7 +15,7 @@ from costmodel.estimate.evaluate.evaluate_plans import fits_at_p90, verdict
 from costmodel.estimate.evaluate.predict import Answer, plan_to_mapping
 from costmodel.estimate.shared.assumptions import relevant_assumptions
 from costmodel.estimate.shared.per_stage import STAGES, stages_of
-from costmodel.estimate.shared.plan_batch import SIZES, Structure, one_row
+from costmodel.estimate.shared.plan_batch import Structure, one_row
 from costmodel.estimate.shared.reasons import REFUSALS, REMARKS
 from costmodel.estimate.shared.results import COLUMNS, OF_RUN, OF_STEP, machine_name, number
 from costmodel.estimate.training.training_inputs import TrainingInputs
@@ -26,6 +26,7 @@ from costmodel.explore.search.bands import first_faster
 from costmodel.explore.search.rank import Front, Ranked
 from costmodel.explore.search.refusals import Example
 from costmodel.explore.search.search import SearchResult
+from costmodel.ground.plan_sizes import SIZES
 from costmodel.report.terminal.plan.effect_lines import with_effects
 from costmodel.report.terminal.search.refusals import reason
 from costmodel.report.terminal.search.remedies import remedies_json

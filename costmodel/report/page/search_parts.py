@@ -12,6 +12,7 @@ from costmodel.estimate.shared.results import COLUMNS, machine_name
 from costmodel.explore.page.reachable_plans import AXES
 from costmodel.explore.search.rank import Ranked
 from costmodel.explore.search.search import SearchResult
+from costmodel.ground.plan_sizes import HEADS, IN_ORDER, OF_ITSELF_ONE
 from costmodel.ground.units import gib, significant
 from costmodel.report.page.content import PageTable, Part
 from costmodel.report.page.plots import Plot, PlotAxis, PlotPoint
@@ -22,9 +23,6 @@ from costmodel.report.terminal.style.formatting import is_held, percent, result
 
 _DOTS = 200  # plans of a ranking that are drawn
 _DIGITS = 7  # of figures of ranked plans
-_SIZES = ("tp", "pp", "dp", "cp", "ep", "etp", "vpp", "micro_batch", "dp_replicate")
-_ALWAYS = ("tp", "pp", "dp", "vpp", "micro_batch")
-_SHORT = {"micro_batch": "mb", "dp_replicate": "rep"}
 _FRONT = ("memory_peak", "step_time")
 
 
@@ -32,9 +30,9 @@ def ranking_part(found: SearchResult) -> Part:
     """The best plans, to sort and to filter."""
     best, tally = found.best, found.tally
     counts = f"{tally.candidates:,} plans, {tally.evaluated:,} valid, {tally.fit:,} fit."
-    sizes = [name for name in _SIZES if name in _ALWAYS or any(plan.sizes[name] != 1 for plan in best)]
+    sizes = [name for name in IN_ORDER if name not in OF_ITSELF_ONE or any(plan.sizes[name] != 1 for plan in best)]
     varied = list(found.values(0))
-    heads = ("#", *(path.rpartition(".")[2] for path in varied), *(_SHORT.get(name, name) for name in sizes),
+    heads = ("#", *(path.rpartition(".")[2] for path in varied), *(HEADS[name] for name in sizes),
              "zero", "recompute", "step s", "P90 s", "tok/s/GPU", "MFU %", "GiB", "verdict")  # fmt: skip
     rows = [(*_row(found, place, plan, sizes, varied),) for place, plan in enumerate(best, 1)]
     align = f"r{'l' * len(varied)}{'r' * len(sizes)}rlrrrrrl"
@@ -186,7 +184,7 @@ _RESULTS = ("step_time", "step_time_low", "step_time_high", "tokens_per_s_per_gp
 
 def _columns(plans: Sequence[Ranked]) -> list[dict[str, Any]]:
     """Sizes, choices, results and terms of plans, each a column."""
-    columns = [_column(name, name, "", [plan.sizes[name] for plan in plans]) for name in _SIZES]
+    columns = [_column(name, name, "", [plan.sizes[name] for plan in plans]) for name in IN_ORDER]
     columns += [
         _column(name, name, "", [getattr(plan.structure, name) for plan in plans])
         for name in ("zero", "recompute", "schedule", "sequence_parallel")

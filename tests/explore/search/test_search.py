@@ -184,8 +184,8 @@ def test_a_space_left_open_takes_what_makes_sense(stack: str) -> None:
     assert tally.candidates == tally.fit + sum(tally.refused.values())
     assert {"L001", "L011"} & {*(+tally.refused)} <= {"L001"}, "a default space offers what the stack offers"
     assert tally.evaluated > 0
-    assert {grid.micro_batch for grid in grids(found.inputs)} == {DEFAULT_MICRO_BATCHES}
-    assert {grid.tp for grid in grids(found.inputs)} == {(1.0, 2.0, 4.0, 8.0)}
+    assert {grid.sizes["micro_batch"] for grid in grids(found.inputs)} == {DEFAULT_MICRO_BATCHES}
+    assert {grid.sizes["tp"] for grid in grids(found.inputs)} == {(1.0, 2.0, 4.0, 8.0)}
     assert {row.structure.zero for row in found.best} <= {*found.inputs.stack.zero}
 
 

@@ -12,6 +12,7 @@ from costmodel.estimate.machine.process_groups import Transfer
 from costmodel.estimate.shared.results import number
 from costmodel.explore.communication import SentTransfer, sent_transfers
 from costmodel.explore.explain.explained_answer import ExplainedAnswer
+from costmodel.ground.plan_sizes import EXCHANGING
 from costmodel.ground.units import show, show_time, significant
 from costmodel.report.terminal.plan.effect_lines import blank, effect_lines
 from costmodel.report.terminal.plan.plan_lines import following, problems, refusal, titled
@@ -86,7 +87,7 @@ def _rack(answer: ExplainedAnswer) -> Iterator[Text]:
 def _totals(answer: ExplainedAnswer) -> Iterator[Text]:
     """What each axis sends in all, and what of it is exposed."""
     costs = answer.evaluation.costs.row()
-    for name in ("tp", "cp", "ep", "pp", "dp"):
+    for name in EXCHANGING:
         total = sum(number(item.total_time) for item in answer.evaluation.step.transfers if item.axis == name)
         volume = costs[f"{name}_volume"]
         if volume:

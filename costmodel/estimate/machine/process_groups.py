@@ -89,6 +89,19 @@ class Exchange:
         return Transfer(self.group, self.operation, self.message, self.time, count, self.carried)
 
 
+@dataclass(frozen=True)
+class LayerTraffic:
+    """Exposed time of an axis in a layer for one micro-batch, and the exchanges.
+
+    `axis` is the category of the time. Backward includes the exchanges of forward that recompute repeats.
+    """
+
+    axis: str
+    forward: Number = 0.0
+    backward: Number = 0.0
+    exchanges: tuple[Exchange, ...] = ()
+
+
 AXES = {"embedding": "dp", "replicas": "dp", "ends": "tp", "etp": "ep", "edp": "dp", "sites": "dp"}
 
 

@@ -88,7 +88,7 @@ def _more(model: Model, block: Block, held: StageLayers, ahead: TokenPrediction)
 
 def _exchanges(work: LayerWork, layers: Number, recomputed: Number) -> Iterator[Exchanged]:
     """Exchanges of a number of layers of a kind, a share of which is recomputed."""
-    for item in (*work.tensor.exchanges, *work.experts.exchanges, *work.context.exchanges):
+    for item in (item for axis in work.traffic for item in axis.exchanges):
         yield layers, item, recomputed
 
 

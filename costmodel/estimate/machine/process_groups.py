@@ -21,6 +21,7 @@ from costmodel.estimate.shared.memoize import memoized
 from costmodel.estimate.shared.plan_batch import Block, Structure, single_rank
 from costmodel.estimate.shared.time_breakdown import largest
 from costmodel.ground.equation import Number, term
+from costmodel.ground.plan_sizes import PLAN_SIZES
 
 
 @dataclass(frozen=True)
@@ -102,7 +103,8 @@ class LayerTraffic:
     exchanges: tuple[Exchange, ...] = ()
 
 
-AXES = {"embedding": "dp", "replicas": "dp", "ends": "tp", "etp": "ep", "edp": "dp", "sites": "dp"}
+AXES = {size.key: size.counted for size in PLAN_SIZES if size.counted}
+AXES |= {"embedding": "dp", "replicas": "dp", "ends": "tp", "edp": "dp", "sites": "dp"}
 
 
 def group(inputs: Machine, name: str, ranks: Number, stride: Number) -> Group:

@@ -32,6 +32,7 @@ from costmodel.explore.search.refusals import examples
 from costmodel.explore.search.search import SearchResult, search
 from costmodel.explore.search.search_space import DEFAULT_MICRO_BATCHES, candidates, divisors, grids
 from costmodel.ground.errors import CostModelError
+from costmodel.ground.plan_sizes import SIZES
 from costmodel.report.terminal.plan.next_commands import plan_settings
 from costmodel.report.terminal.search.ranking import search as ranking
 
@@ -46,7 +47,6 @@ SPACE: dict[str, list[Any]] = {
     "sequence_parallel": [True, False],
 }
 CHOICES = ("zero", "recompute", "schedule", "sequence_parallel", "order")
-SIZES = ("dp", "tp", "pp", "vpp", "micro_batch", "ep", "etp", "cp", "dp_replicate")
 SAME_SCORE = 1e-9
 
 

@@ -18,7 +18,7 @@ from costmodel.explore.compare.input_paths import leaves
 from costmodel.explore.search.rank import Front, Ranked
 from costmodel.explore.search.refusals import Example
 from costmodel.explore.search.search import NO_PRECISION, SearchResult, lacking_precisions
-from costmodel.ground.plan_sizes import HEADS, OF_ITSELF_ONE, SIZES, WAYS
+from costmodel.ground.plan_sizes import ALWAYS, HEADS, OF_ITSELF_ONE, SIZES, WAYS
 from costmodel.ground.units import counted, gib, show_time, significant
 from costmodel.report.terminal.plan.next_commands import command, plan_settings
 from costmodel.report.terminal.plan.plan_lines import remarks, searched
@@ -34,9 +34,9 @@ from costmodel.report.terminal.style.layout import CellTable, Line, typed
 from costmodel.report.terminal.style.scatter import ScatterPoint, scatter
 from costmodel.report.terminal.style.theme import BAD, DIM, HEAD, styled
 
-_BEHIND = ("pp", "dp", "vpp", "micro_batch")  # of tp and the sizes over one
+_BEHIND = ALWAYS[1:]  # of tp and the sizes over one
 _NAMES = ("#", "tp", *(HEADS[name] for name in _BEHIND), "zero", "sp", "recompute")
-_SHOWN_ANYWAY = frozenset(f"plan.{key}" for key in ("tp", *_BEHIND, "zero"))
+_SHOWN_ANYWAY = frozenset(f"plan.{key}" for key in (*ALWAYS, "zero"))
 _SIZED = frozenset({"cluster.nodes", "cluster.node", "cluster.node.accelerators"})  # where GPUs are counted
 _RESULTS = ("step", "P90", "tok/s/GPU", "MFU", "GiB", "fits")
 _COST = "cost"  # of a million tokens, where plans are ranked by it
@@ -313,7 +313,7 @@ def _example_reason(found: SearchResult, example: Example, code: str) -> str:
 def _example_words(found: SearchResult, example: Example | Ranked) -> str:
     values = found.values(example.variant)
     varied = [f"{name} {spaced(value)}" for name, value in zip(headings(list(values)), values.values(), strict=True)]
-    sizes = [f"{name} {counted(example.sizes[name])}" for name in ("tp", *_BEHIND)]
+    sizes = [f"{name} {counted(example.sizes[name])}" for name in ALWAYS]
     sizes += [f"{name} {counted(example.sizes[name])}" for name in OF_ITSELF_ONE if example.sizes[name] > 1]
     structure = example.structure
     way = [f"{way} {getattr(structure, way)}" for name, way in WAYS.items() if example.sizes[name] > 1]

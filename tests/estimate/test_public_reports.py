@@ -78,7 +78,7 @@ def test_four_bit_weights_of_experts_are_unpacked_one_after_the_other() -> None:
 
 
 def test_fp8_of_a_part_that_nobody_fitted() -> None:
-    """GPT-2 XL in fp8: MI300X about 337 ms, H100 245 (TransformerEngine issue 72 of ROCm): no longer 20 % ahead."""
+    """GPT-2 XL in fp8: MI300X about 337 ms, H100 245 (TransformerEngine issue 72 of ROCm)."""
     shape = model(layers=48, hidden=1600, heads=25, head_dim=64, ffn_hidden=6400, vocab=50304)
     times = {}
     for name in ("hgx-mi300x", "dgx-h100"):
@@ -86,5 +86,5 @@ def test_fp8_of_a_part_that_nobody_fitted() -> None:
         asked = inputs(shape, node=node, sequence=1024, global_batch=8, workload={"precision": "fp8"})
         times[name] = banded(asked, ask(asked, zero=0, micro_batch=8).evaluation).costs.row()
     part, fitted = times["hgx-mi300x"], times["dgx-h100"]
-    assert part["step_time"] > 0.9 * fitted["step_time"]
-    assert part["step_time_high"] > fitted["step_time_high"]
+    assert part["step_time"] > fitted["step_time"]
+    assert part["step_time_low"] < 0.337 < part["step_time_high"]

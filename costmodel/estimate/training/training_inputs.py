@@ -10,6 +10,7 @@ from costmodel.documents.reader.resolved_scenario import ResolvedScenario
 from costmodel.documents.schemas.default_values import Assumption
 from costmodel.documents.schemas.efficiency import AttentionFit, MatmulFit
 from costmodel.documents.schemas.model import Model
+from costmodel.documents.schemas.optimizer import Optimizer
 from costmodel.documents.schemas.precision import RECIPES, Recipe
 from costmodel.documents.schemas.scenario import FlopConvention
 from costmodel.documents.schemas.sites import Sites
@@ -23,12 +24,19 @@ from costmodel.estimate.machine.host import Host, host_of
 from costmodel.estimate.machine.machine import Machine
 from costmodel.estimate.machine.node_in_use import batch_of_a_site, interface_rate, slowest_link, with_port
 from costmodel.estimate.machine.number_formats import Linear, linear_of, matmul_fit
+from costmodel.estimate.model.projected_states import state_bytes
 from costmodel.estimate.shared.assumptions import AssumptionLog, converted
 from costmodel.estimate.shared.run_inputs import RunInputs, run_inputs
 from costmodel.estimate.training.assumed_rates import gradient_types, mfu_peak, note_rates
 from costmodel.estimate.training.complete_documents import assumed_price, complete
 from costmodel.estimate.training.overlap_defaults import tensor_overlap, weights_overlap
-from costmodel.estimate.training.stack_in_use import attention_fit, dispatched_bytes, model_in_use, stack_in_use
+from costmodel.estimate.training.stack_in_use import (
+    attention_fit,
+    dispatched_bytes,
+    model_in_use,
+    optimizer_in_use,
+    stack_in_use,
+)
 from costmodel.ground.choices import Recompute
 from costmodel.ground.equation import Number, term
 from costmodel.ground.errors import Place, fail
@@ -101,6 +109,8 @@ class TrainingInputs(Machine):
 
     case: ResolvedScenario
     model: Model
+    optimizer: Optimizer
+    moments: Number
     stack: Stack
     sequence: float
     global_batch: float
@@ -142,7 +152,7 @@ class TrainingInputs(Machine):
     @property
     def optimizer_state(self) -> Number:
         """Bytes of master copy and moments per parameter."""
-        return self.stack.states.master + self.case.optimizer.moments
+        return self.stack.states.master + self.moments
 
     @property
     def recipe(self) -> Recipe:
@@ -262,9 +272,12 @@ def _of_one_kind(case: ResolvedScenario) -> TrainingInputs:
     assert network is not None
     crossed, named = f"efficiencies/{case.network.of}", f"stacks/{stack.name}"
     gradients, reduced = gradient_types(log, case)
+    optimizer = optimizer_in_use(case, log)
     return TrainingInputs(
         case=case,
         model=model_in_use(case, log),
+        optimizer=optimizer,
+        moments=state_bytes(case.model, optimizer),
         stack=stack,
         sequence=workload.sequence,
         global_batch=batch_of_a_site(case),

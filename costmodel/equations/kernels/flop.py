@@ -123,7 +123,7 @@ def training_flop(forward: Number) -> Number:
 
 @equation
 def projection_flop(rank: Number, n: Number, k: Number) -> Number:
-    """Operations that bring a gradient into a subspace of low rank, and the update back.
+    """Work that brings a gradient into a subspace of low rank, and the update back.
 
     4 r n k
 
@@ -133,7 +133,7 @@ def projection_flop(rank: Number, n: Number, k: Number) -> Number:
         k: inputs of it [1]
 
     Returns:
-        operations [FLOP]
+        work [FLOP]
 
     Example:
         >>> projection_flop(128.0, 4096.0, 4096.0)
@@ -147,7 +147,7 @@ def projection_flop(rank: Number, n: Number, k: Number) -> Number:
 
     Monotone: increasing in rank, n, k
     """
-    return 4 * rank * n * k
+    return 2 * FLOP_PER_MAC * rank * n * k
 
 
 @equation

@@ -155,8 +155,8 @@ def projected_state_bytes(rank: Number, n: Number, k: Number, moments: Number, e
         bytes [B]
 
     Example:
-        >>> projected_state_bytes(512.0, 2048.0, 5461.0, 4.0, 2.0) / (4.0 * 2048 * 5461)
-        0.296...
+        >>> round(float(projected_state_bytes(512.0, 2048.0, 5461.0, 4.0, 2.0)) / (4.0 * 2048 * 5461), 3)
+        0.297
 
     Source:
         zhao-2024 table 1

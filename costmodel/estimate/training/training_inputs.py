@@ -29,7 +29,7 @@ from costmodel.estimate.shared.assumptions import AssumptionLog, converted
 from costmodel.estimate.shared.run_inputs import RunInputs, run_inputs
 from costmodel.estimate.training.assumed_rates import gradient_types, mfu_peak, note_rates
 from costmodel.estimate.training.complete_documents import assumed_price, complete
-from costmodel.estimate.training.overlap_defaults import tensor_overlap, weights_overlap
+from costmodel.estimate.training.overlap_shares import OverlapShares, overlap_shares
 from costmodel.estimate.training.stack_in_use import (
     attention_fit,
     dispatched_bytes,
@@ -90,17 +90,6 @@ class KernelRates:
     linear: Linear
     attention: AttentionFit | None
     variation: float
-
-
-@dataclass(frozen=True)
-class OverlapShares:
-    """Share of each axis' communication that compute can hide, and of ZeRO-3's weight all-gathers."""
-
-    tp: float
-    dp: float
-    weights: float
-    pp: float
-    cp: float
 
 
 @dataclass(frozen=True, eq=False)
@@ -287,7 +276,7 @@ def _of_one_kind(case: ResolvedScenario) -> TrainingInputs:
         network=network,
         algorithms=tuple(stack.collectives),
         network_share=log.choose("assume.network_share", assume.network_share, network.share, crossed),
-        overlap=_overlap(case, log),
+        overlap=overlap_shares(case, log),
         fragmentation=log.choose("assume.fragmentation", assume.fragmentation, stack.runtime.fragmentation, named),
         host=host_of(case, log.choose),
         convention=assume.flop_convention,
@@ -311,18 +300,6 @@ def _rates(case: ResolvedScenario, linear: Linear, log: AssumptionLog) -> Kernel
         linear=linear,
         attention=attention_fit(case),
         variation=log.choose("assume.variation", case.scenario.assume.variation, sustained.variation, origin),
-    )
-
-
-def _overlap(case: ResolvedScenario, log: AssumptionLog) -> OverlapShares:
-    stated, stack, choose = case.scenario.assume.overlap, case.stack, log.choose
-    origin = f"stacks/{stack.name}"
-    return OverlapShares(
-        tp=choose("assume.overlap.tp", stated.tp, tensor_overlap(case), origin),
-        dp=choose("assume.overlap.dp", stated.dp, stack.overlap.dp, origin),
-        weights=weights_overlap(case, choose, origin),
-        pp=choose("assume.overlap.pp", stated.pp, stack.overlap.pp, origin),
-        cp=choose("assume.overlap.cp", stated.cp, stack.overlap.cp, origin),
     )
 
 

@@ -26,17 +26,17 @@ from costmodel.exchange.machines.machine_shape import TOPOLOGY, machine_shape
 from costmodel.exchange.tables.nccl_tests import nccl_rows
 from costmodel.explore.import_file import GivenBesideFile, ImportedFile, import_files
 from costmodel.ground.errors import CostModelError, Fault
+from exchange.logs.test_measured_run import MEGATRON, NEMO, NEOX
+from exchange.logs.test_measured_run import TITAN as TITAN_LOG
+from exchange.scripts import DEEPSEEK, LINE_70B, LLAMA_8B, MIXTRAL
+from exchange.tables.test_nccl_ranks import HEADER
+from exchange.test_machine_shape import matrix
 
-from .scripts import DEEPSEEK, LINE_70B, LLAMA_8B, MIXTRAL
-from .test_launch_files import AUTO, FSDP1, FSDP2, MCORE, MESH_OF_THREE, OLD_OFFLOAD, QLORA, RECIPE, TITAN, WRONG
-from .test_logs import MEGATRON, NEMO, NEOX
-from .test_logs import TITAN as TITAN_LOG
-from .test_machines import matrix
-from .test_nccl_ranks import HEADER
+from .test_launch import AUTO, FSDP1, FSDP2, MCORE, MESH_OF_THREE, OLD_OFFLOAD, QLORA, RECIPE, TITAN, WRONG
 from .test_other_trainers import MAXTEXT, NANOTRON, TORCHTUNE
-from .test_serving_commands import VLLM
+from .test_serve_commands import VLLM
 
-PUBLISHED = Path(__file__).parents[3] / "shared" / "exchange" / "files"
+PUBLISHED = Path(__file__).parents[4] / "shared" / "exchange" / "files"
 A100 = HEADER + (
     "  1073741824  268435456  float  sum  -1  11774   91.20  170.99  0  11774   91.19  170.99  0\n"
     " 10737418240 2684354560  float  sum  -1  111812  96.03  180.06  0  111797  96.04  180.08  0\n"

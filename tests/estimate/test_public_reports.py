@@ -57,13 +57,24 @@ def test_a_compiled_model_keeps_what_its_products_read() -> None:
 
 
 def test_four_bit_weights_of_experts_are_unpacked_one_after_the_other() -> None:
-    """QLoRA of Llama 4 Scout on one H100, fused loss: 68.5 GB and 546 token/s, 7.5 s a step (axolotl 2512)."""
+    """QLoRA of Llama 4 Scout on one H100, fused loss: 68.5 GB and 546 token/s, 7.5 s a step (axolotl 2512).
+
+    Its module in transformers runs all 16 experts on every token, which is 16 times the work of a token's one.
+    """
     node = written_out("node", "dgx-h100", accelerators=1, built_with=8, name="one")
     tuned = {"optimizer": "adam-8bit", "tuning": {"method": "qlora", "rank": 32}}
-    asked = inputs("llama-4-scout", node=node, global_batch=1, workload=tuned, stack="ddp-fused-loss")
-    row = banded(asked, ask(asked, micro_batch=1, recompute="full").evaluation).costs.row()
-    assert row["memory_peak"] < 79.6 * 2**30
-    assert 4096 / row["step_time_high"] < 900
+    rows = {}
+    for stack in ("ddp-fused-loss", "torchtune"):
+        asked = inputs("llama-4-scout", node=node, global_batch=1, workload=tuned, stack=stack)
+        rows[stack] = banded(asked, ask(asked, micro_batch=1, recompute="full").evaluation).costs.row()
+    row = rows["ddp-fused-loss"]
+    assert row["memory_peak"] < 81559 * 2**20  # what nvidia-smi shows of an H100
+    assert row["step_time_low"] < 4096 / 546 < row["step_time_high"]
+    assert row["step_time"] == pytest.approx(4096 / 546, rel=0.15)
+    counted = [each["mfu"] * each["step_time"] for each in rows.values()]  # the work of the chosen experts alone
+    executed = [each["hfu"] * each["step_time"] for each in rows.values()]
+    assert counted[0] == pytest.approx(counted[1])
+    assert executed[0] > 4 * executed[1]
 
 
 def test_fp8_of_a_part_that_nobody_fitted() -> None:

@@ -28,7 +28,7 @@ from costmodel.estimate.shared.run_inputs import RunInputs, run_inputs
 from costmodel.estimate.training.assumed_rates import gradient_types, mfu_peak, note_rates
 from costmodel.estimate.training.complete_documents import assumed_price, complete
 from costmodel.estimate.training.overlap_defaults import tensor_overlap, weights_overlap
-from costmodel.estimate.training.stack_in_use import attention_fit, dispatched_bytes, stack_in_use
+from costmodel.estimate.training.stack_in_use import attention_fit, dispatched_bytes, model_in_use, stack_in_use
 from costmodel.ground.choices import Recompute
 from costmodel.ground.equation import Number, term
 from costmodel.ground.errors import Place, fail
@@ -100,6 +100,7 @@ class TrainingInputs(Machine):
     """The inputs of a scenario, in SI base units; each number remembers its place."""
 
     case: ResolvedScenario
+    model: Model
     stack: Stack
     sequence: float
     global_batch: float
@@ -137,11 +138,6 @@ class TrainingInputs(Machine):
     def all_ranks(self) -> Number:
         """Accelerators of all sites."""
         return super().ranks
-
-    @property
-    def model(self) -> Model:
-        """The model's shape."""
-        return self.case.model
 
     @property
     def optimizer_state(self) -> Number:
@@ -268,6 +264,7 @@ def _of_one_kind(case: ResolvedScenario) -> TrainingInputs:
     gradients, reduced = gradient_types(log, case)
     return TrainingInputs(
         case=case,
+        model=model_in_use(case, log),
         stack=stack,
         sequence=workload.sequence,
         global_batch=batch_of_a_site(case),

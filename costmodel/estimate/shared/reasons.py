@@ -75,7 +75,8 @@ REFUSALS = {
     "L011": Reason(
         "not in the stack",
         "The training software does not offer this zero stage, recompute mode or schedule.",
-        fixes="plan.zero plan.recompute plan.schedule plan.recompute_modules plan.recompute_layers plan.offload plan.offload_to",
+        fixes="plan.zero plan.recompute plan.schedule plan.recompute_modules plan.recompute_layers plan.offload "
+        "plan.offload_to",
     ),
     "L012": Reason(
         "sequence too long",
@@ -182,6 +183,12 @@ REFUSALS = {
         "several micro-batches in backward",
         "An optimizer with in_backward updates each layer as soon as its gradients exist: a step is one micro-batch.",
         fixes="plan.micro_batch workload.global_batch",
+    ),
+    "L047": Reason(
+        "projected gradients are cut",
+        "An optimizer with a projection needs the whole gradient of each matrix on a device: tp 1, zero 0 or one rank, "
+        "and its states on the device.",
+        fixes="plan.tp plan.zero plan.offload workload.optimizer",
     ),
     "M001": Reason("does not fit", "Peak memory of the worst stage is over what is usable."),
     "M002": Reason("memory limit", "Peak memory is over the limit the scenario sets, or its chance to fit below."),
@@ -306,6 +313,11 @@ REMARKS = {
         "A step in backward keeps the gradients of one layer, and a paged optimizer moves its states to the host where "
         "the accelerator is full: --set stack=torchtune --set workload.optimizer=paged-adam-8bit --set "
         "workload.optimizer.in_backward=true.",
+    ),
+    "N027": Reason(
+        "decomposition not timed",
+        "An optimizer with a projection finds a new subspace now and then, by a singular value decomposition of every "
+        "gradient, which takes seconds to minutes. It is not in the step time.",
     ),
     "N030": Reason(
         "nothing to compress",

@@ -5,6 +5,7 @@ from __future__ import annotations
 from costmodel.documents.reader.resolved_scenario import ResolvedScenario
 from costmodel.documents.schemas.efficiency import AttentionFit
 from costmodel.documents.schemas.model import Layers, Model
+from costmodel.documents.schemas.optimizer import Optimizer
 from costmodel.documents.schemas.precision import RECIPES
 from costmodel.documents.schemas.stack import DispatchType, Stack
 from costmodel.estimate.shared.assumptions import AssumptionLog
@@ -65,6 +66,17 @@ def _with_all_experts(kind: Layers) -> Layers:
     if experts is None or experts.module_runs == "chosen":
         return kind
     return kind.model_copy(update={"experts": experts.model_copy(update={"top_k": experts.count})})
+
+
+def optimizer_in_use(case: ResolvedScenario, log: AssumptionLog) -> Optimizer:
+    """The optimizer of a case, with states of 16 bits where no copy of the weights has 32."""
+    optimizer, states = case.optimizer, case.stack.states
+    pure = states.weights + states.master < _SINGLE and not RECIPES[case.scenario.workload.precision].full
+    if not (optimizer.as_weights and pure):
+        return optimizer
+    log.note("workload.optimizer", "states in bf16, as the weights", f"stacks/{case.stack.name}")
+    root = None if optimizer.root is None else optimizer.root / 2
+    return optimizer.model_copy(update={"moments": optimizer.moments / 2, "root": root})
 
 
 def dispatched_bytes(case: ResolvedScenario, kind: DispatchType) -> float:

@@ -26,10 +26,6 @@ OF_RUN: dict[str, tuple[tuple[str, ...], ...]] = {
 }
 _FIXES = " ".join(reason.fixes for reason in REFUSALS.values()).split()
 _EVERY = tuple(dict.fromkeys([*_FIXES, *LAYOUT, "cluster.node.accelerators"]))
-    dict.fromkeys(
-        [*" ".join(reason.fixes for reason in REFUSALS.values()).split(), *LAYOUT, "cluster.node.accelerators"]
-    )
-)
 OTHERS = [path for path in _EVERY if path.startswith("plan.") and path not in LAYOUT]
 _CHOICES: dict[str, tuple[Any, ...]] = {
     "zero": get_args(Zero),

@@ -15,6 +15,7 @@ if TYPE_CHECKING:
     from costmodel.estimate.serving.predict_serving import ServingAnswer
     from costmodel.evidence.validate.validate import Validated
     from costmodel.explore.compare.check import CheckedScenario
+    from costmodel.explore.explain.explained_answer import ExplainedAnswer
     from costmodel.explore.explain.pipelines import Pipelines
     from costmodel.explore.search.search import SearchResult
     from costmodel.explore.serving.compare_serving import CheckedServing
@@ -67,14 +68,14 @@ def of_pipeline(found: Pipelines) -> dict[str, Form]:
     return {**of_plan(found.own, "pipeline"), "trace": lambda: trace_text(found)}
 
 
-def of_run(asked: Answer) -> dict[str, Form]:
+def of_run(asked: ExplainedAnswer) -> dict[str, Form]:
     """The page of a run."""
 
     def page() -> HtmlPage:
         from costmodel.explore.page.plan_facts import PlanFacts
         from costmodel.report.page.run_page import run_page
 
-        return run_page(PlanFacts(asked), command_line())
+        return run_page(PlanFacts(asked), asked.outlook, command_line())
 
     def figure() -> Draw | None:
         from costmodel.explore.page.plan_facts import PlanFacts

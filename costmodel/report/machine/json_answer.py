@@ -22,7 +22,6 @@ from costmodel.estimate.training.training_inputs import TrainingInputs
 from costmodel.explore.communication import SentTransfer, sent_transfers
 from costmodel.explore.explain.explained_answer import ExplainedAnswer
 from costmodel.explore.explain.model_memory import Alone
-from costmodel.explore.search.bands import first_faster
 from costmodel.explore.search.rank import Front, Ranked
 from costmodel.explore.search.refusals import Example
 from costmodel.explore.search.search import SearchResult
@@ -128,7 +127,7 @@ def whole_plan(stated: Mapping[str, Any]) -> dict[str, Any]:
 def _ranked(found: SearchResult, plans: Sequence[Ranked]) -> list[dict[str, Any]]:
     """Plans in their order, each with its place in it, and with what it is a plan of."""
     facts = {variant: facts_of(found.case_of(variant)) for variant in {plan.variant for plan in plans}}
-    chances = dict(enumerate(first_faster(found.inputs, plans) if plans is found.best else [], 1))
+    chances = dict(enumerate(found.chances if plans is found.best else [], 1))
     return [
         {
             "rank": place,

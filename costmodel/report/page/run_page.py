@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from dataclasses import replace
 
 from costmodel.estimate.shared.results import number
-from costmodel.explore.explain.run_levers import levers
+from costmodel.explore.explain.run_levers import RunOutlook
 from costmodel.explore.page.plan_facts import PlanFacts
 from costmodel.ground.units import show_time
 from costmodel.report.page.content import Headline, HtmlPage, PageTable, Part, Value
@@ -18,10 +18,10 @@ from costmodel.report.terminal.style.formatting import BAND, between, percent, r
 _FIGURES = (("Wall time", "run_time"), ("Cost", "run_cost"), ("Energy", "energy"), ("Goodput", "goodput"))
 
 
-def run_page(facts: PlanFacts, commands: Sequence[str]) -> HtmlPage:
+def run_page(facts: PlanFacts, outlook: RunOutlook | None, commands: Sequence[str]) -> HtmlPage:
     """The run, then the step that it is made of."""
     page = plan_page(facts, commands)
-    if not facts.valid:
+    if not facts.valid or outlook is None:
         return page
     by_name = {value.name: value for part in page.parts if part.key == "results" for table in part.tables
                for row in table.rows for value in row if isinstance(value, Value)}  # fmt: skip
@@ -32,7 +32,7 @@ def run_page(facts: PlanFacts, commands: Sequence[str]) -> HtmlPage:
         band = between(*(result(name, costs[f"{name}_{end}"]) for end in ("low", "high")))
         headlines.append(Headline(words, known or Value("unknown"), f"{BAND}: {band}" if known else "not known"))
     conclusion = f"{_run_words(facts)} {page.conclusion}"
-    return replace(page, headlines=headlines, conclusion=conclusion, parts=[*_run_parts(facts), *page.parts])
+    return replace(page, headlines=headlines, conclusion=conclusion, parts=[*_run_parts(facts, outlook), *page.parts])
 
 
 def _run_words(facts: PlanFacts) -> str:
@@ -46,7 +46,7 @@ def _run_words(facts: PlanFacts) -> str:
     return stated[0].upper() + stated[1:]
 
 
-def _run_parts(facts: PlanFacts) -> list[Part]:
+def _run_parts(facts: PlanFacts, outlook: RunOutlook) -> list[Part]:
     shares = run_parts(facts.answer, whole_of(facts.answer))
     wall = number(whole_of(facts.answer).columns["run_time"])
     rows = [
@@ -57,7 +57,7 @@ def _run_parts(facts: PlanFacts) -> list[Part]:
     lead = "Shares of the wall time: steps that count, and what failures and checkpoints take."
     parts = [Part("run", "Where the wall time goes", lead, [run_figure(facts)],
                   figures_as_table=PageTable(("part", "of the run", "time"), rows, "lrr"))]  # fmt: skip
-    found = [lever for lever in levers(facts.answer) if lever.goodput > facts.costs["goodput"]]
+    found = [lever for lever in outlook.levers if lever.goodput > facts.costs["goodput"]]
     if found:
         helps = [(lever.words, percent(lever.goodput), " ".join(f"--set {item}" for item in lever.settings))
                  for lever in found]  # fmt: skip

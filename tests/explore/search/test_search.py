@@ -29,7 +29,7 @@ from costmodel.explore.compare.select_plan import plan_of
 from costmodel.explore.search.ranges import axis
 from costmodel.explore.search.rank import Ranked, Top
 from costmodel.explore.search.refusals import examples
-from costmodel.explore.search.search import SearchResult, search
+from costmodel.explore.search.search import SearchResult, search, with_remedies
 from costmodel.explore.search.search_space import DEFAULT_MICRO_BATCHES, candidates, divisors, grids
 from costmodel.ground.errors import CostModelError
 from costmodel.ground.plan_sizes import SIZES
@@ -377,7 +377,7 @@ def test_when_nothing_fits_the_nearest_is_shown() -> None:
 
 def test_every_remedy_is_true() -> None:
     """Also of a scenario that is no file: searched anew with it, some plan fits and takes what was said."""
-    found = searched(too_large())
+    found = with_remedies(searched(too_large()))
     assert found.remedies
     for remedy in found.remedies:
         (best,) = searched(vary(too_large(), remedy.settings), 1).best
@@ -412,7 +412,7 @@ def test_unequal_chunks_are_not_tried_unasked(schedule: str) -> None:
 
 
 def test_where_something_fits_there_is_nothing_to_remedy() -> None:
-    assert searched(spaced()).remedies == []
+    assert with_remedies(searched(spaced())).remedies == ()
 
 
 def test_cost_as_objective_wants_a_price() -> None:

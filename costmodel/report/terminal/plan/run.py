@@ -12,7 +12,7 @@ from costmodel.estimate.machine.price import price_of
 from costmodel.estimate.run.whole_run import RunFigures, shares, spares_wanted
 from costmodel.estimate.shared.results import number
 from costmodel.explore.explain.explained_answer import ExplainedAnswer
-from costmodel.explore.explain.run_levers import at_best_interval, levers
+from costmodel.explore.explain.run_levers import RunOutlook
 from costmodel.ground.units import counted, show, show_time, significant
 from costmodel.report.machine import json_answer
 from costmodel.report.terminal.plan.plan_lines import assumed_lines, following, problems, refusal, titled
@@ -52,6 +52,12 @@ def run(answer: ExplainedAnswer, *, verbose: bool = False) -> list[Line]:
         following(answer, "estimate"),
         following(answer, "explain", "goodput", before="     "),
     ]
+
+
+def outlook_of(answer: ExplainedAnswer) -> RunOutlook:
+    """What would change a run, of an answer that has one."""
+    assert answer.outlook is not None
+    return answer.outlook
 
 
 def whole_of(answer: Answer) -> RunFigures:
@@ -107,7 +113,7 @@ def largest_part(answer: Answer, found: RunFigures) -> str:
     return "steps" if steps >= WELL else max(parts, key=lambda name: parts[name])
 
 
-def _facts(answer: Answer, found: RunFigures, costs: dict[str, float]) -> list[Line]:
+def _facts(answer: ExplainedAnswer, found: RunFigures, costs: dict[str, float]) -> list[Line]:
     """Interruptions, checkpoints, restarts and spare nodes, a line each."""
     asked = answer.inputs.run
     assert asked is not None
@@ -125,7 +131,7 @@ def _facts(answer: Answer, found: RunFigures, costs: dict[str, float]) -> list[L
     return [CellTable(("", ""), rows, "ll", headed=False)]
 
 
-def _interval(answer: Answer, found: RunFigures) -> str:
+def _interval(answer: ExplainedAnswer, found: RunFigures) -> str:
     """The interval, and what the best one would gain where another is stated."""
     asked = answer.inputs.run
     assert asked is not None
@@ -136,7 +142,7 @@ def _interval(answer: Answer, found: RunFigures) -> str:
         every += f" to storage, {show_time(number(found.at.memory_interval))} to memory"
     if asked.checkpoint.interval is None and asked.checkpoint.steps is None:
         return f"{every} of work, the best"
-    best = at_best_interval(answer)
+    best = outlook_of(answer).at_best_interval
     gained = number(best.goodput) - number(found.goodput)
     return f"{every} of work; {show_time(number(best.at.interval))} is best: {significant(gained * 100, 2)} points more"
 
@@ -152,13 +158,13 @@ def _spares(answer: Answer) -> list[tuple[str, str]]:
     return [("spares", f"{paid}how many are needed follows from run.failures.repair, e.g. {{time: 2 days}}")]
 
 
-def _moving(answer: Answer, costs: dict[str, float]) -> list[Line]:
+def _moving(answer: ExplainedAnswer, costs: dict[str, float]) -> list[Line]:
     """What would raise a low goodput."""
     if costs["goodput"] >= WELL:
         return []
     rows = [
         ("what helps" if place == 0 else "", lever.words, percent(lever.goodput), f"--set {lever.settings[0]}")
-        for place, lever in enumerate(levers(answer)[:_SHOWN])
+        for place, lever in enumerate(outlook_of(answer).levers[:_SHOWN])
         if lever.goodput > costs["goodput"]
     ]
     return [CellTable(("", "", "", ""), rows, "lkrl", headed=False)] if rows else []
@@ -172,7 +178,7 @@ def run_json(answer: ExplainedAnswer) -> dict[str, Any]:
     found = whole_of(answer)
     asked = answer.inputs.run
     assert asked is not None
-    best = at_best_interval(answer)
+    best = outlook_of(answer).at_best_interval
     told["run"] = {
         "steps": json_answer.known(number(found.steps)),
         "interruptions": json_answer.known(number(found.interruptions)),
@@ -184,7 +190,8 @@ def run_json(answer: ExplainedAnswer) -> dict[str, Any]:
         "best_goodput": number(best.goodput),
         "spares_for_99_percent": json_answer.known(number(spares_wanted(answer.inputs, asked))),
         "levers": [
-            {"words": lever.words, "set": list(lever.settings), "goodput": lever.goodput} for lever in levers(answer)
+            {"words": lever.words, "set": list(lever.settings), "goodput": lever.goodput}
+            for lever in outlook_of(answer).levers
         ],
     }
     return told

@@ -9,6 +9,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from costmodel.documents.schemas.run import Spot
+from costmodel.equations.parallelism.counts import data_parallel_degree
 from costmodel.equations.run.failures.checkpoint_transfer import reshard_time
 from costmodel.equations.run.failures.checkpoints import best_interval, checkpoint_goodput, steps_between_checkpoints
 from costmodel.equations.run.failures.elasticity import elastic_goodput, fewer_replicas_speed, resharded_goodput
@@ -127,7 +128,7 @@ def _with_failures(
 def replicas_left(run: RunInputs, block: Block) -> Number:
     """Replicas on the ranks that go on after an interruption."""
     assert run.restart.ranks is not None
-    return run.restart.ranks / (block.tp * block.cp * block.pp)
+    return data_parallel_degree(run.restart.ranks, block.tp, block.cp, block.pp)
 
 
 def speed_of_fewer(inputs: TrainingInputs, run: RunInputs, block: Block) -> Number:
@@ -141,7 +142,8 @@ def reshard(inputs: TrainingInputs, run: RunInputs, block: Block, saved: Checkpo
     if block.structure.zero == 0:
         return 0.0
     with term("resharding"):
-        shared = saved.nbytes / (block.tp * block.cp * block.pp)
+        replica = inputs.ranks / block.dp
+        shared = saved.nbytes / replica
         return reshard_time(
             shared, block.dp, replicas_left(run, block), interface_rate(inputs.case, inputs.network_share)
         )

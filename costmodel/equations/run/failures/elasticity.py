@@ -173,7 +173,7 @@ def resharded_goodput(goodput: Number, repair: Number, speed_share: Number, rest
     Source:
         composition
 
-    Monotone: increasing in goodput, speed_share, mtbf; decreasing in repair, restart
+    Monotone: increasing in goodput, speed_share; decreasing in restart
     """
     whole = np.exp(-repair / mtbf)  # share of the time in which no node is in repair
     return goodput * (1 - (1 - speed_share) * (1 - whole)) * np.exp(-restart / mtbf * whole)

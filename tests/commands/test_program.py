@@ -21,7 +21,7 @@ import pytest
 from costmodel.commands.app import app
 
 ROOT = Path(__file__).resolve().parents[2]
-SAMPLES = ROOT / "tests/explore/measured"
+SAMPLES = ROOT / "tests/evidence/measured"
 NAME = "llama-3-70b-512"
 COMMANDS = {
     command.name or command.callback.__name__: command.callback

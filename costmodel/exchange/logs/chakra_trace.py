@@ -89,7 +89,8 @@ def _of_message(message: memoryview) -> ChakraNode:
 
 def _attribute(message: memoryview) -> tuple[str, Any]:
     """Name and value of an attribute; of values other than text and truth the number as it is written."""
-    name, found = "", None
+    name = ""
+    found: str | int | None = None
     for number, value in fields(message):
         if number == _ATTRIBUTE_NAME and isinstance(value, memoryview):
             name = _text(value)
@@ -99,8 +100,7 @@ def _attribute(message: memoryview) -> tuple[str, Any]:
             found = value != 0
         elif isinstance(value, int):
             found = value
-    # proto3 leaves out a value that is false
-    return name, False if found is None and name == "is_cpu_op" else found
+    return name, found
 
 
 def _text(value: memoryview) -> str:

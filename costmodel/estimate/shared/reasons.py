@@ -52,9 +52,7 @@ REFUSALS = {
         fixes="plan.micro_batch plan.pp plan.schedule workload.global_batch",
     ),
     "L007": Reason(
-        "widths not divisible by tp",
-        "tp must divide the MLP's inner width and the hidden width.",
-        fixes="plan.tp",
+        "widths not divisible by tp", "tp must divide the MLP's inner width and the hidden width.", fixes="plan.tp"
     ),
     "L008": Reason(
         "sequence not divisible by tp",
@@ -100,20 +98,14 @@ REFUSALS = {
         fixes="plan.ep plan.etp plan.tp plan.dp_replicate plan.pp plan.dp",
     ),
     "L022": Reason(
-        "expert width not divisible by etp",
-        "etp must divide the inner width of an expert.",
-        fixes="plan.etp",
+        "expert width not divisible by etp", "etp must divide the inner width of an expert.", fixes="plan.etp"
     ),
     "L023": Reason(
         "experts, whole sequences",
         "With tp ≥ 2 a model with experts needs sequence parallelism: every rank sends its own tokens to the experts.",
         fixes="plan.sequence_parallel plan.tp",
     ),
-    "L024": Reason(
-        "no experts",
-        "The model has no experts for ep or etp to cut.",
-        fixes="plan.ep plan.etp",
-    ),
+    "L024": Reason("no experts", "The model has no experts for ep or etp to cut.", fixes="plan.ep plan.etp"),
     "L025": Reason(
         "adapter rank not divisible by tp",
         "Where the training software cuts both matrices of an adapter, tp must divide its inner width, and etp that of "

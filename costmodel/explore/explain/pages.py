@@ -22,7 +22,8 @@ from costmodel.documents.schemas.scenario import Scenario
 from costmodel.documents.schemas.serving.serving_results import RESULTS as SERVING_RESULTS
 from costmodel.estimate.rl.rl_reason_codes import OWN as RL_REFUSALS
 from costmodel.estimate.serving.reason_codes import REFUSALS as SERVING_REFUSALS
-from costmodel.estimate.shared.reasons import REFUSALS, REMARKS
+from costmodel.estimate.shared.reasons import REFUSALS
+from costmodel.estimate.shared.remarks import REMARKS
 from costmodel.estimate.shared.results import COLUMNS, machine_name
 from costmodel.estimate.training.memory.breakdown import LINES
 from costmodel.evidence.validate.imputation import RULES

@@ -10,7 +10,8 @@ from costmodel.estimate.evaluate.evaluate_plans import verdict
 from costmodel.estimate.evaluate.predict import Answer
 from costmodel.estimate.machine.price import price_of
 from costmodel.estimate.shared.limits import stated_limits
-from costmodel.estimate.shared.reasons import REFUSALS, REMARKS
+from costmodel.estimate.shared.reasons import REFUSALS
+from costmodel.estimate.shared.remarks import REMARKS
 from costmodel.estimate.shared.results import OF_RUN, OF_STEP
 from costmodel.exchange.writing.scenario_text import scenario_text
 from costmodel.explore.page.plan_facts import PlanFacts

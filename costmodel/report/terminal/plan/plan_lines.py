@@ -14,7 +14,8 @@ from costmodel.documents.schemas.default_values import Assumption
 from costmodel.estimate.evaluate.evaluate_plans import missing_input
 from costmodel.estimate.evaluate.predict import Answer
 from costmodel.estimate.shared.limits import stated_limits
-from costmodel.estimate.shared.reasons import REFUSALS, REMARKS
+from costmodel.estimate.shared.reasons import REFUSALS
+from costmodel.estimate.shared.remarks import REMARKS
 from costmodel.explore.explain.explained_answer import ExplainedAnswer
 from costmodel.report.terminal.plan.next_commands import command
 from costmodel.report.terminal.search.refusals import reason

@@ -48,6 +48,7 @@ from costmodel.estimate.training.parallelism.context.context_constraints import 
     context_not_offered,
     heads_exchanged,
     indexer_not_gathered,
+    selective_scans,
     shard_replicas,
 )
 from costmodel.estimate.training.parallelism.expert.expert_constraints import (
@@ -226,6 +227,11 @@ def _check(code: str, needs: str, refused: Callable[[TrainingInputs, Block], Mas
     return Check(code, frozenset(needs.split()), refused, choices)
 
 
+def _tied_layers(inputs: TrainingInputs, block: Block) -> Mask:
+    """Rows whose pipeline would part layers from what they read of others."""
+    return (block.pp > 1) & inputs.model.on_one_stage
+
+
 REPEATED = (
     *("zero", "recompute", "recompute_modules", "schedule", "sequence_parallel", "order"),
     *("cp_type", "split", "offload", "compression", "sync"),
@@ -244,6 +250,8 @@ CHECKS = (
     _check("L007", "tp", _widths),
     _check("L033", "cp", context_not_offered, "cp_type"),
     _check("L034", "cp", indexer_not_gathered, "cp_type"),
+    _check("L035", "pp", _tied_layers),
+    _check("L036", "cp", selective_scans),
     _check("L030", "cp", chunked_sequence, "cp_type"),
     _check("L031", "tp cp", heads_exchanged, "cp_type"),
     _check("L008", "tp cp", _sequence, "sequence_parallel"),

@@ -51,6 +51,9 @@ class Experts(Document):
         default=None,
         description="Width that routed experts read and write, two matrices lead to it and back; absent: the stream's",
     )
+    module_runs: Literal["chosen", "all"] = Field(
+        default="chosen", description="Experts that the model's own module in transformers runs on each token"
+    )
     shared: Mlp | None = Field(default=None, description="Shared experts as one MLP of their whole width")
     shared_gate: bool = Field(default=False, description="A learned gate on the shared expert")
     groups: Groups | None = Field(default=None, description="Equal groups of neighbouring experts; see group_limit")

@@ -25,6 +25,7 @@ SIZES = {
     "global_head_dim": 160, "global_kv_heads": 2,  "written_experts": 8, "expert_offset": 0,
     "index_heads": 8, "index_dim": 64, "index_top_k": 256,
 }  # fmt: skip
+OWN = {"helium": {"head_dim": 128}}  # of a class whose heads together are as wide as the model
 LISTED = ["sliding_attention", "full_attention", "full_attention", "sliding_attention", "full_attention",
           "full_attention"]  # fmt: skip
 
@@ -131,7 +132,7 @@ def small(family: Family) -> Changes:
     config: Changes = {}
     for name, option in family.options.items():
         if name in SIZES:
-            put(config, option.names[0], SIZES[name])
+            put(config, option.names[0], OWN.get(family.name, {}).get(name, SIZES[name]))
     return config
 
 

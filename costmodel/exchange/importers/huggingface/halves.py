@@ -105,6 +105,8 @@ def experts(config: Config) -> Half:
     half |= _flags(config, "router_bias", "shared_gate")
     if config["expert_latent"].value is not None:
         half["latent_dim"] = config["expert_latent"]
+    if config["module_runs"].value is not None:
+        half["module_runs"] = config["module_runs"]
     if config["shared_hidden"].value is not None:
         half["shared"] = {"ffn_hidden": config["shared_hidden"], "gated": config["gated"]}
         if config.flag("expert_biases"):

@@ -108,11 +108,21 @@ def scans_cut(inputs: TrainingInputs, block: Block) -> str:
     return f"cp {counted(float(block.cp[0]))} would cut the sequence of the selective scans of {inputs.model.name}"
 
 
+def cuts(inputs: TrainingInputs, block: Block) -> str:
+    """What cuts the matrices whose gradients are projected."""
+    structure = block.structure
+    stated = [f"tp {counted(float(block.tp[0]))} cuts matrices"] if block.tp[0] > 1 else []
+    stated += [f"zero {structure.zero} shards states"] if structure.zero else []
+    stated += ["the optimizer is on the host"] if "optimizer" in structure.offload else []
+    return f"{inputs.optimizer.name} projects whole gradients, but {', and '.join(stated)}"
+
+
 PLAN_SENTENCES: dict[str, Callable[[TrainingInputs, Block], str]] = {
     "L035": tied_layers,
     "L036": scans_cut,
     "L045": no_step_in_backward,
     "L046": adds_up,
+    "L047": cuts,
     "R003": nothing_leaves,
     "R004": not_scattered,
     "R005": spans_kinds,

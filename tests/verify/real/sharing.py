@@ -1,4 +1,4 @@
-"""Bytes that Gemma 4's layers as transformers has them save, and FLOP of Jamba's mixer and of Nemotron's narrow experts.
+"""Bytes that Gemma 4's layers as transformers has them save, and FLOP of Jamba's mixer and Nemotron's experts.
 
 One layer of Gemma makes keys and values, one reads those of another; both read a table of their own.
 """
@@ -26,7 +26,7 @@ EXPERTS = {"count": 8, "top_k": 2, "ffn_hidden": 256, "latent_dim": 128}
 
 
 def counted() -> dict[str, Any]:
-    """Bytes a token of compiled layers, with keys of their own and shared ones, with and without a table; FLOP a token."""
+    """Bytes a token of compiled layers, with keys of their own or shared ones, with a table or none; FLOP a token."""
     AttentionInterface.register("contiguous", _view)
     found: dict[str, Any] = {"hidden": HIDDEN, "width": WIDTH, "ffn_hidden": FFN_HIDDEN, "attention": ATTENTION}
     found |= {"own": _layer(0, 0), "own with a table": _layer(0, WIDTH), "shared": _layer(2, 0)}

@@ -140,6 +140,18 @@ REFUSALS = {
         "heads splits the heads whose scores it adds up, so only an all-gather of latents and index keys serves it.",
         fixes="plan.cp_type plan.cp",
     ),
+    "L035": Reason(
+        "layers tied across stages",
+        "Layers read keys and values of an earlier layer, or tables beside the embedding. No training software sends "
+        "these from one pipeline stage to another, so pp is 1.",
+        fixes="plan.pp",
+    ),
+    "L036": Reason(
+        "selective scan with cp",
+        "A selective scan makes the steps of a token from all channels, so an exchange of channels for tokens would "
+        "need a second one; no training software does it.",
+        fixes="plan.cp",
+    ),
     "L040": Reason(
         "recompute keys",
         "recompute_modules belong to selective recompute, recompute_layers and recompute_method to full.",

@@ -1,7 +1,5 @@
 """What every document shares: frozen, unknown keys refused, quantities with units, sources by name."""
 
-from __future__ import annotations
-
 import math
 from dataclasses import dataclass
 from typing import Annotated, Any, Literal

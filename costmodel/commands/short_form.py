@@ -150,7 +150,9 @@ def _flags(
         str | None, _flag("stack", "Training software, or the engine that serves", "NAME|PATH", completion.stacks)
     ] = None,
     price: Annotated[str | None, _flag("price", "Rent of one accelerator, e.g. 2.50USD/GPU/h", "PRICE")] = None,
-    safe: Annotated[str | None, _flag("safe", "Least chance that memory suffices, e.g. 90%", "SHARE")] = None,
+    safe: Annotated[
+        str | None, _flag("safe", "Least chance that memory suffices and, serving, that limits are kept: 90%", "SHARE")
+    ] = None,
 ) -> None:
     """The flags, as the table of `explore.short_form` has them."""
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 
 import numpy as np
@@ -33,10 +33,12 @@ from costmodel.estimate.serving.memory_columns import memory_columns
 from costmodel.estimate.serving.operating_point import ExactSteps, OperatingPoint, micro_batch
 from costmodel.estimate.serving.plan_columns import SIZES, PlanColumns
 from costmodel.estimate.serving.service_limits import over_limits, service_limits
+from costmodel.estimate.serving.serving_band import OWN, limits_chance
 from costmodel.estimate.serving.serving_inputs import ServingInputs
 from costmodel.estimate.serving.speculation_gain import speculation_columns
 from costmodel.estimate.serving.steady_state import SteadyState, replica_rate, steady_state
 from costmodel.estimate.serving.step_table import StepTable, step_table
+from costmodel.estimate.shared.limits import stated_limits
 from costmodel.estimate.shared.results import Costs
 from costmodel.ground.equation import Number, term, untraced
 
@@ -113,7 +115,9 @@ def _evaluated(inputs: ServingInputs, layout: PlanColumns) -> ServingEvaluation:
         most = steady_state(inputs, top, replica_rate(inputs, top))
     state = _state(inputs, layout, point, most.rate)
     with term("within limits"):
-        within = _within_limits(quick, engines)
+        within = _within_limits(
+            quick, engines, {"saturation_per_s": most.rate, "concurrency_worst": memory.requests_worst}
+        )
     decode = exact.breakdown(micro_batch(layout, many))
     columns = _times(inputs, layout, decode, state)
     columns |= {
@@ -125,6 +129,8 @@ def _evaluated(inputs: ServingInputs, layout: PlanColumns) -> ServingEvaluation:
     columns["prefix_residency"] = _residency(inputs, memory, state)
     columns |= _money(inputs, layout, point, state) | dict.fromkeys(OF_HALVES, np.nan)
     columns |= speculation_columns(inputs, layout, quick.steps, bounds, state.tpot, _time_per_token)
+    limits = list(stated_limits(inputs.case.scenario.limits))
+    columns[OWN] = limits_chance(inputs, limits, columns.__getitem__, inputs.case.scenario.workload.rate)
     over = _overloaded(inputs, layout, most)
     return ServingEvaluation(layout, Costs(columns, len(layout)), memory, bounds, point, state, most, over)
 
@@ -241,8 +247,11 @@ def _plain(inputs: ServingInputs, layout: PlanColumns) -> tuple[PlanColumns, Ste
         return bare, step_table(inputs, bare)
 
 
-def _within_limits(quick: Engines, engines: Engines) -> Number:
-    """Requests a second of one replica up to which the service-level limits hold; 0 where none does."""
+def _within_limits(quick: Engines, engines: Engines, most: Mapping[str, Number]) -> Number:
+    """Requests a second of one replica up to which the service-level limits hold; 0 where none does.
+
+    `most` are results at saturation that do not depend on the load.
+    """
     inputs, limits = quick.inputs, service_limits(quick.inputs)
 
     def over(many: Column) -> Column:
@@ -252,7 +261,11 @@ def _within_limits(quick: Engines, engines: Engines) -> Number:
         def named(name: str) -> Number:
             if name == "latency":
                 return state.ttft + (inputs.load.output - 1.0) * state.tpot
-            found: Number = getattr(state, name)
+            if name == "tokens_per_s_per_user":
+                return rate_of(1.0, state.tpot)
+            if name == OWN:
+                return limits_chance(inputs, limits, named, state.rate)
+            found: Number = most[name] if name in most else getattr(state, name)
             return found
 
         return over_limits(limits, named, len(quick.layout))

@@ -150,10 +150,9 @@ def evaluate_apart(inputs: ServingInputs, prefill: PlanColumns, decode: PlanColu
     columns = apart_columns(inputs, (prefill, decode), memories, step, transfer, exact.seen(rate, many), rates)
     columns |= dict.fromkeys(("speculation_gain", "speculation_break_even"), np.nan)
     columns["accepted_tokens"] = inputs.load.accepted
-    limits = list(stated_limits(inputs.case.scenario.limits))
     with np.errstate(divide="ignore", invalid="ignore"):  # replicas that keep no limits
         columns["disaggregation_gain"] = share(within, together(inputs, prefill, decode))
-    columns[OWN] = limits_chance(inputs, limits, columns.__getitem__, arriving)
+    columns[OWN] = limits_chance(inputs, stated_limits(inputs.case.scenario.limits), columns.__getitem__, arriving)
     results = Costs(columns, len(decode))
     return ApartEvaluation(prefill, decode, results, *memories, transfer, many, step.total, most, over)
 

@@ -129,8 +129,8 @@ def _evaluated(inputs: ServingInputs, layout: PlanColumns) -> ServingEvaluation:
     columns["prefix_residency"] = _residency(inputs, memory, state)
     columns |= _money(inputs, layout, point, state) | dict.fromkeys(OF_HALVES, np.nan)
     columns |= speculation_columns(inputs, layout, quick.steps, bounds, state.tpot, _time_per_token)
-    limits = list(stated_limits(inputs.case.scenario.limits))
-    columns[OWN] = limits_chance(inputs, limits, columns.__getitem__, inputs.case.scenario.workload.rate)
+    limits, arriving = stated_limits(inputs.case.scenario.limits), inputs.case.scenario.workload.rate
+    columns[OWN] = limits_chance(inputs, limits, columns.__getitem__, arriving)
     over = _overloaded(inputs, layout, most)
     return ServingEvaluation(layout, Costs(columns, len(layout)), memory, bounds, point, state, most, over)
 

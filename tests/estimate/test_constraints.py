@@ -32,6 +32,7 @@ GROUPS = [{"node": "dgx-h100", "nodes": 1}, {"node": "dgx-a100", "nodes": 3}]
 MIXED = {"cluster": {"groups": GROUPS}}
 IN_BACKWARD = written_out("optimizer", "adam-8bit", name="lean", in_backward=True)
 STEPPED = {"stack": "torchtune", "workload": {"optimizer": IN_BACKWARD}}
+PROJECTED = {"stack": "ddp-bf16", "workload": {"optimizer": "galore-adamw"}}
 CASES: dict[str, list[tuple[dict[str, Any], dict[str, Any], dict[str, Any]]]] = {
     "L001": [
         ({}, {"dp": 4, "tp": 4}, {"dp": 2, "tp": 4}),
@@ -148,6 +149,10 @@ CASES: dict[str, list[tuple[dict[str, Any], dict[str, Any], dict[str, Any]]]] = 
         ({"stack": "deepspeed"}, {"zero": 0, "offload": ["optimizer"]}, {"zero": 1, "offload": ["optimizer"]}),
         ({}, {"zero": 0, "offload": ["optimizer"]}, {"zero": 0, "offload": ["activations"]}),
         ({}, {"offload_layers": 2, "offload": ["optimizer"]}, {"offload_layers": 2, "offload": ["activations"]}),
+    ],
+    "L047": [
+        (PROJECTED, {"tp": 2}, {"tp": 1}),
+        ({**PROJECTED, "stack": "torchtune"}, {"zero": 3}, {"zero": 3, "dp_replicate": 8}),
     ],
     "L046": [(STEPPED, {"micro_batch": 4}, {"micro_batch": 8})],
     "L045": [

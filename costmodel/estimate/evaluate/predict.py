@@ -177,9 +177,11 @@ def answer(inputs: TrainingInputs, plan: Plan) -> Answer:
     if over_peak(evaluation.costs).any():
         remarked = (*remarked, "N011")
     broken = dict.fromkeys(code for code, mask in unacceptable(inputs, evaluation.costs) if mask.any())
-    lean = inputs.case.optimizer.in_backward and inputs.case.optimizer.paged
+    lean = inputs.optimizer.in_backward and inputs.optimizer.paged
     if "M001" in broken and inputs.ranks == 1 and inputs.case.scenario.workload.tuning == "full" and not lean:
         remarked = (*remarked, "N026")
+    if inputs.optimizer.projection is not None:
+        remarked = (*remarked, "N027")
     first = converted(inputs.case)
     leaves_domain = bool(inputs.ranks > inputs.domain)
     spoken = (*first, *assumed, *inputs.assumed[len(first) :], *_of_foreign(inputs.case))

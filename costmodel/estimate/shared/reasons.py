@@ -131,6 +131,11 @@ REFUSALS = {
         "several micro-batches in backward",
         "An optimizer with in_backward updates each layer as soon as its gradients exist: a step is one micro-batch.",
     ),
+    "L047": Reason(
+        "projected gradients are cut",
+        "An optimizer with a projection needs the whole gradient of each matrix on a device: tp 1, zero 0 or one rank, "
+        "and its states on the device.",
+    ),
     "M001": Reason("does not fit", "Peak memory of the worst stage is over what is usable."),
     "M002": Reason("memory limit", "Peak memory is over the limit the scenario sets, or its chance to fit below."),
     "M003": Reason("host too small", "What is offloaded takes more than the host's memory, or drives, of the node."),
@@ -249,6 +254,11 @@ REMARKS = {
         "A step in backward keeps the gradients of one layer, and a paged optimizer moves its states to the host where "
         "the accelerator is full: --set stack=torchtune --set workload.optimizer=paged-adam-8bit --set "
         "workload.optimizer.in_backward=true.",
+    ),
+    "N027": Reason(
+        "decomposition not timed",
+        "An optimizer with a projection finds a new subspace now and then, by a singular value decomposition of every "
+        "gradient, which takes seconds to minutes. It is not in the step time.",
     ),
     "N030": Reason(
         "nothing to compress",

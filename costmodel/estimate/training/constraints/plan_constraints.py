@@ -27,6 +27,7 @@ from costmodel.estimate.training.constraints.group_constraints import shares_wit
 from costmodel.estimate.training.constraints.recompute_offload import (
     assumed_host,
     choices_offered,
+    cut_matrices,
     several_in_backward,
     unknown_host,
     wrong_keys,
@@ -265,6 +266,7 @@ CHECKS = (
     _check("L005", "dp micro_batch", _batch),
     _check("L045", "", wrong_step, "zero", *OFFLOAD),
     _check("L046", "dp micro_batch", several_in_backward),
+    _check("L047", "tp dp cp", cut_matrices, "zero", *OFFLOAD),
     _check("L006", "dp pp micro_batch", _batches_of_schedule, "schedule"),
 )
 OF_A_SEARCH = frozenset({"L010"})

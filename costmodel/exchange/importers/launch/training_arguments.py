@@ -16,6 +16,7 @@ OPTIMIZERS = {
     "adamw_torch_fused": "adamw", "adamw_torch": "adamw", "adamw_hf": "adamw", "adamw_apex_fused": "adamw",
     "adamw_torch_8bit": "adam-8bit", "adamw_8bit": "adam-8bit", "adamw_bnb_8bit": "adam-8bit",
     "paged_adamw_8bit": "paged-adam-8bit", "adafactor": "adafactor", "lion_32bit": "lion", "lion": "lion",
+    "galore_adamw": "galore-adamw", "galore_adamw_8bit": "galore-adamw-8bit",
 }  # fmt: skip
 
 TABLE: dict[str, ForeignKey] = {

@@ -97,9 +97,19 @@ def adds_up(inputs: TrainingInputs, block: Block) -> str:
     return f"micro_batch {size} makes {counted(batches)} micro-batches, whose gradients add up before a step"
 
 
+def cuts(inputs: TrainingInputs, block: Block) -> str:
+    """What cuts the matrices whose gradients are projected."""
+    structure = block.structure
+    stated = [f"tp {counted(float(block.tp[0]))} cuts matrices"] if block.tp[0] > 1 else []
+    stated += [f"zero {structure.zero} shards states"] if structure.zero else []
+    stated += ["the optimizer is on the host"] if "optimizer" in structure.offload else []
+    return f"{inputs.optimizer.name} projects whole gradients, but {', and '.join(stated)}"
+
+
 PLAN_SENTENCES: dict[str, Callable[[TrainingInputs, Block], str]] = {
     "L045": no_step_in_backward,
     "L046": adds_up,
+    "L047": cuts,
     "R003": nothing_leaves,
     "R004": not_scattered,
     "R005": spans_kinds,

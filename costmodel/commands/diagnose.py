@@ -6,7 +6,8 @@ from typing import Annotated
 
 import typer
 
-from costmodel.commands.shared import ScenarioArgument, SetOption, answering
+from costmodel.commands.shared import answering
+from costmodel.commands.short_form import Question, asking
 from costmodel.report.terminal.style.answer import Reply
 
 StepOption = Annotated[
@@ -35,15 +36,15 @@ TraceOption = Annotated[
 
 
 @answering
+@asking
 def diagnose(
-    scenario: ScenarioArgument,
+    question: Question,
     step: StepOption = "",
     mfu: MfuOption = "",
     tokens: TokensOption = "",
     terms: TermOption = None,
     table: FromOption = "",
     trace: TraceOption = "",
-    assignments: SetOption = None,
 ) -> Reply:
     """Which single cause would explain a measured step: the value it needs beside what is expected of it.
 
@@ -57,7 +58,6 @@ def diagnose(
 
     Next: costmodel sensitivity SCENARIO
     """
-    from costmodel.documents.reader.resolved_scenario import load
     from costmodel.estimate.training.time.step import EXPOSED
     from costmodel.exchange.logs.profiler_trace import profiled_step
     from costmodel.explore.diagnose.diagnose import diagnose as explained
@@ -68,7 +68,7 @@ def diagnose(
     from costmodel.report.terminal.compare import diagnose as report
     from costmodel.report.terminal.plan.plan_lines import refusal
 
-    asked = explained_plan(load(scenario, assignments or ()))
+    asked = explained_plan(question.case())
     if asked.refused:
         return Reply(lambda: refusal(asked), lambda: json_answer.estimate(asked), "refused", yes=False)
     base = of_evaluation(asked.evaluation)

@@ -8,7 +8,7 @@ import pytest
 from costmodel.equations.serving.step.decode_step import fastest_user_rate
 from costmodel.estimate.serving.operating_point import ExactSteps
 from costmodel.estimate.serving.plan_columns import PlanColumns
-from tests.estimate.serving.cases import costs, inputs, one
+from estimate.serving.cases import costs, inputs, one
 
 
 @pytest.mark.parametrize(("users", "measured"), [(4, 9.11e-3), (64, 15.5e-3)])

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from costmodel.estimate.serving.serving_band import spreads
-from tests.estimate.serving.cases import costs, one, predicted
+from estimate.serving.cases import costs, one, predicted
 
 DRAWS = 400_000
 

@@ -73,9 +73,12 @@ FORMATS = (
     ),
     ForeignFormat(
         TORCHTITAN,
-        _words("data_parallel_shard_degree data_parallel_replicate_degree activation_checkpoint local_batch_size")
+        _words(
+            "data_parallel_shard_degree data_parallel_replicate_degree activation_checkpoint local_batch_size "
+            "data_parallel_degree tensor_parallel_degree pipeline_parallel_degree context_parallel_degree flavor"
+        )
         | {f"--{key}" for key in TITAN if "." in key},
-        _words("parallelism training seq_len tensor_parallel_degree pipeline_parallel_degree context_parallel_degree"),
+        _words("parallelism training seq_len experimental model optimizer"),
     ),
     ForeignFormat(
         BRIDGE,
@@ -129,6 +132,7 @@ def scores(text: str) -> list[tuple[ForeignFormat, int]]:
     """Every format with its score, the highest first."""
     head = text[:_LONGEST]
     keys = {match.group(1).split("=", 1)[0] for match in _KEY.finditer(head)}
+    keys |= {f"--{key[2:].replace('-', '_')}" for key in keys if key.startswith("--") and "." in key}
     found = [(entry, OWN * len(keys & entry.own) + len(keys & entry.others)) for entry in FORMATS]
     return sorted(found, key=lambda pair: -pair[1])
 

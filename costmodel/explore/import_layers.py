@@ -7,7 +7,7 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any, NamedTuple
 
-from costmodel.documents.reader.folders import as_named
+from costmodel.documents.reader.folders import as_named, is_near
 from costmodel.documents.reader.foreign_readers import file_in, is_config
 from costmodel.documents.reader.library import read
 from costmodel.documents.schemas.model import Model
@@ -21,7 +21,7 @@ from costmodel.exchange.importers.launch.settle import settled
 from costmodel.exchange.machines.machine_shape import machine_format
 from costmodel.exchange.models import imported_model
 from costmodel.exchange.values.foreign_values import shown
-from costmodel.ground.errors import CostModelError, Place, fail
+from costmodel.ground.errors import CostModelError, Fault, Place, fail
 
 _TAKEN = ("plan.", "workload.", "assume.", "stack.", "limits.")
 _WHOLE = ("model", "stack")
@@ -102,8 +102,24 @@ def with_named(layer: Layer, file: str, read_named: Callable[[str, str], Layer])
         except CostModelError as error:
             hint = f"tried {path}: {error.faults[0].sentence}"
             raise fail("X002", f"the file names {name}, which cannot be read", place, hint) from None
-        found.append(read_named(text, as_named(path)))
+        found.append(_unquoted(read_named, text, path))
     return found
+
+
+def _unquoted(read_named: Callable[[str, str], Layer], text: str, path: Path) -> Layer:
+    """A file that another one names; what lies outside the working folder is not quoted in its faults."""
+    try:
+        layer = read_named(text, as_named(path))
+    except CostModelError as error:
+        raise CostModelError(*(_private(fault, path) for fault in error.faults)) from None
+    layer.faults = [_private(fault, path) for fault in layer.faults]
+    layer.warnings = [_private(fault, path) for fault in layer.warnings]
+    return layer
+
+
+def _private(fault: Fault, path: Path) -> Fault:
+    place = fault.place or Place(str(path))
+    return fault if is_near(str(path)) else replace(fault, place=replace(place, private=True))
 
 
 def given_beside(world: int | None, assignments: Iterable[str]) -> Layer:

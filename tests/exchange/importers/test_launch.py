@@ -272,8 +272,23 @@ def test_two_engines_contradict_each_other_at_both_places(tmp_path: Path) -> Non
     names = [str(tmp_path / name) for name in ("ds.json", "acc.yaml")]
     with pytest.raises(CostModelError) as caught:
         import_files(names, GivenBesideFile(node="dgx-h100", nodes=1, assignments=("model=llama-3.1-8b",)))
-    codes = [fault.code for fault in caught.value.faults]
-    assert "X004" in codes
+    [fault] = [fault for fault in caught.value.faults if fault.code == "X004"]
+    assert fault.place is not None
+    assert (fault.place.file, fault.place.line) == (names[1], 1)  # far from the working folder, and named to be printed
+    assert fault.sentence == f"stack is 'fsdp1' here and 'deepspeed' in {names[0]}:1"
+
+
+def test_a_file_that_another_one_names_is_not_quoted_from_far_away(tmp_path: Path) -> None:
+    text = "distributed_type: DEEPSPEED\nnum_processes: 8\ndeepspeed_config: {deepspeed_config_file: private.json}\n"
+    (tmp_path / "acc.yaml").write_text(text)
+    (tmp_path / "private.json").write_text('{"zero_optimization": {"stage": "hunter2"}}')
+    with pytest.raises(CostModelError) as caught:
+        import_files([str(tmp_path / "acc.yaml")], GivenBesideFile(node="dgx-h100"))
+    shown = " ".join(
+        f"{fault.sentence} {fault.hint} {fault.place and fault.place.text}" for fault in caught.value.faults
+    )
+    assert "the file breaks a rule of its own format; the text is not shown" in shown
+    assert "hunter2" not in shown
 
 
 def test_a_file_that_is_named_and_not_there_is_named_with_its_path(tmp_path: Path) -> None:

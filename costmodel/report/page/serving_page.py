@@ -14,7 +14,7 @@ from costmodel.estimate.serving.reason_codes import REFUSALS
 from costmodel.estimate.serving.result_columns import machine_name
 from costmodel.estimate.serving.serving_band import OWN
 from costmodel.estimate.shared.limits import stated_limits
-from costmodel.estimate.shared.reasons import REMARKS
+from costmodel.estimate.shared.remarks import REMARKS
 from costmodel.explore.page.serving_facts import ServingFacts
 from costmodel.explore.serving.vary_serving import ServingTrial
 from costmodel.ground.units import gib, show_memory

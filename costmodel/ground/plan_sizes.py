@@ -13,7 +13,7 @@ class PlanSize:
     decides: the smallest part of a figure that differs with it: a layer on a rank, a whole stage, chunks, a batch.
     placed: takes part in how the ranks of the cluster are divided, before experts divide them a second way.
     counted: the axis whose results hold its traffic, where it has none of its own.
-    way: the choice that says how it is done.
+    way: the key of the choice that names its variant.
     """
 
     key: str

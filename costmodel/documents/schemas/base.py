@@ -14,6 +14,8 @@ from costmodel.ground.parsing import UnitError, example, kinds_of, measured, par
 from costmodel.ground.quoting import HUGE, LONGEST, quoted_value
 from costmodel.ground.units import Figure
 
+OWN = "calibrate-"  # prefix of the keys of sources that were made from your own tables
+
 
 class Document(BaseModel):
     """A part of a document: frozen, and closed to keys it does not know."""

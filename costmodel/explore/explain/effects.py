@@ -3,12 +3,11 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator
 from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING
 
 import numpy as np
 
-from costmodel.documents.schemas.sites import Sites
 from costmodel.documents.schemas.stragglers import StragglerAssumption
 from costmodel.documents.schemas.sync import USUAL, sync_of
 from costmodel.equations.data_parallel.asynchronous_sgd import mean_staleness, staleness_break_even
@@ -17,7 +16,6 @@ from costmodel.equations.data_parallel.gradient_compression import break_even_ba
 from costmodel.equations.data_parallel.local_sgd import local_traffic_share
 from costmodel.estimate.evaluate.predict import Answer
 from costmodel.estimate.evaluate.predict import answer as answered
-from costmodel.estimate.machine.process_groups import Transfer
 from costmodel.estimate.shared.results import number
 from costmodel.estimate.training.constraints.group_constraints import replicas_of
 from costmodel.estimate.training.parallelism.data.codecs import compressed_bytes, practice_of, warm_up
@@ -26,6 +24,12 @@ from costmodel.estimate.training.time.site_exchange import exchange, to_use_well
 from costmodel.estimate.training.time.unequal_groups import micro_batches_of_groups
 from costmodel.estimate.training.training_inputs import training_inputs
 from costmodel.ground.units import show, show_time, significant
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from costmodel.documents.schemas.sites import Sites
+    from costmodel.estimate.machine.process_groups import Transfer
 
 FREE = 1e18  # bytes a second of a link that nothing waits for
 

@@ -30,7 +30,7 @@ from costmodel.explore.import_serving import is_served, served
 from costmodel.ground.errors import CostModelError, Fault, Place, fail
 
 _FIXED = ("schema", "name", "title", "source", "sources")
-OPEN = "?"  # begins a line of what stands nowhere
+OPEN = "?"  # begins a line of what is not stated
 
 
 @dataclass(frozen=True)

@@ -234,6 +234,20 @@ REMARKS = {
         "global_batch counts sequences, and a step of these takes over 256 million tokens, twice the largest published "
         "(MiniMax-01, 2025: 128 million). A batch in tokens is written with its unit: '4M tokens'.",
     ),
+    "N040": Reason(
+        "software of other accelerators",
+        "The training software, or the engine, is not described on accelerators of this maker: what it overlaps, saves "
+        "and launches there may differ. --stack names another.",
+    ),
+    "N041": Reason(
+        "fewer tokens than a step",
+        "workload.tokens is less than the tokens of one step. They are counted one by one: 15 trillion is written 15T.",
+    ),
+    "N042": Reason(
+        "unusual price",
+        "The shipped nodes rent for 1.20 to 17.80 USD/GPU/h by their list prices. This price is under a twentieth "
+        "of the least, or over ten times the largest.",
+    ),
     "N023": Reason(
         "at risk",
         "The peak is within usable memory, but its P90 is not: one run in ten or more is expected to need more. "

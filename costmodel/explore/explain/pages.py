@@ -20,8 +20,8 @@ from costmodel.documents.reader.library import FOLDERS, bibliography, glossary, 
 from costmodel.documents.schemas.rl.rl_results import RESULTS as RL_RESULTS
 from costmodel.documents.schemas.rl.rl_schema import RlScenario
 from costmodel.documents.schemas.scenario import Scenario
-from costmodel.documents.schemas.serving.serving_schema import ServingScenario
 from costmodel.documents.schemas.serving.serving_results import RESULTS as SERVING_RESULTS
+from costmodel.documents.schemas.serving.serving_schema import ServingScenario
 from costmodel.estimate.rl.rl_reason_codes import OWN as RL_REFUSALS
 from costmodel.estimate.serving.reason_codes import REFUSALS as SERVING_REFUSALS
 from costmodel.estimate.shared.reasons import REFUSALS, REMARKS

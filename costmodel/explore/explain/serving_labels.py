@@ -51,7 +51,10 @@ SERVING_LABELS: dict[str, tuple[str, str]] = {
         "",
     ),
     "ring attention": ("keys and values go around the cp ranks: plan.cp_type p2p", "context-parallel"),
-    "balance": ("of a pipeline, how equal the times of its stages are: the slowest sets the pace; costmodel pipeline SCENARIO", ""),
+    "balance": (
+        "of a pipeline, how equal the times of its stages are: the slowest sets the pace; costmodel pipeline SCENARIO",
+        "",
+    ),
     "roofline": (
         "the time of a kernel is the larger of its FLOP over the peak and its bytes over the memory bandwidth; "
         "costmodel report SCENARIO --figure roofline draws it",

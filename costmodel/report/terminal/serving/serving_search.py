@@ -14,6 +14,7 @@ from costmodel.estimate.serving.reason_codes import REFUSALS
 from costmodel.estimate.serving.service_limits import service_limits
 from costmodel.estimate.shared.limits import stated_limits
 from costmodel.explore.serving.search_layouts import FoundPlans, RankedPlan, reasons, share_of
+from costmodel.ground.counts import number_of
 from costmodel.ground.units import counted, show_time, significant
 from costmodel.report.machine.serving_json import frame, plan
 from costmodel.report.terminal.plan.next_commands import command
@@ -33,7 +34,8 @@ def search(found: FoundPlans, *, why_not: bool = False) -> list[Line]:
     subject = subject_of(inputs.case)
     priced = price_lines(subject.price) if subject.price.known else []
     lengths = f"prompt {workload.mean('prompt'):,.0f} · output {workload.mean('output'):,.0f}"
-    counts = f"{found.candidates:,} plans · {found.valid:,} valid · {found.fit:,} fit · {found.kept:,} keep all limits"
+    counts = f"{number_of(found.candidates, 'plan')} · {found.valid:,} valid · {found.fit:,} fit"
+    counts += f" · {found.kept:,} keep{'s' if found.kept == 1 else ''} all limits"
     lines: list[Line] = [
         styled(subject_words(subject), HEAD),
         styled(f"{inputs.engine.name} · {lengths} · {load_words(workload)}"),
@@ -121,12 +123,14 @@ def _needs(found: FoundPlans) -> Iterator[Text]:
     more = f" × {1 + headroom:g} headroom" if headroom else ""
     sizes = best.sizes
     if best.prefill is not None:
-        gpus = f"{best.costs['gpus_needed']:,.0f} GPUs"
+        gpus = number_of(best.costs["gpus_needed"], "GPU")
         yield styled(f"  needs {rate_words(rate, significant(rate))}{more}: {needed:,.0f} of the best plan, {gpus}")
         return
     ranks = f"tp {sizes['tp']:.0f}" + (f" · pp {sizes['pp']:.0f}" if sizes["pp"] > 1 else "")
-    gpus = f"{best.costs['gpus_needed']:,.0f} GPUs"
-    yield styled(f"  needs {rate_words(rate, significant(rate))}{more}: {needed:,.0f} replicas of {ranks}, {gpus}")
+    gpus = number_of(best.costs["gpus_needed"], "GPU")
+    yield styled(
+        f"  needs {rate_words(rate, significant(rate))}{more}: {number_of(needed, 'replica')} of {ranks}, {gpus}"
+    )
 
 
 def _why(found: FoundPlans, *, every: bool) -> Iterator[Line]:

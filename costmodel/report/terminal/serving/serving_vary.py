@@ -13,6 +13,7 @@ from costmodel.estimate.serving.plan_columns import SIZES
 from costmodel.estimate.serving.result_columns import machine_name
 from costmodel.explore.search.ranges import Axis
 from costmodel.explore.serving.vary_serving import ServingTrial, SolvedServing, SweptServing
+from costmodel.ground.counts import number_of
 from costmodel.ground.units import significant
 from costmodel.report.machine.serving_json import number, plan
 from costmodel.report.terminal.plan.next_commands import command
@@ -105,7 +106,7 @@ def scale(case: ServingCase, trials: Sequence[ServingTrial]) -> list[Line]:
         each = kept[0].answer.costs
         one = each["rate_within_slo_per_s"] / each["replicas"]
         gpus = each["gpus"] / each["replicas"]
-        stated = f"Each replica, {gpus:,.0f} GPUs, keeps the limits up to {rate_words(one, significant(one))}."
+        stated = f"Each replica, {number_of(gpus, 'GPU')}, keeps the limits up to {rate_words(one, significant(one))}."
         lines.append(styled(stated))
     return lines
 
@@ -142,7 +143,9 @@ def solve(found: SolvedServing) -> list[Line]:
         lines.append(styled(f"  at {ends[1].settings[0].partition('=')[2]}: {words}"))
     if found.beyond is not None:
         lines.append(styled(f"  beyond it {_beyond(found, found.beyond)}", DIM))
-    lines.append(styled(f"  {found.evaluated:,} values tried from {found.tried[0]} to {found.tried[1]}", DIM))
+    lines.append(
+        styled(f"  {number_of(found.evaluated, 'value')} tried from {found.tried[0]} to {found.tried[1]}", DIM)
+    )
     settings = {path: found.reaches[-1][1]}
     return [*lines, Text(), drawn(f"Next: {command(found.case, 'estimate', settings=settings)}")]
 

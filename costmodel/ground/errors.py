@@ -67,6 +67,11 @@ class Fault:
         object.__setattr__(self, "place", replace(self.place, text="", path=""))
         object.__setattr__(self, "hint", _TO_SHOW)
 
+    @property
+    def with_near_word(self) -> str:
+        """The sentence, and the word that may have been meant, for where no remedy is shown."""
+        return f"{self.sentence}; {self.hint}" if self.hint.startswith("did you mean") else self.sentence
+
 
 class CostModelError(Exception):
     """The input is unusable; carries all faults, not only the first."""

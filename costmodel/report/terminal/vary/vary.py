@@ -137,7 +137,7 @@ def _unequal(found: Swept) -> list[Line]:
 def why_words(point: SweepPoint) -> str:
     """What speaks against a point, or how well it fits."""
     if point.fault is not None:
-        return f"{point.fault.code} {point.fault.sentence}"
+        return f"{point.fault.code} {point.fault.with_near_word}"
     if point.refused:
         first, *others = point.refused
         return ", ".join((f"{first} {REFUSALS[first].title}", *others))

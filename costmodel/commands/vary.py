@@ -20,7 +20,7 @@ OverOption = Annotated[
     typer.Option(
         "--over",
         metavar="PATH=VALUES",
-        help="A leaf and its values: 1,2,4 · 1..8 · 25..400 GB/s*2 · 8..64+8; may be repeated",
+        help="A key and its values: 1,2,4 · 1..8 · 25..400 GB/s*2 · 8..64+8; may be repeated",
         show_default=False,
     ),
 ]
@@ -38,7 +38,7 @@ def sweep(
     best: BestOption = False,
     chart: Annotated[bool, typer.Option("--chart", help="Draw the first result along the only axis")] = False,
 ) -> Reply:
-    """How results change along any leaf of the scenario, hardware figures too, or over several at once.
+    """How results change along any key of the scenario, hardware figures too, or over several at once.
 
     Examples:
       costmodel sweep llama-3-70b-512 --over plan.tp=1,2,4,8 --over plan.micro_batch=1,2 --show mfu,memory_peak
@@ -176,12 +176,12 @@ def solve(
     question: Question,
     vary: Annotated[
         str,
-        typer.Option("--vary", metavar="PATH[=A..B]", help="The leaf that may change; where to look, if not near it"),
+        typer.Option("--vary", metavar="PATH[=A..B]", help="The key that may change; where to look, if not near it"),
     ],
     wanted: Annotated[str, typer.Option("--for", metavar="RESULT>=VALUE", help="What is to be reached")],
     best: BestOption = False,
 ) -> Reply:
-    """What it would take: which values of one leaf reach a target, a deadline or a budget.
+    """What it would take: which values of one key reach a target, a deadline or a budget.
 
     Examples:
       costmodel solve llama-3-70b-512 --vary cluster.fabric.bandwidth --for "mfu>=45 %"

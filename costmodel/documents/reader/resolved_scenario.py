@@ -15,7 +15,7 @@ from typing import Any, ClassVar
 from pydantic import BaseModel
 
 from costmodel.documents.keys.held_keys import HeldKeys, held_keys
-from costmodel.documents.keys.overrides import Assignment, assign, listed, memory_in_whole, path_of
+from costmodel.documents.keys.overrides import Assignment, assign, listed, memory_in_whole, overruled, path_of
 from costmodel.documents.keys.paths import at, has_key, place_at
 from costmodel.documents.keys.references import LEVELS, REFERENCES, holder
 from costmodel.documents.reader.foreign_prices import ForeignPrice, left_out
@@ -181,7 +181,8 @@ def load_any(name: str, assignments: Iterable[str] = ()) -> LoadedScenario:
         raise TypeError("load takes the name of a scenario and a list of assignments: 'quickstart', ['plan.tp=4']")
     reader, assignments = DocumentReader(), tuple(assignments)
     tree, shown = scenario_tree(reader, name)
-    return replace(any_from(reader, tree, shown, assignments), name=name, assignments=assignments)
+    asked = FlagQuestion(remarks=overruled(assignments))
+    return replace(any_from(reader, tree, shown, assignments), name=name, assignments=assignments, asked=asked)
 
 
 def training(loaded: LoadedScenario) -> ResolvedScenario:

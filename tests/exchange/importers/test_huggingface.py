@@ -280,6 +280,12 @@ def test_an_option_of_another_version_is_warned_of(config: dict[str, Any], wante
             "a layer '?'",
             "hybrid_override_pattern",
         ),
+        (
+            {"architectures": ["HeliumForCausalLM"], "num_attention_heads": 16, "num_key_value_heads": 16},
+            "X005",
+            "16 heads of 128 are not the hidden size 2560",
+            "num_attention_heads",
+        ),
         ({"architectures": ["LlavaForConditionalGeneration"]}, "X002", "text_config is missing", "architectures"),
     ],
 )

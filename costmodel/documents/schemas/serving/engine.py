@@ -136,6 +136,9 @@ class Engine(Document):
     like: Name | None = Field(
         default=None, description="Engine that everything left out is taken from, section by section"
     )
+    makers: list[str] = Field(
+        default_factory=list, description="Makers of the accelerators it describes the engine on; absent: not stated"
+    )
     as_of: Release = Field(description="Releases it describes")
     memory: EngineMemory = Field(description="How memory is divided")
     thumb_rule: ThumbRule | None = Field(default=None, description="The share where memory.share is left out")

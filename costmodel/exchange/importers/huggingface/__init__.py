@@ -16,7 +16,7 @@ from costmodel.documents.text.yaml_tree import Mapping
 from costmodel.exchange.imported import Imported, Loss
 from costmodel.exchange.importers.huggingface.choose import FamilyChoice, choose
 from costmodel.exchange.importers.huggingface.config import Config
-from costmodel.exchange.importers.huggingface.document import least_parameters, model
+from costmodel.exchange.importers.huggingface.document import least_parameters, lone_routers, model
 from costmodel.exchange.importers.huggingface.family import Family, Refusal
 from costmodel.exchange.importers.huggingface.ignored import (
     APPROXIMATED,
@@ -43,7 +43,7 @@ def read_config(text: str, file: str, name: str = "", title: str = "") -> Import
     tree = model(config, document_name(name or title), title)
     for refusal in choice.family.refusals:
         _refuse(config, refusal)
-    losses = [*choice.losses, *_family_losses(config), *config.losses, *_costs(config, choice)]
+    losses = [*choice.losses, *_family_losses(config), *config.losses, *lone_routers(tree), *_costs(config, choice)]
     _weigh(config, losses, tree)
     warnings = [*config.warnings, *_unknown(config, choice)]
     if config.faults:

@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from typing import Any
 
-from costmodel.exchange.imported import Origin, OriginValue
+from costmodel.exchange.imported import Loss, Origin, OriginValue
 from costmodel.exchange.importers.huggingface.config import Config
 from costmodel.exchange.importers.huggingface.family import Half
 from costmodel.exchange.values.layer_kinds import gathered
@@ -42,6 +43,14 @@ def model(config: Config, name: str, title: str) -> dict[str, Any]:
         }
     source = {"title": OriginValue(f"config.json of {title}", made), "where": OriginValue(config.file, made)}
     return tree | {"source": OriginValue("config", made), "sources": {"config": source}}
+
+
+def lone_routers(tree: dict[str, Any]) -> Iterator[Loss]:
+    """The routers of layers with one expert: classes build them, and costmodel has none, for there is no choice."""
+    alone = [kind for kind in tree["layers"] if "experts" in kind and kind["experts"]["count"].value == 1]
+    if alone:
+        rows = sum(kind["count"].value for kind in alone)
+        yield Loss("approximated", "a router to one expert is not counted", None, float(rows * tree["hidden"].value))
 
 
 def least_parameters(tree: dict[str, Any]) -> float:

@@ -12,6 +12,7 @@ from costmodel.estimate.machine.process_groups import Transfer
 from costmodel.estimate.shared.results import number
 from costmodel.explore.communication import SentTransfer, sent_transfers
 from costmodel.explore.explain.explained_answer import ExplainedAnswer
+from costmodel.ground.counts import number_of
 from costmodel.ground.plan_sizes import EXCHANGING
 from costmodel.ground.units import show, show_time, significant
 from costmodel.report.terminal.plan.effect_lines import blank, effect_lines
@@ -81,7 +82,9 @@ def _rack(answer: ExplainedAnswer) -> Iterator[Text]:
     case, joined = answer.inputs.case, number(answer.inputs.domain)
     if joined > case.node.accelerators:
         nodes = joined / case.node.accelerators
-        yield styled(f"  {case.scale_up.name} joins {joined:.0f} accelerators of {nodes:.0f} nodes", DIM)
+        yield styled(
+            f"  {case.scale_up.name} joins {number_of(joined, 'accelerator')} of {number_of(nodes, 'node')}", DIM
+        )
 
 
 def _totals(answer: ExplainedAnswer) -> Iterator[Text]:

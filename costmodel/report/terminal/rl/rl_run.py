@@ -55,7 +55,10 @@ def _facts(answer: RlAnswer) -> list[tuple[str, str]]:
     steps = "unknown" if workload.iterations is None else counted(workload.iterations)
     models = "policy and critic" if answer.inputs.models["critic"] else "policy"
     rows = [
-        ("iterations", f"{steps} of {show_time(costs['iteration_time'])}, as stated: to a score follows from no law"),
+        (
+            "iterations",
+            f"{steps} of {show_time(costs['iteration_time'])}, as stated; no law gives how many a score takes",
+        ),
         ("failures", f"one each {show_time(costs['mtbf'])}{often}"),
         ("checkpoint", f"{show(costs['checkpoint_size'], 'B')}: states of {models}"),
     ]

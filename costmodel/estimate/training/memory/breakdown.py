@@ -46,6 +46,7 @@ from costmodel.estimate.training.recompute.recomputed_work import dropped
 from costmodel.estimate.training.recompute.savings import reached, together
 from costmodel.estimate.training.stage_parameters import StageParameters, local_tokens
 from costmodel.estimate.training.training_inputs import TrainingInputs
+from costmodel.estimate.training.vision_front import front_memory
 from costmodel.ground.equation import Number, known_as, term
 
 LINES = (
@@ -124,7 +125,7 @@ def _held(
     routed, routed_trained = parameters.routed_stages(block), own.routed_stages(block)
     copies = weight_replication(schedule)
     layers_held = [copies * each for each in parameters.ranks]
-    adapters = 0.0 if own is parameters else own.largest + own.routed_layer
+    adapters = 0.0 if inputs.tuning is None else own.largest + own.routed_layer
     columns = zip(whole, layers_held, updated, routed, routed_trained, strict=True)
     return [RankParameters(*column, adapters) for column in columns]
 
@@ -148,7 +149,12 @@ def _stage(
         head = head_holder(block, loss_bytes(inputs, block), position)
         activations, gone = moved_activations(inputs, block, flying * kept.layers, kept.largest, head)
         column["activations"] = activations + (_first(inputs, block, flying) if at_first else 0.0)
-        column["recompute"], column["logits"] = _one_of(kept.whole, head)
+        whole = kept.whole
+        if at_first and inputs.front is not None:
+            seen = front_memory(inputs, block)
+            column["activations"] = column["activations"] + flying * seen.saved
+            whole = np.maximum(whole, seen.whole)
+        column["recompute"], column["logits"] = _one_of(whole, head)
         if at_last and forwards_first(block.structure.schedule):
             column["logits"] = column["logits"] + waiting_bytes(inputs, block, micro_batches)
         column["context"] = _context(inputs, block)

@@ -183,6 +183,10 @@ REFUSALS = {
         "Servers sum whole gradients of whole replicas: zero 0, compression none, fp16 or int8, and first no more "
         "replicas than there are.",
     ),
+    "R013": Reason(
+        "restart on fewer ranks",
+        "run.restart.ranks goes on with whole replicas: tp × cp × pp must divide it, and it is less than the ranks.",
+    ),
     "T001": Reason("limit of the scenario", "A result other than memory is beyond a limit that the scenario sets."),
 }
 
@@ -273,6 +277,16 @@ REMARKS = {
     "N030": Reason(
         "nothing to compress",
         "plan.compression has no effect: one rank holds all gradients, or the stack sends them as narrow already.",
+    ),
+    "N036": Reason(
+        "power cap",
+        "A cap at or over the rating of the accelerator changes nothing. Under 70 % of it the voltage cannot fall "
+        "further, and steps take longer than computed.",
+    ),
+    "N037": Reason(
+        "half of the run is lost",
+        "Goodput is under 50 %: the job is interrupted about as often as it saves its work. Ends of the band are then "
+        "without meaning; costmodel run lists what helps.",
     ),
     "N035": Reason(
         "over the critical batch",

@@ -201,7 +201,7 @@ def test_each_reason(code: str, case: dict[str, Any], broken: dict[str, Any], so
 
 def test_every_reason_has_a_case_and_a_meaning() -> None:
     codes = [check.code for check in CHECKS]
-    assert {*codes} == {*CASES, "L010", "L012", "R003"}  # R003: test_run.py
+    assert {*codes} == {*CASES, "L010", "L012", "R003", "R013"}  # R003, R013: test_run.py
     assert len(codes) == len({*codes})
     assert {*codes, "L044", "M001", "M002", "M003", "R001", "R002", "T001"} == {*REFUSALS}  # L044: of a search alone
     assert all(rule.title and rule.meaning.endswith(".") for rule in {**REFUSALS, **REMARKS}.values())

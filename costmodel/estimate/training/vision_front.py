@@ -146,12 +146,13 @@ def _forward(inputs: TrainingInputs, front: TrainingInputs) -> Iterator[Number]:
 
 def _projected(inputs: TrainingInputs, front: TrainingInputs) -> Number:
     """Forward FLOP of the projectors in a step."""
-    tower, images, found = inputs.model.vision, inputs.images, 0.0
+    tower, images = inputs.model.vision, inputs.images
     assert tower is not None
     assert images is not None
-    total: Number = found
+    total: Number = 0.0
     with term("projectors"):
-        rows = inputs.global_batch * images.count * (front.sequence / tower.merge)
+        patches = (inputs.global_batch * images.count) * front.sequence
+        rows = patches / tower.merge
         for own in tower.projectors:
             for matrix in projector_matmuls(inputs.model, own, 1.0):
                 total = total + own.count * matmul_flop(rows, matrix.n, matrix.k)

@@ -148,12 +148,8 @@ def _stage(
         at_first, at_last = holds_embedding_and_head(block.structure.schedule, position)
         head = head_holder(block, loss_bytes(inputs, block), position)
         activations, gone = moved_activations(inputs, block, flying * kept.layers, kept.largest, head)
-        column["activations"] = activations + (_first(inputs, block, flying) if at_first else 0.0)
-        whole = kept.whole
-        if at_first and inputs.front is not None:
-            seen = front_memory(inputs, block)
-            column["activations"] = column["activations"] + flying * seen.saved
-            whole = np.maximum(whole, seen.whole)
+        saved, whole = _first(inputs, block, flying, kept.whole) if at_first else (0.0, kept.whole)
+        column["activations"] = activations + saved
         column["recompute"], column["logits"] = _one_of(whole, head)
         if at_last and forwards_first(block.structure.schedule):
             column["logits"] = column["logits"] + waiting_bytes(inputs, block, micro_batches)
@@ -245,11 +241,16 @@ def _held_whole(inputs: TrainingInputs, block: Block, part: Shard, layers: Numbe
     return np.maximum(whole - layer_activations(inputs, block, part), 0.0)
 
 
-def _first(inputs: TrainingInputs, block: Block, live: Number) -> Number:
-    if not inputs.stack.kernels.dropout:
-        return 0.0
-    tokens = local_tokens(inputs, block)
-    return live * mask_bytes(tokens, inputs.model.hidden, inputs.widths.element, block.sequence_ranks)
+def _first(inputs: TrainingInputs, block: Block, live: Number, whole: Number) -> tuple[Number, Number]:
+    """What the first stage saves beside its layers, and its largest recomputed layer: masks, and a vision tower."""
+    saved: Number = 0.0
+    if inputs.stack.kernels.dropout:
+        tokens = local_tokens(inputs, block)
+        saved = live * mask_bytes(tokens, inputs.model.hidden, inputs.widths.element, block.sequence_ranks)
+    if inputs.front is None:
+        return saved, whole
+    seen = front_memory(inputs, block)
+    return saved + live * seen.saved, np.maximum(whole, seen.whole)
 
 
 def _context(inputs: TrainingInputs, block: Block) -> Number:

@@ -12,6 +12,7 @@ from costmodel.documents.schemas.base import Document, Multiple, Portion, Positi
 from costmodel.documents.schemas.compression import CompressionAssumption
 from costmodel.documents.schemas.count_kinds import FromTokens, InTokens, Sequences, Tokens
 from costmodel.documents.schemas.hardware import Cluster
+from costmodel.documents.schemas.images import TrainingImages
 from costmodel.documents.schemas.limits import Limits
 from costmodel.documents.schemas.model import Model
 from costmodel.documents.schemas.optimizer import Optimizer
@@ -60,6 +61,9 @@ class Training(Document):
         default=None, description="Type gradients are accumulated and reduced in; else the stack's"
     )
     tuning: Trained = Field(default="full", description="full trains every weight; lora and qlora train adapters")
+    images: TrainingImages | None = Field(
+        default=None, description="Images among the tokens of a sequence, for models with a vision tower; else none"
+    )
     optimizer: OptimizerReference = Field(
         default=REFERENCES["workload.optimizer"].usual, description="Optimizer, by name or written out"
     )

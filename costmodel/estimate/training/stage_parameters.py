@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import NamedTuple
 
 import numpy as np
@@ -22,6 +22,8 @@ from costmodel.estimate.model.shards import (
     position_rows,
     prediction_parameters,
     shard,
+    tower_parameters,
+    vision_parameters,
 )
 from costmodel.estimate.shared.memoize import memoized
 from costmodel.estimate.shared.per_stage import PerStage, value_of_largest
@@ -138,6 +140,8 @@ def stage_parameters(inputs: TrainingInputs, block: Block, layers: StageLayers) 
             embedding = embedding + table_parameters(position_rows(model), model.hidden)
     if model.layer_embedding is not None:
         embedding = embedding + entry_tables(model, layer_count(model), tp)
+    if model.vision is not None:
+        embedding = embedding + vision_parameters(model, tp)
     if model.embedding_norm:
         embedding = embedding + last_norm
     both = embedding + last_norm if model.tied else embedding + head + last_norm
@@ -172,3 +176,10 @@ def _routed_ahead(inputs: TrainingInputs, block: Block) -> Number:
     if ahead is None:
         return 0.0
     return ahead.depth * shard(inputs.model, ahead.layer, block.tp, block.ep, block.etp).routed_parameters
+
+
+def without_tower(inputs: TrainingInputs, block: Block, held: StageParameters) -> StageParameters:
+    """All but the vision tower, which is frozen."""
+    with term("but the frozen tower"):
+        tower = tower_parameters(inputs.model, block.tp)
+        return replace(held, embedding=held.embedding - tower, both=held.both - tower)

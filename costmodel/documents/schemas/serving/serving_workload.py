@@ -8,6 +8,7 @@ from pydantic import Discriminator, Field, Tag, model_validator
 from pydantic_core import PydanticCustomError
 
 from costmodel.documents.schemas.base import Count, Document, NonNegative, Quantity, Seconds
+from costmodel.documents.schemas.images import Images
 from costmodel.documents.schemas.precision import Precision
 from costmodel.ground.units import Figure
 
@@ -67,6 +68,9 @@ class Serving(Document):
     shared_prefix: FewTokens = Field(default=0.0, description="Tokens that all prompts begin with")
     adapters: ServedAdapters | None = Field(
         default=None, description="LoRA adapters on every linear map of the layers but routed experts; else none"
+    )
+    images: Images | None = Field(
+        default=None, description="Images among the tokens of a prompt, for models with a vision tower; else none"
     )
     turns: Count = Field(
         default=1.0, description="Turns of a conversation; prompt is what each adds to all that was written before"

@@ -41,6 +41,8 @@ def read_config(text: str, file: str, name: str = "", title: str = "") -> Import
     config = Config(choice.tree, choice.family, file)
     title = title or _title(choice.tree, name, choice.family)
     tree = model(config, document_name(name or title), title)
+    if choice.vision is not None:
+        tree["vision"] = choice.vision
     for refusal in choice.family.refusals:
         _refuse(config, refusal)
     losses = [*choice.losses, *_family_losses(config), *config.losses, *lone_routers(tree), *_costs(config, choice)]

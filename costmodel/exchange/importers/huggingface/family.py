@@ -158,6 +158,7 @@ UNSAID = {
     "schema": "fixed", "name": "from the file", "title": "from the file", "source": "the file itself",
     "sources": "the file itself", "check": "the file was read", "note": "free text", "published": "not in the file",
     "layers.leading": "from the order of the layers", "layers.attention.shared_kv": "from the order of the layers",
+    "layers.attention.bidirectional": "of vision towers alone", "vision": "from the configuration of the tower",
     "layers.latent.heads": "as of attention",
     "layers.experts.gated": "as of the MLP",
     "layers.experts.shared.gated": "as of the MLP", "layers.experts.shared.biases": "as of the MLP",

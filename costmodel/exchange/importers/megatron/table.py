@@ -185,6 +185,7 @@ NOT_SAID = {
     "plan.shares": "all replicas take equal shares",
     "plan.sites": "its replicas agree at every step",
     "plan.sync": "its replicas agree at every step",
+    "workload.images": "a property of the data, which no option states",
     "workload.critical_batch": "a property of the loss, which no option states",
     "model.schema": "ours",
     "model.name": "a name is for the reader of the file to give",

@@ -248,6 +248,26 @@ def test_adapters_of_axolotl_on_shards_that_live_on_the_host() -> None:
     assert workload(found)["global_batch"] == 4 * 4 * 8
 
 
+@pytest.mark.parametrize(
+    ("old", "new", "expected", "lost"),
+    [
+        ("gradient_accumulation_steps: 4", "batch_size: 32", ("global_batch", 32 * 8), None),
+        ("lora_r: 32", "lora_r: 32\nload_in_8bit: true", ("sequence", 512), "8 bits"),
+        ("adapter: qlora", "adapter: lora", ("tuning", {"method": "qlora", "rank": 32}), None),  # load_in_4bit
+        ("gradient_checkpointing: true", "gradient_checkpointing: offload", ("sequence", 512), "live on the host"),
+        ("bf16: auto", "bfloat16: true", ("precision", "bf16"), "in 16 bits"),
+        ("bf16: auto", "bf16: auto\nfp8: true", ("precision", "fp8-cs"), None),
+        ("fsdp: [full_shard, auto_wrap]", "fsdp: [shard_grad_op]", ("sequence", 512), None),
+    ],
+)
+def test_words_of_axolotl(old: str, new: str, expected: tuple[str, Any], lost: str | None) -> None:
+    found = read(QLORA.replace(old, new), 8)
+    assert workload(found)[expected[0]] == expected[1]
+    assert (plan(found)["zero"], plan(found)["recompute"]) == (2 if "shard_grad_op" in new else 3, "full")
+    losses = [loss.sentence for loss in found.losses if loss.kind == "not expressible"]
+    assert ([lost in sentence for sentence in losses] == [True]) if lost else not losses
+
+
 def test_a_mesh_of_axolotl_says_its_accelerators() -> None:
     found = read(MESH_OF_THREE)
     assert found.facts["accelerators"].value == 8

@@ -3,16 +3,18 @@
 from __future__ import annotations
 
 import ast
+import re
+from collections.abc import Set
 from typing import Any
 
-from costmodel.documents.text.yaml_tree import Mapping, key_at
+from costmodel.documents.text.yaml_tree import Items, Mapping, key_at
 from costmodel.exchange.values.integer_expressions import evaluated
 from costmodel.exchange.values.places import Lines
 from costmodel.ground.errors import CostModelError, Fault, Place, fail
 
 _DEEPEST = 8  # configurations inside one another
 _LONGEST = 400_000  # letters
-_COSTLY = {"", "training", "parallelism"}
+_COSTLY = frozenset({"", "training", "parallelism"})
 _SECTIONS = {"training", "parallelism", "activation_checkpoint", "optimizer", "model_spec"}
 
 
@@ -33,7 +35,35 @@ def recipe_tree(text: str, file: str) -> Mapping:
         hint = "keep one of the functions in a file of its own"
         raise fail("X004", f"several recipes stand here: {names}", _place(lines, text, found[1][1]), hint)
     function, call = found[0]
-    return _Recipe(lines, text, file, {**_assigned(module.body), **_assigned(function.body)}).tree(function, call)
+    assigned = {**_assigned(module.body), **_assigned(function.body)}
+    return _Recipe(lines, text, file, assigned, _COSTLY).tree(function, call)
+
+
+def call_tree(text: str, file: str, called: str, costly: Set[str]) -> tuple[Mapping, list[tuple[str, Mapping]]]:
+    """The keyword arguments of the one call of a class by its name, and those of every other call, with its name.
+
+    called: a pattern of the name. costly: arguments whose values must stand in the text.
+    """
+    if len(text) > _LONGEST:
+        raise fail("X010", f"{len(text):,} letters of Python are more than are read", Place(file))
+    try:
+        module = ast.parse(text)
+        calls = [node for node in ast.walk(module) if isinstance(node, ast.Call)]
+        named = [(ast.unparse(node.func).rpartition(".")[2], node) for node in calls]
+    except (SyntaxError, ValueError, RecursionError, MemoryError) as error:
+        raise fail("D002", f"not Python: {type(error).__name__}", Place(file)) from None
+    lines = Lines(text, file)
+    bodies = [module.body, *(node.body for node in module.body if isinstance(node, ast.FunctionDef))]
+    names = {name: value for body in bodies for name, value in _assigned(body).items()}
+    chosen = [node for name, node in named if re.fullmatch(called, name)]
+    if len(chosen) != 1:
+        sentence = f"{len(chosen)} calls stand here that state the arguments of a training"
+        raise fail("X004" if chosen else "X008", sentence, Place(file), "keep one of them in a file of its own")
+    reader, rest = _Recipe(lines, text, file, names, costly), _Recipe(lines, text, file, names, frozenset())
+    found = reader.keywords(chosen[0], "", 0)
+    if reader.faults:
+        raise CostModelError(*reader.faults)
+    return found, [(name, rest.keywords(node, "", 0)) for name, node in named if node is not chosen[0]]
 
 
 _HINT = "write its values out, or give the configuration that the program prints"
@@ -68,8 +98,8 @@ def _place(lines: Lines, text: str, node: ast.expr) -> Place:
 class _Recipe:
     """One call, what stands in it, and the names that stand for values."""
 
-    def __init__(self, lines: Lines, text: str, file: str, names: dict[str, ast.expr]) -> None:
-        self.lines, self.text, self.file, self.names = lines, text, file, names
+    def __init__(self, lines: Lines, text: str, file: str, names: dict[str, ast.expr], costly: Set[str]) -> None:
+        self.lines, self.text, self.file, self.names, self.costly = lines, text, file, names, costly
         self.faults: list[Fault] = []
 
     def tree(self, function: ast.FunctionDef, call: ast.Call) -> Mapping:
@@ -134,6 +164,8 @@ class _Recipe:
                 return built_of
             if node.keywords or built_of.endswith("Config"):
                 return self.keywords(node, section, depth + 1)
+        if isinstance(node, ast.Dict | ast.List):
+            return self.held(name, node, section, depth)
         if isinstance(node, ast.Constant) and isinstance(node.value, str | bool | int | float | None):
             return node.value
         try:
@@ -141,6 +173,23 @@ class _Recipe:
         except (ValueError, RecursionError):
             self.refuse(f"{name} hangs on {self.text_of(node)[:60]}", node, section)
             return None
+
+    def held(self, name: str, node: ast.Dict | ast.List, section: str, depth: int) -> Any:
+        """A dictionary or a list of values."""
+        place = _place(self.lines, self.text, node)
+        if depth > _DEEPEST:
+            self.refuse(f"{name} is nested too deep", node, section)
+            return None
+        if isinstance(node, ast.List):
+            items = Items(self.value(name, item, section, depth + 1) for item in node.elts)
+            items.places = [place] * len(items)
+            return items
+        built = Mapping()
+        built.place = place
+        for key, value in zip(node.keys, node.values, strict=True):
+            if isinstance(key, ast.Constant):
+                built[key_at(str(key.value), place, place)] = self.value(str(key.value), value, section, depth + 1)
+        return built
 
     def text_of(self, node: ast.expr) -> str:
         """The text of a node, as it is written."""
@@ -171,7 +220,7 @@ class _Recipe:
 
     def refuse(self, sentence: str, node: ast.expr, section: str) -> None:
         """A value for which code would have to run, in a section that costs."""
-        if section in _COSTLY:
+        if section in self.costly:
             place = _place(self.lines, self.text, node)
             self.faults.append(Fault("X008", f"{sentence}: nothing is run here", place, _HINT))
 

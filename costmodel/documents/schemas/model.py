@@ -27,6 +27,7 @@ from costmodel.documents.schemas.mixers import (
     SelectiveScan,
     StateSpace,
 )
+from costmodel.documents.schemas.precision import WeightType
 from costmodel.ground.choices import Norm
 
 
@@ -243,6 +244,13 @@ class Model(Sourced):
     vision: VisionTower | None = Field(default=None, description="A vision tower in front; absent: text alone")
     prediction: TokenPrediction | None = Field(
         default=None, description="Multi-token prediction; not in the count below"
+    )
+    stored: WeightType | None = Field(
+        default=None,
+        description="Type of the checkpoint's linear maps: of serving, where the workload names none",
+    )
+    stored_experts: WeightType | None = Field(
+        default=None, description="The same of routed experts alone, where these are narrower"
     )
     published: Published | None = Field(default=None, description="Published parameter count")
     sources: dict[str, Source] = Field(default_factory=dict, description="Sources by key")

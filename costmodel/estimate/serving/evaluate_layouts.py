@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
-from dataclasses import dataclass
+from collections.abc import Iterator
+from dataclasses import dataclass, replace
 
 import numpy as np
 from numpy.typing import NDArray
@@ -32,7 +32,7 @@ from costmodel.estimate.serving.load import (
 from costmodel.estimate.serving.memory_columns import memory_columns
 from costmodel.estimate.serving.operating_point import ExactSteps, OperatingPoint, micro_batch
 from costmodel.estimate.serving.plan_columns import SIZES, PlanColumns
-from costmodel.estimate.serving.replica_kinds import replica_kinds
+from costmodel.estimate.serving.replica_kinds import of_each_plan, replica_kinds, shared_cuts
 from costmodel.estimate.serving.service_limits import over_limits, service_limits
 from costmodel.estimate.serving.serving_band import OWN, limits_chance
 from costmodel.estimate.serving.serving_inputs import ServingInputs
@@ -116,7 +116,7 @@ class _Kinds:
 
 
 def _of_kinds(inputs: ServingInputs, layout: PlanColumns) -> _Kinds:
-    memory = memory_use(inputs, layout)
+    memory = of_each_plan(memory_use(inputs, layout if len(layout) == 1 else shared_cuts(layout)))
     bounds, bare = bounds_of(inputs, layout, memory), _plain(layout)
     exact = ExactSteps(inputs, layout)
     engines = Engines(inputs, layout, exact, bounds)
@@ -127,7 +127,7 @@ def _of_kinds(inputs: ServingInputs, layout: PlanColumns) -> _Kinds:
         most = steady_state(inputs, top, replica_rate(inputs, top))
     held = {"saturation_per_s": most.rate, "concurrency_worst": memory.requests_worst}
     with term("within limits"):
-        within = _within_limits(quick, engines, held)
+        within = _within_limits(replace(quick, held=held), engines)
     return _Kinds(memory, exact, engines, quick, most, within)
 
 
@@ -269,16 +269,13 @@ def _plain(layout: PlanColumns) -> PlanColumns:
         return PlanColumns(*(np.asarray(getattr(layout, name)).view(np.ndarray) for name in SIZES))
 
 
-def _within_limits(quick: Engines, engines: Engines, most: Mapping[str, Number]) -> Number:
-    """Requests a second of one replica up to which the service-level limits hold; 0 where none does.
-
-    `most` are results at saturation that do not depend on the load.
-    """
+def _within_limits(quick: Engines, engines: Engines) -> Number:
+    """Requests a second of one replica up to which the service-level limits hold; 0 where none does."""
     inputs, limits = quick.inputs, service_limits(quick.inputs)
 
-    def over(many: Column) -> Column:
+    def over(some: Engines, many: Column) -> Column:
         """The result that is nearest to its limit, or beyond it, over that limit."""
-        state = quick.state(many)
+        state = some.state(many)
 
         def named(name: str) -> Number:
             if name == "latency":
@@ -287,14 +284,14 @@ def _within_limits(quick: Engines, engines: Engines, most: Mapping[str, Number])
                 return rate_of(1.0, state.tpot)
             if name == OWN:
                 return limits_chance(inputs, limits, named, state.rate)
-            found: Number = most[name] if name in most else getattr(state, name)
+            found: Number = some.held[name] if name in some.held else getattr(state, name)
             return found
 
-        return over_limits(limits, named, len(quick.layout))
+        return over_limits(limits, named, len(some.layout))
 
     if not limits:
         return engines.rate(engines.bounds.least)
     with untraced(), np.errstate(all="ignore"):
-        ever = over(np.full(len(quick.layout), LEAST)) <= 1
+        ever = over(quick, np.full(len(quick.layout), LEAST)) <= 1
         many = quick.greatest(over)
     return np.where(ever, engines.rate(many), 0.0)

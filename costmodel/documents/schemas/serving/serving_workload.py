@@ -9,10 +9,9 @@ from pydantic_core import PydanticCustomError
 
 from costmodel.documents.schemas.base import Count, Document, NonNegative, Quantity, Seconds
 from costmodel.documents.schemas.images import Images
-from costmodel.documents.schemas.precision import Precision
+from costmodel.documents.schemas.precision import Precision, WeightType
 from costmodel.ground.units import Figure
 
-WeightType = Literal["bf16", "fp16", "fp8", "fp8-block", "int8", "int4-g128", "nvfp4", "mxfp4"]
 CacheType = Literal["bf16", "fp16", "fp8"]
 Traffic = Literal["steady", "burst"]
 

@@ -153,7 +153,7 @@ FIELDS: dict[str, Field] = {
     "new_decoder": Field("flag"),
     "parallel_attention": Field("flag"),
 }
-# Keys of the model document that no config.json states.
+# Keys of the model document that no option of a family states.
 UNSAID = {
     "schema": "fixed", "name": "from the file", "title": "from the file", "source": "the file itself",
     "sources": "the file itself", "check": "the file was read", "note": "free text", "published": "not in the file",
@@ -163,6 +163,7 @@ UNSAID = {
     "layers.experts.gated": "as of the MLP",
     "layers.experts.shared.gated": "as of the MLP", "layers.experts.shared.biases": "as of the MLP",
     "prediction.layer": "as the last layer",
+    "stored": "from quantization_config", "stored_experts": "from quantization_config",
 }  # fmt: skip
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from typing import Annotated
 
 import typer
@@ -31,7 +32,7 @@ FromOption = Annotated[
 
 TraceOption = Annotated[
     str,
-    typer.Option("--trace", metavar="FILE", help="A trace of PyTorch's profiler: step and terms", show_default=False),
+    typer.Option("--trace", metavar="FILE", help="A trace of PyTorch's profiler, or of Chakra", show_default=False),
 ]
 
 
@@ -53,8 +54,9 @@ def diagnose(
       costmodel diagnose llama-3-70b-512 --mfu 39% --term dp_exposed=0.5s
 
     Terms are those of estimate --json without their unit, and tp_time to dp_time: communication, hidden or not. --trace
-    takes them from a trace that torch.profiler wrote, with prof.step() at the end of each step. Exit
-    code 1 when the step is outside the band of the prediction, or the plan is invalid.
+    takes them from a trace that torch.profiler wrote, with prof.step() at the end of each step. Most Chakra traces have
+    no start times, so that they want --step beside. Exit code 1 when the step is outside the band of the prediction, or
+    the plan is invalid.
 
     Next: costmodel sensitivity SCENARIO
     """
@@ -77,7 +79,8 @@ def diagnose(
     if trace:
         degrees = {axis: float(getattr(base.block, axis)[0]) for axis in EXPOSED}
         read = profiled_step(trace, degrees)
-        profile = MeasuredStep(read.step, {"step_time": read.step}, read.terms, read.notes)
+        stated = {} if math.isnan(read.step) else {"step_time": read.step}
+        profile = MeasuredStep(read.step, stated, read.terms, read.notes)
     given = measured(asked.inputs, base, figures, terms or [], table, profile)
     found = explained(asked, base, given)
     return Reply(lambda: report.diagnose(found), lambda: report.diagnose_json(found), "causes", yes=found.inside)

@@ -163,7 +163,7 @@ def list_documents(
 def _formats(prefix: str) -> Reply:
     """Formats of other tools, or the options of one."""
     from costmodel.explore.launch_formats import launch_formats
-    from costmodel.report.terminal.documents import formats as report
+    from costmodel.report.terminal.documents import launch_format_list as report
 
     found = launch_formats(prefix)
     if not found:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import statistics
 from dataclasses import dataclass
 
-from costmodel.exchange.logs.step_lines import Log, StepLine, WholeRun
+from costmodel.exchange.logs.step_lines import Log, RunSummary, StepLine
 from costmodel.ground.errors import Place, fail
 
 WARM_UP = 5  # steps that are left out
@@ -50,7 +50,7 @@ def measured_run(log: Log, warm_up: int = WARM_UP) -> MeasuredRun:
     return MeasuredRun(log.format, figures, len(kept), covered, spread, kept[0].number, kept[-1].number, log.remark)
 
 
-def _summed_up(log: Log, whole: WholeRun, warm_up: int) -> MeasuredRun:
+def _summed_up(log: Log, whole: RunSummary, warm_up: int) -> MeasuredRun:
     """A run of which only the summary is known."""
     if whole.steps < warm_up + FEWEST:
         sentence = f"the summary is of {whole.steps} steps: too few behind a warm-up of {warm_up}"

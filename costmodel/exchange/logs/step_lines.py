@@ -115,7 +115,7 @@ class StepLine:
     wall: float | None = None
 
 
-class WholeRun(NamedTuple):
+class RunSummary(NamedTuple):
     """A run that a log sums up: seconds of a step, steps, and sequences in a step if they are known."""
 
     seconds: float
@@ -135,7 +135,7 @@ class Log:
     file: str
     steps: tuple[StepLine, ...]
     memory: float | None = None
-    whole: WholeRun | None = None
+    whole: RunSummary | None = None
     remark: str = ""
 
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 
-from costmodel.exchange.logs.step_lines import Log, StepLine, WholeRun
+from costmodel.exchange.logs.step_lines import Log, RunSummary, StepLine
 from costmodel.exchange.values.places import Lines
 
 NAME = "Trainer of transformers"
@@ -41,7 +41,7 @@ def _number(text: str, name: str) -> tuple[float | None, int]:
     return (value if 0 < value < 1e15 else None), (marks[-1].start() if marks else 0)
 
 
-def _whole(text: str, lines: Lines) -> WholeRun | None:
+def _whole(text: str, lines: Lines) -> RunSummary | None:
     """Seconds of a step and steps of the whole run, from its summary."""
     seconds, at = _number(text, "train_runtime")
     rate, _ = _number(text, "train_steps_per_second")
@@ -52,10 +52,10 @@ def _whole(text: str, lines: Lines) -> WholeRun | None:
     steps = counted or seconds * (rate or 0.0)
     each = seconds / steps
     batch = float(round(samples * each)) if samples is not None else None
-    return WholeRun(each, round(steps), batch, lines.place(at))
+    return RunSummary(each, round(steps), batch, lines.place(at))
 
 
-def _bars(text: str, lines: Lines, whole: WholeRun | None) -> list[StepLine]:
+def _bars(text: str, lines: Lines, whole: RunSummary | None) -> list[StepLine]:
     """Steps with the time since the start, of the bar that runs longest."""
     found: dict[int, dict[int, StepLine]] = {}
     for mark in _BAR.finditer(text):

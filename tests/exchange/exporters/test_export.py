@@ -28,7 +28,7 @@ from costmodel.exchange.importers.megatron.table import OPTIONS as MEGATRON
 from costmodel.explore.compare.select_plan import plan_of
 from costmodel.explore.export_plan import job_of
 from costmodel.explore.search.search import search
-from exchange.importers.test_megatron_arguments import _keys
+from exchange.importers.test_megatron_arguments import keys_of
 
 EVERY = {
     "tp": [1, 2, 4], "pp": [1, 2, 4], "vpp": [1, 2], "cp": [1, 2], "zero": [0, 1, 2, 3],
@@ -118,7 +118,7 @@ def test_every_key_of_ours_is_in_the_table_of_a_target(target: str, path: str, s
     entry = TARGETS[target]
     known = {**entry.options, **entry.elsewhere, **entry.cannot}
     beside = {"schema", "name", "title", "source", "sources", "note", "check", "published"}
-    for key in _keys(schema, path):
+    for key in keys_of(schema, path):
         parts = key.split(".")
         if parts[1] in beside:
             continue  # where a document is from

@@ -114,6 +114,7 @@ def _degrees(found: Settled) -> None:
     shards, copies = found.facts.get("shards"), found.number("plan.dp_replicate")
     if shards is not None:
         _of_shards(found, shards, copies, inner)
+        copies = found.number("plan.dp_replicate")
     world = found.facts.get("accelerators")
     if world is None:
         found.need("the number of accelerators is not stated", "--node dgx-h100 --nodes 4, for example")
@@ -138,6 +139,11 @@ def _of_shards(found: Settled, shards: OriginValue, copies: int, inner: int) -> 
     """Accelerators as the product of all degrees, where every one of them is stated."""
     total = shards.value * copies * inner
     world = found.facts.get("accelerators")
+    rest = found.facts.get("open_replicas")
+    if rest is not None and world is not None and world.value % total == 0 and world.value > total:
+        origin = Origin("derived", "accelerators over those of a copy", rest.place)
+        found.facts["plan.dp_replicate"] = OriginValue(copies * world.value // total, origin)
+        return
     if world is None:
         origin = Origin("derived", "the product of all degrees", shards.place)
         found.facts["accelerators"] = OriginValue(total, origin)

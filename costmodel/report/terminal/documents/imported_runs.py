@@ -22,6 +22,7 @@ def summary(found: ImportedRun) -> list[Line]:
     stated: list[Line] = [
         styled(f"{found.file}: log of {run.format}", HEAD),
         drawn(f"{lines}; they differ by {percent(run.spread)}"),
+        *([drawn(run.remark)] if run.remark else []),
         Text(),
         CellTable(("column", "value", ""), cells, "kll"),
     ]
@@ -47,6 +48,7 @@ def as_json(found: ImportedRun) -> dict[str, Any]:
         "lines": run.lines,
         "steps": run.steps,
         "spread": run.spread,
+        "remark": run.remark,
         "open": list(found.open),
         "warnings": [{"code": fault.code, "sentence": fault.sentence} for fault in found.warnings],
     }

@@ -63,13 +63,15 @@ def check(
     from costmodel.explore.compare.check import check as run
     from costmodel.report.terminal.compare import check as report
 
-    if any(_serves(name) for name in scenarios):
-        from costmodel.commands import serving
+    kinds = {_kind(name) for name in scenarios} - {"training"}
+    if kinds:
+        from costmodel.commands import rl, serving
 
         cases = [load_any(name, assignments or ()) for name in scenarios]
         refused = [("--against", against is not None), ("--update", update), ("--exact", exact)]
         refused += [("--within", within != _WITHIN)]
-        return serving.check(cases, verbose=verbose, refused=refused)
+        answered = rl.check if "rl" in kinds else serving.check
+        return answered(cases, verbose=verbose, refused=refused)
     baseline = _baseline(against, update=update)
     holding = BaselinePolicy(None if update else baseline, _share(within), exact)
     found = run(scenarios, holding, tuple(assignments or ()))
@@ -89,14 +91,14 @@ def check(
     )
 
 
-def _serves(name: str) -> bool:
-    """Whether a scenario can be used; the check itself reports what cannot be read."""
+def _kind(name: str) -> str:
+    """The kind of a scenario; the check of training reports what cannot be read."""
     from costmodel.documents.reader.resolved_scenario import load_any
 
     try:
-        return name != "-" and load_any(name).kind == "serving"
+        return "training" if name == "-" else load_any(name).kind
     except CostModelError:
-        return False
+        return "training"
 
 
 def _baseline(path: Path | None, *, update: bool) -> Baseline | None:

@@ -13,7 +13,7 @@ from costmodel.estimate.shared.per_stage import STAGES, stages_of
 from costmodel.estimate.shared.results import COLUMNS, number
 from costmodel.estimate.training.flop_count import work_of_step
 from costmodel.estimate.training.memory.breakdown import LINES
-from costmodel.explore.explain.explain import ExplainedFigure, nodes_of, traced_evaluation
+from costmodel.explore.explain.explain import ExplainedFigure, ledger_nodes, nodes_of, traced_evaluation
 from costmodel.explore.explain.pipelines import clock
 from costmodel.explore.explain.timeline import Event, Pipeline, events
 from costmodel.explore.page.operations import Operation, operations
@@ -74,7 +74,8 @@ class PlanFacts:
         """The traced tree of every figure that is known."""
         inputs = self.answer.inputs
         known = [name for name in self.evaluation.costs.columns if name in COLUMNS and not missing_input(inputs, name)]
-        return nodes_of(inputs, self.evaluation, [*known, *LINES])
+        lines = ledger_nodes(inputs, self.evaluation)
+        return nodes_of(inputs, self.evaluation, known) | {f"{name}_bytes": node for name, node in lines.items()}
 
     @functools.cached_property
     def operations(self) -> list[Operation]:

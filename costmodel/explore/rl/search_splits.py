@@ -17,6 +17,7 @@ from costmodel.documents.keys.overrides import path_of
 from costmodel.documents.reader.rl_scenario import RlCase
 from costmodel.documents.schemas.rl.rl_plan import RlPlan, RolloutPlan
 from costmodel.estimate.rl.predict_rl import RlAnswer, answer
+from costmodel.estimate.shared.results import number
 from costmodel.ground.errors import fail
 from costmodel.ground.units import Figure
 
@@ -103,7 +104,9 @@ def _best_of_split(found: FoundSplits, base: RlPlan, split: RolloutPlan) -> RlAn
         return None
     rollout = fast[0].inputs.plan.rollout
     by_trainer = [_tried(found, each.model_copy(update={"rollout": rollout})) for each in trainers]
-    trained = sorted((each for each in by_trainer if not each.refused), key=lambda each: each.iteration.training)
+    trained = sorted(
+        (each for each in by_trainer if not each.refused), key=lambda each: number(each.iteration.training)
+    )
     if not trained:
         return None
     nearest: RlAnswer | None = None

@@ -8,6 +8,7 @@ from rich.text import Text
 
 from costmodel.estimate.rl.predict_rl import RlAnswer
 from costmodel.estimate.rl.rl_reason_codes import REFUSALS
+from costmodel.estimate.shared.results import number
 from costmodel.explore.rl.search_splits import FoundSplits
 from costmodel.ground.units import counted, gib, show_time
 from costmodel.report.machine import rl_json
@@ -47,7 +48,7 @@ def _row(place: str, each: RlAnswer) -> tuple[str, ...]:
         f"tp {float(plan.rollout.tp):.0f}" if inputs.engines is not None else "—",
         result("iteration_time", costs["iteration_time"]),
         result("generation", costs["generation"]),
-        show_time(each.iteration.training),
+        show_time(number(each.iteration.training)),
         gib(costs["memory_peak"]),
         f"✗ {' '.join(each.broken)}" if each.broken else "",
     )

@@ -1,0 +1,85 @@
+"""Why a figure of an iteration of reinforcement learning is what it is: the traced tree of one plan."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping
+from dataclasses import replace
+
+import numpy as np
+
+from costmodel.estimate.evaluate.evaluate_plans import TERM_COLUMNS
+from costmodel.estimate.rl.predict_rl import RlAnswer, evaluate
+from costmodel.estimate.rl.rl_columns import COLUMNS
+from costmodel.estimate.rl.rl_memory import LATE, MemoryPart
+from costmodel.estimate.serving.engine_memory import memory_use
+from costmodel.estimate.shared.results import COLUMNS as STEP
+from costmodel.explore.explain.explain import Book, ExplainedFigure, ledger_nodes, traced_evaluation, trees_of, unknown
+from costmodel.ground.equation import origin_of, trace
+from costmodel.ground.errors import fail
+
+_OF_TRAINER = {"policy weights": ("weights",), "policy optimizer": ("optimizer",), "policy gradients": ("gradients",),
+               "activations and buffers": tuple(name for name in LATE if name != "gradients"),
+               "training runtime": ("runtime",)}  # fmt: skip
+_OF_ENGINE = {"engine weights": "weights", "engine step": "activations", "cache": "pool", "engine runtime": "runtime"}
+
+
+def explain(answer: RlAnswer, quantity: str) -> ExplainedFigure:
+    """The tree of one figure of the scenario's own plan."""
+    if quantity not in COLUMNS:
+        raise unknown(quantity, list(COLUMNS))
+    found = explain_all(answer).get(quantity)
+    if found is None:
+        place = answer.inputs.case.place("workload")
+        hint = "set workload.iterations for a run, assume.price for costs, run: {} for failures"
+        raise fail("C004", f"{quantity} is not known", place, hint)
+    return found
+
+
+def explain_all(answer: RlAnswer) -> dict[str, ExplainedFigure]:
+    """The trees of every figure that is known; what they have in common is one node."""
+    trainer = answer.inputs.trainer
+    traced = replace(trainer, evaluation=traced_evaluation(trainer.inputs, trainer.plan))
+    with trace(), np.errstate(all="ignore"):
+        _, _, results = evaluate(replace(answer.inputs, trainer=traced), answer.memory, valid=not answer.refused)
+        origins = {name: origin_of(value, name) for name, value in results.items() if math.isfinite(answer.costs[name])}
+    book = Book(answer.inputs.case.trees, {**STEP, **COLUMNS}, TERM_COLUMNS)
+    found = trees_of(book, origins, {name: COLUMNS[name].unit for name in origins})
+    return {**found, "memory_peak": _peak(answer)}
+
+
+def _peak(answer: RlAnswer) -> ExplainedFigure:
+    """The ledger of the fuller phase as a sum."""
+    memory = answer.memory
+    updating = memory.updating >= memory.generating
+    held = [(part, part.updating if updating else part.generating) for part in memory.parts]
+    of_trainer, of_engine = _trainer_lines(answer), _engine_lines(answer)
+    beneath = [_line(part, value, of_trainer, of_engine) for part, value in held if value]
+    return ExplainedFigure("memory_peak", memory.peak, "B", operation="sum", beneath=beneath, quantity="memory_peak")
+
+
+def _line(
+    part: MemoryPart, value: float, trained: Mapping[str, ExplainedFigure], engine: Mapping[str, ExplainedFigure]
+) -> ExplainedFigure:
+    """One line, with what it was made of."""
+    if part.name in _OF_ENGINE:
+        return replace(engine[_OF_ENGINE[part.name]], name=part.name)
+    lines = [trained[name] for name in _OF_TRAINER.get(part.name, ()) if trained[name].value]
+    if len(lines) == 1:
+        return replace(lines[0], name=part.name)
+    return ExplainedFigure(part.name, value, "B", operation="sum" if lines else "", beneath=lines)
+
+
+def _trainer_lines(answer: RlAnswer) -> dict[str, ExplainedFigure]:
+    fullest = answer.inputs.fullest
+    return ledger_nodes(fullest.inputs, traced_evaluation(fullest.inputs, fullest.plan))
+
+
+def _engine_lines(answer: RlAnswer) -> dict[str, ExplainedFigure]:
+    engines = answer.inputs.engines
+    if engines is None:
+        return {}
+    with trace(), np.errstate(all="ignore"):
+        use = memory_use(engines.inputs, engines.layout)
+        origins = {name: origin_of(getattr(use, name), name) for name in _OF_ENGINE.values()}
+    return trees_of(Book(answer.inputs.case.trees, COLUMNS, {}), origins, dict.fromkeys(origins, "B"))

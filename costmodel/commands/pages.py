@@ -192,16 +192,17 @@ def of_serving_sweep(found: SweptServing) -> dict[str, Form]:
     """The page of a serving sweep."""
     from costmodel.report.page import serving_parts as parts
 
-    return page_forms(
-        lambda: parts.sweep_page(found, command_line()), lambda: parts.trials_figure(found.trials, found.shown[0])
-    )
+    return page_forms(lambda: parts.sweep_page(found, command_line()), lambda: parts.sweep_figure(found))
 
 
 def of_serving_scale(case: ServingCase, found: Sequence[ServingTrial]) -> dict[str, Form]:
     """The page of capacity by rate."""
     from costmodel.report.page import serving_parts as parts
 
-    return page_forms(lambda: parts.scale_page(case, found, command_line()), lambda: parts.trials_figure(found, "gpus"))
+    return page_forms(
+        lambda: parts.scale_page(case, found, command_line()),
+        lambda: parts.trials_figure(found, "gpus", ["workload.rate"]),
+    )
 
 
 def of_serving_check(found: Sequence[CheckedAnswer[ServingAnswer]]) -> dict[str, Form]:

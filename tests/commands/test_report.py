@@ -31,7 +31,8 @@ def test_report_answers_as_estimate_where_nothing_is_drawn(run: Any) -> None:
         ("report", "quickstart", "--figure", "time", "--json"),
         ("report", "quickstart", "--figure", "time", "--format", "html"),
         ("report", "quickstart", "megatron-22b-8", "--figure", "time", "--format", "svg"),
-        ("report", "serve-llama-3.1-70b", "--figure", "time", "--format", "svg"),
+        ("report", "serve-llama-3.1-70b", "--figure", "roofline", "--format", "svg"),
+        ("report", "grpo-qwen-2.5-7b-64", "--figure", "pipeline", "--format", "svg"),
         ("report", "quickstart", "--watch", "-o", "unwritten.html"),
     ],
 )
@@ -39,6 +40,15 @@ def test_what_would_have_no_effect_is_refused(words: tuple[str, ...], run: Any, 
     ran = run(*words, cwd=tmp_path)
     assert ran.code == 2
     assert "error[C044]" in ran.err
+
+
+def test_several_scenarios_may_be_of_any_kind(run: Any) -> None:
+    names = ("quickstart", "serve-llama-3.1-70b", "grpo-qwen-2.5-7b-64", "serve-llama-3.1-70b")
+    rows = json.loads(run("report", *names, "--json").out)["plans"]
+    assert [row["workload"] for row in rows] == ["training", "serving", "rl", "serving"]
+    for name, row in zip(names, rows, strict=True):
+        (own,) = json.loads(run("estimate", name, "--json").out)["plans"]
+        assert {key: row[key] for key in own} == own
 
 
 def test_what_cannot_be_drawn_is_said(run: Any) -> None:

@@ -25,8 +25,8 @@ FEW = 7 / 8  # share of answers that have ended where the tail begins
 
 
 def first_of(values: Number) -> Number:
-    """The first of several rows, as a row of its own: a trace keeps where it came from."""
-    return np.asanyarray(values).reshape(-1)[:1]
+    """The first of several rows as one number, which knows in a trace where it came from."""
+    return np.asanyarray(values).reshape(-1)[:1].reshape(())
 
 
 @dataclass(frozen=True)

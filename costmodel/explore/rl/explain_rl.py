@@ -8,10 +8,12 @@ from dataclasses import replace
 
 import numpy as np
 
+from costmodel.documents.schemas.rl.rl_results import OF_RUN
 from costmodel.estimate.evaluate.evaluate_plans import TERM_COLUMNS
 from costmodel.estimate.rl.predict_rl import RlAnswer, evaluate
 from costmodel.estimate.rl.rl_columns import COLUMNS
 from costmodel.estimate.rl.rl_memory import LATE, MemoryPart
+from costmodel.estimate.run.whole_run import shares
 from costmodel.estimate.serving.engine_memory import memory_use
 from costmodel.estimate.shared.results import COLUMNS as STEP
 from costmodel.explore.explain.explain import Book, ExplainedFigure, ledger_nodes, traced_evaluation, trees_of, unknown
@@ -26,8 +28,8 @@ _OF_ENGINE = {"engine weights": "weights", "engine step": "activations", "cache"
 
 def explain(answer: RlAnswer, quantity: str) -> ExplainedFigure:
     """The tree of one figure of the scenario's own plan."""
-    if quantity not in COLUMNS:
-        raise unknown(quantity, list(COLUMNS))
+    if quantity not in {*answer.costs, *OF_RUN}:
+        raise unknown(quantity, list(answer.costs))
     found = explain_all(answer).get(quantity)
     if found is None:
         place = answer.inputs.case.place("workload")
@@ -45,17 +47,32 @@ def explain_all(answer: RlAnswer) -> dict[str, ExplainedFigure]:
         origins = {name: origin_of(value, name) for name, value in results.items() if math.isfinite(answer.costs[name])}
     book = Book(answer.inputs.case.trees, {**STEP, **COLUMNS}, TERM_COLUMNS)
     found = trees_of(book, origins, {name: COLUMNS[name].unit for name in origins})
-    return {**found, "memory_peak": _peak(answer)}
+    return {**found, **_run_shares(answer), **_ledger(answer)}
 
 
-def _peak(answer: RlAnswer) -> ExplainedFigure:
-    """The ledger of the fuller phase as a sum."""
-    memory = answer.memory
-    updating = memory.updating >= memory.generating
-    held = [(part, part.updating if updating else part.generating) for part in memory.parts]
+def _run_shares(answer: RlAnswer) -> dict[str, ExplainedFigure]:
+    """What failures and checkpoints take of a run, and what is left."""
+    inputs, run = answer.inputs.trainer.inputs, answer.run
+    if run is None or inputs.run is None:
+        return {}
+    with trace():
+        lost = {f"shares.{name}": origin_of(value, name) for name, value in shares(inputs.run, run).items()}
+    return trees_of(Book(answer.inputs.case.trees, COLUMNS, {}), lost, dict.fromkeys(lost, "1"))
+
+
+def _ledger(answer: RlAnswer) -> dict[str, ExplainedFigure]:
+    """Every line of the memory by its phase, and the fuller phase as a sum."""
+    memory, found = answer.memory, dict[str, ExplainedFigure]()
     of_trainer, of_engine = _trainer_lines(answer), _engine_lines(answer)
-    beneath = [_line(part, value, of_trainer, of_engine) for part, value in held if value]
-    return ExplainedFigure("memory_peak", memory.peak, "B", operation="sum", beneath=beneath, quantity="memory_peak")
+    sums = {}
+    for phase in ("generating", "updating"):
+        held = {part.name: (part, getattr(part, phase)) for part in memory.parts if getattr(part, phase)}
+        lines = {name: _line(part, value, of_trainer, of_engine) for name, (part, value) in held.items()}
+        found |= {f"{phase}.{name}_bytes": node for name, node in lines.items()}
+        sums[phase] = list(lines.values())
+    fuller = "updating" if memory.updating >= memory.generating else "generating"
+    peak = ExplainedFigure("memory_peak", memory.peak, "B", operation="sum", beneath=sums[fuller])
+    return found | {"memory_peak": replace(peak, quantity="memory_peak")}
 
 
 def _line(

@@ -34,7 +34,7 @@ from costmodel.report.terminal.style.head import head_of, title
 _ROOM: dict[str, Verdict] = {"fits": "good", "tight": "warn", "does not fit": "bad"}
 
 
-def plan_page(facts: PlanFacts, commands: Sequence[str]) -> HtmlPage:
+def plan_page(facts: PlanFacts, commands: Sequence[str], known: Traces | None = None) -> HtmlPage:
     """One plan: its conclusion, where time and memory go, and how every figure was made."""
     answer = facts.answer
     if not facts.valid:
@@ -42,7 +42,7 @@ def plan_page(facts: PlanFacts, commands: Sequence[str]) -> HtmlPage:
         return HtmlPage(
             *words, "bad", [], [inputs_part(answer.inputs.case, answer.assumed)], list(findings(answer)), commands
         )
-    traces = Traces(facts.nodes)
+    traces = known or Traces(facts.nodes)
     figures = Figures(facts.costs, traces)
     return HtmlPage(
         title(answer.inputs.case),

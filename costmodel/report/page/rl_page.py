@@ -28,12 +28,14 @@ from costmodel.report.page.rl_parts import (
     splits_part,
     why_part,
 )
+from costmodel.report.page.run_page import wall_part
 from costmodel.report.page.shared_parts import inputs_part, kept_limits, scenario_part
 from costmodel.report.page.trace import Traces
 from costmodel.report.page.trial_figure import TrialValue, trial_figure
 from costmodel.report.page.vary_parts import knobs_part
 from costmodel.report.terminal.rl.rl_estimate import bound_by
 from costmodel.report.terminal.rl.rl_formatting import iteration_words, plan_words, reason, result
+from costmodel.report.terminal.rl.rl_run import run_shares
 from costmodel.report.terminal.rl.rl_tree import RlDrawing
 from costmodel.report.terminal.style.formatting import BAND, ENDS, between, percent
 from costmodel.report.terminal.style.head import subject_words, title
@@ -49,7 +51,10 @@ def rl_page(facts: RlFacts, commands: Sequence[str]) -> HtmlPage:
         return HtmlPage(title(case), about, rl_conclusion(answer), "bad", [], [held], list(findings(answer)), commands)
     traces = Traces(facts.nodes, _drawing)
     say = partial(value_of, answer.costs, traces)
-    parts = [phases_part(answer, say), memory_part(answer, say), network_part(answer), _results(answer, say), held]
+    run = run_shares(answer)
+    parts = [wall_part(run, answer.costs["run_time"], traces, "iterations")] if run else []
+    parts += [phases_part(answer, say), memory_part(answer, say, traces), network_part(answer), _results(answer, say)]
+    parts.append(held)
     verdict: Verdict = "bad" if answer.broken else "good"
     return HtmlPage(title(case), about, rl_conclusion(answer), verdict, _headlines(answer, say), parts,
                     list(findings(answer)), commands, {"trace": traces.data()})  # fmt: skip
@@ -106,11 +111,16 @@ def rl_conclusion(answer: RlAnswer) -> str:
     time = f"an iteration takes {result('iteration_time', costs['iteration_time'])}"
     if "M001" in answer.broken:
         return f"This plan does not fit: {reason(answer, 'M001')}. If it did, {time}."
+    ahead = ""
+    if answer.run is not None:
+        share, lasts = percent(costs["goodput"]), costs["run_time"]
+        taken = f"The run takes {result('run_time', lasts)}; " if math.isfinite(lasts) else ""
+        ahead = f"{taken}{share} of its time are iterations that count. "
     rate = f"{time} at {significant(costs['answers_per_s'], 3)} answers a second"
     stated = f"{rate[0].upper()}{rate[1:]}, and the plan fits ({gib(costs['memory_peak'])} GiB)."
     stated = f"{stated} Bound by {bound_by(answer)}."
     broken = "; ".join(reason(answer, code) for code in answer.broken)
-    return f"This plan breaks a limit: {broken}. {stated}" if broken else stated
+    return f"{ahead}This plan breaks a limit: {broken}. {stated}" if broken else f"{ahead}{stated}"
 
 
 def findings(answer: RlAnswer) -> Iterator[tuple[Verdict, str]]:

@@ -15,6 +15,7 @@ from costmodel.ground.units import counted, gib, show, show_memory, show_time, s
 from costmodel.report.page.content import Cell, PageTable, Part, Value
 from costmodel.report.page.figures import BarRow, Bars, FigureEntry, Piece, waterfall
 from costmodel.report.page.plots import Plot, PlotAxis, PlotPoint
+from costmodel.report.page.trace import Traces
 from costmodel.report.page.values import seconds
 from costmodel.report.terminal.plan.next_commands import command
 from costmodel.report.terminal.rl.rl_communication import within
@@ -78,11 +79,11 @@ def phases_figure(answer: RlAnswer) -> Bars:
     return waterfall("time", "Where the iteration goes", words, entries, total, seconds)
 
 
-def memory_part(answer: RlAnswer, say: Say) -> Part:
+def memory_part(answer: RlAnswer, say: Say, traces: Traces) -> Part:
     """The ledger of an accelerator in both phases."""
     found = answer.memory
     rows: list[list[Cell]] = [
-        [part.name, *(Value(gib(value) if value else "", value, f"{name}_bytes")
+        [part.name, *(Value(gib(value), value, f"{name}_bytes", traces.of(f"{name}.{part.name}_bytes")) if value else ""
                       for name, value in (("generating", part.generating), ("updating", part.updating)))]
         for part in found.parts
         if part.generating or part.updating

@@ -39,7 +39,8 @@ class ScenarioKind:
 
     heads: tuple[tuple[str, str], ...]
     by: str
-    words: str
+    words: str  # of the best of several
+    of: str  # of the only one
     say: Callable[[str, float], str]
 
 
@@ -47,19 +48,20 @@ KINDS = {
     "training": ScenarioKind(
         (("step time", "step_time"), ("MFU", "mfu"), ("tok/s/GPU", "tokens_per_s_per_gpu"), ("memory", "memory_peak"),
          ("cost per Mtoken", "cost_per_mtoken")),
-        "mfu", "has the highest MFU", result,
+        "mfu", "has the highest MFU", "MFU", result,
     ),
     "serving": ScenarioKind(
         (("within limits", "rate_within_slo_per_s"), ("first token, p99", "ttft_p99"), ("per token", "tpot"),
          ("tok/s/GPU", "tokens_per_s_per_gpu"), ("memory", "memory_peak"),
          ("cost per M generated", "cost_per_moutput")),
         "tokens_per_gpu_within_limits", "generates most for each accelerator within limits",
-        serving_formatting.result,
+        "for each accelerator within limits", serving_formatting.result,
     ),
     "rl": ScenarioKind(
         (("iteration", "iteration_time"), ("answers", "answers_per_s"), ("tok/s/GPU", "tokens_per_s_per_gpu"),
          ("memory", "memory_peak"), ("cost of an iteration", "iteration_cost")),
-        "tokens_per_s_per_gpu", "handles most tokens for each accelerator", rl_formatting.result,
+        "tokens_per_s_per_gpu", "handles most tokens for each accelerator", "for each accelerator",
+        rl_formatting.result,
     ),
 }  # fmt: skip
 
@@ -122,7 +124,7 @@ def _rl_entry(facts: RlFacts) -> ScenarioEntry:
         "rl", title(facts.case), rl_formatting.plan_words(answer), rl_page.rl_conclusion(answer), not answer.refused,
         answer.works, {} if answer.refused else answer.costs, lambda: facts.nodes, RlDrawing,
         lambda traces: partial(rl_page.value_of, answer.costs, traces),
-        lambda say: [rl_parts.phases_part(answer, say), rl_parts.memory_part(answer, say)],
+        lambda say: [rl_parts.phases_part(answer, say), rl_parts.memory_part(answer, say, Traces({}))],
         lambda: rl_page.findings(answer), lambda: rl_json.estimate(answer)["plans"],
     )  # fmt: skip
 
@@ -147,7 +149,7 @@ def scenarios_page(entries: Sequence[ScenarioEntry], commands: Sequence[str]) ->
         "good" if len(working) == len(entries) else "bad",
         [],
         parts,
-        [finding for entry in entries for finding in entry.findings()],
+        [(verdict, f"{entry.title}: {words}") for entry in entries for verdict, words in entry.findings()],
         commands,
         {"trace": traces.data()},
     )
@@ -171,10 +173,15 @@ class _Own(Traces):
 def _best(working: Sequence[ScenarioEntry], kind: str) -> str:
     """Which of the scenarios of a kind is best, and by how much it is."""
     column = KINDS[kind].by
-    if len(working) < 2:
+    if not working:
         return ""
     best = max(working, key=lambda entry: entry.costs[column])
-    return f"; {best.title} {KINDS[kind].words}, {KINDS[kind].say(column, best.costs[column])}"
+    value = KINDS[kind].say(column, best.costs[column])
+    return (
+        f"; {best.title} {KINDS[kind].words}, {value}"
+        if len(working) > 1
+        else f"; {best.title}: {value} {KINDS[kind].of}"
+    )
 
 
 def scenarios_figure(entries: Sequence[ScenarioEntry], kind: str = "") -> Bars | None:

@@ -105,7 +105,7 @@ def capacity_part(facts: ServingFacts) -> Part:
     heads = ("rate", "answered", "replicas", "GPUs", "utilisation", "per token", "first token p99", "breaks")
     rows = [[*_values(trial, 1), *trial_values(trial, names), _against(trial)] for trial in facts.sizes]
     lead = "The same plan with as many replicas as keep every limit at each rate."
-    return Part("capacity", "Capacity by rate", lead, [trials_figure(facts.sizes, "gpus")],
+    return Part("capacity", "Capacity by rate", lead, [trials_figure(facts.sizes, "gpus", ["workload.rate"])],
                 figures_as_table=PageTable(heads, rows, "rrrrrrrl"))  # fmt: skip
 
 
@@ -162,9 +162,19 @@ def sweep_page(found: SweptServing, commands: Sequence[str]) -> HtmlPage:
     paths = [axis.path for axis in found.axes]
     subtitle = [words] if (words := subject_words(subject_of(found.case), paths)) else []
     table = PageTable(heads, rows, align, sortable=True)
-    part = Part("sweep", "What changes", figures=[trials_figure(found.trials, found.shown[0])], tables=[table])
+    part = Part("sweep", "What changes", figures=[sweep_figure(found)], tables=[table])
     return HtmlPage(found.case.title, subtitle, f"{works} of {len(found.trials)} combinations keep every limit.",
                 "good" if works else "bad", [], [part], commands=commands)  # fmt: skip
+
+
+def sweep_figure(found: SweptServing) -> Plot | Bars:
+    """The first of the results that differ over the combinations."""
+    return trials_figure(found.trials, _telling(found), [axis.path for axis in found.axes])
+
+
+def _telling(found: SweptServing) -> str:
+    known = [trial.answer.costs for trial in found.trials if trial.answer is not None and not trial.answer.refused]
+    return next((name for name in found.shown if len({costs[name] for costs in known}) > 1), found.shown[0])
 
 
 def scale_page(case: ServingCase, trials: Sequence[ServingTrial], commands: Sequence[str]) -> HtmlPage:
@@ -177,28 +187,21 @@ def scale_page(case: ServingCase, trials: Sequence[ServingTrial], commands: Sequ
     words = "No rate keeps every limit."
     if most is not None and most.answer is not None:
         words = f"{most.answer.costs['gpus']:,.0f} GPUs keep every limit at {_values(most, 1)[0]}."
-    part = Part("scale", "Capacity by rate", figures=[trials_figure(trials, "gpus")],
+    part = Part("scale", "Capacity by rate", figures=[trials_figure(trials, "gpus", ["workload.rate"])],
                 tables=[PageTable(heads, rows, "rrrrrrrrl", sortable=True)])  # fmt: skip
     about = [subject_words(subject_of(case), ["cluster.nodes"])]
     return HtmlPage(case.title, about, words, "good" if kept else "bad", [], [part], commands=commands)
 
 
-def trials_figure(trials: Sequence[ServingTrial], name: str) -> Plot | Bars:
+def trials_figure(trials: Sequence[ServingTrial], name: str, axes: Sequence[str]) -> Plot | Bars:
     """One result of every trial: over what was varied, with its band where it has one."""
     shown = []
     for trial in trials:
-        known = trial.answer is not None and not trial.answer.refused
-        costs = trial.answer.costs if known and trial.answer is not None else {}
+        costs = {} if trial.answer is None or trial.answer.refused else trial.answer.costs
         value, low, high = (costs.get(key, math.nan) for key in (name, f"{name}_low", f"{name}_high"))
-        shown.append(TrialValue(" ".join(_values(trial, len(_varied(trials)))), value, trial.works, low, high))
-    axis = " ".join(path.rpartition(".")[2] for path in _varied(trials))
+        shown.append(TrialValue(" ".join(_values(trial, len(axes))), value, trial.works, low, high))
+    axis = " ".join(path.rpartition(".")[2] for path in axes)
     return trial_figure("trials", name, axis, shown, partial(result, name))
-
-
-def _varied(trials: Sequence[ServingTrial]) -> list[str]:
-    """The paths that every trial sets."""
-    common = min(trials, key=lambda trial: len(trial.settings)).settings if trials else ()
-    return [setting.partition("=")[0] for setting in common]
 
 
 def _values(trial: ServingTrial, count: int) -> list[str]:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import re
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
@@ -11,6 +12,7 @@ from costmodel.report.page.plots import Plot, PlotAxis, PlotLine, PlotPoint
 
 _SPREAD = 8  # times the least from which on an axis is logarithmic
 _TICKS = 8
+_LEADING = re.compile(r"[+-]?\d+(\.\d+)?([eE][+-]?\d+)?")
 _NONE = FigureEntry("none has an answer", 0.0, "first")
 
 
@@ -57,10 +59,8 @@ def _role(trial: TrialValue) -> str:
 
 def _number(text: str) -> float:
     """The number that a setting begins with, without regard to its unit."""
-    try:
-        return float(text.replace(",", "").split()[0])
-    except (ValueError, IndexError):
-        return math.nan
+    found = _LEADING.match(text.replace(",", ""))
+    return float(found[0]) if found else math.nan
 
 
 def _plain(value: float) -> str:

@@ -18,6 +18,7 @@ from costmodel.report.page.scale import Scale, ticks
 from .reader import Reader, alike, column
 
 MOST_BYTES = 400_000
+SERVES, LEARNS = "serve-llama-3.1-70b", "grpo-qwen-2.5-7b-64"
 HOSTILE = "</title></script><script>alert(1)</script>\"'><svg onload=alert(2)>&amp;{{7*7}}=1+1"
 PAGES = {
     "estimate": ("estimate", "llama-3-70b-512"),
@@ -27,9 +28,15 @@ PAGES = {
     "check": ("check", "quickstart", "--set", "limits.mfu.at_least=10%"),
     "run": ("run", "quickstart"),
     "validate": ("validate", "korthikanti-2022"),
-    "serving": ("estimate", "serve-llama-3.1-70b"),
+    "serving": ("estimate", SERVES),
     "refused": ("estimate", "quickstart", "--set", "plan.tp=3"),
     "several": ("report", "quickstart", "megatron-22b-8"),
+    "kinds": ("report", "quickstart", SERVES, LEARNS),
+    "rl": ("estimate", LEARNS),
+    "splits": ("search", LEARNS, "--set", "search={tp: [1], cp: [2], rollout_tp: [1, 2]}"),
+    "sizes": ("scale", LEARNS, "--ranks", "32..128"),
+    "layouts": ("search", SERVES),
+    "rates": ("scale", SERVES, "--rate", "2..8"),
 }
 
 
@@ -82,6 +89,51 @@ def test_every_figure_is_the_number_of_the_json(run: Any, pages: dict[str, str])
         assert drawn
         assert drawn == {name: row[name] for name in drawn}
         assert sum(drawn.values()) == pytest.approx(row["peak_bytes"])
+
+
+@pytest.mark.parametrize("name", ["serving", "rl"])
+def test_pages_of_other_workloads_have_the_numbers_of_the_json(name: str, run: Any, pages: dict[str, str]) -> None:
+    page, words = Reader(pages[name]), PAGES[name][1:]
+    (plan,) = json.loads(run(*PAGES[name], "--json").out)["plans"]
+    named = {key: values for key, values in page.numbers.items() if key in plan}
+    assert len(named) > 20
+    for key, values in named.items():
+        assert plan[key] in values, key
+    ledger = json.loads(run("memory", *words, "--json").out)["ledger"]
+    if name == "serving":
+        assert {key: page.marks[key][0] for key in ledger[0]} == ledger[0]
+        terms = ("matmul_s", "attention_s", "prompts_between_s", "tp_exposed_s", "memory_bound_s", "host_time_s")
+        assert sum(page.marks[key][0] for key in terms) == pytest.approx(plan["tpot_s"])
+        return
+    for line in ledger:
+        for phase in ("generating", "updating"):
+            value = line[f"{phase}_bytes"]
+            assert page.marks.get(f"{phase}.{line['part']}_bytes", [0.0])[0] == value
+    phases = ("generation_s", "old_log_probabilities_s", "reference_time_s", "update_time_s", "weight_sync_s")
+    assert sum(page.marks[key][0] for key in phases) == pytest.approx(page.marks["iteration_time_s"][0])
+    for key in phases:
+        assert page.marks[key][0] == plan[key]
+
+
+def test_the_parts_of_a_run_and_the_rows_of_several_are_those_of_the_json(run: Any, pages: dict[str, str]) -> None:
+    shares = json.loads(run("run", "quickstart", "--json").out)["run"]["shares"]
+    drawn = {key.removeprefix("shares."): values[0] for key, values in Reader(pages["run"]).marks.items() if
+             key.startswith("shares.")}  # fmt: skip
+    assert drawn
+    assert drawn == {key: shares[key] for key in drawn}
+    numbers = Reader(pages["kinds"]).numbers
+    for plan in json.loads(run(*PAGES["kinds"], "--json").out)["plans"]:
+        wanted = {"training": "step_time_s", "serving": "tpot_s", "rl": "iteration_time_s"}[plan["workload"]]
+        assert plan[wanted] in numbers[wanted]
+
+
+def test_numbers_open_their_trace(pages: dict[str, str]) -> None:
+    """All results of a plan, its terms, and lines of its memory; the same plan under other loads has no trace here."""
+    for name in ("estimate", "serving", "rl", "run"):
+        text = re.sub(r'(?s)<section id="load".*?</section>', "", pages[name])
+        held = re.findall(r'(<button type="button" class="how"[^>]*>)?<data value="[^"]*" data-name="([^"]*)"', text)
+        assert len([key for button, key in held if button]) > 40
+        assert [key for button, key in held if not button] == [], name
 
 
 def test_the_waterfall_ends_at_the_step(pages: dict[str, str]) -> None:

@@ -26,6 +26,7 @@ ScenariosArgument = Annotated[
     ),
 ]
 _WITHIN = "1 %"
+_OF_TRAINING = ("--against", "--update", "--exact", "--within")
 AgainstOption = Annotated[
     Path | None, typer.Option("--against", metavar="FILE", help="Baseline to compare with", show_default=False)
 ]
@@ -68,10 +69,9 @@ def check(
         from costmodel.commands import rl, serving
 
         cases = [load_any(name, assignments or ()) for name in scenarios]
-        refused = [("--against", against is not None), ("--update", update), ("--exact", exact)]
-        refused += [("--within", within != _WITHIN)]
+        given = (against is not None, update, exact, within != _WITHIN)
         answered = rl.check if "rl" in kinds else serving.check
-        return answered(cases, verbose=verbose, refused=refused)
+        return answered(cases, verbose=verbose, refused=[*zip(_OF_TRAINING, given, strict=True)])
     baseline = _baseline(against, update=update)
     holding = BaselinePolicy(None if update else baseline, _share(within), exact)
     found = run(scenarios, holding, tuple(assignments or ()))

@@ -19,7 +19,7 @@ from costmodel.estimate.serving.operating_point import ExactSteps, OperatingPoin
 from costmodel.estimate.serving.plan_columns import SIZES, PlanColumns
 from costmodel.estimate.serving.serving_inputs import ServingInputs
 from costmodel.estimate.serving.steady_state import replica_rate
-from costmodel.ground.equation import Number, term
+from costmodel.ground.equation import Number, sum_of_rows, term
 
 FEW = 7 / 8  # share of answers that have ended where the tail begins
 
@@ -109,8 +109,7 @@ def _decoded(lengths: Column, times: Number) -> Number:
     """Time from the first token to the longest length, by the times of steps at each."""
     later = np.asanyarray(times)
     stretches = decoding_time(lengths[:-1], lengths[1:], later[:-1], later[1:])
-    total: Number = np.sum(stretches) + lengths[:1] * later[:1]
-    return total
+    return sum_of_rows(stretches) + lengths[:1] * later[:1]
 
 
 def _steps(engines: RolloutEngines, running: Number, context: Number) -> Number:

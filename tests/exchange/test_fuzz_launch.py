@@ -35,12 +35,11 @@ from costmodel.exchange.importers.launch.settle import settled
 from costmodel.exchange.importers.serving import read_serve_command
 from costmodel.exchange.importers.serving.settle_serving import settled_serving
 from costmodel.ground.errors import FAULT_CODES, CostModelError, Fault
-
-from .test_launch_files import FSDP1, FSDP2, MCORE, MESH_OF_THREE, OLD_OFFLOAD, QLORA, RECIPE, TITAN
-from .test_other_trainers import MAXTEXT as YAML_OF_MAXTEXT
-from .test_other_trainers import NANOTRON as YAML_OF_NANOTRON
-from .test_other_trainers import TORCHTUNE as YAML_OF_TORCHTUNE
-from .test_serving_commands import POD, SCRIPT, SGLANG, TRT, VLLM
+from exchange.importers.test_launch import FSDP1, FSDP2, MCORE, MESH_OF_THREE, OLD_OFFLOAD, QLORA, RECIPE, TITAN
+from exchange.importers.test_other_trainers import MAXTEXT as YAML_OF_MAXTEXT
+from exchange.importers.test_other_trainers import NANOTRON as YAML_OF_NANOTRON
+from exchange.importers.test_other_trainers import TORCHTUNE as YAML_OF_TORCHTUNE
+from exchange.importers.test_serve_commands import POD, SCRIPT, SGLANG, TRT, VLLM
 
 ENOUGH = 150  # cases when --fuzz does not say
 PATIENCE = 2.0  # seconds a case may work

@@ -14,9 +14,9 @@ from hypothesis import strategies as st
 
 from costmodel.exchange.importers.megatron.table import OPTIONS
 from costmodel.ground.errors import FAULT_CODES, CostModelError
+from exchange.importers.test_megatron_arguments import REAL, printed
 
 from .scripts import DEEPSEEK, FILE, LINE_70B, LLAMA_8B, MIXTRAL, PLAIN, read
-from .test_megatron_arguments import REAL, printed
 
 ENOUGH = 150  # cases when --fuzz does not say
 PATIENCE = 2.0  # seconds a case may work

@@ -161,7 +161,7 @@ def test_every_operation_is_completed() -> None:
 
 # --- beside what nccl-tests measured
 
-SAMPLES = Path(__file__).with_name("measured")
+SAMPLES = Path(__file__).parents[1] / "evidence/measured"
 TEXT = """# nThread 1 nGpus 1 minBytes 1048576 maxBytes 1073741824
 {ranks}
 #       size         count      type   redop    root     time   algbw   busbw #wrong

@@ -126,6 +126,9 @@ class Experts(Document):
     gated: bool = Field(description="Three matrices (SwiGLU and its kin) instead of two")
     biases: bool = Field(default=False, description="Biases on every matrix of an expert")
     router_bias: bool = Field(default=False, description="A bias for every expert in the router")
+    module_runs: Literal["chosen", "all"] = Field(
+        default="chosen", description="Experts that the model's own module in transformers runs on each token"
+    )
     shared: Mlp | None = Field(default=None, description="Shared experts as one MLP of their whole width")
     shared_gate: bool = Field(default=False, description="A learned gate on the shared expert")
     groups: Groups | None = Field(default=None, description="Equal groups of neighbouring experts; see group_limit")

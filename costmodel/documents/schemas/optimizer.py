@@ -6,7 +6,14 @@ from typing import Literal
 
 from pydantic import Field
 
-from costmodel.documents.schemas.base import Bytes, Name, ParameterBytes, Source, Sourced
+from costmodel.documents.schemas.base import Bytes, Count, Document, Name, ParameterBytes, Source, Sourced
+
+
+class Projection(Document):
+    """Gradients of a layer's matrices in a subspace of low rank, where their states live (GaLore)."""
+
+    rank: Count = Field(description="Rank of the subspace")
+    element: Bytes = Field(description="Bytes of an element of the basis that is kept")
 
 
 class Optimizer(Sourced):
@@ -19,8 +26,14 @@ class Optimizer(Sourced):
     root: Bytes | None = Field(
         default=None, description="Root of its second moment, which a step that is not fused makes"
     )
+    as_weights: bool = Field(
+        default=False, description="Whether its fp32 states have 16 bits where training software keeps nothing in fp32"
+    )
     in_backward: bool = Field(
         default=False, description="Whether backward updates each layer at once and then frees its gradients"
     )
     paged: bool = Field(default=False, description="Whether its states move to the host where the device is full")
+    projection: Projection | None = Field(
+        default=None, description="The subspace in which the states of a layer's matrices live; left out, all of it"
+    )
     sources: dict[str, Source] = Field(default_factory=dict, description="Sources by key")

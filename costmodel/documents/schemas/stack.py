@@ -148,6 +148,9 @@ class ExpertKernels(Sourced):
 
     half_rows: Rows = Field(description="Rows of an expert at which its matmuls reach half of their rate")
     looped: bool = Field(description="Whether the host issues one expert after another; else one kernel takes all")
+    own_module: bool = Field(
+        default=False, description="Whether the model's own module in transformers runs, with all that it computes"
+    )
     cut_as_tp: bool = Field(
         default=False,
         description="Whether each expert is cut over as many ranks as tp where a plan states no etp, else one",

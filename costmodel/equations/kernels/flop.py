@@ -122,6 +122,35 @@ def training_flop(forward: Number) -> Number:
 
 
 @equation
+def projection_flop(rank: Number, n: Number, k: Number) -> Number:
+    """Work that brings a gradient into a subspace of low rank, and the update back.
+
+    4 r n k
+
+    Args:
+        rank: rank of the subspace, r [1]
+        n: outputs of the matrix [1]
+        k: inputs of it [1]
+
+    Returns:
+        work [FLOP]
+
+    Example:
+        >>> projection_flop(128.0, 4096.0, 4096.0)
+        8589934592.0
+
+    Source:
+        zhao-2024 algorithm 2
+
+    Pitfall:
+        the singular value decomposition that finds a new subspace every 200 steps or so is not in it
+
+    Monotone: increasing in rank, n, k
+    """
+    return 2 * FLOP_PER_MAC * rank * n * k
+
+
+@equation
 def six_n_flop(parameters: Number, tokens: Number) -> Number:
     """The rule of six FLOP per parameter and token; attention is not counted.
 

@@ -78,6 +78,7 @@ def structure_of(inputs: TrainingInputs, plan: Plan) -> tuple[Structure, tuple[A
 
 
 # Defaults for a plan: splits that follow from the other sizes, and the choices of a plan that does not state them.
+HALF = 0.5  # of a run that is useful; under it the run is hardly one
 _UNWRITTEN = (
     ("split", "fitting"),
     ("split", "stated"),
@@ -174,12 +175,16 @@ def answer(inputs: TrainingInputs, plan: Plan) -> Answer:
         remarked = (*remarked, "N003")
     if costs["memory_share"] <= 1 and not fits_at_p90(costs):
         remarked = (*remarked, "N023")
+    if inputs.run is not None and costs["goodput"] < HALF:
+        remarked = (*remarked, "N037")
     if over_peak(evaluation.costs).any():
         remarked = (*remarked, "N011")
     broken = dict.fromkeys(code for code, mask in unacceptable(inputs, evaluation.costs) if mask.any())
-    lean = inputs.case.optimizer.in_backward and inputs.case.optimizer.paged
+    lean = inputs.optimizer.in_backward and inputs.optimizer.paged
     if "M001" in broken and inputs.ranks == 1 and inputs.case.scenario.workload.tuning == "full" and not lean:
         remarked = (*remarked, "N026")
+    if inputs.optimizer.projection is not None:
+        remarked = (*remarked, "N027")
     first = converted(inputs.case)
     leaves_domain = bool(inputs.ranks > inputs.domain)
     spoken = (*first, *assumed, *inputs.assumed[len(first) :], *_of_foreign(inputs.case))

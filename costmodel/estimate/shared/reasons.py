@@ -131,6 +131,11 @@ REFUSALS = {
         "several micro-batches in backward",
         "An optimizer with in_backward updates each layer as soon as its gradients exist: a step is one micro-batch.",
     ),
+    "L047": Reason(
+        "projected gradients are cut",
+        "An optimizer with a projection needs the whole gradient of each matrix on a device: tp 1, zero 0 or one rank, "
+        "and its states on the device.",
+    ),
     "M001": Reason("does not fit", "Peak memory of the worst stage is over what is usable."),
     "M002": Reason("memory limit", "Peak memory is over the limit the scenario sets, or its chance to fit below."),
     "M003": Reason("host too small", "What is offloaded takes more than the host's memory, or drives, of the node."),
@@ -167,6 +172,10 @@ REFUSALS = {
         "servers, whole gradients",
         "Servers sum whole gradients of whole replicas: zero 0, compression none, fp16 or int8, and first no more "
         "replicas than there are.",
+    ),
+    "R013": Reason(
+        "restart on fewer ranks",
+        "run.restart.ranks goes on with whole replicas: tp × cp × pp must divide it, and it is less than the ranks.",
     ),
     "T001": Reason("limit of the scenario", "A result other than memory is beyond a limit that the scenario sets."),
 }
@@ -250,9 +259,24 @@ REMARKS = {
         "the accelerator is full: --set stack=torchtune --set workload.optimizer=paged-adam-8bit --set "
         "workload.optimizer.in_backward=true.",
     ),
+    "N027": Reason(
+        "decomposition not timed",
+        "An optimizer with a projection finds a new subspace now and then, by a singular value decomposition of every "
+        "gradient, which takes seconds to minutes. It is not in the step time.",
+    ),
     "N030": Reason(
         "nothing to compress",
         "plan.compression has no effect: one rank holds all gradients, or the stack sends them as narrow already.",
+    ),
+    "N036": Reason(
+        "power cap",
+        "A cap at or over the rating of the accelerator changes nothing. Under 70 % of it the voltage cannot fall "
+        "further, and steps take longer than computed.",
+    ),
+    "N037": Reason(
+        "half of the run is lost",
+        "Goodput is under 50 %: the job is interrupted about as often as it saves its work. Ends of the band are then "
+        "without meaning; costmodel run lists what helps.",
     ),
     "N035": Reason(
         "over the critical batch",

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from costmodel.documents.schemas.model import Layers
 from costmodel.equations.kernels.flop import (
@@ -119,11 +119,15 @@ def _counted(inputs: TrainingInputs, linear: Number, core: Number, head: Number)
 def work_of_step(inputs: TrainingInputs, block: Block) -> StepFlop:
     """FLOP in the scenario's convention, and executed."""
     causal = inputs.convention == "model-causal"
-    linear, core, head = forward_flop(inputs, causal=causal)
-    counted = _counted(inputs, linear, core, head)
+    as_stated = inputs.model is inputs.case.model
+    of_model = inputs if as_stated else replace(inputs, model=inputs.case.model)
+    forward = forward_flop(of_model, causal=causal)
+    counted = _counted(of_model, *forward)
     if inputs.tuning is None and inputs.convention == COUNTS_RECOMPUTE:
         return StepFlop(counted, counted)
-    done = counted if inputs.tuning is None else useful_flop(inputs, linear, core, head)
+    done = counted
+    if inputs.tuning is not None or not as_stated:
+        done = useful_flop(inputs, *(forward if as_stated else forward_flop(inputs, causal=causal)))
     again = _again(inputs, block.structure, causal=causal)
     return StepFlop(counted, done + reached_of_all(inputs.model, block) * again)
 

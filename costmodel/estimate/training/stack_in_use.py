@@ -4,8 +4,11 @@ from __future__ import annotations
 
 from costmodel.documents.reader.resolved_scenario import ResolvedScenario
 from costmodel.documents.schemas.efficiency import AttentionFit
+from costmodel.documents.schemas.model import Layers, Model
+from costmodel.documents.schemas.optimizer import Optimizer
 from costmodel.documents.schemas.precision import RECIPES
 from costmodel.documents.schemas.stack import DispatchType, Stack
+from costmodel.estimate.shared.assumptions import AssumptionLog
 from costmodel.ground.choices import AttentionKernel
 from costmodel.ground.errors import Place
 from costmodel.ground.units import Figure
@@ -44,6 +47,36 @@ def stack_in_use(case: ResolvedScenario) -> Stack:
     kept = stack.buckets.loss
     buckets = stack.buckets if kept < CHUNKED or kept >= LOSS else stack.buckets.model_copy(update={"loss": LOSS})
     return stack.model_copy(update={"states": states, "buckets": buckets, "gradients": "fp32", "reduced": None})
+
+
+def model_in_use(case: ResolvedScenario, log: AssumptionLog) -> Model:
+    """The model as the stack runs it: with all experts on every token, where its own module computes them so."""
+    kernels, model = case.stack.experts, case.model
+    if kernels is None or not kernels.own_module:
+        return model
+    layers = [_with_all_experts(kind) for kind in model.layers]
+    if layers == model.layers:
+        return model
+    log.note("model.experts", "all run on every token", f"stacks/{case.stack.name}, the model's own module")
+    return model.model_copy(update={"layers": layers})
+
+
+def _with_all_experts(kind: Layers) -> Layers:
+    experts = kind.experts
+    if experts is None or experts.module_runs == "chosen":
+        return kind
+    return kind.model_copy(update={"experts": experts.model_copy(update={"top_k": experts.count})})
+
+
+def optimizer_in_use(case: ResolvedScenario, log: AssumptionLog) -> Optimizer:
+    """The optimizer of a case, with states of 16 bits where no copy of the weights has 32."""
+    optimizer, states = case.optimizer, case.stack.states
+    pure = states.weights + states.master < _SINGLE and not RECIPES[case.scenario.workload.precision].full
+    if not (optimizer.as_weights and pure):
+        return optimizer
+    log.note("workload.optimizer", "states in bf16, as the weights", f"stacks/{case.stack.name}")
+    root = None if optimizer.root is None else optimizer.root / 2
+    return optimizer.model_copy(update={"moments": optimizer.moments / 2, "root": root})
 
 
 def dispatched_bytes(case: ResolvedScenario, kind: DispatchType) -> float:

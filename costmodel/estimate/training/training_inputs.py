@@ -10,6 +10,7 @@ from costmodel.documents.reader.resolved_scenario import ResolvedScenario
 from costmodel.documents.schemas.default_values import Assumption
 from costmodel.documents.schemas.efficiency import AttentionFit, MatmulFit
 from costmodel.documents.schemas.model import Model
+from costmodel.documents.schemas.optimizer import Optimizer
 from costmodel.documents.schemas.precision import RECIPES, Recipe
 from costmodel.documents.schemas.scenario import FlopConvention
 from costmodel.documents.schemas.sites import Sites
@@ -23,12 +24,19 @@ from costmodel.estimate.machine.host import Host, host_of
 from costmodel.estimate.machine.machine import Machine
 from costmodel.estimate.machine.node_in_use import batch_of_a_site, interface_rate, slowest_link, with_port
 from costmodel.estimate.machine.number_formats import Linear, linear_of, matmul_fit
+from costmodel.estimate.model.projected_states import state_bytes
 from costmodel.estimate.shared.assumptions import AssumptionLog, converted
 from costmodel.estimate.shared.run_inputs import RunInputs, run_inputs
 from costmodel.estimate.training.assumed_rates import gradient_types, mfu_peak, note_rates
 from costmodel.estimate.training.complete_documents import assumed_price, complete
-from costmodel.estimate.training.overlap_defaults import tensor_overlap, weights_overlap
-from costmodel.estimate.training.stack_in_use import attention_fit, dispatched_bytes, stack_in_use
+from costmodel.estimate.training.overlap_shares import OverlapShares, overlap_shares
+from costmodel.estimate.training.stack_in_use import (
+    attention_fit,
+    dispatched_bytes,
+    model_in_use,
+    optimizer_in_use,
+    stack_in_use,
+)
 from costmodel.ground.choices import Recompute
 from costmodel.ground.equation import Number, term
 from costmodel.ground.errors import Place, fail
@@ -84,22 +92,14 @@ class KernelRates:
     variation: float
 
 
-@dataclass(frozen=True)
-class OverlapShares:
-    """Share of each axis' communication that compute can hide, and of ZeRO-3's weight all-gathers."""
-
-    tp: float
-    dp: float
-    weights: float
-    pp: float
-    cp: float
-
-
 @dataclass(frozen=True, eq=False)
 class TrainingInputs(Machine):
     """The inputs of a scenario, in SI base units; each number remembers its place."""
 
     case: ResolvedScenario
+    model: Model
+    optimizer: Optimizer
+    moments: Number
     stack: Stack
     sequence: float
     global_batch: float
@@ -139,14 +139,9 @@ class TrainingInputs(Machine):
         return super().ranks
 
     @property
-    def model(self) -> Model:
-        """The model's shape."""
-        return self.case.model
-
-    @property
     def optimizer_state(self) -> Number:
         """Bytes of master copy and moments per parameter."""
-        return self.stack.states.master + self.case.optimizer.moments
+        return self.stack.states.master + self.moments
 
     @property
     def recipe(self) -> Recipe:
@@ -266,8 +261,12 @@ def _of_one_kind(case: ResolvedScenario) -> TrainingInputs:
     assert network is not None
     crossed, named = f"efficiencies/{case.network.of}", f"stacks/{stack.name}"
     gradients, reduced = gradient_types(log, case)
+    optimizer = optimizer_in_use(case, log)
     return TrainingInputs(
         case=case,
+        model=model_in_use(case, log),
+        optimizer=optimizer,
+        moments=state_bytes(case.model, optimizer),
         stack=stack,
         sequence=workload.sequence,
         global_batch=batch_of_a_site(case),
@@ -277,7 +276,7 @@ def _of_one_kind(case: ResolvedScenario) -> TrainingInputs:
         network=network,
         algorithms=tuple(stack.collectives),
         network_share=log.choose("assume.network_share", assume.network_share, network.share, crossed),
-        overlap=_overlap(case, log),
+        overlap=overlap_shares(case, log),
         fragmentation=log.choose("assume.fragmentation", assume.fragmentation, stack.runtime.fragmentation, named),
         host=host_of(case, log.choose),
         convention=assume.flop_convention,
@@ -301,18 +300,6 @@ def _rates(case: ResolvedScenario, linear: Linear, log: AssumptionLog) -> Kernel
         linear=linear,
         attention=attention_fit(case),
         variation=log.choose("assume.variation", case.scenario.assume.variation, sustained.variation, origin),
-    )
-
-
-def _overlap(case: ResolvedScenario, log: AssumptionLog) -> OverlapShares:
-    stated, stack, choose = case.scenario.assume.overlap, case.stack, log.choose
-    origin = f"stacks/{stack.name}"
-    return OverlapShares(
-        tp=choose("assume.overlap.tp", stated.tp, tensor_overlap(case), origin),
-        dp=choose("assume.overlap.dp", stated.dp, stack.overlap.dp, origin),
-        weights=weights_overlap(case, choose, origin),
-        pp=choose("assume.overlap.pp", stated.pp, stack.overlap.pp, origin),
-        cp=choose("assume.overlap.cp", stated.cp, stack.overlap.cp, origin),
     )
 
 

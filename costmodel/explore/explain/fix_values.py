@@ -50,6 +50,7 @@ _PATHS = {
     "L043": "plan.offload plan.offload_to",
     "L045": "plan.zero workload.optimizer stack",
     "L046": "plan.micro_batch workload.global_batch",
+    "L047": "plan.tp plan.zero plan.offload workload.optimizer",
     "R003": "plan.zero plan.dp_replicate",
     "R005": "plan.shares plan.tp plan.pp plan.ep plan.zero",
     "R006": "plan.sync plan.zero plan.pp",

@@ -6,7 +6,6 @@ import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from patience import patient
 
 from costmodel.equations.memory.offload import link_time
 from costmodel.equations.run.failures.checkpoint_transfer import (
@@ -17,6 +16,7 @@ from costmodel.equations.run.failures.checkpoint_transfer import (
     moved_share,
     reshard_time,
 )
+from equations.patience import patient
 
 ranks = st.integers(1, 120)
 

@@ -9,8 +9,6 @@ import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from patience import patient
-from run_simulation import play_checkpoints
 
 from costmodel.equations.run.failures.checkpoints import (
     best_goodput,
@@ -22,6 +20,9 @@ from costmodel.equations.run.failures.checkpoints import (
 )
 from costmodel.equations.run.failures.goodput import checkpoint_share, noticed_goodput, restart_share
 from costmodel.equations.run.failures.reliability import mean_time_between_interruptions, observed_failure_rate
+from equations.patience import patient
+
+from .run_simulation import play_checkpoints
 
 MINUTE, HOUR, DAY = 60.0, 3600.0, 86400.0
 M = 3.093 * HOUR  # 16,384 H100 of Llama 3: 419 interruptions in 54 days

@@ -5,7 +5,6 @@ from __future__ import annotations
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from patience import patient
 
 from costmodel.equations.memory.offload import link_time
 from costmodel.equations.network.overlap import exposed_time
@@ -17,6 +16,7 @@ from costmodel.equations.run.diagnosis import (
     implied_slowdown,
 )
 from costmodel.equations.run.economics import flop_utilisation
+from equations.patience import patient
 
 parts = st.floats(0.01, 10.0)
 

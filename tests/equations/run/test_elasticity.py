@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import pytest
-from run_simulation import play_elastic
 
 from costmodel.equations.run.failures.elasticity import (
     elastic_goodput,
@@ -14,6 +13,8 @@ from costmodel.equations.run.failures.elasticity import (
     restart_loss,
 )
 from costmodel.equations.run.failures.goodput import wall_time
+
+from .run_simulation import play_elastic
 
 M = 3.093 * 3600
 

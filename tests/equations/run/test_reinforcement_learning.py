@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
-from run_simulation import decode_refilled, decode_together
 
 from costmodel.equations.memory.offload import link_time
 from costmodel.equations.run.reinforcement_learning import (
@@ -13,6 +12,8 @@ from costmodel.equations.run.reinforcement_learning import (
     generation_time,
     refilled_generation_time,
 )
+
+from .run_simulation import decode_refilled, decode_together
 
 FIXED, PER_SEQUENCE = 0.02, 1e-4
 

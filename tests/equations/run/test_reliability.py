@@ -8,7 +8,6 @@ import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from patience import patient
 
 from costmodel.equations.run.failures.reliability import (
     expected_interruptions,
@@ -17,6 +16,7 @@ from costmodel.equations.run.failures.reliability import (
     spare_nodes,
     uninterrupted_probability,
 )
+from equations.patience import patient
 
 HOUR, DAY = 3600.0, 86400.0
 LLAMA = 419 / 54 / DAY / 2048  # Llama 3 §3.3.4: 419 unexpected interruptions of 2,048 nodes in 54 days

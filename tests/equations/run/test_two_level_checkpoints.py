@@ -7,11 +7,12 @@ import math
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from patience import patient
-from run_simulation import play_two_levels
 
 from costmodel.equations.run.failures.checkpoints import best_goodput, best_interval, checkpoint_goodput
 from costmodel.equations.run.failures.two_level_checkpoints import two_level_goodput
+from equations.patience import patient
+
+from .run_simulation import play_two_levels
 
 M = 3.093 * 3600
 Triple = tuple[float, float, float]

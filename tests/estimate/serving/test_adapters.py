@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from tests.estimate.serving.cases import costs
+from estimate.serving.cases import costs
 
 
 def test_slots_of_a_70b_take_13_gb_from_the_cache() -> None:

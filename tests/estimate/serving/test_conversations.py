@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from tests.estimate.serving.cases import costs, inputs
+from estimate.serving.cases import costs, inputs
 
 CHAT = ("workload.turns=4", "workload.prompt=500", "workload.think_time=20 s")
 AWARE = "assume.routing=cache-aware"

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from tests.estimate.serving.cases import costs
+from estimate.serving.cases import costs
 
 
 @pytest.mark.parametrize(("users", "measured"), [(4, 9.11e-3), (64, 15.5e-3)])

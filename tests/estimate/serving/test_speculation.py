@@ -10,8 +10,8 @@ import pytest
 from costmodel.estimate.serving.operating_point import ExactSteps
 from costmodel.estimate.serving.step_table import step_table
 from costmodel.ground.errors import CostModelError
-from tests.estimate.serving.cases import costs, inputs, one, predicted
-from tests.estimate.serving.test_steady_state import layout
+from estimate.serving.cases import costs, inputs, one, predicted
+from estimate.serving.test_steady_state import layout
 
 EAGLE = "plan.speculation={tokens: 4, acceptance: 80 %, draft: eagle}"
 ALONE = ("plan.replicas=1", "cluster.nodes=1")

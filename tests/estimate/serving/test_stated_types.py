@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from costmodel.ground.errors import CostModelError
-from tests.estimate.serving.cases import case, costs, inputs, one, predicted
+from estimate.serving.cases import case, costs, inputs, one, predicted
 
 DEEPSEEK = ("model=deepseek-v3", "cluster.node=dgx-h200", "plan.tp=8")
 LOAD = ("--rate", "5", "--prompt", "2000", "--answer", "500")

@@ -10,7 +10,7 @@ from costmodel.estimate.serving.expert_step import expert_transfers
 from costmodel.estimate.serving.operating_point import ExactSteps
 from costmodel.estimate.serving.plan_columns import PlanColumns
 from costmodel.estimate.serving.step_table import step_table
-from tests.estimate.serving.cases import costs, inputs, one, predicted
+from estimate.serving.cases import costs, inputs, one, predicted
 
 H800 = ("model=deepseek-v3", "cluster={node: hgx-h800, nodes: 56}", "stack=sglang", "limits={}")
 LOAD = (

@@ -22,6 +22,7 @@ SIZES = {
     "linear_value_dim": 96, "linear_key_heads": 4, "linear_key_dim": 64, "linear_conv": 4, "linear_chunk": 128,
     "index_heads": 8, "index_dim": 64, "index_top_k": 256,
 }  # fmt: skip
+OWN = {"helium": {"head_dim": 128}}  # of a class whose heads together are as wide as the model
 LISTED = ["sliding_attention", "full_attention", "full_attention", "sliding_attention", "full_attention",
           "full_attention"]  # fmt: skip
 
@@ -117,7 +118,7 @@ def small(family: Family) -> Changes:
     config: Changes = {}
     for name, option in family.options.items():
         if name in SIZES:
-            put(config, option.names[0], SIZES[name])
+            put(config, option.names[0], OWN.get(family.name, {}).get(name, SIZES[name]))
     return config
 
 

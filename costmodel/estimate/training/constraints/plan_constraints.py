@@ -27,6 +27,7 @@ from costmodel.estimate.training.constraints.group_constraints import shares_wit
 from costmodel.estimate.training.constraints.recompute_offload import (
     assumed_host,
     choices_offered,
+    cut_matrices,
     several_in_backward,
     unknown_host,
     wrong_keys,
@@ -34,6 +35,7 @@ from costmodel.estimate.training.constraints.recompute_offload import (
     wrong_offload,
     wrong_step,
 )
+from costmodel.estimate.training.constraints.run_constraints import not_resharded, nothing_can_leave, odd_cap
 from costmodel.estimate.training.constraints.sync_constraints import not_asynchronous, not_served, speed_alone
 from costmodel.estimate.training.constraints.workload_remarks import (
     counted_as_gpt,
@@ -193,12 +195,6 @@ def _same_split(inputs: TrainingInputs, block: Block) -> Mask:
     return same
 
 
-def _nothing_can_leave(inputs: TrainingInputs, block: Block) -> Mask:
-    if inputs.run is None or inputs.run.elastic is None:
-        return none(block)
-    return np.asarray(block.whole_replicas < 2)
-
-
 @dataclass(frozen=True)
 class Check:
     """The test of a rule, and what it reads.
@@ -248,7 +244,8 @@ CHECKS = (
     _check("L031", "tp cp", heads_exchanged, "cp_type"),
     _check("L008", "tp cp", _sequence, "sequence_parallel"),
     _check("L032", "dp dp_replicate", shard_replicas, "zero"),
-    _check("R003", "dp dp_replicate", _nothing_can_leave, "zero"),
+    _check("R003", "dp dp_replicate", nothing_can_leave, "zero"),
+    _check("R013", "tp cp pp", not_resharded),
     _check("R004", "dp dp_replicate", not_scattered, "zero", "compression"),
     _check("R005", "tp cp pp ep", spans_kinds, "zero", "shares", "schedule", "order"),
     _check("R006", "dp pp", not_asynchronous, "zero", "sync"),
@@ -265,6 +262,7 @@ CHECKS = (
     _check("L005", "dp micro_batch", _batch),
     _check("L045", "", wrong_step, "zero", *OFFLOAD),
     _check("L046", "dp micro_batch", several_in_backward),
+    _check("L047", "tp dp cp", cut_matrices, "zero", *OFFLOAD),
     _check("L006", "dp pp micro_batch", _batches_of_schedule, "schedule"),
 )
 OF_A_SEARCH = frozenset({"L010"})
@@ -318,6 +316,7 @@ def remarks(inputs: TrainingInputs, block: Block) -> Iterator[tuple[str, Mask]]:
     yield "N030", nothing_to_compress(inputs, block)
     yield "N031", compression_not_offered(inputs, block)
     yield "N035", all_if(block, over_critical(inputs.case))
+    yield "N036", all_if(block, odd_cap(inputs))
     yield "N034", all_if(block, inputs.sites is not None)
     yield "N033", shares_without_groups(inputs, block)
     yield "N032", speed_alone(block)

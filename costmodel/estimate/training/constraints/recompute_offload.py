@@ -56,26 +56,34 @@ def wrong_offload(inputs: TrainingInputs, block: Block) -> Mask:
 def several_in_backward(inputs: TrainingInputs, block: Block) -> Mask:
     """A step in backward of several micro-batches."""
     batches = micro_batches_per_step(inputs.global_batch, block.dp, block.micro_batch)
-    return np.asarray(batches > 1) & all_if(block, inputs.case.optimizer.in_backward)
+    return np.asarray(batches > 1) & all_if(block, inputs.optimizer.in_backward)
 
 
 def wrong_step(inputs: TrainingInputs, block: Block) -> Mask:
     """A step in backward that the stack lacks, or beside what it excludes."""
     structure = block.structure
     able = inputs.stack.states.in_backward and structure.zero in (0, 3) and "optimizer" not in structure.offload
-    return all_if(block, inputs.case.optimizer.in_backward and not able)
+    return all_if(block, inputs.optimizer.in_backward and not able)
+
+
+def cut_matrices(inputs: TrainingInputs, block: Block) -> Mask:
+    """Matrices that are cut over ranks, or on the host, under an optimizer that projects whole gradients."""
+    structure = block.structure
+    cut = (block.tp > 1) | (block.shards > 1 if structure.zero >= 1 else False)
+    kept = inputs.optimizer.projection is not None
+    return np.asarray(cut | ("optimizer" in structure.offload)) & all_if(block, kept)
 
 
 def assumed_host(inputs: TrainingInputs, block: Block) -> bool:
     """Whether offload relies on an assumed host memory."""
     unstated = inputs.case.node.memory is None and not math.isnan(inputs.host.capacity)
-    return unstated and (bool(block.structure.offload) or inputs.case.optimizer.paged)
+    return unstated and (bool(block.structure.offload) or inputs.optimizer.paged)
 
 
 def unknown_host(inputs: TrainingInputs, block: Block) -> Mask:
     """Offload to a host whose memory or link no document states."""
     host, structure = inputs.host, block.structure
-    if not structure.offload and not inputs.case.optimizer.paged:
+    if not structure.offload and not inputs.optimizer.paged:
         return all_if(block, False)
     wanted = [host.link, host.capacity, host.bandwidth]
     wanted += [host.drives, host.read, host.write] if structure.offload_to == "nvme" else []

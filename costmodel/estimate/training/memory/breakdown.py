@@ -100,9 +100,9 @@ def ledger(
     lines = {name: PerStage(*(column[name] for column in columns)) for name in LINES}
     peaks = PerStage(*(added(column, LINES) for column in columns))
     host: tuple[Number, Number] = (0.0, 0.0)
-    paged = _worst(PerStage(*(column["paged"] for column in columns))) if inputs.case.optimizer.paged else 0.0
+    paged = _worst(PerStage(*(column["paged"] for column in columns))) if inputs.optimizer.paged else 0.0
     left = PerStage(*(column["pageable"] for column in columns))
-    if block.structure.offload or inputs.case.optimizer.paged:
+    if block.structure.offload or inputs.optimizer.paged:
         worst = (_worst(PerStage(*(column[name] for column in columns))) for name in ON_HOST)
         host = used_capacity(inputs, block, *worst)
     return Ledger(lines, peaks, known_as("memory_peak", _worst(peaks)), host, paged, left)
@@ -159,7 +159,7 @@ def _stage(
         column["runtime"] = overhead_bytes(runtime.context, opened, runtime.communicator)
         moments = moment_bytes(inputs, block, held)
         paged = paged_states(inputs, added(column, LINES), moments)
-        if inputs.case.optimizer.paged:
+        if inputs.optimizer.paged:
             column["optimizer"] = column["optimizer"] - paged
             column_host = column_host + paged
         column |= {"paged": paged, "pageable": moments - paged}

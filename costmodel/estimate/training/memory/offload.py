@@ -62,7 +62,7 @@ def _leaving_late(inputs: TrainingInputs, block: Block) -> NDArray[np.bool_]:
 
 def gradients_held(inputs: TrainingInputs, block: Block, parameters: StageParameters, gradients: Number) -> Number:
     """Gradients of a stage, or of its largest layer where backward updates each layer at once."""
-    if not inputs.case.optimizer.in_backward:
+    if not inputs.optimizer.in_backward:
         return gradients
     with term("gradients of one layer"):
         ends = np.maximum(parameters.embedding, parameters.head)
@@ -73,7 +73,7 @@ def gradients_held(inputs: TrainingInputs, block: Block, parameters: StageParame
 
 def paged_states(inputs: TrainingInputs, needed: Number, states: Number) -> Number:
     """Bytes of optimizer states of a stage that move to the host, since the device is full."""
-    if not inputs.case.optimizer.paged:
+    if not inputs.optimizer.paged:
         return 0.0
     with term("pages on the host"):
         return paged_bytes(needed, inputs.usable, states, PAGE)
@@ -201,7 +201,7 @@ def _update(inputs: TrainingInputs, block: Block, updated: Number) -> Number:
     host, states = inputs.host, inputs.stack.states
     with term("update on the host"):
         master = states.weights if states.sharded_master else states.master
-        state = master + inputs.case.optimizer.moments
+        state = master + inputs.moments
         nbytes = host_update_traffic(updated, inputs.widths.gradient, state, states.compute)
         fit = host.update
         time = host_update_time(nbytes, host.ranks, host.bandwidth, host.update_share, updated, host.cores, fit.core)

@@ -55,7 +55,7 @@ def _states(inputs: TrainingInputs, block: Block, held: Number, over: Number) ->
     Gradients of FSDP stay unsharded in a pipeline.
     """
     zero, states = block.structure.zero, inputs.stack.states
-    moments = inputs.case.optimizer.moments
+    moments = inputs.moments
     weights = weight_bytes(held, states.weights, states.compute, over, zero=zero, sharded_master=states.sharded_master)
     gradients = gradient_bytes(held, inputs.widths.gradient, over, zero=zero)
     late = summed_once(inputs, block)
@@ -73,7 +73,7 @@ def _states(inputs: TrainingInputs, block: Block, held: Number, over: Number) ->
 
 def updating_bytes(inputs: TrainingInputs, block: Block, held: RankParameters, backward: Number) -> Number:
     """Additional bytes of an optimizer step on the device beyond the peak of backward."""
-    states, root = inputs.stack.states, inputs.case.optimizer.root or 0.0
+    states, root = inputs.stack.states, inputs.optimizer.root or 0.0
     gradient, roots = states.step_gradient or 0.0, states.step_roots or 0.0
     if "optimizer" in block.structure.offload or not (gradient or (roots and root)):
         return 0.0
@@ -82,10 +82,10 @@ def updating_bytes(inputs: TrainingInputs, block: Block, held: RankParameters, b
 
 def moment_bytes(inputs: TrainingInputs, block: Block, held: RankParameters) -> Number:
     """Bytes of the moments that a rank of a stage has on its device, if they may move."""
-    if not inputs.case.optimizer.paged or "optimizer" in block.structure.offload:
+    if not inputs.optimizer.paged or "optimizer" in block.structure.offload:
         return 0.0
     with term("moments"):
-        return gradient_traffic(_updated(inputs, block, held), inputs.case.optimizer.moments)
+        return gradient_traffic(_updated(inputs, block, held), inputs.moments)
 
 
 def _updated(inputs: TrainingInputs, block: Block, held: RankParameters) -> Number:

@@ -13,7 +13,7 @@ from costmodel.ground.equation import Number, known_as
 
 def with_pages(inputs: TrainingInputs, step: TrainingStep, paged: Number) -> TrainingStep:
     """A step with the transfer of so many paged bytes, which nothing hides."""
-    if not inputs.case.optimizer.paged:
+    if not inputs.optimizer.paged:
         return step
     terms = step.terms | {"offload": summed(step.terms["offload"], page_time(inputs, paged))}
     return replace(step, terms=terms, total=known_as("step_time", added(terms, TERMS)))

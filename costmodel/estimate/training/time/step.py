@@ -9,7 +9,7 @@ import numpy as np
 
 from costmodel.equations.kernels.low_precision import quantise_traffic
 from costmodel.equations.kernels.memory_traffic import optimizer_traffic
-from costmodel.equations.kernels.roofline import stream_time
+from costmodel.equations.kernels.roofline import matmul_time, stream_time
 from costmodel.equations.memory.states import gradient_traffic
 from costmodel.equations.network.collectives import activation_message
 from costmodel.estimate.machine.collective_time import collective_time
@@ -21,6 +21,8 @@ from costmodel.estimate.machine.process_groups import (
     groups,
     without_irrelevant_order,
 )
+from costmodel.estimate.model.projected_states import step_flop
+from costmodel.estimate.model.shards import model_parameters
 from costmodel.estimate.shared.memoize import RECOMPUTE, memoized
 from costmodel.estimate.shared.per_stage import PerStage
 from costmodel.estimate.shared.plan_batch import Block
@@ -179,8 +181,19 @@ def _optimizer(inputs: TrainingInputs, block: Block, parameters: StageParameters
             own = stepped(block, routed)
             updated = updated + (own / edp if zero >= 1 else own)
             kept = kept + (routed / edp if zero >= 2 else routed)
-        nbytes = optimizer_traffic(updated, kept, inputs.case.optimizer.moments, ELEMENT_BYTES["fp32"])
-        return stream_time(nbytes, inputs.rates.memory_bandwidth, inputs.rates.memory_share)
+        nbytes = optimizer_traffic(updated, kept, inputs.moments, ELEMENT_BYTES["fp32"])
+        update = stream_time(nbytes, inputs.rates.memory_bandwidth, inputs.rates.memory_share)
+        return update if inputs.optimizer.projection is None else update + _projections(inputs, updated)
+
+
+def _projections(inputs: TrainingInputs, updated: Number) -> Number:
+    """Products that bring a rank's gradients into the optimizer's subspace, and updates back."""
+    rates = inputs.rates
+    flop = step_flop(inputs.case.model, inputs.optimizer) * (updated / model_parameters(inputs.case.model))
+    with term("projections"):
+        fit, nbytes = rates.matmul, gradient_traffic(updated, 2.0 * inputs.widths.gradient)
+        shares = (fit.compute_share, fit.memory_share, 0.0, fit.exponent)
+        return matmul_time(flop, nbytes, rates.peak, rates.memory_bandwidth, *shares, inputs.sustained)
 
 
 def _offload(

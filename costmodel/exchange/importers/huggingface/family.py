@@ -95,6 +95,7 @@ FIELDS: dict[str, Field] = {
     "router_bias": Field("flag", f"{_EXPERTS}.router_bias"),
     "shared_hidden": Field("count", f"{_EXPERTS}.shared.ffn_hidden", optional=True),
     "shared_gate": Field("flag", f"{_EXPERTS}.shared_gate"),
+    "module_runs": Field("word", f"{_EXPERTS}.module_runs", optional=True),
     "groups": Field("count", f"{_EXPERTS}.groups", optional=True),
     "group_limit": Field("count", f"{_EXPERTS}.group_limit", optional=True),
     # read by rules alone: which layers are of which kind

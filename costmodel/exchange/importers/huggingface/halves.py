@@ -95,6 +95,8 @@ def experts(config: Config) -> Half:
     if config.flag("expert_biases"):
         half["biases"] = config["expert_biases"]
     half |= _flags(config, "router_bias", "shared_gate")
+    if config["module_runs"].value is not None:
+        half["module_runs"] = config["module_runs"]
     if config["shared_hidden"].value is not None:
         half["shared"] = {"ffn_hidden": config["shared_hidden"], "gated": config["gated"]}
         if config.flag("expert_biases"):

@@ -36,7 +36,7 @@ def _shards(answer: Answer) -> bool:
 def ledger_note(answer: Answer, name: str) -> str:
     """What a line holds."""
     inputs, structure = answer.inputs, answer.evaluation.block.structure
-    states, optimizer = inputs.stack.states, f"{float(inputs.optimizer_state):.0f} B a parameter"
+    states, optimizer = inputs.stack.states, f"{float(inputs.optimizer_state):.3g} B a parameter"
     notes = {
         "weights": _weights(answer),
         "gradients": _gradients(answer),

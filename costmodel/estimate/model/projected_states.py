@@ -1,0 +1,47 @@
+"""States of an optimizer that keeps those of a layer's matrices in a subspace of low rank."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from costmodel.documents.schemas.model import Model
+from costmodel.documents.schemas.optimizer import Optimizer
+from costmodel.equations.kernels.flop import projection_flop
+from costmodel.equations.memory.states import projected_state_bytes
+from costmodel.estimate.model.routed_experts import expert_matmuls
+from costmodel.estimate.model.shards import counted_kinds, matmuls, model_parameters, shard
+from costmodel.ground.equation import Number, term
+
+
+def state_bytes(model: Model, optimizer: Optimizer) -> Number:
+    """Bytes of the optimizer's states for a parameter, in the mean over the model."""
+    projection, moments = optimizer.projection, optimizer.moments
+    if projection is None:
+        return moments
+    parameters = model_parameters(model)
+    kept: Number = 0.0
+    projected: Number = 0.0
+    with term("projected states"):
+        for count, n, k in _matrices(model):
+            kept = kept + count * projected_state_bytes(projection.rank, n, k, moments, projection.element)
+            projected = projected + count * (n * k)
+        return (kept + moments * (parameters - projected)) / parameters
+
+
+def step_flop(model: Model, optimizer: Optimizer) -> Number:
+    """Operations of all projections of a step and back; none without them."""
+    found: Number = 0.0
+    if optimizer.projection is not None:
+        for count, n, k in _matrices(model):
+            found = found + count * projection_flop(optimizer.projection.rank, n, k)
+    return found
+
+
+def _matrices(model: Model) -> Iterator[tuple[Number, Number, Number]]:
+    """How often each matrix of the layers is there, its outputs and its inputs."""
+    for kind, count in counted_kinds(model):
+        for each in matmuls(model, shard(model, kind, 1.0)):
+            yield count, each.n, each.k
+        if kind.experts is not None:
+            for each in expert_matmuls(model.hidden, kind.experts, kind.experts.ffn_hidden):
+                yield count * kind.experts.count, each.n, each.k

@@ -1,0 +1,69 @@
+"""Plain YAML read quickly: the tree, the places and the faults that ruamel.yaml would give."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as some
+
+from costmodel.documents.text import any_yaml, plain_yaml, yaml_tree
+from costmodel.documents.text.nodes import NotYaml
+from documents.text.test_json_tree import placed
+
+ROOT = Path(__file__).parents[3]
+SHIPPED = sorted(path for folder in ("hardware", "scenarios") for path in (ROOT / folder).rglob("*.yaml"))
+WORDS = some.sampled_from(
+    ["a", "b c", "k.v-1", "8", "1e3", ".5", "-2", "1_0", "0x1f", "true", "No", "~", "null", "2026-11-09", "80 GiB",
+     "x:y", "a#b", "it's", "-x", "é", "50 %", "...", "---", "<<", "=", ".inf", "+1.e-3", "'q'", '"q r"', "''",
+     "'a''b'", '"a\\n"', "?", "-", "? x", ":", "a:", "&a x", "*a", "!t x", "|", ">", "@", "%", "`", "b?", "(c)", "a, b",
+     "[", "]", "{", "}",
+     "[a, b]", "{a: 1, b: [c, 2]}", "[]", "{}", "[a b, 'c']", "{a: b:c}", "[x:y]", "{a:1}", "[a, ]", "[- a]", "[-a]",
+     "{a: }", "[a]b", "'q' b", "[a: 1]", ">-", ">-", ">- # a", "|-", "{'a': 1}", "\t", "a\tb", "\x85"]
+)  # fmt: skip
+LINES = some.tuples(
+    some.sampled_from(["", "", "  ", "  ", "    ", " "]),
+    some.sampled_from(["", "", "- ", "-   ", "- - ", "-"]),
+    some.sampled_from(["a: ", "b: ", "c:", "'d': ", "e f: ", "8: ", "a:", "", "# "]),
+    some.just("") | WORDS,
+    some.sampled_from(["", "", " ", " # end", "#", "  #"]),
+).map("".join)
+
+
+def by_ruamel(text: str) -> Any:
+    """A tree and its faults, or what is wrong with the text, by ruamel.yaml alone."""
+    try:
+        node = any_yaml.composed(text)
+    except NotYaml:
+        return None
+    return with_faults(text, node)
+
+
+def with_faults(text: str, node: Any) -> Any:
+    builder = yaml_tree._Builder("f", text)
+    return placed(builder.build(node)), builder.faults
+
+
+def test_shipped_documents_are_read_alike() -> None:
+    quickly = 0
+    for path in SHIPPED:
+        text = path.read_text(encoding="utf-8")
+        if len(text) < 15_000 and (node := plain_yaml.composed(text)) is not None:
+            assert with_faults(text, node) == by_ruamel(text), path
+            quickly += 1
+    assert quickly > 0.8 * len(SHIPPED)
+
+
+@settings(deadline=None, max_examples=400)
+@given(lines=some.lists(LINES, min_size=1, max_size=6))
+def test_a_text_is_read_alike_or_left_to_ruamel(lines: list[str]) -> None:
+    text = "\n".join(lines)
+    node = plain_yaml.composed(text)
+    assert node is None or with_faults(text, node) == by_ruamel(text)
+
+
+@pytest.mark.parametrize("text", ["a: " + "[" * 500, "- " * 500 + "a", "a: " + "{b: " * 500, "  " * 500 + "a"])
+def test_nesting_without_end_is_no_fault_of_the_reader(text: str) -> None:
+    assert plain_yaml.composed(text) is None or not text.strip("a ")

@@ -1,0 +1,115 @@
+"""Prefill and decode on instances of their own: against a simulated engine, by Little's law, and when it pays."""
+
+from __future__ import annotations
+
+import math
+
+import numpy as np
+import pytest
+from equations.serving.engine_simulation import Engine, serve_prompts
+
+from costmodel.estimate.serving.instances import CacheTransfer, PromptTime, first_token
+from costmodel.estimate.serving.serving_inputs import Load
+from costmodel.explore.serving.search_layouts import search
+from costmodel.ground.errors import CostModelError
+from estimate.serving.cases import costs, inputs, predicted
+
+NONE = "limits={}"
+
+
+def apart(prefill: int, decode: int, tp: int = 8) -> str:
+    """So many instances of each kind."""
+    return f"plan={{prefill: {{tp: {tp}, replicas: {prefill}}}, decode: {{tp: {tp}, replicas: {decode}}}}}"
+
+
+@pytest.mark.parametrize(("prompt", "budget"), [(2048, 8192), (8192, 8192), (300, 8192), (6000, 2048)])
+@pytest.mark.parametrize("busy", [0.2, 0.5, 0.75])
+def test_first_tokens_of_a_simulated_engine_without_decode(prompt: int, budget: int, busy: float) -> None:
+    """Mean to 9 %, p99 to 29 %."""
+    alpha, gamma, spread = 8e-3, 44e-6, 0.6
+    full = prompt * (gamma + alpha / budget)
+    seen = serve_prompts(Engine(alpha, 0.0, gamma, prompt, 1.0, budget, busy / full, spread), 8000)
+    own = math.ceil(prompt / budget) * alpha + gamma * prompt
+    load = Load(prompt, 1.0, spread, 0.0, 0.0, prompt + 1.0)
+    nothing = CacheTransfer(0.0, 0.0, 0.0, math.inf)
+    found = first_token(load, float(budget), PromptTime(alpha, gamma, full, own), busy / full, nothing, 0.0)
+    assert float(found.mean) == pytest.approx(seen.mean(), rel=0.09)
+    assert float(found.p99) == pytest.approx(float(np.quantile(seen, 0.99)), rel=0.29)
+
+
+def test_decode_follows_littles_law_and_no_prompt_is_between() -> None:
+    found = costs(apart(1, 1))
+    assert found["concurrency"] == pytest.approx(8 * 512 * found["tpot"], rel=1e-6)
+    assert found["worst_gap"] == found["tpot"]
+    assert found["interference_share"] == 0
+    assert found["tpot"] < costs()["tpot"]
+    assert found["gpus"] == 16
+
+
+def test_a_closed_loop_keeps_its_users() -> None:
+    load = "workload={kind: serving, prompt: 2048, output: 512, concurrency: 64}"
+    found = costs(apart(1, 1), load)
+    assert found["requests_per_s"] * found["latency"] == pytest.approx(64, rel=1e-3)
+
+
+@pytest.mark.parametrize(("prefill", "decode"), [(1, 1), (2, 1), (4, 2), (6, 2)])
+def test_without_limits_it_never_pays(prefill: int, decode: int) -> None:
+    """Whole instances leave the smaller side idle; nothing is gained where no gap and no time per token binds."""
+    assert costs("cluster.nodes=8", apart(prefill, decode), NONE)["disaggregation_gain"] <= 1
+
+
+def test_it_pays_where_a_gap_or_a_time_per_token_binds() -> None:
+    for limit in ("worst_gap: {at_most: 40 ms}", "tpot: {at_most: 13 ms}"):
+        found = costs("cluster.nodes=8", apart(2, 1), f"limits={{{limit}, ttft_p99: {{at_most: 2 s}}}}")
+        assert 1.2 < found["disaggregation_gain"] < 5
+        lopsided = costs("cluster.nodes=8", apart(6, 1), f"limits={{{limit}, ttft_p99: {{at_most: 2 s}}}}")
+        assert lopsided["disaggregation_gain"] < found["disaggregation_gain"]
+
+
+def test_balanced_instances_are_both_full() -> None:
+    found = costs("cluster.nodes=8", apart(2, 1), NONE)
+    ratio = found["prefill_per_decode"]
+    assert 1 < ratio < 2
+    assert predicted("cluster.nodes=8", apart(1, 1), NONE).binding == "prefill"
+    assert predicted("cluster.nodes=8", apart(3, 1), NONE).binding in ("cache", "sequences")
+
+
+def test_the_cache_of_a_prompt_moves_over_the_interfaces_of_the_smaller_side() -> None:
+    """8,192 tokens of a 70B are 2.68 GB: 6.7 ms on eight interfaces of 50 GB/s at their full rate."""
+    eight = costs("workload.prompt=8192", apart(1, 1), NONE)
+    full = 2.684e9 / (8 * 50e9)
+    assert full < eight["transfer_time"] < 1.5 * full
+    of_a_node = costs("workload.prompt=8192", apart(1, 1, 4), NONE)["transfer_time"]  # over NVLink, 450 GB/s each
+    assert 2.684e9 / (4 * 450e9) < of_a_node < 2.684e9 / (4 * 200e9)
+    assert eight["transfer_exposed"] == pytest.approx(eight["transfer_time"])
+    slow = ("workload.prompt=8192", "workload.rate=2 /s", apart(1, 1), NONE)
+    layers = costs(*slow, "assume.cache_transfer=layer")
+    assert layers["transfer_exposed"] == pytest.approx(eight["transfer_time"] / 80, rel=1e-6)
+    assert layers["ttft"] < costs(*slow)["ttft"]
+
+
+def test_what_does_not_stand_together_is_a_fault() -> None:
+    for plan, words in (
+        ("plan={prefill: {tp: 8}}", "stand together"),
+        ("plan={tp: 8, prefill: {tp: 8}, decode: {tp: 8}}", "belongs to engines that do both"),
+    ):
+        with pytest.raises(CostModelError, match=words):
+            costs(plan)
+    with pytest.raises(CostModelError, match="start of a benchmark"):
+        costs(apart(1, 1), "workload={kind: serving, prompt: 2048, output: 512, concurrency: 64, traffic: burst}")
+    assert predicted(apart(2, 1)).refused == ("L050",)
+    assert predicted(apart(1, 1, 6), "cluster.nodes=2").refused[0] == "L051"
+
+
+def test_search_ranks_both_kinds_of_plans_and_estimate_agrees() -> None:
+    """Where 13 ms a token bind, instances apart come first."""
+    limits = "limits={tpot: {at_most: 13 ms}, ttft_p99: {at_most: 1 s}}"
+    tight = ("cluster.nodes=4", "search.disaggregated=true", limits)
+    found = search(inputs(*tight), 3)
+    best = found.best[0]
+    assert best.prefill is not None
+    alone = costs(*tight, apart(int(best.prefill["replicas"]), int(best.sizes["replicas"]), int(best.sizes["tp"])))
+    assert best.prefill["tp"] == best.sizes["tp"]
+    for name in ("rate_within_slo_per_s", "tpot", "ttft_p99", "disaggregation_gain"):
+        assert best.costs[name] == pytest.approx(alone[name], rel=1e-6)
+    assert found.candidates == sum(found.refused.values()) + found.kept

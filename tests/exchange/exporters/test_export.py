@@ -1,0 +1,153 @@
+"""Exports read back: the plan that a file was made from, or a key that its format cannot say."""
+
+from __future__ import annotations
+
+import functools
+from collections import Counter
+from typing import Any
+
+import pytest
+from estimate.cases import case, mixed, model
+
+from costmodel.documents.reader.library import DocumentReader, read
+from costmodel.documents.reader.resolved_scenario import ResolvedScenario, case_from, load_any, training
+from costmodel.documents.schemas.model import Model
+from costmodel.documents.schemas.plan import Plan
+from costmodel.documents.schemas.scenario import Training
+from costmodel.documents.text.yaml_tree import copied
+from costmodel.estimate.evaluate.predict import answer, predict
+from costmodel.exchange.exporters.export import TARGETS, Exported, exported
+from costmodel.exchange.exporters.job import Job
+from costmodel.exchange.importers.launch.accelerate import TABLE as ACCELERATE
+from costmodel.exchange.importers.launch.bridge import TABLE as BRIDGE
+from costmodel.exchange.importers.launch.deepspeed import TABLE as DEEPSPEED
+from costmodel.exchange.importers.launch.torchtitan_keys import TABLE as TITAN
+from costmodel.exchange.importers.launch.training_arguments import TABLE as ARGUMENTS
+from costmodel.exchange.importers.megatron import read_options
+from costmodel.exchange.importers.megatron.table import OPTIONS as MEGATRON
+from costmodel.explore.compare.select_plan import plan_of
+from costmodel.explore.export_plan import job_of
+from costmodel.explore.search.search import search
+from exchange.importers.test_megatron_arguments import _keys
+
+EVERY = {
+    "tp": [1, 2, 4], "pp": [1, 2, 4], "vpp": [1, 2], "cp": [1, 2], "zero": [0, 1, 2, 3],
+    "recompute": ["none", "selective", "full"], "sequence_parallel": [True, False],
+}  # fmt: skip
+SEARCHES: dict[str, dict[str, Any]] = {
+    "dense": {"shape": model(gated=True), "nodes": 4, "search": EVERY},
+    "uneven": {"shape": model(layers=14), "nodes": 2, "search": {"pp": [2, 4, 8], "split": ["lighter-ends", "even"]}},
+    "experts": {"shape": mixed(count=8), "nodes": 2, "search": {"ep": [1, 2, 4, 8], "etp": [1, 2], "zero": [1]}},
+    "sharded": {"shape": model(gated=True), "nodes": 2, "stack": "fsdp2", "search": EVERY | {"dp_replicate": [1, 2]}},
+    "host": {"shape": model(), "stack": "deepspeed", "search": {"zero": [1, 2, 3], "offload": [[], ["optimizer"]]}},
+}
+STACKS = {
+    "megatron": ("dense", "uneven", "experts"), "bridge": ("dense", "experts"), "torchtitan": ("sharded",),
+    "accelerate": ("sharded",), "hf": ("sharded",), "deepspeed": ("host",),
+}  # fmt: skip
+
+
+@functools.cache
+def jobs(name: str) -> list[Job]:
+    """A job for each of the best plans of a search."""
+    asked = case(**SEARCHES[name])
+    found = search(asked, 48, workers=1)
+    return [job_of(answer(found.inputs_of(row.variant), plan_of(row))) for row in found.best]
+
+
+def document(found: Exported, job: Job) -> dict[str, Any]:
+    """The scenario that a Megatron-LM script says, on the job's machine."""
+    read_again = read_options(found.text, "train.sh")
+    assert not read_again.missing
+    cluster = {"node": "dgx-h100", "nodes": job.nodes}
+    return {"schema": "costmodel/scenario/v1", "title": "back", "cluster": cluster, **copied(read_again.document)}
+
+
+@pytest.mark.parametrize(("target", "name"), [(target, name) for target, names in STACKS.items() for name in names])
+def test_every_plan_of_a_search_comes_back_or_its_key_is_named(target: str, name: str) -> None:
+    refused: Counter[str] = Counter()
+    for job in jobs(name):
+        found = exported(TARGETS[target], job)
+        for fault in found.faults:
+            assert fault.code == "X009"
+            assert fault.place is not None
+            assert "comes back" not in fault.sentence, fault.sentence  # read back, and not what a table names
+            assert "break a rule" not in fault.sentence, fault.sentence
+            refused[fault.place.path] += 1
+    assert len(jobs(name)) > 20
+    assert sum(refused.values()) < len(jobs(name)), refused
+
+
+@pytest.mark.parametrize("name", ["dense", "uneven", "experts"])
+def test_a_script_that_is_imported_costs_what_the_plan_costs(name: str) -> None:
+    """Not the keys are compared here but what the equations make of them."""
+    for job in jobs(name)[::17]:
+        found = exported(TARGETS["megatron"], job)
+        if found.faults or any("assume.overlap" in note for note in found.notes):
+            continue  # with tensor parallelism that nothing hides, as the note says
+        back = case_from(DocumentReader(), document(found, job), "back", ())
+        ours = predict_job(name, job)
+        for column in ("step_time", "memory_peak"):
+            assert predict(back).evaluation.costs.row()[column] == pytest.approx(ours[column], rel=1e-9), found.text
+
+
+def predict_job(name: str, job: Job) -> dict[str, float]:
+    asked: ResolvedScenario = case(**{**SEARCHES[name], "plan": job.plan.model_dump(exclude_none=True)})
+    return predict(asked).evaluation.costs.row()
+
+
+@pytest.mark.parametrize("shape", ["llama-3-70b", "mixtral-8x7b", "deepseek-v3", "gpt-3-175b", "gpt-oss-120b"])
+def test_models_of_the_library_come_back_from_options_of_megatron(shape: str) -> None:
+    layers = sum(kind.count for kind in read("model", shape).layers)
+    asked = case(shape, nodes=8 * round(layers), sequence=2048, plan={"zero": 1}, global_batch=64 * round(layers))
+    job = job_of(answer(predict(asked).inputs, Plan(zero=1, recompute="none")))
+    found = exported(TARGETS["megatron"], job)
+    assert not [fault.sentence for fault in found.faults]
+    corrected = "--moe-router-enable-expert-bias" in found.text  # Megatron-LM has it beside sigmoid scores alone
+    assert corrected == ("--moe-router-score-function sigmoid" in found.text) == (shape == "deepseek-v3")
+    assert any("router's bias" in note for note in found.notes) == (shape == "gpt-oss-120b")
+    own = " ".join(note for note in found.notes if "of the model" in note)
+    assert ("--rotary-base" in own, "--norm-epsilon" in own) == (shape != "gpt-3-175b", True)
+    assert not {"--rotary-base", "--norm-epsilon"} & {*found.text.split()}
+
+
+@pytest.mark.parametrize("target", TARGETS)
+@pytest.mark.parametrize(("path", "schema"), [("model", Model), ("plan", Plan), ("workload", Training)])
+def test_every_key_of_ours_is_in_the_table_of_a_target(target: str, path: str, schema: Any) -> None:
+    """Said by an option, by another file of the same job, or named as one that cannot be said."""
+    entry = TARGETS[target]
+    known = {**entry.options, **entry.elsewhere, **entry.cannot}
+    beside = {"schema", "name", "title", "source", "sources", "note", "check", "published"}
+    for key in _keys(schema, path):
+        parts = key.split(".")
+        if parts[1] in beside:
+            continue  # where a document is from
+        assert any(".".join(parts[: length + 1]) in known for length in range(len(parts))), key
+    assert not entry.options.keys() & entry.elsewhere.keys()
+
+
+def test_a_shipped_scenario_is_exported() -> None:
+    found = training(load_any("llama-3-70b-512", ()))
+    text = exported(TARGETS["megatron"], job_of(predict(found))).text
+    assert "--nproc-per-node 8 --nnodes 64" in text
+    assert "--tensor-model-parallel-size 8" in text
+
+
+TABLES = {
+    "megatron": [option.fills for option in MEGATRON.values()],
+    "bridge": [key.fills for key in BRIDGE.values()],
+    "torchtitan": [key.fills for key in TITAN.values()],
+    "deepspeed": [key.fills for key in DEEPSPEED.values()],
+    "accelerate": [key.fills for key in ACCELERATE.values()],
+    "hf": [key.fills for key in ARGUMENTS.values()],
+}
+# What a format says without a key of its own: it follows from others, or has one value alone.
+FOLLOWS = {"plan.dp", "plan.schedule", "plan.recompute_method", "plan.recompute_layers", "plan.offload_to", "model"}
+
+
+@pytest.mark.parametrize("target", TARGETS)
+def test_what_a_writer_says_its_reader_fills(target: str) -> None:
+    filled = {path for fills in TABLES[target] for path in fills.split()}
+    for key in TARGETS[target].options.keys() - FOLLOWS - {"workload.kind"}:
+        inside = any(other.startswith(f"{key}.") or key.startswith(f"{other}.") for other in filled)
+        assert key in filled or inside or key == "workload.tokens", key

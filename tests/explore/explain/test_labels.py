@@ -1,0 +1,199 @@
+"""Every label that a command prints has a page: `costmodel explain LABEL` says what it means.
+
+The labels are those that the commands really print: every head of a column, the first cell of every row, the words of a
+plan, what stands alone before two blanks, and the heads of every CSV table.
+"""
+
+from __future__ import annotations
+
+import csv
+import io
+import re
+import shlex
+from collections.abc import Callable, Iterator
+from typing import Any
+
+import pytest
+
+from costmodel.explore.explain.labels import LABELS
+from costmodel.explore.explain.pages import page
+from costmodel.ground.errors import CostModelError
+from costmodel.report.terminal.style.layout import CellTable
+
+COMMANDS = """
+estimate quickstart -v
+estimate llama-3-70b-512 -v --set plan.cp=2
+estimate deepseek-v3-2048 -v
+estimate offload-llama-2-13b-8 -v
+estimate lora-llama-3-70b-8
+estimate quickstart --set model=meta-llama/Llama-3.1-8B --set 'workload.global_batch=4M tokens'
+memory quickstart
+memory deepseek-v3-2048 -v
+memory offload-llama-2-13b-8
+memory llama-3-70b
+memory deepseek-v3
+comm llama-3-70b-512 --set plan.cp=2
+comm deepseek-v3-2048
+pipeline llama-3-70b-512
+pipeline deepseek-v3-2048
+search quickstart --top 3 --why-not
+search quickstart --top 3 --pareto step_time,memory_peak
+search quickstart --top 3 --over cluster.nodes=2,4 --set 'search.dp_replicate=[1,2]' --set 'search.zero=[3]'
+sweep quickstart --over plan.tp=1,2 --over cluster.fabric.bandwidth=100,400Gb/s --show mfu,cost_per_mtoken
+sweep quickstart --over cluster.nodes=2,4 --best
+scale quickstart --ranks 8..32
+scale quickstart --ranks 8,16 --best
+sensitivity quickstart
+sensitivity quickstart --of memory_peak
+solve quickstart --vary cluster.nodes=2,4 --for mfu>=0.9
+diff quickstart --set plan.tp=8
+diff deepseek-v3-2048 --set plan.ep=32
+check quickstart -v --set 'limits.mfu.at_least=40 %' --set 'limits.step_time.at_most=1 s'
+validate korthikanti-2022
+validate tests/evidence/measured/runs.csv --by gpu --worst 2
+calibrate tests/evidence/measured/gemm.csv tests/evidence/measured/all_reduce_perf.txt -v
+calibrate tests/evidence/measured/mine.csv
+list
+list measured
+explain
+""".strip().splitlines()
+TABLES = """
+estimate quickstart
+search quickstart --top 2
+sweep quickstart --over plan.tp=1,2
+scale quickstart --ranks 8..32
+sensitivity quickstart
+comm quickstart
+memory quickstart
+pipeline llama-3-70b-512
+diff quickstart --set plan.tp=8
+validate korthikanti-2022
+calibrate tests/evidence/measured/all_reduce_perf.txt
+list nodes
+""".strip().splitlines()
+# Heads of columns whose cells are values: places, sizes, runs, and what figures are gathered by.
+OF_VALUES = {"#", "ranks", "run", "furthest off", "source", "gpu", "model"}
+_ALONE = re.compile(r"^ {2,4}([A-Za-z][\w -]*?) {2,}\S")
+_VALUE = re.compile(r"[-+~▲✓✗─·\d.,]*( %)?")
+
+
+def _of_grid(grid: CellTable) -> Iterator[str]:
+    yield from grid.names if grid.headed else ()
+    head = grid.names[0] if grid.headed else ""
+    if head not in OF_VALUES and "." not in head:
+        yield from (row[0] for row in grid.rows)
+    if not grid.headed and len(grid.names) == 4 and not any(grid.names):  # facts, two to a line
+        yield from (row[2] for row in grid.rows)
+    for name in ("path", "name"):
+        if name in grid.names:
+            yield from (row[list(grid.names).index(name)] for row in grid.rows)
+
+
+def _of_plan(line: str) -> Iterator[str]:
+    """The words of a plan such as "tp 4 · dp 8 · recompute none"."""
+    if line.startswith("tp "):
+        yield from (part.split(" ")[0] for part in line.split(" · "))
+
+
+@pytest.fixture
+def labels(run: Any, monkeypatch: pytest.MonkeyPatch) -> Callable[[str], set[str]]:
+    """`labels(command)` gives every label that it prints."""
+    grids: list[CellTable] = []
+    drawn = CellTable.lines
+
+    def watched(self: CellTable, width: int | None = None) -> Any:
+        grids.append(self)
+        return drawn(self, width)
+
+    monkeypatch.setattr(CellTable, "lines", watched)
+
+    def of(command: str) -> set[str]:
+        grids.clear()
+        ran = run(*shlex.split(command))
+        assert ran.code in (0, 1), ran.err
+        found = {label for grid in grids for label in _of_grid(grid)}
+        tables = {line.plain for grid in grids for line in drawn(grid, None)}
+        for line in ran.out.splitlines():
+            if line not in tables:
+                found |= {match[1]} if (match := _ALONE.match(line)) else set()
+                found.update(_of_plan(line))
+        return {label.strip() for label in found if not _VALUE.fullmatch(label.strip())}
+
+    return of
+
+
+def _without_page(labels: set[str]) -> list[str]:
+    found = []
+    for label in sorted(labels):
+        try:
+            assert page(label).text.strip() or page(label).formulas, label
+        except CostModelError:
+            found.append(label)
+    return found
+
+
+@pytest.mark.parametrize("command", COMMANDS)
+def test_every_label_printed_has_a_page(command: str, labels: Callable[[str], set[str]]) -> None:
+    found = labels(command)
+    assert found
+    assert _without_page(found) == []
+
+
+@pytest.mark.parametrize("command", TABLES)
+def test_every_head_of_a_table_for_programs_has_a_page(command: str, run: Any) -> None:
+    ran = run(*shlex.split(command), "--format", "csv")
+    head = next(csv.reader(io.StringIO(ran.out)))
+    assert _without_page({name for name in head if "." not in name}) == []
+
+
+def test_a_label_without_a_page_is_found() -> None:
+    assert _without_page({"step time", "nothing of the kind"}) == ["nothing of the kind"]
+    grid = CellTable(("figure", "is"), [("plan.tp", "4")], "lr")
+    assert set(_of_grid(grid)) == {"figure", "is", "plan.tp"}
+    assert _ALONE.match("  cost        $0.08 per Mtoken")
+
+
+@pytest.mark.parametrize("label", LABELS)
+def test_what_a_label_points_to_is_a_page(label: str) -> None:
+    meaning, see = LABELS[label]
+    assert meaning or see
+    assert not meaning.endswith(".")
+    if see:
+        assert page(see).text
+
+
+@pytest.mark.parametrize(
+    ("words", "meant"),
+    [
+        (("mb",), "sequences in a forward pass"),
+        (("sp",), "sharded over tp along the sequence"),
+        (("cost",), "rent for a million tokens"),
+        (("matrix", "multiply"), "matrix products of the busiest stage"),
+        (("matrix multiply",), "matrix products of the busiest stage"),
+        (("ends",), "both ends of the model"),
+        (("pipeline", "bubble"), "waits for others"),
+        (("what", "grows,", "of", "the", "step"), "take more time"),
+        (("tp", "all-gather", "time"), "of the tp group"),
+        (("MFU",), "model FLOP"),
+        (("P10 – P90",), "one run in ten"),
+        (("fit.matmul.bf16.compute_share",), "large matmuls"),
+        (("h100-sxm",), "costmodel show h100-sxm"),
+        (("step_time_s",), "wall-clock time"),
+        (("gradient_accumulation_steps",), "workload.global_batch"),
+    ],
+)
+def test_words_as_they_are_printed_are_explained(words: tuple[str, ...], meant: str, run: Any) -> None:
+    ran = run("explain", *words)
+    assert ran.code == 0, ran.err
+    assert meant in ran.out
+
+
+def test_a_figure_may_be_asked_for_by_its_label(run: Any) -> None:
+    assert run("explain", "quickstart", "step time") == run("explain", "quickstart", "step_time")
+
+
+def test_words_that_nobody_prints_are_not_known(run: Any, faults: Callable[[Any], list[Any]]) -> None:
+    (found,) = faults(run("explain", "nothing", "of", "the", "kind"))
+    assert (found.code, found.sentence) == ("C003", "'nothing of the kind' is not known")
+    (found,) = faults(run("explain", "quickstat", "step_time"))
+    assert (found.code, found.help) == ("D009", "did you mean 'quickstart'?")

@@ -1,0 +1,111 @@
+"""sensitivity: what each input moves by its tenth or its error, as estimate says."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from explore.vary.told import NAME, NETWORK, Faults, estimated, told
+
+
+def test_hardware_is_turned_by_a_tenth(run: Any) -> None:
+    found = told(run, "sensitivity", NAME)
+    figures = {item["path"]: item for item in found["figures"]}
+    base = estimated(run)["step_time_s"]
+    for path, low, high in (
+        (NETWORK, "360 Gb/s", "440 Gb/s"),
+        ("cluster.node.accelerator.memory.bandwidth", "3.015 TB/s", "3.685 TB/s"),
+        ("cluster.node.accelerator.peak.bf16", "890.46 TFLOP/s", "1088.34 TFLOP/s"),
+    ):
+        item = figures[path]
+        assert (item["kind"], item["spread"]) == ("hardware", 0.1)
+        for side, value in (("low", low), ("high", high)):
+            step = estimated(run, f"{path}={value}")["step_time_s"]
+            assert item[side] == pytest.approx(step / base - 1, rel=1e-6)
+    swings = [max(i["low"], i["high"], 0) - min(i["low"], i["high"], 0) for i in found["figures"]]
+    assert swings == sorted(swings, reverse=True)
+
+
+def test_fits_are_turned_by_their_error(run: Any) -> None:
+    from costmodel.documents.reader.library import read
+
+    fit = read("efficiency", "h100-sxm").matmul["bf16"]
+    found = {item["path"]: item for item in told(run, "sensitivity", NAME)["figures"]}
+    item = found["cluster.node.accelerator.efficiency.matmul.bf16.compute_share"]
+    assert (item["kind"], item["spread"]) == ("fitted", fit.fitted.p90)
+
+
+def test_a_share_that_a_measured_rate_stands_in_for_is_not_turned(run: Any) -> None:
+    """Of a part never fitted the best measured matmul is: faster makes the step shorter."""
+    figures = told(run, "sensitivity", NAME, "--set", "cluster.node=gaudi3-8")["figures"]
+    found = {item["path"].partition("accelerator.")[2]: item for item in figures}
+    assert "efficiency.matmul.bf16.compute_share" not in found
+    assert found["best_matmul.bf16"]["high"] < 0 < found["best_matmul.bf16"]["low"]
+
+
+def test_whole_numbers_and_bounds_are_heeded(run: Any) -> None:
+    found = {item["path"]: item for item in told(run, "sensitivity", NAME)["figures"]}
+    assert not any(path.endswith((".domain", ".nics", ".accelerators", ".half_sequence")) for path in found)
+    full = told(run, "sensitivity", NAME, "--set", "assume.overlap.tp=1")["figures"]
+    item = next(item for item in full if item["path"] == "assume.overlap.tp")
+    assert item["high"] == 0.0
+    assert item["low"] > 0
+
+
+@pytest.mark.parametrize(
+    ("asked", "marked"),
+    [
+        (("sweep", NAME, "--over", "plan.tpx=1,2"), "plan.tpx=1"),
+        (("sweep", NAME, "--over", "plan.tp=0,-1"), "0"),
+        (("search", NAME, "--over", "cluster.nodez=1,2"), "cluster.nodez=1"),
+        (("search", NAME, "--over", "cluster.nodes=1,2", "--over", "workload.precision=bf16,fp4x"), "fp4x"),
+        (("solve", NAME, "--vary", "plan.tp=0", "--for", "mfu>=3 %"), "0"),
+    ],
+)
+def test_a_value_that_cannot_be_is_told_at_the_option_that_gave_it(
+    asked: tuple[str, ...], marked: str, run: Any, faults: Faults
+) -> None:
+    ran = run(*asked)
+    (fault,) = faults(ran)
+    assert marked.startswith(fault.marked)
+    assert f" | {'--vary' if 'solve' in asked else '--over'} " in ran.err
+    assert "--set" not in ran.err
+
+
+def test_what_an_optimizer_keeps_moves_memory(run: Any) -> None:
+    """Every path that is said can be set."""
+    figures = told(run, "sensitivity", NAME, "--of", "memory_peak")["figures"]
+    (moments,) = (item for item in figures if item["path"] == "workload.optimizer.moments")
+    assert moments["kind"] == "assumption"
+    more = estimated(run, "workload.optimizer.moments=8.8 B")["memory_peak_bytes"]
+    assert moments["high"] == pytest.approx(more / estimated(run)["memory_peak_bytes"] - 1, abs=1e-12)
+
+
+def test_the_bottleneck_is_said(run: Any) -> None:
+    ran = run("sensitivity", NAME)
+    figures = told(run, "sensitivity", NAME)["figures"]
+    best = min((item for item in figures if item["kind"] == "hardware"), key=lambda item: item["high"])
+    assert best["path"].endswith("peak.bf16")
+    assert f"10 % more peak bf16 buys {-best['high'] * 100:.2g} %." in ran.out
+    assert run("sensitivity", NAME, "--of", "mfu").code == 0
+
+
+def test_nothing_to_be_sensitive_of(run: Any, faults: Faults) -> None:
+    assert faults(run("sensitivity", NAME, "--set", "plan.tp=3"))[0].code == "C004"
+    assert faults(run("sensitivity", NAME, "--of", "run_cost", "--set", "workload.tokens=null"))[0].code == "C004"
+    assert faults(run("sensitivity", NAME, "--of", "speed"))[0].code == "C003"
+
+
+def test_what_stands_there_can_be_set(run: Any) -> None:
+    """Every name of the table with the figure beside it; but for fitted ones, of which it says so."""
+    figures = told(run, "sensitivity", NAME)["figures"]
+    lines = run("sensitivity", NAME, "--top", "1000").out.splitlines()
+    start = next(place for place, line in enumerate(lines) if line.split()[:1] == ["figure"]) + 1
+    names = [line.split()[0] for line in lines[start : start + len(figures)]]
+    fitted = [name.startswith("fit.") for name in names]
+    assert fitted == [item["kind"] == "fitted" for item in figures]
+    assert "--set does not reach them" in lines[start + len(figures)]
+    own = estimated(run)["step_time_s"]
+    settings = [f"{name}={item['text']}" for name, item in zip(names, figures, strict=True) if item["kind"] != "fitted"]
+    assert estimated(run, *settings)["step_time_s"] == own

@@ -1,0 +1,198 @@
+"""solve: an answer put back reaches its target; values tried, and those that cannot be."""
+
+from __future__ import annotations
+
+import itertools
+import json
+import math
+import re
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from typing import Any
+
+import pytest
+
+from costmodel.estimate.shared.plan_batch import SIZES
+from explore.vary.told import NAME, NETWORK, Faults, estimated, told
+
+# What is varied, a value put there, and the result that this value gives: turned round, that result gives the value.
+SOLVED = {
+    "bandwidth": ("cluster.fabric.bandwidth", f"{NETWORK}=160 Gb/s", "mfu>=", 1.6e2),
+    "price": ("assume.price", "assume.price=2.1 USD/GPU/h", "run_cost_usd<=", 2.1),
+    "a range": (f"{NETWORK}=1..100 GB/s", f"{NETWORK}=20 GB/s", "step_time_s<=", 20.0),
+    "a whole number": ("workload.tokens=1..100 T", "workload.tokens=16 T", "run_time_s<=", 16e12),
+}
+
+
+UNITS = {"mfu": "", "run_cost_usd": "USD", "step_time_s": "s", "run_time_s": "s"}
+
+
+@pytest.mark.parametrize("name", SOLVED)
+def test_an_answer_put_back_reaches_the_target(name: str, run: Any) -> None:
+    vary, put, wanted, expected = SOLVED[name]
+    column, at_least = wanted[:-2], wanted.endswith(">=")
+    bound = estimated(run, put)[column] * (1 - 1e-12 if at_least else 1 + 1e-12)
+    found = told(run, "solve", NAME, "--vary", vary, "--for", f"{wanted}{bound!r} {UNITS[column]}".strip())
+    (reach,) = found["ranges"]
+    assert found["how"] == "bisection"
+    number, _, unit = found["answer"].partition(" ")
+    assert float(number) == pytest.approx(expected, rel=1e-3)
+    value = estimated(run, f"{found['path']}={found['answer']}")[column]
+    assert value >= bound if at_least else value <= bound
+    beyond = float(f"{float(number) * (1.002 if reach['open_low'] else 0.998):.6g}")
+    missed = estimated(run, f"{found['path']}={beyond!r} {unit}".strip())[column]
+    assert missed < bound if at_least else missed > bound
+
+
+def test_whole_numbers_are_all_tried(run: Any) -> None:
+    found = told(run, "solve", NAME, "--vary", "cluster.nodes=1..300", "--for", "run_time<=200 d")
+    works = []
+    for nodes in (32, 64, 96, 128, 192, 256):
+        plans = told(run, "estimate", NAME, "--set", f"cluster.nodes={nodes}")["plans"]
+        if plans and plans[0]["run_time_s"] <= 200 * 86400 and plans[0]["fits"]:
+            works.append(str(nodes))
+    inside = [reach["low"] for reach in found["ranges"]]
+    assert [nodes for nodes in inside if int(nodes) in (32, 64, 96, 128, 192, 256)] == works
+    assert found["how"] == "scan"
+
+
+def test_the_best_plan_at_each_value(run: Any) -> None:
+    found = told(run, "solve", NAME, "--vary", "cluster.nodes=16..128*2", "--for", "run_time<=180 d", "--best")
+    days = {
+        nodes: told(run, "search", NAME, "--top", "1", "--set", f"cluster.nodes={nodes}")["plans"][0]["run_time_s"]
+        / 86400
+        for nodes in (16, 32, 64, 128)
+    }
+    assert found["answer"] == str(min(nodes for nodes, taken in days.items() if taken <= 180))
+    there = told(run, "search", NAME, "--top", "1", "--set", f"cluster.nodes={found['answer']}")["plans"][0]
+    assert {name: found["plan"][name] for name in SIZES} == {name: there[name] for name in SIZES}
+
+
+def test_no_value_reaches_it(run: Any) -> None:
+    ran = run("solve", NAME, "--vary", "cluster.fabric.bandwidth", "--for", "mfu>=60 %")
+    assert (ran.code, ran.err) == (1, "")
+    assert "No value of" in ran.out
+    found = told(run, "solve", NAME, "--vary", "cluster.fabric.bandwidth", "--for", "mfu>=60 %")
+    assert (found["answer"], found["ranges"]) == (None, [])
+    nearest = found["nearest"]
+    assert estimated(run, f"{NETWORK}={nearest['value']}")["mfu"] == nearest["reaches"] < 0.6
+
+
+def test_plans_that_do_not_fit_are_no_answer(run: Any) -> None:
+    found = told(run, "solve", NAME, "--vary", "plan.tp=1,2,4,8", "--for", "mfu>=10 %")
+    fit = [tp for tp in (1, 2, 4, 8) if estimated(run, f"plan.tp={tp}")["fits"]]
+    assert (found["ranges"][0]["low"], found["ranges"][-1]["high"]) == (str(fit[0]), str(fit[-1]))
+
+
+@pytest.mark.parametrize(
+    ("vary", "wanted", "code"),
+    [
+        ("plan.tp", "fast", "C011"),
+        ("plan.tp", "mfu>0.4", "C011"),
+        ("plan.tp", "mfu>=much", "C011"),
+        ("plan.tp", "mfu>=45", "C011"),
+        ("plan.tp", "step_time<=3", "C011"),
+        ("plan.tp", "step_time<=3 GB", "C011"),
+        ("plan.tp", "speed>=3", "C003"),
+        ("plan.order", "mfu>=0.4", "C012"),
+        ("nothing.at", "mfu>=0.4", "D003"),
+        ("plan.tp.at", "mfu>=0.4", "C001"),
+        ("plan.tp=8..1", "mfu>=0.4", "C012"),
+        ("nothing.at=1..8", "mfu>=0.4", "D003"),
+    ],
+)
+def test_what_solve_refuses(vary: str, wanted: str, code: str, run: Any, faults: Faults) -> None:
+    assert faults(run("solve", NAME, "--vary", vary, "--for", wanted))[0].code == code
+
+
+def test_targets_may_be_written_both_ways(run: Any) -> None:
+    for wanted in ("mfu≥45 %", "mfu >= 0.45"):
+        assert told(run, "solve", NAME, "--vary", NETWORK, "--for", wanted)["target"]["bound"] == 0.45
+    assert math.isclose(
+        told(run, "solve", NAME, "--vary", NETWORK, "--for", "step_time_s<=16.5 s")["target"]["bound"], 16.5
+    )
+
+
+@pytest.mark.parametrize(
+    ("vary", "done", "low", "high"),
+    [
+        ("plan.micro_batch=1..16", 3, "1", "2"),  # the first asks whether parts are allowed
+        ("cluster.nodes=32..256*2", 2, "32", "64"),
+        ("cluster.fabric.bandwidth=100..400 GB/s", 2, "100 GB/s", "104.427378243 GB/s"),
+        ("assume.price=1..4 USD/GPU/h", 30, None, None),
+    ],
+)
+def test_ctrl_c_ends_with_what_the_values_tried_tell(
+    vary: str, done: int, low: str | None, high: str | None, run: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    asked = ("solve", NAME, "--vary", vary, "--for", "run_cost<=9 USD" if low is None else "mfu>=40 %")
+    pressed: Iterator[bool] = iter(())
+
+    @contextmanager
+    def pressing() -> Iterator[Callable[[], bool]]:
+        yield lambda: next(pressed)
+
+    monkeypatch.setattr("costmodel.commands.progress.stoppable", pressing)
+    pressed = iter((*itertools.repeat(False, done), True))
+    ran = run(*asked, "--json")
+    found = json.loads(ran.out)
+    assert (ran.code, found["complete"], found["evaluated"]) == (130, False, done)
+    assert [(reach["low"], reach["high"]) for reach in found["ranges"]] == ([(low, high)] if low else [])
+    pressed = iter((*itertools.repeat(False, done), True))
+    words = run(*asked).out
+    assert f"Stopped after {done} values." in words
+    assert "of the values tried" in words if low else "tried from 1 USD/GPU/h to " in words
+    pressed = iter((True,))
+    assert json.loads(run(*asked, "--json").out)["ranges"] == []
+
+
+@pytest.mark.parametrize(
+    ("vary", "wanted", "some"),
+    [
+        ("plan.micro_batch=1..16", "mfu>=40 %", False),
+        ("plan.micro_batch=1,2,4", "mfu>=40 %", True),
+        ("cluster.nodes", "run_time<=200 d", True),
+        ("assume.price", "run_cost<=9000000 USD", False),
+    ],
+)
+def test_solve_says_where_it_tried_only_some(vary: str, wanted: str, some: bool, run: Any) -> None:
+    assert ("of the values tried" in run("solve", NAME, "--vary", vary, "--for", wanted).out) is some
+
+
+def test_whole_numbers_have_a_range_of_their_own(run: Any) -> None:
+    """A whole leaf without a unit is looked for around what is written."""
+    found = told(run, "solve", NAME, "--vary", "workload.global_batch", "--for", "mfu>=10 %")
+    assert found["ranges"]
+
+
+def test_solve_tells_how_many_values_make_no_valid_plan(run: Any) -> None:
+    """Of 1, 2, 3 and 8 three does not divide the heads."""
+    asked = ("solve", NAME, "--vary", "plan.tp=1,2,3,8", "--for", "mfu>=1 %")
+    found = json.loads(run(*asked, "--json").out)
+    assert (found["evaluated"], found["invalid"]) == (4, 1)
+    assert "4 values tried from 1 to 8, 1 of them no valid plan" in run(*asked).out
+
+
+def test_solve_tells_apart_values_that_cannot_be(run: Any) -> None:
+    """No micro-batch is empty; no memory is more than there is."""
+    found = json.loads(run("solve", NAME, "--vary", "plan.micro_batch=0,1", "--for", "mfu>=1 %", "--json").out)
+    assert (found["invalid"], [fault["value"] for fault in found["faults"]]) == (0, ["0"])
+    asked = (
+        "solve",
+        NAME,
+        "--vary",
+        "cluster.node.accelerator.memory.usable=60..120 GiB",
+        "--for",
+        "memory_share<=60 %",
+    )
+    ran = run(*asked)
+    assert re.search(r"GiB and \d+ more cannot be: D006 usable is more than the capacity", ran.out)
+    assert "no valid plan" not in ran.out
+
+
+def test_solve_counts_each_value_once(run: Any) -> None:
+    """Whole numbers from 1 to 16: none between two of them was tried."""
+    asked = ("solve", NAME, "--vary", "plan.micro_batch=1..16", "--for", "mfu>=1 %")
+    found = json.loads(run(*asked, "--json").out)
+    assert (found["every"], found["evaluated"], found["invalid"]) == (True, 16, 11)
+    assert "16 values tried from 1 to 16, 11 of them no valid plan" in run(*asked).out

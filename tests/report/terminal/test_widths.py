@@ -1,0 +1,280 @@
+"""Every command at every width: no line longer than the terminal, but for words that cannot be cut; nothing lost."""
+
+from __future__ import annotations
+
+import io
+import itertools
+import re
+import shlex
+from collections import Counter
+from collections.abc import Iterator, Sequence
+from typing import Any
+
+import pytest
+from rich.cells import cell_len
+from rich.color import Color
+from rich.console import Console
+from rich.terminal_theme import DEFAULT_TERMINAL_THEME
+from rich.text import Text
+
+from costmodel.commands import shared
+from costmodel.commands.app import app
+from costmodel.ground.errors import Fault, Place
+from costmodel.report.terminal.documents.faults import faults
+from costmodel.report.terminal.style.layout import CellTable, Line, WidthDrawing, laid, typed
+from costmodel.report.terminal.style.progress import Meter, ProgressMark, fitting
+from costmodel.report.terminal.style.theme import FEW_COLOURS, PALETTE
+
+NAME = "llama-3-70b-512"
+RL = "grpo-qwen-2.5-7b-64"
+WIDTHS = (40, 60, 77, 80, 100, 120)
+ANSWERS = (
+    f"estimate {NAME} -v",
+    "estimate lora-llama-3-70b-8",
+    f"estimate {NAME} --set plan.tp=6",
+    f"estimate {NAME} --set plan.tp=1 --set plan.micro_batch=4",
+    f"memory {NAME} -v",
+    "memory offload-llama-2-13b-8",
+    "memory deepseek-v3",
+    f"comm {NAME}",
+    f"pipeline {NAME} --set plan.pp=16",
+    f"estimate {RL} -v",
+    f"memory {RL}",
+    f"comm {RL}",
+    f"run {RL}",
+    f"search {RL} --why-not --set search.tp=[1] --set search.cp=[2] --set search.rollout_tp=[1,8]",
+    "explain",
+    f"explain {NAME} step_time --depth 5",
+    "explain interleaved_time",
+    "explain N010",
+    f"search {NAME}",
+    f"search {NAME} --top 3 --why-not",
+    f"search {NAME} --set plan.tp=3 --set plan.zero=1",
+    f"search {NAME} --set cluster.nodes=1",
+    f"search {NAME} --pareto communication_efficiency,cost_per_mtoken --top 5",
+    f"search {NAME} --over cluster.nodes=32,64 --over cluster.node=dgx-h100,dgx-h200 --top 3",
+    f"search {NAME} --set objective=cost_per_mtoken --top 3",
+    f"search {NAME} --set 'limits.step_time.at_most=14 s'",
+    f"sweep {NAME} --over plan.tp=2,3,4,8 --over plan.micro_batch=1,2",
+    f"sweep {NAME} --over plan.tp=4,8 --show mfu,step_time,memory_peak,tokens_per_s,cost_per_mtoken,run_cost --best",
+    f"sweep {NAME} --over 'cluster.fabric.bandwidth=25..400 GB/s*2' --show step_time --chart",
+    f"scale {NAME} --ranks 64..256 --best",
+    f"sensitivity {NAME} --top 8",
+    f"solve {NAME} --vary 'cluster.fabric.bandwidth=100..400 GB/s*2' --for 'mfu>=45 %'",
+    f"diff {NAME} --set plan.recompute=full",
+    f"diff {NAME} gpt-3-175b-1024",
+    f"run {NAME}",
+    f"report {NAME} quickstart",
+    f"diagnose {NAME} --step 18.9s --term dp_exposed=0.5s",
+    "collective all-reduce 1GB --gpus 64 --node dgx-h100",
+    f"check {NAME} quickstart --set 'limits.mfu.at_least=60 %' -v",
+    "validate korthikanti-2022 --by source",
+    "calibrate tests/evidence/measured/gemm.csv tests/evidence/measured/all_reduce_perf.txt",
+    "list",
+    "list keys plan.",
+    "collective all-reduce 1GB --gpus 64",
+    "memory scenarios/examples/qwen3-8b -v",
+    "estimate --model scenarios/examples/qwen3-8b --gpus 16",
+    "search --model scenarios/examples/qwen3-8b --gpus 64 --batch 4M-tokens --top 3",
+)
+RAILS = re.compile(r"[│├└─·█▉▊▋▌▍▎▏▕▐]")
+NAMES = {command.name or getattr(command.callback, "__name__", "") for command in app.registered_commands}
+OBJECTIVES = {"step_time": "step", "tokens_per_s_per_gpu": "tok/s/GPU", "cost_per_mtoken": "cost"}
+
+
+@pytest.fixture
+def lines_of(run: Any, monkeypatch: pytest.MonkeyPatch) -> Any:
+    """`lines_of("estimate …")` gives the items of an answer, before they are laid out."""
+    found: list[list[Line]] = []
+    monkeypatch.setattr(shared, "deliver", lambda reply, **_: found.append(list(reply.lines())))
+
+    def lines(command: str) -> list[Line]:
+        ran = run(*shlex.split(command))
+        assert found, ran.err
+        return found.pop()
+
+    return lines
+
+
+def words(lines: Sequence[Text]) -> Counter[str]:
+    """Words without rails, rules and bars, and without what a shell needs to go on reading."""
+    text = RAILS.sub(" ", " ".join(line.plain for line in lines))
+    return Counter(word for word in text.split() if word != "\\")
+
+
+def too_long(lines: Sequence[Text], width: int) -> Iterator[str]:
+    """Lines over the width of which no word is, nor what stands in quotes to be pasted."""
+    for line in lines:
+        inside = re.findall(r"'[^']*'|\"[^\"]*\"|\S+", RAILS.sub(" ", line.plain).removesuffix(" \\"))
+        if cell_len(line.plain) > width >= max(map(cell_len, inside), default=0) + 2:
+            yield line.plain
+
+
+def whole(item: Line, width: int) -> Counter[str]:
+    """What an item says at a width: a table without the columns that it may drop, anything else as it is."""
+    if not isinstance(item, CellTable):
+        return words(list(laid([item], None)))
+    kept = item.kept(width)
+    return words([Text(" ".join(row[index] for index in kept)) for row in item.all_rows()])
+
+
+def test_every_command_is_here() -> None:
+    documents = {"show", "init", "schema", "import", "export"}  # are printed as they are written
+    assert {answer.split()[0] for answer in ANSWERS} | documents | {"measure"} == NAMES
+
+
+@pytest.mark.parametrize("command", ANSWERS)
+def test_an_answer_keeps_within_every_width_and_loses_nothing(command: str, lines_of: Any) -> None:
+    items = lines_of(command)
+    for width in WIDTHS:
+        assert list(too_long(list(laid(items, width)), width)) == []
+        for item in items:
+            drawn = list(laid([item], width))
+            if isinstance(item, WidthDrawing) and not drawn[0].plain.lstrip().startswith(
+                ("Next:", "Best", "costmodel")
+            ):
+                continue  # a figure has as many cells as there is room for
+            assert words(drawn) == whole(item, width)
+
+
+@pytest.mark.parametrize("name", [None, *sorted(NAMES)])
+def test_help_keeps_within_every_width_and_is_plain_where_it_should(name: str | None, run: Any) -> None:
+    asked = ("--help",) if name is None else (name, "--help")
+    piped = run(*asked).out
+    for width in WIDTHS:
+        ran = run(*asked, env={"COLUMNS": str(width), "TERM": "xterm-256color"}, screen=True)
+        shown = [Text(line) for line in re.sub(r"\x1b\[[\d;]*m", "", ran.out).splitlines()]
+        assert list(too_long(shown, width)) == []
+        assert words(shown) == words([Text(piped)])
+    plain = [run("--no-color", *asked, screen=True), run(*asked, "--no-color", screen=True)]
+    plain += [run(*asked, env=env, screen=True) for env in ({"NO_COLOR": "1"}, {"TERM": "dumb"})]
+    for ran in plain:
+        assert ran.code == 0
+        assert "\x1b" not in ran.out
+        assert not set("╭╮╰╯│─") & set(ran.out)
+
+
+@pytest.mark.parametrize("env", [{"NO_COLOR": "1"}, {"TERM": "dumb"}, {}])
+def test_an_error_of_usage_is_plain_where_it_should(env: dict[str, str], run: Any) -> None:
+    more = () if env else ("--no-color",)
+    ran = run("search", NAME, "--nope", *more, env=env, screen=True)
+    assert ran.code == 2
+    assert "No such option: --nope" in ran.err
+    assert "\x1b" not in ran.err
+    assert "╭" not in ran.err
+
+
+@pytest.mark.parametrize("objective", OBJECTIVES)
+def test_the_objective_s_column_is_never_dropped(objective: str, lines_of: Any) -> None:
+    (grid,) = (
+        item
+        for item in lines_of(f"search {NAME} --top 3 --set objective={objective} --set 'assume.price=2.50 USD/GPU/h'")
+        if isinstance(item, CellTable) and item.names[0] == "#"
+    )
+    for width in (*WIDTHS, 24):
+        shown = [grid.names[index] for index in grid.kept(width)]
+        assert OBJECTIVES[objective] in shown
+        heads = " ".join(line.plain for line in grid.lines(width)).split()
+        assert OBJECTIVES[objective] in heads
+
+
+def test_what_is_weighed_and_what_is_shown_is_never_dropped(lines_of: Any) -> None:
+    axes = ["communication_efficiency", "cost_per_mtoken"]
+    front = lines_of(f"search {NAME} --pareto {','.join(axes)} --top 3")
+    swept = lines_of(f"sweep {NAME} --over plan.tp=4,8 --show {','.join(axes)}")
+    for items in (front, swept):
+        grid = max((item for item in items if isinstance(item, CellTable)), key=lambda item: len(item.names))
+        for width in (*WIDTHS, 24):
+            assert {*axes} <= {grid.names[index] for index in grid.kept(width)}
+
+
+def test_a_table_that_no_column_may_leave_goes_on_in_further_lines() -> None:
+    grid = CellTable(("name", "figure", "rate"), [("alpha", "123456", "7 GB/s"), ("beta", "1", "22 GB/s")], "lrr")
+    assert [line.plain for line in grid.lines(20)] == [
+        "  name   figure",
+        "       rate",
+        "  alpha  123456",
+        "     7 GB/s",
+        "  beta        1",
+        "    22 GB/s",
+    ]
+
+
+@pytest.mark.parametrize("width", WIDTHS)
+def test_a_command_can_be_pasted_at_every_width(width: int) -> None:
+    command = f"costmodel estimate {NAME} --set 'workload.tuning={{method: qlora}}' --set plan.tp=4 --set plan.pp=8"
+    lines = [line.plain for line in typed("Next:", command).lines(width)]
+    assert all(cell_len(line) <= width for line in lines)
+    pasted = "\n".join(lines).removeprefix("Next:")
+    assert shlex.split(pasted.replace("\\\n", "")) == shlex.split(command)
+
+
+@pytest.mark.parametrize("width", range(30, 121))
+def test_the_line_of_progress_is_one_line(width: int) -> None:
+    """It names how far it is at any width, and the best so far where there is room."""
+    stream = io.StringIO()
+    screen = Console(file=stream, width=width, height=20, force_terminal=True, color_system=None)
+    meter = Meter(screen)
+    mark = ProgressMark(3_000, 7_000_000, 1_968, "1,968,000 valid of 7,840,000 plans", "best 1,108 token/s")
+    meter.show(mark)
+    meter.show(mark)
+    meter.close()
+    shown = re.sub(r"\x1b\[[?\d;]*[A-Za-z]", "\n", stream.getvalue()).replace("\r", "\n").splitlines()
+    assert all(cell_len(line.rstrip()) <= width for line in shown)
+    assert any("1,968,000 valid" in line for line in shown) or width < 40
+    assert any("best 1,108" in line for line in shown) == (width >= 77)
+
+
+def test_of_the_parts_of_a_line_those_come_first_that_fit() -> None:
+    assert fitting(["1 of 4", "", "3/s"], 80) == "1 of 4 · 3/s"
+    assert fitting(["1 of 4", "a long part of it", "3/s"], 14) == "1 of 4 · 3/s"
+
+
+@pytest.mark.parametrize("width", WIDTHS)
+def test_a_fault_keeps_within_the_terminal_and_its_caret_under_the_word(width: int) -> None:
+    text = f"  tp: 8  # {'word ' * 30}"
+    fault = Fault(
+        "D003", "unknown key 'tp' and a sentence that goes on for a while", Place("s.yaml", 7, 3, "a.b", text, 2), "y"
+    )
+    lines = [line.plain for line in faults([fault], width)]
+    assert all(cell_len(line) <= width for line in lines)
+    source, caret = next((line, after) for line, after in itertools.pairwise(lines) if "^" in after)
+    assert source[caret.index("^") :].startswith("tp")
+
+
+@pytest.mark.parametrize(("column", "width"), [(90, 40), (150, 40), (3, 40), (90, 60)])
+def test_of_a_long_line_what_is_marked_is_shown(column: int, width: int) -> None:
+    text = "x" * (column - 1) + "WRONG" + "y" * 60
+    lines = [line.plain for line in faults([Fault("D003", "no", Place("s", 1, column, "", text, 5), "")], width)]
+    source, caret = next((line, after) for line, after in itertools.pairwise(lines) if "^" in after)
+    start = caret.index("^")
+    assert source[start : start + 5] == "WRONG"
+    assert cell_len(source) <= width
+
+
+def luminance(red: int, green: int, blue: int) -> float:
+    """Relative luminance, WCAG 2.1."""
+    shares = (channel / 255 for channel in (red, green, blue))
+    linear = [share / 12.92 if share <= 0.04045 else ((share + 0.055) / 1.055) ** 2.4 for share in shares]
+    return 0.2126 * linear[0] + 0.7152 * linear[1] + 0.0722 * linear[2]
+
+
+XTERM = {"red": (205, 0, 0), "magenta": (205, 0, 205)}
+
+
+@pytest.mark.parametrize("style", [*PALETTE.values(), *FEW_COLOURS.values()])
+def test_colours_are_legible_on_white_and_on_black(style: str) -> None:
+    """A contrast of 3 at least, which WCAG 2.1 asks of large text and of graphics; yellow on white has 1.7."""
+    if style == "none":
+        return
+    rgb = XTERM.get(style) or tuple(Color.parse(style).get_truecolor(DEFAULT_TERMINAL_THEME))
+    light = luminance(*rgb)
+    assert 1.05 / (light + 0.05) >= 3
+    assert (light + 0.05) / 0.05 >= 3
+
+
+def test_no_answer_is_yellow(run: Any) -> None:
+    for asked in (("--help",), ("search", "--help"), ("estimate", NAME, "--set", "plan.tp=16")):
+        for term in ("xterm", "xterm-256color"):
+            out = run(*asked, env={"TERM": term, "COLUMNS": "100"}, screen=True).out
+            assert not re.search(r"\x1b\[(\d+;)*(33|93)(;\d+)*m", out)

@@ -109,7 +109,8 @@ def _decoded(lengths: Column, times: Number) -> Number:
     """Time from the first token to the longest length, by the times of steps at each."""
     later = np.asanyarray(times)
     stretches = decoding_time(lengths[:-1], lengths[1:], later[:-1], later[1:])
-    return sum_of_rows(stretches) + lengths[:1] * later[:1]
+    total: Number = sum_of_rows(stretches) + lengths[:1] * later[:1]
+    return total
 
 
 def _steps(engines: RolloutEngines, running: Number, context: Number) -> Number:

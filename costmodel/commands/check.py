@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
@@ -59,19 +60,15 @@ def check(
 
     Next: costmodel diff A B
     """
-    from costmodel.documents.reader.resolved_scenario import load_any
     from costmodel.explore.compare.check import BaselinePolicy, renewed
     from costmodel.explore.compare.check import check as run
     from costmodel.report.terminal.compare import check as report
 
     kinds = {_kind(name) for name in scenarios} - {"training"}
     if kinds:
-        from costmodel.commands import rl, serving
-
-        cases = [load_any(name, assignments or ()) for name in scenarios]
         given = (against is not None, update, exact, within != _WITHIN)
-        answered = rl.check if "rl" in kinds else serving.check
-        return answered(cases, verbose=verbose, refused=[*zip(_OF_TRAINING, given, strict=True)])
+        refused = list(zip(_OF_TRAINING, given, strict=True))
+        return _of_limits(scenarios, assignments or (), kinds, verbose=verbose, refused=refused)
     baseline = _baseline(against, update=update)
     holding = BaselinePolicy(None if update else baseline, _share(within), exact)
     found = run(scenarios, holding, tuple(assignments or ()))
@@ -89,6 +86,23 @@ def check(
             **pages.of_check(found),
         },
     )
+
+
+def _of_limits(
+    scenarios: Sequence[str],
+    assignments: Sequence[str],
+    kinds: set[str],
+    *,
+    verbose: bool,
+    refused: Sequence[tuple[str, bool]],
+) -> Reply:
+    """Scenarios of serving or of reinforcement learning, held to their limits."""
+    from costmodel.commands import rl, serving
+    from costmodel.documents.reader.resolved_scenario import load_any
+
+    cases = [load_any(name, assignments) for name in scenarios]
+    wing = rl if "rl" in kinds else serving
+    return wing.check(cases, verbose=verbose, refused=refused)
 
 
 def _kind(name: str) -> str:

@@ -101,8 +101,9 @@ def _of_limits(
     from costmodel.documents.reader.resolved_scenario import load_any
 
     cases = [load_any(name, assignments) for name in scenarios]
-    wing = rl if "rl" in kinds else serving
-    return wing.check(cases, verbose=verbose, refused=refused)
+    if "rl" in kinds:
+        return rl.check(cases, verbose=verbose, refused=refused)
+    return serving.check(cases, verbose=verbose, refused=refused)
 
 
 def _kind(name: str) -> str:

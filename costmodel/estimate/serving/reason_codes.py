@@ -20,6 +20,11 @@ INVALID = {
         "and what is left the inner width of an expert.",
     ),
     "L057": Reason("no experts", "Without experts there is nothing for ep to cut, and dp_attention is replicas."),
+    "L059": Reason(
+        "layers tied across stages",
+        "Layers read keys and values of an earlier layer, or tables beside the embedding, which engines hold on one "
+        "pipeline stage: pp is 1.",
+    ),
     "L058": Reason("drafts, stages", "Engines draft tokens for one pipeline stage alone: speculation takes pp 1."),
 }
 LIMITS = {

@@ -21,10 +21,16 @@ LOGGED = (*ONE, "model=llama-3.1-8b", "stack.memory.share=0.95")
         ("llama-3.1-70b", 327_680),
         ("llama-3.1-405b", 516_096),
         ("deepseek-v3", 70_272),
+        ("jamba-1.5-mini", 16_384),  # "Jamba", table 1: 4 GB of 256 Ki tokens, of four layers of attention
+        ("gemma-4-e2b", 6_144),  # three layers without a window keep keys, four read them
     ],
 )
 def test_cache_of_a_token(model: str, expected: float) -> None:
     assert costs(*ONE, f"model={model}")["kv_bytes_per_token"] == expected
+
+
+def test_layers_that_share_keys_stay_on_one_stage() -> None:
+    assert predicted(*ONE, "model=gemma-4-e2b", "plan.tp=1", "plan.pp=2").refused == ("L059",)
 
 
 def test_one_sequence_of_llama_13b_takes_1_7_gb() -> None:

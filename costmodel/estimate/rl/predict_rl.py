@@ -10,6 +10,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from costmodel.documents.reader.rl_scenario import RlCase
+from costmodel.documents.schemas.count_kinds import InTokens
 from costmodel.documents.schemas.default_values import Assumption
 from costmodel.documents.schemas.rl.rl_plan import RlPlan
 from costmodel.equations.run.economics import rate, run_cost, share
@@ -98,6 +99,8 @@ def _refused(inputs: RlInputs) -> Iterator[str]:
         yield "R016"
     if inputs.plan.sites is not None:
         yield "R017"
+    if not isinstance(inputs.plan.micro_batch, InTokens) and inputs.plan.micro_batch > inputs.answers_of_rank:
+        yield "R018"
 
 
 def _broken(inputs: RlInputs, costs: dict[str, float]) -> Iterator[str]:

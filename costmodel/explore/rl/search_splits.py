@@ -125,8 +125,10 @@ def _generation(each: RlAnswer) -> float:
 
 
 def _tried(found: FoundSplits, plan: RlPlan) -> RlAnswer:
-    """One plan, counted with what speaks against it."""
+    """One plan, counted with what speaks against it; on more ranks with a micro-batch of what each has left."""
     each = answer(found.case, plan)
+    if "R018" in each.refused:
+        each = answer(found.case, plan.model_copy(update={"micro_batch": Figure(each.inputs.answers_of_rank)}))
     found.evaluated += 1
     for code in each.refused or each.broken:
         found.refused[code] += 1

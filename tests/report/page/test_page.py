@@ -18,6 +18,7 @@ from costmodel.report.page.scale import Scale, ticks
 from .reader import Reader, alike, column
 
 MOST_BYTES = 400_000
+SCENARIOS = Path(__file__).resolve().parents[3] / "scenarios"
 SERVES, LEARNS = "serve-llama-3.1-70b", "grpo-qwen-2.5-7b-64"
 HOSTILE = "</title></script><script>alert(1)</script>\"'><svg onload=alert(2)>&amp;{{7*7}}=1+1"
 PAGES = {
@@ -173,14 +174,19 @@ def test_what_a_stranger_wrote_stays_text(run: Any, tmp_path: Path, inline: str)
     title = json.dumps(HOSTILE)
     text = re.sub(r"(?m)^title: .*$", lambda _: f"title: {title}", inline)
     text = re.sub(r"(?m)^  title: .*$", lambda _: f"  title: {title}", text)
-    path = tmp_path / "<img src=x onerror=alert(3)>.yaml"
-    path.write_text(text, "utf-8")
-    for command in (("estimate", str(path)), ("check", str(path)), ("report", str(path), "quickstart")):
+    paths = [str(tmp_path / f"<img src=x onerror=alert({place})>.yaml") for place in range(3)]
+    Path(paths[0]).write_text(text, "utf-8")
+    for path, name in zip(paths[1:], (SERVES, LEARNS), strict=True):
+        own = (SCENARIOS / f"{name}.yaml").read_text("utf-8")
+        Path(path).write_text(re.sub(r"(?m)^title: .*$", lambda _: f"title: {title}", own), "utf-8")
+    path = paths[0]
+    of_others = [(verb, name) for name in paths[1:] for verb in ("estimate", "check", "search")]
+    for command in (("estimate", path), ("check", path), ("report", *paths, "quickstart"), *of_others):
         ran = run(*command, "--format", "html")
         assert ran.code == 0, ran.err
         page = Reader(ran.out)
-        assert "alert(1)" in page.text
-        assert "{{7*7}}" in page.text
+        assert command[0] == "check" or "alert(1)" in page.text
+        assert command[0] == "check" or "{{7*7}}" in page.text
         assert page.handlers == []
         assert ran.out.count("<script") <= 2
         assert "<img" not in ran.out

@@ -6,6 +6,7 @@ from typing import Any
 
 from rich.text import Text
 
+from costmodel.documents.schemas.rl.rl_plan import RlPlan
 from costmodel.estimate.rl.predict_rl import RlAnswer
 from costmodel.estimate.rl.rl_reason_codes import REFUSALS
 from costmodel.estimate.shared.results import number
@@ -58,10 +59,12 @@ def settings(each: RlAnswer) -> dict[str, str]:
     """What makes the scenario's own plan this one."""
     plan, split = each.inputs.plan, each.inputs.split
     wanted = {"plan.tp": f"{float(plan.tp):.0f}", "plan.cp": f"{float(plan.cp):.0f}"}
+    own = each.inputs.case.scenario.plan
+    if float(plan.micro_batch) != float((own or RlPlan()).micro_batch):
+        wanted["plan.micro_batch"] = f"{float(plan.micro_batch):.0f}"
     if each.inputs.engines is None:
         return wanted
     wanted["plan.rollout.tp"] = f"{float(plan.rollout.tp):.0f}"
-    own = each.inputs.case.scenario.plan
     if not split.colocated:
         wanted |= {"plan.rollout.colocated": "false", "plan.rollout.ranks": f"{split.rollout.ranks:.0f}"}
     elif own is not None and not own.rollout.colocated:

@@ -29,7 +29,7 @@ from costmodel.report.page.rl_parts import (
     why_part,
 )
 from costmodel.report.page.run_page import wall_part
-from costmodel.report.page.shared_parts import inputs_part, kept_limits, scenario_part
+from costmodel.report.page.shared_parts import bands_part, inputs_part, kept_limits, scenario_part
 from costmodel.report.page.trace import Traces
 from costmodel.report.page.trial_figure import TrialValue, trial_figure
 from costmodel.report.page.vary_parts import knobs_part
@@ -73,6 +73,11 @@ def rl_report(facts: RlFacts, commands: Sequence[str]) -> HtmlPage:
         knobs = facts.sensitive.knobs
         gains = gains_of([knob for knob in knobs if knob.kind == "hardware"], 1.0)
         made.append(knobs_part(facts.sensitive.result, knobs, gains))
+    spread = facts.case.stack.spread
+    generation, update = percent(float(spread.generation)), percent(float(spread.update))
+    lead = f"Errors of published iterations: {generation} of the generation, {update} of the update, as standard "
+    lead += "deviations. The lengths of answers decide: state those of your own log."
+    made.append(bands_part(lead, facts.answer.costs, partial(value_of, facts.answer.costs, Traces({}))))
     made += [results, held, scenario_part(facts.case)]
     data = dict(page.data) | ({"plans": splits_data(found)} if found is not None else {})
     conclusion = f"{page.conclusion}{_best_words(facts)}"

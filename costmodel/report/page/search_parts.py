@@ -167,7 +167,8 @@ def choices_data(found: SearchResult, plans: Sequence[Ranked]) -> dict[str, Any]
     if not axes:
         return None
     own = _own_place(found, plans)
-    sentences = [_sentence(plan) for plan in plans]
+    own_step = found.yours.evaluation.costs.row()["step_time"] if found.yours is not None else math.nan
+    sentences = [_sentence(plan, own_step) for plan in plans]
     fits = [plan.costs["memory_share"] <= 1 for plan in plans]
     return {"axes": axes, "columns": _columns(plans), "own": own, "sentences": sentences, "fits": fits}
 
@@ -192,11 +193,13 @@ def _own_place(found: SearchResult, plans: Sequence[Ranked]) -> int:
     return keys.index(wanted) if wanted in keys else 0
 
 
-def _sentence(plan: Ranked) -> str:
+def _sentence(plan: Ranked, own_step: float) -> str:
     costs = plan.costs
     words = f"{seconds(costs['step_time'])} a step at {percent(costs['mfu'])} MFU"
     room = verdict(costs["memory_share"])
-    return f"{words}; {gib(costs['memory_peak'])} GiB, {percent(costs['memory_share'])} of what is usable: {room}."
+    stated = f"{words}; {gib(costs['memory_peak'])} GiB, {percent(costs['memory_share'])} of what is usable: {room}."
+    ratio = own_step / costs["step_time"]
+    return f"{stated} {ratio:.2f} × as fast as the scenario's plan." if math.isfinite(ratio) else stated
 
 
 _RESULTS = ("step_time", "step_time_low", "step_time_high", "tokens_per_s_per_gpu", "mfu", "hfu", "cost_per_mtoken",

@@ -4,13 +4,16 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import replace
+from functools import partial
 
 from costmodel.explore.page.serving_facts import ServingFacts
 from costmodel.report.page.content import HtmlPage
-from costmodel.report.page.serving_page import serving_page
+from costmodel.report.page.serving_page import serving_page, value_of
 from costmodel.report.page.serving_parts import best_words, capacity_part, plans_data, plans_part, why_part
-from costmodel.report.page.shared_parts import scenario_part
+from costmodel.report.page.shared_parts import bands_part, scenario_part
+from costmodel.report.page.trace import Traces
 from costmodel.report.page.vary_parts import knobs_part
+from costmodel.report.terminal.style.formatting import percent
 from costmodel.report.terminal.vary.sensitivity import gains_of
 
 
@@ -29,5 +32,10 @@ def serving_report(facts: ServingFacts, commands: Sequence[str]) -> HtmlPage:
         knobs = facts.sensitive.knobs
         hardware = [knob for knob in knobs if knob.kind == "hardware"]
         made.append(knobs_part(facts.sensitive.result, knobs, gains_of(hardware, 1.0)))
+    engine, costs = facts.answer.inputs.engine, facts.answer.costs
+    time = engine.spread.experts if facts.case.model.has_experts else engine.spread.tpot
+    lead = f"Errors of runs of models that the fit of {engine.name} left out: {percent(float(time))} of the time per "
+    lead += f"token, {percent(float(engine.spread.ttft))} of the first token, as standard deviations."
+    made.append(bands_part(lead, costs, partial(value_of, costs, Traces({}))))
     made += [results, held, scenario_part(facts.case)]
     return replace(page, conclusion=f"{page.conclusion}{best_words(facts)}", parts=made, data=data)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from pathlib import Path
 
@@ -10,7 +11,7 @@ from costmodel.documents.schemas.default_values import Assumption
 from costmodel.estimate.evaluate.answer_facts import subject_of
 from costmodel.estimate.shared.limits import stated_limits
 from costmodel.exchange.writing.scenario_text import scenario_text
-from costmodel.report.page.content import PageTable, Part, Verdict
+from costmodel.report.page.content import PageTable, Part, Value, Verdict
 from costmodel.report.terminal.style.head import price_lines, title
 
 SIGNS = {"at_most": "≤", "at_least": "≥", "target": "≈"}
@@ -24,6 +25,14 @@ def inputs_part(case: LoadedScenario, assumed: Sequence[Assumption]) -> Part:
     tables.append(PageTable(("document", "digest", ""), documents, "lll", "Documents"))
     price = "; ".join(line.plain for line in price_lines(subject_of(case).price))
     return Part("inputs", "Assumed, and sources", f"Price: {price}.", tables=tables)
+
+
+def bands_part(lead: str, costs: Mapping[str, float], say: Callable[[str], Value]) -> Part:
+    """How far real runs lie from a prediction: the band of every result that has one."""
+    names = [name for name in costs if f"{name}_low" in costs and math.isfinite(costs[f"{name}_low"])]
+    rows = [(name, say(f"{name}_low"), say(name), say(f"{name}_high")) for name in names]
+    heads = ("result", "P10", "predicted", "P90")
+    return Part("measured", "How far to trust it", lead, tables=[PageTable(heads, rows, "lrrr")])
 
 
 def scenario_part(case: LoadedScenario) -> Part:

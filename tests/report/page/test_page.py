@@ -11,6 +11,10 @@ from xml.etree import ElementTree
 
 import pytest
 
+from costmodel.estimate.rl.predict_rl import predict
+from costmodel.explore.page import rl_facts
+from costmodel.explore.vary.rl_sensitivity import RlSensitivity
+from costmodel.explore.vary.sensitivity import Knob
 from costmodel.report.page.content import HtmlPage
 from costmodel.report.page.render import page_html
 from costmodel.report.page.scale import Scale, ticks
@@ -192,6 +196,18 @@ def test_what_a_stranger_wrote_stays_text(run: Any, tmp_path: Path, inline: str)
         assert "<img" not in ran.out
     svg = run("estimate", str(path), "--format", "svg").out
     ElementTree.fromstring(svg)
+
+
+def test_the_report_of_reinforcement_learning_is_whole(run: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+    knob = Knob("cluster.node.accelerator.memory.bandwidth", "3.35 TB/s", "hardware", 0.1, 0.05, -0.04)
+    monkeypatch.setattr(rl_facts, "sensitivity", lambda case, name: RlSensitivity(predict(case), name, 350.0, (knob,)))
+    space = "search={tp: [1], cp: [2], rollout_tp: [2]}"
+    out = run("report", LEARNS, "--set", space, "--format", "html").out
+    page = Reader(out)
+    assert len(out.encode()) < MOST_BYTES
+    parts = {"time", "memory", "network", "plans", "sensitivity", "measured", "results", "inputs", "scenario"}
+    assert parts <= set(page.ids)
+    assert page.packed["plans"]["notes"][1][0].startswith("Against plan 1: +")
 
 
 def test_a_page_of_a_thousand_plans_stays_small(run: Any) -> None:

@@ -37,6 +37,10 @@ LIMITS = {
     "S003": Reason("cache full", "The requests in flight at this load need more cache than the pool holds."),
     "S004": Reason("token budget", "Steps are full: their budget of tokens passes fewer requests than arrive."),
     "S005": Reason("above saturation", "Requests take more time than there is, so that queues grow without end."),
+    "S006": Reason(
+        "limits at risk",
+        "The chance that the plan fits, answers its load and keeps every limit, by the bands, is under what is asked.",
+    ),
     "T001": Reason("limit of the scenario", "Another result is beyond a limit that the scenario sets."),
 }
 REFUSALS = {**INVALID, **LIMITS}

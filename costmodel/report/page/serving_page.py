@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from functools import partial
 from typing import Any
 
@@ -12,6 +12,7 @@ from costmodel.estimate.evaluate.answer_facts import subject_of
 from costmodel.estimate.serving.predict_serving import ServingAnswer
 from costmodel.estimate.serving.reason_codes import REFUSALS
 from costmodel.estimate.serving.result_columns import machine_name
+from costmodel.estimate.serving.serving_band import OWN
 from costmodel.estimate.shared.reasons import REMARKS
 from costmodel.estimate.shared.results import number
 from costmodel.explore.page.serving_facts import ServingFacts
@@ -35,7 +36,7 @@ def serving_page(facts: ServingFacts, commands: Sequence[str]) -> HtmlPage:
     """One plan under its load."""
     answer = facts.answer
     subtitle = [subject_words(subject_of(facts.case)), plan_words(answer)]
-    verdict: Verdict = "bad" if answer.refused or answer.broken else "good"
+    verdict: Verdict = "bad" if answer.refused or answer.broken else "warn" if answer.remarked else "good"
     if answer.refused:
         held = inputs_part(facts.case, answer.assumed)
         return HtmlPage(facts.case.title, subtitle, serving_conclusion(answer), verdict, [], [held],
@@ -86,10 +87,11 @@ def _headlines(answer: ServingAnswer, say: Any) -> list[Headline]:
 
     total = gib(float(answer.evaluation.memory.total))
     most = result("saturation_per_s", costs["saturation_per_s"])
+    chance = result(OWN, costs[OWN])
     return [
         Headline("First token, p99", say("ttft_p99"), band("ttft_p99")),
         Headline("Time per token", say("tpot"), band("tpot")),
-        Headline("Within limits", say("rate_within_slo_per_s"), f"of {most} at most"),
+        Headline("Within limits", say("rate_within_slo_per_s"), f"of {most} at most; {chance} to keep limits"),
         Headline("Memory", say("memory_peak"), f"of {total} GiB"),
         Headline("Cost per M generated", say("cost_per_moutput"), "at this load"),
     ]  # fmt: skip
@@ -101,7 +103,12 @@ def findings(answer: ServingAnswer) -> Iterator[tuple[Verdict, str]]:
         yield "bad", f"{code} {REFUSALS[code].title}: {reason(answer, code)}"
     if not answer.refused:
         yield from kept_limits(answer.inputs.case, answer.costs, result)
-    for code in answer.remarked if not answer.refused else ():
+    yield from remark_findings(() if answer.refused else answer.remarked)
+
+
+def remark_findings(codes: Iterable[str]) -> Iterator[tuple[Verdict, str]]:
+    """Remarks, each once."""
+    for code in dict.fromkeys(codes):
         yield "warn", f"{code} {REMARKS[code].title}: {REMARKS[code].meaning}"
 
 

@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import json
+from typing import Any
+
 import pytest
 
 from costmodel.estimate.serving.kv_cache import admitted_cache, sequence_cache
@@ -96,6 +99,13 @@ def test_key_heads_repeat_beyond_their_number() -> None:
     found = inputs()
     per_rank = [float(sequence_cache(found, tp, 1.0)) for tp in (8.0, 16.0)]
     assert per_rank == [40_960.0, 40_960.0]
+
+
+def test_key_heads_are_cut_without_communication(run: Any) -> None:
+    """The only transfers of tensor parallelism are the all-reduces behind the projections, two a layer."""
+    answer = json.loads(run("comm", "serve-llama-3.1-70b", "--json").out)
+    found = {(sent["group"], sent["operation"], sent["count"]) for sent in answer["transfers"]}
+    assert found == {("tp", "all_reduce", 160)}
 
 
 def test_data_parallel_attention_keeps_each_latent_once() -> None:

@@ -140,7 +140,10 @@ def sensitivity(
     of: Annotated[
         str,
         typer.Option(
-            "--of", metavar="RESULT", help="The result that is moved", show_default="step_time, of serving tpot"
+            "--of",
+            metavar="RESULT",
+            help="The result that is moved",
+            show_default="step_time, tpot, iteration_time",
         ),
     ] = "",
     top: Annotated[int, typer.Option("--top", "-n", min=1, max=1000, help="How many figures to show")] = 16,
@@ -165,6 +168,10 @@ def sensitivity(
         from costmodel.commands import serving
 
         return serving.sensitivity(case, of or "tpot", top)
+    if case.kind == "rl":
+        from costmodel.commands import rl
+
+        return rl.sensitivity(case, of or "iteration_time", top)
     found = run(training(case), shown(of or "step_time")[0])
     lines, result = lambda: report.sensitivity(found, top), lambda: report.sensitivity_json(found)
     return Reply(lines, result, "figures", others=pages.of_sensitivity(found))

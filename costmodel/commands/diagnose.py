@@ -73,7 +73,7 @@ def diagnose(
     Examples:
       costmodel diagnose llama-3-70b-512 --step 18.9s
       costmodel diagnose llama-3-70b-512 --mfu 39% --term dp_exposed=0.5s
-      costmodel diagnose llama-3-70b-512 --step 18.9s --also global_batch=2048:35.1s
+      costmodel diagnose llama-3-70b-512 --step 18.9s --also global_batch=2048:34.2s
 
     Terms are those of estimate --json without their unit, and tp_time to dp_time: communication, hidden or not. --trace
     takes them from a trace that torch.profiler wrote, with prof.step() at the end of each step. Most Chakra traces have

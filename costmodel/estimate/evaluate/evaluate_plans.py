@@ -29,13 +29,14 @@ from costmodel.estimate.training.constraints.plan_constraints import micro_batch
 from costmodel.estimate.training.flop_count import work_of_step
 from costmodel.estimate.training.memory.breakdown import Ledger, ledger
 from costmodel.estimate.training.memory.memory_band import fit_chance
-from costmodel.estimate.training.parallelism.pipeline.layer_split import stage_layers
+from costmodel.estimate.training.parallelism.pipeline.layer_split import StageLayers, stage_layers
 from costmodel.estimate.training.stage_parameters import stage_parameters
 from costmodel.estimate.training.time.page_transfers import with_pages
 from costmodel.estimate.training.time.site_exchange import with_sites
 from costmodel.estimate.training.time.step import EXPOSED, TERMS, TrainingStep, training_step
 from costmodel.estimate.training.time.straggler_time import used_share
 from costmodel.estimate.training.time.unequal_groups import mean_of_groups, micro_batches_of_groups, of_slowest
+from costmodel.estimate.training.time.unequal_stages import kinds_of_stages, over_stages
 from costmodel.estimate.training.training_inputs import TrainingInputs
 from costmodel.ground.equation import Number, known_as, term
 
@@ -107,8 +108,7 @@ def evaluate(inputs: TrainingInputs, block: Block) -> Evaluation:
 
 def _of_groups(inputs: TrainingInputs, block: Block) -> Evaluation:
     """The same on nodes of several kinds: replicas of each kind take their share, and all end with the last."""
-    shares = micro_batches_of_groups(inputs, block)
-    each = [_of_one_kind(kind, block, count) for (_, kind), count in zip(inputs.groups, shares, strict=True)]
+    each = _over_groups(inputs, block) if block.structure.shares == "stages" else _beside_groups(inputs, block)
     columns = of_slowest([found.costs.columns for found in each])
     columns |= throughput(inputs, block, columns["step_time"]) | cost_columns(inputs, columns["tokens_per_s"])
     latest, fullest = (
@@ -121,11 +121,37 @@ def _of_groups(inputs: TrainingInputs, block: Block) -> Evaluation:
     return Evaluation(block, Costs(columns, len(block)), fullest.ledger, latest.step, run)
 
 
-def _of_one_kind(inputs: TrainingInputs, block: Block, count: Number) -> Evaluation:
-    """The same on nodes of one kind, whose replicas take so many micro-batches."""
-    layers = stage_layers(inputs.model, block)
+def _beside_groups(inputs: TrainingInputs, block: Block) -> list[Evaluation]:
+    """Replicas of each kind, with their numbers of micro-batches."""
+    shares = micro_batches_of_groups(inputs, block)
+    return [_of_one_kind(kind, block, count) for (_, kind), count in zip(inputs.groups, shares, strict=True)]
+
+
+def _over_groups(inputs: TrainingInputs, block: Block) -> list[Evaluation]:
+    """Pipelines over all kinds, as each of them has their stages."""
+    count = micro_batches(inputs, block)
+    across = over_stages(inputs)
+    kinds = kinds_of_stages(across, block, count)
+    return [
+        _of_one_kind(kind, block, count, found.timed, found.held)
+        for (_, kind), found in zip(across.groups, kinds, strict=True)
+    ]
+
+
+def _of_one_kind(
+    inputs: TrainingInputs,
+    block: Block,
+    count: Number,
+    layers: StageLayers | None = None,
+    held: StageLayers | None = None,
+) -> Evaluation:
+    """The same on nodes of one kind, whose replicas take so many micro-batches.
+
+    layers: of the ranks for their time, and held: for their memory, where a model is not split as the plan says
+    """
+    layers = layers or stage_layers(inputs.model, block)
     parameters = stage_parameters(inputs, block, layers)
-    memory = ledger(inputs, block, layers, parameters, count)
+    memory = ledger(inputs, block, held or layers, stage_parameters(inputs, block, held) if held else parameters, count)
     step = with_pages(inputs, training_step(inputs, block, layers, parameters, count), memory.paged)
     step = with_sites(inputs, block, step)
     bubble = known_as("bubble", step.terms["bubble"])

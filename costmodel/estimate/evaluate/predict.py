@@ -148,7 +148,8 @@ def _fitted(inputs: TrainingInputs, block: Block) -> tuple[Assumption, ...]:
     """The split that was chosen because the layers are not divisible."""
     layers = layer_count(inputs.model)
     first, last = fewer_at_ends(layers, block)
-    if block.structure.split != "fitting" or not np.any(last):
+    over = inputs.groups and block.structure.shares == "stages"
+    if over or block.structure.split != "fitting" or not np.any(last):
         return ()
     split = "lighter-ends" if np.any(first) else "lighter-last"
     return (Assumption("plan.split", split, f"pp · vpp do not divide {layers:g} layers"),)

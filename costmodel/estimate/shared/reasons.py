@@ -161,7 +161,8 @@ REFUSALS = {
     "R005": Reason(
         "groups inside a replica",
         "A replica lies on nodes of one kind, so tp × cp × pp must divide the accelerators of each group, with ep 1. "
-        "Replicas that meet in each micro-batch (zero 2 and 3, FSDP), and interleaved stages, need shares: equal.",
+        "Replicas that meet in each micro-batch (zero 2 and 3, FSDP), and interleaved stages, need shares: equal. With "
+        "shares: stages a pipeline goes over all groups, with a whole number of stages on each.",
     ),
     "R006": Reason(
         "asynchronous replicas",

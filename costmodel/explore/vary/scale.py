@@ -11,6 +11,7 @@ from costmodel.documents.reader.resolved_scenario import ResolvedScenario
 from costmodel.equations.data_parallel.batch_size import steps_for_batch
 from costmodel.equations.run.economics import share
 from costmodel.estimate.evaluate.evaluate_plans import TERM_COLUMNS
+from costmodel.estimate.shared.critical_batch import critical_batch
 from costmodel.estimate.shared.results import number
 from costmodel.estimate.training.constraints.plan_constraints import micro_batches
 from costmodel.explore.compare.select_plan import by_search
@@ -155,10 +156,10 @@ def _bend(rows: Sequence[ScaleRow]) -> int | None:
 
 def _to_loss(case: ResolvedScenario, first: ScaleRow, row: ScaleRow) -> float:
     """Time to a loss over that of the smallest: of its steps, of which a larger batch needs fewer."""
-    critical = case.scenario.workload.critical_batch
+    critical = critical_batch(case.scenario.workload)
     if critical is None:
         return math.nan
-    one, other = (_steps(each, critical) for each in (first, row))
+    one, other = (_steps(each, float(critical)) for each in (first, row))
     return other * row.point.costs["step_time"] / (one * first.point.costs["step_time"])
 
 

@@ -10,7 +10,7 @@ from pydantic_core import PydanticCustomError
 from costmodel.documents.keys.references import REFERENCES
 from costmodel.documents.schemas.base import Document, Multiple, Portion, Positive, Price, Seconds, Share, as_written
 from costmodel.documents.schemas.compression import CompressionAssumption
-from costmodel.documents.schemas.count_kinds import FromTokens, InTokens, Sequences, Tokens
+from costmodel.documents.schemas.count_kinds import FromTokens, InTokens, Rent, Sequences, Tokens
 from costmodel.documents.schemas.critical_batch import CriticalBatch
 from costmodel.documents.schemas.hardware import Cluster
 from costmodel.documents.schemas.limits import Limits
@@ -113,6 +113,9 @@ class Assumptions(Document):
     fragmentation: Share | None = Field(default=None, description="What the caching allocator adds; else the stack's")
     price: Price | None = Field(
         default=None, description="Of one accelerator of this node, and of no other; else the node's list price"
+    )
+    server_price: Rent | None = Field(
+        default=None, description="Of one machine that plan.sync: parameter-server 4 adds; left out, in no cost"
     )
     sustained: Positive | None = Field(
         default=None, description="Slow-down of a real step over isolated kernels, on one part; else the fit's"

@@ -76,7 +76,7 @@ def scale(
 def _row(case: ResolvedScenario, ranks: float, *, weak: bool, best: bool) -> ScaleRow:
     """One size, not yet compared with the others."""
     settings = _settings(case, ranks, weak=weak, best=best)
-    found = _part(case.node.accelerators, ranks) or tried(case, settings, best=best)
+    found = _part(case.node.accelerators, ranks) or _uneven(case, ranks) or tried(case, settings, best=best)
     row = ScaleRow(ranks, point(case, settings, found))
     if isinstance(found, Fault) or found.refused:
         return row
@@ -108,11 +108,28 @@ def _part(each: float, ranks: float) -> Fault | None:
     return Fault("C010", sentence, None, f"try --ranks {below:.0f} or {below + each:.0f}")
 
 
+def _uneven(case: ResolvedScenario, ranks: float) -> Fault | None:
+    """What is wrong with a number of accelerators that does not keep the proportion of the groups."""
+    cluster = case.scenario.cluster
+    part = ranks / (cluster.nodes * case.node.accelerators)
+    if all((group.nodes * part).is_integer() for group in cluster.groups or []):
+        return None
+    sizes = [int(group.nodes) for group in cluster.groups or []]
+    each = cluster.nodes * case.node.accelerators / math.gcd(*sizes)
+    sentence = f"{counted(ranks)} accelerators do not divide among the groups as they are"
+    return Fault("C010", sentence, None, f"groups keep their proportion in multiples of {counted(each)}")
+
+
 def _settings(case: ResolvedScenario, ranks: float, *, weak: bool, best: bool) -> list[str]:
     """What makes the cluster that large: whole nodes, or a part of one; a plan's own dp follows from its size."""
     node, scenario = case.node, case.scenario
     whole = ranks >= node.accelerators
-    settings = [f"cluster.nodes={ranks / node.accelerators if whole else 1:.12g}"]
+    groups = scenario.cluster.groups or []
+    if groups:
+        part = ranks / (scenario.cluster.nodes * node.accelerators)
+        settings = [f"cluster.groups.{at}.nodes={group.nodes * part:.12g}" for at, group in enumerate(groups)]
+    else:
+        settings = [f"cluster.nodes={ranks / node.accelerators if whole else 1:.12g}"]
     if not whole:
         settings.append(f"cluster.node.accelerators={ranks:.12g}")
     if not best and scenario.plan is not None and scenario.plan.dp is not None:

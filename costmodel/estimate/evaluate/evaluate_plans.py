@@ -19,7 +19,7 @@ from costmodel.equations.run.economics import (
     token_cost,
     tokens_per_step,
 )
-from costmodel.estimate.machine.price import price_of, price_per_accelerator
+from costmodel.estimate.machine.price import price_of, price_per_accelerator, price_per_server, servers_of
 from costmodel.estimate.run.whole_run import RunFigures, power, steps_of, whole_run
 from costmodel.estimate.shared.masks import Mask
 from costmodel.estimate.shared.plan_batch import Block
@@ -110,7 +110,7 @@ def _of_groups(inputs: TrainingInputs, block: Block) -> Evaluation:
     """The same on nodes of several kinds: replicas of each kind take their share, and all end with the last."""
     each = _over_groups(inputs, block) if block.structure.shares == "stages" else _beside_groups(inputs, block)
     columns = of_slowest([found.costs.columns for found in each])
-    columns |= throughput(inputs, block, columns["step_time"]) | cost_columns(inputs, columns["tokens_per_s"])
+    columns |= throughput(inputs, block, columns["step_time"]) | cost_columns(inputs, block, columns["tokens_per_s"])
     latest, fullest = (
         max(each, key=lambda found: float(found.costs.column(name)[0])) for name in ("step_time", "memory_share")
     )
@@ -147,7 +147,7 @@ def _of_one_kind(
 ) -> Evaluation:
     """The same on nodes of one kind, whose replicas take so many micro-batches.
 
-    layers: of the ranks for their time, and held: for their memory, where a model is not split as the plan says
+    layers: of the ranks for their time, and held: for their memory, where a model is split otherwise than by its plan
     """
     layers = layers or stage_layers(inputs.model, block)
     parameters = stage_parameters(inputs, block, layers)
@@ -170,7 +170,7 @@ def _of_one_kind(
     exposed = added(step.terms, EXPOSED)
     columns["communication_efficiency"] = communication_efficiency(step.compute, exposed)
     columns["scaling_efficiency"] = share(step.total - exposed - bubble, step.total)
-    columns |= cost_columns(inputs, columns["tokens_per_s"])
+    columns |= cost_columns(inputs, block, columns["tokens_per_s"])
     run = None
     if inputs.run is not None:
         run = whole_run(inputs, inputs.run, block, step.total, price_per_accelerator(inputs.case))
@@ -210,12 +210,21 @@ def _volumes(step: TrainingStep) -> dict[str, Number]:
     return volumes
 
 
-def cost_columns(inputs: TrainingInputs, tokens_per_s: Number) -> dict[str, Number]:
-    """Rent, and time of the token budget, at a rate."""
+def cost_columns(inputs: TrainingInputs, block: Block, tokens_per_s: Number) -> dict[str, Number]:
+    """Rent, of servers too, and time of the token budget, at a rate."""
     price, ranks = price_per_accelerator(inputs.case), inputs.all_ranks
+    servers, each = servers_of(block.structure.sync), price_per_server(inputs.case)
     budget = inputs.case.scenario.workload.tokens
-    rent: dict[str, Number] = {"cost_per_mtoken": token_cost(1e6, ranks, price, tokens_per_s)}
+    cost = token_cost(1e6, ranks, price, tokens_per_s)
+    if servers:
+        with term("servers"):
+            cost = cost + token_cost(1e6, servers, each, tokens_per_s)
+    rent: dict[str, Number] = {"cost_per_mtoken": cost}
     if budget is None:
         return rent | {"run_time": math.nan, "run_cost": math.nan}
     duration = run_time(budget, tokens_per_s)
-    return rent | {"run_time": duration, "run_cost": run_cost(duration, ranks, price)}
+    whole = run_cost(duration, ranks, price)
+    if servers:
+        with term("servers"):
+            whole = whole + run_cost(duration, servers, each)
+    return rent | {"run_time": duration, "run_cost": whole}

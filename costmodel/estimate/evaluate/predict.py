@@ -15,6 +15,7 @@ from costmodel.equations.parallelism.counts import data_parallel_degree
 from costmodel.estimate.evaluate.error_band import banded
 from costmodel.estimate.evaluate.evaluate_plans import Evaluation, evaluate, fits_at_p90, over_peak, verdict
 from costmodel.estimate.evaluate.limit_checks import unacceptable
+from costmodel.estimate.machine.price import servers_of
 from costmodel.estimate.model.shards import layer_count
 from costmodel.estimate.shared.assumptions import converted, relevant_assumptions
 from costmodel.estimate.shared.plan_batch import SIZES, Block, Structure, one_row
@@ -127,7 +128,7 @@ def plan_block(inputs: TrainingInputs, plan: Plan) -> tuple[Block, tuple[Assumpt
     if structure.schedule in FOLDED and "vpp" not in plan.model_fields_set:
         sizes["vpp"] = 2.0
     block = one_row(structure, dp=dp, **sizes)
-    return block, (*assumed, *_fitted(inputs, block), *_compressed(inputs, block))
+    return block, (*assumed, *_fitted(inputs, block), *_compressed(inputs, block), *_served(inputs, block))
 
 
 def _compressed(inputs: TrainingInputs, block: Block) -> tuple[Assumption, ...]:
@@ -142,6 +143,13 @@ def _compressed(inputs: TrainingInputs, block: Block) -> tuple[Assumption, ...]:
     if stated.codec is None:
         found.append(Assumption("assume.compression.codec", "by bytes through memory", "a lower bound; measure yours"))
     return tuple(found)
+
+
+def _served(inputs: TrainingInputs, block: Block) -> tuple[Assumption, ...]:
+    """That further servers are in no cost, where their price is not stated."""
+    if not servers_of(block.structure.sync) or inputs.case.scenario.assume.server_price is not None:
+        return ()
+    return (Assumption("assume.server_price", "0", "no price known; state yours, e.g. 1.50 USD/node/h"),)
 
 
 def _fitted(inputs: TrainingInputs, block: Block) -> tuple[Assumption, ...]:

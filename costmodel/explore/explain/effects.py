@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass, replace
 
 import numpy as np
@@ -20,6 +20,7 @@ from costmodel.estimate.evaluate.predict import Answer
 from costmodel.estimate.evaluate.predict import answer as answered
 from costmodel.estimate.machine.process_groups import Transfer
 from costmodel.estimate.model.shards import layer_count
+from costmodel.estimate.shared.critical_batch import FITS_APART, critical_batch, is_fitted
 from costmodel.estimate.shared.results import number
 from costmodel.estimate.training.constraints.group_constraints import replicas_of
 from costmodel.estimate.training.parallelism.data.codecs import compressed_bytes, practice_of, warm_up
@@ -66,8 +67,8 @@ def _effects(answer: Answer) -> Iterator[Effect]:
     if block.structure.sync != USUAL:
         plain = answered(answer.inputs, answer.plan.model_copy(update={"sync": USUAL}))
         yield Effect("plan.sync", block.structure.sync, step, _step(plain), tuple(_of_sync(answer, plain)))
-    if answer.inputs.case.scenario.workload.critical_batch is not None:
-        yield _of_batch(answer, answer.inputs.case.scenario.workload.critical_batch)
+    if (critical := critical_batch(answer.inputs.case.scenario.workload)) is not None:
+        yield _of_batch(answer, float(critical))
     if answer.inputs.sites is not None:
         yield _of_sites(answer, answer.inputs.sites)
     if answer.inputs.groups and block.structure.shares == "proportional":
@@ -92,12 +93,23 @@ def _of_batch(answer: Answer, critical: float) -> Effect:
     fixed, each = max(step - growing, 0.0), growing * ranks / batch
     steps, samples = (float(law(1.0, critical, batch)) for law in (steps_for_batch, samples_for_batch))
     best = float(best_batch(critical, fixed, ranks, each))
-    words = (
+    words: tuple[str, ...] = (
         f"{significant(steps, 3)} times the least steps to a loss, {significant(samples, 3)} times the least samples",
         f"a loss takes the least time with {significant(best / 1e6, 3)} M tokens a step on these GPUs",
     )
     value = f"{significant(critical / 1e6, 3)} M tokens"
+    if is_fitted(workload):
+        value = f"{value}, by {workload.critical_batch}"
+        words += (_fits_apart(critical, batch, lambda end: float(best_batch(end, fixed, ranks, each))),)
     return Effect("workload.critical_batch", value, step, math.nan, words, always=True)
+
+
+def _fits_apart(critical: float, batch: float, best: Callable[[float], float]) -> str:
+    """The same where constants of fits differ as much as they do."""
+    ends = critical / FITS_APART, critical * FITS_APART
+    steps = (significant(float(steps_for_batch(1.0, end, batch)), 3) for end in ends)
+    batches = (significant(best(end) / 1e6, 3) for end in ends)
+    return f"fits differ by up to three times: {' – '.join(steps)} times the steps, {' – '.join(batches)} M tokens"
 
 
 def _of_sites(answer: Answer, sites: Sites) -> Effect:

@@ -6,6 +6,7 @@ import re
 from typing import NamedTuple
 
 from costmodel.exchange.importers.huggingface.families import FAMILIES
+from costmodel.exchange.importers.launch.argument_texts import is_call
 from costmodel.exchange.importers.launch.bridge import TABLE as OVERRIDES
 from costmodel.exchange.importers.launch.torchtitan_keys import TABLE as TITAN
 from costmodel.exchange.importers.megatron.table import OPTIONS
@@ -73,9 +74,12 @@ FORMATS = (
     ),
     ForeignFormat(
         TORCHTITAN,
-        _words("data_parallel_shard_degree data_parallel_replicate_degree activation_checkpoint local_batch_size")
+        _words(
+            "data_parallel_shard_degree data_parallel_replicate_degree activation_checkpoint local_batch_size "
+            "data_parallel_degree tensor_parallel_degree pipeline_parallel_degree context_parallel_degree flavor"
+        )
         | {f"--{key}" for key in TITAN if "." in key},
-        _words("parallelism training seq_len tensor_parallel_degree pipeline_parallel_degree context_parallel_degree"),
+        _words("parallelism training seq_len experimental model optimizer"),
     ),
     ForeignFormat(
         BRIDGE,
@@ -84,8 +88,15 @@ FORMATS = (
     ),
     ForeignFormat(
         ARGUMENTS,
-        _words("per_device_train_batch_size activation_checkpointing gradient_checkpointing"),
-        _words("output_dir gradient_accumulation_steps bf16 fp16 optim max_steps learning_rate lr_scheduler_type"),
+        _words(
+            "per_device_train_batch_size activation_checkpointing gradient_checkpointing per_gpu_train_batch_size "
+            "--per_device_train_batch_size --gradient_checkpointing"
+        ),
+        _words(
+            "output_dir gradient_accumulation_steps bf16 fp16 optim max_steps learning_rate lr_scheduler_type "
+            "model_name_or_path max_length use_peft fsdp fsdp_config --bf16 --fp16 --gradient_accumulation_steps "
+            "--learning_rate --output_dir --model_name_or_path --deepspeed --fsdp --max_steps"
+        ),
     ),
     ForeignFormat(
         AXOLOTL,
@@ -94,8 +105,14 @@ FORMATS = (
     ),
     ForeignFormat(
         LLAMA_FACTORY,
-        _words("model_name_or_path finetuning_type cutoff_len lora_target"),
-        _words("per_device_train_batch_size gradient_accumulation_steps deepspeed stage bf16 template lora_rank"),
+        _words(
+            "finetuning_type cutoff_len lora_target template --finetuning_type --cutoff_len --lora_target --template"
+        ),
+        _words(
+            "per_device_train_batch_size gradient_accumulation_steps deepspeed stage bf16 lora_rank "
+            "model_name_or_path --per_device_train_batch_size --gradient_accumulation_steps --deepspeed --stage --bf16 "
+            "--model_name_or_path"
+        ),
     ),
     ForeignFormat(
         SERVING,
@@ -129,6 +146,7 @@ def scores(text: str) -> list[tuple[ForeignFormat, int]]:
     """Every format with its score, the highest first."""
     head = text[:_LONGEST]
     keys = {match.group(1).split("=", 1)[0] for match in _KEY.finditer(head)}
+    keys |= {f"--{key[2:].replace('-', '_')}" for key in keys if key.startswith("--") and "." in key}
     found = [(entry, OWN * len(keys & entry.own) + len(keys & entry.others)) for entry in FORMATS]
     return sorted(found, key=lambda pair: -pair[1])
 
@@ -139,6 +157,8 @@ def detected(text: str, file: str) -> ForeignFormat:
     best, score = ranked[0]
     if _STARTS.search(text[:_LONGEST]):
         return next(entry for entry in FORMATS if entry.name == SERVING)
+    if is_call(text[:_LONGEST]):
+        return next(entry for entry in FORMATS if entry.name == ARGUMENTS)
     nearest = ", ".join(f"{entry.name} ({points})" for entry, points in ranked[:3] if points)
     if score < _FEWEST:
         hint = f"the nearest, by the keys that stand here: {nearest}" if nearest else "no key of any format stands here"

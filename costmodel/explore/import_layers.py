@@ -7,13 +7,13 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any, NamedTuple
 
-from costmodel.documents.reader.folders import as_named
+from costmodel.documents.reader.folders import as_named, is_near
 from costmodel.documents.reader.foreign_readers import file_in, is_config
 from costmodel.documents.reader.library import read
 from costmodel.documents.schemas.model import Model
 from costmodel.documents.text.files import file_text
 from costmodel.documents.text.yaml_tree import assigned
-from costmodel.exchange.formats import CONFIG, DEEPSPEED, detected
+from costmodel.exchange.formats import ACCELERATE, CONFIG, DEEPSPEED, detected
 from costmodel.exchange.imported import Imported, Loss, Origin, OriginValue
 from costmodel.exchange.importers.launch.layer import Layer
 from costmodel.exchange.importers.launch.read import LAYERED, read_layer
@@ -21,10 +21,11 @@ from costmodel.exchange.importers.launch.settle import settled
 from costmodel.exchange.machines.machine_shape import machine_format
 from costmodel.exchange.models import imported_model
 from costmodel.exchange.values.foreign_values import shown
-from costmodel.ground.errors import CostModelError, Place, fail
+from costmodel.ground.errors import CostModelError, Fault, Place, fail
 
 _TAKEN = ("plan.", "workload.", "assume.", "stack.", "limits.")
 _WHOLE = ("model", "stack")
+_DEEPEST = 2  # files that name one another
 
 
 class OpenedFile(NamedTuple):
@@ -67,7 +68,7 @@ def layered(files: Sequence[OpenedFile], world: int | None, assignments: Iterabl
                 model = layer.written
                 name = OriginValue(model.document["name"], config_origin(opened_file.file))
                 layers.append(Layer("", {"model": name}))
-            layers += with_named(layer, opened_file.file, lambda text, name: read_layer(text, name, DEEPSPEED))
+            layers += with_named(layer, opened_file.file, _read_named)
         else:
             sentence = f"{opened_file.format} is read alone, not beside other files"
             raise fail("X004", sentence, Place(opened_file.file), "give it by itself")
@@ -92,18 +93,47 @@ def config_origin(file: str) -> Origin:
     return Origin("file", "config.json", Place(file))
 
 
-def with_named(layer: Layer, file: str, read_named: Callable[[str, str], Layer]) -> list[Layer]:
-    """A layer with those of the files that it names, by their paths from its folder."""
+def with_named(layer: Layer, file: str, read_named: Callable[[str, str], Layer], depth: int = 0) -> list[Layer]:
+    """A layer with those of the files that it names, by their paths from its folder or the working folder."""
     found = [layer]
-    for name, place in layer.named:
-        path = Path(file).parent / name
-        try:
-            text = file_text(str(path))
-        except CostModelError as error:
-            hint = f"tried {path}: {error.faults[0].sentence}"
-            raise fail("X002", f"the file names {name}, which cannot be read", place, hint) from None
-        found.append(read_named(text, as_named(path)))
+    for name, place in layer.named if depth < _DEEPEST else ():
+        text, path = _named_text(name, file, place)
+        inner = _unquoted(read_named, text, path)
+        found += with_named(inner, str(path), read_named, depth + 1)
     return found
+
+
+def _named_text(name: str, file: str, place: Place) -> tuple[str, Path]:
+    """The text of a file that another one names."""
+    paths = list(dict.fromkeys((Path(file).parent / name, Path(name))))
+    for path in paths:
+        try:
+            return file_text(str(path)), path
+        except CostModelError as error:
+            problem = error.faults[0].sentence
+    hint = f"tried {' and '.join(map(str, paths))}: {problem}"
+    raise fail("X002", f"the file names {name}, which cannot be read", place, hint)
+
+
+def _read_named(text: str, name: str) -> Layer:
+    """A configuration of DeepSpeed, in JSON, or of accelerate, which may name one."""
+    return read_layer(text, name, DEEPSPEED if text.lstrip().startswith("{") else ACCELERATE)
+
+
+def _unquoted(read_named: Callable[[str, str], Layer], text: str, path: Path) -> Layer:
+    """A file that another one names; what lies outside the working folder is not quoted in its faults."""
+    try:
+        layer = read_named(text, as_named(path))
+    except CostModelError as error:
+        raise CostModelError(*(_private(fault, path) for fault in error.faults)) from None
+    layer.faults = [_private(fault, path) for fault in layer.faults]
+    layer.warnings = [_private(fault, path) for fault in layer.warnings]
+    return layer
+
+
+def _private(fault: Fault, path: Path) -> Fault:
+    place = fault.place or Place(str(path))
+    return fault if is_near(str(path)) else replace(fault, place=replace(place, private=True))
 
 
 def given_beside(world: int | None, assignments: Iterable[str]) -> Layer:

@@ -26,6 +26,12 @@ _IN_SHORT = {
     "D016": "what is asked for is not offered, or not modelled",
     "D017": "a fit that every answer needs is missing",
     "D020": "this result or baseline was changed after it was written",
+    "X002": "a value that is needed stands nowhere",
+    "X003": "something that no document can express",
+    "X004": "two places state different things of one option",
+    "X005": "the file breaks a rule of its own format",
+    "X006": "an option of another version",
+    "X007": "options that the format does not have",
 }
 _NOT_SHOWN = "the text is not shown, because this file is outside the working folder and COSTMODEL_PATH"
 _TO_SHOW = "to see it, run the command in the folder of that file, or name the folder in COSTMODEL_PATH"

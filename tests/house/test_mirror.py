@@ -19,7 +19,7 @@ SUBJECTS = {
     "estimate/training": "communication exposed lean_steps precision",
     "evidence/validate": "other_makers",
     "exchange": "fuzz fuzz_launch fuzz_scripts",
-    "exchange/importers": "other_trainers",
+    "exchange/importers": "other_trainers published_launches",
     "explore/search": "chance_to_fit held_keys",
     "report/page": "browser",
     "report/terminal": "one_accelerator widths",

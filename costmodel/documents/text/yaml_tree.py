@@ -89,8 +89,8 @@ def copied(tree: Any) -> Any:
 class _Builder:
     """Turns composed YAML nodes into mappings, lists and scalars that know their place."""
 
-    def __init__(self, file: str, text: str) -> None:
-        self.file, self.private = file, not is_near(file)
+    def __init__(self, file: str, text: str, quoted: bool) -> None:
+        self.file, self.private = file, not (quoted or is_near(file))
         self.lines = _LINE_END.split(text)
         self.faults: list[Fault] = []
         self.seen: set[int] = set()
@@ -179,7 +179,7 @@ def _composed(text: str) -> Any:
     return composed(text)
 
 
-def read_tree(text: str, file: str, *, or_nothing: bool = False) -> tuple[Any, tuple[Fault, ...]]:
+def read_tree(text: str, file: str, *, or_nothing: bool = False, quoted: bool = False) -> tuple[Any, tuple[Fault, ...]]:
     """The tree of a YAML text, and what was found wrong with it although it could be read."""
     if len(text) > MAXIMUM_BYTES:
         raise fail("D001", f"the text is over {MAXIMUM_BYTES / 1e6:.0f} MB", Place(file))
@@ -195,7 +195,7 @@ def read_tree(text: str, file: str, *, or_nothing: bool = False) -> tuple[Any, t
         raise fail("D012", f"nested more than {_MAXIMUM_DEPTH} deep", Place(file)) from None
     except ValueError as error:
         raise fail("D002", f"this is not YAML that can be read: {error}", place_in(file)) from None
-    builder = _Builder(file, text)
+    builder = _Builder(file, text, quoted)
     tree = None if node is None else builder.build(node)
     if tree is None and not builder.faults and not (or_nothing and node is not None):
         raise fail("D002", "the document is empty", Place(file), "costmodel show llama-3-70b-512 shows one")
@@ -228,9 +228,12 @@ def _of_words(text: str, file: str) -> None:
         opening = ended if between is None else between.end()
 
 
-def parse(text: str, file: str) -> Any:
-    """The tree of a YAML text: dicts, lists and scalars that know where they were written."""
-    tree, faults = read_tree(text, file)
+def parse(text: str, file: str, *, quoted: bool = False) -> Any:
+    """The tree of a YAML text: dicts, lists and scalars that know where they were written.
+
+    quoted: faults may show its lines wherever it lies, as of a file that is printed in another form.
+    """
+    tree, faults = read_tree(text, file, quoted=quoted)
     if faults:
         raise CostModelError(*faults)
     return tree

@@ -24,7 +24,8 @@ class ForeignKey(NamedTuple):
     """One key of a format.
 
     fills: keys of costmodel, between blanks; empty where it costs nothing. default: what stands where it is left out.
-    loss: what is lost because no key of costmodel expresses it, unless the value is `harmless`. old: today's key.
+    loss: what is lost because no key of costmodel expresses it, unless the value is `harmless`. old: today's key, which
+    has the value too if it is in the table.
     """
 
     kind: KeyKind = "text"
@@ -58,6 +59,7 @@ class ForeignKeys:
         self.stated: dict[str, tuple[Any, Place]] = {}
         self._unknown: list[tuple[str, Place]] = []
         self._gather(tree, "")
+        self._renew()
         self._values: dict[str, OriginValue] = {}
         self._report()
 
@@ -112,11 +114,21 @@ class ForeignKeys:
             else:
                 self._unknown.append((name, place))
 
+    def _renew(self) -> None:
+        """Today's keys with the values of older ones."""
+        for name, (value, place) in list(self.stated.items()):
+            today = self.table[name].old
+            if today not in self.table or value is None:
+                continue
+            newer = self.stated.setdefault(today, (value, place))[0]
+            if newer != value:
+                self.refuse("X004", f"{name} is {shown(value)[:80]} and {today} {shown(newer)[:80]}", name)
+
     def _report(self) -> None:
         """Losses of single keys, keys of another version, and those that the format does not have."""
         for name, (value, place) in self.stated.items():
             rule = self.table[name]
-            if rule.loss is not None and _plain(value) not in rule.harmless and not self.is_open(name):
+            if rule.loss is not None and not _is_off(value, rule.harmless) and not self.is_open(name):
                 self.losses.append(Loss(rule.loss[0], f"{name}: {rule.loss[1]}", place))
             elif not rule.fills and rule.loss is None:
                 self.losses.append(Loss("ignored", name, place))
@@ -146,6 +158,13 @@ class ForeignKeys:
             self.refuse("X005", f"{name} {shown(found)[:80]} is none of {', '.join(rule.choices)}", name)
             return OriginValue(rule.default, origin)
         return OriginValue(found, origin)
+
+
+def _is_off(value: Any, harmless: tuple[Any, ...]) -> bool:
+    """Whether a value changes nothing; a section that is not enabled changes nothing either."""
+    if isinstance(value, PlacedMapping):
+        return not value or _flag(value.get("enabled")) is False
+    return _plain(value) in harmless
 
 
 def _plain(value: Any) -> Any:

@@ -248,6 +248,26 @@ def test_adapters_of_axolotl_on_shards_that_live_on_the_host() -> None:
     assert workload(found)["global_batch"] == 4 * 4 * 8
 
 
+@pytest.mark.parametrize(
+    ("old", "new", "expected", "lost"),
+    [
+        ("gradient_accumulation_steps: 4", "batch_size: 32", ("global_batch", 32 * 8), None),
+        ("lora_r: 32", "lora_r: 32\nload_in_8bit: true", ("sequence", 512), "8 bits"),
+        ("adapter: qlora", "adapter: lora", ("tuning", {"method": "qlora", "rank": 32}), None),  # load_in_4bit
+        ("gradient_checkpointing: true", "gradient_checkpointing: offload", ("sequence", 512), "live on the host"),
+        ("bf16: auto", "bfloat16: true", ("precision", "bf16"), "in 16 bits"),
+        ("bf16: auto", "bf16: auto\nfp8: true", ("precision", "fp8-cs"), None),
+        ("fsdp: [full_shard, auto_wrap]", "fsdp: [shard_grad_op]", ("sequence", 512), None),
+    ],
+)
+def test_words_of_axolotl(old: str, new: str, expected: tuple[str, Any], lost: str | None) -> None:
+    found = read(QLORA.replace(old, new), 8)
+    assert workload(found)[expected[0]] == expected[1]
+    assert (plan(found)["zero"], plan(found)["recompute"]) == (2 if "shard_grad_op" in new else 3, "full")
+    losses = [loss.sentence for loss in found.losses if loss.kind == "not expressible"]
+    assert ([lost in sentence for sentence in losses] == [True]) if lost else not losses
+
+
 def test_a_mesh_of_axolotl_says_its_accelerators() -> None:
     found = read(MESH_OF_THREE)
     assert found.facts["accelerators"].value == 8
@@ -272,8 +292,23 @@ def test_two_engines_contradict_each_other_at_both_places(tmp_path: Path) -> Non
     names = [str(tmp_path / name) for name in ("ds.json", "acc.yaml")]
     with pytest.raises(CostModelError) as caught:
         import_files(names, GivenBesideFile(node="dgx-h100", nodes=1, assignments=("model=llama-3.1-8b",)))
-    codes = [fault.code for fault in caught.value.faults]
-    assert "X004" in codes
+    [fault] = [fault for fault in caught.value.faults if fault.code == "X004"]
+    assert fault.place is not None
+    assert (fault.place.file, fault.place.line) == (names[1], 1)  # far from the working folder, and named to be printed
+    assert fault.sentence == f"stack is 'fsdp1' here and 'deepspeed' in {names[0]}:1"
+
+
+def test_a_file_that_another_one_names_is_not_quoted_from_far_away(tmp_path: Path) -> None:
+    text = "distributed_type: DEEPSPEED\nnum_processes: 8\ndeepspeed_config: {deepspeed_config_file: private.json}\n"
+    (tmp_path / "acc.yaml").write_text(text)
+    (tmp_path / "private.json").write_text('{"zero_optimization": {"stage": "hunter2"}}')
+    with pytest.raises(CostModelError) as caught:
+        import_files([str(tmp_path / "acc.yaml")], GivenBesideFile(node="dgx-h100"))
+    shown = " ".join(
+        f"{fault.sentence} {fault.hint} {fault.place and fault.place.text}" for fault in caught.value.faults
+    )
+    assert "the file breaks a rule of its own format; the text is not shown" in shown
+    assert "hunter2" not in shown
 
 
 def test_a_file_that_is_named_and_not_there_is_named_with_its_path(tmp_path: Path) -> None:

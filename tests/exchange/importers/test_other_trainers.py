@@ -107,9 +107,9 @@ def test_torchtune(tmp_path: Path) -> None:
     assert [fault.sentence.split()[1] for fault in caught.value.faults] == ["number", "tokens"]
     found = read(TORCHTUNE, tmp_path, "workload.sequence=8192", nodes=2).found
     tree = found.document
-    assert (tree["model"], tree["stack"]) == ("llama-3.1-70b", "fsdp2")
+    assert (tree["model"], tree["stack"]) == ("llama-3.1-70b", "torchtune")
     assert (tree["plan"]["zero"], tree["plan"]["offload"]) == (3, ["optimizer", "parameters"])
-    assert any("weights, gradients and moments in bf16" in loss.sentence for loss in found.losses)
+    assert found.origins["stack"].text == "weights, gradients and moments in bf16"
 
 
 def test_adapters_of_torchtune_are_in_the_builders_name(tmp_path: Path) -> None:

@@ -6,11 +6,12 @@ from typing import Any
 
 from costmodel.exchange.importers.launch.layer import Layer, layer_of
 from costmodel.exchange.values.foreign_keys import ForeignKey, ForeignKeys, lost, quiet
+from costmodel.ground.errors import Fault
 
 VERSION = "accelerate 1.15.0"
 TITLE = "YAML of accelerate"
 
-_F, _P, _D = "fsdp_config", "parallelism_config", "deepspeed_config"
+_F, _P, _D, _M = "fsdp_config", "parallelism_config", "deepspeed_config", "megatron_lm_config"
 STRATEGIES = {
     "FULL_SHARD": (3, False), "SHARD_GRAD_OP": (2, False), "NO_SHARD": (0, False),
     "HYBRID_SHARD": (3, True), "HYBRID_SHARD_ZERO2": (2, True),
@@ -25,8 +26,10 @@ TABLE: dict[str, ForeignKey] = {
     "num_machines": ForeignKey("count", "plan.dp", 1),
     "mixed_precision": ForeignKey("word", "workload.precision", "no", ("no", "fp16", "bf16", "fp8")),
     f"{_F}.fsdp_version": ForeignKey("count", "stack", 1),
-    f"{_F}.fsdp_sharding_strategy": ForeignKey("word", "plan.zero plan.dp_replicate", "FULL_SHARD", tuple(STRATEGIES)),
+    f"{_F}.fsdp_sharding_strategy": ForeignKey("word", "plan.zero plan.dp_replicate", "FULL_SHARD"),
     f"{_F}.fsdp_reshard_after_forward": ForeignKey("text", "plan.zero", True),
+    f"{_F}.sharding_strategy": ForeignKey("word", "plan.zero", old=f"{_F}.fsdp_sharding_strategy"),
+    f"{_F}.offload_params": ForeignKey("flag", "plan.offload", old=f"{_F}.fsdp_offload_params"),
     f"{_F}.fsdp_offload_params": ForeignKey("flag", "plan.offload", False),
     f"{_F}.fsdp_activation_checkpointing": ForeignKey("flag", "plan.recompute", False),
     f"{_P}.parallelism_config_dp_replicate_size": ForeignKey("count", "plan.dp_replicate", 1),
@@ -40,17 +43,28 @@ TABLE: dict[str, ForeignKey] = {
     f"{_D}.offload_optimizer_device": ForeignKey("word", "plan.offload", "none", ("none", "cpu", "nvme")),
     f"{_D}.offload_param_device": ForeignKey("word", "plan.offload", "none", ("none", "cpu", "nvme")),
     f"{_D}.deepspeed_config_file": ForeignKey("word", "plan.zero"),
+    f"{_M}.megatron_lm_tp_degree": ForeignKey("count", "plan.tp", 1),
+    f"{_M}.megatron_lm_pp_degree": ForeignKey("count", "plan.pp", 1),
+    f"{_M}.megatron_lm_num_micro_batches": ForeignKey("count", "workload.global_batch", 1),
+    f"{_M}.megatron_lm_sequence_parallelism": ForeignKey("flag", "plan.sequence_parallel", False),
+    f"{_M}.megatron_lm_recompute_activations": ForeignKey("flag", "plan.recompute", False),
+    f"{_M}.megatron_lm_use_distributed_optimizer": ForeignKey("flag", "plan.zero", False),
+    "fp16": ForeignKey("flag", "workload.precision", old="mixed_precision: fp16"),
     "fp8_config": ForeignKey(loss=("approximated", "fp8 by the engine named there: here scales of one step ago")),
     **lost("not expressible", "runs on another machine than your own nodes", "sagemaker_inputs_file"),
     **lost("not expressible", "no accelerator is used", "use_cpu"),
     **lost("approximated", "kernels are compiled", "dynamo_config", {}),
+    **lost("not expressible", "saved activations live on the host", f"{_F}.fsdp_activation_checkpointing_offload "
+           f"{_F}.fsdp_activation_cpu_offload"),
     **quiet("compute_environment debug machine_rank main_training_function rdzv_backend same_network downcast_bf16 "
             "tpu_env tpu_use_cluster tpu_use_sudo tpu_name tpu_zone command_file commands tpu_vm gpu_ids "
-            "main_process_ip main_process_port enable_cpu_affinity ipex_config mpirun_config tp_config fp16"),
+            "main_process_ip main_process_port enable_cpu_affinity ipex_config mpirun_config tp_config "
+            f"{_M}.megatron_lm_gradient_clipping"),
     **quiet(" ".join(f"{_F}.fsdp_{name}" for name in (
         "auto_wrap_policy", "transformer_layer_cls_to_wrap", "state_dict_type", "cpu_ram_efficient_loading",
         "sync_module_states", "use_orig_params", "min_num_params", "backward_prefetch", "backward_prefetch_policy",
         "forward_prefetch", "cpu_offload_ram", "use_orig_params"))),
+    **quiet(f"{_F}.min_num_params {_F}.transformer_layer_cls_to_wrap {_F}.backward_prefetch_policy"),
     **quiet(" ".join(f"{_P}.parallelism_config_{name}" for name in (
         "cp_backend", "sp_backend", "sp_seq_length", "sp_seq_length_is_variable", "sp_attn_implementation"))),
     **quiet(" ".join(f"{_D}.{name}" for name in (
@@ -77,18 +91,22 @@ def read_accelerate(tree: Any, file: str) -> Layer:
         layer.facts["plan.zero"] = keys.derived(0, "nothing is sharded", "distributed_type")
     elif engine == "DEEPSPEED":
         _deepspeed(keys, layer)
+    elif engine == "MEGATRON_LM":
+        _megatron(keys, layer)
     else:
-        sentence = f"distributed_type {engine}: read are {', '.join(ENGINES[:-1])}"
-        hint = "give its options as Megatron-LM's own" if engine == "MEGATRON_LM" else "nothing was written"
-        keys.refuse("X003", sentence, "distributed_type", hint)
+        keys.refuse("X003", f"distributed_type {engine}: read are {', '.join(ENGINES)}", "distributed_type")
     _degrees(keys, layer)
     return layer_of(keys, TITLE, layer)
 
 
 def _precision(keys: ForeignKeys, layer: Layer) -> None:
     kind = keys["mixed_precision"]
-    if kind.value != "no":
+    if keys.given("fp16"):
+        layer.facts["workload.precision"] = keys["fp16"]._replace(value="fp16" if keys["fp16"].value else "fp32")
+    elif kind.value != "no":
         layer.say("workload.precision", kind)
+    elif keys["distributed_type"].value != "DEEPSPEED":  # whose own file states it
+        layer.weak["workload.precision"] = kind._replace(value="fp32")
 
 
 def _sharded(keys: ForeignKeys, layer: Layer) -> None:
@@ -100,11 +118,24 @@ def _sharded(keys: ForeignKeys, layer: Layer) -> None:
     if version.value == 2:
         reshard = keys[f"{_F}.fsdp_reshard_after_forward"]
         layer.say("plan.zero", reshard._replace(value=2 if str(reshard.value).lower() == "false" else 3))
+        _without_effect(
+            keys, layer, "sharding_strategy", "fsdp_version 1 alone has it: fsdp_reshard_after_forward counts"
+        )
     else:
         strategy = keys[f"{_F}.fsdp_sharding_strategy"]
-        stage, hybrid = STRATEGIES[strategy.value]
+        if str(strategy.value).upper() not in STRATEGIES:
+            known = ", ".join(STRATEGIES)
+            sentence = f"fsdp_sharding_strategy {str(strategy.value)[:60]} is none of {known}"
+            keys.refuse("X005", sentence, f"{_F}.fsdp_sharding_strategy")
+        stage, hybrid = STRATEGIES.get(str(strategy.value).upper(), (3, False))
         layer.say("plan.zero", strategy._replace(value=stage))
-        if hybrid:
+        if stage != STRATEGIES.get(str(keys[f"{_F}.fsdp_reshard_after_forward"].value).upper(), (stage,))[0]:
+            taken = f"in fsdp_version 1 fsdp_sharding_strategy counts, here {strategy.value}"
+            _without_effect(keys, layer, "reshard_after_forward", taken)
+        if hybrid and not keys.given("num_machines"):
+            sentence = f"{strategy.value} has as many replicas as machines, which num_machines does not state"
+            keys.refuse("X002", sentence, f"{_F}.fsdp_sharding_strategy", "write num_machines into the file")
+        elif hybrid:
             layer.facts["plan.dp_replicate"] = keys["num_machines"]._replace(origin=strategy.origin)
     if keys[f"{_F}.fsdp_offload_params"].value:
         layer.say("plan.offload", keys[f"{_F}.fsdp_offload_params"]._replace(value=["optimizer", "parameters"]))
@@ -113,6 +144,27 @@ def _sharded(keys: ForeignKeys, layer: Layer) -> None:
         layer.facts["plan.recompute"] = again._replace(value="full")
     else:
         layer.weak["plan.recompute"] = again._replace(value="none")
+
+
+def _without_effect(keys: ForeignKeys, layer: Layer, name: str, reason: str) -> None:
+    """A warning for a key of the other version of FSDP, which accelerate passes over."""
+    full = f"{_F}.fsdp_{name}"
+    if keys.given(full):
+        layer.warnings.append(Fault("X006", f"{full} has no effect", keys[full].place, reason))
+
+
+def _megatron(keys: ForeignKeys, layer: Layer) -> None:
+    """Degrees of Megatron-LM, which accelerate starts."""
+    layer.facts["stack"] = keys["distributed_type"]._replace(value="megatron-lm")
+    layer.say("plan.tp", keys[f"{_M}.megatron_lm_tp_degree"])
+    layer.say("plan.pp", keys[f"{_M}.megatron_lm_pp_degree"])
+    layer.say("accumulation", keys[f"{_M}.megatron_lm_num_micro_batches"])
+    layer.say("plan.sequence_parallel", keys[f"{_M}.megatron_lm_sequence_parallelism"])
+    again, sharded = (
+        keys[f"{_M}.megatron_lm_{name}"] for name in ("recompute_activations", "use_distributed_optimizer")
+    )
+    layer.say("plan.recompute", again._replace(value="selective" if again.value else "none"))
+    layer.say("plan.zero", sharded._replace(value=int(bool(sharded.value))))
 
 
 def _deepspeed(keys: ForeignKeys, layer: Layer) -> None:

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import re
 from typing import Any
 
+from costmodel.exchange.importers.launch.accelerate import STRATEGIES
 from costmodel.exchange.importers.launch.layer import Layer, layer_of
 from costmodel.exchange.importers.launch.training_arguments import OPTIMIZERS
 from costmodel.exchange.values.foreign_keys import ForeignKey, ForeignKeys, lost, quiet
@@ -12,6 +14,8 @@ VERSION = "axolotl 0.19.0"
 TITLE = "YAML of axolotl"
 
 _F = "fsdp_config"
+_PRODUCT = "gradient_accumulation_steps, times micro_batch_size,"
+_IN_16 = "weights, gradients and moments in 16 bits: here the states of the stack"
 _PREFIXES = ("", "fsdp_")  # keys of fsdp_config stand with and without it
 _SHARDING = {
     "version": ForeignKey("count", "stack"),
@@ -26,6 +30,8 @@ TABLE: dict[str, ForeignKey] = {
     "sequence_len": ForeignKey("count", "workload.sequence", 512),
     "micro_batch_size": ForeignKey("count", "plan.micro_batch", 1),
     "gradient_accumulation_steps": ForeignKey("count", "workload.global_batch", 1),
+    "batch_size": ForeignKey("count", "workload.global_batch", old=_PRODUCT),
+    "load_in_4bit": ForeignKey("flag", "workload.tuning", False),
     "max_steps": ForeignKey("count", "workload.tokens"),
     "dp_shard_size": ForeignKey("count", "plan.dp"),
     "dp_replicate_size": ForeignKey("count", "plan.dp_replicate"),
@@ -40,16 +46,22 @@ TABLE: dict[str, ForeignKey] = {
     "adapter": ForeignKey("word", "workload.tuning", None, ("lora", "qlora")),
     "lora_r": ForeignKey("count", "workload.tuning", 8),
     "lora_target_linear": ForeignKey("flag", "workload.tuning", False),
-    "gradient_checkpointing": ForeignKey("flag", "plan.recompute", False),
+    "gradient_checkpointing": ForeignKey("text", "plan.recompute", False),
+    "fp8": ForeignKey("flag", "workload.precision", False),
+    "bfloat16": ForeignKey("flag", "workload.precision", False),
+    "float16": ForeignKey("flag", "workload.precision", False),
     "activation_offloading": ForeignKey(loss=("not expressible", "activations are offloaded another way")),
     "optimizer": ForeignKey("word", "workload.optimizer", "adamw_torch_fused"),
     "bf16": ForeignKey("text", "workload.precision"),
     "fp16": ForeignKey("flag", "workload.precision", False),
     **lost("approximated", "sequences are padded: fewer of their tokens are real", "sample_packing", True),
     **lost("approximated", "adapters stand beside these modules alone: here all", "lora_target_modules"),
-    **lost("not expressible", "another kind of training", "rl"),
+    **lost("not expressible", "another kind of training", "rl reward_model process_reward_model"),
+    **lost("not expressible", "weights of the base in 8 bits", "load_in_8bit"),
+    **lost("not expressible", "a part of the weights is trained", "unfrozen_parameters relora_steps lisa_n_layers"),
+    **lost("approximated", "adapters of another kind: here LoRA", "peft_use_dora loraplus_lr_ratio"),
     **lost("approximated", "kernels are replaced or compiled", "torch_compile liger_kernel"),
-    **quiet("load_in_4bit load_in_8bit lora_alpha lora_dropout datasets test_datasets dataset_prepared_path "
+    **quiet("lora_alpha lora_dropout datasets test_datasets dataset_prepared_path "
             "val_set_size output_dir model_type tokenizer_type tokenizer_config special_tokens chat_template "
             "pad_to_sequence_len num_epochs learning_rate lr_scheduler warmup_steps warmup_ratio weight_decay "
             "logging_steps saves_per_epoch evals_per_epoch save_steps eval_steps flash_attention "
@@ -72,16 +84,25 @@ def read_axolotl(tree: Any, file: str) -> Layer:
     layer.say("model", keys["base_model"])
     layer.say("workload.sequence", keys["sequence_len"])
     layer.say("plan.micro_batch", keys["micro_batch_size"])
-    layer.say("accumulation", keys["gradient_accumulation_steps"])
+    layer.say("accumulation", _accumulation(keys))
     layer.say("steps", keys["max_steps"])
     _degrees(keys, layer)
     _sharding(keys, layer)
     _types(keys, layer)
     kind = keys["adapter"]
     if kind.value:
-        layer.say("workload.tuning.method", kind)
+        narrow = kind.value == "lora" and bool(keys["load_in_4bit"].value)
+        layer.say("workload.tuning.method", kind._replace(value="qlora") if narrow else kind)
         layer.say("workload.tuning.rank", keys["lora_r"])
     return layer_of(keys, TITLE, layer)
+
+
+def _accumulation(keys: ForeignKeys) -> Any:
+    """Micro-batches of a step; an older file states how many sequences of a rank they make."""
+    batch, micro = keys["batch_size"], keys["micro_batch_size"]
+    if keys.given("gradient_accumulation_steps") or not batch.value or not micro.value:
+        return keys["gradient_accumulation_steps"]
+    return batch._replace(value=max(1, batch.value // micro.value))
 
 
 def _degrees(keys: ForeignKeys, layer: Layer) -> None:
@@ -108,8 +129,14 @@ def _either(keys: ForeignKeys, name: str) -> Any:
 def _sharding(keys: ForeignKeys, layer: Layer) -> None:
     again = keys["gradient_checkpointing"]
     engine = keys["deepspeed"]
-    mode = again if again.value else _either(keys, "activation_checkpointing")
-    layer.say("plan.recompute", mode._replace(value="full" if mode.value else "none"))
+    word = str(again.value).lower()
+    if word not in ("true", "false", "offload", "offload_disk", "unsloth"):
+        keys.refuse("X005", f"gradient_checkpointing {word[:40]} is no way of it", "gradient_checkpointing")
+    elif word.startswith("offload") or word == "unsloth":
+        keys.lose("not expressible", "saved activations live on the host or the drive", "gradient_checkpointing")
+    mode = again if word != "false" else _either(keys, "activation_checkpointing")
+    on = mode.value not in (None, False, "false", "False")
+    layer.say("plan.recompute", mode._replace(value="full" if on else "none"))
     if engine.value and engine.place is not None:
         layer.named.append((engine.value, engine.place))
         return
@@ -123,8 +150,13 @@ def _sharding(keys: ForeignKeys, layer: Layer) -> None:
     layer.facts["stack"] = keys.derived("fsdp2" if second else "fsdp1", f"FSDP {2 if second else 1}", at)
     words = f"{keys['fsdp'].value} {_either(keys, 'sharding_strategy').value}".lower()
     reshard = _either(keys, "reshard_after_forward")
-    kept = reshard.value is False if second else "shard_grad_op" in words
-    layer.facts["plan.zero"] = keys.derived(2 if kept else 3, "reshard_after_forward" if second else "full_shard", at)
+    strategy = next((word for word in re.findall(r"\w+", words.upper()) if word in STRATEGIES), "FULL_SHARD")
+    stage, hybrid = STRATEGIES[strategy]
+    if second:
+        stage, hybrid = (2 if reshard.value is False else 3), False
+    layer.facts["plan.zero"] = keys.derived(stage, "reshard_after_forward" if second else strategy.lower(), at)
+    if hybrid:
+        keys.lose("not expressible", "replicas of the shards: as many as there are nodes", at)
     offloaded = _either(keys, "offload_params")
     if offloaded.value:
         layer.say("plan.offload", offloaded._replace(value=["optimizer", "parameters"]))
@@ -132,6 +164,12 @@ def _sharding(keys: ForeignKeys, layer: Layer) -> None:
 
 def _types(keys: ForeignKeys, layer: Layer) -> None:
     wide, half = keys["bf16"], keys["fp16"]
+    for name in ("bfloat16", "float16"):
+        if keys[name].value:
+            layer.facts["workload.precision"] = keys[name]._replace(value="bf16" if name == "bfloat16" else "fp16")
+            keys.lose(
+                "not expressible", "weights, gradients and moments in 16 bits: here the states of the stack", name
+            )
     auto = keys.is_open("bf16")
     if auto or str(keys.stated.get("bf16", ("",))[0]).lower() in ("true", "full"):
         layer.facts["workload.precision"] = keys.derived("bf16", "bf16: auto" if auto else "bf16", "bf16")
@@ -139,6 +177,8 @@ def _types(keys: ForeignKeys, layer: Layer) -> None:
         layer.say("workload.precision", half._replace(value="fp16"))
     if wide.value == "full":
         keys.lose("not expressible", "weights, gradients and moments in bf16: here the states of the stack", "bf16")
+    if keys["fp8"].value:
+        layer.facts["workload.precision"] = keys["fp8"]._replace(value="fp8-cs")
     kind = keys["optimizer"]
     if kind.value in OPTIMIZERS:
         layer.say("workload.optimizer", kind._replace(value=OPTIMIZERS[kind.value]))

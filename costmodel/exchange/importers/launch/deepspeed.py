@@ -6,6 +6,7 @@ from typing import Any
 
 from costmodel.exchange.importers.launch.layer import Layer, layer_of
 from costmodel.exchange.values.foreign_keys import ForeignKey, ForeignKeys, lost, quiet
+from costmodel.ground.errors import Fault
 
 VERSION = "DeepSpeed 0.19.8"
 TITLE = "JSON of DeepSpeed"
@@ -20,6 +21,7 @@ OPTIMIZERS = {
     "lion": "lion",
     "muon": "muon",
 }
+_STAGED = "zero_optimization.stage states it"
 PLACES = ("none", "cpu", "nvme")
 
 TABLE: dict[str, ForeignKey] = {
@@ -27,6 +29,7 @@ TABLE: dict[str, ForeignKey] = {
     "train_micro_batch_size_per_gpu": ForeignKey("count", "plan.micro_batch"),
     "gradient_accumulation_steps": ForeignKey("count", "workload.global_batch"),
     f"{_Z}.stage": ForeignKey("count", "plan.zero", 0),
+    _Z: ForeignKey("flag", "plan.zero", False),  # before 2020-09, with "allgather_size" beside it
     f"{_Z}.cpu_offload": ForeignKey("flag", "plan.offload", old="zero_optimization.offload_optimizer"),
     f"{_Z}.cpu_offload_params": ForeignKey("flag", "plan.offload", old="zero_optimization.offload_param"),
     f"{_Z}.offload_optimizer.device": ForeignKey("word", "plan.offload plan.offload_to", "none", PLACES),
@@ -58,12 +61,14 @@ TABLE: dict[str, ForeignKey] = {
             "prescale_gradients gradient_predivide_factor memory_breakdown comms_logger flops_profiler tensorboard "
             "wandb csv_monitor comet monitor_config checkpoint aio autotuning zero_allow_untested_optimizer "
             "zero_force_ds_cpu_optimizer disable_allgather use_data_before_expert_parallelism pipeline nebula "
-            "activation_checkpointing.profile data_types.params_dtype torch_autocast hybrid_engine amp.opt_level "
+            "activation_checkpointing.profile data_types.params_dtype hybrid_engine amp.opt_level "
             "timers optimizer.legacy_fusion"),
     **quiet(" ".join(f"fp16.{name}" for name in ("loss_scale", "initial_scale_power", "loss_scale_window",
-            "hysteresis", "min_loss_scale", "auto_cast", "consecutive_hysteresis", "fp16_master_weights_and_grads"))),
-    **quiet(" ".join(f"bf16.{name}" for name in ("immediate_grad_update", "check_grad_overflow", "loss_scale",
-            "bf16_master_weights_and_grads", "bf16_optimizer_states"))),
+            "hysteresis", "min_loss_scale", "auto_cast", "consecutive_hysteresis"))),
+    **quiet("bf16.immediate_grad_update bf16.check_grad_overflow bf16.loss_scale"),
+    **lost("not expressible", "master weights, gradients or moments in 16 bits: here in 32",
+           "bf16.bf16_master_weights_and_grads bf16.bf16_optimizer_states fp16.fp16_master_weights_and_grads"),
+    **lost("not expressible", "types by autocast: weights of 32 bits", "torch_autocast amp.enabled"),
     **quiet(" ".join(f"{_Z}.{name}" for name in (
         "contiguous_gradients", "reduce_scatter", "reduce_bucket_size", "allgather_partitions", "allgather_bucket_size",
         "sub_group_size", "load_from_fp32_weights", "elastic_checkpoint", "ignore_unused_parameters",
@@ -74,7 +79,8 @@ TABLE: dict[str, ForeignKey] = {
         "param_persistence_threshold", "model_persistence_threshold", "gather_16bit_weights_on_model_save",
         "memory_efficient_linear", "use_multi_rank_bucket_allreduce", "stage3_module_granularity_threshold",
         "mics_hierarchical_params_gather", "log_trace_cache_warnings", "zero_allow_untested_optimizer",
-        "save_muon_momentum_buffer_in_memory", "offload_optimizer.pin_memory", "offload_optimizer.nvme_path",
+        "save_muon_momentum_buffer_in_memory", "cpu_offload_use_pin_memory",
+        "offload_optimizer.pin_memory", "offload_optimizer.nvme_path",
         "offload_optimizer.buffer_count", "offload_optimizer.pipeline_read", "offload_optimizer.pipeline_write",
         "offload_optimizer.fast_init", "offload_optimizer.super_offload", "offload_optimizer.cpuadam_cores_perc",
         "offload_param.pin_memory", "offload_param.nvme_path", "offload_param.buffer_count",
@@ -84,13 +90,16 @@ TABLE: dict[str, ForeignKey] = {
 
 def read_deepspeed(tree: Any, file: str) -> Layer:
     """What a DeepSpeed configuration states; "auto" leaves a value to another file."""
-    keys = ForeignKeys(tree, TABLE, file, VERSION)
+    keys = ForeignKeys(tree, {key: TABLE[key] for key in TABLE if _is_key(key, tree)}, file, VERSION)
     layer = Layer(TITLE)
     layer.facts["stack"] = keys.derived("deepspeed", "a DeepSpeed configuration", _first(keys))
     layer.say("workload.global_batch", keys["train_batch_size"])
     layer.say("plan.micro_batch", keys["train_micro_batch_size_per_gpu"])
     layer.say("accumulation", keys["gradient_accumulation_steps"])
     stage = keys[f"{_Z}.stage"]
+    if _Z in keys.table:
+        stage = keys[_Z]._replace(value=int(bool(keys[_Z].value)))
+        layer.warnings.append(Fault("X006", f"{_Z} without a stage is stage {stage.value}", stage.place, _STAGED))
     if stage.value not in range(4):
         keys.refuse("X005", f"{_Z}.stage is {stage.value}, not 0 to 3", f"{_Z}.stage")
         stage = stage._replace(value=0)
@@ -101,6 +110,11 @@ def read_deepspeed(tree: Any, file: str) -> Layer:
     _degrees(keys, layer)
     layer.weak["plan.recompute"] = keys.assumed("none", "a call in the model decides it, not this file")
     return layer_of(keys, TITLE, layer)
+
+
+def _is_key(name: str, tree: Any) -> bool:
+    """Whether a key of the table is read: zero_optimization is one where it is true or false, else a section."""
+    return name != _Z or isinstance(tree.get(_Z), bool)
 
 
 def _first(keys: ForeignKeys) -> str:

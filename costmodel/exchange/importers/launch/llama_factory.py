@@ -23,7 +23,17 @@ _MEGATRON = {
 _FLAGS = {"sequence_parallel": "plan.sequence_parallel", "use_distributed_optimizer": "plan.zero"}
 _OVERLAPS = {"overlap_grad_reduce": "dp", "overlap_param_gather": "weights", "tp_comm_overlap": "tp"}
 
-_NOT_ITS = ("max_length", "max_seq_length", "fsdp", "fsdp_config")
+_NOT_ITS = (
+    "max_length",
+    "max_seq_length",
+    "model_max_length",
+    "block_size",
+    "fsdp",
+    "fsdp_config",
+    "use_peft",
+    "lora_r",
+)
+_ALONE = ("pt", "sft")  # kinds of training with one model that answers for itself
 _DISPATCHERS = ("alltoall", "flex", "allgather")
 
 TABLE: dict[str, ForeignKey] = {
@@ -33,6 +43,12 @@ TABLE: dict[str, ForeignKey] = {
     "finetuning_type": ForeignKey("word", "workload.tuning", "lora", ("full", "lora", "freeze")),
     "lora_rank": ForeignKey("count", "workload.tuning", 8),
     "quantization_bit": ForeignKey("count", "workload.tuning"),
+    "stage": ForeignKey("word", "workload", "sft"),
+    "pure_bf16": ForeignKey("flag", "workload.precision", False),
+    "fp8": ForeignKey("flag", "workload.precision", False),
+    "use_galore": ForeignKey("flag", "workload.optimizer", False),
+    "recompute_method": ForeignKey("word", "plan.recompute_method", None, ("uniform", "block")),
+    "recompute_num_layers": ForeignKey("count", "plan.recompute_layers"),
     "disable_gradient_checkpointing": ForeignKey("flag", "plan.recompute", False),
     "deepspeed": ForeignKey("word", "plan.zero"),
     **{name: ForeignKey("count", fills) for name, fills in _MEGATRON.items()},
@@ -43,10 +59,16 @@ TABLE: dict[str, ForeignKey] = {
     **lost("approximated", "adapters stand beside these modules alone: here all", "lora_target", "all"),
     **lost("not expressible", "a part of the layers is trained", "freeze_trainable_layers freeze_trainable_modules"),
     **lost("approximated", "kernels are replaced", "enable_liger_kernel use_unsloth"),
-    **quiet("stage do_train do_eval template dataset eval_dataset max_samples preprocessing_num_workers packing "
-            "neat_packing overwrite_cache plot_loss lora_alpha lora_dropout flash_attn trust_remote_code val_size "
-            "media_dir moe_grouped_gemm bias_activation_fusion apply_rope_fusion use_mca additional_target "
-            "dataset_dir image_max_pixels video_max_pixels freeze_vision_tower freeze_multi_modal_projector"),
+    **lost("not expressible", "an optimizer of its own", "use_apollo use_badam use_adam_mini use_muon"),
+    **lost("approximated", "adapters of another kind: here LoRA", "use_dora pissa_init loraplus_lr_ratio"),
+    **lost("approximated", "sequences are padded: fewer of their tokens are real", "packing", True),
+    **quiet("do_train do_eval template dataset eval_dataset max_samples preprocessing_num_workers "
+            "upcast_layernorm use_rslora lora_target_parameters galore_rank galore_target galore_update_interval "
+            "galore_scale rope_scaling quantization_method double_quantization resize_vocab shift_attn "
+            "mask_history mixture_of_tokens ddp_timeout neat_packing overwrite_cache plot_loss lora_alpha "
+            "lora_dropout flash_attn trust_remote_code val_size media_dir moe_grouped_gemm bias_activation_fusion "
+            "apply_rope_fusion use_mca additional_target dataset_dir image_max_pixels video_max_pixels "
+            "freeze_vision_tower freeze_multi_modal_projector"),
 }  # fmt: skip
 
 
@@ -70,10 +92,16 @@ def read_llama_factory(tree: Any, file: str) -> Layer:
 
 
 def _types(keys: ForeignKeys, layer: Layer) -> None:
-    on = next((name for name in ("bf16", "fp16") if keys[name].value), None)
+    on = next((name for name in ("bf16", "fp16", "pure_bf16") if keys[name].value), None)
     if on is not None:
-        layer.facts["workload.precision"] = keys[on]._replace(value=on)
+        layer.facts["workload.precision"] = keys[on]._replace(value=on.removeprefix("pure_"))
+    if on == "pure_bf16":
+        keys.lose("not expressible", "weights, gradients and moments in bf16: here the states of the stack", on)
+    if keys["fp8"].value:
+        layer.facts["workload.precision"] = keys["fp8"]._replace(value="fp8-cs")
     kind = keys["optim"]
+    if keys["use_galore"].value:
+        kind = keys["use_galore"]._replace(value="galore_adamw_8bit" if "8bit" in str(kind.value) else "galore_adamw")
     if kind.value in OPTIMIZERS:
         layer.say("workload.optimizer", kind._replace(value=OPTIMIZERS[kind.value]))
     else:
@@ -84,6 +112,11 @@ def _tuning(keys: ForeignKeys, layer: Layer) -> None:
     kind, narrow = keys["finetuning_type"], keys["quantization_bit"]
     if kind.value == "freeze":
         keys.refuse("X003", "finetuning_type freeze: no workload trains a part of the layers", "finetuning_type")
+    if keys["stage"].value not in _ALONE:
+        sentence = f"stage {str(keys['stage'].value)[:20]}: a second model, or pairs of answers"
+        keys.lose("not expressible", sentence, "stage")
+    if narrow.value not in (None, 4, 16, 32) and kind.value == "lora":
+        keys.lose("not expressible", f"weights of the base in {narrow.value} bits: here in 16", "quantization_bit")
     if kind.value == "lora":
         layer.facts["workload.tuning.method"] = kind._replace(value="qlora" if narrow.value == 4 else "lora")
         layer.say("workload.tuning.rank", keys["lora_rank"])
@@ -100,6 +133,9 @@ def _megatron(keys: ForeignKeys, layer: Layer) -> None:
     layer.say("plan.zero", sharded._replace(value=int(bool(sharded.value))))
     mode = keys["recompute_granularity"]
     layer.say("plan.recompute", mode._replace(value=mode.value or "none"))
+    if mode.value == "full":
+        layer.say("plan.recompute_method", keys["recompute_method"])
+        layer.say("plan.recompute_layers", keys["recompute_num_layers"])
     for name, key in _OVERLAPS.items():
         if not keys[name].value and not (key == "tp" and (keys["tensor_model_parallel_size"].value or 1) < 2):
             layer.say(f"assume.overlap.{key}", keys[name]._replace(value=0))

@@ -15,10 +15,12 @@ from costmodel.exchange.formats import (
     TORCHTUNE,
 )
 from costmodel.exchange.importers.launch.accelerate import read_accelerate
+from costmodel.exchange.importers.launch.argument_texts import arguments_of, is_call, is_command
 from costmodel.exchange.importers.launch.axolotl import read_axolotl
 from costmodel.exchange.importers.launch.bridge import overrides_tree, read_bridge
 from costmodel.exchange.importers.launch.deepspeed import read_deepspeed
 from costmodel.exchange.importers.launch.layer import Layer
+from costmodel.exchange.importers.launch.llama_factory import TABLE as OF_LLAMA_FACTORY
 from costmodel.exchange.importers.launch.llama_factory import read_llama_factory
 from costmodel.exchange.importers.launch.maxtext import read_maxtext
 from costmodel.exchange.importers.launch.nanotron import read_nanotron
@@ -26,7 +28,8 @@ from costmodel.exchange.importers.launch.recipe_text import recipe_tree
 from costmodel.exchange.importers.launch.texts import is_toml, tree_of
 from costmodel.exchange.importers.launch.torchtitan import flags_tree, read_torchtitan
 from costmodel.exchange.importers.launch.torchtune import read_torchtune
-from costmodel.exchange.importers.launch.training_arguments import read_training_arguments
+from costmodel.exchange.importers.launch.training_arguments import TABLE as OF_ARGUMENTS
+from costmodel.exchange.importers.launch.training_arguments import read_training_arguments, with_launcher
 from costmodel.exchange.values.placed_values import as_placed
 
 LAYERED = (AXOLOTL, LLAMA_FACTORY, BRIDGE, DEEPSPEED, ACCELERATE, ARGUMENTS, TORCHTITAN, NANOTRON, TORCHTUNE, MAXTEXT)
@@ -41,9 +44,14 @@ _TREES = {
     MAXTEXT: read_maxtext,
 }
 
+WORDS = {ARGUMENTS: OF_ARGUMENTS, LLAMA_FACTORY: OF_LLAMA_FACTORY}  # tables of what commands may state too
+
 
 def read_layer(text: str, file: str, format: str) -> Layer:
     """What a text of a named format states."""
+    if format in (ARGUMENTS, LLAMA_FACTORY) and (is_call(text) or is_command(text, WORDS[format])):
+        stated = arguments_of(text, file, WORDS[format])
+        return with_launcher(_TREES[format](stated.tree, file), stated)
     if format in _TREES:
         return _TREES[format](tree_of(text, file), file)
     if format == BRIDGE:

@@ -3,15 +3,18 @@
 from __future__ import annotations
 
 import ast
+import re
+from collections.abc import Set
 from typing import Any
 
-from costmodel.documents.text.yaml_tree import Mapping, key_at
+from costmodel.documents.text.yaml_tree import Items, Mapping, key_at
 from costmodel.exchange.values.integer_expressions import evaluated
 from costmodel.exchange.values.places import Lines
 from costmodel.ground.errors import CostModelError, Fault, Place, fail
 
 _DEEPEST = 8  # configurations inside one another
 _LONGEST = 400_000  # letters
+_COSTLY = frozenset({"", "training", "parallelism"})
 _SECTIONS = {"training", "parallelism", "activation_checkpoint", "optimizer", "model_spec"}
 
 
@@ -28,23 +31,61 @@ def recipe_tree(text: str, file: str) -> Mapping:
         raise fail("X008", "no configuration with training= or parallelism= stands here", Place(file), _HINT)
     lines = Lines(text, file)
     if len(found) > 1:
-        names = ", ".join(name[:40] for name, _ in found[:6])
+        names = ", ".join(function.name[:40] for function, _ in found[:6])
         hint = "keep one of the functions in a file of its own"
         raise fail("X004", f"several recipes stand here: {names}", _place(lines, text, found[1][1]), hint)
-    return _Recipe(lines, text, file).tree(*found[0])
+    function, call = found[0]
+    assigned = {**_assigned(module.body), **_assigned(function.body)}
+    return _Recipe(lines, text, file, assigned, _COSTLY).tree(function, call)
+
+
+def call_tree(text: str, file: str, called: str, costly: Set[str]) -> tuple[Mapping, list[tuple[str, Mapping]]]:
+    """The keyword arguments of the one call of a class by its name, and those of every other call, with its name.
+
+    called: a pattern of the name. costly: arguments whose values must stand in the text.
+    """
+    if len(text) > _LONGEST:
+        raise fail("X010", f"{len(text):,} letters of Python are more than are read", Place(file))
+    try:
+        module = ast.parse(text)
+        calls = [node for node in ast.walk(module) if isinstance(node, ast.Call)]
+        named = [(ast.unparse(node.func).rpartition(".")[2], node) for node in calls]
+    except (SyntaxError, ValueError, RecursionError, MemoryError) as error:
+        raise fail("D002", f"not Python: {type(error).__name__}", Place(file)) from None
+    lines = Lines(text, file)
+    bodies = [module.body, *(node.body for node in module.body if isinstance(node, ast.FunctionDef))]
+    names = {name: value for body in bodies for name, value in _assigned(body).items()}
+    chosen = [node for name, node in named if re.fullmatch(called, name)]
+    if len(chosen) != 1:
+        sentence = f"{len(chosen)} calls stand here that state the arguments of a training"
+        raise fail("X004" if chosen else "X008", sentence, Place(file), "keep one of them in a file of its own")
+    reader, rest = _Recipe(lines, text, file, names, costly), _Recipe(lines, text, file, names, frozenset())
+    found = reader.keywords(chosen[0], "", 0)
+    if reader.faults:
+        raise CostModelError(*reader.faults)
+    return found, [(name, rest.keywords(node, "", 0)) for name, node in named if node is not chosen[0]]
 
 
 _HINT = "write its values out, or give the configuration that the program prints"
 
 
-def _configurations(module: ast.Module) -> list[tuple[str, ast.Call]]:
+def _configurations(module: ast.Module) -> list[tuple[ast.FunctionDef, ast.Call]]:
     """Every outermost call that builds a whole configuration, with the function it stands in."""
     found = []
     for function in (node for node in module.body if isinstance(node, ast.FunctionDef)):
         for node in ast.walk(function):
             if isinstance(node, ast.Call) and len(_SECTIONS & {word.arg or "" for word in node.keywords}) >= 2:
-                found.append((function.name, node))
+                found.append((function, node))
     return found
+
+
+def _assigned(body: list[ast.stmt]) -> dict[str, ast.expr]:
+    """What names of a body stand for: those that are assigned once."""
+    found: dict[str, list[ast.expr]] = {}
+    for node in body:
+        if isinstance(node, ast.Assign) and len(node.targets) == 1 and isinstance(node.targets[0], ast.Name):
+            found.setdefault(node.targets[0].id, []).append(node.value)
+    return {name: values[0] for name, values in found.items() if len(values) == 1}
 
 
 def _place(lines: Lines, text: str, node: ast.expr) -> Place:
@@ -55,57 +96,145 @@ def _place(lines: Lines, text: str, node: ast.expr) -> Place:
 
 
 class _Recipe:
-    """One call and what stands in it."""
+    """One call, what stands in it, and the names that stand for values."""
 
-    def __init__(self, lines: Lines, text: str, file: str) -> None:
-        self.lines, self.text, self.file = lines, text, file
+    def __init__(self, lines: Lines, text: str, file: str, names: dict[str, ast.expr], costly: Set[str]) -> None:
+        self.lines, self.text, self.file, self.names, self.costly = lines, text, file, names, costly
         self.faults: list[Fault] = []
 
-    def tree(self, name: str, call: ast.Call) -> Mapping:
+    def tree(self, function: ast.FunctionDef, call: ast.Call) -> Mapping:
         """The tree, with the model that the function's name and its registry state."""
-        found = self.keywords(call, 0)
+        found = self.keywords(call, "", 0)
         found.pop("model_spec", None)
-        spec = next((word.value for word in call.keywords if word.arg == "model_spec"), None)
+        spec = self.meant(next((word.value for word in call.keywords if word.arg == "model_spec"), None))
+        for target, value in _settings(function):
+            if target == ["model_spec"]:
+                spec = self.meant(value)
+            else:
+                self.put(found, target, value)
         if isinstance(spec, ast.Call) and spec.args and isinstance(spec.args[0], ast.Constant):
             flavor, place = str(spec.args[0].value), _place(self.lines, self.text, spec)
-            family = name.lower().partition(f"_{flavor.lower().replace('.', '_')}")[0]
+            family = (
+                function.name.lower()
+                .removeprefix("sft_")
+                .partition(f"_{flavor.lower().replace('.', '_').replace('-', '_')}")[0]
+            )
             model = Mapping({key_at("name", place, place): family, key_at("flavor", place, place): flavor})
             model.place = place
             found[key_at("model", place, place)] = model
+            self.convert(spec, model, found, place)
         if self.faults:
             raise CostModelError(*self.faults)
         return found
 
-    def keywords(self, call: ast.Call, depth: int) -> Mapping:
+    def convert(self, spec: ast.Call, model: Mapping, found: Mapping, place: Place) -> None:
+        """Converters of the model's layers, by the names of their classes, and the recipe of one to fp8."""
+        listed = self.meant(next((word.value for word in spec.keywords if word.arg == "converters"), None))
+        calls = [node for node in getattr(listed, "elts", []) if isinstance(node, ast.Call)]
+        if not calls:
+            return
+        names = [ast.unparse(node.func).removesuffix(".Config") for node in calls]
+        model[key_at("converters", place, place)] = " ".join(names)
+        for node, name in zip(calls, names, strict=True):
+            words = {word.arg: word.value for word in node.keywords}
+            recipe = words.get("recipe_name")
+            if "Float8Linear" in name:
+                stated = recipe.value if isinstance(recipe, ast.Constant) else "rowwise"
+                found[key_at("quantize.linear.float8.recipe_name", place, place)] = stated
+
+    def keywords(self, call: ast.Call, section: str, depth: int) -> Mapping:
         """The keyword arguments of a call."""
         built = Mapping()
         built.place = _place(self.lines, self.text, call)
         for word in call.keywords:
+            inner = section or (word.arg or "")
             if word.arg is None or depth > _DEEPEST:
-                self.refuse("** hands arguments on", call)
+                self.refuse("** hands arguments on", call, section)
                 continue
             place = _place(self.lines, self.text, word.value)
-            built[key_at(word.arg, place, place)] = self.value(word.arg, word.value, depth)
+            built[key_at(word.arg, place, place)] = self.value(word.arg, word.value, inner, depth)
         return built
 
-    def value(self, name: str, node: ast.expr, depth: int) -> Any:
+    def value(self, name: str, node: ast.expr, section: str, depth: int) -> Any:
         """A value: plain, a whole number that is written as a product, or a configuration inside."""
+        node = self.meant(node) or node
         if isinstance(node, ast.Call):
             built_of = ast.unparse(node.func)
             if name == "activation_checkpoint":
                 return built_of
             if node.keywords or built_of.endswith("Config"):
-                return self.keywords(node, depth + 1)
+                return self.keywords(node, section, depth + 1)
+        if isinstance(node, ast.Dict | ast.List):
+            return self.held(name, node, section, depth)
         if isinstance(node, ast.Constant) and isinstance(node.value, str | bool | int | float | None):
             return node.value
         try:
-            return evaluated(ast.unparse(node))
-        except ValueError:
-            if name in ("training", "parallelism") or depth:
-                self.refuse(f"{name} hangs on {ast.unparse(node)[:60]}", node)
+            return evaluated(ast.unparse(self.filled(node)))
+        except (ValueError, RecursionError):
+            self.refuse(f"{name} hangs on {self.text_of(node)[:60]}", node, section)
             return None
 
-    def refuse(self, sentence: str, node: ast.expr) -> None:
-        """A value for which code would have to run."""
+    def held(self, name: str, node: ast.Dict | ast.List, section: str, depth: int) -> Any:
+        """A dictionary or a list of values."""
         place = _place(self.lines, self.text, node)
-        self.faults.append(Fault("X008", f"{sentence}: nothing is run here", place, _HINT))
+        if depth > _DEEPEST:
+            self.refuse(f"{name} is nested too deep", node, section)
+            return None
+        if isinstance(node, ast.List):
+            items = Items(self.value(name, item, section, depth + 1) for item in node.elts)
+            items.places = [place] * len(items)
+            return items
+        built = Mapping()
+        built.place = place
+        for key, value in zip(node.keys, node.values, strict=True):
+            if isinstance(key, ast.Constant):
+                built[key_at(str(key.value), place, place)] = self.value(str(key.value), value, section, depth + 1)
+        return built
+
+    def text_of(self, node: ast.expr) -> str:
+        """The text of a node, as it is written."""
+        return (ast.get_source_segment(self.text, node) or "").partition("\n")[0]
+
+    def meant(self, node: ast.expr | None) -> ast.expr | None:
+        """What a name stands for; a node that is no name itself."""
+        return self.names.get(node.id, node) if isinstance(node, ast.Name) else node
+
+    def filled(self, node: ast.expr) -> ast.expr:
+        """A product with the numbers that its names stand for."""
+        if isinstance(node, ast.BinOp):
+            return ast.BinOp(self.filled(node.left), node.op, self.filled(node.right))
+        return self.meant(node) or node
+
+    def put(self, found: Mapping, target: list[str], node: ast.expr) -> None:
+        """A value that is set behind the call: config.parallelism.tensor_parallel_degree = 4."""
+        place, here = _place(self.lines, self.text, node), found
+        for part in target[:-1]:
+            inner = here.get(part)
+            if not isinstance(inner, Mapping):
+                inner = Mapping()
+                inner.place = place
+                here[key_at(part, place, place)] = inner
+            here = inner
+        here.pop(target[-1], None)
+        here[key_at(target[-1], place, place)] = self.value(target[-1], node, target[0], 0)
+
+    def refuse(self, sentence: str, node: ast.expr, section: str) -> None:
+        """A value for which code would have to run, in a section that costs."""
+        if section in self.costly:
+            place = _place(self.lines, self.text, node)
+            self.faults.append(Fault("X008", f"{sentence}: nothing is run here", place, _HINT))
+
+
+def _settings(function: ast.FunctionDef) -> list[tuple[list[str], ast.expr]]:
+    """Assignments to parts of the configuration, by their path in it."""
+    found = []
+    for node in ast.walk(function):
+        if not isinstance(node, ast.Assign) or len(node.targets) != 1:
+            continue
+        path, here = [], node.targets[0]
+        while isinstance(here, ast.Attribute):
+            path.append(here.attr)
+            here = here.value
+        if path and path[-1] in _SECTIONS:
+            found.append((path[::-1], node.value))
+    return found

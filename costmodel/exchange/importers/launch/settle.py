@@ -29,9 +29,9 @@ class Settled:
         for layer in layers:
             for path, value in layer.facts.items():
                 self._state(path, value)
-        for layer in layers:
-            for path, value in layer.weak.items():
-                self.facts.setdefault(path, value)
+        weak = [entry for layer in layers for entry in layer.weak.items()]
+        for path, value in sorted(weak, key=lambda entry: entry[1].origin.kind == "assumed"):
+            self.facts.setdefault(path, value)  # a default of one format counts more than what another assumes
 
     def _state(self, path: str, value: OriginValue) -> None:
         before = self.facts.get(path)

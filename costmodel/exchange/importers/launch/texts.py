@@ -20,7 +20,7 @@ _ENTRY = re.compile(r"(?m)^[ \t]*([A-Za-z0-9_.-]{1,80})[ \t]*=")
 def tree_of(text: str, file: str) -> Mapping:
     """The mapping that a text states."""
     if not is_toml(text):
-        tree = parse_json(text, file) if text.lstrip().startswith("{") else parse(text, file)
+        tree = parse_json(text, file) if text.lstrip().startswith("{") else parse(text, file, quoted=True)
     else:
         tree = _toml(text, file)
     if not isinstance(tree, Mapping):

@@ -12,40 +12,86 @@ from costmodel.exchange.importers.launch.torchtitan_keys import (
     EXCHANGES,
     GENERATIONS,
     MODELS,
+    OF_TOML,
     SCHEDULES,
     SEVERAL_STAGES,
     TABLE,
     VERSION,
+    VERSION_OF_TOML,
 )
 from costmodel.exchange.values.foreign_keys import ForeignKeys
 
 _P, _T = "parallelism", "training"
+_IN_TOKENS = (
+    f"{_T}.num_tokens_per_microbatch_per_dp_rank", f"{_T}.num_tokens_per_train_step", f"{_T}.max_context_length",
+    f"{_P}.num_pp_microbatches",
+)  # fmt: skip
+_IN_SEQUENCES = (
+    f"{_T}.local_batch_size", f"{_T}.global_batch_size", f"{_T}.seq_len", f"{_T}.batch_size",
+    f"{_P}.pipeline_parallel_microbatch_size",
+)  # fmt: skip
 _MODES = {"none": "none", "full": "full", "selective": "selective", "fullac": "full", "selectiveac": "selective"}
+_FLAG = re.compile(r"--((?:[a-z_-]+(?:\.[a-z_0-9-]+)+)|config)(?:[ =]+(-?[^\s\\-][^\s\\]*))?(?=\s|\\|$)")
 _NARROW = {"": "fp8-cs", "tensorwise": "fp8-cs", "rowwise": "fp8-row", "rowwise_with_gw_hp": "fp8-row"}
 
 
 def read_torchtitan(tree: Mapping, file: str, generation: str) -> Layer:
     """What a configuration of torchtitan states."""
-    mode = tree.get("activation_checkpoint")
-    table = {key: rule for key, rule in TABLE.items() if key != "activation_checkpoint" or not isinstance(mode, dict)}
-    keys = ForeignKeys(tree, table, file, VERSION)
+    named = generation == "recipe" and not isinstance(tree.get("activation_checkpoint"), dict)
+    table = {key: rule for key, rule in TABLE.items() if named or key != "activation_checkpoint"}
+    if generation == "toml":
+        table |= OF_TOML
+    keys = ForeignKeys(tree, table, file, VERSION_OF_TOML if generation == "toml" else VERSION)
+    if generation == "recipe" and not any(keys.given(name) for name in _IN_SEQUENCES):
+        generation = "tokens"
+    if generation != "tokens" and any(keys.given(name) for name in _IN_TOKENS):
+        _two_generations(keys)
     layer = Layer(GENERATIONS[generation])
     anchor = next((name for name in keys.stated if name.startswith((_P, _T))), "")
     layer.facts["stack"] = keys.derived("fsdp2", "torchtitan", anchor)
     _model(keys, layer)
     _degrees(keys, layer)
     _pipeline(keys, layer)
-    _batch(keys, layer, recipe=generation == "recipe")
+    _batch(keys, layer, recipe=generation == "tokens")
     _recompute(keys, layer)
     _types(keys, layer)
+    if generation == "flags":
+        _of_recipe(keys, layer)
     return layer_of(keys, GENERATIONS[generation], layer)
+
+
+def _two_generations(keys: ForeignKeys) -> None:
+    """A fault where the batch is counted in tokens, as today, and in sequences, as before."""
+    new = next(name for name in _IN_TOKENS if keys.given(name))
+    old = next((name for name in _IN_SEQUENCES if keys.given(name)), "")
+    beside = f" beside {old}" if old else ""
+    keys.refuse("X005", f"{new}{beside} is a key of another generation of torchtitan", new, "keep one of the two")
+
+
+def _of_recipe(keys: ForeignKeys, layer: Layer) -> None:
+    """Flags change a recipe that stands in no file here: no default is taken for the sizes that it sets."""
+    recipe = keys["config"].value
+    if not recipe:
+        return
+    for path in ("workload.sequence", "plan.micro_batch", "accumulation", "steps"):
+        layer.weak.pop(path, None)
+    sentence = f"what the recipe {str(recipe)[:60]} states and no flag repeats: print its configuration"
+    keys.lose("not expressible", sentence, "config")
 
 
 def _model(keys: ForeignKeys, layer: Layer) -> None:
     name, flavor = keys["model.name"], keys["model.flavor"]
+    recipe = str(keys["config"].value or "")
+    if recipe:
+        sizes = {
+            f"{family}_{size}".lower().replace(".", "_").replace("-", "_"): (family, size) for family, size in MODELS
+        }
+        meant = max((prefix for prefix in sizes if recipe.startswith(prefix)), key=len, default="")
+        name, flavor = (keys["config"]._replace(value=part) for part in sizes.get(meant, (recipe, "")))
     found = MODELS.get((str(name.value), str(flavor.value)))
     if found is not None:
-        layer.facts["model"] = keys.derived(found, f"{name.value} {flavor.value}", "model.flavor")
+        at = "model.flavor" if keys.given("model.flavor") else "config"
+        layer.facts["model"] = keys.derived(found, f"{name.value} {flavor.value}", at)
     elif flavor.value:
         keys.lose(
             "not expressible", f"{name.value} {str(flavor.value)[:80]} is no model of the library", "model.flavor"
@@ -61,11 +107,17 @@ def _degrees(keys: ForeignKeys, layer: Layer) -> None:
     pipelined = (keys[f"{_P}.pipeline_parallel_degree"].value or 1) > 1
     reshard = keys[f"{_P}.fsdp_reshard_after_forward"]
     stage = 2 if reshard.value == "never" or (reshard.value == "default" and pipelined) else 3
-    layer.say("plan.zero", shard._replace(value=0) if replicated else reshard._replace(value=stage))
+    old = keys[f"{_T}.data_parallel_type"]
+    if old.value == "ddp" or replicated:
+        layer.facts["plan.zero"] = (old if old.value == "ddp" else shard)._replace(value=0)
+        layer.facts["stack"] = layer.facts["plan.zero"]._replace(value="ddp")
+    else:
+        layer.say("plan.zero", reshard._replace(value=stage))
     tp = keys[f"{_P}.tensor_parallel_degree"]
     layer.say("plan.tp", tp)
-    if tp.value > 1:
-        layer.say("plan.sequence_parallel", keys[f"{_P}.enable_sequence_parallel"])
+    if tp.value > 1 or not keys.given(f"{_P}.tensor_parallel_degree"):
+        sharded = keys[f"{_P}.enable_sequence_parallel"]
+        layer.say("plan.sequence_parallel", sharded if tp.value > 1 else sharded._replace(value=False))
     else:
         layer.say("plan.sequence_parallel", keys.derived(False, "tp is 1", f"{_P}.tensor_parallel_degree"))
     layer.say("plan.cp", keys[f"{_P}.context_parallel_degree"])
@@ -116,8 +168,9 @@ def _batch(keys: ForeignKeys, layer: Layer, *, recipe: bool) -> None:
     if not piped:
         layer.say("plan.micro_batch", local)
         return
-    if recipe:
-        often = keys[f"{_P}.num_pp_microbatches"]
+    old = keys[f"{_P}.pipeline_parallel_microbatches"]
+    if recipe or old.value:
+        often = old if old.value else keys[f"{_P}.num_pp_microbatches"]
         micro = often._replace(value=max(1, local.value // max(1, often.value)))
     else:
         micro = keys[f"{_P}.pipeline_parallel_microbatch_size"]
@@ -131,8 +184,7 @@ def _batch(keys: ForeignKeys, layer: Layer, *, recipe: bool) -> None:
 
 
 def _plain_batch(keys: ForeignKeys) -> tuple[OriginValue, OriginValue]:
-    old = keys[f"{_T}.batch_size"]
-    return old if old.value else keys[f"{_T}.local_batch_size"], keys[f"{_T}.global_batch_size"]
+    return keys[f"{_T}.local_batch_size"], keys[f"{_T}.global_batch_size"]
 
 
 def _recipe_batch(keys: ForeignKeys, sequence: OriginValue) -> tuple[OriginValue, OriginValue]:
@@ -174,14 +226,17 @@ def _types(keys: ForeignKeys, layer: Layer) -> None:
         sentence = "weights, gradients and moments in bf16: here fp32 states"
         keys.lose("not expressible", sentence, f"{_T}.dtype")
     wide = keys[f"{_T}.mixed_precision_param"]
-    if wide.value == "float32":
-        keys.refuse("X003", "training in fp32, which no workload expresses", f"{_T}.mixed_precision_param")
-    layer.say("workload.precision", wide._replace(value="bf16"))
+    layer.say("workload.precision", wide._replace(value="fp32" if wide.value == "float32" else "bf16"))
     summed = keys[f"{_T}.mixed_precision_reduce"]
     layer.say("workload.gradients", summed._replace(value="fp32"))
     layer.say("workload.optimizer", keys["optimizer.name"]._replace(value="adamw"))
-    converters = str(keys["model.converters"].value or "")
-    if "mx" in converters:
+    converters = str(keys["model.converters"].value or "").lower()
+    converters = "float8" if converters in ("true", "dynamic", "delayed") else converters
+    if "lora" in converters:
+        keys.lose("not expressible", "adapters, by a converter: set workload.tuning", "model.converters")
+    if "nvfp4" in converters:
+        layer.facts["workload.precision"] = keys.derived("nvfp4", "a converter to NVFP4", "model.converters")
+    elif "mx" in converters:
         layer.facts["workload.precision"] = keys.derived("mxfp8", "a converter to MX", "model.converters")
     elif "float8" in converters:
         recipe = str(keys["quantize.linear.float8.recipe_name"].value or "")
@@ -194,11 +249,12 @@ def _types(keys: ForeignKeys, layer: Layer) -> None:
 def flags_tree(text: str) -> dict[str, Any]:
     """The flags of torchtitan in a command, as the tree that they stand for."""
     tree: dict[str, Any] = {}
-    for found in re.finditer(r"--([a-z_]+(?:\.[a-z_0-9]+)+)(?:[ =]+([^\s\\-][^\s\\]*))?", text):
-        *above, last = found.group(1).split(".")
+    for found in _FLAG.finditer(text):
+        *above, last = found.group(1).replace("-", "_").split(".")
+        off = last.startswith("no_")
         here = tree
         for part in above:
             inner = here.setdefault(part, {})
             here = inner if isinstance(inner, dict) else {}
-        here[last] = found.group(2) if found.group(2) is not None else True
+        here[last.removeprefix("no_") if off else last] = found.group(2) if found.group(2) is not None else not off
     return tree

@@ -59,8 +59,10 @@ def read_torchtune(tree: Any, file: str) -> Layer:
     """What a configuration of torchtune states: FSDP 2 of everything in one type."""
     keys = ForeignKeys(_plain(tree), TABLE, file, VERSION)
     layer = Layer(TITLE)
-    layer.facts["stack"] = keys.derived("fsdp2", "torchtune shards by FSDP 2", next(iter(keys.stated), ""))
     _model(keys, layer)
+    whole = "workload.tuning.method" not in layer.facts
+    text = "weights, gradients and moments in bf16" if whole else "torchtune shards by FSDP 2"
+    layer.facts["stack"] = keys.derived("torchtune" if whole else "fsdp2", text, next(iter(keys.stated), ""))
     layer.say("plan.micro_batch", keys["batch_size"])
     layer.say("accumulation", keys["gradient_accumulation_steps"])
     layer.say("steps", keys["max_steps_per_epoch"])
@@ -110,9 +112,6 @@ def _types(keys: ForeignKeys, layer: Layer) -> None:
     kind = keys["dtype"]
     if kind.value == "bf16":
         layer.facts["workload.precision"] = kind
-        if "workload.tuning.method" not in layer.facts:
-            sentence = "weights, gradients and moments in bf16, without masters in fp32: here the states of the stack"
-            keys.lose("not expressible", sentence, "dtype")
     elif kind.value is not None:
         keys.refuse("X003", f"dtype {str(kind.value)[:60]}: no workload trains in it", "dtype")
     name = keys["optimizer._component_"]

@@ -2,15 +2,20 @@
 
 from __future__ import annotations
 
+import re
 from typing import Any
 
 from costmodel.documents.text.yaml_tree import Mapping
+from costmodel.exchange.importers.launch.accelerate import STRATEGIES
+from costmodel.exchange.importers.launch.argument_texts import ArgumentText
 from costmodel.exchange.importers.launch.deepspeed import read_deepspeed
 from costmodel.exchange.importers.launch.layer import Layer, layer_of
 from costmodel.exchange.values.foreign_keys import ForeignKey, ForeignKeys, lost, quiet
+from costmodel.ground.errors import Fault
 
 VERSION = "transformers 5.24.0"
 TITLE = "TrainingArguments of transformers"
+_LENGTHS = ("max_length", "model_max_length", "block_size")
 
 OPTIMIZERS = {
     "adamw_torch_fused": "adamw", "adamw_torch": "adamw", "adamw_hf": "adamw", "adamw_apex_fused": "adamw",
@@ -21,7 +26,12 @@ OPTIMIZERS = {
 
 TABLE: dict[str, ForeignKey] = {
     "per_device_train_batch_size": ForeignKey("count", "plan.micro_batch", 8),
+    "per_gpu_train_batch_size": ForeignKey("count", "plan.micro_batch", old="per_device_train_batch_size"),
+    "model_name_or_path": ForeignKey("word", "model"),
     "gradient_accumulation_steps": ForeignKey("count", "workload.global_batch", 1),
+    "use_peft": ForeignKey("flag", "workload.tuning", False),
+    "lora_r": ForeignKey("count", "workload.tuning", 16),
+    "load_in_4bit": ForeignKey("flag", "workload.tuning", False),
     "activation_checkpointing": ForeignKey("flag", "plan.recompute", False),
     "gradient_checkpointing": ForeignKey("flag", "plan.recompute", False),
     "optim": ForeignKey("word", "workload.optimizer", "adamw_torch_fused"),
@@ -30,6 +40,8 @@ TABLE: dict[str, ForeignKey] = {
     "max_steps": ForeignKey("whole", "workload.tokens", -1),
     "max_length": ForeignKey("count", "workload.sequence"),
     "max_seq_length": ForeignKey("count", "workload.sequence", old="max_length"),
+    "model_max_length": ForeignKey("count", "workload.sequence"),
+    "block_size": ForeignKey("count", "workload.sequence"),
     "deepspeed": ForeignKey("text", "plan.zero"),
     "fsdp": ForeignKey("text", "plan.zero"),
     "fsdp_config": ForeignKey("text", "plan.zero"),
@@ -38,7 +50,11 @@ TABLE: dict[str, ForeignKey] = {
     **lost("approximated", "kernels are compiled or replaced", "torch_compile use_liger_kernel"),
     **lost("approximated", "recompute with settings of its own", "gradient_checkpointing_kwargs "
            "activation_checkpointing_kwargs", {}),
-    **lost("not expressible", "the weights themselves are of another type", "bf16_full_eval fp16_full_eval"),
+    **lost("not expressible", "weights of the base in 8 bits", "load_in_8bit"),
+    **lost("approximated", "adapters stand beside these modules alone: here all", "lora_target_modules", "all-linear"),
+    **lost("not expressible", "shards of an older library", "sharded_ddp"),
+    **lost("not expressible", "degrees of a call in the program", "parallelism_config tp_size"),
+    **lost("approximated", "sequences are padded: fewer of their tokens are real", "packing", True),
     **quiet("output_dir overwrite_output_dir do_train do_eval do_predict num_train_epochs learning_rate weight_decay "
             "adam_beta1 adam_beta2 adam_epsilon max_grad_norm lr_scheduler_type lr_scheduler_kwargs warmup_ratio "
             "warmup_steps logging_steps logging_dir logging_strategy logging_first_step save_steps save_strategy "
@@ -48,9 +64,16 @@ TABLE: dict[str, ForeignKey] = {
             "dataloader_pin_memory dataloader_persistent_workers dataloader_prefetch_factor group_by_length "
             "length_column_name ddp_find_unused_parameters ddp_bucket_cap_mb ddp_timeout ddp_backend "
             "ddp_broadcast_buffers disable_tqdm load_best_model_at_end metric_for_best_model greater_is_better tf32 "
-            "label_smoothing_factor resume_from_checkpoint optim_args packing dataset_text_field completion_only_loss "
+            "label_smoothing_factor resume_from_checkpoint optim_args dataset_text_field completion_only_loss "
             "include_tokens_per_second include_num_input_tokens_seen average_tokens_across_devices log_level "
-            "neftune_noise_alpha accelerator_config"),
+            "neftune_noise_alpha accelerator_config bf16_full_eval "
+            "fp16_full_eval fp16_opt_level fp16_backend half_precision_backend fsdp_min_num_params "
+            "fsdp_transformer_layer_cls_to_wrap model_revision attn_implementation trust_remote_code "
+            "dataset_name dataset_config dataset_train_split dataset_test_split dataset_config_name lora_alpha "
+            "lora_dropout lora_task_type train_file validation_file data_path cache_dir tokenizer_name "
+            "use_fast_tokenizer preprocessing_num_workers torchdynamo no_cuda use_cpu local_rank ignore_data_skip "
+            "prediction_loss_only full_determinism skip_memory_metrics hub_token hub_private_repo config_name "
+            "streaming validation_split_percentage lazy_preprocess eos_token pad_token chat_template_path"),
 }  # fmt: skip
 
 
@@ -58,9 +81,16 @@ def read_training_arguments(tree: Any, file: str) -> Layer:
     """What TrainingArguments state; how it is sharded stands in another file, unless they name or hold it."""
     keys = ForeignKeys(tree, TABLE, file, VERSION)
     layer = Layer(TITLE)
+    layer.say("model", keys["model_name_or_path"])
+    if keys["use_peft"].value:
+        method = "qlora" if keys["load_in_4bit"].value else "lora"
+        layer.say("workload.tuning.method", keys["use_peft"]._replace(value=method))
+        layer.facts["workload.tuning.rank"] = keys["lora_r"]
     layer.say("plan.micro_batch", keys["per_device_train_batch_size"])
     layer.say("accumulation", keys["gradient_accumulation_steps"])
-    layer.say("workload.sequence", keys["max_length"] if keys["max_length"].value else keys["max_seq_length"])
+    longest = next((keys[name] for name in _LENGTHS if keys[name].value), None)
+    if longest is not None:
+        layer.say("workload.sequence", longest)
     steps = keys["max_steps"]
     if steps.value and steps.value > 0:
         layer.say("steps", steps)
@@ -71,6 +101,15 @@ def read_training_arguments(tree: Any, file: str) -> Layer:
         layer.facts["plan.recompute"] = again._replace(value="full")
     _sharding(keys, layer)
     return layer_of(keys, TITLE, layer)
+
+
+def with_launcher(layer: Layer, found: ArgumentText) -> Layer:
+    """A layer with the accelerators of the launcher in front of its arguments, and a configuration that it names."""
+    for path, value in found.launched.items():
+        layer.say(path, value)
+    layer.faults += found.faults
+    layer.named += found.named
+    return layer
 
 
 def _types(keys: ForeignKeys, layer: Layer) -> None:
@@ -114,11 +153,18 @@ def _fsdp(keys: ForeignKeys, layer: Layer) -> None:
     )
     if isinstance(more, str):
         keys.refuse("X002", f"fsdp_config names {more[:80]}, which is not read", "fsdp_config", "write its keys here")
-    first = str(settings.get("version", 2)) == "1"
-    kept = str(settings.get("reshard_after_forward", "true")).lower() in ("false", "shard_grad_op")
+    strategy = next((word for word in re.findall(r"\w+", words.upper()) if word in STRATEGIES), "")
+    hybrid = STRATEGIES.get(strategy, (3, False))[1]
+    first = str(settings.get("version", 1 if hybrid or strategy == "NO_SHARD" else 2)) == "1"
+    if strategy and "version" not in settings:
+        sentence = f"fsdp {strategy.lower()} is a word of transformers before 5, whose default was FSDP 1"
+        hint = f"FSDP {1 if first else 2} is read; version in fsdp_config states it"
+        layer.warnings.append(Fault("X006", sentence, sharded.place, hint))
+    again = str(settings.get("reshard_after_forward", "true")).upper()
+    kept = 2 if again in ("FALSE", "SHARD_GRAD_OP") else STRATEGIES.get(strategy or again, (3, False))[0]
     layer.facts["stack"] = sharded._replace(value="fsdp1" if first else "fsdp2")
-    layer.facts["plan.zero"] = sharded._replace(value=2 if kept or "shard_grad_op" in words else 3)
-    if "hybrid" in words:
+    layer.facts["plan.zero"] = sharded._replace(value=kept)
+    if hybrid:
         keys.lose("not expressible", "replicas of the shards: as many as there are nodes", "fsdp")
     if "offload" in words or str(settings.get("cpu_offload", "false")).lower() == "true":
         layer.facts["plan.offload"] = sharded._replace(value=["optimizer", "parameters"])

@@ -182,7 +182,7 @@ def _belongs(option: Stated, word: Word) -> bool:
 
 
 def _of_yaml(text: str, file: str) -> Statement:
-    tree = parse(text, file)
+    tree = parse(text, file, quoted=True)
     if not isinstance(tree, Mapping):
         raise fail("X001", "no options of Megatron-LM stand here", Place(file))
     inner = tree.get("MODEL_ARGS")

@@ -6,14 +6,9 @@ import re
 from typing import Any
 
 from costmodel.exchange.imported import OriginValue
+from costmodel.exchange.importers.launcher_options import launched_accelerators
 from costmodel.exchange.importers.megatron.flags import MegatronFlags
 from costmodel.exchange.importers.megatron.words import OPTIMIZERS, OVERLAPS, RECIPES
-from costmodel.exchange.shell import Word
-
-_PER_NODE = ("nproc_per_node", "nproc-per-node", "ntasks-per-node", "gpus-per-node", "num_gpus")
-_NODES = ("nnodes", "nodes", "num_nodes", "N")
-_TASKS = ("np", "ntasks", "n")
-_MOST = 10**7  # accelerators
 
 
 def workload(flags: MegatronFlags, dp: OriginValue | None) -> dict[str, Any]:
@@ -192,47 +187,4 @@ def accelerators(flags: MegatronFlags) -> dict[str, OriginValue]:
     """Accelerators, and nodes where the text states them: of the launcher, else of the arguments in a log."""
     if flags["world-size"].value:
         return {"accelerators": flags["world-size"]}
-    words = flags.statement.launch
-    per_node = _launched(flags, words, _PER_NODE) or _of_gres(flags, words)
-    nodes = _launched(flags, words, _NODES)
-    tasks = _launched(flags, words, _TASKS)
-    if per_node is not None and _says(words, _NODES) == (nodes is not None):
-        nodes = nodes or flags.derived(1, "one node, where the launcher states none")
-        total = per_node.value * nodes.value
-        found = flags.derived(total, "nodes × accelerators of each")
-        return {"accelerators": found._replace(origin=found.origin._replace(place=per_node.place)), "nodes": nodes}
-    return {"accelerators": tasks} if tasks is not None else {}
-
-
-def _says(words: tuple[Word, ...], names: tuple[str, ...]) -> bool:
-    return any(_spelling(word)[0] in names for word in words)
-
-
-def _spelling(word: Word) -> tuple[str, str]:
-    name, _, value = word.text.partition("=")
-    return (name.lstrip("-"), value) if name.startswith("-") else ("", "")
-
-
-def _launched(flags: MegatronFlags, words: tuple[Word, ...], names: tuple[str, ...]) -> OriginValue | None:
-    """The number behind the last of several options of a launcher."""
-    found = None
-    for index, word in enumerate(words):
-        name, value = _spelling(word)
-        if name not in names:
-            continue
-        at = word if value else words[min(index + 1, len(words) - 1)]
-        text = value or at.text
-        if at.doubt is None and text.isascii() and text.isdigit() and 0 < int(text[:9]) <= _MOST and len(text) < 9:
-            origin = flags.derived(0, f"{name} of the launcher").origin._replace(kind="file", place=word.place)
-            found = OriginValue(int(text), origin)
-    return found
-
-
-def _of_gres(flags: MegatronFlags, words: tuple[Word, ...]) -> OriginValue | None:
-    """gres=gpu:h100:8 of Slurm."""
-    for word in words:
-        match = re.fullmatch(r"--(?:gres|gpus-per-node)=(?:gpu:)?(?:[\w-]+:)?(\d{1,4})", word.text)
-        if match and int(match.group(1)):
-            origin = flags.derived(0, "gres of Slurm").origin._replace(kind="file", place=word.place)
-            return OriginValue(int(match.group(1)), origin)
-    return None
+    return launched_accelerators(flags.statement.launch)

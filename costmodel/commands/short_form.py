@@ -192,7 +192,9 @@ def _flags(
         str | None, _flag(_JOB, "stack", "Training software or serving engine", "NAME|PATH", completion.stacks)
     ] = None,
     price: Annotated[str | None, _flag(_MACHINE, "price", "Rent of a GPU, e.g. 2.50USD/GPU/h", "PRICE")] = None,
-    safe: Annotated[str | None, _flag(_KEYS, "safe", "Least chance to fit, e.g. 90%", "SHARE")] = None,
+    safe: Annotated[
+        str | None, _flag(_KEYS, "safe", "Least chance to fit (serving: and to keep limits)", "SHARE")
+    ] = None,
 ) -> None:
     """The flags, as the table of `explore.short_form` has them."""
 

@@ -102,6 +102,16 @@ REFUSALS = {
         "An indexer picks tokens among all earlier ones. A ring shows a rank one block at a time, and an exchange of "
         "heads splits the heads whose scores it adds up, so only an all-gather of latents and index keys serves it.",
     ),
+    "L035": Reason(
+        "layers tied across stages",
+        "Layers read keys and values of an earlier layer, or tables beside the embedding. No training software sends "
+        "these from one pipeline stage to another, so pp is 1.",
+    ),
+    "L036": Reason(
+        "selective scan with cp",
+        "A selective scan makes the steps of a token from all channels, so an exchange of channels for tokens would "
+        "need a second one; no training software does it.",
+    ),
     "L040": Reason(
         "recompute keys",
         "recompute_modules belong to selective recompute, recompute_layers and recompute_method to full.",

@@ -127,6 +127,17 @@ def adds_up(inputs: TrainingInputs, block: Block) -> str:
     return f"micro_batch {size} makes {counted(batches)} micro-batches, whose gradients add up before a step"
 
 
+def tied_layers(inputs: TrainingInputs, block: Block) -> str:
+    """Which stages part what layers share."""
+    stages = counted(float(block.pp[0]))
+    return f"layers of {inputs.model.name} read what earlier ones made, which pp {stages} would put on other stages"
+
+
+def scans_cut(inputs: TrainingInputs, block: Block) -> str:
+    """Which degree cuts a selective scan."""
+    return f"cp {counted(float(block.cp[0]))} would cut the sequence of the selective scans of {inputs.model.name}"
+
+
 def cuts(inputs: TrainingInputs, block: Block) -> str:
     """What cuts the matrices whose gradients are projected."""
     structure = block.structure
@@ -137,6 +148,8 @@ def cuts(inputs: TrainingInputs, block: Block) -> str:
 
 
 PLAN_SENTENCES: dict[str, Callable[[TrainingInputs, Block], str]] = {
+    "L035": tied_layers,
+    "L036": scans_cut,
     "L045": no_step_in_backward,
     "L046": adds_up,
     "L047": cuts,

@@ -79,6 +79,7 @@ def structure_of(inputs: TrainingInputs, plan: Plan) -> tuple[Structure, tuple[A
 
 
 # Defaults for a plan: splits that follow from the other sizes, and the choices of a plan that does not state them.
+TIME_OUT = 600.0  # seconds: torch.distributed's default of a process group of NCCL
 HALF = 0.5  # of a run that is useful; under it the run is hardly one
 _UNWRITTEN = (
     ("split", "fitting"),
@@ -186,6 +187,8 @@ def answer(inputs: TrainingInputs, plan: Plan) -> Answer:
         remarked = (*remarked, "N023")
     if inputs.run is not None and costs["goodput"] < HALF:
         remarked = (*remarked, "N037")
+    if inputs.run is not None and costs["checkpoint_blocking"] > TIME_OUT and inputs.ranks > 1:
+        remarked = (*remarked, "N038")
     if over_peak(evaluation.costs).any():
         remarked = (*remarked, "N011")
     broken = dict.fromkeys(code for code, mask in unacceptable(inputs, evaluation.costs) if mask.any())

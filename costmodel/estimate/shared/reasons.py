@@ -284,6 +284,11 @@ REMARKS = {
         "A cap at or over the rating of the accelerator changes nothing. Under 70 % of it the voltage cannot fall "
         "further, and steps take longer than computed.",
     ),
+    "N038": Reason(
+        "longer than the time-out",
+        "A checkpoint stops training longer than the 10 minutes after which NCCL's process groups give up by default, "
+        "so that ranks that wait in a collective fail: mode async, a faster store or writer, or a longer timeout.",
+    ),
     "N037": Reason(
         "half of the run is lost",
         "Goodput is under 50 %: the job is interrupted about as often as it saves its work. Ends of the band are then "

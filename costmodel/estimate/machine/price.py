@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from costmodel.documents.reader.foreign_prices import ForeignPrice
 from costmodel.documents.reader.resolved_scenario import LoadedScenario
 from costmodel.documents.schemas.hardware import ListPrice, Node
+from costmodel.documents.schemas.sync import sync_of
 from costmodel.ground.equation import Number, term
 from costmodel.ground.errors import Place
 
@@ -87,3 +88,19 @@ def price_per_accelerator(case: LoadedScenario) -> Number:
         return listed.hourly
     with term("list price"):
         return listed.hourly / case.node.accelerators
+
+
+def servers_of(sync: str) -> float:
+    """Further machines that a way to agree on weights takes.
+
+    >>> servers_of("parameter-server 16"), servers_of("first 60")
+    (16.0, 0.0)
+    """
+    stated = sync_of(sync)
+    return stated.number if stated.way == "parameter-server" else 0.0
+
+
+def price_per_server(case: LoadedScenario) -> Number:
+    """Rent of a further machine that sums gradients, as assumed; nothing where no price is stated."""
+    stated = case.scenario.assume.server_price
+    return 0.0 if stated is None else stated

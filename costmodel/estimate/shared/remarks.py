@@ -138,4 +138,9 @@ REMARKS = {
         "The shipped nodes rent for 1.20 to 17.80 USD/GPU/h by their list prices. This price is under a twentieth "
         "of the least, or over ten times the largest.",
     ),
+    "N038": Reason(
+        "longer than the time-out",
+        "A checkpoint stops training longer than the 10 minutes after which NCCL's process groups give up by default, "
+        "so that ranks that wait in a collective fail: mode async, a faster store or writer, or a longer timeout.",
+    ),
 }

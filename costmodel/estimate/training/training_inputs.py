@@ -45,7 +45,7 @@ from costmodel.ground.equation import Number, term
 from costmodel.ground.errors import Place
 from costmodel.ground.units import Figure
 
-_REPLICAS = frozenset({"dp", "edp", "replicas"})  # groups that reach from one kind of nodes to another
+REPLICAS = frozenset({"dp", "edp", "replicas"})  # groups that reach from one kind of nodes to another
 Dropped = Literal["nothing", "core", "operations", "layer"]
 
 # bytes of a weight in 4 bits, of its 8-bit scale, weights of a scale, and scales of an fp32 scale
@@ -104,10 +104,11 @@ class TrainingInputs(Machine):
     groups: tuple[tuple[float, TrainingInputs], ...] = ()  # nodes of each kind, and all as if of it; none for one kind
     front: TrainingInputs | None = None  # of the vision tower, whose sequence is the patches of an image
     between: float = math.inf  # of an accelerator towards nodes of another kind
+    crossing: frozenset[str] = REPLICAS  # what reaches them
 
     def bound_between(self, axis: str) -> float:
-        """Replicas of unequal kinds sum their gradients over the slowest of their links."""
-        return self.between if axis in _REPLICAS else math.inf
+        """Replicas of unequal kinds sum their gradients over the slowest of their links, stages hand over theirs."""
+        return self.between if axis in self.crossing else math.inf
 
     @property
     def images(self) -> TrainingImages | None:

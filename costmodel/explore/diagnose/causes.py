@@ -193,7 +193,7 @@ def _beside(answer: Answer, base: PredictedTerms) -> Iterator[Cause]:
         "s",
         0.0,
         spread,
-        "a step with twice the micro-batch, or with synthetic data",
+        "a step of twice the global batch, or with synthetic data",
         part=base.step * (steps.tail - 1),
     )
 

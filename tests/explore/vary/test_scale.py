@@ -90,3 +90,12 @@ def test_a_stated_dp_follows_from_the_ranks_and_that_is_said(run: Any) -> None:
     said = "dp follows from the ranks; the 16 of the plan is left out"
     assert said in run("scale", NAME, "--ranks", "256,512", "--set", "plan.dp=16").out
     assert "dp follows" not in run("scale", NAME, "--ranks", "256,512").out
+
+
+def test_groups_grow_in_proportion(run: Any) -> None:
+    """Unequal groups keep their proportion, and a size that does not divide among them is a fault of its row."""
+    rows = told(run, "scale", "mixed-llama-3-8b-96", "--ranks", "48,96,112")["sizes"]
+    alone = told(run, "estimate", "mixed-llama-3-8b-96")["plans"][0]
+    assert rows[1]["step_time_s"] == alone["step_time_s"] < rows[0]["step_time_s"]
+    said = run("scale", "mixed-llama-3-8b-96", "--ranks", "48,96,112").out
+    assert "112 accelerators do not divide among the groups" in said

@@ -110,6 +110,8 @@ def _uneven(inputs: TrainingInputs, block: Block) -> Mask:
 
 
 def _layers(inputs: TrainingInputs, block: Block) -> Mask:
+    if inputs.groups and block.structure.shares == "stages":  # by the speed of each kind, a layer a stage at least
+        return np.asarray(block.pp > layer_count(inputs.model))
     return indivisible(inputs.model, block)
 
 
@@ -231,7 +233,7 @@ CHECKS = (
     _check("R003", "dp dp_replicate", nothing_can_leave, "zero"),
     _check("R013", "tp cp pp", not_resharded),
     _check("R004", "dp dp_replicate", not_scattered, "zero", "compression"),
-    _check("R005", "tp cp pp ep", spans_kinds, "zero", "shares", "schedule", "order"),
+    _check("R005", "tp cp pp ep", spans_kinds, "zero", "shares", "schedule", "order", "split"),
     _check("R006", "dp pp", not_asynchronous, "zero", "sync"),
     _check("R009", "dp", not_served, "zero", "sync", "compression"),
     _check("L010", "dp tp cp pp vpp", _repeats, *REPEATED),
@@ -242,7 +244,7 @@ CHECKS = (
     _check("L021", "dp tp cp ep etp dp_replicate", expert_ranks),
     _check("L009", "pp vpp", lambda inputs, block: wrong_shape(block), "schedule"),
     _check("L025", "tp etp", adapters),
-    _check("L002", "pp vpp", _layers, *SPLIT),
+    _check("L002", "pp vpp", _layers, *SPLIT, "shares"),
     _check("L005", "dp micro_batch", _batch),
     _check("L045", "", wrong_step, "zero", *OFFLOAD),
     _check("L046", "dp micro_batch", several_in_backward),

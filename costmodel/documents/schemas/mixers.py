@@ -1,7 +1,5 @@
 """Mixers: the half of a layer that lets tokens see one another."""
 
-from __future__ import annotations
-
 from typing import Self
 
 from pydantic import Field, model_validator

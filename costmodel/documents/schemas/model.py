@@ -1,7 +1,5 @@
 """Model shapes: a short list of layer kinds with counts."""
 
-from __future__ import annotations
-
 from typing import Literal, Self
 
 from pydantic import Field, model_validator

@@ -1,7 +1,5 @@
 """A scenario: model, cluster, workload, software, plan or space of plans, assumptions, limits."""
 
-from __future__ import annotations
-
 from typing import Annotated, Any, Literal
 
 from pydantic import Discriminator, Field, ModelWrapValidatorHandler, Tag, model_validator
@@ -106,13 +104,17 @@ class ExpertAssumption(Document):
 class Assumptions(Document):
     """Assumptions; every default used is reported in the answer."""
 
-    overlap: OverlapAssumption = Field(default_factory=OverlapAssumption, description="What hides behind compute")
-    experts: ExpertAssumption = Field(default_factory=ExpertAssumption, description="Mixture of experts")
+    overlap: OverlapAssumption = Field(
+        default_factory=OverlapAssumption.model_construct, description="What hides behind compute"
+    )
+    experts: ExpertAssumption = Field(
+        default_factory=ExpertAssumption.model_construct, description="Mixture of experts"
+    )
     compression: CompressionAssumption = Field(
-        default_factory=CompressionAssumption, description="Compressed gradients"
+        default_factory=CompressionAssumption.model_construct, description="Compressed gradients"
     )
     stragglers: StragglerAssumption = Field(
-        default_factory=StragglerAssumption, description="Ranks that others wait for"
+        default_factory=StragglerAssumption.model_construct, description="Ranks that others wait for"
     )
     fragmentation: Share | None = Field(default=None, description="What the caching allocator adds; else the stack's")
     price: Price | None = Field(
@@ -153,11 +155,11 @@ class Scenario(Document):
     stack: StackReference = Field(default="megatron-core", description="Training software, by name or written out")
     plan: Plan | None = Field(default=None, description="One plan")
     search: Space | None = Field(default=None, description="The same keys with lists; by default every valid plan")
-    assume: Assumptions = Field(default_factory=Assumptions, description="Assumptions")
+    assume: Assumptions = Field(default_factory=Assumptions.model_construct, description="Assumptions")
     run: WholeRun | None = Field(
         default=None, description="The whole run: failures, checkpoints, energy; left out, steps alone"
     )
-    limits: Limits = Field(default_factory=Limits, description="What a plan must keep")
+    limits: Limits = Field(default_factory=Limits.model_construct, description="What a plan must keep")
     objective: Literal[
         "step_time",
         "tokens_per_s_per_gpu",
@@ -183,7 +185,7 @@ class Scenario(Document):
 
     @model_validator(mode="wrap")
     @classmethod
-    def _in_sequences(cls, value: Any, read: ModelWrapValidatorHandler[Scenario]) -> Scenario:
+    def _in_sequences(cls, value: Any, read: "ModelWrapValidatorHandler[Scenario]") -> "Scenario":
         """Batches that were written in tokens, as sequences of the workload's length."""
         scenario = read(value)
         workload, plan, search = scenario.workload, scenario.plan, scenario.search

@@ -1,7 +1,5 @@
 """What the training software does: neither hardware nor plan, and the home of much of the error."""
 
-from __future__ import annotations
-
 from typing import Literal
 
 from pydantic import Field

@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping
 from dataclasses import dataclass
+from typing import TYPE_CHECKING
 
 import numpy as np
 
@@ -21,8 +21,6 @@ from costmodel.equations.run.economics import (
 )
 from costmodel.estimate.machine.price import price_of, price_per_accelerator, price_per_server, servers_of
 from costmodel.estimate.run.whole_run import RunFigures, power, steps_of, whole_run
-from costmodel.estimate.shared.masks import Mask
-from costmodel.estimate.shared.plan_batch import Block
 from costmodel.estimate.shared.results import OF_RUN, OF_STEP, Costs
 from costmodel.estimate.shared.time_breakdown import added, summed
 from costmodel.estimate.training.constraints.plan_constraints import micro_batches
@@ -37,9 +35,15 @@ from costmodel.estimate.training.time.step import TERMS, TrainingStep, training_
 from costmodel.estimate.training.time.straggler_time import used_share
 from costmodel.estimate.training.time.unequal_groups import mean_of_groups, micro_batches_of_groups, of_slowest
 from costmodel.estimate.training.time.unequal_stages import kinds_of_stages, over_stages
-from costmodel.estimate.training.training_inputs import TrainingInputs
 from costmodel.ground.equation import Number, known_as, term
 from costmodel.ground.plan_sizes import EXCHANGING
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+    from costmodel.estimate.shared.masks import Mask
+    from costmodel.estimate.shared.plan_batch import Block
+    from costmodel.estimate.training.training_inputs import TrainingInputs
 
 FITS, TIGHT = 0.90, 1.00
 

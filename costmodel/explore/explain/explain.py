@@ -2,16 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from costmodel.documents.keys.suggestions import alike
 from costmodel.documents.reader.library import Provenance, provenance
-from costmodel.documents.schemas.plan import Plan
-from costmodel.documents.schemas.results import ResultColumn
 from costmodel.equations.parallelism.counts import data_parallel_degree
 from costmodel.estimate.evaluate.error_band import banded
 from costmodel.estimate.evaluate.evaluate_plans import TERM_COLUMNS, Evaluation, evaluate, missing_input
@@ -19,11 +16,17 @@ from costmodel.estimate.evaluate.predict import plan_block
 from costmodel.estimate.shared.plan_batch import Block
 from costmodel.estimate.shared.results import COLUMNS, number
 from costmodel.estimate.training.memory.breakdown import LINES
-from costmodel.estimate.training.training_inputs import TrainingInputs
 from costmodel.ground.equation import Combined, Equation, Leaf, Named, Origin, Step, leaf, origin_of, trace
 from costmodel.ground.errors import Place, fail
 from costmodel.ground.plan_sizes import SIZES
 from costmodel.ground.units import Figure
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Mapping, Sequence
+
+    from costmodel.documents.schemas.plan import Plan
+    from costmodel.documents.schemas.results import ResultColumn
+    from costmodel.estimate.training.training_inputs import TrainingInputs
 
 _OPERATIONS = {
     "add": "sum",

@@ -5,11 +5,11 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from costmodel.documents.reader.resolved_scenario import ResolvedScenario
 from costmodel.estimate.evaluate.predict import Answer, predict
 from costmodel.explore.explain.effects import Effect, effects
 
 if TYPE_CHECKING:
+    from costmodel.documents.reader.resolved_scenario import ResolvedScenario
     from costmodel.explore.explain.run_levers import RunOutlook
     from costmodel.explore.search.changes import Remedy
 

@@ -4,16 +4,19 @@ from __future__ import annotations
 
 import itertools
 import math
-from collections.abc import Callable, Iterable, Iterator
-from typing import Any, get_args
+from typing import TYPE_CHECKING, Any, get_args
 
-from costmodel.estimate.evaluate.predict import Answer
 from costmodel.estimate.model.shards import layer_count
 from costmodel.estimate.shared.reasons import REFUSALS
 from costmodel.estimate.shared.results import number
-from costmodel.estimate.training.training_inputs import TrainingInputs
 from costmodel.ground.choices import ContextParallel, Recompute, Schedule, Split, Zero
 from costmodel.ground.plan_sizes import SIZES
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterable, Iterator
+
+    from costmodel.estimate.evaluate.predict import Answer
+    from costmodel.estimate.training.training_inputs import TrainingInputs
 
 _FAR = 64
 # Keys of the plan that make it smaller or faster.

@@ -6,10 +6,13 @@ Each label has a meaning, and where a page explains more, the word of that page.
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator
+from typing import TYPE_CHECKING
 
 from costmodel.explore.explain.serving_labels import SERVING_LABELS
 from costmodel.ground.plan_sizes import SIZES
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
 
 _SHORTER = "P10: one run in ten lies below; P90: one in ten above"
 # Labels by the words of their page, all in small letters; a label that is a word of its own need not be here.

@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from dataclasses import dataclass
-from typing import Any, get_args
+from typing import TYPE_CHECKING, Any, get_args
 
 from pydantic import ValidationError
 
@@ -14,6 +13,9 @@ from costmodel.estimate.evaluate.predict import Answer, answer
 from costmodel.ground.choices import Recompute, Zero
 from costmodel.ground.errors import CostModelError
 from costmodel.ground.plan_sizes import SIZES
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
 
 LEAST = 0.002  # share of the step below which a change of a term is ignored
 

@@ -5,9 +5,8 @@ from __future__ import annotations
 import contextlib
 import importlib
 import pkgutil
-from collections.abc import Iterator
 from dataclasses import dataclass, replace
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import costmodel.equations
 from costmodel.documents.keys.field_aliases import Meant, meant_by
@@ -38,6 +37,9 @@ from costmodel.explore.explain.explain import unknown
 from costmodel.explore.explain.labels import LABELS, fit_page, meaning_of
 from costmodel.ground.equation import EQUATIONS, Equation
 from costmodel.ground.errors import FAULT_CODES, CostModelError
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
 
 SECTIONS = (
     "plan",

@@ -2,15 +2,19 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING
 
-from costmodel.estimate.evaluate.predict import Answer
 from costmodel.estimate.machine.price import price_per_accelerator
 from costmodel.estimate.run.whole_run import RunFigures, whole_run
 from costmodel.estimate.shared.results import number
-from costmodel.estimate.shared.run_inputs import RunInputs
 from costmodel.ground.units import show, show_time
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from costmodel.estimate.evaluate.predict import Answer
+    from costmodel.estimate.shared.run_inputs import RunInputs
 
 
 @dataclass(frozen=True)

@@ -3,13 +3,9 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import fields
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
-from costmodel.documents.reader.foreign_readers import Foreign
-from costmodel.documents.reader.resolved_scenario import ResolvedScenario
-from costmodel.documents.schemas.default_values import Assumption, FlagQuestion
 from costmodel.estimate.evaluate.answer_facts import facts_of, row_facts
 from costmodel.estimate.evaluate.evaluate_plans import fits_at_p90, verdict
 from costmodel.estimate.evaluate.predict import Answer, plan_to_mapping
@@ -19,19 +15,26 @@ from costmodel.estimate.shared.plan_batch import Structure, one_row
 from costmodel.estimate.shared.reasons import REFUSALS
 from costmodel.estimate.shared.remarks import REMARKS
 from costmodel.estimate.shared.results import COLUMNS, OF_RUN, OF_STEP, machine_name, number
-from costmodel.estimate.training.training_inputs import TrainingInputs
 from costmodel.explore.communication import SentTransfer, sent_transfers
-from costmodel.explore.explain.explained_answer import ExplainedAnswer
-from costmodel.explore.explain.model_memory import Alone
-from costmodel.explore.search.rank import Front, Ranked
-from costmodel.explore.search.refusals import Example
-from costmodel.explore.search.search import SearchResult
 from costmodel.ground.plan_sizes import SIZES
 from costmodel.report.terminal.plan.effect_lines import with_effects
 from costmodel.report.terminal.search.refusals import reason
 from costmodel.report.terminal.search.remedies import remedies_json
 from costmodel.report.terminal.style.answer import head
 from costmodel.report.terminal.style.head import fact_fields, price_fields, title, with_facts
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Mapping, Sequence
+
+    from costmodel.documents.reader.foreign_readers import Foreign
+    from costmodel.documents.reader.resolved_scenario import ResolvedScenario
+    from costmodel.documents.schemas.default_values import Assumption, FlagQuestion
+    from costmodel.estimate.training.training_inputs import TrainingInputs
+    from costmodel.explore.explain.explained_answer import ExplainedAnswer
+    from costmodel.explore.explain.model_memory import Alone
+    from costmodel.explore.search.rank import Front, Ranked
+    from costmodel.explore.search.refusals import Example
+    from costmodel.explore.search.search import SearchResult
 
 
 def known(value: float) -> float | None:

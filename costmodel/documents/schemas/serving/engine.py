@@ -1,7 +1,5 @@
 """A serving engine as it runs by default: a stack, dated, since what it does changes with its releases."""
 
-from __future__ import annotations
-
 from typing import Literal
 
 from pydantic import Field

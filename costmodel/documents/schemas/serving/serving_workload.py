@@ -1,7 +1,5 @@
 """What an engine is asked to do: lengths of prompts and answers, how requests come, and in which types it works."""
 
-from __future__ import annotations
-
 from typing import Annotated, Any, Literal, Self
 
 from pydantic import Discriminator, Field, Tag, model_validator

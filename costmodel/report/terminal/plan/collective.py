@@ -4,13 +4,11 @@ from __future__ import annotations
 
 import itertools
 import math
-from collections.abc import Iterator
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from rich.text import Text
 
 from costmodel.estimate.machine.algorithm_table import ALGORITHMS
-from costmodel.explore.collective import CollectiveAnswer, SizeRow
 from costmodel.explore.measured_collective import signed_error
 from costmodel.ground.units import show, show_time, significant
 from costmodel.report.terminal.style.answer import head
@@ -19,6 +17,11 @@ from costmodel.report.terminal.style.formatting import BAND, between, percent, s
 from costmodel.report.terminal.style.head import machine_words
 from costmodel.report.terminal.style.layout import CellTable, Line, typed
 from costmodel.report.terminal.style.theme import HEAD, WARN, styled
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from costmodel.explore.collective import CollectiveAnswer, SizeRow
 
 _PROGRAMS = {"send": "sendrecv_perf", "all_to_all": "alltoall_perf"}
 _CHARTED = 3  # sizes from which on a chart explains more than the table

@@ -2,16 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from typing import TYPE_CHECKING
 
 from rich.text import Text
 
 from costmodel.equations.network.collectives import algorithm_bandwidth
-from costmodel.estimate.evaluate.predict import Answer
-from costmodel.estimate.machine.process_groups import Transfer
 from costmodel.estimate.shared.results import number
 from costmodel.explore.communication import SentTransfer, sent_transfers
-from costmodel.explore.explain.explained_answer import ExplainedAnswer
 from costmodel.ground.counts import number_of
 from costmodel.ground.plan_sizes import EXCHANGING
 from costmodel.ground.units import show, show_time, significant
@@ -19,6 +16,13 @@ from costmodel.report.terminal.plan.effect_lines import blank, effect_lines
 from costmodel.report.terminal.plan.plan_lines import following, problems, refusal, titled
 from costmodel.report.terminal.style.layout import CellTable, Line
 from costmodel.report.terminal.style.theme import DIM, HEAD, styled
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Sequence
+
+    from costmodel.estimate.evaluate.predict import Answer
+    from costmodel.estimate.machine.process_groups import Transfer
+    from costmodel.explore.explain.explained_answer import ExplainedAnswer
 
 
 def communication(answer: ExplainedAnswer) -> list[Line]:

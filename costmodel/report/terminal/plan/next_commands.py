@@ -3,17 +3,21 @@
 from __future__ import annotations
 
 import shlex
-from collections.abc import Mapping
 from dataclasses import fields
+from typing import TYPE_CHECKING
 
 from costmodel.documents.keys.overrides import full, value_text
-from costmodel.documents.reader.resolved_scenario import LoadedScenario
 from costmodel.documents.schemas.plan import Plan
 from costmodel.estimate.evaluate.predict import plan_to_mapping, structure_of, usual_etp
 from costmodel.estimate.shared.plan_batch import Structure
-from costmodel.estimate.training.training_inputs import TrainingInputs
-from costmodel.explore.search.rank import Ranked
 from costmodel.ground.plan_sizes import IN_ORDER, OF_ITSELF_ONE, SIZES
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+    from costmodel.documents.reader.resolved_scenario import LoadedScenario
+    from costmodel.estimate.training.training_inputs import TrainingInputs
+    from costmodel.explore.search.rank import Ranked
 
 
 def command(

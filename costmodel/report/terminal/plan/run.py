@@ -5,19 +5,16 @@ from __future__ import annotations
 import math
 import shlex
 from dataclasses import replace
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from rich.text import Text
 
 from costmodel.equations.run.energy import energy_cost
 from costmodel.estimate.evaluate.evaluate_plans import missing_input
-from costmodel.estimate.evaluate.predict import Answer
 from costmodel.estimate.machine.price import price_of
 from costmodel.estimate.run.goodput import reshard, speed_of_fewer
 from costmodel.estimate.run.whole_run import COVERED, RunFigures, shares, spares_of, spares_wanted
 from costmodel.estimate.shared.results import number
-from costmodel.explore.explain.explained_answer import ExplainedAnswer
-from costmodel.explore.explain.run_levers import RunOutlook
 from costmodel.ground.units import counted, show, show_time, significant
 from costmodel.report.machine import json_answer
 from costmodel.report.terminal.plan.plan_lines import assumed_lines, following, problems, refusal, titled
@@ -25,6 +22,11 @@ from costmodel.report.terminal.style.formatting import BAND, between, percent, r
 from costmodel.report.terminal.style.head import price_lines
 from costmodel.report.terminal.style.layout import CellTable, Line
 from costmodel.report.terminal.style.theme import HEAD, WARN, bar, styled
+
+if TYPE_CHECKING:
+    from costmodel.estimate.evaluate.predict import Answer
+    from costmodel.explore.explain.explained_answer import ExplainedAnswer
+    from costmodel.explore.explain.run_levers import RunOutlook
 
 WELL = 0.95  # goodput from which what moves it is not asked about
 _SHOWN = 3

@@ -3,15 +3,18 @@
 from __future__ import annotations
 
 import shlex
-from collections.abc import Sequence
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
-from costmodel.explore.search.changes import Remedy
 from costmodel.ground.counts import number_of
 from costmodel.ground.units import gib, show_time
 from costmodel.report.terminal.style.formatting import listed
 from costmodel.report.terminal.style.layout import CellTable, Line
 from costmodel.report.terminal.style.theme import styled
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from costmodel.explore.search.changes import Remedy
 
 NONE_ALONE = "no one key does; these do together"
 

@@ -4,17 +4,21 @@ from __future__ import annotations
 
 import math
 import re
-from collections.abc import Iterable, Mapping
+from typing import TYPE_CHECKING
 
 from costmodel.estimate.evaluate.evaluate_plans import fits_at_p90, verdict
-from costmodel.estimate.evaluate.predict import Answer
-from costmodel.estimate.shared.plan_batch import Block
 from costmodel.estimate.shared.results import COLUMNS, number
 from costmodel.estimate.training.parallelism.pipeline.layer_split import stage_layers
 from costmodel.ground.parsing import parse
 from costmodel.ground.plan_sizes import OF_ITSELF_ONE, WAYS
 from costmodel.ground.units import counted, gib, show, show_memory, significant
 from costmodel.report.terminal.search.choices import choice_words, short_words, split_words
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Mapping
+
+    from costmodel.estimate.evaluate.predict import Answer
+    from costmodel.estimate.shared.plan_batch import Block
 
 TIME_TERMS = (
     ("matrix multiply", "matmul"),

@@ -61,7 +61,8 @@ TABLE: dict[str, ForeignKey] = {
     **lost("not expressible", "weights of the base in 8 bits", "load_in_8bit"),
     **lost("not expressible", "a part of the weights is trained", "unfrozen_parameters relora_steps lisa_n_layers"),
     **lost("approximated", "adapters of another kind: here LoRA",
-           "peft_use_dora loraplus_lr_ratio peft_layers_to_transform lora_modules_to_save peft_trainable_token_indices"),
+           "peft_use_dora loraplus_lr_ratio peft_layers_to_transform lora_modules_to_save "
+           "peft_trainable_token_indices"),
     **lost("not expressible", "weights of another type, or trained as if",
            "gptq quantization qat quantize_moe_experts"),
     **lost("not expressible", "weights or activations live on the host another way",
@@ -90,7 +91,8 @@ TABLE: dict[str, ForeignKey] = {
             "sample_packing_bin_size sample_packing_eff_est sample_packing_group_size save_first_step save_only_model "
             "save_safetensors save_strategy skip_prepare_dataset streaming tokenizer_use_fast use_mlflow use_wandb "
             "use_tensorboard use_ray ray_num_workers wandb_mode wandb_run_id cosine_min_lr_ratio "
-            "loss_watchdog_patience loss_watchdog_threshold lr_scheduler_kwargs use_kernels experts_implementation load_best_model_at_end"),
+            "loss_watchdog_patience loss_watchdog_threshold lr_scheduler_kwargs "
+            "use_kernels experts_implementation load_best_model_at_end"),
     **quiet(" ".join(f"{_F}.{before}{name}" for before in _PREFIXES for name in (
         "use_orig_params", "cpu_ram_efficient_loading", "auto_wrap_policy", "transformer_layer_cls_to_wrap",
         "state_dict_type", "sync_module_states", "limit_all_gathers", "final_state_dict_type", "backward_prefetch",

@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import math
 from typing import Annotated
 
 import typer
 
-from costmodel.commands.shared import ScenarioArgument, SetOption, answering
+from costmodel.commands.shared import answering
+from costmodel.commands.short_form import Question, asking
 from costmodel.report.terminal.style.answer import Reply
 
 StepOption = Annotated[
@@ -30,20 +32,20 @@ FromOption = Annotated[
 
 TraceOption = Annotated[
     str,
-    typer.Option("--trace", metavar="FILE", help="A trace of PyTorch's profiler: step and terms", show_default=False),
+    typer.Option("--trace", metavar="FILE", help="A trace of PyTorch's profiler, or of Chakra", show_default=False),
 ]
 
 
 @answering
+@asking
 def diagnose(
-    scenario: ScenarioArgument,
+    question: Question,
     step: StepOption = "",
     mfu: MfuOption = "",
     tokens: TokensOption = "",
     terms: TermOption = None,
     table: FromOption = "",
     trace: TraceOption = "",
-    assignments: SetOption = None,
 ) -> Reply:
     """Which single cause would explain a measured step: the value it needs beside what is expected of it.
 
@@ -52,12 +54,12 @@ def diagnose(
       costmodel diagnose llama-3-70b-512 --mfu 39% --term dp_exposed=0.5s
 
     Terms are those of estimate --json without their unit, and tp_time to dp_time: communication, hidden or not. --trace
-    takes them from a trace that torch.profiler wrote, with prof.step() at the end of each step. Exit
-    code 1 when the step is outside the band of the prediction, or the plan is invalid.
+    takes them from a trace that torch.profiler wrote, with prof.step() at the end of each step. Most Chakra traces have
+    no start times, so that they want --step beside. Exit code 1 when the step is outside the band of the prediction, or
+    the plan is invalid.
 
     Next: costmodel sensitivity SCENARIO
     """
-    from costmodel.documents.reader.resolved_scenario import load
     from costmodel.estimate.training.time.step import EXPOSED
     from costmodel.exchange.logs.profiler_trace import profiled_step
     from costmodel.explore.diagnose.diagnose import diagnose as explained
@@ -68,7 +70,7 @@ def diagnose(
     from costmodel.report.terminal.compare import diagnose as report
     from costmodel.report.terminal.plan.plan_lines import refusal
 
-    asked = explained_plan(load(scenario, assignments or ()))
+    asked = explained_plan(question.case())
     if asked.refused:
         return Reply(lambda: refusal(asked), lambda: json_answer.estimate(asked), "refused", yes=False)
     base = of_evaluation(asked.evaluation)
@@ -77,7 +79,8 @@ def diagnose(
     if trace:
         degrees = {axis: float(getattr(base.block, axis)[0]) for axis in EXPOSED}
         read = profiled_step(trace, degrees)
-        profile = MeasuredStep(read.step, {"step_time": read.step}, read.terms, read.notes)
+        stated = {} if math.isnan(read.step) else {"step_time": read.step}
+        profile = MeasuredStep(read.step, stated, read.terms, read.notes)
     given = measured(asked.inputs, base, figures, terms or [], table, profile)
     found = explained(asked, base, given)
     return Reply(lambda: report.diagnose(found), lambda: report.diagnose_json(found), "causes", yes=found.inside)

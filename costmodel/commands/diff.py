@@ -2,17 +2,20 @@
 
 from __future__ import annotations
 
+import functools
+from dataclasses import replace
 from typing import Annotated
 
 import typer
 
 from costmodel.commands import completion
-from costmodel.commands.shared import SetOption, answering
+from costmodel.commands.shared import answering
+from costmodel.commands.short_form import Question, asking
 from costmodel.ground.errors import CostModelError, Place, fail
 from costmodel.report.terminal.style.answer import Reply
 
 BeforeArgument = Annotated[
-    str,
+    str | None,
     typer.Argument(
         metavar="A",
         help="A scenario, or a result written with --json; '-' for stdin",
@@ -41,11 +44,11 @@ PlansOption = Annotated[
 
 
 @answering
+@functools.partial(asking, argument=BeforeArgument)
 def diff(
-    before: BeforeArgument,
+    question: Question,
     after: AfterArgument = "",
     plans: PlansOption = "",
-    assignments: SetOption = None,
     exit_code: Annotated[bool, typer.Option("--exit-code", help="Leave with 1 when anything differs")] = False,
 ) -> Reply:
     """What changed from A to B: in the inputs, then term by term in time, memory and communication.
@@ -53,33 +56,42 @@ def diff(
     Examples:
       costmodel diff llama-3-70b-512 --set plan.recompute=full
       costmodel diff llama-3-70b-512 --plans 0,1
+      costmodel diff llama-3-70b-512 --gpu h200
       costmodel estimate SCENARIO --json | costmodel diff - SCENARIO --set plan.zero=3
 
-    --set applies to B. A stored result keeps the figures it had; everything else is predicted anew.
+    --set and flags apply to B. A stored result keeps the figures it had; everything else is predicted anew.
 
     Next: costmodel check SCENARIO --against BASELINE
     """
+    from costmodel.documents.reader.resolved_scenario import load, load_any
     from costmodel.explore.compare.compare import compare
     from costmodel.explore.compare.comparison_sides import side_of
     from costmodel.report.terminal.compare import compare as report
 
-    if not (after or plans or assignments):
-        raise fail("C013", "there is nothing to compare with", None, "name another scenario, or add --set or --plans")
+    before, changed = question.scenario, not question.is_plain
+    if before is None:
+        raise fail(
+            "C013", "A is missing: flags apply to B", None, "name a scenario: costmodel diff quickstart --gpu h200"
+        )
+    if not (after or plans or changed):
+        hint = "name another scenario, or add flags, --set or --plans"
+        raise fail("C013", "there is nothing to compare with", None, hint)
     if before == "-" and after in ("", "-"):
         raise fail("C013", "standard input is read once", None, "put one of the two into a file")
     first, second = _ranks(plans)
+    other = replace(question, scenario=after or before)
     if (kind := _kind(before)) != "training":
         from costmodel.commands import rl, serving
-        from costmodel.documents.reader.resolved_scenario import load_any
 
-        sides = load_any(before), load_any(after or before, assignments or ())
+        sides = load_any(before), other.loaded()
         stated, refused = f"{before} → {after or 'changed'}", [("--plans", bool(plans))]
         if kind == "rl":
             return rl.diff(*sides, stated, exit_code=exit_code, refused=refused)
         serving.without("diff", refused)
         return serving.diff(*sides, stated, exit_code=exit_code)
-    found = compare(side_of(before, first), side_of(after or before, second, tuple(assignments or ())))
-    title = f"{before}{_told(first)} → {after or ('changed' if assignments else before)}{_told(second)}"
+    one = side_of(before, load(before), first, changed=False)
+    found = compare(one, side_of(after or before, other.case(), second, changed=changed))
+    title = f"{before}{_told(first)} → {after or ('changed' if changed else before)}{_told(second)}"
     return Reply(
         lambda: report.diff(found, title), lambda: report.diff_json(found), "figures", yes=found.same or not exit_code
     )

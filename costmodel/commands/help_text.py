@@ -12,6 +12,7 @@ from rich.text import Text
 from typer.core import TyperCommand, TyperGroup
 
 from costmodel.commands.output import printed
+from costmodel.commands.shared import OUTPUT_PANEL
 from costmodel.report.terminal.style.layout import CellTable, Line, laid, typed
 from costmodel.report.terminal.style.theme import BAD, DIM, HEAD, styled, terminal_width
 
@@ -51,10 +52,10 @@ def help_lines(command: Any, ctx: Any, width: int) -> Iterator[Line]:
     yield Text()
     yield from _text(inspect.cleandoc(command.help or ""))
     kinds: dict[str, list[tuple[str, str]]] = {"Arguments": [], "Options": []}
-    for param in command.get_params(ctx):
+    for param in sorted(command.get_params(ctx), key=lambda param: _panel(param, command) == OUTPUT_PANEL):
         record = param.get_help_record(ctx)
         if record is not None:
-            kinds["Options" if param.param_type_name == "option" else "Arguments"].append(record)
+            kinds.setdefault(_panel(param, command), []).append(record)
     for name in command.list_commands(ctx) if isinstance(command, TyperGroup) else ():
         inner = command.get_command(ctx, name)
         if inner is not None and not inner.hidden:
@@ -65,6 +66,15 @@ def help_lines(command: Any, ctx: Any, width: int) -> Iterator[Line]:
     if command.epilog:
         yield Text()
         yield _prose(command.epilog)
+
+
+def _panel(param: Any, command: Any) -> str:
+    """The heading that a parameter stands under; those of the program itself all stand under one."""
+    if param.param_type_name != "option":
+        return "Arguments"
+    if isinstance(command, TyperGroup):
+        return "Options"
+    return OUTPUT_PANEL if param.name == "help" else getattr(param, "rich_help_panel", None) or "Options"
 
 
 def _text(text: str) -> Iterator[Line]:

@@ -3,14 +3,16 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import replace
 from enum import StrEnum
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from costmodel.commands.check import ScenariosArgument
-from costmodel.commands.shared import PAGE, SetOption, answering_in
+from costmodel.commands import completion
+from costmodel.commands.shared import PAGE, answering_in
+from costmodel.commands.short_form import Question, asking
 from costmodel.ground.errors import CostModelError, Place, fail
 from costmodel.report.terminal.style.answer import Reply
 
@@ -28,14 +30,21 @@ class FigureName(StrEnum):
     PIPELINE = "pipeline"
 
 
+OthersArgument = Annotated[
+    list[str] | None,
+    typer.Argument(help="Further scenarios, side by side", show_default=False, autocompletion=completion.scenarios),
+]
+
+
 @answering_in(*PAGE)
+@asking
 def report(
-    scenarios: ScenariosArgument,
+    question: Question,
+    others: OthersArgument = None,
     figure: Annotated[
         FigureName | None, typer.Option("--figure", help="With --format svg or png: this figure of the plan")
     ] = None,
     watch: Annotated[bool, typer.Option("--watch", help="Write the page again whenever the scenario changes")] = False,
-    assignments: SetOption = None,
 ) -> Reply:
     """One page to send: the plan and its conclusion, the plans around it, what moves it, and every equation behind.
 
@@ -43,6 +52,7 @@ def report(
       costmodel report llama-3-70b-512 --format html > page.html
       costmodel report llama-3-70b-512 megatron-22b-8
       costmodel report llama-3-70b-512 --figure roofline --format svg
+      costmodel report --model llama-3.1-8b --gpu h100 --gpus 64 --format html > page.html
 
     -o page.html writes the page: one file that needs no network. Of several scenarios it sets their plans side by side.
 
@@ -50,24 +60,23 @@ def report(
 
     Next: costmodel search SCENARIO -o plans.html
     """
-    settings = tuple(assignments or ())
+    questions = [question, *(replace(question, scenario=name, write=None) for name in others or ())]
     if watch:
-        return _watched(_only_file(scenarios), figure, settings)
-    return _reply(scenarios, figure, settings)
+        return _watched(question, _only_file(questions), figure)
+    return _reply(questions, figure)
 
 
-def _only_file(scenarios: Sequence[str]) -> str:
+def _only_file(questions: Sequence[Question]) -> str:
     """The one file that is watched."""
-    if len(scenarios) != 1 or not Path(scenarios[0]).is_file():
+    path = questions[0].scenario
+    if len(questions) != 1 or path is None or not Path(path).is_file():
         sentence = "--watch follows one scenario that is a file"
         raise fail("C044", sentence, Place("command line"), "costmodel init > mine.yaml writes one")
-    return scenarios[0]
+    return path
 
 
-def _watched(path: str, figure: FigureName | None, settings: Sequence[str]) -> Reply:
+def _watched(question: Question, path: str, figure: FigureName | None) -> Reply:
     """The answer, and a new one after every change of the file; an unreadable file gives the reason and waits."""
-    from dataclasses import replace
-
     from costmodel.commands.exit_codes import print_faults
     from costmodel.commands.file_changes import marks, wait_for_change
 
@@ -80,17 +89,15 @@ def _watched(path: str, figure: FigureName | None, settings: Sequence[str]) -> R
             wait_for_change(files, before)
             before = marks(files)
             try:
-                return replace(_reply([path], figure, settings), again=again)
+                return replace(_reply([replace(question, write=None)], figure), again=again)
             except CostModelError as error:
                 print_faults(error)
 
-    return replace(_reply([path], figure, settings), again=again)
+    return replace(_reply([question], figure), again=again)
 
 
-def _reply(scenarios: Sequence[str], figure: FigureName | None, settings: Sequence[str]) -> Reply:
-    from costmodel.documents.reader.resolved_scenario import load_any
-
-    cases = [load_any(name, tuple(settings)) for name in scenarios]
+def _reply(questions: Sequence[Question], figure: FigureName | None) -> Reply:
+    cases = [question.loaded() for question in questions]
     if len(cases) > 1:
         if figure is not None:
             raise fail("C044", "--figure is of one scenario", Place("command line"), "name one scenario")
@@ -139,8 +146,6 @@ def _no_result() -> Any:
 
 def _serving(case: LoadedScenario) -> Reply:
     """A scenario that serves: its plan under several loads, and its search."""
-    from dataclasses import replace
-
     from costmodel.commands import serving
     from costmodel.commands.pages import command_line
     from costmodel.documents.reader.serving_scenario import serving as held

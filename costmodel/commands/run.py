@@ -4,17 +4,20 @@ from __future__ import annotations
 
 from costmodel.commands import pages
 from costmodel.commands.estimate import works
-from costmodel.commands.shared import PAGE, ScenarioArgument, SetOption, VerboseOption, answering_in
+from costmodel.commands.shared import PAGE, VerboseOption, answering_in
+from costmodel.commands.short_form import Question, asking
 from costmodel.report.terminal.style.answer import Reply
 
 
 @answering_in(*PAGE)
-def run(scenario: ScenarioArgument, assignments: SetOption = None, verbose: VerboseOption = False) -> Reply:
+@asking
+def run(question: Question, verbose: VerboseOption = False) -> Reply:
     """How long the whole run takes with failures, checkpoints and restarts; what it costs, draws and emits.
 
     Examples:
       costmodel run llama-3-70b-512
       costmodel run llama-3-70b-512 --set run.failures=rsc-1 --set run.checkpoint.mode=sync
+      costmodel run --model llama-3.1-8b --gpu h100 --gpus 64
 
     What the scenario leaves out under run is assumed, and listed with its source. Exit code 1 when the plan is not
     valid, does not fit or breaks a limit.
@@ -22,11 +25,11 @@ def run(scenario: ScenarioArgument, assignments: SetOption = None, verbose: Verb
     Next: costmodel explain SCENARIO goodput --set run={}
     """
     from costmodel.documents.reader.override_case import vary
-    from costmodel.documents.reader.resolved_scenario import load_any, training
+    from costmodel.documents.reader.resolved_scenario import training
     from costmodel.explore.explain.explained_answer import explained_plan
     from costmodel.report.terminal.plan import run as report
 
-    loaded = load_any(scenario, assignments or ())
+    loaded = question.loaded()
     if loaded.kind == "rl":
         from costmodel.commands import rl
 

@@ -55,14 +55,7 @@ def _no_colour(asked: bool) -> bool:
 
 
 STDOUT = Path("-")
-ScenarioArgument = Annotated[
-    str,
-    typer.Argument(
-        help="A scenario: a shipped name, a path, '-' for stdin, or a result written with --json",
-        show_default=False,
-        autocompletion=completion.scenarios,
-    ),
-]
+KEYS_PANEL, OUTPUT_PANEL = "Any key of the scenario", "Output"  # headings of options in a help
 SetOption = Annotated[
     list[str] | None,
     typer.Option(
@@ -71,13 +64,19 @@ SetOption = Annotated[
         help="Override any leaf, e.g. --set plan.tp=4; may be repeated; costmodel list keys shows them",
         show_default=False,
         autocompletion=completion.assignments,
+        rich_help_panel=KEYS_PANEL,
     ),
 ]
 FormatOption = Annotated[
     AnswerFormat | None,
-    typer.Option("--format", help="How to write the answer; else by the suffix of -o", show_default="table"),
+    typer.Option(
+        "--format",
+        help="How to write the answer; else by the suffix of -o",
+        show_default="table",
+        rich_help_panel=OUTPUT_PANEL,
+    ),
 ]
-JsonOption = Annotated[bool, typer.Option("--json", help="Short for --format json")]
+JsonOption = Annotated[bool, typer.Option("--json", help="Short for --format json", rich_help_panel=OUTPUT_PANEL)]
 OutputOption = Annotated[
     Path | None,
     typer.Option(
@@ -86,13 +85,23 @@ OutputOption = Annotated[
         metavar="FILE",
         help="Write to a file, '-' for stdout; its suffix selects the format: .json, .csv, .md, and those of --format",
         show_default=False,
+        rich_help_panel=OUTPUT_PANEL,
     ),
 ]
-ForceOption = Annotated[bool, typer.Option("--force", help="Let -o overwrite")]
+ForceOption = Annotated[bool, typer.Option("--force", help="Let -o overwrite", rich_help_panel=OUTPUT_PANEL)]
 NoColorOption = Annotated[
-    bool, typer.Option("--no-color", is_eager=True, callback=_no_colour, help="Plain text, whatever the terminal")
+    bool,
+    typer.Option(
+        "--no-color",
+        is_eager=True,
+        callback=_no_colour,
+        help="Plain text, whatever the terminal",
+        rich_help_panel=OUTPUT_PANEL,
+    ),
 ]
-VerboseOption = Annotated[bool, typer.Option("--verbose", "-v", help="Show everything assumed")]
+VerboseOption = Annotated[
+    bool, typer.Option("--verbose", "-v", help="Show everything assumed", rich_help_panel=OUTPUT_PANEL)
+]
 
 
 def deliver(

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import functools
 import inspect
-from collections.abc import Callable
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
@@ -13,7 +13,7 @@ import typer
 
 from costmodel.commands import completion
 from costmodel.commands.output import allowed, write_file
-from costmodel.commands.shared import SetOption
+from costmodel.commands.shared import KEYS_PANEL, SetOption
 from costmodel.ground.errors import Place, fail
 from costmodel.report.terminal.style.answer import Reply
 
@@ -22,16 +22,16 @@ if TYPE_CHECKING:
 
 # Everything heavy is imported by the command that needs it, so that --help is quick.
 
-_PANEL = "The scenario in flags, alone or in the place of its keys"
+_JOB, _MACHINE, _SERVING, _KEYS = "Job", "Machine", "Serving", KEYS_PANEL
 
 
-def _flag(name: str, help: str, metavar: str, complete: Callable[[str], list[str]] | None = None) -> Any:
+def _flag(panel: str, name: str, help: str, metavar: str, complete: Callable[[str], list[str]] | None = None) -> Any:
     return typer.Option(
         f"--{name}",
         help=help,
         metavar=metavar,
         show_default=False,
-        rich_help_panel=_PANEL,
+        rich_help_panel=panel,
         autocompletion=complete,
     )
 
@@ -55,6 +55,11 @@ class Question:
         """Whether flags are given."""
         return any(value is not None for value in self.flags.values())
 
+    @property
+    def is_alone(self) -> bool:
+        """Whether flags are given without a scenario, and so without a plan."""
+        return self.scenario is None
+
     def with_model(self) -> Question:
         """The same where a model stands in the place of a scenario: as if --model named it."""
         if self.flags["model"] is not None:
@@ -62,11 +67,42 @@ class Question:
             raise fail("C004", sentence, None, "leave one of the two out")
         return replace(self, scenario=None, flags={**self.flags, "model": self.scenario})
 
+    def of_rate(self, rates: str) -> Question:
+        """The same where a command has rates of its own: without a scenario their first is the load of the flags."""
+        from costmodel.explore.search.ranges import values_of
+
+        if self.scenario is not None or not rates:
+            return self
+        return replace(self, flags={**self.flags, "rate": values_of(rates, "--rate", rates)[0]})
+
     def case(self, *, planned: bool = True) -> ResolvedScenario:
         """The training scenario loaded; one in flags alone has the best plan of its search where a plan is needed."""
         from costmodel.documents.reader.resolved_scenario import training
 
         return training(self.loaded(planned=planned))
+
+    def varied(self, keys: Mapping[str, str]) -> LoadedScenario:
+        """The scenario loaded for a command that varies keys, each with the option that does: none of them is assumed,
+        and what else sets one has no effect. A training scenario in flags has its plan at each value."""
+        case = self.loaded(planned=False)
+        if case.kind == "serving" and self.scenario is None and "plan" not in case.original:
+            case = with_best_plan(case)
+        assumed = tuple(item for item in case.asked.assumed if item.path not in keys)
+        lost = tuple(
+            f"{words} has no effect: {keys[path]} counts" for words, path in self._stated(case) if path in keys
+        )
+        return replace(case, asked=replace(case.asked, assumed=assumed, remarks=(*case.asked.remarks, *lost)))
+
+    def _stated(self, case: LoadedScenario) -> Iterator[tuple[str, str]]:
+        """What the command line sets: the words, and the key."""
+        from costmodel.documents.keys.overrides import path_of
+        from costmodel.explore.short_form import KEYS
+
+        keys = {**KEYS.get(case.kind, KEYS["training"]), "gpus": "cluster.nodes"}
+        yield from (
+            (f"--{name} {self.flags[name]}", path) for name, path in keys.items() if self.flags[name] is not None
+        )
+        yield from ((f"--set {item}", path_of(item)) for item in self.assignments)
 
     def loaded(self, *, planned: bool = True) -> LoadedScenario:
         """The scenario loaded, whatever its workload."""
@@ -88,21 +124,26 @@ class Question:
 
 
 def asking(command: Callable[..., Reply], argument: Any = None) -> Callable[..., Reply]:
-    """A command about a question: in its place stand the scenario, as `argument` describes it, --set and the flags."""
+    """A command about a question: in its place stand the scenario, as `argument` describes it, --set and the flags.
+
+    A flag that the command has an option of its own for is left to that.
+    """
     own = inspect.signature(command, eval_str=True)
-    flags = inspect.signature(_flags, eval_str=True).parameters
+    known = inspect.signature(_flags, eval_str=True).parameters
+    flags = {name: flag for name, flag in known.items() if name not in own.parameters}
     common = inspect.signature(_common, eval_str=True).parameters
     scenario, assignments, write = (common[name] for name in ("scenario", "assignments", "write"))
     _, *rest = own.parameters.values()
 
     @functools.wraps(command)
     def run(**given: Any) -> Reply:
-        asked = {name: given.pop(name) for name in flags}
+        asked = {**dict.fromkeys(known), **{name: given.pop(name) for name in flags}}
         changes, path = tuple(given.pop("assignments") or ()), given.pop("write")
         return command(Question(given.pop("scenario"), asked, changes, path), **given)
 
     scenario = scenario.replace(annotation=argument or scenario.annotation)
-    options = [scenario, *rest, assignments, *flags.values(), write]
+    options = [scenario, *rest, *flags.values(), assignments, write]
+    options.sort(key=lambda option: option.default is not option.empty)  # a signature has the required ones first
     run.__signature__ = own.replace(parameters=options)  # type: ignore[attr-defined]
     return run
 
@@ -117,7 +158,7 @@ def _common(
         ),
     ] = None,
     assignments: SetOption = None,
-    write: Annotated[Path | None, _flag("write", "Write the scenario that all this stands for", "FILE.yaml")] = None,
+    write: Annotated[Path | None, _flag(_KEYS, "write", "Write the scenario that this stands for", "FILE.yaml")] = None,
 ) -> None:
     """What every question takes beside its flags."""
 
@@ -125,32 +166,35 @@ def _common(
 def _flags(
     model: Annotated[
         str | None,
-        _flag("model", "Model: a name, its YAML, or a config.json or its folder", "NAME|PATH", completion.models),
+        _flag(_JOB, "model", "Model: a name, its YAML, or a config.json or its folder", "NAME|PATH", completion.models),
     ] = None,
     gpu: Annotated[
-        str | None, _flag("gpu", "Accelerator, in the node it is usually found in", "NAME", completion.accelerators)
+        str | None,
+        _flag(_MACHINE, "gpu", "Accelerator, in its usual node", "NAME", completion.accelerators),
     ] = None,
-    node: Annotated[str | None, _flag("node", "Node", "NAME|PATH", completion.nodes)] = None,
+    node: Annotated[str | None, _flag(_MACHINE, "node", "Node", "NAME|PATH", completion.nodes)] = None,
     gpus: Annotated[
         int | None,
-        typer.Option("--gpus", min=1, help="How many in all", show_default=False, rich_help_panel=_PANEL),
+        typer.Option("--gpus", min=1, help="How many in all", show_default=False, rich_help_panel=_MACHINE),
     ] = None,
-    sequence: Annotated[str | None, _flag("sequence", "Tokens in a sequence", "COUNT")] = None,
+    sequence: Annotated[str | None, _flag(_JOB, "sequence", "Tokens in a sequence", "COUNT")] = None,
     batch: Annotated[
-        str | None, _flag("batch", "Sequences in a step, or tokens with the word: 4Mi-tokens", "COUNT")
+        str | None, _flag(_JOB, "batch", "Sequences in a step, or tokens with the word: 4Mi-tokens", "COUNT")
     ] = None,
-    rate: Annotated[str | None, _flag("rate", "Of serving: requests a second that arrive", "RATE")] = None,
+    rate: Annotated[str | None, _flag(_SERVING, "rate", "Requests a second that arrive", "RATE")] = None,
     concurrency: Annotated[
-        str | None, _flag("concurrency", "Of serving, instead of a rate: requests in flight", "COUNT")
+        str | None, _flag(_SERVING, "concurrency", "Requests in flight, instead of a rate", "COUNT")
     ] = None,
-    prompt: Annotated[str | None, _flag("prompt", "Of serving: tokens of a prompt", "COUNT")] = None,
-    answer: Annotated[str | None, _flag("answer", "Of serving: tokens of an answer", "COUNT")] = None,
-    dtype: Annotated[str | None, _flag("dtype", "Type the matmuls read", "bf16|fp8|…", completion.precisions)] = None,
+    prompt: Annotated[str | None, _flag(_SERVING, "prompt", "Tokens of a prompt", "COUNT")] = None,
+    answer: Annotated[str | None, _flag(_SERVING, "answer", "Tokens of an answer", "COUNT")] = None,
+    dtype: Annotated[str | None, _flag(_JOB, "dtype", "Type the matmuls read", "bf16|…", completion.precisions)] = None,
     stack: Annotated[
-        str | None, _flag("stack", "Training software, or the engine that serves", "NAME|PATH", completion.stacks)
+        str | None, _flag(_JOB, "stack", "Training software or serving engine", "NAME|PATH", completion.stacks)
     ] = None,
-    price: Annotated[str | None, _flag("price", "Rent of one accelerator, e.g. 2.50USD/GPU/h", "PRICE")] = None,
-    safe: Annotated[str | None, _flag("safe", "Least chance that memory suffices, e.g. 90%", "SHARE")] = None,
+    price: Annotated[str | None, _flag(_MACHINE, "price", "Rent of a GPU, e.g. 2.50USD/GPU/h", "PRICE")] = None,
+    safe: Annotated[
+        str | None, _flag(_KEYS, "safe", "Least chance to fit (serving: and to keep limits)", "SHARE")
+    ] = None,
 ) -> None:
     """The flags, as the table of `explore.short_form` has them."""
 

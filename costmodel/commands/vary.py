@@ -7,7 +7,8 @@ from typing import Annotated
 import typer
 
 from costmodel.commands import pages
-from costmodel.commands.shared import PAGE, ScenarioArgument, SetOption, answering, answering_in
+from costmodel.commands.shared import PAGE, answering, answering_in
+from costmodel.commands.short_form import Question, asking
 from costmodel.ground.errors import fail
 from costmodel.report.terminal.style.answer import Reply
 
@@ -29,19 +30,20 @@ ShowOption = Annotated[
 
 
 @answering_in("jsonl", "parquet", *PAGE)
+@asking
 def sweep(
-    scenario: ScenarioArgument,
+    question: Question,
     over: OverOption,
     show: ShowOption = "",
     best: BestOption = False,
     chart: Annotated[bool, typer.Option("--chart", help="Draw the first result along the only axis")] = False,
-    assignments: SetOption = None,
 ) -> Reply:
     """How results change along any leaf of the scenario, hardware figures too, or over several at once.
 
     Examples:
       costmodel sweep llama-3-70b-512 --over plan.tp=1,2,4,8 --over plan.micro_batch=1,2 --show mfu,memory_peak
       costmodel sweep llama-3-70b-512 --over "cluster.fabric.bandwidth=25..400 GB/s*2" --show step_time --chart
+      costmodel sweep --model llama-3.1-8b --gpu h100 --over cluster.nodes=1,2,4
 
     An invalid combination is a row with the reason. A scenario without a plan takes the best each time.
     Ctrl-C ends with what is done.
@@ -50,12 +52,13 @@ def sweep(
     Next: costmodel solve SCENARIO --vary PATH --for 'mfu>=45 %'
     """
     from costmodel.commands.progress import paced
-    from costmodel.documents.reader.resolved_scenario import load_any, training
+    from costmodel.documents.reader.resolved_scenario import training
     from costmodel.explore.search.ranges import axes
     from costmodel.explore.vary.sweep import sweep as run
     from costmodel.report.terminal.vary import vary as report
 
-    varied, case = axes(over), load_any(scenario, assignments or ())
+    varied = axes(over)
+    case = question.varied({axis.path: f"--over {axis.path}" for axis in varied})
     if case.kind == "serving":
         from costmodel.commands import serving
 
@@ -65,7 +68,7 @@ def sweep(
 
         return rl.sweep(case, varied, show, refused=[("--best", best), ("--chart", chart)])
     with paced("combinations") as pace:
-        found = run(training(case), varied, show, best=best, pace=pace)
+        found = run(training(case), varied, show, best=best or question.is_alone, pace=pace)
     return Reply(
         lambda: report.sweep(found, chart=chart),
         lambda: report.sweep_json(found),
@@ -77,8 +80,9 @@ def sweep(
 
 
 @answering_in(*PAGE)
+@asking
 def scale(
-    scenario: ScenarioArgument,
+    question: Question,
     ranks: Annotated[
         str, typer.Option("--ranks", metavar="A..B", help="Accelerators: 64..4096 doubles; 64,96,128 or 8..64+8")
     ] = "",
@@ -89,13 +93,13 @@ def scale(
         bool, typer.Option("--weak/--strong", help="Let the batch grow with the ranks, or keep it")
     ] = False,
     best: BestOption = False,
-    assignments: SetOption = None,
 ) -> Reply:
     """What more accelerators bring: strong or weak scaling, where it bends, and which term eats the rest.
 
     Examples:
       costmodel scale llama-3-70b-512 --ranks 64..4096
       costmodel scale llama-3-70b-512 --ranks 64..1024 --weak --best
+      costmodel scale --model llama-3.1-8b --gpu h100 --ranks 8..64
 
     Efficiency is throughput for each accelerator over that of the smallest size; dp follows from the ranks.
     A scenario without a plan takes the best at each size. A scenario that serves is scaled by --rate, with as many
@@ -104,11 +108,12 @@ def scale(
     Next: costmodel search SCENARIO --set cluster.nodes=…
     """
     from costmodel.commands.progress import paced
-    from costmodel.documents.reader.resolved_scenario import load_any, training
+    from costmodel.documents.reader.resolved_scenario import training
     from costmodel.explore.vary.scale import scale as run
     from costmodel.report.terminal.vary import vary as report
 
-    case = load_any(scenario, assignments or ())
+    sized = {"workload.rate": "--rate"} if rate and question.scenario else {}
+    case = question.of_rate(rate).varied({"cluster.nodes": "--rate" if rate else "--ranks", **sized})
     if case.kind == "serving":
         from costmodel.commands import serving
 
@@ -122,15 +127,16 @@ def scale(
             "C010", "--rate is for scenarios that serve" if rate else "--ranks is missing", None, "--ranks 64..4096"
         )
     with paced("sizes") as pace:
-        found = run(training(case), ranks, weak=weak, best=best, pace=pace)
+        found = run(training(case), ranks, weak=weak, best=best or question.is_alone, pace=pace)
     works = any(row.point.works for row in found.rows)
     lines, result = lambda: report.scale(found), lambda: report.scale_json(found)
     return Reply(lines, result, "sizes", yes=works, stopped=found.stopped, others=pages.of_scale(found))
 
 
 @answering_in(*PAGE)
+@asking
 def sensitivity(
-    scenario: ScenarioArgument,
+    question: Question,
     of: Annotated[
         str,
         typer.Option(
@@ -138,7 +144,6 @@ def sensitivity(
         ),
     ] = "",
     top: Annotated[int, typer.Option("--top", "-n", min=1, max=1000, help="How many figures to show")] = 16,
-    assignments: SetOption = None,
 ) -> Reply:
     """Which figure moves the answer most: fitted constants within their spread, all others by a tenth either way.
 
@@ -150,12 +155,12 @@ def sensitivity(
 
     Next: costmodel solve SCENARIO --vary PATH --for 'mfu>=45 %'
     """
-    from costmodel.documents.reader.resolved_scenario import load_any, training
+    from costmodel.documents.reader.resolved_scenario import training
     from costmodel.explore.vary.sensitivity import sensitivity as run
     from costmodel.explore.vary.sweep import shown
     from costmodel.report.terminal.vary import sensitivity as report
 
-    case = load_any(scenario, assignments or ())
+    case = question.loaded()
     if case.kind == "serving":
         from costmodel.commands import serving
 
@@ -166,15 +171,15 @@ def sensitivity(
 
 
 @answering
+@asking
 def solve(
-    scenario: ScenarioArgument,
+    question: Question,
     vary: Annotated[
         str,
         typer.Option("--vary", metavar="PATH[=A..B]", help="The leaf that may change; where to look, if not near it"),
     ],
     wanted: Annotated[str, typer.Option("--for", metavar="RESULT>=VALUE", help="What is to be reached")],
     best: BestOption = False,
-    assignments: SetOption = None,
 ) -> Reply:
     """What it would take: which values of one leaf reach a target, a deadline or a budget.
 
@@ -188,17 +193,17 @@ def solve(
     Next: costmodel estimate SCENARIO --set PATH=VALUE
     """
     from costmodel.commands.progress import paced
-    from costmodel.documents.reader.resolved_scenario import load_any, training
+    from costmodel.documents.reader.resolved_scenario import training
     from costmodel.explore.vary.solve import solve as run
     from costmodel.report.terminal.vary import solve as report
 
-    case = load_any(scenario, assignments or ())
+    case = question.varied({})
     if case.kind == "serving":
         from costmodel.commands import serving
 
         return serving.solve(case, vary, wanted, refused=[("--best", best)])
     with paced("values") as pace:
-        found = run(training(case), vary, wanted, best=best, pace=pace)
+        found = run(training(case), vary, wanted, best=best or question.is_alone, pace=pace)
     return Reply(
         lambda: report.solve(found),
         lambda: report.solve_json(found),

@@ -49,6 +49,7 @@ KEYS = {
         "prompt": "workload.prompt",
         "answer": "workload.output",
         "dtype": "workload.precision",
+        "safe": "limits.limits_chance.at_least",
     },
 }
 _NAMES = ("model", "node", "stack")  # flags whose value is a name or path, never YAML

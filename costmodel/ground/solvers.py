@@ -17,6 +17,7 @@ HALVINGS, ROUNDS = 40, 8
 
 
 POINTS = 12  # of a curve, between a number and twice as many
+_POINTS = 2.0 ** (np.arange(64 * POINTS) / POINTS)
 
 
 @dataclass(frozen=True)
@@ -37,17 +38,21 @@ class Curves:
     @staticmethod
     def points(largest: float) -> Column:
         """The points at which values are needed, from 1 to the largest."""
-        count = int(np.ceil(np.log2(largest) * POINTS)) + 1
-        return np.asarray(2.0 ** (np.arange(count) / POINTS))
+        return _POINTS[: int(np.ceil(np.log2(largest) * POINTS)) + 1]
+
+    def rows(self, places: NDArray[np.intp]) -> Curves:
+        """The functions of some of the rows."""
+        return Curves(self.values, self.which[places])
 
     def at(self, number: Values) -> Column:
         """The value of each row's function."""
         clipped = np.maximum(np.asarray(number, dtype=np.float64), 1.0)
-        place = np.minimum((np.log2(clipped) * POINTS).astype(np.intp), self.values.shape[1] - 2)
-        low = 2.0 ** (place / POINTS)
-        part = (clipped / low - 1) / (2.0 ** (1 / POINTS) - 1)
-        below, above = self.values[self.which, place], self.values[self.which, place + 1]
-        return np.asarray(below + part * (above - below))
+        count = self.values.shape[1]
+        place = np.minimum((np.log2(clipped) * POINTS).astype(np.intp), count - 2)
+        part = (clipped / _POINTS[place] - 1) / (2.0 ** (1 / POINTS) - 1)
+        flat, place = self.values.reshape(-1), self.which * count + place
+        below = flat[place]
+        return np.asarray(below + part * (flat[place + 1] - below))
 
 
 @dataclass(frozen=True)
@@ -66,6 +71,10 @@ class Line:
         """Lines through the values at a number and at twice that number."""
         each = (two - one) / step
         return Line((one - each * step)[which], each[which])
+
+    def rows(self, places: NDArray[np.intp]) -> Line:
+        """The lines of some of the rows."""
+        return Line(self.start[places], self.each[places])
 
     def at(self, number: Values) -> Column:
         """The value of each row's line."""

@@ -152,6 +152,7 @@ def _dollars(value: float, digits: int) -> str:
 
 _RATES = {
     "kg/J": ("g/kWh", 3.6e9),
+    "USD/J": ("USD/kWh", 3.6e6),
     "1/node/s": ("/1000 node-days", 86.4e6),
     "run/s": ("/day", 86400.0),
 }

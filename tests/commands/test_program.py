@@ -50,8 +50,7 @@ def test_help(name: str, run: Any) -> None:
 @every_command
 def test_the_terminal_breaks_the_sentences_of_the_help(name: str, run: Any) -> None:
     shown = "\n".join(
-        line.strip()
-        for line in run(name, "--help").out.partition("\nArguments\n")[0].partition("\nOptions\n")[0].splitlines()
+        line.strip() for line in re.split("\n(?:Arguments|Options|Output)\n", run(name, "--help").out)[0].splitlines()
     )
     for paragraph in shown.split("\n\n"):
         if not paragraph.startswith("Examples:"):
@@ -115,7 +114,8 @@ def test_the_version(run: Any) -> None:
     ("args", "words"),
     [
         (("estimat",), "Did you mean 'estimate'?"),
-        (("sweep",), "Missing argument"),
+        (("check",), "Missing argument"),
+        (("sweep",), "Missing option '--over'"),
         (("estimate", NAME, "--st", "x"), "No such option: --st"),
         (("estimate", NAME, "extra"), "unexpected extra argument"),
         (("estimate", NAME, "--format", "xml"), "'xml' is not one of 'table'"),

@@ -153,6 +153,39 @@ def test_replicas_for_a_rate_with_headroom(run: Any) -> None:
     assert found["gpus_needed"] == 8 * found["replicas_needed"]
 
 
+def test_a_safe_size_is_larger_and_says_so(run: Any) -> None:
+    loose, safe = (told(run, "search", NAME, "--set", "workload.rate=40 /s", *more, "--top", "1")["plans"][0]
+                   for more in ((), ("--safe", "90%")))  # fmt: skip
+    assert safe["replicas_needed"] > loose["replicas_needed"]
+    assert "all with a chance of 90.0 %" in run("search", NAME, "--safe", "90%").out
+
+
+def test_sizes_without_limits_or_spread_say_so(run: Any) -> None:
+    alike = ["--set", "workload.prompt=2048", "--set", "workload.output=512"]
+    sized = [
+        run(*words, *alike, "--set", "limits={}").out for words in (("search", NAME), ("scale", NAME, "--rate", "4"))
+    ]
+    assert "all alike (spread 0)" in sized[0]
+    assert all("filled to saturation; --safe 90%" in text for text in sized)
+    assert "filled to" not in run("search", NAME).out
+
+
+def test_scale_without_a_plan_says_what_is_missing(run: Any, faults: Faults) -> None:
+    ran = run("scale", NAME, "--rate", "4", "--set", "plan=null")
+    assert [fault.code for fault in faults(ran)] == ["C004"]
+
+
+@pytest.mark.parametrize(
+    "words",
+    [("search",), ("sweep", "--over", "plan.tp=4,8"), ("scale", "--rate", "4"), ("search", "--pareto", "tpot,ttft")],
+)
+def test_remarks_stand_in_every_form(run: Any, words: tuple[str, ...]) -> None:
+    far = ("--set", "workload.context=140000")
+    asked = (words[0], NAME, *words[1:], *far)
+    assert [note["code"] for note in told(run, *asked)["notes"]] == ["N006"]
+    assert "N006 longer than trained" in " ".join(run(*asked).out.split())
+
+
 def test_sweep_over_the_budget(run: Any) -> None:
     points = told(run, "sweep", NAME, "--over", "stack.budget=512,8192")["points"]
     assert [point["stack.budget"] for point in points] == ["512", "8192"]

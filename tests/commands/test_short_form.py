@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
+import itertools
 import json
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
 import pytest
+import typer
 
+from costmodel.commands.app import app
 from costmodel.documents.keys.paths import at
 from costmodel.documents.keys.schema_paths import key_of
 from costmodel.documents.reader.library import read
@@ -414,3 +417,89 @@ def test_the_next_command_of_a_search_without_an_engine_named(run: Any, tmp_path
     (tmp_path / "mine.yaml").write_text(SERVES.replace("stack: vllm\n", ""), "utf-8")
     shown = run("search", "mine.yaml", "--top", "1", cwd=tmp_path).out.splitlines()[-1]
     assert run(*shown.split("costmodel ")[1].split(), cwd=tmp_path).code == 0
+
+
+# --- every command that asks about a scenario
+
+
+def test_every_command_about_a_scenario_takes_the_flags() -> None:
+    """But check, whose baseline is of scenarios by their names."""
+    program: Any = typer.main.get_command(app)
+    options = {name: {param.name for param in command.params} for name, command in program.commands.items()}
+    flags = {*ScenarioFlags.__dataclass_fields__, "assignments", "write"}
+    asked = {name for name, held in options.items() if {"scenario", "scenarios"} & held}
+    assert {name for name in asked if not flags <= options[name]} == {"check"}
+    assert {"run", "scale", "solve", "sweep", "sensitivity", "diagnose", "report", "diff"} <= asked
+
+
+PLAN = {"tp": 2, "pp": 1, "vpp": 1, "micro_batch": 1, "zero": 2, "recompute": "none"}
+
+
+@pytest.mark.parametrize(
+    ("command", "plan"),
+    [
+        (("run",), PLAN),
+        (("sensitivity", "--top", "3"), PLAN),
+        (("diagnose", "--step", "9 s"), PLAN),
+        (("report",), PLAN),
+        (("scale", "--ranks", "16..64"), {}),
+        (("sweep", "--over", "workload.sequence=2048,4096"), {}),
+        (("solve", "--vary", "cluster.nodes=1..4", "--for", "step_time<=20 s"), {}),
+    ],
+    ids=lambda given: given[0] if isinstance(given, tuple) else "",
+)
+def test_a_command_of_flags_answers_as_of_the_scenario_they_stand_for(
+    command: tuple[str, ...], plan: dict[str, Any], run: Any, tmp_path: Path
+) -> None:
+    (tmp_path / "same.yaml").write_text(SCENARIO + (f"plan: {json.dumps(plan)}\n" if plan else ""), "utf-8")
+    settings = [word for key, value in plan.items() for word in ("--set", f"plan.{key}={value}")]
+    name, *options = command
+    of_flags = run(name, *WHOLE, *settings, *options, cwd=tmp_path)
+    of_file = run(name, "same.yaml", *options, cwd=tmp_path)
+    of_the_command_line = ("Next:", "assumed", "--", "at 3.00 USD", "costmodel ")
+
+    def told(ran: Any) -> list[str]:
+        return [line for line in ran.out.splitlines()[1:] if not line.strip().startswith(of_the_command_line)]
+
+    assert of_flags.code == of_file.code
+    assert told(of_flags) == told(of_file)
+
+
+@pytest.mark.parametrize(
+    ("given", "line"),
+    [
+        (
+            ("sweep", "quickstart", "--over", "plan.tp=2,4", "--set", "plan.tp=8"),
+            "--set plan.tp=8 has no effect: --over plan.tp counts",
+        ),
+        (
+            ("sweep", "quickstart", "--over", "workload.global_batch=256", "--batch", "512"),
+            "--batch 512 has no effect: --over workload.global_batch counts",
+        ),
+        (("scale", "quickstart", "--ranks", "32", "--gpus", "8"), "--gpus 8 has no effect: --ranks counts"),
+    ],
+)
+def test_what_a_command_varies_counts_and_is_not_assumed(given: tuple[str, ...], line: str, run: Any) -> None:
+    assert line in run(*given).out
+
+
+def test_serving_flags_are_scaled_by_rates_and_swept(run: Any) -> None:
+    shown = run("scale", "--model", "llama-3.1-8b", "--gpu", "h100", "--rate", "2..8*2", "--prompt", "1024")
+    assert [line.split()[:2] for line in shown.out.splitlines() if " /s " in line][-1] == ["8", "/s"]
+    assert "✗" not in shown.out
+    assert "assumed cluster.nodes" not in shown.out
+    swept = run("sweep", "--model", "llama-3.1-8b", "--rate", "2", "--over", "workload.prompt=512,1024")
+    assert (swept.code, "assumed workload.prompt" in swept.out) == (0, False)
+
+
+def test_flags_of_diff_change_the_second_side(run: Any, faults: Faults) -> None:
+    of_flags, of_set = run("diff", "quickstart", "--batch", "256"), ("--set", "workload.global_batch=256")
+    assert of_flags.out.splitlines()[4:] == run("diff", "quickstart", *of_set).out.splitlines()[4:]
+    (found,) = faults(run("diff", "--model", "llama-3.1-8b"))
+    assert found.code == "C013"
+
+
+def test_the_help_has_its_options_in_groups(run: Any) -> None:
+    lines = run("estimate", "--help").out.splitlines()
+    headings = [line for before, line in itertools.pairwise(lines) if not before and line and "  " not in line]
+    assert headings[-6:] == ["Arguments", "Job", "Machine", "Serving", "Any key of the scenario", "Output"]

@@ -27,6 +27,7 @@ PARTS: tuple[str, ...] = (
     "schedules",
     "ring",
     "linear",
+    "sharing",
     "config_parameters",
     "config_options",
     "config_wrappers",

@@ -18,7 +18,7 @@ from costmodel.equations.network.collectives import wire_bytes
 from costmodel.equations.parallelism.pipeline import in_flight, pipeline_time
 from costmodel.equations.parallelism.pipeline_in_flight import live_micro_batches
 from costmodel.equations.parallelism.pipeline_schedules import later_schedule_time, zero_bubble_idle
-from costmodel.estimate.model.shards import model_active_parameters, model_parameters, shard
+from costmodel.estimate.model.shards import matmuls, model_active_parameters, model_parameters, shard
 from costmodel.estimate.shared.plan_batch import Structure, one_row
 from costmodel.estimate.training.memory.breakdown import whole_activations
 from costmodel.ground.choices import LaterSchedule
@@ -32,6 +32,7 @@ COMMUNICATION = reference("communication")
 SCHEDULES = reference("schedules")
 LATENT = reference("latent")
 LINEAR = reference("linear")
+SHARING = reference("sharing")
 EXPERTS = reference("experts")
 STATISTIC = 4.0  # a norm keeps one fp32 figure a token, its root mean square, which our count leaves out
 
@@ -142,6 +143,55 @@ def test_work_of_an_indexer_equals_its_products() -> None:
     projected = 2 * (own["q_lora_rank"] * heads * width + LINEAR["hidden"] * (width + heads))
     ours = indexer_flop(1.0, float(tokens), float(heads), float(width), causal=False) / tokens
     assert ours + projected == own["flop"]
+
+
+def sharing(model: dict[str, Any] | None = None, **own: bool) -> float:
+    """Our bytes a token of a layer of Gemma 4."""
+    layer = {"count": 1, "norms": 4, "attention": {**SHARING["attention"], "qk_norm": True, **own}}
+    layer["mlp"] = {"ffn_hidden": SHARING["ffn_hidden"], "gated": True}
+    shape = {**cases.model(layers=1, hidden=SHARING["hidden"]), "layers": [layer], **(model or {})}
+    asked = cases.inputs(shape, sequence=64)
+    block = one_row(Structure(recompute="none"), dp=8, tp=1, pp=1, vpp=1, micro_batch=1)
+    part = shard(asked.model, asked.model.layers[0], 1.0)
+    return cases.one(whole_activations(asked, block, part, selective=False)) / 64
+
+
+@pytest.mark.parametrize("name", ["own", "shared"])
+def test_activations_of_layers_that_share_keys_equal_what_a_compiled_layer_saves(name: str) -> None:
+    """Figures of norms, and a factor of the layer; with norms behind, the stream between halves is made again there."""
+    ours = sharing(shared_kv=True) if name == "shared" else sharing(value_norm=True)
+    heads = SHARING["attention"]["heads"] + (0 if name == "shared" else 2 * SHARING["attention"]["kv_heads"])
+    factor, stream = 2 / 128, 2 * SHARING["hidden"]
+    assert SHARING[name] - ours == (4 + heads) * STATISTIC + factor - stream
+
+
+def test_activations_of_a_table_for_the_layer_equal_what_a_compiled_layer_saves() -> None:
+    """The norm of the entry is outside the layer that was measured."""
+    table = {"layer_embedding": {"rows": 64, "width": SHARING["width"]}}
+    ours = sharing(table, value_norm=True) - sharing(value_norm=True)
+    assert SHARING["own with a table"] - SHARING["own"] - ours == STATISTIC - 2 * SHARING["width"]
+
+
+def products(**layer: Any) -> float:
+    """FLOP a token of the weight matrices of a layer, without those of routed experts."""
+    shape = {**cases.model(layers=1, hidden=SHARING["hidden"]), "layers": [{"count": 1, "norms": 1, **layer}]}
+    model = cases.inputs(shape, sequence=64).model
+    return sum(float(2 * matrix.n * matrix.k) for matrix in matmuls(model, shard(model, model.layers[0], 1.0)))
+
+
+def test_work_of_a_selective_scan_equals_its_products() -> None:
+    """The fallback multiplies states with their outputs as a product of matrices; its convolution runs 3 tokens on."""
+    own = {key: value for key, value in SHARING["scan"].items() if key != "flop"}
+    outputs = 2 * own["inner"] * own["state"]
+    convolved = 2 * own["inner"] * own["conv"] * (64 + own["conv"] - 1) / 64
+    assert products(selective_scan={**own, "norms": True}) + outputs + convolved == SHARING["scan"]["flop"]
+
+
+def test_work_of_narrow_experts_equals_their_products() -> None:
+    own = {key: value for key, value in SHARING["experts"].items() if key != "flop"}
+    experts = {**own, "gated": False, "shared": {"ffn_hidden": own["ffn_hidden"], "gated": False}}
+    routed = 4 * own["top_k"] * own["latent_dim"] * own["ffn_hidden"]
+    assert products(experts=experts) + routed == SHARING["experts"]["flop"]
 
 
 @pytest.mark.parametrize("stack", ["fsdp2", "fsdp1", "ddp"])

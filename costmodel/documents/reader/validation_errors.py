@@ -121,17 +121,19 @@ class _Faults:
             hint = self.listed(detail, quoted_value(value).strip("'"))
         if _WANTED.get(kind) == _MAPPING:
             named = detail["loc"][-1:] == ("inline",)
-            hint = "or the name of a document" if named else self.mapped(detail, quoted_value(value).strip("'"))
+            hint = "or the name of a document" if named else self.mapped(detail, quoted_value(value).strip("'"), place)
         if kind in _WANTED and kind.endswith("_type"):
             sentence += f", not {quoted_value(value)}"
         return Fault(_CODES.get(kind, "D006"), sentence, place, hint)
 
-    def mapped(self, detail: ErrorDetails, value: str) -> str:
+    def mapped(self, detail: ErrorDetails, value: str, place: Place) -> str:
         """How a mapping is written where a value, or a list, stands."""
         keys = self.known(detail["loc"])
         if not keys or isinstance(detail["input"], list):
             return f"its keys: {', '.join(keys)}" if keys else ""
-        return f"for example {{{keys[0]}: {value}}}; its keys: {', '.join(keys)}"
+        typed = place.file == COMMAND_LINE and place.path
+        example = f"{place.path}.{keys[0]}={value}" if typed else f"{{{keys[0]}: {value}}}"
+        return f"for example {example}; its keys: {', '.join(keys)}"
 
     def listed(self, detail: ErrorDetails, value: str) -> str:
         """How a list is written where a value stands alone."""

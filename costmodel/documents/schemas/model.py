@@ -12,101 +12,22 @@ from costmodel.documents.schemas.count_kinds import (
     Elements,
     ExpertCount,
     Groups,
-    Heads,
     LayerCount,
     Modules,
     Parameters,
     Tokens,
     Vocabulary,
 )
-from costmodel.ground.choices import LinearRule, Norm
-
-
-class Attention(Document):
-    """Multi-head or grouped-query attention."""
-
-    heads: Heads = Field(description="Query heads")
-    kv_heads: Heads = Field(description="Key and value heads; equal to heads without grouping")
-    head_dim: Elements = Field(description="Width of a head")
-    biases: bool = Field(default=False, description="Biases on the query, key and value projections")
-    output_bias: bool = Field(default=False, description="Bias on the output projection")
-    qk_norm: bool = Field(default=False, description="Queries and keys normalised head by head before the scores")
-    qk_norm_whole: bool = Field(default=False, description="Queries and keys normalised over all their heads at once")
-    sinks: bool = Field(default=False, description="A learned score for every head that no token takes")
-    output_gate: bool = Field(default=False, description="A gate as wide as the queries on the result of attention")
-    window: Tokens | None = Field(default=None, description="Tokens a query sees, its own the last; absent: all")
-
-    @model_validator(mode="after")
-    def _whole_groups_of_queries(self) -> Self:
-        if self.heads % self.kv_heads:
-            words = {"heads": f"{self.heads:g}", "kv_heads": f"{self.kv_heads:g}", "keys": ("kv_heads", "heads")}
-            raise PydanticCustomError("groups", "{kv_heads} kv_heads do not divide the {heads} heads", words)
-        return self
-
-
-class Indexer(Document):
-    """What picks the tokens that sparse attention reads."""
-
-    heads: Heads = Field(description="Heads of the indexer; all read one key a token")
-    head_dim: Elements = Field(description="Width of its heads and of the key")
-    top_k: Tokens = Field(description="Tokens that a query reads")
-
-
-class LatentAttention(Document):
-    """Multi-head latent attention: keys and values grow from one narrow vector a token."""
-
-    heads: Heads = Field(description="Heads")
-    query_rank: Elements | None = Field(
-        default=None, description="Width queries are compressed to; absent: they are not"
-    )
-    kv_rank: Elements = Field(description="Width keys and values are compressed to")
-    nope_dim: Elements = Field(description="Width of a head's query and key without positions")
-    rope_dim: Elements = Field(
-        description="Width of a head's query and key with rotary positions; one key for all heads"
-    )
-    value_dim: Elements = Field(description="Width of a head's value")
-    indexer: Indexer | None = Field(default=None, description="Picks the tokens a query reads; absent: it reads all")
-
-    @model_validator(mode="after")
-    def _narrow_queries(self) -> Self:
-        if self.indexer is not None and self.query_rank is None:
-            keys = {"keys": ("query_rank", "indexer")}
-            raise PydanticCustomError("indexer", "an indexer reads compressed queries: state query_rank", keys)
-        return self
-
-
-class StateSpace(Document):
-    """A Mamba-2 mixer."""
-
-    heads: Heads = Field(description="Heads")
-    head_dim: Elements = Field(description="Width of a head")
-    groups: Groups = Field(description="Groups of heads that share input and output matrices of the state")
-    state: Elements = Field(description="Size of a state for each channel")
-    conv: Count = Field(description="Taps of the short convolution")
-    chunk: Tokens = Field(description="Tokens a kernel works on at once")
-    norm: bool = Field(default=True, description="Whether the gated result is normalised before the output projection")
-
-
-class LinearAttention(Document):
-    """Linear attention: a state for each head in place of keys and values of all tokens."""
-
-    rule: LinearRule = Field(
-        description="How a token changes the state: gated-delta (Gated DeltaNet), kimi-delta (a decay a channel) or "
-        "lightning (a fixed decay)"
-    )
-    heads: Heads = Field(description="Heads of values, each with a state")
-    value_dim: Elements = Field(description="Width of a head's value")
-    key_heads: Heads = Field(description="Heads of queries and keys; they divide the heads of values")
-    key_dim: Elements = Field(description="Width of a head's query and key")
-    conv: Count | None = Field(default=None, description="Taps of the short convolution; absent: none")
-    chunk: Tokens = Field(default=64.0, description="Tokens a kernel works on at once")
-
-    @model_validator(mode="after")
-    def _whole_groups(self) -> Self:
-        if self.heads % self.key_heads:
-            words = {"heads": f"{self.heads:g}", "key_heads": f"{self.key_heads:g}", "keys": ("key_heads", "heads")}
-            raise PydanticCustomError("groups", "{key_heads} key heads do not divide the {heads} heads", words)
-        return self
+from costmodel.documents.schemas.mixers import (
+    AnyMixer,
+    Attention,
+    LatentAttention,
+    LinearAttention,
+    ScanMixer,
+    SelectiveScan,
+    StateSpace,
+)
+from costmodel.ground.choices import Norm
 
 
 class Mlp(Document):
@@ -126,6 +47,10 @@ class Experts(Document):
     gated: bool = Field(description="Three matrices (SwiGLU and its kin) instead of two")
     biases: bool = Field(default=False, description="Biases on every matrix of an expert")
     router_bias: bool = Field(default=False, description="A bias for every expert in the router")
+    latent_dim: Elements | None = Field(
+        default=None,
+        description="Width that routed experts read and write, two matrices lead to it and back; absent: the stream's",
+    )
     module_runs: Literal["chosen", "all"] = Field(
         default="chosen", description="Experts that the model's own module in transformers runs on each token"
     )
@@ -164,9 +89,6 @@ class Experts(Document):
             raise PydanticCustomError("groups", sentence, found)
 
 
-AnyMixer = Attention | LatentAttention | StateSpace | LinearAttention
-
-
 class Layers(Document):
     """So many layers of one kind."""
 
@@ -182,6 +104,7 @@ class Layers(Document):
         default=None, description="A state-space mixer in its place, or beside attention: their results are added"
     )
     linear: LinearAttention | None = Field(default=None, description="Linear attention in its place")
+    selective_scan: SelectiveScan | None = Field(default=None, description="A Mamba-1 mixer in its place")
     mlp: Mlp | None = Field(default=None, description="Feed-forward half")
     experts: Experts | None = Field(default=None, description="Experts in its place")
 
@@ -192,8 +115,8 @@ class Layers(Document):
         if len(self.mixers) > (2 if beside else 1) or len(feeds) > 1 or not (self.mixers or feeds):
             raise PydanticCustomError(
                 "layer_halves",
-                "a layer has one of attention, latent, state_space and linear, or attention and state_space together, "
-                "and one of mlp and experts; or only one of all",
+                "a layer has one of attention, latent, state_space, linear and selective_scan, or attention and "
+                "state_space together, and one of mlp and experts; or only one of all",
                 {},
             )
         return self
@@ -201,7 +124,7 @@ class Layers(Document):
     @property
     def mixers(self) -> list[AnyMixer]:
         """The mixers of the layer: one, none, or attention and the state space beside it."""
-        found = (self.attention, self.latent, self.state_space, self.linear)
+        found = (self.attention, self.latent, self.state_space, self.linear, self.selective_scan)
         return [mixer for mixer in found if mixer is not None]
 
     @property
@@ -211,24 +134,30 @@ class Layers(Document):
 
     @property
     def head_counts(self) -> tuple[float, ...]:
-        """Heads of every mixer, which tensor parallelism shards; of linear attention the fewer, those of keys."""
-        return tuple(mixer.key_heads if isinstance(mixer, LinearAttention) else mixer.heads for mixer in self.mixers)
+        """Heads of every mixer, which tensor parallelism shards; of linear attention those of keys, else channels."""
+        return tuple(_sharded(mixer) for mixer in self.mixers)
 
     @property
     def scan_heads(self) -> tuple[float, ...]:
         """Heads of its mixers that run along the sequence, whose ranks exchange heads for tokens under any cp_type."""
         counts = zip(self.mixers, self.head_counts, strict=True)
-        return tuple(heads for mixer, heads in counts if isinstance(mixer, StateSpace | LinearAttention))
+        return tuple(heads for mixer, heads in counts if isinstance(mixer, ScanMixer))
 
     @property
     def recurrent(self) -> bool:
         """Whether its core is a scan along the sequence alone: no scores, and a state of fixed size."""
-        return (self.state_space or self.linear) is not None and self.attention is None
+        return (self.state_space or self.linear or self.selective_scan) is not None and self.attention is None
 
     @property
     def dense(self) -> Mlp | None:
         """What every token goes through in the feed-forward half: the MLP, or the shared experts."""
         return self.experts.shared if self.experts is not None else self.mlp
+
+
+def _sharded(mixer: AnyMixer) -> float:
+    if isinstance(mixer, SelectiveScan):
+        return mixer.inner
+    return mixer.key_heads if isinstance(mixer, LinearAttention) else mixer.heads
 
 
 class TokenPrediction(Document):
@@ -243,6 +172,13 @@ class TokenPrediction(Document):
             words = {"count": f"{self.layer.count:g}", "keys": ("layer.count",)}
             raise PydanticCustomError("one_layer", "a module has one layer, not {count}; set depth for more", words)
         return self
+
+
+class LayerEmbedding(Document):
+    """A table of tokens for every layer, whose entry multiplies a narrow copy of the stream behind both halves."""
+
+    rows: Vocabulary = Field(description="Rows of the tables")
+    width: Elements = Field(description="Width of an entry, for each layer")
 
 
 class Published(Sourced):
@@ -272,6 +208,9 @@ class Model(Sourced):
         default=None, description="Rows of a learned position embedding if not as many"
     )
     embedding_norm: bool = Field(default=False, description="Normalisation between the embedding and the first layer")
+    layer_embedding: LayerEmbedding | None = Field(
+        default=None, description="A table of tokens for every layer beside the embedding; absent: none"
+    )
     tied: bool = Field(description="Whether embedding and head share one matrix")
     norm: Norm = Field(description="Kind of normalisation")
     layers: list[Layers] = Field(min_length=1, description="Layer kinds with counts")
@@ -293,6 +232,12 @@ class Model(Sourced):
     def kinds(self) -> list[Layers]:
         """Every kind of layer, that of multi-token prediction too."""
         return [*self.layers, *([] if self.prediction is None else [self.prediction.layer])]
+
+    @property
+    def on_one_stage(self) -> bool:
+        """Whether layers read what other layers or tables of the first stage made, which no pipeline sends on."""
+        shared = any(kind.attention is not None and kind.attention.shared_kv for kind in self.layers)
+        return shared or self.layer_embedding is not None
 
     @property
     def has_experts(self) -> bool:

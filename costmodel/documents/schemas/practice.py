@@ -20,6 +20,7 @@ from costmodel.documents.schemas.base import (
 )
 
 CarbonIntensity = Annotated[float, Quantity("kg/J", 0, 1e-5)]
+EnergyPrice = Annotated[float, Quantity("USD/J", 0, 1e-5)]
 StoreRate = Annotated[float, Quantity("B/node/s", 1, 1e18)]
 
 
@@ -92,6 +93,12 @@ class Practice(Document):
     sources: dict[str, Source] = Field(default_factory=dict, description="Sources by key")
 
 
+class Tariff(Sourced):
+    """What electricity costs there."""
+
+    price: EnergyPrice = Field(description="For energy at the meter of the data centre")
+
+
 class PowerGrid(Sourced):
     """An electricity grid in a year."""
 
@@ -99,6 +106,7 @@ class PowerGrid(Sourced):
     name: Name = Field(description="Name; equals the file name")
     title: str = Field(description="Place and year")
     intensity: CarbonIntensity = Field(description="Carbon dioxide of its electricity, by location")
+    tariff: Tariff | None = Field(default=None, description="Price of its electricity")
     sources: dict[str, Source] = Field(default_factory=dict, description="Sources by key")
 
 

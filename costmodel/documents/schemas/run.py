@@ -18,14 +18,17 @@ from costmodel.documents.schemas.base import (
     Share,
     Watts,
 )
-from costmodel.documents.schemas.practice import GridReference, PracticeReference
+from costmodel.documents.schemas.count_kinds import Gpus
+from costmodel.documents.schemas.practice import EnergyPrice, GridReference, PracticeReference
 from costmodel.documents.schemas.reliability import FailuresReference
 
 _SPAN = Quantity("s", 0, 1e9, above=True)
 TokenRate = Annotated[float, Quantity("token/s", 0, 1e18, above=True)]
 StoreRate = Annotated[float, Quantity("B/s", 1, 1e18)]
 Steps = Annotated[float, Quantity("step", 1, 1e18, whole=True)]
-Nodes = Annotated[float, Quantity("node", 0, 1e9, whole=True)]
+_NODES = Quantity("node", 0, 1e9, whole=True)
+_COVERED = Quantity("1", 0.5, 0.9999)
+_TOKEN_BYTES = Quantity("B/token", 1e-3, 1e12)
 Mode = Literal["sync", "async", "memory"]
 
 
@@ -43,6 +46,18 @@ Interval = Annotated[
     Literal["best"] | float,
     PlainValidator(_interval),
     WithJsonSchema({"type": "string", "examples": ["best", "30 min"]}),
+]
+
+
+def _spares(value: Any) -> Any:
+    """A number of nodes, or the share of the time for which spares are to be enough."""
+    if isinstance(value, str) and value.rstrip().endswith("%"):
+        return _COVERED.validate(value)
+    return _NODES.validate(value)
+
+
+Spares = Annotated[
+    float, PlainValidator(_spares), WithJsonSchema({"type": ["string", "number"], "examples": ["4 nodes", "99 %"]})
 ]
 
 
@@ -90,6 +105,10 @@ class Restart(Document):
     detect: Seconds | None = Field(default=None, description="Until it is noticed, beside the start")
     start: Seconds | None = Field(default=None, description="New nodes, processes, communicators")
     warm_up: Seconds | None = Field(default=None, description="First steps and data loader, beside the start")
+    ranks: Gpus | None = Field(
+        default=None,
+        description="Accelerators that go on, resharded, until a failed node is repaired; left out, a spare takes over",
+    )
 
 
 class PlannedStops(Document):
@@ -110,9 +129,11 @@ class Energy(Document):
     """What the job draws, and from which grid."""
 
     draw: Watts | None = Field(default=None, description="By each accelerator with its share of the node, in training")
+    cap: Watts | None = Field(default=None, description="Limit on the power of each accelerator; left out, its rating")
     idle: Share | None = Field(default=None, description="Share of that drawn while training stands still")
     pue: Multiple | None = Field(default=None, description="Power of the data centre over that of its nodes")
     grid: GridReference = Field(default=REFERENCES["run.power.grid"].usual, description="Grid, by name or written out")
+    tariff: EnergyPrice | None = Field(default=None, description="Price of electricity; left out, that of the grid")
 
 
 class Spot(Document):
@@ -121,6 +142,13 @@ class Spot(Document):
     price: Price = Field(description="Of one accelerator")
     preempted_every: Seconds = Field(description="Mean time until one node is taken away")
     notice: Seconds = Field(default=0.0, description="Between the notice and the end")
+
+
+class DataStore(Document):
+    """The store that training data is read from."""
+
+    read: StoreRate = Field(description="All readers together")
+    token: Annotated[float, _TOKEN_BYTES] = Field(description="Bytes to read for a token, or for what stands for one")
 
 
 class WholeRun(Document):
@@ -135,13 +163,18 @@ class WholeRun(Document):
     )
     checkpoint: Checkpointing = Field(default_factory=Checkpointing, description="How states are saved")
     restart: Restart = Field(default_factory=Restart, description="What an interruption costs beside lost work")
-    spares: Nodes = Field(default=0.0, description="Nodes that wait for others to fail, and are paid for")
+    spares: Spares = Field(
+        default=0.0,
+        description="Nodes that wait for others to fail, and are paid for; or the share of the time that they are "
+        "enough for",
+    )
     elastic: Elastic | None = Field(default=None, description="Going on with fewer replicas; left out, restarts")
     evaluation: Share = Field(default=0.0, description="Share of the time that goes to evaluation")
     planned: PlannedStops | None = Field(default=None, description="Planned stops; left out, none")
     loader: TokenRate | None = Field(
         default=None, description="Tokens a second that the data loader delivers; left out, no bound"
     )
+    data: DataStore | None = Field(default=None, description="Store of the training data; left out, no bound")
     power: Energy = Field(default_factory=Energy, description="Energy and emissions")
     spot: Spot | None = Field(default=None, description="Preemptible nodes; left out, none")
 
@@ -151,4 +184,13 @@ class WholeRun(Document):
             words = {"keys": ("elastic", "checkpoint.mode")}
             sentence = "elastic goes on from the replicas left, so that checkpoints in memory have nothing to do"
             raise PydanticCustomError("limit", sentence, words)
+        others = {
+            "elastic": self.elastic is not None,
+            "spares": self.spares > 0,
+            "checkpoint.mode": self.checkpoint.mode == "memory",
+        }
+        for key, stated in others.items():
+            if self.restart.ranks is not None and stated:
+                sentence = "restart.ranks goes on with fewer ranks from the store; leave it or the other out"
+                raise PydanticCustomError("limit", sentence, {"keys": ("restart.ranks", key)})
         return self

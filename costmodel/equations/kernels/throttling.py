@@ -72,6 +72,34 @@ def narrow_slowdown(sustained: Number, narrow_sustained: Number) -> Number:
 
 
 @equation
+def capped_slowdown(slowdown: Number, clock_share: Number) -> Number:
+    """Slow-down of products by power and clocks, under a cap on power.
+
+    σ / f
+
+    Args:
+        slowdown: without the cap, σ [1]
+        clock_share: clock under the cap over the clock without it, f [1]
+
+    Returns:
+        slow-down [1]
+
+    Example:
+        >>> round(capped_slowdown(1.29, (5 / 7) ** (1 / 3)), 3)
+        1.443
+
+    Holds:
+        products that run at the limit of power, as those of a training step do; memory and network keep their rates
+
+    Source:
+        hennessy-2017 §1.5; composition
+
+    Monotone: increasing in slowdown; decreasing in clock_share
+    """
+    return slowdown / clock_share
+
+
+@equation
 def slowest_part(ranks: Number, variation: Number) -> Number:
     """Slow-down of the slowest of many alike parts over one of them, for which a step that all make together waits.
 

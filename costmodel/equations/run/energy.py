@@ -27,7 +27,7 @@ def capped_clock(cap: Number, power: Number, static_share: Number) -> Number:
 
     Holds: caps above about 70 % of the power: power grows with the cube of the clock only while the voltage falls with
         it. Six RTX 3090 at 300, 250, 200 and 150 of 350 W keep 0.94, 0.85, 0.60 and 0.26 of their prefill rate, where
-        the cube has 0.94, 0.87, 0.78 and 0.68; no estimate calls it
+        the cube has 0.94, 0.87, 0.78 and 0.68. Estimates take s = 0, as part_slowdown does
 
     Source:
         hennessy-2017 §1.5; llmgarage-2026; composition
@@ -94,6 +94,35 @@ def drawn_power(rated_power: Number, draw_share: Number, accelerators: Number) -
     Monotone: increasing in rated_power, draw_share; decreasing in accelerators
     """
     return draw_share * rated_power / accelerators
+
+
+@equation
+def capped_rating(rated_power: Number, power: Number, cap: Number, accelerators: Number) -> Number:
+    """Rated power of a node whose accelerators are capped.
+
+    P − g max(p − c, 0)
+
+    Args:
+        rated_power: of the node, P [W]
+        power: rated power of an accelerator, p [W]
+        cap: limit on it, c [W]
+        accelerators: accelerators in the node, g [1]
+
+    Returns:
+        power [W]
+
+    Example:
+        >>> float(capped_rating(10200.0, 700.0, 500.0, 8.0))
+        8600.0
+
+    Holds: the share of its rating that a node draws in training does not change with the cap
+
+    Source:
+        newkirk-2025; composition
+
+    Monotone: increasing in rated_power, cap; decreasing in power, accelerators
+    """
+    return rated_power - accelerators * np.maximum(power - cap, 0.0)
 
 
 @equation
@@ -165,8 +194,6 @@ def energy_cost(energy: Number, tariff: Number) -> Number:
     Example:
         >>> round(energy_cost(3.6e9, 0.08 / 3.6e6), 6)
         80.0
-
-    Holds: no estimate calls it
 
     Source:
         composition

@@ -78,6 +78,7 @@ def structure_of(inputs: TrainingInputs, plan: Plan) -> tuple[Structure, tuple[A
 
 
 # Defaults for a plan: splits that follow from the other sizes, and the choices of a plan that does not state them.
+HALF = 0.5  # of a run that is useful; under it the run is hardly one
 _UNWRITTEN = (
     ("split", "fitting"),
     ("split", "stated"),
@@ -174,6 +175,8 @@ def answer(inputs: TrainingInputs, plan: Plan) -> Answer:
         remarked = (*remarked, "N003")
     if costs["memory_share"] <= 1 and not fits_at_p90(costs):
         remarked = (*remarked, "N023")
+    if inputs.run is not None and costs["goodput"] < HALF:
+        remarked = (*remarked, "N037")
     if over_peak(evaluation.costs).any():
         remarked = (*remarked, "N011")
     broken = dict.fromkeys(code for code, mask in unacceptable(inputs, evaluation.costs) if mask.any())

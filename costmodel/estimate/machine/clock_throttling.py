@@ -2,11 +2,15 @@
 
 from __future__ import annotations
 
+import math
+
 from costmodel.documents.reader.resolved_scenario import ResolvedScenario
 from costmodel.documents.schemas.efficiency import SustainedFit
 from costmodel.documents.schemas.hardware import Accelerator
-from costmodel.equations.kernels.throttling import narrow_slowdown, part_slowdown
+from costmodel.equations.kernels.throttling import capped_slowdown, narrow_slowdown, part_slowdown
+from costmodel.equations.run.energy import capped_clock
 from costmodel.ground.equation import Number
+from costmodel.ground.errors import fail
 
 
 def slowdown_of(case: ResolvedScenario, narrow: Number | None = None) -> Number:
@@ -14,11 +18,40 @@ def slowdown_of(case: ResolvedScenario, narrow: Number | None = None) -> Number:
 
     Of products in a narrow type, so many times that of 16 bits.
     """
+    return _under_cap(case, _uncapped(case, narrow))
+
+
+def _uncapped(case: ResolvedScenario, narrow: Number | None) -> Number:
     written, fit = case.scenario.assume.sustained, case.efficiency.sustained
     assert fit
     if written is not None:
         return written if narrow is None else narrow_slowdown(written, narrow)
     return by_power(fit.factor if narrow is None else narrow * fit.factor, fit, case.accelerator)
+
+
+def power_cap(case: ResolvedScenario) -> Number | None:
+    """The cap on each accelerator's power; nothing where there is none."""
+    run = case.scenario.run
+    return None if run is None else run.power.cap
+
+
+def cap_over_rating(case: ResolvedScenario) -> float:
+    """The cap over what an accelerator is rated for; infinite where there is none."""
+    cap, power = power_cap(case), case.accelerator.power
+    return math.inf if cap is None or power is None else float(cap / power.max)
+
+
+def _under_cap(case: ResolvedScenario, slowdown: Number) -> Number:
+    cap = power_cap(case)
+    if cap is None:
+        return slowdown
+    power = case.accelerator.power
+    if power is None:
+        sentence = f"{case.accelerator.name} has no rated power, so that the effect of a cap is unknown"
+        raise fail("D016", sentence, case.place("run.power.cap"), "state power.max of the accelerator")
+    if cap >= power.max:
+        return slowdown
+    return capped_slowdown(slowdown, capped_clock(cap, power.max, 0.0))
 
 
 def by_power(factor: Number, fit: SustainedFit, part: Accelerator) -> Number:

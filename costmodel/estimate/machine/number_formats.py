@@ -28,6 +28,11 @@ class Linear:
     sustained: float
 
 
+def vector_rate(accelerator: Accelerator, peak: float) -> float:
+    """Rate of the vector units in fp32; that of the matrix units where a datasheet states no other."""
+    return accelerator.peak.fp32 or peak
+
+
 def linear_of(case: ResolvedScenario) -> Linear:
     """The recipe of a case with the numbers of its type."""
     recipe, sustained = _recipe(case), case.efficiency.sustained

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from dataclasses import dataclass
 
 import numpy as np
@@ -14,32 +15,50 @@ from costmodel.equations.layers.experts import (
     routed_rows,
     router_parameters,
 )
-from costmodel.equations.layers.parameters import mlp_parameters
+from costmodel.equations.layers.parameters import mlp_parameters, table_parameters
 from costmodel.equations.memory.activations import mlp_activations
 from costmodel.estimate.model.mixers.mixer import Matmul
 from costmodel.ground.equation import Number, term
 
+LATENT = ("experts narrow", "experts widen")  # matrices from the stream to narrower experts and back
+
 
 @dataclass(frozen=True)
 class Routed:
-    """The routed experts of one layer on one rank: so many, of that width."""
+    """The routed experts of one layer on one rank: so many, of these widths outside and inside."""
 
     of: Experts
+    hidden: Number
     local: Number
     etp: Number
     ffn_hidden: Number
     parameters: Number
 
 
+def expert_hidden(hidden: Number, experts: Experts) -> Number:
+    """Width that routed experts read and write: the stream's, or a narrower one that two matrices lead to and from."""
+    return hidden if experts.latent_dim is None else experts.latent_dim
+
+
+def latent_matmuls(hidden: Number, experts: Experts, tp: Number) -> Iterator[Matmul]:
+    """The matrices from the stream to narrower experts and back; a rank holds them whole, as it does the router."""
+    if experts.latent_dim is not None:
+        yield Matmul(LATENT[0], experts.latent_dim / tp, hidden, tp)
+        yield Matmul(LATENT[1], hidden / tp, experts.latent_dim, tp)
+
+
 def expert_parameters(hidden: Number, experts: Experts) -> Number:
     """Parameters of one routed expert."""
+    hidden = expert_hidden(hidden, experts)
     return mlp_parameters(hidden, experts.ffn_hidden, gated=experts.gated, biases=experts.biases)
 
 
 def routing_parameters(hidden: Number, experts: Experts) -> Number:
-    """Parameters of the router, and of the shared expert's gate."""
+    """Parameters of the router, of the shared expert's gate, and of the way to narrower experts and back."""
     with term("router"):
         found = router_parameters(hidden, experts.count, biases=experts.router_bias)
+    for matrix in latent_matmuls(hidden, experts, 1.0):
+        found = found + table_parameters(matrix.n, matrix.k)
     return found + hidden if experts.shared_gate else found
 
 
@@ -49,14 +68,16 @@ def routed(hidden: Number, kind: Layers, ep: Number, etp: Number) -> Routed | No
     if experts is None:
         return None
     local, width = experts.count / ep, experts.ffn_hidden / etp
+    hidden = expert_hidden(hidden, experts)
     with term("experts"):
         each = mlp_parameters(hidden, width, gated=experts.gated, biases=experts.biases)
-        return Routed(experts, local, etp, width, local * each)
+        return Routed(experts, hidden, local, etp, width, local * each)
 
 
 def expert_matmuls(hidden: Number, experts: Experts, ffn_hidden: Number) -> tuple[Matmul, Matmul]:
     """The weight matrices of one routed expert of that width."""
     up = 2.0 * ffn_hidden if experts.gated else ffn_hidden
+    hidden = expert_hidden(hidden, experts)
     return Matmul("experts up", up, hidden), Matmul("experts down", hidden, ffn_hidden)
 
 
@@ -73,10 +94,10 @@ def rows_of(part: Routed, tokens: Number, load: Number) -> Number:
     return routed_rows(tokens, part.of.top_k, part.etp, load)
 
 
-def expert_activations(hidden: Number, part: Routed, rows: Number, element: Number) -> Number:
+def expert_activations(part: Routed, rows: Number, element: Number) -> Number:
     """What the routed experts of a rank keep for backward."""
     with term("experts"):
-        inputs = dispatched_activations(rows, hidden, part.of.count, element)
+        inputs = dispatched_activations(rows, part.hidden, part.of.count, element)
         return inputs + mlp_activations(rows, part.ffn_hidden, element, gated=part.of.gated)
 
 

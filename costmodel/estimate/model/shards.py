@@ -12,9 +12,16 @@ from costmodel.equations.layers.parameters import (
     norm_parameters,
     table_parameters,
 )
+from costmodel.estimate.model.layer_embeddings import entry_matmuls, entry_parameters, entry_tables
 from costmodel.estimate.model.mixers.mixer import Matmul, Mixer
 from costmodel.estimate.model.mixers.table import mixer, mixer_matmuls
-from costmodel.estimate.model.routed_experts import Routed, expert_parameters, routed, routing_parameters
+from costmodel.estimate.model.routed_experts import (
+    Routed,
+    expert_parameters,
+    latent_matmuls,
+    routed,
+    routing_parameters,
+)
 from costmodel.ground.equation import Number, term
 
 
@@ -49,6 +56,8 @@ def shard(model: Model, kind: Layers, tp: Number, ep: Number = 1.0, etp: Number 
             held = held + part.parameters
         if mlp is not None:
             held = held + mlp_parameters(model.hidden, ffn_hidden, gated=mlp.gated, biases=mlp.biases)
+        if model.layer_embedding is not None:
+            held = held + entry_parameters(model)
         if kind.experts is not None:
             held = held + routing_parameters(model.hidden, kind.experts)
     return Shard(kind, tp, part, ffn_hidden, held, routed(model.hidden, kind, ep, etp))
@@ -76,6 +85,9 @@ def matmuls(model: Model, part: Shard) -> Iterator[Matmul]:
         yield Matmul("mlp down", hidden, part.ffn_hidden)
     if kind.experts is not None and kind.experts.count > 1:
         yield Matmul("router", kind.experts.count / part.tp, hidden, part.tp)
+    if kind.experts is not None:
+        yield from latent_matmuls(hidden, kind.experts, part.tp)
+    yield from entry_matmuls(model, part.tp)
 
 
 def prediction_parameters(model: Model, tp: Number) -> Number:
@@ -103,6 +115,8 @@ def model_parameters(model: Model) -> Number:
     total = total + (1.0 if model.tied else 2.0) * table_parameters(model.vocab, model.hidden)
     if model.positions == "learned":
         total = total + table_parameters(position_rows(model), model.hidden)
+    if model.layer_embedding is not None:
+        total = total + entry_tables(model, layer_count(model), 1.0)
     if model.embedding_norm:
         total = total + norm_parameters(model.hidden, norm=model.norm)
     return total

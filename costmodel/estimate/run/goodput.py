@@ -9,14 +9,18 @@ import numpy as np
 from numpy.typing import NDArray
 
 from costmodel.documents.schemas.run import Spot
+from costmodel.equations.parallelism.counts import data_parallel_degree
+from costmodel.equations.run.failures.checkpoint_transfer import reshard_time
 from costmodel.equations.run.failures.checkpoints import best_interval, checkpoint_goodput, steps_between_checkpoints
-from costmodel.equations.run.failures.elasticity import elastic_goodput
+from costmodel.equations.run.failures.elasticity import elastic_goodput, fewer_replicas_speed, resharded_goodput
 from costmodel.equations.run.failures.goodput import noticed_goodput, planned_share, run_goodput
 from costmodel.equations.run.failures.reliability import mean_time_between_interruptions
 from costmodel.equations.run.failures.two_level_checkpoints import two_level_goodput
+from costmodel.estimate.machine.node_in_use import interface_rate
 from costmodel.estimate.run.checkpoint import Checkpoint
 from costmodel.estimate.shared.plan_batch import Block
 from costmodel.estimate.shared.run_inputs import RunInputs
+from costmodel.estimate.training.constraints.plan_constraints import micro_batches
 from costmodel.estimate.training.training_inputs import TrainingInputs
 from costmodel.ground.equation import Number, known_as, term
 
@@ -99,7 +103,9 @@ def period_left(run: RunInputs, saved: Checkpoint, interval: Number) -> Number:
     return interval + saved.blocking + taken - saved.background
 
 
-def _with_failures(run: RunInputs, block: Block, saved: Checkpoint, at: Cycle, between: Number, start: Ends) -> Number:
+def _with_failures(
+    inputs: TrainingInputs, run: RunInputs, block: Block, saved: Checkpoint, at: Cycle, between: Number, start: Ends
+) -> Number:
     """Useful share of the time with interruptions so far apart."""
     restart = restart_time(run, saved.load, start)
     if run.elastic is not None:
@@ -111,7 +117,36 @@ def _with_failures(run: RunInputs, block: Block, saved: Checkpoint, at: Cycle, b
             at.memory_interval, saved.blocking, near, at.saves, 0.0, restart, saved.background, between, soft
         )
     share = run.checkpoint.interference
-    return checkpoint_goodput(at.interval, saved.blocking, restart, between, saved.background, share)
+    if run.restart.ranks is None:
+        return checkpoint_goodput(at.interval, saved.blocking, restart, between, saved.background, share)
+    restart = restart + reshard(inputs, run, block, saved)
+    useful = checkpoint_goodput(at.interval, saved.blocking, restart, between, saved.background, share)
+    assert run.failures.repair is not None
+    return resharded_goodput(useful, run.failures.repair, speed_of_fewer(inputs, run, block), restart, between)
+
+
+def replicas_left(run: RunInputs, block: Block) -> Number:
+    """Replicas on the ranks that go on after an interruption."""
+    assert run.restart.ranks is not None
+    return data_parallel_degree(run.restart.ranks, block.tp, block.cp, block.pp)
+
+
+def speed_of_fewer(inputs: TrainingInputs, run: RunInputs, block: Block) -> Number:
+    """Speed on the ranks that go on after an interruption, over that on all."""
+    with term("on fewer ranks"):
+        return fewer_replicas_speed(micro_batches(inputs, block), block.dp, replicas_left(run, block))
+
+
+def reshard(inputs: TrainingInputs, run: RunInputs, block: Block, saved: Checkpoint) -> Number:
+    """Time to cut the states over the ranks that go on; none where each replica holds them whole."""
+    if block.structure.zero == 0:
+        return 0.0
+    with term("resharding"):
+        replica = inputs.ranks / block.dp
+        shared = saved.nbytes / replica
+        return reshard_time(
+            shared, block.dp, replicas_left(run, block), interface_rate(inputs.case, inputs.network_share)
+        )
 
 
 def _noticed(spot: Spot, saved: Checkpoint) -> NDArray[np.bool_]:
@@ -130,12 +165,12 @@ def goodput(
 ) -> Number:
     """Useful share of the wall time of the whole run, at the ends of what interrupts it and of what a restart takes."""
     between = between_failures(inputs, run, ends)
-    useful = _with_failures(run, block, saved, at, between, start)
+    useful = _with_failures(inputs, run, block, saved, at, between, start)
     if run.spot is not None:
         preempted = between_preemptions(inputs, run.spot)
         save, restart = saved.blocking + saved.background, restart_time(run, saved.load, start)
         noticed = useful * noticed_goodput(save, restart, preempted)
-        surprised = _with_failures(run, block, saved, at, between_both(between, preempted), start)
+        surprised = _with_failures(inputs, run, block, saved, at, between_both(between, preempted), start)
         useful = np.where(_noticed(run.spot, saved), noticed, surprised)
     planned: Number = 0.0
     if run.planned is not None:

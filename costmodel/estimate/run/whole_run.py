@@ -8,7 +8,8 @@ from dataclasses import dataclass
 import numpy as np
 
 from costmodel.equations.run.economics import run_cost, tokens_per_step
-from costmodel.equations.run.energy import drawn_power, emissions, mean_power, run_energy
+from costmodel.equations.run.energy import capped_rating, drawn_power, emissions, mean_power, run_energy
+from costmodel.equations.run.failures.checkpoint_transfer import checkpoint_load_time
 from costmodel.equations.run.failures.goodput import checkpoint_share, restart_share, steps_time, wall_time
 from costmodel.equations.run.failures.reliability import expected_interruptions, spare_nodes
 from costmodel.equations.run.uncertainty import combined_error, end_spread, ninetieth_percentile, tenth_percentile
@@ -51,11 +52,17 @@ def steps_of(inputs: TrainingInputs, run: RunInputs) -> Number:
 
 
 def fed(inputs: TrainingInputs, run: RunInputs, time: Number) -> Number:
-    """Time of a step that waits for its data where the loader is slower."""
-    if math.isinf(run.loader):
+    """Time of a step that waits for its data where the loader, or their store, is slower."""
+    if math.isinf(run.loader) and run.data is None:
         return time
-    with term("data loader"):
-        return np.maximum(time, tokens_per_step(inputs.global_batch, inputs.sequence) / run.loader)
+    tokens = tokens_per_step(inputs.global_batch, inputs.sequence)
+    if not math.isinf(run.loader):
+        with term("data loader"):
+            time = np.maximum(time, tokens / run.loader)
+    if run.data is not None:
+        with term("data store"):
+            time = np.maximum(time, checkpoint_load_time(tokens * run.data.token, 1.0, run.data.read))
+    return time
 
 
 def whole_run(
@@ -100,7 +107,7 @@ def _cost(inputs: TrainingInputs, run: RunInputs, wall: Number, price: Number) -
     with term("rented"):
         ranks = inputs.all_ranks
         if run.spares:
-            ranks = ranks + run.spares * inputs.case.node.accelerators
+            ranks = ranks + spares_of(inputs, run) * inputs.case.node.accelerators
     return run_cost(wall, ranks, price if run.spot is None else run.spot.price)
 
 
@@ -111,9 +118,16 @@ def power(inputs: TrainingInputs, run: RunInputs) -> Number:
     node, part, asked = inputs.case.node, inputs.case.accelerator, run.power
     if asked.draw is not None:
         return asked.draw
-    if node.power is not None:
+    if part.power is None:
+        return math.nan if node.power is None else drawn_power(node.power.max, asked.rated_share, node.built)
+    cap = part.power.max if asked.cap is None else np.minimum(asked.cap, part.power.max)
+    if node.power is None:
+        return asked.over_part * cap
+    if asked.cap is None:
         return drawn_power(node.power.max, asked.rated_share, node.built)
-    return math.nan if part.power is None else asked.over_part * part.power.max
+    with term("capped"):
+        rated = capped_rating(node.power.max, part.power.max, cap, node.built)
+    return drawn_power(rated, asked.rated_share, node.built)
 
 
 def energy(inputs: TrainingInputs, run: RunInputs, wall: Number, idle_time: Number) -> Number:
@@ -122,18 +136,26 @@ def energy(inputs: TrainingInputs, run: RunInputs, wall: Number, idle_time: Numb
     used = run_energy(wall, inputs.all_ranks, mean_power(drawn, 1.0 - idle_time, asked.idle), asked.pue)
     if run.spares:
         with term("spare nodes"):
-            waiting = run.spares * inputs.case.node.accelerators
+            waiting = spares_of(inputs, run) * inputs.case.node.accelerators
             used = used + run_energy(wall, waiting, asked.idle * drawn, asked.pue)
     return used
 
 
+def spares_of(inputs: TrainingInputs, run: RunInputs) -> Number:
+    """Spare nodes that are paid for: as stated, or as many as cover the stated share of the time."""
+    return spares_wanted(inputs, run) if 0 < run.spares < 1 else run.spares
+
+
 def spares_wanted(inputs: TrainingInputs, run: RunInputs, ends: Ends = "") -> Number:
-    """Spare nodes that cover the nodes in repair 99 % of the time; not a number where no repair time is known."""
+    """Spare nodes that cover the nodes in repair, of the stated share of the time, else 99 %.
+
+    Not a number where no repair time is known.
+    """
     if run.failures.repair is None:
         return math.nan
     with term("nodes in repair"):
         down = expected_interruptions(run.failures.repair, between_failures(inputs, run, ends))
-    return spare_nodes(down, COVERED)
+    return spare_nodes(down, run.spares if 0 < run.spares < 1 else COVERED)
 
 
 def idle_shares(run: RunInputs, found_restart: Number, between: Number) -> dict[str, Number]:
@@ -148,7 +170,7 @@ def shares(run: RunInputs, found: RunFigures) -> dict[str, Number]:
     """Where the wall time goes beside steps, of a run that restarts from storage; of others all that is lost."""
     lost = 1.0 - found.goodput
     parts = idle_shares(run, found.restart, found.mtbf)
-    if run.elastic is not None or run.spot is not None or run.checkpoint.mode == "memory":
+    if run.elastic or run.spot or run.restart.ranks or run.checkpoint.mode == "memory":
         others = {name: parts[name] for name in ("evaluation", "planned stops")}
         return {"failures and checkpoints": lost - others["evaluation"] - others["planned stops"], **others}
     parts["checkpoints"] = checkpoint_share(

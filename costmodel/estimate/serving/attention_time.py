@@ -8,8 +8,10 @@ from costmodel.equations.kernels.roofline import attention_forward_time, stream_
 from costmodel.equations.memory.kv_cache import attention_cache_bytes
 from costmodel.equations.serving.step.decode_step import absorbed_attention_flop
 from costmodel.equations.serving.step.prefill import appended_attention_flop
+from costmodel.estimate.machine.number_formats import vector_rate
 from costmodel.estimate.model.mixers.latent_attention import picked
 from costmodel.estimate.model.mixers.mixer import Mixer
+from costmodel.estimate.model.mixers.selective_scan import scan_time
 from costmodel.estimate.model.mixers.table import cache_read, core_flop, state_bytes
 from costmodel.estimate.model.shards import Shard
 from costmodel.estimate.serving.kv_cache import cache_width
@@ -45,6 +47,9 @@ def prompt_attention(inputs: ServingInputs, layout: PlanColumns, part: Shard, to
     """Time of one layer's attention for tokens of prompts: their share of the attention of whole prompts."""
     mixer, fit, load = part.mixer, inputs.kernels.prompt, inputs.load
     assert mixer is not None
+    if part.kind.selective_scan is not None:
+        rate = vector_rate(inputs.case.accelerator, inputs.types.peak_wide)
+        return fit.start + scan_time(part.kind.selective_scan, mixer, layout.own(tokens), rate, backward=False)
     prompts = layout.own(tokens / load.computed)
     flop = prompts * _prompt_flop(inputs, part, mixer)
     nbytes = 2.0 * attention_cache_bytes(layout.own(tokens), _heads(mixer), mixer.head_dim, inputs.types.wide)

@@ -37,6 +37,8 @@ def invalid(inputs: ServingInputs, layout: PlanColumns) -> Iterator[tuple[str, M
     widths = [kind.dense.ffn_hidden for kind in model.layers if kind.dense is not None]
     yield "L054", _any(layout, (leaves_rest(width, tp) for width in widths))
     yield "L055", np.asarray(layout.pp > layer_count(model))
+    if model.on_one_stage:
+        yield "L059", np.asarray(layout.pp > 1)
     if inputs.load.verified > 1:
         yield "L058", np.asarray(layout.pp > 1)
     yield from _experts(inputs, layout)

@@ -20,8 +20,9 @@ from costmodel.equations.serving.step.engine_collectives import engine_all_reduc
 from costmodel.estimate.machine.collective_time import collective_time, send_time
 from costmodel.estimate.machine.links import link_of
 from costmodel.estimate.machine.process_groups import Group, group
+from costmodel.estimate.model.layer_embeddings import entry_traffic
 from costmodel.estimate.model.mixers.mixer import Matmul
-from costmodel.estimate.model.mixers.table import mixer_traffic
+from costmodel.estimate.model.mixers.table import mixer_traffic, summed_inside
 from costmodel.estimate.model.shards import Shard, additions, matmuls, shard
 from costmodel.estimate.serving.adapters import adapter_time
 from costmodel.estimate.serving.attention_time import decode_attention, prompt_attention
@@ -176,6 +177,8 @@ def _layer(
     with term("tp all-reduce"):
         message = activation_message(own, inputs.model.hidden, inputs.types.wide)
         reduced = reductions(layout, kind) * all_reduce(inputs, tp, message)
+        if width := summed_inside(kind):
+            reduced = reduced + all_reduce(inputs, tp, activation_message(own, width, inputs.types.wide))
     return StepTime(matmul=maps, memory_bound=_passes(inputs, part, own), tp=reduced, ep=exchanged)
 
 
@@ -253,6 +256,8 @@ def _passes(inputs: ServingInputs, part: Shard, rows: Number) -> Number:
             nbytes = nbytes + mlp_traffic(rows, part.ffn_hidden, element, gated=kind.dense.gated, backward=False)
         if part.mixer is not None:
             nbytes = nbytes + mixer_traffic(model, kind, part.mixer, rows, element, backward=False)
+        if model.layer_embedding is not None:
+            nbytes = nbytes + entry_traffic(model, rows, element, backward=False)
         moved = stream_time(nbytes, inputs.memory_bandwidth, inputs.memory_share)
         return calls * inputs.engine.kernels.operation + moved
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, replace
 
 import numpy as np
@@ -24,8 +24,10 @@ from costmodel.estimate.serving.load import LEAST
 from costmodel.estimate.serving.operating_point import ExactSteps, Steps, micro_batch
 from costmodel.estimate.serving.plan_columns import SIZES, PlanColumns, Rows
 from costmodel.estimate.serving.service_limits import over_limits, service_limits
+from costmodel.estimate.serving.serving_band import OWN, limits_chance
 from costmodel.estimate.serving.serving_inputs import ServingInputs
 from costmodel.estimate.serving.step_table import step_table
+from costmodel.estimate.shared.limits import stated_limits
 from costmodel.estimate.shared.results import Costs
 from costmodel.ground.equation import Number, term, untraced
 from costmodel.ground.solvers import last_within
@@ -139,7 +141,7 @@ def evaluate_apart(inputs: ServingInputs, prefill: PlanColumns, decode: PlanColu
     with term("saturation"):
         top = np.minimum(np.minimum(passed, transfer.most), decode.replicas * exact.decoded(bound))
     rate = _rate(quick, top)
-    within = _within(quick, top)
+    within = _within(quick, top, {"saturation_per_s": top, "concurrency_worst": memories[1].requests_worst})
     arriving = inputs.case.scenario.workload.rate
     over = np.asarray(rate < arriving * (1 - 1e-9)) if arriving is not None else np.zeros(len(decode), dtype=bool)
     many = quick.in_flight(rate)
@@ -150,6 +152,7 @@ def evaluate_apart(inputs: ServingInputs, prefill: PlanColumns, decode: PlanColu
     columns["accepted_tokens"] = inputs.load.accepted
     with np.errstate(divide="ignore", invalid="ignore"):  # replicas that keep no limits
         columns["disaggregation_gain"] = share(within, together(inputs, prefill, decode))
+    columns[OWN] = limits_chance(inputs, stated_limits(inputs.case.scenario.limits), columns.__getitem__, arriving)
     results = Costs(columns, len(decode))
     return ApartEvaluation(prefill, decode, results, *memories, transfer, many, step.total, most, over)
 
@@ -215,15 +218,27 @@ def _rate(pair: _Pair, top: Number) -> Number:
     return _greatest(pair, top, busy)
 
 
-def _within(pair: _Pair, top: Number) -> Number:
-    """Requests a second up to which the service-level limits hold; 0 where none does."""
+def _within(pair: _Pair, top: Number, most: Mapping[str, Number]) -> Number:
+    """Requests a second up to which the service-level limits hold; 0 where none does.
+
+    `most` are results at saturation that do not depend on the load.
+    """
     limits = service_limits(pair.inputs)
     if not limits:
         return top
 
     def over(rate: Rows) -> Number:
         seen = pair.seen(rate, pair.in_flight(rate))
-        return over_limits(limits, lambda name: getattr(seen, name), len(pair.decode))
+
+        def named(name: str) -> Number:
+            if name == "tokens_per_s_per_user":
+                return rate_of(1.0, seen.tpot)
+            if name == OWN:
+                return limits_chance(pair.inputs, limits, named, rate)
+            found: Number = most[name] if name in most else getattr(seen, name)
+            return found
+
+        return over_limits(limits, named, len(pair.decode))
 
     with untraced(), np.errstate(all="ignore"):
         ever = over(np.full(len(pair.decode), FEWEST_PER_S)) <= 1

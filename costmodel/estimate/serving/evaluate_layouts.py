@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 
 import numpy as np
@@ -32,11 +32,14 @@ from costmodel.estimate.serving.load import (
 from costmodel.estimate.serving.memory_columns import memory_columns
 from costmodel.estimate.serving.operating_point import ExactSteps, OperatingPoint, micro_batch
 from costmodel.estimate.serving.plan_columns import SIZES, PlanColumns
+from costmodel.estimate.serving.replica_kinds import replica_kinds
 from costmodel.estimate.serving.service_limits import over_limits, service_limits
+from costmodel.estimate.serving.serving_band import OWN, limits_chance
 from costmodel.estimate.serving.serving_inputs import ServingInputs
 from costmodel.estimate.serving.speculation_gain import speculation_columns
 from costmodel.estimate.serving.steady_state import SteadyState, replica_rate, steady_state
-from costmodel.estimate.serving.step_table import StepTable, step_table
+from costmodel.estimate.serving.step_table import step_table
+from costmodel.estimate.shared.limits import stated_limits
 from costmodel.estimate.shared.results import Costs
 from costmodel.ground.equation import Number, term, untraced
 
@@ -100,20 +103,44 @@ def _late(inputs: ServingInputs, found: ServingEvaluation) -> NDArray[np.bool_]:
     return np.asarray(found.results.column("prefix_residency") < back)
 
 
-def _evaluated(inputs: ServingInputs, layout: PlanColumns) -> ServingEvaluation:
+@dataclass(frozen=True)
+class _Kinds:
+    """What replicas are whatever their load: memory, steps, the state at saturation, and the rate within limits."""
+
+    memory: EngineMemoryUse
+    exact: ExactSteps
+    engines: Engines
+    quick: Engines
+    most: SteadyState
+    within: Number
+
+
+def _of_kinds(inputs: ServingInputs, layout: PlanColumns) -> _Kinds:
     memory = memory_use(inputs, layout)
-    bounds = bounds_of(inputs, layout, memory)
+    bounds, bare = bounds_of(inputs, layout, memory), _plain(layout)
     exact = ExactSteps(inputs, layout)
     engines = Engines(inputs, layout, exact, bounds)
-    quick = Engines(inputs, *_plain(inputs, layout), bounds)
-    many = in_flight(quick)
-    point = engines.point(many)
+    with untraced():
+        quick = Engines(inputs, bare, step_table(inputs, bare), bounds)
     with term("saturation"):
         top = engines.point(bounds.least)
         most = steady_state(inputs, top, replica_rate(inputs, top))
-    state = _state(inputs, layout, point, most.rate)
+    held = {"saturation_per_s": most.rate, "concurrency_worst": memory.requests_worst}
     with term("within limits"):
-        within = _within_limits(quick, engines)
+        within = _within_limits(quick, engines, held)
+    return _Kinds(memory, exact, engines, quick, most, within)
+
+
+def _evaluated(inputs: ServingInputs, layout: PlanColumns) -> ServingEvaluation:
+    kinds = replica_kinds(inputs, layout)
+    each = _of_kinds(inputs, kinds.layout)
+    memory, bounds, most, within = kinds.of_plans((each.memory, each.engines.bounds, each.most, each.within))
+    steps = kinds.of_plans(each.quick.steps)
+    exact = ExactSteps(inputs, layout, kinds.of_plans(each.exact.one))
+    quick = Engines(inputs, _plain(layout), steps, bounds)
+    many = in_flight(quick)
+    point = Engines(inputs, layout, exact, bounds).point(many)
+    state = _state(inputs, layout, point, most.rate)
     decode = exact.breakdown(micro_batch(layout, many))
     columns = _times(inputs, layout, decode, state)
     columns |= {
@@ -125,6 +152,8 @@ def _evaluated(inputs: ServingInputs, layout: PlanColumns) -> ServingEvaluation:
     columns["prefix_residency"] = _residency(inputs, memory, state)
     columns |= _money(inputs, layout, point, state) | dict.fromkeys(OF_HALVES, np.nan)
     columns |= speculation_columns(inputs, layout, quick.steps, bounds, state.tpot, _time_per_token)
+    limits, arriving = stated_limits(inputs.case.scenario.limits), inputs.case.scenario.workload.rate
+    columns[OWN] = limits_chance(inputs, limits, columns.__getitem__, arriving)
     over = _overloaded(inputs, layout, most)
     return ServingEvaluation(layout, Costs(columns, len(layout)), memory, bounds, point, state, most, over)
 
@@ -234,15 +263,17 @@ def _money(inputs: ServingInputs, layout: PlanColumns, point: OperatingPoint, st
     }
 
 
-def _plain(inputs: ServingInputs, layout: PlanColumns) -> tuple[PlanColumns, StepTable]:
-    """The plans as columns that no trace follows, and the table of their steps: to look for a load with."""
+def _plain(layout: PlanColumns) -> PlanColumns:
+    """The plans as columns that no trace follows: to look for a load with."""
     with untraced():
-        bare = PlanColumns(*(np.asarray(getattr(layout, name)).view(np.ndarray) for name in SIZES))
-        return bare, step_table(inputs, bare)
+        return PlanColumns(*(np.asarray(getattr(layout, name)).view(np.ndarray) for name in SIZES))
 
 
-def _within_limits(quick: Engines, engines: Engines) -> Number:
-    """Requests a second of one replica up to which the service-level limits hold; 0 where none does."""
+def _within_limits(quick: Engines, engines: Engines, most: Mapping[str, Number]) -> Number:
+    """Requests a second of one replica up to which the service-level limits hold; 0 where none does.
+
+    `most` are results at saturation that do not depend on the load.
+    """
     inputs, limits = quick.inputs, service_limits(quick.inputs)
 
     def over(many: Column) -> Column:
@@ -252,7 +283,11 @@ def _within_limits(quick: Engines, engines: Engines) -> Number:
         def named(name: str) -> Number:
             if name == "latency":
                 return state.ttft + (inputs.load.output - 1.0) * state.tpot
-            found: Number = getattr(state, name)
+            if name == "tokens_per_s_per_user":
+                return rate_of(1.0, state.tpot)
+            if name == OWN:
+                return limits_chance(inputs, limits, named, state.rate)
+            found: Number = most[name] if name in most else getattr(state, name)
             return found
 
         return over_limits(limits, named, len(quick.layout))

@@ -16,7 +16,7 @@ from costmodel.equations.serving.step.quantised_weights import scaled_element_by
 from costmodel.estimate.machine.collective_time import collective_time
 from costmodel.estimate.machine.process_groups import Group, Transfer, group
 from costmodel.estimate.machine.token_dispatch import SentTokens, dispatch_time
-from costmodel.estimate.model.routed_experts import expert_matmuls, reached
+from costmodel.estimate.model.routed_experts import expert_hidden, expert_matmuls, reached
 from costmodel.estimate.serving.plan_columns import PlanColumns
 from costmodel.estimate.serving.serving_inputs import ServingInputs
 from costmodel.ground.equation import Number, term
@@ -27,12 +27,13 @@ SCALE, SCALED = 4.0, 128.0  # bytes of a scale of fp8, and elements that share i
 
 def expert_layer(inputs: ServingInputs, layout: PlanColumns, experts: Experts, tokens: Number) -> Number:
     """Time of one layer's routed experts on the busiest rank, for all tokens of a step."""
-    fit, types, hidden = inputs.experts, inputs.types, inputs.model.hidden
+    fit, types = inputs.experts, inputs.types
+    hidden = expert_hidden(inputs.model.hidden, experts)
     assert fit is not None
     ranks = layout.stage_ranks
     with term("experts"):
         rows = experts.top_k * tokens
-        up, down = expert_matmuls(hidden, experts, experts.ffn_hidden)
+        up, down = expert_matmuls(inputs.model.hidden, experts, experts.ffn_hidden)
         flop = (matmul_flop(rows, up.n, up.k) + matmul_flop(rows, down.n, down.k)) / ranks
         read = experts_read(tokens, experts.top_k, experts.count)
         nbytes = expert_layer_bytes(read, rows, hidden, experts.ffn_hidden, types.expert_weight, types.wide)
@@ -77,7 +78,7 @@ def expert_transfers(
     ranks = group(inputs, "ep", layout.stage_ranks, 1.0)
     far = dispatches(inputs, layout)
     near = np.where((layout.dp_attention > 1) & ~far, 1.0, 0.0)
-    message = activation_message(tokens, inputs.model.hidden, inputs.types.wide)
+    message = activation_message(tokens, expert_hidden(inputs.model.hidden, experts), inputs.types.wide)
     operations: tuple[tuple[str, Operation], ...] = (
         ("gather tokens", "all_gather"),
         ("scatter results", "reduce_scatter"),
@@ -101,7 +102,7 @@ def _dispatched(
     prompts: bool,
 ) -> Iterator[Transfer]:
     """Low latency sends a copy for each expert; with prompts, a copy for each domain, passed on inside it."""
-    dispatch, hidden, top_k = inputs.engine.dispatch, inputs.model.hidden, experts.top_k
+    dispatch, hidden, top_k = inputs.engine.dispatch, expert_hidden(inputs.model.hidden, experts), experts.top_k
     assert dispatch is not None
     with term("tokens of a rank"):
         own = inputs.imbalance * (tokens / layout.stage_ranks)

@@ -66,10 +66,13 @@ class ExactSteps:
 
     inputs: ServingInputs
     layout: PlanColumns
+    of_one: Number | None = None  # time of a step of a single sequence, where it is known
 
     @functools.cached_property
     def one(self) -> Number:
         """Time of a step of a single sequence."""
+        if self.of_one is not None:
+            return self.of_one
         with term("one sequence"):
             return self.breakdown(np.ones(len(self.layout))).total
 

@@ -12,21 +12,18 @@ from numpy.typing import NDArray
 from costmodel.documents.reader.serving_scenario import ServingCase
 from costmodel.documents.schemas.default_values import Assumption
 from costmodel.documents.schemas.serving.serving_plan import ServingPlan
-from costmodel.documents.schemas.serving.serving_results import BANDED
-from costmodel.equations.run.uncertainty import combined_error, residual_spread
 from costmodel.estimate.serving.constraints import invalid, invalid_halves
 from costmodel.estimate.serving.conversations import conversing
 from costmodel.estimate.serving.evaluate_apart import ApartEvaluation, evaluate_apart
 from costmodel.estimate.serving.evaluate_layouts import ServingEvaluation, evaluate
 from costmodel.estimate.serving.plan_columns import PlanColumns
+from costmodel.estimate.serving.serving_band import OWN, banded
 from costmodel.estimate.serving.serving_inputs import ServingInputs, inputs_of, never_fitted
-from costmodel.estimate.shared.limits import stated_limits
-from costmodel.estimate.shared.results import Costs
+from costmodel.estimate.shared.limits import Limit, stated_limits
 from costmodel.ground.equation import Number
 from costmodel.ground.errors import Place, fail
 
 AnyEvaluation = ServingEvaluation | ApartEvaluation
-QUANTILE = 1.2816  # standard deviations from the median to P10 and P90
 
 
 @dataclass(frozen=True)
@@ -103,9 +100,15 @@ def unacceptable(inputs: ServingInputs, evaluation: AnyEvaluation) -> Iterator[t
     for code, mask in evaluation.overloads():
         yield code, mask & ~small
     for limit in stated_limits(inputs.case.scenario.limits):
-        code = {"tpot": "S001", "ttft": "S002", "ttft_p99": "S002"}.get(limit.column, "T001")
-        code = "M002" if limit.of_memory else code
+        code = code_of(limit)
         yield code, ~limit.kept(results.column(limit.column)) & ~small & ~over
+
+
+def code_of(limit: Limit) -> str:
+    """The code of a plan that breaks a limit."""
+    if limit.of_memory:
+        return "M002"
+    return {"tpot": "S001", "ttft": "S002", "ttft_p99": "S002", OWN: "S006"}.get(limit.column, "T001")
 
 
 def answer(inputs: ServingInputs, plan: ServingPlan) -> ServingAnswer:
@@ -145,27 +148,3 @@ def predict(case: ServingCase) -> ServingAnswer:
     """
     inputs = inputs_of(case)
     return answer(inputs, own_plan(inputs))
-
-
-def banded(inputs: ServingInputs, results: Costs) -> Costs:
-    """The results with the ends of their bands: the spread of the engine's runs around predictions, log-normal."""
-    spread, columns = inputs.engine.spread, dict(results.columns)
-    token, first = spread.experts if inputs.model.has_experts else spread.tpot, spread.ttft
-    if never_fitted(inputs):
-        token, first = _of_kernels(inputs, token), _of_kernels(inputs, first)
-    widths = {"ttft": first, "ttft_p99": first, "cache_pool": spread.pool, "cache_pool_tokens": spread.pool}
-    for name in BANDED:
-        far = QUANTILE * widths.get(name, token)
-        columns[f"{name}_low"] = np.exp(-far) * columns[name]
-        columns[f"{name}_high"] = np.exp(far) * columns[name]
-    return Costs(columns, results.rows)
-
-
-def _of_kernels(inputs: ServingInputs, spread: float) -> float:
-    """A spread of the engine's runs with that of memory traffic over all parts, where kernels are of other parts."""
-    memory = inputs.case.common.memory
-    fitted = None if memory is None else memory.fitted
-    assert fitted is not None  # of unmeasured.yaml
-    assert fitted.median is not None
-    assert fitted.p90 is not None
-    return float(combined_error(spread, residual_spread(fitted.median, fitted.p90)))

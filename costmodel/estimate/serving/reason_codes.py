@@ -20,6 +20,11 @@ INVALID = {
         "and what is left the inner width of an expert.",
     ),
     "L057": Reason("no experts", "Without experts there is nothing for ep to cut, and dp_attention is replicas."),
+    "L059": Reason(
+        "layers tied across stages",
+        "Layers read keys and values of an earlier layer, or tables beside the embedding, which engines hold on one "
+        "pipeline stage: pp is 1.",
+    ),
     "L058": Reason("drafts, stages", "Engines draft tokens for one pipeline stage alone: speculation takes pp 1."),
 }
 LIMITS = {
@@ -32,6 +37,10 @@ LIMITS = {
     "S003": Reason("cache full", "The requests in flight at this load need more cache than the pool holds."),
     "S004": Reason("token budget", "Steps are full: their budget of tokens passes fewer requests than arrive."),
     "S005": Reason("above saturation", "Requests take more time than there is, so that queues grow without end."),
+    "S006": Reason(
+        "limits at risk",
+        "The chance that the plan fits, answers its load and keeps every limit, by the bands, is under what is asked.",
+    ),
     "T001": Reason("limit of the scenario", "Another result is beyond a limit that the scenario sets."),
 }
 REFUSALS = {**INVALID, **LIMITS}

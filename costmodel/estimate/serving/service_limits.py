@@ -6,12 +6,14 @@ from collections.abc import Callable
 
 import numpy as np
 
-from costmodel.documents.schemas.serving.serving_limits import SERVICE_LEVEL
+from costmodel.documents.schemas.serving.serving_limits import LEVEL_OF_USERS, SERVICE_LEVEL
 from costmodel.equations.run.economics import share
 from costmodel.estimate.serving.plan_columns import Rows
 from costmodel.estimate.serving.serving_inputs import ServingInputs
 from costmodel.estimate.shared.limits import Limit, stated_limits
 from costmodel.ground.equation import Number
+
+LEAST_RESULT = 1e-9  # stands for a chance, or a rate of tokens, that is nothing
 
 
 def service_limits(inputs: ServingInputs) -> list[Limit]:
@@ -19,7 +21,7 @@ def service_limits(inputs: ServingInputs) -> list[Limit]:
     return [
         limit
         for limit in stated_limits(inputs.case.scenario.limits)
-        if limit.kind == "at_most" and limit.column in SERVICE_LEVEL
+        if limit.column in {"at_most": SERVICE_LEVEL, "at_least": LEVEL_OF_USERS}.get(limit.kind, ())
     ]
 
 
@@ -27,5 +29,7 @@ def over_limits(limits: list[Limit], result: Callable[[str], Number], rows: int)
     """The result that is nearest to its limit, or beyond it, over that limit."""
     found = np.zeros(rows)
     for limit in limits:
-        found = np.maximum(found, np.asarray(share(result(limit.column), limit.value)))
+        value, bound = result(limit.column), limit.value
+        over = share(value, bound) if limit.kind == "at_most" else share(bound, np.maximum(value, LEAST_RESULT))
+        found = np.maximum(found, np.asarray(over))
     return found

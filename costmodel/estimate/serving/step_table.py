@@ -17,6 +17,7 @@ from costmodel.estimate.serving.engine_step import StepTime, decode_time, head_t
 from costmodel.estimate.serving.expert_step import dispatches, halved
 from costmodel.estimate.serving.operating_point import context_of
 from costmodel.estimate.serving.plan_columns import PlanColumns
+from costmodel.estimate.serving.replica_kinds import distinct
 from costmodel.estimate.serving.serving_inputs import ServingInputs
 from costmodel.ground.equation import Number
 from costmodel.ground.solvers import Curves, Line
@@ -88,10 +89,8 @@ def _part_of_step(
 
 def step_table(inputs: ServingInputs, layout: PlanColumns) -> StepTable:
     """The table of some plans."""
-    columns = np.stack([layout.tp, layout.pp, layout.ep, layout.dp_attention])
-    _, first, which = np.unique(columns, axis=1, return_index=True, return_inverse=True)
+    first, which = distinct([layout.tp, layout.pp, layout.ep, layout.dp_attention])
     cuts, context = layout.at(first), context_of(inputs)
-    which = which.reshape(-1)
 
     def line(one: Number, two: Number, step: float) -> Line:
         return Line.through(np.broadcast_to(one, len(cuts)), np.broadcast_to(two, len(cuts)), step, which)

@@ -102,6 +102,16 @@ REFUSALS = {
         "An indexer picks tokens among all earlier ones. A ring shows a rank one block at a time, and an exchange of "
         "heads splits the heads whose scores it adds up, so only an all-gather of latents and index keys serves it.",
     ),
+    "L035": Reason(
+        "layers tied across stages",
+        "Layers read keys and values of an earlier layer, or tables beside the embedding. No training software sends "
+        "these from one pipeline stage to another, so pp is 1.",
+    ),
+    "L036": Reason(
+        "selective scan with cp",
+        "A selective scan makes the steps of a token from all channels, so an exchange of channels for tokens would "
+        "need a second one; no training software does it.",
+    ),
     "L040": Reason(
         "recompute keys",
         "recompute_modules belong to selective recompute, recompute_layers and recompute_method to full.",
@@ -172,6 +182,10 @@ REFUSALS = {
         "servers, whole gradients",
         "Servers sum whole gradients of whole replicas: zero 0, compression none, fp16 or int8, and first no more "
         "replicas than there are.",
+    ),
+    "R013": Reason(
+        "restart on fewer ranks",
+        "run.restart.ranks goes on with whole replicas: tp × cp × pp must divide it, and it is less than the ranks.",
     ),
     "T001": Reason("limit of the scenario", "A result other than memory is beyond a limit that the scenario sets."),
 }
@@ -263,6 +277,16 @@ REMARKS = {
     "N030": Reason(
         "nothing to compress",
         "plan.compression has no effect: one rank holds all gradients, or the stack sends them as narrow already.",
+    ),
+    "N036": Reason(
+        "power cap",
+        "A cap at or over the rating of the accelerator changes nothing. Under 70 % of it the voltage cannot fall "
+        "further, and steps take longer than computed.",
+    ),
+    "N037": Reason(
+        "half of the run is lost",
+        "Goodput is under 50 %: the job is interrupted about as often as it saves its work. Ends of the band are then "
+        "without meaning; costmodel run lists what helps.",
     ),
     "N035": Reason(
         "over the critical batch",

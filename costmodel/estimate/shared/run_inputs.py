@@ -7,8 +7,9 @@ from dataclasses import dataclass
 
 from costmodel.documents.reader.resolved_scenario import ResolvedScenario
 from costmodel.documents.schemas.reliability import Failures
-from costmodel.documents.schemas.run import Elastic, Mode, PlannedStops, Spot, WholeRun
+from costmodel.documents.schemas.run import DataStore, Elastic, Mode, PlannedStops, Spot, WholeRun
 from costmodel.estimate.shared.assumptions import AssumptionLog
+from costmodel.ground.errors import fail
 from costmodel.ground.units import show
 
 
@@ -54,6 +55,7 @@ class RestartInputs:
     start_low: float
     start_high: float
     warm_up: float
+    ranks: float | None
 
 
 @dataclass(frozen=True)
@@ -66,6 +68,8 @@ class PowerInputs:
     idle: float
     pue: float
     intensity: float
+    cap: float | None
+    tariff: float | None
 
 
 @dataclass(frozen=True)
@@ -82,6 +86,7 @@ class RunInputs:
     evaluation: float
     planned: PlannedStops | None
     loader: float
+    data: DataStore | None
     spot: Spot | None
 
 
@@ -90,6 +95,7 @@ def run_inputs(case: ResolvedScenario, log: AssumptionLog) -> RunInputs | None:
     asked = case.scenario.run
     if asked is None:
         return None
+    _wants_repair(case, asked)
     return RunInputs(
         failures=_failures(case, asked, log),
         checkpoint=_checkpoint(case, asked, log),
@@ -101,8 +107,20 @@ def run_inputs(case: ResolvedScenario, log: AssumptionLog) -> RunInputs | None:
         evaluation=asked.evaluation,
         planned=asked.planned,
         loader=math.inf if asked.loader is None else asked.loader,
+        data=asked.data,
         spot=asked.spot,
     )
+
+
+def _wants_repair(case: ResolvedScenario, asked: WholeRun) -> None:
+    """A fault where repairs count and none has a time."""
+    assert case.reliability is not None
+    if case.reliability.repair is not None:
+        return
+    for key, counts in (("spares", 0 < asked.spares < 1), ("restart.ranks", asked.restart.ranks is not None)):
+        if counts:
+            hint = "--set 'run.failures.repair={time: 2 days}', or what yours take"
+            raise fail("D016", f"run.{key} depends on how long repairs take", case.place(f"run.{key}"), hint)
 
 
 def _failures(case: ResolvedScenario, asked: WholeRun, log: AssumptionLog) -> FailureRates:
@@ -111,6 +129,8 @@ def _failures(case: ResolvedScenario, asked: WholeRun, log: AssumptionLog) -> Fa
     if "failures" not in asked.model_fields_set:
         band = f"{show(_low(record), '1/node/s').split()[0]} – {show(_high(record), '1/node/s')}"
         log.note("run.failures.rate", show(record.rate, "1/node/s"), f"reliability/{record.name}, {band}")
+    elif record.rate > 0 and _low(record) == _high(record):
+        log.note("run.failures.low, high", "as the rate", "stated alone, so that no band of it is known")
     job = record.job
     if job is not None and "failures" not in asked.model_fields_set:
         high = job.rate if job.high is None else job.high
@@ -194,6 +214,7 @@ def _restart(case: ResolvedScenario, asked: WholeRun, log: AssumptionLog) -> Res
     band = f"{show(usual.low, 's')} – {show(usual.high, 's')}"
     start = log.choose("run.restart.start", written.start, usual.time, f"{named}, {band}", "s")
     return RestartInputs(
+        ranks=written.ranks,
         detect=log.choose("run.restart.detect", written.detect, 0.0, "part of the start", "s"),
         start=start,
         start_low=_least(start, usual.low) if written.start is None else start,
@@ -213,7 +234,13 @@ def _power(case: ResolvedScenario, asked: WholeRun, log: AssumptionLog) -> Power
         log.note("run.power.draw", over if case.node.power is None else rated, named)
     if "grid" not in written.model_fields_set:
         log.note("run.power.grid", f"{grid.name}, {show(grid.intensity, 'kg/J')}", grid.title)
+    tariff = written.tariff
+    if tariff is None and grid.tariff is not None:
+        tariff = grid.tariff.price
+        log.note("run.power.tariff", show(tariff, "USD/J"), f"grids/{grid.name}")
     return PowerInputs(
+        cap=written.cap,
+        tariff=tariff,
         draw=written.draw,
         rated_share=practice.draw.rated,
         over_part=practice.draw.part,

@@ -5,7 +5,7 @@ from __future__ import annotations
 from costmodel.documents.reader.resolved_scenario import ResolvedScenario
 from costmodel.documents.schemas.precision import RECIPES, Recipe
 from costmodel.documents.schemas.stack import GradientType
-from costmodel.estimate.machine.clock_throttling import slowdown_of
+from costmodel.estimate.machine.clock_throttling import cap_over_rating, slowdown_of
 from costmodel.estimate.machine.number_formats import Linear
 from costmodel.estimate.shared.assumptions import AssumptionLog
 from costmodel.estimate.training.stack_in_use import attention_in_use
@@ -45,7 +45,8 @@ def note_rates(log: AssumptionLog, case: ResolvedScenario, linear: Linear, origi
     if fit is None or case.scenario.assume.sustained is not None:
         return
     found = float(slowdown_of(case))
-    log.note("assume.sustained", show(found, "1"), origin if found == fit.factor else f"{origin}, by power")
+    capped = ", capped" if cap_over_rating(case) < 1 else ""
+    log.note("assume.sustained", show(found, "1"), origin if found == fit.factor else f"{origin}, by power{capped}")
 
 
 def mfu_peak(log: AssumptionLog, case: ResolvedScenario, recipe: Recipe) -> float:

@@ -5,7 +5,8 @@ from __future__ import annotations
 from collections.abc import Container, Iterable, Iterator
 from dataclasses import dataclass
 
-from costmodel.documents.schemas.model import LatentAttention, Layers
+from costmodel.documents.schemas.mixers import LatentAttention
+from costmodel.documents.schemas.model import Layers
 from costmodel.documents.schemas.tuning import Tuning
 from costmodel.equations.kernels.flop import matmul_flop, training_flop
 from costmodel.equations.layers.experts import dispatched_activations
@@ -64,7 +65,7 @@ def routed_adapters(inputs: TrainingInputs, part: Routed | None) -> Iterator[Ada
     if inputs.tuning is None or not inputs.tuning.experts or part is None:
         return
     cut = _cut(inputs, part.etp)
-    found = _of_mlp(inputs.model.hidden, part.ffn_hidden, cut, "experts", gated=part.of.gated)
+    found = _of_mlp(part.hidden, part.ffn_hidden, cut, "experts", gated=part.of.gated)
     yield from _named(inputs.tuning, found)
 
 
@@ -285,7 +286,7 @@ def unread_by_experts(
     spared: Number = 0.0
     with term("unused inputs"):
         if "mlp" not in read:
-            spared = spared + dispatched_activations(rows, inputs.model.hidden, part.of.count, width)
+            spared = spared + dispatched_activations(rows, part.hidden, part.of.count, width)
         if "activation" not in read and "moe-activation" not in modules:
             spared = spared + activation_output_bytes(rows, part.ffn_hidden, width)
     return spared

@@ -16,7 +16,9 @@ from costmodel.equations.parallelism.counts import (
     padded_vocab,
     tokens_in_micro_batch,
 )
+from costmodel.estimate.model.layer_embeddings import entry_tables
 from costmodel.estimate.model.shards import (
+    layer_count,
     position_rows,
     prediction_parameters,
     shard,
@@ -134,6 +136,8 @@ def stage_parameters(inputs: TrainingInputs, block: Block, layers: StageLayers) 
     if model.positions == "learned":
         with term("positions"):
             embedding = embedding + table_parameters(position_rows(model), model.hidden)
+    if model.layer_embedding is not None:
+        embedding = embedding + entry_tables(model, layer_count(model), tp)
     if model.embedding_norm:
         embedding = embedding + last_norm
     both = embedding + last_norm if model.tied else embedding + head + last_norm

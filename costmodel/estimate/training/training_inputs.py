@@ -23,7 +23,7 @@ from costmodel.estimate.machine.clock_throttling import slowdown_of
 from costmodel.estimate.machine.host import Host, host_of
 from costmodel.estimate.machine.machine import Machine
 from costmodel.estimate.machine.node_in_use import batch_of_a_site, interface_rate, slowest_link, with_port
-from costmodel.estimate.machine.number_formats import Linear, linear_of, matmul_fit
+from costmodel.estimate.machine.number_formats import Linear, linear_of, matmul_fit, vector_rate
 from costmodel.estimate.model.projected_states import state_bytes
 from costmodel.estimate.shared.assumptions import AssumptionLog, converted
 from costmodel.estimate.shared.run_inputs import RunInputs, run_inputs
@@ -196,6 +196,11 @@ class TrainingInputs(Machine):
         """
         accelerator = self.case.accelerator
         return accelerator.peak.fp32 or self.rates.peak if accelerator.vendor == "NVIDIA" else self.rates.peak
+
+    @property
+    def vector_rate(self) -> float:
+        """Rate of the vector units; of a part that states none, that of its matrix units."""
+        return vector_rate(self.case.accelerator, self.rates.peak)
 
     @property
     def of_a_part(self) -> Number:

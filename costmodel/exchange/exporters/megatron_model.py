@@ -5,7 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator
 from typing import Any, TypeVar
 
-from costmodel.documents.schemas.model import Attention, Experts, LatentAttention, Mlp, Model
+from costmodel.documents.schemas.mixers import Attention, LatentAttention
+from costmodel.documents.schemas.model import Experts, Mlp, Model
 from costmodel.exchange.exporters.job import Unsaid
 from costmodel.exchange.exporters.layer_order import layers_in_order, pattern
 
@@ -37,6 +38,12 @@ CANNOT = {
     "model.layers.norms": "two in every layer",
     "model.layers.state_space": "hybrid models are not written",
     "model.layers.linear": "hybrid models are not written",
+    "model.layers.selective_scan": "Megatron-LM has no Mamba-1",
+    "model.layer_embedding": "tables of the layers are not written",
+    "model.layers.attention.keys_as_values": "Megatron-LM projects values",
+    "model.layers.attention.value_norm": "Megatron-LM normalises no values",
+    "model.layers.attention.shared_kv": "Megatron-LM shares no keys between layers",
+    "model.layers.experts.latent_dim": "experts of another width than the stream's are not written",
     "model.layers.latent.indexer": "sparse attention is not written",
     "model.layers.attention.output_gate": "a gate on attention is not written",
     "model.layers.attention.qk_norm_whole": "--qk-layernorm normalises head by head",
@@ -84,6 +91,13 @@ def _check(model: Model, unsaid: Unsaid) -> None:
         ("model.layers.norms", any(kind.norms != 2 for kind in kinds)),
         ("model.layers.state_space", any(kind.state_space is not None for kind in kinds)),
         ("model.layers.linear", any(kind.linear is not None for kind in kinds)),
+        ("model.layers.selective_scan", any(kind.selective_scan is not None for kind in kinds)),
+        ("model.layer_embedding", model.layer_embedding is not None),
+        *(
+            (f"model.layers.attention.{key}", any(kind.attention and getattr(kind.attention, key) for kind in kinds))
+            for key in ("keys_as_values", "value_norm", "shared_kv")
+        ),
+        ("model.layers.experts.latent_dim", any(kind.experts and kind.experts.latent_dim for kind in kinds)),
         ("model.layers.latent.indexer", any(kind.latent is not None and kind.latent.indexer for kind in kinds)),
         ("model.layers.attention.output_gate", any(kind.attention and kind.attention.output_gate for kind in kinds)),
         (

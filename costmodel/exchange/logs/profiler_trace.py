@@ -1,7 +1,7 @@
-"""A trace of PyTorch's profiler: the time of a step by what its kernels do, and the communication that nothing hides.
+"""A profile of a step: its time by what its kernels do, and the communication that nothing hides.
 
-Its text is that of Chrome's trace viewer. Of each recorded step the kernels of one device are added up; where kernels
-of several streams run at one time, the time is that of the compute.
+Of PyTorch's profiler, whose text is that of Chrome's trace viewer, or of Chakra. Of each recorded step the kernels of
+one device are added up; where kernels of several streams run at one time, the time is that of the compute.
 """
 
 from __future__ import annotations
@@ -15,12 +15,14 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from typing import Any, NamedTuple
 
+from costmodel.exchange.logs.chakra_trace import ChakraNode, chakra_nodes
 from costmodel.exchange.logs.kernel_kinds import axis_of, kernel_kind
 from costmodel.ground.errors import Place, fail
 
 LARGEST = 1_500_000_000  # bytes of a trace as text
 _MICROSECOND = 1e-6
 _ON_DEVICE = ("kernel", "gpu_memcpy", "gpu_memset")
+COMPUTED = ("matmul", "attention", "memory_bound", "optimizer")
 _STEP = "ProfilerStep#"
 
 
@@ -48,9 +50,22 @@ def profiled_step(path: str, degrees: Mapping[str, float]) -> ProfiledStep:
         CostModelError: X001 where the file is no such trace, X002 where it has no steps or no kernels, X010 where it
             is too long
     """
-    events = _events(path)
+    data = _data(path)
+    if b'"traceEvents"' not in data and (nodes := chakra_nodes(path, data)) is not None:
+        return _of_nodes(path, nodes, degrees)
+    events = _events(path, data)
     steps = _steps(path, events)
-    device, runs = _runs(path, events, degrees)
+    return _of_steps(path, steps, *_runs(path, events, degrees), degrees)
+
+
+def _of_steps(
+    path: str,
+    steps: list[tuple[float, float]],
+    device: object,
+    runs: list[_KernelRun],
+    degrees: Mapping[str, float],
+) -> ProfiledStep:
+    """The mean of recorded steps, from what runs within them."""
     spans = [(start, end) for start, end in steps if any(start <= run.start < end for run in runs)]
     if not spans:
         raise fail("X002", "no kernel runs within a recorded step", Place(path), "record with ProfilerActivity.CUDA")
@@ -63,8 +78,43 @@ def profiled_step(path: str, degrees: Mapping[str, float]) -> ProfiledStep:
     return ProfiledStep(step, *_as_terms(times, step, len(spans), device, degrees))
 
 
-def _events(path: str) -> list[Mapping[str, Any]]:
-    """The complete events of a trace, compressed or not."""
+def _of_nodes(path: str, nodes: list[ChakraNode], degrees: Mapping[str, float]) -> ProfiledStep:
+    """The same of an execution trace of Chakra; without start times the sums of a step, whose time it does not have."""
+    kernels = [node for node in nodes if not node.on_host and node.length > 0]
+    if not kernels:
+        hint = "link it with the device's trace (chakra_trace_link), and convert it again"
+        raise fail("X002", "this trace of Chakra has no kernel with a time", Place(path), hint)
+    marks = {node.name: node for node in nodes if node.name.startswith(_STEP)}
+    runs = [_KernelRun(node.start, node.start + node.length, _kind_of_node(node, degrees)) for node in kernels]
+    steps = sorted((mark.start, mark.start + mark.length) for mark in marks.values())
+    if steps and all(node.start for node in kernels) and all(start < end for start, end in steps):
+        return _of_steps(path, steps, "of a Chakra trace", runs, degrees)
+    count = max(len(marks), 1)
+    terms = dict.fromkeys(COMPUTED, 0.0)
+    named = {run.kind.removeprefix("axis ") for run in runs if run.kind.startswith("axis ")}
+    used = {axis for axis, degree in degrees.items() if degree > 1}
+    terms |= {f"{axis}_time": 0.0 for axis in used if axis in named or "" not in named}
+    left = 0.0
+    for node, run in zip(kernels, runs, strict=True):
+        name = f"{run.kind.removeprefix('axis ')}_time" if run.kind.startswith("axis ") else run.kind
+        if name in terms:
+            terms[name] += node.length * _MICROSECOND / count
+        else:
+            left += node.length * _MICROSECOND / count
+    whose = f"{count} steps" if marks else "one step, for none is marked"
+    notes = [f"a Chakra trace of {whose}, without start times: neither the step nor what compute hides is in it"]
+    notes += [f"communication of no axis of the plan: {left:.3g} s, in no term"] if left else []
+    return ProfiledStep(math.nan, terms, tuple(notes))
+
+
+def _kind_of_node(node: ChakraNode, degrees: Mapping[str, float]) -> str:
+    """What a kernel of a Chakra trace does: a kind, or the axis it communicates on."""
+    kind = "communication" if node.communicates else kernel_kind(node.name)
+    return f"axis {axis_of(node.name, node.group, 0, degrees)}" if kind == "communication" else kind
+
+
+def _data(path: str) -> bytes:
+    """The bytes of a trace, unpacked."""
     try:
         with open(path, "rb") as file:
             packed = file.read(2) == b"\x1f\x8b"
@@ -75,6 +125,11 @@ def _events(path: str) -> list[Mapping[str, Any]]:
         raise fail("D001", f"the file cannot be read: {reason}", Place(path), "name a trace that is there") from None
     if len(data) > LARGEST:
         raise fail("X010", f"the trace is over {LARGEST / 1e9:.1f} GB", Place(path), "record fewer steps")
+    return data
+
+
+def _events(path: str, data: bytes) -> list[Mapping[str, Any]]:
+    """The complete events of a trace."""
     try:
         tree = json.loads(data)
     except (ValueError, RecursionError):
@@ -82,7 +137,8 @@ def _events(path: str) -> list[Mapping[str, Any]]:
         raise fail("X001", "this is no trace of PyTorch's profiler", Place(path), hint) from None
     found = tree.get("traceEvents") if isinstance(tree, dict) else tree
     if not isinstance(found, list) or not any(isinstance(event, dict) and "ph" in event for event in found):
-        hint = "the trace that it was made from is read" if isinstance(tree, dict) and "nodes" in tree else ""
+        host = isinstance(tree, dict) and "nodes" in tree
+        hint = "a host trace has no kernels: link and convert it, or give the profiler's own trace" if host else ""
         raise fail("X001", "this is no trace of PyTorch's profiler: it has no traceEvents", Place(path), hint)
     return [event for event in found if isinstance(event, dict) and event.get("ph") == "X" and _timed(event)]
 
@@ -193,7 +249,7 @@ def _as_terms(
 ) -> tuple[dict[str, float], tuple[str, ...]]:
     """The terms of a step as estimate names them, and what was not one of them."""
     notes = [f"mean of {steps} recorded step{'s' if steps > 1 else ''} of device {device}"]
-    terms = {kind: times.get(kind, 0.0) for kind in ("matmul", "attention", "memory_bound", "optimizer")}
+    terms = {kind: times.get(kind, 0.0) for kind in COMPUTED}
     used = [axis for axis, degree in degrees.items() if degree > 1]
     unnamed = times.get("axis  whole", 0.0)
     for axis in used:

@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from dataclasses import replace
 from typing import Any
 
-from costmodel.documents.reader.resolved_scenario import ResolvedScenario, load
+from costmodel.documents.reader.resolved_scenario import ResolvedScenario
 from costmodel.documents.schemas.plan import Plan
 from costmodel.estimate.evaluate.answer_facts import Facts, facts_of
 from costmodel.explore.compare.compare import Side, side
@@ -17,11 +17,10 @@ from costmodel.ground.errors import Place, fail
 from costmodel.ground.parsing import parse
 
 
-def side_of(name: str, rank: int | None = None, assignments: tuple[str, ...] = ()) -> Side:
-    """A scenario or a stored result by name, as a side; of a search, the plan of a rank."""
-    case = load(name, assignments)
+def side_of(name: str, case: ResolvedScenario, rank: int | None, *, changed: bool) -> Side:
+    """A scenario, or a stored result of which nothing is changed, as a side; of a search, the plan of a rank."""
     stored = next(iter(case.trees.values()), None)
-    if isinstance(stored, dict) and str(stored.get("schema")).startswith("costmodel/result/") and not assignments:
+    if isinstance(stored, dict) and str(stored.get("schema")).startswith("costmodel/result/") and not changed:
         return _stored(name, case, stored, 1 if rank is None else rank)
     return side(name, answered(case) if rank is None else ranked(case, rank))
 

@@ -56,7 +56,7 @@ def measured(
     notes: tuple[str, ...] = ()
     if trace is not None:
         parts, notes = {**trace.terms, **parts}, trace.notes
-        if figures:
+        if figures and trace.stated:
             notes = (*notes, f"the trace's own steps take {show_time(trace.step)}")
         figures = figures or trace.stated
     if not figures:

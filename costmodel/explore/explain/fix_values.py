@@ -44,6 +44,8 @@ _PATHS = {
     "L032": "plan.dp_replicate plan.zero",
     "L033": "plan.cp_type plan.cp",
     "L034": "plan.cp_type plan.cp",
+    "L035": "plan.pp",
+    "L036": "plan.cp",
     "L040": "plan.recompute plan.recompute_modules plan.recompute_layers",
     "L041": "plan.recompute_layers plan.recompute",
     "L042": "plan.zero plan.offload plan.offload_to plan.offload_layers",

@@ -13,8 +13,9 @@ from costmodel.estimate.machine.price import price_per_accelerator
 from costmodel.estimate.serving.evaluate_apart import evaluate_apart
 from costmodel.estimate.serving.evaluate_layouts import evaluate
 from costmodel.estimate.serving.plan_columns import SIZES, PlanColumns
-from costmodel.estimate.serving.predict_serving import banded, halves_of, layout_of, own_plan, routed
+from costmodel.estimate.serving.predict_serving import halves_of, layout_of, own_plan, routed
 from costmodel.estimate.serving.result_columns import COLUMNS
+from costmodel.estimate.serving.serving_band import banded
 from costmodel.estimate.serving.serving_inputs import ServingInputs
 from costmodel.estimate.shared.results import Costs
 from costmodel.explore.explain.explain import Book, ExplainedFigure, tree_of, trees_of, unknown

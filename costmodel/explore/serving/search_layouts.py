@@ -97,7 +97,7 @@ def candidates(inputs: ServingInputs) -> PlanColumns:
     degrees = _powers(ranks)
 
     def listed(name: str, usual: Iterable[float]) -> list[float]:
-        if f"plan.{name}" in held and plan is not None:
+        if plan is not None and (f"plan.{name}" in held or ("plan" in held and name in plan.model_fields_set)):
             return [float(getattr(plan, name))]
         written = getattr(space, name, None) if space is not None else None
         return [float(value) for value in (usual if written is None else written)]

@@ -52,6 +52,12 @@ class ServingTrial:
         return () if self.answer is None else self.answer.refused or self.answer.broken
 
 
+def remarks_of(trials: Sequence[ServingTrial]) -> list[str]:
+    """The codes of remarks on all trials that have an answer, one after the other."""
+    answers = (trial.answer for trial in trials)
+    return [code for answer in answers if answer is not None and not answer.refused for code in answer.remarked]
+
+
 @dataclass(frozen=True)
 class SweptServing:
     """All combinations in the order of the axes, the last changing fastest."""
@@ -95,6 +101,8 @@ def by_rate(case: ServingCase, rates: Sequence[str]) -> list[ServingTrial]:
     found = []
     for written in rates:
         trial = tried(case, [f"workload.rate={written}"])
+        if case.scenario.plan is None and trial.fault is not None:
+            raise CostModelError(trial.fault)
         if trial.answer is None or trial.answer.refused:
             found.append(trial)
             continue

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from functools import partial
 from typing import Any
 
@@ -12,7 +12,9 @@ from costmodel.estimate.evaluate.answer_facts import subject_of
 from costmodel.estimate.serving.predict_serving import ServingAnswer
 from costmodel.estimate.serving.reason_codes import REFUSALS
 from costmodel.estimate.serving.result_columns import machine_name
+from costmodel.estimate.serving.serving_band import OWN
 from costmodel.estimate.shared.limits import stated_limits
+from costmodel.estimate.shared.reasons import REMARKS
 from costmodel.explore.page.serving_facts import ServingFacts
 from costmodel.explore.serving.vary_serving import ServingTrial
 from costmodel.ground.units import gib, show_memory
@@ -34,7 +36,7 @@ def serving_page(facts: ServingFacts, commands: Sequence[str], more: Sequence[Pa
     """One plan under its load."""
     answer = facts.answer
     subtitle = [subject_words(subject_of(facts.case)), plan_words(answer)]
-    verdict: Verdict = "bad" if answer.refused or answer.broken else "good"
+    verdict: Verdict = "bad" if answer.refused or answer.broken else "warn" if answer.remarked else "good"
     if answer.refused:
         return HtmlPage(facts.case.title, subtitle, serving_conclusion(answer), verdict, [], [inputs_part(answer)],
                     list(_findings(answer)), commands)  # fmt: skip
@@ -78,10 +80,11 @@ def _headlines(answer: ServingAnswer, say: Any) -> list[Headline]:
 
     total = gib(float(answer.evaluation.memory.total))
     most = result("saturation_per_s", costs["saturation_per_s"])
+    chance = result(OWN, costs[OWN])
     return [
         Headline("First token, p99", say("ttft_p99"), band("ttft_p99")),
         Headline("Time per token", say("tpot"), band("tpot")),
-        Headline("Within limits", say("rate_within_slo_per_s"), f"of {most} at most"),
+        Headline("Within limits", say("rate_within_slo_per_s"), f"of {most} at most; {chance} to keep limits"),
         Headline("Memory", say("memory_peak"), f"of {total} GiB"),
         Headline("Cost per M generated", say("cost_per_moutput"), "at this load"),
     ]  # fmt: skip
@@ -94,6 +97,13 @@ def _findings(answer: ServingAnswer) -> Iterator[tuple[Verdict, str]]:
         if limit.column in answer.costs and limit.holds(answer.costs[limit.column]):
             bound = result(limit.column, float(limit.value))
             yield "good", f"{limit.key} {result(limit.column, answer.costs[limit.column])} {_SIGNS[limit.kind]} {bound}"
+    yield from remark_findings(() if answer.refused else answer.remarked)
+
+
+def remark_findings(codes: Iterable[str]) -> Iterator[tuple[Verdict, str]]:
+    """Remarks, each once."""
+    for code in dict.fromkeys(codes):
+        yield "warn", f"{code} {REMARKS[code].title}: {REMARKS[code].meaning}"
 
 
 def token_part(answer: ServingAnswer, say: Any) -> Part:

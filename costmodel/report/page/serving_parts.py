@@ -7,14 +7,15 @@ from collections.abc import Sequence
 
 from costmodel.documents.reader.serving_scenario import ServingCase
 from costmodel.estimate.evaluate.answer_facts import subject_of
+from costmodel.estimate.serving.predict_serving import remarks
 from costmodel.estimate.serving.reason_codes import REFUSALS
 from costmodel.explore.serving.search_layouts import FoundPlans, reasons, share_of
-from costmodel.explore.serving.vary_serving import ServingTrial, SweptServing
+from costmodel.explore.serving.vary_serving import ServingTrial, SweptServing, remarks_of
 from costmodel.ground.units import show_time, significant
 from costmodel.report.page.content import HtmlPage, PageTable, Part
 from costmodel.report.page.figures import Bars, FigureEntry, amounts
 from costmodel.report.page.plots import Plot, PlotAxis, PlotPoint
-from costmodel.report.page.serving_page import trial_values
+from costmodel.report.page.serving_page import remark_findings, trial_values
 from costmodel.report.page.values import seconds
 from costmodel.report.terminal.serving.serving_formatting import result
 from costmodel.report.terminal.serving.serving_search import degree_words
@@ -91,7 +92,7 @@ def search_page(found: FoundPlans, commands: Sequence[str]) -> HtmlPage:
         words = "No plan keeps all limits." if found.best else "No plan fits."
     parts = [part for part in (plans_part(found), why_part(found)) if part is not None]
     return HtmlPage(case.title, [subject_words(subject_of(case))], words, "good" if found.kept else "bad", [], parts,
-                commands=commands)  # fmt: skip
+                list(remark_findings(remarks(found.inputs))), commands)  # fmt: skip
 
 
 def sweep_page(found: SweptServing, commands: Sequence[str]) -> HtmlPage:
@@ -106,7 +107,8 @@ def sweep_page(found: SweptServing, commands: Sequence[str]) -> HtmlPage:
     table = PageTable(heads, rows, align, sortable=True)
     part = Part("sweep", "What changes", figures=[trials_figure(found.trials, found.shown[0])], tables=[table])
     return HtmlPage(found.case.title, subtitle, f"{works} of {len(found.trials)} combinations keep every limit.",
-                "good" if works else "bad", [], [part], commands=commands)  # fmt: skip
+                "good" if works else "bad", [], [part], list(remark_findings(remarks_of(found.trials))),
+                commands)  # fmt: skip
 
 
 def scale_page(case: ServingCase, trials: Sequence[ServingTrial], commands: Sequence[str]) -> HtmlPage:
@@ -122,7 +124,16 @@ def scale_page(case: ServingCase, trials: Sequence[ServingTrial], commands: Sequ
     part = Part("scale", "Capacity by rate", figures=[trials_figure(trials, "gpus")],
                 tables=[PageTable(heads, rows, "rrrrrrrrl", sortable=True)])  # fmt: skip
     about = [subject_words(subject_of(case), ["cluster.nodes"])]
-    return HtmlPage(case.title, about, words, "good" if kept else "bad", [], [part], commands=commands)
+    return HtmlPage(
+        case.title,
+        about,
+        words,
+        "good" if kept else "bad",
+        [],
+        [part],
+        list(remark_findings(remarks_of(trials))),
+        commands,
+    )
 
 
 def trials_figure(trials: Sequence[ServingTrial], name: str) -> Bars:

@@ -8,16 +8,8 @@ from math import prod
 import pytest
 
 from costmodel.documents.reader.library import names, read
-from costmodel.documents.schemas.model import (
-    Attention,
-    Experts,
-    LatentAttention,
-    Layers,
-    LinearAttention,
-    Mlp,
-    Model,
-    StateSpace,
-)
+from costmodel.documents.schemas.mixers import Attention, LatentAttention, LinearAttention, StateSpace
+from costmodel.documents.schemas.model import Experts, Layers, Mlp, Model
 from costmodel.equations.layers.parameters import (
     attention_parameters,
     mlp_parameters,

@@ -66,6 +66,16 @@ def test_it_pays_where_a_gap_or_a_time_per_token_binds() -> None:
         assert lopsided["disaggregation_gain"] < found["disaggregation_gain"]
 
 
+def test_instances_that_generate_do_well_on_half_the_compute() -> None:
+    """Splitwise (Patel 2024): decode takes older or capped parts; as fast there, and cheaper by what they cost less."""
+    slow = ("cluster.node.accelerator.peak.bf16=494.7 TFLOP/s", "cluster.node.accelerator.best_matmul.bf16=397 TFLOP/s")
+    usual = costs(apart(1, 1), "workload.rate=4 /s")
+    capped = costs(apart(1, 1), "workload.rate=4 /s", *slow, "assume.price=2.00 USD/GPU/h")
+    assert capped["tpot"] == pytest.approx(usual["tpot"], rel=0.03)
+    assert capped["prefill_utilisation"] > 1.4 * usual["prefill_utilisation"]
+    assert capped["cost_per_moutput"] == pytest.approx(0.8 * usual["cost_per_moutput"], rel=0.03)
+
+
 def test_balanced_instances_are_both_full() -> None:
     found = costs("cluster.nodes=8", apart(2, 1), NONE)
     ratio = found["prefill_per_decode"]

@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import json
+from typing import Any
+
 import pytest
 
 from costmodel.estimate.serving.kv_cache import admitted_cache, sequence_cache
@@ -21,10 +24,16 @@ LOGGED = (*ONE, "model=llama-3.1-8b", "stack.memory.share=0.95")
         ("llama-3.1-70b", 327_680),
         ("llama-3.1-405b", 516_096),
         ("deepseek-v3", 70_272),
+        ("jamba-1.5-mini", 16_384),  # "Jamba", table 1: 4 GB of 256 Ki tokens, of four layers of attention
+        ("gemma-4-e2b", 6_144),  # three layers without a window keep keys, four read them
     ],
 )
 def test_cache_of_a_token(model: str, expected: float) -> None:
     assert costs(*ONE, f"model={model}")["kv_bytes_per_token"] == expected
+
+
+def test_layers_that_share_keys_stay_on_one_stage() -> None:
+    assert predicted(*ONE, "model=gemma-4-e2b", "plan.tp=1", "plan.pp=2").refused == ("L059",)
 
 
 def test_one_sequence_of_llama_13b_takes_1_7_gb() -> None:
@@ -90,6 +99,13 @@ def test_key_heads_repeat_beyond_their_number() -> None:
     found = inputs()
     per_rank = [float(sequence_cache(found, tp, 1.0)) for tp in (8.0, 16.0)]
     assert per_rank == [40_960.0, 40_960.0]
+
+
+def test_key_heads_are_cut_without_communication(run: Any) -> None:
+    """The only transfers of tensor parallelism are the all-reduces behind the projections, two a layer."""
+    answer = json.loads(run("comm", "serve-llama-3.1-70b", "--json").out)
+    found = {(sent["group"], sent["operation"], sent["count"]) for sent in answer["transfers"]}
+    assert found == {("tp", "all_reduce", 160)}
 
 
 def test_data_parallel_attention_keeps_each_latent_once() -> None:

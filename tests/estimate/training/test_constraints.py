@@ -22,6 +22,8 @@ PICKING = {
     **{"heads": 16, "query_rank": 512, "kv_rank": 128, "nope_dim": 64, "rope_dim": 32, "value_dim": 64},
     "indexer": {"heads": 8, "head_dim": 64, "top_k": 512},
 }
+SHARING = {"heads": 16, "kv_heads": 4, "head_dim": 64, "shared_kv": True}
+SELECTIVE = {"inner": 2048, "state": 16, "rank": 64, "conv": 4}
 
 BOTH = ["optimizer", "parameters"]
 DRIVELESS = {"node": "gb200-nvl72", "nodes": 2, "stack": "deepspeed"}
@@ -92,6 +94,11 @@ CASES: dict[str, list[tuple[dict[str, Any], dict[str, Any], dict[str, Any]]]] = 
         ({"shape": with_mixer(latent=PICKING)}, {"cp": 2, "cp_type": kind}, {"cp": 2, "cp_type": "all-gather"})
         for kind in ("p2p", "a2a")
     ],
+    "L035": [
+        ({"shape": with_mixer(attention=SHARING)}, {"pp": 2}, {}),
+        ({"shape": {**model(), "layer_embedding": {"rows": 1000, "width": 64}}}, {"pp": 2}, {}),
+    ],
+    "L036": [({"shape": with_mixer(selective_scan=SELECTIVE)}, {"cp": 2}, {})],
     "L011": [
         ({"stack": "megatron-2021"}, {"zero": 1}, {"zero": 0}),
         ({"stack": "fsdp2"}, {"zero": 0}, {"zero": 2}),
@@ -194,7 +201,7 @@ def test_each_reason(code: str, case: dict[str, Any], broken: dict[str, Any], so
 
 def test_every_reason_has_a_case_and_a_meaning() -> None:
     codes = [check.code for check in CHECKS]
-    assert {*codes} == {*CASES, "L010", "L012", "R003"}  # R003: test_run.py
+    assert {*codes} == {*CASES, "L010", "L012", "R003", "R013"}  # R003, R013: test_run.py
     assert len(codes) == len({*codes})
     assert {*codes, "L044", "M001", "M002", "M003", "R001", "R002", "T001"} == {*REFUSALS}  # L044: of a search alone
     assert all(rule.title and rule.meaning.endswith(".") for rule in {**REFUSALS, **REMARKS}.values())

@@ -4,21 +4,24 @@ from __future__ import annotations
 
 import functools
 from collections import Counter
+from pathlib import Path
 
 import pytest
 
 from costmodel.documents.keys.overrides import path_of
 from costmodel.documents.reader.hub_names import shape_of
-from costmodel.documents.reader.library import names
-from costmodel.documents.reader.resolved_scenario import load_any
+from costmodel.documents.reader.library import DocumentReader, names
+from costmodel.documents.reader.resolved_scenario import any_from, load_any
 from costmodel.documents.reader.serving_scenario import ServingCase, serving
 from costmodel.documents.schemas.serving.serving_plan import ServingPlan
 from costmodel.documents.schemas.serving.serving_workload import Serving
+from costmodel.documents.text.yaml_tree import copied
 from costmodel.estimate.serving.predict_serving import predict
 from costmodel.estimate.serving.serving_inputs import inputs_of
 from costmodel.exchange.exporters.engines.engine_export import ENGINES
 from costmodel.explore.checkpoint_names import CHECKPOINTS
 from costmodel.explore.export_serving import ExportedEngine, export_engine
+from costmodel.explore.import_file import GivenBesideFile, import_files
 from costmodel.explore.serving.search_layouts import search
 from costmodel.ground.errors import CostModelError
 
@@ -78,6 +81,20 @@ def test_the_share_of_memory_is_translated_so_that_the_pool_stays(to: str) -> No
     assert there.job.pool == pytest.approx(held, rel=2e-3)  # the share is rounded down to four digits
     assert f"{there.job.share:.4g} of {to}" in there.translated
     assert there.file.faults == ()
+
+
+@pytest.mark.parametrize("to", ENGINES)
+@pytest.mark.parametrize("name", MODELS)
+def test_a_command_that_is_imported_again_has_the_same_pool(to: str, name: str, tmp_path: Path) -> None:
+    """`export`, then `import` and `memory`: the tokens of the cache to 2 %, on the engine it is written for."""
+    case = asked("vllm", name)
+    file = tmp_path / "serve.sh"
+    file.write_text(export_engine(case, to).file.text, "utf-8")
+    load = ("workload.prompt=2048", "workload.output=512", "workload.rate=8 /s")
+    found = import_files([str(file)], GivenBesideFile(case.node.name, None, None, False, load)).found
+    there = predict(serving(any_from(DocumentReader(), copied(found.document), "serve.sh", ())))
+    assert there.inputs.engine.name.startswith(to) or there.inputs.engine.like == to
+    assert there.costs["cache_pool_tokens"] == pytest.approx(predict(case).costs["cache_pool_tokens"], rel=0.02)
 
 
 @pytest.mark.parametrize("engine", ENGINES)

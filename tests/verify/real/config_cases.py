@@ -20,8 +20,12 @@ SIZES = {
     "groups": 1, "group_limit": 1, "leading_dense": 1, "sparse_step": 1, "leading_pattern": 2, "window_pattern": 3,
     "window_from": 2, "expansion": 2, "falcon_kv_heads": 4, "mixer_width": 3072, "linear_heads": 8,
     "linear_value_dim": 96, "linear_key_heads": 4, "linear_key_dim": 64, "linear_conv": 4, "linear_chunk": 128,
+    "scan_inner": 3072, "scan_state": 16, "scan_rank": 96,
+    "scan_conv": 4, "written_rank": 80, "expert_latent": 384, "entry_rows": 262400, "entry_width": 64,
+    "global_head_dim": 160, "global_kv_heads": 2,  "written_experts": 8, "expert_offset": 0,
     "index_heads": 8, "index_dim": 64, "index_top_k": 256,
 }  # fmt: skip
+OWN = {"helium": {"head_dim": 128}}  # of a class whose heads together are as wide as the model
 LISTED = ["sliding_attention", "full_attention", "full_attention", "sliding_attention", "full_attention",
           "full_attention"]  # fmt: skip
 
@@ -95,7 +99,18 @@ MORE: dict[str, list[Changes]] = {
     "nemotron_h": [
         {"hybrid_override_pattern": "M-M*-M"},
         {"hybrid_override_pattern": "MEME*EM-", "n_group": 4, "topk_group": 2},
-        {"layers_block_type": ["mamba", "moe", "attention", "mlp"]},
+        {"layers_block_type": ["mamba", "moe", "attention", "mlp"], "moe_latent_size": None},
+    ],
+    "gemma4_text": [
+        {"enable_moe_block": True, "attention_k_eq_v": True},
+        {"layer_types": LISTED, "num_kv_shared_layers": 2, "use_double_wide_mlp": True},
+        {"layer_types": LISTED, "num_kv_shared_layers": 3, "attention_k_eq_v": True, "hidden_size_per_layer_input": 0},
+        {"layer_types": [*LISTED[:4], "sliding_attention", "sliding_attention"]},
+    ],
+    "jamba": [
+        {"attn_layer_period": 3, "attn_layer_offset": 1},
+        {"expert_layer_period": 3, "expert_layer_offset": 2},
+        {"num_experts": 1},
     ],
     "dots1": [{"first_k_dense_replace": 2, "max_window_layers": 3, "n_shared_experts": 1}],
     "minimax_m2": [{"num_experts_per_tok": 4}],
@@ -117,7 +132,7 @@ def small(family: Family) -> Changes:
     config: Changes = {}
     for name, option in family.options.items():
         if name in SIZES:
-            put(config, option.names[0], SIZES[name])
+            put(config, option.names[0], OWN.get(family.name, {}).get(name, SIZES[name]))
     return config
 
 

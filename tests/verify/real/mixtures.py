@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from typing import Any
 
-from costmodel.documents.schemas.model import Experts, LatentAttention, Layers, Model
+from costmodel.documents.schemas.mixers import LatentAttention
+from costmodel.documents.schemas.model import Experts, Layers, Model
 
 from .sizes import common, grouped, sizes, whole
 

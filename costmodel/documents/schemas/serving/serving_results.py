@@ -29,6 +29,9 @@ RESULTS: dict[str, ResultColumn] = {
     "rate_within_slo_per_s": ResultColumn(
         "1/s", "requests a second up to which every limit is kept, all replicas", "higher", "request/s"
     ),
+    "limits_chance": ResultColumn(
+        "1", "chance that a request fits, the load is answered and every limit is kept, by their bands", "higher"
+    ),
     "tokens_per_gpu_within_limits": ResultColumn(
         "1/s",
         "tokens generated a second by each accelerator at the rate up to which limits are kept",

@@ -166,8 +166,7 @@ def reshard_time(nbytes: Number, dp: Number, dp_after: Number, bandwidth: Number
         >>> float(reshard_time(160e9, 16.0, 15.0, 10e9))
         1.0
 
-    Holds: contiguous shards in the order of the ranks, which keep their numbers; full duplex, no other traffic;
-        no estimate calls it
+    Holds: contiguous shards in the order of the ranks, which keep their numbers; full duplex, no other traffic
 
     Source:
         composition

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from costmodel.documents.schemas.model import Attention, Model
+from costmodel.documents.schemas.mixers import Attention
+from costmodel.documents.schemas.model import Model
 from costmodel.equations.kernels.flop import attention_flop, windowed_attention_flop
 from costmodel.equations.kernels.memory_traffic import head_norm_traffic, rotary_traffic
 from costmodel.equations.layers.output_gate import output_gate_activations, output_gate_traffic
@@ -21,9 +22,9 @@ def hold(model: Model, own: Attention, tp: Number) -> Mixer:
     heads = own.heads / tp
     kv_heads = kv_heads_per_rank(own.kv_heads, tp)
     biases = {"biases": own.biases, "output_bias": own.output_bias}
-    held = attention_parameters(model.hidden, heads, kv_heads, own.head_dim, **biases)
+    held = attention_parameters(model.hidden, heads, _projected(own, kv_heads), own.head_dim, **biases)
     if own.qk_norm:
-        held = held + 2.0 * norm_parameters(own.head_dim, norm=model.norm)
+        held = held + (1.0 if own.shared_kv else 2.0) * norm_parameters(own.head_dim, norm=model.norm)
     if own.qk_norm_whole:
         widths = heads * own.head_dim + kv_heads * own.head_dim
         held = held + norm_parameters(widths, norm=model.norm)
@@ -36,10 +37,23 @@ def hold(model: Model, own: Attention, tp: Number) -> Mixer:
     return Mixer(heads, kv_heads, own.head_dim, held)
 
 
+def _projected(own: Attention, kv_heads: Number) -> Number:
+    """Pairs of keys and values that projections make; a key alone, whose values are the same, counts half."""
+    if own.shared_kv:
+        return 0.0
+    with term("projected keys and values"):
+        return kv_heads / 2.0 if own.keys_as_values else kv_heads
+
+
+def _made(own: Attention, part: Mixer) -> Number:
+    """Heads of keys that the layer makes, not those it reads from an earlier one."""
+    return 0.0 if own.shared_kv else part.kv_heads
+
+
 def matrices(hidden: Number, own: Attention, part: Mixer, _tp: Number) -> Iterator[Matmul]:
     """Its weight matrices as one rank multiplies them; the gate is one with queries, keys and values."""
     inner = part.heads * part.head_dim
-    keys_and_values = 2.0 * (part.kv_heads * part.head_dim)
+    keys_and_values = 2.0 * (_projected(own, part.kv_heads) * part.head_dim)
     queries = 2.0 * inner if own.output_gate else inner
     yield Matmul("qkv", queries + keys_and_values, hidden)
     yield Matmul("attention out", hidden, inner)
@@ -56,11 +70,13 @@ def flop(own: Attention, part: Mixer, size: CoreSize, *, causal: bool) -> Number
 def traffic(model: Model, own: Attention, part: Mixer, tokens: Number, element: Number, *, backward: bool) -> Number:
     """Bytes of rotation, of the norms inside, and of a gate on the result."""
     nbytes: Number = 0.0
-    sizes = (tokens, part.heads, part.kv_heads, part.head_dim, element)
+    sizes = (tokens, part.heads, _made(own, part), part.head_dim, element)
     if model.positions == "rotary":
         nbytes = rotary_traffic(*sizes)
     if own.qk_norm or own.qk_norm_whole:
         nbytes = nbytes + head_norm_traffic(*sizes, backward=backward)
+    if own.value_norm:
+        nbytes = nbytes + head_norm_traffic(tokens, 0.0, _made(own, part), part.head_dim, element, backward=backward)
     if own.output_gate:
         nbytes = nbytes + output_gate_traffic(tokens, part.heads, part.head_dim, element, backward=backward)
     return nbytes
@@ -69,16 +85,24 @@ def traffic(model: Model, own: Attention, part: Mixer, tokens: Number, element: 
 def activations(own: Attention, part: Mixer, tokens: Number, element: Number, _split: Number) -> Number:
     """Bytes it keeps for backward beside the stream and the scores."""
     with term("mixer"):
-        kept = attention_activations(tokens, part.heads, part.kv_heads, part.head_dim, element)
+        made = _made(own, part)
+        kept = attention_activations(tokens, part.heads, made, part.head_dim, element)
         if own.qk_norm or own.qk_norm_whole:
-            kept = kept + head_norm_activations(tokens, part.heads, part.kv_heads, part.head_dim, element)
+            kept = kept + head_norm_activations(tokens, part.heads, made, part.head_dim, element)
+        if own.value_norm and not own.keys_as_values:
+            kept = kept + head_norm_activations(tokens, 0.0, made, part.head_dim, element)
         if own.output_gate:
             kept = kept + output_gate_activations(tokens, part.heads, part.head_dim, element)
         return kept
 
 
 def cache(own: Attention, tp: Number, tokens: Number, width: CacheWidth) -> Number:
-    """Bytes it keeps of a sequence of so many tokens while it serves."""
+    """Bytes it keeps of a sequence of so many tokens while it serves; none where it reads those of another layer."""
+    return 0.0 if own.shared_kv else read(own, tp, tokens, width)
+
+
+def read(own: Attention, tp: Number, tokens: Number, width: CacheWidth) -> Number:
+    """Bytes of keys and values that a query reads."""
     kept = tokens if own.window is None else window_tokens(tokens, own.window)
     return attention_cache_bytes(kept, kv_heads_per_rank(own.kv_heads, tp), own.head_dim, width.cache)
 

@@ -6,7 +6,8 @@ from collections.abc import Iterator
 
 import numpy as np
 
-from costmodel.documents.schemas.model import LatentAttention, Model
+from costmodel.documents.schemas.mixers import LatentAttention
+from costmodel.documents.schemas.model import Model
 from costmodel.equations.kernels.flop import attention_flop
 from costmodel.equations.kernels.memory_traffic import rotary_traffic
 from costmodel.equations.layers.indexer import (

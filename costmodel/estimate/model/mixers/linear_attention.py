@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from costmodel.documents.schemas.model import LinearAttention, Model
+from costmodel.documents.schemas.mixers import LinearAttention
+from costmodel.documents.schemas.model import Model
 from costmodel.equations.layers.linear_attention import (
     linear_attention_activations,
     linear_attention_flop,

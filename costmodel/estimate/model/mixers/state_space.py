@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from costmodel.documents.schemas.model import Model, StateSpace
+from costmodel.documents.schemas.mixers import StateSpace
+from costmodel.documents.schemas.model import Model
 from costmodel.equations.layers.sequence_mixers import (
     state_space_activations,
     state_space_flop,

@@ -5,16 +5,23 @@ from __future__ import annotations
 from collections.abc import Iterator
 from dataclasses import replace
 
-from costmodel.documents.schemas.model import (
+from costmodel.documents.schemas.mixers import (
     AnyMixer,
     Attention,
     LatentAttention,
-    Layers,
     LinearAttention,
-    Model,
+    ScanMixer,
+    SelectiveScan,
     StateSpace,
 )
-from costmodel.estimate.model.mixers import grouped_attention, latent_attention, linear_attention, state_space
+from costmodel.documents.schemas.model import Layers, Model
+from costmodel.estimate.model.mixers import (
+    grouped_attention,
+    latent_attention,
+    linear_attention,
+    selective_scan,
+    state_space,
+)
 from costmodel.estimate.model.mixers.mixer import CacheWidth, CoreSize, Matmul, Mixer, MixerKind
 from costmodel.ground.equation import Number
 
@@ -23,6 +30,7 @@ KINDS: dict[type[AnyMixer], MixerKind] = {
     LatentAttention: latent_attention,
     StateSpace: state_space,
     LinearAttention: linear_attention,
+    SelectiveScan: selective_scan,
 }
 
 
@@ -71,6 +79,11 @@ def mixer_activations(kind: Layers, part: Mixer, tokens: Number, element: Number
     return sum(found[1:], start=found[0])
 
 
+def summed_inside(kind: Layers) -> float:
+    """Width of what ranks of tp sum up inside the mixing half, beside its result: the steps of a selective scan."""
+    return 0.0 if kind.selective_scan is None else selective_scan.made(kind.selective_scan)
+
+
 def mixer_cache(kind: Layers, tp: Number, tokens: Number, width: CacheWidth) -> Number:
     """Bytes that one layer keeps of a sequence of so many tokens while it serves, on a rank of tp."""
     found = [KINDS[type(own)].cache(own, tp, tokens, width) for own in kind.mixers]
@@ -78,9 +91,11 @@ def mixer_cache(kind: Layers, tp: Number, tokens: Number, width: CacheWidth) -> 
 
 
 def cache_read(kind: Layers, tp: Number, tokens: Number, width: CacheWidth) -> Number:
-    """Of them those that a query reads: of sparse attention the tokens picked."""
+    """What a query reads of it: of sparse attention the tokens picked, and of shared keys those of another layer."""
     if kind.latent is not None:
         return latent_attention.read(kind.latent, tokens, width)
+    if kind.attention is not None and kind.attention.shared_kv:
+        return grouped_attention.read(kind.attention, tp, tokens, width)
     return mixer_cache(kind, tp, tokens, width)
 
 
@@ -88,12 +103,12 @@ def token_bytes(kind: Layers, width: CacheWidth) -> Number:
     """What a token adds to the cache of a layer that sees every token, with all heads once."""
     if kind.attention is not None and kind.attention.window is not None:
         return 0.0
-    growing = [own for own in kind.mixers if not isinstance(own, StateSpace | LinearAttention)]
+    growing = [own for own in kind.mixers if not isinstance(own, ScanMixer)]
     return KINDS[type(growing[0])].cache(growing[0], 1.0, 1.0, width) if growing else 0.0
 
 
 def state_bytes(kind: Layers, tp: Number, width: CacheWidth) -> Number:
     """Of them those of states, which a step writes back whole."""
-    states = [own for own in kind.mixers if isinstance(own, StateSpace | LinearAttention)]
+    states = [own for own in kind.mixers if isinstance(own, ScanMixer)]
     found = [KINDS[type(own)].cache(own, tp, 0.0, width) for own in states]
     return sum(found[1:], start=found[0]) if found else 0.0

@@ -35,6 +35,8 @@ from costmodel.estimate.training.constraints.recompute_offload import (
     wrong_offload,
     wrong_step,
 )
+from costmodel.estimate.training.constraints.run_constraints import not_resharded, nothing_can_leave, odd_cap
+from costmodel.estimate.training.constraints.sharding_constraints import adapters, heads, kv_heads, tied_layers, widths
 from costmodel.estimate.training.constraints.sync_constraints import not_asynchronous, not_served, speed_alone
 from costmodel.estimate.training.constraints.workload_remarks import (
     counted_as_gpt,
@@ -49,6 +51,7 @@ from costmodel.estimate.training.parallelism.context.context_constraints import 
     context_not_offered,
     heads_exchanged,
     indexer_not_gathered,
+    selective_scans,
     shard_replicas,
 )
 from costmodel.estimate.training.parallelism.expert.expert_constraints import (
@@ -91,29 +94,6 @@ def _other_world(inputs: TrainingInputs, block: Block) -> Mask:
 def _too_long(inputs: TrainingInputs, block: Block) -> Mask:
     learned = inputs.model.positions == "learned"
     return all_if(block, learned and inputs.sequence > inputs.model.max_sequence)
-
-
-def _heads(inputs: TrainingInputs, block: Block) -> Mask:
-    return any_of(leaves_rest(heads, block.tp) for kind in inputs.model.kinds for heads in kind.head_counts)
-
-
-def _kv_heads(inputs: TrainingInputs, block: Block) -> Mask:
-    counts = {kind.attention.kv_heads for kind in inputs.model.kinds if kind.attention is not None}
-    return any_of(leaves_rest(kv_heads, block.tp) & leaves_rest(block.tp, kv_heads) for kv_heads in counts)
-
-
-def _adapters(inputs: TrainingInputs, block: Block) -> Mask:
-    """Rows where the inner width of an adapter is sharded and not divisible."""
-    tuning = inputs.tuning
-    if tuning is None or not inputs.stack.split_adapters:
-        return none(block)
-    found = leaves_rest(tuning.rank, block.tp)
-    return found | leaves_rest(tuning.rank, block.etp) if tuning.experts else found
-
-
-def _widths(inputs: TrainingInputs, block: Block) -> Mask:
-    widths = {inputs.model.hidden, *(kind.dense.ffn_hidden for kind in inputs.model.kinds if kind.dense is not None)}
-    return any_of(leaves_rest(width, block.tp) for width in widths)
 
 
 def _sequence(inputs: TrainingInputs, block: Block) -> Mask:
@@ -194,12 +174,6 @@ def _same_split(inputs: TrainingInputs, block: Block) -> Mask:
     return same
 
 
-def _nothing_can_leave(inputs: TrainingInputs, block: Block) -> Mask:
-    if inputs.run is None or inputs.run.elastic is None:
-        return none(block)
-    return np.asarray(block.whole_replicas < 2)
-
-
 @dataclass(frozen=True)
 class Check:
     """The test of a rule, and what it reads.
@@ -240,16 +214,19 @@ CHECKS = (
     _check("L042", "", wrong_offload, "zero", *OFFLOAD),
     _check("L043", "", unknown_host, *OFFLOAD),
     _check("L001", "dp tp cp pp", _other_world),
-    _check("L003", "tp", _heads),
-    _check("L004", "tp", _kv_heads),
-    _check("L007", "tp", _widths),
+    _check("L003", "tp", heads),
+    _check("L004", "tp", kv_heads),
+    _check("L007", "tp", widths),
     _check("L033", "cp", context_not_offered, "cp_type"),
     _check("L034", "cp", indexer_not_gathered, "cp_type"),
+    _check("L035", "pp", tied_layers),
+    _check("L036", "cp", selective_scans),
     _check("L030", "cp", chunked_sequence, "cp_type"),
     _check("L031", "tp cp", heads_exchanged, "cp_type"),
     _check("L008", "tp cp", _sequence, "sequence_parallel"),
     _check("L032", "dp dp_replicate", shard_replicas, "zero"),
-    _check("R003", "dp dp_replicate", _nothing_can_leave, "zero"),
+    _check("R003", "dp dp_replicate", nothing_can_leave, "zero"),
+    _check("R013", "tp cp pp", not_resharded),
     _check("R004", "dp dp_replicate", not_scattered, "zero", "compression"),
     _check("R005", "tp cp pp ep", spans_kinds, "zero", "shares", "schedule", "order"),
     _check("R006", "dp pp", not_asynchronous, "zero", "sync"),
@@ -261,7 +238,7 @@ CHECKS = (
     _check("L022", "etp", expert_widths),
     _check("L021", "dp tp cp ep etp dp_replicate", expert_ranks),
     _check("L009", "pp vpp", lambda inputs, block: wrong_shape(block), "schedule"),
-    _check("L025", "tp etp", _adapters),
+    _check("L025", "tp etp", adapters),
     _check("L002", "pp vpp", _layers, *SPLIT),
     _check("L005", "dp micro_batch", _batch),
     _check("L045", "", wrong_step, "zero", *OFFLOAD),
@@ -320,6 +297,7 @@ def remarks(inputs: TrainingInputs, block: Block) -> Iterator[tuple[str, Mask]]:
     yield "N030", nothing_to_compress(inputs, block)
     yield "N031", compression_not_offered(inputs, block)
     yield "N035", all_if(block, over_critical(inputs.case))
+    yield "N036", all_if(block, odd_cap(inputs))
     yield "N034", all_if(block, inputs.sites is not None)
     yield "N033", shares_without_groups(inputs, block)
     yield "N032", speed_alone(block)

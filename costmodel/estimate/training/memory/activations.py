@@ -15,6 +15,7 @@ from costmodel.equations.memory.activations import (
 )
 from costmodel.equations.network.collectives import activation_message
 from costmodel.equations.parallelism.recompute import activation_output_bytes, mixed
+from costmodel.estimate.model.layer_embeddings import entry_activations
 from costmodel.estimate.model.mixers.table import mixer_activations
 from costmodel.estimate.model.routed_experts import expert_activations, rows_of
 from costmodel.estimate.model.shards import Shard, additions, exchanges, shard
@@ -117,6 +118,8 @@ def whole_activations(inputs: TrainingInputs, block: Block, part: Shard, *, sele
             kept = kept + mlp_activations(tokens, part.ffn_hidden, inputs.widths.element, gated=part.kind.dense.gated)
         if part.routed is not None:
             kept = kept + _expert_activations(inputs, part, block)
+        if model.layer_embedding is not None:
+            kept = kept + entry_activations(model, tokens, inputs.widths.element) / split
         if part.mixer is None or part.kind.recurrent:
             return kept
         return kept + score_activations(
@@ -136,11 +139,14 @@ def _expert_activations(inputs: TrainingInputs, part: Shard, block: Block) -> Nu
         return 0.0
     tokens = local_tokens(inputs, block) / block.tp
     rows = rows_of(part.routed, tokens, inputs.experts.load)
-    kept = expert_activations(inputs.model.hidden, part.routed, rows, inputs.widths.element)
+    kept = expert_activations(part.routed, rows, inputs.widths.element)
+    if part.routed.of.latent_dim is not None:
+        with term("narrow results"):
+            kept = kept + activation_message(tokens, part.routed.hidden, inputs.widths.element)
     if not inputs.keeps_narrow:
         return kept
     inner = narrow_widths(inputs, part.routed.ffn_hidden, gated=part.routed.of.gated)
-    sizes = (rows, inputs.model.hidden, 1.0, inner)
+    sizes = (rows, part.routed.hidden, 1.0, inner)
     with term("experts' inputs kept narrow"):
         narrow = linear_inputs(*sizes, inputs.recipe.operand, 1.0)
     with term("experts' inputs kept wide"):

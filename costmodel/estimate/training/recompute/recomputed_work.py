@@ -9,6 +9,7 @@ from costmodel.documents.schemas.model import Layers
 from costmodel.equations.kernels.memory_traffic import mlp_traffic, rotary_traffic
 from costmodel.equations.parallelism.recompute import norm_again_traffic
 from costmodel.equations.run.economics import share
+from costmodel.estimate.model.routed_experts import LATENT
 from costmodel.estimate.model.shards import Shard, additions, exchanges, matmuls, shard
 from costmodel.estimate.shared.plan_batch import Structure
 from costmodel.estimate.training.lora import ROUTED, adapters, issued, packed_matrices
@@ -101,7 +102,7 @@ def _of_modules(inputs: TrainingInputs, structure: Structure, kind: Layers) -> R
     if "mlp" in modules if kind.experts is None else modules & {"moe", "shared-experts"}:
         found.update(FEEDS)
     if "moe" in modules:
-        found.update(("router", *ROUTED))
+        found.update(("router", *LATENT, *ROUTED))
     if "mla-up-projection" in modules and kind.latent is not None:
         found.update(UP_PROJECTIONS)
     if "attention-output" in modules:

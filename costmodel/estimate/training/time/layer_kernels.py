@@ -7,13 +7,12 @@ from collections.abc import Callable
 from dataclasses import replace
 
 from costmodel.documents.schemas.efficiency import AttentionFit
+from costmodel.documents.schemas.mixers import SelectiveScan
 from costmodel.documents.schemas.model import Layers
 from costmodel.equations.kernels.flop import matmul_flop
 from costmodel.equations.kernels.low_precision import quantise_traffic
 from costmodel.equations.kernels.memory_traffic import (
     accumulated_bytes,
-    embedding_traffic,
-    loss_traffic,
     matmul_bytes,
     mlp_traffic,
     norm_traffic,
@@ -30,15 +29,16 @@ from costmodel.equations.kernels.tiles import peak_of_heads, tiled_rows
 from costmodel.equations.layers.lora import adapter_traffic, dequantise_traffic
 from costmodel.equations.layers.parameters import table_parameters
 from costmodel.equations.parallelism.context_parallel import merge_traffic
+from costmodel.estimate.model.layer_embeddings import entry_traffic
 from costmodel.estimate.model.mixers.mixer import Matmul, Mixer
+from costmodel.estimate.model.mixers.selective_scan import scan_time
 from costmodel.estimate.model.mixers.table import core_flop, mixer_traffic
 from costmodel.estimate.model.shards import Shard, additions, matmuls
-from costmodel.estimate.shared.memoize import memoized
 from costmodel.estimate.shared.plan_batch import Block, local_sequence, single_rank
 from costmodel.estimate.shared.time_breakdown import ForwardBackward, TimeByCategory
 from costmodel.estimate.training.lora import UNPACKING, Adapter, adapter_matmuls, adapters, packed_width
 from costmodel.estimate.training.recompute.recomputed_work import FEEDS, RecomputedWork, again_bytes, again_of
-from costmodel.estimate.training.stage_parameters import local_tokens, vocab_per_rank
+from costmodel.estimate.training.stage_parameters import local_tokens
 from costmodel.estimate.training.training_inputs import TrainingInputs
 from costmodel.ground.equation import Number, term
 
@@ -133,6 +133,8 @@ def attention_pass(inputs: TrainingInputs, part: Shard, block: Block) -> Forward
     mixer, sequence = part.mixer, inputs.sequence
     if mixer is None:
         return ForwardBackward(TimeByCategory(), TimeByCategory())
+    if part.kind.selective_scan is not None:
+        return _selective(inputs, part.kind.selective_scan, mixer, block)
     head_dim, fit = mixer.head_dim, inputs.rates.attention
     if fit is not None:
         flop = core_flop(part.kind, mixer, block.micro_batch, sequence, mixer.heads, causal=True) / block.cp
@@ -167,6 +169,14 @@ def _scan(inputs: TrainingInputs, part: Shard, mixer: Mixer, block: Block) -> Fo
     with term("scan"):
         forward = product(inputs, flop, 0.0)
         backward = 2.0 * product(inputs, flop, 0.0, backward=True)
+    return ForwardBackward(TimeByCategory(attention=forward), TimeByCategory(attention=backward))
+
+
+def _selective(inputs: TrainingInputs, own: SelectiveScan, mixer: Mixer, block: Block) -> ForwardBackward:
+    """A scan on the vector units, whatever kernels of attention the stack has."""
+    tokens, rate = local_tokens(inputs, block), inputs.vector_rate
+    forward = scan_time(own, mixer, tokens, rate, backward=False)
+    backward = scan_time(own, mixer, tokens, rate, backward=True)
     return ForwardBackward(TimeByCategory(attention=forward), TimeByCategory(attention=backward))
 
 
@@ -292,6 +302,8 @@ def _memory_bound(inputs: TrainingInputs, part: Shard, tokens: Number, split: Nu
             backward=backward,
         )
         nbytes = norms / split
+        if model.layer_embedding is not None:
+            nbytes = nbytes + entry_traffic(model, tokens, inputs.widths.element, backward=backward) / split
         if part.kind.dense is not None:
             nbytes = nbytes + mlp_traffic(
                 tokens, part.ffn_hidden, inputs.widths.element, gated=part.kind.dense.gated, backward=backward
@@ -309,28 +321,3 @@ def core_of(again: RecomputedWork, layer: ForwardBackward) -> ForwardBackward:
     if again.core:
         backward = backward - forward
     return ForwardBackward(TimeByCategory(attention=forward), TimeByCategory(attention=backward))
-
-
-@memoized()
-def head_pass(inputs: TrainingInputs, block: Block) -> ForwardBackward:
-    """The head and the loss."""
-    tokens = local_tokens(inputs, block)
-    vocab = vocab_per_rank(inputs, block.tp)
-    with term("head"):
-        table = Matmul("head", vocab, inputs.model.hidden)
-        head = plain_product(inputs, tokens, table, trained=inputs.tuning is None)
-        fused = inputs.stack.kernels.streams == "fused"
-        loss = stream(inputs, loss_traffic(tokens, vocab, inputs.widths.element, fused=fused))
-    return head + ForwardBackward(TimeByCategory(memory_bound=loss), TimeByCategory())
-
-
-@memoized()
-def embedding_pass(inputs: TrainingInputs, block: Block) -> ForwardBackward:
-    """The lookup and its gradient."""
-    tokens = local_tokens(inputs, block)
-    with term("embedding"):
-        lookup = stream(inputs, embedding_traffic(tokens, inputs.model.hidden, inputs.widths.element))
-    return ForwardBackward(
-        TimeByCategory(memory_bound=lookup),
-        TimeByCategory(memory_bound=lookup) if inputs.tuning is None else TimeByCategory(),
-    )

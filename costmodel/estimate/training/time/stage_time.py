@@ -21,7 +21,8 @@ from costmodel.estimate.training.parallelism.pipeline.schedule_rules import FOLD
 from costmodel.estimate.training.parallelism.tensor.tensor_traffic import EndsTraffic, ends_traffic
 from costmodel.estimate.training.recompute.savings import partial, reached
 from costmodel.estimate.training.stage_parameters import local_tokens
-from costmodel.estimate.training.time.layer_kernels import embedding_pass, head_pass, plain_product
+from costmodel.estimate.training.time.ends_kernels import embedding_pass, head_pass
+from costmodel.estimate.training.time.layer_kernels import plain_product
 from costmodel.estimate.training.time.layer_time import LayerWork, layer_work
 from costmodel.estimate.training.training_inputs import TrainingInputs
 from costmodel.ground.equation import Number, term

@@ -13,9 +13,9 @@ from costmodel.documents.reader.cached_reader import CachedReader
 from costmodel.documents.reader.serving_scenario import ServingCase, serving_case_of
 from costmodel.documents.reader.validation_errors import validate
 from costmodel.documents.schemas.serving.serving_schema import ServingScenario
+from costmodel.equations.run.uncertainty import TENTH
 from costmodel.estimate.serving.benchmark import Benchmark, benchmark
 from costmodel.estimate.serving.plan_columns import PlanColumns
-from costmodel.estimate.serving.predict_serving import QUANTILE
 from costmodel.estimate.serving.serving_inputs import ServingInputs, inputs_of
 from costmodel.evidence.validate.serving.serving_rows import ServingRow
 from costmodel.evidence.validate.skip_reasons import CannotModel
@@ -80,6 +80,6 @@ def _row(found: Benchmark, widths: Mapping[str, float], index: int) -> Predicted
     columns = {"ttft": state.ttft, "tpot": state.tpot, "tokens_per_s_per_gpu": found.tokens_per_gpu}
     figures = {name: float(np.asarray(values)[index]) for name, values in columns.items()}
     for name, width in widths.items():
-        far = math.exp(QUANTILE * width)
+        far = math.exp(TENTH * width)
         figures |= {f"{name}_low": figures[name] / far, f"{name}_high": figures[name] * far}
     return figures | {"floor": float(found.floor[index])}

@@ -13,9 +13,9 @@ from costmodel.documents.reader.serving_scenario import ServingCase, serving_cas
 from costmodel.documents.reader.validation_errors import validate
 from costmodel.documents.schemas.serving.engine import Engine
 from costmodel.documents.schemas.serving.serving_schema import ServingScenario
+from costmodel.equations.run.uncertainty import TENTH
 from costmodel.estimate.serving.engine_memory import memory_use
 from costmodel.estimate.serving.plan_columns import PlanColumns
-from costmodel.estimate.serving.predict_serving import QUANTILE
 from costmodel.estimate.serving.serving_inputs import inputs_of
 from costmodel.evidence.validate.serving.serving_rows import engine_of, machine_of, model_of, readable
 from costmodel.evidence.validate.skip_reasons import CannotModel, needed
@@ -50,7 +50,7 @@ def predicted_pool(row: CsvRow, shelf: CachedReader) -> tuple[dict[str, float], 
     pool = float(np.asarray(use.pool).reshape(-1)[0])
     if pool <= 0:
         raise CannotModel("V007", "M001: no memory is left for a cache")
-    far = math.exp(QUANTILE * inputs.engine.spread.pool)
+    far = math.exp(TENTH * inputs.engine.spread.pool)
     return {"cache_pool": pool, "cache_pool_low": pool / far, "cache_pool_high": pool * far}, filled
 
 

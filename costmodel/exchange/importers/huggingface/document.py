@@ -25,6 +25,8 @@ def model(config: Config, name: str, title: str) -> dict[str, Any]:
         tree["position_rows"] = config["position_rows"]
     if config.flag("embedding_norm"):
         tree["embedding_norm"] = config["embedding_norm"]
+    if config["entry_width"].value is not None:
+        tree["layer_embedding"] = {"rows": config["entry_rows"], "width": config["entry_width"]}
     tree |= {"tied": config["tied"], "norm": config["norm"]}
     marks = config.family.layers(config)
     tree["layers"], losses = gathered(
@@ -32,8 +34,12 @@ def model(config: Config, name: str, title: str) -> dict[str, Any]:
     )
     config.losses.extend(losses)
     if config["prediction_depth"].value is not None and marks:
-        last = {"count": OriginValue(1, made), **config.family.build(config, marks[-1])}
-        tree["prediction"] = {"depth": config["prediction_depth"], "layer": last}
+        ahead = config.family.ahead
+        layer = config.family.build(config, marks[-1]) if ahead is None else ahead(config)
+        tree["prediction"] = {
+            "depth": config["prediction_depth"],
+            "layer": {"count": OriginValue(1, made), **layer},
+        }
     source = {"title": OriginValue(f"config.json of {title}", made), "where": OriginValue(config.file, made)}
     return tree | {"source": OriginValue("config", made), "sources": {"config": source}}
 

@@ -32,7 +32,7 @@ class Field(NamedTuple):
 
 
 _ATTENTION, _LATENT, _STATE = "layers.attention", "layers.latent", "layers.state_space"
-_LINEAR, _INDEXER = "layers.linear", f"{_LATENT}.indexer"
+_LINEAR, _INDEXER, _SCAN = "layers.linear", f"{_LATENT}.indexer", "layers.selective_scan"
 _MLP, _EXPERTS = "layers.mlp", "layers.experts"
 
 FIELDS: dict[str, Field] = {
@@ -60,6 +60,8 @@ FIELDS: dict[str, Field] = {
     "qk_norm_whole": Field("flag", f"{_ATTENTION}.qk_norm_whole"),
     "sinks": Field("flag", f"{_ATTENTION}.sinks"),
     "output_gate": Field("flag", f"{_ATTENTION}.output_gate"),
+    "keys_as_values": Field("flag", f"{_ATTENTION}.keys_as_values"),
+    "value_norm": Field("flag", f"{_ATTENTION}.value_norm"),
     "query_rank": Field("count", f"{_LATENT}.query_rank", optional=True),
     "kv_rank": Field("count", f"{_LATENT}.kv_rank"),
     "nope_dim": Field("count", f"{_LATENT}.nope_dim"),
@@ -84,6 +86,13 @@ FIELDS: dict[str, Field] = {
     "linear_key_dim": Field("count", f"{_LINEAR}.key_dim"),
     "linear_conv": Field("count", f"{_LINEAR}.conv", optional=True),
     "linear_chunk": Field("count", f"{_LINEAR}.chunk"),
+    # selective scan
+    "scan_inner": Field("count", f"{_SCAN}.inner"),
+    "scan_state": Field("count", f"{_SCAN}.state"),
+    "scan_rank": Field("count", f"{_SCAN}.rank"),
+    "scan_conv": Field("count", f"{_SCAN}.conv"),
+    "scan_norms": Field("flag", f"{_SCAN}.norms"),
+    "scan_biases": Field("flag", f"{_SCAN}.biases"),
     # feed-forward
     "ffn_hidden": Field("count", f"{_MLP}.ffn_hidden"),
     "gated": Field("flag", f"{_MLP}.gated"),
@@ -98,6 +107,10 @@ FIELDS: dict[str, Field] = {
     "module_runs": Field("word", f"{_EXPERTS}.module_runs", optional=True),
     "groups": Field("count", f"{_EXPERTS}.groups", optional=True),
     "group_limit": Field("count", f"{_EXPERTS}.group_limit", optional=True),
+    "expert_latent": Field("count", f"{_EXPERTS}.latent_dim", optional=True),
+    # tables beside the embedding
+    "entry_rows": Field("count", "layer_embedding.rows"),
+    "entry_width": Field("count", "layer_embedding.width", optional=True),
     # read by rules alone: which layers are of which kind
     "layer_types": Field("list", optional=True),
     "mlp_types": Field("list", optional=True),
@@ -105,16 +118,26 @@ FIELDS: dict[str, Field] = {
     "leading_dense": Field("figure", optional=True),
     "sparse_step": Field("count"),
     "window_pattern": Field("figure", optional=True),
+    "expert_offset": Field("figure", optional=True),
     "leading_pattern": Field("count"),
     "window_from": Field("figure", optional=True),
     "windowed": Field("flag"),
     # read by rules alone: other ways to state the above
     "shared_experts": Field("figure", optional=True),
     "expansion": Field("figure", optional=True),
+    "global_head_dim": Field("count", optional=True),
+    "global_kv_heads": Field("count", optional=True),
+    "shared_layers": Field("figure", optional=True),
+    "wide_when_shared": Field("flag"),
+    "expert_blocks": Field("flag"),
+    "written_experts": Field("count", optional=True),
     "mixer_width": Field("figure", optional=True),
     "routing_method": Field("word", optional=True),
     "written_head_dim": Field("width", optional=True),
+    "written_rank": Field("width", optional=True),
     "pattern": Field("word", optional=True),
+    "prediction_types": Field("list", optional=True),
+    "prediction_pattern": Field("word", optional=True),
     "both_halves": Field("count"),
     "query_groups": Field("count"),
     "block_types": Field("list", optional=True),
@@ -134,7 +157,8 @@ FIELDS: dict[str, Field] = {
 UNSAID = {
     "schema": "fixed", "name": "from the file", "title": "from the file", "source": "the file itself",
     "sources": "the file itself", "check": "the file was read", "note": "free text", "published": "not in the file",
-    "layers.leading": "from the order of the layers", "layers.latent.heads": "as of attention",
+    "layers.leading": "from the order of the layers", "layers.attention.shared_kv": "from the order of the layers",
+    "layers.latent.heads": "as of attention",
     "layers.experts.gated": "as of the MLP",
     "layers.experts.shared.gated": "as of the MLP", "layers.experts.shared.biases": "as of the MLP",
     "prediction.layer": "as the last layer",
@@ -158,6 +182,7 @@ class Family:
 
     layers: the kind of every layer in turn, as a mark; half: what a layer of that mark consists of. losses: what its
     models have that no costmodel key expresses. code: whose code fixes the facts. quiet: its options that cost nothing.
+    ahead: what a module of multi-token prediction consists of, where that is not the last layer.
     """
 
     name: str
@@ -171,6 +196,7 @@ class Family:
     refusals: tuple[Refusal, ...] = ()
     quiet: tuple[str, ...] = ()
     code: str = f"transformers {TRANSFORMERS}"
+    ahead: Callable[[Config], Half] | None = None
 
     @property
     def options(self) -> dict[str, ForeignOption]:

@@ -8,7 +8,7 @@ from costmodel.exchange.imported import OriginValue
 from costmodel.exchange.importers.huggingface.config import Config
 from costmodel.exchange.importers.huggingface.family import Half
 
-Mixer = Literal["full", "window", "latent", "state", "linear", "both", ""]
+Mixer = Literal["full", "window", "latent", "state", "linear", "scan", "both", ""]
 Feed = Literal["mlp", "experts", ""]
 
 
@@ -28,6 +28,8 @@ def standard_layer(config: Config, mark: LayerHalves) -> Half:
         layer["latent"] = latent_attention(config)
     elif mark.mixer == "linear":
         layer["linear"] = linear_attention(config)
+    elif mark.mixer == "scan":
+        layer["selective_scan"] = selective_scan(config)
     if mark.mixer in ("state", "both"):
         layer["state_space"] = state_space(config)
     if mark.feed == "mlp":
@@ -79,6 +81,12 @@ def state_space(config: Config) -> Half:
     return half | ({"norm": config["state_norm"]} if plain else {})
 
 
+def selective_scan(config: Config) -> Half:
+    """A Mamba-1 mixer."""
+    half = {key: config[f"scan_{key}"] for key in ("inner", "state", "rank", "conv")}
+    return half | {key: config[f"scan_{key}"] for key in ("norms", "biases") if config.flag(f"scan_{key}")}
+
+
 def mlp(config: Config) -> Half:
     """The feed-forward half of a dense layer."""
     half = {"ffn_hidden": config["ffn_hidden"], "gated": config["gated"]}
@@ -95,6 +103,8 @@ def experts(config: Config) -> Half:
     if config.flag("expert_biases"):
         half["biases"] = config["expert_biases"]
     half |= _flags(config, "router_bias", "shared_gate")
+    if config["expert_latent"].value is not None:
+        half["latent_dim"] = config["expert_latent"]
     if config["module_runs"].value is not None:
         half["module_runs"] = config["module_runs"]
     if config["shared_hidden"].value is not None:

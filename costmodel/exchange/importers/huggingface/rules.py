@@ -116,6 +116,15 @@ CHUNKS = uncounted_parameters(
 )
 
 
+def heads_fill_hidden(config: Config) -> Loss | None:
+    """A fault where all heads are not as wide as the model: the class has an output matrix of hidden x hidden."""
+    heads, head_dim, hidden = (config.number(name) for name in ("heads", "head_dim", "hidden"))
+    if heads * head_dim != hidden and config.sound("heads", "head_dim", "hidden"):
+        sentence = f"{heads} heads of {head_dim} are not the hidden size {hidden}"
+        config.refuse("X005", sentence, config["head_dim"].place or config["heads"].place, "the class needs them equal")
+    return None
+
+
 def latent_biases(config: Config) -> float:
     """Biases of one layer of latent attention: of the matrices down to the narrow vectors, and of the output."""
     down = config.number("query_rank") + config.number("kv_rank") + config.number("rope_dim")

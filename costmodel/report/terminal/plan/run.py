@@ -2,14 +2,19 @@
 
 from __future__ import annotations
 
+import math
+import shlex
+from dataclasses import replace
 from typing import Any
 
 from rich.text import Text
 
+from costmodel.equations.run.energy import energy_cost
 from costmodel.estimate.evaluate.evaluate_plans import missing_input
 from costmodel.estimate.evaluate.predict import Answer
 from costmodel.estimate.machine.price import price_of
-from costmodel.estimate.run.whole_run import RunFigures, shares, spares_wanted
+from costmodel.estimate.run.goodput import reshard, speed_of_fewer
+from costmodel.estimate.run.whole_run import COVERED, RunFigures, shares, spares_of, spares_wanted
 from costmodel.estimate.shared.results import number
 from costmodel.explore.explain.explained_answer import ExplainedAnswer
 from costmodel.explore.explain.run_levers import at_best_interval, levers
@@ -24,6 +29,7 @@ from costmodel.report.terminal.style.theme import HEAD, WARN, bar, styled
 WELL = 0.95  # goodput from which what moves it is not asked about
 _SHOWN = 3
 _LEAST = 5e-4  # share of the run below which a part is dust
+_ENDLESS = 100.0  # times what is expected: hardly any work is saved
 _FIGURES = (("wall time", "run_time"), ("cost", "run_cost"), ("energy", "energy"), ("emissions", "emissions"))
 
 
@@ -77,8 +83,9 @@ def _figure(answer: Answer, words: str, name: str, costs: dict[str, float]) -> t
     wanted = missing_input(answer.inputs, name)
     if wanted:
         return words, "unknown", wanted
-    value = result(name, costs[name])
-    return words, value, between(*(result(name, costs[f"{name}_{end}"]) for end in ("low", "high")))
+    low, high = (costs[f"{name}_{end}"] for end in ("low", "high"))
+    last = "without end" if high > _ENDLESS * costs[name] else result(name, high)
+    return words, result(name, costs[name]), between(result(name, low), last)
 
 
 def run_parts(answer: Answer, found: RunFigures) -> dict[str, float]:
@@ -121,7 +128,10 @@ def _facts(answer: Answer, found: RunFigures, costs: dict[str, float]) -> list[L
     rows.append(("checkpoint", f"{show(costs['checkpoint_size'], 'B')}, stops training for {stop}{usable}"))
     rows.append(("interval", _interval(answer, found)))
     rows.append(("restart", f"{show_time(costs['restart_time'])}, of it {show_time(number(found.saved.load))} loading"))
+    rows += _fewer(answer, found)
     rows += _spares(answer)
+    rows += _electricity(answer, costs)
+    rows += _data(answer, found)
     return [CellTable(("", ""), rows, "ll", headed=False)]
 
 
@@ -144,12 +154,46 @@ def _interval(answer: Answer, found: RunFigures) -> str:
 def _spares(answer: Answer) -> list[tuple[str, str]]:
     asked = answer.inputs.run
     assert asked is not None
-    paid = f"{counted(asked.spares)} paid for; " if asked.spares else ""
+    paid = f"{counted(number(spares_of(answer.inputs, asked)))} paid for; " if asked.spares else ""
     wanted = number(spares_wanted(answer.inputs, asked))
     if wanted == wanted:
         most = number(spares_wanted(answer.inputs, asked, "high"))
-        return [("spares", f"{paid}{counted(wanted)} nodes ({counted(most)} at P90) cover repairs 99 % of the time")]
+        time = percent(asked.spares if 0 < asked.spares < 1 else COVERED, 3).replace(".0 ", " ")
+        return [("spares", f"{paid}{counted(wanted)} nodes ({counted(most)} at P90) cover repairs {time} of the time")]
     return [("spares", f"{paid}how many are needed follows from run.failures.repair, e.g. {{time: 2 days}}")]
+
+
+def _fewer(answer: Answer, found: RunFigures) -> list[tuple[str, str]]:
+    """What goes on after an interruption, where it is not all ranks."""
+    asked, block = answer.inputs.run, answer.evaluation.block
+    if asked is None or asked.restart.ranks is None:
+        return []
+    left, repair = asked.restart.ranks, asked.failures.repair
+    assert repair is not None
+    speed = percent(number(speed_of_fewer(answer.inputs, asked, block)), 3)
+    moved = show_time(number(reshard(answer.inputs, asked, block, found.saved)))
+    return [
+        ("until repair", f"{counted(left)} ranks for {show_time(repair)}, at {speed} of the speed; {moved} to reshard")
+    ]
+
+
+def _electricity(answer: Answer, costs: dict[str, float]) -> list[tuple[str, str]]:
+    """What the energy costs, which rent may hold already."""
+    asked = answer.inputs.run
+    if asked is None or asked.power.tariff is None or costs["energy"] != costs["energy"]:
+        return []
+    tariff = asked.power.tariff
+    paid = show(float(energy_cost(costs["energy"], tariff)), "USD")
+    return [("electricity", f"{paid} at {show(tariff, 'USD/J')}, which rent includes")]
+
+
+def _data(answer: Answer, found: RunFigures) -> list[tuple[str, str]]:
+    """The step that data allow, where they are slower than it."""
+    step = answer.evaluation.costs.row()["step_time"]
+    useful = number(found.useful) / number(found.steps)
+    if not useful > step * (1 + 1e-9):
+        return []
+    return [("data", f"each step waits: {show_time(useful)} for its data, {show_time(step)} of computing")]
 
 
 def _moving(answer: Answer, costs: dict[str, float]) -> list[Line]:
@@ -157,11 +201,22 @@ def _moving(answer: Answer, costs: dict[str, float]) -> list[Line]:
     if costs["goodput"] >= WELL:
         return []
     rows = [
-        ("what helps" if place == 0 else "", lever.words, percent(lever.goodput), f"--set {lever.settings[0]}")
+        (
+            "what helps" if place == 0 else "",
+            lever.words,
+            percent(lever.goodput),
+            f"--set {shlex.quote(lever.settings[0])}",
+        )
         for place, lever in enumerate(levers(answer)[:_SHOWN])
         if lever.goodput > costs["goodput"]
     ]
     return [CellTable(("", "", "", ""), rows, "lkrl", headed=False)] if rows else []
+
+
+def _electricity_usd(answer: Answer) -> float:
+    tariff = None if answer.inputs.run is None else answer.inputs.run.power.tariff
+    energy = answer.evaluation.costs.row()["energy"]
+    return math.nan if tariff is None else number(energy_cost(energy, tariff))
 
 
 def run_json(answer: ExplainedAnswer) -> dict[str, Any]:
@@ -182,7 +237,9 @@ def run_json(answer: ExplainedAnswer) -> dict[str, Any]:
         "load_s": number(found.saved.load),
         "best_interval_s": number(best.at.interval),
         "best_goodput": number(best.goodput),
-        "spares_for_99_percent": json_answer.known(number(spares_wanted(answer.inputs, asked))),
+        "electricity_usd": json_answer.known(_electricity_usd(answer)),
+        "spares": json_answer.known(number(spares_of(answer.inputs, asked))),
+        "spares_for_99_percent": json_answer.known(number(spares_wanted(answer.inputs, replace(asked, spares=0.0)))),
         "levers": [
             {"words": lever.words, "set": list(lever.settings), "goodput": lever.goodput} for lever in levers(answer)
         ],

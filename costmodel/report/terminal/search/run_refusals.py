@@ -69,6 +69,17 @@ def not_served(inputs: TrainingInputs, block: Block) -> str:
     return f"sync {structure.sync} sums whole gradients of replicas, but {', and '.join(stated)}"
 
 
+def not_resharded(inputs: TrainingInputs, block: Block) -> str:
+    """Why a job cannot go on with so many ranks."""
+    assert inputs.run is not None
+    left, inner = inputs.run.restart.ranks, float(block.tp[0] * block.cp[0] * block.pp[0])
+    assert left is not None
+    if left >= float(inputs.ranks):
+        return f"run.restart.ranks {counted(left)} is not less than the {counted(float(inputs.ranks))} ranks"
+    most = inner * ((float(inputs.ranks) - 1) // inner)
+    return f"a replica takes {counted(inner)} ranks, which do not divide {counted(left)}; {counted(most)} would do"
+
+
 def _overlapping(inputs: TrainingInputs, costs: dict[str, float]) -> str:
     every, write = costs["checkpoint_interval"], costs["checkpoint_write"]
     needed = show(costs["checkpoint_size"] / (every + costs["checkpoint_blocking"]), "B/s")
@@ -97,6 +108,17 @@ def adds_up(inputs: TrainingInputs, block: Block) -> str:
     return f"micro_batch {size} makes {counted(batches)} micro-batches, whose gradients add up before a step"
 
 
+def tied_layers(inputs: TrainingInputs, block: Block) -> str:
+    """Which stages part what layers share."""
+    stages = counted(float(block.pp[0]))
+    return f"layers of {inputs.model.name} read what earlier ones made, which pp {stages} would put on other stages"
+
+
+def scans_cut(inputs: TrainingInputs, block: Block) -> str:
+    """Which degree cuts a selective scan."""
+    return f"cp {counted(float(block.cp[0]))} would cut the sequence of the selective scans of {inputs.model.name}"
+
+
 def cuts(inputs: TrainingInputs, block: Block) -> str:
     """What cuts the matrices whose gradients are projected."""
     structure = block.structure
@@ -107,6 +129,8 @@ def cuts(inputs: TrainingInputs, block: Block) -> str:
 
 
 PLAN_SENTENCES: dict[str, Callable[[TrainingInputs, Block], str]] = {
+    "L035": tied_layers,
+    "L036": scans_cut,
     "L045": no_step_in_backward,
     "L046": adds_up,
     "L047": cuts,
@@ -115,5 +139,6 @@ PLAN_SENTENCES: dict[str, Callable[[TrainingInputs, Block], str]] = {
     "R005": spans_kinds,
     "R006": not_asynchronous,
     "R009": not_served,
+    "R013": not_resharded,
 }
 RUN_SENTENCES: dict[str, Callable[[TrainingInputs, dict[str, float]], str]] = {"R001": _overlapping, "R002": _copies}

@@ -9,6 +9,7 @@ from rich.text import Text
 from costmodel.estimate.evaluate.answer_facts import subject_of
 from costmodel.estimate.serving.predict_serving import ServingAnswer
 from costmodel.estimate.serving.reason_codes import REFUSALS
+from costmodel.estimate.serving.serving_band import OWN
 from costmodel.ground.units import gib, show_time, significant
 from costmodel.report.terminal.plan.next_commands import command
 from costmodel.report.terminal.plan.plan_lines import assumed_lines, remarks
@@ -99,7 +100,7 @@ def _facts(answer: ServingAnswer) -> list[Line]:
         ("per token", stated("tpot"), "per user", stated("tokens_per_s_per_user"), limits_on(answer, "tpot")),
         (BAND, band("tpot"), "mean step", show_time(_mean_step(answer)), ""),
         ("whole answer", stated("latency"), "worst gap", stated("worst_gap"), limits_on(answer, "worst_gap")),
-        ("requests", stated("requests_per_s"), "within limits", stated("rate_within_slo_per_s"), ""),
+        ("requests", stated("requests_per_s"), "within limits", stated("rate_within_slo_per_s"), _chance(answer)),
         ("utilisation", stated("utilisation"), "saturation", stated("saturation_per_s"), ""),
         (
             "in flight",
@@ -115,6 +116,11 @@ def _facts(answer: ServingAnswer) -> list[Line]:
     rows += _speculation(answer)
     rows += _apart(answer)
     return [CellTable([""] * 5, rows, "lllll", headed=False), styled(f"  cost          {_cost(costs)}")]
+
+
+def _chance(answer: ServingAnswer) -> str:
+    """The chance that every limit is kept, by the bands."""
+    return f"chance {result(OWN, answer.costs[OWN])} {limits_on(answer, OWN)}".rstrip()
 
 
 def _beginnings(answer: ServingAnswer) -> list[tuple[str, str, str, str, str]]:

@@ -5,14 +5,20 @@ from __future__ import annotations
 import math
 from collections.abc import Iterable, Iterator
 
+from rich.text import Text
+
+from costmodel.documents.reader.serving_scenario import ServingCase
+from costmodel.documents.schemas.serving.serving_limits import LEVEL_OF_USERS, SERVICE_LEVEL
 from costmodel.documents.schemas.serving.serving_results import RESULTS
 from costmodel.documents.schemas.serving.serving_workload import Serving
-from costmodel.estimate.serving.predict_serving import ServingAnswer
+from costmodel.estimate.serving.predict_serving import ServingAnswer, code_of
 from costmodel.estimate.serving.reason_codes import REFUSALS
 from costmodel.estimate.shared.limits import KINDS, Limit, stated_limits
 from costmodel.ground.units import counted, gib, show, show_memory, show_time, significant
 from costmodel.report.terminal.style.formatting import percent
+from costmodel.report.terminal.style.theme import WARN, styled
 
+BOUNDING = frozenset({*SERVICE_LEVEL, *LEVEL_OF_USERS})  # limits on these bound the rate of a replica
 MEMORY = ("cache_pool", "memory_peak", "kv_bytes_per_token")
 _OVER = {"at_most": "over", "at_least": "under", "target": "off"}
 TERMS = (
@@ -42,6 +48,8 @@ def result(name: str, value: float | None, digits: int = 3) -> str:
         return f"{significant(value, digits)} /s"
     if unit == "1/s":
         return f"{significant(value, 4)} token/s"
+    if name.endswith("_chance"):
+        return f"{value * 100:.1f} %"
     if name.endswith(("_share", "utilisation", "prefix_hit")):
         return percent(value, digits)
     return counted(round(value, 1), 4) if unit == "1" else show(value, unit, digits)
@@ -60,6 +68,14 @@ def load_words(workload: Serving) -> str:
         burst = ", all started at once" if workload.traffic == "burst" else ""
         return f"{workload.concurrency:,.0f} in flight{burst}"
     return f"{workload.users:,.0f} users who think for {show_time(workload.think_time or 0.0)}"
+
+
+def lengths_words(workload: Serving) -> str:
+    """Mean lengths, and where all requests have them that they do."""
+    lengths = [f"{name} {workload.mean(name):,.0f}" for name in ("prompt", "output")]
+    same = [name for name in ("prompt", "output") if not workload.spread(name)]
+    alike = {2: "all alike (spread 0)", 1: f"{same[0]}s all alike (spread 0)" if same else ""}
+    return " · ".join([*lengths, *([alike[len(same)]] if same else [])])
 
 
 def plan_words(answer: ServingAnswer) -> str:
@@ -83,6 +99,15 @@ def half_words(layout: object) -> str:
     return " · ".join(f"{name} {degree:.0f}" for name, degree in degrees.items() if degree > 1 or name == "tp")
 
 
+def unlimited(case: ServingCase) -> list[Text]:
+    """That replicas are counted by saturation alone, and what leaves room; nothing where that is asked for."""
+    scenario = case.scenario
+    if scenario.assume.headroom or any(limit.column in BOUNDING for limit in stated_limits(scenario.limits)):
+        return []
+    more = "--safe 90%, --set assume.headroom=20% or limits leave room"
+    return [styled(f"  No limit on times: replicas are filled to saturation; {more}", WARN)]
+
+
 def limits_on(answer: ServingAnswer, column: str) -> str:
     """Whether a result keeps the limits on it, and which these are."""
     stated = []
@@ -104,8 +129,7 @@ def reason(answer: ServingAnswer, code: str) -> str:
 
 def _broken(answer: ServingAnswer, code: str) -> Iterator[Limit]:
     for limit in stated_limits(answer.inputs.case.scenario.limits):
-        own = {"tpot": "S001", "ttft": "S002", "ttft_p99": "S002", "memory_share": "M002"}.get(limit.column, "T001")
-        if own == code and not limit.holds(answer.costs[limit.column]):
+        if code_of(limit) == code and not limit.holds(answer.costs[limit.column]):
             yield limit
 
 

@@ -10,11 +10,14 @@ from rich.text import Text
 
 from costmodel.documents.schemas.serving.serving_results import RESULTS
 from costmodel.estimate.evaluate.answer_facts import subject_of
+from costmodel.estimate.serving.predict_serving import remarks
 from costmodel.estimate.serving.result_columns import machine_name
 from costmodel.explore.serving.pareto import FrontPoint, ServingFront
 from costmodel.ground.units import counted, significant
+from costmodel.report.machine.json_answer import notes
 from costmodel.report.machine.serving_json import frame, plan
-from costmodel.report.terminal.serving.serving_formatting import result
+from costmodel.report.terminal.plan.plan_lines import remarks as remark_lines
+from costmodel.report.terminal.serving.serving_formatting import lengths_words, result
 from costmodel.report.terminal.style.head import origin_lines, subject_words
 from costmodel.report.terminal.style.layout import CellTable, Line
 from costmodel.report.terminal.style.scatter import ScatterPoint, scatter
@@ -27,7 +30,7 @@ def front(found: ServingFront, shown: int) -> list[Line]:
     """The points that none beats in both results, best in the first one first."""
     workload, case = found.inputs.case.scenario.workload, found.inputs.case
     names = (found.x, found.y)
-    lengths = f"prompt {workload.mean('prompt'):,.0f} · output {workload.mean('output'):,.0f}"
+    lengths = lengths_words(workload)
     load = next(word for key, word in _LOADS.items() if getattr(workload, key) is not None)
     values = [tuple(point.plan.costs[name] for name in names) for point in found.points]
     points = [ScatterPoint(x, y, "●") for x, y in values]
@@ -45,6 +48,7 @@ def front(found: ServingFront, shown: int) -> list[Line]:
         styled(subject_words(subject_of(case)), HEAD),
         styled(f"{found.inputs.engine.name} · {lengths} · {found.looked_at:,} plans, each at loads up to its most"),
         *origin_lines(case),
+        *remark_lines([tuple(remarks(found.inputs))]),
         Text(),
         scatter(points, (titles[0], titles[1]), (say[0], say[1])),
         styled("  ● on the front · ◆ its knee", DIM),
@@ -84,6 +88,7 @@ def front_json(found: ServingFront) -> dict[str, Any]:
     return {
         **frame(found.inputs),
         "assumed": [{"path": item.path, "value": item.value, "from": item.origin} for item in found.inputs.assumed],
+        "notes": notes([tuple(remarks(found.inputs))]),
         "candidates": found.looked_at,
         "pareto": {"axes": axes, "plans": rows},
     }

@@ -12,13 +12,21 @@ from costmodel.estimate.evaluate.answer_facts import subject_of
 from costmodel.estimate.serving.predict_serving import remarks
 from costmodel.estimate.serving.reason_codes import REFUSALS
 from costmodel.estimate.serving.service_limits import service_limits
-from costmodel.estimate.shared.limits import stated_limits
+from costmodel.estimate.serving.serving_band import OWN
+from costmodel.estimate.shared.limits import Limit, stated_limits
 from costmodel.explore.serving.search_layouts import FoundPlans, RankedPlan, reasons, share_of
 from costmodel.ground.units import counted, show_time, significant
+from costmodel.report.machine.json_answer import notes
 from costmodel.report.machine.serving_json import frame, plan
 from costmodel.report.terminal.plan.next_commands import command
 from costmodel.report.terminal.plan.plan_lines import remarks as remark_lines
-from costmodel.report.terminal.serving.serving_formatting import load_words, rate_words, result
+from costmodel.report.terminal.serving.serving_formatting import (
+    lengths_words,
+    load_words,
+    rate_words,
+    result,
+    unlimited,
+)
 from costmodel.report.terminal.style.formatting import percent
 from costmodel.report.terminal.style.head import origin_lines, price_lines, subject_words
 from costmodel.report.terminal.style.layout import CellTable, Line, drawn
@@ -32,11 +40,10 @@ def search(found: FoundPlans, *, why_not: bool = False) -> list[Line]:
     inputs, workload = found.inputs, found.inputs.case.scenario.workload
     subject = subject_of(inputs.case)
     priced = price_lines(subject.price) if subject.price.known else []
-    lengths = f"prompt {workload.mean('prompt'):,.0f} · output {workload.mean('output'):,.0f}"
     counts = f"{found.candidates:,} plans · {found.valid:,} valid · {found.fit:,} fit · {found.kept:,} keep all limits"
     lines: list[Line] = [
         styled(subject_words(subject), HEAD),
-        styled(f"{inputs.engine.name} · {lengths} · {load_words(workload)}"),
+        styled(f"{inputs.engine.name} · {lengths_words(workload)} · {load_words(workload)}"),
         *priced,
         *origin_lines(inputs.case),
         styled(f"{counts} · {found.elapsed:.2f} s"),
@@ -56,10 +63,10 @@ def _table(found: FoundPlans) -> CellTable:
     degrees = ("tp", "pp", *(("ep", "dp_attention") if mixture else ()), "replicas", "budget")
     heads = {"dp_attention": "dpa", "replicas": "repl"}
     priced = not math.isnan(found.best[0].costs["cost_within_limits"])
-    names = ("#", *(heads.get(name, name) for name in degrees), "req/s", "tpot", "ttft p99", "tok/s/GPU")
+    names = ("#", *(heads.get(name, name) for name in degrees), "req/s", "tpot", "ttft p99", "chance", "tok/s/GPU")
     rows = [_row(position, ranked, degrees, priced=priced) for position, ranked in enumerate(found.best, 1)]
     names = (*names, *(("USD/M out",) if priced else ()), "binds", "")
-    return CellTable(names, rows, "r" * (len(names) - 2) + "ll", drop=("budget", "binds"), indent="  ")
+    return CellTable(names, rows, "r" * (len(names) - 2) + "ll", drop=("budget", "binds", "chance"), indent="  ")
 
 
 def _row(position: int, ranked: RankedPlan, degrees: Sequence[str], *, priced: bool) -> tuple[str, ...]:
@@ -72,6 +79,7 @@ def _row(position: int, ranked: RankedPlan, degrees: Sequence[str], *, priced: b
         *(degree_words(ranked, name) for name in degrees),
         significant(costs["rate_within_slo_per_s"]),
         *times,
+        f"{costs[OWN]:.0%}",
         significant(costs["tokens_per_gpu_within_limits"]),
         *money,
         ranked.binding,
@@ -90,12 +98,18 @@ def _key(found: FoundPlans) -> Iterator[Text]:
     """What the columns mean."""
     if any(each.prefill is not None for each in found.best):
         yield styled("  →: from the instances for prompts to those that generate", DIM)
-    limits = [f"{limit.key} {_SIGNS[limit.kind]} {result(limit.column, limit.value)}" for limit in _limits(found)]
+    limits = [_limit_words(limit) for limit in _limits(found)]
     kept = f"keeps {' and '.join(limits)}" if limits else "is answered"
-    yield styled(f"  req/s: most that {kept}; tok/s/GPU and cost there; times at the scenario's load", DIM)
+    yield styled(f"  req/s: most that {kept}", DIM)
+    yield styled("  tok/s/GPU and cost there; times and chance to keep all limits at the scenario's load", DIM)
 
 
-def _limits(found: FoundPlans) -> list[Any]:
+def _limit_words(limit: Limit) -> str:
+    bound = result(limit.column, limit.value)
+    return f"all with a chance of {bound}" if limit.column == OWN else f"{limit.key} {_SIGNS[limit.kind]} {bound}"
+
+
+def _limits(found: FoundPlans) -> list[Limit]:
     return service_limits(found.inputs)
 
 
@@ -120,13 +134,11 @@ def _needs(found: FoundPlans) -> Iterator[Text]:
     headroom = inputs.case.scenario.assume.headroom
     more = f" × {1 + headroom:g} headroom" if headroom else ""
     sizes = best.sizes
-    if best.prefill is not None:
-        gpus = f"{best.costs['gpus_needed']:,.0f} GPUs"
-        yield styled(f"  needs {rate_words(rate, significant(rate))}{more}: {needed:,.0f} of the best plan, {gpus}")
-        return
     ranks = f"tp {sizes['tp']:.0f}" + (f" · pp {sizes['pp']:.0f}" if sizes["pp"] > 1 else "")
+    whole = f"{needed:,.0f} of the best plan" if best.prefill is not None else f"{needed:,.0f} replicas of {ranks}"
     gpus = f"{best.costs['gpus_needed']:,.0f} GPUs"
-    yield styled(f"  needs {rate_words(rate, significant(rate))}{more}: {needed:,.0f} replicas of {ranks}, {gpus}")
+    yield styled(f"  needs {rate_words(rate, significant(rate))}{more}: {whole}, {gpus}")
+    yield from unlimited(inputs.case)
 
 
 def _why(found: FoundPlans, *, every: bool) -> Iterator[Line]:
@@ -188,6 +200,7 @@ def search_json(found: FoundPlans) -> dict[str, Any]:
     return {
         **frame(inputs),
         "assumed": [{"path": item.path, "value": item.value, "from": item.origin} for item in inputs.assumed],
+        "notes": notes([tuple(remarks(inputs))]),
         "objective": inputs.case.scenario.objective,
         "limits": [limit.key for limit in stated_limits(inputs.case.scenario.limits)],
         "candidates": found.candidates,

@@ -12,17 +12,19 @@ from costmodel.estimate.evaluate.answer_facts import subject_of
 from costmodel.estimate.serving.plan_columns import SIZES
 from costmodel.estimate.serving.result_columns import machine_name
 from costmodel.explore.search.ranges import Axis
-from costmodel.explore.serving.vary_serving import ServingTrial, SolvedServing, SweptServing
+from costmodel.explore.serving.vary_serving import ServingTrial, SolvedServing, SweptServing, remarks_of
 from costmodel.ground.units import significant
+from costmodel.report.machine.json_answer import notes
 from costmodel.report.machine.serving_json import number, plan
 from costmodel.report.terminal.plan.next_commands import command
-from costmodel.report.terminal.serving.serving_formatting import rate_words, reason, result
+from costmodel.report.terminal.plan.plan_lines import remarks
+from costmodel.report.terminal.serving.serving_formatting import rate_words, reason, result, unlimited
 from costmodel.report.terminal.style.answer import head
 from costmodel.report.terminal.style.head import origin_lines, price_lines, subject_fields, subject_words, title
 from costmodel.report.terminal.style.layout import CellTable, Line, drawn
 from costmodel.report.terminal.style.theme import BAD, DIM, HEAD, styled
 
-_SCALE = ("requests_per_s", "replicas", "gpus", "utilisation", "tpot", "ttft_p99", "cost_per_mtoken")
+_SCALE = ("requests_per_s", "replicas", "gpus", "utilisation", "tpot", "ttft_p99", "limits_chance", "cost_per_mtoken")
 _HEADS = {
     "rate_within_slo_per_s": "within limits",
     "ttft": "first token",
@@ -32,6 +34,7 @@ _HEADS = {
     "requests_per_s": "rate",
     "utilisation": "util.",
     "gpus": "GPUs",
+    "limits_chance": "chance",
     "cost_per_mtoken": "USD/M out",
 }
 
@@ -49,7 +52,13 @@ def sweep(found: SweptServing) -> list[Line]:
     rows = [(*_values(found.axes, trial), *_results(found.shown, trial), _against(trial)) for trial in found.trials]
     align = "r" * (len(names) - 1) + "l"
     priced = any(name.startswith("cost_") for name in found.shown)
-    return [*_subject(found.case, paths, price=priced), CellTable(names, rows, align)]
+    return [*_subject(found.case, paths, price=priced), CellTable(names, rows, align), *_remarked(found.trials)]
+
+
+def _remarked(trials: Sequence[ServingTrial]) -> list[Line]:
+    """Remarks on trials that have an answer, with how many each is about."""
+    shown = [trial.answer for trial in trials if trial.answer is not None and not trial.answer.refused]
+    return remarks([answer.remarked for answer in shown])
 
 
 def _short(path: str) -> str:
@@ -85,14 +94,21 @@ def _row(trial: ServingTrial, values: dict[str, str]) -> dict[str, Any]:
         layout = answer.evaluation.layout
         known = plan({name: float(getattr(layout, name)[0]) for name in SIZES}, answer.costs)
     fault = None if trial.fault is None else trial.fault.sentence
-    return {**values, **known, "works": trial.works, "codes": list(trial.codes), "fault": fault}
+    return {**values, **known, "works": trial.works, "codes": list(trial.codes), "notes": remarks_of([trial]),
+            "fault": fault}  # fmt: skip
 
 
 def sweep_json(found: SweptServing) -> dict[str, Any]:
     """The sweep as plain values."""
     shown = [machine_name(name) for name in found.shown]
     facts = {"workload": "serving", "facts": subject_fields(subject_of(found.case)), "title": title(found.case)}
-    return {**head("costmodel/sweep/v1"), **facts, "shown": shown, "points": sweep_rows(found)}
+    return {
+        **head("costmodel/sweep/v1"),
+        **facts,
+        "shown": shown,
+        "points": sweep_rows(found),
+        "notes": notes([remarks_of(found.trials)]),
+    }
 
 
 def scale(case: ServingCase, trials: Sequence[ServingTrial]) -> list[Line]:
@@ -106,8 +122,8 @@ def scale(case: ServingCase, trials: Sequence[ServingTrial]) -> list[Line]:
         one = each["rate_within_slo_per_s"] / each["replicas"]
         gpus = each["gpus"] / each["replicas"]
         stated = f"Each replica, {gpus:,.0f} GPUs, keeps the limits up to {rate_words(one, significant(one))}."
-        lines.append(styled(stated))
-    return lines
+        lines += [styled(stated), *unlimited(case)]
+    return [*lines, *_remarked(trials)]
 
 
 def _rate(trial: ServingTrial) -> str:
@@ -118,7 +134,7 @@ def scale_json(case: ServingCase, trials: Sequence[ServingTrial]) -> dict[str, A
     """The same as plain values."""
     facts = {"workload": "serving", "facts": subject_fields(subject_of(case)), "title": title(case)}
     sizes = [_row(trial, {"workload.rate": _rate(trial)}) for trial in trials]
-    return {**head("costmodel/scale/v1"), **facts, "sizes": sizes}
+    return {**head("costmodel/scale/v1"), **facts, "sizes": sizes, "notes": notes([remarks_of(trials)])}
 
 
 def solve(found: SolvedServing) -> list[Line]:

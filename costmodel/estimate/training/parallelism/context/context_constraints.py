@@ -47,6 +47,11 @@ def indexer_not_gathered(inputs: TrainingInputs, block: Block) -> Mask:
     return (block.cp > 1) & (picks and block.structure.cp_type != "all-gather")
 
 
+def selective_scans(inputs: TrainingInputs, block: Block) -> Mask:
+    """Rows that cut the sequence of a selective scan, which no training software does."""
+    return (block.cp > 1) & any(kind.selective_scan is not None for kind in inputs.model.layers)
+
+
 def shard_replicas(inputs: TrainingInputs, block: Block) -> Mask:
     """Rows with shard replicas that do not divide dp, or without sharded states."""
     if single_rank(block.dp_replicate):

@@ -6,7 +6,7 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 
-from costmodel.documents.schemas.model import AnyMixer, LatentAttention, LinearAttention, StateSpace
+from costmodel.documents.schemas.mixers import AnyMixer, LatentAttention, LinearAttention, StateSpace
 from costmodel.equations.network.collectives import ring_steps
 from costmodel.equations.parallelism.context_parallel import (
     exchange_buffer,

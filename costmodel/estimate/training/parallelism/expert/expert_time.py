@@ -93,9 +93,7 @@ def _masks(inputs: TrainingInputs, stated: ExpertInputs, held: Routed, tokens: N
     found = ForwardBackward(TimeByCategory(), TimeByCategory())
     for name, weighted in (("fill", False), ("empty", True)):
         with term(name):
-            found = found + plain_product(
-                inputs, rows, Matmul(name, inputs.model.hidden, inputs.sequence), trained=weighted
-            )
+            found = found + plain_product(inputs, rows, Matmul(name, held.hidden, inputs.sequence), trained=weighted)
     return found
 
 
@@ -144,7 +142,7 @@ def _memory_bound(
 ) -> Number:
     """Permutation of tokens by expert and back, and the activation function."""
     with term("memory-bound backward" if backward else "memory-bound forward"):
-        sizes = (tokens, inputs.model.hidden, held.of.top_k, held.of.count, inputs.widths.element)
+        sizes = (tokens, held.hidden, held.of.top_k, held.of.count, inputs.widths.element)
         permuted = stated.kernels.permute * permute_traffic(*sizes)
         activated = mlp_traffic(rows, held.ffn_hidden, inputs.widths.element, gated=held.of.gated, backward=backward)
         return stream(inputs, permuted + activated)

@@ -133,10 +133,10 @@ def _dispatch(
     found = []
     for name, element in (("dispatch", stated.dispatch), ("combine", inputs.widths.element)):
         with term(name):
-            message = copies * activation_message(sent, inputs.model.hidden, element)
+            message = copies * activation_message(sent, held.hidden, element)
             carried: Number | None = None
             if stated.deduplicated:
-                rows = SentTokens(sent, inputs.model.hidden, element, copies, reached(held.of, ep.domains))
+                rows = SentTokens(sent, held.hidden, element, copies, reached(held.of, ep.domains))
                 time, carried = dispatch_time(inputs, stated.kernels, rows, ep)
             else:
                 time = collective_time(inputs, message, ep, "all_to_all")
@@ -150,7 +150,7 @@ def _sharing(
     """All-gather of rows from the ranks that share each expert, and reduce-scatter of their partial outputs."""
     if np.all(etp.ranks == 1):
         return ()
-    message = activation_message(rows_of(held, tokens, stated.load), inputs.model.hidden, inputs.widths.element)
+    message = activation_message(rows_of(held, tokens, stated.load), held.hidden, inputs.widths.element)
     found: list[Exchange] = []
     for operation in ("all_gather", "reduce_scatter"):
         with term(f"etp {operation}"):

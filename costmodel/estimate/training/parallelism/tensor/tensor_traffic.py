@@ -6,11 +6,13 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 from typing import Literal
 
-from costmodel.documents.schemas.model import LatentAttention, Layers
+from costmodel.documents.schemas.mixers import LatentAttention
+from costmodel.documents.schemas.model import Layers
 from costmodel.equations.network.collectives import Operation, activation_message
 from costmodel.equations.network.overlap import exposed_time
 from costmodel.estimate.machine.collective_time import collective_time
 from costmodel.estimate.machine.process_groups import Exchange, Group, group
+from costmodel.estimate.model.mixers.table import summed_inside
 from costmodel.estimate.model.shards import exchanges, shard
 from costmodel.estimate.shared.memoize import memoized
 from costmodel.estimate.shared.plan_batch import Block
@@ -119,6 +121,16 @@ def _summed(
     yield _sum(inputs, tp, tokens, inputs.model.hidden, (count, count - 1.0 if latent else count, again.scatters))
     if latent is not None:
         yield _sum(inputs, tp, tokens, _narrow(inputs, latent), (0.0, 1.0, 0.0))
+    yield from _inside(inputs, tp, tokens, kind, again)
+
+
+def _inside(
+    inputs: TrainingInputs, tp: Group, tokens: Number, kind: Layers, again: RecomputedWork
+) -> Iterator[Exchange]:
+    """All-reduce inside a mixer, and of its gradient."""
+    width = summed_inside(kind)
+    if width:
+        yield _sum(inputs, tp, tokens, width, (1.0, 1.0, 1.0 if again.dropped == "layer" else 0.0))
 
 
 def _sum(
@@ -150,6 +162,7 @@ def _scattered(
     )
     if latent is not None:
         yield from _pair(inputs, tp, tokens, _narrow(inputs, latent), (1.0, 0.0), (again.latents, 0.0))
+    yield from _inside(inputs, tp, tokens, kind, again)
 
 
 def _pair(

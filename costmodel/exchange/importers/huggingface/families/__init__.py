@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from costmodel.exchange.importers.huggingface.families import (
     gemma,
+    gemma_4,
     gpt,
     hybrids,
     latent,
@@ -13,18 +14,21 @@ from costmodel.exchange.importers.huggingface.families import (
     mixtures,
     multimodal,
     remote,
+    selective,
 )
 from costmodel.exchange.importers.huggingface.family import Family
 
 FAMILIES: tuple[Family, ...] = (
     *llama.FAMILIES,
     *gemma.FAMILIES,
+    *gemma_4.FAMILIES,
     *gpt.FAMILIES,
     *mixtures.FAMILIES,
     *mixed_orders.FAMILIES,
     *latent.FAMILIES,
     *linear.FAMILIES,
     *hybrids.FAMILIES,
+    *selective.FAMILIES,
     *remote.FAMILIES,
     *multimodal.FAMILIES,
 )

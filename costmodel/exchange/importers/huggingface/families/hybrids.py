@@ -7,8 +7,8 @@ from collections.abc import Sequence
 from costmodel.exchange.imported import OriginValue
 from costmodel.exchange.importers.huggingface.config import Config
 from costmodel.exchange.importers.huggingface.families.llama import LLAMA
-from costmodel.exchange.importers.huggingface.family import Refusal
-from costmodel.exchange.importers.huggingface.halves import LayerHalves, Mixer, single_half
+from costmodel.exchange.importers.huggingface.family import Half, Refusal
+from costmodel.exchange.importers.huggingface.halves import LayerHalves, Mixer, single_half, standard_layer
 from costmodel.exchange.importers.huggingface.patterns import (
     MOST_LAYERS,
     dense,
@@ -139,6 +139,22 @@ def _nemotron_layers(config: Config) -> Sequence[LayerHalves]:
     return [_NEMOTRON[str(item)] for item in types]
 
 
+def _nemotron_ahead(config: Config) -> Half:
+    """A module of multi-token prediction: layers of one half each, which together are a layer of two."""
+    listed, pattern = config["prediction_types"], config["prediction_pattern"]
+    types = listed.value or list(pattern.value or "*E")
+    known = [
+        _NEMOTRON.get(item, LayerHalves("", "")) if isinstance(item, str) else LayerHalves("", "") for item in types
+    ]
+    mixers, feeds = [half.mixer for half in known if half.mixer], [half.feed for half in known if half.feed]
+    if len(mixers) != 1 or len(feeds) != 1 or len(types) != 2:
+        sentence = f"{config.family.classes[0]} with a prediction module of {shown(types)}"
+        config.refuse(
+            "X003", sentence, listed.place or pattern.place, "a module is one layer of a mixer and an MLP or experts"
+        )
+    return standard_layer(config, LayerHalves((mixers or ["full"])[0], (feeds or ["mlp"])[0]))
+
+
 def _nemotron_count(config: Config) -> OriginValue:
     return config.derived(max(1, len(_nemotron_types(config))), "length of the pattern", "block_types", "pattern")
 
@@ -213,16 +229,17 @@ FAMILIES = [
         expert_hidden=option("moe_intermediate_size", default=7688), router_bias=YES, tied=NO,
         shared_hidden=option("moe_shared_expert_intermediate_size", default=7688),
         groups=option("n_group", default=1), group_limit=option("topk_group", default=1),
+        expert_latent=option("moe_latent_size"), prediction_depth=option("num_nextn_predict_layers"),
+        prediction_types=option("mtp_layers_block_type"), prediction_pattern=option("mtp_hybrid_override_pattern"),
+        ahead=_nemotron_ahead, norms=2,
         layers=_nemotron_layers, build=single_half,
         refusals=(
             *_PLAIN_MIXER,
             Refusal("tie_word_embeddings", (False,), "the class ties nothing"),
             Refusal("mlp_bias", (False,), "its experts have none, and the document has one for both"),
-            Refusal("moe_latent_size", (None,), "its experts work at another width than the stream's"),
-            Refusal("num_nextn_predict_layers", (0, None), "its prediction modules are several layers of one half"),
         ),
         quiet=(*_MAMBA_QUIET, "num_hidden_layers", "expand", "mamba_expand", "mlp_hidden_act", "n_shared_experts",
-               "attention_bias", "mtp_layers_block_type", "mtp_hybrid_override_pattern", "moe_shared_expert_overlap",
+               "attention_bias", "moe_shared_expert_overlap",
                "attention_head_dim", "norm_eps", "layer_norm_epsilon", "sliding_window"),
     ),
 ]  # fmt: skip

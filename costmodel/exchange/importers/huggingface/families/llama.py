@@ -19,6 +19,7 @@ from costmodel.exchange.importers.huggingface.rules import (
     HIDDEN_BY_HEADS,
     NO_NORM_WEIGHTS,
     POST_NORMS,
+    heads_fill_hidden,
     per_layer,
     same,
     uncounted_parameters,
@@ -100,7 +101,8 @@ FAMILIES = [
     LLAMA.like(
         "helium", ("HeliumForCausalLM",), "HeliumConfig", types=("helium",), vocab=48000, hidden=2560,
         ffn_hidden=7040, layer_count=24, heads=20, kv_heads=20, max_sequence=4096, output_bias=NO,
-        head_dim=HIDDEN_BY_HEADS, refusals=(EVEN_HEADS,),
+        head_dim=option("head_dim", default=128),
+        losses=(heads_fill_hidden,),
     ),
     LLAMA.like(
         "cwm", ("CwmForCausalLM",), "CwmConfig", types=("cwm",), vocab=128256, hidden=6144, ffn_hidden=21504,

@@ -8,7 +8,6 @@ _SPARSE = "attention to the tokens that an indexer picks"
 _GATED = "a gate on the output of attention"
 _ENCODER = "an encoder, not a decoder alone"
 _ENCODER_DECODER = "attention to an encoder"
-_MAMBA_1 = "Mamba-1 mixers; the document's state space is Mamba-2"
 _CONVOLUTION = "layers of short convolutions"
 _STREAMS = "several residual streams"
 _LOOPS = "layers that run several times"
@@ -28,7 +27,6 @@ REFUSED: dict[str, str] = {
         _SPARSE,
     ),
     **dict.fromkeys(("afmoe", "beam", "laguna"), _GATED),
-    **dict.fromkeys(("falcon_mamba", "jamba", "mamba"), _MAMBA_1),
     **dict.fromkeys(("lfm2", "lfm2_moe", "lfm3", "zaya"), _CONVOLUTION),
     **dict.fromkeys(("inkling2_text", "inkling_text"), "convolutions and relative positions inside attention"),
     **dict.fromkeys(("dory", "hrm_text", "inkling2_loop_text"), _LOOPS),
@@ -49,9 +47,8 @@ REFUSED: dict[str, str] = {
     ),
     **dict.fromkeys(("moshi", "musicgen", "musicgen_melody"), _SOUND),
     **dict.fromkeys(
-        ("gemma4", "gemma4_assistant", "gemma4_text", "gemma4_unified", "gemma4_unified_assistant",
-         "gemma4_unified_text"),
-        "layers of heads of two widths, whose keys may serve as values",
+        ("gemma4_assistant", "gemma4_unified", "gemma4_unified_assistant", "gemma4_unified_text"),
+        "a model that drafts for Gemma 4, or one whose tables are those of all it reads",
     ),
     **dict.fromkeys(("gemma3n", "gemma3n_text"), f"{_STREAMS} and a table for every layer"),
     **dict.fromkeys(("zamba", "zamba2"), "layers that share their weights"),

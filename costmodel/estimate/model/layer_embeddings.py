@@ -1,0 +1,59 @@
+"""Tables of tokens for every layer, beside the embedding: what a layer makes of its entry."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from costmodel.documents.schemas.model import Model
+from costmodel.equations.layers.layer_embedding import layer_embedding_activations, layer_embedding_traffic
+from costmodel.equations.layers.parameters import norm_parameters, table_parameters
+from costmodel.estimate.model.mixers.mixer import Matmul
+from costmodel.ground.equation import Number, term
+
+
+def entry_matmuls(model: Model, tp: Number) -> Iterator[Matmul]:
+    """The matrices of a layer beside its entry, which a rank holds whole: a projection of the embedding, gate, result.
+
+    The projection of all layers is one product behind the embedding; each layer is given its own share.
+    """
+    own = model.layer_embedding
+    if own is not None:
+        yield Matmul("entry projection", own.width / tp, model.hidden, tp)
+        yield Matmul("entry gate", own.width / tp, model.hidden, tp)
+        yield Matmul("entry out", model.hidden / tp, own.width, tp)
+
+
+def entry_parameters(model: Model) -> Number:
+    """Parameters of a layer beside its entry: its matrices, and the norm of the result."""
+    found: Number = 0.0
+    if model.layer_embedding is None:
+        return found
+    with term("entry of the layer"):
+        for matrix in entry_matmuls(model, 1.0):
+            found = found + table_parameters(matrix.n, matrix.k)
+        return found + norm_parameters(model.hidden, norm=model.norm)
+
+
+def entry_tables(model: Model, layers: Number, tp: Number) -> Number:
+    """Parameters of the tables of all layers, cut as the embedding is, and their common norm."""
+    own = model.layer_embedding
+    if own is None:
+        return 0.0
+    with term("tables of the layers"):
+        return table_parameters(own.rows / tp, layers * own.width) + norm_parameters(own.width, norm=model.norm)
+
+
+def entry_traffic(model: Model, tokens: Number, element: Number, *, backward: bool) -> Number:
+    """Bytes through memory of a layer's entry beside its products."""
+    own = model.layer_embedding
+    if own is None:
+        return 0.0
+    return layer_embedding_traffic(tokens, model.hidden, own.width, element, backward=backward)
+
+
+def entry_activations(model: Model, tokens: Number, element: Number) -> Number:
+    """Bytes that a layer keeps beside its entry."""
+    own = model.layer_embedding
+    if own is None:
+        return 0.0
+    return layer_embedding_activations(tokens, model.hidden, own.width, element)

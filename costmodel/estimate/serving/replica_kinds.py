@@ -1,0 +1,61 @@
+"""Plans that differ in the number of their replicas alone have the same replica: it is worked out once."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, fields, is_dataclass, replace
+from typing import Any, TypeVar
+
+import numpy as np
+from numpy.typing import NDArray
+
+from costmodel.estimate.serving.plan_columns import PlanColumns, Rows
+from costmodel.estimate.serving.serving_inputs import ServingInputs
+from costmodel.ground.solvers import Curves, Line
+
+T = TypeVar("T")
+
+
+@dataclass(frozen=True)
+class ReplicaKinds:
+    """Replicas that differ, and which of them each plan has; nothing where every plan has its own."""
+
+    layout: PlanColumns
+    which: NDArray[np.intp] | None = None
+
+    def of_plans(self, found: T) -> T:
+        """What was worked out for the replicas, by plan."""
+        return found if self.which is None else _rows(found, self.which, len(self.layout))
+
+
+def replica_kinds(inputs: ServingInputs, layout: PlanColumns) -> ReplicaKinds:
+    """The replicas of some plans; where replicas share one line of requests, their number is part of the kind."""
+    if len(layout) == 1 or inputs.case.scenario.assume.routing == "least-loaded":
+        return ReplicaKinds(layout)
+    names = ("tp", "pp", "ep", "dp_attention", "budget")
+    first, which = distinct([np.asarray(getattr(layout, name)) for name in names])
+    return ReplicaKinds(layout) if len(first) == len(layout) else ReplicaKinds(layout.at(first), which)
+
+
+def distinct(columns: list[Rows]) -> tuple[NDArray[np.intp], NDArray[np.intp]]:
+    """The first row of each combination of whole numbers, and which combination each row has.
+
+    >>> [places.tolist() for places in distinct([np.array([2.0, 1.0, 2.0]), np.array([5.0, 5.0, 5.0])])]
+    [[1, 0], [1, 0, 1]]
+    """
+    code = np.zeros(len(columns[0]), dtype=np.int64)
+    for column in columns:
+        values = column.astype(np.int64)
+        code = code * (int(values.max()) + 1) + values if len(values) else code
+    _, first, which = np.unique(code, return_index=True, return_inverse=True)
+    return first, which.reshape(-1)
+
+
+def _rows(found: Any, which: NDArray[np.intp], count: int) -> Any:
+    """Rows of a result, of each of its parts."""
+    if isinstance(found, Curves | Line):
+        return found.rows(which)
+    if is_dataclass(found) and not isinstance(found, type):
+        return replace(found, **{part.name: _rows(getattr(found, part.name), which, count) for part in fields(found)})
+    if isinstance(found, tuple):
+        return tuple(_rows(part, which, count) for part in found)
+    return found[which] if isinstance(found, np.ndarray) and found.shape == (count,) else found

@@ -1,0 +1,33 @@
+"""Constraints of what is stated of a whole run: what goes on after an interruption, and caps on power."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from costmodel.estimate.machine.clock_throttling import cap_over_rating
+from costmodel.estimate.shared.masks import Mask, leaves_rest, none
+from costmodel.estimate.shared.plan_batch import Block
+from costmodel.estimate.training.training_inputs import TrainingInputs
+
+LEAST_CAP = 0.7  # of the rating; under it power no longer falls with the cube of the clock
+
+
+def nothing_can_leave(inputs: TrainingInputs, block: Block) -> Mask:
+    """Elastic runs in which no replica of all states is left."""
+    if inputs.run is None or inputs.run.elastic is None:
+        return none(block)
+    return np.asarray(block.whole_replicas < 2)
+
+
+def not_resharded(inputs: TrainingInputs, block: Block) -> Mask:
+    """Ranks after an interruption that are no whole number of replicas, or as many as before."""
+    if inputs.run is None or inputs.run.restart.ranks is None:
+        return none(block)
+    left = inputs.run.restart.ranks
+    return np.asarray(leaves_rest(left, block.tp * block.cp * block.pp) | (left >= inputs.ranks))
+
+
+def odd_cap(inputs: TrainingInputs) -> bool:
+    """Whether a cap on power has no effect, or is lower than the law of its effect holds."""
+    share = cap_over_rating(inputs.case)
+    return share < LEAST_CAP or 1 <= share < np.inf

@@ -1,0 +1,153 @@
+"""Settings of a whole run: fewer ranks until a repair, power caps, tariffs, spares for a share of the time, data."""
+
+from __future__ import annotations
+
+import functools
+import math
+
+import numpy as np
+import pytest
+
+from costmodel.documents.reader.resolved_scenario import load
+from costmodel.estimate.evaluate.predict import Answer, predict
+from costmodel.estimate.run.whole_run import spares_of
+from costmodel.explore.explain.explained_answer import explained_plan
+from costmodel.ground.errors import CostModelError
+from costmodel.report.terminal.plan.run import run, run_json
+from costmodel.report.terminal.style.layout import laid
+
+NAME = "llama-3-70b-512"
+DAY = 86400.0
+REPAIR = "run.failures={rate: 3.789 /1000 node-days, repair: {time: 2 days}}"
+
+
+@functools.cache
+def asked(*assignments: str) -> Answer:
+    return predict(load(NAME, assignments))
+
+
+def row(*assignments: str) -> dict[str, float]:
+    return asked(*assignments).evaluation.costs.row()
+
+
+def printed(*assignments: str) -> str:
+    return "\n".join(line.plain for line in laid(run(explained_plan(load(NAME, assignments))), 80))
+
+
+def electricity(*assignments: str) -> float:
+    found: float = run_json(explained_plan(load(NAME, assignments)))["run"]["electricity_usd"]
+    return found
+
+
+def played(mtbf: float, cycle: tuple[float, float], restart: float, repair: float, speed: float) -> float:
+    """Goodput of a run that goes on slower from each interruption until a repair, interruption by interruption."""
+    draw, (interval, stop) = np.random.default_rng(3), cycle
+    clock = saved = work = 0.0
+    repaired, fails = -1.0, draw.exponential(mtbf)
+    while saved < 60000 * interval:
+        slow = clock < repaired
+        end = clock + (interval / speed if slow else interval) + stop
+        if fails < end:
+            clock, work = fails + restart, saved
+            repaired, fails = fails + repair, fails + draw.exponential(mtbf)
+            continue
+        clock, work = end, work + interval
+        saved = work
+        if slow and clock >= repaired:
+            clock += restart
+    return saved / clock
+
+
+@pytest.mark.parametrize(("rate", "days"), [(20, 0.25), (40, 0.1), (10, 1)])
+def test_fewer_ranks_until_a_repair_played_out(rate: float, days: float) -> None:
+    failures = f"run.failures={{rate: {rate} /1000 node-days, repair: {{time: {days} days}}}}"
+    found = row(failures, "run.restart.ranks=480", "run.checkpoint.mode=sync")
+    cycle = found["checkpoint_interval"], found["checkpoint_blocking"]
+    whole = played(found["mtbf"], cycle, found["restart_time"], days * DAY, 64 / math.ceil(64 * 16 / 15))
+    assert found["goodput"] == pytest.approx(whole, rel=4e-3)
+    assert found["goodput"] < row(failures, "run.checkpoint.mode=sync")["goodput"]
+
+
+def test_ranks_that_go_on_are_whole_replicas() -> None:
+    assert asked(REPAIR, "run.restart.ranks=500").refused == ("R013",)
+    assert asked(REPAIR, "run.restart.ranks=512").refused == ("R013",)
+    assert asked(REPAIR, "run.restart.ranks=480").refused == ()
+    assert "480 ranks for 2.00 days, at 92.8 % of the speed; 53.6 ms to" in printed(REPAIR, "run.restart.ranks=480")
+
+
+@pytest.mark.parametrize(
+    ("settings", "code"),
+    [
+        (["run.restart.ranks=480"], "D016"),
+        (["run.spares=99 %"], "D016"),
+        ([REPAIR, "run.restart.ranks=480", "run.spares=99 %"], "D006"),
+        ([REPAIR, "run.restart.ranks=480", "run.checkpoint.mode=memory"], "D006"),
+        ([REPAIR, "run.spares=20 %"], "D008"),
+        (["run.power.tariff=0.08 USD"], "D007"),
+    ],
+)
+def test_what_cannot_stand_together_is_a_fault(settings: list[str], code: str) -> None:
+    with pytest.raises(CostModelError) as caught:
+        predict(load(NAME, settings))
+    assert caught.value.faults[0].code == code
+
+
+def test_spares_for_a_share_of_the_time_are_a_number_of_nodes() -> None:
+    """Of 2,048 nodes at 3.789 with repairs of two days 25 are enough 99 % of the time."""
+    large = (REPAIR, "cluster.nodes=2048", "workload.global_batch=2048")
+    found = asked(*large, "run.spares=99 %")
+    assert found.inputs.run is not None
+    assert float(spares_of(found.inputs, found.inputs.run)) == 25
+    assert row(*large, "run.spares=99 %") == pytest.approx(row(*large, "run.spares=25"), nan_ok=True)
+    assert "25 paid for; 25 nodes (25 at P90) cover repairs 99 % of the time" in printed(*large, "run.spares=99 %")
+
+
+def test_a_cap_trades_time_for_energy() -> None:
+    """Clocks fall with the cube root of the power: at 500 of 700 W products take 1.119 times as long."""
+    free, capped = row("run={}"), row("run.power.cap=500 W")
+    assert asked("run.power.cap=500 W").inputs.of_a_part == pytest.approx(
+        float(asked("run={}").inputs.of_a_part) * 1.4 ** (1 / 3)
+    )
+    assert 1 < capped["step_time"] / free["step_time"] < 1.119
+    assert capped["run_time"] > free["run_time"]
+    longer = capped["run_time"] / free["run_time"]
+    assert capped["energy"] / free["energy"] == pytest.approx(longer * (10200 - 8 * 200) / 10200, rel=1e-3)
+
+
+def test_caps_without_effect_or_outside_their_law_are_remarked() -> None:
+    assert "N036" in asked("run.power.cap=700 W").remarked
+    assert row("run.power.cap=700 W")["step_time"] == row("run={}")["step_time"]
+    assert "N036" in asked("run.power.cap=400 W").remarked
+    assert "N036" not in asked("run.power.cap=500 W").remarked
+
+
+def test_electricity_has_the_tariff_of_the_grid_or_the_stated_one() -> None:
+    usual, stated = electricity("run={}"), electricity("run.power.tariff=1 USD/kWh")
+    assert stated == pytest.approx(row("run={}")["energy"] / 3.6e6)
+    assert usual == pytest.approx(0.0806 * stated)
+    assert electricity("run.power.grid=france") is None
+
+
+def test_a_slow_store_of_data_sets_the_pace() -> None:
+    """Images of 100 kB that stand for a token each, from a store of 10 GB/s."""
+    slow = "run.data={read: 10 GB/s, token: 100 kB}"
+    found = row(slow)
+    assert found["step_time"] == row("run={}")["step_time"]
+    assert found["run_time"] * found["goodput"] == pytest.approx(15e12 * 100e3 / 10e9)
+    assert "each step waits" in printed(slow)
+    assert row("run.data={read: 10 GB/s, token: 4 B}") == pytest.approx(row("run={}"), nan_ok=True)
+
+
+def test_a_run_that_saves_hardly_any_work_is_remarked() -> None:
+    """A checkpoint each month where interruptions are four days apart."""
+    rare = "run.checkpoint.interval=30 days"
+    assert "N037" in asked(rare).remarked
+    assert "N037" not in asked("run={}").remarked
+    assert "without end" in printed(rare)
+    assert "E)" not in printed(rare)
+
+
+def test_a_rate_stated_alone_says_that_it_has_no_band() -> None:
+    paths = {item.path for item in asked("run.failures.rate=4 /1000 node-days").assumed}
+    assert "run.failures.low, high" in paths
+    assert "run.failures.low, high" not in {item.path for item in asked("run={}").assumed}

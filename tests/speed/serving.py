@@ -1,0 +1,56 @@
+"""Serving plans a second on one core: `python tests/speed/serving.py [runs]`.
+
+Every plan of a listed space in full: memory, both loads that are looked for (the scenario's, and the most within
+limits), times to the first token, cost and the chance to keep the limits. Processor time, the least of the runs.
+"""
+
+from __future__ import annotations
+
+import sys
+import time
+from collections.abc import Iterator
+
+from costmodel.documents.reader.resolved_scenario import load_any
+from costmodel.documents.reader.serving_scenario import serving
+from costmodel.estimate.serving.serving_inputs import ServingInputs, inputs_of
+from costmodel.explore.serving.search_layouts import FoundPlans, search
+
+NAME = "serve-llama-3.1-70b"
+SPACE = "search={{tp: [1, 2, 4, 8], pp: [1, 2, 4, 8], budget: [{budgets}], replicas: [{replicas}]}}"
+LOADS = {
+    "dense, at a rate": ["cluster.nodes=32", "workload.rate=100 /s"],
+    "dense, no limits": ["cluster.nodes=32", "workload.rate=100 /s", "limits={}"],
+    "dense, users in flight": [
+        "cluster.nodes=32",
+        "workload={kind: serving, prompt: 2048, output: 512, concurrency: 512, precision: bf16}",
+    ],
+    "experts, at a rate": ["model=qwen-3-30b-a3b", "cluster.nodes=32", "workload.rate=100 /s"],
+}
+
+
+def inputs(changes: list[str]) -> ServingInputs:
+    """The scenario with some tens of thousands of plans."""
+    budgets = ", ".join(str(256 * step) for step in range(2, 66))
+    replicas = ", ".join(map(str, range(1, 65)))
+    return inputs_of(serving(load_any(NAME, [*changes, SPACE.format(budgets=budgets, replicas=replicas)])))
+
+
+def searches(runs: int) -> Iterator[tuple[str, FoundPlans, float]]:
+    """What each search finds, and its least processor time."""
+    for name, changes in LOADS.items():
+        stated, taken = inputs(changes), []
+        for _ in range(runs):
+            began = time.process_time()
+            found = search(stated, 10)
+            taken.append(time.process_time() - began)
+        yield name, found, min(taken)
+
+
+def main(runs: int) -> None:
+    """Plans a second of every load."""
+    for name, found, seconds in searches(runs):
+        print(f"{name:24} {found.valid:7,} plans  {seconds:6.2f} s  {found.valid / seconds / 1e3:6.0f} k plans/s")
+
+
+if __name__ == "__main__":
+    main(int(sys.argv[1]) if len(sys.argv) > 1 else 3)

@@ -83,7 +83,9 @@ FORMATS = (
     ),
     ForeignFormat(
         BRIDGE,
-        frozenset(name for name in OVERRIDES if name.startswith(("model.", "train.", "ddp.", "dist."))),
+        frozenset(
+            name for name in OVERRIDES if name.startswith(("model.", "train.", "trainer.", "data.", "ddp.", "dist."))
+        ),
         _words("mixed_precision optimizer.lr"),
     ),
     ForeignFormat(

@@ -55,7 +55,7 @@ NOT_STATED: dict[str, dict[str, str]] = {
         **_all("experts are whole on their ranks", "etp"), **_UNSPLIT,
     },
     BRIDGE: {
-        **_NOWHERE, **_TRAINS, **_CONFIGURED, **_FROM_RANKS, **_all("the host is the only place", "offload_to"),
+        **_NOWHERE, **_TRAINS, **_CONFIGURED, **_all("the host is the only place", "offload_to"),
         **_all("1F1B, with chunks interleaved", "schedule"),
         **_all("train.train_iters, times batch and sequence", "tokens", "workload"),
         **_all("a recipe of its own", "tuning", "workload"),

@@ -17,16 +17,12 @@ def listed(found: Sequence[LaunchFormat]) -> list[Line]:
     """All formats, or of a single one its options."""
     if len(found) == 1:
         return _one(found[0])
-    rows = [(entry.name, entry.title, str(_counted(entry)), "yes" if entry.written else "") for entry in found]
+    rows = [(entry.name, entry.title, "yes" if entry.written else "") for entry in found]
     return [
-        CellTable(("name", "format", "options that count", "exported"), rows, "kltl"),
+        CellTable(("name", "format", "exported"), rows, "kll"),
         Text(),
         drawn("Next: costmodel list formats torchtitan"),
     ]
-
-
-def _counted(entry: LaunchFormat) -> int:
-    return sum(1 for option in entry.options if option.fills or option.lost)
 
 
 def _one(entry: LaunchFormat) -> list[Line]:

@@ -232,12 +232,19 @@ class Model(Sourced):
     position_rows: Vocabulary | None = Field(
         default=None, description="Rows of a learned position embedding if not as many"
     )
+    token_types: Vocabulary | None = Field(
+        default=None, description="Rows of a learned table of kinds of tokens, added to the embedding; absent: none"
+    )
     embedding_norm: bool = Field(default=False, description="Normalisation between the embedding and the first layer")
     layer_embedding: LayerEmbedding | None = Field(
         default=None, description="A table of tokens for every layer beside the embedding; absent: none"
     )
     tied: bool = Field(description="Whether embedding and head share one matrix")
     norm: Norm = Field(description="Kind of normalisation")
+    head_transform: bool = Field(
+        default=False, description="A square matrix and a bias between the last layer and the last normalisation"
+    )
+    head_bias: bool = Field(default=False, description="A bias for every row of the head")
     layers: list[Layers] = Field(min_length=1, description="Layer kinds with counts")
     vision: VisionTower | None = Field(default=None, description="A vision tower in front; absent: text alone")
     prediction: TokenPrediction | None = Field(
@@ -265,6 +272,11 @@ class Model(Sourced):
     def kinds(self) -> list[Layers]:
         """Every kind of layer, that of multi-token prediction too."""
         return [*self.layers, *([] if self.prediction is None else [self.prediction.layer])]
+
+    @property
+    def is_encoder(self) -> bool:
+        """Whether tokens of its text see later ones, so that it generates none."""
+        return any(kind.attention is not None and kind.attention.bidirectional for kind in self.layers)
 
     @property
     def cut_kinds(self) -> list[Layers]:

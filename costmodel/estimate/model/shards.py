@@ -127,6 +127,15 @@ def vision_parameters(model: Model, tp: Number) -> Number:
     return tower_parameters(model, tp) + projector_parameters(model, model.vision, tp)
 
 
+def head_parameters(model: Model, rows: Number) -> Number:
+    """Parameters beside the table of the head: a square matrix with its bias, and a bias for each of its rows."""
+    found: Number = 0.0
+    if model.head_transform:
+        with term("head transform"):
+            found = table_parameters(model.hidden, model.hidden) + model.hidden
+    return found + rows if model.head_bias else found
+
+
 def model_parameters(model: Model) -> Number:
     """Parameters of the whole model, as published counts have them: no padding, tied once."""
     total = norm_parameters(model.hidden, norm=model.norm)
@@ -140,6 +149,10 @@ def model_parameters(model: Model) -> Number:
         total = total + entry_tables(model, layer_count(model), 1.0)
     if model.vision is not None:
         total = total + vision_parameters(model, 1.0)
+    if model.head_transform or model.head_bias:
+        total = total + head_parameters(model, model.vocab)
+    if model.token_types is not None:
+        total = total + table_parameters(model.token_types, model.hidden)
     if model.embedding_norm:
         total = total + norm_parameters(model.hidden, norm=model.norm)
     return total

@@ -93,6 +93,9 @@ def inputs_of(case: ServingCase) -> ServingInputs:
     prompt = workload.prompt
     seen(case, case.model, workload.images, prompt.mean if isinstance(prompt, Lengths) else prompt)
     note_unseen(log, case.model, workload.images)
+    if case.model.is_encoder:
+        sentence = f"{case.model.name} is an encoder, which generates no tokens"
+        raise fail("D016", sentence, case.place("model"), "take a model whose attention is causal")
     picked = engine.picked(case.accelerator.memory.capacity, case.accelerator.family)
     named = f"stacks/{engine.name}"
     by_size = f"{named}, {gib(case.accelerator.memory.capacity)} GiB"

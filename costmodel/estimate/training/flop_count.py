@@ -51,6 +51,8 @@ def forward_flop(inputs: TrainingInputs, *, causal: bool) -> tuple[Number, Numbe
         linear, core = _with_layers(inputs, kind, kind.count, tokens, linear, core, causal=causal)
     with term("head"):
         head = matmul_flop(tokens, model.vocab, model.hidden)
+        if model.head_transform:
+            head = head + matmul_flop(tokens, model.hidden, model.hidden)
     if model.prediction is not None:
         depth = model.prediction.depth
         with term("multi-token prediction"):

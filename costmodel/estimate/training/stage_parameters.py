@@ -18,6 +18,7 @@ from costmodel.equations.parallelism.counts import (
 )
 from costmodel.estimate.model.layer_embeddings import entry_tables
 from costmodel.estimate.model.shards import (
+    head_parameters,
     layer_count,
     position_rows,
     prediction_parameters,
@@ -140,12 +141,16 @@ def stage_parameters(inputs: TrainingInputs, block: Block, layers: StageLayers) 
             embedding = embedding + table_parameters(position_rows(model), model.hidden)
     if model.layer_embedding is not None:
         embedding = embedding + entry_tables(model, layer_count(model), tp)
+    if model.token_types is not None:
+        embedding = embedding + table_parameters(model.token_types, model.hidden)
     if model.vision is not None:
         embedding = embedding + vision_parameters(model, tp)
     if model.embedding_norm:
         embedding = embedding + last_norm
     both = embedding + last_norm if model.tied else embedding + head + last_norm
     extra = prediction_parameters(model, tp)
+    if model.head_transform or model.head_bias:
+        extra = extra + head_parameters(model, rows)
     head, both = head + extra, both + extra
     copied = _embeds_again(model, block.structure.schedule)
     if copied:

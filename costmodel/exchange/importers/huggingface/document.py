@@ -10,6 +10,7 @@ from costmodel.exchange.importers.huggingface.config import Config
 from costmodel.exchange.importers.huggingface.family import Half
 from costmodel.exchange.values.layer_kinds import gathered
 
+_OF_HEAD = {"head_transform": "head_transform", "head_bias": "head_has_bias"}
 _TOP = ("vocab", "hidden", "positions", "max_sequence")
 
 
@@ -24,11 +25,11 @@ def model(config: Config, name: str, title: str) -> dict[str, Any]:
     }
     if config["position_rows"].value is not None:
         tree["position_rows"] = config["position_rows"]
-    if config.flag("embedding_norm"):
-        tree["embedding_norm"] = config["embedding_norm"]
+    tree |= {key: config[key] for key in ("embedding_norm", "token_types") if config[key].value}
     if config["entry_width"].value is not None:
         tree["layer_embedding"] = {"rows": config["entry_rows"], "width": config["entry_width"]}
     tree |= {"tied": config["tied"], "norm": config["norm"]}
+    tree |= {key: config[name] for key, name in _OF_HEAD.items() if config.flag(name)}
     marks = config.family.layers(config)
     tree["layers"], losses = gathered(
         marks, lambda mark: config.family.build(config, mark), config["layer_count"].origin

@@ -52,6 +52,7 @@ Objective = Literal[
     "tpot",
     "ttft",
     "ttft_p99",
+    "makespan",
 ]
 
 

@@ -53,7 +53,7 @@ KEYS = {
     },
 }
 _NAMES = ("model", "node", "stack")  # flags whose value is a name or path, never YAML
-_LOADS = ("workload.rate", "workload.concurrency", "workload.users")  # of which a scenario has one
+_LOADS = ("workload.rate", "workload.concurrency", "workload.users", "workload.requests")  # of which a scenario has one
 _OF_LOADS = ("workload.think_time", "workload.traffic")  # which go with one of them
 _SIZES = ("cluster.nodes", "cluster.node.accelerators")
 _WORD = re.compile(r"-(?=(?:tokens?|sequences?|requests?)$)")  # before the word of a count, where a shell wants quotes

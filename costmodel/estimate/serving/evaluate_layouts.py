@@ -30,6 +30,7 @@ from costmodel.estimate.serving.load import (
     of_each,
 )
 from costmodel.estimate.serving.memory_columns import memory_columns
+from costmodel.estimate.serving.offline import OfflineBatch, offline_batch, offline_state
 from costmodel.estimate.serving.operating_point import ExactSteps, OperatingPoint, micro_batch
 from costmodel.estimate.serving.plan_columns import SIZES, PlanColumns
 from costmodel.estimate.serving.replica_kinds import of_each_plan, replica_kinds, shared_cuts
@@ -140,13 +141,15 @@ def _evaluated(inputs: ServingInputs, layout: PlanColumns) -> ServingEvaluation:
     quick = Engines(inputs, _plain(layout), steps, bounds)
     many = in_flight(quick)
     point = Engines(inputs, layout, exact, bounds).point(many)
-    state = _state(inputs, layout, point, most.rate)
+    batch = offline_batch(inputs, layout, point)
+    state = _state(inputs, layout, point, most.rate, batch)
     decode = exact.breakdown(micro_batch(layout, many))
     columns = _times(inputs, layout, decode, state)
     columns |= {
         "saturation_per_s": layout.replicas * most.rate,
         "rate_within_slo_per_s": layout.replicas * within,
     }
+    columns |= {"makespan": batch.makespan, "tail_share": batch.tail_share}
     columns |= _within(inputs, layout, within)
     columns |= memory_columns(inputs, memory)
     columns["prefix_residency"] = _residency(inputs, memory, state)
@@ -162,7 +165,9 @@ def _time_per_token(inputs: ServingInputs, layout: PlanColumns) -> Number:
     return evaluate(inputs, layout).results.column("tpot")
 
 
-def _state(inputs: ServingInputs, layout: PlanColumns, point: OperatingPoint, answered: Number) -> SteadyState:
+def _state(
+    inputs: ServingInputs, layout: PlanColumns, point: OperatingPoint, answered: Number, batch: OfflineBatch
+) -> SteadyState:
     """What users see under the scenario's kind of load."""
     workload = inputs.case.scenario.workload
     if workload.rate is not None:
@@ -171,6 +176,8 @@ def _state(inputs: ServingInputs, layout: PlanColumns, point: OperatingPoint, an
         return steady_state(inputs, point, np.minimum(arriving, answered))
     if workload.users is not None:
         return steady_state(inputs, point, replica_rate(inputs, point))
+    if workload.requests is not None:
+        return offline_state(inputs, layout, point, batch)
     assert workload.concurrency is not None
     users = of_each(inputs, layout, workload.concurrency)
     return closed_loop(inputs, layout, point, users, burst=workload.traffic == "burst")

@@ -109,8 +109,8 @@ def in_flight(engines: Engines) -> Column:
     if workload.rate is not None:
         rate = float(workload.rate)
         return engines.greatest(lambda some, many: share(some.rate(many), of_each(inputs, some.layout, rate)))
-    if workload.concurrency is not None:
-        return np.minimum(of_each(inputs, layout, workload.concurrency), engines.bounds.least)
+    if workload.at_once is not None:
+        return np.minimum(of_each(inputs, layout, workload.at_once), engines.bounds.least)
     assert workload.users is not None
     users, thinking = float(workload.users), float(workload.think_time or 0.0)
 

@@ -85,6 +85,9 @@ def halves_of(inputs: ServingInputs, plan: ServingPlan) -> tuple[PlanColumns, Pl
         raise fail(
             "D016", "the start of a benchmark is not modelled with prefill and decode apart", place, "leave traffic out"
         )
+    if inputs.case.scenario.workload.requests is not None:
+        place = inputs.case.place("workload.requests")
+        raise fail("D016", "an offline batch is not modelled with prefill and decode apart", place, "take concurrency")
     halves = []
     for half in (plan.prefill, plan.decode):
         values = (half.tp, 1.0, half.ep, half.dp_attention, half.replicas, inputs.budget)

@@ -16,7 +16,7 @@ from costmodel.exchange.values.placed_values import placed
 from costmodel.ground.errors import CostModelError, Place
 
 _TREE = ("model", "workload", "stack", "plan", "assume", "limits")
-_LOADS = ("workload.rate", "workload.concurrency", "workload.users")
+_LOADS = ("workload.rate", "workload.concurrency", "workload.users", "workload.requests")
 
 
 def settled_serving(

@@ -68,6 +68,8 @@ def load_words(workload: Serving) -> str:
     if workload.concurrency is not None:
         burst = ", all started at once" if workload.traffic == "burst" else ""
         return f"{workload.concurrency:,.0f} in flight{burst}"
+    if workload.requests is not None:
+        return f"{workload.requests:,.0f} requests offline"
     return f"{workload.users:,.0f} users who think for {show_time(workload.think_time or 0.0)}"
 
 

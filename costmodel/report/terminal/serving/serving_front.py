@@ -24,7 +24,7 @@ from costmodel.report.terminal.style.layout import CellTable, Line
 from costmodel.report.terminal.style.scatter import ScatterPoint, scatter
 from costmodel.report.terminal.style.theme import DIM, HEAD, styled
 
-_LOADS = {"rate": "req/s", "concurrency": "in flight", "users": "users"}
+_LOADS = {"rate": "req/s", "concurrency": "in flight", "users": "users", "requests": "requests"}
 
 
 def front(found: ServingFront, shown: int) -> list[Line]:

@@ -89,13 +89,8 @@ def inputs_of(case: ServingCase) -> ServingInputs:
     if fits.memory is None or case.network.network is None or not {"all_gather", "all_reduce"} <= set(fits.collectives):
         sentence = f"the efficiencies of {case.accelerator.name} and its network lack a fit that every answer needs"
         raise fail("D017", sentence, case.place(*ACCELERATOR), "memory, all_gather, all_reduce, and network")
-    assume, network, workload = case.scenario.assume, case.network.network, case.scenario.workload
-    prompt = workload.prompt
-    seen(case, case.model, workload.images, prompt.mean if isinstance(prompt, Lengths) else prompt)
-    note_unseen(log, case.model, workload.images)
-    if case.model.is_encoder:
-        sentence = f"{case.model.name} is an encoder, which generates no tokens"
-        raise fail("D016", sentence, case.place("model"), "take a model whose attention is causal")
+    assume, network = case.scenario.assume, case.network.network
+    _check_model(case, log)
     picked = engine.picked(case.accelerator.memory.capacity, case.accelerator.family)
     named = f"stacks/{engine.name}"
     by_size = f"{named}, {gib(case.accelerator.memory.capacity)} GiB"
@@ -126,6 +121,16 @@ def inputs_of(case: ServingCase) -> ServingInputs:
         assumed=(),
     )
     return _planned(inputs, log)
+
+
+def _check_model(case: ServingCase, log: AssumptionLog) -> None:
+    """Refuse a model that generates no tokens, and prompts that its images do not fit."""
+    workload, prompt = case.scenario.workload, case.scenario.workload.prompt
+    seen(case, case.model, workload.images, prompt.mean if isinstance(prompt, Lengths) else prompt)
+    note_unseen(log, case.model, workload.images)
+    if case.model.is_encoder:
+        sentence = f"{case.model.name} is an encoder, which generates no tokens"
+        raise fail("D016", sentence, case.place("model"), "take a model whose attention is causal")
 
 
 def never_fitted(inputs: ServingInputs) -> bool:

@@ -136,17 +136,7 @@ def stage_parameters(inputs: TrainingInputs, block: Block, layers: StageLayers) 
     with term("head"):
         head = table_parameters(rows, model.hidden)
     last_norm = norm_parameters(model.hidden, norm=model.norm)
-    if model.positions == "learned":
-        with term("positions"):
-            embedding = embedding + table_parameters(position_rows(model), model.hidden)
-    if model.layer_embedding is not None:
-        embedding = embedding + entry_tables(model, layer_count(model), tp)
-    if model.token_types is not None:
-        embedding = embedding + table_parameters(model.token_types, model.hidden)
-    if model.vision is not None:
-        embedding = embedding + vision_parameters(model, tp)
-    if model.embedding_norm:
-        embedding = embedding + last_norm
+    embedding = _with_entry(model, embedding, last_norm, tp)
     both = embedding + last_norm if model.tied else embedding + head + last_norm
     extra = prediction_parameters(model, tp)
     if model.head_transform or model.head_bias:
@@ -168,6 +158,20 @@ def stage_parameters(inputs: TrainingInputs, block: Block, layers: StageLayers) 
         routed_ranks=layers.each(layers.means(model, [copies * part.routed_parameters for part in held])),
         routed_head=_routed_ahead(inputs, block),
     )
+
+
+def _with_entry(model: Model, embedding: Number, norm: Number, tp: Number) -> Number:
+    """The embedding with all else that the first stage holds before its layers."""
+    if model.positions == "learned":
+        with term("positions"):
+            embedding = embedding + table_parameters(position_rows(model), model.hidden)
+    if model.layer_embedding is not None:
+        embedding = embedding + entry_tables(model, layer_count(model), tp)
+    if model.token_types is not None:
+        embedding = embedding + table_parameters(model.token_types, model.hidden)
+    if model.vision is not None:
+        embedding = embedding + vision_parameters(model, tp)
+    return embedding + norm if model.embedding_norm else embedding
 
 
 def _embeds_again(model: Model, schedule: Schedule) -> bool:

@@ -196,6 +196,9 @@ NOT_SAID = {
     "model.check": "costmodel only",
     "model.published": "no parameters are counted in a script",
     "model.embedding_norm": "no model of Megatron-LM has one",
+    **dict.fromkeys(
+        ("model.token_types", "model.head_transform", "model.head_bias"), "BERT has a script of its own in Megatron-LM"
+    ),
     "model.layer_embedding": "no model of Megatron-LM has one",
     "model.layers.selective_scan": "no model of Megatron-LM that is read has such a layer",
     "model.vision": "a vision model has a script of its own in Megatron-LM",

@@ -54,7 +54,7 @@ OverOption = Annotated[
     typer.Option(
         "--over",
         metavar="PATH=VALUES",
-        help="Search at each value of a leaf too, e.g. cluster.nodes=16,32,64; may be repeated",
+        help="Search at each value of a key too, e.g. cluster.nodes=16,32,64; may be repeated",
         show_default=False,
     ),
 ]

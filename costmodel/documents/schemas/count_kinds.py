@@ -48,7 +48,7 @@ class _Sequences(Quantity):
         if isinstance(value, FromTokens | InTokens):
             return value
         if isinstance(value, str) and counted_in(value) == "token":
-            tokens = _TOKENS.validate(value)
+            tokens = TOKENS.validate(value)
             return InTokens(tokens, tokens.place)
         return super().validate(value)
 
@@ -75,8 +75,8 @@ def rented(price: str) -> str:
     return "accelerator" if "GPU" in kinds else "node" if "node" in kinds else ""
 
 
-_TOKENS = _count("token")
-Tokens = Annotated[float, _TOKENS]
+TOKENS = _count("token")
+Tokens = Annotated[float, TOKENS]
 Sequences = Annotated[float, _Sequences("sequence", 1, _MOST, whole=True)]
 Gpus = Annotated[float, _count("GPU")]
 Replicas = Annotated[float, _count("replica GPU")]

@@ -27,6 +27,7 @@ class Attention(Document):
     shared_kv: bool = Field(
         default=False, description="Reads keys and values of an earlier layer: it projects and caches none"
     )
+    bidirectional: bool = Field(default=False, description="A query sees later tokens too, as in an encoder")
     window: Tokens | None = Field(default=None, description="Tokens a query sees, its own the last; absent: all")
 
     @model_validator(mode="after")

@@ -234,6 +234,9 @@ class Stack(Document):
     like: Name | None = Field(
         default=None, description="Stack that everything left out is taken from, section by section"
     )
+    makers: list[str] = Field(
+        default_factory=list, description="Makers of the accelerators it describes the software on; absent: not stated"
+    )
     gradients: GradientType = Field(description="Type gradients are accumulated in")
     reduced: GradientType | None = Field(
         default=None, description="Type gradients are reduced over the network in; left out, as they are accumulated"

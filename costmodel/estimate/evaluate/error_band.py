@@ -66,7 +66,7 @@ def banded(inputs: TrainingInputs, evaluation: Evaluation) -> Evaluation:
         rates = throughput(inputs, evaluation.block, time)
         for name in ("tokens_per_s", "tokens_per_s_per_gpu", "flop_rate", "mfu"):
             columns[f"{name}_{opposite}"] = rates[name]
-        for name, value in cost_columns(inputs, rates["tokens_per_s"]).items():
+        for name, value in cost_columns(inputs, evaluation.block, rates["tokens_per_s"]).items():
             columns[f"{name}_{end}"] = value
     if inputs.run is not None and evaluation.run is not None:
         columns |= run_band(inputs, inputs.run, evaluation.block, evaluation.run, spread)

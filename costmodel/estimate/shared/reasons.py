@@ -221,7 +221,8 @@ REFUSALS = {
     "R005": Reason(
         "groups inside a replica",
         "A replica lies on nodes of one kind, so tp × cp × pp must divide the accelerators of each group, with ep 1. "
-        "Replicas that meet in each micro-batch (zero 2 and 3, FSDP), and interleaved stages, need shares: equal.",
+        "Replicas that meet in each micro-batch (zero 2 and 3, FSDP), and interleaved stages, need shares: equal. With "
+        "shares: stages a pipeline goes over all groups, with a whole number of stages on each.",
         fixes="plan.shares plan.tp plan.pp plan.ep plan.zero",
     ),
     "R006": Reason(

@@ -124,4 +124,23 @@ REMARKS = {
         "The training software does not offer this compression, so that it takes a hook of your own.",
     ),
     "N004": Reason("outside the fit", "A matmul has a side under 256, where the efficiency was not fitted."),
+    "N040": Reason(
+        "software of other accelerators",
+        "The training software, or the engine, is not described on accelerators of this maker: what it overlaps, saves "
+        "and launches there may differ. --stack names another.",
+    ),
+    "N041": Reason(
+        "fewer tokens than a step",
+        "workload.tokens is less than the tokens of one step. They are counted one by one: 15 trillion is written 15T.",
+    ),
+    "N042": Reason(
+        "unusual price",
+        "The shipped nodes rent for 1.20 to 17.80 USD/GPU/h by their list prices. This price is under a twentieth "
+        "of the least, or over ten times the largest.",
+    ),
+    "N038": Reason(
+        "longer than the time-out",
+        "A checkpoint stops training longer than the 10 minutes after which NCCL's process groups give up by default, "
+        "so that ranks that wait in a collective fail: mode async, a faster store or writer, or a longer timeout.",
+    ),
 }

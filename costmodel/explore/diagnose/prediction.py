@@ -19,6 +19,8 @@ from costmodel.explore.compare.input_paths import changed
 from costmodel.ground.errors import CostModelError
 from costmodel.ground.plan_sizes import EXCHANGING
 
+WITHOUT_KERNELS = ("bubble", "launch")
+
 
 @dataclass(frozen=True)
 class PredictedTerms:
@@ -30,7 +32,9 @@ class PredictedTerms:
 
     def with_added(self, term: str, time: float) -> PredictedTerms:
         """The same with time more in one term; in none where the term is nothing."""
-        terms = {**self.terms, term: self.terms[term] + time} if term else self.terms
+        terms = {**self.terms, term: self.terms[term] + time} if term else dict(self.terms)
+        if term in ("", *WITHOUT_KERNELS):
+            terms["idle"] += time
         return replace(self, step=self.step + time, terms=terms)
 
 
@@ -48,6 +52,7 @@ def of_evaluation(evaluation: Evaluation) -> PredictedTerms:
     for axis in EXCHANGING:
         of_axis = [number(item.total_time) for item in evaluation.step.transfers if item.axis == axis]
         terms[f"{axis}_time"] = sum(of_axis)
+    terms["idle"] = sum(terms[name] for name in WITHOUT_KERNELS)
     return PredictedTerms(evaluation.block, costs["step_time"], terms)
 
 

@@ -38,7 +38,7 @@ _CHOICES: dict[str, tuple[Any, ...]] = {
     "split": get_args(Split),
     "sequence_parallel": (True, False),
     "offload_to": ("cpu",),
-    "shares": ("equal", "proportional"),
+    "shares": ("equal", "proportional", "stages"),
     "sync": ("all-reduce",),
     "compression": ("int8", "fp16", "none"),
     **dict.fromkeys(("offload_layers", "recompute_layers", "first_stage_layers", "last_stage_layers"), (None,)),

@@ -8,6 +8,7 @@ from typing import Any
 
 from costmodel.estimate.evaluate.evaluate_plans import verdict
 from costmodel.estimate.shared.reasons import REFUSALS
+from costmodel.estimate.shared.remarks import REMARKS
 from costmodel.estimate.shared.results import COLUMNS, machine_name
 from costmodel.explore.page.reachable_plans import AXES
 from costmodel.explore.search.rank import Ranked
@@ -40,7 +41,7 @@ def ranking_part(found: SearchResult) -> Part:
     return Part(
         "plans",
         "The best plans",
-        f"{counts} A plan's number opens all of it. Heads sort.",
+        f"{counts} A plan's number opens all of it, and what it loses against the first. Heads sort.",
         tables=[PageTable(heads, rows, align, words, sortable=True, plans="plans")],
     )
 
@@ -136,7 +137,26 @@ def plans_data(found: SearchResult) -> dict[str, Any]:
                 settings={**found.values(plan.variant), **plan_settings(found.inputs_of(plan.variant), plan)})
         for plan in found.best
     ]  # fmt: skip
-    return {"columns": _columns(found.best), "commands": commands}
+    notes = [_why_not(found, plan) for plan in found.best]
+    return {"columns": _columns(found.best), "commands": commands, "notes": notes}
+
+
+def _why_not(found: SearchResult, plan: Ranked) -> list[str]:
+    """What a plan loses against the best, and what there is to remark."""
+    stated = [f"{code} {REMARKS[code].title}: {REMARKS[code].meaning}" for code in plan.remarked]
+    best = found.best[0]
+    gap = plan.costs["step_time"] - best.costs["step_time"]
+    if plan is best or not math.isfinite(gap):
+        return stated
+    moved = [(plan.costs[name] - best.costs[name], words) for name, words in TERM_WORDS.items()
+             if math.isfinite(plan.costs.get(name, math.nan) + best.costs.get(name, math.nan))]  # fmt: skip
+    shown = sorted((item for item in moved if abs(item[0]) > abs(gap) / 20), key=lambda item: -abs(item[0]))[:4]
+    terms = ", ".join(f"{words} {_signed(value)}" for value, words in shown)
+    return [f"Against plan 1: {_signed(gap)} a step. {terms[:1].upper()}{terms[1:]}.", *stated]
+
+
+def _signed(value: float) -> str:
+    return f"{'+' if value >= 0 else '−'}{seconds(abs(value))}"
 
 
 def choices_data(found: SearchResult, plans: Sequence[Ranked]) -> dict[str, Any] | None:
@@ -146,7 +166,8 @@ def choices_data(found: SearchResult, plans: Sequence[Ranked]) -> dict[str, Any]
     if not axes:
         return None
     own = _own_place(found, plans)
-    sentences = [_sentence(plan) for plan in plans]
+    own_step = found.yours.evaluation.costs.row()["step_time"] if found.yours is not None else math.nan
+    sentences = [_sentence(plan, own_step) for plan in plans]
     fits = [plan.costs["memory_share"] <= 1 for plan in plans]
     return {"axes": axes, "columns": _columns(plans), "own": own, "sentences": sentences, "fits": fits}
 
@@ -171,11 +192,13 @@ def _own_place(found: SearchResult, plans: Sequence[Ranked]) -> int:
     return keys.index(wanted) if wanted in keys else 0
 
 
-def _sentence(plan: Ranked) -> str:
+def _sentence(plan: Ranked, own_step: float) -> str:
     costs = plan.costs
     words = f"{seconds(costs['step_time'])} a step at {percent(costs['mfu'])} MFU"
     room = verdict(costs["memory_share"])
-    return f"{words}; {gib(costs['memory_peak'])} GiB, {percent(costs['memory_share'])} of what is usable: {room}."
+    stated = f"{words}; {gib(costs['memory_peak'])} GiB, {percent(costs['memory_share'])} of what is usable: {room}."
+    ratio = own_step / costs["step_time"]
+    return f"{stated} {ratio:.2f} × as fast as the scenario's plan." if math.isfinite(ratio) else stated
 
 
 _RESULTS = ("step_time", "step_time_low", "step_time_high", "tokens_per_s_per_gpu", "mfu", "hfu", "cost_per_mtoken",

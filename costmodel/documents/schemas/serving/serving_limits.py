@@ -90,6 +90,8 @@ class ServingLimits(Document):
     prefill_utilisation: ShareLimit = _bounded(ShareLimit, "prefill_utilisation")
     prefill_per_decode: CountLimit = _bounded(CountLimit, "prefill_per_decode")
     disaggregation_gain: CountLimit = _bounded(CountLimit, "disaggregation_gain")
+    makespan: TimeLimit = _bounded(TimeLimit, "makespan")
+    tail_share: ShareLimit = _bounded(ShareLimit, "tail_share")
     cache_pool: BytesLimit = _bounded(BytesLimit, "cache_pool")
     cache_pool_tokens: CountLimit = _bounded(CountLimit, "cache_pool_tokens")
     kv_bytes_per_token: BytesLimit = _bounded(BytesLimit, "kv_bytes_per_token")

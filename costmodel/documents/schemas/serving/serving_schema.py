@@ -50,6 +50,7 @@ Objective = Literal[
     "tpot",
     "ttft",
     "ttft_p99",
+    "makespan",
 ]
 
 

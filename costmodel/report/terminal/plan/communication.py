@@ -9,6 +9,7 @@ from rich.text import Text
 from costmodel.equations.network.collectives import algorithm_bandwidth
 from costmodel.estimate.shared.results import number
 from costmodel.explore.communication import SentTransfer, sent_transfers
+from costmodel.ground.counts import number_of
 from costmodel.ground.plan_sizes import EXCHANGING
 from costmodel.ground.units import show, show_time, significant
 from costmodel.report.terminal.plan.effect_lines import blank, effect_lines
@@ -85,7 +86,9 @@ def _rack(answer: ExplainedAnswer) -> Iterator[Text]:
     case, joined = answer.inputs.case, number(answer.inputs.domain)
     if joined > case.node.accelerators:
         nodes = joined / case.node.accelerators
-        yield styled(f"  {case.scale_up.name} joins {joined:.0f} accelerators of {nodes:.0f} nodes", DIM)
+        yield styled(
+            f"  {case.scale_up.name} joins {number_of(joined, 'accelerator')} of {number_of(nodes, 'node')}", DIM
+        )
 
 
 def _totals(answer: ExplainedAnswer) -> Iterator[Text]:

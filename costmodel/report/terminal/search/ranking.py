@@ -18,6 +18,7 @@ from costmodel.explore.compare.input_paths import leaves
 from costmodel.explore.search.rank import Front, Ranked
 from costmodel.explore.search.refusals import Example
 from costmodel.explore.search.search import NO_PRECISION, SearchResult, lacking_precisions
+from costmodel.ground.counts import number_of
 from costmodel.ground.plan_sizes import ALWAYS, HEADS, OF_ITSELF_ONE, SIZES, WAYS
 from costmodel.ground.units import counted, gib, show_time, significant
 from costmodel.report.terminal.plan.next_commands import command, plan_settings
@@ -50,7 +51,8 @@ def search(found: SearchResult, shown: int, refused: Mapping[str, Example] | Non
     tally, inputs = found.tally, found.inputs
     limited = any(stated_limits(inputs.case.scenario.limits))
     kept = f" · {tally.kept:,} keep{'s' if tally.kept == 1 else ''} the limits" if limited else ""
-    counts = f"{tally.candidates:,} plans · {tally.evaluated:,} valid · {tally.fit:,} fit{kept} · {found.elapsed:.2f} s"
+    counts = f"{number_of(tally.candidates, 'plan')} · {tally.evaluated:,} valid · {tally.fit:,} fit{kept}"
+    counts += f" · {found.elapsed:.2f} s"
     over = found.variants.over
     if _SIZED.isdisjoint(axis.path for axis in over):
         counts = f"{float(inputs.ranks):,.0f} GPU{'' if inputs.ranks == 1 else 's'} · {counts}"
@@ -295,7 +297,7 @@ def account(found: SearchResult, shown: Mapping[str, Example]) -> list[Line]:
     for code, count in tally.refused.most_common():
         if count:
             share = percent(count / tally.candidates, 2)
-            lines.append(styled(f"  {code}  {REFUSALS[code].title}: {count:,} plans, {share}"))
+            lines.append(styled(f"  {code}  {REFUSALS[code].title}: {number_of(count, 'plan')}, {share}"))
             lines.append(styled(f"        {REFUSALS[code].meaning}"))
             if code in shown:
                 lines.append(styled(f"        e.g. {_example_words(found, shown[code])}", DIM))

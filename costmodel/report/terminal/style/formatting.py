@@ -147,7 +147,8 @@ def plan_words(answer: Answer) -> str:
     sizes = _degrees(block)
     layers = stage_layers(answer.inputs.model, block)
     held = [f"{number(each):g}" for each in layers.stages(float(block.pp[0]))]
-    if len(set(held)) > 1:
+    over = answer.inputs.groups and structure.shares == "stages"  # each group's layers are lines of their own
+    if len(set(held)) > 1 and not over:
         sizes.append(f"layers {' '.join(held)}")
     return " · ".join([*sizes, *_form(block), *choice_words(structure)])
 

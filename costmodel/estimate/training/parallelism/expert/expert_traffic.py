@@ -16,8 +16,9 @@ from costmodel.estimate.model.routed_experts import Routed, reached, rows_of
 from costmodel.estimate.model.shards import Shard
 from costmodel.estimate.shared.plan_batch import PIPELINE_INSIDE, Block, single_rank
 from costmodel.estimate.shared.time_breakdown import ForwardBackward
+from costmodel.estimate.training.expert_inputs import ExpertInputs
 from costmodel.estimate.training.stage_parameters import local_tokens
-from costmodel.estimate.training.training_inputs import ExpertInputs, TrainingInputs
+from costmodel.estimate.training.training_inputs import TrainingInputs
 from costmodel.ground.equation import Number, term
 
 

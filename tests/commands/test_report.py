@@ -10,6 +10,7 @@ from typing import Any
 import pytest
 
 from costmodel.commands import file_changes, report, shared
+from costmodel.commands.short_form import Question
 from costmodel.ground.errors import CostModelError
 
 ALONE = tuple(f"--set={word}" for word in ("cluster.nodes=1", "cluster.node.accelerators=1", "plan.tp=1"))
@@ -81,7 +82,7 @@ def test_a_watched_page_is_written_again_at_every_change(
         scenario.write_text(change, "utf-8")
 
     monkeypatch.setattr(file_changes, "wait_for_change", wait)
-    reply = report._watched(str(scenario), report.FigureName.TIME, [])
+    reply = report._watched(Question(str(scenario), {}, (), None), str(scenario), report.FigureName.TIME)
     with pytest.raises(Ended):
         shared.deliver(reply, output=page)
     assert len(seen) == 4
@@ -118,4 +119,4 @@ def test_a_fault_of_the_first_look_ends_the_watch(tmp_path: Path) -> None:
     path = tmp_path / "mine.yaml"
     path.write_text("title: [", "utf-8")
     with pytest.raises(CostModelError):
-        report._watched(str(path), None, [])
+        report._watched(Question(str(path), {}, (), None), str(path), None)

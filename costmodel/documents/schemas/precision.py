@@ -1,7 +1,5 @@
 """The types training runs in: what is narrow, what that costs in bytes, which accelerators have it."""
 
-from __future__ import annotations
-
 from typing import Any, Literal
 
 from pydantic import Field

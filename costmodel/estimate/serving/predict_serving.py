@@ -12,6 +12,7 @@ from numpy.typing import NDArray
 from costmodel.documents.reader.serving_scenario import ServingCase
 from costmodel.documents.schemas.default_values import Assumption
 from costmodel.documents.schemas.serving.serving_plan import ServingPlan
+from costmodel.estimate.machine.price import odd_price
 from costmodel.estimate.serving.constraints import invalid, invalid_halves
 from costmodel.estimate.serving.conversations import conversing
 from costmodel.estimate.serving.evaluate_apart import ApartEvaluation, evaluate_apart
@@ -141,6 +142,10 @@ def remarks(inputs: ServingInputs) -> Iterator[str]:
         yield "N005"
     if inputs.load.longest > inputs.model.max_sequence:
         yield "N006"
+    if inputs.case.stack.makers and inputs.case.accelerator.vendor not in inputs.case.stack.makers:
+        yield "N040"
+    if odd_price(inputs.case.stated_price):
+        yield "N042"
 
 
 def predict(case: ServingCase) -> ServingAnswer:

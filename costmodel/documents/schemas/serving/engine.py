@@ -1,7 +1,5 @@
 """A serving engine as it runs by default: a stack, dated, since what it does changes with its releases."""
 
-from __future__ import annotations
-
 from typing import Literal
 
 from pydantic import Field
@@ -138,6 +136,9 @@ class Engine(Document):
     kind: Literal["serving"] = Field(description="serving")
     like: Name | None = Field(
         default=None, description="Engine that everything left out is taken from, section by section"
+    )
+    makers: list[str] = Field(
+        default_factory=list, description="Makers of the accelerators it describes the engine on; absent: not stated"
     )
     as_of: Release = Field(description="Releases it describes")
     memory: EngineMemory = Field(description="How memory is divided")

@@ -1,7 +1,5 @@
 """The results of a serving plan: each with its unit, its meaning and which direction is better."""
 
-from __future__ import annotations
-
 from costmodel.documents.schemas.results import ResultColumn
 
 RESULTS: dict[str, ResultColumn] = {

@@ -1,13 +1,12 @@
 """What an engine is asked to do: lengths of prompts and answers, how requests come, and in which types it works."""
 
-from __future__ import annotations
-
 from typing import Annotated, Any, Literal, Self
 
 from pydantic import Discriminator, Field, Tag, model_validator
 from pydantic_core import PydanticCustomError
 
 from costmodel.documents.schemas.base import Count, Document, NonNegative, Quantity, Seconds
+from costmodel.documents.schemas.images import Images
 from costmodel.documents.schemas.precision import Precision, WeightType
 from costmodel.ground.units import Figure
 
@@ -69,6 +68,9 @@ class Serving(Document):
     shared_prefix: FewTokens = Field(default=0.0, description="Tokens that all prompts begin with")
     adapters: ServedAdapters | None = Field(
         default=None, description="LoRA adapters on every linear map of the layers but routed experts; else none"
+    )
+    images: Images | None = Field(
+        default=None, description="Images among the tokens of a prompt, for models with a vision tower; else none"
     )
     turns: Count = Field(
         default=1.0, description="Turns of a conversation; prompt is what each adds to all that was written before"

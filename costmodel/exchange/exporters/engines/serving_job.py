@@ -104,6 +104,7 @@ BESIDE = {
          "workload.requests", "workload.think_time", "workload.traffic", "workload.shared_prefix", "workload.turns"),
         "the requests; the benchmark at the end asks for them",
     ),
+    "workload.images": "the data; the benchmark at the end sends text alone",
     "workload.expert_precision": "the checkpoint",
     "workload.expert_weights": "the checkpoint",
 }  # fmt: skip

@@ -16,7 +16,7 @@ from costmodel.documents.text.yaml_tree import Mapping
 from costmodel.exchange.imported import Imported, Loss
 from costmodel.exchange.importers.huggingface.choose import FamilyChoice, choose
 from costmodel.exchange.importers.huggingface.config import Config
-from costmodel.exchange.importers.huggingface.document import least_parameters, model
+from costmodel.exchange.importers.huggingface.document import least_parameters, lone_routers, model
 from costmodel.exchange.importers.huggingface.family import Family, Refusal
 from costmodel.exchange.importers.huggingface.ignored import (
     APPROXIMATED,
@@ -42,11 +42,14 @@ def read_config(text: str, file: str, name: str = "", title: str = "") -> Import
     config = Config(choice.tree, choice.family, file)
     title = title or _title(choice.tree, name, choice.family)
     tree = model(config, document_name(name or title), title)
+    if choice.vision is not None:
+        tree["vision"] = choice.vision
     for refusal in choice.family.refusals:
         _refuse(config, refusal)
     stored, narrowed = stored_weights(config, mixture=any("experts" in kind for kind in tree["layers"]))
     tree |= stored
-    losses = [*choice.losses, *_family_losses(config), *config.losses, *_costs(config, choice), *narrowed]
+    losses = [*choice.losses, *_family_losses(config), *config.losses, *lone_routers(tree)]
+    losses += [*_costs(config, choice), *narrowed]
     _weigh(config, losses, tree)
     warnings = [*config.warnings, *_unknown(config, choice)]
     if config.faults:

@@ -205,7 +205,7 @@ def _moving(answer: Answer, costs: dict[str, float]) -> list[Line]:
             "what helps" if place == 0 else "",
             lever.words,
             percent(lever.goodput),
-            f"--set {shlex.quote(lever.settings[0])}",
+            " ".join(f"--set {shlex.quote(setting)}" for setting in lever.settings),
         )
         for place, lever in enumerate(levers(answer)[:_SHOWN])
         if lever.goodput > costs["goodput"]

@@ -82,13 +82,13 @@ def diagnose(
 
     Next: costmodel sensitivity SCENARIO
     """
-    from costmodel.estimate.training.time.step import EXPOSED
     from costmodel.exchange.logs.profiler_trace import profiled_step
     from costmodel.explore.diagnose.diagnose import diagnose as explained
     from costmodel.explore.diagnose.measured import MeasuredStep, measured
     from costmodel.explore.diagnose.prediction import of_evaluation
     from costmodel.explore.diagnose.second_run import beside, second_runs
     from costmodel.explore.explain.explained_answer import explained_plan
+    from costmodel.ground.plan_sizes import EXCHANGING
     from costmodel.report.machine import json_answer
     from costmodel.report.terminal.compare import diagnose as report
     from costmodel.report.terminal.plan.plan_lines import refusal
@@ -103,7 +103,7 @@ def diagnose(
     figures = {"step_time": step, "mfu": mfu, "tokens_per_s": tokens}
     profile = None
     if trace:
-        degrees = {axis: float(getattr(base.block, axis)[0]) for axis in EXPOSED}
+        degrees = {axis: float(getattr(base.block, axis)[0]) for axis in EXCHANGING}
         read = profiled_step(trace, degrees)
         stated = {} if math.isnan(read.step) else {"step_time": read.step}
         profile = MeasuredStep(read.step, stated, read.terms, read.notes)

@@ -1,7 +1,5 @@
 """Counts of a document, each of its own kind: tokens are no nodes, and a batch in tokens is one of sequences."""
 
-from __future__ import annotations
-
 from typing import Annotated, Any
 
 from pydantic import GetJsonSchemaHandler
@@ -32,7 +30,7 @@ class FromTokens(Figure):
     tokens: float
     sequence: float
 
-    def __new__(cls, tokens: InTokens, sequence: float) -> FromTokens:
+    def __new__(cls, tokens: InTokens, sequence: float) -> "FromTokens":
         """The nearest whole number of sequences of that length."""
         number = float.__new__(cls, float(round(tokens / sequence)))
         number.place, number.tokens, number.sequence = tokens.place, float(tokens), float(sequence)

@@ -1,7 +1,5 @@
 """One plan, and a space of plans: the same keys, with lists."""
 
-from __future__ import annotations
-
 from typing import Literal
 
 from pydantic import Field

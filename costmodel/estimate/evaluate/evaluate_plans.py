@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping
 from dataclasses import dataclass
+from typing import TYPE_CHECKING
 
 import numpy as np
 
@@ -21,8 +21,6 @@ from costmodel.equations.run.economics import (
 )
 from costmodel.estimate.machine.price import price_of, price_per_accelerator, price_per_server, servers_of
 from costmodel.estimate.run.whole_run import RunFigures, power, steps_of, whole_run
-from costmodel.estimate.shared.masks import Mask
-from costmodel.estimate.shared.plan_batch import Block
 from costmodel.estimate.shared.results import OF_RUN, OF_STEP, Costs
 from costmodel.estimate.shared.time_breakdown import added, summed
 from costmodel.estimate.training.constraints.plan_constraints import micro_batches
@@ -33,12 +31,19 @@ from costmodel.estimate.training.parallelism.pipeline.layer_split import StageLa
 from costmodel.estimate.training.stage_parameters import stage_parameters
 from costmodel.estimate.training.time.page_transfers import with_pages
 from costmodel.estimate.training.time.site_exchange import with_sites
-from costmodel.estimate.training.time.step import EXPOSED, TERMS, TrainingStep, training_step
+from costmodel.estimate.training.time.step import TERMS, TrainingStep, training_step
 from costmodel.estimate.training.time.straggler_time import used_share
 from costmodel.estimate.training.time.unequal_groups import mean_of_groups, micro_batches_of_groups, of_slowest
 from costmodel.estimate.training.time.unequal_stages import kinds_of_stages, over_stages
-from costmodel.estimate.training.training_inputs import TrainingInputs
 from costmodel.ground.equation import Number, known_as, term
+from costmodel.ground.plan_sizes import EXCHANGING
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+    from costmodel.estimate.shared.masks import Mask
+    from costmodel.estimate.shared.plan_batch import Block
+    from costmodel.estimate.training.training_inputs import TrainingInputs
 
 FITS, TIGHT = 0.90, 1.00
 
@@ -96,7 +101,7 @@ OF_BUDGET = ("run_time", "run_cost", "energy", "emissions")
 
 
 # The columns that add up to the step, by its terms.
-TERM_COLUMNS = {name: f"{name}_exposed" if name in (*EXPOSED, "offload") else name for name in TERMS}
+TERM_COLUMNS = {name: f"{name}_exposed" if name in (*EXCHANGING, "offload") else name for name in TERMS}
 
 
 def evaluate(inputs: TrainingInputs, block: Block) -> Evaluation:
@@ -167,7 +172,7 @@ def _of_one_kind(
     }
     columns["host_memory"], columns["host_share"] = memory.host
     columns |= _volumes(step)
-    exposed = added(step.terms, EXPOSED)
+    exposed = added(step.terms, EXCHANGING)
     columns["communication_efficiency"] = communication_efficiency(step.compute, exposed)
     columns["scaling_efficiency"] = share(step.total - exposed - bubble, step.total)
     columns |= cost_columns(inputs, block, columns["tokens_per_s"])
@@ -202,7 +207,7 @@ def throughput(inputs: TrainingInputs, block: Block, time: Number) -> dict[str, 
 
 
 def _volumes(step: TrainingStep) -> dict[str, Number]:
-    volumes: dict[str, Number] = {f"{axis}_volume": 0.0 for axis in ("tp", "cp", "ep", "pp", "dp")}
+    volumes: dict[str, Number] = {f"{axis}_volume": 0.0 for axis in EXCHANGING}
     for transfer in step.transfers:
         name = f"{transfer.axis}_volume"
         with term(f"{transfer.group.name} {transfer.operation}"):

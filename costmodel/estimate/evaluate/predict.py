@@ -4,13 +4,11 @@ from __future__ import annotations
 
 from contextlib import nullcontext
 from dataclasses import dataclass
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from costmodel.documents.reader.resolved_scenario import ResolvedScenario
 from costmodel.documents.schemas.default_values import Assumption
-from costmodel.documents.schemas.plan import Plan
 from costmodel.equations.parallelism.counts import data_parallel_degree
 from costmodel.estimate.evaluate.error_band import banded
 from costmodel.estimate.evaluate.evaluate_plans import Evaluation, evaluate, fits_at_p90, over_peak, verdict
@@ -18,15 +16,20 @@ from costmodel.estimate.evaluate.limit_checks import unacceptable
 from costmodel.estimate.machine.price import servers_of
 from costmodel.estimate.model.shards import layer_count
 from costmodel.estimate.shared.assumptions import converted, relevant_assumptions
-from costmodel.estimate.shared.plan_batch import SIZES, Block, Structure, one_row
+from costmodel.estimate.shared.plan_batch import Block, Structure, one_row
 from costmodel.estimate.training.constraints.plan_constraints import refusals, remarks
 from costmodel.estimate.training.parallelism.data.codecs import warm_up
 from costmodel.estimate.training.parallelism.pipeline.layer_split import fewer_at_ends
 from costmodel.estimate.training.parallelism.pipeline.schedule_rules import FOLDED
 from costmodel.estimate.training.training_inputs import TrainingInputs, training_inputs
-from costmodel.ground.choices import Recompute, Schedule
 from costmodel.ground.errors import Place, fail
+from costmodel.ground.plan_sizes import SIZES
 from costmodel.ground.units import show
+
+if TYPE_CHECKING:
+    from costmodel.documents.reader.resolved_scenario import ResolvedScenario
+    from costmodel.documents.schemas.plan import Plan
+    from costmodel.ground.choices import Recompute, Schedule
 
 
 @dataclass(frozen=True)

@@ -12,6 +12,18 @@ from costmodel.documents.schemas.sync import sync_of
 from costmodel.ground.equation import Number, term
 from costmodel.ground.errors import Place
 
+# USD a second: a twentieth of the least, and ten times the largest, list price of the shipped nodes, USD/GPU/h.
+LEAST, MOST = 1.20 / 20 / 3600, 17.80 * 10 / 3600
+
+
+def odd_price(stated: float | None) -> bool:
+    """Whether a price is far from all list prices of shipped nodes.
+
+    >>> odd_price(2.5 / 3600), odd_price(0.0025 / 3600), odd_price(2500 / 3600), odd_price(None)
+    (False, True, True, False)
+    """
+    return stated is not None and not (stated == 0 or LEAST <= stated <= MOST)
+
 
 @dataclass(frozen=True)
 class Price:

@@ -58,7 +58,7 @@ def _clocks(answer: Answer) -> Cause:
     spread = float(combined_error(sustained, residual(inputs.rates.linear.fit, *fits)))
     return Cause(
         "clocks",
-        "clocks of all accelerators (power cap, heat)",
+        "clocks (power cap, heat): matrix products over kernels alone",
         "grows",
         "×",
         float(inputs.of_a_part),

@@ -11,15 +11,15 @@ from costmodel.equations.run.economics import tokens_per_step, work_time
 from costmodel.estimate.evaluate.evaluate_plans import TERM_COLUMNS
 from costmodel.estimate.shared.results import number
 from costmodel.estimate.training.flop_count import work_of_step
-from costmodel.estimate.training.time.step import EXPOSED
 from costmodel.estimate.training.training_inputs import TrainingInputs
 from costmodel.explore.diagnose.prediction import PredictedTerms
 from costmodel.ground.errors import COMMAND_LINE, Place, fail
 from costmodel.ground.parsing import UnitError, parse
+from costmodel.ground.plan_sizes import EXCHANGING
 from costmodel.ground.units import show_time
 
 # Of an axis, its communication whether hidden or not, beside the part that is exposed.
-COMMUNICATION = tuple(f"{axis}_time" for axis in EXPOSED)
+COMMUNICATION = tuple(f"{axis}_time" for axis in EXCHANGING)
 TERMS = (*TERM_COLUMNS.values(), *COMMUNICATION)
 IDLE = "idle"  # all that no kernel takes
 WHOLE = {"step_time": "s", "tokens_per_s": "token/s", "mfu": "1"}

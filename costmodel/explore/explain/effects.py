@@ -3,12 +3,11 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Iterator
 from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING
 
 import numpy as np
 
-from costmodel.documents.schemas.sites import Sites
 from costmodel.documents.schemas.stragglers import StragglerAssumption
 from costmodel.documents.schemas.sync import USUAL, sync_of
 from costmodel.equations.data_parallel.asynchronous_sgd import mean_staleness, staleness_break_even
@@ -18,7 +17,6 @@ from costmodel.equations.data_parallel.local_sgd import local_traffic_share
 from costmodel.equations.parallelism.counts import remainder
 from costmodel.estimate.evaluate.predict import Answer
 from costmodel.estimate.evaluate.predict import answer as answered
-from costmodel.estimate.machine.process_groups import Transfer
 from costmodel.estimate.model.shards import layer_count
 from costmodel.estimate.shared.critical_batch import FITS_APART, critical_batch, is_fitted
 from costmodel.estimate.shared.results import number
@@ -30,6 +28,12 @@ from costmodel.estimate.training.time.unequal_groups import micro_batches_of_gro
 from costmodel.estimate.training.time.unequal_stages import CROSSED_BY_STAGES, stages_of_groups
 from costmodel.estimate.training.training_inputs import training_inputs
 from costmodel.ground.units import show, show_time, significant
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator
+
+    from costmodel.documents.schemas.sites import Sites
+    from costmodel.estimate.machine.process_groups import Transfer
 
 FREE = 1e18  # bytes a second of a link that nothing waits for
 

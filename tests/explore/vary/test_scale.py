@@ -12,8 +12,8 @@ from explore.vary.told import NAME, Faults, estimated, told
 
 def test_sizes_carry_their_remarks(run: Any) -> None:
     found = told(run, "scale", NAME, "--set", "cluster.node=gaudi2-8", "--ranks", "256..512")
-    assert [row["notes"] for row in found["sizes"]] == [["N005"], ["N005"]]
-    assert [note["code"] for note in found["notes"]] == ["N005"]
+    assert [row["notes"] for row in found["sizes"]] == 2 * [["N005", "N040"]]
+    assert [note["code"] for note in found["notes"]] == ["N005", "N040"]
     assert told(run, "scale", NAME, "--ranks", "256..512")["notes"] == []
 
 

@@ -14,6 +14,7 @@ from costmodel.documents.schemas.efficiency import AttentionFit, CollectiveFit, 
 from costmodel.documents.schemas.sync import USUAL
 from costmodel.equations.parallelism.counts import micro_batches_per_step, world_ranks
 from costmodel.estimate.machine.node_in_use import held_by_host_link
+from costmodel.estimate.machine.price import odd_price
 from costmodel.estimate.model.shards import layer_count
 from costmodel.estimate.shared.masks import Mask, all_if, any_of, leaves_rest, none
 from costmodel.estimate.shared.memoize import OFFLOAD, RECOMPUTE, SPLIT, memoized
@@ -43,8 +44,10 @@ from costmodel.estimate.training.constraints.workload_remarks import (
     odd_batch,
     odd_heads,
     odd_sequence,
+    of_another_maker,
     over_critical,
     rounded,
+    under_a_step,
 )
 from costmodel.estimate.training.parallelism.context.context_constraints import (
     chunked_sequence,
@@ -291,6 +294,9 @@ def remarks(inputs: TrainingInputs, block: Block) -> Iterator[tuple[str, Mask]]:
     yield "N002", np.asarray(block.tp > min(counts, default=math.inf))
     yield "N004", any_of(np.asarray(width / block.tp < 256) for width in _inner_widths(inputs))
     yield "N007", all_if(block, inputs.convention in ("megatron-2021", "korthikanti") and not counted_as_gpt(inputs))
+    yield "N040", all_if(block, of_another_maker(inputs.case))
+    yield "N041", all_if(block, under_a_step(inputs))
+    yield "N042", all_if(block, odd_price(inputs.case.stated_price))
     yield "N008", all_if(block, inputs.experts is None and _assumes_experts(inputs))
     yield "N010", unequal_chunks(inputs.model, block)
     yield "N009", all_if(block, inputs.rates.attention is None and any(odd_heads(inputs)))

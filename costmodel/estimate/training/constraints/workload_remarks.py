@@ -43,6 +43,17 @@ def odd_batch(global_batch: Number, sequence: Number) -> bool:
     return bool(tokens_per_step(global_batch, sequence) > LARGEST_STEP + LARGEST_STEP)
 
 
+def under_a_step(inputs: TrainingInputs) -> bool:
+    """Whether all tokens of a run are fewer than those of one step."""
+    wanted = inputs.case.scenario.workload.tokens
+    return wanted is not None and bool(wanted < tokens_per_step(inputs.global_batch, inputs.sequence))
+
+
+def of_another_maker(case: ResolvedScenario) -> bool:
+    """Whether the training software is not described on accelerators of this maker."""
+    return bool(case.stack.makers) and case.accelerator.vendor not in case.stack.makers
+
+
 def over_critical(case: ResolvedScenario) -> bool:
     """Whether the batch of a step is over twice the critical one that the scenario states."""
     workload = case.scenario.workload

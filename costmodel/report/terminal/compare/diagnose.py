@@ -46,7 +46,7 @@ def diagnose(found: Diagnosis) -> list[Line]:
     if found.impossible:
         nearest = sorted(found.impossible, key=lambda one: -abs(one.explains))[:_TOLD_APART]
         stated = "; ".join(f"{one.cause.name} ({_part(found, one)})" for one in nearest)
-        lines.append(styled(f"  cannot be alone: {stated}"))
+        lines.append(styled(f"  not enough alone: {stated}"))
     lines += [*_apart(found), Text()]
     if not found.explained:
         return [*lines, styled("No single cause explains it."), following(answer, "explain", "step_time")]

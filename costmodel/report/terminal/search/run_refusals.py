@@ -2,12 +2,17 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable
 
 from costmodel.estimate.shared.plan_batch import Block
 from costmodel.estimate.training.constraints.group_constraints import PLAIN
 from costmodel.estimate.training.training_inputs import TrainingInputs
 from costmodel.ground.units import counted, gib, show, show_time
+from costmodel.report.terminal.style.formatting import joined
+
+_HOST = {"link": "its host link", "capacity": "the host's memory", "bandwidth": "the rate of that memory"}
+_DRIVES = {"drives": "drives", "read": "how fast they read", "write": "how fast they write"}
 
 
 def nothing_leaves(inputs: TrainingInputs, block: Block) -> str:
@@ -147,7 +152,16 @@ def cuts(inputs: TrainingInputs, block: Block) -> str:
     return f"{inputs.optimizer.name} projects whole gradients, but {', and '.join(stated)}"
 
 
+def unknown_host(inputs: TrainingInputs, block: Block) -> str:
+    """What of the host no document states."""
+    wanted = {**_HOST, **(_DRIVES if block.structure.offload_to == "nvme" else {})}
+    lacking = joined(said for name, said in wanted.items() if math.isnan(getattr(inputs.host, name)))
+    offload = f"[{', '.join(block.structure.offload)}] to {block.structure.offload_to}"
+    return f"offload of {offload}, and the node {inputs.case.node.name} does not state {lacking}"
+
+
 PLAN_SENTENCES: dict[str, Callable[[TrainingInputs, Block], str]] = {
+    "L043": unknown_host,
     "L035": tied_layers,
     "L036": scans_cut,
     "L045": no_step_in_backward,

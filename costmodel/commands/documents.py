@@ -32,6 +32,7 @@ class DocumentGroup(StrEnum):
     GRIDS = "grids"
     MEASURED = "measured"
     KEYS = "keys"
+    FORMATS = "formats"
 
 
 class DocumentKind(StrEnum):
@@ -86,6 +87,7 @@ _WORDS = {
     DocumentGroup.EFFICIENCIES: "efficiency fit fits",
     DocumentGroup.PRIORS: "prior",
     DocumentGroup.KEYS: "key paths settings options fields parameters",
+    DocumentGroup.FORMATS: "format import imports export exports launch",
     DocumentGroup.MEASURED: "measurement measurements run runs benchmark benchmarks table tables",
 }
 _SHELVES = {word: shelf for shelf, words in _WORDS.items() for word in words.split()} | {
@@ -122,13 +124,14 @@ def list_documents(
         str | None,
         typer.Argument(
             metavar="[PREFIX]",
-            help="Of keys, those that begin so",
+            help="Of keys and of formats, those that begin so",
             show_default=False,
             autocompletion=completion.keys,
         ),
     ] = None,
 ) -> Reply:
-    """Which scenarios, models, stacks and hardware are known by name, hardware by maker; which keys --set takes.
+    """Which scenarios, models, stacks and hardware are known by name, hardware by maker; which keys --set takes; which
+    formats import reads and export writes, and of one which of its options fill which key.
 
     Beside accelerators stand the published runs they were held against, with the median error and its date.
 
@@ -137,6 +140,7 @@ def list_documents(
       costmodel list keys plan.
       costmodel list hardware
       costmodel list accelerators
+      costmodel list formats deepspeed
 
     Next: costmodel show NAME
     """
@@ -146,12 +150,26 @@ def list_documents(
     asked = None if shelf is None else _shelf(shelf)
     if asked is DocumentGroup.KEYS:
         return _keys(prefix or "")
+    if asked is DocumentGroup.FORMATS:
+        return _formats(prefix or "")
     if prefix is not None:
         raise fail("C003", f"'{prefix}' begins no key: '{shelf}' are documents", None, f"costmodel list keys {prefix}")
     kinds = _SHOWN if asked is None else _KINDS[asked]
     found = {kind: [(name, title_of(kind, name)) for name in by_maker(kind)] for kind in kinds}
     held = held_against(by_maker("accelerator")) if asked is DocumentGroup.ACCELERATORS else None
     return Reply(lambda: report.listed(found, held), lambda: report.listed_json(found, held), "documents")
+
+
+def _formats(prefix: str) -> Reply:
+    """Formats of other tools, or the options of one."""
+    from costmodel.explore.launch_formats import launch_formats
+    from costmodel.report.terminal.documents import launch_format_list as report
+
+    found = launch_formats(prefix)
+    if not found:
+        known = ", ".join(entry.name for entry in launch_formats())
+        raise fail("C003", f"'{prefix}' begins no name of a format", None, f"known: {known}")
+    return Reply(lambda: report.listed(found), lambda: report.as_json(found), "formats")
 
 
 def _keys(prefix: str) -> Reply:

@@ -14,6 +14,7 @@ from costmodel.documents.text.yaml_tree import copied
 from costmodel.estimate.evaluate.predict import predict
 from costmodel.exchange.logs.measured_run import WARM_UP, MeasuredRun, measured_run
 from costmodel.exchange.logs.step_lines import read_log
+from costmodel.exchange.logs.trainer_log import trainer_log
 from costmodel.exchange.tables.run_table import COLUMNS
 from costmodel.explore.export_plan import settled
 from costmodel.explore.import_file import GivenBesideFile, import_files
@@ -37,7 +38,8 @@ class ImportedRun:
 def import_run(name: str, configs: Sequence[str], beside: GivenBesideFile, warm_up: int | None = None) -> ImportedRun:
     """The run of a log; without its layout, the cells of that stay empty."""
     text = file_text(name, largest=LARGEST_TABLE)
-    run = measured_run(read_log(text, name), WARM_UP if warm_up is None else warm_up)
+    log = trainer_log(text.replace("\r", "\n"), name) or read_log(text, name)
+    run = measured_run(log, WARM_UP if warm_up is None else warm_up)
     sources = list(configs) or ([name] if _ARGUMENTS in text[:20_000] else [])
     row: dict[str, Any] = {"id": name.rsplit("/", 1)[-1], "source": name}
     warnings: list[Fault] = []

@@ -35,11 +35,17 @@ from costmodel.exchange.importers.launch.settle import settled
 from costmodel.exchange.importers.serving import read_serve_command
 from costmodel.exchange.importers.serving.settle_serving import settled_serving
 from costmodel.ground.errors import FAULT_CODES, CostModelError, Fault
+from exchange.importers.test_accelerate import MEGATRON as BEHIND_ACCELERATE
+from exchange.importers.test_argument_texts import CALL
+from exchange.importers.test_argument_texts import FACTORY as WORDS_OF_FACTORY
+from exchange.importers.test_argument_texts import SCRIPT as WORDS_OF_TRAINER
 from exchange.importers.test_launch import FSDP1, FSDP2, MCORE, MESH_OF_THREE, OLD_OFFLOAD, QLORA, RECIPE, TITAN
 from exchange.importers.test_other_trainers import MAXTEXT as YAML_OF_MAXTEXT
 from exchange.importers.test_other_trainers import NANOTRON as YAML_OF_NANOTRON
 from exchange.importers.test_other_trainers import TORCHTUNE as YAML_OF_TORCHTUNE
 from exchange.importers.test_serve_commands import POD, SCRIPT, SGLANG, TRT, VLLM
+from exchange.importers.test_torchtitan import FIRST as FIRST_OF_TITAN
+from exchange.importers.test_torchtitan import RECIPE as RECIPE_OF_TITAN
 
 ENOUGH = 150  # cases when --fuzz does not say
 PATIENCE = 2.0  # seconds a case may work
@@ -53,6 +59,8 @@ TEXTS = [
     (YAML_OF_NANOTRON, NANOTRON), (YAML_OF_MAXTEXT, MAXTEXT), (YAML_OF_TORCHTUNE, TORCHTUNE),
     (QLORA, AXOLOTL), (MESH_OF_THREE, AXOLOTL), (MCORE, LLAMA_FACTORY),
     ("torchrun a.py model.seq_length=4096 train.micro_batch_size=1 mixed_precision=bf16_mixed", BRIDGE),
+    (WORDS_OF_TRAINER, ARGUMENTS), (CALL, ARGUMENTS), (WORDS_OF_FACTORY, LLAMA_FACTORY),
+    (FIRST_OF_TITAN, TORCHTITAN), (RECIPE_OF_TITAN, TORCHTITAN), (BEHIND_ACCELERATE, ACCELERATE),
     ("--training.seq_len 8192 --parallelism.tensor_parallel_degree=2", TORCHTITAN),
 ]  # fmt: skip
 WORDS = [

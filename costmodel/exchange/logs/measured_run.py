@@ -5,7 +5,7 @@ from __future__ import annotations
 import statistics
 from dataclasses import dataclass
 
-from costmodel.exchange.logs.step_lines import Log, StepLine
+from costmodel.exchange.logs.step_lines import Log, RunSummary, StepLine
 from costmodel.ground.errors import Place, fail
 
 WARM_UP = 5  # steps that are left out
@@ -17,6 +17,7 @@ class MeasuredRun:
     """Figures of a run under the names of the columns of a table of measured runs.
 
     steps: how many the kept lines cover. spread: the difference of the slowest and the fastest line over the median.
+    remark: what the times have in them that is no step.
     """
 
     format: str
@@ -26,10 +27,13 @@ class MeasuredRun:
     spread: float
     first: int
     last: int
+    remark: str = ""
 
 
 def measured_run(log: Log, warm_up: int = WARM_UP) -> MeasuredRun:
     """The run that a log is; a fault where too few steps are left behind the warm-up."""
+    if log.whole is not None:
+        return _summed_up(log, log.whole, warm_up)
     kept = [step for step in log.steps if step.number > warm_up]
     covered = _covered(log.steps, warm_up)
     if covered < FEWEST:
@@ -43,7 +47,16 @@ def measured_run(log: Log, warm_up: int = WARM_UP) -> MeasuredRun:
     figures = _row(found, kept, log)
     times = _columns(kept).get("seconds") or _columns(kept).get("rate") or [1.0]
     spread = (max(times) - min(times)) / statistics.median(times)
-    return MeasuredRun(log.format, figures, len(kept), covered, spread, kept[0].number, kept[-1].number)
+    return MeasuredRun(log.format, figures, len(kept), covered, spread, kept[0].number, kept[-1].number, log.remark)
+
+
+def _summed_up(log: Log, whole: RunSummary, warm_up: int) -> MeasuredRun:
+    """A run of which only the summary is known."""
+    if whole.steps < warm_up + FEWEST:
+        sentence = f"the summary is of {whole.steps} steps: too few behind a warm-up of {warm_up}"
+        raise fail("X002", sentence, whole.place, f"at least {FEWEST} make a run")
+    row = {"step_time_s": whole.seconds} | ({"global_batch": whole.batch} if whole.batch else {})
+    return MeasuredRun(log.format, row, 1, whole.steps, 0.0, 1, whole.steps, log.remark)
 
 
 def _covered(steps: tuple[StepLine, ...], warm_up: int) -> int:
@@ -70,7 +83,7 @@ def _row(found: dict[str, float], kept: list[StepLine], log: Log) -> dict[str, f
     elif "samples_per_s" in found and "seconds" in found:
         row["global_batch"] = float(round(found["samples_per_s"] * found["seconds"]))
     elif samples is not None:
-        row["global_batch"] = float(round(samples / last.number))
+        row["global_batch"] = _batch_of(kept, samples / max(1, last.number))
     if samples and tokens:
         row["seq_len"] = float(round(tokens / samples))
     for name, column in (("rate", "tokens_per_s_per_gpu"), ("tflops", "tflops_per_gpu"), ("mfu", "mfu")):
@@ -87,6 +100,13 @@ def _row(found: dict[str, float], kept: list[StepLine], log: Log) -> dict[str, f
     if "samples_per_s" in found and seconds is None:
         row["samples_per_s"] = found["samples_per_s"]
     return row
+
+
+def _batch_of(kept: list[StepLine], otherwise: float) -> float:
+    """Sequences of a step from the samples of two lines, since some programs count their steps from 0."""
+    marks = [(step.number, step.figures["samples"]) for step in kept if "samples" in step.figures]
+    (first, before), (last, behind) = marks[0], marks[-1]
+    return float(round((behind - before) / (last - first) if last > first else otherwise))
 
 
 def _by_wall(log: Log, kept: list[StepLine]) -> float | None:

@@ -14,6 +14,8 @@ from costmodel.ground.errors import Place, fail
 GIB_OVER_GB = 1.073741824
 _FURTHEST = 1_500  # letters behind a step's number that are of its line, which may be broken
 _COLOUR = re.compile(r"\x1b\[[0-9;]*m")
+_PEAK = re.compile(r"memory \((MB|GB)\) \|[^\n]{0,200}?max allocated:\s*([\d.]+)")
+_UNITS = {"MB": 1.048576e-3, "GB": GIB_OVER_GB}  # of 2²⁰ and of 2³⁰ bytes
 _OF_FULLEST = ("memory", "memory_share")
 _WALL = re.compile(r"(\d{4}-\d\d-\d\d)[ T](\d\d:\d\d:\d\d)[,.](\d{1,6})")
 
@@ -51,14 +53,19 @@ LOG_FORMATS = (
             "samples_per_s": _figure(rf"samples(?:/sec| per second):\s*{_NUMBER}"),
             "samples": _figure(rf"consumed samples:\s*{_NUMBER}"),
             "tokens": _figure(rf"consumed tokens:\s*{_NUMBER}"),
-            "tflops": _figure(rf"(?:throughput per GPU \(TFLOP/s/GPU\)|TFLOPs|approx flops per GPU):\s*{_NUMBER}"),
+            "rate": _figure(
+                rf"(?:tokens per GPU \(tokens/s/GPU\)|tokens/GPU/s|throughput \(token/sec/GPU\)):\s*{_NUMBER}"
+            ),
+            "tflops": _figure(
+                rf"(?:throughput per GPU \(TFLOP/s/GPU\)|TFLOPs|approx flops per GPU|GPU utilization):\s*{_NUMBER}"
+            ),
         },
     ),
     LogFormat(
         "torchtitan",
         re.compile(r"\bstep:\s*(\d{1,9})\s+loss:"),
         {
-            "rate": _figure(rf"\btps:\s*{_NUMBER}"),
+            "rate": _figure(rf"\b(?:tps|wps):\s*{_NUMBER}"),
             "memory": _figure(rf"memory:\s*{_NUMBER}GiB", GIB_OVER_GB),
             "memory_share": _figure(rf"memory:\s*[\d.]+GiB\({_NUMBER}%\)"),
             "tflops": _figure(rf"tflops:\s*{_NUMBER}"),
@@ -67,10 +74,15 @@ LOG_FORMATS = (
     ),
     LogFormat(
         "NeMo",
-        re.compile(r"\biteration (\d{1,9})/\d{1,9}(?=[^\n]{0,1000}train_step_timing in s)"),
+        re.compile(
+            r"\biteration (\d{1,9})/\d{1,9}(?=[^\n]{0,1000}train_step_timing in s)"
+            r"|\bglobal_step=(\d{1,9})(?:\.0+)?(?=[^\n]{0,500}train_step_timing in s=)"
+            r'|"step":\s*(?:\[\s*\d{1,9}\s*,\s*)?(\d{1,9})(?=[^\n]{0,800}"train_step_timing)'
+        ),
         {
-            "seconds": _figure(rf"train_step_timing in s\s*[:=]\s*{_NUMBER}"),
-            "batch": _figure(rf"global_batch_size\s*[:=]\s*{_NUMBER}"),
+            "seconds": _figure(rf"train_step_timing(?: in s)?\"?\s*[:=]\s*{_NUMBER}"),
+            "batch": _figure(rf"global_batch_size\"?\s*[:=]\s*{_NUMBER}"),
+            "samples": _figure(rf"consumed_samples\"?\s*[:=]\s*{_NUMBER}"),
         },
     ),
     LogFormat(
@@ -84,9 +96,9 @@ LOG_FORMATS = (
     ),
     LogFormat(
         "DeepSpeed",
-        re.compile(r"global_step=(\d{1,9}), RunningAvgSamplesPerSec="),
+        re.compile(r"(?:global_step=|\b\d{1,9}/)(\d{1,9}), (?:RunningAvg)?SamplesPerSec="),
         {
-            "samples_per_s": _figure(rf"CurrSamplesPerSec={_NUMBER}"),
+            "samples_per_s": _figure(rf"(?:Curr|\b)SamplesPerSec={_NUMBER}"),
             "memory": _figure(rf"MaxMemAllocated={_NUMBER}GB", GIB_OVER_GB),  # divided by 2³⁰ and printed as GB
         },
     ),
@@ -103,14 +115,28 @@ class StepLine:
     wall: float | None = None
 
 
+class RunSummary(NamedTuple):
+    """A run that a log sums up: seconds of a step, steps, and sequences in a step if they are known."""
+
+    seconds: float
+    steps: int
+    batch: float | None
+    place: Place
+
+
 @dataclass(frozen=True)
 class Log:
-    """The steps of a log in the order of their numbers, and memory that another program's line states."""
+    """The steps of a log in the order of their numbers, and memory that another program's line states.
+
+    whole: of a log without steps, its summary. remark: what its times have in them that is no step.
+    """
 
     format: str
     file: str
     steps: tuple[StepLine, ...]
     memory: float | None = None
+    whole: RunSummary | None = None
+    remark: str = ""
 
 
 def read_log(text: str, file: str) -> Log:
@@ -120,18 +146,22 @@ def read_log(text: str, file: str) -> Log:
     for entry in LOG_FORMATS:
         steps = _steps(plain, entry, lines)
         if steps:
-            memory = max((figures["memory"] for figures in _memories(plain)), default=None)
-            return Log(entry.name, file, tuple(steps), memory)
-    names = ", ".join(entry.name for entry in LOG_FORMATS)
+            return Log(entry.name, file, tuple(steps), max(_memories(plain), default=None))
+    names = f"{', '.join(entry.name for entry in LOG_FORMATS)}, and the Trainer's progress bar or summary"
     raise fail("X001", "no step of a training stands in this log", Place(file), f"read are lines of {names}")
 
 
-def _memories(text: str) -> list[dict[str, float]]:
+def _memories(text: str) -> list[float]:
+    """GB of 10⁹ bytes that lines beside those of steps state: of DeepSpeed's timer, and of Megatron-LM's ranks."""
     deepspeed = LOG_FORMATS[-1]
     found = (
         _figures(text[match.end() : match.end() + _FURTHEST], deepspeed) for match in deepspeed.step.finditer(text)
     )
-    return [figures for figures in found if "memory" in figures]
+    peaks = ((_value(match.group(2)), _UNITS[match.group(1)]) for match in _PEAK.finditer(text))
+    return [
+        *(figures["memory"] for figures in found if "memory" in figures),
+        *(value * unit for value, unit in peaks if value is not None),
+    ]
 
 
 def _steps(text: str, entry: LogFormat, lines: Lines) -> list[StepLine]:
@@ -141,7 +171,7 @@ def _steps(text: str, entry: LogFormat, lines: Lines) -> list[StepLine]:
         end = marks[index + 1].start() if index + 1 < len(marks) else len(text)
         behind = text[mark.start() : min(end, mark.start() + _FURTHEST)]
         before = text[text.rfind("\n", 0, mark.start()) + 1 : mark.start()][-300:]
-        number = int(mark.group(1))
+        number = int(next(filter(None, mark.groups())))
         step = StepLine(number, _figures(before + behind, entry), lines.place(mark.start()), _wall(before))
         found.setdefault(number, []).append(step)
     return [_together(found[number]) for number in sorted(found)]

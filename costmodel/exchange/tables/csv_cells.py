@@ -73,6 +73,16 @@ class Sheet:
     records: Iterator[tuple[Place, list[str]]]
 
 
+def log_hint(place: Place, otherwise: str) -> str:
+    """The remedy where a log stands in the place of a table.
+
+    >>> log_hint(Place("run.log", text=" iteration 10/ 100 | elapsed time"), "")
+    'of a log, costmodel import run.log --as runs -o runs.csv makes a table'
+    """
+    is_log = re.search(r"\b(?:iteration|step)\b", place.text) is not None
+    return f"of a log, costmodel import {place.file} --as runs -o runs.csv makes a table" if is_log else otherwise
+
+
 def sheet(path: str, text: str, known: Collection[str]) -> Sheet:
     """The table in a text; headers that differ from a known one in capitals alone are that one."""
     lines = list(io.StringIO(text, newline=""))

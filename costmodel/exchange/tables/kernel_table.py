@@ -14,7 +14,7 @@ from typing import Literal
 from costmodel.documents.keys.suggestions import nearest
 from costmodel.documents.text.files import LARGEST_TABLE, digest, file_text
 from costmodel.exchange.logs.engine_start import is_engine_start
-from costmodel.exchange.tables.csv_cells import Column, CsvRow, cell_at, repeated, row_of, sheet
+from costmodel.exchange.tables.csv_cells import Column, CsvRow, cell_at, log_hint, repeated, row_of, sheet
 from costmodel.exchange.tables.nccl_tests import is_nccl_text, nccl_remarks, nccl_rows
 from costmodel.exchange.tables.run_table import ALIASES, Table, read_table
 from costmodel.exchange.tables.run_table import COLUMNS as RUN_COLUMNS
@@ -224,7 +224,9 @@ def _kind_of(place: Place, names: list[str]) -> Kind:
         hint = "costmodel explain D015 names the columns of kernels, D014 those of training runs"
         if set(names) & set(RUN_COLUMNS):
             hint = f"a table of training runs also needs {', '.join(RUN_REQUIRED)}"
-        raise fail("D015", "the first line names no columns of a table of kernels or of runs", place, hint)
+        raise fail(
+            "D015", "the first line names no columns of a table of kernels or of runs", place, log_hint(place, hint)
+        )
     missing = ", ".join(f"'{name}'" for name in _MARKS[best] if name not in names)
     close = nearest(next(name for name in _MARKS[best] if name not in names), names, 0.5)
     hint = f"is it '{close}'?" if close else "costmodel explain D015 names the columns"

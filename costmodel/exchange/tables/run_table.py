@@ -13,7 +13,7 @@ from dataclasses import dataclass
 
 from costmodel.documents.keys.suggestions import nearest
 from costmodel.documents.text.files import LARGEST_TABLE, digest, file_text
-from costmodel.exchange.tables.csv_cells import Column, CsvRow, repeated, row_of, sheet
+from costmodel.exchange.tables.csv_cells import Column, CsvRow, log_hint, repeated, row_of, sheet
 from costmodel.ground.errors import CostModelError, Fault, Place, fail
 
 COLUMNS: dict[str, Column] = {
@@ -128,7 +128,7 @@ def _header(place: Place, header: list[str]) -> list[str]:
     renamed = [ALIASES[name] if name in ALIASES and ALIASES[name] not in header else name for name in header]
     if not set(COLUMNS) & set(renamed):
         hint = "cells are separated by commas; costmodel explain D014 names the columns"
-        raise fail("D014", "the first line names no column of a table of measured runs", place, hint)
+        raise fail("D014", "the first line names no column of a table of measured runs", place, log_hint(place, hint))
     faults = repeated(place, renamed)
     for name in REQUIRED:
         if name not in renamed:

@@ -1,4 +1,7 @@
-"""Exports read back: the plan that a file was made from, or a key that its format cannot say."""
+"""Exports read back: the plan that a file was made from, or a key that its format cannot say.
+
+The suite takes the best plans of each search; `pytest tests/exchange/exporters -k comes_back --fuzz 100000` takes all.
+"""
 
 from __future__ import annotations
 
@@ -28,7 +31,7 @@ from costmodel.exchange.importers.megatron.table import OPTIONS as MEGATRON
 from costmodel.explore.compare.select_plan import plan_of
 from costmodel.explore.export_plan import job_of
 from costmodel.explore.search.search import search
-from exchange.importers.test_megatron_arguments import _keys
+from exchange.importers.test_megatron_arguments import keys_of
 
 EVERY = {
     "tp": [1, 2, 4], "pp": [1, 2, 4], "vpp": [1, 2], "cp": [1, 2], "zero": [0, 1, 2, 3],
@@ -48,10 +51,10 @@ STACKS = {
 
 
 @functools.cache
-def jobs(name: str) -> list[Job]:
+def jobs(name: str, most: int = 48) -> list[Job]:
     """A job for each of the best plans of a search."""
     asked = case(**SEARCHES[name])
-    found = search(asked, 48, workers=1)
+    found = search(asked, most, workers=1)
     return [job_of(answer(found.inputs_of(row.variant), plan_of(row))) for row in found.best]
 
 
@@ -64,9 +67,12 @@ def document(found: Exported, job: Job) -> dict[str, Any]:
 
 
 @pytest.mark.parametrize(("target", "name"), [(target, name) for target, names in STACKS.items() for name in names])
-def test_every_plan_of_a_search_comes_back_or_its_key_is_named(target: str, name: str) -> None:
+def test_every_plan_of_a_search_comes_back_or_its_key_is_named(
+    target: str, name: str, request: pytest.FixtureRequest
+) -> None:
     refused: Counter[str] = Counter()
-    for job in jobs(name):
+    plans = jobs(name, request.config.getoption("--fuzz") or 48)
+    for job in plans:
         found = exported(TARGETS[target], job)
         for fault in found.faults:
             assert fault.code == "X009"
@@ -74,8 +80,8 @@ def test_every_plan_of_a_search_comes_back_or_its_key_is_named(target: str, name
             assert "comes back" not in fault.sentence, fault.sentence  # read back, and not what a table names
             assert "break a rule" not in fault.sentence, fault.sentence
             refused[fault.place.path] += 1
-    assert len(jobs(name)) > 20
-    assert sum(refused.values()) < len(jobs(name)), refused
+    assert len(plans) > 20
+    assert request.config.getoption("--fuzz") or sum(refused.values()) < len(plans), refused
 
 
 @pytest.mark.parametrize("name", ["dense", "uneven", "experts"])
@@ -118,7 +124,7 @@ def test_every_key_of_ours_is_in_the_table_of_a_target(target: str, path: str, s
     entry = TARGETS[target]
     known = {**entry.options, **entry.elsewhere, **entry.cannot}
     beside = {"schema", "name", "title", "source", "sources", "note", "check", "published"}
-    for key in _keys(schema, path):
+    for key in keys_of(schema, path):
         parts = key.split(".")
         if parts[1] in beside:
             continue  # where a document is from

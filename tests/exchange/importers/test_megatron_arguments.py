@@ -176,12 +176,12 @@ def test_kind_and_default_are_those_of_megatron(name: str) -> None:
 @pytest.mark.parametrize(("path", "schema"), [("model", Model), ("plan", Plan), ("workload", Training)])
 def test_every_key_of_ours_is_filled_by_an_option_or_named_as_one_that_none_says(path: str, schema: Any) -> None:
     filled = {key for option in OPTIONS.values() for key in option.fills.split()} | set(NOT_SAID)
-    for key in _keys(schema, path):
+    for key in keys_of(schema, path):
         inside = any(other.startswith(f"{key}.") or key.startswith(f"{other}.") for other in filled)
         assert key in filled or inside, key
 
 
-def _keys(schema: Any, path: str) -> list[str]:
+def keys_of(schema: Any, path: str) -> list[str]:
     """Paths of a document's keys, those of the documents inside it too."""
     found = []
     for name, field in schema.model_fields.items():
@@ -189,7 +189,7 @@ def _keys(schema: Any, path: str) -> list[str]:
         found.append(key)
         inner = _inner(field.annotation)
         if inner is not None and name not in ("prediction", "sources", "source", "published"):
-            found += _keys(inner, key)
+            found += keys_of(inner, key)
     return found
 
 

@@ -87,6 +87,19 @@ def test_maxtext(tmp_path: Path) -> None:
     assert [tree["plan"][key] for key in ("dp", "zero", "recompute", "micro_batch")] == [16, 3, "full", 4]
 
 
+def test_slices_of_maxtext_that_nothing_counts_are_copies(tmp_path: Path) -> None:
+    """What is left of the devices beside the shards holds copies: dcn_data_parallelism is -1 where it is left out."""
+    for text in (MAXTEXT.replace("dcn_data_parallelism: 1", "dcn_data_parallelism: -1"),
+                 MAXTEXT.replace("dcn_data_parallelism: 1\n", "")):  # fmt: skip
+        plan = document(text, tmp_path, nodes=8)["plan"]
+        assert [plan.get(key) for key in ("dp", "dp_replicate", "zero")] == [64, 4, 3]
+        plan = document(text, tmp_path, nodes=2)["plan"]
+        assert [plan.get(key) for key in ("dp", "dp_replicate")] == [16, None]
+    with pytest.raises(CostModelError) as caught:
+        document(MAXTEXT.replace("dcn_data_parallelism: 1\n", ""), tmp_path, nodes=3)
+    assert caught.value.faults[0].code == "X005"
+
+
 def test_maxtext_shares_a_batch_among_the_devices_of_a_replica(tmp_path: Path) -> None:
     text = MAXTEXT.replace("ici_fsdp_parallelism: 8", "ici_fsdp_parallelism: 2\nici_tensor_parallelism: 4")
     tree = document(text.replace("size: 4", "size: 0.5"), tmp_path)

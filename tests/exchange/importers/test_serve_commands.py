@@ -191,3 +191,18 @@ def test_two_engines_are_a_conflict_and_too_few_accelerators_a_fault(tmp_path: P
     with pytest.raises(CostModelError) as caught:
         read(SGLANG, tmp_path, nodes=1)
     assert caught.value.faults[0].code == "X005"
+
+
+@pytest.mark.parametrize(
+    ("option", "lost"),
+    [("--enable-chunked-prefill", False), ("--no-enable-chunked-prefill", True), ("--disable-chunked-prefill", True)],
+)
+def test_prompts_are_split_unless_it_is_switched_off(option: str, lost: bool, tmp_path: Path) -> None:
+    found = read(f"vllm serve Qwen/Qwen3-8B {option} --max-num-seqs 64\n", tmp_path)
+    assert any("a prompt is not split" in loss.sentence for loss in found.losses) == lost
+    assert not found.warnings
+
+
+def test_a_misspelt_option_is_a_warning_with_the_name_that_is_meant(tmp_path: Path) -> None:
+    [warning] = read("vllm serve Qwen/Qwen3-8B --tensor-paralel-size 4\n", tmp_path).warnings
+    assert (warning.code, "tensor-parallel-size" in warning.hint) == ("X007", True)

@@ -13,6 +13,7 @@ import pytest
 
 from costmodel.exchange.logs.measured_run import MeasuredRun, measured_run
 from costmodel.exchange.logs.step_lines import read_log
+from costmodel.exchange.logs.trainer_log import trainer_log
 from costmodel.exchange.tables.run_table import read_table
 from costmodel.ground.errors import CostModelError
 from exchange.scripts import LLAMA_8B
@@ -46,8 +47,52 @@ MAXTEXT = "".join(
 )
 
 
+ROCM = "".join(  # now / mean, and the memory of a rank in 2²⁰ bytes
+    f" iteration {step:8d}/ 50 | consumed samples: {64 * step} | elapsed time per iteration (ms): {seconds}/9999.0 | "
+    f"throughput per GPU (TFLOP/s/GPU): 590.5/500.1 | tokens per GPU (tokens/s/GPU): 12345.0/1.0 |\n"
+    f"[Rank 0] (after {step} iterations) memory (MB) | allocated: 100.0 | max allocated: 50000.0 | reserved: 1.0\n"
+    for step, seconds in enumerate([20000.0, *[5000.0] * 12], 1)
+)
+BAR = "".join(  # of NeMo: steps from 0, redrawn
+    f"\rEpoch 0: {step}%|#| {step}/400 [00:32<17:22, reduced_train_loss=10.10, global_step={step}.00, "
+    f"consumed_samples={32 * (step + 1)}.0, train_step_timing in s={seconds}]"
+    for step, seconds in enumerate([9.5, *[2.5] * 11])
+)
+DLLOGGER = "".join(
+    f'DLLL {{"timestamp": "1", "type": "LOG", "step": [0, {step}], "data": {{"train_step_timing": 1.25, '
+    f'"global_batch_size": 16}}}}\n'
+    for step in range(1, 13)
+)
+OLD_TITAN = "".join(
+    f"2024-07-0{1 + step // 6} 00:00:{step:02d},500 - root - INFO - step: {step:2d}  loss:  8.1  "
+    f"memory: 10.00GiB(12.50%)  wps: 8,192  mfu: 40.00%\n"
+    for step in range(1, 6)
+)
+OLD_DEEPSPEED = "".join(f"[INFO] [timer.py:157:stop] 0/{step}, SamplesPerSec=25.5\n" for step in (10, 20, 30))
+TRAINER = "".join(
+    f"  {step}%|{'#' * (step // 10)}| {step}/100 [{step * 3 // 60:02d}:{step * 3 % 60:02d}<05:00,  3.00s/it]\r"
+    f"{{'loss': 1.5, 'grad_norm': 0.5, 'learning_rate': 1e-05, 'epoch': 0.{step}}}\n"
+    for step in range(10, 101, 10)
+)
+TOTAL = (
+    "{'train_runtime': 310.0, 'train_samples_per_second': 20.645, 'train_steps_per_second': 0.323, 'train_loss': 1.2}\n"
+)
+EVALUATION = "  5%|#| 5/40 [00:02<00:10, 3.00it/s]\n"
+STATE = json.dumps(
+    {
+        "global_step": 100, "max_steps": 100, "train_batch_size": 8,
+        "log_history": [
+            {"step": 10, "loss": 2.0, "epoch": 0.1},
+            {"step": 100, "train_runtime": 310.0, "train_samples_per_second": 20.645, "train_steps_per_second": 0.323},
+        ],
+    },
+    indent=2,
+)  # fmt: skip
+
+
 def run_of(text: str, warm_up: int = 5) -> MeasuredRun:
-    return measured_run(read_log(text, "run.log"), warm_up)
+    log = trainer_log(text.replace("\r", "\n"), "run.log") or read_log(text, "run.log")
+    return measured_run(log, warm_up)
 
 
 @pytest.mark.parametrize(
@@ -57,6 +102,17 @@ def run_of(text: str, warm_up: int = 5) -> MeasuredRun:
         (NEOX, {"step_time_s": 4.1031, "global_batch": 32, "peak_mem_gb": 67.98}),  # not 63.31: of 2³⁰ bytes
         (TITAN, {"tokens_per_s_per_gpu": 5615, "mfu_peak_tflops": 989, "peak_mem_gb": 48.15, "gpu_mem_gb": 102.0}),
         (MAXTEXT, {"step_time_s": 2.1, "tflops_per_gpu": 300.5, "tokens_per_s_per_gpu": 9000.25}),
+        (ROCM, {"step_time_s": 5, "global_batch": 64, "tokens_per_s_per_gpu": 12345, "peak_mem_gb": 52.43}),
+        (BAR, {"step_time_s": 2.5, "global_batch": 32}),
+        (DLLOGGER, {"step_time_s": 1.25, "global_batch": 16}),
+        (OLD_DEEPSPEED, {"samples_per_s": 25.5}),
+        (TRAINER + EVALUATION, {"step_time_s": 3.0}),
+        (
+            TRAINER + TOTAL,
+            {"step_time_s": 3.0, "global_batch": 64},
+        ),  # without what comes before
+        (TOTAL, {"step_time_s": 310 / 100.13, "global_batch": 64}),
+        (STATE, {"step_time_s": 3.1, "global_batch": 64}),
     ],
 )
 def test_what_a_log_says_of_a_run(text: str, expected: dict[str, float]) -> None:
@@ -68,7 +124,25 @@ def test_a_step_is_timed_by_the_clock_where_no_time_is_printed() -> None:
     assert run_of(TITAN).figures["step_time_s"] == pytest.approx((7.957 - 1.391) / 9, abs=1e-6)
 
 
-@pytest.mark.parametrize("text", [NEMO, MEGATRON.replace("11/", "1/"), TITAN.replace("step: 10", "step: 9")])
+def test_the_older_rate_of_torchtitan_is_the_same_one() -> None:
+    assert run_of(OLD_TITAN, 0).figures["tokens_per_s_per_gpu"] == 8192
+
+
+def test_times_that_hold_more_than_steps_are_remarked_on() -> None:
+    assert "start-up, evaluation and saving" in run_of(STATE).remark
+    assert "whole seconds" in run_of(TRAINER).remark
+    assert not run_of(MAXTEXT).remark
+
+
+FIRST_ALONE = [
+    NEMO, MEGATRON.replace("11/", "1/"), TITAN.replace("step: 10", "step: 9"), MAXTEXT.partition("\n")[0] + "\n",
+    TITAN.partition("\n")[0] + "\n", OLD_DEEPSPEED.partition("\n")[0].replace("0/10", "0/1"),
+    DLLOGGER.partition("\n")[0] + "\n", TRAINER.partition("\n")[0].replace("10/100", "1/100") + "\n",
+    TOTAL.replace("310.0", "3.10"), STATE.replace('"global_step": 100', '"global_step": 1'),
+]  # fmt: skip
+
+
+@pytest.mark.parametrize("text", FIRST_ALONE)
 def test_too_few_steps_behind_the_warm_up_are_no_run(text: str) -> None:
     with pytest.raises(CostModelError) as caught:
         run_of(text)

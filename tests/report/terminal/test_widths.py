@@ -72,6 +72,8 @@ ANSWERS = (
     "calibrate tests/evidence/measured/gemm.csv tests/evidence/measured/all_reduce_perf.txt",
     "list",
     "list keys plan.",
+    "list formats",
+    "list formats llama-factory",
     "collective all-reduce 1GB --gpus 64",
     "memory scenarios/examples/qwen3-8b -v",
     "estimate --model scenarios/examples/qwen3-8b --gpus 16",

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import re
 from collections.abc import Mapping as AnyMapping
 from pathlib import PurePath
@@ -83,7 +84,7 @@ def _of_command(text: str, file: str, table: AnyMapping[str, ForeignKey]) -> Arg
     begin = next((index + 1 for index, word in enumerate(words) if _is_program(word)), 0)
     found = option_words(words[begin:], table, Spelling(between="_", negated=True))
     launcher = (*script.directives, *words[:begin])
-    pairs = zip(launcher, (*launcher[1:], Word("", Place(file))), strict=True)
+    pairs = itertools.pairwise(launcher)
     named = [(behind.text, behind.place) for word, behind in pairs if word.text == _CONFIGURED and behind.doubt is None]
     return ArgumentText(found.tree, launched_accelerators(launcher), named, found.faults)
 

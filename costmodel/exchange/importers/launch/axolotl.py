@@ -50,6 +50,7 @@ TABLE: dict[str, ForeignKey] = {
     "fp8": ForeignKey("flag", "workload.precision", False),
     "bfloat16": ForeignKey("flag", "workload.precision", False),
     "float16": ForeignKey("flag", "workload.precision", False),
+    "float32": ForeignKey("flag", "workload.precision", False),
     "activation_offloading": ForeignKey(loss=("not expressible", "activations are offloaded another way")),
     "optimizer": ForeignKey("word", "workload.optimizer", "adamw_torch_fused"),
     "bf16": ForeignKey("text", "workload.precision"),
@@ -59,7 +60,18 @@ TABLE: dict[str, ForeignKey] = {
     **lost("not expressible", "another kind of training", "rl reward_model process_reward_model"),
     **lost("not expressible", "weights of the base in 8 bits", "load_in_8bit"),
     **lost("not expressible", "a part of the weights is trained", "unfrozen_parameters relora_steps lisa_n_layers"),
-    **lost("approximated", "adapters of another kind: here LoRA", "peft_use_dora loraplus_lr_ratio"),
+    **lost("approximated", "adapters of another kind: here LoRA",
+           "peft_use_dora loraplus_lr_ratio peft_layers_to_transform lora_modules_to_save "
+           "peft_trainable_token_indices"),
+    **lost("not expressible", "weights of another type, or trained as if",
+           "gptq quantization qat quantize_moe_experts"),
+    **lost("not expressible", "weights or activations live on the host another way",
+           "layer_offloading ple_cpu_offload"),
+    **lost("not expressible", "an optimizer in a subspace or by layers",
+           "optim_target_modules relora lisa_step_interval"),
+    **lost("approximated", "a part of the layers is recomputed", "selective_checkpointing recompute_layer_types"),
+    **lost("approximated", "the loss or the MLP in pieces", "chunked_cross_entropy tiled_mlp flash_attn_cross_entropy"),
+    **lost("approximated", "attention written out", "eager_attention"),
     **lost("approximated", "kernels are replaced or compiled", "torch_compile liger_kernel"),
     **quiet("lora_alpha lora_dropout datasets test_datasets dataset_prepared_path "
             "val_set_size output_dir model_type tokenizer_type tokenizer_config special_tokens chat_template "
@@ -69,7 +81,18 @@ TABLE: dict[str, ForeignKey] = {
             "wandb_log_model tf32 strict resume_from_checkpoint train_on_inputs group_by_length "
             "early_stopping_patience local_rank debug eval_sample_packing plugins gradient_checkpointing_kwargs "
             "trust_remote_code hub_model_id seed shuffle_merged_datasets save_total_limit remove_unused_columns "
-            "ring_attn_func heads_k_stride lora_mlp_kernel lora_qkv_kernel lora_o_kernel"),
+            "ring_attn_func heads_k_stride lora_mlp_kernel lora_qkv_kernel lora_o_kernel adam_beta1 adam_beta2 "
+            "adam_epsilon batch_flattening bos_token eos_token pad_token unk_token dataloader_num_workers "
+            "dataloader_pin_memory dataloader_prefetch_factor dataset_processes ddp_timeout ddp_bucket_cap_mb "
+            "ddp_broadcast_buffers ddp_find_unused_parameters eval_batch_size eval_strategy flex_attention "
+            "sdp_attention sage_attention fsdp_final_state_dict_type gc_steps include_tkps lora_model_dir lr_groups "
+            "lora_fan_in_fan_out max_grad_norm mlflow_experiment_name mlflow_run_name mlflow_tracking_uri "
+            "neftune_noise_alpha optim_args peft_init_lora_weights peft_use_rslora pretraining_dataset profiler_steps "
+            "sample_packing_bin_size sample_packing_eff_est sample_packing_group_size save_first_step save_only_model "
+            "save_safetensors save_strategy skip_prepare_dataset streaming tokenizer_use_fast use_mlflow use_wandb "
+            "use_tensorboard use_ray ray_num_workers wandb_mode wandb_run_id cosine_min_lr_ratio "
+            "loss_watchdog_patience loss_watchdog_threshold lr_scheduler_kwargs "
+            "use_kernels experts_implementation load_best_model_at_end"),
     **quiet(" ".join(f"{_F}.{before}{name}" for before in _PREFIXES for name in (
         "use_orig_params", "cpu_ram_efficient_loading", "auto_wrap_policy", "transformer_layer_cls_to_wrap",
         "state_dict_type", "sync_module_states", "limit_all_gathers", "final_state_dict_type", "backward_prefetch",
@@ -170,6 +193,8 @@ def _types(keys: ForeignKeys, layer: Layer) -> None:
             keys.lose(
                 "not expressible", "weights, gradients and moments in 16 bits: here the states of the stack", name
             )
+    if keys["float32"].value:
+        layer.facts["workload.precision"] = keys["float32"]._replace(value="fp32")
     auto = keys.is_open("bf16")
     if auto or str(keys.stated.get("bf16", ("",))[0]).lower() in ("true", "full"):
         layer.facts["workload.precision"] = keys.derived("bf16", "bf16: auto" if auto else "bf16", "bf16")

@@ -42,11 +42,35 @@ ENDS = ("model.account_for_embedding_in_pipeline_split", "model.account_for_loss
 SPLITS = {(True, True): "lighter-ends", (True, False): "lighter-first", (False, True): "lighter-last"}
 OVERLAPS = {"dp": "ddp.overlap_grad_reduce", "weights": "ddp.overlap_param_gather", "tp": "model.tp_comm_overlap"}
 _WORD = re.compile(
-    r"(?:^|[\s'\"])((?:model|train|ddp|dist|optimizer|comm_overlap|mixed_precision|dataset|scheduler|"
-    r"checkpoint|logger|tokenizer|rng|profiling)(?:\.[a-z_0-9]+)*)=(\[[^\]\n]*\]|[^\s'\"]+)"
+    r"(?:^|[\s'\"])\+{0,2}((?:model|trainer|train|data|ddp|dist|optimizer|comm_overlap|mixed_precision|dataset|scheduler|"
+    r"checkpoint|logger|tokenizer|rng|profiling|exp_manager|optim)(?:\.[a-z_0-9]+)*)=(\[[^\]\n]*\]|[^\s'\"]+)"
 )
 
+# Names of NeMo, before Megatron-Bridge took its place, with today's.
+OF_NEMO = {
+    **{f"trainer.strategy.{name.removeprefix('model.')}": name for path, name in DEGREES.items()
+       if name.startswith("model.") and path.startswith("plan.")},
+    **{f"{section}.{name}_batch_size": f"train.{name}_batch_size" for section in ("model", "data")
+       for name in ("micro", "global")},
+    "model.encoder_seq_length": "model.seq_length",
+    "data.seq_length": "model.seq_length",
+    "trainer.max_steps": "train.train_iters",
+    "trainer.strategy.sequence_parallel": "model.sequence_parallel",
+    "model.activations_checkpoint_granularity": "model.recompute_granularity",
+    "model.activations_checkpoint_method": "model.recompute_method",
+    "model.activations_checkpoint_num_layers": "model.recompute_num_layers",
+}  # fmt: skip
+_NEMO_PRECISIONS = {"bf16": "bf16", "bf16-mixed": "bf16", "16": "fp16", "16-mixed": "fp16", "fp16": "fp16"}
+_SHARDED_BY_NEMO = ("distributed_fused_adam", "mcore_distributed_optim")
+
 TABLE: dict[str, ForeignKey] = {
+    **{old: ForeignKey("count", old=today) for old, today in OF_NEMO.items()},
+    "trainer.strategy.sequence_parallel": ForeignKey("flag", old="model.sequence_parallel"),
+    **{old: ForeignKey("word", old=OF_NEMO[old]) for old in OF_NEMO if old.endswith(("granularity", "method"))},
+    "trainer.num_nodes": ForeignKey("count", "plan.dp", 1),
+    "trainer.devices": ForeignKey("count", "plan.dp"),
+    "trainer.precision": ForeignKey("word", "workload.precision", old="mixed_precision, by another name,"),
+    "model.optim.name": ForeignKey("word", "plan.zero", old="ddp.use_distributed_optimizer, by another name,"),
     **{name: ForeignKey("count", path) for path, name in DEGREES.items()},
     "model.sequence_parallel": ForeignKey("flag", "plan.sequence_parallel", False),
     "model.cp_comm_type": ForeignKey("word", "plan.cp_type", "p2p", tuple(EXCHANGES)),
@@ -69,7 +93,9 @@ TABLE: dict[str, ForeignKey] = {
     "model.moe_token_dispatcher_type": ForeignKey("word", "assume.experts.deduplicated", None, ("alltoall", "flex")),
     **quiet("optimizer.lr optimizer.min_lr optimizer.weight_decay scheduler dataset checkpoint logger tokenizer rng "
             "profiling train.eval_iters train.eval_interval optimizer.use_precision_aware_optimizer "
-            "optimizer.use_distributed_optimizer model.vocab_size"),
+            "optimizer.use_distributed_optimizer model.vocab_size exp_manager model.optim.lr model.optim.sched "
+            "model.data trainer.val_check_interval trainer.log_every_n_steps trainer.max_epochs trainer.accelerator "
+            "trainer.limit_val_batches trainer.gradient_clip_val model.mcore_gpt model.transformer_engine"),
 }  # fmt: skip
 
 
@@ -105,11 +131,20 @@ def read_bridge(tree: Any, file: str) -> Layer:
     if (keys["model.context_parallel_size"].value or 1) > 1:
         exchange = keys["model.cp_comm_type"]
         layer.say("plan.cp_type", exchange._replace(value=EXCHANGES[exchange.value]))
+    _launched(keys, layer)
     _stages(keys, layer)
     _sharding(keys, layer)
     _recompute(keys, layer)
     _types(keys, layer)
     return layer_of(keys, TITLE, layer)
+
+
+def _launched(keys: ForeignKeys, layer: Layer) -> None:
+    """Accelerators, which the trainer of NeMo states."""
+    each, nodes = keys["trainer.devices"], keys["trainer.num_nodes"]
+    if each.value:
+        layer.facts["accelerators"] = each._replace(value=each.value * nodes.value)
+        layer.say("nodes", nodes)
 
 
 def _stages(keys: ForeignKeys, layer: Layer) -> None:
@@ -125,6 +160,9 @@ def _sharding(keys: ForeignKeys, layer: Layer) -> None:
     strategy, plain = keys["ddp.data_parallel_sharding_strategy"], keys["ddp.use_distributed_optimizer"]
     if fsdp:
         layer.say("plan.zero", strategy._replace(value=SHARDED[strategy.value]))
+    elif keys["model.optim.name"].value:
+        name = keys["model.optim.name"]
+        layer.say("plan.zero", name._replace(value=int(name.value in _SHARDED_BY_NEMO)))
     else:
         layer.say("plan.zero", plain._replace(value=int(bool(plain.value))))
     parts = []
@@ -162,6 +200,11 @@ def _types(keys: ForeignKeys, layer: Layer) -> None:
         layer.say("workload.gradients", recipe._replace(value=summed))
     elif recipe.value:
         keys.refuse("X003", f"mixed_precision {recipe.value[:80]}: no workload expresses it", "mixed_precision")
+    older = keys["trainer.precision"]
+    if older.value in _NEMO_PRECISIONS:
+        layer.say("workload.precision", older._replace(value=_NEMO_PRECISIONS[older.value]))
+    elif older.value:
+        keys.refuse("X003", f"trainer.precision {older.value[:40]}: no recipe has it", "trainer.precision")
     kind = keys["optimizer.optimizer"]
     layer.say("workload.optimizer", kind._replace(value=OPTIMIZERS[kind.value]))
     for key, name in OVERLAPS.items():

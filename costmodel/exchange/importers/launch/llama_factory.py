@@ -43,7 +43,7 @@ TABLE: dict[str, ForeignKey] = {
     "finetuning_type": ForeignKey("word", "workload.tuning", "lora", ("full", "lora", "freeze")),
     "lora_rank": ForeignKey("count", "workload.tuning", 8),
     "quantization_bit": ForeignKey("count", "workload.tuning"),
-    "stage": ForeignKey("word", "workload", "sft"),
+    "stage": ForeignKey("word", "workload.kind", "sft"),
     "pure_bf16": ForeignKey("flag", "workload.precision", False),
     "fp8": ForeignKey("flag", "workload.precision", False),
     "use_galore": ForeignKey("flag", "workload.optimizer", False),

@@ -102,7 +102,9 @@ def _mesh(keys: ForeignKeys, layer: Layer) -> dict[str, int]:
             value = keys[f"{mesh}_{axis}_parallelism"]
             size = int(value.value if value.value is not None else 1)
             if size == -1:
-                if keys.given(f"{mesh}_{axis}_parallelism") or mesh == "ici":
+                if path == "plan.dp_replicate":
+                    layer.facts["open_replicas"] = value  # as many as there are slices
+                elif keys.given(f"{mesh}_{axis}_parallelism") or mesh == "ici":
                     open_axes.add(path)
                 continue
             if size < 1:
@@ -122,6 +124,9 @@ def _mesh(keys: ForeignKeys, layer: Layer) -> dict[str, int]:
     layer.facts["plan.zero"] = keys.derived(3, "fsdp: weights are sharded", "ici_fsdp_parallelism")
     if copies > 1:
         layer.facts["plan.dp_replicate"] = where["plan.dp_replicate"]._replace(value=copies)
+    if open_axes and "open_replicas" in layer.facts:
+        del layer.facts["open_replicas"]
+        keys.lose("approximated", "slices are counted nowhere: one is read, without copies", "ici_fsdp_parallelism")
     if not open_axes:
         stated = where.get("plan.dp") or keys.derived(1, "no axis of fsdp")
         layer.facts["shards"] = stated._replace(value=shards)

@@ -68,9 +68,9 @@ def settled(layers: Sequence[Layer], file: str, depth: int | None = None) -> Imp
     _chunks(found, depth)
     _tokens(found)
     for path, what, hint in (
-        ("model", "the model stands nowhere", "add its config.json, or --set model=llama-3.1-8b, for example"),
-        ("workload.sequence", "the tokens of a sequence stand nowhere", "--set workload.sequence=4096, for example"),
-        ("workload.precision", "the type to train in stands nowhere", "--set workload.precision=bf16, for example"),
+        ("model", "the model is not stated", "add its config.json, or --set model=llama-3.1-8b, for example"),
+        ("workload.sequence", "the tokens of a sequence are not stated", "--set workload.sequence=4096, for example"),
+        ("workload.precision", "the type to train in is not stated", "--set workload.precision=bf16, for example"),
     ):
         if path not in found.facts:
             found.need(what, hint)
@@ -114,9 +114,10 @@ def _degrees(found: Settled) -> None:
     shards, copies = found.facts.get("shards"), found.number("plan.dp_replicate")
     if shards is not None:
         _of_shards(found, shards, copies, inner)
+        copies = found.number("plan.dp_replicate")
     world = found.facts.get("accelerators")
     if world is None:
-        found.need("the number of accelerators stands nowhere", "--node dgx-h100 --nodes 4, for example")
+        found.need("the number of accelerators is not stated", "--node dgx-h100 --nodes 4, for example")
         return
     if world.value % inner:
         sentence = f"tp × pp × cp is {inner}, which does not divide {world.value} accelerators"
@@ -138,6 +139,11 @@ def _of_shards(found: Settled, shards: OriginValue, copies: int, inner: int) -> 
     """Accelerators as the product of all degrees, where every one of them is stated."""
     total = shards.value * copies * inner
     world = found.facts.get("accelerators")
+    rest = found.facts.get("open_replicas")
+    if rest is not None and world is not None and world.value % total == 0 and world.value > total:
+        origin = Origin("derived", "accelerators over those of a copy", rest.place)
+        found.facts["plan.dp_replicate"] = OriginValue(copies * world.value // total, origin)
+        return
     if world is None:
         origin = Origin("derived", "the product of all degrees", shards.place)
         found.facts["accelerators"] = OriginValue(total, origin)
@@ -154,7 +160,7 @@ def _batch(found: Settled) -> None:
     )
     if batch is None and micro is None:
         hint = "--set plan.micro_batch=1 --set workload.global_batch=64, for example"
-        found.need(f"{_BATCH} stands nowhere", hint)
+        found.need(f"{_BATCH} is not stated", hint)
         return
     if any(value is not None and value.value < 1 for value in (batch, micro, steps)):
         found.refuse("X005", f"{_BATCH} is 0", "plan.micro_batch")

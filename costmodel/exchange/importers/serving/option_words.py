@@ -23,7 +23,8 @@ class Spelling:
     """How a program writes its options.
 
     short: other spellings, with what each stands for. between: the letter between the words of a name. shortened:
-    whether the beginning of a name does. negated: whether --no- switches a flag off.
+    whether the beginning of a name does. negated: whether --no- switches a flag off,
+    and --disable- what --enable- switches on.
     """
 
     short: AnyMapping[str, str] = field(default_factory=dict)
@@ -79,6 +80,11 @@ def _named(name: str, table: AnyMapping[str, ForeignKey], spelling: Spelling) ->
         plain = head  # --speculative-config.method
     if plain not in table and spelling.negated and plain.startswith("no-") and plain[3:] in table:
         return plain[3:], True
+    if plain not in table and spelling.negated:
+        word, _, rest = plain.partition("-")
+        other = {"disable": f"enable-{rest}", "enable": f"disable-{rest}"}.get(word, "")
+        if other in table:
+            return other, True
     if plain not in table and spelling.shortened:
         meant = [option for option in table if option.startswith(plain)]
         plain = meant[0] if len(meant) == 1 else plain

@@ -6,6 +6,7 @@ from typing import Any
 
 from costmodel.exchange.importers.launch.layer import Layer, layer_of
 from costmodel.exchange.importers.serving.drafts import say_sglang_draft
+from costmodel.exchange.importers.serving.engine_names import OF_SGLANG
 from costmodel.exchange.importers.serving.option_words import Spelling
 from costmodel.exchange.importers.serving.served_types import say_types, share_of
 from costmodel.exchange.importers.serving.vllm_options import say_switches
@@ -22,10 +23,26 @@ SPELLING = Spelling(
         "--attention-data-parallel-size": "attn-dp-size", "--model": "model-path",
     },
     shortened=True,
+    negated=True,
 )  # fmt: skip
 _ALL_TO_ALL = ("deepep", "mooncake")  # exchanges that take every rank for experts
 
 TABLE: dict[str, ForeignKey] = {
+    **quiet(OF_SGLANG),
+    **lost("not expressible", "degrees that no plan states",
+           "attention-context-parallel-size decode-context-parallel-size "
+           "moe-data-parallel-size shared-experts-tp-size enable-prefill-cp"),
+    **lost("not expressible", "weights, experts or the cache partly on the host",
+           "offload-mode offload-group-size offload-num-in-group offload-prefetch-step "
+           "enable-hicache enable-lmcache enable-flexkv kt-weight-path kt-num-gpu-experts "
+           "enable-paged-experts paged-experts-num-resident ple-offload-embedding"),
+    **lost("not expressible", "weights in another type",
+           "modelopt-quant quantize-and-serve rl-quant-profile enable-w4a4-mxfp4-megamoe"),
+    **lost("not expressible", "steps are filled another way",
+           "prefill-max-requests enable-prefill-delayer enable-pdmux pp-max-micro-batch-size "
+           "enable-mis"),
+    **lost("not expressible", "a part of the model alone", "encoder-only language-only language-model-only"),
+    **lost("not expressible", "tokens of a block are proposed together", "dllm-algorithm"),
     "model-path": ForeignKey("word", "model"),
     "tp-size": ForeignKey("count", "plan.tp", 1),
     "pp-size": ForeignKey("count", "plan.pp", 1),
@@ -55,7 +72,8 @@ TABLE: dict[str, ForeignKey] = {
     **lost("not expressible", "adapters beside the model", "enable-lora lora-paths"),
     **lost("not expressible", "the sequence itself is cut", "dcp-size attn-cp-size", 1),
     **lost("not expressible", "experts are cut another way", "moe-dp-size dwdp-size", 1),
-    **lost("not expressible", "weights or the cache partly on the host", "cpu-offload-gb enable-hierarchical-cache", 0),
+    **lost("not expressible", "weights or the cache partly on the host",
+           "cpu-offload-gb enable-hierarchical-cache", 0),
     **lost("not expressible", "the pool is of a stated size", "max-total-tokens"),
     **lost("not expressible", "the model's configuration is changed", "json-model-override-args", "{}"),
     **lost("approximated", "half-batches hide each other's communication", "enable-two-batch-overlap "

@@ -6,8 +6,10 @@ import re
 from typing import Any
 
 from costmodel.documents.text.yaml_tree import Text
+from costmodel.exchange.imported import LossKind
 from costmodel.exchange.importers.launch.layer import Layer, layer_of
 from costmodel.exchange.importers.serving.drafts import say_vllm_draft
+from costmodel.exchange.importers.serving.engine_names import OF_VLLM
 from costmodel.exchange.importers.serving.option_words import Spelling
 from costmodel.exchange.importers.serving.served_types import say_types, share_of
 from costmodel.exchange.values.foreign_keys import ForeignKey, ForeignKeys, lost, quiet
@@ -20,17 +22,34 @@ SPELLING = Spelling(
         "-dpl": "data-parallel-size-local", "-ep": "enable-expert-parallel", "-q": "quantization",
         "-dcp": "decode-context-parallel-size", "-pcp": "prefill-context-parallel-size", "-sc": "speculative-config",
         "-cc": "compilation-config", "-ac": "attention-config", "-n": "nnodes", "-r": "node-rank",
+        "-asc": "api-server-count", "-dpn": "data-parallel-rank", "-dpr": "data-parallel-start-rank",
+        "-dpa": "data-parallel-address", "-dpp": "data-parallel-rpc-port", "-dpb": "data-parallel-backend",
+        "-dph": "data-parallel-hybrid-lb", "-dpe": "data-parallel-external-lb",
+        "-dpm": "data-parallel-multi-port-external-lb", "-dc": "diffusion-config",
         "-O": "optimization-level",
         **{f"-O{level}": "optimization-level" for level in range(4)},
         "--device-memory-utilization": "gpu-memory-utilization",
     },
     negated=True,
 )  # fmt: skip
+_WHOLE_PROMPTS: tuple[LossKind, str] = (
+    "not expressible", "off: a prompt is not split, and waits for a step with room for all of it",
+)  # fmt: skip
 _SIZES = ("max-model-len", "max-num-batched-tokens", "max-num-seqs")
 _SUFFIXED = re.compile(r"(\d+(?:\.\d+)?)([kKmMgG])\Z")
 _UNITS = {"k": 10**3, "m": 10**6, "g": 10**9, "K": 2**10, "M": 2**20, "G": 2**30}
 
 TABLE: dict[str, ForeignKey] = {
+    **quiet(OF_VLLM),
+    **lost("not expressible", "weights in another type", "quantization-config"),
+    **lost("not expressible", "weights or the cache partly on the host",
+           "offload-backend offload-group-size offload-num-in-group offload-params "
+           "offload-prefetch-step cpu-offload-params kv-offloading-backend"),
+    **lost("not expressible", "steps are filled another way",
+           "max-num-active-seqs max-num-scheduled-tokens prefill-schedule-interval "
+           "kv-sharing-fast-prefill"),
+    **lost("approximated", "kernels or half-batches of another kind",
+           "ubatch-size monokernel use-replayssm gdn-prefill-backend"),
     "model": ForeignKey("word", "model"),
     "tensor-parallel-size": ForeignKey("count", "plan.tp", 1),
     "pipeline-parallel-size": ForeignKey("count", "plan.pp", 1),
@@ -57,12 +76,13 @@ TABLE: dict[str, ForeignKey] = {
            "swap-space", 0),
     **lost("not expressible", "the pool is of a stated size", "kv-cache-memory-bytes num-gpu-blocks-override"),
     **lost("not expressible", "the model's configuration is changed", "hf-overrides", "{}"),
-    **lost("not expressible", "each step has one kind of work", "enable-chunked-prefill", True, "true"),
+    "enable-chunked-prefill": ForeignKey("flag", default=True, loss=_WHOLE_PROMPTS, harmless=(None, True)),
     **lost("approximated", "half-batches hide each other's communication", "enable-dbo"),
     **lost("approximated", "experts are copied or moved while it runs", "enable-eplb eplb-config"),
     **lost("approximated", "another exchange between experts", "all2all-backend"),
     **lost("approximated", "steps are scheduled before the last one ends, or not", "async-scheduling", True),
-    **lost("approximated", "kernels are compiled or captured another way", "compilation-config cudagraph-capture-sizes "
+    **lost("approximated", "kernels are compiled or captured another way",
+           "compilation-config cudagraph-capture-sizes "
            "max-cudagraph-capture-size optimization-level performance-mode"),
     **quiet("host port uvicorn-log-level api-key ssl-keyfile ssl-certfile chat-template served-model-name tokenizer "
             "tokenizer-mode trust-remote-code revision code-revision tokenizer-revision seed hf-config-path hf-token "

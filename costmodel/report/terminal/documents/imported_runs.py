@@ -22,10 +22,11 @@ def summary(found: ImportedRun) -> list[Line]:
     stated: list[Line] = [
         styled(f"{found.file}: log of {run.format}", HEAD),
         drawn(f"{lines}; they differ by {percent(run.spread)}"),
+        *([drawn(run.remark)] if run.remark else []),
         Text(),
         CellTable(("column", "value", ""), cells, "kll"),
     ]
-    stated += [styled(f"  ▲ {fault.code} {fault.sentence}", WARN) for fault in found.warnings]
+    stated += [styled(f"  ▲ {fault.code} {fault.with_near_word}", WARN) for fault in found.warnings]
     if found.open:
         names = ", ".join(found.open)
         stated.append(styled(f"  ? neither the log nor a file beside it states {names}: --config train.sh", WARN))
@@ -47,6 +48,7 @@ def as_json(found: ImportedRun) -> dict[str, Any]:
         "lines": run.lines,
         "steps": run.steps,
         "spread": run.spread,
+        "remark": run.remark,
         "open": list(found.open),
         "warnings": [{"code": fault.code, "sentence": fault.sentence} for fault in found.warnings],
     }

@@ -3,14 +3,12 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Iterable, Iterator
+from typing import TYPE_CHECKING
 
 from costmodel.equations.parallelism.counts import kv_heads_per_rank
 from costmodel.estimate.evaluate.evaluate_plans import missing_input
-from costmodel.estimate.evaluate.predict import Answer
 from costmodel.estimate.model.shards import layer_count
 from costmodel.estimate.shared.limits import Limit, stated_limits
-from costmodel.estimate.shared.plan_batch import Block
 from costmodel.estimate.shared.results import number
 from costmodel.estimate.training.constraints.plan_constraints import micro_batches
 from costmodel.estimate.training.parallelism.pipeline.layer_split import SLOTS, stage_layers
@@ -22,14 +20,18 @@ from costmodel.estimate.training.parallelism.pipeline.schedule_rules import (
     fewest_micro_batches,
     is_later,
 )
-from costmodel.estimate.training.training_inputs import TrainingInputs
 from costmodel.ground.units import counted, gib
 from costmodel.report.terminal.search.run_refusals import PLAN_SENTENCES, RUN_SENTENCES
 from costmodel.report.terminal.style.formatting import joined, listed, percent, result
 
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterable, Iterator
+
+    from costmodel.estimate.evaluate.predict import Answer
+    from costmodel.estimate.shared.plan_batch import Block
+    from costmodel.estimate.training.training_inputs import TrainingInputs
+
 _BOUNDS = {"at_most": "over", "at_least": "under", "target": "off"}
-_HOST = {"link": "its host link", "capacity": "the host's memory", "bandwidth": "the rate of that memory"}
-_DRIVES = {"drives": "drives", "read": "how fast they read", "write": "how fast they write"}
 
 
 def reason(answer: Answer, code: str) -> str:
@@ -309,13 +311,6 @@ def _wrong_offload(inputs: TrainingInputs, block: Block) -> str:
     return "; ".join(said)
 
 
-def _unknown_host(inputs: TrainingInputs, block: Block) -> str:
-    wanted = {**_HOST, **(_DRIVES if block.structure.offload_to == "nvme" else {})}
-    lacking = joined(said for name, said in wanted.items() if math.isnan(getattr(inputs.host, name)))
-    offload = f"[{', '.join(block.structure.offload)}] to {block.structure.offload_to}"
-    return f"offload of {offload}, and the node {inputs.case.node.name} does not state {lacking}"
-
-
 _SENTENCES: dict[str, Callable[[TrainingInputs, Block], str]] = {
     "L001": _world,
     "L002": _layers,
@@ -344,6 +339,5 @@ _SENTENCES: dict[str, Callable[[TrainingInputs, Block], str]] = {
     "L040": _wrong_keys,
     "L041": _wrong_layers,
     "L042": _wrong_offload,
-    "L043": _unknown_host,
     **PLAN_SENTENCES,
 }

@@ -63,7 +63,7 @@ def tensors(model: Model) -> list[tuple[float, ...]]:
     found += [(model.position_rows or model.max_sequence, hidden)] if model.positions == "learned" else []
     found += norm if model.embedding_norm else []
     found += [(model.token_types, hidden)] if model.token_types else []
-    found += [(hidden, hidden), (hidden,), *norm] if model.head_transform else []
+    found += [(hidden, hidden), (hidden,)] if model.head_transform else []  # the last norm stands behind it
     found += [(model.vocab,)] if model.head_bias else []
     for kind in model.layers:
         found += int(kind.count) * [*layer(kind, hidden), *int(kind.norms) * norm]
@@ -72,14 +72,11 @@ def tensors(model: Model) -> list[tuple[float, ...]]:
 
 
 def entry_tensors(model: Model) -> list[tuple[float, ...]]:
-    """An entry of each layer for each token, a projection to all of them with a norm, and what each layer does with its."""
+    """An entry for each token and layer, a projection to all of them with a norm, and how each layer adds its own."""
     entry, hidden, layers = model.layer_embedding, model.hidden, sum(kind.count for kind in model.layers)
     assert entry is not None
-    shared: list[tuple[float, ...]] = [
-        (entry.rows, layers * entry.width),
-        (layers * entry.width, hidden),
-        (entry.width,),
-    ]
+    wide = layers * entry.width
+    shared: list[tuple[float, ...]] = [(entry.rows, wide), (wide, hidden), (entry.width,)]
     return shared + int(layers) * [(entry.width, hidden), (hidden, entry.width), (hidden,)]
 
 
@@ -153,7 +150,7 @@ def state_space_tensors(space: StateSpace, hidden: float) -> list[tuple[float, .
 
 
 def scan_tensors(scan: SelectiveScan, hidden: float) -> list[tuple[float, ...]]:
-    """Input projection, convolution and its bias, steps and matrices of the state, their norms, A, D, output projection."""
+    """Input projection, convolution and its bias, steps and state matrices, their norms, A, D, output projection."""
     inner, rank, state = scan.inner, scan.rank, scan.state
     steps: list[tuple[float, ...]] = [(rank + 2 * state, inner), (inner, rank), (inner,), (inner, state), (inner,)]
     steps += [(rank,), (state,), (state,)] if scan.norms else []

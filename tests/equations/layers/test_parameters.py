@@ -3,13 +3,20 @@
 from __future__ import annotations
 
 import re
+from itertools import pairwise
 from math import prod
 
 import pytest
 
 from costmodel.documents.reader.library import names, read
-from costmodel.documents.schemas.mixers import Attention, LatentAttention, LinearAttention, StateSpace
-from costmodel.documents.schemas.model import Experts, Layers, Mlp, Model
+from costmodel.documents.schemas.mixers import (
+    Attention,
+    LatentAttention,
+    LinearAttention,
+    SelectiveScan,
+    StateSpace,
+)
+from costmodel.documents.schemas.model import Experts, Layers, Mlp, Model, Projector, VisionTower
 from costmodel.equations.layers.parameters import (
     attention_parameters,
     mlp_parameters,
@@ -62,9 +69,38 @@ def tensors(model: Model) -> list[tuple[float, ...]]:
     found += [] if model.tied else [(model.vocab, hidden)]
     found += [(model.position_rows or model.max_sequence, hidden)] if model.positions == "learned" else []
     found += norm if model.embedding_norm else []
+    found += [(model.token_types, hidden)] if model.token_types else []
+    found += [(hidden, hidden), (hidden,)] if model.head_transform else []
+    found += [(model.vocab,)] if model.head_bias else []
+    found += tower_tensors(model.vision, hidden) if model.vision else []
+    entry, many = model.layer_embedding, sum(int(kind.count) for kind in model.layers)
+    own: list[tuple[float, ...]] = []
+    if entry is not None:
+        found += [(entry.rows, many * entry.width), (many * entry.width, hidden), (entry.width,)]
+        own = [(entry.width, hidden), (hidden, entry.width), *norm]
     for kind in model.layers:
-        found += int(kind.count) * [*layer(kind, hidden), *int(kind.norms) * norm]
+        found += int(kind.count) * [*layer(kind, hidden), *int(kind.norms) * norm, *own]
     return found
+
+
+def tower_tensors(tower: VisionTower, out: float) -> list[tuple[float, ...]]:
+    """Patches, positions, layers, and what leads to the text model."""
+    hidden, norm = tower.hidden, [(tower.hidden,)] * (2 if tower.norm == "layernorm" else 1)
+    found: list[tuple[float, ...]] = [(hidden, tower.patch)]
+    found += [(hidden,)] if tower.patch_bias else []
+    found += [(tower.position_rows, hidden)] if tower.position_rows else []
+    for kind in tower.layers:
+        found += int(kind.count) * [*layer(kind, hidden), *int(kind.norms) * norm]
+    for own in tower.projectors:
+        found += int(own.count) * projector_tensors(own, out)
+    return found + int(tower.norms) * norm
+
+
+def projector_tensors(own: Projector, out: float) -> list[tuple[float, ...]]:
+    widths = [own.inputs, *([own.inner] if own.inner else []), out]
+    shapes: list[tuple[float, ...]] = [(after, before) for before, after in pairwise(widths)]
+    shapes += [(width,) for width in widths[1:]] if own.biases else []
+    return shapes + [(own.norm_width or own.inputs,)] * (0 if own.norm is None else 2 if own.norm == "layernorm" else 1)
 
 
 def layer(kind: Layers, hidden: float) -> list[tuple[float, ...]]:
@@ -73,17 +109,19 @@ def layer(kind: Layers, hidden: float) -> list[tuple[float, ...]]:
     shapes += latent_tensors(kind.latent, hidden) if kind.latent else []
     shapes += state_space_tensors(kind.state_space, hidden) if kind.state_space else []
     shapes += linear_tensors(kind.linear, hidden) if kind.linear else []
+    shapes += scan_tensors(kind.selective_scan, hidden) if kind.selective_scan else []
     shapes += mlp_tensors(kind.mlp, hidden) if kind.mlp else []
     return shapes + (expert_tensors(kind.experts, hidden) if kind.experts else [])
 
 
 def attention_tensors(attention: Attention, hidden: float) -> list[tuple[float, ...]]:
     query, key = attention.heads * attention.head_dim, attention.kv_heads * attention.head_dim
-    shapes: list[tuple[float, ...]] = [(query, hidden), (key, hidden), (key, hidden), (hidden, query)]
+    projected = 0 if attention.shared_kv else 1 if attention.keys_as_values else 2
+    shapes: list[tuple[float, ...]] = [(query, hidden), *projected * [(key, hidden)], (hidden, query)]
     shapes += [(query, hidden)] if attention.output_gate else []
     shapes += [(query,), (key,), (key,)] if attention.biases else []
     shapes += [(hidden,)] if attention.output_bias else []
-    shapes += 2 * [(attention.head_dim,)] if attention.qk_norm else []
+    shapes += (1 if attention.shared_kv else 2) * [(attention.head_dim,)] if attention.qk_norm else []
     shapes += [(query,), (key,)] if attention.qk_norm_whole else []
     return shapes + ([(attention.heads,)] if attention.sinks else [])
 
@@ -117,6 +155,15 @@ def state_space_tensors(space: StateSpace, hidden: float) -> list[tuple[float, .
     ]
 
 
+def scan_tensors(scan: SelectiveScan, hidden: float) -> list[tuple[float, ...]]:
+    """Input projection, convolution and its bias, steps down and up with a bias, A, D, output projection, norms."""
+    inner, made = scan.inner, scan.rank + 2 * scan.state
+    shapes: list[tuple[float, ...]] = [(2 * inner, hidden), (inner, 1, scan.conv), (inner,), (made, inner)]
+    shapes += [(inner, scan.rank), (inner,), (inner, scan.state), (inner,), (hidden, inner)]
+    shapes += [(2 * inner,), (hidden,)] if scan.biases else []
+    return shapes + ([(scan.rank,), (scan.state,), (scan.state,)] if scan.norms else [])
+
+
 def linear_tensors(linear: LinearAttention, hidden: float) -> list[tuple[float, ...]]:
     """Projections of queries, keys and values, and what each rule has for its gates."""
     keys, values, heads = linear.key_heads * linear.key_dim, linear.heads * linear.value_dim, linear.heads
@@ -137,8 +184,10 @@ def mlp_tensors(mlp: Mlp, hidden: float) -> list[tuple[float, ...]]:
 
 
 def expert_tensors(experts: Experts, hidden: float) -> list[tuple[float, ...]]:
-    one = mlp_tensors(Mlp(ffn_hidden=experts.ffn_hidden, gated=experts.gated, biases=experts.biases), hidden)
+    width = experts.latent_dim or hidden
+    one = mlp_tensors(Mlp(ffn_hidden=experts.ffn_hidden, gated=experts.gated, biases=experts.biases), width)
     shapes: list[tuple[float, ...]] = int(experts.count) * one + [(experts.count, hidden)]
+    shapes += [(width, hidden), (hidden, width)] if experts.latent_dim else []
     shapes += [(experts.count,)] if experts.router_bias else []
     shapes += mlp_tensors(experts.shared, hidden) if experts.shared else []
     return shapes + ([(1, hidden)] if experts.shared_gate else [])

@@ -21,7 +21,7 @@ TARGET: Any = Field(default=None, description="Value to stay close to; within se
 
 
 class Bound(Document):
-    """Bounds on one result; a kind of result states in which unit."""
+    """Bounds on one result; each kind sets its unit."""
 
     at_most: Any = AT_MOST
     at_least: Any = AT_LEAST

@@ -3,20 +3,13 @@
 from __future__ import annotations
 
 import re
-from itertools import pairwise
 from math import prod
 
 import pytest
 
 from costmodel.documents.reader.library import names, read
-from costmodel.documents.schemas.mixers import (
-    Attention,
-    LatentAttention,
-    LinearAttention,
-    SelectiveScan,
-    StateSpace,
-)
-from costmodel.documents.schemas.model import Experts, Layers, Mlp, Model, Projector, VisionTower
+from costmodel.documents.schemas.mixers import Attention, LatentAttention, LinearAttention, SelectiveScan, StateSpace
+from costmodel.documents.schemas.model import Experts, Layers, Mlp, Model, VisionTower
 from costmodel.equations.layers.parameters import (
     attention_parameters,
     mlp_parameters,
@@ -70,37 +63,38 @@ def tensors(model: Model) -> list[tuple[float, ...]]:
     found += [(model.position_rows or model.max_sequence, hidden)] if model.positions == "learned" else []
     found += norm if model.embedding_norm else []
     found += [(model.token_types, hidden)] if model.token_types else []
-    found += [(hidden, hidden), (hidden,)] if model.head_transform else []
+    found += [(hidden, hidden), (hidden,)] if model.head_transform else []  # the last norm stands behind it
     found += [(model.vocab,)] if model.head_bias else []
-    found += tower_tensors(model.vision, hidden) if model.vision else []
-    entry, many = model.layer_embedding, sum(int(kind.count) for kind in model.layers)
-    own: list[tuple[float, ...]] = []
-    if entry is not None:
-        found += [(entry.rows, many * entry.width), (many * entry.width, hidden), (entry.width,)]
-        own = [(entry.width, hidden), (hidden, entry.width), *norm]
     for kind in model.layers:
-        found += int(kind.count) * [*layer(kind, hidden), *int(kind.norms) * norm, *own]
-    return found
-
-
-def tower_tensors(tower: VisionTower, out: float) -> list[tuple[float, ...]]:
-    """Patches, positions, layers, and what leads to the text model."""
-    hidden, norm = tower.hidden, [(tower.hidden,)] * (2 if tower.norm == "layernorm" else 1)
-    found: list[tuple[float, ...]] = [(hidden, tower.patch)]
-    found += [(hidden,)] if tower.patch_bias else []
-    found += [(tower.position_rows, hidden)] if tower.position_rows else []
-    for kind in tower.layers:
         found += int(kind.count) * [*layer(kind, hidden), *int(kind.norms) * norm]
-    for own in tower.projectors:
-        found += int(own.count) * projector_tensors(own, out)
-    return found + int(tower.norms) * norm
+    found += entry_tensors(model) if model.layer_embedding else []
+    return found + (vision_tensors(model.vision, hidden) if model.vision else [])
 
 
-def projector_tensors(own: Projector, out: float) -> list[tuple[float, ...]]:
-    widths = [own.inputs, *([own.inner] if own.inner else []), out]
-    shapes: list[tuple[float, ...]] = [(after, before) for before, after in pairwise(widths)]
-    shapes += [(width,) for width in widths[1:]] if own.biases else []
-    return shapes + [(own.norm_width or own.inputs,)] * (0 if own.norm is None else 2 if own.norm == "layernorm" else 1)
+def entry_tensors(model: Model) -> list[tuple[float, ...]]:
+    """An entry for each token and layer, a projection to all of them with a norm, and how each layer adds its own."""
+    entry, hidden, layers = model.layer_embedding, model.hidden, sum(kind.count for kind in model.layers)
+    assert entry is not None
+    wide = layers * entry.width
+    shared: list[tuple[float, ...]] = [(entry.rows, wide), (wide, hidden), (entry.width,)]
+    return shared + int(layers) * [(entry.width, hidden), (hidden, entry.width), (hidden,)]
+
+
+def vision_tensors(tower: VisionTower, hidden: float) -> list[tuple[float, ...]]:
+    """Patches, positions, layers, norms around them, and the projectors to the text model."""
+    norm: list[tuple[float, ...]] = [(tower.hidden,)] * (2 if tower.norm == "layernorm" else 1)
+    found: list[tuple[float, ...]] = [(tower.hidden, tower.patch), *int(tower.norms) * norm]
+    found += [(tower.hidden,)] if tower.patch_bias else []
+    found += [(tower.position_rows, tower.hidden)] if tower.position_rows else []
+    for kind in tower.layers:
+        found += int(kind.count) * [*layer(kind, tower.hidden), *int(kind.norms) * norm]
+    for each in tower.projectors:
+        width = each.norm_width or each.inputs
+        one = {"layernorm": 2, "rmsnorm": 1, None: 0}[each.norm] * [(width,)]
+        ways = [(hidden, each.inputs)] if each.inner is None else [(each.inner, each.inputs), (hidden, each.inner)]
+        one += [*ways, *([(way[0],) for way in ways] if each.biases else [])]
+        found += int(each.count) * one
+    return found
 
 
 def layer(kind: Layers, hidden: float) -> list[tuple[float, ...]]:
@@ -116,12 +110,12 @@ def layer(kind: Layers, hidden: float) -> list[tuple[float, ...]]:
 
 def attention_tensors(attention: Attention, hidden: float) -> list[tuple[float, ...]]:
     query, key = attention.heads * attention.head_dim, attention.kv_heads * attention.head_dim
-    projected = 0 if attention.shared_kv else 1 if attention.keys_as_values else 2
-    shapes: list[tuple[float, ...]] = [(query, hidden), *projected * [(key, hidden)], (hidden, query)]
+    own = 0 if attention.shared_kv else 1 if attention.keys_as_values else 2  # projections of keys and of values
+    shapes: list[tuple[float, ...]] = [(query, hidden), *own * [(key, hidden)], (hidden, query)]
     shapes += [(query, hidden)] if attention.output_gate else []
-    shapes += [(query,), (key,), (key,)] if attention.biases else []
+    shapes += [(query,), *own * [(key,)]] if attention.biases else []
     shapes += [(hidden,)] if attention.output_bias else []
-    shapes += (1 if attention.shared_kv else 2) * [(attention.head_dim,)] if attention.qk_norm else []
+    shapes += (2 if own else 1) * [(attention.head_dim,)] if attention.qk_norm else []
     shapes += [(query,), (key,)] if attention.qk_norm_whole else []
     return shapes + ([(attention.heads,)] if attention.sinks else [])
 
@@ -156,12 +150,12 @@ def state_space_tensors(space: StateSpace, hidden: float) -> list[tuple[float, .
 
 
 def scan_tensors(scan: SelectiveScan, hidden: float) -> list[tuple[float, ...]]:
-    """Input projection, convolution and its bias, steps down and up with a bias, A, D, output projection, norms."""
-    inner, made = scan.inner, scan.rank + 2 * scan.state
-    shapes: list[tuple[float, ...]] = [(2 * inner, hidden), (inner, 1, scan.conv), (inner,), (made, inner)]
-    shapes += [(inner, scan.rank), (inner,), (inner, scan.state), (inner,), (hidden, inner)]
-    shapes += [(2 * inner,), (hidden,)] if scan.biases else []
-    return shapes + ([(scan.rank,), (scan.state,), (scan.state,)] if scan.norms else [])
+    """Input projection, convolution and its bias, steps and state matrices, their norms, A, D, output projection."""
+    inner, rank, state = scan.inner, scan.rank, scan.state
+    steps: list[tuple[float, ...]] = [(rank + 2 * state, inner), (inner, rank), (inner,), (inner, state), (inner,)]
+    steps += [(rank,), (state,), (state,)] if scan.norms else []
+    biases: list[tuple[float, ...]] = [(2 * inner,), (hidden,)] if scan.biases else []
+    return [(2 * inner, hidden), (inner, 1, scan.conv), (inner,), *steps, (hidden, inner), *biases]
 
 
 def linear_tensors(linear: LinearAttention, hidden: float) -> list[tuple[float, ...]]:

@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import math
-from typing import TYPE_CHECKING
+from collections.abc import Callable, Iterable, Iterator
 
 from costmodel.equations.parallelism.counts import kv_heads_per_rank
 from costmodel.estimate.evaluate.evaluate_plans import missing_input
+from costmodel.estimate.evaluate.predict import Answer
 from costmodel.estimate.model.shards import layer_count
 from costmodel.estimate.shared.limits import Limit, stated_limits
+from costmodel.estimate.shared.plan_batch import Block
 from costmodel.estimate.shared.results import number
 from costmodel.estimate.training.constraints.plan_constraints import micro_batches
 from costmodel.estimate.training.parallelism.pipeline.layer_split import SLOTS, stage_layers
@@ -20,16 +22,10 @@ from costmodel.estimate.training.parallelism.pipeline.schedule_rules import (
     fewest_micro_batches,
     is_later,
 )
+from costmodel.estimate.training.training_inputs import TrainingInputs
 from costmodel.ground.units import counted, gib
 from costmodel.report.terminal.search.run_refusals import PLAN_SENTENCES, RUN_SENTENCES
 from costmodel.report.terminal.style.formatting import joined, listed, percent, result
-
-if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Iterator
-
-    from costmodel.estimate.evaluate.predict import Answer
-    from costmodel.estimate.shared.plan_batch import Block
-    from costmodel.estimate.training.training_inputs import TrainingInputs
 
 _BOUNDS = {"at_most": "over", "at_least": "under", "target": "off"}
 

@@ -6,22 +6,28 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
+from costmodel.documents.reader.cached_reader import CachedReader
 from costmodel.documents.reader.library import DocumentReader
-from costmodel.documents.reader.resolved_scenario import ResolvedScenario, case_from
+from costmodel.documents.reader.resolved_scenario import case_from
 from costmodel.documents.schemas.model import Layers, Model
 from costmodel.documents.text.files import LARGEST_TABLE, file_text
 from costmodel.documents.text.yaml_tree import copied
-from costmodel.estimate.evaluate.predict import predict
+from costmodel.estimate.evaluate.predict import Answer, predict
+from costmodel.evidence.validate.rows import modelled
+from costmodel.evidence.validate.skip_reasons import CannotModel
 from costmodel.exchange.logs.measured_run import WARM_UP, MeasuredRun, measured_run
 from costmodel.exchange.logs.step_lines import read_log
 from costmodel.exchange.logs.trainer_log import trainer_log
+from costmodel.exchange.tables.csv_cells import row_of
 from costmodel.exchange.tables.run_table import COLUMNS
 from costmodel.explore.export_plan import settled
 from costmodel.explore.import_file import GivenBesideFile, import_files
+from costmodel.explore.run_settings import settings_cell
 from costmodel.ground.errors import Fault, Place
 
 _ARGUMENTS = "- arguments -"  # at the head of a log of Megatron-LM
-_APART = 0.02  # by which a batch of the log and of the layout may differ
+_APART = 0.02  # by which a batch, or a prediction, of the row and of the layout may differ
+_COMPARE = "costmodel diagnose, with the scenario of that layout and --step, compares the whole of it"
 
 
 @dataclass(frozen=True)
@@ -43,11 +49,13 @@ def import_run(name: str, configs: Sequence[str], beside: GivenBesideFile, warm_
     sources = list(configs) or ([name] if _ARGUMENTS in text[:20_000] else [])
     row: dict[str, Any] = {"id": name.rsplit("/", 1)[-1], "source": name}
     warnings: list[Fault] = []
+    answer: Answer | None = None
     if sources:
         found = import_files(sources, beside).found
-        layout = _layout(case_from(DocumentReader(), copied(found.document), sources[-1], ()))
+        answer = predict(case_from(DocumentReader(), copied(found.document), sources[-1], ()))
+        layout = layout_cells(answer)
         warnings = _apart(layout, run, name)
-        row |= layout
+        row |= layout | {"settings": settings_cell(found.document)}
     figures = dict(run.figures)
     rate = figures.pop("samples_per_s", None)
     batch = row.get("global_batch") or figures.get("global_batch")
@@ -56,8 +64,10 @@ def import_run(name: str, configs: Sequence[str], beside: GivenBesideFile, warm_
     if "peak_mem_gb" in figures:
         row["mem_metric"] = "max reserved" if run.format == "torchtitan" else "max allocated"
     row = {**figures, **row, **{key: value for key, value in figures.items() if key != "global_batch"}}
-    ordered = {column: row[column] for column in COLUMNS if column in row}
+    ordered = {column: row[column] for column in COLUMNS if row.get(column) is not None}
     wanted = ("layers", "hidden", "heads", "seq_len", "gpus", "global_batch", "accelerator")
+    if answer is not None:
+        warnings += unlike(answer, ordered, name)
     return ImportedRun(name, run, ordered, tuple(key for key in wanted if key not in ordered), tuple(warnings))
 
 
@@ -70,9 +80,24 @@ def _apart(layout: dict[str, Any], run: MeasuredRun, file: str) -> list[Fault]:
     return [Fault("X004", sentence, Place(file), "is this the configuration of that run?")]
 
 
-def _layout(case: ResolvedScenario) -> dict[str, Any]:
+def unlike(answer: Answer, row: dict[str, Any], file: str) -> list[Fault]:
+    """A warning where the columns of a row do not hold all that decides the prediction for its layout."""
+    texts = {name: str(value).lower() if isinstance(value, bool) else str(value) for name, value in row.items()}
+    try:
+        found = modelled(row_of(Place(file), list(texts), list(texts.values()), COLUMNS), CachedReader()).answer
+    except CannotModel as error:
+        return [Fault("X004", f"validate cannot predict this row: {error.why}", Place(file), _COMPARE)]
+    theirs, ours = (float(one.evaluation.costs.column("step_time")[0]) for one in (found, answer))
+    if abs(theirs - ours) <= _APART * ours:
+        return []
+    sentence = f"validate predicts {theirs:.3g} s for this row, and estimate {ours:.3g} s for its layout"
+    return [Fault("X004", f"{sentence}: the columns do not hold all of it", Place(file), _COMPARE)]
+
+
+def layout_cells(answer: Answer) -> dict[str, Any]:
     """Model, machine, plan and types as cells."""
-    plan, workload = settled(predict(case)), case.scenario.workload
+    case = answer.inputs.case
+    plan, workload = settled(answer), case.scenario.workload
     cells = {
         "framework": case.stack.name,
         "seq_len": workload.sequence,

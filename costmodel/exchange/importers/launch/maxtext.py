@@ -168,4 +168,4 @@ def _types(keys: ForeignKeys, layer: Layer) -> None:
     if kind.value in _OPTIMIZERS:
         layer.facts["workload.optimizer"] = kind._replace(value=_OPTIMIZERS[kind.value])
     else:
-        keys.refuse("X003", f"opt_type {str(kind.value)[:60]}: no document has its states", "opt_type")
+        keys.no_optimizer(kind.value, "opt_type")

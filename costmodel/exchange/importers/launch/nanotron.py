@@ -99,8 +99,7 @@ def _types(keys: ForeignKeys, layer: Layer) -> None:
     if str(name.value).lower() in OPTIMIZERS:
         layer.facts["workload.optimizer"] = name._replace(value=OPTIMIZERS[str(name.value).lower()])
     else:
-        keys.refuse("X003", f"optimizer {str(name.value)[:60]}: no document has its states",
-                    "optimizer.optimizer_factory.name")  # fmt: skip
+        keys.no_optimizer(name.value, "optimizer.optimizer_factory.name")  # fmt: skip
 
 
 def _model(keys: ForeignKeys, file: str) -> Imported | None:

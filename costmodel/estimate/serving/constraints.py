@@ -9,6 +9,7 @@ from numpy.typing import NDArray
 
 from costmodel.equations.parallelism.counts import padded_vocab
 from costmodel.estimate.model.shards import layer_count
+from costmodel.estimate.serving.expert_copies import placed, unplaced
 from costmodel.estimate.serving.plan_columns import PlanColumns
 from costmodel.estimate.serving.serving_inputs import ServingInputs
 from costmodel.estimate.shared.masks import leaves_rest
@@ -21,7 +22,8 @@ def invalid_halves(inputs: ServingInputs, prefill: PlanColumns, decode: PlanColu
     gpus = prefill.replicas * prefill.ranks + decode.replicas * decode.ranks
     yield "L050", np.asarray(gpus > inputs.ranks)
     for half in (prefill, decode):
-        yield from ((code, mask) for code, mask in invalid(inputs, half) if code != "L050")
+        yield from ((code, mask) for code, mask in invalid(inputs, half) if code not in ("L050", "L060"))
+    yield from unplaced(inputs, prefill, decode)
 
 
 def invalid(inputs: ServingInputs, layout: PlanColumns) -> Iterator[tuple[str, Mask]]:
@@ -47,14 +49,16 @@ def invalid(inputs: ServingInputs, layout: PlanColumns) -> Iterator[tuple[str, M
 def _experts(inputs: ServingInputs, layout: PlanColumns) -> Iterator[tuple[str, Mask]]:
     found = [kind.experts for kind in inputs.model.layers if kind.experts is not None]
     if not found:
-        yield "L057", np.asarray((layout.ep > 1) | (layout.dp_attention > 1))
+        yield "L057", np.asarray((layout.ep > 1) | (layout.dp_attention > 1) | (inputs.copies > 0))
         return
     ranks = layout.stage_ranks
     wrong = leaves_rest(ranks, layout.ep)
     for experts in found:
         parts = layout.ep * experts.ffn_hidden
-        wrong = wrong | leaves_rest(experts.count, layout.ep) | leaves_rest(parts, ranks)
+        held = placed(inputs, layout, experts)
+        wrong = wrong | leaves_rest(held, layout.ep) | leaves_rest(parts, ranks)
     yield "L056", wrong
+    yield from unplaced(inputs, layout)
 
 
 def _any(layout: PlanColumns, masks: Iterator[Mask]) -> Mask:

@@ -25,6 +25,7 @@ from costmodel.equations.serving.step.quantised_weights import mixed_weight_byte
 from costmodel.estimate.model.layer_embeddings import entry_tables
 from costmodel.estimate.model.shards import layer_count, matmuls, shard, vision_parameters
 from costmodel.estimate.serving.adapters import adapter_memory
+from costmodel.estimate.serving.expert_copies import with_copies
 from costmodel.estimate.serving.kv_cache import admitted_cache, sequence_cache, token_cache
 from costmodel.estimate.serving.plan_columns import PlanColumns
 from costmodel.estimate.serving.serving_inputs import ServingInputs
@@ -77,7 +78,9 @@ def layer_weights(inputs: ServingInputs, layout: PlanColumns, kind: Layers) -> t
     if inputs.case.scenario.workload.adapters is not None:
         for matrix in matmuls(inputs.model, part):
             maps = maps + adapter_memory(inputs, matrix)
-    return maps, 0.0 if kind.experts is None else types.expert_weight * part.routed_parameters
+    if kind.experts is None:
+        return maps, 0.0
+    return maps, with_copies(inputs, layout, kind.experts, types.expert_weight * part.routed_parameters)
 
 
 def weight_memory(inputs: ServingInputs, layout: PlanColumns) -> tuple[Number, Number]:

@@ -17,6 +17,7 @@ from costmodel.estimate.machine.collective_time import collective_time
 from costmodel.estimate.machine.process_groups import Group, Transfer, group
 from costmodel.estimate.machine.token_dispatch import SentTokens, dispatch_time
 from costmodel.estimate.model.routed_experts import expert_hidden, expert_matmuls, reached
+from costmodel.estimate.serving.expert_copies import placed
 from costmodel.estimate.serving.plan_columns import PlanColumns
 from costmodel.estimate.serving.serving_inputs import ServingInputs
 from costmodel.ground.equation import Number, term
@@ -35,7 +36,7 @@ def expert_layer(inputs: ServingInputs, layout: PlanColumns, experts: Experts, t
         rows = experts.top_k * tokens
         up, down = expert_matmuls(inputs.model.hidden, experts, experts.ffn_hidden)
         flop = (matmul_flop(rows, up.n, up.k) + matmul_flop(rows, down.n, down.k)) / ranks
-        read = experts_read(tokens, experts.top_k, experts.count)
+        read = experts_read(tokens, experts.top_k, placed(inputs, layout, experts))
         nbytes = expert_layer_bytes(read, rows, hidden, experts.ffn_hidden, types.expert_weight, types.wide)
         busiest = np.where(layout.ep > 1, inputs.imbalance, 1.0)
         return matmul_time(

@@ -16,16 +16,21 @@ INVALID = {
     "L055": Reason("stages, layers", "A pipeline has at most as many stages as the model has layers."),
     "L056": Reason(
         "ep, tp dp_attention",
-        "Experts cut the ranks of a stage a second way: ep must divide tp · dp_attention, and the experts of a layer, "
-        "and what is left the inner width of an expert.",
+        "Experts cut the ranks of a stage a second way: ep must divide tp · dp_attention, and the experts of a layer "
+        "with their copies, and what is left the inner width of an expert.",
     ),
-    "L057": Reason("no experts", "Without experts there is nothing for ep to cut, and dp_attention is replicas."),
+    "L057": Reason(
+        "no experts", "Without experts there is nothing for ep to cut or to copy, and dp_attention is replicas."
+    ),
     "L059": Reason(
         "layers tied across stages",
         "Layers read keys and values of an earlier layer, or tables beside the embedding, which engines hold on one "
         "pipeline stage: pp is 1.",
     ),
     "L058": Reason("drafts, stages", "Engines draft tokens for one pipeline stage alone: speculation takes pp 1."),
+    "L060": Reason(
+        "copies, no ep", "Copies of experts stand on ranks that hold whole experts: redundant_experts takes ep above 1."
+    ),
 }
 LIMITS = {
     "M001": Reason(

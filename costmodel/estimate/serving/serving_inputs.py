@@ -80,6 +80,7 @@ class ServingInputs(Machine):
     budget: float
     assumed: tuple[Assumption, ...]
     draft: ServingInputs | None = None  # of speculative decoding
+    copies: float = 0.0  # of routed experts, over those of the model
 
 
 def inputs_of(case: ServingCase) -> ServingInputs:
@@ -111,7 +112,7 @@ def inputs_of(case: ServingCase) -> ServingInputs:
         load=_load(case, log),
         kernels=kernels,
         experts=_experts(case, kernels, types.expert_recipe),
-        imbalance=log.choose("assume.experts.imbalance", assume.experts.imbalance, 1.0, "routed evenly")
+        imbalance=log.choose("assume.experts.imbalance", assume.experts.imbalance, 1.0, _evened(case))
         if case.model.has_experts
         else 1.0,
         memory_bandwidth=case.accelerator.memory.bandwidth,
@@ -121,6 +122,12 @@ def inputs_of(case: ServingCase) -> ServingInputs:
         assumed=(),
     )
     return _planned(inputs, log)
+
+
+def _evened(case: ServingCase) -> str:
+    """Why the busiest rank is taken to do no more than the others."""
+    plan = case.scenario.plan
+    return "as if copies evened all" if plan is not None and plan.redundant_experts else "routed evenly"
 
 
 def _check_model(case: ServingCase, log: AssumptionLog) -> None:
@@ -149,7 +156,8 @@ def _planned(inputs: ServingInputs, log: AssumptionLog) -> ServingInputs:
         log.note("stack.dispatch", "to their experts", origin)
     if wanted is not None:
         inputs = replace(inputs, draft=draft_inputs(inputs, wanted, log), load=verifying(inputs.load, wanted))
-    return replace(inputs, assumed=(*_converted(case), *log.assumed))
+    copies = 0.0 if plan is None or plan.redundant_experts is None else plan.redundant_experts
+    return replace(inputs, copies=copies, assumed=(*_converted(case), *log.assumed))
 
 
 def without_speculation(inputs: ServingInputs) -> ServingInputs:

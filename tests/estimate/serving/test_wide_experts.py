@@ -81,15 +81,16 @@ def test_one_half_hides_behind_the_other() -> None:
 def test_deepseeks_own_service() -> None:
     """73.7 k tokens in, 56 % of them cached, and 14.8 k out a node and second, at 20 to 22 tokens a second and user.
 
-    Experts over 128 GPUs instead of 144, which needs copies of experts. Decode runs two half batches, as there.
+    Decode over 144 GPUs with 32 copies of experts, two experts on each, and in two half batches, as there.
     """
-    halves = "prefill: {dp_attention: 32, ep: 32, replicas: 10}, decode: {dp_attention: 128, ep: 128}"
-    overlap = ("stack.dispatch.two_batches=true", "workload.concurrency=10500")
+    copies = "redundant_experts: 32"
+    halves = f"prefill: {{dp_attention: 32, ep: 32, replicas: 10}}, decode: {{dp_attention: 144, ep: 144}}, {copies}"
+    overlap = ("stack.dispatch.two_batches=true", "workload.concurrency=11800")
     found = costs(*H800, LOAD, f"plan={{{halves}}}", *overlap)
     assert 1 / found["tpot"] == pytest.approx(21, rel=0.05)
-    assert found["requests_per_s"] * 1211 / 16 == pytest.approx(14_800, rel=0.1)
+    assert found["requests_per_s"] * 1211 / 18 == pytest.approx(14_800, rel=0.1)
     prompts = ("stack.budget=65536", "stack.memory.share=80 %", "workload.concurrency=36000")
-    halves = "prefill: {dp_attention: 32, ep: 32}, decode: {dp_attention: 128, ep: 128}"
+    halves = f"prefill: {{dp_attention: 32, ep: 32}}, decode: {{dp_attention: 144, ep: 144}}, {copies}"
     busy = costs(*H800, LOAD, f"plan={{{halves}}}", *prompts)
     assert busy["requests_per_s"] * 4383 / 4 == pytest.approx(73_700, rel=0.35)
 

@@ -112,6 +112,22 @@ def test_a_draft_comes_back_and_its_acceptance_is_said(engine: str, draft: str) 
     assert any("70 % of drafted tokens" in note for note in file.notes)
 
 
+@pytest.mark.parametrize("engine", ENGINES)
+def test_copies_of_experts_come_back(engine: str) -> None:
+    """TensorRT-LLM states slots of experts in a file of their own."""
+    plan = ("plan.tp=1", "plan.dp_attention=16", "plan.ep=16", "plan.redundant_experts=16")
+    file = exported(engine, "latent", *plan).file
+    if engine == "trt-llm":
+        assert [fault.place.path for fault in file.faults if fault.place] == ["plan.redundant_experts"]
+        return
+    assert not file.faults
+    words = " ".join(file.text.replace("\\\n", " ").split())
+    stated = (
+        """--eplb-config '{"num_redundant_experts": 16}'""" if engine == "vllm" else "--ep-num-redundant-experts 16"
+    )
+    assert f"--enable-eplb {stated}" in words
+
+
 def test_what_does_not_fit_is_refused() -> None:
     for more, code in ((("plan.tp=1",), "M001"), (("plan.tp=3",), "L0")):
         with pytest.raises(CostModelError) as caught:

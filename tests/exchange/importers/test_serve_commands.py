@@ -108,6 +108,16 @@ def test_sglang_has_its_groups_of_attention_inside_tp(tmp_path: Path) -> None:
     assert newer.document["plan"] == plan
 
 
+def test_copies_of_experts(tmp_path: Path) -> None:
+    """Both engines refuse to balance without --enable-eplb: copies then stand where they may."""
+    found = read(f"{SGLANG.rstrip()} --enable-eplb --ep-num-redundant-experts 16\n", tmp_path)
+    assert found.document["plan"]["redundant_experts"] == 16
+    still = read(f"{SGLANG.rstrip()} --ep-num-redundant-experts 16\n", tmp_path)
+    assert any("without regard to their load" in loss.sentence for loss in still.losses)
+    with pytest.raises(CostModelError, match="X005"):
+        read(f"{SGLANG.rstrip()} --enable-eplb --ep-num-redundant-experts many\n", tmp_path)
+
+
 def test_options_of_tensorrt_llm_stand_in_a_file_that_the_script_writes(tmp_path: Path) -> None:
     plan, stack, workload = sections(read(TRT, tmp_path))
     assert plan == {"tp": 1, "dp_attention": 8, "ep": 8, "replicas": 1}

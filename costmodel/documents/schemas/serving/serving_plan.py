@@ -45,6 +45,9 @@ class ServingPlan(Document):
         default=None, description="Copies of the engine; left out, as many as the accelerators hold"
     )
     speculation: Speculation | None = Field(default=None, description="Speculative decoding; left out, none")
+    redundant_experts: Count | None = Field(
+        default=None, description="Copies of routed experts of a layer, over all ranks of ep; left out, none"
+    )
     prefill: Instances | None = Field(default=None, description="Instances that compute prompts alone")
     decode: Instances | None = Field(default=None, description="Instances that generate, from the cache sent to them")
 

@@ -46,6 +46,11 @@ class ServingJob:
         return round(size)
 
     @property
+    def copies(self) -> int:
+        """Copies of experts."""
+        return round(self.plan.redundant_experts or 0.0)
+
+    @property
     def ranks(self) -> int:
         """Accelerators of one replica."""
         return self.count("tp") * self.count("pp") * self.count("dp_attention")

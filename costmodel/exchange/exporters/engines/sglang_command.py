@@ -21,6 +21,8 @@ def write(job: ServingJob, remarks: Remarks) -> str:
         words.append(f"--dp-size {groups} --enable-dp-attention")
     if job.count("ep") > 1:
         words.append(f"--ep-size {job.count('ep')}")
+    if copies := job.copies:
+        words.append(f"--enable-eplb --ep-num-redundant-experts {copies}")
     words += [
         f"--context-length {job.context}",
         f"--chunked-prefill-size {job.budget * groups}",
@@ -54,6 +56,7 @@ TARGET = EngineTarget(
         "plan.dp_attention": "--dp-size with --enable-dp-attention",
         "plan.ep": "--ep-size",
         "plan.speculation": "--speculative-algorithm, --speculative-num-steps",
+        "plan.redundant_experts": "--enable-eplb, --ep-num-redundant-experts",
         "workload.context": "--context-length",
         "workload.precision": "--dtype, --quantization",
         "workload.weights": "--quantization",

@@ -22,6 +22,7 @@ _METHODS = {
     Quantised("nvfp4"): "NVFP4",
     Quantised(None, "int4-g128"): "W4A16_AWQ",
 }
+_COPIES = "its load balancer has a file of slots, which this export does not write"
 
 
 def write(job: ServingJob, remarks: Remarks) -> str:
@@ -30,6 +31,9 @@ def write(job: ServingJob, remarks: Remarks) -> str:
     if groups > 1 and job.count("tp") > 1:
         sentence = f"tp {job.count('tp')} with {groups} groups: with enable_attention_dp each rank attends alone"
         remarks.refuse("plan.dp_attention", sentence, f"--set plan.tp=1 --set plan.dp_attention={job.ranks}")
+    if job.copies:
+        hint = "leave plan.redundant_experts out, and state slots of experts to the engine yourself"
+        remarks.refuse("plan.redundant_experts", _COPIES, hint)
     words = ["trtllm-serve", job.checkpoint, f"--tp_size {job.count('tp') * groups}"]
     if job.count("pp") > 1:
         words.append(f"--pp_size {job.count('pp')}")
@@ -98,6 +102,10 @@ TARGET = EngineTarget(
         "stack.graphs": "cuda_graph_config",
     },
     elsewhere=BESIDE,
-    cannot={"stack.kernels.own_all_reduce": "it chooses its all-reduce itself", **UNWRITTEN},
+    cannot={
+        "stack.kernels.own_all_reduce": "it chooses its all-reduce itself",
+        "plan.redundant_experts": _COPIES,
+        **UNWRITTEN,
+    },
     write=write,
 )

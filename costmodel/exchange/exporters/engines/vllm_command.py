@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import json
+
 from costmodel.exchange.exporters.engines.benchmark_lines import benchmark, commented, pool_words
 from costmodel.exchange.exporters.engines.checkpoint_types import METHODS, check_cache, check_types
 from costmodel.exchange.exporters.engines.draft_options import vllm_draft
@@ -33,6 +35,8 @@ def write(job: ServingJob, remarks: Remarks) -> str:
     if cache := check_cache(job, remarks):
         words.append(f"--kv-cache-dtype {cache}")
     words += vllm_draft(job, remarks)
+    if copies := job.copies:
+        words.append(f"--enable-eplb --eplb-config '{json.dumps({'num_redundant_experts': copies})}'")
     words += ["--enforce-eager"] if not engine.graphs else []
     words += ["--disable-custom-all-reduce"] if not engine.kernels.own_all_reduce else []
     asked = benchmark(job, remarks, "vllm bench serve")
@@ -64,6 +68,7 @@ TARGET = EngineTarget(
         "plan.dp_attention": "--data-parallel-size",
         "plan.ep": "--enable-expert-parallel",
         "plan.speculation": "--speculative-config",
+        "plan.redundant_experts": "--enable-eplb, --eplb-config",
         "workload.context": "--max-model-len",
         "workload.precision": "--dtype, --quantization",
         "workload.weights": "--quantization",

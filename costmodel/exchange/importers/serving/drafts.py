@@ -38,23 +38,42 @@ def say_draft(keys: ForeignKeys, layer: Layer, name: str, method: str, tokens: A
     layer.facts["plan.speculation.draft"] = keys.derived(kind, f"{name}: {method[:40]}", name)
 
 
-def _count(value: Any) -> int | None:
+def _count(value: Any, least: int = 1) -> int | None:
     text = str(value)
-    return int(text) if text.isascii() and text.isdigit() and 0 < len(text) < 6 and int(text) > 0 else None
+    return int(text) if text.isascii() and text.isdigit() and 0 < len(text) < 6 and int(text) >= least else None
+
+
+def json_option(keys: ForeignKeys, name: str) -> dict[str, Any] | None:
+    """The keys of an option that is written as JSON; nothing where it is not stated or not that."""
+    stated = keys[name].value
+    if stated is None:
+        return None
+    try:
+        found = dict(stated) if isinstance(stated, Mapping) else json.loads(str(stated)[:100_000])
+    except (ValueError, RecursionError):
+        found = None
+    if isinstance(found, dict):
+        return found
+    keys.refuse("X005", f"{name} is no JSON of keys to values", name)
+    return None
+
+
+def say_copies(keys: ForeignKeys, layer: Layer, name: str, copies: Any) -> None:
+    """Copies of experts that an option states; engines hold them where they balance the load of experts."""
+    count = 0 if copies is None else _count(copies, least=0)
+    if count is None:
+        keys.refuse("X005", f"{name}: {str(copies)[:20]} is no number of experts", name)
+    elif count and not keys["enable-eplb"].value:
+        keys.lose("approximated", f"{count} copies of experts, placed without regard to their load", name)
+    if count:
+        layer.facts["plan.redundant_experts"] = keys.derived(count, name, name)
 
 
 def say_vllm_draft(keys: ForeignKeys, layer: Layer) -> None:
     """The JSON behind --speculative-config."""
     name = "speculative-config"
-    stated = keys[name].value
-    if stated is None:
-        return
-    try:
-        found = dict(stated) if isinstance(stated, Mapping) else json.loads(str(stated)[:100_000])
-    except (ValueError, RecursionError):
-        found = None
-    if not isinstance(found, dict):
-        keys.refuse("X005", f"{name} is no JSON of keys to values", name)
+    found = json_option(keys, name)
+    if found is None:
         return
     method = found.get("method") or ("eagle" if "eagle" in str(found.get("model", "")).lower() else "")
     say_draft(keys, layer, name, str(method), found.get("num_speculative_tokens"))

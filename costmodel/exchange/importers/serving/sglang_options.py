@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from costmodel.exchange.importers.launch.layer import Layer, layer_of
-from costmodel.exchange.importers.serving.drafts import say_sglang_draft
+from costmodel.exchange.importers.serving.drafts import say_copies, say_sglang_draft
 from costmodel.exchange.importers.serving.engine_names import OF_SGLANG
 from costmodel.exchange.importers.serving.option_words import Spelling
 from costmodel.exchange.importers.serving.served_types import say_types, share_of
@@ -78,7 +78,8 @@ TABLE: dict[str, ForeignKey] = {
     **lost("not expressible", "the model's configuration is changed", "json-model-override-args", "{}"),
     **lost("approximated", "half-batches hide each other's communication", "enable-two-batch-overlap "
            "enable-single-batch-overlap"),
-    **lost("approximated", "experts are copied or moved while it runs", "enable-eplb ep-num-redundant-experts", 0),
+    **lost("approximated", "experts are moved while it runs", "enable-eplb"),
+    "ep-num-redundant-experts": ForeignKey("count", "plan.redundant_experts", 0),
     **lost("approximated", "how much of prompts a step takes at most", "max-prefill-tokens enable-mixed-chunk"),
     **lost("approximated", "steps are not scheduled ahead", "disable-overlap-schedule"),
     **lost("approximated", "kernels are compiled or captured another way", "enable-torch-compile cuda-graph-max-bs "
@@ -130,6 +131,7 @@ def read_sglang(tree: Any, file: str) -> Layer:
         layer.facts["stack.prefix_cache"] = radix._replace(value=False)
     say_switches(keys, layer, eager="disable-cuda-graph", plain_reduce="disable-custom-all-reduce")
     say_sglang_draft(keys, layer)
+    say_copies(keys, layer, "ep-num-redundant-experts", keys["ep-num-redundant-experts"].value)
     say_types(keys, layer, "dtype", "quantization", "kv-cache-dtype")
     return layer_of(keys, TITLE, layer)
 

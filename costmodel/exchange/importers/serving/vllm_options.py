@@ -8,7 +8,7 @@ from typing import Any
 from costmodel.documents.text.yaml_tree import Text
 from costmodel.exchange.imported import LossKind
 from costmodel.exchange.importers.launch.layer import Layer, layer_of
-from costmodel.exchange.importers.serving.drafts import say_vllm_draft
+from costmodel.exchange.importers.serving.drafts import json_option, say_copies, say_vllm_draft
 from costmodel.exchange.importers.serving.engine_names import OF_VLLM
 from costmodel.exchange.importers.serving.option_words import Spelling
 from costmodel.exchange.importers.serving.served_types import say_types, share_of
@@ -78,7 +78,8 @@ TABLE: dict[str, ForeignKey] = {
     **lost("not expressible", "the model's configuration is changed", "hf-overrides", "{}"),
     "enable-chunked-prefill": ForeignKey("flag", default=True, loss=_WHOLE_PROMPTS, harmless=(None, True)),
     **lost("approximated", "half-batches hide each other's communication", "enable-dbo"),
-    **lost("approximated", "experts are copied or moved while it runs", "enable-eplb eplb-config"),
+    **lost("approximated", "experts are moved while it runs", "enable-eplb"),
+    "eplb-config": ForeignKey("text", "plan.redundant_experts"),
     **lost("approximated", "another exchange between experts", "all2all-backend"),
     **lost("approximated", "steps are scheduled before the last one ends, or not", "async-scheduling", True),
     **lost("approximated", "kernels are compiled or captured another way",
@@ -141,6 +142,8 @@ def read_vllm(tree: Any, file: str) -> Layer:
     if automatic.value == "fp8_inc":
         keys.refuse("X003", "kv-cache-dtype fp8_inc is of another accelerator", "kv-cache-dtype")
     say_vllm_draft(keys, layer)
+    copies = (json_option(keys, "eplb-config") or {}).get("num_redundant_experts")
+    say_copies(keys, layer, "eplb-config", copies)
     say_types(keys, layer, "dtype", "quantization", "kv-cache-dtype")
     return layer_of(keys, TITLE, layer)
 

@@ -51,7 +51,8 @@ def _width_note(answer: ServingAnswer) -> str:
     types = answer.inputs.types
     weight, expert = one(types.weight), one(types.expert_weight)
     experts = f", {expert:.4g} of experts" if expert != weight and answer.inputs.model.has_experts else ""
-    return f"{weight:.4g} B a parameter of the layers{experts}"
+    copies = f", {answer.inputs.copies:.0f} copies of experts" if answer.inputs.copies else ""
+    return f"{weight:.4g} B a parameter of the layers{experts}{copies}"
 
 
 def _rows(answer: ServingAnswer) -> list[tuple[str, str, str, str]]:

@@ -169,7 +169,8 @@ def plan_settings(found: FoundPlans, ranked: RankedPlan) -> dict[str, str]:
     settings = {}
     if ranked.prefill is not None:
         halves = (("prefill", ranked.prefill), ("decode", sizes))
-        return {"plan": f"{{{', '.join(f'{name}: {_half(half)}' for name, half in halves)}}}"}
+        kept = f", redundant_experts: {found.inputs.copies:.0f}" if found.inputs.copies else ""
+        return {"plan": f"{{{', '.join(f'{name}: {_half(half)}' for name, half in halves)}{kept}}}"}
     for name in ("tp", "pp", "ep", "dp_attention", "replicas"):
         usual = 1.0 if own is None else float(getattr(own.evaluation.layout, name)[0])
         if sizes[name] != usual:

@@ -1,0 +1,62 @@
+"""Copies of routed experts, which even out what the ranks of expert parallelism have to do."""
+
+from __future__ import annotations
+
+from costmodel.ground.equation import Number, equation
+
+
+@equation
+def placed_experts(experts: Number, copies: Number) -> Number:
+    """Experts of a layer that stand on ranks: each of the model's once, and further copies of those in demand.
+
+    E + r
+
+    Args:
+        experts: routed experts of the model, E [1]
+        copies: further copies, r [1]
+
+    Returns:
+        experts [1]
+
+    Example:
+        >>> [placed_experts(256.0, 32.0) / ranks for ranks in (32.0, 144.0)]
+        [9.0, 2.0]
+
+    Holds:
+        every rank holds as many, so ep divides them
+
+    Source:
+        deepseek-2024 §3.4; vllm-engine distributed/eplb
+
+    Pitfall:
+        copies even the load, they do not shrink it: how far the busiest rank still exceeds the mean is measured
+
+    Monotone: increasing in experts, copies
+    """
+    return experts + copies
+
+
+@equation
+def placed_weights(weights: Number, experts: Number, placed: Number) -> Number:
+    """Bytes of a rank's routed experts with the copies that it holds.
+
+    W E_p / E
+
+    Args:
+        weights: bytes of its part of the model's own experts, W [B]
+        experts: routed experts of the model, E [1]
+        placed: those that stand on ranks, copies counted, E_p [1]
+
+    Returns:
+        bytes [B]
+
+    Example:
+        >>> placed_weights(8e9, 256.0, 288.0) / 1e9
+        9.0
+
+    Source:
+        exact
+
+    Monotone: increasing in weights, placed; decreasing in experts
+    """
+    return weights * placed / experts

@@ -1,0 +1,36 @@
+"""Copies of routed experts that a plan states: where they stand, and what they weigh."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+import numpy as np
+from numpy.typing import NDArray
+
+from costmodel.documents.schemas.model import Experts
+from costmodel.equations.serving.expert_copies import placed_experts, placed_weights
+from costmodel.estimate.serving.plan_columns import PlanColumns
+from costmodel.estimate.serving.serving_inputs import ServingInputs
+from costmodel.ground.equation import Number, term
+
+
+def placed(inputs: ServingInputs, layout: PlanColumns, experts: Experts) -> Number:
+    """Experts of a layer that stand on the ranks of ep, copies counted; without ep there are none."""
+    if not inputs.copies:
+        return experts.count
+    with term("copies"):
+        return placed_experts(experts.count, np.where(layout.ep > 1, inputs.copies, 0.0))
+
+
+def with_copies(inputs: ServingInputs, layout: PlanColumns, experts: Experts, weights: Number) -> Number:
+    """Bytes of a rank's routed experts, with its copies."""
+    if not inputs.copies:
+        return weights
+    with term("copies"):
+        return placed_weights(weights, experts.count, placed(inputs, layout, experts))
+
+
+def unplaced(inputs: ServingInputs, *layouts: PlanColumns) -> Iterator[tuple[str, NDArray[np.bool_]]]:
+    """Rows whose copies of experts have no rank to stand on, by the reason."""
+    if inputs.copies and inputs.model.has_experts:
+        yield "L060", np.all([np.asarray(layout.ep == 1) for layout in layouts], axis=0)

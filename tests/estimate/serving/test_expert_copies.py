@@ -1,0 +1,58 @@
+"""Copies of routed experts: what they weigh, what a step reads, and which ep they take."""
+
+from __future__ import annotations
+
+import pytest
+
+from costmodel.report.terminal.serving.serving_formatting import plan_words
+from estimate.serving.cases import one, predicted
+
+H800 = ("model=deepseek-v3", "cluster={node: hgx-h800, nodes: 36}", "stack=sglang", "limits={}")
+LOAD = "workload={kind: serving, prompt: 4383, output: 1211, concurrency: 8640, precision: fp8-block}"
+EXPERT = 3 * 7168 * 2048 * (1 + 4 / 128**2)  # bytes of one: fp8, with a scale for each block of 128 by 128
+LAYERS = 58
+
+
+def plan(ep: int, copies: int) -> str:
+    more = f", redundant_experts: {copies}" if copies else ""
+    return f"plan={{dp_attention: {ep}, ep: {ep}, replicas: 1{more}}}"
+
+
+@pytest.mark.parametrize("ep", [32, 144])
+def test_ranks_hold_copies_in_every_layer_and_the_cache_less(ep: int) -> None:
+    """288 experts on 32 ranks are nine each instead of eight; on 144 ranks two each, which 256 do not divide."""
+    copied = predicted(*H800, LOAD, plan(ep, 32))
+    assert copied.refused == ()
+    assert "32 copies of experts" in plan_words(copied)
+    if ep == 144:
+        assert predicted(*H800, LOAD, plan(ep, 0)).refused == ("L056",)
+        return
+    plain = predicted(*H800, LOAD, plan(ep, 0))
+    more = one(copied.evaluation.memory.weights) - one(plain.evaluation.memory.weights)
+    assert more == pytest.approx(LAYERS * EXPERT * 32 / ep, rel=1e-6)
+    assert copied.costs["cache_pool_tokens"] < plain.costs["cache_pool_tokens"]
+    assert copied.costs["tpot"] > plain.costs["tpot"]  # at one imbalance: more experts are read
+
+
+def test_copies_pay_by_the_imbalance_that_they_take_away() -> None:
+    """The busiest rank of experts that nobody copied does 1.5 times the mean; with copies 1.1 times."""
+    uneven = predicted(*H800, LOAD, plan(32, 0), "assume.experts.imbalance=1.5")
+    evened = predicted(*H800, LOAD, plan(32, 32), "assume.experts.imbalance=1.1")
+    assert evened.costs["tpot"] < uneven.costs["tpot"]
+    origins = {item.path: item.origin for item in predicted(*H800, LOAD, plan(32, 32)).assumed}
+    assert origins["assume.experts.imbalance"] == "as if copies evened all"
+
+
+@pytest.mark.parametrize(
+    ("settings", "code"),
+    [
+        ((*H800, LOAD, plan(32, 64)), ()),
+        ((*H800, LOAD, plan(32, 20)), ("L056",)),
+        ((*H800, LOAD, "plan={tp: 32, redundant_experts: 32, replicas: 1}"), ("L060",)),
+        (("plan={tp: 8, redundant_experts: 8}",), ("L057",)),
+        ((*H800, LOAD, "plan={prefill: {tp: 32}, decode: {tp: 32}, redundant_experts: 32}"), ("L060",)),
+        ((*H800, LOAD, "plan={prefill: {tp: 32}, decode: {tp: 32, ep: 32}, redundant_experts: 32}"), ()),
+    ],
+)
+def test_which_plans_take_copies(settings: tuple[str, ...], code: tuple[str, ...]) -> None:
+    assert predicted(*settings).refused == code

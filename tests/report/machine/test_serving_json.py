@@ -1,0 +1,50 @@
+"""Answers about serving have the form of those about training, `costmodel/result/v1`, with columns of their own."""
+
+from __future__ import annotations
+
+import json
+from typing import Any
+
+import pytest
+
+TRAINING, SERVING = "llama-3-70b-512", "serve-llama-3.1-70b"
+OF_TRAINING = {"flop_convention", "read_from"}  # how its FLOP are counted; the launch script it was read from
+OF_ITS_SEARCH = {"held", "evaluated", "complete", "nearest", "try", "remedies"}  # how its space is walked
+ROWS = ("documents", "columns", "assumed")  # lists whose items have one form in both
+
+
+def answer(run: Any, command: str, name: str, *more: str) -> Any:
+    return json.loads(run(command, name, *more, "--json").out)
+
+
+def kind(value: Any) -> type:
+    """JSON has numbers of one kind."""
+    return float if type(value) is int else type(value)
+
+
+@pytest.mark.parametrize(
+    ("command", "more"), [("estimate", ()), ("memory", ()), ("comm", ()), ("search", ("--top", "2"))]
+)
+def test_fields_are_added_and_none_changed(command: str, more: tuple[str, ...], run: Any) -> None:
+    training, serving = (answer(run, command, name, *more) for name in (TRAINING, SERVING))
+    absent = OF_TRAINING | (OF_ITS_SEARCH if command == "search" else set())
+    assert set(training) - set(serving) == absent
+    assert training["schema"] == serving["schema"] == "costmodel/result/v1"
+    assert serving["workload"] == "serving"
+    for name in set(training) & set(serving):
+        assert type(training[name]) is type(serving[name]), name
+    for name in ROWS:
+        assert {frozenset(item) for item in training[name]} == {frozenset(item) for item in serving[name]}
+    known = {column["name"]: column for column in training["columns"]}
+    for column in serving["columns"]:
+        was = known.get(column["name"], column)
+        assert (was["unit"], was["better"]) == (column["unit"], column["better"])
+
+
+def test_shared_columns_hold_numbers_of_one_kind(run: Any) -> None:
+    """A reader of training's results finds degrees, memory and cost of a serving plan where it looks for them."""
+    training, serving = (answer(run, "estimate", name)["plans"][0] for name in (TRAINING, SERVING))
+    shared = set(training) & set(serving)
+    assert {"tp", "pp", "ep", "fits", "tokens_per_s_per_gpu", "memory_share"} <= shared
+    assert all(kind(training[name]) is kind(serving[name]) for name in shared)
+    assert {"step_time_s", "mfu"}.isdisjoint(serving)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable
 from dataclasses import replace
 from typing import Any
 
@@ -22,7 +22,7 @@ def key_of(place: int, name: str) -> str:
     return f"transfers.{place}.{name}"
 
 
-def transfer_nodes(trees: Mapping[str, Any], transfers: Iterable[Transfer]) -> dict[str, ExplainedFigure]:
+def transfer_nodes(trees: dict[str, Any], transfers: Iterable[Transfer]) -> dict[str, ExplainedFigure]:
     """The tree of every figure of a table of transfers, of a traced evaluation."""
     sent = list(filter(is_sent, transfers))
     with trace():

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 
 from costmodel.estimate.machine.process_groups import Transfer
 from costmodel.estimate.shared.results import number
@@ -11,7 +11,7 @@ from costmodel.explore.page.plan_facts import PlanFacts
 from costmodel.explore.page.transfer_nodes import UNITS, key_of
 from costmodel.ground.plan_sizes import EXCHANGING
 from costmodel.ground.units import counted, show, show_time
-from costmodel.report.page.content import PageTable, Part, Value
+from costmodel.report.page.content import Cell, PageTable, Part, Value
 from costmodel.report.page.figures import BarRow, Bars, Piece
 from costmodel.report.page.values import Figures, seconds
 from costmodel.report.terminal.plan.communication import link_name
@@ -23,7 +23,7 @@ def network_part(facts: PlanFacts, figures: Figures) -> Part | None:
     transfers = list(filter(is_sent, facts.answer.evaluation.step.transfers))
     if not transfers:
         return None
-    rows = [
+    rows: list[Sequence[Cell]] = [
         (item.group.name, f"{number(item.group.ranks):,.0f}", link_name(facts.answer, item),
          item.operation.replace("_", "-"), *_figures_of(item, place, figures))
         for place, item in enumerate(transfers)

@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import functools
+from dataclasses import dataclass
+
 from costmodel.explore.compare.select_plan import plan_of
 from costmodel.explore.explain.explain import ExplainedFigure, nodes_of, traced_evaluation
 from costmodel.explore.search.search import SearchResult
@@ -15,11 +18,18 @@ def key_of(place: int, name: str) -> str:
     return f"plans.{place}.{name}"
 
 
-def ranked_nodes(found: SearchResult) -> dict[str, ExplainedFigure]:
-    """The trees of the first plans of a ranking."""
-    nodes: dict[str, ExplainedFigure] = {}
-    for place, row in enumerate(found.best[:MOST]):
-        inputs = found.inputs_of(row.variant)
-        traced = nodes_of(inputs, traced_evaluation(inputs, plan_of(row)), TRACED)
-        nodes |= {key_of(place, name): node for name, node in traced.items()}
-    return nodes
+@dataclass(frozen=True)
+class RankedFacts:
+    """A search, and how the figures of its first plans were made."""
+
+    found: SearchResult
+
+    @functools.cached_property
+    def nodes(self) -> dict[str, ExplainedFigure]:
+        """The trees of the first plans of the ranking."""
+        nodes: dict[str, ExplainedFigure] = {}
+        for place, row in enumerate(self.found.best[:MOST]):
+            inputs = self.found.inputs_of(row.variant)
+            traced = nodes_of(inputs, traced_evaluation(inputs, plan_of(row)), TRACED)
+            nodes |= {key_of(place, name): node for name, node in traced.items()}
+        return nodes

@@ -7,7 +7,7 @@ from dataclasses import replace
 from typing import Any
 
 from costmodel.estimate.shared.plan_batch import one_row
-from costmodel.explore.page.ranked_nodes import ranked_nodes
+from costmodel.explore.page.ranked_nodes import RankedFacts
 from costmodel.explore.page.report_facts import ReportFacts
 from costmodel.report.page.content import HtmlPage, Part
 from costmodel.report.page.evidence_part import measured_part
@@ -25,7 +25,7 @@ from costmodel.report.terminal.style.formatting import brief_words
 def report_page(facts: ReportFacts, commands: Sequence[str]) -> HtmlPage:
     """A scenario: its plan, the plans around it, what moves it, and measured runs on its accelerator."""
     found = facts.found
-    ranked = ranked_nodes(found) if found is not None and found.best else {}
+    ranked = RankedFacts(found).nodes if found is not None and found.best else {}
     traces = Traces({**facts.plan.nodes, **ranked} if facts.plan.valid else ranked)
     page = plan_page(facts.plan, commands, traces)
     choices = choices_data(found, facts.choices) if found is not None and facts.choices else None

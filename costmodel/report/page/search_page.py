@@ -6,7 +6,7 @@ from collections.abc import Sequence
 
 from costmodel.estimate.shared.plan_batch import one_row
 from costmodel.estimate.shared.reasons import REFUSALS
-from costmodel.explore.page.ranked_nodes import ranked_nodes
+from costmodel.explore.page.ranked_nodes import RankedFacts
 from costmodel.explore.search.search import SearchResult
 from costmodel.ground.units import gib
 from costmodel.report.page.content import Headline, HtmlPage, Verdict
@@ -37,7 +37,7 @@ def search_page(found: SearchResult, commands: Sequence[str]) -> HtmlPage:
         Headline("Memory", figures("memory_peak"), f"of {gib(found.inputs_of(best.variant).usable)} GiB"),
         Headline("Cost per Mtoken", figures("cost_per_mtoken")),
     ]
-    traces = Traces(ranked_nodes(found))
+    traces = Traces(RankedFacts(found).nodes)
     parts = [part for part in (front_part(found), ranking_part(found, traces), why_part(found)) if part is not None]
     data = {"plans": plans_data(found), "trace": traces.data()}
     verdict: Verdict = "warn" if risky else "good"

@@ -160,7 +160,10 @@ def _held(inputs: ServingInputs, layout: PlanColumns, use: EngineMemoryUse) -> E
         with term("shared beginning"):
             shared = stages * sequence_cache(inputs, layout.tp, load.common)
     with term("a mean request"):
-        context = mean_context(load.private, load.output, load.output_spread) + block_waste(block)
+        context = load.private + load.output
+        if not inputs.engine.memory.no_eviction:
+            context = mean_context(load.private, load.output, load.output_spread)
+        context = context + block_waste(block)
         mean = stages * sequence_cache(inputs, layout.tp, context)
     with term("the longest request"):
         worst = stages * admitted_cache(inputs, layout.tp, layout.budget)

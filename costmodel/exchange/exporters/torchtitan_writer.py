@@ -85,6 +85,9 @@ def _parallelism(job: Job, unsaid: Unsaid) -> dict[str, Any]:
     plan = job.plan
     if plan.zero not in (2, 3):
         unsaid.refuse("plan.zero", f"{plan.zero}: FSDP 2 has 3, or 2")
+    elif plan.dp == plan.dp_replicate > 1 and plan.cp == 1:
+        for key in ("plan.zero", "stack"):
+            unsaid.refuse(key, f"as many replicas as dp, {plan.dp:g}: torchtitan shards nothing then, and runs DDP")
     found: dict[str, Any] = {
         "data_parallel_replicate_degree": job.count("dp_replicate"),
         "data_parallel_shard_degree": round((plan.dp or 1) / plan.dp_replicate),

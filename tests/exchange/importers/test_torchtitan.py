@@ -136,3 +136,7 @@ def test_replicas_that_shard_nothing_are_plain_data_parallelism(tmp_path: Path) 
     found = read(TODAY.replace("tensor_parallel_degree = 2", plain), tmp_path)
     has(found, "plan", zero=0, dp=32)
     assert found.document["stack"] == "ddp"
+    ringed = plain.replace("replicate_degree = 32", "replicate_degree = 16") + "\ncontext_parallel_degree = 2"
+    found = read(TODAY.replace("tensor_parallel_degree = 2", ringed), tmp_path)  # ranks of cp share their shards
+    has(found, "plan", zero=3, dp=16, cp=2)
+    assert found.document["stack"] == "fsdp2"

@@ -39,6 +39,9 @@ class EngineMemory(Sourced):
         description="What share is a share of: the device, what is free before loading, what is free after a dry run"
     )
     share: Portion | None = Field(default=None, description="That share; left out, by the engine's rule of thumb")
+    no_eviction: bool = Field(
+        default=False, description="Whether a request begins only where its prompt and its whole answer will fit"
+    )
     driver: Bytes = Field(default=0.0, description="What nvidia-smi counts to the device and CUDA does not")
     logit: Bytes = Field(description="Bytes that sampling holds for each entry of the vocabulary and sequence")
     layer: Bytes = Field(description="Activations of a layer at the full budget, at least")

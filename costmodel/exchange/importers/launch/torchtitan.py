@@ -9,9 +9,9 @@ from costmodel.documents.text.yaml_tree import Mapping
 from costmodel.exchange.imported import OriginValue
 from costmodel.exchange.importers.launch.layer import Layer, layer_of
 from costmodel.exchange.importers.launch.torchtitan_keys import (
+    EVERY_MODEL,
     EXCHANGES,
     GENERATIONS,
-    MODELS,
     OF_TOML,
     SCHEDULES,
     SEVERAL_STAGES,
@@ -83,12 +83,10 @@ def _model(keys: ForeignKeys, layer: Layer) -> None:
     name, flavor = keys["model.name"], keys["model.flavor"]
     recipe = str(keys["config"].value or "")
     if recipe:
-        sizes = {
-            f"{family}_{size}".lower().replace(".", "_").replace("-", "_"): (family, size) for family, size in MODELS
-        }
+        sizes = {re.sub("[.-]", "_", "_".join(pair).lower()): pair for pair in EVERY_MODEL}
         meant = max((prefix for prefix in sizes if recipe.startswith(prefix)), key=len, default="")
         name, flavor = (keys["config"]._replace(value=part) for part in sizes.get(meant, (recipe, "")))
-    found = MODELS.get((str(name.value), str(flavor.value)))
+    found = EVERY_MODEL.get((str(name.value), str(flavor.value)))
     if found is not None:
         at = "model.flavor" if keys.given("model.flavor") else "config"
         layer.facts["model"] = keys.derived(found, f"{name.value} {flavor.value}", at)
@@ -103,7 +101,8 @@ def _degrees(keys: ForeignKeys, layer: Layer) -> None:
     if shard.value != -1:
         layer.facts["shards"] = shard
     layer.say("plan.dp_replicate", copies)
-    replicated = shard.value == 1 and (copies.value or 1) > 1
+    whole = keys[f"{_P}.context_parallel_degree"].value == 1  # cp shards too
+    replicated = whole and shard.value == 1 and (copies.value or 1) > 1
     pipelined = (keys[f"{_P}.pipeline_parallel_degree"].value or 1) > 1
     reshard = keys[f"{_P}.fsdp_reshard_after_forward"]
     stage = 2 if reshard.value == "never" or (reshard.value == "default" and pipelined) else 3

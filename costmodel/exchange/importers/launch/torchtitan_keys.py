@@ -20,13 +20,16 @@ SCHEDULES = {
 }  # fmt: skip
 EXCHANGES = {"allgather": "all-gather", "alltoall": "p2p"}
 SEVERAL_STAGES = ("interleaved", "looped-bfs", "zb-v", "dualpipev")
+# Flavors of torchtitan 0.2.0, which an export writes, and those that came or went around it.
 MODELS = {
     ("llama3", "8B"): "llama-3.1-8b", ("llama3", "70B"): "llama-3.1-70b", ("llama3", "405B"): "llama-3.1-405b",
-    ("llama3", "1B"): "llama-3.2-1b", ("llama3", "3B"): "llama-3.2-3b", ("deepseek_v3", "671B"): "deepseek-v3",
+    ("deepseek_v3", "671B"): "deepseek-v3", ("qwen3", "0.6B"): "qwen-3-0.6b", ("qwen3", "1.7B"): "qwen-3-1.7b",
+    ("qwen3", "4B"): "qwen-3-4b", ("qwen3", "8B"): "qwen-3-8b", ("qwen3", "14B"): "qwen-3-14b",
+    ("qwen3", "32B"): "qwen-3-32b", ("qwen3", "30B-A3B"): "qwen-3-30b-a3b", ("qwen3", "235B-A22B"): "qwen-3-235b-a22b",
+}  # fmt: skip
+EVERY_MODEL = MODELS | {
     ("llama2", "7B"): "llama-2-7b", ("llama2", "13B"): "llama-2-13b", ("llama2", "70B"): "llama-2-70b",
-    ("qwen3", "0.6B"): "qwen-3-0.6b", ("qwen3", "1.7B"): "qwen-3-1.7b", ("qwen3", "4B"): "qwen-3-4b",
-    ("qwen3", "8B"): "qwen-3-8b", ("qwen3", "14B"): "qwen-3-14b", ("qwen3", "32B"): "qwen-3-32b",
-    ("qwen3", "30B-A3B"): "qwen-3-30b-a3b", ("qwen3", "235B-A22B"): "qwen-3-235b-a22b",
+    ("llama3", "1B"): "llama-3.2-1b", ("llama3", "3B"): "llama-3.2-3b",
     ("gpt_oss", "20b"): "gpt-oss-20b", ("gpt_oss", "120b"): "gpt-oss-120b",
     ("llama4", "17bx16e_irope"): "llama-4-scout", ("llama4", "17bx128e_irope"): "llama-4-maverick",
 }  # fmt: skip

@@ -98,7 +98,7 @@ def _of_the_plan(answer: Answer, tried_paths: Iterable[str]) -> list[Remedy]:
 
 
 def _fused(answer: Answer) -> Iterator[Remedy]:
-    """A fused attention kernel, where the stack's writes its scores to memory: it costs nothing but other software."""
+    """A fused attention kernel, where the stack's writes its scores to memory: its price is other software."""
     if answer.inputs.stack.kernels.attention != "unfused":
         return
     left, costs = _varied(answer, _FUSED)

@@ -187,10 +187,11 @@ def search(
         return _reinforced_search(case, top)
     from costmodel.explore.search.ranges import axes
     from costmodel.explore.search.search import search as search_space
+    from costmodel.explore.search.search import with_remedies
     from costmodel.report.machine import json_answer
     from costmodel.report.terminal.search import ranking as report
 
-    found = search_space(training(case), top, workers=workers, pareto=pareto, over=axes(over))
+    found = with_remedies(search_space(training(case), top, workers=workers, pareto=pareto, over=axes(over)))
     rows = "pareto.plans" if pareto else "plans"
     yes = bool(found.best)
     return Result(found, Reply(lambda: report.search(found, top), lambda: json_answer.search(found), rows, yes=yes))

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
@@ -26,6 +27,7 @@ ScenariosArgument = Annotated[
     ),
 ]
 _WITHIN = "1 %"
+_OF_TRAINING = ("--against", "--update", "--exact", "--within")
 AgainstOption = Annotated[
     Path | None, typer.Option("--against", metavar="FILE", help="Baseline to compare with", show_default=False)
 ]
@@ -58,18 +60,15 @@ def check(
 
     Next: costmodel diff A B
     """
-    from costmodel.documents.reader.resolved_scenario import load_any
     from costmodel.explore.compare.check import BaselinePolicy, renewed
     from costmodel.explore.compare.check import check as run
     from costmodel.report.terminal.compare import check as report
 
-    if any(_serves(name) for name in scenarios):
-        from costmodel.commands import serving
-
-        cases = [load_any(name, assignments or ()) for name in scenarios]
-        refused = [("--against", against is not None), ("--update", update), ("--exact", exact)]
-        refused += [("--within", within != _WITHIN)]
-        return serving.check(cases, verbose=verbose, refused=refused)
+    kinds = {_kind(name) for name in scenarios} - {"training"}
+    if kinds:
+        given = (against is not None, update, exact, within != _WITHIN)
+        refused = list(zip(_OF_TRAINING, given, strict=True))
+        return _of_limits(scenarios, assignments or (), kinds, verbose=verbose, refused=refused)
     baseline = _baseline(against, update=update)
     holding = BaselinePolicy(None if update else baseline, _share(within), exact)
     found = run(scenarios, holding, tuple(assignments or ()))
@@ -89,14 +88,32 @@ def check(
     )
 
 
-def _serves(name: str) -> bool:
-    """Whether a scenario can be used; the check itself reports what cannot be read."""
+def _of_limits(
+    scenarios: Sequence[str],
+    assignments: Sequence[str],
+    kinds: set[str],
+    *,
+    verbose: bool,
+    refused: Sequence[tuple[str, bool]],
+) -> Reply:
+    """Scenarios of serving or of reinforcement learning, held to their limits."""
+    from costmodel.commands import rl, serving
+    from costmodel.documents.reader.resolved_scenario import load_any
+
+    cases = [load_any(name, assignments) for name in scenarios]
+    if "rl" in kinds:
+        return rl.check(cases, verbose=verbose, refused=refused)
+    return serving.check(cases, verbose=verbose, refused=refused)
+
+
+def _kind(name: str) -> str:
+    """The kind of a scenario; the check of training reports what cannot be read."""
     from costmodel.documents.reader.resolved_scenario import load_any
 
     try:
-        return name != "-" and load_any(name).kind == "serving"
+        return "training" if name == "-" else load_any(name).kind
     except CostModelError:
-        return False
+        return "training"
 
 
 def _baseline(path: Path | None, *, update: bool) -> Baseline | None:

@@ -3,13 +3,17 @@
 from __future__ import annotations
 
 import math
-from typing import Annotated
+from dataclasses import replace
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
 from costmodel.commands.shared import answering
 from costmodel.commands.short_form import Question, asking
 from costmodel.report.terminal.style.answer import Reply
+
+if TYPE_CHECKING:
+    from costmodel.documents.reader.resolved_scenario import ResolvedScenario
 
 StepOption = Annotated[
     str, typer.Option("--step", metavar="TIME", help="Measured time of a step, e.g. 18.9s", show_default=False)
@@ -36,6 +40,21 @@ TraceOption = Annotated[
 ]
 
 
+BusyOption = Annotated[
+    str,
+    typer.Option("--busy", metavar="SHARE", help="Share of a step in which kernels run", show_default=False),
+]
+AlsoOption = Annotated[
+    list[str] | None,
+    typer.Option(
+        "--also",
+        metavar="KEY=VALUE:TIME",
+        help="Another run with one key changed, and its step; repeat",
+        show_default=False,
+    ),
+]
+
+
 @answering
 @asking
 def diagnose(
@@ -46,12 +65,15 @@ def diagnose(
     terms: TermOption = None,
     table: FromOption = "",
     trace: TraceOption = "",
+    busy: BusyOption = "",
+    also: AlsoOption = None,
 ) -> Reply:
     """Which single cause would explain a measured step: the value it needs beside what is expected of it.
 
     Examples:
       costmodel diagnose llama-3-70b-512 --step 18.9s
       costmodel diagnose llama-3-70b-512 --mfu 39% --term dp_exposed=0.5s
+      costmodel diagnose llama-3-70b-512 --step 18.9s --also global_batch=2048:34.2s
 
     Terms are those of estimate --json without their unit, and tp_time to dp_time: communication, hidden or not. --trace
     takes them from a trace that torch.profiler wrote, with prof.step() at the end of each step. Most Chakra traces have
@@ -60,15 +82,19 @@ def diagnose(
 
     Next: costmodel sensitivity SCENARIO
     """
-    from costmodel.estimate.training.time.step import EXPOSED
     from costmodel.exchange.logs.profiler_trace import profiled_step
     from costmodel.explore.diagnose.diagnose import diagnose as explained
     from costmodel.explore.diagnose.measured import MeasuredStep, measured
     from costmodel.explore.diagnose.prediction import of_evaluation
+    from costmodel.explore.diagnose.second_run import beside, second_runs
     from costmodel.explore.explain.explained_answer import explained_plan
+    from costmodel.ground.plan_sizes import EXCHANGING
     from costmodel.report.machine import json_answer
     from costmodel.report.terminal.compare import diagnose as report
     from costmodel.report.terminal.plan.plan_lines import refusal
+
+    def with_setting(setting: str) -> ResolvedScenario:
+        return replace(question, assignments=(*question.assignments, setting)).case()
 
     asked = explained_plan(question.case())
     if asked.refused:
@@ -77,10 +103,10 @@ def diagnose(
     figures = {"step_time": step, "mfu": mfu, "tokens_per_s": tokens}
     profile = None
     if trace:
-        degrees = {axis: float(getattr(base.block, axis)[0]) for axis in EXPOSED}
+        degrees = {axis: float(getattr(base.block, axis)[0]) for axis in EXCHANGING}
         read = profiled_step(trace, degrees)
         stated = {} if math.isnan(read.step) else {"step_time": read.step}
         profile = MeasuredStep(read.step, stated, read.terms, read.notes)
-    given = measured(asked.inputs, base, figures, terms or [], table, profile)
-    found = explained(asked, base, given)
+    given = measured(asked.inputs, base, figures, terms or [], table, profile, busy)
+    found = beside(explained(asked, base, given), second_runs(with_setting, also or []))
     return Reply(lambda: report.diagnose(found), lambda: report.diagnose_json(found), "causes", yes=found.inside)

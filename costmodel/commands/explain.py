@@ -148,6 +148,10 @@ def _figure(question: Question, quantity: str, depth: int) -> Reply:
         from costmodel.commands import serving
 
         return serving.explain(loaded, quantity, depth)
+    if loaded.kind == "rl":
+        from costmodel.commands import rl
+
+        return rl.explain(loaded, quantity, depth)
     quantity = quantity if quantity in quantities() else (meaning_of(quantity) or ("", ""))[1] or quantity
     if quantity not in quantities() and quantity in all_words():
         raise fail("C003", f"'{quantity}' is a word, not a figure of a plan", None, f"costmodel explain {quantity}")

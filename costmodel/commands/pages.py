@@ -10,18 +10,25 @@ from typing import TYPE_CHECKING, Any
 from costmodel.report.page.forms import Form, page_forms
 
 if TYPE_CHECKING:
+    from costmodel.documents.reader.rl_scenario import RlCase
     from costmodel.documents.reader.serving_scenario import ServingCase
     from costmodel.estimate.evaluate.predict import Answer
+    from costmodel.estimate.rl.predict_rl import RlAnswer
     from costmodel.estimate.serving.predict_serving import ServingAnswer
     from costmodel.evidence.validate.validate import Validated
     from costmodel.explore.compare.check import CheckedScenario
+    from costmodel.explore.compare.limit_findings import CheckedAnswer
+    from costmodel.explore.explain.explained_answer import ExplainedAnswer
     from costmodel.explore.explain.pipelines import Pipelines
+    from costmodel.explore.rl.search_splits import FoundSplits
+    from costmodel.explore.rl.vary_rl import RlScaleRow, SweptRl
     from costmodel.explore.search.search import SearchResult
-    from costmodel.explore.serving.compare_serving import CheckedServing
     from costmodel.explore.serving.search_layouts import FoundPlans
     from costmodel.explore.serving.vary_serving import ServingTrial, SweptServing
+    from costmodel.explore.vary.rl_sensitivity import RlSensitivity
     from costmodel.explore.vary.scale import Scaled
     from costmodel.explore.vary.sensitivity import Sensitivity
+    from costmodel.explore.vary.serving_sensitivity import ServingSensitivity
     from costmodel.explore.vary.sweep import Swept
     from costmodel.report.page.content import HtmlPage
     from costmodel.report.page.marks import SvgFigure
@@ -67,14 +74,14 @@ def of_pipeline(found: Pipelines) -> dict[str, Form]:
     return {**of_plan(found.own, "pipeline"), "trace": lambda: trace_text(found)}
 
 
-def of_run(asked: Answer) -> dict[str, Form]:
+def of_run(asked: ExplainedAnswer) -> dict[str, Form]:
     """The page of a run."""
 
     def page() -> HtmlPage:
         from costmodel.explore.page.plan_facts import PlanFacts
         from costmodel.report.page.run_page import run_page
 
-        return run_page(PlanFacts(asked), command_line())
+        return run_page(PlanFacts(asked), asked.outlook, command_line())
 
     def figure() -> Draw | None:
         from costmodel.explore.page.plan_facts import PlanFacts
@@ -153,8 +160,8 @@ def of_check(found: Sequence[CheckedScenario]) -> dict[str, Form]:
 # ── serving ──────────────────────────────────────────────────────────────────────────────────────────────────────────
 
 
-def of_serving_plan(case: ServingCase, asked: ServingAnswer) -> dict[str, Form]:
-    """The page of a serving plan, and where a token's time goes."""
+def of_serving_plan(case: ServingCase, asked: ServingAnswer, figure: str = "time") -> dict[str, Form]:
+    """The page of a serving plan, and its figure: where a token's time goes, or the memory."""
 
     def page() -> HtmlPage:
         from costmodel.explore.page.serving_facts import ServingFacts
@@ -162,13 +169,15 @@ def of_serving_plan(case: ServingCase, asked: ServingAnswer) -> dict[str, Form]:
 
         return serving_page(ServingFacts(case, asked), command_line())
 
-    def figure() -> Draw | None:
+    def draw() -> Draw | None:
         from costmodel.explore.page.serving_facts import ServingFacts
-        from costmodel.report.page.serving_page import token_figure
+        from costmodel.report.page.serving_page import memory_figure, token_figure
 
+        if figure == "memory":
+            return None if asked.refused else memory_figure(asked)
         return token_figure(asked) if ServingFacts(case, asked).settled else None
 
-    return page_forms(page, figure)
+    return page_forms(page, draw)
 
 
 def of_serving_search(found: FoundPlans) -> dict[str, Form]:
@@ -184,22 +193,114 @@ def of_serving_sweep(found: SweptServing) -> dict[str, Form]:
     """The page of a serving sweep."""
     from costmodel.report.page import serving_parts as parts
 
-    return page_forms(
-        lambda: parts.sweep_page(found, command_line()), lambda: parts.trials_figure(found.trials, found.shown[0])
-    )
+    return page_forms(lambda: parts.sweep_page(found, command_line()), lambda: parts.sweep_figure(found))
 
 
 def of_serving_scale(case: ServingCase, found: Sequence[ServingTrial]) -> dict[str, Form]:
     """The page of capacity by rate."""
     from costmodel.report.page import serving_parts as parts
 
-    return page_forms(lambda: parts.scale_page(case, found, command_line()), lambda: parts.trials_figure(found, "gpus"))
+    return page_forms(
+        lambda: parts.scale_page(case, found, command_line()),
+        lambda: parts.trials_figure(found, "gpus", ["workload.rate"]),
+    )
 
 
-def of_serving_check(found: Sequence[CheckedServing]) -> dict[str, Form]:
+def of_serving_check(found: Sequence[CheckedAnswer[ServingAnswer]]) -> dict[str, Form]:
     """The page of serving limits."""
+    from costmodel.report.page.serving_page import serving_conclusion
+    from costmodel.report.terminal.serving.serving_compare import finding_words
+
+    return _of_limits(found, serving_conclusion, finding_words)
+
+
+def _of_limits(found: Sequence[Any], conclude: Callable[[Any], str], words: Any) -> dict[str, Form]:
     from costmodel.report.page import check_page
 
     return page_forms(
-        lambda: check_page.check_serving_page(found, command_line()), lambda: check_page.check_serving_figure(found)
+        lambda: check_page.check_answers_page(found, conclude, words, command_line()),
+        lambda: check_page.check_answers_figure(found),
     )
+
+
+def of_serving_sensitivity(found: ServingSensitivity) -> dict[str, Form]:
+    """The page of what moves a result of a serving plan."""
+    from costmodel.report.terminal.serving.serving_formatting import plan_words, result
+    from costmodel.report.terminal.serving.serving_tornado import gains
+
+    return _of_knobs(found, plan_words(found.answer), result, gains(found))
+
+
+def _of_knobs(found: Any, plan: str, say: Callable[[str, float], str], gains: list[str]) -> dict[str, Form]:
+    from costmodel.report.page.vary_pages import knobs_page
+    from costmodel.report.page.vary_parts import knobs_figure
+
+    return page_forms(
+        lambda: knobs_page(found, plan, say, gains, command_line()), lambda: knobs_figure(found.result, found.knobs)
+    )
+
+
+# ── reinforcement learning ───────────────────────────────────────────────────────────────────────────────────────────
+
+
+def of_rl_plan(asked: RlAnswer, figure: str = "time") -> dict[str, Form]:
+    """The page of a plan of reinforcement learning, and its figure of time or memory."""
+    return page_forms(lambda: _rl_page(asked), lambda: _rl_figure(asked, figure))
+
+
+def _rl_page(asked: RlAnswer) -> HtmlPage:
+    from costmodel.explore.page.rl_facts import RlFacts
+    from costmodel.report.page.rl_page import rl_page
+
+    return rl_page(RlFacts(asked), command_line())
+
+
+def _rl_figure(asked: RlAnswer, name: str) -> Draw | None:
+    from costmodel.report.page import rl_parts
+
+    if asked.refused:
+        return None
+    return rl_parts.memory_figure(asked) if name == "memory" else rl_parts.phases_figure(asked)
+
+
+def of_rl_search(found: FoundSplits) -> dict[str, Form]:
+    """The page of the splits of accelerators."""
+    from costmodel.report.page import rl_page as pages
+    from costmodel.report.page import rl_parts
+
+    return page_forms(
+        lambda: pages.rl_search_page(found, command_line()),
+        lambda: rl_parts.splits_figure(found) if found.best else None,
+    )
+
+
+def of_rl_sweep(found: SweptRl) -> dict[str, Form]:
+    """The page of a sweep of reinforcement learning."""
+    from costmodel.report.page import rl_page as pages
+
+    return page_forms(lambda: pages.rl_sweep_page(found, command_line()), lambda: pages.rl_sweep_figure(found))
+
+
+def of_rl_scale(case: RlCase, rows: Sequence[RlScaleRow], *, weak: bool) -> dict[str, Form]:
+    """The page of sizes of reinforcement learning."""
+    from costmodel.report.page import rl_page as pages
+
+    return page_forms(
+        lambda: pages.rl_scale_page(case, rows, command_line(), weak=weak), lambda: pages.rl_scale_figure(rows)
+    )
+
+
+def of_rl_check(found: Sequence[CheckedAnswer[RlAnswer]]) -> dict[str, Form]:
+    """The page of limits of reinforcement learning."""
+    from costmodel.report.page.rl_page import rl_conclusion
+    from costmodel.report.terminal.rl.rl_check import finding_words
+
+    return _of_limits(found, rl_conclusion, finding_words)
+
+
+def of_rl_sensitivity(found: RlSensitivity) -> dict[str, Form]:
+    """The page of what moves a result of an iteration."""
+    from costmodel.report.terminal.rl.rl_check import gains
+    from costmodel.report.terminal.rl.rl_formatting import plan_words, result
+
+    return _of_knobs(found, plan_words(found.answer), result, gains(found))

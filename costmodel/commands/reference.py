@@ -19,7 +19,8 @@ from costmodel.commands.app import app
 from costmodel.documents.reader.folders import FOLDER_OF
 from costmodel.documents.reader.library import FOLDERS, bibliography, glossary, read
 from costmodel.documents.schemas.stack import Stack
-from costmodel.estimate.shared.reasons import REFUSALS, REMARKS
+from costmodel.estimate.shared.reasons import REFUSALS
+from costmodel.estimate.shared.remarks import REMARKS
 from costmodel.evidence.validate.skip_reasons import REASONS
 from costmodel.explore.explain.pages import worth_asking
 from costmodel.ground.equation import EQUATIONS, Equation

@@ -18,6 +18,10 @@ from costmodel.report.terminal.style.answer import Reply
 
 if TYPE_CHECKING:
     from costmodel.documents.reader.resolved_scenario import LoadedScenario
+    from costmodel.explore.page.plan_facts import PlanFacts
+    from costmodel.explore.page.rl_facts import RlFacts
+    from costmodel.explore.page.serving_facts import ServingFacts
+    from costmodel.report.page.forms import Form
 
 
 class FigureName(StrEnum):
@@ -102,11 +106,14 @@ def _reply(questions: Sequence[Question], figure: FigureName | None) -> Reply:
         if figure is not None:
             raise fail("C044", "--figure is of one scenario", Place("command line"), "name one scenario")
         return _several(cases)
-    if cases[0].kind == "serving":
-        if figure is not None:
-            raise fail("C044", "a scenario that serves has no --figure", Place("command line"), "leave it out")
-        return _serving(cases[0])
-    return _one(cases[0], figure)
+    (case,) = cases
+    if case.kind == "training":
+        return _one(case, figure)
+    if figure not in (None, FigureName.TIME, FigureName.MEMORY):
+        words = {"serving": "a scenario that serves", "rl": "reinforcement learning"}[case.kind]
+        sentence = f"{words} has no figure {figure}"
+        raise fail("C044", sentence, Place("command line"), "--figure time or --figure memory")
+    return _serving(case, figure) if case.kind == "serving" else _rl(case, figure)
 
 
 def _one(case: LoadedScenario, figure: FigureName | None) -> Reply:
@@ -129,8 +136,7 @@ def _one(case: LoadedScenario, figure: FigureName | None) -> Reply:
         return report_page(report_facts(training(case)), command_line())
 
     if figure is not None:
-        drawn = {name: form for name, form in of_plan(asked, figure.value).items() if name != "html"}
-        return Reply(_no_lines, _no_result, others={**drawn, "html": _no_result}, yes=works(asked))
+        return _drawn(of_plan(asked, figure.value), works=works(asked))
     forms = {**of_plan(asked), "html": html_form(page)}
     lines, result = lambda: estimate.estimate(asked), lambda: json_answer.estimate(asked)
     return Reply(lines, result, "plans", yes=works(asked), others=forms)
@@ -144,37 +150,83 @@ def _no_result() -> Any:
     return _no_lines()
 
 
-def _serving(case: LoadedScenario) -> Reply:
-    """A scenario that serves: its plan under several loads, and its search."""
+def _serving(case: LoadedScenario, figure: FigureName | None) -> Reply:
+    """A scenario that serves: its plan under several loads, what moves it, and its search."""
     from costmodel.commands import serving
-    from costmodel.commands.pages import command_line
+    from costmodel.commands.pages import command_line, of_serving_plan
     from costmodel.documents.reader.serving_scenario import serving as held
+    from costmodel.estimate.serving.predict_serving import predict
     from costmodel.report.page.forms import html_form
 
-    def page() -> Any:
-        from costmodel.explore.page.serving_facts import plans_of, serving_facts
-        from costmodel.report.page.serving_page import serving_page
-        from costmodel.report.page.serving_parts import plans_part, why_part
+    if figure is not None:
+        own = held(case)
+        return _drawn(of_serving_plan(own, predict(own), figure.value))
 
-        found = plans_of(held(case), 50)
-        parts = [] if found is None else [part for part in (plans_part(found), why_part(found)) if part is not None]
-        return serving_page(serving_facts(held(case)), command_line(), parts)
+    def page() -> Any:
+        from costmodel.explore.page.serving_facts import serving_facts
+        from costmodel.report.page.serving_report import serving_report
+
+        return serving_report(serving_facts(held(case)), command_line())
 
     reply = serving.estimate(case, verbose=False)
     return replace(reply, others={**reply.others, "html": html_form(page)})
 
 
+def _rl(case: LoadedScenario, figure: FigureName | None) -> Reply:
+    """Reinforcement learning: its plan, the splits of its accelerators, and what moves it."""
+    from costmodel.commands import rl
+    from costmodel.commands.pages import command_line, of_rl_plan
+    from costmodel.documents.reader.rl_scenario import reinforced
+    from costmodel.estimate.rl.predict_rl import predict
+    from costmodel.report.page.forms import html_form
+
+    if figure is not None:
+        return _drawn(of_rl_plan(predict(reinforced(case)), figure.value))
+
+    def page() -> Any:
+        from costmodel.explore.page.rl_facts import RlFacts
+        from costmodel.report.page.rl_page import rl_report
+
+        return rl_report(RlFacts(predict(reinforced(case))), command_line())
+
+    reply = rl.estimate(case, verbose=False)
+    return replace(reply, others={**reply.others, "html": html_form(page)})
+
+
+def _drawn(forms: dict[str, Form], *, works: bool = True) -> Reply:
+    """One figure alone; it has no table."""
+    drawn = {name: form for name, form in forms.items() if name != "html"}
+    return Reply(_no_lines, _no_result, others={**drawn, "html": _no_result}, yes=works)
+
+
 def _several(cases: Sequence[LoadedScenario]) -> Reply:
-    """Training scenarios side by side."""
+    """Scenarios of any kinds side by side."""
     from costmodel.commands.pages import command_line
+    from costmodel.report.page import scenarios_page as pages
+    from costmodel.report.page.forms import page_forms
+
+    entries = [pages.entry_of(_facts(case)) for case in cases]
+    forms = page_forms(lambda: pages.scenarios_page(entries, command_line()), lambda: pages.scenarios_figure(entries))
+    works = all(entry.works for entry in entries)
+    lines, result = lambda: pages.scenarios_lines(entries), lambda: pages.scenarios_json(entries)
+    return Reply(lines, result, "plans", yes=works, others=forms)
+
+
+def _facts(case: LoadedScenario) -> PlanFacts | ServingFacts | RlFacts:
+    """What a page of several shows of a scenario; of one that trains the best plan, where it states none."""
+    if case.kind == "serving":
+        from costmodel.documents.reader.serving_scenario import serving
+        from costmodel.explore.page.serving_facts import serving_facts
+
+        return serving_facts(serving(case))
+    if case.kind == "rl":
+        from costmodel.documents.reader.rl_scenario import reinforced
+        from costmodel.estimate.rl.predict_rl import predict
+        from costmodel.explore.page.rl_facts import RlFacts
+
+        return RlFacts(predict(reinforced(case)))
     from costmodel.documents.reader.resolved_scenario import training
     from costmodel.explore.page.plan_facts import plan_facts
     from costmodel.explore.page.report_facts import with_plan
-    from costmodel.report.page import report_page as pages
-    from costmodel.report.page.forms import page_forms
 
-    found = [plan_facts(with_plan(training(case))) for case in cases]
-    forms = page_forms(lambda: pages.scenarios_page(found, command_line()), lambda: pages.scenarios_figure(found))
-    works = all(not (facts.answer.refused or facts.answer.broken) for facts in found)
-    lines, result = lambda: pages.scenarios_lines(found), lambda: pages.scenarios_json(found)
-    return Reply(lines, result, "plans", yes=works, others=forms)
+    return plan_facts(with_plan(training(case)))

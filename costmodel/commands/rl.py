@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
+from costmodel.commands import pages
 from costmodel.documents.reader.resolved_scenario import LoadedScenario
 from costmodel.documents.reader.rl_scenario import reinforced
 from costmodel.estimate.rl.predict_rl import predict
@@ -22,19 +23,22 @@ if TYPE_CHECKING:
 def estimate(case: LoadedScenario, *, verbose: bool) -> Reply:
     """The answer of `estimate`."""
     asked, stated = predict(reinforced(case)), estimate_report.estimate
-    return Reply(lambda: stated(asked, verbose=verbose), lambda: rl_json.estimate(asked), "plans", yes=asked.works)
+    return Reply(lambda: stated(asked, verbose=verbose), lambda: rl_json.estimate(asked), "plans", yes=asked.works,
+                 others=pages.of_rl_plan(asked))  # fmt: skip
 
 
 def memory(case: LoadedScenario, *, verbose: bool) -> Reply:
     """The answer of `memory`."""
     asked, stated = predict(reinforced(case)), memory_report.memory
-    return Reply(lambda: stated(asked, verbose=verbose), lambda: rl_json.memory(asked), "ledger", yes=asked.works)
+    return Reply(lambda: stated(asked, verbose=verbose), lambda: rl_json.memory(asked), "ledger", yes=asked.works,
+                 others=pages.of_rl_plan(asked, "memory"))  # fmt: skip
 
 
 def comm(case: LoadedScenario) -> Reply:
     """The answer of `comm`."""
     asked, stated = predict(reinforced(case)), communication_report.communication
-    return Reply(lambda: stated(asked), lambda: rl_json.communication(asked), "transfers", yes=asked.works)
+    return Reply(lambda: stated(asked), lambda: rl_json.communication(asked), "transfers", yes=asked.works,
+                 others={"html": pages.of_rl_plan(asked)["html"]})  # fmt: skip
 
 
 def run(case: LoadedScenario, *, verbose: bool) -> Reply:
@@ -44,7 +48,8 @@ def run(case: LoadedScenario, *, verbose: bool) -> Reply:
 
     held = reinforced(case)
     asked = predict(held if held.scenario.run is not None else reinforced(vary_any(held, ["run={}"])))
-    return Reply(lambda: report.run(asked, verbose=verbose), lambda: report.run_json(asked), "plans", yes=asked.works)
+    return Reply(lambda: report.run(asked, verbose=verbose), lambda: report.run_json(asked), "plans", yes=asked.works,
+                 others=pages.of_rl_plan(asked))  # fmt: skip
 
 
 def without(command: str, given: Sequence[tuple[str, bool]]) -> None:
@@ -62,10 +67,9 @@ def search(case: LoadedScenario, top: int, *, why_not: bool, refused: Sequence[t
 
     without("search", refused)
     found = search_space(reinforced(case), top)
-    rows = "refused" if why_not else "plans"
-    return Reply(
-        lambda: report.search(found, why_not=why_not), lambda: report.search_json(found), rows, yes=found.works
-    )
+    rows, forms = "refused" if why_not else "plans", pages.of_rl_search(found)
+    lines, result = lambda: report.search(found, why_not=why_not), lambda: report.search_json(found)
+    return Reply(lines, result, rows, yes=found.works, others=forms)
 
 
 def sweep(case: LoadedScenario, axes: Sequence[Axis], show: str, *, refused: Sequence[tuple[str, bool]]) -> Reply:
@@ -76,7 +80,8 @@ def sweep(case: LoadedScenario, axes: Sequence[Axis], show: str, *, refused: Seq
     without("sweep", refused)
     found = run_sweep(reinforced(case), axes, show)
     works = any(trial.works for trial in found.trials)
-    return Reply(lambda: report.sweep(found), lambda: report.sweep_json(found), "points", yes=works)
+    lines, result = lambda: report.sweep(found), lambda: report.sweep_json(found)
+    return Reply(lines, result, "points", yes=works, others=pages.of_rl_sweep(found))
 
 
 def scale(case: LoadedScenario, ranks: str, *, weak: bool, refused: Sequence[tuple[str, bool]]) -> Reply:
@@ -93,7 +98,8 @@ def scale(case: LoadedScenario, ranks: str, *, weak: bool, refused: Sequence[tup
         lambda: report.scale(held, found, weak=weak),
         lambda: report.scale_json(held, found, weak=weak),
     )
-    return Reply(lines, result, "sizes", yes=any(row.trial.works for row in found))
+    works = any(row.trial.works for row in found)
+    return Reply(lines, result, "sizes", yes=works, others=pages.of_rl_scale(held, found, weak=weak))
 
 
 def diff(
@@ -108,3 +114,38 @@ def diff(
     found = compare(side(before.name, reinforced(before)), side(after.name, reinforced(after)))
     yes = found.same or not exit_code
     return Reply(lambda: report.diff(found, title), lambda: report.diff_json(found), "figures", yes=yes)
+
+
+def explain(case: LoadedScenario, quantity: str, depth: int) -> Reply:
+    """The answer of `explain` about a figure of the scenario's plan."""
+    from costmodel.explore.rl.explain_rl import explain as explain_figure
+    from costmodel.report.terminal.rl import rl_tree
+
+    asked = predict(reinforced(case))
+    if asked.refused:
+        return Reply(lambda: estimate_report.estimate(asked), lambda: rl_json.estimate(asked), yes=False)
+    node = explain_figure(asked, quantity)
+    return Reply(lambda: rl_tree.tree(asked, node, depth), lambda: rl_tree.tree_json(asked, node))
+
+
+def sensitivity(case: LoadedScenario, of: str, top: int) -> Reply:
+    """The answer of `sensitivity`."""
+    from costmodel.explore.rl.vary_rl import column
+    from costmodel.explore.vary.rl_sensitivity import sensitivity as run_sensitivity
+    from costmodel.report.terminal.rl import rl_check as report
+
+    found = run_sensitivity(reinforced(case), column(of))
+    lines, result = lambda: report.sensitivity(found, top), lambda: report.sensitivity_json(found)
+    return Reply(lines, result, "figures", others=pages.of_rl_sensitivity(found))
+
+
+def check(cases: Sequence[LoadedScenario], *, verbose: bool, refused: Sequence[tuple[str, bool]]) -> Reply:
+    """The answer of `check`."""
+    from costmodel.explore.rl.compare_rl import check as run_check
+    from costmodel.report.terminal.rl import rl_check as report
+
+    without("check", refused)
+    found = run_check([reinforced(case) for case in cases])
+    kept = all(checked.kept for checked in found)
+    lines, result = lambda: report.check(found, verbose=verbose), lambda: report.check_json(found)
+    return Reply(lines, result, "scenarios", yes=kept, others=pages.of_rl_check(found))

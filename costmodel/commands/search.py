@@ -54,7 +54,7 @@ OverOption = Annotated[
     typer.Option(
         "--over",
         metavar="PATH=VALUES",
-        help="Search at each value of a leaf too, e.g. cluster.nodes=16,32,64; may be repeated",
+        help="Search at each value of a key too, e.g. cluster.nodes=16,32,64; may be repeated",
         show_default=False,
     ),
 ]
@@ -164,7 +164,7 @@ def _found(case: ResolvedScenario, how: SearchOptions, top: int, pareto: str, ov
     """The search itself, watched and ready to be stopped."""
     from costmodel.commands.output import printed
     from costmodel.commands.progress import metered, stoppable
-    from costmodel.explore.search.search import search
+    from costmodel.explore.search.search import search, with_remedies
     from costmodel.report.terminal.style.progress import of_search
     from costmodel.report.terminal.style.theme import styled
 
@@ -175,7 +175,7 @@ def _found(case: ResolvedScenario, how: SearchOptions, top: int, pareto: str, ov
             lambda words: printed([styled(words)], stderr=True),
         )
         how = replace(how, watch=watch, stop=stop, notify=notify)
-        return search(case, top, pareto=pareto, over=over, how=how)
+        return with_remedies(search(case, top, pareto=pareto, over=over, how=how))
 
 
 def _seconds(text: str) -> float:

@@ -38,16 +38,21 @@ def memory(case: LoadedScenario, *, verbose: bool) -> Reply:
     """The answer of `memory`."""
     from costmodel.explore.serving.cache_levers import levers
 
-    asked = predict(serving(case))
+    held = serving(case)
+    asked = predict(held)
     tried = [] if asked.refused else levers(asked)
     lines = functools.partial(memory_report.memory, asked, tried, verbose=verbose)
-    return Reply(lines, lambda: serving_json.memory(asked), "ledger", yes=_works(asked))
+    forms = pages.of_serving_plan(held, asked, "memory")
+    return Reply(lines, lambda: serving_json.memory(asked), "ledger", yes=_works(asked), others=forms)
 
 
 def comm(case: LoadedScenario) -> Reply:
     """The answer of `comm`."""
-    asked, stated = predict(serving(case)), communication_report.communication
-    return Reply(lambda: stated(asked), lambda: serving_json.communication(asked), "transfers", yes=_works(asked))
+    held, stated = serving(case), communication_report.communication
+    asked = predict(held)
+    forms = {"html": pages.of_serving_plan(held, asked)["html"]}
+    lines, result = lambda: stated(asked), lambda: serving_json.communication(asked)
+    return Reply(lines, result, "transfers", yes=_works(asked), others=forms)
 
 
 def explain(case: LoadedScenario, quantity: str, depth: int) -> Reply:
@@ -92,7 +97,8 @@ def sensitivity(case: LoadedScenario, of: str, top: int) -> Reply:
     from costmodel.report.terminal.serving import serving_tornado as report
 
     found = run(serving(case), column(of))
-    return Reply(lambda: report.sensitivity(found, top), lambda: report.sensitivity_json(found), "figures")
+    return Reply(lambda: report.sensitivity(found, top), lambda: report.sensitivity_json(found), "figures",
+                 others=pages.of_serving_sensitivity(found))  # fmt: skip
 
 
 def without(command: str, given: Sequence[tuple[str, bool]]) -> None:

@@ -61,7 +61,7 @@ SetOption = Annotated[
     typer.Option(
         "--set",
         metavar="PATH=VALUE",
-        help="Override any leaf, e.g. --set plan.tp=4; may be repeated; costmodel list keys shows them",
+        help="Override any key, e.g. --set plan.tp=4; may be repeated; costmodel list keys shows them",
         show_default=False,
         autocompletion=completion.assignments,
         rich_help_panel=KEYS_PANEL,

@@ -245,6 +245,8 @@ def _best_of_serving(loaded: LoadedScenario) -> tuple[dict[str, str], str] | Non
     from costmodel.report.terminal.serving.serving_search import plan_settings
 
     case = serving(loaded)
+    if case.scenario.plan is not None and case.scenario.plan.prefill is not None:
+        return None
     inputs = inputs_of(case)
     found = search(inputs, _MOST)
     best = next((ranked for ranked in found.best if ranked.sizes["budget"] == float(inputs.budget)), None)

@@ -20,7 +20,7 @@ OverOption = Annotated[
     typer.Option(
         "--over",
         metavar="PATH=VALUES",
-        help="A leaf and its values: 1,2,4 · 1..8 · 25..400 GB/s*2 · 8..64+8; may be repeated",
+        help="A key and its values: 1,2,4 · 1..8 · 25..400 GB/s*2 · 8..64+8; may be repeated",
         show_default=False,
     ),
 ]
@@ -38,7 +38,7 @@ def sweep(
     best: BestOption = False,
     chart: Annotated[bool, typer.Option("--chart", help="Draw the first result along the only axis")] = False,
 ) -> Reply:
-    """How results change along any leaf of the scenario, hardware figures too, or over several at once.
+    """How results change along any key of the scenario, hardware figures too, or over several at once.
 
     Examples:
       costmodel sweep llama-3-70b-512 --over plan.tp=1,2,4,8 --over plan.micro_batch=1,2 --show mfu,memory_peak
@@ -140,7 +140,10 @@ def sensitivity(
     of: Annotated[
         str,
         typer.Option(
-            "--of", metavar="RESULT", help="The result that is moved", show_default="step_time, of serving tpot"
+            "--of",
+            metavar="RESULT",
+            help="The result that is moved",
+            show_default="step_time, tpot, iteration_time",
         ),
     ] = "",
     top: Annotated[int, typer.Option("--top", "-n", min=1, max=1000, help="How many figures to show")] = 16,
@@ -165,6 +168,10 @@ def sensitivity(
         from costmodel.commands import serving
 
         return serving.sensitivity(case, of or "tpot", top)
+    if case.kind == "rl":
+        from costmodel.commands import rl
+
+        return rl.sensitivity(case, of or "iteration_time", top)
     found = run(training(case), shown(of or "step_time")[0])
     lines, result = lambda: report.sensitivity(found, top), lambda: report.sensitivity_json(found)
     return Reply(lines, result, "figures", others=pages.of_sensitivity(found))
@@ -176,12 +183,12 @@ def solve(
     question: Question,
     vary: Annotated[
         str,
-        typer.Option("--vary", metavar="PATH[=A..B]", help="The leaf that may change; where to look, if not near it"),
+        typer.Option("--vary", metavar="PATH[=A..B]", help="The key that may change; where to look, if not near it"),
     ],
     wanted: Annotated[str, typer.Option("--for", metavar="RESULT>=VALUE", help="What is to be reached")],
     best: BestOption = False,
 ) -> Reply:
-    """What it would take: which values of one leaf reach a target, a deadline or a budget.
+    """What it would take: which values of one key reach a target, a deadline or a budget.
 
     Examples:
       costmodel solve llama-3-70b-512 --vary cluster.fabric.bandwidth --for "mfu>=45 %"

@@ -163,6 +163,6 @@ def detected(text: str, file: str) -> ForeignFormat:
         return next(entry for entry in FORMATS if entry.name == ARGUMENTS)
     nearest = ", ".join(f"{entry.name} ({points})" for entry, points in ranked[:3] if points)
     if score < _FEWEST:
-        hint = f"the nearest, by the keys that stand here: {nearest}" if nearest else "no key of any format stands here"
-        raise fail("X001", "the text is of no format that is known", Place(file), hint)
+        hint = f"the nearest, by the keys in it: {nearest}" if nearest else "it holds no key of any known format"
+        raise fail("X001", "the format of this text is not known", Place(file), hint)
     return best

@@ -66,7 +66,7 @@ def _leaf(tree: object, path: str) -> object:
 def _remarks(found: Imported) -> list[str]:
     """Losses that change an answer, and warnings."""
     weighty = [loss for loss in found.losses if loss.kind != "ignored"]
-    return [*map(worded, weighty), *(f"{fault.code}: {fault.sentence}" for fault in found.warnings)]
+    return [*map(worded, weighty), *(f"{fault.code}: {fault.with_near_word}" for fault in found.warnings)]
 
 
 def worded(loss: Loss) -> str:

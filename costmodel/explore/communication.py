@@ -2,15 +2,19 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from dataclasses import dataclass
+from typing import TYPE_CHECKING
 
 from costmodel.equations.network.collectives import algorithm_bandwidth, bus_bandwidth
-from costmodel.estimate.evaluate.predict import Answer
 from costmodel.estimate.machine.collective_alone import alone_bandwidth
 from costmodel.estimate.machine.collective_time import algorithms_taken
-from costmodel.estimate.machine.process_groups import Transfer
 from costmodel.estimate.shared.results import number
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from costmodel.estimate.evaluate.predict import Answer
+    from costmodel.estimate.machine.process_groups import Transfer
 
 
 @dataclass(frozen=True)

@@ -7,13 +7,17 @@ from collections.abc import Iterable, Iterator
 from typing import Any
 
 from costmodel.documents.keys.overrides import Assignment
+from costmodel.documents.reader.cached_reader import CachedReader
 from costmodel.documents.reader.resolved_scenario import LoadedScenario, training
 from costmodel.documents.schemas.default_values import Assumption
 from costmodel.estimate.model.shards import model_parameters
 from costmodel.explore.explain.model_memory import RECIPES
-from costmodel.ground.errors import COMMAND_LINE, Place
+from costmodel.ground.errors import COMMAND_LINE, CostModelError, Place
 from costmodel.ground.units import counted
 
+DEFAULT_ENGINE = "vllm"
+# Training software by the maker of the accelerator, where the default of a scenario is not described on it.
+_STACKS = {"Google": "maxtext-tpu", "AWS": "neuronx-distributed", "Intel": "megatron-deepspeed-gaudi"}
 DEFAULT_SEQUENCE = 4096.0  # tokens, or the longest of the model
 DEFAULT_BATCH = 4 * 2**20  # tokens
 DEFAULT_PROMPT, DEFAULT_OUTPUT = 2048, 512  # tokens, as the shipped scenario that serves
@@ -24,6 +28,27 @@ _SIZES = {
     "training": ("cluster.nodes", "workload.sequence", "workload.global_batch"),
     "serving": ("cluster.nodes", "workload.prompt", "workload.output", "workload.concurrency"),
 }
+
+
+def default_stack(kind: str, changes: Iterable[Assignment]) -> list[Assumption]:
+    """The engine, or the training software of accelerators on which the usual one is not described."""
+    if kind == "serving":
+        return [Assumption("stack", DEFAULT_ENGINE, "the default engine; --stack names another")]
+    maker = _maker({change.path: str(change.value) for change in changes})
+    if maker not in _STACKS:
+        return []
+    return [Assumption("stack", _STACKS[maker], f"the default on accelerators of {maker}; --stack names another")]
+
+
+def _maker(changed: dict[str, str]) -> str:
+    """The maker of the accelerator that flags name, or that the node holds which they name."""
+    shelf = CachedReader()
+    try:
+        held = changed.get("cluster.node.accelerator") or shelf.document("node", changed["cluster.node"]).accelerator
+        part = shelf.document("accelerator", held) if isinstance(held, str) else held
+    except (CostModelError, KeyError):  # the scenario's reader reports the place
+        return ""
+    return str(part.vendor)
 
 
 def size_paths(kind: str) -> tuple[str, ...]:

@@ -11,7 +11,7 @@ from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, fields, replace
 from typing import Any
 
-from costmodel.documents.keys.overrides import Assignment, path_of
+from costmodel.documents.keys.overrides import Assignment, overruled, path_of
 from costmodel.documents.keys.paths import at, place_at
 from costmodel.documents.reader.accelerator_aliases import accelerator_named
 from costmodel.documents.reader.cached_reader import CachedReader
@@ -29,7 +29,7 @@ from costmodel.documents.schemas.hardware import Node
 from costmodel.documents.schemas.serving.engine import Engine
 from costmodel.documents.text.yaml_tree import Mapping, Text, assigned, copied, key_at
 from costmodel.evidence.validate.machines import proxy_node
-from costmodel.explore.flag_defaults import default_assignment, default_sizes, size_paths
+from costmodel.explore.flag_defaults import default_assignment, default_sizes, default_stack, size_paths
 from costmodel.ground.errors import COMMAND_LINE, CostModelError, Place, fail
 
 _COMMON = {"model": "model", "node": "cluster.node", "stack": "stack", "price": "assume.price"}
@@ -53,14 +53,13 @@ KEYS = {
     },
 }
 _NAMES = ("model", "node", "stack")  # flags whose value is a name or path, never YAML
-_LOADS = ("workload.rate", "workload.concurrency", "workload.users")  # of which a scenario has one
+_LOADS = ("workload.rate", "workload.concurrency", "workload.users", "workload.requests")  # of which a scenario has one
 _OF_LOADS = ("workload.think_time", "workload.traffic")  # which go with one of them
 _SIZES = ("cluster.nodes", "cluster.node.accelerators")
 _WORD = re.compile(r"-(?=(?:tokens?|sequences?|requests?)$)")  # before the word of a count, where a shell wants quotes
-_NUMBER = re.compile(r"\s*[\d.,_]+(?:[eE][+-]?\d+)?\s*")
+_NUMBER = re.compile(r"\s*[+-]?[\d.,_]+(?:[eE][+-]?\d+)?\s*")
 
 DEFAULT_NODE = "dgx-h100"
-DEFAULT_ENGINE = "vllm"
 
 
 @dataclass(frozen=True)
@@ -111,25 +110,37 @@ def loaded_of_flags(scenario: str | None, flags: ScenarioFlags, assignments: Ite
     if scenario is None and flags.model is None:
         raise fail("C004", "flags without a scenario need a model", None, "add --model NAME, or --model ./config.json")
     reader = DocumentReader()
-    tree, shown = scenario_tree(reader, scenario) if scenario is not None else (_frame(kind_of(flags)), COMMAND_LINE)
+    frame = _frame(_kind_set(assignments) or kind_of(flags))
+    tree, shown = scenario_tree(reader, scenario) if scenario is not None else (frame, COMMAND_LINE)
     kind = str(at(tree, "workload.kind") or "training") if isinstance(tree, dict) else ""
     _checked(flags, kind, alone=scenario is None)
     set_here = {path_of(item) for item in assignments}
     changes, assumed = _changes(flags, kind, alone=scenario is None and not {"cluster.node", *_SIZES} & set_here)
-    if scenario is None and kind == "serving" and flags.stack is None and "stack" not in set_here:
-        changes.append(default_assignment("stack", DEFAULT_ENGINE))
-        assumed.append(Assumption("stack", DEFAULT_ENGINE, "the default engine; --stack names another"))
+    if scenario is None and flags.stack is None and "stack" not in set_here:
+        software = default_stack(kind, changes)
+        changes += [default_assignment("stack", item.value) for item in software]
+        assumed += software
     if isinstance(tree, dict):
         changes = [*_without_other_loads(tree, changes), *changes]
         more, further = _sizes(tree, shown, flags, (*changes, *assignments), set_here)
         changes, assumed = [*changes, *more], [*assumed, *further]
     case = any_from(reader, copied(tree), shown, (*changes, *assignments))
-    remarks = [*_replaced(tree, changes, set_here)]
+    remarks = [*_replaced(tree, changes, set_here), *overruled(assignments)]
     sized = sorted(set_here.intersection(_SIZES))
     if flags.gpus is not None and sized:
         remarks.append(f"--gpus {flags.gpus} has no effect: --set {sized[0]} counts")
     asked = FlagQuestion(flags.words, tuple(assumed), tuple(remarks))
     return replace(case, name=scenario or "", assignments=assignments, asked=asked)
+
+
+def _kind_set(assignments: Iterable[str]) -> str:
+    """The workload that --set names, of those that flags stand for."""
+    given = [item.partition("=")[2].strip() for item in assignments if path_of(item) == "workload.kind"]
+    if given and given[-1] not in KEYS:
+        hint = f"flags stand for {' or '.join(KEYS)}; costmodel list scenarios shows those of other workloads"
+        sentence = f"a scenario is needed with --set workload.kind={given[-1]}"
+        raise fail("C030", sentence, Place(COMMAND_LINE), hint)
+    return given[-1] if given else ""
 
 
 def kind_of(flags: ScenarioFlags) -> str:

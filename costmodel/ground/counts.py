@@ -49,6 +49,15 @@ def plural(kind: str) -> str:
     return f"{kind[:-1]}ies" if kind.endswith("ry") else f"{kind}s"
 
 
+def number_of(count: float, kind: str) -> str:
+    """So many of a kind, in the singular where it is one.
+
+    >>> number_of(1.0, "GPU"), number_of(1024.0, "GPU"), number_of(0, "row")
+    ('1 GPU', '1,024 GPUs', '0 rows')
+    """
+    return f"{count:,.0f} {kind if count == 1 else plural(kind)}"
+
+
 def words_of(kind: str) -> list[str]:
     """All words for things of a kind, one and several.
 

@@ -318,6 +318,14 @@ def known_as(name: str, value: Number) -> Number:
     return _with_origin(_bare(value), Named(name, origin_of(value)))
 
 
+def sum_of_rows(values: Number) -> Number:
+    """The sum over the rows of one plan, such as the stretches of a long answer; the trace keeps the first of them."""
+    total = np.sum(_bare(values))
+    if _trace.get() is None:
+        return float(total)
+    return _with_origin(total, Combined("sum", [origin_of(values)], total, _labels.get()))
+
+
 _UNTOLD = nullcontext()
 
 

@@ -73,6 +73,11 @@ class Fault:
         object.__setattr__(self, "place", replace(self.place, text="", path=""))
         object.__setattr__(self, "hint", _TO_SHOW)
 
+    @property
+    def with_near_word(self) -> str:
+        """The sentence, and the word that may have been meant, for where no remedy is shown."""
+        return f"{self.sentence}; {self.hint}" if self.hint.startswith("did you mean") else self.sentence
+
 
 class CostModelError(Exception):
     """The input is unusable; carries all faults, not only the first."""
@@ -123,7 +128,7 @@ FAULT_CODES = {
     "D020": "A result or a baseline carries a digest of its contents, and the contents of this one differ: it was "
     "changed, or cut short, after it was written. What was kept is written again by the command that wrote it.",
     "X001": "The text is of no format that is read here. A format is recognised by its content: its own keys.",
-    "X002": "A value that is needed stands nowhere, neither in the file nor as a default of its format. Give the "
+    "X002": "A value that is needed is neither in the file nor a default of its format. Give the "
     "option that states it.",
     "X003": "The file states something that no costmodel document can express and that would make a count wrong: an "
     "architecture, a width, a pattern of layers. The sentence names the class and the key.",

@@ -13,11 +13,13 @@ from numpy.typing import NDArray
 
 Column = NDArray[np.float64]
 Values = float | Column
+Places = NDArray[np.intp]
 HALVINGS, ROUNDS = 40, 8
 
 
 POINTS = 12  # of a curve, between a number and twice as many
 _POINTS = 2.0 ** (np.arange(64 * POINTS) / POINTS)
+_WIDTH = 1 / (2.0 ** (1 / POINTS) - 1)
 
 
 @dataclass(frozen=True)
@@ -35,6 +37,10 @@ class Curves:
     values: Column
     which: NDArray[np.intp]
 
+    def __add__(self, other: Curves) -> Curves:
+        """The sum of functions of the same rows."""
+        return Curves(self.values + other.values, self.which)
+
     @staticmethod
     def points(largest: float) -> Column:
         """The points at which values are needed, from 1 to the largest."""
@@ -49,8 +55,9 @@ class Curves:
         clipped = np.maximum(np.asarray(number, dtype=np.float64), 1.0)
         count = self.values.shape[1]
         place = np.minimum((np.log2(clipped) * POINTS).astype(np.intp), count - 2)
-        part = (clipped / _POINTS[place] - 1) / (2.0 ** (1 / POINTS) - 1)
-        flat, place = self.values.reshape(-1), self.which * count + place
+        part = (clipped / _POINTS[place] - 1) * _WIDTH
+        flat = self.values.reshape(-1)
+        place += self.which * count
         below = flat[place]
         return np.asarray(below + part * (flat[place + 1] - below))
 
@@ -102,31 +109,79 @@ def greatest_within(
 
 
 STEEPEST, STEPS = 4.0, 16  # an excess beyond counts as that; looks at each row
+NEAR = 1e-12  # excess, and width of a bracket, from which on a row is done
 
 
-def last_within(excess: Callable[[Column], Values], low: Values, high: Values, *, steps: int = STEPS) -> Column:
+def last_within(
+    excess: Callable[[Column], Values],
+    low: Values,
+    high: Values,
+    *,
+    some: Callable[[Places], Callable[[Column], Values]] | None = None,
+    steps: int = STEPS,
+) -> Column:
     """Greatest value from `low` to `high` whose excess is not over 0, of an excess that grows.
 
-    Chandrupatla's method: by the curve through the last three looks where it is straight enough, else by the middle.
+    Chandrupatla's method: by the curve through the last three looks where it is straight enough, else by the middle. A
+    row is done when its own bracket is; with `some`, the excess of some rows, the others are then looked at alone.
     What is returned has no excess itself; `low` where none is found above it.
 
     >>> round(float(last_within(lambda x: x * x - 2, 0.0, 10.0)), 6)
     1.414214
     """
-    here, there = (np.array(end, dtype=np.float64) for end in np.broadcast_arrays(high, low))
-    of_here, of_there = (np.clip(excess(end), -STEEPEST, STEEPEST) for end in (here, there))
-    free = of_here <= 0  # nothing is over
-    top, bottom, part = here, there, np.full_like(here, 0.5)
+    tops, bottoms = (np.array(end, dtype=np.float64) for end in np.broadcast_arrays(high, low))
+    shape, looks = tops.shape, [np.broadcast_to(_look(excess, end), tops.shape) for end in (tops, bottoms)]
+    rows = _Brackets(*(column.reshape(-1) for column in (tops, bottoms, *looks, np.full(shape, 0.5))))
+    answer, sought = np.where(rows.of_here <= 0, rows.here, rows.there), rows.of_here > 0
+    places = np.arange(len(answer))
     for _ in range(steps):
-        middle = here + part * (there - here)
-        found = np.clip(excess(middle), -STEEPEST, STEEPEST)
-        same = (found > 0) == (of_here > 0)
-        last, of_last = np.where(same, here, there), np.where(same, of_here, of_there)
-        there, of_there = np.where(same, there, here), np.where(same, of_there, of_here)
-        here, of_here = middle, found
-        part = _curved(here, there, last, of_here, of_there, of_last)
-    inside = np.where(of_here <= 0, here, np.where(of_there <= 0, there, bottom))
-    return np.where(free, top, inside)
+        if not sought.any():
+            break
+        if some is not None and 2 * np.count_nonzero(sought) < len(places):
+            places, rows = places[sought], rows.at(sought)
+            excess, shape, sought = some(places), places.shape, np.ones(len(places), dtype=bool)
+        middle = rows.middle
+        rows = rows.narrower(middle, _look(excess, middle.reshape(shape)).reshape(-1))
+        inside, of_inside = rows.inside
+        new = sought & (of_inside <= 0)
+        answer[places[new]] = inside[new]
+        sought = sought & ~((new & (of_inside > -NEAR)) | (np.abs(rows.here - rows.there) < NEAR))
+    return answer.reshape(tops.shape)
+
+
+def _look(excess: Callable[[Column], Values], value: Column) -> Column:
+    return np.asarray(np.clip(excess(value), -STEEPEST, STEEPEST))
+
+
+@dataclass(frozen=True)
+class _Brackets:
+    """Two ends for each row with what they have too much, and the part of the way between to look at next."""
+
+    here: Column
+    there: Column
+    of_here: Column
+    of_there: Column
+    part: Column
+
+    def at(self, rows: NDArray[np.bool_]) -> _Brackets:
+        return _Brackets(*(column[rows] for column in (self.here, self.there, self.of_here, self.of_there, self.part)))
+
+    @property
+    def middle(self) -> Column:
+        return self.here + self.part * (self.there - self.here)
+
+    @property
+    def inside(self) -> tuple[Column, Column]:
+        """The end that is not over, where there is one, and what it has."""
+        lower = self.of_here <= 0
+        return np.where(lower, self.here, self.there), np.where(lower, self.of_here, self.of_there)
+
+    def narrower(self, middle: Column, found: Column) -> _Brackets:
+        """The same once a place between has been looked at."""
+        same = (found > 0) == (self.of_here > 0)
+        last, of_last = np.where(same, self.here, self.there), np.where(same, self.of_here, self.of_there)
+        there, of_there = np.where(same, self.there, self.here), np.where(same, self.of_there, self.of_here)
+        return _Brackets(middle, there, found, of_there, _curved(middle, there, last, found, of_there, of_last))
 
 
 def _curved(here: Column, there: Column, last: Column, of_here: Values, of_there: Values, of_last: Values) -> Column:

@@ -6,7 +6,7 @@ import json
 from typing import Any
 
 from costmodel.explore.explain.pipelines import Pipelines
-from costmodel.explore.explain.timeline import events
+from costmodel.explore.explain.timeline import Event, events
 from costmodel.ground.errors import fail
 from costmodel.report.terminal.style.head import title
 from costmodel.report.terminal.style.theme import visible
@@ -32,7 +32,13 @@ def trace_text(found: Pipelines) -> str:
             words, colour = _KINDS[event.kind]
             rows.append({
                 "name": f"{event.kind}{event.micro_batch}", "cat": words, "ph": "X", "pid": 0, "tid": rank,
-                "ts": event.start * 1e6, "dur": (event.end - event.start) * 1e6, "cname": colour,
+                **_times(event), "cname": colour,
                 "args": {"pass": words, "micro_batch": event.micro_batch, "chunk": event.chunk},
             })  # fmt: skip
     return json.dumps({"displayTimeUnit": "ms", "traceEvents": rows}, separators=(",", ":"), allow_nan=False) + "\n"
+
+
+def _times(event: Event) -> dict[str, float]:
+    """Microseconds in whole nanoseconds: Perfetto rounds start and duration apart, and would see neighbours overlap."""
+    start, end = round(event.start * 1e9), round(event.end * 1e9)
+    return {"ts": start / 1e3, "dur": (end - start) / 1e3}

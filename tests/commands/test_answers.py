@@ -16,7 +16,8 @@ import pytest
 import costmodel
 from costmodel.documents.reader.find_documents import find
 from costmodel.documents.text.digest import sealed
-from costmodel.estimate.shared.reasons import REFUSALS, REMARKS
+from costmodel.estimate.shared.reasons import REFUSALS
+from costmodel.estimate.shared.remarks import REMARKS
 from costmodel.ground.errors import FAULT_CODES
 
 Faults = Callable[[Any], list[Any]]

@@ -10,6 +10,7 @@ from typing import Any
 import pytest
 
 from costmodel.commands import file_changes, report, shared
+from costmodel.commands.short_form import Question
 from costmodel.ground.errors import CostModelError
 
 ALONE = tuple(f"--set={word}" for word in ("cluster.nodes=1", "cluster.node.accelerators=1", "plan.tp=1"))
@@ -31,7 +32,8 @@ def test_report_answers_as_estimate_where_nothing_is_drawn(run: Any) -> None:
         ("report", "quickstart", "--figure", "time", "--json"),
         ("report", "quickstart", "--figure", "time", "--format", "html"),
         ("report", "quickstart", "megatron-22b-8", "--figure", "time", "--format", "svg"),
-        ("report", "serve-llama-3.1-70b", "--figure", "time", "--format", "svg"),
+        ("report", "serve-llama-3.1-70b", "--figure", "roofline", "--format", "svg"),
+        ("report", "grpo-qwen-2.5-7b-64", "--figure", "pipeline", "--format", "svg"),
         ("report", "quickstart", "--watch", "-o", "unwritten.html"),
     ],
 )
@@ -39,6 +41,15 @@ def test_what_would_have_no_effect_is_refused(words: tuple[str, ...], run: Any, 
     ran = run(*words, cwd=tmp_path)
     assert ran.code == 2
     assert "error[C044]" in ran.err
+
+
+def test_several_scenarios_may_be_of_any_kind(run: Any) -> None:
+    names = ("quickstart", "serve-llama-3.1-70b", "grpo-qwen-2.5-7b-64", "serve-llama-3.1-70b")
+    rows = json.loads(run("report", *names, "--json").out)["plans"]
+    assert [row["workload"] for row in rows] == ["training", "serving", "rl", "serving"]
+    for name, row in zip(names, rows, strict=True):
+        (own,) = json.loads(run("estimate", name, "--json").out)["plans"]
+        assert {key: row[key] for key in own} == own
 
 
 def test_what_cannot_be_drawn_is_said(run: Any) -> None:
@@ -81,7 +92,7 @@ def test_a_watched_page_is_written_again_at_every_change(
         scenario.write_text(change, "utf-8")
 
     monkeypatch.setattr(file_changes, "wait_for_change", wait)
-    reply = report._watched(str(scenario), report.FigureName.TIME, [])
+    reply = report._watched(Question(str(scenario), {}, (), None), str(scenario), report.FigureName.TIME)
     with pytest.raises(Ended):
         shared.deliver(reply, output=page)
     assert len(seen) == 4
@@ -118,4 +129,4 @@ def test_a_fault_of_the_first_look_ends_the_watch(tmp_path: Path) -> None:
     path = tmp_path / "mine.yaml"
     path.write_text("title: [", "utf-8")
     with pytest.raises(CostModelError):
-        report._watched(str(path), None, [])
+        report._watched(Question(str(path), {}, (), None), str(path), None)

@@ -12,6 +12,7 @@ import pytest
 from costmodel import library
 from costmodel.documents.schemas.rl.rl_results import PHASES
 from costmodel.estimate.rl.rl_columns import COLUMNS, machine_name
+from costmodel.explore.vary import sensitivity
 
 NAME = "grpo-qwen-2.5-7b-64"
 
@@ -92,11 +93,11 @@ def test_sweep_scale_diff_and_run(run: Any) -> None:
         (["estimate", NAME, "--set", "workload.algorithm=a3c"], "a3c"),
         (["estimate", NAME, "--set", "cluster={groups: [{node: dgx-h100, nodes: 8}]}"], "nodes of one kind"),
         (["solve", NAME, "--vary", "plan.rollout.tp", "--for", "iteration_time<=1 s"], "about training"),
-        (["check", NAME], "workload is rl"),
-        (["explain", NAME, "iteration_time"], "is a word, not a figure"),
+        (["check", NAME, "--exact"], "has no --exact"),
+        (["explain", NAME, "step_time"], "'step_time' is not known"),
+        (["explain", NAME, "goodput"], "is not known"),
         (["search", NAME, "--pareto", "memory_peak,iteration_time"], "has no --pareto"),
         (["scale", NAME, "--rate", "1..2"], "has no --rate"),
-        (["estimate", NAME, "--format", "html"], "has no html"),
     ],
 )
 def test_faults_are_one_sentence(run: Any, words: list[str], sentence: str) -> None:
@@ -110,6 +111,44 @@ def test_a_plan_that_does_not_fit_leaves_with_one(run: Any) -> None:
     assert run("estimate", NAME, "--set", "plan.rollout.memory=99 %").code == 1
     ran = run("estimate", NAME, "--set", "limits.iteration_time.at_most=60 s")
     assert (ran.code, "T001" in ran.out) == (1, True)
+
+
+def test_every_figure_leads_back_to_what_it_was_made_of(run: Any) -> None:
+    """The trees of an iteration hold the numbers of the answer, down to lines of documents."""
+    (plan,) = told(run, "estimate", NAME)["plans"]
+    tree = told(run, "explain", NAME, "iteration_time")
+    assert tree["value"] == plan["iteration_time_s"]
+    assert tree["value"] == pytest.approx(sum(part["value"] for part in tree["inputs"]))
+    assert [part["name"] for part in tree["inputs"]] == ["generation", "old_log_probabilities", "reference_time",
+                                                          "update_time", "weight_sync"]  # fmt: skip
+    peak = told(run, "explain", NAME, "memory_peak")
+    assert peak["value"] == plan["memory_peak_bytes"]
+    assert sum(part["value"] for part in peak["inputs"]) == pytest.approx(peak["value"])
+    lines = run("explain", NAME, "weight_sync", "--depth", "9").out
+    assert "link_time" in lines
+    assert "scenarios/stacks/verl.yaml" in lines
+    failing = told(run, "explain", NAME, "goodput", "--set", "run={}")
+    assert failing["value"] == told(run, "run", NAME)["plans"][0]["goodput"]
+
+
+def test_check_holds_limits(run: Any) -> None:
+    kept = run("check", NAME, "--set", "limits.iteration_time.at_most=1 h", "--set", "limits.memory.at_most=90 %")
+    assert (kept.code, "2 of 2 limits kept" in kept.out) == (0, True)
+    broken = run("check", NAME, "--set", "limits.iteration_time.at_most=60 s", "--json")
+    (scenario,) = json.loads(broken.out)["scenarios"]
+    assert (broken.code, scenario["kept"]) == (1, False)
+    assert scenario["findings"][0]["bound"] == 60
+    assert run("check", NAME, "--set", "plan.rollout.memory=99 %").code == 1
+
+
+def test_sensitivity_names_what_an_iteration_waits_for(run: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The bandwidth of the memory that every step of an engine reads, more than that of the network."""
+    kept = ("cluster.node.accelerator.memory.bandwidth", "cluster.node.scale_out.fabric.bandwidth")
+    every = sensitivity.leaves
+    monkeypatch.setattr(sensitivity, "leaves", lambda case: {path: every(case)[path] for path in kept})
+    figures = told(run, "sensitivity", NAME)["figures"]
+    assert [figure["path"] for figure in figures] == list(kept)
+    assert figures[0]["high"] < -0.02 < figures[1]["high"] < 0
 
 
 def test_the_library_answers_too() -> None:

@@ -65,7 +65,7 @@ def test_a_text_of_no_format_is_refused_with_the_nearest(text: str) -> None:
     (fault,) = raised.value.faults
     assert fault.code == "X001"
     if text.startswith("micro"):
-        assert fault.hint.startswith("the nearest, by the keys that stand here: ")
+        assert fault.hint.startswith("the nearest, by the keys in it: ")
         assert fault.hint.count("(1)") == 3
 
 

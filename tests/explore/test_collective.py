@@ -171,14 +171,22 @@ TEXT = """# nThread 1 nGpus 1 minBytes 1048576 maxBytes 1073741824
 """
 
 
-def measured(folder: Path, times: dict[float, float], *, gpu: str = "NVIDIA H100 80GB HBM3", each: int = 8) -> Path:
-    """A text of all_reduce_perf on 16 ranks, so many of them on a host."""
+def measured(
+    folder: Path,
+    times: dict[float, float],
+    *,
+    gpu: str = "NVIDIA H100 80GB HBM3",
+    each: int = 8,
+    name: str = "all_reduce",
+    factor: float = 1.875,
+) -> Path:
+    """A text of nccl-tests, usually of all_reduce_perf, on 16 ranks, so many of them on a host."""
     ranks = [f"#  Rank {rank} Pid 1 on n{rank // each} device {rank % each} [0x00] {gpu}" for rank in range(16)]
     rows = []
     for size, seconds in times.items():
         rate = size / seconds / 1e9
-        rows.append(f" {size:.0f} {size // 4:.0f} float sum -1 {seconds * 1e6:.2f} {rate:.2f} {rate * 1.875:.2f} 0")
-    path = folder / "all_reduce_perf.txt"
+        rows.append(f" {size:.0f} {size // 4:.0f} float sum -1 {seconds * 1e6:.2f} {rate:.2f} {rate * factor:.2f} 0")
+    path = folder / f"{name}_perf.txt"
     path.write_text(TEXT.format(ranks="\n".join(ranks), rows="\n".join(rows)), "utf-8")
     return path
 
@@ -196,6 +204,20 @@ def test_a_measured_fabric_is_compared_with_sound_ones(slower: float, verdict: s
     assert found.sound.error == pytest.approx(1 / slower - 1, abs=1e-3)
     for row in collective_json(found)["sizes"]:
         assert row["error"] == pytest.approx(1 / slower - 1, abs=1e-3)
+
+
+def test_every_operation_is_compared_with_its_own_file(tmp_path: Path) -> None:
+    names = {
+        "all-reduce": ("all_reduce", 1.875), "all-gather": ("all_gather", 0.9375), "all-to-all": ("alltoall", 0.9375),
+        "reduce-scatter": ("reduce_scatter", 0.9375), "broadcast": ("broadcast", 1.0), "reduce": ("reduce", 1.0),
+        "send": ("sendrecv", 1.0),
+    }  # fmt: skip
+    assert names.keys() == OPERATIONS.keys()
+    for operation, (name, factor) in names.items():
+        rows = collective(operation, ["32MiB", "1GiB"], ScenarioFlags(node="dgx-h100", gpus=16)).rows
+        path = measured(tmp_path, {row.size: 1.25 * row.time for row in rows}, name=name, factor=factor)
+        found = collective(operation, (), ScenarioFlags(node="dgx-h100", gpus=16), measured=str(path))
+        assert [row["error"] for row in collective_json(found)["sizes"]] == pytest.approx([-0.2, -0.2], abs=1e-3)
 
 
 def test_a_slow_fabric_is_called_slower(run: Any) -> None:

@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import doctest
+from collections.abc import Callable
 
 import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from numpy.typing import NDArray
 
 from costmodel.ground import solvers
 from costmodel.ground.solvers import Curves, Line, fixed_point, greatest_within, last_within
@@ -80,6 +82,18 @@ def test_last_within_finds_where_an_excess_begins(root: float) -> None:
         found = float(last_within(excess, 1e-4, 10.0))
         assert found <= root * (1 + 1e-12)
         assert found == pytest.approx(root, rel=2e-2, abs=2e-4)
+
+
+def test_last_within_gives_each_row_its_own_answer_whatever_stands_beside_it() -> None:
+    roots = np.geomspace(1e-3, 9.9, 37) * np.where(np.arange(37) % 3, 1.0, 1e3)  # a third have nothing over
+
+    def of(rows: NDArray[np.intp]) -> Callable[[NDArray[np.float64]], NDArray[np.float64]]:
+        return lambda x: np.log(x / roots[rows]) + (x - roots[rows]) ** 3
+
+    every = np.arange(37)
+    together = last_within(of(every), np.full(37, 1e-4), np.full(37, 10.0), some=of)
+    alone = [float(last_within(of(every[[row]]), np.array([1e-4]), np.array([10.0]))[0]) for row in every]
+    assert together.tolist() == alone
 
 
 def test_last_within_takes_an_end_where_nothing_changes() -> None:

@@ -10,7 +10,7 @@ DATA = {"evidence/measured"}
 
 # Tests whose subject is no single module, by the folder of all that they touch.
 SUBJECTS = {
-    "commands": "answers forms fuzz_imports machine_output prices program stored",
+    "commands": "answers forms fuzz_imports machine_output prices program remarked_input stored",
     "documents": "counted fuzz fuzz_words private",
     "equations": "claims",
     "equations/serving": "dense_decoder published_claims",

@@ -1,4 +1,4 @@
-"""Rendering computes nothing: what report/ imports evaluates no plan."""
+"""Rendering computes nothing: what report/ imports or asks an answer for evaluates no plan."""
 
 from __future__ import annotations
 
@@ -25,17 +25,21 @@ def imported(tree: ast.AST, *, at_run_time: bool = False) -> dict[str, Name]:
 
 
 def functions() -> dict[Name, set[Name]]:
-    """Every function of a module, with what of the project it names."""
+    """Every function and method of a module, with what of the project it names."""
     found: dict[Name, set[Name]] = {}
     for path in (ROOT / "costmodel").rglob("*.py"):
         module = ".".join(path.relative_to(ROOT).with_suffix("").parts)
         tree = ast.parse(path.read_text(encoding="utf-8"))
         here = {node.name: (module, node.name) for node in tree.body if isinstance(node, ast.FunctionDef)}
         known = {**imported(tree), **here}
-        for node in tree.body:
-            if isinstance(node, ast.FunctionDef):
-                named = {inner.id for inner in ast.walk(node) if isinstance(inner, ast.Name)}
-                found[module, node.name] = {known[name] for name in named & known.keys()}
+        defined = [(node, node.name) for node in tree.body if isinstance(node, ast.FunctionDef)]
+        classes = [node for node in tree.body if isinstance(node, ast.ClassDef)]
+        defined += [
+            (node, f"{of.name}.{node.name}") for of in classes for node in of.body if isinstance(node, ast.FunctionDef)
+        ]
+        for node, name in defined:
+            named = {inner.id for inner in ast.walk(node) if isinstance(inner, ast.Name)}
+            found[module, name] = {known[inner] for inner in named & known.keys()}
     return found
 
 
@@ -55,3 +59,16 @@ def test_rendering_evaluates_no_plan() -> None:
         tree = ast.parse(path.read_text(encoding="utf-8"))
         breaches += [f"{path.name}: {name}" for name in imported(tree, at_run_time=True).values() if name in found]
     assert not breaches
+
+
+def test_answers_that_are_rendered_hold_all_that_is_asked_of_them() -> None:
+    """A property that evaluates a plan would do it while something is drawn; pages alone collect as they are drawn."""
+    lazy = {tuple(name.split(".")) for module, name in evaluating() if "." in name and ".page." not in module}
+    asked: dict[str, set[str]] = {}
+    for path in (ROOT / "costmodel" / "report").rglob("*.py"):
+        tree = ast.parse(path.read_text(encoding="utf-8"))
+        attributes = {node.attr for node in ast.walk(tree) if isinstance(node, ast.Attribute)}
+        for _, name in imported(tree).values():
+            asked.setdefault(name, set()).update(attributes)
+    assert lazy
+    assert not {f"{of}.{method}" for of, method in lazy if method in asked.get(of, set())}

@@ -32,6 +32,23 @@ def test_a_trace_holds_every_pass_of_every_rank(run: Any, tmp_path: Path) -> Non
     assert last == pytest.approx(plan["step_time_s"] - beside, rel=1e-6)
 
 
+def test_slices_do_not_overlap_as_perfetto_reads_them(run: Any) -> None:
+    """Its importer takes start and duration to whole nanoseconds, each apart; what overlaps leaves its track.
+
+    perfetto src/trace_processor/importers/json: CoerceToTs, and case 'X' of ParseJsonPacket.
+    """
+    trace = json.loads(run("pipeline", "llama-3-70b-512", "--format", "trace").out)
+    names = {(event["name"], event["tid"]) for event in trace["traceEvents"] if event["ph"] == "M" and "tid" in event}
+    assert names == {(name, tid) for name in ("thread_name", "thread_sort_index") for tid in range(4)}
+    for tid in range(4):
+        own = sorted(
+            (round(event["ts"] * 1000), round(event["dur"] * 1000))
+            for event in trace["traceEvents"]
+            if event["ph"] == "X" and event["tid"] == tid
+        )
+        assert all(start + lasts <= after for (start, lasts), (after, _) in itertools.pairwise(own))
+
+
 def test_a_plan_that_is_not_valid_has_no_trace(run: Any) -> None:
     ran = run("pipeline", "llama-3-70b-512", "--set", "plan.tp=3", "--format", "trace")
     assert ran.code == 2

@@ -23,7 +23,7 @@ import numpy as np
 
 from costmodel.documents.reader.resolved_scenario import load
 from costmodel.estimate.evaluate import evaluate_plans as evaluation
-from costmodel.estimate.shared.plan_batch import SIZES, Block
+from costmodel.estimate.shared.plan_batch import Block
 from costmodel.estimate.training.training_inputs import TrainingInputs
 from costmodel.explore.search import accumulator as searching
 from costmodel.explore.search import stream as streaming
@@ -33,6 +33,7 @@ from costmodel.explore.search.search import search
 from costmodel.explore.search.search_space import stem
 from costmodel.explore.search.stream import Task
 from costmodel.explore.search.work_units import ScenarioVariants, WorkUnit, pieces
+from costmodel.ground.plan_sizes import SIZES
 
 NATURAL = ("llama-3-70b-512", "gpt-3-175b-1024", "deepseek-v3-2048")
 ELEMENTS = 16_384  # of the bare operations: a few such arrays lie in a core's own cache

@@ -16,7 +16,9 @@ from costmodel.estimate.serving.serving_inputs import ServingInputs, inputs_of
 from costmodel.explore.serving.search_layouts import FoundPlans, search
 
 NAME = "serve-llama-3.1-70b"
-SPACE = "search={{tp: [1, 2, 4, 8], pp: [1, 2, 4, 8], budget: [{budgets}], replicas: [{replicas}]}}"
+MANY = range(1, 65)
+SPACE = {"tp": [1, 2, 4, 8], "pp": [1, 2, 4, 8], "budget": [512 * count for count in MANY], "replicas": [*MANY]}
+UNLIKE = {"tp": [1, 2, 4, 8], "pp": [1, 2, 4, 8], "budget": [512 + 8 * count for count in range(3000)]}
 LOADS = {
     "dense, at a rate": ["cluster.nodes=32", "workload.rate=100 /s"],
     "dense, no limits": ["cluster.nodes=32", "workload.rate=100 /s", "limits={}"],
@@ -24,15 +26,14 @@ LOADS = {
         "cluster.nodes=32",
         "workload={kind: serving, prompt: 2048, output: 512, concurrency: 512, precision: bf16}",
     ],
+    "dense, none alike": ["cluster.nodes=32", "workload.rate=100 /s", f"search={UNLIKE}"],
     "experts, at a rate": ["model=qwen-3-30b-a3b", "cluster.nodes=32", "workload.rate=100 /s"],
 }
 
 
 def inputs(changes: list[str]) -> ServingInputs:
     """The scenario with some tens of thousands of plans."""
-    budgets = ", ".join(str(256 * step) for step in range(2, 66))
-    replicas = ", ".join(map(str, range(1, 65)))
-    return inputs_of(serving(load_any(NAME, [*changes, SPACE.format(budgets=budgets, replicas=replicas)])))
+    return inputs_of(serving(load_any(NAME, [f"search={SPACE}", *changes])))
 
 
 def searches(runs: int) -> Iterator[tuple[str, FoundPlans, float]]:

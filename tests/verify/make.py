@@ -28,6 +28,7 @@ PARTS: tuple[str, ...] = (
     "ring",
     "linear",
     "sharing",
+    "vision",
     "config_parameters",
     "config_options",
     "config_wrappers",

@@ -21,6 +21,8 @@ from costmodel.equations.parallelism.pipeline_schedules import later_schedule_ti
 from costmodel.estimate.model.shards import matmuls, model_active_parameters, model_parameters, shard
 from costmodel.estimate.shared.plan_batch import Structure, one_row
 from costmodel.estimate.training.memory.breakdown import whole_activations
+from costmodel.estimate.training.training_inputs import TrainingInputs
+from costmodel.estimate.training.vision_front import front_flop
 from costmodel.ground.choices import LaterSchedule
 
 from .make import reference
@@ -33,6 +35,7 @@ SCHEDULES = reference("schedules")
 LATENT = reference("latent")
 LINEAR = reference("linear")
 SHARING = reference("sharing")
+VISION = reference("vision")
 EXPERTS = reference("experts")
 STATISTIC = 4.0  # a norm keeps one fp32 figure a token, its root mean square, which our count leaves out
 
@@ -170,6 +173,37 @@ def test_activations_of_a_table_for_the_layer_equal_what_a_compiled_layer_saves(
     table = {"layer_embedding": {"rows": 64, "width": SHARING["width"]}}
     ours = sharing(table, value_norm=True) - sharing(value_norm=True)
     assert SHARING["own with a table"] - SHARING["own"] - ours == STATISTIC - 2 * SHARING["width"]
+
+
+def seeing() -> TrainingInputs:
+    """A text model with the tower that was measured, and an image in each sequence."""
+    hidden, joined = float(VISION["hidden_size"]), 4.0 * VISION["hidden_size"]
+    attention = {"heads": VISION["num_heads"], "kv_heads": VISION["num_heads"], "bidirectional": True}
+    attention |= {"head_dim": hidden / VISION["num_heads"], "biases": True, "output_bias": True}
+    mlp = {"ffn_hidden": VISION["intermediate_size"], "gated": False, "biases": True}
+    tower = {
+        **{"hidden": hidden, "patch": 3 * 2 * VISION["patch_size"] ** 2, "merge": 4, "norm": "layernorm"},
+        **{"positions": "rotary", "layers": [{"count": VISION["depth"], "attention": attention, "mlp": mlp}]},
+        "projectors": [{"count": 1 + VISION["joined"], "inputs": joined, "inner": joined}],
+    }
+    shape = {**cases.model(layers=1, hidden=VISION["out"]), "vision": tower}
+    images = {"images": {"count": 1, "tokens": VISION["patches"] / 4}}
+    return cases.inputs(shape, sequence=VISION["patches"], global_batch=8, workload=images)
+
+
+BLOCK = one_row(Structure(recompute="none"), dp=8, tp=1, pp=1, vpp=1, micro_batch=1)
+
+
+def test_work_of_a_vision_tower_equals_its_products() -> None:
+    assert cases.one(front_flop(seeing(), BLOCK).useful) == 3 * 8 * VISION["flop"]
+
+
+def test_activations_of_a_layer_of_a_vision_tower_equal_what_a_compiled_layer_saves() -> None:
+    front = seeing().front
+    assert front is not None
+    part = shard(front.model, front.model.layers[0], 1.0)
+    ours = cases.one(whole_activations(front, BLOCK, part, selective=False)) / VISION["patches"]
+    assert VISION["saved"] - ours == 2 * STATISTIC
 
 
 def products(**layer: Any) -> float:

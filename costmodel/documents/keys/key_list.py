@@ -6,30 +6,46 @@ import functools
 from collections.abc import Iterator
 from typing import Any, NamedTuple
 
+from pydantic import BaseModel
+
 from costmodel.documents.keys.overrides import full, short
 from costmodel.documents.keys.references import REFERENCES
 from costmodel.documents.keys.schema_paths import choices_of, examples_of, key_of, resolved, schema_tree
 from costmodel.documents.keys.suggestions import nearest
 from costmodel.documents.reader.folders import names
+from costmodel.documents.schemas.rl.rl_schema import RlScenario
 from costmodel.documents.schemas.scenario import Scenario
+from costmodel.documents.schemas.serving.serving_schema import ServingScenario
 from costmodel.ground.errors import COMMAND_LINE, Place, fail
 
 _ABOUT = {"schema", "source", "sources", "check", "note"}  # keys that state where a document is from
 
 
 class ScenarioKey(NamedTuple):
-    """A key by its path, the values it takes in words, its default in words, and its meaning."""
+    """A key by its path, the values it takes in words, its default in words, and its meaning.
+
+    of: the workload whose scenarios alone have it; nothing where those that train do
+    """
 
     path: str
     values: str
     default: str
     meaning: str
+    of: str = ""
+
+
+# The schema of scenarios by the name of their workload; those that train come first, and have no name.
+_SCHEMAS: dict[str, type[BaseModel]] = {"": Scenario, "serving": ServingScenario, "rl": RlScenario}
 
 
 @functools.cache
 def all_keys() -> tuple[ScenarioKey, ...]:
-    """The keys of a scenario and of the documents it names, in the order of the schemas."""
-    return tuple(_inside("", schema_tree(Scenario)))
+    """The keys of scenarios and of the documents they name, in the order of the schemas, each once."""
+    found: dict[str, ScenarioKey] = {}
+    for of, schema in _SCHEMAS.items():
+        for key in _inside(schema, "", schema_tree(schema)):
+            found.setdefault(key.path, key._replace(of=of))
+    return tuple(found.values())
 
 
 def keys_of(prefix: str) -> list[ScenarioKey]:
@@ -52,37 +68,41 @@ def values_of(path: str) -> list[str]:
     path = full(path)
     if path in REFERENCES:
         return names(REFERENCES[path].kind)
-    return choices_of(Scenario, path) or examples_of(Scenario, path) or []
+    choices = [choices_of(schema, path) for schema in _SCHEMAS.values()]
+    if path == "workload.kind":  # each schema has its own
+        return [value for listed in choices for value in listed]
+    examples = [examples_of(schema, path) or [] for schema in _SCHEMAS.values()]
+    return next(filter(None, (*choices, *examples)), [])
 
 
-def _inside(path: str, node: dict[str, Any]) -> Iterator[ScenarioKey]:
+def _inside(schema: type[BaseModel], path: str, node: dict[str, Any]) -> Iterator[ScenarioKey]:
     """The keys beneath a mapping; of a list of mappings those of its first item."""
     for name, value in node.get("properties", {}).items():
         inner = f"{path}.{name}" if path else name
         if name in _ABOUT and path != "workload":
             continue
-        held = resolved(Scenario, value)
-        item = resolved(Scenario, held["items"]) if "items" in held else {}
+        held = resolved(schema, value)
+        item = resolved(schema, held["items"]) if "items" in held else {}
         if inner in REFERENCES or not (held.get("properties") or item.get("properties")):
-            yield ScenarioKey(short(inner), _words(inner), _default(value), value.get("description", ""))
+            yield ScenarioKey(short(inner), _words(schema, inner), _default(value), value.get("description", ""))
         if held.get("properties"):
-            yield from _inside(inner, held)
+            yield from _inside(schema, inner, held)
         elif item.get("properties"):
-            yield from _inside(f"{inner}.0", item)
+            yield from _inside(schema, f"{inner}.0", item)
 
 
-def _words(path: str) -> str:
+def _words(schema: type[BaseModel], path: str) -> str:
     """What stands at a key, in a few words."""
     if path in REFERENCES:
         kind = REFERENCES[path].kind
         return f"name of a{'n' if kind[0] in 'aeo' else ''} {kind}"
-    choices = choices_of(Scenario, path)
+    choices = choices_of(schema, path)
     if choices:
         listed = all(choice.startswith("[") for choice in choices)
         return f"list of {', '.join(choice[1:-1] for choice in choices)}" if listed else " | ".join(choices)
-    if "items" in resolved(Scenario, key_of(Scenario, path) or {}):
+    if "items" in resolved(schema, key_of(schema, path) or {}):
         return "list"
-    examples = examples_of(Scenario, path)
+    examples = examples_of(schema, path)
     if examples is None:
         return "text"
     return f"e.g. {examples[0]}" if examples else "number"

@@ -74,6 +74,21 @@ def path_of(assignment: str | Assignment) -> str:
     return assignment.path if isinstance(assignment, Assignment) else full(assignment.partition("=")[0].strip())
 
 
+def overruled(assignments: Iterable[str]) -> tuple[str, ...]:
+    """A remark for every assignment that a later one of the same path, or of one around it, replaces.
+
+    >>> overruled(["plan.tp=2", "plan.pp=2", "plan.tp=4"])
+    ('--set plan.tp=2 has no effect: --set plan.tp=4 counts',)
+    """
+    given = list(assignments)
+    found = []
+    for index, before in enumerate(given):
+        after = next((text for text in given[index + 1 :] if f"{path_of(before)}.".startswith(f"{path_of(text)}.")), "")
+        if after:
+            found.append(f"--set {before} has no effect: --set {after} counts")
+    return tuple(found)
+
+
 def _spoken(text: str) -> Assignment:
     path, separator, value = text.partition("=")
     path = full(path.strip())

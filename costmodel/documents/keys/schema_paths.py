@@ -70,7 +70,8 @@ def choices_of(kind: type[BaseModel], path: str) -> list[str]:
     if any(inner.get("type") == "boolean" for inner in kinds):
         return ["true", "false"]
     listed = [f"[{value}]" for inner in kinds for value in inner.get("items", {}).get("enum", [])]
-    return [str(value) for inner in kinds for value in inner.get("enum", [])] + listed
+    named = [str(value) for inner in kinds for value in inner.get("enum", [inner["const"]] if "const" in inner else [])]
+    return named + listed
 
 
 def examples_of(kind: type[BaseModel], path: str) -> list[str] | None:

@@ -17,5 +17,5 @@ def nearest(name: str, known: Iterable[str], cutoff: float = 0.5) -> str:
 
 def alike(name: str, known: Iterable[str], count: int, cutoff: float) -> list[str]:
     """The known names that look most like this one, the most alike first."""
-    compared = [other for other in itertools.islice(known, _MOST) if len(other) <= 2 * _LONGEST]
+    compared = [other for other in itertools.islice(dict.fromkeys(known), _MOST) if len(other) <= 2 * _LONGEST]
     return difflib.get_close_matches(name[:_LONGEST], compared, n=count, cutoff=cutoff)

@@ -84,6 +84,8 @@ def _unknown(kind: str, name: str, place: Place | None) -> CostModelError:
         hint = f"for the file write .{os.sep}{file}"
     elif kind == "model" and name and file_in(kind, Path(name)).is_file():
         hint = f"for the folder write .{os.sep}{name}"
+    elif kind == "scenario" and name and os.path.isfile(os.path.join(name, "config.json")):
+        hint = f"it is a folder with a config.json: --model {name} names the model in it"
     elif name and os.path.isdir(name):
         hint = f"'{name}' is a folder; name a file in it"
     return fail("D009", sentence, place or Place(COMMAND_LINE), hint)

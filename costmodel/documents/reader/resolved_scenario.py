@@ -15,7 +15,7 @@ from typing import Any, ClassVar
 from pydantic import BaseModel
 
 from costmodel.documents.keys.held_keys import HeldKeys, held_keys
-from costmodel.documents.keys.overrides import Assignment, assign, listed, memory_in_whole, path_of
+from costmodel.documents.keys.overrides import Assignment, assign, listed, memory_in_whole, overruled, path_of
 from costmodel.documents.keys.paths import at, has_key, place_at
 from costmodel.documents.keys.references import LEVELS, REFERENCES, holder
 from costmodel.documents.reader.foreign_prices import ForeignPrice, left_out
@@ -181,7 +181,8 @@ def load_any(name: str, assignments: Iterable[str] = ()) -> LoadedScenario:
         raise TypeError("load takes the name of a scenario and a list of assignments: 'quickstart', ['plan.tp=4']")
     reader, assignments = DocumentReader(), tuple(assignments)
     tree, shown = scenario_tree(reader, name)
-    return replace(any_from(reader, tree, shown, assignments), name=name, assignments=assignments)
+    asked = FlagQuestion(remarks=overruled(assignments))
+    return replace(any_from(reader, tree, shown, assignments), name=name, assignments=assignments, asked=asked)
 
 
 def training(loaded: LoadedScenario) -> ResolvedScenario:
@@ -192,8 +193,8 @@ def training(loaded: LoadedScenario) -> ResolvedScenario:
     raise fail("C030", sentence, loaded.place("workload.kind") or Place(loaded.file), UNDERSTOOD)
 
 
-_OF_BOTH = "estimate, memory, comm, search, sweep, scale and diff"
-UNDERSTOOD = f"of serving and rl: {_OF_BOTH}; of serving solve, check and explain too, of rl run"
+_OF_BOTH = "estimate, memory, comm, search, sweep, scale, sensitivity, diff, check, explain and report"
+UNDERSTOOD = f"of serving and rl: {_OF_BOTH}; of serving solve too, of rl run"
 
 
 def case_from(

@@ -171,7 +171,8 @@ class _Faults:
             properties = schema_at(self.kind, detail["loc"][:-1]).get("properties", {})
             hint = f"schema: {properties.get('schema', {}).get('const')}"
             if isinstance(detail["input"], dict) and _OF_TRANSFORMERS & set(detail["input"]):
-                hint = "this is a config of transformers: costmodel estimate --model FILE, or model: FILE in a scenario"
+                file = self.file if " " not in self.file else f"'{self.file}'"
+                hint = f"this is a config of transformers: --model {file} names it, or model: {file} in a scenario"
             return Fault("D011", f"the key '{path}' is missing", place, hint)
         text = schema_at(self.kind, detail["loc"][:-1]).get("properties", {}).get(where[-1], {}).get("description", "")
         return Fault("D004", f"the key '{path}' is missing", place, f"{where[-1]}: {text}" if text else "")

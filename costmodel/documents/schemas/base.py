@@ -1,7 +1,5 @@
 """What every document shares: frozen, unknown keys refused, quantities with units, sources by name."""
 
-from __future__ import annotations
-
 import math
 from dataclasses import dataclass
 from typing import Annotated, Any, Literal
@@ -15,6 +13,8 @@ from costmodel.ground.errors import Place
 from costmodel.ground.parsing import UnitError, example, kinds_of, measured, parse
 from costmodel.ground.quoting import HUGE, LONGEST, quoted_value
 from costmodel.ground.units import Figure
+
+OWN = "calibrate-"  # prefix of the keys of sources that were made from your own tables
 
 
 class Document(BaseModel):

@@ -1,7 +1,5 @@
 """Baseline of predictions: figures by scenario, written by --update and compared with those of today."""
 
-from __future__ import annotations
-
 from typing import Literal
 
 from pydantic import Field

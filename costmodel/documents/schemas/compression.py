@@ -1,7 +1,5 @@
 """Compression of gradients, as a plan names it: a method, and what it keeps."""
 
-from __future__ import annotations
-
 import functools
 import re
 from dataclasses import dataclass

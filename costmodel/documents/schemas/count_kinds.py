@@ -1,7 +1,5 @@
 """Counts of a document, each of its own kind: tokens are no nodes, and a batch in tokens is one of sequences."""
 
-from __future__ import annotations
-
 from typing import Annotated, Any
 
 from pydantic import GetJsonSchemaHandler
@@ -32,7 +30,7 @@ class FromTokens(Figure):
     tokens: float
     sequence: float
 
-    def __new__(cls, tokens: InTokens, sequence: float) -> FromTokens:
+    def __new__(cls, tokens: InTokens, sequence: float) -> "FromTokens":
         """The nearest whole number of sequences of that length."""
         number = float.__new__(cls, float(round(tokens / sequence)))
         number.place, number.tokens, number.sequence = tokens.place, float(tokens), float(sequence)
@@ -50,7 +48,7 @@ class _Sequences(Quantity):
         if isinstance(value, FromTokens | InTokens):
             return value
         if isinstance(value, str) and counted_in(value) == "token":
-            tokens = _TOKENS.validate(value)
+            tokens = TOKENS.validate(value)
             return InTokens(tokens, tokens.place)
         return super().validate(value)
 
@@ -77,8 +75,8 @@ def rented(price: str) -> str:
     return "accelerator" if "GPU" in kinds else "node" if "node" in kinds else ""
 
 
-_TOKENS = _count("token")
-Tokens = Annotated[float, _TOKENS]
+TOKENS = _count("token")
+Tokens = Annotated[float, TOKENS]
 Sequences = Annotated[float, _Sequences("sequence", 1, _MOST, whole=True)]
 Gpus = Annotated[float, _count("GPU")]
 Replicas = Annotated[float, _count("replica GPU")]

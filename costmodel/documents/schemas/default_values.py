@@ -1,7 +1,5 @@
 """Values that no document states."""
 
-from __future__ import annotations
-
 from dataclasses import dataclass
 
 

@@ -1,7 +1,5 @@
 """Fitted constants of accelerators and fabrics, each with its residual on the data it was fitted on."""
 
-from __future__ import annotations
-
 from typing import Literal
 
 from pydantic import Field

@@ -1,7 +1,5 @@
 """Hardware facts: accelerator, fabric, node, cluster."""
 
-from __future__ import annotations
-
 import math
 from typing import Annotated, Any, Literal, Self
 

@@ -1,8 +1,6 @@
 """Bounds a plan must keep, on any result."""
 
-from __future__ import annotations
-
-from typing import Annotated, Any, Generic, Self, TypeVar
+from typing import Annotated, Any, Self, TypeVar
 
 from pydantic import Field, model_validator
 from pydantic_core import PydanticCustomError
@@ -17,68 +15,109 @@ Joules = Annotated[float, Quantity("J", 0, 1e21)]
 Kilograms = Annotated[float, Quantity("kg", 0, 1e18)]
 TokenPrice = Annotated[float, Quantity("USD/Mtoken", 0, 1e18)]
 
-T = TypeVar("T")
+AT_MOST: Any = Field(default=None, description="Largest value allowed")
+AT_LEAST: Any = Field(default=None, description="Smallest value allowed")
+TARGET: Any = Field(default=None, description="Value to stay close to; within sets the distance")
 
 
-class Bound(Document, Generic[T]):
-    """Bounds on one result."""
+class Bound(Document):
+    """Bounds on one result; each kind sets its unit."""
 
-    at_most: T | None = Field(default=None, description="Largest value allowed")
-    at_least: T | None = Field(default=None, description="Smallest value allowed")
-    target: T | None = Field(default=None, description="Value to stay close to; within sets the distance")
+    at_most: Any = AT_MOST
+    at_least: Any = AT_LEAST
+    target: Any = TARGET
     within: Share | None = Field(
         default=None, description="Share the value may lie off the target; without one, worsen from a baseline"
     )
 
     @model_validator(mode="after")
     def _sensible(self) -> Self:
-        bound: Any = self
-        if bound.target is not None and bound.within is None:
+        if self.target is not None and self.within is None:
             raise PydanticCustomError("limit", "a target needs within beside it, for example within: 2 %")
-        if bound.at_most is not None and bound.at_least is not None and bound.at_most < bound.at_least:
+        if self.at_most is not None and self.at_least is not None and self.at_most < self.at_least:
             words = {"keys": ("at_most", "at_least")}
             raise PydanticCustomError("limit", "at_most is less than at_least, so that nothing keeps both", words)
         return self
 
 
-class ShareLimit(Bound[Share]):
+class ShareLimit(Bound):
     """Bounds on a fraction."""
 
+    at_most: Share | None = AT_MOST
+    at_least: Share | None = AT_LEAST
+    target: Share | None = TARGET
 
-class TimeLimit(Bound[Seconds]):
+
+class TimeLimit(Bound):
     """Bounds on a duration."""
 
+    at_most: Seconds | None = AT_MOST
+    at_least: Seconds | None = AT_LEAST
+    target: Seconds | None = TARGET
 
-class BytesLimit(Bound[Bytes]):
+
+class BytesLimit(Bound):
     """Bounds on an amount of memory or of traffic."""
 
+    at_most: Bytes | None = AT_MOST
+    at_least: Bytes | None = AT_LEAST
+    target: Bytes | None = TARGET
 
-class FlopRateLimit(Bound[FlopRate]):
+
+class FlopRateLimit(Bound):
     """Bounds on a rate of computing."""
 
+    at_most: FlopRate | None = AT_MOST
+    at_least: FlopRate | None = AT_LEAST
+    target: FlopRate | None = TARGET
 
-class TokenRateLimit(Bound[TokenRate]):
+
+class TokenRateLimit(Bound):
     """Bounds on a rate of tokens."""
 
+    at_most: TokenRate | None = AT_MOST
+    at_least: TokenRate | None = AT_LEAST
+    target: TokenRate | None = TARGET
 
-class GpuTokenRateLimit(Bound[GpuTokenRate]):
+
+class GpuTokenRateLimit(Bound):
     """Bounds on a rate of tokens of each accelerator."""
 
+    at_most: GpuTokenRate | None = AT_MOST
+    at_least: GpuTokenRate | None = AT_LEAST
+    target: GpuTokenRate | None = TARGET
 
-class MoneyLimit(Bound[Money]):
+
+class MoneyLimit(Bound):
     """Bounds on an amount of money."""
 
+    at_most: Money | None = AT_MOST
+    at_least: Money | None = AT_LEAST
+    target: Money | None = TARGET
 
-class TokenPriceLimit(Bound[TokenPrice]):
+
+class TokenPriceLimit(Bound):
     """Bounds on what a million tokens cost."""
 
+    at_most: TokenPrice | None = AT_MOST
+    at_least: TokenPrice | None = AT_LEAST
+    target: TokenPrice | None = TARGET
 
-class EnergyLimit(Bound[Joules]):
+
+class EnergyLimit(Bound):
     """Bounds on an amount of energy."""
 
+    at_most: Joules | None = AT_MOST
+    at_least: Joules | None = AT_LEAST
+    target: Joules | None = TARGET
 
-class MassLimit(Bound[Kilograms]):
+
+class MassLimit(Bound):
     """Bounds on a mass."""
+
+    at_most: Kilograms | None = AT_MOST
+    at_least: Kilograms | None = AT_LEAST
+    target: Kilograms | None = TARGET
 
 
 B = TypeVar("B", bound=Document)
@@ -87,7 +126,7 @@ B = TypeVar("B", bound=Document)
 def bounded(kind: type[B], result: str) -> B:
     """A result that nothing bounds until a scenario does; its name is the title where the key is another."""
     meaning = (RESULTS | RUN_RESULTS)[result].meaning
-    field: B = Field(default_factory=kind, description=meaning[0].upper() + meaning[1:], title=result)
+    field: B = Field(default_factory=kind.model_construct, description=meaning[0].upper() + meaning[1:], title=result)
     return field
 
 

@@ -1,7 +1,5 @@
 """Published measured runs: one table per document, compared with costmodel's predictions."""
 
-from __future__ import annotations
-
 from typing import Any, Literal
 
 from pydantic import Field, InstanceOf

@@ -1,7 +1,5 @@
 """Mixers: the half of a layer that lets tokens see one another."""
 
-from __future__ import annotations
-
 from typing import Self
 
 from pydantic import Field, model_validator
@@ -29,6 +27,7 @@ class Attention(Document):
     shared_kv: bool = Field(
         default=False, description="Reads keys and values of an earlier layer: it projects and caches none"
     )
+    bidirectional: bool = Field(default=False, description="A query sees later tokens too, as in an encoder")
     window: Tokens | None = Field(default=None, description="Tokens a query sees, its own the last; absent: all")
 
     @model_validator(mode="after")

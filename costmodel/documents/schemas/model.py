@@ -1,13 +1,11 @@
 """Model shapes: a short list of layer kinds with counts."""
 
-from __future__ import annotations
-
 from typing import Literal, Self
 
 from pydantic import Field, model_validator
 from pydantic_core import PydanticCustomError
 
-from costmodel.documents.schemas.base import Count, Document, Name, Source, Sourced
+from costmodel.documents.schemas.base import Count, Document, Name, NonNegative, Source, Sourced
 from costmodel.documents.schemas.count_kinds import (
     Elements,
     ExpertCount,
@@ -27,6 +25,7 @@ from costmodel.documents.schemas.mixers import (
     SelectiveScan,
     StateSpace,
 )
+from costmodel.documents.schemas.precision import WeightType
 from costmodel.ground.choices import Norm
 
 
@@ -174,6 +173,32 @@ class TokenPrediction(Document):
         return self
 
 
+class Projector(Document):
+    """What leads merged patches to the width of the text model, or several of one kind."""
+
+    count: Count = Field(default=1.0, description="How many; more than one where inner layers have their own")
+    inputs: Elements = Field(description="Width it reads: of as many patches as become one token")
+    inner: Elements | None = Field(default=None, description="Width between two matrices; absent: one matrix")
+    biases: bool = Field(default=False, description="Biases on its matrices")
+    norm: Norm | None = Field(default=None, description="Kind of normalisation ahead; absent: none")
+    norm_width: Elements | None = Field(default=None, description="Width of that normalisation; absent: as inputs")
+
+
+class VisionTower(Document):
+    """Layers that see all patches of an image at once, ahead of the first layer of the text model."""
+
+    hidden: Elements = Field(description="Width of a patch in the tower")
+    patch: Elements = Field(description="Numbers of a patch: channels x frames x height x width")
+    patch_bias: bool = Field(default=False, description="A bias on the matrix that reads patches")
+    positions: Literal["learned", "rotary"] = Field(description="Rotary, or learned alone")
+    position_rows: Vocabulary | None = Field(default=None, description="Rows of a learned table of positions")
+    norm: Norm = Field(description="Kind of normalisation")
+    norms: NonNegative = Field(default=0.0, description="Normalisations before the first layer and behind the last")
+    layers: list[Layers] = Field(min_length=1, description="Layer kinds with counts")
+    merge: Count = Field(description="Patches that become one token of the text model")
+    projectors: list[Projector] = Field(min_length=1, description="What leads merged patches to the text model")
+
+
 class LayerEmbedding(Document):
     """A table of tokens for every layer, whose entry multiplies a narrow copy of the stream behind both halves."""
 
@@ -207,15 +232,30 @@ class Model(Sourced):
     position_rows: Vocabulary | None = Field(
         default=None, description="Rows of a learned position embedding if not as many"
     )
+    token_types: Vocabulary | None = Field(
+        default=None, description="Rows of a learned table of kinds of tokens, added to the embedding; absent: none"
+    )
     embedding_norm: bool = Field(default=False, description="Normalisation between the embedding and the first layer")
     layer_embedding: LayerEmbedding | None = Field(
         default=None, description="A table of tokens for every layer beside the embedding; absent: none"
     )
     tied: bool = Field(description="Whether embedding and head share one matrix")
     norm: Norm = Field(description="Kind of normalisation")
+    head_transform: bool = Field(
+        default=False, description="A square matrix and a bias between the last layer and the last normalisation"
+    )
+    head_bias: bool = Field(default=False, description="A bias for every row of the head")
     layers: list[Layers] = Field(min_length=1, description="Layer kinds with counts")
+    vision: VisionTower | None = Field(default=None, description="A vision tower in front; absent: text alone")
     prediction: TokenPrediction | None = Field(
         default=None, description="Multi-token prediction; not in the count below"
+    )
+    stored: WeightType | None = Field(
+        default=None,
+        description="Type of the checkpoint's linear maps: of serving, where the workload names none",
+    )
+    stored_experts: WeightType | None = Field(
+        default=None, description="The same of routed experts alone, where these are narrower"
     )
     published: Published | None = Field(default=None, description="Published parameter count")
     sources: dict[str, Source] = Field(default_factory=dict, description="Sources by key")
@@ -232,6 +272,16 @@ class Model(Sourced):
     def kinds(self) -> list[Layers]:
         """Every kind of layer, that of multi-token prediction too."""
         return [*self.layers, *([] if self.prediction is None else [self.prediction.layer])]
+
+    @property
+    def is_encoder(self) -> bool:
+        """Whether tokens of its text see later ones, so that it generates none."""
+        return any(kind.attention is not None and kind.attention.bidirectional for kind in self.layers)
+
+    @property
+    def cut_kinds(self) -> list[Layers]:
+        """Every kind of layer that tensor parallelism cuts, those of the vision tower too."""
+        return [*self.kinds, *([] if self.vision is None else self.vision.layers)]
 
     @property
     def on_one_stage(self) -> bool:

@@ -1,7 +1,5 @@
 """What an optimizer keeps for every parameter beside its master copy."""
 
-from __future__ import annotations
-
 from typing import Literal
 
 from pydantic import Field

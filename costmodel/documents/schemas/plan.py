@@ -1,7 +1,5 @@
 """One plan, and a space of plans: the same keys, with lists."""
 
-from __future__ import annotations
-
 from typing import Literal
 
 from pydantic import Field
@@ -24,7 +22,7 @@ from costmodel.ground.choices import (
     Where,
 )
 
-Shares = Literal["proportional", "equal"]
+Shares = Literal["proportional", "equal", "stages"]
 
 
 class Plan(Document):
@@ -84,7 +82,9 @@ class Plan(Document):
         default="none", description="Of gradients on the network: none, fp16, int8, one-bit, top-k 0.1 %, powersgd 4"
     )
     shares: Shares = Field(
-        default="proportional", description="Micro-batches of replicas on unequal groups of nodes: by speed, or equal"
+        default="proportional",
+        description="Unequal groups of nodes: replicas on each, with micro-batches by speed, or equal ones; or stages, "
+        "so that each pipeline goes over all groups in their order, with layers by speed",
     )
     sites: Sites | None = Field(default=None, description="Sites that agree from time to time; left out, one")
     sync: Synchronisation = Field(

@@ -1,7 +1,5 @@
 """Defaults for the operation of a cluster: its store, its restarts, its power."""
 
-from __future__ import annotations
-
 from typing import Annotated, Literal
 
 from pydantic import Discriminator, Field, Tag

@@ -1,7 +1,5 @@
 """The types training runs in: what is narrow, what that costs in bytes, which accelerators have it."""
 
-from __future__ import annotations
-
 from typing import Any, Literal
 
 from pydantic import Field
@@ -12,6 +10,7 @@ from costmodel.ground.units import Figure
 
 Precision = Literal["bf16", "fp16", "fp8", "fp8-cs", "fp8-row", "fp8-block", "mxfp8", "nvfp4", "int8", "fp32", "tf32"]
 Full = Literal["fp32", "tf32"]
+WeightType = Literal["bf16", "fp16", "fp8", "fp8-block", "int8", "int4-g128", "nvfp4", "mxfp4"]  # of an engine
 Narrow = Literal["fp8", "fp8-cs", "fp8-row", "fp8-block", "mxfp8", "nvfp4", "int8"]
 
 

@@ -1,7 +1,5 @@
 """Constants of real steps before any run is looked at, and the documents that share each."""
 
-from __future__ import annotations
-
 from typing import Annotated, Any, Literal, Self, get_args
 
 from pydantic import Discriminator, Field, Tag, model_validator

@@ -1,7 +1,5 @@
 """Defaults of recipes and launch scripts by software release, for runs whose settings were not stated."""
 
-from __future__ import annotations
-
 from typing import Annotated, Literal
 
 from pydantic import Field

@@ -1,7 +1,5 @@
 """How often jobs on a cluster are interrupted, as published or as you know your own."""
 
-from __future__ import annotations
-
 from typing import Annotated, Any, Literal, Self
 
 from pydantic import BeforeValidator, Discriminator, Field, Tag, model_validator

@@ -1,7 +1,5 @@
 """The results of a plan: each with its unit, its meaning and which direction is better."""
 
-from __future__ import annotations
-
 from dataclasses import dataclass
 from typing import Literal
 

@@ -1,7 +1,5 @@
 """The whole run around a training job: how long, what interrupts it, how it is saved, what it draws and costs."""
 
-from __future__ import annotations
-
 from typing import Annotated, Any, Literal, Self
 
 from pydantic import Field, PlainValidator, WithJsonSchema, model_validator
@@ -79,7 +77,7 @@ class Checkpointing(Document):
         "memory of other hosts more often, in storage besides",
     )
     memory_interval: Interval = Field(default="best", description="Useful time between copies in memory, or best")
-    storage: Storage = Field(default_factory=Storage, description="Shared store")
+    storage: Storage = Field(default_factory=Storage.model_construct, description="Shared store")
     writer: Rate | None = Field(default=None, description="What one rank can write; left out, no bound")
     block: Seconds | None = Field(
         default=None, description="Stop for a checkpoint; left out, the copy over the host link and the practice's"
@@ -161,8 +159,10 @@ class WholeRun(Document):
     practice: PracticeReference = Field(
         default=REFERENCES["run.practice"].usual, description="How the cluster is run, by name or written out"
     )
-    checkpoint: Checkpointing = Field(default_factory=Checkpointing, description="How states are saved")
-    restart: Restart = Field(default_factory=Restart, description="What an interruption costs beside lost work")
+    checkpoint: Checkpointing = Field(default_factory=Checkpointing.model_construct, description="How states are saved")
+    restart: Restart = Field(
+        default_factory=Restart.model_construct, description="What an interruption costs beside lost work"
+    )
     spares: Spares = Field(
         default=0.0,
         description="Nodes that wait for others to fail, and are paid for; or the share of the time that they are "
@@ -175,7 +175,7 @@ class WholeRun(Document):
         default=None, description="Tokens a second that the data loader delivers; left out, no bound"
     )
     data: DataStore | None = Field(default=None, description="Store of the training data; left out, no bound")
-    power: Energy = Field(default_factory=Energy, description="Energy and emissions")
+    power: Energy = Field(default_factory=Energy.model_construct, description="Energy and emissions")
     spot: Spot | None = Field(default=None, description="Preemptible nodes; left out, none")
 
     @model_validator(mode="after")

@@ -1,7 +1,5 @@
 """A scenario: model, cluster, workload, software, plan or space of plans, assumptions, limits."""
 
-from __future__ import annotations
-
 from typing import Annotated, Any, Literal
 
 from pydantic import Discriminator, Field, ModelWrapValidatorHandler, Tag, model_validator
@@ -10,8 +8,10 @@ from pydantic_core import PydanticCustomError
 from costmodel.documents.keys.references import REFERENCES
 from costmodel.documents.schemas.base import Document, Multiple, Portion, Positive, Price, Seconds, Share, as_written
 from costmodel.documents.schemas.compression import CompressionAssumption
-from costmodel.documents.schemas.count_kinds import FromTokens, InTokens, Sequences, Tokens
+from costmodel.documents.schemas.count_kinds import FromTokens, InTokens, Rent, Sequences, Tokens
+from costmodel.documents.schemas.critical_batch import CriticalBatch
 from costmodel.documents.schemas.hardware import Cluster
+from costmodel.documents.schemas.images import TrainingImages
 from costmodel.documents.schemas.limits import Limits
 from costmodel.documents.schemas.model import Model
 from costmodel.documents.schemas.optimizer import Optimizer
@@ -50,16 +50,19 @@ class Training(Document):
     tokens: Tokens | None = Field(
         default=None, examples=["15 T"], description="Tokens of the whole run; gives days and cost"
     )
-    critical_batch: Tokens | None = Field(
+    critical_batch: CriticalBatch | None = Field(
         default=None,
-        examples=["4 M"],
-        description="Batch with twice the least steps to a loss; scale then counts the steps of each batch",
+        description="Batch with twice the least steps to a loss, or the fit that it follows from: kaplan 2.0 (a loss), "
+        "deepseek 1e24 FLOP (work of the run); scale then counts the steps of each batch",
     )
     precision: Precision = Field(default="bf16", description="Type the matmuls read, and how they are scaled")
     gradients: GradientType | None = Field(
         default=None, description="Type gradients are accumulated and reduced in; else the stack's"
     )
     tuning: Trained = Field(default="full", description="full trains every weight; lora and qlora train adapters")
+    images: TrainingImages | None = Field(
+        default=None, description="Images among the tokens of a sequence, for models with a vision tower; else none"
+    )
     optimizer: OptimizerReference = Field(
         default=REFERENCES["workload.optimizer"].usual, description="Optimizer, by name or written out"
     )
@@ -101,17 +104,24 @@ class ExpertAssumption(Document):
 class Assumptions(Document):
     """Assumptions; every default used is reported in the answer."""
 
-    overlap: OverlapAssumption = Field(default_factory=OverlapAssumption, description="What hides behind compute")
-    experts: ExpertAssumption = Field(default_factory=ExpertAssumption, description="Mixture of experts")
+    overlap: OverlapAssumption = Field(
+        default_factory=OverlapAssumption.model_construct, description="What hides behind compute"
+    )
+    experts: ExpertAssumption = Field(
+        default_factory=ExpertAssumption.model_construct, description="Mixture of experts"
+    )
     compression: CompressionAssumption = Field(
-        default_factory=CompressionAssumption, description="Compressed gradients"
+        default_factory=CompressionAssumption.model_construct, description="Compressed gradients"
     )
     stragglers: StragglerAssumption = Field(
-        default_factory=StragglerAssumption, description="Ranks that others wait for"
+        default_factory=StragglerAssumption.model_construct, description="Ranks that others wait for"
     )
     fragmentation: Share | None = Field(default=None, description="What the caching allocator adds; else the stack's")
     price: Price | None = Field(
         default=None, description="Of one accelerator of this node, and of no other; else the node's list price"
+    )
+    server_price: Rent | None = Field(
+        default=None, description="Of one machine that plan.sync: parameter-server 4 adds; left out, in no cost"
     )
     sustained: Positive | None = Field(
         default=None, description="Slow-down of a real step over isolated kernels, on one part; else the fit's"
@@ -145,11 +155,11 @@ class Scenario(Document):
     stack: StackReference = Field(default="megatron-core", description="Training software, by name or written out")
     plan: Plan | None = Field(default=None, description="One plan")
     search: Space | None = Field(default=None, description="The same keys with lists; by default every valid plan")
-    assume: Assumptions = Field(default_factory=Assumptions, description="Assumptions")
+    assume: Assumptions = Field(default_factory=Assumptions.model_construct, description="Assumptions")
     run: WholeRun | None = Field(
         default=None, description="The whole run: failures, checkpoints, energy; left out, steps alone"
     )
-    limits: Limits = Field(default_factory=Limits, description="What a plan must keep")
+    limits: Limits = Field(default_factory=Limits.model_construct, description="What a plan must keep")
     objective: Literal[
         "step_time",
         "tokens_per_s_per_gpu",
@@ -175,7 +185,7 @@ class Scenario(Document):
 
     @model_validator(mode="wrap")
     @classmethod
-    def _in_sequences(cls, value: Any, read: ModelWrapValidatorHandler[Scenario]) -> Scenario:
+    def _in_sequences(cls, value: Any, read: "ModelWrapValidatorHandler[Scenario]") -> "Scenario":
         """Batches that were written in tokens, as sequences of the workload's length."""
         scenario = read(value)
         workload, plan, search = scenario.workload, scenario.plan, scenario.search

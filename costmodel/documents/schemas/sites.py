@@ -1,7 +1,5 @@
 """Sites that train on their own and agree from time to time: local SGD, DiLoCo, streaming DiLoCo."""
 
-from __future__ import annotations
-
 from typing import Annotated, Literal
 
 from pydantic import Field

@@ -1,7 +1,5 @@
 """What the training software does: neither hardware nor plan, and the home of much of the error."""
 
-from __future__ import annotations
-
 from typing import Literal
 
 from pydantic import Field
@@ -235,6 +233,9 @@ class Stack(Document):
     title: str = Field(description="Full name and version")
     like: Name | None = Field(
         default=None, description="Stack that everything left out is taken from, section by section"
+    )
+    makers: list[str] = Field(
+        default_factory=list, description="Makers of the accelerators it describes the software on; absent: not stated"
     )
     gradients: GradientType = Field(description="Type gradients are accumulated in")
     reduced: GradientType | None = Field(

@@ -1,7 +1,5 @@
 """Ranks that others wait for: what a scenario assumes of them."""
 
-from __future__ import annotations
-
 from typing import Literal
 
 from pydantic import Field

@@ -1,7 +1,5 @@
 """How replicas agree on weights, as a plan names it."""
 
-from __future__ import annotations
-
 import functools
 import re
 from dataclasses import dataclass

@@ -1,7 +1,5 @@
 """Which weights a run trains: all, or low-rank adapters beside frozen ones."""
 
-from __future__ import annotations
-
 from typing import Literal
 
 from pydantic import Field

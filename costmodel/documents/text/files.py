@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import functools
 import hashlib
+import os
 import sys
 import unicodedata
 from typing import TextIO
@@ -40,6 +41,8 @@ def file_text(path: str, place: Place | None = None, *, largest: int = MAXIMUM_B
         reason = getattr(error, "strerror", None) or str(error)
         named = f"'{path}'" if place else "the file"
         hint = _HINTS.get(type(error), "name a file that can be read")
+        if os.path.isfile(os.path.join(path, "config.json")):
+            hint = f"it is a folder with a config.json: --model {path} names the model in it"
         raise fail("D001", f"{named} cannot be read: {reason}", place or shown, hint) from None
     if len(data) > largest:
         raise fail("D001", f"the file is over {largest / 1e6:.0f} MB", shown)

@@ -12,9 +12,9 @@ from ruamel.yaml.comments import CommentedMap
 
 from costmodel.documents.reader.find_documents import find
 from costmodel.documents.reader.folders import FOLDER_OF
+from costmodel.documents.schemas.base import OWN
 from costmodel.documents.text.files import file_text
 
-OWN = "calibrate-"  # prefix of the keys of sources that were made from your own tables
 _WIDTH = 120
 Changes = Mapping[tuple[str, ...], Mapping[str, Any]]
 

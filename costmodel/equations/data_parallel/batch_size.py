@@ -150,7 +150,7 @@ def critical_batch_of_loss(loss: Number) -> Number:
         7.4
 
     Holds: a fit on WebText2 with its tokenizer; with other data the constant is 2 to 3 times off, so that the answer is
-        a band. Later fits find that it depends on the data seen, and not on the model; no estimate calls it
+        a band. Later fits find that it depends on the data seen, and not on the model
 
     Source:
         kaplan-2020 eq. 1.4
@@ -176,8 +176,7 @@ def fitted_batch(flop: Number) -> Number:
         >>> round(float(fitted_batch(6 * 67e9 * 2e12)) / 1e6, 1)
         19.3
 
-    Holds: a fit of one team on its data from 1e17 to 2e19 FLOP, within 5 % of the batches of its 7B and 67B models;
-        no estimate calls it
+    Holds: a fit of one team on its data from 1e17 to 2e19 FLOP, within 5 % of the batches of its 7B and 67B models
 
     Source:
         bi-2024 eq. 1

@@ -2,17 +2,20 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection
 from dataclasses import dataclass
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from costmodel.documents.keys.paths import at
 from costmodel.documents.keys.references import REFERENCES
 from costmodel.documents.reader.library import names, read
-from costmodel.documents.reader.resolved_scenario import LoadedScenario, ResolvedScenario
-from costmodel.documents.schemas.base import Document
 from costmodel.equations.parallelism.counts import world_size
 from costmodel.estimate.machine.price import Price, price_of
+
+if TYPE_CHECKING:
+    from collections.abc import Collection
+
+    from costmodel.documents.reader.resolved_scenario import LoadedScenario, ResolvedScenario
+    from costmodel.documents.schemas.base import Document
 
 _TALK = frozenset({"title", "sources"})
 _SHOWN_APART = frozenset({"accelerator", "accelerators", "built_with", "price"})  # facts of their own, of a node

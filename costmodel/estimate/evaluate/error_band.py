@@ -9,10 +9,12 @@ To these comes how far sources of runs lie apart, unless the slow-down was fitte
 from __future__ import annotations
 
 from dataclasses import replace
+from typing import TYPE_CHECKING
 
 import numpy as np
 
 from costmodel.documents.reader.library import UNMEASURED
+from costmodel.documents.schemas.base import OWN
 from costmodel.documents.schemas.efficiency import (
     AttentionFit,
     CollectiveFit,
@@ -22,7 +24,6 @@ from costmodel.documents.schemas.efficiency import (
     NetworkFit,
     SustainedFit,
 )
-from costmodel.documents.text.yaml_editor import OWN
 from costmodel.equations.run.economics import share
 from costmodel.equations.run.uncertainty import (
     FREEDOM,
@@ -34,7 +35,6 @@ from costmodel.equations.run.uncertainty import (
     term_error,
 )
 from costmodel.estimate.evaluate.evaluate_plans import Evaluation, cost_columns, throughput
-from costmodel.estimate.machine.process_groups import Transfer
 from costmodel.estimate.run.whole_run import run_band
 from costmodel.estimate.shared.per_stage import STAGES
 from costmodel.estimate.shared.results import COLUMNS, Costs
@@ -43,10 +43,14 @@ from costmodel.estimate.training.flop_count import cores, flop_of_shapes
 from costmodel.estimate.training.memory.breakdown import LINES
 from costmodel.estimate.training.memory.memory_band import absorbed, memory_band
 from costmodel.estimate.training.time.layer_kernels import slowed_core
-from costmodel.estimate.training.time.step import EXPOSED, TERMS, TrainingStep
-from costmodel.estimate.training.training_inputs import TrainingInputs
+from costmodel.estimate.training.time.step import TERMS, TrainingStep
 from costmodel.ground.equation import Number, term
 from costmodel.ground.errors import fail
+from costmodel.ground.plan_sizes import EXCHANGING
+
+if TYPE_CHECKING:
+    from costmodel.estimate.machine.process_groups import Transfer
+    from costmodel.estimate.training.training_inputs import TrainingInputs
 
 Fit = MatmulFit | AttentionFit | MemoryFit | SustainedFit | CollectiveFit | NetworkFit | HostUpdateFit
 
@@ -62,7 +66,7 @@ def banded(inputs: TrainingInputs, evaluation: Evaluation) -> Evaluation:
         rates = throughput(inputs, evaluation.block, time)
         for name in ("tokens_per_s", "tokens_per_s_per_gpu", "flop_rate", "mfu"):
             columns[f"{name}_{opposite}"] = rates[name]
-        for name, value in cost_columns(inputs, rates["tokens_per_s"]).items():
+        for name, value in cost_columns(inputs, evaluation.block, rates["tokens_per_s"]).items():
             columns[f"{name}_{end}"] = value
     if inputs.run is not None and evaluation.run is not None:
         columns |= run_band(inputs, inputs.run, evaluation.block, evaluation.run, spread)
@@ -106,7 +110,7 @@ def of_unfitted_part(inputs: TrainingInputs) -> bool:
 def kind_spread(inputs: TrainingInputs, step: TrainingStep) -> Number:
     """Relative spread by kernels, clocks and links; the bubble follows the work, so both are off by the same share."""
     kinds = kind_errors(inputs, step)
-    links = summed(*(kinds.pop(axis) for axis in EXPOSED))
+    links = summed(*(kinds.pop(axis) for axis in EXCHANGING))
     error = kinds.pop("matmul")
     for name, other in (kinds | {"links": links}).items():
         with term(name):
@@ -188,7 +192,7 @@ def _communication(inputs: TrainingInputs, step: TrainingStep) -> dict[str, Numb
     experts = 0.0 if inputs.experts is None else inputs.experts.overlap
     hidden = {"tp": inputs.overlap.tp, "ep": experts, "pp": inputs.overlap.pp, "dp": inputs.overlap.dp}
     hidden["cp"] = inputs.overlap.cp
-    for axis in EXPOSED:
+    for axis in EXCHANGING:
         spread: Number = 0.0
         for transfer in step.transfers:
             if transfer.axis != axis:

@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping
 from dataclasses import dataclass
+from typing import TYPE_CHECKING
 
 import numpy as np
 
@@ -19,25 +19,31 @@ from costmodel.equations.run.economics import (
     token_cost,
     tokens_per_step,
 )
-from costmodel.estimate.machine.price import price_of, price_per_accelerator
+from costmodel.estimate.machine.price import price_of, price_per_accelerator, price_per_server, servers_of
 from costmodel.estimate.run.whole_run import RunFigures, power, steps_of, whole_run
-from costmodel.estimate.shared.masks import Mask
-from costmodel.estimate.shared.plan_batch import Block
 from costmodel.estimate.shared.results import OF_RUN, OF_STEP, Costs
 from costmodel.estimate.shared.time_breakdown import added, summed
 from costmodel.estimate.training.constraints.plan_constraints import micro_batches
 from costmodel.estimate.training.flop_count import work_of_step
 from costmodel.estimate.training.memory.breakdown import Ledger, ledger
 from costmodel.estimate.training.memory.memory_band import fit_chance
-from costmodel.estimate.training.parallelism.pipeline.layer_split import stage_layers
+from costmodel.estimate.training.parallelism.pipeline.layer_split import StageLayers, stage_layers
 from costmodel.estimate.training.stage_parameters import stage_parameters
 from costmodel.estimate.training.time.page_transfers import with_pages
 from costmodel.estimate.training.time.site_exchange import with_sites
-from costmodel.estimate.training.time.step import EXPOSED, TERMS, TrainingStep, training_step
+from costmodel.estimate.training.time.step import TERMS, TrainingStep, training_step
 from costmodel.estimate.training.time.straggler_time import used_share
 from costmodel.estimate.training.time.unequal_groups import mean_of_groups, micro_batches_of_groups, of_slowest
-from costmodel.estimate.training.training_inputs import TrainingInputs
+from costmodel.estimate.training.time.unequal_stages import kinds_of_stages, over_stages
 from costmodel.ground.equation import Number, known_as, term
+from costmodel.ground.plan_sizes import EXCHANGING
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+    from costmodel.estimate.shared.masks import Mask
+    from costmodel.estimate.shared.plan_batch import Block
+    from costmodel.estimate.training.training_inputs import TrainingInputs
 
 FITS, TIGHT = 0.90, 1.00
 
@@ -95,7 +101,7 @@ OF_BUDGET = ("run_time", "run_cost", "energy", "emissions")
 
 
 # The columns that add up to the step, by its terms.
-TERM_COLUMNS = {name: f"{name}_exposed" if name in (*EXPOSED, "offload") else name for name in TERMS}
+TERM_COLUMNS = {name: f"{name}_exposed" if name in (*EXCHANGING, "offload") else name for name in TERMS}
 
 
 def evaluate(inputs: TrainingInputs, block: Block) -> Evaluation:
@@ -107,10 +113,9 @@ def evaluate(inputs: TrainingInputs, block: Block) -> Evaluation:
 
 def _of_groups(inputs: TrainingInputs, block: Block) -> Evaluation:
     """The same on nodes of several kinds: replicas of each kind take their share, and all end with the last."""
-    shares = micro_batches_of_groups(inputs, block)
-    each = [_of_one_kind(kind, block, count) for (_, kind), count in zip(inputs.groups, shares, strict=True)]
+    each = _over_groups(inputs, block) if block.structure.shares == "stages" else _beside_groups(inputs, block)
     columns = of_slowest([found.costs.columns for found in each])
-    columns |= throughput(inputs, block, columns["step_time"]) | cost_columns(inputs, columns["tokens_per_s"])
+    columns |= throughput(inputs, block, columns["step_time"]) | cost_columns(inputs, block, columns["tokens_per_s"])
     latest, fullest = (
         max(each, key=lambda found: float(found.costs.column(name)[0])) for name in ("step_time", "memory_share")
     )
@@ -121,11 +126,37 @@ def _of_groups(inputs: TrainingInputs, block: Block) -> Evaluation:
     return Evaluation(block, Costs(columns, len(block)), fullest.ledger, latest.step, run)
 
 
-def _of_one_kind(inputs: TrainingInputs, block: Block, count: Number) -> Evaluation:
-    """The same on nodes of one kind, whose replicas take so many micro-batches."""
-    layers = stage_layers(inputs.model, block)
+def _beside_groups(inputs: TrainingInputs, block: Block) -> list[Evaluation]:
+    """Replicas of each kind, with their numbers of micro-batches."""
+    shares = micro_batches_of_groups(inputs, block)
+    return [_of_one_kind(kind, block, count) for (_, kind), count in zip(inputs.groups, shares, strict=True)]
+
+
+def _over_groups(inputs: TrainingInputs, block: Block) -> list[Evaluation]:
+    """Pipelines over all kinds, as each of them has their stages."""
+    count = micro_batches(inputs, block)
+    across = over_stages(inputs)
+    kinds = kinds_of_stages(across, block, count)
+    return [
+        _of_one_kind(kind, block, count, found.timed, found.held)
+        for (_, kind), found in zip(across.groups, kinds, strict=True)
+    ]
+
+
+def _of_one_kind(
+    inputs: TrainingInputs,
+    block: Block,
+    count: Number,
+    layers: StageLayers | None = None,
+    held: StageLayers | None = None,
+) -> Evaluation:
+    """The same on nodes of one kind, whose replicas take so many micro-batches.
+
+    layers: of the ranks for their time, and held: for their memory, where a model is split otherwise than by its plan
+    """
+    layers = layers or stage_layers(inputs.model, block)
     parameters = stage_parameters(inputs, block, layers)
-    memory = ledger(inputs, block, layers, parameters, count)
+    memory = ledger(inputs, block, held or layers, stage_parameters(inputs, block, held) if held else parameters, count)
     step = with_pages(inputs, training_step(inputs, block, layers, parameters, count), memory.paged)
     step = with_sites(inputs, block, step)
     bubble = known_as("bubble", step.terms["bubble"])
@@ -141,10 +172,10 @@ def _of_one_kind(inputs: TrainingInputs, block: Block, count: Number) -> Evaluat
     }
     columns["host_memory"], columns["host_share"] = memory.host
     columns |= _volumes(step)
-    exposed = added(step.terms, EXPOSED)
+    exposed = added(step.terms, EXCHANGING)
     columns["communication_efficiency"] = communication_efficiency(step.compute, exposed)
     columns["scaling_efficiency"] = share(step.total - exposed - bubble, step.total)
-    columns |= cost_columns(inputs, columns["tokens_per_s"])
+    columns |= cost_columns(inputs, block, columns["tokens_per_s"])
     run = None
     if inputs.run is not None:
         run = whole_run(inputs, inputs.run, block, step.total, price_per_accelerator(inputs.case))
@@ -176,7 +207,7 @@ def throughput(inputs: TrainingInputs, block: Block, time: Number) -> dict[str, 
 
 
 def _volumes(step: TrainingStep) -> dict[str, Number]:
-    volumes: dict[str, Number] = {f"{axis}_volume": 0.0 for axis in ("tp", "cp", "ep", "pp", "dp")}
+    volumes: dict[str, Number] = {f"{axis}_volume": 0.0 for axis in EXCHANGING}
     for transfer in step.transfers:
         name = f"{transfer.axis}_volume"
         with term(f"{transfer.group.name} {transfer.operation}"):
@@ -184,12 +215,21 @@ def _volumes(step: TrainingStep) -> dict[str, Number]:
     return volumes
 
 
-def cost_columns(inputs: TrainingInputs, tokens_per_s: Number) -> dict[str, Number]:
-    """Rent, and time of the token budget, at a rate."""
+def cost_columns(inputs: TrainingInputs, block: Block, tokens_per_s: Number) -> dict[str, Number]:
+    """Rent, of servers too, and time of the token budget, at a rate."""
     price, ranks = price_per_accelerator(inputs.case), inputs.all_ranks
+    servers, each = servers_of(block.structure.sync), price_per_server(inputs.case)
     budget = inputs.case.scenario.workload.tokens
-    rent: dict[str, Number] = {"cost_per_mtoken": token_cost(1e6, ranks, price, tokens_per_s)}
+    cost = token_cost(1e6, ranks, price, tokens_per_s)
+    if servers:
+        with term("servers"):
+            cost = cost + token_cost(1e6, servers, each, tokens_per_s)
+    rent: dict[str, Number] = {"cost_per_mtoken": cost}
     if budget is None:
         return rent | {"run_time": math.nan, "run_cost": math.nan}
     duration = run_time(budget, tokens_per_s)
-    return rent | {"run_time": duration, "run_cost": run_cost(duration, ranks, price)}
+    whole = run_cost(duration, ranks, price)
+    if servers:
+        with term("servers"):
+            whole = whole + run_cost(duration, servers, each)
+    return rent | {"run_time": duration, "run_cost": whole}

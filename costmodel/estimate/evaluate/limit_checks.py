@@ -2,15 +2,20 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from typing import TYPE_CHECKING
 
 import numpy as np
-from numpy.typing import NDArray
 
 from costmodel.estimate.shared.limits import stated_limits
-from costmodel.estimate.shared.results import Costs
-from costmodel.estimate.shared.run_inputs import RunInputs
-from costmodel.estimate.training.training_inputs import TrainingInputs
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from numpy.typing import NDArray
+
+    from costmodel.estimate.shared.results import Costs
+    from costmodel.estimate.shared.run_inputs import RunInputs
+    from costmodel.estimate.training.training_inputs import TrainingInputs
 
 TOO_LARGE = frozenset({"M001", "M003", "R002"})  # for the machine; all other codes are of limits that the scenario sets
 

@@ -2,14 +2,18 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from typing import TYPE_CHECKING
 
 from costmodel.equations.run.economics import share
 from costmodel.equations.run.uncertainty import chance_within, combined_error
 from costmodel.estimate.evaluate.error_band import kind_errors, working
-from costmodel.estimate.training.time.step import TrainingStep
-from costmodel.estimate.training.training_inputs import TrainingInputs
-from costmodel.ground.equation import Number
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+    from costmodel.estimate.training.time.step import TrainingStep
+    from costmodel.estimate.training.training_inputs import TrainingInputs
+    from costmodel.ground.equation import Number
 
 
 def error_shares(inputs: TrainingInputs, step: TrainingStep) -> dict[str, Number]:

@@ -4,28 +4,32 @@ from __future__ import annotations
 
 from contextlib import nullcontext
 from dataclasses import dataclass
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from costmodel.documents.reader.resolved_scenario import ResolvedScenario
 from costmodel.documents.schemas.default_values import Assumption
-from costmodel.documents.schemas.plan import Plan
 from costmodel.equations.parallelism.counts import data_parallel_degree
 from costmodel.estimate.evaluate.error_band import banded
 from costmodel.estimate.evaluate.evaluate_plans import Evaluation, evaluate, fits_at_p90, over_peak, verdict
 from costmodel.estimate.evaluate.limit_checks import unacceptable
+from costmodel.estimate.machine.price import servers_of
 from costmodel.estimate.model.shards import layer_count
 from costmodel.estimate.shared.assumptions import converted, relevant_assumptions
-from costmodel.estimate.shared.plan_batch import SIZES, Block, Structure, one_row
+from costmodel.estimate.shared.plan_batch import Block, Structure, one_row
 from costmodel.estimate.training.constraints.plan_constraints import refusals, remarks
 from costmodel.estimate.training.parallelism.data.codecs import warm_up
 from costmodel.estimate.training.parallelism.pipeline.layer_split import fewer_at_ends
 from costmodel.estimate.training.parallelism.pipeline.schedule_rules import FOLDED
 from costmodel.estimate.training.training_inputs import TrainingInputs, training_inputs
-from costmodel.ground.choices import Recompute, Schedule
 from costmodel.ground.errors import Place, fail
+from costmodel.ground.plan_sizes import SIZES
 from costmodel.ground.units import show
+
+if TYPE_CHECKING:
+    from costmodel.documents.reader.resolved_scenario import ResolvedScenario
+    from costmodel.documents.schemas.plan import Plan
+    from costmodel.ground.choices import Recompute, Schedule
 
 
 @dataclass(frozen=True)
@@ -78,6 +82,7 @@ def structure_of(inputs: TrainingInputs, plan: Plan) -> tuple[Structure, tuple[A
 
 
 # Defaults for a plan: splits that follow from the other sizes, and the choices of a plan that does not state them.
+TIME_OUT = 600.0  # seconds: torch.distributed's default of a process group of NCCL
 HALF = 0.5  # of a run that is useful; under it the run is hardly one
 _UNWRITTEN = (
     ("split", "fitting"),
@@ -127,7 +132,7 @@ def plan_block(inputs: TrainingInputs, plan: Plan) -> tuple[Block, tuple[Assumpt
     if structure.schedule in FOLDED and "vpp" not in plan.model_fields_set:
         sizes["vpp"] = 2.0
     block = one_row(structure, dp=dp, **sizes)
-    return block, (*assumed, *_fitted(inputs, block), *_compressed(inputs, block))
+    return block, (*assumed, *_fitted(inputs, block), *_compressed(inputs, block), *_served(inputs, block))
 
 
 def _compressed(inputs: TrainingInputs, block: Block) -> tuple[Assumption, ...]:
@@ -144,11 +149,19 @@ def _compressed(inputs: TrainingInputs, block: Block) -> tuple[Assumption, ...]:
     return tuple(found)
 
 
+def _served(inputs: TrainingInputs, block: Block) -> tuple[Assumption, ...]:
+    """That further servers are in no cost, where their price is not stated."""
+    if not servers_of(block.structure.sync) or inputs.case.scenario.assume.server_price is not None:
+        return ()
+    return (Assumption("assume.server_price", "0", "no price known; state yours, e.g. 1.50 USD/node/h"),)
+
+
 def _fitted(inputs: TrainingInputs, block: Block) -> tuple[Assumption, ...]:
     """The split that was chosen because the layers are not divisible."""
     layers = layer_count(inputs.model)
     first, last = fewer_at_ends(layers, block)
-    if block.structure.split != "fitting" or not np.any(last):
+    over = inputs.groups and block.structure.shares == "stages"
+    if over or block.structure.split != "fitting" or not np.any(last):
         return ()
     split = "lighter-ends" if np.any(first) else "lighter-last"
     return (Assumption("plan.split", split, f"pp · vpp do not divide {layers:g} layers"),)
@@ -177,6 +190,8 @@ def answer(inputs: TrainingInputs, plan: Plan) -> Answer:
         remarked = (*remarked, "N023")
     if inputs.run is not None and costs["goodput"] < HALF:
         remarked = (*remarked, "N037")
+    if inputs.run is not None and costs["checkpoint_blocking"] > TIME_OUT and inputs.ranks > 1:
+        remarked = (*remarked, "N038")
     if over_peak(evaluation.costs).any():
         remarked = (*remarked, "N011")
     broken = dict.fromkeys(code for code, mask in unacceptable(inputs, evaluation.costs) if mask.any())

@@ -36,7 +36,8 @@ _ALL_REDUCE = frozenset(("all_reduce",))
 class Algorithm:
     """One way to run a collective at one level; `needed` lists what the machine and its software must have.
 
-    `time` is without the start of a call, over the group's fullest domain or between its domains.
+    `time` is without the start of a call, over the group's fullest domain or between its domains. `switched`: domains
+    before it add up in their switches where they have NVLS.
     """
 
     name: str
@@ -44,6 +45,8 @@ class Algorithm:
     operations: frozenset[str]
     needed: Callable[[Machine], bool]
     time: Callable[[Machine, Number, Group, Operation], Number]
+    meaning: str
+    switched: bool = False
 
 
 def algorithms(inputs: Machine, operation: Operation, level: Level) -> list[Algorithm]:
@@ -93,13 +96,13 @@ def _tree(inputs: Machine, message: Number, group: Group, operation: Operation) 
     return tree_all_reduce_time(part, group.domains, rate, inputs.network.tree_hop)
 
 
-def halving_time(inputs: Machine, message: Number, group: Group, operation: Operation) -> Number:
+def _halving(inputs: Machine, message: Number, group: Group, operation: Operation) -> Number:
     """By recursive halving and doubling between domains, of which there must be a power of two."""
     rate, part = between_rate(inputs, group, operation), part_of(message, group, operation)
     return halving_doubling_time(part, group.domains, rate, inputs.network.ring_hop)
 
 
-def sharp_time(inputs: Machine, message: Number, group: Group, operation: Operation) -> Number:
+def _sharp(inputs: Machine, message: Number, group: Group, operation: Operation) -> Number:
     """Added up in the switches of the network."""
     rate, part = between_rate(inputs, group, operation), part_of(message, group, operation)
     return network_reduce_time(part, rate, inputs.network.tree_hop)
@@ -110,18 +113,32 @@ def _listed(name: str) -> Callable[[Machine], bool]:
 
 
 ALGORITHMS = (
-    Algorithm(FITTED, "inside", _EVERY, lambda _: True, fitted_time),
+    Algorithm(FITTED, "inside", _EVERY, lambda _: True, fitted_time, "as measured with the library's own choice"),
     Algorithm(
-        "nvls", "inside", _ALL_REDUCE, lambda inputs: "nvls" in inputs.algorithms and nvls_at(inputs.case), nvls_time
+        "nvls",
+        "inside",
+        _ALL_REDUCE,
+        lambda inputs: "nvls" in inputs.algorithms and nvls_at(inputs.case),
+        nvls_time,
+        "NVLS, added up in the switches of the domain",
     ),
-    Algorithm("ring", "between", _EVERY, lambda _: True, _ring),
-    Algorithm("tree", "between", _ALL_REDUCE, _listed("tree"), _tree),
-    Algorithm("halving-doubling", "between", _ALL_REDUCE, _listed("halving-doubling"), halving_time),
+    Algorithm("ring", "between", _EVERY, lambda _: True, _ring, "ring, the least bytes on every link"),
+    Algorithm("tree", "between", _ALL_REDUCE, _listed("tree"), _tree, "tree, fewer steps where latency counts"),
+    Algorithm(
+        "halving-doubling",
+        "between",
+        _ALL_REDUCE,
+        _listed("halving-doubling"),
+        _halving,
+        "halving and doubling, a ring's bytes in a tree's steps",
+    ),
     Algorithm(
         "sharp",
         "between",
         _ALL_REDUCE,
         lambda inputs: "sharp" in inputs.algorithms and inputs.case.scale_out.reduces,
-        sharp_time,
+        _sharp,
+        "SHARP, added up in the switches of the network",
+        switched=True,
     ),
 )

@@ -7,18 +7,16 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 
-from costmodel.documents.text.yaml_editor import OWN
+from costmodel.documents.schemas.base import OWN
 from costmodel.equations.network.collective_algorithms import double_tree_time, flat_ring_time
 from costmodel.equations.network.collectives import Operation, bus_bandwidth
 from costmodel.estimate.machine.algorithm_table import (
     algorithms,
     between_rate,
     fitted_time,
-    halving_time,
     nvls_time,
     part_of,
     ring_inside_time,
-    sharp_time,
 )
 from costmodel.estimate.machine.links import nvls_at
 from costmodel.estimate.machine.machine import Machine
@@ -104,7 +102,6 @@ def _far(inputs: Machine, message: Number, group: Group, operation: Operation) -
     switched = nvls_time(inputs, message, group, operation) if switches else near
     if switches:
         yield "nvls-tree", switched, tree
-    if "sharp" in inputs.algorithms and inputs.case.scale_out.reduces:
-        yield "sharp", switched, sharp_time(inputs, message, group, operation)
-    if "halving-doubling" in inputs.algorithms:
-        yield "halving-doubling", near, halving_time(inputs, message, group, operation)
+    for each in algorithms(inputs, operation, "between"):
+        if each.name not in ("ring", "tree"):  # whose forms above are those of one library
+            yield each.name, switched if each.switched else near, each.time(inputs, message, group, operation)

@@ -8,8 +8,21 @@ from dataclasses import dataclass
 from costmodel.documents.reader.foreign_prices import ForeignPrice
 from costmodel.documents.reader.resolved_scenario import LoadedScenario
 from costmodel.documents.schemas.hardware import ListPrice, Node
+from costmodel.documents.schemas.sync import sync_of
 from costmodel.ground.equation import Number, term
 from costmodel.ground.errors import Place
+
+# USD a second: a twentieth of the least, and ten times the largest, list price of the shipped nodes, USD/GPU/h.
+LEAST, MOST = 1.20 / 20 / 3600, 17.80 * 10 / 3600
+
+
+def odd_price(stated: float | None) -> bool:
+    """Whether a price is far from all list prices of shipped nodes.
+
+    >>> odd_price(2.5 / 3600), odd_price(0.0025 / 3600), odd_price(2500 / 3600), odd_price(None)
+    (False, True, True, False)
+    """
+    return stated is not None and not (stated == 0 or LEAST <= stated <= MOST)
 
 
 @dataclass(frozen=True)
@@ -75,3 +88,19 @@ def price_per_accelerator(case: LoadedScenario) -> Number:
         return listed.hourly
     with term("list price"):
         return listed.hourly / case.node.accelerators
+
+
+def servers_of(sync: str) -> float:
+    """Further machines that a way to agree on weights takes.
+
+    >>> servers_of("parameter-server 16"), servers_of("first 60")
+    (16.0, 0.0)
+    """
+    stated = sync_of(sync)
+    return stated.number if stated.way == "parameter-server" else 0.0
+
+
+def price_per_server(case: LoadedScenario) -> Number:
+    """Rent of a further machine that sums gradients, as assumed; nothing where no price is stated."""
+    stated = case.scenario.assume.server_price
+    return 0.0 if stated is None else stated

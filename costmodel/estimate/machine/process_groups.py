@@ -21,6 +21,7 @@ from costmodel.estimate.shared.memoize import memoized
 from costmodel.estimate.shared.plan_batch import Block, Structure, single_rank
 from costmodel.estimate.shared.time_breakdown import largest
 from costmodel.ground.equation import Number, term
+from costmodel.ground.plan_sizes import PLAN_SIZES
 
 
 @dataclass(frozen=True)
@@ -89,7 +90,21 @@ class Exchange:
         return Transfer(self.group, self.operation, self.message, self.time, count, self.carried)
 
 
-AXES = {"embedding": "dp", "replicas": "dp", "ends": "tp", "etp": "ep", "edp": "dp", "sites": "dp"}
+@dataclass(frozen=True)
+class LayerTraffic:
+    """Exposed time of an axis in a layer for one micro-batch, and the exchanges.
+
+    `axis` is the category of the time. Backward includes the exchanges of forward that recompute repeats.
+    """
+
+    axis: str
+    forward: Number = 0.0
+    backward: Number = 0.0
+    exchanges: tuple[Exchange, ...] = ()
+
+
+AXES = {size.key: size.counted for size in PLAN_SIZES if size.counted}
+AXES |= {"embedding": "dp", "replicas": "dp", "ends": "tp", "edp": "dp", "sites": "dp"}
 
 
 def group(inputs: Machine, name: str, ranks: Number, stride: Number) -> Group:

@@ -22,6 +22,7 @@ from costmodel.estimate.model.routed_experts import (
     routed,
     routing_parameters,
 )
+from costmodel.estimate.model.vision_tower import patch_parameters, projector_parameters, tower_model
 from costmodel.ground.equation import Number, term
 
 
@@ -106,6 +107,35 @@ def position_rows(model: Model) -> float:
     return model.max_sequence if model.position_rows is None else model.position_rows
 
 
+def tower_parameters(model: Model, tp: Number) -> Number:
+    """Parameters of the vision tower on a rank, without its projectors."""
+    tower = model.vision
+    if tower is None:
+        return 0.0
+    inside = tower_model(model, tower)
+    with term("vision tower"):
+        held = patch_parameters(tower)
+        for kind in tower.layers:
+            held = held + kind.count * shard(inside, kind, tp).parameters
+        return held
+
+
+def vision_parameters(model: Model, tp: Number) -> Number:
+    """Parameters of the vision tower and of its projectors on a rank."""
+    if model.vision is None:
+        return 0.0
+    return tower_parameters(model, tp) + projector_parameters(model, model.vision, tp)
+
+
+def head_parameters(model: Model, rows: Number) -> Number:
+    """Parameters beside the table of the head: a square matrix with its bias, and a bias for each of its rows."""
+    found: Number = 0.0
+    if model.head_transform:
+        with term("head transform"):
+            found = table_parameters(model.hidden, model.hidden) + model.hidden
+    return found + rows if model.head_bias else found
+
+
 def model_parameters(model: Model) -> Number:
     """Parameters of the whole model, as published counts have them: no padding, tied once."""
     total = norm_parameters(model.hidden, norm=model.norm)
@@ -117,6 +147,12 @@ def model_parameters(model: Model) -> Number:
         total = total + table_parameters(position_rows(model), model.hidden)
     if model.layer_embedding is not None:
         total = total + entry_tables(model, layer_count(model), 1.0)
+    if model.vision is not None:
+        total = total + vision_parameters(model, 1.0)
+    if model.head_transform or model.head_bias:
+        total = total + head_parameters(model, model.vocab)
+    if model.token_types is not None:
+        total = total + table_parameters(model.token_types, model.hidden)
     if model.embedding_norm:
         total = total + norm_parameters(model.hidden, norm=model.norm)
     return total

@@ -19,9 +19,14 @@ from costmodel.estimate.serving.operating_point import ExactSteps, OperatingPoin
 from costmodel.estimate.serving.plan_columns import SIZES, PlanColumns
 from costmodel.estimate.serving.serving_inputs import ServingInputs
 from costmodel.estimate.serving.steady_state import replica_rate
-from costmodel.ground.equation import Number, term
+from costmodel.ground.equation import Number, sum_of_rows, term
 
 FEW = 7 / 8  # share of answers that have ended where the tail begins
+
+
+def first_of(values: Number) -> Number:
+    """The first of several rows as one number, which knows in a trace where it came from."""
+    return np.asanyarray(values).reshape(-1)[:1].reshape(())
 
 
 @dataclass(frozen=True)
@@ -60,10 +65,10 @@ def generation(
     else:
         again = _again(engines, lengths, point) if how == "partial" else 0.0
         found = (refilled + again, again, 0.0)
-    total, prompts, tail = (np.asarray(each).reshape(-1)[0] for each in found)
+    total, prompts, tail = (first_of(each) for each in found)
     least = _of_environments(engines, environment)
     longest = lengths.longest(engines.layout.replicas[0] * engines.answers)
-    return Generation(np.maximum(total, least), prompts, tail, longest, np.asarray(refilled).reshape(-1)[0])
+    return Generation(np.maximum(total, least), prompts, tail, longest, first_of(refilled))
 
 
 def _batch(
@@ -88,8 +93,8 @@ def _batch(
         running = dealt * running_answers(engines.together, shorter)
         before = 0.0 if fits else stream_left(lengths.mean, lengths.square) * lengths.mean
         steps = _steps(engines, running, before + prompt + grid)
-        last = _decoded(grid, steps * chance)
-        tail = _decoded(grid, np.where(shorter >= FEW, steps, 0.0) * chance)
+        last = _decoded(grid, chance * steps)
+        tail = _decoded(grid, chance * np.where(shorter >= FEW, steps, 0.0))
     if environment is not None:
         last = last + environment.turns * environment.time
     if fits:
@@ -102,9 +107,9 @@ def _batch(
 
 def _decoded(lengths: Column, times: Number) -> Number:
     """Time from the first token to the longest length, by the times of steps at each."""
-    later = np.asarray(times)
+    later = np.asanyarray(times)
     stretches = decoding_time(lengths[:-1], lengths[1:], later[:-1], later[1:])
-    total: Number = sum(np.asarray(stretches), start=lengths[0] * later[0])
+    total: Number = sum_of_rows(stretches) + lengths[:1] * later[:1]
     return total
 
 

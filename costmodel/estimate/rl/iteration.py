@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, replace
 
 import numpy as np
@@ -12,13 +13,13 @@ from costmodel.equations.memory.offload import link_time
 from costmodel.equations.run.economics import share
 from costmodel.equations.run.rl_passes import uneven_share
 from costmodel.equations.unequal.order_statistics import expected_maximum
-from costmodel.estimate.rl.generation import Generation, generation
+from costmodel.estimate.rl.generation import Generation, first_of, generation
 from costmodel.estimate.rl.rl_inputs import RlInputs
 from costmodel.estimate.rl.rl_memory import RlMemory
 from costmodel.estimate.rl.weight_sync import WeightTransfer, weight_sync
 from costmodel.estimate.shared.results import number
 from costmodel.estimate.training.time.forward_pass import forward_time
-from costmodel.ground.equation import Number, term
+from costmodel.ground.equation import Number, known_as, term
 from costmodel.ground.errors import fail
 
 NONE = Generation(0.0, 0.0, 0.0, 0.0, 0.0)
@@ -28,16 +29,24 @@ NONE = Generation(0.0, 0.0, 0.0, 0.0, 0.0)
 class Iteration:
     """Seconds of every phase, what of them is hidden, and the whole."""
 
-    phases: dict[str, float]
-    hidden: float
-    total: float
+    phases: Mapping[str, Number]
+    hidden: Number
+    total: Number
     generated: Generation
     sync: WeightTransfer | None
 
     @property
-    def training(self) -> float:
+    def training(self) -> Number:
         """Passes of the trainer."""
-        return sum(self.phases.get(name, 0.0) for name in TRAINER)
+        return _sum(self.phases[name] for name in TRAINER if name in self.phases)
+
+    @property
+    def plain(self) -> Iteration:
+        """The same as plain numbers."""
+        made = self.generated
+        parts = (number(each) for each in (made.total, made.prompts, made.tail, made.longest, made.refilled))
+        phases = {name: number(value) for name, value in self.phases.items()}
+        return Iteration(phases, number(self.hidden), number(self.total), Generation(*parts), self.sync)
 
 
 def iteration(inputs: RlInputs, memory: RlMemory) -> Iteration:
@@ -47,28 +56,35 @@ def iteration(inputs: RlInputs, memory: RlMemory) -> Iteration:
         with term("generation"):
             generated = generation(inputs.engines, inputs.lengths, workload.rollouts, workload.environment)
         sync = weight_sync(inputs)
-    phases = {"generation": float(generated.total)} | _training(inputs)
+    phases = {"generation": generated.total} | _training(inputs)
     phases["switch"] = _switch(inputs, memory)
-    phases["weight_sync"] = 0.0 if sync is None else number(sync.time)
+    phases["weight_sync"] = 0.0 if sync is None else sync.time
+    phases = {name: known_as(name, value) for name, value in phases.items()}
     beside = not inputs.split.colocated and workload.staleness > 0
     return composed(phases, generated, sync, beside=beside)
 
 
 def composed(
-    phases: dict[str, float], generated: Generation, sync: WeightTransfer | None, *, beside: bool
+    phases: Mapping[str, Number], generated: Generation, sync: WeightTransfer | None, *, beside: bool
 ) -> Iteration:
     """Phases one after the other; beside each other the shorter of generation and training is hidden."""
-    found = Iteration(phases, 0.0, 0.0, generated, sync)
-    hidden = min(phases["generation"], found.training) if beside else 0.0
-    return replace(found, hidden=hidden, total=sum(phases.values()) - hidden)
+    found, every = Iteration(phases, 0.0, 0.0, generated, sync), _sum(phases.values())
+    if not beside:
+        return replace(found, total=every)
+    hidden = np.minimum(phases["generation"], found.training)
+    return replace(found, hidden=hidden, total=every - hidden)
 
 
-def _training(inputs: RlInputs) -> dict[str, float]:
+def _sum(values: Iterable[Number]) -> Number:
+    first, *others = values
+    return sum(others, start=first)
+
+
+def _training(inputs: RlInputs) -> dict[str, Number]:
     """Passes of the trainer: forward over all answers, and updates by mini-batches."""
     models = inputs.models
     with np.errstate(all="ignore"):
-        once = number(_forward(inputs))
-        updates = number(_updates(inputs))
+        once, updates = first_of(_forward(inputs)), first_of(_updates(inputs))
     judged = {"reference_time": models["reference"], "reward_time": models["reward model"]}
     return {
         "old_log_probabilities": once if inputs.scored_by_trainer else 0.0,
@@ -104,7 +120,7 @@ def _uneven(inputs: RlInputs, answers: float) -> Number:
     return uneven_share(inputs.lengths.variation, np.maximum(each, 1.0), expected_maximum(inputs.packing.dp))
 
 
-def _switch(inputs: RlInputs, memory: RlMemory) -> float:
+def _switch(inputs: RlInputs, memory: RlMemory) -> Number:
     """States of training to the host and back, once an iteration."""
     if not inputs.offload:
         return 0.0
@@ -115,7 +131,7 @@ def _switch(inputs: RlInputs, memory: RlMemory) -> float:
         raise fail("D017", f"no document states the link of {inputs.case.node.name} to its host", place, hint)
     moved = sum(part.updating for part in memory.parts if part.name in MOVED)
     with term("switch"):
-        return 2.0 * number(link_time(moved, host.link, host.link_share))
+        return 2.0 * link_time(moved, host.link, host.link_share)
 
 
 MOVED = ("policy weights", "policy optimizer", "critic states", "reference", "reward model")

@@ -10,6 +10,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from costmodel.documents.reader.rl_scenario import RlCase
+from costmodel.documents.schemas.count_kinds import InTokens
 from costmodel.documents.schemas.default_values import Assumption
 from costmodel.documents.schemas.rl.rl_plan import RlPlan
 from costmodel.equations.run.economics import rate, run_cost, share
@@ -20,7 +21,9 @@ from costmodel.estimate.rl.rl_inputs import RlInputs, own_plan, rl_inputs
 from costmodel.estimate.rl.rl_memory import RlMemory, rl_memory
 from costmodel.estimate.run.whole_run import RunFigures, whole_run
 from costmodel.estimate.shared.limits import stated_limits
+from costmodel.estimate.shared.results import number
 from costmodel.estimate.training.training_inputs import TrainingInputs
+from costmodel.ground.equation import Number, known_as, term
 
 
 @dataclass(frozen=True)
@@ -64,11 +67,19 @@ def answer(case: RlCase, plan: RlPlan) -> RlAnswer:
             sleeps=case.stack.sharing.sleeps,
             colocated=inputs.split.colocated,
         )
-        found = iteration(inputs, memory)
-        run = None if refused else _run(inputs, found)
-        costs = _costs(inputs, memory, found, run)
+        found, run, results = evaluate(inputs, memory, valid=not refused)
+    costs = {name: number(value) for name, value in results.items()}
     broken = tuple(dict.fromkeys(_broken(inputs, costs)))
-    return RlAnswer(inputs, memory, found, run, costs, inputs.assumed, refused, () if refused else broken)
+    return RlAnswer(inputs, memory, found.plain, run, costs, inputs.assumed, refused, () if refused else broken)
+
+
+def evaluate(
+    inputs: RlInputs, memory: RlMemory, *, valid: bool
+) -> tuple[Iteration, RunFigures | None, dict[str, Number]]:
+    """An iteration, the run of a valid plan, and every result by its name; in a trace each with its origin."""
+    found = iteration(inputs, memory)
+    run = _run(inputs, number(found.total)) if valid else None
+    return found, run, _results(inputs, memory, found, run)
 
 
 def _refused(inputs: RlInputs) -> Iterator[str]:
@@ -88,6 +99,8 @@ def _refused(inputs: RlInputs) -> Iterator[str]:
         yield "R016"
     if inputs.plan.sites is not None:
         yield "R017"
+    if not isinstance(inputs.plan.micro_batch, InTokens) and inputs.plan.micro_batch > inputs.answers_of_rank:
+        yield "R018"
 
 
 def _broken(inputs: RlInputs, costs: dict[str, float]) -> Iterator[str]:
@@ -99,53 +112,54 @@ def _broken(inputs: RlInputs, costs: dict[str, float]) -> Iterator[str]:
             yield "M002" if limit.column == "memory_share" else "T001"
 
 
-def _costs(inputs: RlInputs, memory: RlMemory, found: Iteration, run: RunFigures | None) -> dict[str, float]:
+def _results(inputs: RlInputs, memory: RlMemory, found: Iteration, run: RunFigures | None) -> dict[str, Number]:
     """Every result by its name."""
     workload, split, phases = inputs.case.scenario.workload, inputs.split, found.phases
-    price, total = price_per_accelerator(inputs.case), found.total
-    tokens = workload.answers * float(inputs.lengths.tokens)
-    costs: dict[str, float] = {
+    price, total = price_per_accelerator(inputs.case), known_as("iteration_time", found.total)
+    with term("tokens"):
+        tokens = workload.answers * inputs.lengths.tokens
+    costs: dict[str, Number] = {
         "iteration_time": total,
         **phases,
-        "tail": float(found.generated.tail),
+        "tail": found.generated.tail,
         "overlapped": found.hidden,
-        "generation_share": float(share(phases["generation"], sum(phases.values()))),
-        "longest": float(found.generated.longest),
-        "answers_per_s": float(rate(workload.answers, total)),
-        "tokens_per_s_per_gpu": float(rate(tokens, total)) / split.ranks,
+        "generation_share": share(phases["generation"], total + found.hidden),
+        "longest": found.generated.longest,
+        "answers_per_s": rate(workload.answers, total),
+        "tokens_per_s_per_gpu": rate(share(tokens, split.ranks), total),
         "rollout_ranks": split.rollout.ranks if workload.generates else 0.0,
         "training_ranks": split.trainer.ranks,
         "memory_peak": memory.peak,
-        "memory_share": float(share(memory.peak, memory.usable)),
-        "iteration_cost": float(run_cost(total, split.ranks, price)),
+        "memory_share": share(memory.peak, memory.usable),
+        "iteration_cost": run_cost(total, split.ranks, price),
     }
     whole = math.nan if workload.iterations is None else workload.iterations * total
-    costs |= {"run_time": whole, "run_cost": float(run_cost(whole, split.ranks, price))}
+    costs |= {"run_time": whole, "run_cost": run_cost(whole, split.ranks, price)}
     if run is not None:
-        costs |= {name: float(np.asarray(value).flat[0]) for name, value in run.columns.items()}
+        costs |= run.columns
     spread = _spread(inputs, found)
     for name in ("iteration_time", "run_time", "run_cost"):
-        costs[f"{name}_low"] = float(tenth_percentile(costs[name], spread))
-        costs[f"{name}_high"] = float(ninetieth_percentile(costs[name], spread))
+        costs[f"{name}_low"] = tenth_percentile(costs[name], spread)
+        costs[f"{name}_high"] = ninetieth_percentile(costs[name], spread)
     return costs
 
 
-def _spread(inputs: RlInputs, found: Iteration) -> float:
+def _spread(inputs: RlInputs, found: Iteration) -> Number:
     """Relative spread of an iteration: of training and generation by their share, and of the lengths of both."""
     spread, step = inputs.case.stack.spread, inputs.trainer.evaluation.costs.row()
     trained = combined_error(end_spread(step["step_time"], step["step_time_high"]), spread.update)
-    generated = 0.0
+    generated: Number = 0.0
     if inputs.engines is not None:
         engine = inputs.engines.inputs.engine.spread
         own = engine.experts if inputs.case.model.has_experts else engine.tpot
-        generated = float(combined_error(own, spread.generation))
-    parts = (float(trained) * found.training, generated * found.phases["generation"])
+        generated = combined_error(own, spread.generation)
+    parts = (trained * found.training, generated * found.phases["generation"])
     whole = found.training + found.phases["generation"]
     both = combined_error(share(parts[0], whole), share(parts[1], whole))
-    return float(combined_error(both, spread.lengths))
+    return combined_error(both, spread.lengths)
 
 
-def _run(inputs: RlInputs, found: Iteration) -> RunFigures | None:
+def _run(inputs: RlInputs, total: float) -> RunFigures | None:
     """The run of all iterations, with failures of every node of both parts."""
     trainer, run = inputs.trainer.inputs, inputs.trainer.inputs.run
     if run is None:
@@ -154,7 +168,7 @@ def _run(inputs: RlInputs, found: Iteration) -> RunFigures | None:
     everywhere = on_all_nodes(inputs, trainer)
     price = price_per_accelerator(inputs.case)
     models = 2.0 if inputs.models["critic"] else 1.0
-    return whole_run(everywhere, asked, inputs.trainer.evaluation.block, np.array([found.total]), price, models)
+    return whole_run(everywhere, asked, inputs.trainer.evaluation.block, np.array([total]), price, models)
 
 
 def on_all_nodes(inputs: RlInputs, trainer: TrainingInputs) -> TrainingInputs:

@@ -62,6 +62,11 @@ class RlInputs:
         return mini_batch_of(self.case)
 
     @property
+    def answers_of_rank(self) -> float:
+        """Answers of an optimizer step that the fullest rank has."""
+        return math.ceil(self.mini_batch / self.packing.dp)
+
+    @property
     def updates(self) -> float:
         """Optimizer steps of an iteration."""
         workload = self.case.scenario.workload

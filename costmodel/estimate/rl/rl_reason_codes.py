@@ -21,6 +21,7 @@ OWN = {
         "workload.rollouts, or give them accelerators of their own.",
     ),
     "R017": Reason("sites of a trainer", "Engines need every new set of weights, which sites do not have together."),
+    "R018": Reason("micro-batch over the batch", "A rank has fewer answers in an optimizer step than its micro-batch."),
 }
 REFUSALS: dict[str, Reason] = {
     **TRAINING,

@@ -13,6 +13,7 @@ from costmodel.equations.run.failures.checkpoint_transfer import checkpoint_load
 from costmodel.equations.run.failures.goodput import checkpoint_share, restart_share, steps_time, wall_time
 from costmodel.equations.run.failures.reliability import expected_interruptions, spare_nodes
 from costmodel.equations.run.uncertainty import combined_error, end_spread, ninetieth_percentile, tenth_percentile
+from costmodel.estimate.machine.price import price_per_server, servers_of
 from costmodel.estimate.run.checkpoint import Checkpoint, checkpoint
 from costmodel.estimate.run.goodput import Cycle, Ends, between_failures, cycle, goodput, mtbf, restart_time
 from costmodel.estimate.shared.plan_batch import Block
@@ -91,7 +92,7 @@ def whole_run(
         "checkpoint_host": saved.on_host,
         "restart_time": restart,
         "run_time": wall,
-        "run_cost": _cost(inputs, run, wall, price),
+        "run_cost": _cost(inputs, run, block, wall, price),
     }
     still = idle_shares(run, restart, between)
     idle = still["restarts"] + still["planned stops"]
@@ -102,13 +103,18 @@ def whole_run(
     )
 
 
-def _cost(inputs: TrainingInputs, run: RunInputs, wall: Number, price: Number) -> Number:
-    """Rent of the job's nodes and of those that wait for one of them to fail."""
+def _cost(inputs: TrainingInputs, run: RunInputs, block: Block, wall: Number, price: Number) -> Number:
+    """Rent of the job's nodes, of those that wait for one of them to fail, and of servers that sum gradients."""
     with term("rented"):
         ranks = inputs.all_ranks
         if run.spares:
             ranks = ranks + spares_of(inputs, run) * inputs.case.node.accelerators
-    return run_cost(wall, ranks, price if run.spot is None else run.spot.price)
+    cost = run_cost(wall, ranks, price if run.spot is None else run.spot.price)
+    servers = servers_of(block.structure.sync)
+    if not servers:
+        return cost
+    with term("servers"):
+        return cost + run_cost(wall, servers, price_per_server(inputs.case))
 
 
 def power(inputs: TrainingInputs, run: RunInputs) -> Number:

@@ -28,13 +28,13 @@ def invalid(inputs: ServingInputs, layout: PlanColumns) -> Iterator[tuple[str, M
     """Rows that make no sense, by the reason."""
     model, tp = inputs.model, layout.tp
     yield "L050", np.asarray(layout.replicas * layout.ranks > inputs.ranks)
-    layers = [*model.layers, *(inputs.draft.model.layers if inputs.draft is not None else ())]
+    layers = [*model.cut_kinds, *(inputs.draft.model.layers if inputs.draft is not None else ())]
     yield "L051", _any(layout, (leaves_rest(count, tp) for kind in layers for count in kind.head_counts))
     heads = [kind.attention.kv_heads for kind in layers if kind.attention is not None]
     yield "L052", _any(layout, (leaves_rest(each, tp) & leaves_rest(tp, each) for each in heads))
     vocab = padded_vocab(model.vocab, inputs.engine.vocab_multiple, 1.0)
     yield "L053", leaves_rest(vocab, tp)
-    widths = [kind.dense.ffn_hidden for kind in model.layers if kind.dense is not None]
+    widths = [kind.dense.ffn_hidden for kind in model.cut_kinds if kind.dense is not None]
     yield "L054", _any(layout, (leaves_rest(width, tp) for width in widths))
     yield "L055", np.asarray(layout.pp > layer_count(model))
     if model.on_one_stage:

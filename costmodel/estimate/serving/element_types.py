@@ -7,8 +7,8 @@ from dataclasses import dataclass
 from costmodel.documents.reader.resolved_scenario import ACCELERATOR
 from costmodel.documents.reader.serving_scenario import ServingCase
 from costmodel.documents.schemas.efficiency import MatmulFit
-from costmodel.documents.schemas.precision import RECIPES, Recipe
-from costmodel.documents.schemas.serving.serving_workload import STORED, STORED_EXPERTS, WeightType
+from costmodel.documents.schemas.precision import RECIPES, Recipe, WeightType
+from costmodel.documents.schemas.serving.serving_workload import STORED, STORED_EXPERTS
 from costmodel.equations.serving.step.quantised_weights import scaled_element_bytes
 from costmodel.estimate.shared.assumptions import AssumptionLog
 from costmodel.ground.equation import Number, term
@@ -53,10 +53,10 @@ def element_types(case: ServingCase, log: AssumptionLog) -> Types:
         raise _without(case, recipe, "workload.precision")
     kept, kept_experts = stored_types(case)
     if workload.weights is None:
-        origin = "the published checkpoint" if kept else "as workload.precision"
+        origin = _origin(case.model.stored) if kept else "as workload.precision"
         log.note("workload.weights", kept or workload.precision, origin)
     if kept_experts is not None:
-        log.note("workload.expert_weights", kept_experts, "the published checkpoint")
+        log.note("workload.expert_weights", kept_experts, _origin(case.model.stored_experts))
     weight = _width(workload.weights or kept or _kept_as(workload.precision))
     narrow = RECIPES[workload.expert_precision or workload.precision]
     expert_weight = weight
@@ -84,9 +84,14 @@ def stored_types(case: ServingCase) -> tuple[WeightType | None, WeightType | Non
     given = (workload.weights, workload.expert_weights, workload.expert_precision)
     if given != (None, None, None) or workload.precision not in ("bf16", "fp16"):
         return None, None
-    kept, experts = STORED.get(name), STORED_EXPERTS.get(name)
+    kept = case.model.stored or STORED.get(name)
+    experts = case.model.stored_experts or STORED_EXPERTS.get(name)
     offered = [*case.stack.weights, *case.stack.precisions]
     return kept if kept in offered else None, experts if experts in offered else None
+
+
+def _origin(stated: WeightType | None) -> str:
+    return "the published checkpoint" if stated is None else "the checkpoint, as the model states"
 
 
 def _offered(case: ServingCase) -> None:

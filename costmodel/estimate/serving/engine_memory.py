@@ -23,7 +23,7 @@ from costmodel.equations.serving.memory.memory_budget import (
 )
 from costmodel.equations.serving.step.quantised_weights import mixed_weight_bytes
 from costmodel.estimate.model.layer_embeddings import entry_tables
-from costmodel.estimate.model.shards import layer_count, matmuls, shard
+from costmodel.estimate.model.shards import layer_count, matmuls, shard, vision_parameters
 from costmodel.estimate.serving.adapters import adapter_memory
 from costmodel.estimate.serving.kv_cache import admitted_cache, sequence_cache, token_cache
 from costmodel.estimate.serving.plan_columns import PlanColumns
@@ -90,6 +90,8 @@ def weight_memory(inputs: ServingInputs, layout: PlanColumns) -> tuple[Number, N
     with term("embedding"):
         table = table_parameters(vocab_rows(inputs, layout.tp), model.hidden) * types.wide
         last = norm_parameters(model.hidden, norm=model.norm) * types.wide
+        if model.vision is not None:
+            last = last + vision_parameters(model, layout.tp) * types.wide
         if model.layer_embedding is not None:
             last = last + entry_tables(model, layer_count(model), layout.tp) * types.wide
     alone = table if model.tied else table + table
@@ -158,7 +160,10 @@ def _held(inputs: ServingInputs, layout: PlanColumns, use: EngineMemoryUse) -> E
         with term("shared beginning"):
             shared = stages * sequence_cache(inputs, layout.tp, load.common)
     with term("a mean request"):
-        context = mean_context(load.private, load.output, load.output_spread) + block_waste(block)
+        context = load.private + load.output
+        if not inputs.engine.memory.no_eviction:
+            context = mean_context(load.private, load.output, load.output_spread)
+        context = context + block_waste(block)
         mean = stages * sequence_cache(inputs, layout.tp, context)
     with term("the longest request"):
         worst = stages * admitted_cache(inputs, layout.tp, layout.budget)

@@ -31,6 +31,7 @@ from costmodel.estimate.serving.expert_step import expert_exchange, expert_layer
 from costmodel.estimate.serving.plan_columns import PlanColumns
 from costmodel.estimate.serving.quantised_products import product
 from costmodel.estimate.serving.serving_inputs import ServingInputs
+from costmodel.estimate.serving.vision_time import vision_time
 from costmodel.ground.equation import Number, known_as, term
 
 
@@ -196,9 +197,11 @@ def decode_time(inputs: ServingInputs, layout: PlanColumns, decodes: Number, con
 def prompt_time(inputs: ServingInputs, layout: PlanColumns, tokens: Number) -> StepTime:
     """Attention of tokens of prompts beside what their rows take."""
     with term("prompts"):
-        return StepTime(
-            attention=_attention(inputs, layout, lambda part: prompt_attention(inputs, layout, part, tokens))
-        )
+        attention = _attention(inputs, layout, lambda part: prompt_attention(inputs, layout, part, tokens))
+    if inputs.model.vision is None:
+        return StepTime(attention=attention)
+    seen = vision_time(inputs, layout, tokens)
+    return StepTime(seen.matmul, attention + seen.attention, seen.memory_bound)
 
 
 def _attention(inputs: ServingInputs, layout: PlanColumns, of_layer: Callable[[Shard], Number]) -> Number:

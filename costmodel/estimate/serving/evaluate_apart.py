@@ -148,7 +148,7 @@ def evaluate_apart(inputs: ServingInputs, prefill: PlanColumns, decode: PlanColu
     step = ExactSteps(inputs, decode).breakdown(micro_batch(decode, many))
     rates = ApartRates(rate, top, within, rate_of(prefill.replicas, prompt.full), each)
     columns = apart_columns(inputs, (prefill, decode), memories, step, transfer, exact.seen(rate, many), rates)
-    columns |= dict.fromkeys(("speculation_gain", "speculation_break_even"), np.nan)
+    columns |= dict.fromkeys(("speculation_gain", "speculation_break_even", "makespan", "tail_share"), np.nan)
     columns["accepted_tokens"] = inputs.load.accepted
     with np.errstate(divide="ignore", invalid="ignore"):  # replicas that keep no limits
         columns["disaggregation_gain"] = share(within, together(inputs, prefill, decode))

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
-from dataclasses import dataclass
+from collections.abc import Iterator
+from dataclasses import dataclass, replace
 
 import numpy as np
 from numpy.typing import NDArray
@@ -30,9 +30,10 @@ from costmodel.estimate.serving.load import (
     of_each,
 )
 from costmodel.estimate.serving.memory_columns import memory_columns
+from costmodel.estimate.serving.offline import OfflineBatch, offline_batch, offline_state
 from costmodel.estimate.serving.operating_point import ExactSteps, OperatingPoint, micro_batch
 from costmodel.estimate.serving.plan_columns import SIZES, PlanColumns
-from costmodel.estimate.serving.replica_kinds import replica_kinds
+from costmodel.estimate.serving.replica_kinds import of_each_plan, replica_kinds, shared_cuts
 from costmodel.estimate.serving.service_limits import over_limits, service_limits
 from costmodel.estimate.serving.serving_band import OWN, limits_chance
 from costmodel.estimate.serving.serving_inputs import ServingInputs
@@ -116,7 +117,7 @@ class _Kinds:
 
 
 def _of_kinds(inputs: ServingInputs, layout: PlanColumns) -> _Kinds:
-    memory = memory_use(inputs, layout)
+    memory = of_each_plan(memory_use(inputs, layout if len(layout) == 1 else shared_cuts(layout)))
     bounds, bare = bounds_of(inputs, layout, memory), _plain(layout)
     exact = ExactSteps(inputs, layout)
     engines = Engines(inputs, layout, exact, bounds)
@@ -127,7 +128,7 @@ def _of_kinds(inputs: ServingInputs, layout: PlanColumns) -> _Kinds:
         most = steady_state(inputs, top, replica_rate(inputs, top))
     held = {"saturation_per_s": most.rate, "concurrency_worst": memory.requests_worst}
     with term("within limits"):
-        within = _within_limits(quick, engines, held)
+        within = _within_limits(replace(quick, held=held), engines)
     return _Kinds(memory, exact, engines, quick, most, within)
 
 
@@ -140,13 +141,15 @@ def _evaluated(inputs: ServingInputs, layout: PlanColumns) -> ServingEvaluation:
     quick = Engines(inputs, _plain(layout), steps, bounds)
     many = in_flight(quick)
     point = Engines(inputs, layout, exact, bounds).point(many)
-    state = _state(inputs, layout, point, most.rate)
+    batch = offline_batch(inputs, layout, point)
+    state = _state(inputs, layout, point, most.rate, batch)
     decode = exact.breakdown(micro_batch(layout, many))
     columns = _times(inputs, layout, decode, state)
     columns |= {
         "saturation_per_s": layout.replicas * most.rate,
         "rate_within_slo_per_s": layout.replicas * within,
     }
+    columns |= {"makespan": batch.makespan, "tail_share": batch.tail_share}
     columns |= _within(inputs, layout, within)
     columns |= memory_columns(inputs, memory)
     columns["prefix_residency"] = _residency(inputs, memory, state)
@@ -162,7 +165,9 @@ def _time_per_token(inputs: ServingInputs, layout: PlanColumns) -> Number:
     return evaluate(inputs, layout).results.column("tpot")
 
 
-def _state(inputs: ServingInputs, layout: PlanColumns, point: OperatingPoint, answered: Number) -> SteadyState:
+def _state(
+    inputs: ServingInputs, layout: PlanColumns, point: OperatingPoint, answered: Number, batch: OfflineBatch
+) -> SteadyState:
     """What users see under the scenario's kind of load."""
     workload = inputs.case.scenario.workload
     if workload.rate is not None:
@@ -171,6 +176,8 @@ def _state(inputs: ServingInputs, layout: PlanColumns, point: OperatingPoint, an
         return steady_state(inputs, point, np.minimum(arriving, answered))
     if workload.users is not None:
         return steady_state(inputs, point, replica_rate(inputs, point))
+    if workload.requests is not None:
+        return offline_state(inputs, layout, point, batch)
     assert workload.concurrency is not None
     users = of_each(inputs, layout, workload.concurrency)
     return closed_loop(inputs, layout, point, users, burst=workload.traffic == "burst")
@@ -269,16 +276,13 @@ def _plain(layout: PlanColumns) -> PlanColumns:
         return PlanColumns(*(np.asarray(getattr(layout, name)).view(np.ndarray) for name in SIZES))
 
 
-def _within_limits(quick: Engines, engines: Engines, most: Mapping[str, Number]) -> Number:
-    """Requests a second of one replica up to which the service-level limits hold; 0 where none does.
-
-    `most` are results at saturation that do not depend on the load.
-    """
+def _within_limits(quick: Engines, engines: Engines) -> Number:
+    """Requests a second of one replica up to which the service-level limits hold; 0 where none does."""
     inputs, limits = quick.inputs, service_limits(quick.inputs)
 
-    def over(many: Column) -> Column:
+    def over(some: Engines, many: Column) -> Column:
         """The result that is nearest to its limit, or beyond it, over that limit."""
-        state = quick.state(many)
+        state = some.state(many)
 
         def named(name: str) -> Number:
             if name == "latency":
@@ -287,14 +291,14 @@ def _within_limits(quick: Engines, engines: Engines, most: Mapping[str, Number])
                 return rate_of(1.0, state.tpot)
             if name == OWN:
                 return limits_chance(inputs, limits, named, state.rate)
-            found: Number = most[name] if name in most else getattr(state, name)
+            found: Number = some.held[name] if name in some.held else getattr(state, name)
             return found
 
-        return over_limits(limits, named, len(quick.layout))
+        return over_limits(limits, named, len(some.layout))
 
     if not limits:
         return engines.rate(engines.bounds.least)
     with untraced(), np.errstate(all="ignore"):
-        ever = over(np.full(len(quick.layout), LEAST)) <= 1
+        ever = over(quick, np.full(len(quick.layout), LEAST)) <= 1
         many = quick.greatest(over)
     return np.where(ever, engines.rate(many), 0.0)

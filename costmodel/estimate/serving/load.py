@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from dataclasses import dataclass
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
 
 import numpy as np
 from numpy.typing import NDArray
@@ -13,10 +13,11 @@ from costmodel.equations.serving.load.closed_loop import full_step_concurrency
 from costmodel.estimate.serving.engine_memory import EngineMemoryUse
 from costmodel.estimate.serving.operating_point import OperatingPoint, Steps, operating_point
 from costmodel.estimate.serving.plan_columns import PlanColumns
+from costmodel.estimate.serving.replica_kinds import rows_of
 from costmodel.estimate.serving.serving_inputs import ServingInputs
 from costmodel.estimate.serving.steady_state import SteadyState, replica_rate, steady_state
 from costmodel.ground.equation import Number, term
-from costmodel.ground.solvers import last_within
+from costmodel.ground.solvers import Places, Values, last_within
 
 LEAST = 1e-4  # sequences in flight of the emptiest engine that is looked at
 COMPUTE_BOUND = 0.95  # utilisation from which on it is time that is short, not tokens of a step
@@ -62,6 +63,7 @@ class Engines:
     layout: PlanColumns
     steps: Steps
     bounds: Bounds
+    held: Mapping[str, Number] = field(default_factory=dict)  # results that do not depend on the load
 
     def point(self, concurrency: Number) -> OperatingPoint:
         """Steps at so many sequences in flight of each replica."""
@@ -76,14 +78,23 @@ class Engines:
         point = self.point(concurrency)
         return steady_state(self.inputs, point, replica_rate(self.inputs, point))
 
-    def greatest(self, over: Callable[[Column], Number]) -> Column:
+    def rows(self, places: Places) -> Engines:
+        """Some of the plans."""
+        parts = (self.steps, self.bounds, self.held)
+        return Engines(self.inputs, self.layout.at(places), *rows_of(parts, places, len(self.layout)))
+
+    def greatest(self, over: Callable[[Engines, Column], Number]) -> Column:
         """Most sequences in flight, up to the bounds, at which a load is not over what it may be, 1.
 
         Both are looked for by their logarithms.
         """
+
+        def excess(engines: Engines) -> Callable[[Column], Values]:
+            return lambda log: np.log(over(engines, np.exp(log)))
+
         least, most = np.full(len(self.layout), np.log(LEAST)), np.log(self.bounds.least)
         with np.errstate(all="ignore"):
-            return np.exp(last_within(lambda log: np.log(over(np.exp(log))), least, most))
+            return np.exp(last_within(excess(self), least, most, some=lambda places: excess(self.rows(places))))
 
 
 def of_each(inputs: ServingInputs, layout: PlanColumns, amount: float) -> Column:
@@ -96,16 +107,16 @@ def in_flight(engines: Engines) -> Column:
     inputs, layout = engines.inputs, engines.layout
     workload = inputs.case.scenario.workload
     if workload.rate is not None:
-        arriving = of_each(inputs, layout, workload.rate)
-        return engines.greatest(lambda many: share(engines.rate(many), arriving))
-    if workload.concurrency is not None:
-        return np.minimum(of_each(inputs, layout, workload.concurrency), engines.bounds.least)
+        rate = float(workload.rate)
+        return engines.greatest(lambda some, many: share(some.rate(many), of_each(inputs, some.layout, rate)))
+    if workload.at_once is not None:
+        return np.minimum(of_each(inputs, layout, workload.at_once), engines.bounds.least)
     assert workload.users is not None
-    users, thinking = of_each(inputs, layout, workload.users), float(workload.think_time or 0.0)
+    users, thinking = float(workload.users), float(workload.think_time or 0.0)
 
-    def busy(many: Column) -> Number:
-        state = engines.state(many)
+    def busy(some: Engines, many: Column) -> Number:
+        state = some.state(many)
         answer = state.ttft + (inputs.load.output - 1.0) * state.tpot
-        return share(state.rate * (thinking + answer), users)
+        return share(state.rate * (thinking + answer), of_each(inputs, some.layout, users))
 
     return engines.greatest(busy)

@@ -19,6 +19,7 @@ from costmodel.equations.serving.load.steady_state import request_work, step_int
 from costmodel.equations.serving.step.engine_collectives import pipelined_prompt_share
 from costmodel.estimate.serving.engine_step import Batch, StepTime, step_time
 from costmodel.estimate.serving.plan_columns import PlanColumns
+from costmodel.estimate.serving.replica_kinds import of_each_plan, shared_cuts
 from costmodel.estimate.serving.serving_inputs import ServingInputs
 from costmodel.ground.equation import Number, known_as, term
 
@@ -78,7 +79,7 @@ class ExactSteps:
 
     def breakdown(self, decodes: Number) -> StepTime:
         """A step of so many sequences by what it is spent on."""
-        return step_time(self.inputs, self.layout, self._batch(decodes))
+        return self._time(self._batch(decodes))
 
     def decode(self, decodes: Number) -> Number:
         """Time of a step of so many sequences."""
@@ -90,7 +91,15 @@ class ExactSteps:
         with term("with prompts"):
             prompts = share(tokens, self.inputs.load.computed)
             batch = replace(self._batch(decodes), tokens=tokens, prompts=prompts)
-            return step_time(self.inputs, self.layout, batch).total
+            return self._time(batch).total
+
+    def _time(self, batch: Batch) -> StepTime:
+        found = step_time(self.inputs, self._shared, batch)
+        return found if self._shared is self.layout else of_each_plan(found)
+
+    @functools.cached_property
+    def _shared(self) -> PlanColumns:
+        return self.layout if len(self.layout) == 1 else shared_cuts(self.layout)
 
     def _batch(self, decodes: Number) -> Batch:
         return Batch(decodes, context_of(self.inputs), verified=self.inputs.load.verified)

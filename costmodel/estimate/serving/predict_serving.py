@@ -12,6 +12,7 @@ from numpy.typing import NDArray
 from costmodel.documents.reader.serving_scenario import ServingCase
 from costmodel.documents.schemas.default_values import Assumption
 from costmodel.documents.schemas.serving.serving_plan import ServingPlan
+from costmodel.estimate.machine.price import odd_price
 from costmodel.estimate.serving.constraints import invalid, invalid_halves
 from costmodel.estimate.serving.conversations import conversing
 from costmodel.estimate.serving.evaluate_apart import ApartEvaluation, evaluate_apart
@@ -84,6 +85,9 @@ def halves_of(inputs: ServingInputs, plan: ServingPlan) -> tuple[PlanColumns, Pl
         raise fail(
             "D016", "the start of a benchmark is not modelled with prefill and decode apart", place, "leave traffic out"
         )
+    if inputs.case.scenario.workload.requests is not None:
+        place = inputs.case.place("workload.requests")
+        raise fail("D016", "an offline batch is not modelled with prefill and decode apart", place, "take concurrency")
     halves = []
     for half in (plan.prefill, plan.decode):
         values = (half.tp, 1.0, half.ep, half.dp_attention, half.replicas, inputs.budget)
@@ -138,6 +142,10 @@ def remarks(inputs: ServingInputs) -> Iterator[str]:
         yield "N005"
     if inputs.load.longest > inputs.model.max_sequence:
         yield "N006"
+    if inputs.case.stack.makers and inputs.case.accelerator.vendor not in inputs.case.stack.makers:
+        yield "N040"
+    if odd_price(inputs.case.stated_price):
+        yield "N042"
 
 
 def predict(case: ServingCase) -> ServingAnswer:

@@ -10,9 +10,12 @@ from numpy.typing import NDArray
 
 from costmodel.estimate.serving.plan_columns import PlanColumns, Rows
 from costmodel.estimate.serving.serving_inputs import ServingInputs
+from costmodel.ground.shared_columns import BATCH, CUT, Factored, Plans
 from costmodel.ground.solvers import Curves, Line
 
 T = TypeVar("T")
+CUTS = ("tp", "pp", "ep", "dp_attention")  # how a replica cuts the model
+FEW = 4  # plans of a cut, from which on it pays to store it once
 
 
 @dataclass(frozen=True)
@@ -24,16 +27,36 @@ class ReplicaKinds:
 
     def of_plans(self, found: T) -> T:
         """What was worked out for the replicas, by plan."""
-        return found if self.which is None else _rows(found, self.which, len(self.layout))
+        return found if self.which is None else rows_of(found, self.which, len(self.layout))
 
 
 def replica_kinds(inputs: ServingInputs, layout: PlanColumns) -> ReplicaKinds:
     """The replicas of some plans; where replicas share one line of requests, their number is part of the kind."""
     if len(layout) == 1 or inputs.case.scenario.assume.routing == "least-loaded":
         return ReplicaKinds(layout)
-    names = ("tp", "pp", "ep", "dp_attention", "budget")
-    first, which = distinct([np.asarray(getattr(layout, name)) for name in names])
+    first, which = distinct([np.asarray(getattr(layout, name)) for name in (*CUTS, "budget")])
     return ReplicaKinds(layout) if len(first) == len(layout) else ReplicaKinds(layout.at(first), which)
+
+
+def shared_cuts(layout: PlanColumns) -> PlanColumns:
+    """The same plans, with what depends on the cut of the model alone stored once for all that have it in common."""
+    first, which = distinct([np.asarray(getattr(layout, name)) for name in CUTS])
+    if len(layout) < FEW * len(first):
+        return layout
+    plans = Plans({CUT: which}, BATCH)
+    columns: dict[str, Any] = {name: Factored(np.asarray(getattr(layout, name))[first], CUT, plans) for name in CUTS}
+    return replace(layout, **columns)
+
+
+def of_each_plan(found: T) -> T:
+    """A record of columns with a plain value for each plan."""
+    columns: Any = found
+    plain: T = replace(columns, **{part.name: _plain(getattr(columns, part.name)) for part in fields(columns)})
+    return plain
+
+
+def _plain(value: Any) -> Any:
+    return np.asarray(value) if isinstance(value, Factored) else value
 
 
 def distinct(columns: list[Rows]) -> tuple[NDArray[np.intp], NDArray[np.intp]]:
@@ -50,12 +73,19 @@ def distinct(columns: list[Rows]) -> tuple[NDArray[np.intp], NDArray[np.intp]]:
     return first, which.reshape(-1)
 
 
-def _rows(found: Any, which: NDArray[np.intp], count: int) -> Any:
+def rows_of(found: T, which: NDArray[np.intp], count: int) -> T:
     """Rows of a result, of each of its parts."""
+    taken: T = _rows(found, which, count)
+    return taken
+
+
+def _rows(found: Any, which: NDArray[np.intp], count: int) -> Any:
     if isinstance(found, Curves | Line):
         return found.rows(which)
     if is_dataclass(found) and not isinstance(found, type):
         return replace(found, **{part.name: _rows(getattr(found, part.name), which, count) for part in fields(found)})
     if isinstance(found, tuple):
         return tuple(_rows(part, which, count) for part in found)
+    if isinstance(found, dict):
+        return {name: _rows(part, which, count) for name, part in found.items()}
     return found[which] if isinstance(found, np.ndarray) and found.shape == (count,) else found

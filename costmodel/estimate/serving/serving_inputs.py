@@ -14,8 +14,10 @@ from costmodel.documents.schemas.model import Model
 from costmodel.documents.schemas.precision import Recipe
 from costmodel.documents.schemas.serving.engine import Engine
 from costmodel.documents.schemas.serving.serving_plan import ServingPlan
+from costmodel.documents.schemas.serving.serving_workload import Lengths
 from costmodel.equations.serving.memory.prefix_reuse import hit_tokens
 from costmodel.estimate.machine.machine import Machine
+from costmodel.estimate.model.vision_support import note_unseen, seen
 from costmodel.estimate.serving.drafts import draft_inputs, speculation_of, verifying
 from costmodel.estimate.serving.element_types import Types, element_types
 from costmodel.estimate.shared.assumptions import AssumptionLog
@@ -88,6 +90,7 @@ def inputs_of(case: ServingCase) -> ServingInputs:
         sentence = f"the efficiencies of {case.accelerator.name} and its network lack a fit that every answer needs"
         raise fail("D017", sentence, case.place(*ACCELERATOR), "memory, all_gather, all_reduce, and network")
     assume, network = case.scenario.assume, case.network.network
+    _check_model(case, log)
     picked = engine.picked(case.accelerator.memory.capacity, case.accelerator.family)
     named = f"stacks/{engine.name}"
     by_size = f"{named}, {gib(case.accelerator.memory.capacity)} GiB"
@@ -118,6 +121,16 @@ def inputs_of(case: ServingCase) -> ServingInputs:
         assumed=(),
     )
     return _planned(inputs, log)
+
+
+def _check_model(case: ServingCase, log: AssumptionLog) -> None:
+    """Refuse a model that generates no tokens, and prompts that its images do not fit."""
+    workload, prompt = case.scenario.workload, case.scenario.workload.prompt
+    seen(case, case.model, workload.images, prompt.mean if isinstance(prompt, Lengths) else prompt)
+    note_unseen(log, case.model, workload.images)
+    if case.model.is_encoder:
+        sentence = f"{case.model.name} is an encoder, which generates no tokens"
+        raise fail("D016", sentence, case.place("model"), "take a model whose attention is causal")
 
 
 def never_fitted(inputs: ServingInputs) -> bool:

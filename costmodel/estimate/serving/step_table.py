@@ -17,7 +17,7 @@ from costmodel.estimate.serving.engine_step import StepTime, decode_time, head_t
 from costmodel.estimate.serving.expert_step import dispatches, halved
 from costmodel.estimate.serving.operating_point import context_of
 from costmodel.estimate.serving.plan_columns import PlanColumns
-from costmodel.estimate.serving.replica_kinds import distinct
+from costmodel.estimate.serving.replica_kinds import CUTS, distinct
 from costmodel.estimate.serving.serving_inputs import ServingInputs
 from costmodel.ground.equation import Number
 from costmodel.ground.solvers import Curves, Line
@@ -44,9 +44,9 @@ class StepTable:
     """Times of steps of each way to cut the model, and the way that each plan has."""
 
     computed: Number
-    rows: Curves  # without prompts among them, and with
-    prompted: Curves
+    prompted: Curves  # rows with prompts among them
     head: Curves
+    drawn: Curves  # rows without prompts, each of which draws a token
     decoding: Line
     prompts: Line
     one: Number
@@ -56,16 +56,16 @@ class StepTable:
 
     def decode(self, decodes: Number) -> Number:
         """Time of a step of so many sequences."""
-        queries = self.verified * decodes
-        beside = self.head.at(queries) + self.decoding.at(decodes)
-        time = self.rows.at(queries) + beside
+        queries = decodes if self.verified == 1 else self.verified * decodes
+        time = self.drawn.at(queries) + self.decoding.at(decodes)
         if self.halves is not None:
+            beside = self.head.at(queries) + self.decoding.at(decodes)
             time = time - self.halves[0].hidden(queries, beside)
         return time if self.draft is None else time + (self.verified - 1.0) * self.draft.decode(decodes)
 
     def mixed(self, decodes: Number, tokens: Number) -> Number:
         """The same with so many tokens of prompts beside them."""
-        queries = self.verified * decodes
+        queries = decodes if self.verified == 1 else self.verified * decodes
         drawn = queries + share(tokens, self.computed)
         beside = self.decoding.at(decodes) + self.prompts.at(tokens) + self.head.at(drawn)
         time = self.prompted.at(queries + tokens) + beside
@@ -89,7 +89,7 @@ def _part_of_step(
 
 def step_table(inputs: ServingInputs, layout: PlanColumns) -> StepTable:
     """The table of some plans."""
-    first, which = distinct([layout.tp, layout.pp, layout.ep, layout.dp_attention])
+    first, which = distinct([getattr(layout, name) for name in CUTS])
     cuts, context = layout.at(first), context_of(inputs)
 
     def line(one: Number, two: Number, step: float) -> Line:
@@ -108,11 +108,12 @@ def step_table(inputs: ServingInputs, layout: PlanColumns) -> StepTable:
     rows = curves(partial(rows_time, prompts=False))
     decoding = [decode_time(inputs, cuts, count, context).total for count in (1.0, 2.0)]
     prompts = [prompt_time(inputs, cuts, count).total for count in (PROMPT, 2.0 * PROMPT)]
+    head = curves(head_time)
     table = StepTable(
         computed=inputs.load.computed,
-        rows=rows,
         prompted=curves(partial(rows_time, prompts=True)) if np.any(dispatches(inputs, cuts)) else rows,
-        head=curves(head_time),
+        head=head,
+        drawn=rows + head,
         decoding=line(decoding[0], decoding[1], 1.0),
         prompts=line(prompts[0], prompts[1], PROMPT),
         one=0.0,

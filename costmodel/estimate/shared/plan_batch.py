@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import functools
-from dataclasses import dataclass, field, fields
+from dataclasses import dataclass, field
 from typing import Any, Literal
 
 import numpy as np
@@ -13,6 +13,7 @@ from costmodel.equations.parallelism.counts import shard_degree
 from costmodel.ground.choices import ContextParallel, Method, Module, Offloaded, Order, Recompute, Schedule, Where, Zero
 from costmodel.ground.choices import Split as Written
 from costmodel.ground.equation import Number
+from costmodel.ground.plan_sizes import OF_ITSELF_ONE, SIZES
 
 Rows = NDArray[np.float64]
 Split = Written | Literal["fitting", "stated"]  # fitting: as few ends lighter as divide; stated: by the counts
@@ -98,9 +99,6 @@ class Block:
         return self.tp if self.structure.sequence_parallel else 1.0
 
 
-SIZES = tuple(field.name for field in fields(Block) if field.name not in ("structure", "known"))
-
-
 @functools.lru_cache(maxsize=1024)
 def _of(structure: Structure, choices: tuple[str, ...]) -> Structure:
     return Structure(**{name: getattr(structure, name) for name in choices})
@@ -109,22 +107,10 @@ def _of(structure: Structure, choices: tuple[str, ...]) -> Structure:
 PIPELINE_INSIDE: Order = "tp-cp-pp-dp"
 
 
-def one_row(
-    structure: Structure,
-    *,
-    dp: float,
-    tp: float,
-    pp: float,
-    vpp: float,
-    micro_batch: float,
-    ep: float = 1.0,
-    etp: float = 1.0,
-    cp: float = 1.0,
-    dp_replicate: float = 1.0,
-) -> Block:
-    """A block of a single plan."""
-    values = (dp, tp, pp, vpp, micro_batch, ep, etp, cp, dp_replicate)
-    return Block(structure, *(np.array([value], dtype=np.float64) for value in values))
+def one_row(structure: Structure, **sizes: float) -> Block:
+    """A block of a single plan; sizes that most plans do not have are one if they are left out."""
+    values = {**dict.fromkeys(OF_ITSELF_ONE, 1.0), **sizes}
+    return Block(structure, *(np.array([values[name]], dtype=np.float64) for name in SIZES))
 
 
 def local_sequence(sequence: Number, block: Block) -> Number:

@@ -130,7 +130,9 @@ def _failures(case: ResolvedScenario, asked: WholeRun, log: AssumptionLog) -> Fa
         band = f"{show(_low(record), '1/node/s').split()[0]} – {show(_high(record), '1/node/s')}"
         log.note("run.failures.rate", show(record.rate, "1/node/s"), f"reliability/{record.name}, {band}")
     elif record.rate > 0 and _low(record) == _high(record):
-        log.note("run.failures.low, high", "as the rate", "stated alone, so that no band of it is known")
+        named = record.name and record.low is None
+        whose = f"reliability/{record.name} states no band" if named else "stated alone, so that it has no band"
+        log.note("run.failures.low, high", "as the rate", whose)
     job = record.job
     if job is not None and "failures" not in asked.model_fields_set:
         high = job.rate if job.high is None else job.high

@@ -9,6 +9,7 @@ from costmodel.estimate.machine.links import nvls_at
 from costmodel.estimate.machine.number_formats import possible
 from costmodel.estimate.machine.price import price_of
 from costmodel.estimate.model.lora_support import tunable
+from costmodel.estimate.model.vision_support import seen
 from costmodel.estimate.training.stack_in_use import attention_fit, attention_in_use
 from costmodel.ground.errors import fail
 from costmodel.ground.units import show
@@ -18,6 +19,8 @@ def complete(case: ResolvedScenario, recipe: Recipe) -> None:
     """A fault where the documents lack something that every computation needs."""
     possible(case, recipe)
     tunable(case)
+    workload = case.scenario.workload
+    seen(case, case.model, workload.images, workload.sequence)
     efficiency, kernel = case.efficiency, attention_in_use(case)
     name = case.accelerator.name
     for key in (recipe.wide, recipe.fit):

@@ -25,6 +25,7 @@ from costmodel.estimate.training.lora import ROUTED, thin_flop, useful_flop
 from costmodel.estimate.training.recompute.recomputed_work import again_of, dropped
 from costmodel.estimate.training.recompute.savings import reached_of_all
 from costmodel.estimate.training.training_inputs import TrainingInputs
+from costmodel.estimate.training.vision_front import front_flop
 from costmodel.ground.equation import Number, term
 
 COUNTED = ("model-causal", "model-full")
@@ -50,6 +51,8 @@ def forward_flop(inputs: TrainingInputs, *, causal: bool) -> tuple[Number, Numbe
         linear, core = _with_layers(inputs, kind, kind.count, tokens, linear, core, causal=causal)
     with term("head"):
         head = matmul_flop(tokens, model.vocab, model.hidden)
+        if model.head_transform:
+            head = head + matmul_flop(tokens, model.hidden, model.hidden)
     if model.prediction is not None:
         depth = model.prediction.depth
         with term("multi-token prediction"):
@@ -125,11 +128,14 @@ def work_of_step(inputs: TrainingInputs, block: Block) -> StepFlop:
     counted = _counted(of_model, *forward)
     if inputs.tuning is None and inputs.convention == COUNTS_RECOMPUTE:
         return StepFlop(counted, counted)
-    done = counted
+    done, seen = counted, front_flop(inputs, block)
     if inputs.tuning is not None or not as_stated:
         done = useful_flop(inputs, *(forward if as_stated else forward_flop(inputs, causal=causal)))
-    again = _again(inputs, block.structure, causal=causal)
-    return StepFlop(counted, done + reached_of_all(inputs.model, block) * again)
+    again = reached_of_all(inputs.model, block) * _again(inputs, block.structure, causal=causal)
+    if inputs.front is None:
+        return StepFlop(counted, done + again)
+    counted = counted + seen.useful if inputs.convention in COUNTED else counted
+    return StepFlop(counted, done + seen.useful + again + seen.again)
 
 
 def _again(inputs: TrainingInputs, structure: Structure, *, causal: bool) -> Number:

@@ -20,7 +20,7 @@ from costmodel.estimate.shared.plan_batch import Block
 from costmodel.estimate.shared.time_breakdown import largest
 from costmodel.estimate.training.parallelism.pipeline.layer_split import StageLayers
 from costmodel.estimate.training.parallelism.pipeline.schedule_rules import weight_replication
-from costmodel.estimate.training.stage_parameters import StageParameters
+from costmodel.estimate.training.stage_parameters import StageParameters, without_tower
 from costmodel.estimate.training.training_inputs import NF4, TrainingInputs
 from costmodel.ground.choices import Module
 from costmodel.ground.equation import Number, term
@@ -175,7 +175,7 @@ def trained_in_experts(inputs: TrainingInputs, part: Routed | None) -> Number:
 def trained(inputs: TrainingInputs, block: Block, layers: StageLayers, held: StageParameters) -> StageParameters:
     """Trained parameters of a rank: all, or its adapters; embedding and head have those of multi-token prediction."""
     if inputs.tuning is None:
-        return held
+        return without_tower(inputs, block, held) if inputs.tower_frozen else held
     with term("adapters"):
         each, routed = zip(*(_of_kind(inputs, block, kind) for kind in inputs.model.layers), strict=True)
         means = layers.means(inputs.model, each)

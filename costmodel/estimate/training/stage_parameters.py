@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import NamedTuple
 
 import numpy as np
@@ -18,10 +18,13 @@ from costmodel.equations.parallelism.counts import (
 )
 from costmodel.estimate.model.layer_embeddings import entry_tables
 from costmodel.estimate.model.shards import (
+    head_parameters,
     layer_count,
     position_rows,
     prediction_parameters,
     shard,
+    tower_parameters,
+    vision_parameters,
 )
 from costmodel.estimate.shared.memoize import memoized
 from costmodel.estimate.shared.per_stage import PerStage, value_of_largest
@@ -133,15 +136,11 @@ def stage_parameters(inputs: TrainingInputs, block: Block, layers: StageLayers) 
     with term("head"):
         head = table_parameters(rows, model.hidden)
     last_norm = norm_parameters(model.hidden, norm=model.norm)
-    if model.positions == "learned":
-        with term("positions"):
-            embedding = embedding + table_parameters(position_rows(model), model.hidden)
-    if model.layer_embedding is not None:
-        embedding = embedding + entry_tables(model, layer_count(model), tp)
-    if model.embedding_norm:
-        embedding = embedding + last_norm
+    embedding = _with_entry(model, embedding, last_norm, tp)
     both = embedding + last_norm if model.tied else embedding + head + last_norm
     extra = prediction_parameters(model, tp)
+    if model.head_transform or model.head_bias:
+        extra = extra + head_parameters(model, rows)
     head, both = head + extra, both + extra
     copied = _embeds_again(model, block.structure.schedule)
     if copied:
@@ -161,6 +160,20 @@ def stage_parameters(inputs: TrainingInputs, block: Block, layers: StageLayers) 
     )
 
 
+def _with_entry(model: Model, embedding: Number, norm: Number, tp: Number) -> Number:
+    """The embedding with all else that the first stage holds before its layers."""
+    if model.positions == "learned":
+        with term("positions"):
+            embedding = embedding + table_parameters(position_rows(model), model.hidden)
+    if model.layer_embedding is not None:
+        embedding = embedding + entry_tables(model, layer_count(model), tp)
+    if model.token_types is not None:
+        embedding = embedding + table_parameters(model.token_types, model.hidden)
+    if model.vision is not None:
+        embedding = embedding + vision_parameters(model, tp)
+    return embedding + norm if model.embedding_norm else embedding
+
+
 def _embeds_again(model: Model, schedule: Schedule) -> bool:
     """Whether multi-token prediction needs a copy of the embedding on the last stage; a tied table is already there."""
     return model.prediction is not None and not model.tied and separate_embedding_and_head(schedule)
@@ -172,3 +185,10 @@ def _routed_ahead(inputs: TrainingInputs, block: Block) -> Number:
     if ahead is None:
         return 0.0
     return ahead.depth * shard(inputs.model, ahead.layer, block.tp, block.ep, block.etp).routed_parameters
+
+
+def without_tower(inputs: TrainingInputs, block: Block, held: StageParameters) -> StageParameters:
+    """All but the vision tower, which is frozen."""
+    with term("but the frozen tower"):
+        tower = tower_parameters(inputs.model, block.tp)
+        return replace(held, embedding=held.embedding - tower, both=held.both - tower)

@@ -9,12 +9,13 @@ from typing import Literal
 from costmodel.documents.reader.resolved_scenario import ResolvedScenario
 from costmodel.documents.schemas.default_values import Assumption
 from costmodel.documents.schemas.efficiency import AttentionFit, MatmulFit
+from costmodel.documents.schemas.images import TrainingImages
 from costmodel.documents.schemas.model import Model
 from costmodel.documents.schemas.optimizer import Optimizer
 from costmodel.documents.schemas.precision import RECIPES, Recipe
 from costmodel.documents.schemas.scenario import FlopConvention
 from costmodel.documents.schemas.sites import Sites
-from costmodel.documents.schemas.stack import ExpertKernels, LowPrecision, Stack
+from costmodel.documents.schemas.stack import LowPrecision, Stack
 from costmodel.documents.schemas.tuning import Tuning
 from costmodel.equations.kernels.throttling import slowest_part
 from costmodel.equations.layers.lora import packed_bytes
@@ -25,24 +26,26 @@ from costmodel.estimate.machine.machine import Machine
 from costmodel.estimate.machine.node_in_use import batch_of_a_site, interface_rate, slowest_link, with_port
 from costmodel.estimate.machine.number_formats import Linear, linear_of, matmul_fit, vector_rate
 from costmodel.estimate.model.projected_states import state_bytes
+from costmodel.estimate.model.vision_support import note_unseen
+from costmodel.estimate.model.vision_tower import tower_model
 from costmodel.estimate.shared.assumptions import AssumptionLog, converted
 from costmodel.estimate.shared.run_inputs import RunInputs, run_inputs
 from costmodel.estimate.training.assumed_rates import gradient_types, mfu_peak, note_rates
 from costmodel.estimate.training.complete_documents import assumed_price, complete
+from costmodel.estimate.training.expert_inputs import ExpertInputs, expert_inputs
 from costmodel.estimate.training.overlap_shares import OverlapShares, overlap_shares
 from costmodel.estimate.training.stack_in_use import (
     attention_fit,
-    dispatched_bytes,
     model_in_use,
     optimizer_in_use,
     stack_in_use,
 )
 from costmodel.ground.choices import Recompute
 from costmodel.ground.equation import Number, term
-from costmodel.ground.errors import Place, fail
+from costmodel.ground.errors import Place
 from costmodel.ground.units import Figure
 
-_REPLICAS = frozenset({"dp", "edp", "replicas"})  # groups that reach from one kind of nodes to another
+REPLICAS = frozenset({"dp", "edp", "replicas"})  # groups that reach from one kind of nodes to another
 Dropped = Literal["nothing", "core", "operations", "layer"]
 
 # bytes of a weight in 4 bits, of its 8-bit scale, weights of a scale, and scales of an fp32 scale
@@ -53,20 +56,6 @@ ELEMENT_BYTES = {
     "bf16": Figure(2.0, Place("bfloat16", path="16 bits")),
     "tf32": Figure(4.0, Place("IEEE 754", path="binary32, as tf32 is kept")),
 }
-
-
-@dataclass(frozen=True)
-class ExpertInputs:
-    """Inputs about experts: rows of a rank over the mean, overlap, host time, tokens sent."""
-
-    kernels: ExpertKernels
-    load: float
-    dropless: bool
-    overlap: float
-    host: float
-    dispatch: float
-    deduplicated: bool
-    shared_overlap: float
 
 
 @dataclass(frozen=True)
@@ -113,11 +102,23 @@ class TrainingInputs(Machine):
     run: RunInputs | None
     assumed: tuple[Assumption, ...]
     groups: tuple[tuple[float, TrainingInputs], ...] = ()  # nodes of each kind, and all as if of it; none for one kind
+    front: TrainingInputs | None = None  # of the vision tower, whose sequence is the patches of an image
     between: float = math.inf  # of an accelerator towards nodes of another kind
+    crossing: frozenset[str] = REPLICAS  # what reaches them
 
     def bound_between(self, axis: str) -> float:
-        """Replicas of unequal kinds sum their gradients over the slowest of their links."""
-        return self.between if axis in _REPLICAS else math.inf
+        """Replicas of unequal kinds sum their gradients over the slowest of their links, stages hand over theirs."""
+        return self.between if axis in self.crossing else math.inf
+
+    @property
+    def images(self) -> TrainingImages | None:
+        """Images among the tokens of a sequence."""
+        return self.case.scenario.workload.images
+
+    @property
+    def tower_frozen(self) -> bool:
+        """Whether the vision tower is not trained, though the text model is."""
+        return self.model.vision is not None and self.images is not None and self.images.tower == "frozen"
 
     @property
     def sites(self) -> Sites | None:
@@ -238,16 +239,25 @@ class TrainingInputs(Machine):
 
 def training_inputs(case: ResolvedScenario) -> TrainingInputs:
     """The numbers of a case, and of each kind of its nodes where there are several."""
-    found = _with_slow_link(_of_one_kind(case))
+    found = _with_front(_with_slow_link(_of_one_kind(case)))
     if not case.groups:
         return found
-    kinds = [(nodes, _with_slow_link(_of_one_kind(each))) for nodes, each in case.groups]
+    kinds = [(nodes, _with_front(_with_slow_link(_of_one_kind(each)))) for nodes, each in case.groups]
     slowest = min(float(interface_rate(each.case, each.network_share)) for _, each in kinds)
     if (stated := case.scenario.cluster.between) is not None:
         rates = (interface_rate(with_port(each.case, stated), each.network_share) for _, each in kinds)
         slowest = min(slowest, *map(float, rates))
     groups = tuple((nodes, replace(each, between=slowest)) for nodes, each in kinds)
     return replace(found, groups=groups, between=slowest)
+
+
+def _with_front(found: TrainingInputs) -> TrainingInputs:
+    """The same with the inputs of the vision tower, if there are images for it to see."""
+    tower, images = found.model.vision, found.images
+    if tower is None or images is None:
+        return found
+    inside = tower_model(found.model, tower)
+    return replace(found, front=replace(found, model=inside, sequence=images.tokens * tower.merge, experts=None))
 
 
 def _with_slow_link(found: TrainingInputs) -> TrainingInputs:
@@ -267,6 +277,7 @@ def _of_one_kind(case: ResolvedScenario) -> TrainingInputs:
     crossed, named = f"efficiencies/{case.network.of}", f"stacks/{stack.name}"
     gradients, reduced = gradient_types(log, case)
     optimizer = optimizer_in_use(case, log)
+    note_unseen(log, case.model, workload.images)
     return TrainingInputs(
         case=case,
         model=model_in_use(case, log),
@@ -285,7 +296,7 @@ def _of_one_kind(case: ResolvedScenario) -> TrainingInputs:
         fragmentation=log.choose("assume.fragmentation", assume.fragmentation, stack.runtime.fragmentation, named),
         host=host_of(case, log.choose),
         convention=assume.flop_convention,
-        experts=_experts(case, log),
+        experts=expert_inputs(case, log),
         run=run_inputs(case, log),
         assumed=(*converted(case), *log.assumed, *assumed_price(case)),
     )
@@ -305,31 +316,4 @@ def _rates(case: ResolvedScenario, linear: Linear, log: AssumptionLog) -> Kernel
         linear=linear,
         attention=attention_fit(case),
         variation=log.choose("assume.variation", case.scenario.assume.variation, sustained.variation, origin),
-    )
-
-
-def _experts(case: ResolvedScenario, log: AssumptionLog) -> ExpertInputs | None:
-    """Inputs about experts; None for a model without experts."""
-    if not case.model.has_experts:
-        return None
-    kernels, said, named = case.stack.experts, case.scenario.assume.experts, f"stacks/{case.stack.name}"
-    if kernels is None:
-        sentence = f"the stack {case.stack.name} does not describe experts, which {case.model.name} has"
-        raise fail("D016", sentence, case.place("stack", "model"), "take another stack")
-    choose = log.choose
-    if said.dispatch is None:
-        log.note("assume.experts.dispatch", kernels.dispatch, named)
-    if said.deduplicated is None:
-        log.note("assume.experts.deduplicated", str(kernels.deduplicated).lower(), named)
-    load = said.capacity or choose("assume.experts.imbalance", said.imbalance, 1.0, "routed evenly")
-    issuing = case.stack.launch.operation if kernels.looped else 0.0
-    return ExpertInputs(
-        kernels=kernels,
-        load=load,
-        dropless=said.capacity is None,
-        overlap=log.choose("assume.overlap.ep", case.scenario.assume.overlap.ep, kernels.overlap, named),
-        host=log.choose("assume.experts.host", said.host, issuing, named, "s"),
-        dispatch=dispatched_bytes(case, said.dispatch or kernels.dispatch),
-        deduplicated=kernels.deduplicated if said.deduplicated is None else said.deduplicated,
-        shared_overlap=kernels.shared_overlap if said.shared_overlap is None else said.shared_overlap,
     )

@@ -12,10 +12,10 @@ from costmodel.documents.reader.cached_reader import CachedReader
 from costmodel.documents.reader.find_documents import find
 from costmodel.documents.reader.folders import places
 from costmodel.documents.reader.resolved_scenario import ResolvedScenario
+from costmodel.documents.schemas.base import OWN
 from costmodel.documents.schemas.efficiency import Efficiency
 from costmodel.documents.schemas.prior import Leaf, Prior, Priors, kind_of, on_a_scale
 from costmodel.documents.schemas.stack import Stack
-from costmodel.documents.text.yaml_editor import OWN
 from costmodel.evidence.calibrate.default_efficiency import beginning, part_with
 from costmodel.ground.errors import Place, fail
 

@@ -9,8 +9,9 @@ from costmodel.documents.schemas.model import Model
 from costmodel.documents.schemas.plan import Plan
 from costmodel.documents.schemas.scenario import Assumptions, Training
 from costmodel.ground.errors import Fault, Place
+from costmodel.ground.plan_sizes import OF_ITSELF_ONE
 
-_ONE = ("tp", "pp", "vpp", "cp", "ep", "dp_replicate")  # degrees that mean nothing at 1
+_ONE = ("tp", "pp", "vpp", *(name for name in OF_ITSELF_ONE if name != "etp"))  # degrees that mean nothing at 1
 _DEFAULT = {
     "compression": "none",
     "shares": "proportional",

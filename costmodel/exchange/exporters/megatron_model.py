@@ -39,6 +39,11 @@ CANNOT = {
     "model.layers.state_space": "hybrid models are not written",
     "model.layers.linear": "hybrid models are not written",
     "model.layers.selective_scan": "Megatron-LM has no Mamba-1",
+    "model.token_types": "pretrain_bert.py has options of its own",
+    "model.head_transform": "pretrain_bert.py has options of its own",
+    "model.head_bias": "no head of a language model of Megatron-LM has one",
+    "model.vision": "pretrain_vlm.py has options of its own",
+    "model.layers.attention.bidirectional": "causal language models alone are written",
     "model.layer_embedding": "tables of the layers are not written",
     "model.layers.attention.keys_as_values": "Megatron-LM projects values",
     "model.layers.attention.value_norm": "Megatron-LM normalises no values",
@@ -93,9 +98,13 @@ def _check(model: Model, unsaid: Unsaid) -> None:
         ("model.layers.linear", any(kind.linear is not None for kind in kinds)),
         ("model.layers.selective_scan", any(kind.selective_scan is not None for kind in kinds)),
         ("model.layer_embedding", model.layer_embedding is not None),
+        ("model.vision", model.vision is not None),
+        ("model.token_types", model.token_types is not None),
+        ("model.head_transform", model.head_transform),
+        ("model.head_bias", model.head_bias),
         *(
             (f"model.layers.attention.{key}", any(kind.attention and getattr(kind.attention, key) for kind in kinds))
-            for key in ("keys_as_values", "value_norm", "shared_kv")
+            for key in ("keys_as_values", "value_norm", "shared_kv", "bidirectional")
         ),
         ("model.layers.experts.latent_dim", any(kind.experts and kind.experts.latent_dim for kind in kinds)),
         ("model.layers.latent.indexer", any(kind.latent is not None and kind.latent.indexer for kind in kinds)),

@@ -13,6 +13,7 @@ NOWHERE = {
     "plan.shares": "all replicas take equal shares",
     "plan.sites": "a program that averages sites decides it",
     "plan.sync": "replicas agree at every step",
+    "workload.images": "a property of the data, which no launch states",
     "workload.critical_batch": "a property of the loss, not of a launch",
 }
 

@@ -12,9 +12,10 @@ import numpy as np
 from costmodel.documents.schemas.baseline import EquationFingerprint
 from costmodel.estimate.evaluate.evaluate_plans import evaluate
 from costmodel.estimate.evaluate.predict import Answer, plan_to_mapping
-from costmodel.estimate.shared.plan_batch import SIZES, Block
+from costmodel.estimate.shared.plan_batch import Block
 from costmodel.estimate.shared.results import COLUMNS, machine_name, number
 from costmodel.ground.equation import Origin, Step, trace
+from costmodel.ground.plan_sizes import SIZES
 
 MEMORY, TRAFFIC = "memory.", "comm."
 NAMES = {machine_name(name): name for name in COLUMNS}

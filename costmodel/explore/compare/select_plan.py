@@ -7,11 +7,11 @@ from collections.abc import Sequence
 from costmodel.documents.reader.resolved_scenario import ResolvedScenario
 from costmodel.documents.schemas.plan import Plan
 from costmodel.estimate.evaluate.predict import Answer, answer, plan_to_mapping, predict
-from costmodel.estimate.shared.plan_batch import SIZES
 from costmodel.estimate.shared.results import number
 from costmodel.explore.search.rank import Ranked
 from costmodel.explore.search.search import not_to_vary, search
 from costmodel.ground.errors import COMMAND_LINE, Place, fail
+from costmodel.ground.plan_sizes import SIZES
 
 
 def answered(case: ResolvedScenario, *, best: bool = False) -> Answer:

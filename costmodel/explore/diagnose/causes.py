@@ -58,7 +58,7 @@ def _clocks(answer: Answer) -> Cause:
     spread = float(combined_error(sustained, residual(inputs.rates.linear.fit, *fits)))
     return Cause(
         "clocks",
-        "clocks of all accelerators (power cap, heat)",
+        "clocks (power cap, heat): matrix products over kernels alone",
         "grows",
         "×",
         float(inputs.of_a_part),
@@ -193,7 +193,7 @@ def _beside(answer: Answer, base: PredictedTerms) -> Iterator[Cause]:
         "s",
         0.0,
         spread,
-        "a step with twice the micro-batch, or with synthetic data",
+        "a step of twice the global batch, or with synthetic data",
         part=base.step * (steps.tail - 1),
     )
 

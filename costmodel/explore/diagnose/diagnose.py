@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Callable
 from dataclasses import dataclass
+from typing import TYPE_CHECKING
 
 from costmodel.documents.reader.resolved_scenario import ResolvedScenario
 from costmodel.documents.schemas.plan import Plan
@@ -15,6 +16,9 @@ from costmodel.explore.diagnose.causes import Cause, causes
 from costmodel.explore.diagnose.measured import MeasuredStep
 from costmodel.explore.diagnose.prediction import PredictedTerms, with_figure
 from costmodel.explore.explain.explained_answer import ExplainedAnswer
+
+if TYPE_CHECKING:
+    from costmodel.explore.diagnose.second_run import SecondRun
 
 MOST = 99.0  # a figure is not taken to be off by more than a hundred times
 NEAR = 1e-3  # share of the gap that may be left
@@ -69,6 +73,7 @@ class Diagnosis:
     high: float
     explained: tuple[Explanation, ...] = ()
     impossible: tuple[Explanation, ...] = ()
+    runs: tuple[SecondRun, ...] = ()
 
     @property
     def inside(self) -> bool:

@@ -11,16 +11,17 @@ from costmodel.equations.run.economics import tokens_per_step, work_time
 from costmodel.estimate.evaluate.evaluate_plans import TERM_COLUMNS
 from costmodel.estimate.shared.results import number
 from costmodel.estimate.training.flop_count import work_of_step
-from costmodel.estimate.training.time.step import EXPOSED
 from costmodel.estimate.training.training_inputs import TrainingInputs
 from costmodel.explore.diagnose.prediction import PredictedTerms
 from costmodel.ground.errors import COMMAND_LINE, Place, fail
 from costmodel.ground.parsing import UnitError, parse
+from costmodel.ground.plan_sizes import EXCHANGING
 from costmodel.ground.units import show_time
 
 # Of an axis, its communication whether hidden or not, beside the part that is exposed.
-COMMUNICATION = tuple(f"{axis}_time" for axis in EXPOSED)
+COMMUNICATION = tuple(f"{axis}_time" for axis in EXCHANGING)
 TERMS = (*TERM_COLUMNS.values(), *COMMUNICATION)
+IDLE = "idle"  # all that no kernel takes
 WHOLE = {"step_time": "s", "tokens_per_s": "token/s", "mfu": "1"}
 OPTIONS = {"step_time": "--step", "tokens_per_s": "--tokens-per-s", "mfu": "--mfu"}
 AGREE = 0.04  # a share by which figures of one step may differ: an MFU of two digits is known to 3 %
@@ -43,6 +44,7 @@ def measured(
     terms: Sequence[str],
     table: str = "",
     trace: MeasuredStep | None = None,
+    busy: str = "",
 ) -> MeasuredStep:
     """The measured step from the options, a table and a trace; a fault where it is missing or contradictory.
 
@@ -62,6 +64,8 @@ def measured(
     if not figures:
         hint = "add --step 18.9s, --mfu 40%, --tokens-per-s 450k or --trace FILE"
         raise fail("C023", "the measured time of the step is missing", None, hint)
+    if busy:
+        parts[IDLE] = (1.0 - _parsed("mfu", busy, "--busy")) * _as_step(inputs, base, *next(iter(figures.items())))
     steps = {name: _as_step(inputs, base, name, value) for name, value in figures.items()}
     low, high = min(steps.values()), max(steps.values())
     if low <= 0:
@@ -78,7 +82,7 @@ def measured(
 def _within_step(step: float, parts: Mapping[str, float]) -> None:
     """A fault where terms take longer than the step that they are parts of."""
     longest = max(parts, key=parts.__getitem__, default="")
-    added = sum(time for name, time in parts.items() if name not in COMMUNICATION)
+    added = sum(time for name, time in parts.items() if name not in (*COMMUNICATION, IDLE))
     said = ""
     if longest and parts[longest] > step * (1 + AGREE):
         said = f"{longest} takes {show_time(parts[longest])}"
@@ -99,6 +103,15 @@ def _as_step(inputs: TrainingInputs, base: PredictedTerms, name: str, value: flo
         return float(tokens_per_step(inputs.global_batch, inputs.sequence)) / value
     flop = work_of_step(inputs, base.block).model
     return number(work_time(flop, value * inputs.rates.mfu_peak, inputs.ranks))
+
+
+def step_of(inputs: TrainingInputs, base: PredictedTerms, text: str, option: str) -> float:
+    """The time of a step from a figure of it: a time, or an MFU in percent."""
+    name = "mfu" if text.endswith("%") else "step_time"
+    found = _as_step(inputs, base, name, _parsed(name, text, option))
+    if found <= 0:
+        raise fail("C023", "a measured step takes more than no time", None, "for example --also global_batch=2048:35s")
+    return found
 
 
 def _parsed(name: str, text: str, where: str) -> float:
@@ -127,7 +140,7 @@ def _term(text: str) -> tuple[str, float]:
 
 
 def _known(name: str) -> str:
-    if name not in TERMS:
+    if name not in (*TERMS, IDLE):
         close = nearest(name, TERMS)
         hint = f"did you mean '{close}'?" if close else f"one of {', '.join(TERMS)}"
         raise fail("C023", f"'{name[:60]}' is no term of a step", None, hint)

@@ -14,10 +14,12 @@ from costmodel.estimate.evaluate.evaluate_plans import TERM_COLUMNS, Evaluation,
 from costmodel.estimate.evaluate.predict import plan_block
 from costmodel.estimate.shared.plan_batch import Block
 from costmodel.estimate.shared.results import number
-from costmodel.estimate.training.time.step import EXPOSED
 from costmodel.estimate.training.training_inputs import TrainingInputs, training_inputs
 from costmodel.explore.compare.input_paths import changed
 from costmodel.ground.errors import CostModelError
+from costmodel.ground.plan_sizes import EXCHANGING
+
+WITHOUT_KERNELS = ("bubble", "launch")
 
 
 @dataclass(frozen=True)
@@ -30,7 +32,9 @@ class PredictedTerms:
 
     def with_added(self, term: str, time: float) -> PredictedTerms:
         """The same with time more in one term; in none where the term is nothing."""
-        terms = {**self.terms, term: self.terms[term] + time} if term else self.terms
+        terms = {**self.terms, term: self.terms[term] + time} if term else dict(self.terms)
+        if term in ("", *WITHOUT_KERNELS):
+            terms["idle"] += time
         return replace(self, step=self.step + time, terms=terms)
 
 
@@ -45,9 +49,10 @@ def of_evaluation(evaluation: Evaluation) -> PredictedTerms:
     costs, terms = evaluation.costs.row(), dict[str, float]()
     for column in TERM_COLUMNS.values():
         terms[column] = costs[column]
-    for axis in EXPOSED:
+    for axis in EXCHANGING:
         of_axis = [number(item.total_time) for item in evaluation.step.transfers if item.axis == axis]
         terms[f"{axis}_time"] = sum(of_axis)
+    terms["idle"] = sum(terms[name] for name in WITHOUT_KERNELS)
     return PredictedTerms(evaluation.block, costs["step_time"], terms)
 
 

@@ -3,29 +3,37 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator
 from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING
 
 import numpy as np
 
-from costmodel.documents.schemas.sites import Sites
 from costmodel.documents.schemas.stragglers import StragglerAssumption
 from costmodel.documents.schemas.sync import USUAL, sync_of
 from costmodel.equations.data_parallel.asynchronous_sgd import mean_staleness, staleness_break_even
 from costmodel.equations.data_parallel.batch_size import best_batch, samples_for_batch, steps_for_batch
 from costmodel.equations.data_parallel.gradient_compression import break_even_bandwidth, largest_gathered_group
 from costmodel.equations.data_parallel.local_sgd import local_traffic_share
+from costmodel.equations.parallelism.counts import remainder
 from costmodel.estimate.evaluate.predict import Answer
 from costmodel.estimate.evaluate.predict import answer as answered
-from costmodel.estimate.machine.process_groups import Transfer
+from costmodel.estimate.model.shards import layer_count
+from costmodel.estimate.shared.critical_batch import FITS_APART, critical_batch, is_fitted
 from costmodel.estimate.shared.results import number
 from costmodel.estimate.training.constraints.group_constraints import replicas_of
 from costmodel.estimate.training.parallelism.data.codecs import compressed_bytes, practice_of, warm_up
 from costmodel.estimate.training.parallelism.data.compressed_sum import codec_time
 from costmodel.estimate.training.time.site_exchange import exchange, to_use_well
 from costmodel.estimate.training.time.unequal_groups import micro_batches_of_groups
+from costmodel.estimate.training.time.unequal_stages import CROSSED_BY_STAGES, stages_of_groups
 from costmodel.estimate.training.training_inputs import training_inputs
 from costmodel.ground.units import show, show_time, significant
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator
+
+    from costmodel.documents.schemas.sites import Sites
+    from costmodel.estimate.machine.process_groups import Transfer
 
 FREE = 1e18  # bytes a second of a link that nothing waits for
 
@@ -63,13 +71,15 @@ def _effects(answer: Answer) -> Iterator[Effect]:
     if block.structure.sync != USUAL:
         plain = answered(answer.inputs, answer.plan.model_copy(update={"sync": USUAL}))
         yield Effect("plan.sync", block.structure.sync, step, _step(plain), tuple(_of_sync(answer, plain)))
-    if answer.inputs.case.scenario.workload.critical_batch is not None:
-        yield _of_batch(answer, answer.inputs.case.scenario.workload.critical_batch)
+    if (critical := critical_batch(answer.inputs.case.scenario.workload)) is not None:
+        yield _of_batch(answer, float(critical))
     if answer.inputs.sites is not None:
         yield _of_sites(answer, answer.inputs.sites)
     if answer.inputs.groups and block.structure.shares == "proportional":
         plain = answered(answer.inputs, answer.plan.model_copy(update={"shares": "equal"}))
         yield Effect("plan.shares", "proportional", step, _step(plain), tuple(_of_shares(answer)), always=True)
+    if answer.inputs.groups and block.structure.shares == "stages":
+        yield Effect("plan.shares", "stages", step, _equal_layers(answer), tuple(_of_stages(answer)), always=True)
     if stated := _stragglers(answer):
         plain = _without_stragglers(answer)
         yield Effect("assume.stragglers", stated, step, _step(plain))
@@ -87,12 +97,23 @@ def _of_batch(answer: Answer, critical: float) -> Effect:
     fixed, each = max(step - growing, 0.0), growing * ranks / batch
     steps, samples = (float(law(1.0, critical, batch)) for law in (steps_for_batch, samples_for_batch))
     best = float(best_batch(critical, fixed, ranks, each))
-    words = (
+    words: tuple[str, ...] = (
         f"{significant(steps, 3)} times the least steps to a loss, {significant(samples, 3)} times the least samples",
         f"a loss takes the least time with {significant(best / 1e6, 3)} M tokens a step on these GPUs",
     )
     value = f"{significant(critical / 1e6, 3)} M tokens"
+    if is_fitted(workload):
+        value = f"{value}, by {workload.critical_batch}"
+        words += (_fits_apart(critical, batch, lambda end: float(best_batch(end, fixed, ranks, each))),)
     return Effect("workload.critical_batch", value, step, math.nan, words, always=True)
+
+
+def _fits_apart(critical: float, batch: float, best: Callable[[float], float]) -> str:
+    """The same where constants of fits differ as much as they do."""
+    ends = critical / FITS_APART, critical * FITS_APART
+    steps = (significant(float(steps_for_batch(1.0, end, batch)), 3) for end in ends)
+    batches = (significant(best(end) / 1e6, 3) for end in ends)
+    return f"fits differ by up to three times: {' – '.join(steps)} times the steps, {' – '.join(batches)} M tokens"
 
 
 def _of_sites(answer: Answer, sites: Sites) -> Effect:
@@ -126,6 +147,23 @@ def _of_shares(answer: Answer) -> Iterator[str]:
         share = significant(100 * replicas * count / whole, 3)
         each = f"{count:.0f} micro-batches on each of {replicas:.0f} replicas"
         yield f"{name} × {nodes:.0f}: {share} % of the batch, {each}"
+
+
+def _equal_layers(answer: Answer) -> float:
+    """A step with equal numbers of layers on all stages, where they divide: as long as on the slowest kind alone."""
+    inputs, block = answer.inputs, answer.evaluation.block
+    if number(remainder(layer_count(inputs.model), block.pp)):
+        return math.nan
+    alone = (replace(kind, crossing=CROSSED_BY_STAGES) for _, kind in inputs.groups)
+    return max(_step(answered(kind, answer.plan.model_copy(update={"shares": "equal"}))) for kind in alone)
+
+
+def _of_stages(answer: Answer) -> Iterator[str]:
+    """The layers of the stages on each kind of nodes."""
+    inputs, block = answer.inputs, answer.evaluation.block
+    for (nodes, kind), found in zip(inputs.groups, stages_of_groups(inputs, block), strict=True):
+        layers = ", ".join(f"{count}" for count in found.stages[0])
+        yield f"{kind.case.node.name} × {nodes:.0f}: stages of {layers} layers"
 
 
 def _stragglers(answer: Answer) -> str:

@@ -2,27 +2,31 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from costmodel.documents.keys.suggestions import alike
 from costmodel.documents.reader.library import Provenance, provenance
-from costmodel.documents.schemas.plan import Plan
-from costmodel.documents.schemas.results import ResultColumn
 from costmodel.equations.parallelism.counts import data_parallel_degree
 from costmodel.estimate.evaluate.error_band import banded
 from costmodel.estimate.evaluate.evaluate_plans import TERM_COLUMNS, Evaluation, evaluate, missing_input
 from costmodel.estimate.evaluate.predict import plan_block
-from costmodel.estimate.shared.plan_batch import SIZES, Block
+from costmodel.estimate.shared.plan_batch import Block
 from costmodel.estimate.shared.results import COLUMNS, number
 from costmodel.estimate.training.memory.breakdown import LINES
-from costmodel.estimate.training.training_inputs import TrainingInputs
 from costmodel.ground.equation import Combined, Equation, Leaf, Named, Origin, Step, leaf, origin_of, trace
 from costmodel.ground.errors import Place, fail
+from costmodel.ground.plan_sizes import SIZES
 from costmodel.ground.units import Figure
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Mapping, Sequence
+
+    from costmodel.documents.schemas.plan import Plan
+    from costmodel.documents.schemas.results import ResultColumn
+    from costmodel.estimate.training.training_inputs import TrainingInputs
 
 _OPERATIONS = {
     "add": "sum",
@@ -97,6 +101,13 @@ def nodes_of(inputs: TrainingInputs, evaluation: Evaluation, wanted: Sequence[st
     return trees_of(Book(inputs.case.trees, COLUMNS, TERM_COLUMNS), origins, units)
 
 
+def ledger_nodes(inputs: TrainingInputs, evaluation: Evaluation) -> dict[str, ExplainedFigure]:
+    """The trees of the lines of the memory ledger, on the fullest stage of a traced evaluation."""
+    with trace():
+        origins = {name: _of_line(evaluation, name) for name in LINES}
+    return trees_of(Book(inputs.case.trees, COLUMNS, TERM_COLUMNS), origins, dict.fromkeys(LINES, "B"))
+
+
 def trees_of(book: Book, origins: Mapping[str, Origin], units: Mapping[str, str]) -> dict[str, ExplainedFigure]:
     """The trees of several figures by their origins; what they have in common is one node."""
     made: _Made = {}
@@ -125,8 +136,12 @@ def _knowing_block(inputs: TrainingInputs, plan: Plan) -> Block:
 def _origin(evaluation: Evaluation, quantity: str) -> tuple[Origin, str]:
     if quantity in COLUMNS:
         return origin_of(evaluation.costs.columns[quantity], quantity), COLUMNS[quantity].unit
+    return _of_line(evaluation, quantity), "B"
+
+
+def _of_line(evaluation: Evaluation, name: str) -> Origin:
     peaks = [number(peak) for peak in evaluation.ledger.peaks]
-    return origin_of(evaluation.ledger.line(quantity, peaks.index(max(peaks))), quantity), "B"
+    return origin_of(evaluation.ledger.line(name, peaks.index(max(peaks))), name)
 
 
 def _node(book: Book, name: str, unit: str, origin: Origin, made: _Made) -> ExplainedFigure:
@@ -149,7 +164,7 @@ def _fresh(book: Book, name: str, unit: str, origin: Origin, made: _Made) -> Exp
         return ExplainedFigure(shown, value, unit, written=provenance(book.trees, place) if place else None)
     if isinstance(origin, Combined):
         parts = _telling(origin)
-        if len(parts) == 1:
+        if len(parts) == 1 and not _is_sum_of_rows(origin):
             return _node(book, name, unit, parts[0], made)
         each = zip(parts, _units(origin.operation, parts, unit), strict=True)
         beneath = [_node(book, _name(book, part), unit_of_part, part, made) for part, unit_of_part in each]
@@ -201,7 +216,7 @@ def _name(book: Book, origin: Origin) -> str:
     if isinstance(origin, Leaf):
         place = origin.figure.place if origin.figure is not None else None
         return origin.name or (place.path.rpartition(".")[2] if place is not None else "") or "number"
-    if isinstance(origin, Combined) and len(parts := _telling(origin)) < 2:
+    if isinstance(origin, Combined) and not _is_sum_of_rows(origin) and len(parts := _telling(origin)) < 2:
         return _name(book, parts[0]) if parts else "nothing"
     if origin.labels and isinstance(origin, Combined):
         return origin.labels[-1]
@@ -215,7 +230,14 @@ def _column(book: Book, origin: Named) -> str:
     return book.terms.get(origin.name, origin.name)
 
 
+def _is_sum_of_rows(origin: Combined) -> bool:
+    """Whether it adds up the rows of one column, of which a tree shows the first."""
+    return origin.operation == "sum" and np.size(origin.parts[0].value) > 1
+
+
 def _operation(origin: Combined) -> str:
+    if _is_sum_of_rows(origin):
+        return f"sum of {np.size(origin.parts[0].value)}, the first"
     return _OPERATIONS.get(origin.operation, origin.operation)
 
 

@@ -5,33 +5,39 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from costmodel.documents.reader.resolved_scenario import ResolvedScenario
 from costmodel.estimate.evaluate.predict import Answer, predict
 from costmodel.explore.explain.effects import Effect, effects
 
 if TYPE_CHECKING:
+    from costmodel.documents.reader.resolved_scenario import ResolvedScenario
+    from costmodel.explore.explain.run_levers import RunOutlook
     from costmodel.explore.search.changes import Remedy
 
 
 @dataclass(frozen=True)
 class ExplainedAnswer(Answer):
-    """One evaluated plan, with the remedies for each reason against it and the effects of its choices.
+    """One evaluated plan, with the remedies for each reason against it, the effects of its choices, and of its run.
 
     Example: `explained(answer).fixes["M001"]` are the changes after which a plan that needs too much memory fits.
     """
 
     fixes: dict[str, tuple[Remedy, ...]]
     effects: tuple[Effect, ...]
+    outlook: RunOutlook | None
 
 
 def explained(answer: Answer) -> ExplainedAnswer:
     """The same answer with them; the search for fixes is imported where something speaks against the plan."""
-    against, found = answer.refused or answer.broken, {}
+    against, found, of_run = answer.refused or answer.broken, {}, None
     if against:
         from costmodel.explore.explain.fixes import remedies
 
         found = {code: tuple(remedies(answer, code)) for code in against}
-    return ExplainedAnswer(**vars(answer), fixes=found, effects=tuple(effects(answer)))
+    if answer.inputs.run is not None:
+        from costmodel.explore.explain.run_levers import outlook
+
+        of_run = outlook(answer)
+    return ExplainedAnswer(**vars(answer), fixes=found, effects=tuple(effects(answer)), outlook=of_run)
 
 
 def explained_plan(case: ResolvedScenario) -> ExplainedAnswer:

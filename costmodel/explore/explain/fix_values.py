@@ -4,68 +4,32 @@ from __future__ import annotations
 
 import itertools
 import math
-from collections.abc import Callable, Iterable, Iterator
-from typing import Any, get_args
+from typing import TYPE_CHECKING, Any, get_args
 
-from costmodel.estimate.evaluate.predict import Answer
 from costmodel.estimate.model.shards import layer_count
-from costmodel.estimate.shared.plan_batch import SIZES
+from costmodel.estimate.shared.reasons import REFUSALS
 from costmodel.estimate.shared.results import number
-from costmodel.estimate.training.training_inputs import TrainingInputs
 from costmodel.ground.choices import ContextParallel, Recompute, Schedule, Split, Zero
+from costmodel.ground.plan_sizes import SIZES
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterable, Iterator
+
+    from costmodel.estimate.evaluate.predict import Answer
+    from costmodel.estimate.training.training_inputs import TrainingInputs
 
 _FAR = 64
 # Keys of the plan that make it smaller or faster.
 _LAYOUT = "zero micro_batch recompute tp pp vpp schedule sequence_parallel cp ep offload offload_to"
 LAYOUT = [f"plan.{key}" for key in _LAYOUT.split()]
-# The keys that can remove each reason against a plan's validity, those first that one would think of first.
-_PATHS = {
-    "L001": "plan.dp plan.tp plan.pp plan.cp cluster.nodes",
-    "L002": "plan.pp plan.vpp plan.split plan.first_stage_layers plan.last_stage_layers plan.schedule",
-    "L003": "plan.tp",
-    "L004": "plan.tp",
-    "L005": "plan.micro_batch plan.dp plan.tp plan.pp workload.global_batch",
-    "L006": "plan.micro_batch plan.pp plan.schedule workload.global_batch",
-    "L007": "plan.tp",
-    "L008": "plan.tp plan.sequence_parallel workload.sequence",
-    "L009": "plan.schedule plan.vpp plan.pp",
-    "L011": "plan.zero plan.recompute plan.schedule plan.recompute_modules plan.recompute_layers plan.offload "
-    "plan.offload_to",
-    "L012": "workload.sequence",
-    "L013": "plan.zero plan.pp",
-    "L020": "plan.ep",
-    "L021": "plan.ep plan.etp plan.tp plan.dp_replicate plan.pp plan.dp",
-    "L022": "plan.etp",
-    "L023": "plan.sequence_parallel plan.tp",
-    "L024": "plan.ep plan.etp",
-    "L025": "plan.tp plan.etp",
-    "L030": "plan.cp plan.cp_type workload.sequence",
-    "L031": "plan.cp plan.cp_type plan.tp",
-    "L032": "plan.dp_replicate plan.zero",
-    "L033": "plan.cp_type plan.cp",
-    "L034": "plan.cp_type plan.cp",
-    "L035": "plan.pp",
-    "L036": "plan.cp",
-    "L040": "plan.recompute plan.recompute_modules plan.recompute_layers",
-    "L041": "plan.recompute_layers plan.recompute",
-    "L042": "plan.zero plan.offload plan.offload_to plan.offload_layers",
-    "L043": "plan.offload plan.offload_to",
-    "L045": "plan.zero workload.optimizer stack",
-    "L046": "plan.micro_batch workload.global_batch",
-    "L047": "plan.tp plan.zero plan.offload workload.optimizer",
-    "R003": "plan.zero plan.dp_replicate",
-    "R005": "plan.shares plan.tp plan.pp plan.ep plan.zero",
-    "R006": "plan.sync plan.zero plan.pp",
-    "R009": "plan.sync plan.zero plan.compression",
-    "R004": "plan.compression plan.zero plan.dp_replicate",
-}
 # What removes a reason against the whole run.
 OF_RUN: dict[str, tuple[tuple[str, ...], ...]] = {
     "R001": (("run.checkpoint.interval=best",), ("run.checkpoint.steps=null",)),
     "R002": (("run.checkpoint.mode=async",), ("run.checkpoint.mode=sync",)),
 }
-_EVERY = " ".join(dict.fromkeys([*" ".join(_PATHS.values()).split(), *LAYOUT, "cluster.node.accelerators"]))
-OTHERS = [path for path in _EVERY.split() if path.startswith("plan.") and path not in LAYOUT]
+_FIXES = " ".join(reason.fixes for reason in REFUSALS.values()).split()
+_EVERY = tuple(dict.fromkeys([*_FIXES, *LAYOUT, "cluster.node.accelerators"]))
+OTHERS = [path for path in _EVERY if path.startswith("plan.") and path not in LAYOUT]
 _CHOICES: dict[str, tuple[Any, ...]] = {
     "zero": get_args(Zero),
     "recompute": get_args(Recompute),
@@ -74,7 +38,7 @@ _CHOICES: dict[str, tuple[Any, ...]] = {
     "split": get_args(Split),
     "sequence_parallel": (True, False),
     "offload_to": ("cpu",),
-    "shares": ("equal", "proportional"),
+    "shares": ("equal", "proportional", "stages"),
     "sync": ("all-reduce",),
     "compression": ("int8", "fp16", "none"),
     **dict.fromkeys(("offload_layers", "recompute_layers", "first_stage_layers", "last_stage_layers"), (None,)),
@@ -83,8 +47,8 @@ _CHOICES: dict[str, tuple[Any, ...]] = {
 
 def paths(code: str) -> tuple[list[str], list[str]]:
     """Keys to try first against a reason, and all others."""
-    first = _PATHS.get(code, "").split()
-    return first, [path for path in _EVERY.split() if path not in first]
+    first = REFUSALS[code].fixes.split() if code in REFUSALS else []
+    return first, [path for path in _EVERY if path not in first]
 
 
 def values(answer: Answer, path: str) -> Iterable[Any]:

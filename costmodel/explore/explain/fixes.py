@@ -3,16 +3,14 @@
 from __future__ import annotations
 
 import itertools
-from collections.abc import Iterable, Iterator
 from dataclasses import replace
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from pydantic import ValidationError
 
 from costmodel.documents.keys.overrides import value_text
 from costmodel.documents.keys.paths import changed
 from costmodel.documents.reader.override_case import vary
-from costmodel.documents.reader.resolved_scenario import ResolvedScenario
 from costmodel.documents.schemas.plan import Plan
 from costmodel.estimate.evaluate.evaluate_plans import evaluate
 from costmodel.estimate.evaluate.limit_checks import unacceptable
@@ -23,6 +21,11 @@ from costmodel.explore.explain.fix_values import LAYOUT, OF_RUN, OTHERS, paths, 
 from costmodel.explore.explain.host_figures import host_figures
 from costmodel.explore.search.changes import Remedy, of_money, of_quality
 from costmodel.ground.errors import CostModelError
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Iterator
+
+    from costmodel.documents.reader.resolved_scenario import ResolvedScenario
 
 _MOST_VALUES, _MOST_PATHS, _MOST_OF_TIME, _MOST_NODES, _MOST_NODES_TRIED = 3, 3, 4, 2, 12
 _ON_HOST = "L043"

@@ -3,13 +3,17 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator
+from typing import TYPE_CHECKING
 
 from costmodel.documents.reader.library import names, read
-from costmodel.documents.schemas.hardware import Node
-from costmodel.estimate.evaluate.predict import Answer
 from costmodel.ground.errors import CostModelError
 from costmodel.ground.units import show
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from costmodel.documents.schemas.hardware import Node
+    from costmodel.estimate.evaluate.predict import Answer
 
 SOURCE = "own-figures"
 _GROUPS = {"memory": ("capacity", "bandwidth"), "drives": ("capacity", "read", "write")}

@@ -6,11 +6,18 @@ Each label has a meaning, and where a page explains more, the word of that page.
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator
+from typing import TYPE_CHECKING
+
+from costmodel.explore.explain.serving_labels import SERVING_LABELS
+from costmodel.ground.plan_sizes import SIZES
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
 
 _SHORTER = "P10: one run in ten lies below; P90: one in ten above"
 # Labels by the words of their page, all in small letters; a label that is a word of its own need not be here.
 LABELS: dict[str, tuple[str, str]] = {
+    **SERVING_LABELS,
     # estimate
     "step time": ("", "step_time"),
     "p10 – p90": (f"the band of an answer. {_SHORTER}", "step_time_low"),
@@ -216,7 +223,7 @@ LABELS: dict[str, tuple[str, str]] = {
     "volume": ("bytes a rank sends in a step", ""),
     "digest": ("a short sum of the text of a document: the same text has the same", ""),
 }
-_GROUPS = ("tp", "cp", "ep", "etp", "pp", "dp", "edp", "ends")
+_GROUPS = (*SIZES, "edp", "ends")
 _TRANSFER = re.compile(rf"({'|'.join(_GROUPS)}) ([a-z][a-z-]*) (time|volume)")
 _STATES = re.compile(r"zero (\d), dp (\d+)")
 _LEFT_OUT = re.compile(r"(\w+) left out")

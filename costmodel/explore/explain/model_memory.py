@@ -5,17 +5,20 @@ from __future__ import annotations
 import os
 from dataclasses import dataclass, field
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from costmodel.documents.reader.find_documents import is_path, said_first
 from costmodel.documents.reader.foreign_readers import Foreign, file_in, is_config, kind_of_ours
 from costmodel.documents.reader.hub_names import is_hub_name, shape_of
 from costmodel.documents.reader.library import DocumentReader, names
-from costmodel.documents.schemas.model import Model
 from costmodel.documents.text.files import file_text
 from costmodel.equations.memory.states import gradient_bytes, optimizer_bytes, weight_bytes
 from costmodel.estimate.model.shards import model_active_parameters, model_parameters
-from costmodel.ground.choices import Zero
-from costmodel.ground.equation import Number
+
+if TYPE_CHECKING:
+    from costmodel.documents.schemas.model import Model
+    from costmodel.ground.choices import Zero
+    from costmodel.ground.equation import Number
 
 # Bytes of a weight, a gradient, a master copy and the optimizer's states of one parameter.
 RECIPES = (

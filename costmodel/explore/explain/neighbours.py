@@ -2,18 +2,20 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from dataclasses import dataclass
-from typing import Any, get_args
+from typing import TYPE_CHECKING, Any, get_args
 
 from pydantic import ValidationError
 
 from costmodel.documents.schemas.plan import Plan
 from costmodel.estimate.evaluate.evaluate_plans import TERM_COLUMNS
 from costmodel.estimate.evaluate.predict import Answer, answer
-from costmodel.estimate.shared.plan_batch import SIZES
 from costmodel.ground.choices import Recompute, Zero
 from costmodel.ground.errors import CostModelError
+from costmodel.ground.plan_sizes import SIZES
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
 
 LEAST = 0.002  # share of the step below which a change of a term is ignored
 

@@ -5,9 +5,8 @@ from __future__ import annotations
 import contextlib
 import importlib
 import pkgutil
-from collections.abc import Iterator
 from dataclasses import dataclass, replace
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import costmodel.equations
 from costmodel.documents.keys.field_aliases import Meant, meant_by
@@ -15,14 +14,17 @@ from costmodel.documents.keys.overrides import full
 from costmodel.documents.keys.schema_paths import key_of
 from costmodel.documents.reader.answered_questions import AnsweredQuestion, question_of, questions
 from costmodel.documents.reader.find_documents import title_of
-from costmodel.documents.reader.folders import has
+from costmodel.documents.reader.folders import has, names
 from costmodel.documents.reader.library import FOLDERS, bibliography, glossary, rl_words, serving_words, strategies
 from costmodel.documents.schemas.rl.rl_results import RESULTS as RL_RESULTS
+from costmodel.documents.schemas.rl.rl_schema import RlScenario
 from costmodel.documents.schemas.scenario import Scenario
 from costmodel.documents.schemas.serving.serving_results import RESULTS as SERVING_RESULTS
+from costmodel.documents.schemas.serving.serving_schema import ServingScenario
 from costmodel.estimate.rl.rl_reason_codes import OWN as RL_REFUSALS
 from costmodel.estimate.serving.reason_codes import REFUSALS as SERVING_REFUSALS
-from costmodel.estimate.shared.reasons import REFUSALS, REMARKS
+from costmodel.estimate.shared.reasons import REFUSALS
+from costmodel.estimate.shared.remarks import REMARKS
 from costmodel.estimate.shared.results import COLUMNS, machine_name
 from costmodel.estimate.training.memory.breakdown import LINES
 from costmodel.evidence.validate.imputation import RULES
@@ -35,6 +37,9 @@ from costmodel.explore.explain.explain import unknown
 from costmodel.explore.explain.labels import LABELS, fit_page, meaning_of
 from costmodel.ground.equation import EQUATIONS, Equation
 from costmodel.ground.errors import FAULT_CODES, CostModelError
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
 
 SECTIONS = (
     "plan",
@@ -80,7 +85,8 @@ def page(word: str) -> Page:
 
 def _meaning(word: str) -> Page:
     """The page of a word: of a label, a result, an equation, a strategy, the vocabulary, a code, a key, a document."""
-    labelled, known = meaning_of(word), _of_a_word(word)
+    spellings = (word, word.replace(" ", "_"), word.replace(" ", "-"))
+    labelled, known = meaning_of(word), next(filter(None, map(_of_a_word, spellings)), None)
     if labelled is None:
         return known or _key(word)
     meaning, see = labelled
@@ -89,7 +95,7 @@ def _meaning(word: str) -> Page:
         return Page(word, "a label of answers", meaning)
     if not meaning or meaning.lower() == more.text.lower():
         return replace(more, word=word)
-    pointed = "as an input of equations: " if more is known else f"{more.word}: "
+    pointed = f"{more.word}: " if more is not known else "as an input of equations: " if word in glossary() else ""
     return replace(more, word=word, title="a label of answers", text=f"{meaning}\n{pointed}{more.text}")
 
 
@@ -136,7 +142,8 @@ def _as_keys(word: str) -> Iterator[str]:
 
 def _key(path: str) -> Page:
     """The page of a path of a scenario: what its key is for, before what the word means that it ends with."""
-    key, last = key_of(Scenario, full(path)), path.rpartition(".")[2]
+    schemas, last = (Scenario, ServingScenario, RlScenario), path.rpartition(".")[2]
+    key = next(filter(None, (key_of(schema, full(path)) for schema in schemas)), None)
     if key is None and "." not in path and (meant := "\n".join(_as_keys(path))):
         return Page(path, "a key of the scenario", meant)
     if key is None:
@@ -163,6 +170,8 @@ def _key_elsewhere(path: str) -> Page:
         if has(kind, path):
             what = f"{title_of(kind, path)}\ncostmodel show {path} prints it" if kind != "efficiency" else ""
             return Page(path, f"a{'n' if kind[0] in 'ae' else ''} {kind}, by name", what)
+    if alike := _named_alike(path):
+        return Page(path, "documents of that name", alike)
     if path in (groups := worth_asking()):
         return Page(path, "a group of words", ", ".join(groups[path]))
     columns = {machine_name(name): name for name in COLUMNS} | {f"{line}_bytes": line for line in LINES}
@@ -173,6 +182,14 @@ def _key_elsewhere(path: str) -> Page:
     if (meant := meant_by(path)) is not None:
         return Page(path, "a word of other tools", "\n".join(filter(None, (_ours(meant), meant.note))))
     raise unknown(path, [*all_words(), *LABELS])
+
+
+def _named_alike(word: str) -> str:
+    """Accelerators, nodes, models and stacks whose names begin with a word, such as tpu or llama."""
+    kinds = ("accelerator", "node", "model", "stack")
+    found = {kind: [name for name in sorted(names(kind)) if f"{name}-".startswith(word.lower())] for kind in kinds}
+    lines = [f"{kind}s: {', '.join(listed)}" for kind, listed in found.items() if listed]
+    return "\n".join([*lines, "costmodel show NAME prints one"]) if len(word) > 2 and lines else ""
 
 
 def _ours(meant: Meant) -> str:

@@ -3,12 +3,9 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
-from typing import get_args
+from typing import TYPE_CHECKING, get_args
 
-from costmodel.documents.reader.resolved_scenario import ResolvedScenario
-from costmodel.documents.schemas.plan import Plan
 from costmodel.estimate.evaluate.evaluate_plans import evaluate
 from costmodel.estimate.evaluate.predict import Answer, answer, own_plan, plan_block
 from costmodel.estimate.model.shards import layer_count
@@ -21,6 +18,12 @@ from costmodel.explore.explain.timeline import ForwardBackwardTime, Pipeline
 from costmodel.explore.search.search_space import chunk_counts
 from costmodel.ground.choices import Schedule
 from costmodel.ground.errors import Place, fail
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Sequence
+
+    from costmodel.documents.reader.resolved_scenario import ResolvedScenario
+    from costmodel.documents.schemas.plan import Plan
 
 SCHEDULES: tuple[Schedule, ...] = get_args(Schedule)
 

@@ -2,15 +2,19 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING
 
-from costmodel.estimate.evaluate.predict import Answer
 from costmodel.estimate.machine.price import price_per_accelerator
 from costmodel.estimate.run.whole_run import RunFigures, whole_run
 from costmodel.estimate.shared.results import number
-from costmodel.estimate.shared.run_inputs import RunInputs
 from costmodel.ground.units import show, show_time
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from costmodel.estimate.evaluate.predict import Answer
+    from costmodel.estimate.shared.run_inputs import RunInputs
 
 
 @dataclass(frozen=True)
@@ -22,21 +26,28 @@ class RunLever:
     goodput: float
 
 
-def levers(answer: Answer) -> list[RunLever]:
-    """Single changes, the one that helps most first."""
+@dataclass(frozen=True)
+class RunOutlook:
+    """What would change a run: its figures at the best interval, single changes with the one that helps most first."""
+
+    at_best_interval: RunFigures
+    levers: list[RunLever]
+
+
+def outlook(answer: Answer) -> RunOutlook | None:
+    """Of a valid plan with a run around it."""
     run = answer.inputs.run
-    assert run is not None
+    if run is None or answer.refused:
+        return None
+    return RunOutlook(_tried(answer, _best(run)), _levers(answer, run))
+
+
+def _levers(answer: Answer, run: RunInputs) -> list[RunLever]:
     found = [
         RunLever(words, settings, number(_tried(answer, changed).goodput))
         for words, settings, changed in _changes(run, answer)
     ]
     return sorted(found, key=lambda lever: -lever.goodput)
-
-
-def at_best_interval(answer: Answer) -> RunFigures:
-    """The run with the best interval instead of the stated one."""
-    assert answer.inputs.run is not None
-    return _tried(answer, _best(answer.inputs.run))
 
 
 def _best(run: RunInputs) -> RunInputs:

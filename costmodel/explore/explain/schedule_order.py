@@ -7,10 +7,12 @@ where a schedule does not split backward, B is all of it.
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterator
-from typing import Literal
+from typing import TYPE_CHECKING, Literal
 
 from costmodel.estimate.training.parallelism.pipeline.schedule_rules import BOTH_WAYS, FOLDED, PLAIN
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
 
 Kind = Literal["F", "B", "W"]
 Operation = tuple[Kind, int, int]  # kind, chunk, micro-batch

@@ -6,12 +6,16 @@ It only waits and adds: sends take no time, as in the closed forms.
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
 from dataclasses import dataclass
+from typing import TYPE_CHECKING
 
 from costmodel.estimate.training.parallelism.pipeline.schedule_rules import BOTH_WAYS, FOLDED
 from costmodel.explore.explain.schedule_order import Kind, order, stage_of
-from costmodel.ground.choices import Schedule
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from costmodel.ground.choices import Schedule
 
 
 @dataclass(frozen=True)

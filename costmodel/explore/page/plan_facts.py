@@ -6,28 +6,19 @@ import functools
 from dataclasses import dataclass
 
 from costmodel.documents.reader.resolved_scenario import ResolvedScenario
-from costmodel.equations.run.economics import work_time
-from costmodel.estimate.evaluate.evaluate_plans import TERM_COLUMNS, Evaluation, missing_input
+from costmodel.estimate.evaluate.evaluate_plans import Evaluation, missing_input
 from costmodel.estimate.evaluate.predict import Answer, predict
 from costmodel.estimate.shared.per_stage import STAGES, stages_of
 from costmodel.estimate.shared.results import COLUMNS, number
-from costmodel.estimate.training.flop_count import work_of_step
 from costmodel.estimate.training.memory.breakdown import LINES
-from costmodel.explore.explain.explain import ExplainedFigure, nodes_of, traced_evaluation
+from costmodel.explore.explain.explain import ExplainedFigure, ledger_nodes, nodes_of, traced_evaluation
 from costmodel.explore.explain.pipelines import clock
 from costmodel.explore.explain.timeline import Event, Pipeline, events
 from costmodel.explore.page.operations import Operation, operations
+from costmodel.explore.page.time_losses import TimeLoss, loss_nodes, share_nodes, time_losses
 
 MOST_EVENTS = 320  # drawn one by one; of more, the first and the last of each rank
 MOST_RANKS = 16
-
-
-@dataclass(frozen=True)
-class TimeLoss:
-    """One step on the way from the ideal to the predicted time."""
-
-    name: str
-    seconds: float
 
 
 @dataclass(frozen=True)
@@ -74,7 +65,9 @@ class PlanFacts:
         """The traced tree of every figure that is known."""
         inputs = self.answer.inputs
         known = [name for name in self.evaluation.costs.columns if name in COLUMNS and not missing_input(inputs, name)]
-        return nodes_of(inputs, self.evaluation, [*known, *LINES])
+        lines = ledger_nodes(inputs, self.evaluation)
+        found = nodes_of(inputs, self.evaluation, known) | {f"{name}_bytes": node for name, node in lines.items()}
+        return found | loss_nodes(inputs, self.evaluation) | share_nodes(inputs, self.evaluation)
 
     @functools.cached_property
     def operations(self) -> list[Operation]:
@@ -84,15 +77,7 @@ class PlanFacts:
     @functools.cached_property
     def losses(self) -> list[TimeLoss]:
         """From the ideal, all model FLOP at the peak, to the step: what is computed again, kernels, every term."""
-        inputs, costs = self.answer.inputs, self.costs
-        flop = work_of_step(inputs, self.answer.evaluation.block)
-        ideal, executed = (
-            number(work_time(work, inputs.rates.mfu_peak, inputs.ranks)) for work in (flop.model, flop.executed)
-        )
-        kernels = costs["matmul"] + costs["attention"] - executed
-        terms = [name for name in TERM_COLUMNS.values() if name not in ("matmul", "attention")]
-        found = [TimeLoss("ideal", ideal), TimeLoss("recomputed", executed - ideal), TimeLoss("kernels", kernels)]
-        return found + [TimeLoss(name, costs[name]) for name in terms if costs[name] > 0]
+        return time_losses(self.answer.inputs, self.answer.evaluation)
 
     @functools.cached_property
     def stages(self) -> list[StageMemory]:

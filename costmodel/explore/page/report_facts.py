@@ -12,7 +12,7 @@ from costmodel.explore.page.measured_runs import runs_on
 from costmodel.explore.page.plan_facts import PlanFacts, plan_facts
 from costmodel.explore.page.reachable_plans import reachable
 from costmodel.explore.search.rank import Ranked
-from costmodel.explore.search.search import SearchResult, search
+from costmodel.explore.search.search import SearchResult, search, with_remedies
 from costmodel.explore.vary.sensitivity import Sensitivity, sensitivity
 from costmodel.ground.errors import CostModelError
 
@@ -58,7 +58,7 @@ def with_plan(case: ResolvedScenario) -> ResolvedScenario:
 def _found(case: ResolvedScenario) -> SearchResult | None:
     """The search of a scenario; none where the space is empty or the objective is not known."""
     try:
-        return search(case, TOP, pareto=FRONT)
+        return with_remedies(search(case, TOP, pareto=FRONT))
     except CostModelError:
         if case.scenario.plan is None:
             raise

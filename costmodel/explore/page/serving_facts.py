@@ -12,10 +12,12 @@ from costmodel.estimate.serving.serving_inputs import inputs_of
 from costmodel.explore.explain.explain import ExplainedFigure
 from costmodel.explore.serving.explain_serving import explain_all
 from costmodel.explore.serving.search_layouts import FoundPlans, search
-from costmodel.explore.serving.vary_serving import ServingTrial, tried
+from costmodel.explore.serving.vary_serving import ServingTrial, by_rate, tried
+from costmodel.explore.vary.serving_sensitivity import ServingSensitivity, sensitivity
 from costmodel.ground.errors import CostModelError
 
 _LOADS = (0.05, 0.1, 0.2, 0.3, 0.4, 0.5, 0.6, 0.7, 0.8, 0.9, 0.95)  # shares of the rate that it can answer
+_SIZES = (0.25, 0.5, 1, 2, 4, 8)  # of the scenario's rate
 _IN_FLIGHT = (1, 2, 4, 8, 16, 32, 64, 128, 256, 512)
 
 
@@ -45,6 +47,30 @@ class ServingFacts:
         found = [tried(self.case, [setting]) for setting in self._settings()]
         return [trial for trial in found if trial.answer is not None and math.isfinite(trial.answer.costs["ttft"])]
 
+    @functools.cached_property
+    def sizes(self) -> list[ServingTrial]:
+        """As many replicas as keep every limit at a part and at multiples of the scenario's rate."""
+        rate = self.case.scenario.workload.rate
+        if rate is None or self.answer.refused or "M001" in self.answer.broken:
+            return []
+        return by_rate(self.case, [f"{float(rate * share):.6g} /s" for share in _SIZES])
+
+    @functools.cached_property
+    def found(self) -> FoundPlans | None:
+        """The plans around it; none where its space is empty."""
+        try:
+            return search(inputs_of(self.case), 50)
+        except CostModelError:
+            return None
+
+    @functools.cached_property
+    def sensitive(self) -> ServingSensitivity | None:
+        """What moves the time per token."""
+        try:
+            return sensitivity(self.case, "tpot")
+        except CostModelError:
+            return None
+
     def _settings(self) -> list[str]:
         """Rates up to the one at which queues grow, or numbers of requests in flight."""
         workload, most = self.case.scenario.workload, self.answer.costs["saturation_per_s"]
@@ -58,11 +84,3 @@ class ServingFacts:
 def serving_facts(case: ServingCase) -> ServingFacts:
     """The page of a serving scenario's own plan."""
     return ServingFacts(case, predict(case))
-
-
-def plans_of(case: ServingCase, top: int) -> FoundPlans | None:
-    """The search of a serving scenario; none where its space is empty."""
-    try:
-        return search(inputs_of(case), top)
-    except CostModelError:
-        return None

@@ -17,6 +17,7 @@ from costmodel.documents.keys.overrides import path_of
 from costmodel.documents.reader.rl_scenario import RlCase
 from costmodel.documents.schemas.rl.rl_plan import RlPlan, RolloutPlan
 from costmodel.estimate.rl.predict_rl import RlAnswer, answer
+from costmodel.estimate.shared.results import number
 from costmodel.ground.errors import fail
 from costmodel.ground.units import Figure
 
@@ -103,7 +104,9 @@ def _best_of_split(found: FoundSplits, base: RlPlan, split: RolloutPlan) -> RlAn
         return None
     rollout = fast[0].inputs.plan.rollout
     by_trainer = [_tried(found, each.model_copy(update={"rollout": rollout})) for each in trainers]
-    trained = sorted((each for each in by_trainer if not each.refused), key=lambda each: each.iteration.training)
+    trained = sorted(
+        (each for each in by_trainer if not each.refused), key=lambda each: number(each.iteration.training)
+    )
     if not trained:
         return None
     nearest: RlAnswer | None = None
@@ -122,8 +125,10 @@ def _generation(each: RlAnswer) -> float:
 
 
 def _tried(found: FoundSplits, plan: RlPlan) -> RlAnswer:
-    """One plan, counted with what speaks against it."""
+    """One plan, counted with what speaks against it; on more ranks with a micro-batch of what each has left."""
     each = answer(found.case, plan)
+    if "R018" in each.refused:
+        each = answer(found.case, plan.model_copy(update={"micro_batch": Figure(each.inputs.answers_of_rank)}))
     found.evaluated += 1
     for code in each.refused or each.broken:
         found.refused[code] += 1

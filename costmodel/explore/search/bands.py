@@ -10,11 +10,12 @@ import numpy as np
 from costmodel.estimate.evaluate.error_band import banded
 from costmodel.estimate.evaluate.evaluate_plans import evaluate, over_peak
 from costmodel.estimate.evaluate.plan_order import chance_faster, error_shares, spread_apart
-from costmodel.estimate.shared.plan_batch import SIZES, Block
+from costmodel.estimate.shared.plan_batch import Block
 from costmodel.estimate.shared.results import BAND_ENDS, COLUMNS
 from costmodel.estimate.training.constraints.plan_constraints import remarks
 from costmodel.estimate.training.training_inputs import TrainingInputs
 from costmodel.explore.search.rank import Ranked
+from costmodel.ground.plan_sizes import SIZES
 
 SURE = 0.9  # chance from which one plan counts as faster than another
 SCORED = ("step_time", "tokens_per_s_per_gpu", "tokens_per_s", "mfu")  # that one run of a source has of all plans

@@ -12,11 +12,12 @@ from typing import Any
 import numpy as np
 
 from costmodel.estimate.shared.masks import Mask
-from costmodel.estimate.shared.plan_batch import SIZES, Block, Structure
+from costmodel.estimate.shared.plan_batch import Block, Structure
 from costmodel.estimate.shared.results import OF_RUN, OF_STEP, Costs, machine_name
 from costmodel.explore.search.accumulator import Keep
 from costmodel.explore.search.atomic_files import atomic_write, check_regular, usable
 from costmodel.ground.errors import Place, fail
+from costmodel.ground.plan_sizes import SIZES
 
 _NAME = re.compile(r"part-([0-9a-f]+)-(\d{8,})\.parquet")
 

@@ -15,12 +15,13 @@ from costmodel.estimate.shared.plan_batch import Block
 from costmodel.estimate.training.constraints.plan_constraints import CHECKS
 from costmodel.estimate.training.training_inputs import TrainingInputs
 from costmodel.explore.search.search_space import PartialPlans, SubSpace, crossed
+from costmodel.ground.plan_sizes import deciding
 from costmodel.ground.shared_columns import BATCH, CUT, LAYOUT, STAGE, Factored, Places, Plans
 
 BLOCK_ROWS = 32_768  # columns of so many plans lie in a core's cache
 FEW = 512  # plans; of fewer a figure for each takes no longer than to see which they share
-OF_CUT = ("tp", "cp", "ep", "etp")
-OF_STAGE = (*OF_CUT, "dp", "pp", "dp_replicate")
+OF_CUT = deciding("layer")
+OF_STAGE = deciding("layer", "stage")
 LATE = tuple(check for check in CHECKS if "micro_batch" in check.needs)
 
 
@@ -35,9 +36,9 @@ def valid_blocks(
     grown = np.any(mask, axis=1)
     rows, pairs = rows.where(grown), np.flatnonzero(mask[grown])
     for start in range(0, len(pairs), BLOCK_ROWS):
-        layout, micro_batch = np.divmod(pairs[start : start + BLOCK_ROWS], len(grid.micro_batch))
+        layout, micro_batch = np.divmod(pairs[start : start + BLOCK_ROWS], len(grid.sizes["micro_batch"]))
         low, high = int(layout[0]), int(layout[-1]) + 1
-        block = _block(rows.block.cut(low, high), layout - low, micro_batch, np.asarray(grid.micro_batch))
+        block = _block(rows.block.cut(low, high), layout - low, micro_batch, np.asarray(grid.sizes["micro_batch"]))
         for standing, same in zip(rows.standing, grid.under_each(block), strict=True):
             counts = (standing > 0)[layout]
             if counts.any():
@@ -46,13 +47,13 @@ def valid_blocks(
 
 def _valid(inputs: TrainingInputs, grid: SubSpace, rows: PartialPlans, refused: Counter[str]) -> Mask:
     """The valid micro-batches of each layout; layouts that a check cannot distinguish are tested once."""
-    standing = rows.standing.sum(axis=0) // len(grid.micro_batch)
-    keep = np.ones((len(rows), len(grid.micro_batch)), dtype=bool)
+    standing = rows.standing.sum(axis=0) // len(grid.sizes["micro_batch"])
+    keep = np.ones((len(rows), len(grid.sizes["micro_batch"])), dtype=bool)
     for check in LATE:
         alike = _alike(rows.block, sorted(check.needs - {"micro_batch"}))
         examples = rows.block.at(np.unique(alike, return_index=True)[1])
-        pairs = crossed(examples, "micro_batch", grid.micro_batch)
-        passes = ~check.refused(inputs, pairs).reshape(len(examples), len(grid.micro_batch))[alike]
+        pairs = crossed(examples, "micro_batch", grid.sizes["micro_batch"])
+        passes = ~check.refused(inputs, pairs).reshape(len(examples), len(grid.sizes["micro_batch"]))[alike]
         count = int((standing * np.count_nonzero(keep & ~passes, axis=1)).sum())
         refused.update({check.code: count} if count else {})
         keep &= passes

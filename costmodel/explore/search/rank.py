@@ -9,9 +9,10 @@ import numpy as np
 from numpy.typing import NDArray
 
 from costmodel.documents.keys.suggestions import nearest
-from costmodel.estimate.shared.plan_batch import SIZES, Block, Structure
+from costmodel.estimate.shared.plan_batch import Block, Structure
 from costmodel.estimate.shared.results import COLUMNS, Costs, machine_name
 from costmodel.ground.errors import fail
+from costmodel.ground.plan_sizes import SIZES
 
 MOST_ON_A_FRONT = 4096
 

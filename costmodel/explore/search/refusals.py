@@ -10,11 +10,12 @@ import numpy as np
 
 from costmodel.estimate.evaluate.evaluate_plans import evaluate
 from costmodel.estimate.evaluate.limit_checks import unacceptable
-from costmodel.estimate.shared.plan_batch import SIZES, Block, Structure, one_row
+from costmodel.estimate.shared.plan_batch import Block, Structure, one_row
 from costmodel.estimate.training.constraints.plan_constraints import CHECKS
 from costmodel.estimate.training.training_inputs import TrainingInputs
 from costmodel.explore.search.search import NO_PRECISION, SearchResult
 from costmodel.explore.search.search_space import candidates, grids
+from costmodel.ground.plan_sizes import SIZES
 
 
 @dataclass(frozen=True)

@@ -12,7 +12,7 @@ from costmodel.documents.keys.overrides import value_text
 from costmodel.documents.reader.override_case import vary
 from costmodel.documents.reader.resolved_scenario import ResolvedScenario
 from costmodel.documents.schemas.plan import Plan, Space
-from costmodel.estimate.shared.plan_batch import SIZES, Structure
+from costmodel.estimate.shared.plan_batch import Structure
 from costmodel.estimate.shared.results import number
 from costmodel.estimate.training.training_inputs import TrainingInputs, training_inputs
 from costmodel.explore.search.accumulator import Accumulator, SearchQuery, stretch
@@ -21,6 +21,7 @@ from costmodel.explore.search.plan_batches import valid_blocks
 from costmodel.explore.search.rank import Ranked
 from costmodel.explore.search.search_space import SubSpace, grids, stem
 from costmodel.ground.errors import CostModelError
+from costmodel.ground.plan_sizes import SIZES
 
 _KEYS = tuple(key for key in Plan.model_fields if key in Space.model_fields)  # that a search can list
 _MOST_CANDIDATES = 100_000  # of a larger space one kind of structure is searched
@@ -172,7 +173,7 @@ def _batches(inputs: TrainingInputs) -> list[int]:
     batch, found = int(number(inputs.global_batch)), set[int]()
     for grid in _searched(inputs, None):
         rows = stem(inputs, grid, Counter()).block
-        for count in grid.micro_batch:
+        for count in grid.sizes["micro_batch"]:
             for unit in {*(rows.dp * count), *(rows.dp * rows.pp * count)}:
                 found |= {batch // int(unit) * int(unit) + more for more in (0, int(unit))}
     return _by_distance(batch, found)
@@ -209,14 +210,16 @@ def _outcome(
     if inputs is None:
         return None
     grids_of_it = list(_searched(inputs, like, but=but))
-    if (
-        smaller
-        and not _tally(inputs, (replace(each, micro_batch=(min(each.micro_batch),)) for each in grids_of_it)).fit
-    ):
+    if smaller and not _tally(inputs, map(_smallest, grids_of_it)).fit:
         return None
     tally = _tally(inputs, grids_of_it)
     best = tally.top.rows or tally.missed_by_least
     return RemedyOutcome(tally.evaluated, best[0], bool(tally.top.rows)) if best else None
+
+
+def _smallest(grid: SubSpace) -> SubSpace:
+    """With the smallest micro-batch alone."""
+    return replace(grid, sizes={**grid.sizes, "micro_batch": (min(grid.sizes["micro_batch"]),)})
 
 
 def _tally(inputs: TrainingInputs, searched: Iterable[SubSpace]) -> Accumulator:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import functools
 import math
 import time
 from collections.abc import Sequence
@@ -13,10 +12,9 @@ from costmodel.documents.reader.resolved_scenario import ResolvedScenario
 from costmodel.estimate.evaluate.evaluate_plans import missing_input
 from costmodel.estimate.evaluate.predict import Answer, answer
 from costmodel.estimate.machine.price import price_of
-from costmodel.estimate.shared.plan_batch import SIZES
 from costmodel.estimate.training.training_inputs import TrainingInputs, training_inputs
 from costmodel.explore.search.accumulator import Accumulator, SearchQuery
-from costmodel.explore.search.bands import with_bands
+from costmodel.explore.search.bands import first_faster, with_bands
 from costmodel.explore.search.changes import Remedy
 from costmodel.explore.search.checkpoint import SearchFolder, asked_of, held
 from costmodel.explore.search.engine import SearchStopped
@@ -26,6 +24,7 @@ from costmodel.explore.search.remedies import what_would_be_valid, what_would_wo
 from costmodel.explore.search.stream import SearchOptions, SearchProgress, results
 from costmodel.explore.search.work_units import ScenarioVariants, candidates
 from costmodel.ground.errors import COMMAND_LINE, CostModelError, Place, fail
+from costmodel.ground.plan_sizes import SIZES
 
 PRECISION = "workload.precision"
 NO_PRECISION = "L044"
@@ -35,7 +34,8 @@ NO_PRECISION = "L044"
 class SearchResult:
     """The result of a search; if stopped, for the candidates so far.
 
-    setting: of the scenario as written, which need not be among the searched variants.
+    chances: that the first of the best plans is faster than each, where they are ranked by speed. remedies: of a search
+    without a working or valid plan, see `with_remedies`; of several scenarios, for the nearest one.
     """
 
     inputs: TrainingInputs
@@ -44,6 +44,8 @@ class SearchResult:
     yours: Answer | None
     elapsed: float
     stopped: bool = False
+    chances: Sequence[float] = ()
+    remedies: Sequence[Remedy] = ()
 
     @property
     def best(self) -> list[Ranked]:
@@ -61,16 +63,6 @@ class SearchResult:
     def total(self) -> int:
         """The number of candidates."""
         return candidates(self.variants)
-
-    @functools.cached_property
-    def remedies(self) -> list[Remedy]:
-        """Remedies for a search without a working or valid plan; of several scenarios, for the nearest one."""
-        if self.best or self.stopped:
-            return []
-        if not self.tally.missed_by_least:
-            return what_would_be_valid(self.inputs_of(0))
-        nearest = self.tally.missed_by_least[0]
-        return what_would_work(self.inputs_of(nearest.variant), nearest)
 
     def values(self, variant: int) -> dict[str, str]:
         """The values of the swept keys in a variant."""
@@ -183,7 +175,18 @@ def search(
         if best:
             best.rows = _banded(variants, best.rows)
     elapsed = time.perf_counter() - began
-    return SearchResult(inputs, variants, tally, yours, elapsed, stopped=stopped)
+    chances = first_faster(inputs, tally.top.rows)
+    return SearchResult(inputs, variants, tally, yours, elapsed, stopped=stopped, chances=chances)
+
+
+def with_remedies(found: SearchResult) -> SearchResult:
+    """The same result; where nothing works, with what would."""
+    if found.best or found.stopped:
+        return found
+    if not found.tally.missed_by_least:
+        return replace(found, remedies=what_would_be_valid(found.inputs_of(0)))
+    nearest = found.tally.missed_by_least[0]
+    return replace(found, remedies=what_would_work(found.inputs_of(nearest.variant), nearest))
 
 
 def possible_precisions(case: ResolvedScenario) -> tuple[tuple[Axis, ...], int]:

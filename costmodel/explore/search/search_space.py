@@ -5,7 +5,7 @@ from __future__ import annotations
 import itertools
 import math
 from collections import Counter
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any, TypeVar
 
@@ -15,19 +15,18 @@ from numpy.typing import NDArray
 from costmodel.documents.schemas.plan import Space
 from costmodel.equations.parallelism.counts import data_parallel_degree
 from costmodel.estimate.model.shards import layer_count
-from costmodel.estimate.shared.plan_batch import SIZES, Block, Structure
+from costmodel.estimate.shared.plan_batch import Block, Structure
 from costmodel.estimate.shared.plan_batch import Split as Named
 from costmodel.estimate.training.constraints.plan_constraints import CHECKS, valid
 from costmodel.estimate.training.parallelism.pipeline.schedule_rules import LOOPED, chunks_fit
 from costmodel.estimate.training.training_inputs import TrainingInputs
 from costmodel.ground.choices import ContextParallel, Method, Module, Offloaded, Order, Recompute, Schedule, Where
+from costmodel.ground.plan_sizes import BEHIND_PLACES, OF_ITSELF_ONE, PLACED, SIZES
 
 V = TypeVar("V")
 
 DEFAULT_MICRO_BATCHES = (1.0, 2.0, 4.0, 8.0, 16.0, 32.0, 64.0)
 LARGEST_DEFAULT_VPP = 8
-PLACED = {"dp", "tp", "pp", "cp", "dp_replicate"}
-DEGREES = PLACED | {"ep", "etp"}
 LARGEST_DEGREE = 1 << 17
 STRUCTURES_AT_ONCE = 128
 DEFAULT_ORDER: Order = "tp-cp-dp-pp"
@@ -40,20 +39,12 @@ LEAST_LOCAL_SEQUENCE = 4_096  # and gives no rank less of a sequence than this
 class SubSpace:
     """Structures that allow almost the same plans, and the lists of sizes to combine with each.
 
-    dp follows from the number of ranks if it is not listed.
+    sizes has no dp where it follows from the number of ranks.
     """
 
     structures: tuple[Structure, ...]
     ranks: float
-    dp: tuple[float, ...] | None
-    tp: tuple[float, ...]
-    pp: tuple[float, ...]
-    vpp: tuple[float, ...]
-    micro_batch: tuple[float, ...]
-    ep: tuple[float, ...] = (1.0,)
-    etp: tuple[float, ...] = (1.0,)
-    cp: tuple[float, ...] = (1.0,)
-    dp_replicate: tuple[float, ...] = (1.0,)
+    sizes: Mapping[str, tuple[float, ...]]
 
     def __len__(self) -> int:
         return self.placements * self.behind * len(self.structures)
@@ -61,12 +52,12 @@ class SubSpace:
     @property
     def placements(self) -> int:
         """Combinations of the sizes that place ranks."""
-        return math.prod(map(len, (self.tp, self.cp, self.pp, self.dp or (0.0,), self.dp_replicate)))
+        return math.prod(len(self.sizes[name]) for name in PLACED if name in self.sizes)
 
     @property
     def behind(self) -> int:
         """Number of plans of each combination under each structure."""
-        return math.prod(map(len, (self.ep, self.etp, self.vpp, self.micro_batch)))
+        return math.prod(len(self.sizes[name]) for name in SIZES if name not in PLACED)
 
     def under_each(self, rows: Block) -> tuple[Block, ...]:
         """The same rows under every structure."""
@@ -103,28 +94,34 @@ def stem(
     """Combine the degrees of a range of placements, then the chunks; drop those that no micro-batch can make valid."""
     degrees = _degrees(grid).cut(start, grid.placements if stop is None else stop)
     rows = PartialPlans(degrees, np.full((len(grid.structures), len(degrees)), grid.behind))
-    rows = _thinned(inputs, grid, rows, PLACED, set(), refused)
-    rows = rows.crossed("ep", grid.ep).crossed("etp", grid.etp)
-    rows = _thinned(inputs, grid, rows, DEGREES, PLACED, refused)
-    return _thinned(inputs, grid, rows.crossed("vpp", grid.vpp), DEGREES | {"vpp"}, DEGREES, refused)
+    known: set[str] = set()
+    for names in (PLACED, BEHIND_PLACES, ("vpp",)):
+        for name in names if known else ():
+            rows = rows.crossed(name, grid.sizes[name])
+        rows = _thinned(inputs, grid, rows, known | {*names}, known, refused)
+        known |= {*names}
+    return rows
 
 
 def candidates(grid: SubSpace, at_once: int = 1 << 14) -> Iterator[Block]:
     """Every plan of a grid, valid or invalid, a block at a time."""
-    degrees = crossed(crossed(_degrees(grid), "ep", grid.ep), "etp", grid.etp)
-    step = max(1, at_once // (len(grid.vpp) * len(grid.micro_batch)))
+    degrees = _degrees(grid)
+    for name in BEHIND_PLACES:
+        degrees = crossed(degrees, name, grid.sizes[name])
+    vpp, micro_batch = grid.sizes["vpp"], grid.sizes["micro_batch"]
+    step = max(1, at_once // (len(vpp) * len(micro_batch)))
     for placed in grid.under_each(degrees):
         for start in range(0, len(degrees), step):
-            yield crossed(crossed(placed.cut(start, start + step), "vpp", grid.vpp), "micro_batch", grid.micro_batch)
+            yield crossed(crossed(placed.cut(start, start + step), "vpp", vpp), "micro_batch", micro_batch)
 
 
 def _degrees(grid: SubSpace) -> Block:
-    axes = (grid.tp, grid.cp, grid.pp, grid.dp or (0.0,), grid.dp_replicate)
-    tp, cp, pp, dp, dp_replicate = (axis.ravel() for axis in np.meshgrid(*axes, indexing="ij"))
-    if grid.dp is None:
-        dp = np.asarray(data_parallel_degree(grid.ranks, tp, cp, pp))
-    ones = np.ones_like(tp)
-    return Block(grid.structures[0], dp, tp, pp, ones, ones, ones, ones, cp, dp_replicate)
+    listed = np.meshgrid(*(grid.sizes.get(name, (0.0,)) for name in PLACED), indexing="ij")
+    columns = dict(zip(PLACED, (values.ravel() for values in listed), strict=True))
+    if "dp" not in grid.sizes:
+        columns["dp"] = np.asarray(data_parallel_degree(grid.ranks, columns["tp"], columns["cp"], columns["pp"]))
+    ones = np.ones_like(columns["tp"])
+    return Block(grid.structures[0], *(columns.get(name, ones) for name in SIZES))
 
 
 def crossed(rows: Block, name: str, values: tuple[float, ...]) -> Block:
@@ -186,10 +183,11 @@ def grids(inputs: TrainingInputs) -> Iterator[SubSpace]:
     pp = distinct(space.pp or divisors(ranks, layers))
     vpp = distinct(space.vpp or chunk_counts(layers, pp))
     micro_batch = distinct(space.micro_batch or DEFAULT_MICRO_BATCHES)
-    etp, cp = distinct(space.etp or (1.0,)), distinct(space.cp or _context(inputs))
+    cp = distinct(space.cp or _context(inputs))
+    sizes = {name: distinct(getattr(space, name) or (1.0,)) for name in OF_ITSELF_ONE}
+    sizes |= {"tp": tp, "pp": pp, "cp": cp, "ep": distinct(_expert_degrees(inputs, space)), "micro_batch": micro_batch}
+    sizes |= {"dp": distinct(space.dp)} if space.dp else {}
     schedules: list[Schedule] = space.schedule or [name for name in stack.schedules if name != "gpipe"]
-    dp = distinct(space.dp) if space.dp else None
-    sizes = (distinct(_expert_degrees(inputs, space)), etp, cp, distinct(space.dp_replicate or (1.0,)))
     ways: tuple[ContextParallel, ...] = distinct(space.cp_type or stack.context_parallel or ["p2p"])
     families = itertools.product(
         [(each, split) for each in distinct(schedules) for split in _splits(space, default_splits(layers, pp, each))],
@@ -201,7 +199,7 @@ def grids(inputs: TrainingInputs) -> Iterator[SubSpace]:
         first = Structure(1, "none", schedule, sequence_parallel, DEFAULT_ORDER, cp_type)
         structures = _alike(inputs, space, first, splits)
         while few := tuple(itertools.islice(structures, STRUCTURES_AT_ONCE)):
-            yield SubSpace(few, ranks, dp, tp, pp, chunks, micro_batch, *sizes)
+            yield SubSpace(few, ranks, {**sizes, "vpp": chunks})
 
 
 Split = tuple[Named, float | None, float | None]

@@ -10,14 +10,13 @@ from typing import Any
 import numpy as np
 
 from costmodel.estimate.machine.price import price_per_accelerator
-from costmodel.estimate.serving.evaluate_apart import evaluate_apart
-from costmodel.estimate.serving.evaluate_layouts import evaluate
+from costmodel.estimate.serving.evaluate_apart import ApartEvaluation, evaluate_apart
+from costmodel.estimate.serving.evaluate_layouts import ServingEvaluation, evaluate
 from costmodel.estimate.serving.plan_columns import SIZES, PlanColumns
 from costmodel.estimate.serving.predict_serving import halves_of, layout_of, own_plan, routed
 from costmodel.estimate.serving.result_columns import COLUMNS
 from costmodel.estimate.serving.serving_band import banded
 from costmodel.estimate.serving.serving_inputs import ServingInputs
-from costmodel.estimate.shared.results import Costs
 from costmodel.explore.explain.explain import Book, ExplainedFigure, tree_of, trees_of, unknown
 from costmodel.ground.equation import leaf, origin_of, trace
 from costmodel.ground.errors import Place, fail
@@ -36,32 +35,35 @@ def explain(inputs: ServingInputs, quantity: str) -> ExplainedFigure:
     if quantity.startswith("cost_") and np.isnan(float(price_per_accelerator(inputs.case))):
         raise fail("C004", f"{quantity} is not known", Place(inputs.case.file), "set assume.price, e.g. 2.50 USD/GPU/h")
     with trace():
-        results = banded(inputs, _evaluated(inputs))
+        results = banded(inputs, _evaluated(inputs).results)
         origin = origin_of(results.columns[quantity], quantity)
     return tree_of(Book(inputs.case.trees, COLUMNS, {}), quantity, COLUMNS[quantity].unit, origin)
 
 
 def explain_all(inputs: ServingInputs) -> dict[str, ExplainedFigure]:
-    """The trees of every figure that is known of the scenario's own plan; what they have in common is one node."""
+    """The trees of every figure of the scenario's own plan, and of its memory; what they share is one node."""
     with trace():
-        results = banded(inputs, _evaluated(inputs))
+        evaluation = _evaluated(inputs)
+        results, use = banded(inputs, evaluation.results), evaluation.memory
         origins = {name: origin_of(column, name) for name, column in results.columns.items() if name in COLUMNS}
-    units = {name: COLUMNS[name].unit for name in origins}
-    return trees_of(Book(inputs.case.trees, COLUMNS, {}), origins, units)
+        lines = {"weights": use.weights, "activations": use.activations, "runtime": use.runtime, "cache": use.pool}
+        held = {f"{name}_bytes": origin_of(value, name) for name, value in lines.items()}
+    units = {name: COLUMNS[name].unit for name in origins} | dict.fromkeys(held, "B")
+    return trees_of(Book(inputs.case.trees, COLUMNS, {}), origins | held, units)
 
 
-def _evaluated(inputs: ServingInputs) -> Costs:
-    """The results of the scenario's own plan, traced."""
+def _evaluated(inputs: ServingInputs) -> ServingEvaluation | ApartEvaluation:
+    """The evaluation of the scenario's own plan, traced."""
     plan = own_plan(inputs)
     halves = halves_of(inputs, plan)
     if halves is None:
         layout, _ = layout_of(inputs, plan)
-        return evaluate(inputs, _knowing(inputs, layout, plan, "plan")).results
+        return evaluate(inputs, _knowing(inputs, layout, plan, "plan"))
     prefill, decode = (
         _knowing(inputs, layout, half, f"plan.{name}")
         for layout, half, name in zip(halves, (plan.prefill, plan.decode), ("prefill", "decode"), strict=True)
     )
-    return evaluate_apart(routed(inputs, halves[0]), prefill, decode).results
+    return evaluate_apart(routed(inputs, halves[0]), prefill, decode)
 
 
 def _knowing(inputs: ServingInputs, layout: PlanColumns, plan: object, path: str) -> PlanColumns:

@@ -9,6 +9,7 @@ from numpy.typing import NDArray
 
 from costmodel.documents.keys.suggestions import nearest
 from costmodel.documents.schemas.serving.serving_results import RESULTS
+from costmodel.documents.schemas.serving.serving_workload import LOADS as LOAD_KEYS
 from costmodel.estimate.serving.constraints import invalid
 from costmodel.estimate.serving.evaluate_layouts import ServingEvaluation, evaluate
 from costmodel.estimate.serving.plan_columns import PlanColumns
@@ -107,7 +108,7 @@ def _loads(inputs: ServingInputs, layout: PlanColumns) -> NDArray[np.float64]:
 def _loaded(inputs: ServingInputs, load: float) -> ServingInputs:
     """The scenario under another load of its kind."""
     case, workload = inputs.case, inputs.case.scenario.workload
-    kind = next(name for name in ("rate", "concurrency", "users") if getattr(workload, name) is not None)
+    kind = next(name for name in LOAD_KEYS if getattr(workload, name) is not None)
     changed = workload.model_copy(update={kind: float(load)})
     return replace(inputs, case=replace(case, scenario=case.scenario.model_copy(update={"workload": changed})))
 

@@ -73,18 +73,15 @@ def search(inputs: ServingInputs, top: int = 10) -> FoundPlans:
     layout = layout.at(kept)
     found.valid = len(layout)
     ranked: list[RankedPlan] = []
-    keys: list[tuple[float, ...]] = []
     scenario_plan = inputs.case.scenario.plan
     found.yours = None if scenario_plan is None else answer(inputs, scenario_plan)
     own = None if found.yours is None or found.yours.refused else _key(inputs, found.yours.costs, found.yours.broken)
     better = 0
     for evaluation in _evaluations(found, layout):
-        plans, scores = _evaluated(found, evaluation, top)
+        plans, ahead = _evaluated(found, evaluation, top, own)
         ranked += plans
-        keys += scores[: len(plans)]
-        better += sum(score < own for score in scores) if own is not None else 0
-    order = sorted(range(len(ranked)), key=lambda place: keys[place])[:top]
-    found.best = [ranked[place] for place in order]
+        better += ahead
+    found.best = sorted(ranked, key=lambda plan: _key(inputs, plan.costs, plan.broken))[:top]
     found.your_rank = better + 1 if own is not None else 0
     found.elapsed = time.perf_counter() - since
     return found
@@ -171,9 +168,9 @@ def pairs(inputs: ServingInputs, layout: PlanColumns) -> tuple[PlanColumns, Plan
 
 
 def _evaluated(
-    found: FoundPlans, evaluation: AnyEvaluation, top: int
-) -> tuple[list[RankedPlan], list[tuple[float, ...]]]:
-    """The best of some plans, and the keys of all that fit, the best first."""
+    found: FoundPlans, evaluation: AnyEvaluation, top: int, own: tuple[float, ...] | None
+) -> tuple[list[RankedPlan], int]:
+    """The best of some plans that fit, and how many of these are ahead of a plan with that key."""
     inputs, layout = found.inputs, evaluation.layout
     fits, kept = np.ones(len(layout), dtype=bool), np.ones(len(layout), dtype=bool)
     codes: dict[str, Mask] = {}
@@ -185,16 +182,19 @@ def _evaluated(
         fits &= ~mask if code in TOO_LARGE else True
     found.fit += int(fits.sum())
     found.kept += int(kept.sum())
-    order = [int(row) for row in _order(inputs, evaluation, kept) if fits[row]]
-    ranked = [ranked_plan(evaluation, row, codes) for row in order[:top]]
-    columns = {name: evaluation.results.column(name) for name in _KEYS}
-    first = evaluation.results.column(inputs.case.scenario.objective)
-    sign = -1.0 if RESULTS[inputs.case.scenario.objective].better == "higher" else 1.0
-    scores = [
-        (float(~kept[row] & 1), sign * float(first[row]), *(float(columns[name][row]) for name in _KEYS))
-        for row in order
-    ]
-    return ranked, scores
+    keys = _keys(inputs, evaluation, kept)
+    order = np.lexsort(keys[::-1])
+    ranked = [ranked_plan(evaluation, int(row), codes) for row in order[fits[order]][:top]]
+    return ranked, 0 if own is None else int((_ahead(keys, own) & fits).sum())
+
+
+def _ahead(keys: list[NDArray[np.float64]], own: tuple[float, ...]) -> Mask:
+    """Rows whose keys come before another's; the first in which they differ decides."""
+    before, alike = np.zeros(len(keys[0]), dtype=bool), np.ones(len(keys[0]), dtype=bool)
+    for column, value in zip(keys, own, strict=True):
+        before |= alike & (column < value)
+        alike &= column == value
+    return before
 
 
 _KEYS = ("gpus", "ttft_p99", "tpot")  # of plans that are as good as each other
@@ -206,13 +206,13 @@ def _key(inputs: ServingInputs, costs: dict[str, float], broken: tuple[str, ...]
     return (float(bool(broken)), sign * costs[objective], *(costs[name] for name in _KEYS))
 
 
-def _order(inputs: ServingInputs, evaluation: AnyEvaluation, kept: Mask) -> NDArray[np.intp]:
-    """Rows from the best: those that keep the limits, then by the objective; alike, by fewer GPUs and by times."""
+def _keys(inputs: ServingInputs, evaluation: AnyEvaluation, kept: Mask) -> list[NDArray[np.float64]]:
+    """What plans are ordered by, the first first: whether they keep the limits, the objective, fewer GPUs, times."""
     objective = inputs.case.scenario.objective
     first = evaluation.results.column(objective)
     sign = -1.0 if RESULTS[objective].better == "higher" else 1.0
-    keys = [evaluation.results.column(name) for name in reversed(_KEYS)]
-    return np.lexsort((*keys, np.nan_to_num(sign * first, nan=np.inf), ~kept))
+    others = [evaluation.results.column(name) for name in _KEYS]
+    return [(~kept).astype(np.float64), np.nan_to_num(sign * first, nan=np.inf), *others]
 
 
 def ranked_plan(evaluation: AnyEvaluation, row: int, codes: dict[str, Mask]) -> RankedPlan:

@@ -11,6 +11,7 @@ from costmodel.documents.reader.resolved_scenario import ResolvedScenario
 from costmodel.equations.data_parallel.batch_size import steps_for_batch
 from costmodel.equations.run.economics import share
 from costmodel.estimate.evaluate.evaluate_plans import TERM_COLUMNS
+from costmodel.estimate.shared.critical_batch import critical_batch
 from costmodel.estimate.shared.results import number
 from costmodel.estimate.training.constraints.plan_constraints import micro_batches
 from costmodel.explore.compare.select_plan import by_search
@@ -75,7 +76,7 @@ def scale(
 def _row(case: ResolvedScenario, ranks: float, *, weak: bool, best: bool) -> ScaleRow:
     """One size, not yet compared with the others."""
     settings = _settings(case, ranks, weak=weak, best=best)
-    found = _part(case.node.accelerators, ranks) or tried(case, settings, best=best)
+    found = _part(case.node.accelerators, ranks) or _uneven(case, ranks) or tried(case, settings, best=best)
     row = ScaleRow(ranks, point(case, settings, found))
     if isinstance(found, Fault) or found.refused:
         return row
@@ -107,11 +108,28 @@ def _part(each: float, ranks: float) -> Fault | None:
     return Fault("C010", sentence, None, f"try --ranks {below:.0f} or {below + each:.0f}")
 
 
+def _uneven(case: ResolvedScenario, ranks: float) -> Fault | None:
+    """What is wrong with a number of accelerators that does not keep the proportion of the groups."""
+    cluster = case.scenario.cluster
+    part = ranks / (cluster.nodes * case.node.accelerators)
+    if all((group.nodes * part).is_integer() for group in cluster.groups or []):
+        return None
+    sizes = [int(group.nodes) for group in cluster.groups or []]
+    each = cluster.nodes * case.node.accelerators / math.gcd(*sizes)
+    sentence = f"{counted(ranks)} accelerators do not divide among the groups as they are"
+    return Fault("C010", sentence, None, f"groups keep their proportion in multiples of {counted(each)}")
+
+
 def _settings(case: ResolvedScenario, ranks: float, *, weak: bool, best: bool) -> list[str]:
     """What makes the cluster that large: whole nodes, or a part of one; a plan's own dp follows from its size."""
     node, scenario = case.node, case.scenario
     whole = ranks >= node.accelerators
-    settings = [f"cluster.nodes={ranks / node.accelerators if whole else 1:.12g}"]
+    groups = scenario.cluster.groups or []
+    if groups:
+        part = ranks / (scenario.cluster.nodes * node.accelerators)
+        settings = [f"cluster.groups.{at}.nodes={group.nodes * part:.12g}" for at, group in enumerate(groups)]
+    else:
+        settings = [f"cluster.nodes={ranks / node.accelerators if whole else 1:.12g}"]
     if not whole:
         settings.append(f"cluster.node.accelerators={ranks:.12g}")
     if not best and scenario.plan is not None and scenario.plan.dp is not None:
@@ -155,10 +173,10 @@ def _bend(rows: Sequence[ScaleRow]) -> int | None:
 
 def _to_loss(case: ResolvedScenario, first: ScaleRow, row: ScaleRow) -> float:
     """Time to a loss over that of the smallest: of its steps, of which a larger batch needs fewer."""
-    critical = case.scenario.workload.critical_batch
+    critical = critical_batch(case.scenario.workload)
     if critical is None:
         return math.nan
-    one, other = (_steps(each, critical) for each in (first, row))
+    one, other = (_steps(each, float(critical)) for each in (first, row))
     return other * row.point.costs["step_time"] / (one * first.point.costs["step_time"])
 
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, replace
 from typing import Literal, TypeVar
 
@@ -22,6 +22,7 @@ from costmodel.ground.errors import CostModelError, Place, fail
 
 C = TypeVar("C", bound=LoadedScenario)
 TENTH = 0.10
+_MANY = 3  # figures that stand together from which on all are turned at once first
 _ASIDE = ("model.", "workload.", "plan.", "cluster.node.power.", "cluster.node.price.", "cluster.nodes", "assume.price")
 _OPTIMIZER = "workload.optimizer."  # a separate document; the workload holds only its name
 _MEASURED_ON = (".sustained.power", ".sustained.peak", ".link")  # of the part that was fitted: they are not this part's
@@ -86,15 +87,37 @@ def knobs_of(case: C, value: float, result: Callable[[C], float]) -> tuple[Knob,
 
 
 def _knobs(case: C, value: float, result: Callable[[C], float]) -> Iterator[Knob]:
+    texts, groups = dict[str, str](), dict[str, dict[str, float]]()
     for path, leaf in leaves(case).items():
         written = leaf.value
         asked = path.startswith(_ASIDE) and not path.startswith(_OPTIMIZER)
         aside = path.endswith(_MEASURED_ON) or _stood_in_for(case, path)
         if asked or aside or not isinstance(written, float) or not written or _whole(case, path, written):
             continue
-        spread = _spread(case, path)
-        low, high = (_turned(case, path, written, factor, result) for factor in (1 - spread, 1 + spread))
-        yield Knob(path, leaf.text, _kind(path), spread, low / value - 1, high / value - 1)
+        texts[path] = leaf.text
+        groups.setdefault(path.rpartition(".")[0], {})[path] = written
+    for group in groups.values():
+        if len(group) >= _MANY and not _moves(case, group, value, result):
+            continue
+        for path, written in group.items():
+            spread = _spread(case, path)
+            low, high = (_turned(case, path, written, factor, result) for factor in (1 - spread, 1 + spread))
+            yield Knob(path, texts[path], _kind(path), spread, low / value - 1, high / value - 1)
+
+
+def _moves(case: C, group: Mapping[str, float], value: float, result: Callable[[C], float]) -> bool:
+    """Whether figures that stand together, such as those of a format that is not in use, move the result at all."""
+    for sign in (-1.0, 1.0):
+        turned = case
+        try:
+            for path, written in group.items():
+                figure = written * (1 + sign * _spread(case, path))
+                turned = changed(turned, path, min(figure, 1.0) if written < 1 else figure)
+            if result(turned) != value:
+                return True
+        except (ValidationError, CostModelError):
+            return True
+    return False
 
 
 def _turned(case: C, path: str, value: float, factor: float, result: Callable[[C], float]) -> float:

@@ -3,34 +3,38 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import fields
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
-from costmodel.documents.reader.foreign_readers import Foreign
-from costmodel.documents.reader.resolved_scenario import ResolvedScenario
-from costmodel.documents.schemas.default_values import Assumption, FlagQuestion
 from costmodel.estimate.evaluate.answer_facts import facts_of, row_facts
 from costmodel.estimate.evaluate.evaluate_plans import fits_at_p90, verdict
 from costmodel.estimate.evaluate.predict import Answer, plan_to_mapping
 from costmodel.estimate.shared.assumptions import relevant_assumptions
 from costmodel.estimate.shared.per_stage import STAGES, stages_of
-from costmodel.estimate.shared.plan_batch import SIZES, Structure, one_row
-from costmodel.estimate.shared.reasons import REFUSALS, REMARKS
+from costmodel.estimate.shared.plan_batch import Structure, one_row
+from costmodel.estimate.shared.reasons import REFUSALS
+from costmodel.estimate.shared.remarks import REMARKS
 from costmodel.estimate.shared.results import COLUMNS, OF_RUN, OF_STEP, machine_name, number
-from costmodel.estimate.training.training_inputs import TrainingInputs
 from costmodel.explore.communication import SentTransfer, sent_transfers
-from costmodel.explore.explain.explained_answer import ExplainedAnswer
-from costmodel.explore.explain.model_memory import Alone
-from costmodel.explore.search.bands import first_faster
-from costmodel.explore.search.rank import Front, Ranked
-from costmodel.explore.search.refusals import Example
-from costmodel.explore.search.search import SearchResult
+from costmodel.ground.plan_sizes import SIZES
 from costmodel.report.terminal.plan.effect_lines import with_effects
 from costmodel.report.terminal.search.refusals import reason
 from costmodel.report.terminal.search.remedies import remedies_json
 from costmodel.report.terminal.style.answer import head
 from costmodel.report.terminal.style.head import fact_fields, price_fields, title, with_facts
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Mapping, Sequence
+
+    from costmodel.documents.reader.foreign_readers import Foreign
+    from costmodel.documents.reader.resolved_scenario import ResolvedScenario
+    from costmodel.documents.schemas.default_values import Assumption, FlagQuestion
+    from costmodel.estimate.training.training_inputs import TrainingInputs
+    from costmodel.explore.explain.explained_answer import ExplainedAnswer
+    from costmodel.explore.explain.model_memory import Alone
+    from costmodel.explore.search.rank import Front, Ranked
+    from costmodel.explore.search.refusals import Example
+    from costmodel.explore.search.search import SearchResult
 
 
 def known(value: float) -> float | None:
@@ -127,7 +131,7 @@ def whole_plan(stated: Mapping[str, Any]) -> dict[str, Any]:
 def _ranked(found: SearchResult, plans: Sequence[Ranked]) -> list[dict[str, Any]]:
     """Plans in their order, each with its place in it, and with what it is a plan of."""
     facts = {variant: facts_of(found.case_of(variant)) for variant in {plan.variant for plan in plans}}
-    chances = dict(enumerate(first_faster(found.inputs, plans) if plans is found.best else [], 1))
+    chances = dict(enumerate(found.chances if plans is found.best else [], 1))
     return [
         {
             "rank": place,

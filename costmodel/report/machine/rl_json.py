@@ -23,6 +23,11 @@ def finite(value: float) -> float | None:
     return float(value) if math.isfinite(value) else None
 
 
+def subject(case: RlCase) -> dict[str, Any]:
+    """What an answer is about."""
+    return {"workload": "rl", "facts": subject_fields(subject_of(case)), "title": title(case)}
+
+
 def frame(case: RlCase) -> dict[str, Any]:
     """What every result opens with."""
     return {

@@ -2,16 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
+from typing import Any
 
 from costmodel.explore.compare.check import CheckedScenario
-from costmodel.explore.serving.compare_serving import CheckedServing
+from costmodel.explore.compare.limit_findings import CheckedAnswer
 from costmodel.report.page.content import HtmlPage, PageTable, Part, Value
 from costmodel.report.page.figures import BarRow, Bars, Piece
 from costmodel.report.page.plan_page import conclusion
-from costmodel.report.page.serving_page import serving_conclusion
 from costmodel.report.terminal.compare.check import sentence, summary
-from costmodel.report.terminal.serving.serving_compare import finding_words
+from costmodel.report.terminal.compare.limit_lines import Words
 from costmodel.report.terminal.style.formatting import percent
 from costmodel.report.terminal.style.head import head_of, title
 from costmodel.report.terminal.style.theme import styled
@@ -44,20 +44,22 @@ def check_figure(found: Sequence[CheckedScenario]) -> Bars:
     return _kept_figure([(checked.name, [finding.kept for finding in checked.findings]) for checked in found])
 
 
-def check_serving_page(found: Sequence[CheckedServing], commands: Sequence[str]) -> HtmlPage:
-    """Serving scenarios held to their limits."""
+def check_answers_page(
+    found: Sequence[CheckedAnswer[Any]], conclude: Callable[[Any], str], words: Words, commands: Sequence[str]
+) -> HtmlPage:
+    """Scenarios of serving or reinforcement learning held to their limits."""
     parts = []
     for place, checked in enumerate(found):
-        rows = [("✓" if finding.kept else "✗", finding_words(checked, finding)) for finding in checked.findings]
+        rows = [("✓" if finding.kept else "✗", words(checked, finding)) for finding in checked.findings]
         tables = [PageTable(("", "what"), rows, "ll")] if rows else []
         mark = "✓" if checked.kept else "✗"
-        parts.append(Part(f"s{place}", f"{mark} {checked.name}", serving_conclusion(checked.answer), tables=tables))
+        parts.append(Part(f"s{place}", f"{mark} {checked.name}", conclude(checked.answer), tables=tables))
     kept = sum(checked.kept for checked in found)
-    words = f"{kept} of {len(found)} scenarios keep all that they are held to."
-    return _page(words, kept == len(found), check_serving_figure(found), parts, commands)
+    stated = f"{kept} of {len(found)} scenarios keep all that they are held to."
+    return _page(stated, kept == len(found), check_answers_figure(found), parts, commands)
 
 
-def check_serving_figure(found: Sequence[CheckedServing]) -> Bars:
+def check_answers_figure(found: Sequence[CheckedAnswer[Any]]) -> Bars:
     """How many limits of each scenario are kept."""
     return _kept_figure([(checked.name, [finding.kept for finding in checked.findings]) for checked in found])
 

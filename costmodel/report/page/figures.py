@@ -62,7 +62,7 @@ class Bars:
     def __call__(self, width: float) -> SvgFigure:
         """The figure, so wide."""
         above = width < NARROW
-        margin = 0.0 if above else min(max(_wide(row.label, row) for row in self.rows) + 12, width * _MOST_LABEL)
+        margin = 0.0 if above else min(max(_wide(row.label, row) for row in self.rows) + 20, width * _MOST_LABEL)
         behind = max(_wide(row.text, row) for row in self.rows) + 10
         scale = Scale(*self.ends, margin, max(margin + 60, width - behind))
         legend, top = self._legend(width)
@@ -71,7 +71,8 @@ class Bars:
         bottom = top + each * len(self.rows)
         marks += self._axis(scale, top, bottom)
         for place, row in enumerate(self.rows):
-            marks += _row(row, scale, top + place * each, margin, above=above, width=width)
+            line = None if self.limit is None else scale(self.limit[0])
+            marks += _row(row, scale, top + place * each, margin, above=above, width=width, line=line)
         marks += self._limit(scale, top, bottom)
         return SvgFigure(
             self.key, self.title, self.description, width, bottom + _AXIS + (14 if self.limit else 0), marks
@@ -117,7 +118,9 @@ def _wide(text: str, row: BarRow) -> float:
     return length(text) * (_STRONG if row.strong else 1.0)
 
 
-def _row(row: BarRow, scale: Scale, top: float, margin: float, *, above: bool, width: float) -> list[Mark]:
+def _row(
+    row: BarRow, scale: Scale, top: float, margin: float, *, above: bool, width: float, line: float | None
+) -> list[Mark]:
     role = "strong" if row.strong else "label"
     marks: list[Mark] = []
     if above:
@@ -130,7 +133,8 @@ def _row(row: BarRow, scale: Scale, top: float, margin: float, *, above: bool, w
         broad = max(ends[1] - ends[0], 1.0 if piece.start != piece.end else 0.0)
         marks.append(Bar(ends[0], top, broad, _BAR, piece.role, piece.tip, piece.name, piece.value))
     right = max([scale.start, *(scale(end) for piece in row.pieces for end in (piece.start, piece.end))])
-    marks.append(Words(right + 6, top + 12, row.text, role=role))
+    crossed = line is not None and right - 1 <= line <= right + 8 + _wide(row.text, row)
+    marks.append(Words((line if crossed and line is not None else right) + 6, top + 12, row.text, role=role))
     return marks
 
 

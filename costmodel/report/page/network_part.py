@@ -7,6 +7,7 @@ from collections.abc import Iterator
 from costmodel.estimate.shared.results import number
 from costmodel.explore.communication import is_sent
 from costmodel.explore.page.plan_facts import PlanFacts
+from costmodel.ground.plan_sizes import EXCHANGING
 from costmodel.ground.units import counted, show, show_time
 from costmodel.report.page.content import PageTable, Part
 from costmodel.report.page.figures import BarRow, Bars, Piece
@@ -27,7 +28,7 @@ def network_part(facts: PlanFacts) -> Part | None:
         for item in transfers
     ]  # fmt: skip
     heads = ("group", "ranks", "link", "operation", "size", "count", "time of one", "sent in a step")
-    exposed = sum(facts.costs[f"{axis}_exposed"] for axis in _AXES)
+    exposed = sum(facts.costs[f"{axis}_exposed"] for axis in EXCHANGING)
     return Part(
         "network",
         "Communication",
@@ -35,9 +36,6 @@ def network_part(facts: PlanFacts) -> Part | None:
         [network_figure(facts)],
         figures_as_table=PageTable(heads, rows, "lrllrrrr", "Transfers of one accelerator in a step"),
     )
-
-
-_AXES = ("tp", "cp", "ep", "pp", "dp")
 
 
 def network_figure(facts: PlanFacts) -> Bars:
@@ -50,7 +48,7 @@ def network_figure(facts: PlanFacts) -> Bars:
 
 def _network_rows(facts: PlanFacts) -> Iterator[BarRow]:
     transfers = list(filter(is_sent, facts.answer.evaluation.step.transfers))
-    for axis in _AXES:
+    for axis in EXCHANGING:
         own = [item for item in transfers if item.axis == axis]
         if not own:
             continue

@@ -3,16 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from pathlib import Path
 
-from costmodel.documents.reader.resolved_scenario import ResolvedScenario
 from costmodel.estimate.evaluate.evaluate_plans import verdict
 from costmodel.estimate.evaluate.predict import Answer
-from costmodel.estimate.machine.price import price_of
-from costmodel.estimate.shared.limits import stated_limits
-from costmodel.estimate.shared.reasons import REFUSALS, REMARKS
+from costmodel.estimate.shared.reasons import REFUSALS
+from costmodel.estimate.shared.remarks import REMARKS
 from costmodel.estimate.shared.results import OF_RUN, OF_STEP
-from costmodel.exchange.writing.scenario_text import scenario_text
 from costmodel.explore.page.plan_facts import PlanFacts
 from costmodel.ground.units import gib, show
 from costmodel.report.page.content import Headline, HtmlPage, PageTable, Part, Verdict
@@ -21,6 +17,7 @@ from costmodel.report.page.network_part import network_figure, network_part
 from costmodel.report.page.pipeline_part import pipeline_part, timeline_figures
 from costmodel.report.page.plan_parts import memory_figure, memory_part, time_figure, time_part
 from costmodel.report.page.roofline_part import roofline_figure, roofline_part
+from costmodel.report.page.shared_parts import inputs_part, kept_limits
 from costmodel.report.page.trace import Traces
 from costmodel.report.page.values import Figures, seconds
 from costmodel.report.terminal.search.refusals import reason
@@ -33,19 +30,20 @@ from costmodel.report.terminal.style.formatting import (
     result,
     verdict_words,
 )
-from costmodel.report.terminal.style.head import head_of, price_lines, title
+from costmodel.report.terminal.style.head import head_of, title
 
 _ROOM: dict[str, Verdict] = {"fits": "good", "tight": "warn", "does not fit": "bad"}
-_SIGNS = {"at_most": "≤", "at_least": "≥", "target": "≈"}
 
 
-def plan_page(facts: PlanFacts, commands: Sequence[str]) -> HtmlPage:
+def plan_page(facts: PlanFacts, commands: Sequence[str], known: Traces | None = None) -> HtmlPage:
     """One plan: its conclusion, where time and memory go, and how every figure was made."""
     answer = facts.answer
     if not facts.valid:
         words = title(answer.inputs.case), subtitle(answer), conclusion(answer)
-        return HtmlPage(*words, "bad", [], [inputs_part(answer)], list(findings(answer)), commands)
-    traces = Traces(facts.nodes)
+        return HtmlPage(
+            *words, "bad", [], [inputs_part(answer.inputs.case, answer.assumed)], list(findings(answer)), commands
+        )
+    traces = known or Traces(facts.nodes)
     figures = Figures(facts.costs, traces)
     return HtmlPage(
         title(answer.inputs.case),
@@ -53,7 +51,7 @@ def plan_page(facts: PlanFacts, commands: Sequence[str]) -> HtmlPage:
         conclusion(answer),
         standing(answer),
         headlines(answer, figures),
-        [*plan_sections(facts, figures), results_part(facts, figures), inputs_part(answer)],
+        [*plan_sections(facts, figures), results_part(facts, figures), inputs_part(answer.inputs.case, answer.assumed)],
         list(findings(answer)),
         commands,
         {"trace": traces.data()},
@@ -153,10 +151,7 @@ def findings(answer: Answer) -> Iterator[tuple[Verdict, str]]:
     if answer.refused:
         return
     costs = answer.evaluation.costs.row()
-    for limit in stated_limits(answer.inputs.case.scenario.limits):
-        if limit.holds(costs[limit.column]):
-            bound = result(limit.column, float(limit.value))
-            yield "good", f"{limit.key} {result(limit.column, costs[limit.column])} {_SIGNS[limit.kind]} {bound}"
+    yield from kept_limits(answer.inputs.case, costs, result)
     for code in answer.remarked:
         yield "warn", f"{code} {REMARKS[code].title}: {REMARKS[code].meaning}"
 
@@ -174,20 +169,3 @@ def results_part(facts: PlanFacts, figures: Figures) -> Part:
 def results_of(answer: Answer) -> dict[str, str]:
     """What each result means."""
     return {name: column.meaning for name, column in (OF_STEP if answer.inputs.run is None else OF_RUN).items()}
-
-
-def inputs_part(answer: Answer) -> Part:
-    """What was assumed, and the documents that the answer rests on."""
-    case = answer.inputs.case
-    assumed = [(item.path, item.value, item.origin) for item in answer.assumed]
-    documents = [(name, digest, "your own" if name in case.own else "shipped") for name, digest in case.digests.items()]
-    tables = [PageTable(("path", "value", "from"), assumed, "lll", "Assumed: not stated")] if assumed else []
-    tables.append(PageTable(("document", "digest", ""), documents, "lll", "Documents"))
-    price = "; ".join(line.plain for line in price_lines(price_of(case)))
-    return Part("inputs", "Assumed, and sources", f"Price: {price}.", tables=tables)
-
-
-def scenario_part(case: ResolvedScenario) -> Part:
-    """The scenario as a file."""
-    text = scenario_text(case, Path("scenario.yaml"), title(case))
-    return Part("scenario", "The scenario", plain=text, screen_only=True)

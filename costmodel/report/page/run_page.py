@@ -2,27 +2,29 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 
 from costmodel.estimate.shared.results import number
-from costmodel.explore.explain.run_levers import levers
+from costmodel.explore.explain.run_levers import RunOutlook
 from costmodel.explore.page.plan_facts import PlanFacts
 from costmodel.ground.units import show_time
 from costmodel.report.page.content import Headline, HtmlPage, PageTable, Part, Value
 from costmodel.report.page.figures import Bars, FigureEntry, amounts
 from costmodel.report.page.plan_page import plan_page
+from costmodel.report.page.trace import Traces
 from costmodel.report.terminal.plan.run import largest_part, run_parts, whole_of
 from costmodel.report.terminal.style.formatting import BAND, between, percent, result
 
 _FIGURES = (("Wall time", "run_time"), ("Cost", "run_cost"), ("Energy", "energy"), ("Goodput", "goodput"))
 
 
-def run_page(facts: PlanFacts, commands: Sequence[str]) -> HtmlPage:
+def run_page(facts: PlanFacts, outlook: RunOutlook | None, commands: Sequence[str]) -> HtmlPage:
     """The run, then the step that it is made of."""
-    page = plan_page(facts, commands)
-    if not facts.valid:
-        return page
+    if not facts.valid or outlook is None:
+        return plan_page(facts, commands)
+    traces = Traces(facts.nodes)
+    page = plan_page(facts, commands, traces)
     by_name = {value.name: value for part in page.parts if part.key == "results" for table in part.tables
                for row in table.rows for value in row if isinstance(value, Value)}  # fmt: skip
     costs = facts.costs
@@ -32,7 +34,8 @@ def run_page(facts: PlanFacts, commands: Sequence[str]) -> HtmlPage:
         band = between(*(result(name, costs[f"{name}_{end}"]) for end in ("low", "high")))
         headlines.append(Headline(words, known or Value("unknown"), f"{BAND}: {band}" if known else "not known"))
     conclusion = f"{_run_words(facts)} {page.conclusion}"
-    return replace(page, headlines=headlines, conclusion=conclusion, parts=[*_run_parts(facts), *page.parts])
+    parts = [*_run_parts(facts, outlook, traces), *page.parts]
+    return replace(page, headlines=headlines, conclusion=conclusion, parts=parts)
 
 
 def _run_words(facts: PlanFacts) -> str:
@@ -46,18 +49,24 @@ def _run_words(facts: PlanFacts) -> str:
     return stated[0].upper() + stated[1:]
 
 
-def _run_parts(facts: PlanFacts) -> list[Part]:
-    shares = run_parts(facts.answer, whole_of(facts.answer))
-    wall = number(whole_of(facts.answer).columns["run_time"])
+def wall_part(shares: Mapping[str, float], wall: float, traces: Traces, steps: str) -> Part:
+    """Where the wall time of a run goes, in steps or iterations and in what interrupts them."""
     rows = [
-        (name, Value(percent(value), value, f"shares.{name}"), "" if wall != wall else show_time(value * wall))
+        (name, Value(percent(value), value, f"shares.{name}", traces.of(f"shares.{name}")),
+         "" if wall != wall else show_time(value * wall))
         for name, value in sorted(shares.items(), key=lambda item: -item[1])
         if value
-    ]
-    lead = "Shares of the wall time: steps that count, and what failures and checkpoints take."
-    parts = [Part("run", "Where the wall time goes", lead, [run_figure(facts)],
-                  figures_as_table=PageTable(("part", "of the run", "time"), rows, "lrr"))]  # fmt: skip
-    found = [lever for lever in levers(facts.answer) if lever.goodput > facts.costs["goodput"]]
+    ]  # fmt: skip
+    lead = f"Shares of the wall time: {steps} that count, and what failures and checkpoints take."
+    return Part("run", "Where the wall time goes", lead, [wall_figure(shares, steps)],
+                figures_as_table=PageTable(("part", "of the run", "time"), rows, "lrr"))  # fmt: skip
+
+
+def _run_parts(facts: PlanFacts, outlook: RunOutlook, traces: Traces) -> list[Part]:
+    shares = run_parts(facts.answer, whole_of(facts.answer))
+    wall = number(whole_of(facts.answer).columns["run_time"])
+    parts = [wall_part(shares, wall, traces, "steps")]
+    found = [lever for lever in outlook.levers if lever.goodput > facts.costs["goodput"]]
     if found:
         helps = [(lever.words, percent(lever.goodput), " ".join(f"--set {item}" for item in lever.settings))
                  for lever in found]  # fmt: skip
@@ -66,12 +75,16 @@ def _run_parts(facts: PlanFacts) -> list[Part]:
 
 
 def run_figure(facts: PlanFacts) -> Bars:
+    """Parts of the wall time of a run of training."""
+    return wall_figure(run_parts(facts.answer, whole_of(facts.answer)), "steps")
+
+
+def wall_figure(shares: Mapping[str, float], steps: str) -> Bars:
     """Parts of the wall time, longest first."""
-    shares = run_parts(facts.answer, whole_of(facts.answer))
     entries = [
-        FigureEntry(name, value, "good" if name == "steps" else "network", f"shares.{name}")
+        FigureEntry(name, value, "good" if name == steps else "network", f"shares.{name}")
         for name, value in sorted(shares.items(), key=lambda item: -item[1])
         if value
     ]
-    words = f"{percent(shares['steps'])} of the wall time are steps that count."
+    words = f"{percent(shares[steps])} of the wall time are {steps} that count."
     return amounts("run", "Where the wall time goes", words, entries, "", percent)

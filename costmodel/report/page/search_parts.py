@@ -8,10 +8,12 @@ from typing import Any
 
 from costmodel.estimate.evaluate.evaluate_plans import verdict
 from costmodel.estimate.shared.reasons import REFUSALS
+from costmodel.estimate.shared.remarks import REMARKS
 from costmodel.estimate.shared.results import COLUMNS, machine_name
 from costmodel.explore.page.reachable_plans import AXES
 from costmodel.explore.search.rank import Ranked
 from costmodel.explore.search.search import SearchResult
+from costmodel.ground.plan_sizes import HEADS, IN_ORDER, OF_ITSELF_ONE
 from costmodel.ground.units import gib, significant
 from costmodel.report.page.content import PageTable, Part
 from costmodel.report.page.plots import Plot, PlotAxis, PlotPoint
@@ -22,9 +24,6 @@ from costmodel.report.terminal.style.formatting import is_held, percent, result
 
 _DOTS = 200  # plans of a ranking that are drawn
 _DIGITS = 7  # of figures of ranked plans
-_SIZES = ("tp", "pp", "dp", "cp", "ep", "etp", "vpp", "micro_batch", "dp_replicate")
-_ALWAYS = ("tp", "pp", "dp", "vpp", "micro_batch")
-_SHORT = {"micro_batch": "mb", "dp_replicate": "rep"}
 _FRONT = ("memory_peak", "step_time")
 
 
@@ -32,9 +31,9 @@ def ranking_part(found: SearchResult) -> Part:
     """The best plans, to sort and to filter."""
     best, tally = found.best, found.tally
     counts = f"{tally.candidates:,} plans, {tally.evaluated:,} valid, {tally.fit:,} fit."
-    sizes = [name for name in _SIZES if name in _ALWAYS or any(plan.sizes[name] != 1 for plan in best)]
+    sizes = [name for name in IN_ORDER if name not in OF_ITSELF_ONE or any(plan.sizes[name] != 1 for plan in best)]
     varied = list(found.values(0))
-    heads = ("#", *(path.rpartition(".")[2] for path in varied), *(_SHORT.get(name, name) for name in sizes),
+    heads = ("#", *(path.rpartition(".")[2] for path in varied), *(HEADS[name] for name in sizes),
              "zero", "recompute", "step s", "P90 s", "tok/s/GPU", "MFU %", "GiB", "verdict")  # fmt: skip
     rows = [(*_row(found, place, plan, sizes, varied),) for place, plan in enumerate(best, 1)]
     align = f"r{'l' * len(varied)}{'r' * len(sizes)}rlrrrrrl"
@@ -42,7 +41,7 @@ def ranking_part(found: SearchResult) -> Part:
     return Part(
         "plans",
         "The best plans",
-        f"{counts} A plan's number opens all of it. Heads sort.",
+        f"{counts} A plan's number opens all of it, and what it loses against the first. Heads sort.",
         tables=[PageTable(heads, rows, align, words, sortable=True, plans="plans")],
     )
 
@@ -138,7 +137,26 @@ def plans_data(found: SearchResult) -> dict[str, Any]:
                 settings={**found.values(plan.variant), **plan_settings(found.inputs_of(plan.variant), plan)})
         for plan in found.best
     ]  # fmt: skip
-    return {"columns": _columns(found.best), "commands": commands}
+    notes = [_why_not(found, plan) for plan in found.best]
+    return {"columns": _columns(found.best), "commands": commands, "notes": notes}
+
+
+def _why_not(found: SearchResult, plan: Ranked) -> list[str]:
+    """What a plan loses against the best, and what there is to remark."""
+    stated = [f"{code} {REMARKS[code].title}: {REMARKS[code].meaning}" for code in plan.remarked]
+    best = found.best[0]
+    gap = plan.costs["step_time"] - best.costs["step_time"]
+    if plan is best or not math.isfinite(gap):
+        return stated
+    moved = [(plan.costs[name] - best.costs[name], words) for name, words in TERM_WORDS.items()
+             if math.isfinite(plan.costs.get(name, math.nan) + best.costs.get(name, math.nan))]  # fmt: skip
+    shown = sorted((item for item in moved if abs(item[0]) > abs(gap) / 20), key=lambda item: -abs(item[0]))[:4]
+    terms = ", ".join(f"{words} {_signed(value)}" for value, words in shown)
+    return [f"Against plan 1: {_signed(gap)} a step. {terms[:1].upper()}{terms[1:]}.", *stated]
+
+
+def _signed(value: float) -> str:
+    return f"{'+' if value >= 0 else '−'}{seconds(abs(value))}"
 
 
 def choices_data(found: SearchResult, plans: Sequence[Ranked]) -> dict[str, Any] | None:
@@ -148,7 +166,8 @@ def choices_data(found: SearchResult, plans: Sequence[Ranked]) -> dict[str, Any]
     if not axes:
         return None
     own = _own_place(found, plans)
-    sentences = [_sentence(plan) for plan in plans]
+    own_step = found.yours.evaluation.costs.row()["step_time"] if found.yours is not None else math.nan
+    sentences = [_sentence(plan, own_step) for plan in plans]
     fits = [plan.costs["memory_share"] <= 1 for plan in plans]
     return {"axes": axes, "columns": _columns(plans), "own": own, "sentences": sentences, "fits": fits}
 
@@ -173,11 +192,13 @@ def _own_place(found: SearchResult, plans: Sequence[Ranked]) -> int:
     return keys.index(wanted) if wanted in keys else 0
 
 
-def _sentence(plan: Ranked) -> str:
+def _sentence(plan: Ranked, own_step: float) -> str:
     costs = plan.costs
     words = f"{seconds(costs['step_time'])} a step at {percent(costs['mfu'])} MFU"
     room = verdict(costs["memory_share"])
-    return f"{words}; {gib(costs['memory_peak'])} GiB, {percent(costs['memory_share'])} of what is usable: {room}."
+    stated = f"{words}; {gib(costs['memory_peak'])} GiB, {percent(costs['memory_share'])} of what is usable: {room}."
+    ratio = own_step / costs["step_time"]
+    return f"{stated} {ratio:.2f} × as fast as the scenario's plan." if math.isfinite(ratio) else stated
 
 
 _RESULTS = ("step_time", "step_time_low", "step_time_high", "tokens_per_s_per_gpu", "mfu", "hfu", "cost_per_mtoken",
@@ -186,7 +207,7 @@ _RESULTS = ("step_time", "step_time_low", "step_time_high", "tokens_per_s_per_gp
 
 def _columns(plans: Sequence[Ranked]) -> list[dict[str, Any]]:
     """Sizes, choices, results and terms of plans, each a column."""
-    columns = [_column(name, name, "", [plan.sizes[name] for plan in plans]) for name in _SIZES]
+    columns = [_column(name, name, "", [plan.sizes[name] for plan in plans]) for name in IN_ORDER]
     columns += [
         _column(name, name, "", [getattr(plan.structure, name) for plan in plans])
         for name in ("zero", "recompute", "schedule", "sequence_parallel")

@@ -13,43 +13,50 @@ from costmodel.estimate.serving.predict_serving import ServingAnswer
 from costmodel.estimate.serving.reason_codes import REFUSALS
 from costmodel.estimate.serving.result_columns import machine_name
 from costmodel.estimate.serving.serving_band import OWN
-from costmodel.estimate.shared.limits import stated_limits
-from costmodel.estimate.shared.reasons import REMARKS
+from costmodel.estimate.shared.remarks import REMARKS
+from costmodel.estimate.shared.results import number
 from costmodel.explore.page.serving_facts import ServingFacts
 from costmodel.explore.serving.vary_serving import ServingTrial
-from costmodel.ground.units import gib, show_memory
+from costmodel.ground.units import gib, show, show_memory, show_time
 from costmodel.report.page.content import Cell, Headline, HtmlPage, PageTable, Part, Value, Verdict
 from costmodel.report.page.figures import BarRow, Bars, FigureEntry, Piece, amounts
 from costmodel.report.page.plots import Plot, PlotAxis, PlotLine, PlotPoint
+from costmodel.report.page.shared_parts import inputs_part, kept_limits
 from costmodel.report.page.trace import Traces
 from costmodel.report.page.values import memory_role, seconds, term_role
+from costmodel.report.terminal.serving.serving_communication import sent
 from costmodel.report.terminal.serving.serving_estimate import bound_words
 from costmodel.report.terminal.serving.serving_formatting import TERMS, plan_words, reason, result
 from costmodel.report.terminal.serving.serving_tree import ServingDrawing
 from costmodel.report.terminal.style.formatting import BAND, between
-from costmodel.report.terminal.style.head import price_lines, subject_words
-
-_SIGNS = {"at_most": "≤", "at_least": "≥", "target": "≈"}
+from costmodel.report.terminal.style.head import subject_words
 
 
-def serving_page(facts: ServingFacts, commands: Sequence[str], more: Sequence[Part] = ()) -> HtmlPage:
+def serving_page(facts: ServingFacts, commands: Sequence[str]) -> HtmlPage:
     """One plan under its load."""
     answer = facts.answer
     subtitle = [subject_words(subject_of(facts.case)), plan_words(answer)]
     verdict: Verdict = "bad" if answer.refused or answer.broken else "warn" if answer.remarked else "good"
     if answer.refused:
-        return HtmlPage(facts.case.title, subtitle, serving_conclusion(answer), verdict, [], [inputs_part(answer)],
-                    list(_findings(answer)), commands)  # fmt: skip
+        held = inputs_part(facts.case, answer.assumed)
+        return HtmlPage(facts.case.title, subtitle, serving_conclusion(answer), verdict, [], [held],
+                        list(findings(answer)), commands)  # fmt: skip
     traces = Traces(facts.nodes, ServingDrawing)
-    say = partial(_value, answer.costs, traces)
+    say = partial(value_of, answer.costs, traces)
     parts = [token_part(answer, say)] if facts.settled else []
     parts += [load_part(facts)] if len(facts.loads) > 1 else []
-    parts += [memory_part(answer), *more, _results(answer, say), inputs_part(answer)]
+    parts += [
+        memory_part(answer, traces),
+        network_part(answer),
+        _results(answer, say),
+        inputs_part(facts.case, answer.assumed),
+    ]
     return HtmlPage(facts.case.title, subtitle, serving_conclusion(answer), verdict, _headlines(answer, say), parts,
-                list(_findings(answer)), commands, {"trace": traces.data()})  # fmt: skip
+                list(findings(answer)), commands, {"trace": traces.data()})  # fmt: skip
 
 
-def _value(costs: dict[str, float], traces: Traces, name: str) -> Value:
+def value_of(costs: dict[str, float], traces: Traces, name: str) -> Value:
+    """A result as people read it, with its trace."""
     value = costs[name]
     trace = traces.of(name) if math.isfinite(value) else None
     return Value(result(name, value), value if math.isfinite(value) else None, machine_name(name), trace)
@@ -90,13 +97,12 @@ def _headlines(answer: ServingAnswer, say: Any) -> list[Headline]:
     ]  # fmt: skip
 
 
-def _findings(answer: ServingAnswer) -> Iterator[tuple[Verdict, str]]:
+def findings(answer: ServingAnswer) -> Iterator[tuple[Verdict, str]]:
+    """What speaks against a plan, the limits that it keeps, and what there is to remark."""
     for code in answer.refused or answer.broken:
         yield "bad", f"{code} {REFUSALS[code].title}: {reason(answer, code)}"
-    for limit in stated_limits(answer.inputs.case.scenario.limits) if not answer.refused else ():
-        if limit.column in answer.costs and limit.holds(answer.costs[limit.column]):
-            bound = result(limit.column, float(limit.value))
-            yield "good", f"{limit.key} {result(limit.column, answer.costs[limit.column])} {_SIGNS[limit.kind]} {bound}"
+    if not answer.refused:
+        yield from kept_limits(answer.inputs.case, answer.costs, result)
     yield from remark_findings(() if answer.refused else answer.remarked)
 
 
@@ -173,36 +179,51 @@ def _load_words(costs: dict[str, float]) -> str:
     return f"{rate}: {time}, {each}"
 
 
-def memory_part(answer: ServingAnswer) -> Part:
+def memory_part(answer: ServingAnswer, traces: Traces | None = None) -> Part:
     """What the fullest accelerator holds."""
+    held = _ledger(answer)
+    rows = [(name, Value(show_memory(value), value, f"{name}_bytes", traces.of(f"{name}_bytes") if traces else None))
+            for name, value in held.items()]  # fmt: skip
+    return Part("memory", "Where the memory goes", f"The cache has {show_memory(held['cache'])}.",
+                [memory_figure(answer)],
+                figures_as_table=PageTable(("line", "bytes"), rows, "lr"))  # fmt: skip
+
+
+def _ledger(answer: ServingAnswer) -> dict[str, float]:
     use = answer.evaluation.memory
     lines = {"weights": use.weights, "activations": use.activations, "runtime": use.runtime, "cache": use.pool}
-    held = {name: float(value.flat[0] if hasattr(value, "flat") else value) for name, value in lines.items()}
-    at, pieces = 0.0, []
+    return {name: number(value) for name, value in lines.items()}
+
+
+def memory_figure(answer: ServingAnswer) -> Bars:
+    """Its ledger as one bar, and the capacity."""
+    held, at, pieces = _ledger(answer), 0.0, list[Piece]()
     for name, value in held.items():
         pieces.append(Piece(at, at + value, memory_role(name), f"{name}: {show_memory(value)}", f"{name}_bytes", value))
         at += value
-    total = float(use.total)
-    figure = Bars("memory", "Memory of the fullest accelerator", f"{show_memory(at)} of {show_memory(total)}.",
-                  [BarRow("fullest", pieces, f"{gib(at)} GiB")], "GiB", lambda value: f"{value / 2**30:.0f}",
-                  (total, f"{gib(total)} GiB"), [(memory_role(name), name) for name in held], 2.0**30)  # fmt: skip
-    rows = [(name, Value(show_memory(value), value, f"{name}_bytes")) for name, value in held.items()]
-    return Part("memory", "Where the memory goes", f"The cache has {show_memory(held['cache'])}.", [figure],
-                figures_as_table=PageTable(("line", "bytes"), rows, "lr"))  # fmt: skip
+    total = float(answer.evaluation.memory.total)
+    return Bars("memory", "Memory of the fullest accelerator", f"{show_memory(at)} of {show_memory(total)}.",
+                [BarRow("fullest", pieces, f"{gib(at)} GiB")], "GiB", lambda value: f"{value / 2**30:.0f}",
+                (total, f"{gib(total)} GiB"), [(memory_role(name), name) for name in held], 2.0**30)  # fmt: skip
+
+
+def network_part(answer: ServingAnswer) -> Part:
+    """Who sends what in a step of an engine."""
+    sent_items = [(item.moment, item.transfer) for item in sent(answer)]
+    rows = [
+        (moment, item.group.name, f"{number(item.group.ranks):.0f}", item.operation.replace("_", "-"),
+         show(number(item.message), "B"), f"{number(item.count):,.0f}", show_time(number(item.time)),
+         show_time(number(item.total_time)))
+        for moment, item in sent_items
+    ]  # fmt: skip
+    heads = ("in", "group", "ranks", "operation", "size", "count", "time of one", "in all")
+    words = (
+        "One accelerator in every group: nothing is sent." if not rows else "Transfers of one accelerator in a step."
+    )
+    return Part("network", "Communication", words, tables=[PageTable(heads, rows, "llrlrrrr")] if rows else [])
 
 
 def _results(answer: ServingAnswer, say: Any) -> Part:
     rows = [(name, say(name), RESULTS[name].meaning) for name in RESULTS if name in answer.costs]
     return Part("results", "Every figure", "Each figure opens its equation, its inputs and their sources.",
                 tables=[PageTable(("result", "value", "meaning"), rows, "lrl")], screen_only=True)  # fmt: skip
-
-
-def inputs_part(answer: ServingAnswer) -> Part:
-    """What was assumed, and the documents that the answer rests on."""
-    case = answer.inputs.case
-    assumed = [(item.path, item.value, item.origin) for item in answer.assumed]
-    documents = [(name, digest, "your own" if name in case.own else "shipped") for name, digest in case.digests.items()]
-    tables = [PageTable(("path", "value", "from"), assumed, "lll", "Assumed: not stated")] if assumed else []
-    tables.append(PageTable(("document", "digest", ""), documents, "lll", "Documents"))
-    price = "; ".join(line.plain for line in price_lines(subject_of(case).price))
-    return Part("inputs", "Assumed, and sources", f"Price: {price}.", tables=tables)

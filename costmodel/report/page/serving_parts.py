@@ -4,41 +4,37 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
+from functools import partial
+from typing import Any
 
 from costmodel.documents.reader.serving_scenario import ServingCase
 from costmodel.estimate.evaluate.answer_facts import subject_of
+from costmodel.estimate.serving.plan_columns import SIZES
 from costmodel.estimate.serving.predict_serving import remarks
 from costmodel.estimate.serving.reason_codes import REFUSALS
-from costmodel.explore.serving.search_layouts import FoundPlans, reasons, share_of
+from costmodel.estimate.serving.result_columns import COLUMNS, machine_name
+from costmodel.explore.page.serving_facts import ServingFacts
+from costmodel.explore.serving.search_layouts import FoundPlans, RankedPlan, reasons, share_of
 from costmodel.explore.serving.vary_serving import ServingTrial, SweptServing, remarks_of
 from costmodel.ground.units import show_time, significant
 from costmodel.report.page.content import HtmlPage, PageTable, Part
-from costmodel.report.page.figures import Bars, FigureEntry, amounts
+from costmodel.report.page.figures import Bars
 from costmodel.report.page.plots import Plot, PlotAxis, PlotPoint
 from costmodel.report.page.serving_page import remark_findings, trial_values
+from costmodel.report.page.trial_figure import TrialValue, trial_figure
 from costmodel.report.page.values import seconds
+from costmodel.report.terminal.plan.next_commands import command
+from costmodel.report.terminal.search.own_plan import ordinal
 from costmodel.report.terminal.serving.serving_formatting import result
-from costmodel.report.terminal.serving.serving_search import degree_words
+from costmodel.report.terminal.serving.serving_search import degree_words, plan_settings
 from costmodel.report.terminal.style.formatting import percent
 from costmodel.report.terminal.style.head import subject_words
 
 
 def plans_part(found: FoundPlans) -> Part:
     """The best plans of a search, to sort and to filter."""
-    heads = (
-        "#",
-        "tp",
-        "pp",
-        "ep",
-        "replicas",
-        "budget",
-        "req/s",
-        "tpot ms",
-        "ttft p99 s",
-        "tok/s/GPU",
-        "binds",
-        "breaks",
-    )
+    heads = ("#", "tp", "pp", "ep", "replicas", "budget", "req/s", "tpot ms", "ttft p99 s", "tok/s/GPU", "binds",
+             "breaks")  # fmt: skip
     rows = []
     for place, ranked in enumerate(found.best, 1):
         costs = ranked.costs
@@ -48,8 +44,70 @@ def plans_part(found: FoundPlans) -> Part:
             _bare(costs["tokens_per_gpu_within_limits"]), ranked.binding, " ".join(ranked.broken),
         ))  # fmt: skip
     counts = f"{found.candidates:,} plans, {found.valid:,} valid, {found.fit:,} fit, {found.kept:,} keep all limits."
-    return Part("plans", "The best plans", counts, [plans_figure(found)] if found.best else [],
-                [PageTable(heads, rows, "rrrrrrrrrrll", sortable=True)])  # fmt: skip
+    words = f"{counts} A plan's number opens all of it, and why it is not the best. Heads sort."
+    return Part("plans", "The best plans", words, [plans_figure(found)] if found.best else [],
+                [PageTable(heads, rows, "rrrrrrrrrrll", sortable=True, plans="plans")])  # fmt: skip
+
+
+def plans_data(found: FoundPlans) -> dict[str, Any]:
+    """Ranked plans as columns, for each the command that shows it and why it is not the best."""
+    names = [name for name in COLUMNS if all(name in ranked.costs for ranked in found.best)]
+    columns = [
+        {"name": machine_name(name), "label": name, "unit": COLUMNS[name].unit,
+         "values": [_known(ranked.costs[name]) for ranked in found.best]}
+        for name in names
+    ]  # fmt: skip
+    sizes = [
+        {"name": name, "label": name, "unit": "", "values": [ranked.sizes[name] for ranked in found.best]}
+        for name in SIZES
+        if name not in names and all(name in ranked.sizes for ranked in found.best)
+    ]
+    commands = [command(found.inputs.case, "estimate", settings=plan_settings(found, each)) for each in found.best]
+    return {
+        "columns": [*sizes, *columns],
+        "commands": commands,
+        "notes": [_why_not(found, each) for each in found.best],
+    }
+
+
+def _known(value: float) -> float | None:
+    return value if math.isfinite(value) else None
+
+
+def _why_not(found: FoundPlans, each: RankedPlan) -> list[str]:
+    """What a plan breaks, and what it gives beside the best."""
+    stated = [f"{code} {REFUSALS[code].title}: {REFUSALS[code].meaning}" for code in each.broken]
+    best = found.best[0]
+    names = ("rate_within_slo_per_s", "tpot", "ttft_p99")
+    if each is not best:
+        beside = (f"{name} {result(name, each.costs[name])}, of the best {result(name, best.costs[name])}"
+                  for name in names if math.isfinite(each.costs[name]))  # fmt: skip
+        stated.append("; ".join(beside))
+    return [*stated, f"Its rate is bound by the {each.binding}."]
+
+
+def best_words(facts: ServingFacts) -> str:
+    """Where the plan stands among all, and what the best would gain."""
+    found, name = facts.found, "rate_within_slo_per_s"
+    if found is None or not found.best or not found.kept or not found.your_rank:
+        return ""
+    own, best = facts.answer.costs[name], found.best[0]
+    if found.your_rank == 1 or not own or best.costs[name] <= 1.0005 * own:
+        return " No plan of the search answers more within the limits."
+    plan = f"tp {best.sizes['tp']:.0f} · pp {best.sizes['pp']:.0f}"
+    return (
+        f" It ranks {ordinal(found.your_rank)} of {found.fit:,}: {plan} answers {best.costs[name] / own:.2f} × as much."
+    )
+
+
+def capacity_part(facts: ServingFacts) -> Part:
+    """As many accelerators as each rate needs."""
+    names = ("requests_per_s", "replicas", "gpus", "utilisation", "tpot", "ttft_p99")
+    heads = ("rate", "answered", "replicas", "GPUs", "utilisation", "per token", "first token p99", "breaks")
+    rows = [[*_values(trial, 1), *trial_values(trial, names), _against(trial)] for trial in facts.sizes]
+    lead = "The same plan with as many replicas as keep every limit at each rate."
+    return Part("capacity", "Capacity by rate", lead, [trials_figure(facts.sizes, "gpus", ["workload.rate"])],
+                figures_as_table=PageTable(heads, rows, "rrrrrrrl"))  # fmt: skip
 
 
 def _bare(value: float) -> str:
@@ -92,7 +150,8 @@ def search_page(found: FoundPlans, commands: Sequence[str]) -> HtmlPage:
         words = "No plan keeps all limits." if found.best else "No plan fits."
     parts = [part for part in (plans_part(found), why_part(found)) if part is not None]
     return HtmlPage(case.title, [subject_words(subject_of(case))], words, "good" if found.kept else "bad", [], parts,
-                list(remark_findings(remarks(found.inputs))), commands)  # fmt: skip
+                    list(remark_findings(remarks(found.inputs))), commands,
+                    {"plans": plans_data(found)} if found.best else {})  # fmt: skip
 
 
 def sweep_page(found: SweptServing, commands: Sequence[str]) -> HtmlPage:
@@ -105,10 +164,20 @@ def sweep_page(found: SweptServing, commands: Sequence[str]) -> HtmlPage:
     paths = [axis.path for axis in found.axes]
     subtitle = [words] if (words := subject_words(subject_of(found.case), paths)) else []
     table = PageTable(heads, rows, align, sortable=True)
-    part = Part("sweep", "What changes", figures=[trials_figure(found.trials, found.shown[0])], tables=[table])
+    part = Part("sweep", "What changes", figures=[sweep_figure(found)], tables=[table])
     return HtmlPage(found.case.title, subtitle, f"{works} of {len(found.trials)} combinations keep every limit.",
                 "good" if works else "bad", [], [part], list(remark_findings(remarks_of(found.trials))),
                 commands)  # fmt: skip
+
+
+def sweep_figure(found: SweptServing) -> Plot | Bars:
+    """The first of the results that differ over the combinations."""
+    return trials_figure(found.trials, _telling(found), [axis.path for axis in found.axes])
+
+
+def _telling(found: SweptServing) -> str:
+    known = [trial.answer.costs for trial in found.trials if trial.answer is not None and not trial.answer.refused]
+    return next((name for name in found.shown if len({costs[name] for costs in known}) > 1), found.shown[0])
 
 
 def scale_page(case: ServingCase, trials: Sequence[ServingTrial], commands: Sequence[str]) -> HtmlPage:
@@ -121,7 +190,7 @@ def scale_page(case: ServingCase, trials: Sequence[ServingTrial], commands: Sequ
     words = "No rate keeps every limit."
     if most is not None and most.answer is not None:
         words = f"{most.answer.costs['gpus']:,.0f} GPUs keep every limit at {_values(most, 1)[0]}."
-    part = Part("scale", "Capacity by rate", figures=[trials_figure(trials, "gpus")],
+    part = Part("scale", "Capacity by rate", figures=[trials_figure(trials, "gpus", ["workload.rate"])],
                 tables=[PageTable(heads, rows, "rrrrrrrrl", sortable=True)])  # fmt: skip
     about = [subject_words(subject_of(case), ["cluster.nodes"])]
     return HtmlPage(
@@ -136,16 +205,15 @@ def scale_page(case: ServingCase, trials: Sequence[ServingTrial], commands: Sequ
     )
 
 
-def trials_figure(trials: Sequence[ServingTrial], name: str) -> Bars:
-    """One result of every trial."""
-    entries = []
+def trials_figure(trials: Sequence[ServingTrial], name: str, axes: Sequence[str]) -> Plot | Bars:
+    """One result of every trial: over what was varied, with its band where it has one."""
+    shown = []
     for trial in trials:
-        words = " ".join(_values(trial, len(trial.settings)))
-        if trial.answer is not None and not trial.answer.refused and math.isfinite(trial.answer.costs[name]):
-            entries.append(FigureEntry(words, trial.answer.costs[name], "second" if trial.codes else "first", words))
-    shown = entries or [FigureEntry("none has an answer", 0.0, "first")]
-    return amounts("trials", name, f"{len(entries)} of {len(trials)} have an answer; orange breaks a limit.", shown, "",
-                   lambda value: result(name, value))  # fmt: skip
+        costs = {} if trial.answer is None or trial.answer.refused else trial.answer.costs
+        value, low, high = (costs.get(key, math.nan) for key in (name, f"{name}_low", f"{name}_high"))
+        shown.append(TrialValue(" ".join(_values(trial, len(axes))), value, trial.works, low, high))
+    axis = " ".join(path.rpartition(".")[2] for path in axes)
+    return trial_figure("trials", name, axis, shown, partial(result, name))
 
 
 def _values(trial: ServingTrial, count: int) -> list[str]:

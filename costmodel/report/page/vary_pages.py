@@ -6,6 +6,7 @@ import math
 from collections.abc import Callable, Sequence
 from typing import Any
 
+from costmodel.estimate.evaluate.answer_facts import subject_of
 from costmodel.estimate.shared.results import COLUMNS
 from costmodel.explore.vary.scale import Scaled
 from costmodel.explore.vary.sensitivity import Sensitivity
@@ -13,6 +14,7 @@ from costmodel.explore.vary.sweep import Swept
 from costmodel.report.page.content import HtmlPage, Verdict
 from costmodel.report.page.marks import SvgFigure
 from costmodel.report.page.vary_parts import (
+    knobs_part,
     scale_figure,
     scale_part,
     sweep_figure,
@@ -21,7 +23,7 @@ from costmodel.report.page.vary_parts import (
     tornado_part,
 )
 from costmodel.report.terminal.style.formatting import brief_words, result
-from costmodel.report.terminal.style.head import head_of, title
+from costmodel.report.terminal.style.head import head_of, subject_words, title
 from costmodel.report.terminal.vary.sensitivity import bottleneck, settable
 from costmodel.report.terminal.vary.vary import bend, short_path
 
@@ -57,6 +59,18 @@ def sensitivity_page(found: Sensitivity, commands: Sequence[str]) -> HtmlPage:
     first = f" {settable(found.knobs[0])} moves it most." if found.knobs else ""
     words = f"{found.result} is {result(found.result, found.value)}.{first} {bottleneck(found)[0]}"
     return HtmlPage(title(found.case), subtitle, words, "plain", [], [tornado_part(found)], commands=commands)
+
+
+def knobs_page(
+    found: Any, plan: str, say: Callable[[str, float], str], gains: Sequence[str], commands: Sequence[str]
+) -> HtmlPage:
+    """What moves a result of serving or of reinforcement learning, the bottleneck first."""
+    case = found.answer.inputs.case
+    first = f" {settable(found.knobs[0])} moves it most." if found.knobs else ""
+    words = f"{found.result} is {say(found.result, found.value)}.{first} {gains[0]}"
+    part = knobs_part(found.result, found.knobs, gains)
+    about = [subject_words(subject_of(case)), plan]
+    return HtmlPage(title(case), about, words, "plain", [], [part], commands=commands)
 
 
 PAGES: dict[str, tuple[Callable[[Any, Sequence[str]], HtmlPage], Callable[[Any], Callable[[float], SvgFigure]]]] = {

@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Sequence
 
 from costmodel.estimate.shared.results import COLUMNS, machine_name
 from costmodel.explore.vary.scale import Scaled
-from costmodel.explore.vary.sensitivity import Sensitivity
+from costmodel.explore.vary.sensitivity import Knob, Sensitivity
 from costmodel.explore.vary.sweep import SweepPoint, Swept
 from costmodel.ground.units import counted
 from costmodel.report.page.content import Cell, PageTable, Part, Value
@@ -27,22 +28,32 @@ def signed(share: float) -> str:
 
 
 def tornado_part(found: Sensitivity) -> Part:
-    """What moves the result most."""
+    """What moves the result of a training plan most."""
+    return knobs_part(found.result, found.knobs, bottleneck(found))
+
+
+def knobs_part(result: str, knobs: Sequence[Knob], gains: Sequence[str]) -> Part:
+    """What moves a result most."""
     rows = [
         (settable(knob), knob.text, f"±{percent(knob.spread)}", Value(signed(knob.low), knob.low, "low"),
          Value(signed(knob.high), knob.high, "high"))
-        for knob in found.knobs
+        for knob in knobs
     ]  # fmt: skip
     return Part(
         "sensitivity",
-        f"What moves {found.result}",
-        f"Fitted constants within their spread, all other figures by a tenth. {' '.join(bottleneck(found)[:2])}",
-        [tornado_figure(found)],
+        f"What moves {result}",
+        f"Fitted constants within their spread, all other figures by a tenth. {' '.join(gains[:2])}",
+        [knobs_figure(result, knobs)],
         figures_as_table=PageTable(("figure", "is", "turned", "down", "up"), rows, "lrrrr"),
     )
 
 
 def tornado_figure(found: Sensitivity) -> Bars:
+    """What moves the result of a training plan."""
+    return knobs_figure(found.result, found.knobs)
+
+
+def knobs_figure(result: str, knobs: Sequence[Knob]) -> Bars:
     """Figures turned down and up, the one that moves the result most first."""
     rows = [
         BarRow(
@@ -55,11 +66,11 @@ def tornado_figure(found: Sensitivity) -> Bars:
             ],
             f"±{percent(knob.spread)}",
         )
-        for knob in found.knobs[:_KNOBS]
+        for knob in knobs[:_KNOBS]
     ]
-    first = f"{settable(found.knobs[0])} moves it most." if found.knobs else "Nothing moves it."
+    first = f"{settable(knobs[0])} moves it most." if knobs else "Nothing moves it."
     legend = (("lower", "figure turned down"), ("higher", "figure turned up"))
-    return Bars("sensitivity", f"What moves {found.result}", first, rows, "", signed, legend=legend)
+    return Bars("sensitivity", f"What moves {result}", first, rows, "", signed, legend=legend)
 
 
 def sweep_part(found: Swept) -> Part:

@@ -14,6 +14,7 @@ from costmodel.documents.reader.resolved_scenario import load
 from costmodel.estimate.evaluate.predict import predict
 
 KEYS = {key.path: key for key in all_keys()}
+TRAINING = [path for path, key in KEYS.items() if not key.of]
 
 
 def test_every_leaf_of_a_shipped_scenario_is_a_key() -> None:
@@ -30,7 +31,7 @@ def test_every_leaf_of_a_shipped_scenario_is_a_key() -> None:
 
 
 @pytest.mark.parametrize(
-    "path", [path for path in KEYS if path.startswith("plan.") and not path.startswith("plan.sites.")]
+    "path", [path for path in TRAINING if path.startswith("plan.") and not path.startswith("plan.sites.")]
 )
 def test_a_default_is_what_a_plan_takes_without_the_key(path: str) -> None:
     value = at(load("quickstart", ["plan={}"]).scenario.plan, path.removeprefix("plan."))
@@ -73,3 +74,23 @@ def test_keys_are_listed_by_their_beginning(run: Any, faults: Any) -> None:
     assert (found.code, found.help) == ("C003", "did you mean plan.tp?")
     (found,) = faults(run("list", "models", "plan"))
     assert (found.code, found.help) == ("C003", "costmodel list keys plan")
+
+
+@pytest.mark.parametrize(
+    ("path", "of", "value"),
+    [
+        ("workload.rate", "serving", "8 requests/s"),
+        ("workload.turns", "serving", ""),
+        ("plan.prefill.tp", "serving", ""),
+        ("workload.algorithm", "rl", "grpo"),
+        ("workload.kind", "", "serving"),
+        ("workload.precision", "", "bf16"),
+    ],
+)
+def test_keys_of_every_workload_are_listed_and_completed(path: str, of: str, value: str, run: Any) -> None:
+    found = next((key for key in keys_of(path) if key.of == of), None)
+    assert found is not None
+    assert path in completion.assignments(path) or keys_of(f"{path}.")
+    assert not value or value in values_of(path)
+    words = {"serving": "of serving: ", "rl": "of reinforcement learning: "}.get(of, "")
+    assert words in run("list", "keys", path).out

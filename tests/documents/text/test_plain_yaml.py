@@ -42,7 +42,7 @@ def by_ruamel(text: str) -> Any:
 
 
 def with_faults(text: str, node: Any) -> Any:
-    builder = yaml_tree._Builder("f", text)
+    builder = yaml_tree._Builder("f", text, quoted=False)
     return placed(builder.build(node)), builder.faults
 
 

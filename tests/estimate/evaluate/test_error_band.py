@@ -15,13 +15,14 @@ from costmodel.documents.schemas.stack import RunSpread
 from costmodel.estimate.evaluate.error_band import banded, residual, time_spread
 from costmodel.estimate.evaluate.evaluate_plans import evaluate
 from costmodel.estimate.evaluate.predict import Answer
-from costmodel.estimate.shared.plan_batch import SIZES, Block, Structure, one_row
+from costmodel.estimate.shared.plan_batch import Block, Structure, one_row
 from costmodel.estimate.shared.results import BANDED, OF_STEP
 from costmodel.estimate.training.memory.breakdown import LINES
 from costmodel.estimate.training.memory.memory_band import MEMORY_KINDS, memory_band
-from costmodel.estimate.training.time.step import EXPOSED, TERMS
+from costmodel.estimate.training.time.step import TERMS
 from costmodel.estimate.training.training_inputs import TrainingInputs
 from costmodel.ground.errors import CostModelError
+from costmodel.ground.plan_sizes import EXCHANGING, SIZES
 from estimate.cases import TRAINING_STACKS, ask, case, inputs, with_rates
 
 SPREADS = [name for name, field in RunSpread.model_fields.items() if field.annotation is float]
@@ -288,7 +289,7 @@ def test_shapes_alike_average_less() -> None:
 
 def test_every_term_and_line_is_of_a_kind() -> None:
     """A term that is added to the step or the ledger has to say how uncertain it is."""
-    assert {*TERMS} == {"matmul", "attention", "memory_bound", "launch", *EXPOSED, "bubble", "offload", "optimizer"}
+    assert {*TERMS} == {"matmul", "attention", "memory_bound", "launch", *EXCHANGING, "bubble", "offload", "optimizer"}
     lines = [name for members in MEMORY_KINDS.values() for name in members]
     assert sorted(lines) == sorted(LINES)
 

@@ -142,11 +142,18 @@ def test_tokens_and_attention_of_the_packed_sequences_are_those_of_the_answers()
         (["plan.rollout.memory=8 %"], "R015"),
         (["workload.staleness=0.5"], "R016"),
         (["plan.sites={count: 2, link: 1 Gbit/s, every: 10}"], "R017"),
+        (["plan.micro_batch=17"], "R018"),  # a mini-batch of 512 answers over dp 32
         (["plan.rollout.tp=8"], "L051"),
     ],
 )
 def test_what_is_refused_says_so(settings: list[str], code: str) -> None:
     assert code in asked(*settings).refused
+
+
+def test_a_micro_batch_holds_at_most_the_answers_of_a_rank() -> None:
+    """A whole mini-batch at once works, one answer more is refused; tokens are a limit, which is never too large."""
+    assert not asked("plan.micro_batch=16").refused
+    assert not asked("plan.micro_batch=1000000 tokens").refused
 
 
 def test_the_run_counts_iterations_as_stated_and_a_critic_twice() -> None:

@@ -151,3 +151,11 @@ def test_a_rate_stated_alone_says_that_it_has_no_band() -> None:
     paths = {item.path for item in asked("run.failures.rate=4 /1000 node-days").assumed}
     assert "run.failures.low, high" in paths
     assert "run.failures.low, high" not in {item.path for item in asked("run={}").assumed}
+
+
+def test_a_stop_longer_than_the_time_out_of_collectives_is_remarked() -> None:
+    """One writer at 2 MB/s for each rank: NVIDIA-NeMo/Speech #14576 saves 235B in 1,500 s, and times out."""
+    slow = ("run.checkpoint.mode=sync", "run.checkpoint.writer=2 MB/s")
+    assert row(*slow)["checkpoint_blocking"] > 600
+    assert "N038" in asked(*slow).remarked
+    assert "N038" not in asked("run.checkpoint.mode=async", "run.checkpoint.writer=2 MB/s").remarked

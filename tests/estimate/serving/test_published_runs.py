@@ -38,3 +38,34 @@ def test_palm_540b_in_int8_on_64_tpu_v4() -> None:
     ones = np.ones(1)
     step = ExactSteps(stated, PlanColumns(64 * ones, ones, ones, ones, ones, 8192 * ones)).breakdown(64 * ones)
     assert least < one(step.total) - one(step.tp) < 0.029 < one(step.total)
+
+
+MOST = [  # model, node, layout, prompt, output, requests that are queued at once, tokens a second
+    ("llama-3.1-70b", "dgx-h200", "{tp: 1}", 128, 4096, 1500, 2872),
+    ("llama-3.1-70b", "dgx-h100", "{tp: 2}", 5000, 500, 1500, 898),
+    ("llama-3.1-8b", "dgx-h100", "{tp: 1}", 2048, 128, 3000, 3450),
+    ("llama-3.1-405b", "dgx-h200", "{tp: 8}", 1000, 1000, 3000, 3330),
+    ("qwen-3-235b-a22b", "dgx-h200", "{tp: 1, dp_attention: 8, ep: 8}", 1000, 1000, 3000, 23_789),
+]
+
+
+@pytest.mark.parametrize(("model", "node", "layout", "prompt", "output", "requests", "published"), MOST)
+def test_most_tokens_of_tensorrt_llm(
+    model: str, node: str, layout: str, prompt: int, output: int, requests: int, published: float
+) -> None:
+    """Its performance overview 1.0: offline batches in fp8 with a fp8 cache and 90 to 95 % of what is free."""
+    lengths = f"prompt: {prompt}, output: {output}, requests: {requests}"
+    load = f"workload={{kind: serving, {lengths}, precision: fp8, cache: fp8}}"
+    machine = (f"model={model}", f"cluster={{node: {node}, nodes: 1}}", "stack=trt-llm", "stack.memory.share=0.92")
+    plan = f"plan={layout[:-1]}, replicas: 1}}"
+    found = costs(*machine, load, plan, "limits={}")
+    assert found["output_tokens_per_s"] == pytest.approx(published, rel=0.15)
+
+
+def test_an_engine_that_never_evicts_begins_what_will_fit_to_its_end() -> None:
+    """TensorRT-LLM's scheduler holds a whole answer back for each request, others half of one on the mean."""
+    whole, half = (costs("stack=trt-llm", f"stack.memory.no_eviction={kept}") for kept in ("true", "false"))
+    assert half["concurrency_steady"] / whole["concurrency_steady"] == pytest.approx(
+        2560 / (2048 + 1.36 * 256), rel=0.01
+    )
+    assert whole["cache_pool_tokens"] == half["cache_pool_tokens"]

@@ -141,7 +141,8 @@ def test_the_table_gives_the_steps_of_the_equations(changes: tuple[str, ...]) ->
 
 def test_many_plans_have_the_figures_that_each_has_alone() -> None:
     found = inputs()
-    rows = [layout(tp=tp, pp=pp, budget=budget) for tp, pp, budget in ((8, 1, 512), (4, 2, 8192), (8, 2, 2048))]
+    shapes = [(8, 1, 512, 1), (4, 2, 8192, 1), (8, 2, 2048, 1), *((8, 1, 2048, replicas) for replicas in range(1, 14))]
+    rows = [layout(tp=tp, pp=pp, budget=budget, replicas=many) for tp, pp, budget, many in shapes]
     together = PlanColumns(*(np.concatenate([getattr(row, name) for row in rows]) for name in SIZES))
     many = evaluate(found, together).results
     for place, row in enumerate(rows):

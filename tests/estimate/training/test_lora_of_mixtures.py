@@ -16,7 +16,7 @@ from costmodel.equations.network.collectives import wire_bytes
 from costmodel.estimate.evaluate.evaluate_plans import evaluate
 from costmodel.estimate.evaluate.predict import Answer
 from costmodel.estimate.model.shards import counted_kinds, shard
-from costmodel.estimate.shared.plan_batch import SIZES, Block, Structure, one_row
+from costmodel.estimate.shared.plan_batch import Block, Structure, one_row
 from costmodel.estimate.training.lora import (
     UNPACKING,
     adapters,
@@ -28,6 +28,7 @@ from costmodel.estimate.training.lora import (
 from costmodel.estimate.training.time.layer_kernels import layer_pass, stream
 from costmodel.estimate.training.training_inputs import TrainingInputs
 from costmodel.ground.errors import CostModelError
+from costmodel.ground.plan_sizes import SIZES
 from estimate.cases import ask, costs, inputs, line, mixed, model, one, written_out
 
 EQUAL = pytest.approx

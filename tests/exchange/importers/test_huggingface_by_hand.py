@@ -93,6 +93,15 @@ CASES: dict[str, tuple[dict[str, Any], int]] = {
         {"architectures": ["MixtralForCausalLM"], **rotary(intermediate_size=X, num_local_experts=E)},
         2 * V * H + L * (attention() + ROUTED + 2 * H) + H,
     ),
+    "mixtral of one expert, whose router is a row": (
+        {"architectures": ["MixtralForCausalLM"],
+         **rotary(intermediate_size=F, num_local_experts=1, num_experts_per_tok=1)},
+        2 * V * H + L * (attention() + GATED + H + 2 * H) + H,
+    ),
+    "helium, heads that fill the width": (
+        {"architectures": ["HeliumForCausalLM"], **rotary(head_dim=H // A)},
+        2 * V * H + L * (2 * H * H + 2 * H * K * (H // A) + GATED + 2 * H) + H,
+    ),
     "qwen2-moe, experts in every second layer, a shared one with a gate": (
         {
             "architectures": ["Qwen2MoeForCausalLM"],

@@ -121,8 +121,8 @@ def test_auto_leaves_a_value_to_another_file() -> None:
     found = read_layer(json.dumps(AUTO), "ds.json", DEEPSPEED)
     assert settled([found], "ds.json").missing  # batch, accelerators, type, model, sequence
     sentences = [fault.sentence for fault in settled([found], "ds.json").missing]
-    assert "the batch stands nowhere" in sentences
-    assert "the type to train in stands nowhere" in sentences
+    assert "the batch is not stated" in sentences
+    assert "the type to train in is not stated" in sentences
     arguments = (
         "per_device_train_batch_size: 2\ngradient_accumulation_steps: 4\nbf16: true\ngradient_checkpointing: true\n"
     )

@@ -123,7 +123,7 @@ def recompute(path: Path) -> dict[str, Any]:
 
 
 def titan(path: Path) -> dict[str, Any]:
-    assert "the number of accelerators stands nowhere" in [fault.sentence for fault in faults(path, node="")]
+    assert "the number of accelerators is not stated" in [fault.sentence for fault in faults(path, node="")]
     found = read(path, 8)
     words = ("micro_batch", "recompute", "sequence_parallel")
     return (
@@ -153,7 +153,7 @@ def old_offload(path: Path) -> dict[str, Any]:
 
 def auto(path: Path) -> dict[str, Any]:
     missing = [fault.sentence for fault in faults(path, 1, *BATCH, node="dgx-h100")]
-    assert missing == ["the batch stands nowhere", "the type to train in stands nowhere"]
+    assert missing == ["the batch is not stated", "the type to train in is not stated"]
     found = read(path, 1, *BATCH, "plan.micro_batch=1", "workload.precision=bf16")
     return said(found, zero="plan.zero") | {"missing": missing}
 

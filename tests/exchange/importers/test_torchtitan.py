@@ -115,7 +115,7 @@ def test_flags_change_a_recipe_whose_other_values_are_asked_for(tmp_path: Path) 
     has(found, "workload", sequence=4096, global_batch=64)
     assert found.document["model"] == "llama-3.1-70b"
     assert any("what the recipe llama3_70b states" in loss.sentence for loss in found.losses)
-    assert "X002 the tokens of a sequence stand nowhere" in faults(
+    assert "X002 the tokens of a sequence are not stated" in faults(
         FLAGS.replace("--training.seq-len=4096", ""), tmp_path
     )
 

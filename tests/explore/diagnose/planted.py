@@ -23,6 +23,7 @@ from costmodel.explore.diagnose.diagnose import Diagnosis, _value, diagnose
 from costmodel.explore.diagnose.measured import TERMS, MeasuredStep
 from costmodel.explore.diagnose.prediction import PredictedTerms, of_evaluation, with_figure
 from costmodel.explore.search.search import search
+from costmodel.ground.plan_sizes import SIZES
 
 SCENARIOS: dict[str, tuple[str, ...]] = {
     "llama-3-70b-512": (),
@@ -52,9 +53,8 @@ def plans(name: str) -> tuple[ResolvedScenario, tuple[Plan, ...]]:
     """A scenario with plans that fit."""
     case = load(name.split()[0], SCENARIOS[name])
     best = search(case, 60, workers=1).best
-    sizes = ("tp", "pp", "dp", "vpp", "micro_batch", "ep", "etp", "cp", "dp_replicate")
     made = (
-        Plan.model_validate({name: row.sizes[name] for name in sizes} | plan_to_mapping(row.structure)) for row in best
+        Plan.model_validate({name: row.sizes[name] for name in SIZES} | plan_to_mapping(row.structure)) for row in best
     )
     return case, tuple(made)
 

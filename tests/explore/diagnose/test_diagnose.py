@@ -50,8 +50,9 @@ def test_its_own_prediction_is_inside_the_band(name: str) -> None:
 
 def test_terms_of_a_prediction_add_up() -> None:
     base = of_evaluation(predict(load(NAME)).evaluation)
-    added = sum(time for name, time in base.terms.items() if not name.endswith("_time"))
+    added = sum(time for name, time in base.terms.items() if not name.endswith("_time") and name != "idle")
     assert added == pytest.approx(base.step, rel=1e-9)
+    assert base.terms["idle"] == base.terms["bubble"] + base.terms["launch"]
     assert base.terms["dp_time"] >= base.terms["dp_exposed"] > 0
 
 

@@ -16,7 +16,7 @@ from costmodel.documents.reader.resolved_scenario import ResolvedScenario, load
 from costmodel.estimate.evaluate.predict import Answer, predict
 from costmodel.explore.explain.fixes import remedies
 from costmodel.explore.search.changes import Remedy
-from costmodel.explore.search.search import search
+from costmodel.explore.search.search import search, with_remedies
 
 PRICES = ["", "time", "quality", "money"]
 EIGHT_B: dict[str, Any] = {
@@ -192,7 +192,7 @@ def test_a_full_fine_tune_on_one_gpu_says_what_is_not_modelled(tmp_path: Path) -
 
 def test_a_search_on_seven_gpus_names_the_batch(tmp_path: Path, run: Any) -> None:
     """One of eight GPUs is taken: seven replicas divide 504 and 511 sequences, not 512."""
-    found = search(loaded(tmp_path, SEVEN, "cluster.node.accelerators=7"), workers=1)
+    found = with_remedies(search(loaded(tmp_path, SEVEN, "cluster.node.accelerators=7"), workers=1))
     assert found.tally.evaluated == 0
     assert in_order(found.remedies)
     (batch,) = (remedy for remedy in found.remedies if keys([remedy]) == ["workload.global_batch"])
@@ -210,7 +210,7 @@ def test_a_search_on_seven_gpus_names_the_batch(tmp_path: Path, run: Any) -> Non
 @pytest.mark.parametrize("count", [3, 5, 6, 7])
 def test_so_does_one_on_any_number_that_divides_nothing(count: int, tmp_path: Path) -> None:
     case = loaded(tmp_path, SEVEN, f"cluster.node.accelerators={count}")
-    found = search(case, workers=1)
+    found = with_remedies(search(case, workers=1))
     if found.tally.evaluated == 0:
         assert "workload.global_batch" in keys(found.remedies)
 
@@ -227,7 +227,7 @@ def test_so_does_one_on_any_number_that_divides_nothing(count: int, tmp_path: Pa
 def test_a_constraint_that_leaves_no_valid_plan_is_named_with_a_value_that_does(
     settings: tuple[str, ...], wanted: str
 ) -> None:
-    found = search(load("llama-3-70b-512", settings), workers=1)
+    found = with_remedies(search(load("llama-3-70b-512", settings), workers=1))
     assert found.tally.evaluated == 0
     assert found.remedies[0].settings[0].startswith(wanted)
     mended = search(load("llama-3-70b-512", (*settings, found.remedies[0].settings[0])), workers=1)
@@ -237,7 +237,7 @@ def test_a_constraint_that_leaves_no_valid_plan_is_named_with_a_value_that_does(
 def test_where_nothing_fits_a_search_offers_what_does(tmp_path: Path) -> None:
     """70 B parameters on one node, searched anew with each remedy."""
     asked = document("llama-3-70b", nodes=1, sequence=4096, global_batch=64)
-    found = search(loaded(tmp_path, asked), workers=1)
+    found = with_remedies(search(loaded(tmp_path, asked), workers=1))
     assert found.best == []
     assert in_order(found.remedies)
     offered = keys(found.remedies)
@@ -252,7 +252,7 @@ def test_where_nothing_fits_a_search_offers_what_does(tmp_path: Path) -> None:
 def test_other_gpus_are_ordered_by_maker_and_price_and_not_by_the_alphabet(tmp_path: Path) -> None:
     """Of the same maker first, and of these the one whose price is known and least."""
     asked = document("llama-3-70b", nodes=1, sequence=4096, global_batch=64)
-    found = search(loaded(tmp_path, asked), workers=1)
+    found = with_remedies(search(loaded(tmp_path, asked), workers=1))
     nodes = [each.settings[0].partition("=")[2] for each in found.remedies if keys([each]) == ["cluster.node"]]
     makers = [load("quickstart", [f"cluster.node={node}"]).accelerator.vendor for node in nodes]
     assert makers == ["NVIDIA"] * len(makers)

@@ -48,6 +48,13 @@ sensitivity quickstart --of memory_peak
 solve quickstart --vary cluster.nodes=2,4 --for mfu>=0.9
 diff quickstart --set plan.tp=8
 diff deepseek-v3-2048 --set plan.ep=32
+estimate serve-llama-3.1-70b -v
+memory serve-llama-3.1-70b
+comm serve-llama-3.1-70b
+search serve-llama-3.1-70b --top 2
+scale serve-llama-3.1-70b --rate 2,8
+sweep serve-llama-3.1-70b --over workload.prompt=512,2048
+sensitivity serve-llama-3.1-70b
 check quickstart -v --set 'limits.mfu.at_least=40 %' --set 'limits.step_time.at_most=1 s'
 validate korthikanti-2022
 validate tests/evidence/measured/runs.csv --by gpu --worst 2
@@ -72,7 +79,7 @@ calibrate tests/evidence/measured/all_reduce_perf.txt
 list nodes
 """.strip().splitlines()
 # Heads of columns whose cells are values: places, sizes, runs, and what figures are gathered by.
-OF_VALUES = {"#", "ranks", "run", "furthest off", "source", "gpu", "model"}
+OF_VALUES = {"#", "ranks", "run", "furthest off", "source", "gpu", "model", "rate"}
 _ALONE = re.compile(r"^ {2,4}([A-Za-z][\w -]*?) {2,}\S")
 _VALUE = re.compile(r"[-+~▲✓✗─·\d.,]*( %)?")
 
@@ -197,3 +204,29 @@ def test_words_that_nobody_prints_are_not_known(run: Any, faults: Callable[[Any]
     assert (found.code, found.sentence) == ("C003", "'nothing of the kind' is not known")
     (found,) = faults(run("explain", "quickstat", "step_time"))
     assert (found.code, found.help) == ("D009", "did you mean 'quickstart'?")
+
+
+@pytest.mark.parametrize(
+    ("words", "part"),
+    [
+        ("budget", "limits.run_time"),
+        ("context", "model.max_sequence"),
+        ("roofline", "memory bandwidth"),
+        ("ring attention", "plan.cp_type p2p"),
+        ("chunked prefill", "in chunks"),
+        ("worst gap", "between two tokens"),
+        ("KV cache", "keys and values"),
+        ("token budget", "tokens of a step"),
+        ("balance", "stages"),
+        ("gaudi", "gaudi2"),
+        ("tpu", "tpu-v5p"),
+    ],
+)
+def test_words_of_the_field_have_a_page(words: str, part: str, run: Any) -> None:
+    shown = run("explain", *words.split())
+    assert (shown.code, part in " ".join(shown.out.split())) == (0, True)
+
+
+def test_no_word_is_suggested_twice(run: Any) -> None:
+    close = run("explain", "bindz").err.split("did you mean ")[1].split("?")[0].split(" or ")
+    assert len(close) == len(set(close))

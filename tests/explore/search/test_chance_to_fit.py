@@ -54,9 +54,3 @@ def test_two_results_may_weigh_the_chance(run: Any) -> None:
     assert pairs == sorted(pairs, reverse=True)
     assert len(pairs) > 1
     assert all(plan["first_faster"] is None for plan in found["plans"])
-
-
-def test_an_engine_has_no_such_limit(run: Any) -> None:
-    ran = run("estimate", "serve-llama-3.1-70b", "--safe", "90%")
-    assert ran.code == 2
-    assert "no --safe" in ran.err

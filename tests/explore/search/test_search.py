@@ -29,9 +29,10 @@ from costmodel.explore.compare.select_plan import plan_of
 from costmodel.explore.search.ranges import axis
 from costmodel.explore.search.rank import Ranked, Top
 from costmodel.explore.search.refusals import examples
-from costmodel.explore.search.search import SearchResult, search
+from costmodel.explore.search.search import SearchResult, search, with_remedies
 from costmodel.explore.search.search_space import DEFAULT_MICRO_BATCHES, candidates, divisors, grids
 from costmodel.ground.errors import CostModelError
+from costmodel.ground.plan_sizes import SIZES
 from costmodel.report.terminal.plan.next_commands import plan_settings
 from costmodel.report.terminal.search.ranking import search as ranking
 
@@ -46,7 +47,6 @@ SPACE: dict[str, list[Any]] = {
     "sequence_parallel": [True, False],
 }
 CHOICES = ("zero", "recompute", "schedule", "sequence_parallel", "order")
-SIZES = ("dp", "tp", "pp", "vpp", "micro_batch", "ep", "etp", "cp", "dp_replicate")
 SAME_SCORE = 1e-9
 
 
@@ -184,8 +184,8 @@ def test_a_space_left_open_takes_what_makes_sense(stack: str) -> None:
     assert tally.candidates == tally.fit + sum(tally.refused.values())
     assert {"L001", "L011"} & {*(+tally.refused)} <= {"L001"}, "a default space offers what the stack offers"
     assert tally.evaluated > 0
-    assert {grid.micro_batch for grid in grids(found.inputs)} == {DEFAULT_MICRO_BATCHES}
-    assert {grid.tp for grid in grids(found.inputs)} == {(1.0, 2.0, 4.0, 8.0)}
+    assert {grid.sizes["micro_batch"] for grid in grids(found.inputs)} == {DEFAULT_MICRO_BATCHES}
+    assert {grid.sizes["tp"] for grid in grids(found.inputs)} == {(1.0, 2.0, 4.0, 8.0)}
     assert {row.structure.zero for row in found.best} <= {*found.inputs.stack.zero}
 
 
@@ -377,7 +377,7 @@ def test_when_nothing_fits_the_nearest_is_shown() -> None:
 
 def test_every_remedy_is_true() -> None:
     """Also of a scenario that is no file: searched anew with it, some plan fits and takes what was said."""
-    found = searched(too_large())
+    found = with_remedies(searched(too_large()))
     assert found.remedies
     for remedy in found.remedies:
         (best,) = searched(vary(too_large(), remedy.settings), 1).best
@@ -412,7 +412,7 @@ def test_unequal_chunks_are_not_tried_unasked(schedule: str) -> None:
 
 
 def test_where_something_fits_there_is_nothing_to_remedy() -> None:
-    assert searched(spaced()).remedies == []
+    assert with_remedies(searched(spaced())).remedies == ()
 
 
 def test_cost_as_objective_wants_a_price() -> None:

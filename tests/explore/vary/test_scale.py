@@ -12,8 +12,8 @@ from explore.vary.told import NAME, Faults, estimated, told
 
 def test_sizes_carry_their_remarks(run: Any) -> None:
     found = told(run, "scale", NAME, "--set", "cluster.node=gaudi2-8", "--ranks", "256..512")
-    assert [row["notes"] for row in found["sizes"]] == [["N005"], ["N005"]]
-    assert [note["code"] for note in found["notes"]] == ["N005"]
+    assert [row["notes"] for row in found["sizes"]] == 2 * [["N005", "N040"]]
+    assert [note["code"] for note in found["notes"]] == ["N005", "N040"]
     assert told(run, "scale", NAME, "--ranks", "256..512")["notes"] == []
 
 
@@ -90,3 +90,12 @@ def test_a_stated_dp_follows_from_the_ranks_and_that_is_said(run: Any) -> None:
     said = "dp follows from the ranks; the 16 of the plan is left out"
     assert said in run("scale", NAME, "--ranks", "256,512", "--set", "plan.dp=16").out
     assert "dp follows" not in run("scale", NAME, "--ranks", "256,512").out
+
+
+def test_groups_grow_in_proportion(run: Any) -> None:
+    """Unequal groups keep their proportion, and a size that does not divide among them is a fault of its row."""
+    rows = told(run, "scale", "mixed-llama-3-8b-96", "--ranks", "48,96,112")["sizes"]
+    alone = told(run, "estimate", "mixed-llama-3-8b-96")["plans"][0]
+    assert rows[1]["step_time_s"] == alone["step_time_s"] < rows[0]["step_time_s"]
+    said = run("scale", "mixed-llama-3-8b-96", "--ranks", "48,96,112").out
+    assert "112 accelerators do not divide among the groups" in said

@@ -12,7 +12,7 @@ from typing import Any
 
 import pytest
 
-from costmodel.estimate.shared.plan_batch import SIZES
+from costmodel.ground.plan_sizes import SIZES
 from explore.vary.told import NAME, NETWORK, Faults, estimated, told
 
 # What is varied, a value put there, and the result that this value gives: turned round, that result gives the value.

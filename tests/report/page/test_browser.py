@@ -25,6 +25,8 @@ PAGES = {
     "large": ("search", "quickstart", "--pareto", "memory_peak,step_time", "--top", "1000"),
     "run": ("run", "llama-3-70b-512"),
     "serving": ("report", "serve-llama-3.1-70b"),
+    "rl": ("search", "grpo-qwen-2.5-7b-64", "--set", "search={tp: [1], cp: [2], rollout_tp: [1, 2]}"),
+    "kinds": ("report", "quickstart", "serve-llama-3.1-70b", "grpo-qwen-2.5-7b-64"),
     "refused": ("estimate", "quickstart", "--set", "plan.tp=3"),
 }
 WIDE, NARROW = {"width": 1100, "height": 900}, {"width": 320, "height": 700}
@@ -112,7 +114,7 @@ def test_all_text_is_in_the_accessibility_tree(name: str, browser: Any, files: d
         assert unnamed == []
 
 
-@pytest.mark.parametrize("name", ["report", "serving", "large"])
+@pytest.mark.parametrize("name", ["report", "serving", "large", "kinds"])
 def test_a_page_prints_on_two_sheets(name: str, browser: Any, files: dict[str, Path], tmp_path: Path) -> None:
     with Opened(browser, files[name], viewport=WIDE, color_scheme="dark") as page:
         data = page.pdf(prefer_css_page_size=True, print_background=False)
@@ -160,6 +162,18 @@ def test_plans_sort_filter_and_open_by_keyboard(browser: Any, files: dict[str, P
         page.keyboard.press("Enter")
         page.wait_for_selector("dialog[open] pre")
         assert page.locator("dialog pre").inner_text().startswith("costmodel explain quickstart")
+        assert page.locator("dialog p").first.inner_text().startswith("Against plan 1: +")
+
+
+@pytest.mark.parametrize("name", ["serving", "rl"])
+def test_a_ranked_plan_says_why_it_is_not_the_best(name: str, browser: Any, files: dict[str, Path]) -> None:
+    with Opened(browser, files[name], viewport=WIDE) as page:
+        page.locator("#plans button.row").nth(1).focus()
+        page.keyboard.press("Enter")
+        page.wait_for_selector("dialog[open] pre")
+        notes = page.locator("dialog p").all_inner_texts()
+        assert any("of the best" in note or note.startswith("Against plan 1:") for note in notes)
+        assert page.locator("dialog pre").inner_text().startswith("costmodel estimate")
 
 
 def test_sliders_choose_among_computed_plans(browser: Any, files: dict[str, Path], run: Any) -> None:

@@ -11,6 +11,10 @@ from xml.etree import ElementTree
 
 import pytest
 
+from costmodel.estimate.rl.predict_rl import predict
+from costmodel.explore.page import rl_facts
+from costmodel.explore.vary.rl_sensitivity import RlSensitivity
+from costmodel.explore.vary.sensitivity import Knob
 from costmodel.report.page.content import HtmlPage
 from costmodel.report.page.render import page_html
 from costmodel.report.page.scale import Scale, ticks
@@ -18,6 +22,8 @@ from costmodel.report.page.scale import Scale, ticks
 from .reader import Reader, alike, column
 
 MOST_BYTES = 400_000
+SCENARIOS = Path(__file__).resolve().parents[3] / "scenarios"
+SERVES, LEARNS = "serve-llama-3.1-70b", "grpo-qwen-2.5-7b-64"
 HOSTILE = "</title></script><script>alert(1)</script>\"'><svg onload=alert(2)>&amp;{{7*7}}=1+1"
 PAGES = {
     "estimate": ("estimate", "llama-3-70b-512"),
@@ -27,9 +33,15 @@ PAGES = {
     "check": ("check", "quickstart", "--set", "limits.mfu.at_least=10%"),
     "run": ("run", "quickstart"),
     "validate": ("validate", "korthikanti-2022"),
-    "serving": ("estimate", "serve-llama-3.1-70b"),
+    "serving": ("estimate", SERVES),
     "refused": ("estimate", "quickstart", "--set", "plan.tp=3"),
     "several": ("report", "quickstart", "megatron-22b-8"),
+    "kinds": ("report", "quickstart", SERVES, LEARNS),
+    "rl": ("estimate", LEARNS),
+    "splits": ("search", LEARNS, "--set", "search={tp: [1], cp: [2], rollout_tp: [1, 2]}"),
+    "sizes": ("scale", LEARNS, "--ranks", "32..128"),
+    "layouts": ("search", SERVES),
+    "rates": ("scale", SERVES, "--rate", "2..8"),
 }
 
 
@@ -84,6 +96,51 @@ def test_every_figure_is_the_number_of_the_json(run: Any, pages: dict[str, str])
         assert sum(drawn.values()) == pytest.approx(row["peak_bytes"])
 
 
+@pytest.mark.parametrize("name", ["serving", "rl"])
+def test_pages_of_other_workloads_have_the_numbers_of_the_json(name: str, run: Any, pages: dict[str, str]) -> None:
+    page, words = Reader(pages[name]), PAGES[name][1:]
+    (plan,) = json.loads(run(*PAGES[name], "--json").out)["plans"]
+    named = {key: values for key, values in page.numbers.items() if key in plan}
+    assert len(named) > 20
+    for key, values in named.items():
+        assert plan[key] in values, key
+    ledger = json.loads(run("memory", *words, "--json").out)["ledger"]
+    if name == "serving":
+        assert {key: page.marks[key][0] for key in ledger[0]} == ledger[0]
+        terms = ("matmul_s", "attention_s", "prompts_between_s", "tp_exposed_s", "memory_bound_s", "host_time_s")
+        assert sum(page.marks[key][0] for key in terms) == pytest.approx(plan["tpot_s"])
+        return
+    for line in ledger:
+        for phase in ("generating", "updating"):
+            value = line[f"{phase}_bytes"]
+            assert page.marks.get(f"{phase}.{line['part']}_bytes", [0.0])[0] == value
+    phases = ("generation_s", "old_log_probabilities_s", "reference_time_s", "update_time_s", "weight_sync_s")
+    assert sum(page.marks[key][0] for key in phases) == pytest.approx(page.marks["iteration_time_s"][0])
+    for key in phases:
+        assert page.marks[key][0] == plan[key]
+
+
+def test_the_parts_of_a_run_and_the_rows_of_several_are_those_of_the_json(run: Any, pages: dict[str, str]) -> None:
+    shares = json.loads(run("run", "quickstart", "--json").out)["run"]["shares"]
+    drawn = {key.removeprefix("shares."): values[0] for key, values in Reader(pages["run"]).marks.items() if
+             key.startswith("shares.")}  # fmt: skip
+    assert drawn
+    assert drawn == {key: shares[key] for key in drawn}
+    numbers = Reader(pages["kinds"]).numbers
+    for plan in json.loads(run(*PAGES["kinds"], "--json").out)["plans"]:
+        wanted = {"training": "step_time_s", "serving": "tpot_s", "rl": "iteration_time_s"}[plan["workload"]]
+        assert plan[wanted] in numbers[wanted]
+
+
+def test_numbers_open_their_trace(pages: dict[str, str]) -> None:
+    """All results of a plan, its terms, and lines of its memory; the same plan under other loads has no trace here."""
+    for name in ("estimate", "serving", "rl", "run"):
+        text = re.sub(r'(?s)<section id="load".*?</section>', "", pages[name])
+        held = re.findall(r'(<button type="button" class="how"[^>]*>)?<data value="[^"]*" data-name="([^"]*)"', text)
+        assert len([key for button, key in held if button]) > 40
+        assert [key for button, key in held if not button] == [], name
+
+
 def test_the_waterfall_ends_at_the_step(pages: dict[str, str]) -> None:
     page = Reader(pages["estimate"])
     names = ("ideal_s", "recomputed_s", "kernels_s", "memory_bound_s", "launch_s", "optimizer_s", "bubble_s")
@@ -121,19 +178,36 @@ def test_what_a_stranger_wrote_stays_text(run: Any, tmp_path: Path, inline: str)
     title = json.dumps(HOSTILE)
     text = re.sub(r"(?m)^title: .*$", lambda _: f"title: {title}", inline)
     text = re.sub(r"(?m)^  title: .*$", lambda _: f"  title: {title}", text)
-    path = tmp_path / "<img src=x onerror=alert(3)>.yaml"
-    path.write_text(text, "utf-8")
-    for command in (("estimate", str(path)), ("check", str(path)), ("report", str(path), "quickstart")):
+    paths = [str(tmp_path / f"<img src=x onerror=alert({place})>.yaml") for place in range(3)]
+    Path(paths[0]).write_text(text, "utf-8")
+    for path, name in zip(paths[1:], (SERVES, LEARNS), strict=True):
+        own = (SCENARIOS / f"{name}.yaml").read_text("utf-8")
+        Path(path).write_text(re.sub(r"(?m)^title: .*$", lambda _: f"title: {title}", own), "utf-8")
+    path = paths[0]
+    of_others = [(verb, name) for name in paths[1:] for verb in ("estimate", "check", "search")]
+    for command in (("estimate", path), ("check", path), ("report", *paths, "quickstart"), *of_others):
         ran = run(*command, "--format", "html")
         assert ran.code == 0, ran.err
         page = Reader(ran.out)
-        assert "alert(1)" in page.text
-        assert "{{7*7}}" in page.text
+        assert command[0] == "check" or "alert(1)" in page.text
+        assert command[0] == "check" or "{{7*7}}" in page.text
         assert page.handlers == []
         assert ran.out.count("<script") <= 2
         assert "<img" not in ran.out
     svg = run("estimate", str(path), "--format", "svg").out
     ElementTree.fromstring(svg)
+
+
+def test_the_report_of_reinforcement_learning_is_whole(run: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+    knob = Knob("cluster.node.accelerator.memory.bandwidth", "3.35 TB/s", "hardware", 0.1, 0.05, -0.04)
+    monkeypatch.setattr(rl_facts, "sensitivity", lambda case, name: RlSensitivity(predict(case), name, 350.0, (knob,)))
+    space = "search={tp: [1], cp: [2], rollout_tp: [2]}"
+    out = run("report", LEARNS, "--set", space, "--format", "html").out
+    page = Reader(out)
+    assert len(out.encode()) < MOST_BYTES
+    parts = {"time", "memory", "network", "plans", "sensitivity", "measured", "results", "inputs", "scenario"}
+    assert parts <= set(page.ids)
+    assert page.packed["plans"]["notes"][1][0].startswith("Against plan 1: +")
 
 
 def test_a_page_of_a_thousand_plans_stays_small(run: Any) -> None:

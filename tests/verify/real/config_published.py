@@ -17,7 +17,7 @@ RENAMED = {"kimi_k2": "deepseek_v3"}  # types of classes that transformers has u
 
 
 def counted() -> dict[str, int]:
-    """By name; of models that also see, those of the text half with its head.
+    """By name; of models that also see, those of the text half with its head, or of all where we read the tower.
 
     Left out are those whose class transformers lacks, and those that our reader refuses.
     """
@@ -42,6 +42,9 @@ def _of_config(given: dict[str, Any]) -> int | None:
         kind = RENAMED.get(text["model_type"], text["model_type"])
         plain = {key: value for key, value in text.items() if key not in ("rope_scaling", "quantization_config")}
         config = CONFIG_MAPPING[kind].from_dict({**plain, "model_type": kind})
+        if "vision" in read_config(json.dumps(given), "config.json").document:
+            whole = CONFIG_MAPPING[given["model_type"]].from_dict(given)
+            return _parameters(_built(getattr(transformers, given["architectures"][0])._from_config, whole))
         if text is given:
             return _parameters(_built(getattr(transformers, given["architectures"][0])._from_config, config))
         tied = given.get("tie_word_embeddings", text.get("tie_word_embeddings", False))

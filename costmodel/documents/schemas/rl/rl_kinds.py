@@ -1,7 +1,5 @@
 """What documents of reinforcement learning are checked against, by the kind that they share with the others."""
 
-from __future__ import annotations
-
 from pydantic import BaseModel
 
 from costmodel.documents.schemas.rl.rl_schema import RlScenario

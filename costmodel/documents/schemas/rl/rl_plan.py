@@ -1,7 +1,5 @@
 """How an iteration is laid out: the plan of the trainer, and of what generates beside it or on the same ranks."""
 
-from __future__ import annotations
-
 from typing import Self
 
 from pydantic import Field, model_validator
@@ -51,7 +49,7 @@ class RolloutPlan(Document):
 class RlPlan(Plan):
     """The plan of the trainer, whose micro-batches hold sequences of mean length, and of what generates."""
 
-    rollout: RolloutPlan = Field(default_factory=RolloutPlan, description="What generates")
+    rollout: RolloutPlan = Field(default_factory=RolloutPlan.model_construct, description="What generates")
 
 
 class RlSpace(Document):

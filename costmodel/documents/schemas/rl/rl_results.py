@@ -1,7 +1,5 @@
 """The results of an iteration of reinforcement learning: each with its unit, its meaning and which way is better."""
 
-from __future__ import annotations
-
 from costmodel.documents.schemas.results import ResultColumn
 
 RESULTS: dict[str, ResultColumn] = {

@@ -1,7 +1,5 @@
 """A scenario of reinforcement learning: model, cluster, workload, software, plan, assumptions, limits."""
 
-from __future__ import annotations
-
 from typing import Annotated, Literal
 
 from pydantic import Discriminator, Field, Tag
@@ -40,10 +38,10 @@ def _meaning(name: str) -> str:
 class RlLimits(Document):
     """What a plan must keep."""
 
-    iteration_time: TimeLimit = Field(default_factory=TimeLimit, description=_meaning("iteration_time"))
-    memory: ShareLimit = Field(default_factory=ShareLimit, description=_meaning("memory_share"))
-    run_time: TimeLimit = Field(default_factory=TimeLimit, description=_meaning("run_time"))
-    run_cost: MoneyLimit = Field(default_factory=MoneyLimit, description=_meaning("run_cost"))
+    iteration_time: TimeLimit = Field(default_factory=TimeLimit.model_construct, description=_meaning("iteration_time"))
+    memory: ShareLimit = Field(default_factory=ShareLimit.model_construct, description=_meaning("memory_share"))
+    run_time: TimeLimit = Field(default_factory=TimeLimit.model_construct, description=_meaning("run_time"))
+    run_cost: MoneyLimit = Field(default_factory=MoneyLimit.model_construct, description=_meaning("run_cost"))
 
 
 class RlScenario(Document):
@@ -57,9 +55,9 @@ class RlScenario(Document):
     stack: RlStackReference = Field(default="verl", description="Software, by name or written out")
     plan: RlPlan | None = Field(default=None, description="One plan")
     search: RlSpace | None = Field(default=None, description="What search tries; by default every valid plan")
-    assume: RlAssumptions = Field(default_factory=RlAssumptions, description="Assumptions")
+    assume: RlAssumptions = Field(default_factory=RlAssumptions.model_construct, description="Assumptions")
     run: WholeRun | None = Field(
         default=None, description="The whole run: failures and checkpoints; left out, iterations alone"
     )
-    limits: RlLimits = Field(default_factory=RlLimits, description="What a plan must keep")
+    limits: RlLimits = Field(default_factory=RlLimits.model_construct, description="What a plan must keep")
     objective: RlObjective = Field(default="iteration_time", description="What search orders by")

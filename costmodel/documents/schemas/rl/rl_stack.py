@@ -1,7 +1,5 @@
 """Software for reinforcement learning: which trainer, which engine, and how weights and memory pass between them."""
 
-from __future__ import annotations
-
 from typing import Annotated, Literal
 
 from pydantic import Discriminator, Field, Tag

@@ -1,7 +1,5 @@
 """What is trained by reinforcement: prompts, answers of many lengths, who judges them, how old they may be."""
 
-from __future__ import annotations
-
 from typing import Annotated, Any, Literal, Self
 
 from pydantic import Field, model_validator

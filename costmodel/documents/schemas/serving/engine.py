@@ -1,7 +1,5 @@
 """A serving engine as it runs by default: a stack, dated, since what it does changes with its releases."""
 
-from __future__ import annotations
-
 from typing import Literal
 
 from pydantic import Field
@@ -19,8 +17,8 @@ from costmodel.documents.schemas.base import (
     Source,
     Sourced,
 )
-from costmodel.documents.schemas.precision import Precision
-from costmodel.documents.schemas.serving.serving_workload import CacheType, WeightType
+from costmodel.documents.schemas.precision import Precision, WeightType
+from costmodel.documents.schemas.serving.serving_workload import CacheType
 from costmodel.documents.schemas.stack import DispatchType
 from costmodel.ground.choices import AttentionKernel
 
@@ -41,6 +39,9 @@ class EngineMemory(Sourced):
         description="What share is a share of: the device, what is free before loading, what is free after a dry run"
     )
     share: Portion | None = Field(default=None, description="That share; left out, by the engine's rule of thumb")
+    no_eviction: bool = Field(
+        default=False, description="Whether a request begins only where its prompt and its whole answer will fit"
+    )
     driver: Bytes = Field(default=0.0, description="What nvidia-smi counts to the device and CUDA does not")
     logit: Bytes = Field(description="Bytes that sampling holds for each entry of the vocabulary and sequence")
     layer: Bytes = Field(description="Activations of a layer at the full budget, at least")
@@ -135,6 +136,9 @@ class Engine(Document):
     kind: Literal["serving"] = Field(description="serving")
     like: Name | None = Field(
         default=None, description="Engine that everything left out is taken from, section by section"
+    )
+    makers: list[str] = Field(
+        default_factory=list, description="Makers of the accelerators it describes the engine on; absent: not stated"
     )
     as_of: Release = Field(description="Releases it describes")
     memory: EngineMemory = Field(description="How memory is divided")

@@ -1,7 +1,5 @@
 """What documents of serving are checked against, by the kind that they share with those of training."""
 
-from __future__ import annotations
-
 from pydantic import BaseModel
 
 from costmodel.documents.schemas.serving.engine import Engine

@@ -1,13 +1,14 @@
 """Bounds a serving plan must keep, on any result."""
 
-from __future__ import annotations
-
 from typing import TypeVar
 
 from pydantic import Field
 
 from costmodel.documents.schemas.base import Document, NonNegative
 from costmodel.documents.schemas.limits import (
+    AT_LEAST,
+    AT_MOST,
+    TARGET,
     Bound,
     BytesLimit,
     GpuTokenRateLimit,
@@ -22,18 +23,26 @@ from costmodel.documents.schemas.serving.serving_workload import RequestRate
 B = TypeVar("B", bound=Document)
 
 
-class CountLimit(Bound[NonNegative]):
+class CountLimit(Bound):
     """Bounds on a number of requests, tokens, replicas or accelerators."""
 
+    at_most: NonNegative | None = AT_MOST
+    at_least: NonNegative | None = AT_LEAST
+    target: NonNegative | None = TARGET
 
-class RequestRateLimit(Bound[RequestRate]):
+
+class RequestRateLimit(Bound):
     """Bounds on a rate of requests."""
+
+    at_most: RequestRate | None = AT_MOST
+    at_least: RequestRate | None = AT_LEAST
+    target: RequestRate | None = TARGET
 
 
 def _bounded(kind: type[B], result: str) -> B:
     """A result that nothing bounds until a scenario does."""
     meaning = RESULTS[result].meaning
-    field: B = Field(default_factory=kind, description=meaning[0].upper() + meaning[1:], title=result)
+    field: B = Field(default_factory=kind.model_construct, description=meaning[0].upper() + meaning[1:], title=result)
     return field
 
 
@@ -81,6 +90,8 @@ class ServingLimits(Document):
     prefill_utilisation: ShareLimit = _bounded(ShareLimit, "prefill_utilisation")
     prefill_per_decode: CountLimit = _bounded(CountLimit, "prefill_per_decode")
     disaggregation_gain: CountLimit = _bounded(CountLimit, "disaggregation_gain")
+    makespan: TimeLimit = _bounded(TimeLimit, "makespan")
+    tail_share: ShareLimit = _bounded(ShareLimit, "tail_share")
     cache_pool: BytesLimit = _bounded(BytesLimit, "cache_pool")
     cache_pool_tokens: CountLimit = _bounded(CountLimit, "cache_pool_tokens")
     kv_bytes_per_token: BytesLimit = _bounded(BytesLimit, "kv_bytes_per_token")

@@ -1,7 +1,5 @@
 """How engines are laid out over the accelerators: one replica, and how many; and a space of such plans."""
 
-from __future__ import annotations
-
 from typing import Self
 
 from pydantic import Field, model_validator

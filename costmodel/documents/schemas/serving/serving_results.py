@@ -1,7 +1,5 @@
 """The results of a serving plan: each with its unit, its meaning and which direction is better."""
 
-from __future__ import annotations
-
 from costmodel.documents.schemas.results import ResultColumn
 
 RESULTS: dict[str, ResultColumn] = {
@@ -72,6 +70,10 @@ RESULTS: dict[str, ResultColumn] = {
     ),
     "disaggregation_gain": ResultColumn(
         "1", "requests within the limits over those of the best replicas that do both, on as many GPUs", "higher"
+    ),
+    "makespan": ResultColumn("s", "time until the last answer of an offline batch is there", "lower"),
+    "tail_share": ResultColumn(
+        "1", "share of that time in which no request waits any more, and the last answers run out", "lower"
     ),
     "cache_pool": ResultColumn("B", "memory of one accelerator for keys and values", "higher"),
     "cache_pool_tokens": ResultColumn("1", "tokens that the pool of one replica holds", "higher"),

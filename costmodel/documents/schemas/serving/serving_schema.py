@@ -1,7 +1,5 @@
 """A serving scenario: model, cluster, workload, engine, plan or space of plans, assumptions, limits."""
 
-from __future__ import annotations
-
 from typing import Annotated, Literal
 
 from pydantic import Discriminator, Field, Tag
@@ -30,7 +28,7 @@ class ExpertLoad(Document):
 class ServingAssumptions(Document):
     """Assumptions; every default used is reported in the answer."""
 
-    experts: ExpertLoad = Field(default_factory=ExpertLoad, description="Mixture of experts")
+    experts: ExpertLoad = Field(default_factory=ExpertLoad.model_construct, description="Mixture of experts")
     price: Price | None = Field(default=None, description="Of one accelerator; else the node's list price")
     headroom: Share | None = Field(default=None, description="Over the rate, for the number of replicas; else none")
     routing: Routing | None = Field(
@@ -52,6 +50,7 @@ Objective = Literal[
     "tpot",
     "ttft",
     "ttft_p99",
+    "makespan",
 ]
 
 
@@ -68,6 +67,6 @@ class ServingScenario(Document):
     search: ServingSpace | None = Field(
         default=None, description="The same keys with lists; by default every valid plan"
     )
-    assume: ServingAssumptions = Field(default_factory=ServingAssumptions, description="Assumptions")
-    limits: ServingLimits = Field(default_factory=ServingLimits, description="What a plan must keep")
+    assume: ServingAssumptions = Field(default_factory=ServingAssumptions.model_construct, description="Assumptions")
+    limits: ServingLimits = Field(default_factory=ServingLimits.model_construct, description="What a plan must keep")
     objective: Objective = Field(default="rate_within_slo_per_s", description="What search orders by")

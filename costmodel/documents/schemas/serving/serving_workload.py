@@ -1,17 +1,15 @@
 """What an engine is asked to do: lengths of prompts and answers, how requests come, and in which types it works."""
 
-from __future__ import annotations
-
 from typing import Annotated, Any, Literal, Self
 
 from pydantic import Discriminator, Field, Tag, model_validator
 from pydantic_core import PydanticCustomError
 
 from costmodel.documents.schemas.base import Count, Document, NonNegative, Quantity, Seconds
-from costmodel.documents.schemas.precision import Precision
+from costmodel.documents.schemas.images import Images
+from costmodel.documents.schemas.precision import Precision, WeightType
 from costmodel.ground.units import Figure
 
-WeightType = Literal["bf16", "fp16", "fp8", "fp8-block", "int8", "int4-g128", "nvfp4", "mxfp4"]
 CacheType = Literal["bf16", "fp16", "fp8"]
 Traffic = Literal["steady", "burst"]
 
@@ -21,7 +19,7 @@ FewTokens = Annotated[float, Quantity("token", 0, 1e18, whole=True)]
 Requests = Annotated[float, Quantity("request", 1, 1e12, whole=True)]
 Users = Annotated[float, Quantity("user", 1, 1e12, whole=True)]
 
-LOADS = ("rate", "concurrency", "users")
+LOADS = ("rate", "concurrency", "users", "requests")
 # Models whose own checkpoint is in a narrow type: all linear maps of the layers, or routed experts alone.
 STORED: dict[str, WeightType] = {"deepseek-v3": "fp8-block", "deepseek-v3.2": "fp8-block", "kimi-k2": "fp8-block"}
 STORED_EXPERTS: dict[str, WeightType] = {"gpt-oss-120b": "mxfp4", "gpt-oss-20b": "mxfp4"}
@@ -59,6 +57,9 @@ class Serving(Document):
         default=None, description="Requests in flight on all replicas, each followed by the next: a benchmark"
     )
     users: Users | None = Field(default=None, description="Users of all replicas, each of whom thinks between requests")
+    requests: Requests | None = Field(
+        default=None, description="Requests of an offline batch: all are there at the start, and the last answer counts"
+    )
     think_time: Seconds | None = Field(default=None, description="Time between an answer and the user's next request")
     traffic: Traffic | None = Field(
         default=None,
@@ -67,6 +68,9 @@ class Serving(Document):
     shared_prefix: FewTokens = Field(default=0.0, description="Tokens that all prompts begin with")
     adapters: ServedAdapters | None = Field(
         default=None, description="LoRA adapters on every linear map of the layers but routed experts; else none"
+    )
+    images: Images | None = Field(
+        default=None, description="Images among the tokens of a prompt, for models with a vision tower; else none"
     )
     turns: Count = Field(
         default=1.0, description="Turns of a conversation; prompt is what each adds to all that was written before"
@@ -95,7 +99,7 @@ class Serving(Document):
         given = [name for name in LOADS if getattr(self, name) is not None]
         if len(given) != 1:
             stated = f"{' and '.join(given)} are given" if given else "no load is given"
-            sentence = "{fault}; a load is one of rate, concurrency and users, and the others follow from it"
+            sentence = "{fault}; a load is one of rate, concurrency, users and requests, and the others follow from it"
             raise PydanticCustomError("load", sentence, {"fault": stated, "keys": tuple(given)})
         return self
 
@@ -119,6 +123,11 @@ class Serving(Document):
             lengths = {"context": f"{self.context:,.0f}", "whole": f"{whole:,.0f}", "keys": ("context",)}
             raise PydanticCustomError("load", sentence, lengths)
         return self
+
+    @property
+    def at_once(self) -> float | None:
+        """Requests that are there whatever is answered: those of a benchmark, or of a whole batch."""
+        return self.concurrency if self.requests is None else self.requests
 
     def mean(self, name: Literal["prompt", "output"]) -> float:
         """Tokens of a prompt or an answer, on average."""

@@ -38,9 +38,6 @@ def offline_time(
         >>> round(offline_time(10e-3, 32000.0, 50e-6, 512 * 8000.0, 0.0, 0.0), 1)
         524.8
 
-    Holds:
-        no estimate calls it
-
     Source:
         exact
 
@@ -73,8 +70,7 @@ def refilled_steps(requests: Number, concurrency: Number, output: Number, longes
         56000.0
 
     Holds:
-        exact for answers of one length whose number is a multiple of c; for exponential ones by their lack of memory;
-        no estimate calls it
+        exact for answers of one length whose number is a multiple of c; for exponential ones by their lack of memory
 
     Source:
         exact; composition
@@ -103,7 +99,7 @@ def longest_output(output: Number, variation: Number, requests: Number) -> Numbe
         72459
 
     Holds:
-        the mean of the largest logarithm; the mean of the longest itself is up to a fifth more; no estimate calls it
+        the mean of the largest logarithm; the mean of the longest itself is up to a fifth more
 
     Source:
         gumbel-1958; limpert-2001

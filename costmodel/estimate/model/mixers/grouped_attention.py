@@ -62,6 +62,7 @@ def matrices(hidden: Number, own: Attention, part: Mixer, _tp: Number) -> Iterat
 def flop(own: Attention, part: Mixer, size: CoreSize, *, causal: bool) -> Number:
     """Work of its core, forward, within the window if it has one."""
     sizes = (size.sequences, size.sequence, size.heads, part.head_dim)
+    causal = causal and not own.bidirectional
     if own.window is None:
         return attention_flop(*sizes, causal=causal)
     return windowed_attention_flop(*sizes, own.window, causal=causal)

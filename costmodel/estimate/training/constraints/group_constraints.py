@@ -11,6 +11,8 @@ from costmodel.estimate.training.parallelism.pipeline.schedule_rules import LOOP
 from costmodel.estimate.training.training_inputs import TrainingInputs
 from costmodel.ground.equation import Number, term
 
+PLAIN = ("gpipe", "1f1b")  # schedules whose stages may be unequal
+
 
 def replicas_of(inputs: TrainingInputs, block: Block, nodes: Number) -> Number:
     """Data-parallel replicas on so many nodes."""
@@ -19,10 +21,27 @@ def replicas_of(inputs: TrainingInputs, block: Block, nodes: Number) -> Number:
         return data_parallel_degree(ranks, block.tp, block.cp, block.pp)
 
 
+def stages_of(inputs: TrainingInputs, block: Block, nodes: Number) -> Number:
+    """Stages of a pipeline over all groups that lie on so many nodes."""
+    with term("stages of a group"):
+        return nodes / inputs.case.cluster.nodes * block.pp
+
+
+def _not_over_groups(inputs: TrainingInputs, block: Block) -> Mask:
+    """Pipelines whose stages do not lie over the groups in their order, each on one kind."""
+    structure, wrong = block.structure, none(block)
+    for nodes, _ in inputs.groups:
+        wrong = wrong | leaves_rest(stages_of(inputs, block, nodes), 1.0)
+    stated = structure.split != "fitting" or structure.schedule not in PLAIN
+    return wrong | all_if(block, stated or structure.order == "tp-cp-pp-dp" or inputs.model.layers[0].leading)
+
+
 def spans_kinds(inputs: TrainingInputs, block: Block) -> Mask:
     """Replicas that lie on nodes of two kinds, and what ties replicas together in each micro-batch."""
     if not inputs.groups:
         return none(block)
+    if block.structure.shares == "stages":
+        return _not_over_groups(inputs, block)
     wrong: Mask = np.asarray(block.ep > 1)
     for nodes, _ in inputs.groups:
         wrong = wrong | leaves_rest(replicas_of(inputs, block, nodes), 1.0)

@@ -14,6 +14,7 @@ from costmodel.documents.schemas.efficiency import AttentionFit, CollectiveFit, 
 from costmodel.documents.schemas.sync import USUAL
 from costmodel.equations.parallelism.counts import micro_batches_per_step, world_ranks
 from costmodel.estimate.machine.node_in_use import held_by_host_link
+from costmodel.estimate.machine.price import odd_price
 from costmodel.estimate.model.shards import layer_count
 from costmodel.estimate.shared.masks import Mask, all_if, any_of, leaves_rest, none
 from costmodel.estimate.shared.memoize import OFFLOAD, RECOMPUTE, SPLIT, memoized
@@ -43,8 +44,10 @@ from costmodel.estimate.training.constraints.workload_remarks import (
     odd_batch,
     odd_heads,
     odd_sequence,
+    of_another_maker,
     over_critical,
     rounded,
+    under_a_step,
 )
 from costmodel.estimate.training.parallelism.context.context_constraints import (
     chunked_sequence,
@@ -107,6 +110,8 @@ def _uneven(inputs: TrainingInputs, block: Block) -> Mask:
 
 
 def _layers(inputs: TrainingInputs, block: Block) -> Mask:
+    if inputs.groups and block.structure.shares == "stages":  # by the speed of each kind, a layer a stage at least
+        return np.asarray(block.pp > layer_count(inputs.model))
     return indivisible(inputs.model, block)
 
 
@@ -228,7 +233,7 @@ CHECKS = (
     _check("R003", "dp dp_replicate", nothing_can_leave, "zero"),
     _check("R013", "tp cp pp", not_resharded),
     _check("R004", "dp dp_replicate", not_scattered, "zero", "compression"),
-    _check("R005", "tp cp pp ep", spans_kinds, "zero", "shares", "schedule", "order"),
+    _check("R005", "tp cp pp ep", spans_kinds, "zero", "shares", "schedule", "order", "split"),
     _check("R006", "dp pp", not_asynchronous, "zero", "sync"),
     _check("R009", "dp", not_served, "zero", "sync", "compression"),
     _check("L010", "dp tp cp pp vpp", _repeats, *REPEATED),
@@ -239,7 +244,7 @@ CHECKS = (
     _check("L021", "dp tp cp ep etp dp_replicate", expert_ranks),
     _check("L009", "pp vpp", lambda inputs, block: wrong_shape(block), "schedule"),
     _check("L025", "tp etp", adapters),
-    _check("L002", "pp vpp", _layers, *SPLIT),
+    _check("L002", "pp vpp", _layers, *SPLIT, "shares"),
     _check("L005", "dp micro_batch", _batch),
     _check("L045", "", wrong_step, "zero", *OFFLOAD),
     _check("L046", "dp micro_batch", several_in_backward),
@@ -289,6 +294,9 @@ def remarks(inputs: TrainingInputs, block: Block) -> Iterator[tuple[str, Mask]]:
     yield "N002", np.asarray(block.tp > min(counts, default=math.inf))
     yield "N004", any_of(np.asarray(width / block.tp < 256) for width in _inner_widths(inputs))
     yield "N007", all_if(block, inputs.convention in ("megatron-2021", "korthikanti") and not counted_as_gpt(inputs))
+    yield "N040", all_if(block, of_another_maker(inputs.case))
+    yield "N041", all_if(block, under_a_step(inputs))
+    yield "N042", all_if(block, odd_price(inputs.case.stated_price))
     yield "N008", all_if(block, inputs.experts is None and _assumes_experts(inputs))
     yield "N010", unequal_chunks(inputs.model, block)
     yield "N009", all_if(block, inputs.rates.attention is None and any(odd_heads(inputs)))

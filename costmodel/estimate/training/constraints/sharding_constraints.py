@@ -9,7 +9,7 @@ from costmodel.estimate.training.training_inputs import TrainingInputs
 
 def heads(inputs: TrainingInputs, block: Block) -> Mask:
     """Rows that would split a head, or a channel that counts as one."""
-    return any_of(leaves_rest(heads, block.tp) for kind in inputs.model.kinds for heads in kind.head_counts)
+    return any_of(leaves_rest(heads, block.tp) for kind in inputs.model.cut_kinds for heads in kind.head_counts)
 
 
 def kv_heads(inputs: TrainingInputs, block: Block) -> Mask:
@@ -29,7 +29,10 @@ def adapters(inputs: TrainingInputs, block: Block) -> Mask:
 
 def widths(inputs: TrainingInputs, block: Block) -> Mask:
     """Rows that would split the stream or an MLP unevenly."""
-    widths = {inputs.model.hidden, *(kind.dense.ffn_hidden for kind in inputs.model.kinds if kind.dense is not None)}
+    widths = {
+        inputs.model.hidden,
+        *(kind.dense.ffn_hidden for kind in inputs.model.cut_kinds if kind.dense is not None),
+    }
     return any_of(leaves_rest(width, block.tp) for width in widths)
 
 

@@ -9,6 +9,7 @@ from costmodel.documents.schemas.count_kinds import FromTokens
 from costmodel.documents.schemas.model import Layers
 from costmodel.equations.kernels.tiles import peak_of_heads
 from costmodel.equations.run.economics import tokens_per_step
+from costmodel.estimate.shared.critical_batch import critical_batch
 from costmodel.estimate.training.training_inputs import TrainingInputs
 from costmodel.ground.equation import Number, term
 from costmodel.ground.errors import Place
@@ -42,13 +43,25 @@ def odd_batch(global_batch: Number, sequence: Number) -> bool:
     return bool(tokens_per_step(global_batch, sequence) > LARGEST_STEP + LARGEST_STEP)
 
 
+def under_a_step(inputs: TrainingInputs) -> bool:
+    """Whether all tokens of a run are fewer than those of one step."""
+    wanted = inputs.case.scenario.workload.tokens
+    return wanted is not None and bool(wanted < tokens_per_step(inputs.global_batch, inputs.sequence))
+
+
+def of_another_maker(case: ResolvedScenario) -> bool:
+    """Whether the training software is not described on accelerators of this maker."""
+    return bool(case.stack.makers) and case.accelerator.vendor not in case.stack.makers
+
+
 def over_critical(case: ResolvedScenario) -> bool:
     """Whether the batch of a step is over twice the critical one that the scenario states."""
     workload = case.scenario.workload
-    if workload.critical_batch is None:
-        return False
     with term("twice the critical batch"):
-        most = 2.0 * workload.critical_batch
+        critical = critical_batch(workload)
+        if critical is None:
+            return False
+        most = 2.0 * critical
     return bool(tokens_per_step(workload.global_batch, workload.sequence) > most)
 
 

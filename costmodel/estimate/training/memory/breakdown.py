@@ -46,6 +46,7 @@ from costmodel.estimate.training.recompute.recomputed_work import dropped
 from costmodel.estimate.training.recompute.savings import reached, together
 from costmodel.estimate.training.stage_parameters import StageParameters, local_tokens
 from costmodel.estimate.training.training_inputs import TrainingInputs
+from costmodel.estimate.training.vision_front import front_memory
 from costmodel.ground.equation import Number, known_as, term
 
 LINES = (
@@ -124,7 +125,7 @@ def _held(
     routed, routed_trained = parameters.routed_stages(block), own.routed_stages(block)
     copies = weight_replication(schedule)
     layers_held = [copies * each for each in parameters.ranks]
-    adapters = 0.0 if own is parameters else own.largest + own.routed_layer
+    adapters = 0.0 if inputs.tuning is None else own.largest + own.routed_layer
     columns = zip(whole, layers_held, updated, routed, routed_trained, strict=True)
     return [RankParameters(*column, adapters) for column in columns]
 
@@ -147,8 +148,9 @@ def _stage(
         at_first, at_last = holds_embedding_and_head(block.structure.schedule, position)
         head = head_holder(block, loss_bytes(inputs, block), position)
         activations, gone = moved_activations(inputs, block, flying * kept.layers, kept.largest, head)
-        column["activations"] = activations + (_first(inputs, block, flying) if at_first else 0.0)
-        column["recompute"], column["logits"] = _one_of(kept.whole, head)
+        saved, whole = _first(inputs, block, flying, kept.whole) if at_first else (0.0, kept.whole)
+        column["activations"] = activations + saved
+        column["recompute"], column["logits"] = _one_of(whole, head)
         if at_last and forwards_first(block.structure.schedule):
             column["logits"] = column["logits"] + waiting_bytes(inputs, block, micro_batches)
         column["context"] = _context(inputs, block)
@@ -239,11 +241,16 @@ def _held_whole(inputs: TrainingInputs, block: Block, part: Shard, layers: Numbe
     return np.maximum(whole - layer_activations(inputs, block, part), 0.0)
 
 
-def _first(inputs: TrainingInputs, block: Block, live: Number) -> Number:
-    if not inputs.stack.kernels.dropout:
-        return 0.0
-    tokens = local_tokens(inputs, block)
-    return live * mask_bytes(tokens, inputs.model.hidden, inputs.widths.element, block.sequence_ranks)
+def _first(inputs: TrainingInputs, block: Block, live: Number, whole: Number) -> tuple[Number, Number]:
+    """What the first stage saves beside its layers, and its largest recomputed layer: masks, and a vision tower."""
+    saved: Number = 0.0
+    if inputs.stack.kernels.dropout:
+        tokens = local_tokens(inputs, block)
+        saved = live * mask_bytes(tokens, inputs.model.hidden, inputs.widths.element, block.sequence_ranks)
+    if inputs.front is None:
+        return saved, whole
+    seen = front_memory(inputs, block)
+    return saved + live * seen.saved, np.maximum(whole, seen.whole)
 
 
 def _context(inputs: TrainingInputs, block: Block) -> Number:

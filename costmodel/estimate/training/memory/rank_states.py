@@ -129,6 +129,10 @@ def all_states(
     if inputs.tuning is not None:
         ahead = head_holder(block, prediction_parameters(inputs.model, block.tp), position)
         found["weights"] = found["weights"] + _frozen(inputs, block, held.layers + ahead, held.all, block.shards)
+    elif inputs.tower_frozen:
+        with term("frozen tower"):
+            frozen = (held.all - held.trained) * inputs.stack.states.compute
+            found["weights"] = found["weights"] + (frozen / block.shards if block.structure.zero == 3 else frozen)
     found["weights"] = found["weights"] + _converted(inputs, block, held.layers, block.shards)
     if inputs.experts is None:
         found["gradients"] = gradients_held(inputs, block, parameters, found["gradients"])

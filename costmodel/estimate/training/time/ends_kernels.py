@@ -22,6 +22,9 @@ def head_pass(inputs: TrainingInputs, block: Block) -> ForwardBackward:
     with term("head"):
         table = Matmul("head", vocab, inputs.model.hidden)
         head = plain_product(inputs, tokens, table, trained=inputs.tuning is None)
+        if inputs.model.head_transform:
+            square = Matmul("head transform", inputs.model.hidden / block.tp, inputs.model.hidden, block.tp)
+            head = head + plain_product(inputs, tokens, square, trained=inputs.tuning is None)
         fused = inputs.stack.kernels.streams == "fused"
         loss = stream(inputs, loss_traffic(tokens, vocab, inputs.widths.element, fused=fused))
     return head + ForwardBackward(TimeByCategory(memory_bound=loss), TimeByCategory())

@@ -7,15 +7,15 @@ from dataclasses import dataclass
 import numpy as np
 
 from costmodel.documents.schemas.model import Layers
-from costmodel.estimate.machine.process_groups import context_group, group
+from costmodel.estimate.machine.process_groups import LayerTraffic, context_group, group
 from costmodel.estimate.model.shards import shard
 from costmodel.estimate.shared.memoize import RECOMPUTE, memoized
 from costmodel.estimate.shared.plan_batch import Block
 from costmodel.estimate.shared.time_breakdown import ForwardBackward, TimeByCategory
-from costmodel.estimate.training.parallelism.context.context_traffic import ContextTraffic, context_traffic
+from costmodel.estimate.training.parallelism.context.context_traffic import context_traffic
 from costmodel.estimate.training.parallelism.expert.expert_time import expert_pass
-from costmodel.estimate.training.parallelism.expert.expert_traffic import ExpertTraffic, expert_groups, expert_traffic
-from costmodel.estimate.training.parallelism.tensor.tensor_traffic import TensorTraffic, tensor_traffic
+from costmodel.estimate.training.parallelism.expert.expert_traffic import expert_groups, expert_traffic
+from costmodel.estimate.training.parallelism.tensor.tensor_traffic import tensor_traffic
 from costmodel.estimate.training.recompute.recomputed_work import again_of
 from costmodel.estimate.training.stage_parameters import local_tokens
 from costmodel.estimate.training.time.launch_overhead import launched
@@ -29,9 +29,7 @@ class LayerWork:
     """Seconds of a layer in both directions, and its traffic."""
 
     both: ForwardBackward
-    tensor: TensorTraffic
-    context: ContextTraffic
-    experts: ExpertTraffic
+    traffic: tuple[LayerTraffic, ...]
 
 
 @memoized(*RECOMPUTE, "sequence_parallel", "cp_type", "order", "schedule")
@@ -46,21 +44,20 @@ def layer_work(inputs: TrainingInputs, block: Block, kind: Layers) -> LayerWork:
     context = context_traffic(
         inputs, context_group(inputs, block), block, part, core_of(again, layer), again=again.core
     )
-    experts, inside = ExpertTraffic(), expert_pass(inputs, part, block, again)
+    experts, inside = LayerTraffic("ep"), expert_pass(inputs, part, block, again)
     if inside is not None:
         layer = layer + inside.both
         placed = expert_groups(inputs, block)
         beside = shared_experts(inputs, part, tokens)
         experts = expert_traffic(inputs, part, block, layer, beside, placed, again=again.dispatched)
-        layer = layer + ForwardBackward(TimeByCategory(ep=experts.forward), TimeByCategory(ep=experts.backward))
-    layer = layer + ForwardBackward(TimeByCategory(tp=tensor.forward), TimeByCategory(tp=tensor.backward))
-    layer = layer + ForwardBackward(TimeByCategory(cp=context.forward), TimeByCategory(cp=context.backward))
-    return LayerWork(
-        launched(inputs, structure, kind, again, layer, _calls(tensor, block.tp), inside), tensor, context, experts
-    )
+    traffic = (tensor, experts, context)
+    for axis in traffic:
+        waits = (TimeByCategory(**{axis.axis: time}) for time in (axis.forward, axis.backward))
+        layer = layer + ForwardBackward(*waits)
+    return LayerWork(launched(inputs, structure, kind, again, layer, _calls(tensor, block.tp), inside), traffic)
 
 
-def _calls(traffic: TensorTraffic, tp: Number) -> tuple[Number, Number]:
+def _calls(traffic: LayerTraffic, tp: Number) -> tuple[Number, Number]:
     """Collectives that a layer issues forward and backward; zero without tensor parallelism."""
     forward = sum(item.forward for item in traffic.exchanges)
     backward = sum(item.backward + item.again for item in traffic.exchanges)

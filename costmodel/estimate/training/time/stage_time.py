@@ -25,6 +25,7 @@ from costmodel.estimate.training.time.ends_kernels import embedding_pass, head_p
 from costmodel.estimate.training.time.layer_kernels import plain_product
 from costmodel.estimate.training.time.layer_time import LayerWork, layer_work
 from costmodel.estimate.training.training_inputs import TrainingInputs
+from costmodel.estimate.training.vision_front import front_work
 from costmodel.ground.equation import Number, term
 
 Exchanged = tuple[Number, Exchange, Number]
@@ -75,6 +76,11 @@ def stages(inputs: TrainingInputs, block: Block, held: StageLayers) -> Stages:
         head = head + _prediction(inputs, ahead, block, predicting, head)
         exchanged += _exchanges(predicting, _more(inputs.model, block, held, ahead), 1.0)
     embedding = embedding_pass(inputs, block) + ends.embedding
+    if inputs.front is not None:
+        seen = front_work(inputs, block)
+        embedding = embedding + (seen.both if later else seen.both.undeferred)
+        for count, work in seen.layers:
+            exchanged += _exchanges(work, count, 1.0)
     head = head if later else head.undeferred
     layer, each = _reached(block, held, _means(inputs, held, works), _means(inputs, held, kept or works))
     return Stages(layer, each, embedding, head, tuple(exchanged), ends, held)
@@ -89,7 +95,7 @@ def _more(model: Model, block: Block, held: StageLayers, ahead: TokenPrediction)
 
 def _exchanges(work: LayerWork, layers: Number, recomputed: Number) -> Iterator[Exchanged]:
     """Exchanges of a number of layers of a kind, a share of which is recomputed."""
-    for item in (*work.tensor.exchanges, *work.experts.exchanges, *work.context.exchanges):
+    for item in (item for axis in work.traffic for item in axis.exchanges):
         yield layers, item, recomputed
 
 

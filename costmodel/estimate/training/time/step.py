@@ -49,6 +49,7 @@ from costmodel.estimate.training.time.stage_time import Stages, stages
 from costmodel.estimate.training.time.straggler_time import Slowed, slowed, with_stragglers
 from costmodel.estimate.training.training_inputs import ELEMENT_BYTES, TrainingInputs
 from costmodel.ground.equation import Number, known_as, term
+from costmodel.ground.plan_sizes import EXCHANGING
 
 
 @dataclass(frozen=True)
@@ -145,9 +146,8 @@ def _ranks(block: Block, work: Stages, shown: ForwardBackward, slow: Slowed | No
     return ranks if slow is None else with_stragglers(ranks, slow)
 
 
-EXPOSED = ("tp", "cp", "ep", "pp", "dp")
 BESIDE_LAYERS = ("pp", "dp")  # what layers exchange is part of their time already
-TERMS = ("matmul", "attention", "memory_bound", "launch", *EXPOSED, "bubble", "offload", "optimizer")
+TERMS = ("matmul", "attention", "memory_bound", "launch", *EXCHANGING, "bubble", "offload", "optimizer")
 
 
 @memoized("order", "sequence_parallel", "schedule")

@@ -53,6 +53,8 @@ def _load(job: ServingJob, remarks: Remarks) -> list[str]:
     if workload.concurrency is not None:
         each = max(1, round(workload.concurrency / replicas))
         return [f"--max-concurrency {each}", f"--num-prompts {each * _ROUNDS}"]
+    if workload.requests is not None:
+        return ["--request-rate inf", f"--num-prompts {max(1, round(workload.requests / replicas))}"]
     remarks.note("users who think between requests are no load of this benchmark")
     return [f"--num-prompts {_REQUESTS}"]
 

@@ -101,9 +101,10 @@ BESIDE = {
     "workload.kind": "a serving program",
     **dict.fromkeys(
         ("workload.prompt", "workload.output", "workload.rate", "workload.concurrency", "workload.users",
-         "workload.think_time", "workload.traffic", "workload.shared_prefix", "workload.turns"),
+         "workload.requests", "workload.think_time", "workload.traffic", "workload.shared_prefix", "workload.turns"),
         "the requests; the benchmark at the end asks for them",
     ),
+    "workload.images": "the data; the benchmark at the end sends text alone",
     "workload.expert_precision": "the checkpoint",
     "workload.expert_weights": "the checkpoint",
 }  # fmt: skip

@@ -16,7 +16,7 @@ from costmodel.documents.text.yaml_tree import Mapping
 from costmodel.exchange.imported import Imported, Loss
 from costmodel.exchange.importers.huggingface.choose import FamilyChoice, choose
 from costmodel.exchange.importers.huggingface.config import Config
-from costmodel.exchange.importers.huggingface.document import least_parameters, model
+from costmodel.exchange.importers.huggingface.document import least_parameters, lone_routers, model
 from costmodel.exchange.importers.huggingface.family import Family, Refusal
 from costmodel.exchange.importers.huggingface.ignored import (
     APPROXIMATED,
@@ -25,6 +25,7 @@ from costmodel.exchange.importers.huggingface.ignored import (
     WITHOUT_COST,
     is_token,
 )
+from costmodel.exchange.importers.huggingface.stored_weights import KEYS, stored_weights
 from costmodel.exchange.values.foreign_values import LONGEST_NAME, document_name, shown
 from costmodel.exchange.values.json_text import parse_json
 from costmodel.exchange.values.placed_values import placed
@@ -41,9 +42,14 @@ def read_config(text: str, file: str, name: str = "", title: str = "") -> Import
     config = Config(choice.tree, choice.family, file)
     title = title or _title(choice.tree, name, choice.family)
     tree = model(config, document_name(name or title), title)
+    if choice.vision is not None:
+        tree["vision"] = choice.vision
     for refusal in choice.family.refusals:
         _refuse(config, refusal)
-    losses = [*choice.losses, *_family_losses(config), *config.losses, *_costs(config, choice)]
+    stored, narrowed = stored_weights(config, mixture=any("experts" in kind for kind in tree["layers"]))
+    tree |= stored
+    losses = [*choice.losses, *_family_losses(config), *config.losses, *lone_routers(tree)]
+    losses += [*_costs(config, choice), *narrowed]
     _weigh(config, losses, tree)
     warnings = [*config.warnings, *_unknown(config, choice)]
     if config.faults:
@@ -98,7 +104,7 @@ def _costs(config: Config, choice: FamilyChoice) -> list[Loss]:
     losses, used = [], known_options(config.family)
     for key, value in config.tree.items():
         name = str(key)
-        if name in used or name in choice.outer:
+        if name in used or name in choice.outer or name in KEYS:
             continue
         if name in CANNOT_BE_SAID and value:
             losses.append(Loss("not expressible", CANNOT_BE_SAID[name], key.place))
@@ -117,7 +123,12 @@ def known_options(family: Family) -> set[str]:
 
 def knows(family: Family, name: str) -> bool:
     """Whether the table has an entry for an option, or lists it as without cost."""
-    return name in known_options(family) or _costless(name, family) or OTHER_PARTS.fullmatch(name) is not None
+    return (
+        name in known_options(family)
+        or name in KEYS
+        or _costless(name, family)
+        or OTHER_PARTS.fullmatch(name) is not None
+    )
 
 
 def _costless(name: str, family: Family) -> bool:

@@ -10,8 +10,9 @@ from costmodel.exchange.imported import Loss
 from costmodel.exchange.importers.huggingface.families import FAMILIES
 from costmodel.exchange.importers.huggingface.families.multimodal import WRAPPERS, Wrapper
 from costmodel.exchange.importers.huggingface.families.refused import class_stem, reason
-from costmodel.exchange.importers.huggingface.family import Family
+from costmodel.exchange.importers.huggingface.family import Family, Half
 from costmodel.exchange.importers.huggingface.ignored import OTHER_PARTS
+from costmodel.exchange.importers.huggingface.towers import tower_of
 from costmodel.exchange.values.foreign_values import shown
 from costmodel.ground.errors import CostModelError, Fault, Place, fail
 
@@ -27,6 +28,7 @@ class FamilyChoice(NamedTuple):
     tree: Mapping
     losses: tuple[Loss, ...]
     outer: frozenset[str]
+    vision: Half | None = None
 
 
 class _Named(NamedTuple):
@@ -122,15 +124,17 @@ def _inside(wrapper: Wrapper, tree: Mapping, named: _Named, file: str) -> Family
     else:
         raise fail("X002", f"{key} has neither architectures nor model_type", named.place)
     parts = [part for part in tree if part != key and OTHER_PARTS.fullmatch(str(part)) and tree[part]]
+    vision = tower_of(wrapper.types[0], tree.get("vision_config"), tree)
     losses = [
         Loss("not expressible", f"{part}: only the text model is read", part.place)
         for part in parts
-        if isinstance(tree[part], Mapping)
+        if isinstance(tree[part], Mapping) and not (vision and part == "vision_config")
     ]
-    if not losses:
+    if not losses and vision is None:
         name = named.architecture or named.model_type
         losses = [Loss("not expressible", f"what {name} has beside its text model", named.place)]
-    return FamilyChoice(family, _tied_as_outer(wrapper, tree, inner, family), tuple(losses), frozenset(map(str, parts)))
+    read = _tied_as_outer(wrapper, tree, inner, family)
+    return FamilyChoice(family, read, tuple(losses), frozenset(map(str, parts)), vision)
 
 
 def _inner_family(wrapper: Wrapper, named: _Named) -> Family:

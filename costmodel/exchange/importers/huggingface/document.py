@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from typing import Any
 
-from costmodel.exchange.imported import Origin, OriginValue
+from costmodel.exchange.imported import Loss, Origin, OriginValue
 from costmodel.exchange.importers.huggingface.config import Config
 from costmodel.exchange.importers.huggingface.family import Half
 from costmodel.exchange.values.layer_kinds import gathered
 
+_OF_HEAD = {"head_transform": "head_transform", "head_bias": "head_has_bias"}
 _TOP = ("vocab", "hidden", "positions", "max_sequence")
 
 
@@ -23,11 +25,11 @@ def model(config: Config, name: str, title: str) -> dict[str, Any]:
     }
     if config["position_rows"].value is not None:
         tree["position_rows"] = config["position_rows"]
-    if config.flag("embedding_norm"):
-        tree["embedding_norm"] = config["embedding_norm"]
+    tree |= {key: config[key] for key in ("embedding_norm", "token_types") if config[key].value}
     if config["entry_width"].value is not None:
         tree["layer_embedding"] = {"rows": config["entry_rows"], "width": config["entry_width"]}
     tree |= {"tied": config["tied"], "norm": config["norm"]}
+    tree |= {key: config[name] for key, name in _OF_HEAD.items() if config.flag(name)}
     marks = config.family.layers(config)
     tree["layers"], losses = gathered(
         marks, lambda mark: config.family.build(config, mark), config["layer_count"].origin
@@ -42,6 +44,14 @@ def model(config: Config, name: str, title: str) -> dict[str, Any]:
         }
     source = {"title": OriginValue(f"config.json of {title}", made), "where": OriginValue(config.file, made)}
     return tree | {"source": OriginValue("config", made), "sources": {"config": source}}
+
+
+def lone_routers(tree: dict[str, Any]) -> Iterator[Loss]:
+    """The routers of layers with one expert: classes build them, and costmodel has none, for there is no choice."""
+    alone = [kind for kind in tree["layers"] if "experts" in kind and kind["experts"]["count"].value == 1]
+    if alone:
+        rows = sum(kind["count"].value for kind in alone)
+        yield Loss("approximated", "a router to one expert is not counted", None, float(rows * tree["hidden"].value))
 
 
 def least_parameters(tree: dict[str, Any]) -> float:

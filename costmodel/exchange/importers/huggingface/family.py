@@ -47,6 +47,10 @@ FIELDS: dict[str, Field] = {
     "norms": Field("count", "layers.norms"),
     "tied": Field("flag", "tied"),
     "embedding_norm": Field("flag", "embedding_norm"),
+    "token_types": Field("count", "token_types", optional=True),
+    "head_transform": Field("flag", "head_transform"),
+    "head_has_bias": Field("flag", "head_bias"),
+    "bidirectional": Field("flag", f"{_ATTENTION}.bidirectional"),
     "parallel": Field("flag", "layers.parallel"),
     "prediction_depth": Field("count", "prediction.depth", optional=True),
     # attention
@@ -153,15 +157,17 @@ FIELDS: dict[str, Field] = {
     "new_decoder": Field("flag"),
     "parallel_attention": Field("flag"),
 }
-# Keys of the model document that no config.json states.
+# Keys of the model document that no option of a family states.
 UNSAID = {
     "schema": "fixed", "name": "from the file", "title": "from the file", "source": "the file itself",
     "sources": "the file itself", "check": "the file was read", "note": "free text", "published": "not in the file",
     "layers.leading": "from the order of the layers", "layers.attention.shared_kv": "from the order of the layers",
+    "vision": "from the configuration of the tower",
     "layers.latent.heads": "as of attention",
     "layers.experts.gated": "as of the MLP",
     "layers.experts.shared.gated": "as of the MLP", "layers.experts.shared.biases": "as of the MLP",
     "prediction.layer": "as the last layer",
+    "stored": "from quantization_config", "stored_experts": "from quantization_config",
 }  # fmt: skip
 
 

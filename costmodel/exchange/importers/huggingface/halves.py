@@ -49,7 +49,7 @@ def single_half(config: Config, mark: LayerHalves) -> Half:
 def attention(config: Config, *, windowed: bool) -> Half:
     """Multi-head or grouped-query attention, of all layers or of those with a window."""
     half = {key: config[key] for key in ("heads", "kv_heads", "head_dim")}
-    half |= _flags(config, "biases", "output_bias", "qk_norm", "qk_norm_whole", "sinks", "output_gate")
+    half |= _flags(config, "biases", "output_bias", "qk_norm", "qk_norm_whole", "sinks", "output_gate", "bidirectional")
     if windowed and config["window"].value is not None:
         half["window"] = config["window"]
     return half

@@ -49,8 +49,6 @@ APPROXIMATED = {
 }
 CANNOT_BE_SAID = {
     "num_mtp_modules": "modules of multi-token prediction, whose shape is not in the file",
-    "quantization_config": "weights are stored quantised: the type of weights is a matter of the workload",
-    "compression_config": "weights are stored compressed: the type of weights is a matter of the workload",
 }
 # Parts of a multimodal configuration beside the text model.
 OTHER_PARTS = re.compile(

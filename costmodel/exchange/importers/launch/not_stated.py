@@ -22,6 +22,7 @@ def _all(reason: str, keys: str, under: str = "plan") -> dict[str, str]:
 
 _NOWHERE = {
     **_all("its replicas take equal shares and agree at every step", "compression shares sites sync"),
+    "workload.images": "a property of the data, which no option states",
     "workload.critical_batch": "a property of the loss, which no option states",
 }
 _TRAINS = {"workload.kind": "always a training"}

@@ -68,9 +68,9 @@ def settled(layers: Sequence[Layer], file: str, depth: int | None = None) -> Imp
     _chunks(found, depth)
     _tokens(found)
     for path, what, hint in (
-        ("model", "the model stands nowhere", "add its config.json, or --set model=llama-3.1-8b, for example"),
-        ("workload.sequence", "the tokens of a sequence stand nowhere", "--set workload.sequence=4096, for example"),
-        ("workload.precision", "the type to train in stands nowhere", "--set workload.precision=bf16, for example"),
+        ("model", "the model is not stated", "add its config.json, or --set model=llama-3.1-8b, for example"),
+        ("workload.sequence", "the tokens of a sequence are not stated", "--set workload.sequence=4096, for example"),
+        ("workload.precision", "the type to train in is not stated", "--set workload.precision=bf16, for example"),
     ):
         if path not in found.facts:
             found.need(what, hint)
@@ -117,7 +117,7 @@ def _degrees(found: Settled) -> None:
         copies = found.number("plan.dp_replicate")
     world = found.facts.get("accelerators")
     if world is None:
-        found.need("the number of accelerators stands nowhere", "--node dgx-h100 --nodes 4, for example")
+        found.need("the number of accelerators is not stated", "--node dgx-h100 --nodes 4, for example")
         return
     if world.value % inner:
         sentence = f"tp × pp × cp is {inner}, which does not divide {world.value} accelerators"
@@ -160,7 +160,7 @@ def _batch(found: Settled) -> None:
     )
     if batch is None and micro is None:
         hint = "--set plan.micro_batch=1 --set workload.global_batch=64, for example"
-        found.need(f"{_BATCH} stands nowhere", hint)
+        found.need(f"{_BATCH} is not stated", hint)
         return
     if any(value is not None and value.value < 1 for value in (batch, micro, steps)):
         found.refuse("X005", f"{_BATCH} is 0", "plan.micro_batch")

@@ -96,11 +96,11 @@ class MegatronFlags:
         self.missing.append(Fault("X002", sentence, place or Place(self.file), hint))
 
     def need_option(self, names: tuple[str, ...]) -> None:
-        """A fault for an option that has no default and stands nowhere, or states 0."""
+        """A fault for an option that has no default and is not given, or is 0."""
         if not self.sound(*names):
             return
         place = self.first(*names).place
-        sentence = f"--{names[0]} is 0" if place else f"--{names[0]} is needed and stands nowhere"
+        sentence = f"--{names[0]} is 0" if place else f"--{names[0]} is needed and not given"
         self.refuse("X002", sentence, place, "write it into the text")
 
     def lose(self, kind: Any, sentence: str, name: str = "", parameters: float = 0.0) -> None:

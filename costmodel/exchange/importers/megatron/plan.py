@@ -77,7 +77,7 @@ def _data_parallel(
     """What the accelerators leave for data parallelism, checked as Megatron-LM checks it."""
     if accelerators is None:
         hint = "give the accelerators: nodes, and how many each has"
-        flags.need("the number of accelerators stands nowhere", hint)
+        flags.need("the number of accelerators is not stated", hint)
         return None
     world, size = int(accelerators.value), {key: value.value for key, value in degrees.items() if key != "cp_type"}
     inner = size["tp"] * size["pp"] * size["cp"]

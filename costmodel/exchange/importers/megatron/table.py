@@ -185,6 +185,7 @@ NOT_SAID = {
     "plan.shares": "all replicas take equal shares",
     "plan.sites": "its replicas agree at every step",
     "plan.sync": "its replicas agree at every step",
+    "workload.images": "a property of the data, which no option states",
     "workload.critical_batch": "a property of the loss, which no option states",
     "model.schema": "ours",
     "model.name": "a name is for the reader of the file to give",
@@ -195,6 +196,14 @@ NOT_SAID = {
     "model.check": "costmodel only",
     "model.published": "no parameters are counted in a script",
     "model.embedding_norm": "no model of Megatron-LM has one",
+    **dict.fromkeys(
+        ("model.token_types", "model.head_transform", "model.head_bias"), "BERT has a script of its own in Megatron-LM"
+    ),
+    "model.layer_embedding": "no model of Megatron-LM has one",
+    "model.layers.selective_scan": "no model of Megatron-LM that is read has such a layer",
+    "model.vision": "a vision model has a script of its own in Megatron-LM",
+    "model.stored": "training has types of its own",
+    "model.stored_experts": "training has types of its own",
     "model.position_rows": "as many as --max-position-embeddings",
     "model.prediction.layer": "the last layer once more",
     "model.prediction.depth": "--mtp-num-layers, with the layer",

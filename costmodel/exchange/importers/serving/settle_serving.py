@@ -16,7 +16,7 @@ from costmodel.exchange.values.placed_values import placed
 from costmodel.ground.errors import CostModelError, Place
 
 _TREE = ("model", "workload", "stack", "plan", "assume", "limits")
-_LOADS = ("workload.rate", "workload.concurrency", "workload.users")
+_LOADS = ("workload.rate", "workload.concurrency", "workload.users", "workload.requests")
 
 
 def settled_serving(
@@ -33,18 +33,16 @@ def settled_serving(
     _types(found, shipped, checkpoint)
     _context(found, model)
     for path, what, hint in (
-        ("model", "the model stands nowhere", "add its config.json, or --set model=llama-3.1-8b, for example"),
-        ("workload.prompt", "the tokens of a prompt stand nowhere", "--set workload.prompt=2048, for example"),
-        ("workload.output", "the tokens of an answer stand nowhere", "--set workload.output=512, for example"),
+        ("model", "the model is not stated", "add its config.json, or --set model=llama-3.1-8b, for example"),
+        ("workload.prompt", "the tokens of a prompt are not stated", "--set workload.prompt=2048, for example"),
+        ("workload.output", "the tokens of an answer are not stated", "--set workload.output=512, for example"),
     ):
         if path not in found.facts and f"{path}.mean" not in found.facts:
             found.need(what, hint)
     if "plan.speculation.draft" in found.facts and "plan.speculation.acceptance" not in found.facts:
-        found.need(
-            "what share of drafted tokens is accepted stands nowhere", "--set plan.speculation.acceptance='70 %'"
-        )
+        found.need("the accepted share of drafted tokens is not stated", "--set plan.speculation.acceptance='70 %'")
     if not any(path in found.facts for path in _LOADS):
-        found.need("the load stands nowhere", "--set workload.rate='8 /s' or workload.concurrency=64, for example")
+        found.need("the load is not stated", "--set workload.rate='8 /s' or workload.concurrency=64, for example")
     if found.faults:
         raise CostModelError(*found.faults, *found.missing)
     tree, origins = placed(_tree(found), Place(file))

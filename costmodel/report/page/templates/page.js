@@ -70,6 +70,7 @@
     const plans = (await unpacked())[name];
     const parts = [listed(details(plans, place))];
     if (plans.commands) parts.unshift(made("pre", plans.commands[place]));
+    if (plans.notes) parts.unshift(...plans.notes[place].map((note) => made("p", note)));
     show("Plan " + (place + 1), parts);
   };
   document.addEventListener("click", (event) => {

@@ -11,6 +11,7 @@ from rich.text import Text
 from costmodel.estimate.evaluate.answer_facts import row_facts
 from costmodel.explore.compare.compare import Difference, Input, MovedFigure, Side
 from costmodel.explore.compare.plan_figures import MEMORY, TRAFFIC, plan_in_words, unit_of
+from costmodel.ground.counts import number_of
 from costmodel.ground.units import gib, significant
 from costmodel.report.terminal.style.answer import head
 from costmodel.report.terminal.style.formatting import TIME_TERMS, result
@@ -170,7 +171,7 @@ def conclusion(found: Difference) -> str:
     """What it comes to, in one line."""
     before, after = found.before.figures, found.after.figures
     if not all("step_time_s" in side and "memory_peak_bytes" in side for side in (before, after)):
-        return f"{len(found.figures)} figures differ."
+        return f"{number_of(len(found.figures), 'figure')} differ{'s' if len(found.figures) == 1 else ''}."
     ratio = before["step_time_s"] / after["step_time_s"]
     more = after["memory_peak_bytes"] - before["memory_peak_bytes"]
     speed = "As fast" if math.isclose(ratio, 1, rel_tol=1e-4) else _times(ratio)

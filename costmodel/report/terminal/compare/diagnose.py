@@ -37,6 +37,8 @@ def diagnose(found: Diagnosis) -> list[Line]:
     if found.of_another_job:
         words = "  ▲ Is this the same job? So far apart, model, sequence, batch, GPUs or unit are likelier to differ."
         lines.append(styled(words, WARN))
+    if found.runs:
+        lines += [Text(), _runs(found)]
     if found.over:
         lines += [Text(), _over(found)]
     if found.explained:
@@ -44,7 +46,7 @@ def diagnose(found: Diagnosis) -> list[Line]:
     if found.impossible:
         nearest = sorted(found.impossible, key=lambda one: -abs(one.explains))[:_TOLD_APART]
         stated = "; ".join(f"{one.cause.name} ({_part(found, one)})" for one in nearest)
-        lines.append(styled(f"  cannot be alone: {stated}"))
+        lines.append(styled(f"  not enough alone: {stated}"))
     lines += [*_apart(found), Text()]
     if not found.explained:
         return [*lines, styled("No single cause explains it."), following(answer, "explain", "step_time")]
@@ -58,6 +60,12 @@ def _part(found: Diagnosis, one: Explanation) -> str:
     """How much of the gap a cause explains at most."""
     most = "nothing" if one.explains == 0 else show_time(abs(one.explains))
     return f"explains {most} of {show_time(abs(found.gap))}"
+
+
+def _runs(found: Diagnosis) -> CellTable:
+    """Other runs that were measured."""
+    rows = [(run.setting, show_time(run.measured), show_time(run.base.step)) for run in found.runs]
+    return CellTable(("your other runs", "measured", "predicted"), rows, "lrr")
 
 
 def _over(found: Diagnosis) -> CellTable:
@@ -125,6 +133,9 @@ def diagnose_json(found: Diagnosis) -> dict[str, Any]:
         "predicted_low_s": found.low,
         "predicted_high_s": found.high,
         "predicted_terms_s": dict(found.base.terms),
+        "other_runs": [
+            {"setting": run.setting, "measured_s": run.measured, "predicted_s": run.base.step} for run in found.runs
+        ],
         "inside": found.inside,
         "of_another_job": found.of_another_job,
         "causes": [_cause(one) for one in found.explained],

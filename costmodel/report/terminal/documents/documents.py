@@ -62,9 +62,12 @@ def listed_json(found: Listed, held: Held | None = None) -> dict[str, Any]:
     }
 
 
+_OF = {"serving": "of serving: ", "rl": "of reinforcement learning: "}
+
+
 def keys(found: Sequence[ScenarioKey]) -> list[Line]:
     """Keys with the values they take and what they mean."""
-    rows = [(key.path, key.values, key.default, key.meaning) for key in found]
+    rows = [(key.path, key.values, key.default, f"{_OF.get(key.of, '')}{key.meaning}") for key in found]
     return [CellTable(("key", "values", "default", "meaning"), rows, "kllk", drop=("default",))]
 
 

@@ -12,6 +12,7 @@ from rich.text import Text
 
 from costmodel.explore.export_plan import ExportedPlan
 from costmodel.explore.export_serving import ExportedEngine
+from costmodel.ground.counts import number_of
 from costmodel.report.terminal.serving.serving_formatting import result as serving_result
 from costmodel.report.terminal.style.answer import head
 from costmodel.report.terminal.style.formatting import result
@@ -63,14 +64,14 @@ def _of_step(found: ExportedPlan) -> Iterator[str]:
     sizes = found.answer.evaluation.block
     degrees = ", ".join(f"{name} {float(getattr(sizes, name)[0]):g}" for name in _DEGREES)
     step = result("step_time", found.answer.evaluation.costs.row()["step_time"])
-    yield f"{degrees}: {found.job.accelerators:,} accelerators; {step} a step expected"
+    yield f"{degrees}: {number_of(found.job.accelerators, 'accelerator')}; {step} a step expected"
 
 
 def _of_engine(found: ExportedEngine) -> Iterator[str]:
     job, costs = found.job, found.answer.costs
     degrees = ", ".join(f"{name} {job.count(name)}" for name in _OF_A_REPLICA)
     first, further = (serving_result(name, costs[name]) for name in ("ttft", "tpot"))
-    yield f"{degrees}: {job.ranks:,} accelerators a replica"
+    yield f"{degrees}: {number_of(job.ranks, 'accelerator')} a replica"
     yield f"expected: first token {first}, each further one {further}"
     if found.translated:
         yield found.translated

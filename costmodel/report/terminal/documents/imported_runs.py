@@ -26,7 +26,7 @@ def summary(found: ImportedRun) -> list[Line]:
         Text(),
         CellTable(("column", "value", ""), cells, "kll"),
     ]
-    stated += [styled(f"  ▲ {fault.code} {fault.sentence}", WARN) for fault in found.warnings]
+    stated += [styled(f"  ▲ {fault.code} {fault.with_near_word}", WARN) for fault in found.warnings]
     if found.open:
         names = ", ".join(found.open)
         stated.append(styled(f"  ? neither the log nor a file beside it states {names}: --config train.sh", WARN))

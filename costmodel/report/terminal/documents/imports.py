@@ -34,7 +34,7 @@ def summary(read: ImportedFile, written: Path | None) -> list[Line]:
     lines: list[Line] = [styled(f"{read.file}: {found.format}", HEAD), *_model(read), Text()]
     lines += [CellTable(("key", "value", "from"), values, "kll")]
     lines += [line for kind in _KINDS for line in _losses(found, kind)]
-    lines += [styled(f"  ▲ {fault.code} {fault.sentence}", WARN) for fault in found.warnings]
+    lines += [styled(f"  ▲ {fault.code} {fault.with_near_word}", WARN) for fault in found.warnings]
     lines += [styled(f"  ? {fault.sentence}: {fault.hint}", WARN) for fault in found.missing]
     if written is not None:
         verb = "estimate" if "model" in found.document else "memory"

@@ -114,6 +114,8 @@ def _combined(operation: str, values: Sequence[str]) -> str:
     """What was done with figures, as equations are written."""
     if operation in _BETWEEN:
         return _BETWEEN[operation].join(values)
+    if operation.startswith("sum of"):
+        return f"{operation} {values[0]}"
     return f"{_BEFORE.get(operation, operation)}({', '.join(values)})"
 
 

@@ -10,6 +10,7 @@ from costmodel.evidence.calibrate.calibrate import Calibrated, Fit
 from costmodel.evidence.calibrate.fabric_check import beside, soundness
 from costmodel.evidence.calibrate.regression import Error
 from costmodel.evidence.calibrate.write_back import Decision
+from costmodel.ground.counts import number_of
 from costmodel.ground.units import show
 from costmodel.report.terminal.style.answer import head
 from costmodel.report.terminal.style.formatting import percent, signed
@@ -37,7 +38,7 @@ def calibration(found: Calibrated, decisions: list[Decision], written: list[Path
     stated = verbose or not decisions
     if found.left_out:
         total = sum(found.left_out.values())
-        lines.append(styled(f"not fitted: {total:,} rows" + ("" if stated else "; -v shows why"), DIM))
+        lines.append(styled(f"not fitted: {number_of(total, 'row')}" + ("" if stated else "; -v shows why"), DIM))
     if stated and found.left_out:
         rows = [(reason, f"{count:,}") for reason, count in found.left_out.items()]
         lines.append(CellTable(("not fitted", "rows"), rows, "lr"))

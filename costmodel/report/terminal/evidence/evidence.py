@@ -33,6 +33,7 @@ from costmodel.evidence.validate.validate import (
 from costmodel.exchange.tables.csv_cells import CsvRow
 from costmodel.exchange.tables.run_table import Table
 from costmodel.exchange.tables.serving_table import ServingTable
+from costmodel.ground.counts import number_of
 from costmodel.report.terminal.search.reasons import mistaken, not_modelled, titled
 from costmodel.report.terminal.style.answer import head
 from costmodel.report.terminal.style.formatting import result
@@ -60,7 +61,9 @@ def validation(found: list[Validated], grouping: str | None = None, count: int =
     errors = [abs(figure.error) for figure in figures if figure.error is not None]
     if not errors:
         return [*lines, *_left(figures), styled("no figures of that quantity")]
-    summary = f"{len(errors)} figures: median |error| {statistics.median(errors):.1%}, worst {max(errors):.1%}"
+    summary = (
+        f"{number_of(len(errors), 'figure')}: median |error| {statistics.median(errors):.1%}, worst {max(errors):.1%}"
+    )
     inside = score(figures).inside_band
     summary += "" if inside is None else f"; {inside:.0%} inside P10 – P90"
     return [*lines, *_left(figures), Text(), styled(summary)]

@@ -4,12 +4,11 @@ from __future__ import annotations
 
 import itertools
 import math
-from collections.abc import Iterator
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from rich.text import Text
 
-from costmodel.explore.collective import CollectiveAnswer, SizeRow
+from costmodel.estimate.machine.algorithm_table import ALGORITHMS
 from costmodel.explore.measured_collective import signed_error
 from costmodel.ground.units import show, show_time, significant
 from costmodel.report.terminal.style.answer import head
@@ -19,18 +18,17 @@ from costmodel.report.terminal.style.head import machine_words
 from costmodel.report.terminal.style.layout import CellTable, Line, typed
 from costmodel.report.terminal.style.theme import HEAD, WARN, styled
 
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from costmodel.explore.collective import CollectiveAnswer, SizeRow
+
 _PROGRAMS = {"send": "sendrecv_perf", "all_to_all": "alltoall_perf"}
 _CHARTED = 3  # sizes from which on a chart explains more than the table
-_WHY = {
-    "ring": "ring, the least bytes on every link",
+_WHY = {each.name: each.meaning for each in ALGORITHMS} | {
     "chain": "chain, small pieces that follow each other over every link",
     "pairwise": "pairwise, each rank sends a part of its own to every other",
-    "tree": "tree, fewer steps where latency counts",
-    "fitted": "as measured with the library's own choice",
-    "nvls": "NVLS, added up in the switches of the domain",
     "nvls-tree": "NVLS inside, a tree between",
-    "sharp": "SHARP, added up in the switches of the network",
-    "halving-doubling": "halving and doubling, a ring's bytes in a tree's steps",
 }
 
 

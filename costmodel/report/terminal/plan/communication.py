@@ -2,21 +2,27 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from typing import TYPE_CHECKING
 
 from rich.text import Text
 
 from costmodel.equations.network.collectives import algorithm_bandwidth
-from costmodel.estimate.evaluate.predict import Answer
-from costmodel.estimate.machine.process_groups import Transfer
 from costmodel.estimate.shared.results import number
 from costmodel.explore.communication import SentTransfer, sent_transfers
-from costmodel.explore.explain.explained_answer import ExplainedAnswer
+from costmodel.ground.counts import number_of
+from costmodel.ground.plan_sizes import EXCHANGING
 from costmodel.ground.units import show, show_time, significant
 from costmodel.report.terminal.plan.effect_lines import blank, effect_lines
 from costmodel.report.terminal.plan.plan_lines import following, problems, refusal, titled
 from costmodel.report.terminal.style.layout import CellTable, Line
 from costmodel.report.terminal.style.theme import DIM, HEAD, styled
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Sequence
+
+    from costmodel.estimate.evaluate.predict import Answer
+    from costmodel.estimate.machine.process_groups import Transfer
+    from costmodel.explore.explain.explained_answer import ExplainedAnswer
 
 
 def communication(answer: ExplainedAnswer) -> list[Line]:
@@ -80,13 +86,15 @@ def _rack(answer: ExplainedAnswer) -> Iterator[Text]:
     case, joined = answer.inputs.case, number(answer.inputs.domain)
     if joined > case.node.accelerators:
         nodes = joined / case.node.accelerators
-        yield styled(f"  {case.scale_up.name} joins {joined:.0f} accelerators of {nodes:.0f} nodes", DIM)
+        yield styled(
+            f"  {case.scale_up.name} joins {number_of(joined, 'accelerator')} of {number_of(nodes, 'node')}", DIM
+        )
 
 
 def _totals(answer: ExplainedAnswer) -> Iterator[Text]:
     """What each axis sends in all, and what of it is exposed."""
     costs = answer.evaluation.costs.row()
-    for name in ("tp", "cp", "ep", "pp", "dp"):
+    for name in EXCHANGING:
         total = sum(number(item.total_time) for item in answer.evaluation.step.transfers if item.axis == name)
         volume = costs[f"{name}_volume"]
         if volume:

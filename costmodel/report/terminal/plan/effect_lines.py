@@ -3,15 +3,18 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from rich.text import Text
 
-from costmodel.explore.explain.explained_answer import ExplainedAnswer
 from costmodel.ground.units import show_time
-from costmodel.report.terminal.style.layout import Line
 from costmodel.report.terminal.style.theme import styled
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from costmodel.explore.explain.explained_answer import ExplainedAnswer
+    from costmodel.report.terminal.style.layout import Line
 
 
 def effect_lines(answer: ExplainedAnswer, *, fully: bool = False) -> list[Line]:

@@ -3,13 +3,11 @@
 from __future__ import annotations
 
 import math
+from typing import TYPE_CHECKING
 
 from rich.text import Text
 
 from costmodel.estimate.machine.price import price_of
-from costmodel.estimate.shared.plan_batch import Block
-from costmodel.estimate.training.training_inputs import TrainingInputs
-from costmodel.explore.explain.explained_answer import ExplainedAnswer
 from costmodel.ground.units import gib, show, show_time, significant
 from costmodel.report.terminal.plan.effect_lines import effect_lines
 from costmodel.report.terminal.plan.plan_lines import assumed_lines, following, problems, refusal, titled
@@ -25,6 +23,11 @@ from costmodel.report.terminal.style.formatting import (
 from costmodel.report.terminal.style.head import price_lines
 from costmodel.report.terminal.style.layout import CellTable, Line
 from costmodel.report.terminal.style.theme import HEAD, bar, styled
+
+if TYPE_CHECKING:
+    from costmodel.estimate.shared.plan_batch import Block
+    from costmodel.estimate.training.training_inputs import TrainingInputs
+    from costmodel.explore.explain.explained_answer import ExplainedAnswer
 
 OF_SOME = ("cp_exposed", "ep_exposed", "offload_exposed")  # shown only where not zero
 # Terms that only some plans can have, by the axes of which one must have several ranks.

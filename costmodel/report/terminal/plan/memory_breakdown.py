@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import shlex
-from collections.abc import Iterator
+from typing import TYPE_CHECKING
 
 from rich.text import Text
 
@@ -11,8 +11,6 @@ from costmodel.estimate.evaluate.evaluate_plans import verdict
 from costmodel.estimate.shared.per_stage import STAGES, stages_of
 from costmodel.estimate.shared.results import number
 from costmodel.estimate.training.memory.breakdown import ALLOCATED, LINES, RESERVED
-from costmodel.explore.explain.explained_answer import ExplainedAnswer
-from costmodel.explore.explain.model_memory import Alone
 from costmodel.ground.units import gib
 from costmodel.report.terminal.plan.memory_notes import ledger_label, ledger_note
 from costmodel.report.terminal.plan.plan_lines import assumed_lines, following, problems, refusal, titled
@@ -20,6 +18,12 @@ from costmodel.report.terminal.style.formatting import BAND, memory_band, percen
 from costmodel.report.terminal.style.head import read_from
 from costmodel.report.terminal.style.layout import CellTable, Line, typed
 from costmodel.report.terminal.style.theme import HEAD, VERDICT_STYLE, bar, styled
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from costmodel.explore.explain.explained_answer import ExplainedAnswer
+    from costmodel.explore.explain.model_memory import Alone
 
 
 def memory(answer: ExplainedAnswer, *, verbose: bool = False) -> list[Line]:

@@ -2,13 +2,17 @@
 
 from __future__ import annotations
 
+from typing import TYPE_CHECKING
+
 import numpy as np
 
-from costmodel.estimate.evaluate.predict import Answer
 from costmodel.estimate.shared.results import number
 from costmodel.estimate.training.parallelism.pipeline.schedule_rules import summed_once, weight_replication
 from costmodel.estimate.training.training_inputs import ELEMENT_BYTES
 from costmodel.report.terminal.search.choices import choice_words, tuning_notes
+
+if TYPE_CHECKING:
+    from costmodel.estimate.evaluate.predict import Answer
 
 _NOTES = {
     "gathered": "unsharded units in flight",

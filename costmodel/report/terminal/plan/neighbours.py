@@ -2,15 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from rich.text import Text
 
-from costmodel.estimate.evaluate.predict import Answer
 from costmodel.estimate.machine.price import price_of
 from costmodel.estimate.shared.reasons import REFUSALS
-from costmodel.explore.explain.explained_answer import ExplainedAnswer
 from costmodel.explore.explain.neighbours import Neighbour, moved, written_value
 from costmodel.ground.units import gib, show_time
 from costmodel.report.machine import json_answer
@@ -19,6 +16,12 @@ from costmodel.report.terminal.style.formatting import TIME_TERMS, result
 from costmodel.report.terminal.style.head import price_lines
 from costmodel.report.terminal.style.layout import CellTable, Line
 from costmodel.report.terminal.style.theme import styled
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Sequence
+
+    from costmodel.estimate.evaluate.predict import Answer
+    from costmodel.explore.explain.explained_answer import ExplainedAnswer
 
 _TERMS = {key: title for title, key in TIME_TERMS}
 

@@ -3,16 +3,21 @@
 from __future__ import annotations
 
 import shlex
-from collections.abc import Mapping
 from dataclasses import fields
+from typing import TYPE_CHECKING
 
 from costmodel.documents.keys.overrides import full, value_text
-from costmodel.documents.reader.resolved_scenario import LoadedScenario
 from costmodel.documents.schemas.plan import Plan
 from costmodel.estimate.evaluate.predict import plan_to_mapping, structure_of, usual_etp
-from costmodel.estimate.shared.plan_batch import SIZES, Structure
-from costmodel.estimate.training.training_inputs import TrainingInputs
-from costmodel.explore.search.rank import Ranked
+from costmodel.estimate.shared.plan_batch import Structure
+from costmodel.ground.plan_sizes import IN_ORDER, OF_ITSELF_ONE, SIZES
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+    from costmodel.documents.reader.resolved_scenario import LoadedScenario
+    from costmodel.estimate.training.training_inputs import TrainingInputs
+    from costmodel.explore.search.rank import Ranked
 
 
 def command(
@@ -32,9 +37,6 @@ def command(
     return shlex.join(["costmodel", verb, *named, *words, *options])
 
 
-OF_ITSELF_ONE = ("ep", "etp", "cp", "dp_replicate")
-
-
 def plan_settings(inputs: TrainingInputs, wanted: Ranked) -> dict[str, str]:
     """What must be set for the scenario's own plan to become another."""
     own = inputs.case.scenario.plan
@@ -43,7 +45,7 @@ def plan_settings(inputs: TrainingInputs, wanted: Ranked) -> dict[str, str]:
     derived = {"dp"} if plan.dp is None else set()
     needed = {
         name: f"{wanted.sizes[name]:.0f}"
-        for name in ("tp", "pp", "dp", "vpp", "micro_batch", *OF_ITSELF_ONE)
+        for name in IN_ORDER
         if name not in derived
         and ((own is None and name not in OF_ITSELF_ONE) or getattr(plan, name) != wanted.sizes[name])
     }

@@ -2,15 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from rich.text import Text
 
 from costmodel.estimate.evaluate.evaluate_plans import fits_at_p90
 from costmodel.estimate.shared.reasons import REFUSALS
-from costmodel.explore.explain.pipelines import Offer, Pipelines
-from costmodel.explore.explain.schedule_order import Kind
 from costmodel.explore.explain.timeline import Event, ForwardBackwardTime, Pipeline, events
 from costmodel.ground.units import gib, show_time
 from costmodel.report.machine import json_answer
@@ -18,6 +15,12 @@ from costmodel.report.terminal.plan.plan_lines import following, problems, refus
 from costmodel.report.terminal.style.formatting import percent
 from costmodel.report.terminal.style.layout import CellTable, Line, WidthDrawing, drawn, laid
 from costmodel.report.terminal.style.theme import DIM, HEAD, bar, styled
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Sequence
+
+    from costmodel.explore.explain.pipelines import Offer, Pipelines
+    from costmodel.explore.explain.schedule_order import Kind
 
 MOST_RANKS, CELLS, FEWEST_CELLS = 8, 62, 16
 _PASSES = {"F": "forward", "B": "backward", "W": "weight gradient"}

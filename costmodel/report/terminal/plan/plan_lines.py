@@ -4,18 +4,15 @@ from __future__ import annotations
 
 import itertools
 from collections import Counter
-from collections.abc import Iterable, Mapping, Sequence
+from typing import TYPE_CHECKING
 
 from rich.text import Text
 
 from costmodel.documents.keys.overrides import value_text
-from costmodel.documents.reader.resolved_scenario import ResolvedScenario
-from costmodel.documents.schemas.default_values import Assumption
 from costmodel.estimate.evaluate.evaluate_plans import missing_input
-from costmodel.estimate.evaluate.predict import Answer
 from costmodel.estimate.shared.limits import stated_limits
-from costmodel.estimate.shared.reasons import REFUSALS, REMARKS
-from costmodel.explore.explain.explained_answer import ExplainedAnswer
+from costmodel.estimate.shared.reasons import REFUSALS
+from costmodel.estimate.shared.remarks import REMARKS
 from costmodel.report.terminal.plan.next_commands import command
 from costmodel.report.terminal.search.refusals import reason
 from costmodel.report.terminal.search.remedies import remedy_lines
@@ -23,6 +20,14 @@ from costmodel.report.terminal.style.formatting import plan_words
 from costmodel.report.terminal.style.head import head_of
 from costmodel.report.terminal.style.layout import CellTable, Line, WidthDrawing, typed
 from costmodel.report.terminal.style.theme import BAD, DIM, HEAD, WARN, styled
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Mapping, Sequence
+
+    from costmodel.documents.reader.resolved_scenario import ResolvedScenario
+    from costmodel.documents.schemas.default_values import Assumption
+    from costmodel.estimate.evaluate.predict import Answer
+    from costmodel.explore.explain.explained_answer import ExplainedAnswer
 
 _FEW = 5  # assumptions shown unasked
 _NOTHING = "no single key removes it; costmodel search shows whether several do"

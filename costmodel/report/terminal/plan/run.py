@@ -5,19 +5,16 @@ from __future__ import annotations
 import math
 import shlex
 from dataclasses import replace
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from rich.text import Text
 
 from costmodel.equations.run.energy import energy_cost
 from costmodel.estimate.evaluate.evaluate_plans import missing_input
-from costmodel.estimate.evaluate.predict import Answer
 from costmodel.estimate.machine.price import price_of
 from costmodel.estimate.run.goodput import reshard, speed_of_fewer
 from costmodel.estimate.run.whole_run import COVERED, RunFigures, shares, spares_of, spares_wanted
 from costmodel.estimate.shared.results import number
-from costmodel.explore.explain.explained_answer import ExplainedAnswer
-from costmodel.explore.explain.run_levers import at_best_interval, levers
 from costmodel.ground.units import counted, show, show_time, significant
 from costmodel.report.machine import json_answer
 from costmodel.report.terminal.plan.plan_lines import assumed_lines, following, problems, refusal, titled
@@ -25,6 +22,11 @@ from costmodel.report.terminal.style.formatting import BAND, between, percent, r
 from costmodel.report.terminal.style.head import price_lines
 from costmodel.report.terminal.style.layout import CellTable, Line
 from costmodel.report.terminal.style.theme import HEAD, WARN, bar, styled
+
+if TYPE_CHECKING:
+    from costmodel.estimate.evaluate.predict import Answer
+    from costmodel.explore.explain.explained_answer import ExplainedAnswer
+    from costmodel.explore.explain.run_levers import RunOutlook
 
 WELL = 0.95  # goodput from which what moves it is not asked about
 _SHOWN = 3
@@ -58,6 +60,12 @@ def run(answer: ExplainedAnswer, *, verbose: bool = False) -> list[Line]:
         following(answer, "estimate"),
         following(answer, "explain", "goodput", before="     "),
     ]
+
+
+def outlook_of(answer: ExplainedAnswer) -> RunOutlook:
+    """What would change a run, of an answer that has one."""
+    assert answer.outlook is not None
+    return answer.outlook
 
 
 def whole_of(answer: Answer) -> RunFigures:
@@ -114,7 +122,7 @@ def largest_part(answer: Answer, found: RunFigures) -> str:
     return "steps" if steps >= WELL else max(parts, key=lambda name: parts[name])
 
 
-def _facts(answer: Answer, found: RunFigures, costs: dict[str, float]) -> list[Line]:
+def _facts(answer: ExplainedAnswer, found: RunFigures, costs: dict[str, float]) -> list[Line]:
     """Interruptions, checkpoints, restarts and spare nodes, a line each."""
     asked = answer.inputs.run
     assert asked is not None
@@ -135,7 +143,7 @@ def _facts(answer: Answer, found: RunFigures, costs: dict[str, float]) -> list[L
     return [CellTable(("", ""), rows, "ll", headed=False)]
 
 
-def _interval(answer: Answer, found: RunFigures) -> str:
+def _interval(answer: ExplainedAnswer, found: RunFigures) -> str:
     """The interval, and what the best one would gain where another is stated."""
     asked = answer.inputs.run
     assert asked is not None
@@ -146,7 +154,7 @@ def _interval(answer: Answer, found: RunFigures) -> str:
         every += f" to storage, {show_time(number(found.at.memory_interval))} to memory"
     if asked.checkpoint.interval is None and asked.checkpoint.steps is None:
         return f"{every} of work, the best"
-    best = at_best_interval(answer)
+    best = outlook_of(answer).at_best_interval
     gained = number(best.goodput) - number(found.goodput)
     return f"{every} of work; {show_time(number(best.at.interval))} is best: {significant(gained * 100, 2)} points more"
 
@@ -196,7 +204,7 @@ def _data(answer: Answer, found: RunFigures) -> list[tuple[str, str]]:
     return [("data", f"each step waits: {show_time(useful)} for its data, {show_time(step)} of computing")]
 
 
-def _moving(answer: Answer, costs: dict[str, float]) -> list[Line]:
+def _moving(answer: ExplainedAnswer, costs: dict[str, float]) -> list[Line]:
     """What would raise a low goodput."""
     if costs["goodput"] >= WELL:
         return []
@@ -207,7 +215,7 @@ def _moving(answer: Answer, costs: dict[str, float]) -> list[Line]:
             percent(lever.goodput),
             f"--set {shlex.quote(lever.settings[0])}",
         )
-        for place, lever in enumerate(levers(answer)[:_SHOWN])
+        for place, lever in enumerate(outlook_of(answer).levers[:_SHOWN])
         if lever.goodput > costs["goodput"]
     ]
     return [CellTable(("", "", "", ""), rows, "lkrl", headed=False)] if rows else []
@@ -227,7 +235,7 @@ def run_json(answer: ExplainedAnswer) -> dict[str, Any]:
     found = whole_of(answer)
     asked = answer.inputs.run
     assert asked is not None
-    best = at_best_interval(answer)
+    best = outlook_of(answer).at_best_interval
     told["run"] = {
         "steps": json_answer.known(number(found.steps)),
         "interruptions": json_answer.known(number(found.interruptions)),
@@ -241,7 +249,8 @@ def run_json(answer: ExplainedAnswer) -> dict[str, Any]:
         "spares": json_answer.known(number(spares_of(answer.inputs, asked))),
         "spares_for_99_percent": json_answer.known(number(spares_wanted(answer.inputs, replace(asked, spares=0.0)))),
         "levers": [
-            {"words": lever.words, "set": list(lever.settings), "goodput": lever.goodput} for lever in levers(answer)
+            {"words": lever.words, "set": list(lever.settings), "goodput": lever.goodput}
+            for lever in outlook_of(answer).levers
         ],
     }
     return told

@@ -2,21 +2,24 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import asdict
-from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from rich.text import Text
 
-from costmodel.evidence.calibrate.fit_from_runs import Posterior
 from costmodel.evidence.calibrate.priors import around
 from costmodel.evidence.calibrate.refine_from_runs import Refined, unit_value
-from costmodel.evidence.calibrate.regression_problem import Errors
 from costmodel.report.terminal.search.reasons import mistaken, not_modelled
 from costmodel.report.terminal.style.answer import head
 from costmodel.report.terminal.style.layout import CellTable, Line
 from costmodel.report.terminal.style.theme import WARN, styled
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Iterator, Mapping
+    from pathlib import Path
+
+    from costmodel.evidence.calibrate.fit_from_runs import Posterior
+    from costmodel.evidence.calibrate.regression_problem import Errors
 
 _MORE = ("P90", "bias", "in band")
 

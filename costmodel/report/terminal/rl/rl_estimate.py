@@ -80,10 +80,10 @@ def where_it_goes(answer: RlAnswer) -> list[Line]:
     ]
     if answer.inputs.engines is None:
         return lines
-    return [*lines, *(styled(f"    {words}") for words in _of_generation(answer))]
+    return [*lines, *(styled(f"    {words}") for words in of_generation(answer))]
 
 
-def _of_generation(answer: RlAnswer) -> list[str]:
+def of_generation(answer: RlAnswer) -> list[str]:
     """What of the generation waits for the longest answers, and what hides behind what."""
     costs, found = answer.costs, answer.iteration.generated
     workload, engines = answer.inputs.case.scenario.workload, answer.inputs.engines

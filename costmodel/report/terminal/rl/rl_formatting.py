@@ -125,6 +125,10 @@ def _own(answer: RlAnswer, code: str) -> str:
     if code == "R010":
         ranks, total = float(answer.inputs.plan.rollout.ranks or 0), answer.inputs.split.ranks
         return f"{ranks:.0f} of {total:.0f}, in nodes of {float(answer.inputs.case.node.accelerators):.0f}."
+    if code == "R018":
+        inputs = answer.inputs
+        batch = f"{counted(inputs.mini_batch)} over dp {inputs.packing.dp:.0f} are {inputs.answers_of_rank:.0f}"
+        return f"{batch}, and the micro-batch is {counted(float(inputs.plan.micro_batch))}."
     if code == "R011":
         return f"{stack.name} has {', '.join(stack.algorithms)}."
     return f"{stack.name} has {', '.join(stack.rollouts)}." if code == "R012" else ""

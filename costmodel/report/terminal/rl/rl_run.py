@@ -8,6 +8,7 @@ from typing import Any
 from rich.text import Text
 
 from costmodel.estimate.rl.predict_rl import RlAnswer
+from costmodel.estimate.run.whole_run import shares
 from costmodel.estimate.shared.results import number
 from costmodel.ground.units import counted, show, show_time
 from costmodel.report.machine import rl_json
@@ -15,6 +16,7 @@ from costmodel.report.terminal.plan.plan_lines import assumed_lines
 from costmodel.report.terminal.rl.rl_formatting import following, problems, result, titled
 from costmodel.report.terminal.style.formatting import BAND, ENDS, between, percent
 from costmodel.report.terminal.style.layout import CellTable, Line
+from costmodel.report.terminal.style.theme import HEAD, bar, styled
 
 
 def run(answer: RlAnswer, *, verbose: bool = False) -> list[Line]:
@@ -31,6 +33,8 @@ def run(answer: RlAnswer, *, verbose: bool = False) -> list[Line]:
         Text(),
         CellTable(("", "", BAND), [*figures, goodput], "lll"),
         Text(),
+        *_where_it_goes(answer),
+        Text(),
         CellTable(("", ""), _facts(answer), "ll", headed=False),
         Text(),
         *assumed_lines(tuple(assumed), verbose=verbose),
@@ -46,6 +50,19 @@ def _figure(answer: RlAnswer, words: str, name: str) -> tuple[str, str, str]:
     return words, result(name, answer.costs[name]), between(low, high)
 
 
+def _where_it_goes(answer: RlAnswer) -> list[Line]:
+    """Parts of the wall time, longest first."""
+    parts, wall = run_shares(answer), answer.costs["run_time"]
+    most = max(parts.values())
+    rows = [
+        (name, "" if math.isnan(wall) else show_time(value * wall), bar(value / most, 30), percent(value, 3))
+        for name, value in sorted(parts.items(), key=lambda item: -item[1])
+        if value
+    ]
+    shown = CellTable(("part", "time", "", "of the run"), rows, "lrlr", headed=False, drop=("",), indent="    ")
+    return [styled("  where the run goes", HEAD), shown]
+
+
 def _facts(answer: RlAnswer) -> list[tuple[str, str]]:
     """Iterations, interruptions, checkpoints."""
     costs, found, workload = answer.costs, answer.run, answer.inputs.case.scenario.workload
@@ -55,7 +72,10 @@ def _facts(answer: RlAnswer) -> list[tuple[str, str]]:
     steps = "unknown" if workload.iterations is None else counted(workload.iterations)
     models = "policy and critic" if answer.inputs.models["critic"] else "policy"
     rows = [
-        ("iterations", f"{steps} of {show_time(costs['iteration_time'])}, as stated: to a score follows from no law"),
+        (
+            "iterations",
+            f"{steps} of {show_time(costs['iteration_time'])}, as stated; no law gives how many a score takes",
+        ),
         ("failures", f"one each {show_time(costs['mtbf'])}{often}"),
         ("checkpoint", f"{show(costs['checkpoint_size'], 'B')}: states of {models}"),
     ]
@@ -67,6 +87,15 @@ def _facts(answer: RlAnswer) -> list[tuple[str, str]]:
     return rows
 
 
+def run_shares(answer: RlAnswer) -> dict[str, float]:
+    """Shares of the wall time: iterations, and everything that is lost; nothing where failures are not asked about."""
+    asked, found = answer.inputs.trainer.inputs.run, answer.run
+    if asked is None or found is None:
+        return {}
+    lost = {name: number(value) for name, value in shares(asked, found).items()}
+    return {"iterations": number(found.goodput), **lost}
+
+
 def run_json(answer: RlAnswer) -> dict[str, Any]:
     """The answer of estimate with what makes up the run."""
     told = rl_json.estimate(answer)
@@ -75,6 +104,7 @@ def run_json(answer: RlAnswer) -> dict[str, Any]:
         return told | {"run": None}
     told["run"] = {
         "iterations": rl_json.finite(number(found.steps)),
+        "shares": run_shares(answer),
         "interruptions": rl_json.finite(number(found.interruptions)),
         "experience_bytes": None if answer.iteration.sync is None else float(answer.iteration.sync.experience),
     }

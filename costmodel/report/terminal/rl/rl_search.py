@@ -6,8 +6,10 @@ from typing import Any
 
 from rich.text import Text
 
+from costmodel.documents.schemas.rl.rl_plan import RlPlan
 from costmodel.estimate.rl.predict_rl import RlAnswer
 from costmodel.estimate.rl.rl_reason_codes import REFUSALS
+from costmodel.estimate.shared.results import number
 from costmodel.explore.rl.search_splits import FoundSplits
 from costmodel.ground.units import counted, gib, show_time
 from costmodel.report.machine import rl_json
@@ -47,7 +49,7 @@ def _row(place: str, each: RlAnswer) -> tuple[str, ...]:
         f"tp {float(plan.rollout.tp):.0f}" if inputs.engines is not None else "—",
         result("iteration_time", costs["iteration_time"]),
         result("generation", costs["generation"]),
-        show_time(each.iteration.training),
+        show_time(number(each.iteration.training)),
         gib(costs["memory_peak"]),
         f"✗ {' '.join(each.broken)}" if each.broken else "",
     )
@@ -57,10 +59,12 @@ def settings(each: RlAnswer) -> dict[str, str]:
     """What makes the scenario's own plan this one."""
     plan, split = each.inputs.plan, each.inputs.split
     wanted = {"plan.tp": f"{float(plan.tp):.0f}", "plan.cp": f"{float(plan.cp):.0f}"}
+    own = each.inputs.case.scenario.plan
+    if float(plan.micro_batch) != float((own or RlPlan()).micro_batch):
+        wanted["plan.micro_batch"] = f"{float(plan.micro_batch):.0f}"
     if each.inputs.engines is None:
         return wanted
     wanted["plan.rollout.tp"] = f"{float(plan.rollout.tp):.0f}"
-    own = each.inputs.case.scenario.plan
     if not split.colocated:
         wanted |= {"plan.rollout.colocated": "false", "plan.rollout.ranks": f"{split.rollout.ranks:.0f}"}
     elif own is not None and not own.rollout.colocated:

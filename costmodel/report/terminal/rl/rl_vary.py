@@ -11,12 +11,12 @@ from costmodel.estimate.evaluate.answer_facts import subject_of
 from costmodel.estimate.rl.rl_columns import COLUMNS, machine_name
 from costmodel.explore.compare.compare import Difference, MovedFigure
 from costmodel.explore.rl.vary_rl import RlScaleRow, RlTrial, SweptRl
-from costmodel.report.machine.rl_json import plan
+from costmodel.report.machine.rl_json import plan, subject
 from costmodel.report.terminal.compare.compare import difference_lines, inputs_json
 from costmodel.report.terminal.rl.rl_formatting import iteration_words, result
 from costmodel.report.terminal.style.answer import head
 from costmodel.report.terminal.style.formatting import percent
-from costmodel.report.terminal.style.head import origin_lines, subject_fields, subject_words, title
+from costmodel.report.terminal.style.head import origin_lines, subject_words
 from costmodel.report.terminal.style.layout import CellTable, Line
 from costmodel.report.terminal.style.theme import HEAD, styled
 
@@ -61,10 +61,6 @@ def _row(trial: RlTrial, values: dict[str, Any]) -> dict[str, Any]:
     return {**values, **known, "works": trial.works, "codes": list(trial.codes), "fault": fault}
 
 
-def _frame(case: RlCase) -> dict[str, Any]:
-    return {"workload": "rl", "facts": subject_fields(subject_of(case)), "title": title(case)}
-
-
 def sweep_json(found: SweptRl) -> dict[str, Any]:
     """The sweep as plain values."""
     points = []
@@ -72,7 +68,7 @@ def sweep_json(found: SweptRl) -> dict[str, Any]:
         values = {axis.path: value for axis, value in zip(found.axes, _values(found, trial), strict=True)}
         points.append(_row(trial, values))
     shown = [machine_name(name) for name in found.shown]
-    return {**head("costmodel/sweep/v1"), **_frame(found.case), "shown": shown, "points": points}
+    return {**head("costmodel/sweep/v1"), **subject(found.case), "shown": shown, "points": points}
 
 
 def scale(case: RlCase, rows: Sequence[RlScaleRow], *, weak: bool) -> list[Line]:
@@ -97,7 +93,7 @@ def scale_json(case: RlCase, rows: Sequence[RlScaleRow], *, weak: bool) -> dict[
         _row(row.trial, {"gpus": row.ranks, "efficiency": row.efficiency if row.efficiency == row.efficiency else None})
         for row in rows
     ]
-    return {**head("costmodel/scale/v1"), **_frame(case), "weak": weak, "sizes": sizes}
+    return {**head("costmodel/scale/v1"), **subject(case), "weak": weak, "sizes": sizes}
 
 
 def diff(found: Difference, words: str) -> list[Line]:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 
 from costmodel.estimate.evaluate.evaluate_plans import verdict
-from costmodel.explore.search.bands import first_faster, unsure
+from costmodel.explore.search.bands import unsure
 from costmodel.explore.search.rank import Ranked
 from costmodel.explore.search.search import SearchResult
 from costmodel.ground.units import gib
@@ -18,7 +18,7 @@ _ALIKE = 0.01  # share below which two plans count as equal
 
 def unsure_order(found: SearchResult, shown: int) -> list[Line]:
     """How many of the plans shown may be the fastest, with the chances that the first one is."""
-    chances = first_faster(found.inputs, found.best[:shown])
+    chances = found.chances[:shown]
     count = unsure(chances)
     if count < 2:
         return []

@@ -11,15 +11,17 @@ from rich.text import Text
 from costmodel.documents.schemas.limits import Bound
 from costmodel.estimate.evaluate.evaluate_plans import missing_input, verdict
 from costmodel.estimate.shared.limits import stated_limits
-from costmodel.estimate.shared.plan_batch import SIZES, one_row
+from costmodel.estimate.shared.plan_batch import one_row
 from costmodel.estimate.shared.reasons import REFUSALS
 from costmodel.estimate.shared.results import COLUMNS
 from costmodel.explore.compare.input_paths import leaves
 from costmodel.explore.search.rank import Front, Ranked
 from costmodel.explore.search.refusals import Example
 from costmodel.explore.search.search import NO_PRECISION, SearchResult, lacking_precisions
+from costmodel.ground.counts import number_of
+from costmodel.ground.plan_sizes import ALWAYS, HEADS, OF_ITSELF_ONE, SIZES, WAYS
 from costmodel.ground.units import counted, gib, show_time, significant
-from costmodel.report.terminal.plan.next_commands import OF_ITSELF_ONE, command, plan_settings
+from costmodel.report.terminal.plan.next_commands import command, plan_settings
 from costmodel.report.terminal.plan.plan_lines import remarks, searched
 from costmodel.report.terminal.search.choices import CHOICES, choice_words, short_words, split_words
 from costmodel.report.terminal.search.order_lines import roomier, unsure_order
@@ -33,15 +35,15 @@ from costmodel.report.terminal.style.layout import CellTable, Line, typed
 from costmodel.report.terminal.style.scatter import ScatterPoint, scatter
 from costmodel.report.terminal.style.theme import BAD, DIM, HEAD, styled
 
-_NAMES = ("#", "tp", "pp", "dp", "vpp", "mb", "zero", "sp", "recompute")
-_SHORT = {"dp_replicate": "rep"}
-_SHOWN_ANYWAY = frozenset(f"plan.{key}" for key in ("tp", "pp", "dp", "vpp", "micro_batch", "zero"))
+_BEHIND = ALWAYS[1:]  # of tp and the sizes over one
+_NAMES = ("#", "tp", *(HEADS[name] for name in _BEHIND), "zero", "sp", "recompute")
+_SHOWN_ANYWAY = frozenset(f"plan.{key}" for key in (*ALWAYS, "zero"))
 _SIZED = frozenset({"cluster.nodes", "cluster.node", "cluster.node.accelerators"})  # where GPUs are counted
 _RESULTS = ("step", "P90", "tok/s/GPU", "MFU", "GiB", "fits")
 _COST = "cost"  # of a million tokens, where plans are ranked by it
 _DROPPED = ("P90", "sp", "MFU", "tok/s/GPU")  # in this order, where the terminal is narrow
 _COLUMN_OF = {"step_time": "step", "tokens_per_s_per_gpu": "tok/s/GPU"}  # of objectives that every table has
-_TAKEN = frozenset((*SIZES, *_NAMES, *CHOICES, *_SHORT.values(), _COST, *_RESULTS, *Bound.model_fields))
+_TAKEN = frozenset((*SIZES, *_NAMES, *CHOICES, *HEADS.values(), _COST, *_RESULTS, *Bound.model_fields))
 
 
 def search(found: SearchResult, shown: int, refused: Mapping[str, Example] | None = None) -> list[Line]:
@@ -49,7 +51,8 @@ def search(found: SearchResult, shown: int, refused: Mapping[str, Example] | Non
     tally, inputs = found.tally, found.inputs
     limited = any(stated_limits(inputs.case.scenario.limits))
     kept = f" · {tally.kept:,} keep{'s' if tally.kept == 1 else ''} the limits" if limited else ""
-    counts = f"{tally.candidates:,} plans · {tally.evaluated:,} valid · {tally.fit:,} fit{kept} · {found.elapsed:.2f} s"
+    counts = f"{number_of(tally.candidates, 'plan')} · {tally.evaluated:,} valid · {tally.fit:,} fit{kept}"
+    counts += f" · {found.elapsed:.2f} s"
     over = found.variants.over
     if _SIZED.isdisjoint(axis.path for axis in over):
         counts = f"{float(inputs.ranks):,.0f} GPU{'' if inputs.ranks == 1 else 's'} · {counts}"
@@ -136,7 +139,7 @@ def _cut(plans: Sequence[Ranked]) -> tuple[str, ...]:
 
 
 def _names(cut: Sequence[str]) -> tuple[str, ...]:
-    sizes = (_SHORT.get(name, name) for name in cut if name not in CHOICES)
+    sizes = (HEADS[name] for name in cut if name not in CHOICES)
     return ("#", "tp", *sizes, *_NAMES[2:-1], *(name for name in cut if name in CHOICES), _NAMES[-1])
 
 
@@ -173,7 +176,7 @@ def plan_cells(place: int, plan: Ranked, cut: Sequence[str] = ()) -> tuple[str, 
     """What a plan is, behind its place."""
     return (
         str(place),
-        *(f"{plan.sizes[name]:.0f}" for name in ("tp", *cut, "pp", "dp", "vpp", "micro_batch") if name not in CHOICES),
+        *(f"{plan.sizes[name]:.0f}" for name in ("tp", *cut, *_BEHIND) if name not in CHOICES),
         str(plan.structure.zero),
         "✓" if plan.structure.sequence_parallel and plan.sizes["tp"] > 1 else "·",
         *(CHOICES[name](plan.structure) for name in cut if name in CHOICES),
@@ -294,7 +297,7 @@ def account(found: SearchResult, shown: Mapping[str, Example]) -> list[Line]:
     for code, count in tally.refused.most_common():
         if count:
             share = percent(count / tally.candidates, 2)
-            lines.append(styled(f"  {code}  {REFUSALS[code].title}: {count:,} plans, {share}"))
+            lines.append(styled(f"  {code}  {REFUSALS[code].title}: {number_of(count, 'plan')}, {share}"))
             lines.append(styled(f"        {REFUSALS[code].meaning}"))
             if code in shown:
                 lines.append(styled(f"        e.g. {_example_words(found, shown[code])}", DIM))
@@ -312,10 +315,10 @@ def _example_reason(found: SearchResult, example: Example, code: str) -> str:
 def _example_words(found: SearchResult, example: Example | Ranked) -> str:
     values = found.values(example.variant)
     varied = [f"{name} {spaced(value)}" for name, value in zip(headings(list(values)), values.values(), strict=True)]
-    sizes = [f"{name} {counted(example.sizes[name])}" for name in ("tp", "pp", "dp", "vpp", "micro_batch")]
+    sizes = [f"{name} {counted(example.sizes[name])}" for name in ALWAYS]
     sizes += [f"{name} {counted(example.sizes[name])}" for name in OF_ITSELF_ONE if example.sizes[name] > 1]
     structure = example.structure
-    way = [f"cp_type {structure.cp_type}"] if example.sizes["cp"] > 1 else []
+    way = [f"{way} {getattr(structure, way)}" for name, way in WAYS.items() if example.sizes[name] > 1]
     choices = [*way, *split_words(structure), f"zero {structure.zero}", *choice_words(structure)]
     return " · ".join([*varied, *sizes, *choices, structure.schedule])
 

@@ -28,8 +28,6 @@ from costmodel.report.terminal.search.run_refusals import PLAN_SENTENCES, RUN_SE
 from costmodel.report.terminal.style.formatting import joined, listed, percent, result
 
 _BOUNDS = {"at_most": "over", "at_least": "under", "target": "off"}
-_HOST = {"link": "its host link", "capacity": "the host's memory", "bandwidth": "the rate of that memory"}
-_DRIVES = {"drives": "drives", "read": "how fast they read", "write": "how fast they write"}
 
 
 def reason(answer: Answer, code: str) -> str:
@@ -309,13 +307,6 @@ def _wrong_offload(inputs: TrainingInputs, block: Block) -> str:
     return "; ".join(said)
 
 
-def _unknown_host(inputs: TrainingInputs, block: Block) -> str:
-    wanted = {**_HOST, **(_DRIVES if block.structure.offload_to == "nvme" else {})}
-    lacking = joined(said for name, said in wanted.items() if math.isnan(getattr(inputs.host, name)))
-    offload = f"[{', '.join(block.structure.offload)}] to {block.structure.offload_to}"
-    return f"offload of {offload}, and the node {inputs.case.node.name} does not state {lacking}"
-
-
 _SENTENCES: dict[str, Callable[[TrainingInputs, Block], str]] = {
     "L001": _world,
     "L002": _layers,
@@ -344,6 +335,5 @@ _SENTENCES: dict[str, Callable[[TrainingInputs, Block], str]] = {
     "L040": _wrong_keys,
     "L041": _wrong_layers,
     "L042": _wrong_offload,
-    "L043": _unknown_host,
     **PLAN_SENTENCES,
 }

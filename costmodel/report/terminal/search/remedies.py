@@ -3,14 +3,18 @@
 from __future__ import annotations
 
 import shlex
-from collections.abc import Sequence
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
-from costmodel.explore.search.changes import Remedy
+from costmodel.ground.counts import number_of
 from costmodel.ground.units import gib, show_time
 from costmodel.report.terminal.style.formatting import listed
 from costmodel.report.terminal.style.layout import CellTable, Line
 from costmodel.report.terminal.style.theme import styled
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from costmodel.explore.search.changes import Remedy
 
 NONE_ALONE = "no one key does; these do together"
 
@@ -45,7 +49,7 @@ def _aside(remedy: Remedy) -> str:
     if remedy.left:
         return f"leaves {', '.join(remedy.left)}"
     too_large = remedy.memory_share is not None and remedy.memory_share > 1
-    words = [f"{remedy.valid:,} plans valid"] if remedy.valid else []
+    words = [f"{number_of(remedy.valid, 'plan')} valid"] if remedy.valid else []
     return " · ".join([*words, *(["does not fit"] if too_large else []), *([remedy.note] if remedy.note else [])])
 
 

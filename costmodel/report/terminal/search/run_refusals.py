@@ -2,11 +2,17 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable
 
 from costmodel.estimate.shared.plan_batch import Block
+from costmodel.estimate.training.constraints.group_constraints import PLAIN
 from costmodel.estimate.training.training_inputs import TrainingInputs
 from costmodel.ground.units import counted, gib, show, show_time
+from costmodel.report.terminal.style.formatting import joined
+
+_HOST = {"link": "its host link", "capacity": "the host's memory", "bandwidth": "the rate of that memory"}
+_DRIVES = {"drives": "drives", "read": "how fast they read", "write": "how fast they write"}
 
 
 def nothing_leaves(inputs: TrainingInputs, block: Block) -> str:
@@ -31,6 +37,8 @@ def not_scattered(inputs: TrainingInputs, block: Block) -> str:
 def spans_kinds(inputs: TrainingInputs, block: Block) -> str:
     """Why a plan does not suit nodes of several kinds."""
     structure = block.structure
+    if structure.shares == "stages":
+        return _not_over_groups(inputs, block)
     inner = float(block.tp[0] * block.cp[0] * block.pp[0])
     each = float(inputs.case.node.accelerators)
     for nodes, kind in inputs.groups:
@@ -45,6 +53,22 @@ def spans_kinds(inputs: TrainingInputs, block: Block) -> str:
     if structure.zero >= 2 or inputs.stack.states.sharded_master:
         return f"zero {structure.zero} meets in each micro-batch, and proportional shares give replicas unlike numbers"
     return f"{structure.schedule} needs as many micro-batches of each replica"
+
+
+def _not_over_groups(inputs: TrainingInputs, block: Block) -> str:
+    """Why stages do not lie over the groups."""
+    structure, pp = block.structure, float(block.pp[0])
+    for nodes, kind in inputs.groups:
+        part = float(nodes / inputs.case.cluster.nodes)
+        if pp * part % 1:
+            return f"pp {counted(pp)} leaves {kind.case.node.name}, {part:.3g} of the nodes, no whole number of stages"
+    if structure.order == "tp-cp-pp-dp":
+        return "order tp-cp-pp-dp lays each stage over nodes of several kinds"
+    if structure.schedule not in PLAIN:
+        return f"schedule {structure.schedule} needs equal stages; 1f1b does not"
+    if inputs.model.layers[0].leading:
+        return "the first layers of the model are of another kind, so that no stage has the time of its layers alone"
+    return f"split {structure.split} states the layers of stages, which follow from the speeds of the groups"
 
 
 def not_asynchronous(inputs: TrainingInputs, block: Block) -> str:
@@ -128,7 +152,16 @@ def cuts(inputs: TrainingInputs, block: Block) -> str:
     return f"{inputs.optimizer.name} projects whole gradients, but {', and '.join(stated)}"
 
 
+def unknown_host(inputs: TrainingInputs, block: Block) -> str:
+    """What of the host no document states."""
+    wanted = {**_HOST, **(_DRIVES if block.structure.offload_to == "nvme" else {})}
+    lacking = joined(said for name, said in wanted.items() if math.isnan(getattr(inputs.host, name)))
+    offload = f"[{', '.join(block.structure.offload)}] to {block.structure.offload_to}"
+    return f"offload of {offload}, and the node {inputs.case.node.name} does not state {lacking}"
+
+
 PLAN_SENTENCES: dict[str, Callable[[TrainingInputs, Block], str]] = {
+    "L043": unknown_host,
     "L035": tied_layers,
     "L036": scans_cut,
     "L045": no_step_in_backward,

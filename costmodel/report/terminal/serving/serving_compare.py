@@ -6,81 +6,36 @@ from collections.abc import Iterator, Sequence
 from typing import Any
 
 from costmodel.documents.schemas.serving.serving_results import RESULTS
-from costmodel.estimate.evaluate.answer_facts import subject_of
+from costmodel.estimate.serving.predict_serving import ServingAnswer
 from costmodel.estimate.serving.result_columns import COLUMNS, machine_name
 from costmodel.explore.compare.compare import Difference, MovedFigure
-from costmodel.explore.serving.compare_serving import CheckedServing, ServingFinding
-from costmodel.report.machine.serving_json import number
+from costmodel.explore.compare.limit_findings import CheckedAnswer, LimitFinding
+from costmodel.report.terminal.compare import limit_lines
 from costmodel.report.terminal.compare.compare import difference_lines, inputs_json
+from costmodel.report.terminal.compare.limit_lines import check_lines, limit_words
 from costmodel.report.terminal.serving.serving_formatting import reason, result
 from costmodel.report.terminal.style.answer import head
-from costmodel.report.terminal.style.head import subject_fields
 from costmodel.report.terminal.style.layout import Line
-from costmodel.report.terminal.style.theme import BAD, GOOD, styled
 
-_SIGNS = {"at_most": "≤", "at_least": "≥", "target": "≈"}
 _NAMES = {machine_name(name): name for name in COLUMNS}
 _TELLING = 1e-4  # share below which a result counts as unchanged
 
 
-def check(found: Sequence[CheckedServing], *, verbose: bool) -> list[Line]:
+def check(found: Sequence[CheckedAnswer[ServingAnswer]], *, verbose: bool) -> list[Line]:
     """What is not kept, and how many limits there are; with verbose what is kept too."""
-    lines: list[Line] = []
-    for checked in found:
-        failed = [finding for finding in checked.findings if not finding.kept]
-        lines.append(styled(f"{'✗' if failed else '✓'} {checked.name}: {_count(checked)}", BAD if failed else GOOD))
-        shown = checked.findings if verbose else failed
-        lines += [styled(f"    {finding_words(checked, finding)}") for finding in shown]
-    return lines
+    return check_lines(found, finding_words, verbose=verbose)
 
 
-def _count(checked: CheckedServing) -> str:
-    limits = [finding for finding in checked.findings if finding.limit is not None]
-    kept = sum(finding.kept for finding in limits)
-    return f"{kept} of {len(limits)} limits kept" if limits else "no limits" if checked.kept else "not kept"
-
-
-def finding_words(checked: CheckedServing, finding: ServingFinding) -> str:
+def finding_words(checked: CheckedAnswer[ServingAnswer], finding: LimitFinding) -> str:
     """A finding in one line."""
     if finding.limit is None:
         return f"{finding.code} {reason(checked.answer, finding.code)}"
-    bound = f"{_SIGNS[finding.limit.kind]} {result(finding.name, float(finding.limit.value))}"
-    place = finding.place
-    where = f"  ({place.file}:{place.line})" if place is not None and place.line else ""
-    return f"{'✓' if finding.kept else '✗'} {finding.name} {result(finding.name, finding.value)} {bound}{where}"
+    return limit_words(finding, result)
 
 
-def check_json(found: Sequence[CheckedServing]) -> dict[str, Any]:
+def check_json(found: Sequence[CheckedAnswer[ServingAnswer]]) -> dict[str, Any]:
     """Everything as plain values."""
-    return {
-        **head("costmodel/check/v1"),
-        "workload": "serving",
-        "kept": all(checked.kept for checked in found),
-        "scenarios": [
-            {
-                "name": checked.name,
-                "title": checked.answer.inputs.case.title,
-                "facts": subject_fields(subject_of(checked.answer.inputs.case)),
-                "kept": checked.kept,
-                "findings": [_finding(checked, finding) for finding in checked.findings],
-            }
-            for checked in found
-        ],
-    }
-
-
-def _finding(checked: CheckedServing, finding: ServingFinding) -> dict[str, Any]:
-    place, limit = finding.place, finding.limit
-    return {
-        "kind": limit.kind if limit is not None else finding.name,
-        "name": finding.name,
-        "kept": finding.kept,
-        "value": None if finding.value is None else number(finding.value),
-        "bound": None if limit is None else float(limit.value),
-        "file": place.file if place is not None else None,
-        "line": place.line or None if place is not None else None,
-        "text": finding_words(checked, finding),
-    }
+    return limit_lines.check_json(found, finding_words, "serving")
 
 
 def diff(found: Difference, title: str) -> list[Line]:

@@ -112,6 +112,7 @@ def _facts(answer: ServingAnswer) -> list[Line]:
         ("throughput", stated("output_tokens_per_s"), "per GPU", stated("tokens_per_s_per_gpu"), ""),
         ("memory", f"{gib(costs['memory_peak'])} of {total} GiB", "cache pool", _pool(costs), ""),
     ]
+    rows += _offline(answer)
     rows += _beginnings(answer)
     rows += _speculation(answer)
     rows += _apart(answer)
@@ -121,6 +122,15 @@ def _facts(answer: ServingAnswer) -> list[Line]:
 def _chance(answer: ServingAnswer) -> str:
     """The chance that every limit is kept, by the bands."""
     return f"chance {result(OWN, answer.costs[OWN])} {limits_on(answer, OWN)}".rstrip()
+
+
+def _offline(answer: ServingAnswer) -> list[tuple[str, str, str, str, str]]:
+    """When the last answer of a batch is there, and what its longest answers cost."""
+    costs, requests = answer.costs, answer.inputs.case.scenario.workload.requests
+    if requests is None:
+        return []
+    lost = f"{result('tail_share', costs['tail_share'])} of it"
+    return [("whole batch", result("makespan", costs["makespan"]), "lost in its tail", lost, "")]
 
 
 def _beginnings(answer: ServingAnswer) -> list[tuple[str, str, str, str, str]]:

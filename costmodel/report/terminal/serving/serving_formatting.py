@@ -14,6 +14,7 @@ from costmodel.documents.schemas.serving.serving_workload import Serving
 from costmodel.estimate.serving.predict_serving import ServingAnswer, code_of
 from costmodel.estimate.serving.reason_codes import REFUSALS
 from costmodel.estimate.shared.limits import KINDS, Limit, stated_limits
+from costmodel.ground.counts import number_of
 from costmodel.ground.units import counted, gib, show, show_memory, show_time, significant
 from costmodel.report.terminal.style.formatting import percent
 from costmodel.report.terminal.style.theme import WARN, styled
@@ -67,6 +68,8 @@ def load_words(workload: Serving) -> str:
     if workload.concurrency is not None:
         burst = ", all started at once" if workload.traffic == "burst" else ""
         return f"{workload.concurrency:,.0f} in flight{burst}"
+    if workload.requests is not None:
+        return f"{workload.requests:,.0f} requests offline"
     return f"{workload.users:,.0f} users who think for {show_time(workload.think_time or 0.0)}"
 
 
@@ -162,7 +165,7 @@ def _over(answer: ServingAnswer) -> str:
     gpus = costs["gpus"] / costs["replicas"]
     within = costs["rate_within_slo_per_s"] / costs["replicas"]
     inside = f", {math.ceil(arriving / within):,d} to keep the limits" if within > 0 else ""
-    taken = f"{replicas:,d} replicas ({replicas * gpus:,.0f} GPUs) answer it{inside}"
+    taken = f"{number_of(replicas, 'replica')} ({number_of(replicas * gpus, 'GPU')}) answer it{inside}"
     plural = "s" if costs["replicas"] > 1 else ""
     fleet = f"{costs['replicas']:.0f} replica{plural}"
     return f"{rate_words(arriving, significant(arriving))} on {fleet}, at most {significant(most)}; {taken}"

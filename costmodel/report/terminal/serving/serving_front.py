@@ -13,6 +13,7 @@ from costmodel.estimate.evaluate.answer_facts import subject_of
 from costmodel.estimate.serving.predict_serving import remarks
 from costmodel.estimate.serving.result_columns import machine_name
 from costmodel.explore.serving.pareto import FrontPoint, ServingFront
+from costmodel.ground.counts import number_of
 from costmodel.ground.units import counted, significant
 from costmodel.report.machine.json_answer import notes
 from costmodel.report.machine.serving_json import frame, plan
@@ -23,7 +24,7 @@ from costmodel.report.terminal.style.layout import CellTable, Line
 from costmodel.report.terminal.style.scatter import ScatterPoint, scatter
 from costmodel.report.terminal.style.theme import DIM, HEAD, styled
 
-_LOADS = {"rate": "req/s", "concurrency": "in flight", "users": "users"}
+_LOADS = {"rate": "req/s", "concurrency": "in flight", "users": "users", "requests": "requests"}
 
 
 def front(found: ServingFront, shown: int) -> list[Line]:
@@ -44,9 +45,10 @@ def front(found: ServingFront, shown: int) -> list[Line]:
     heads = {"dp_attention": "dpa", "replicas": "repl"}
     rows = [_row(place, point, degrees, names) for place, point in _spread(found.points, shown)]
     head = ("#", *(heads.get(name, name) for name in degrees), load, *names, "")
+    plans = number_of(found.looked_at, "plan")
     lines: list[Line] = [
         styled(subject_words(subject_of(case)), HEAD),
-        styled(f"{found.inputs.engine.name} · {lengths} · {found.looked_at:,} plans, each at loads up to its most"),
+        styled(f"{found.inputs.engine.name} · {lengths} · {plans}, each up to its greatest load"),
         *origin_lines(case),
         *remark_lines([tuple(remarks(found.inputs))]),
         Text(),

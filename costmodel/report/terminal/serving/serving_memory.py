@@ -39,7 +39,7 @@ def _head(answer: ServingAnswer) -> str:
     engine, use = answer.inputs.engine, answer.evaluation.memory
     share = f"{one(use.fraction) * 100:.3g} %"
     of = {
-        "share-of-total": f"{share} of {gib(one(use.total))} GiB that CUDA reports",
+        "share-of-total": f"{share} of {gib(one(use.total))} GiB that the driver reports",
         "share-of-free-before": f"{share} of what is free before loading, weights and cache together",
         "share-of-free-after": f"{share} of what is free after loading",
     }[engine.memory.definition]

@@ -15,6 +15,7 @@ from costmodel.estimate.serving.service_limits import service_limits
 from costmodel.estimate.serving.serving_band import OWN
 from costmodel.estimate.shared.limits import Limit, stated_limits
 from costmodel.explore.serving.search_layouts import FoundPlans, RankedPlan, reasons, share_of
+from costmodel.ground.counts import number_of
 from costmodel.ground.units import counted, show_time, significant
 from costmodel.report.machine.json_answer import notes
 from costmodel.report.machine.serving_json import frame, plan
@@ -40,7 +41,8 @@ def search(found: FoundPlans, *, why_not: bool = False) -> list[Line]:
     inputs, workload = found.inputs, found.inputs.case.scenario.workload
     subject = subject_of(inputs.case)
     priced = price_lines(subject.price) if subject.price.known else []
-    counts = f"{found.candidates:,} plans · {found.valid:,} valid · {found.fit:,} fit · {found.kept:,} keep all limits"
+    counts = f"{number_of(found.candidates, 'plan')} · {found.valid:,} valid · {found.fit:,} fit"
+    counts += f" · {found.kept:,} keep{'s' if found.kept == 1 else ''} all limits"
     lines: list[Line] = [
         styled(subject_words(subject), HEAD),
         styled(f"{inputs.engine.name} · {lengths_words(workload)} · {load_words(workload)}"),
@@ -135,8 +137,10 @@ def _needs(found: FoundPlans) -> Iterator[Text]:
     more = f" × {1 + headroom:g} headroom" if headroom else ""
     sizes = best.sizes
     ranks = f"tp {sizes['tp']:.0f}" + (f" · pp {sizes['pp']:.0f}" if sizes["pp"] > 1 else "")
-    whole = f"{needed:,.0f} of the best plan" if best.prefill is not None else f"{needed:,.0f} replicas of {ranks}"
-    gpus = f"{best.costs['gpus_needed']:,.0f} GPUs"
+    whole = (
+        f"{needed:,.0f} of the best plan" if best.prefill is not None else f"{number_of(needed, 'replica')} of {ranks}"
+    )
+    gpus = number_of(best.costs["gpus_needed"], "GPU")
     yield styled(f"  needs {rate_words(rate, significant(rate))}{more}: {whole}, {gpus}")
     yield from unlimited(inputs.case)
 

@@ -24,10 +24,11 @@ def sensitivity(found: ServingSensitivity, shown: int) -> list[Line]:
     """A tornado, and which figure of the hardware is the bottleneck."""
     lines = [*titled(found.answer, price="cost" in found.result), Text()]
     lines.append(styled(f"{found.result} {result(found.result, found.value)}", HEAD))
-    return [*lines, *tornado(found.knobs, shown), Text(), *map(styled, _bottleneck(found))]
+    return [*lines, *tornado(found.knobs, shown), Text(), *map(styled, gains(found))]
 
 
-def _bottleneck(found: ServingSensitivity) -> list[str]:
+def gains(found: ServingSensitivity) -> list[str]:
+    """What a tenth more of each figure of the hardware would buy."""
     better = RESULTS.get(found.result, COLUMNS[found.result]).better
     hardware = [knob for knob in found.knobs if knob.kind == "hardware"]
     return gains_of(hardware, -1.0 if better == "higher" else 1.0)
@@ -41,6 +42,6 @@ def sensitivity_json(found: ServingSensitivity) -> dict[str, Any]:
         **plan_frame(found.answer),
         "result": machine_name(found.result),
         "value": found.value,
-        "bottleneck": _bottleneck(found),
+        "bottleneck": gains(found),
         "figures": list(figures),
     }

@@ -13,6 +13,7 @@ from costmodel.estimate.serving.plan_columns import SIZES
 from costmodel.estimate.serving.result_columns import machine_name
 from costmodel.explore.search.ranges import Axis
 from costmodel.explore.serving.vary_serving import ServingTrial, SolvedServing, SweptServing, remarks_of
+from costmodel.ground.counts import number_of
 from costmodel.ground.units import significant
 from costmodel.report.machine.json_answer import notes
 from costmodel.report.machine.serving_json import number, plan
@@ -121,7 +122,7 @@ def scale(case: ServingCase, trials: Sequence[ServingTrial]) -> list[Line]:
         each = kept[0].answer.costs
         one = each["rate_within_slo_per_s"] / each["replicas"]
         gpus = each["gpus"] / each["replicas"]
-        stated = f"Each replica, {gpus:,.0f} GPUs, keeps the limits up to {rate_words(one, significant(one))}."
+        stated = f"Each replica, {number_of(gpus, 'GPU')}, keeps the limits up to {rate_words(one, significant(one))}."
         lines += [styled(stated), *unlimited(case)]
     return [*lines, *_remarked(trials)]
 
@@ -158,7 +159,9 @@ def solve(found: SolvedServing) -> list[Line]:
         lines.append(styled(f"  at {ends[1].settings[0].partition('=')[2]}: {words}"))
     if found.beyond is not None:
         lines.append(styled(f"  beyond it {_beyond(found, found.beyond)}", DIM))
-    lines.append(styled(f"  {found.evaluated:,} values tried from {found.tried[0]} to {found.tried[1]}", DIM))
+    lines.append(
+        styled(f"  {number_of(found.evaluated, 'value')} tried from {found.tried[0]} to {found.tried[1]}", DIM)
+    )
     settings = {path: found.reaches[-1][1]}
     return [*lines, Text(), drawn(f"Next: {command(found.case, 'estimate', settings=settings)}")]
 

@@ -3,11 +3,15 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Sequence
+from typing import TYPE_CHECKING
 
-from costmodel.report.terminal.style.layout import WidthDrawing
 from costmodel.report.terminal.style.scatter import WIDE, ScatterPoint, scatter
 from costmodel.report.terminal.style.theme import bar
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Sequence
+
+    from costmodel.report.terminal.style.layout import WidthDrawing
 
 _LEFT = " ▕▐█"
 LOGARITHMIC = 8.0  # a range that spans more is drawn by its logarithm

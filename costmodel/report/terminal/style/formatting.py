@@ -4,16 +4,21 @@ from __future__ import annotations
 
 import math
 import re
-from collections.abc import Iterable, Mapping
+from typing import TYPE_CHECKING
 
 from costmodel.estimate.evaluate.evaluate_plans import fits_at_p90, verdict
-from costmodel.estimate.evaluate.predict import Answer
-from costmodel.estimate.shared.plan_batch import Block
 from costmodel.estimate.shared.results import COLUMNS, number
 from costmodel.estimate.training.parallelism.pipeline.layer_split import stage_layers
 from costmodel.ground.parsing import parse
+from costmodel.ground.plan_sizes import OF_ITSELF_ONE, WAYS
 from costmodel.ground.units import counted, gib, show, show_memory, significant
 from costmodel.report.terminal.search.choices import choice_words, short_words, split_words
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Mapping
+
+    from costmodel.estimate.evaluate.predict import Answer
+    from costmodel.estimate.shared.plan_batch import Block
 
 TIME_TERMS = (
     ("matrix multiply", "matmul"),
@@ -142,7 +147,8 @@ def plan_words(answer: Answer) -> str:
     sizes = _degrees(block)
     layers = stage_layers(answer.inputs.model, block)
     held = [f"{number(each):g}" for each in layers.stages(float(block.pp[0]))]
-    if len(set(held)) > 1:
+    over = answer.inputs.groups and structure.shares == "stages"  # each group's layers are lines of their own
+    if len(set(held)) > 1 and not over:
         sizes.append(f"layers {' '.join(held)}")
     return " · ".join([*sizes, *_form(block), *choice_words(structure)])
 
@@ -159,13 +165,10 @@ def _degrees(block: Block) -> list[str]:
     """How the ranks are divided."""
     structure = block.structure
     sizes = [f"{name} {counted(float(getattr(block, name)[0]))}" for name in ("tp", "pp", "dp")]
-    sizes += [f"{name} {degree:.0f}" for name in ("ep", "etp") if (degree := float(getattr(block, name)[0])) > 1]
-    if block.cp[0] > 1:
-        sizes.append(f"cp {float(block.cp[0]):.0f} {structure.cp_type}")
-    if block.dp_replicate[0] > 1:
-        sizes.append(f"dp_replicate {float(block.dp_replicate[0]):.0f}")
-    if block.vpp[0] > 1:
-        sizes.append(f"vpp {float(block.vpp[0]):.0f}")
+    for name in (*OF_ITSELF_ONE, "vpp"):
+        if (degree := float(getattr(block, name)[0])) > 1:
+            way = f" {getattr(structure, WAYS[name])}" if name in WAYS else ""
+            sizes.append(f"{name} {degree:.0f}{way}")
     return sizes
 
 

@@ -2,14 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable, Iterator, Mapping
-from typing import Any
-
-from rich.text import Text
+from typing import TYPE_CHECKING, Any
 
 from costmodel.documents.keys.overrides import path_of
-from costmodel.documents.reader.foreign_readers import Foreign
-from costmodel.documents.reader.resolved_scenario import LoadedScenario, ResolvedScenario
 from costmodel.documents.schemas.count_kinds import FromTokens
 from costmodel.estimate.evaluate.answer_facts import (
     Facts,
@@ -21,10 +16,18 @@ from costmodel.estimate.evaluate.answer_facts import (
     varies,
     without_point,
 )
-from costmodel.estimate.machine.price import Price
 from costmodel.ground.errors import COMMAND_LINE
 from costmodel.ground.units import counted, significant
 from costmodel.report.terminal.style.theme import DIM, HEAD, WARN, styled
+
+if TYPE_CHECKING:
+    from collections.abc import Collection, Iterable, Iterator, Mapping
+
+    from rich.text import Text
+
+    from costmodel.documents.reader.foreign_readers import Foreign
+    from costmodel.documents.reader.resolved_scenario import LoadedScenario, ResolvedScenario
+    from costmodel.estimate.machine.price import Price
 
 _PRICED_BY = ("cluster.node", "cluster.node.accelerator", "cluster.node.accelerators", "cluster.node.price.hourly")
 _HOUR = 3600.0

@@ -2,14 +2,18 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from typing import TYPE_CHECKING
 
 from rich.cells import cell_len
-from rich.text import Text
 
 from costmodel.report.terminal.style.layout import WidthDrawing, drawn, laid
 from costmodel.report.terminal.style.theme import styled
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Sequence
+
+    from rich.text import Text
 
 WIDE, HIGH, NARROWEST = 60, 13, 16
 _TICKS = 4

@@ -6,13 +6,15 @@ import contextlib
 import os
 import sys
 import unicodedata
-from collections.abc import Sequence
-from typing import Any, Literal
+from typing import TYPE_CHECKING, Any, Literal
 
 from rich.cells import cell_len
 from rich.console import Console
 from rich.text import Text
 from rich.theme import Theme
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
 
 GOOD, WARN, BAD, DIM, HEAD = "good", "warn", "bad", "dim", "bold"
 # Colours that are legible on white and on black; where there are sixteen, yellow and green are too light on white.

@@ -17,6 +17,7 @@ from costmodel.estimate.shared.results import COLUMNS, OF_RUN, OF_STEP, machine_
 from costmodel.explore.compare.plan_figures import choices
 from costmodel.explore.vary.scale import Scaled, ScaleRow
 from costmodel.explore.vary.sweep import SweepPoint, Swept
+from costmodel.ground.counts import number_of
 from costmodel.ground.errors import fail
 from costmodel.ground.units import show_time, significant
 from costmodel.report.machine.json_answer import conflicts, held, notes, whole_plan
@@ -87,7 +88,7 @@ def sweep(found: Swept, *, chart: bool = False) -> list[Line]:
         lines += [Text(), _chart(found)]
     broken = sum(not point.costs for point in found.points)
     count = len(found.points)
-    counted = ("1 point" if count == 1 else f"{count:,} points") + (f", {broken:,} without an answer" if broken else "")
+    counted = number_of(count, "point") + (f", {broken:,} without an answer" if broken else "")
     made = "the best of costmodel search" if found.best else "costmodel estimate"
     return [*lines, Text(), styled(f"{counted}; each is {made} with its --set.", DIM)]
 
@@ -136,7 +137,7 @@ def _unequal(found: Swept) -> list[Line]:
 def why_words(point: SweepPoint) -> str:
     """What speaks against a point, or how well it fits."""
     if point.fault is not None:
-        return f"{point.fault.code} {point.fault.sentence}"
+        return f"{point.fault.code} {point.fault.with_near_word}"
     if point.refused:
         first, *others = point.refused
         return ", ".join((f"{first} {REFUSALS[first].title}", *others))

@@ -89,9 +89,9 @@ def test_it_works_with_sharded_weights_and_a_pipeline(kind: str) -> None:
 
 
 def test_a_search_looks_at_it_only_when_sequences_are_long() -> None:
-    assert {grid.cp for grid in grids(inputs(SHAPE, sequence=8192))} == {(1.0,)}
-    assert {grid.cp for grid in grids(long())} == {(1.0, 2.0, 4.0, 8.0)}
-    assert {grid.cp for grid in grids(long(search={"cp": [1, 2]}))} == {(1.0, 2.0)}
+    assert {grid.sizes["cp"] for grid in grids(inputs(SHAPE, sequence=8192))} == {(1.0,)}
+    assert {grid.sizes["cp"] for grid in grids(long())} == {(1.0, 2.0, 4.0, 8.0)}
+    assert {grid.sizes["cp"] for grid in grids(long(search={"cp": [1, 2]}))} == {(1.0, 2.0)}
 
 
 def test_of_all_ways_at_one_rank_a_search_keeps_one() -> None:

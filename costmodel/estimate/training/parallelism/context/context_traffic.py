@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from dataclasses import replace
 
 import numpy as np
 
@@ -16,7 +16,7 @@ from costmodel.equations.parallelism.context_parallel import (
 )
 from costmodel.equations.parallelism.counts import tokens_in_micro_batch
 from costmodel.estimate.machine.collective_time import collective_time, send_time
-from costmodel.estimate.machine.process_groups import Exchange, Group
+from costmodel.estimate.machine.process_groups import Exchange, Group, LayerTraffic
 from costmodel.estimate.model.mixers.latent_attention import gathered
 from costmodel.estimate.model.mixers.mixer import Mixer
 from costmodel.estimate.model.mixers.table import each
@@ -27,25 +27,12 @@ from costmodel.estimate.training.stage_parameters import local_tokens
 from costmodel.estimate.training.training_inputs import TrainingInputs
 from costmodel.ground.equation import Number, term
 
-
-@dataclass(frozen=True)
-class ContextTraffic:
-    """Exposed context-parallel time of a layer for one micro-batch, and its exchanges.
-
-    Backward includes the exchanges of forward where the attention core is recomputed.
-    """
-
-    forward: Number
-    backward: Number
-    exchanges: tuple[Exchange, ...] = ()
-
-
-NOTHING = ContextTraffic(0.0, 0.0)
+NOTHING = LayerTraffic("cp")
 
 
 def context_traffic(
     inputs: TrainingInputs, cp: Group, block: Block, part: Shard, core: ForwardBackward, *, again: bool
-) -> ContextTraffic:
+) -> LayerTraffic:
     """Exchanges of keys and values in a ring or by all-gather, or of heads for tokens; `core` is the attention time."""
     if single_rank(block.cp) or part.mixer is None:
         return NOTHING
@@ -53,19 +40,19 @@ def context_traffic(
     if not again:
         return once
     anew = tuple(replace(item, again=item.forward) for item in once.exchanges)
-    return ContextTraffic(once.forward, once.backward + once.forward, anew)
+    return LayerTraffic("cp", once.forward, once.backward + once.forward, anew)
 
 
 def _exchanged(
     inputs: TrainingInputs, cp: Group, block: Block, part: Shard, mixer: Mixer, core: ForwardBackward
-) -> ContextTraffic:
+) -> LayerTraffic:
     first, *others = (
         _of_mixer(inputs, cp, block, own, mine, row.exchanged(own, mine), core)
         for row, own, mine in each(part.kind, mixer)
     )
     for other in others:
         both = (*first.exchanges, *other.exchanges)
-        first = ContextTraffic(first.forward + other.forward, first.backward + other.backward, both)
+        first = LayerTraffic("cp", first.forward + other.forward, first.backward + other.backward, both)
     return first
 
 
@@ -77,7 +64,7 @@ def _of_mixer(
     mine: Mixer,
     sides: tuple[tuple[Number, Number, float], ...],
     core: ForwardBackward,
-) -> ContextTraffic:
+) -> LayerTraffic:
     """A scan runs along the sequence: it exchanges heads for tokens, whatever cp_type."""
     kind = block.structure.cp_type
     if kind == "a2a" or isinstance(own, StateSpace | LinearAttention):
@@ -90,7 +77,7 @@ def _keys(inputs: TrainingInputs, mixer: Mixer, tokens: Number) -> Number:
     return heads_message(tokens, mixer.kv_heads, mixer.head_dim, inputs.widths.element)
 
 
-def _ring(inputs: TrainingInputs, cp: Group, block: Block, mixer: Mixer, core: ForwardBackward) -> ContextTraffic:
+def _ring(inputs: TrainingInputs, cp: Group, block: Block, mixer: Mixer, core: ForwardBackward) -> LayerTraffic:
     """Ring: each step sends keys and values on during attention on the previous ones.
 
     Backward also sends their gradients.
@@ -108,12 +95,12 @@ def _ring(inputs: TrainingInputs, cp: Group, block: Block, mixer: Mixer, core: F
         Exchange(cp, "send", message, time, steps, 0.0, 0.0),
         Exchange(cp, "send", both, longer, 0.0, steps, 0.0),
     )
-    return ContextTraffic(forward, backward, exchanges)
+    return LayerTraffic("cp", forward, backward, exchanges)
 
 
 def _gathered(
     inputs: TrainingInputs, cp: Group, block: Block, sent: tuple[tuple[Number, Number, float], ...]
-) -> ContextTraffic:
+) -> LayerTraffic:
     """All-gather of what the core reads before attention, again in backward, and a reduce-scatter of gradients."""
     tokens = tokens_in_micro_batch(block.micro_batch, inputs.sequence)
     exchanges: list[Exchange] = []
@@ -129,7 +116,7 @@ def _gathered(
             twice = twice + times * scatter
         exchanges.append(Exchange(cp, "all_gather", message, gather, times, times, 0.0))
         exchanges.append(Exchange(cp, "reduce_scatter", message, scatter, 0.0, times, 0.0))
-    return ContextTraffic(once, once + twice, tuple(exchanges))
+    return LayerTraffic("cp", once, once + twice, tuple(exchanges))
 
 
 def _sent(own: AnyMixer, mixer: Mixer) -> tuple[tuple[Number, Number, float], ...]:
@@ -141,7 +128,7 @@ def _sent(own: AnyMixer, mixer: Mixer) -> tuple[tuple[Number, Number, float], ..
 
 def _all_to_all(
     inputs: TrainingInputs, cp: Group, block: Block, sides: tuple[tuple[Number, Number, float], ...]
-) -> ContextTraffic:
+) -> LayerTraffic:
     """All-to-all from tokens of all heads to all tokens of some heads, and back."""
     tokens = local_tokens(inputs, block)
     exchanges = []
@@ -152,7 +139,7 @@ def _all_to_all(
             time = collective_time(inputs, message, cp, "all_to_all")
             exposed = exposed + times * time
         exchanges.append(Exchange(cp, "all_to_all", message, time, times, times, 0.0))
-    return ContextTraffic(exposed, exposed, tuple(exchanges))
+    return LayerTraffic("cp", exposed, exposed, tuple(exchanges))
 
 
 def context_buffers(inputs: TrainingInputs, block: Block, part: Shard) -> Number:

@@ -143,6 +143,8 @@ def _units(
     units = FsdpUnits(parameters.layer, table, layers.fullest, tables, micro_batches, once)
     if own is parameters:
         return units, units
+    if inputs.tuning is None:  # a frozen vision tower is gathered, and has no gradients
+        return units, replace(units, table=np.maximum(own.embedding, own.head))
     ahead = 0.0 if inputs.model.prediction is None else 1.0
     reduced = replace(units, layer=own.layer, table=own.head, tables=ahead)
     return replace(units, adapters=own.layer), reduced

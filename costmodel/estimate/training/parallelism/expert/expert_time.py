@@ -13,6 +13,7 @@ from costmodel.estimate.model.routed_experts import Routed, expert_matmuls, loop
 from costmodel.estimate.model.shards import Shard
 from costmodel.estimate.shared.plan_batch import Block
 from costmodel.estimate.shared.time_breakdown import ForwardBackward, TimeByCategory
+from costmodel.estimate.training.expert_inputs import ExpertInputs
 from costmodel.estimate.training.lora import routed_adapters
 from costmodel.estimate.training.recompute.recomputed_work import RecomputedWork
 from costmodel.estimate.training.stage_parameters import local_tokens
@@ -24,7 +25,7 @@ from costmodel.estimate.training.time.layer_kernels import (
     stream,
     unpacking,
 )
-from costmodel.estimate.training.training_inputs import ExpertInputs, TrainingInputs
+from costmodel.estimate.training.training_inputs import TrainingInputs
 from costmodel.ground.equation import Number, term
 
 

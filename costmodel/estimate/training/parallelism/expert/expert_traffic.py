@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, replace
 
 import numpy as np
 
@@ -10,27 +10,16 @@ from costmodel.equations.layers.experts import expert_data_degree
 from costmodel.equations.network.collectives import activation_message
 from costmodel.equations.network.overlap import exposed_time, lost_time
 from costmodel.estimate.machine.collective_time import collective_time
-from costmodel.estimate.machine.process_groups import Exchange, Group, group, merged_group
+from costmodel.estimate.machine.process_groups import Exchange, Group, LayerTraffic, group, merged_group
 from costmodel.estimate.machine.token_dispatch import SentTokens, dispatch_time
 from costmodel.estimate.model.routed_experts import Routed, reached, rows_of
 from costmodel.estimate.model.shards import Shard
 from costmodel.estimate.shared.plan_batch import PIPELINE_INSIDE, Block, single_rank
 from costmodel.estimate.shared.time_breakdown import ForwardBackward
+from costmodel.estimate.training.expert_inputs import ExpertInputs
 from costmodel.estimate.training.stage_parameters import local_tokens
-from costmodel.estimate.training.training_inputs import ExpertInputs, TrainingInputs
+from costmodel.estimate.training.training_inputs import TrainingInputs
 from costmodel.ground.equation import Number, term
-
-
-@dataclass(frozen=True)
-class ExpertTraffic:
-    """Exposed time of a layer's exchanges for one micro-batch, and the exchanges.
-
-    Backward includes dispatch again where tokens are sent to their experts again.
-    """
-
-    forward: Number = 0.0
-    backward: Number = 0.0
-    exchanges: tuple[Exchange, ...] = field(default=())
 
 
 @dataclass(frozen=True)
@@ -82,14 +71,14 @@ def expert_traffic(
     placed: ExpertGroups,
     *,
     again: bool,
-) -> ExpertTraffic:
+) -> LayerTraffic:
     """Dispatch and combine of a layer in both directions, and their exposed part.
 
     They hide behind the compute of the layer if the schedule allows it, or behind shared experts.
     """
     stated, held = inputs.experts, part.routed
     if stated is None or held is None:
-        return ExpertTraffic()
+        return LayerTraffic("ep")
     tokens = local_tokens(inputs, block) / part.tp
     exchanges = (
         *_dispatch(inputs, stated, held, tokens, placed.ep),
@@ -111,8 +100,10 @@ def expert_traffic(
             backward = np.minimum(backward, exposed_time(sent, beside.backward.device, stated.shared_overlap, 0.0))
         forward, backward = forward + shared, backward + shared
     if not again:
-        return ExpertTraffic(forward, backward, exchanges)
-    return ExpertTraffic(forward, backward + forward, tuple(replace(item, again=item.forward) for item in exchanges))
+        return LayerTraffic("ep", forward, backward, exchanges)
+    return LayerTraffic(
+        "ep", forward, backward + forward, tuple(replace(item, again=item.forward) for item in exchanges)
+    )
 
 
 def _shown(sent: Number, compute: Number, overlap: float, occupied: float) -> Number:

@@ -11,7 +11,7 @@ from costmodel.documents.schemas.model import Layers
 from costmodel.equations.network.collectives import Operation, activation_message
 from costmodel.equations.network.overlap import exposed_time
 from costmodel.estimate.machine.collective_time import collective_time
-from costmodel.estimate.machine.process_groups import Exchange, Group, group
+from costmodel.estimate.machine.process_groups import Exchange, Group, LayerTraffic, group
 from costmodel.estimate.model.mixers.table import summed_inside
 from costmodel.estimate.model.shards import exchanges, shard
 from costmodel.estimate.shared.memoize import memoized
@@ -22,18 +22,6 @@ from costmodel.estimate.training.recompute.recomputed_work import RecomputedWork
 from costmodel.estimate.training.stage_parameters import local_tokens
 from costmodel.estimate.training.training_inputs import TrainingInputs
 from costmodel.ground.equation import Number, term
-
-
-@dataclass(frozen=True)
-class TensorTraffic:
-    """Exposed tensor-parallel time of a layer for one micro-batch, and its exchanges.
-
-    Backward includes the exchanges of forward that recompute repeats.
-    """
-
-    forward: Number
-    backward: Number
-    exchanges: tuple[Exchange, ...]
 
 
 @dataclass(frozen=True)
@@ -65,7 +53,7 @@ def tensor_traffic(
     again: RecomputedWork,
     *,
     sequence_parallel: bool,
-) -> TensorTraffic:
+) -> LayerTraffic:
     """Two exchanges per layer and direction, one if its halves are parallel; sequence parallelism halves each."""
     made = list((_scattered if sequence_parallel else _summed)(inputs, tp, tokens, kind, again))
     pairs = list(_of_adapters(inputs, tp, tokens, kind, again, sequence_parallel=sequence_parallel))
@@ -76,14 +64,14 @@ def tensor_traffic(
         room = halves * (beside / exchanges(kind))
         backward = backward + exposed_time(_together(every, "again"), room, inputs.overlap.tp, 0.0)
     if not sequence_parallel or inputs.stack.kernels.inputs == "kept":
-        return TensorTraffic(forward, backward, tuple(every))
+        return LayerTraffic("tp", forward, backward, tuple(every))
     with term("tp all-gather again for weight gradients"):
         gathers = [item for item in made if item.operation == "all_gather"]
         products = layer.weight.matmul if layer.weight else 0.0
         regathered = exposed_time(_together(gathers, "forward"), products, 1.0, 0.0)
     others = [item for item in made if item.operation != "all_gather"]
     twice = (replace(item, backward=item.backward + item.forward) for item in gathers)
-    return TensorTraffic(forward, backward + regathered, (*twice, *others, *pairs))
+    return LayerTraffic("tp", forward, backward + regathered, (*twice, *others, *pairs))
 
 
 def _of_adapters(

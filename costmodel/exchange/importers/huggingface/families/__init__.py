@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from costmodel.exchange.importers.huggingface.families import (
+    encoders,
     gemma,
     gemma_4,
     gpt,
@@ -20,6 +21,7 @@ from costmodel.exchange.importers.huggingface.family import Family
 
 FAMILIES: tuple[Family, ...] = (
     *llama.FAMILIES,
+    *encoders.FAMILIES,
     *gemma.FAMILIES,
     *gemma_4.FAMILIES,
     *gpt.FAMILIES,

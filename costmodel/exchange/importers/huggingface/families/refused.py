@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-_LINEAR = "layers of linear attention"
+_LINEAR = "linear attention as this class has it"
 _RECURRENT = "recurrent layers"
-_SPARSE = "attention to the tokens that an indexer picks"
-_GATED = "a gate on the output of attention"
+_SPARSE = "sparse attention as this class has it"
+_GATED = "a gate on attention as this class has it"
 _ENCODER = "an encoder, not a decoder alone"
 _ENCODER_DECODER = "attention to an encoder"
 _CONVOLUTION = "layers of short convolutions"
@@ -22,7 +22,7 @@ REFUSED: dict[str, str] = {
     ),
     **dict.fromkeys(("recurrent_gemma", "rwkv", "xlstm"), _RECURRENT),
     **dict.fromkeys(
-        ("axk2", "deepseek_v4", "dots3_note", "dots3_note_text", "hy_v4",
+        ("axk2", "dots3_note", "dots3_note_text", "hy_v4",
          "minimax_m3_vl_text"),
         _SPARSE,
     ),
@@ -52,6 +52,8 @@ REFUSED: dict[str, str] = {
     ),
     **dict.fromkeys(("gemma3n", "gemma3n_text"), f"{_STREAMS} and a table for every layer"),
     **dict.fromkeys(("zamba", "zamba2"), "layers that share their weights"),
+    "deepseek_v4": "keys compressed at two rates, several residual streams and experts chosen by a hash",
+    "hymba": "tokens ahead of every sequence, and attention beside Mamba-1 in one layer",
     "apertus1p5_text": "a vocabulary for input and another for output",
     "blt": "patches of bytes in place of tokens",
     "cohere_compass_text": "a model of embeddings, not of language",

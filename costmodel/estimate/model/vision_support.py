@@ -1,0 +1,28 @@
+"""Whether a model sees the images of a workload, and whether these fit into what they are part of."""
+
+from __future__ import annotations
+
+from costmodel.documents.reader.resolved_scenario import LoadedScenario
+from costmodel.documents.schemas.images import Images
+from costmodel.documents.schemas.model import Model
+from costmodel.estimate.shared.assumptions import AssumptionLog
+from costmodel.ground.errors import fail
+
+
+def seen(case: LoadedScenario, model: Model, images: Images | None, tokens: float) -> None:
+    """A fault for images that nothing sees, or that are longer than the sequence or prompt they are part of."""
+    if images is None:
+        return
+    place = case.place("workload.images")
+    if model.vision is None:
+        hint = "take a model with vision, or leave workload.images out"
+        raise fail("D016", f"{model.name} has no vision tower for images to pass", place, hint)
+    if images.count * images.tokens > tokens:
+        sentence = f"{images.count:g} images of {images.tokens:g} tokens do not fit into {tokens:g} tokens"
+        raise fail("D016", sentence, place, "take fewer images, or a longer sequence or prompt")
+
+
+def note_unseen(log: AssumptionLog, model: Model, images: Images | None) -> None:
+    """Record that a model with a vision tower is given text alone."""
+    if model.vision is not None and images is None:
+        log.note("workload.images", "none", "text alone; the vision tower takes memory and sees nothing")

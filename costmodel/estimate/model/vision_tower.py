@@ -1,0 +1,56 @@
+"""The vision tower as a model of its own, and what leads its patches to the stream of the text model."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from costmodel.documents.schemas.model import Model, Projector, VisionTower
+from costmodel.equations.layers.parameters import norm_parameters, table_parameters
+from costmodel.estimate.model.mixers.mixer import Matmul
+from costmodel.ground.equation import Number, term
+
+
+def tower_model(model: Model, tower: VisionTower) -> Model:
+    """The layers of the tower as a model, whose stream is as wide as a patch."""
+    shape = {"hidden": tower.hidden, "positions": tower.positions, "norm": tower.norm, "layers": tower.layers}
+    without = {"vision": None, "prediction": None, "layer_embedding": None}
+    return model.model_copy(update={**shape, **without, "name": f"{model.name} (vision)"})
+
+
+def patch_matmul(tower: VisionTower) -> Matmul:
+    """The matrix that reads patches; every rank of tp has it whole."""
+    return Matmul("patches", tower.hidden, tower.patch)
+
+
+def projector_matmuls(model: Model, own: Projector, tp: Number) -> Iterator[Matmul]:
+    """The matrices of a projector, which a rank of tp has a share of."""
+    if own.inner is None:
+        yield Matmul("projector", model.hidden / tp, own.inputs)
+        return
+    yield Matmul("projector up", own.inner / tp, own.inputs)
+    yield Matmul("projector down", model.hidden, own.inner / tp)
+
+
+def projector_parameters(model: Model, tower: VisionTower, tp: Number) -> Number:
+    """Parameters of all projectors on a rank."""
+    found: Number = 0.0
+    with term("projectors"):
+        for own in tower.projectors:
+            each: Number = 0.0
+            for matrix in projector_matmuls(model, own, tp):
+                each = each + table_parameters(matrix.n, matrix.k)
+            if own.biases:
+                each = each + model.hidden + (0.0 if own.inner is None else own.inner / tp)
+            if own.norm is not None:
+                each = each + norm_parameters(own.norm_width or own.inputs, norm=own.norm)
+            found = found + own.count * each
+    return found
+
+
+def patch_parameters(tower: VisionTower) -> Number:
+    """Parameters of the tower beside its layers: the matrix for patches, positions, norms of its own."""
+    held = table_parameters(tower.patch, tower.hidden)
+    held = held + tower.hidden if tower.patch_bias else held
+    if tower.position_rows is not None:
+        held = held + table_parameters(tower.position_rows, tower.hidden)
+    return held + tower.norms * norm_parameters(tower.hidden, norm=tower.norm)

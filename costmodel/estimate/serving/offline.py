@@ -1,0 +1,71 @@
+"""An offline batch: all requests are there at the start, and each that ends makes room for the next."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+
+import numpy as np
+
+from costmodel.equations.run.economics import rate as rate_of
+from costmodel.equations.run.economics import share
+from costmodel.equations.serving.load.batch_decay import longest_output, offline_time, refilled_steps
+from costmodel.equations.serving.load.closed_loop import surplus_wait
+from costmodel.estimate.serving.concurrency import closed_loop
+from costmodel.estimate.serving.load import of_each
+from costmodel.estimate.serving.operating_point import OperatingPoint
+from costmodel.estimate.serving.plan_columns import PlanColumns
+from costmodel.estimate.serving.serving_inputs import ServingInputs
+from costmodel.estimate.serving.steady_state import TAIL, SteadyState
+from costmodel.ground.equation import Number, term
+
+
+@dataclass(frozen=True)
+class OfflineBatch:
+    """Time until the last answer, and the share of it that is lost as the longest answers run out; else unknown."""
+
+    makespan: Number = np.nan
+    tail_share: Number = np.nan
+
+
+def offline_batch(inputs: ServingInputs, layout: PlanColumns, point: OperatingPoint) -> OfflineBatch:
+    """The scenario's batch on each plan, whose replicas get as many requests each."""
+    requests, load = _of_replica(inputs, layout), inputs.load
+    if requests is None:
+        return OfflineBatch()
+    together = np.asarray(point.concurrency)
+    with term("answers that run out"):
+        last = np.maximum(layout.replicas * together, 1.0)
+        longest = longest_output(load.steps, load.output_spread, last)
+    context = inputs.case.scenario.workload.context
+    if context is not None:
+        with term("cut at the context"):
+            longest = np.minimum(
+                longest, np.maximum(context - load.prompt, load.output) * share(load.steps, load.output)
+            )
+    with term("tokens of the batch"):
+        generated, computed = requests * load.steps, requests * load.computed
+    with term("offline"):
+        steps = refilled_steps(requests, together, load.steps, longest)
+        total = offline_time(point.alpha, steps, point.beta, generated, point.gamma, computed)
+    with term("always full"):
+        full = offline_time(point.alpha, share(generated, together), point.beta, generated, point.gamma, computed)
+    return OfflineBatch(total, 1.0 - share(full, total))
+
+
+def offline_state(
+    inputs: ServingInputs, layout: PlanColumns, point: OperatingPoint, batch: OfflineBatch
+) -> SteadyState:
+    """What requests of a batch see: half of them, on average, wait for the others before their first token."""
+    requests = _of_replica(inputs, layout)
+    assert requests is not None
+    found = closed_loop(inputs, layout, point, point.concurrency, burst=False)
+    rate = rate_of(requests, batch.makespan)
+    with term("line"):
+        line = surplus_wait(requests, point.concurrency, rate)
+        mean, last = 0.5 * line, (1.0 - TAIL) * line
+    return replace(found, rate=rate, ttft=found.ttft + mean, ttft_p99=found.ttft_p99 + last)
+
+
+def _of_replica(inputs: ServingInputs, layout: PlanColumns) -> Number | None:
+    requests = inputs.case.scenario.workload.requests
+    return None if requests is None else of_each(inputs, layout, float(requests))

@@ -1,0 +1,157 @@
+"""Nodes of several kinds whose stages make one pipeline: the layers of each stage, and the ranks as each kind has them.
+
+Stages lie over the groups in their order, as many on each as it has accelerators. Each kind is looked at as if the
+whole pipeline were on it: its own stages have their layers, and those of other kinds as many as take it the same time.
+So the step is that of a pipeline of one kind, and of memory only a kind's own stages count.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+
+import numpy as np
+from numpy.typing import NDArray
+
+from costmodel.equations.unequal.uneven_split import whole_shares
+from costmodel.estimate.model.shards import layer_count
+from costmodel.estimate.shared.plan_batch import Block
+from costmodel.estimate.training.constraints.group_constraints import stages_of
+from costmodel.estimate.training.constraints.plan_constraints import micro_batches
+from costmodel.estimate.training.memory.breakdown import ledger
+from costmodel.estimate.training.parallelism.pipeline.layer_split import StageLayers
+from costmodel.estimate.training.stage_parameters import stage_parameters
+from costmodel.estimate.training.time.step import training_step
+from costmodel.estimate.training.training_inputs import TrainingInputs
+from costmodel.ground.equation import Number, term
+
+CROSSED_BY_STAGES = frozenset({"pp"})
+_NONE = 1e-6  # layers of a rank that is left out of a comparison
+
+
+@dataclass(frozen=True)
+class KindStages:
+    """Layers as one kind has them: for the time of the whole pipeline, and for the memory of its own stages.
+
+    stages: layers of each of its own stages, plan by plan
+    """
+
+    timed: StageLayers
+    held: StageLayers
+    stages: tuple[tuple[int, ...], ...]
+
+
+@dataclass(frozen=True)
+class _Pace:
+    """Seconds of a micro-batch on a kind, plan by plan: of a layer, of a stage beside its layers, and of the head.
+
+    most: layers that the memory of a rank holds
+    """
+
+    layer: NDArray[np.float64]
+    stage: NDArray[np.float64]
+    head: NDArray[np.float64]
+    most: NDArray[np.float64]
+
+
+def over_stages(inputs: TrainingInputs) -> TrainingInputs:
+    """The inputs with groups whose stages hand over to those of others, while replicas agree within each."""
+    kinds = ((nodes, replace(kind, crossing=CROSSED_BY_STAGES)) for nodes, kind in inputs.groups)
+    return replace(inputs, groups=tuple(kinds))
+
+
+def stages_of_groups(inputs: TrainingInputs, block: Block) -> list[KindStages]:
+    """The layers of each kind of a job, as its groups lie."""
+    return kinds_of_stages(over_stages(inputs), block, micro_batches(inputs, block))
+
+
+def kinds_of_stages(inputs: TrainingInputs, block: Block, count: Number) -> list[KindStages]:
+    """The layers of each kind, with which the slowest stage is as fast as whole layers allow."""
+    with term("stages of groups"):
+        paces = [_pace(kind, block, count) for _, kind in inputs.groups]
+        counts = [_rows(stages_of(inputs, block, nodes), block) for nodes, _ in inputs.groups]
+    kinds = [[place for place, each in enumerate(counts) for _ in range(int(each[row]))] for row in range(len(block))]
+    total = int(float(layer_count(inputs.model)))
+    layers = [_split(total, paces, on, row) for row, on in enumerate(kinds)]
+    return [_as_kind(inputs, paces, kinds, layers, place) for place in range(len(paces))]
+
+
+def _rows(amount: Number, block: Block) -> NDArray[np.float64]:
+    return np.broadcast_to(np.asarray(amount, dtype=np.float64), (len(block),))
+
+
+def _layers(inputs: TrainingInputs, first: Number, middle: Number, last: Number) -> StageLayers:
+    return StageLayers(layer_count(inputs.model), first, middle, last)
+
+
+def _micro_batch(inputs: TrainingInputs, block: Block, count: Number, layers: StageLayers) -> Number:
+    """Time that one more micro-batch takes a pipeline."""
+    parameters = stage_parameters(inputs, block, layers)
+    one, two = (training_step(inputs, block, layers, parameters, each).total for each in (count, 2.0 * count))
+    return (two - one) / count
+
+
+def _pace(inputs: TrainingInputs, block: Block, count: Number) -> _Pace:
+    """From stages of all layers and of twice as many, beside which the head is short."""
+    some = layer_count(inputs.model)
+    none, many = _NONE * some, some + some
+    one, two = (_micro_batch(inputs, block, count, _layers(inputs, each, each, none)) for each in (some, many))
+    layer = (two - one) / some
+    head = _micro_batch(inputs, block, count, _layers(inputs, none, none, some)) - one
+    less, more = (_memory(inputs, block, count, _layers(inputs, each, each, each)) for each in (some, many))
+    most = some + (inputs.usable - less) / ((more - less) / some)
+    figures = (layer, np.maximum(one - some * layer, 0.0), np.maximum(head, 0.0), np.maximum(np.floor(most), 1.0))
+    return _Pace(*(_rows(figure, block) for figure in figures))
+
+
+def _memory(inputs: TrainingInputs, block: Block, count: Number, layers: StageLayers) -> Number:
+    return ledger(inputs, block, layers, stage_parameters(inputs, block, layers), count).worst
+
+
+def _split(total: int, paces: Sequence[_Pace], kinds: Sequence[int], row: int) -> list[int]:
+    """Layers of every stage of one plan."""
+    if not kinds:
+        return []
+    speeds = np.array([1.0 / paces[kind].layer[row] for kind in kinds])
+    fixed = np.array([paces[kind].stage[row] for kind in kinds])
+    fixed[-1] += paces[kinds[-1]].head[row]
+    caps = np.array([paces[kind].most[row] for kind in kinds])
+    if caps.sum() < total:  # nothing fits: by speed alone, and refused for its memory
+        caps = np.full(len(kinds), float(total))
+    return [int(each) for each in whole_shares(total, speeds, fixed, caps, 1)]
+
+
+def _as_kind(
+    inputs: TrainingInputs,
+    paces: Sequence[_Pace],
+    kinds: Sequence[Sequence[int]],
+    layers: Sequence[Sequence[int]],
+    place: int,
+) -> KindStages:
+    """The first, a middle and the last rank of each plan, as one kind has them."""
+    timed, held, own = [], [], []
+    for row, (on, each) in enumerate(zip(kinds, layers, strict=True)):
+        timed.append(_ranks([_as_long(paces, row, place, at, on, each) for at in range(len(on))]))
+        held.append(_ranks([float(count) if kind == place else _NONE for kind, count in zip(on, each, strict=True)]))
+        own.append(tuple(count for kind, count in zip(on, each, strict=True) if kind == place))
+    of_time, of_memory = (_layers(inputs, *np.array(rows).T) for rows in (timed, held))
+    return KindStages(of_time, of_memory, tuple(own))
+
+
+def _as_long(
+    paces: Sequence[_Pace], row: int, place: int, at: int, kinds: Sequence[int], layers: Sequence[int]
+) -> float:
+    """Layers with which a stage would take one kind as long as it takes its own."""
+    own, other = paces[place], paces[kinds[at]]
+    apart = other.stage[row] - own.stage[row]
+    if at == len(kinds) - 1:
+        apart = apart + other.head[row] - own.head[row]
+    return max(float((layers[at] * other.layer[row] + apart) / own.layer[row]), _NONE)
+
+
+def _ranks(layers: Sequence[float]) -> tuple[float, float, float]:
+    """The first, the fullest middle and the last rank; of two the middle stands for the smaller."""
+    if not layers:
+        return _NONE, _NONE, _NONE
+    between = max(layers[1:-1]) if len(layers) > 2 else min(layers)
+    return layers[0], between, layers[-1]

@@ -1,0 +1,51 @@
+"""Scenarios of serving and reinforcement learning held to their limits."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Generic, TypeVar
+
+from costmodel.documents.reader.resolved_scenario import LoadedScenario
+from costmodel.estimate.shared.limits import Limit, stated_limits
+from costmodel.ground.errors import Place
+
+A = TypeVar("A")
+
+
+@dataclass(frozen=True)
+class LimitFinding:
+    """One limit, or the load, and whether the plan keeps it."""
+
+    name: str
+    kept: bool
+    value: float | None = None
+    limit: Limit | None = None
+    code: str = ""
+
+    @property
+    def place(self) -> Place | None:
+        """Where the limit is written."""
+        return None if self.limit is None else getattr(self.limit.value, "place", None)
+
+
+@dataclass(frozen=True)
+class CheckedAnswer(Generic[A]):
+    """A scenario with everything that was held against it."""
+
+    name: str
+    answer: A
+    findings: tuple[LimitFinding, ...]
+
+    @property
+    def kept(self) -> bool:
+        """Whether nothing speaks against it."""
+        return all(finding.kept for finding in self.findings)
+
+
+def limit_findings(case: LoadedScenario, costs: Mapping[str, float], *, stable: bool = True) -> list[LimitFinding]:
+    """Every limit of a scenario; where queues grow without end none is kept."""
+    return [
+        LimitFinding(limit.column, limit.holds(costs[limit.column]) and stable, costs[limit.column], limit)
+        for limit in stated_limits(case.scenario.limits)
+    ]

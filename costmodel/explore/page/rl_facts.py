@@ -1,0 +1,48 @@
+"""What a page shows of a scenario of reinforcement learning: its plan, its traces, its splits and what moves it."""
+
+from __future__ import annotations
+
+import functools
+from dataclasses import dataclass
+
+from costmodel.documents.reader.rl_scenario import RlCase
+from costmodel.estimate.rl.predict_rl import RlAnswer
+from costmodel.explore.explain.explain import ExplainedFigure
+from costmodel.explore.rl.explain_rl import explain_all
+from costmodel.explore.rl.search_splits import FoundSplits, search
+from costmodel.explore.vary.rl_sensitivity import RlSensitivity, sensitivity
+from costmodel.ground.errors import CostModelError
+
+
+@dataclass(frozen=True)
+class RlFacts:
+    """A plan of reinforcement learning with all that a page draws of it."""
+
+    answer: RlAnswer
+
+    @property
+    def case(self) -> RlCase:
+        """The scenario with everything it names."""
+        return self.answer.inputs.case
+
+    @functools.cached_property
+    def nodes(self) -> dict[str, ExplainedFigure]:
+        """The traced tree of every figure."""
+        return explain_all(self.answer)
+
+    @functools.cached_property
+    def found(self) -> FoundSplits | None:
+        """The splits of its accelerators; none where the objective is not known or nothing is valid."""
+        try:
+            found = search(self.case, 50)
+        except CostModelError:
+            return None
+        return found if found.best else None
+
+    @functools.cached_property
+    def sensitive(self) -> RlSensitivity | None:
+        """What moves the time of an iteration."""
+        try:
+            return sensitivity(self.case, "iteration_time")
+        except CostModelError:
+            return None

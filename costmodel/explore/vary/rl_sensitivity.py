@@ -1,0 +1,32 @@
+"""Which figure moves a result of an iteration most: fitted constants within their spread, all others by a tenth."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+
+from costmodel.documents.reader.rl_scenario import RlCase
+from costmodel.estimate.rl.predict_rl import RlAnswer, predict
+from costmodel.explore.vary.sensitivity import Knob, knobs_of
+from costmodel.ground.errors import Place, fail
+
+
+@dataclass(frozen=True)
+class RlSensitivity:
+    """A result of the scenario's own plan, and what moves it, most first."""
+
+    answer: RlAnswer
+    result: str
+    value: float
+    knobs: tuple[Knob, ...]
+
+
+def sensitivity(case: RlCase, result: str) -> RlSensitivity:
+    """Every figure the answer rests on, turned both ways while all else stays."""
+    base = predict(case)
+    value = base.costs.get(result, math.nan)
+    if base.refused or not math.isfinite(value) or not value:
+        reason = ", ".join(base.refused) or (f"{result} is 0" if value == 0 else f"{result} is not known")
+        hint = "costmodel estimate shows the plan and what is wrong with it"
+        raise fail("C004", f"there is no {result} to move: {reason}", Place(case.file), hint)
+    return RlSensitivity(base, result, value, knobs_of(case, value, lambda one: predict(one).costs[result]))

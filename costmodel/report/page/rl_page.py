@@ -1,0 +1,259 @@
+"""Pages about reinforcement learning: one plan, a whole report, a search, a sweep, sizes, limits."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterator, Sequence
+from functools import partial
+from typing import Any
+
+from costmodel.documents.reader.rl_scenario import RlCase
+from costmodel.estimate.evaluate.answer_facts import subject_of
+from costmodel.estimate.rl.predict_rl import RlAnswer
+from costmodel.estimate.rl.rl_columns import COLUMNS, machine_name
+from costmodel.estimate.rl.rl_reason_codes import REFUSALS
+from costmodel.explore.explain.explain import ExplainedFigure
+from costmodel.explore.page.rl_facts import RlFacts
+from costmodel.explore.rl.search_splits import FoundSplits
+from costmodel.explore.rl.vary_rl import RlScaleRow, RlTrial, SweptRl
+from costmodel.ground.units import gib, significant
+from costmodel.report.page.content import Cell, Headline, HtmlPage, PageTable, Part, Value, Verdict
+from costmodel.report.page.figures import Bars
+from costmodel.report.page.plots import Plot
+from costmodel.report.page.rl_parts import (
+    memory_part,
+    network_part,
+    phases_part,
+    splits_data,
+    splits_part,
+    why_part,
+)
+from costmodel.report.page.run_page import wall_part
+from costmodel.report.page.shared_parts import bands_part, inputs_part, kept_limits, scenario_part
+from costmodel.report.page.trace import Traces
+from costmodel.report.page.trial_figure import TrialValue, trial_figure
+from costmodel.report.page.vary_parts import knobs_part
+from costmodel.report.terminal.rl.rl_estimate import bound_by
+from costmodel.report.terminal.rl.rl_formatting import iteration_words, plan_words, reason, result
+from costmodel.report.terminal.rl.rl_run import run_shares
+from costmodel.report.terminal.rl.rl_tree import RlDrawing
+from costmodel.report.terminal.style.formatting import BAND, ENDS, between, percent
+from costmodel.report.terminal.style.head import subject_words, title
+from costmodel.report.terminal.vary.sensitivity import gains_of
+
+
+def rl_page(facts: RlFacts, commands: Sequence[str]) -> HtmlPage:
+    """One plan: its conclusion, where time and memory go, and how every figure was made."""
+    answer, case = facts.answer, facts.case
+    about = [subject_words(subject_of(case)), iteration_words(case), plan_words(answer)]
+    held = inputs_part(case, answer.assumed)
+    if answer.refused:
+        return HtmlPage(title(case), about, rl_conclusion(answer), "bad", [], [held], list(findings(answer)), commands)
+    traces = Traces(facts.nodes, _drawing)
+    say = partial(value_of, answer.costs, traces)
+    run = run_shares(answer)
+    parts = [wall_part(run, answer.costs["run_time"], traces, "iterations")] if run else []
+    parts += [phases_part(answer, say), memory_part(answer, say, traces), network_part(answer), _results(answer, say)]
+    parts.append(held)
+    verdict: Verdict = "bad" if answer.broken else "good"
+    return HtmlPage(title(case), about, rl_conclusion(answer), verdict, _headlines(answer, say), parts,
+                    list(findings(answer)), commands, {"trace": traces.data()})  # fmt: skip
+
+
+def rl_report(facts: RlFacts, commands: Sequence[str]) -> HtmlPage:
+    """One plan, the splits around it, what moves it, and the scenario."""
+    page, found = rl_page(facts, commands), facts.found
+    if facts.answer.refused:
+        return page
+    *ahead, results, held = page.parts
+    made = [*ahead]
+    if found is not None:
+        made += [part for part in (splits_part(found), why_part(found)) if part is not None]
+    if facts.sensitive is not None and facts.sensitive.knobs:
+        knobs = facts.sensitive.knobs
+        gains = gains_of([knob for knob in knobs if knob.kind == "hardware"], 1.0)
+        made.append(knobs_part(facts.sensitive.result, knobs, gains))
+    spread = facts.case.stack.spread
+    generation, update = percent(float(spread.generation)), percent(float(spread.update))
+    lead = f"Errors of published iterations: {generation} of the generation, {update} of the update, as standard "
+    lead += "deviations. The lengths of answers decide: state those of your own log."
+    made.append(bands_part(lead, facts.answer.costs, partial(value_of, facts.answer.costs, Traces({}))))
+    made += [results, held, scenario_part(facts.case)]
+    data = dict(page.data) | ({"plans": splits_data(found)} if found is not None else {})
+    conclusion = f"{page.conclusion}{_best_words(facts)}"
+    return HtmlPage(page.title, page.subtitle, conclusion, page.verdict, page.headlines, made, page.findings, commands,
+                    data)  # fmt: skip
+
+
+def _best_words(facts: RlFacts) -> str:
+    """What another split would gain."""
+    found = facts.found
+    if found is None or not found.works:
+        return ""
+    best = found.best[0]
+    ratio = facts.answer.costs["iteration_time"] / best.costs["iteration_time"]
+    if ratio <= 1.0005:
+        return " No split of the accelerators that was tried is faster."
+    return f" {plan_words(best)} is {ratio:.2f} × faster."
+
+
+def _drawing(node: ExplainedFigure) -> RlDrawing:
+    return RlDrawing(node)
+
+
+def value_of(costs: dict[str, float], traces: Traces, name: str) -> Value:
+    """A result as people read it, with its trace."""
+    value = costs[name]
+    known = value if math.isfinite(value) else None
+    return Value(result(name, value), known, machine_name(name), traces.of(name) if known is not None else None)
+
+
+def rl_conclusion(answer: RlAnswer) -> str:
+    """The answer in a sentence or two."""
+    if answer.refused:
+        return f"This plan is not valid: {reason(answer, answer.refused[0]).rstrip('.')}. Nothing was computed."
+    costs = answer.costs
+    time = f"an iteration takes {result('iteration_time', costs['iteration_time'])}"
+    if "M001" in answer.broken:
+        return f"This plan does not fit: {reason(answer, 'M001')}. If it did, {time}."
+    ahead = ""
+    if answer.run is not None:
+        share, lasts = percent(costs["goodput"]), costs["run_time"]
+        taken = f"The run takes {result('run_time', lasts)}; " if math.isfinite(lasts) else ""
+        ahead = f"{taken}{share} of its time are iterations that count. "
+    rate = f"{time} at {significant(costs['answers_per_s'], 3)} answers a second"
+    stated = f"{rate[0].upper()}{rate[1:]}, and the plan fits ({gib(costs['memory_peak'])} GiB)."
+    stated = f"{stated} Bound by {bound_by(answer)}."
+    broken = "; ".join(reason(answer, code) for code in answer.broken)
+    return f"{ahead}This plan breaks a limit: {broken}. {stated}" if broken else f"{ahead}{stated}"
+
+
+def findings(answer: RlAnswer) -> Iterator[tuple[Verdict, str]]:
+    """What speaks against a plan, and the limits that it keeps."""
+    for code in answer.refused or answer.broken:
+        yield "bad", f"{code} {REFUSALS[code].title}: {reason(answer, code)}"
+    if not answer.refused:
+        yield from kept_limits(answer.inputs.case, answer.costs, result)
+
+
+def _headlines(answer: RlAnswer, say: Any) -> list[Headline]:
+    costs = answer.costs
+    band = between(*(result("iteration_time", costs[f"iteration_time_{end}"]) for end in ENDS))
+    whole = costs["run_time"]
+    share = result("generation_share", costs["generation_share"])
+    run = f"{result('run_time', whole)} for all iterations" if math.isfinite(whole) else "of one iteration"
+    return [
+        Headline("Iteration", say("iteration_time"), f"{BAND}: {band}"),
+        Headline("Answers", say("answers_per_s"), f"{share} generating"),
+        Headline("Memory", say("memory_peak"), f"of {gib(answer.memory.usable)} GiB",
+                 "bad" if "M001" in answer.broken else "good"),
+        Headline("Cost of an iteration", say("iteration_cost"), run),
+    ]  # fmt: skip
+
+
+def _results(answer: RlAnswer, say: Any) -> Part:
+    rows = [(name, say(name), COLUMNS[name].meaning) for name in answer.costs if math.isfinite(answer.costs[name])]
+    return Part("results", "Every figure", "Each figure opens its equation, its inputs and their sources.",
+                tables=[PageTable(("result", "value", "meaning"), rows, "lrl")], screen_only=True)  # fmt: skip
+
+
+# ── several plans ────────────────────────────────────────────────────────────────────────────────────────────────────
+
+
+def _about(case: RlCase, varied: Sequence[str] = ()) -> list[str]:
+    own = [] if any(path.startswith(("workload", "stack")) for path in varied) else [iteration_words(case)]
+    return [words for words in (subject_words(subject_of(case), varied), *own) if words]
+
+
+def rl_search_page(found: FoundSplits, commands: Sequence[str]) -> HtmlPage:
+    """The best plan of each split."""
+    parts = [splits_part(found)] if found.best else []
+    why = why_part(found)
+    parts += [why] if why is not None else []
+    words = "No plan is valid." if not found.best else "No plan keeps all limits."
+    if found.works:
+        best = found.best[0]
+        words = f"Best of {found.evaluated:,} plans: {plan_words(best)}, "
+        words += f"{result('iteration_time', best.costs['iteration_time'])} an iteration."
+    data = {"plans": splits_data(found)} if found.best else {}
+    return HtmlPage(title(found.case), _about(found.case), words, "good" if found.works else "bad", [], parts,
+                    commands=commands, data=data)  # fmt: skip
+
+
+def rl_sweep_page(found: SweptRl, commands: Sequence[str]) -> HtmlPage:
+    """Every combination."""
+    works, paths = sum(trial.works for trial in found.trials), [axis.path for axis in found.axes]
+    heads = (*(path.rpartition(".")[2] for path in paths), *found.shown, "breaks")
+    rows: list[list[Cell]] = [
+        [*_settings(trial, len(paths)), *_cells(trial, found.shown), _against(trial)] for trial in found.trials
+    ]
+    table = PageTable(heads, rows, "r" * (len(heads) - 1) + "l", sortable=True)
+    part = Part("sweep", "What changes", figures=[rl_sweep_figure(found)], tables=[table])
+    words = f"{works} of {len(found.trials)} combinations work.{_fastest(found)}"
+    return HtmlPage(title(found.case), _about(found.case, paths), words, "good" if works else "bad", [], [part],
+                    commands=commands)  # fmt: skip
+
+
+def _fastest(found: SweptRl) -> str:
+    known = [(trial.answer.costs["iteration_time"], trial) for trial in found.trials
+             if trial.works and trial.answer is not None]  # fmt: skip
+    if not known:
+        return ""
+    time, trial = min(known, key=lambda item: item[0])
+    settings = ", ".join(setting.replace("=", " ", 1) for setting in trial.settings[: len(found.axes)])
+    return f" The shortest iteration, {result('iteration_time', time)}, is at {settings}."
+
+
+def rl_sweep_figure(found: SweptRl) -> Plot | Bars:
+    """The first result of every combination."""
+    name, axis = found.shown[0], found.axes[0].path.rpartition(".")[2]
+    trials = [_trial(trial, " ".join(_settings(trial, len(found.axes))), name) for trial in found.trials]
+    return trial_figure("sweep", name, axis, trials, partial(result, name))
+
+
+def rl_scale_page(case: RlCase, rows: Sequence[RlScaleRow], commands: Sequence[str], *, weak: bool) -> HtmlPage:
+    """Every size."""
+    names = ("iteration_time", "answers_per_s", "generation", "tail", "update_time")
+    cells: list[list[Cell]] = []
+    for row in rows:
+        efficiency = Value(percent(row.efficiency), row.efficiency, "efficiency") if row.efficiency >= 0 else ""
+        cells.append([f"{row.ranks:,.0f}", *_cells(row.trial, names), efficiency, _against(row.trial)])
+    known = [row for row in rows if row.trial.works and row.efficiency >= 0]
+    words = "No size works."
+    if known:
+        words = f"On {known[-1].ranks:,.0f} GPUs the answers of each GPU are {percent(known[-1].efficiency)} of those "
+        words += f"on {known[0].ranks:,.0f}."
+    heads = ("GPUs", *names, "efficiency", "breaks")
+    lead = "Prompts grow with the accelerators." if weak else "The same iteration on all sizes."
+    part = Part("scale", "Scaling", lead, [rl_scale_figure(rows)],
+                [PageTable(heads, cells, "r" * 7 + "l", sortable=True)])  # fmt: skip
+    return HtmlPage(title(case), _about(case, ["cluster.nodes"]), words, "good" if known else "bad", [], [part],
+                    commands=commands)  # fmt: skip
+
+
+def rl_scale_figure(rows: Sequence[RlScaleRow]) -> Plot | Bars:
+    """The time of an iteration on every size, with its band."""
+    trials = [_trial(row.trial, f"{row.ranks:.0f}", "iteration_time") for row in rows]
+    return trial_figure("scale", "iteration_time", "accelerators", trials, partial(result, "iteration_time"))
+
+
+def _trial(trial: RlTrial, words: str, name: str) -> TrialValue:
+    costs = {} if trial.answer is None or trial.answer.refused else trial.answer.costs
+    value, low, high = (costs.get(key, math.nan) for key in (name, f"{name}_low", f"{name}_high"))
+    return TrialValue(words, value, trial.works, low, high)
+
+
+def _settings(trial: RlTrial, count: int) -> list[str]:
+    return [setting.partition("=")[2] for setting in trial.settings[:count]]
+
+
+def _cells(trial: RlTrial, names: Sequence[str]) -> list[Cell]:
+    if trial.answer is None or trial.answer.refused:
+        return ["" for _ in names]
+    costs = trial.answer.costs
+    return [Value(result(name, costs[name]), costs[name] if math.isfinite(costs[name]) else None, machine_name(name))
+            if name in costs else "" for name in names]  # fmt: skip
+
+
+def _against(trial: RlTrial) -> str:
+    return " ".join(trial.codes) if trial.fault is None else trial.fault.sentence

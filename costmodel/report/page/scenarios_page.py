@@ -1,0 +1,236 @@
+"""Several scenarios side by side on one page: training, serving and reinforcement learning, in any mixture."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass, replace
+from functools import partial
+from typing import Any
+
+from rich.text import Text
+
+from costmodel.explore.explain.explain import ExplainedFigure
+from costmodel.explore.page.plan_facts import PlanFacts
+from costmodel.explore.page.rl_facts import RlFacts
+from costmodel.explore.page.serving_facts import ServingFacts
+from costmodel.report.machine import json_answer, rl_json, serving_json
+from costmodel.report.page import rl_page, rl_parts, serving_page
+from costmodel.report.page.content import Cell, HtmlPage, PageTable, Part, Value, Verdict
+from costmodel.report.page.figures import Bars, FigureEntry, amounts
+from costmodel.report.page.plan_page import conclusion, findings, plan_sections
+from costmodel.report.page.trace import Traces
+from costmodel.report.page.values import Figures
+from costmodel.report.terminal.documents.tree import TreeDrawing
+from costmodel.report.terminal.rl import rl_formatting
+from costmodel.report.terminal.rl.rl_tree import RlDrawing
+from costmodel.report.terminal.serving import serving_formatting
+from costmodel.report.terminal.serving.serving_tree import ServingDrawing
+from costmodel.report.terminal.style.answer import head
+from costmodel.report.terminal.style.formatting import plan_words, result
+from costmodel.report.terminal.style.head import title
+from costmodel.report.terminal.style.layout import CellTable, Line
+
+Say = Callable[[str], Value]
+
+
+@dataclass(frozen=True)
+class ScenarioKind:
+    """What scenarios of one kind are compared by: columns with their heads, and the one that ranks them."""
+
+    heads: tuple[tuple[str, str], ...]
+    by: str
+    words: str  # of the best of several
+    of: str  # of the only one
+    say: Callable[[str, float], str]
+
+
+KINDS = {
+    "training": ScenarioKind(
+        (("step time", "step_time"), ("MFU", "mfu"), ("tok/s/GPU", "tokens_per_s_per_gpu"), ("memory", "memory_peak"),
+         ("cost per Mtoken", "cost_per_mtoken")),
+        "mfu", "has the highest MFU", "MFU", result,
+    ),
+    "serving": ScenarioKind(
+        (("within limits", "rate_within_slo_per_s"), ("first token, p99", "ttft_p99"), ("per token", "tpot"),
+         ("tok/s/GPU", "tokens_per_s_per_gpu"), ("memory", "memory_peak"),
+         ("cost per M generated", "cost_per_moutput")),
+        "tokens_per_gpu_within_limits", "generates most for each accelerator within limits",
+        "for each accelerator within limits", serving_formatting.result,
+    ),
+    "rl": ScenarioKind(
+        (("iteration", "iteration_time"), ("answers", "answers_per_s"), ("tok/s/GPU", "tokens_per_s_per_gpu"),
+         ("memory", "memory_peak"), ("cost of an iteration", "iteration_cost")),
+        "tokens_per_s_per_gpu", "handles most tokens for each accelerator", "for each accelerator",
+        rl_formatting.result,
+    ),
+}  # fmt: skip
+
+
+@dataclass(frozen=True)
+class ScenarioEntry:
+    """A scenario of any kind as the page of several shows it."""
+
+    kind: str
+    title: str
+    plan: str
+    conclusion: str
+    valid: bool
+    works: bool
+    costs: Mapping[str, float]
+    nodes: Callable[[], Mapping[str, ExplainedFigure]]
+    drawing: Callable[[ExplainedFigure], TreeDrawing]
+    say: Callable[[Traces], Say]
+    sections: Callable[[Say], list[Part]]
+    findings: Callable[[], Iterable[tuple[Verdict, str]]]
+    rows: Callable[[], list[dict[str, Any]]]
+
+
+def entry_of(facts: PlanFacts | ServingFacts | RlFacts) -> ScenarioEntry:
+    """A scenario by the facts about it."""
+    if isinstance(facts, ServingFacts):
+        return _serving_entry(facts)
+    return _rl_entry(facts) if isinstance(facts, RlFacts) else _training_entry(facts)
+
+
+def _training_entry(facts: PlanFacts) -> ScenarioEntry:
+    answer = facts.answer
+    return ScenarioEntry(
+        "training", title(answer.inputs.case), plan_words(answer), conclusion(answer), facts.valid,
+        not (answer.refused or answer.broken), facts.costs if facts.valid else {}, lambda: facts.nodes, TreeDrawing,
+        lambda traces: Figures(facts.costs, traces),
+        lambda say: plan_sections(facts, say)[:2] if isinstance(say, Figures) else [],
+        lambda: findings(answer), lambda: json_answer.plan_rows(answer),
+    )  # fmt: skip
+
+
+def _serving_entry(facts: ServingFacts) -> ScenarioEntry:
+    answer = facts.answer
+
+    def sections(say: Say) -> list[Part]:
+        token = [serving_page.token_part(answer, say)] if facts.settled else []
+        return [*token, serving_page.memory_part(answer)]
+
+    return ScenarioEntry(
+        "serving", title(facts.case), serving_formatting.plan_words(answer), serving_page.serving_conclusion(answer),
+        not answer.refused, not (answer.refused or answer.broken), {} if answer.refused else answer.costs,
+        lambda: facts.nodes, ServingDrawing, lambda traces: partial(serving_page.value_of, answer.costs, traces),
+        sections, lambda: serving_page.findings(answer), lambda: serving_json.estimate(answer)["plans"],
+    )  # fmt: skip
+
+
+def _rl_entry(facts: RlFacts) -> ScenarioEntry:
+    answer = facts.answer
+    return ScenarioEntry(
+        "rl", title(facts.case), rl_formatting.plan_words(answer), rl_page.rl_conclusion(answer), not answer.refused,
+        answer.works, {} if answer.refused else answer.costs, lambda: facts.nodes, RlDrawing,
+        lambda traces: partial(rl_page.value_of, answer.costs, traces),
+        lambda say: [rl_parts.phases_part(answer, say), rl_parts.memory_part(answer, say, Traces({}))],
+        lambda: rl_page.findings(answer), lambda: rl_json.estimate(answer)["plans"],
+    )  # fmt: skip
+
+
+def scenarios_page(entries: Sequence[ScenarioEntry], commands: Sequence[str]) -> HtmlPage:
+    """Several scenarios side by side, then each with its own figures."""
+    parts = [_side_by_side([entry for entry in entries if entry.kind == kind], kind) for kind in _kinds(entries)]
+    roots, drawings = dict[str, ExplainedFigure](), dict[int, Callable[[ExplainedFigure], TreeDrawing]]()
+    for place, entry in enumerate(entries):
+        own = entry.nodes() if entry.valid else {}
+        roots |= {f"{place}.{name}": node for name, node in own.items()}
+        drawings |= {id(node): entry.drawing for node in own.values()}
+    traces = Traces(roots, lambda node: drawings[id(node)](node))
+    for place, entry in enumerate(entries):
+        parts += _of_scenario(entry, f"s{place}", _Own(traces, f"{place}."))
+    working = [entry for entry in entries if entry.works]
+    best = "".join(_best([entry for entry in working if entry.kind == kind], kind) for kind in _kinds(entries))
+    return HtmlPage(
+        f"{len(entries)} scenarios",
+        [entry.title for entry in entries],
+        f"{len(working)} of {len(entries)} scenarios have a plan that works{best}.",
+        "good" if len(working) == len(entries) else "bad",
+        [],
+        parts,
+        [(verdict, f"{entry.title}: {words}") for entry in entries for verdict, words in entry.findings()],
+        commands,
+        {"trace": traces.data()},
+    )
+
+
+def _kinds(entries: Sequence[ScenarioEntry]) -> list[str]:
+    return list(dict.fromkeys(entry.kind for entry in entries))
+
+
+class _Own(Traces):
+    """The traces of one scenario among those of several."""
+
+    def __init__(self, all_traces: Traces, prefix: str) -> None:
+        self._all, self._prefix = all_traces, prefix
+
+    def of(self, name: str) -> int | None:
+        """The place of the trace of a figure of this scenario."""
+        return self._all.of(self._prefix + name)
+
+
+def _best(working: Sequence[ScenarioEntry], kind: str) -> str:
+    """Which of the scenarios of a kind is best, and by how much it is."""
+    column = KINDS[kind].by
+    if not working:
+        return ""
+    best = max(working, key=lambda entry: entry.costs[column])
+    value = KINDS[kind].say(column, best.costs[column])
+    return (
+        f"; {best.title} {KINDS[kind].words}, {value}"
+        if len(working) > 1
+        else f"; {best.title}: {value} {KINDS[kind].of}"
+    )
+
+
+def scenarios_figure(entries: Sequence[ScenarioEntry], kind: str = "") -> Bars | None:
+    """What scenarios of one kind are ranked by, of each."""
+    held = KINDS[kind or _kinds(entries)[0]]
+    shown = [entry for entry in entries if entry.valid and entry.kind == (kind or _kinds(entries)[0])]
+    bars = [FigureEntry(entry.title, entry.costs[held.by], "first" if entry.works else "second", held.by)
+            for entry in shown]  # fmt: skip
+    if not bars:
+        return None
+    words = "The longer the better; orange does not fit or breaks a limit."
+    return amounts(f"by-{kind or 'kind'}", f"{held.by} of each scenario", words, bars, "", partial(held.say, held.by))
+
+
+def scenarios_lines(entries: Sequence[ScenarioEntry]) -> list[Line]:
+    """A line for each scenario, and what makes a page of them."""
+    rows = [(entry.title, entry.conclusion) for entry in entries]
+    grid = CellTable(("scenario", "conclusion"), rows, "kl", headed=False, indent="")
+    return [grid, Text(), Text("Add -o page.html.")]
+
+
+def scenarios_json(entries: Sequence[ScenarioEntry]) -> dict[str, Any]:
+    """The plan of every scenario as plain values."""
+    rows = []
+    for entry in entries:
+        stated = {"title": entry.title, "workload": entry.kind, "conclusion": entry.conclusion}
+        rows += [{**stated, **plan} for plan in entry.rows() or [{}]]
+    return {**head("costmodel/report/v1"), "plans": rows}
+
+
+def _side_by_side(entries: Sequence[ScenarioEntry], kind: str) -> Part:
+    held, rows = KINDS[kind], list[list[Cell]]()
+    for entry in entries:
+        say = entry.say(Traces({}))
+        cells = [say(column) if entry.valid else "" for _, column in held.heads]
+        rows.append([entry.title, *cells, entry.plan])
+    heads = ("scenario", *(words for words, _ in held.heads), "plan")
+    figure = scenarios_figure(entries, kind)
+    tables = [PageTable(heads, rows, f"l{'r' * len(held.heads)}l")]
+    name = {"rl": "reinforcement learning"}.get(kind, kind)
+    return Part(f"scenarios-{kind}", f"Side by side: {name}", figures=[figure] if figure else [], tables=tables)
+
+
+def _of_scenario(entry: ScenarioEntry, key: str, traces: Traces) -> list[Part]:
+    """A scenario's conclusion with its time and memory, and its inputs."""
+    if not entry.valid:
+        return [Part(key, entry.title, entry.conclusion)]
+    say = entry.say(traces)
+    rows: list[list[Cell]] = [[words, say(column)] for words, column in KINDS[entry.kind].heads]
+    first = Part(key, entry.title, entry.conclusion, tables=[PageTable(("", ""), rows, "lr")])
+    return [first, *(replace(part, key=f"{key}-{part.key}", title=f"{entry.title}: {part.title.lower()}")
+                     for part in entry.sections(say))]  # fmt: skip

@@ -1,0 +1,41 @@
+"""The page of `costmodel report` about a scenario that serves: its plan, the plans around it, what moves it."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import replace
+from functools import partial
+
+from costmodel.explore.page.serving_facts import ServingFacts
+from costmodel.report.page.content import HtmlPage
+from costmodel.report.page.serving_page import serving_page, value_of
+from costmodel.report.page.serving_parts import best_words, capacity_part, plans_data, plans_part, why_part
+from costmodel.report.page.shared_parts import bands_part, scenario_part
+from costmodel.report.page.trace import Traces
+from costmodel.report.page.vary_parts import knobs_part
+from costmodel.report.terminal.style.formatting import percent
+from costmodel.report.terminal.vary.sensitivity import gains_of
+
+
+def serving_report(facts: ServingFacts, commands: Sequence[str]) -> HtmlPage:
+    """One plan under its load, the capacity by rate, the best plans, what moves the time per token."""
+    page, found = serving_page(facts, commands), facts.found
+    if facts.answer.refused:
+        return page
+    *ahead, results, held = page.parts
+    made, data = [*ahead], dict(page.data)
+    made += [capacity_part(facts)] if facts.sizes else []
+    if found is not None and found.best:
+        made += [part for part in (plans_part(found), why_part(found)) if part is not None]
+        data["plans"] = plans_data(found)
+    if facts.sensitive is not None and facts.sensitive.knobs:
+        knobs = facts.sensitive.knobs
+        hardware = [knob for knob in knobs if knob.kind == "hardware"]
+        made.append(knobs_part(facts.sensitive.result, knobs, gains_of(hardware, 1.0)))
+    engine, costs = facts.answer.inputs.engine, facts.answer.costs
+    time = engine.spread.experts if facts.case.model.has_experts else engine.spread.tpot
+    lead = f"Errors of runs of models that the fit of {engine.name} left out: {percent(float(time))} of the time per "
+    lead += f"token, {percent(float(engine.spread.ttft))} of the first token, as standard deviations."
+    made.append(bands_part(lead, costs, partial(value_of, costs, Traces({}))))
+    made += [results, held, scenario_part(facts.case)]
+    return replace(page, conclusion=f"{page.conclusion}{best_words(facts)}", parts=made, data=data)

@@ -1,0 +1,51 @@
+"""Parts of a page that every workload has: what was assumed, the scenario as a file, limits that are kept."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from pathlib import Path
+
+from costmodel.documents.reader.resolved_scenario import LoadedScenario
+from costmodel.documents.schemas.default_values import Assumption
+from costmodel.estimate.evaluate.answer_facts import subject_of
+from costmodel.estimate.shared.limits import stated_limits
+from costmodel.exchange.writing.scenario_text import scenario_text
+from costmodel.report.page.content import PageTable, Part, Value, Verdict
+from costmodel.report.terminal.style.head import price_lines, title
+
+SIGNS = {"at_most": "≤", "at_least": "≥", "target": "≈"}
+
+
+def inputs_part(case: LoadedScenario, assumed: Sequence[Assumption]) -> Part:
+    """What was assumed, and the documents that the answer rests on."""
+    stated = [(item.path, item.value, item.origin) for item in assumed]
+    documents = [(name, digest, "your own" if name in case.own else "shipped") for name, digest in case.digests.items()]
+    tables = [PageTable(("path", "value", "from"), stated, "lll", "Assumed: not stated")] if stated else []
+    tables.append(PageTable(("document", "digest", ""), documents, "lll", "Documents"))
+    price = "; ".join(line.plain for line in price_lines(subject_of(case).price))
+    return Part("inputs", "Assumed, and sources", f"Price: {price}.", tables=tables)
+
+
+def bands_part(lead: str, costs: Mapping[str, float], say: Callable[[str], Value]) -> Part:
+    """How far real runs lie from a prediction: the band of every result that has one."""
+    names = [name for name in costs if f"{name}_low" in costs and math.isfinite(costs[f"{name}_low"])]
+    rows = [(name, say(f"{name}_low"), say(name), say(f"{name}_high")) for name in names]
+    heads = ("result", "P10", "predicted", "P90")
+    return Part("measured", "How far to trust it", lead, tables=[PageTable(heads, rows, "lrrr")])
+
+
+def scenario_part(case: LoadedScenario) -> Part:
+    """The scenario as a file."""
+    text = scenario_text(case, Path("scenario.yaml"), title(case))
+    return Part("scenario", "The scenario", plain=text, screen_only=True)
+
+
+def kept_limits(
+    case: LoadedScenario, costs: Mapping[str, float], say: Callable[[str, float], str]
+) -> Iterator[tuple[Verdict, str]]:
+    """The limits of a scenario that its plan keeps."""
+    for limit in stated_limits(case.scenario.limits):
+        if limit.column in costs and limit.holds(costs[limit.column]):
+            bound = say(limit.column, float(limit.value))
+            yield "good", f"{limit.key} {say(limit.column, costs[limit.column])} {SIGNS[limit.kind]} {bound}"

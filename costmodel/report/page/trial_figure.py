@@ -1,0 +1,67 @@
+"""A result of several trials: a curve with its band where numbers were varied, bars where words were."""
+
+from __future__ import annotations
+
+import math
+import re
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+
+from costmodel.report.page.figures import Bars, FigureEntry, amounts
+from costmodel.report.page.plots import Plot, PlotAxis, PlotLine, PlotPoint
+
+_SPREAD = 8  # times the least from which on an axis is logarithmic
+_TICKS = 8
+_LEADING = re.compile(r"[+-]?\d+(\.\d+)?([eE][+-]?\d+)?")
+_NONE = FigureEntry("none has an answer", 0.0, "first")
+
+
+@dataclass(frozen=True)
+class TrialValue:
+    """A trial by what was set, its result with the band where there is one, and whether it keeps all limits."""
+
+    setting: str
+    value: float
+    works: bool
+    low: float = math.nan
+    high: float = math.nan
+
+
+def trial_figure(
+    key: str, name: str, axis: str, trials: Sequence[TrialValue], say: Callable[[float], str]
+) -> Plot | Bars:
+    """One result of every trial; what breaks a limit is orange."""
+    known = [trial for trial in trials if math.isfinite(trial.value)]
+    words = f"{len(known)} of {len(trials)} have an answer; orange breaks a limit."
+    placed = [(_number(trial.setting), trial) for trial in known]
+    if len({x for x, _ in placed}) < 2 or not all(math.isfinite(x) for x, _ in placed):
+        entries = [FigureEntry(trial.setting, trial.value, _role(trial), trial.setting) for trial in known]
+        return amounts(key, name, words, entries or [_NONE], "", say)
+    placed.sort(key=lambda item: item[0])
+    xs = sorted({x for x, _ in placed})
+    banded = len(xs) == len(placed) and all(math.isfinite(trial.low + trial.high) for _, trial in placed)
+    low, high = ([getattr(trial, end) for _, trial in placed] if banded else () for end in ("low", "high"))
+    line = PlotLine([(x, trial.value) for x, trial in placed], "first", "", low, high)
+    points = [
+        PlotPoint(x, trial.value, _role(trial), f"{trial.setting}: {say(trial.value)}", trial.setting)
+        for x, trial in placed
+    ]
+    legend = [("first", "keeps the limits"), ("second", "breaks a limit")]
+    seen = {point.role for point in points}
+    across = PlotAxis(axis, _plain, xs[0] > 0 and xs[-1] / xs[0] >= _SPREAD, at=xs if len(xs) <= _TICKS else [])
+    legend = [entry for entry in legend if entry[0] in seen]
+    return Plot(key, f"{name} over {axis}", words, across, PlotAxis(name, say), points, [line], legend)
+
+
+def _role(trial: TrialValue) -> str:
+    return "first" if trial.works else "second"
+
+
+def _number(text: str) -> float:
+    """The number that a setting begins with, without regard to its unit."""
+    found = _LEADING.match(text.replace(",", ""))
+    return float(found[0]) if found else math.nan
+
+
+def _plain(value: float) -> str:
+    return f"{value:,.6g}"

@@ -1,0 +1,77 @@
+"""Answers of check about serving and reinforcement learning."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Sequence
+from typing import Any
+
+from costmodel.estimate.evaluate.answer_facts import subject_of
+from costmodel.explore.compare.limit_findings import CheckedAnswer, LimitFinding
+from costmodel.report.terminal.style.answer import head
+from costmodel.report.terminal.style.head import subject_fields, title
+from costmodel.report.terminal.style.layout import Line
+from costmodel.report.terminal.style.theme import BAD, GOOD, styled
+
+_SIGNS = {"at_most": "≤", "at_least": "≥", "target": "≈"}
+Words = Callable[[CheckedAnswer[Any], LimitFinding], str]
+
+
+def check_lines(found: Sequence[CheckedAnswer[Any]], words: Words, *, verbose: bool) -> list[Line]:
+    """What is not kept, and how many limits there are; with verbose what is kept too."""
+    lines: list[Line] = []
+    for checked in found:
+        failed = [finding for finding in checked.findings if not finding.kept]
+        lines.append(styled(f"{'✗' if failed else '✓'} {checked.name}: {_count(checked)}", BAD if failed else GOOD))
+        shown = checked.findings if verbose else failed
+        lines += [styled(f"    {words(checked, finding)}") for finding in shown]
+    return lines
+
+
+def _count(checked: CheckedAnswer[Any]) -> str:
+    limits = [finding for finding in checked.findings if finding.limit is not None]
+    kept = sum(finding.kept for finding in limits)
+    return f"{kept} of {len(limits)} limits kept" if limits else "no limits" if checked.kept else "not kept"
+
+
+def limit_words(finding: LimitFinding, say: Callable[[str, float], str]) -> str:
+    """A limit in one line: what it is, what it may be, where that is written."""
+    assert finding.limit is not None
+    assert finding.value is not None
+    bound = f"{_SIGNS[finding.limit.kind]} {say(finding.name, float(finding.limit.value))}"
+    place = finding.place
+    where = f"  ({place.file}:{place.line})" if place is not None and place.line else ""
+    return f"{'✓' if finding.kept else '✗'} {finding.name} {say(finding.name, finding.value)} {bound}{where}"
+
+
+def check_json(found: Sequence[CheckedAnswer[Any]], words: Words, workload: str) -> dict[str, Any]:
+    """Everything as plain values."""
+    return {
+        **head("costmodel/check/v1"),
+        "workload": workload,
+        "kept": all(checked.kept for checked in found),
+        "scenarios": [
+            {
+                "name": checked.name,
+                "title": title(checked.answer.inputs.case),
+                "facts": subject_fields(subject_of(checked.answer.inputs.case)),
+                "kept": checked.kept,
+                "findings": [_finding(checked, finding, words) for finding in checked.findings],
+            }
+            for checked in found
+        ],
+    }
+
+
+def _finding(checked: CheckedAnswer[Any], finding: LimitFinding, words: Words) -> dict[str, Any]:
+    place, limit, value = finding.place, finding.limit, finding.value
+    return {
+        "kind": limit.kind if limit is not None else finding.name,
+        "name": finding.name,
+        "kept": finding.kept,
+        "value": value if value is not None and math.isfinite(value) else None,
+        "bound": None if limit is None else float(limit.value),
+        "file": place.file if place is not None else None,
+        "line": place.line or None if place is not None else None,
+        "text": words(checked, finding),
+    }

@@ -1,0 +1,85 @@
+"""Input that is rarely meant, has no effect, or names one thing in the place of another: what an answer says of it."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+SERVED = ("estimate", "--model", "llama-3.1-8b", "--gpu", "h100", "--gpus", "8", "--rate")
+
+
+@pytest.mark.parametrize(
+    ("given", "code", "words"),
+    [
+        (("estimate", "quickstart", "--set", "workload.tokens=15"), 0, "N041 fewer tokens than a step"),
+        (("estimate", "quickstart", "--price", "0.0025USD/GPU/h"), 0, "N042 unusual price"),
+        (("estimate", "serve-llama-3.1-70b", "--price", "2500USD/GPU/h"), 0, "N042 unusual price"),
+        (("estimate", "quickstart", "--node", "tpu-v5p-slice"), None, "N040 software of other accelerators"),
+        (("estimate", "--model", "llama-3.1-8b", "--gpu", "tpu-v5p", "--rate", "2"), 0, "N040"),
+        (("estimate", "quickstart", "--set", "plan.tp=2", "--set", "plan.tp=4"), 0, "--set plan.tp=2 has no effect"),
+        (
+            ("estimate", "--model", "llama-3.1-8b", "--set", "plan.tp=2", "--set", "plan={tp: 1}"),
+            0,
+            "--set plan.tp=2 has no effect: --set plan={tp: 1} counts",
+        ),
+        (("sweep", "quickstart", "--over", "cluster.node=mi300x,dgx-h100"), 0, "did you mean 'hgx-mi300x'?"),
+        ((*SERVED, "4", "--set", "plan={prefill: {tp: 1}, decode: {tp: 1}}"), 0, "prefill 1 × tp 1"),
+        (("scale", "serve-llama-3.1-70b", "--rate", "1"), 0, "  1 /s"),
+    ],
+)
+def test_an_answer_says_what_is_odd(given: tuple[str, ...], code: int | None, words: str, run: Any) -> None:
+    shown = run(*given)
+    assert code is None or shown.code == code
+    assert words in shown.out
+
+
+@pytest.mark.parametrize(
+    ("given", "found", "words"),
+    [
+        ((*SERVED, "-5"), "D008", "-5 /s is out of range"),
+        (("estimate", "--model", "qwen-2.5-7b", "--set", "workload.kind=rl"), "C030", "workload.kind=rl"),
+        (("sweep", "serve-llama-3.1-70b", "--over", "workload.rate=2,8"), "D007", "2 has no unit; write e.g."),
+        (("estimate", "scenarios/examples/qwen3-8b"), "D001", "--model scenarios/examples/qwen3-8b names the model"),
+        (
+            ("search", "scenarios/examples/qwen3-8b/config.json"),
+            "D011",
+            "--model scenarios/examples/qwen3-8b/config.json",
+        ),
+    ],
+)
+def test_a_fault_names_the_remedy(given: tuple[str, ...], found: str, words: str, run: Any) -> None:
+    shown = run(*given)
+    assert shown.code == 2
+    assert f"[{found}]" in shown.err
+    assert words in " ".join(shown.err.split())
+
+
+@pytest.mark.parametrize(
+    ("gpu", "stack"),
+    [
+        ("h100", "megatron-core"),
+        ("mi300x", "megatron-core"),
+        ("tpu-v5p", "maxtext-tpu"),
+        ("gaudi3", "megatron-deepspeed-gaudi"),
+        ("trn2", "neuronx-distributed"),
+    ],
+)
+def test_the_default_software_is_described_on_the_accelerator(gpu: str, stack: str, run: Any) -> None:
+    shown = run("estimate", "--model", "llama-3.1-8b", "--gpu", gpu)
+    assert f" · {stack}\n" in shown.out
+    assert ("assumed stack" in shown.out) == (stack != "megatron-core")
+    assert "N040" not in shown.out
+
+
+def test_a_near_word_of_a_foreign_file_is_shown(run: Any, tmp_path: Path) -> None:
+    (tmp_path / "serve.sh").write_text("vllm serve meta-llama/Llama-3.1-8B --tensor-paralel-size 4\n", "utf-8")
+    settings = ("workload.prompt=512", "workload.output=128", "workload.rate=2 /s")
+    more = [word for setting in settings for word in ("--set", setting)]
+    shown = run("import", "serve.sh", "--node", "dgx-h100", *more, cwd=tmp_path)
+    assert "did you mean tensor-parallel-size" in shown.out
+    config = json.loads(Path("scenarios/examples/qwen3-8b/config.json").read_text("utf-8"))
+    (tmp_path / "config.json").write_text(json.dumps(config | {"num_key_value_head": 8}), "utf-8")
+    assert "did you mean num_key_value_heads" in run("estimate", "--model", "config.json", cwd=tmp_path).out

@@ -1,0 +1,56 @@
+"""The critical batch as tokens or by a published fit, with the band of fits."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from costmodel.documents.reader.resolved_scenario import load
+from costmodel.estimate.shared.critical_batch import critical_batch, is_fitted
+from costmodel.ground.errors import CostModelError
+
+NAME = "llama-3-70b-512"
+
+
+def tokens(text: str) -> float:
+    found = critical_batch(load(NAME, [f"workload.critical_batch={text}"]).scenario.workload)
+    assert found is not None
+    return float(found)
+
+
+def test_fits_are_those_published() -> None:
+    """Kaplan: 2e8 / L^(1/0.21), 7.4 M tokens at a loss of 2.0; DeepSeek: 0.292 C^0.3271."""
+    assert tokens("4 M") == 4e6
+    assert tokens("kaplan 2.0") == pytest.approx(2e8 / 2 ** (1 / 0.21))
+    assert tokens("kaplan 2.0") == pytest.approx(7.4e6, rel=5e-3)
+    assert tokens("deepseek 1e24 FLOP") == pytest.approx(0.292 * 1e24**0.3271)
+
+
+def test_a_fit_has_a_band_and_tokens_have_none(run: Any) -> None:
+    fitted, stated = (
+        run("estimate", NAME, "--set", f"workload.critical_batch={text}").out for text in ("kaplan 2.0", "7.37 M")
+    )
+    assert "7.37 M tokens, by kaplan 2.0" in fitted
+    assert "fits differ by up to three times: 1.29 – 3.64 times the steps" in fitted
+    assert "1.88 times the least steps" in fitted
+    assert "1.88 times the least steps" in stated
+    assert "fits differ" not in stated
+    workload = load(NAME, ["workload.critical_batch=kaplan 2.0"]).scenario.workload
+    assert is_fitted(workload)
+
+
+def test_scale_counts_steps_by_a_fit(run: Any) -> None:
+    by_fit, by_tokens = (
+        run("scale", NAME, "--ranks", "512..2048", "--weak", "--set", f"workload.critical_batch={text}").out
+        for text in ("kaplan 2.0", "7372000")
+    )
+    assert "to the loss" in by_fit
+    assert by_fit.splitlines()[-3:-1] == by_tokens.splitlines()[-3:-1]
+
+
+@pytest.mark.parametrize("text", ["kaplan", "kaplan 0", "kaplan 2 GB", "deepseek 2.0", "goyal 3", "kaplan 1e99", "-1"])
+def test_what_is_no_critical_batch_is_a_fault(text: str) -> None:
+    with pytest.raises(CostModelError) as caught:
+        load(NAME, [f"workload.critical_batch={text}"])
+    assert caught.value.faults[0].code in ("D007", "D008")

@@ -9,18 +9,20 @@ from typing import Any
 from costmodel.documents.reader.library import DocumentReader
 from costmodel.documents.reader.resolved_scenario import ResolvedScenario, case_from
 from costmodel.documents.schemas.model import Layers, Model
-from costmodel.documents.text.files import LARGEST_TABLE, file_text
+from costmodel.documents.text.files import file_head
 from costmodel.documents.text.yaml_tree import copied
 from costmodel.estimate.evaluate.predict import predict
 from costmodel.exchange.logs.measured_run import WARM_UP, MeasuredRun, measured_run
-from costmodel.exchange.logs.step_lines import read_log
+from costmodel.exchange.logs.step_lines import Log, read_log
 from costmodel.exchange.logs.trainer_log import trainer_log
 from costmodel.exchange.tables.run_table import COLUMNS
 from costmodel.explore.export_plan import settled
 from costmodel.explore.import_file import GivenBesideFile, import_files
-from costmodel.ground.errors import Fault, Place
+from costmodel.ground.errors import CostModelError, Fault, Place, fail
 
 _ARGUMENTS = "- arguments -"  # at the head of a log of Megatron-LM
+_MOST = 6_000_000  # bytes of a log that are read
+_REMEDY = "cut the part that is to be measured out of it"
 _APART = 0.02  # by which a batch of the log and of the layout may differ
 
 
@@ -37,16 +39,17 @@ class ImportedRun:
 
 def import_run(name: str, configs: Sequence[str], beside: GivenBesideFile, warm_up: int | None = None) -> ImportedRun:
     """The run of a log; without its layout, the cells of that stay empty."""
-    text = file_text(name, largest=LARGEST_TABLE)
-    log = trainer_log(text.replace("\r", "\n"), name) or read_log(text, name)
+    text, more = file_head(name, _MOST)
+    log = _log(text.replace("\r\n", "\n").replace("\r", "\n"), name, more)
     run = measured_run(log, WARM_UP if warm_up is None else warm_up)
     sources = list(configs) or ([name] if _ARGUMENTS in text[:20_000] else [])
     row: dict[str, Any] = {"id": name.rsplit("/", 1)[-1], "source": name}
-    warnings: list[Fault] = []
+    beyond = [f"only its first {_MOST / 1e6:.0f} MB are read"] * more + [log.unread] * bool(log.unread)
+    warnings = [Fault("X010", f"the log is long: {part}", Place(name), _REMEDY) for part in beyond]
     if sources:
         found = import_files(sources, beside).found
         layout = _layout(case_from(DocumentReader(), copied(found.document), sources[-1], ()))
-        warnings = _apart(layout, run, name)
+        warnings += _apart(layout, run, name)
         row |= layout
     figures = dict(run.figures)
     rate = figures.pop("samples_per_s", None)
@@ -59,6 +62,17 @@ def import_run(name: str, configs: Sequence[str], beside: GivenBesideFile, warm_
     ordered = {column: row[column] for column in COLUMNS if column in row}
     wanted = ("layers", "hidden", "heads", "seq_len", "gpus", "global_batch", "accelerator")
     return ImportedRun(name, run, ordered, tuple(key for key in wanted if key not in ordered), tuple(warnings))
+
+
+def _log(text: str, name: str, more: bool) -> Log:
+    """The steps of a log; a fault where none stands in what is read of it."""
+    try:
+        return trainer_log(text, name) or read_log(text, name)
+    except CostModelError:
+        if not more:
+            raise
+        sentence = f"no step of a training stands in the first {_MOST / 1e6:.0f} MB of this log, and no more is read"
+        raise fail("X010", sentence, Place(name), _REMEDY) from None
 
 
 def _apart(layout: dict[str, Any], run: MeasuredRun, file: str) -> list[Fault]:

@@ -9,7 +9,7 @@ from typing import Any
 from costmodel.documents.reader.library import DocumentReader
 from costmodel.documents.reader.resolved_scenario import ResolvedScenario, case_from
 from costmodel.documents.schemas.model import Layers, Model
-from costmodel.documents.text.files import file_head
+from costmodel.documents.text.files import MAXIMUM_BYTES, file_head
 from costmodel.documents.text.yaml_tree import copied
 from costmodel.estimate.evaluate.predict import predict
 from costmodel.exchange.logs.measured_run import WARM_UP, MeasuredRun, measured_run
@@ -21,7 +21,7 @@ from costmodel.explore.import_file import GivenBesideFile, import_files
 from costmodel.ground.errors import CostModelError, Fault, Place, fail
 
 _ARGUMENTS = "- arguments -"  # at the head of a log of Megatron-LM
-_MOST = 6_000_000  # bytes of a log that are read
+MOST_BYTES = MAXIMUM_BYTES  # of a log that are read
 _REMEDY = "cut the part that is to be measured out of it"
 _APART = 0.02  # by which a batch of the log and of the layout may differ
 
@@ -39,13 +39,14 @@ class ImportedRun:
 
 def import_run(name: str, configs: Sequence[str], beside: GivenBesideFile, warm_up: int | None = None) -> ImportedRun:
     """The run of a log; without its layout, the cells of that stay empty."""
-    text, more = file_head(name, _MOST)
+    text, more = file_head(name, MOST_BYTES)
     log = _log(text.replace("\r\n", "\n").replace("\r", "\n"), name, more)
     run = measured_run(log, WARM_UP if warm_up is None else warm_up)
-    sources = list(configs) or ([name] if _ARGUMENTS in text[:20_000] else [])
+    sources = list(configs) or _own_arguments(text, name, more)
     row: dict[str, Any] = {"id": name.rsplit("/", 1)[-1], "source": name}
-    beyond = [f"only its first {_MOST / 1e6:.0f} MB are read"] * more + [log.unread] * bool(log.unread)
-    warnings = [Fault("X010", f"the log is long: {part}", Place(name), _REMEDY) for part in beyond]
+    cut = f"only its first {MOST_BYTES:,} bytes are read" if more else ""
+    parts = [part for part in (cut, log.unread) if part]
+    warnings = [Fault("X010", f"the log is long: {part}", Place(name), _REMEDY) for part in parts]
     if sources:
         found = import_files(sources, beside).found
         layout = _layout(case_from(DocumentReader(), copied(found.document), sources[-1], ()))
@@ -64,6 +65,16 @@ def import_run(name: str, configs: Sequence[str], beside: GivenBesideFile, warm_
     return ImportedRun(name, run, ordered, tuple(key for key in wanted if key not in ordered), tuple(warnings))
 
 
+def _own_arguments(text: str, name: str, more: bool) -> list[str]:
+    """The log itself where its arguments stand at its head; a fault where it is too long to be read as those."""
+    if _ARGUMENTS not in text[:20_000]:
+        return []
+    if more:
+        sentence = f"its own arguments are read of a log of {MOST_BYTES:,} bytes at most"
+        raise fail("X010", sentence, Place(name), f"{_REMEDY}, or name the file with its layout by --config")
+    return [name]
+
+
 def _log(text: str, name: str, more: bool) -> Log:
     """The steps of a log; a fault where none stands in what is read of it."""
     try:
@@ -71,7 +82,7 @@ def _log(text: str, name: str, more: bool) -> Log:
     except CostModelError:
         if not more:
             raise
-        sentence = f"no step of a training stands in the first {_MOST / 1e6:.0f} MB of this log, and no more is read"
+        sentence = f"no step of a training stands in the first {MOST_BYTES:,} bytes of this log, and no more is read"
         raise fail("X010", sentence, Place(name), _REMEDY) from None
 
 

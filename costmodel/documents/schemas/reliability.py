@@ -45,6 +45,11 @@ class Repair(Sourced):
     time: Seconds = Field(description="From the failure until the node can be used again")
 
 
+def _time_alone(value: Any) -> Any:
+    """A time is a repair of that time."""
+    return {"time": value} if isinstance(value, str) else value
+
+
 class Failures(Document):
     """Interruptions of a job by its nodes, with the band of the rate."""
 
@@ -58,7 +63,9 @@ class Failures(Document):
     high: NodeRate | None = Field(default=None, description="High end of the band, P90; else the rate")
     job: JobFailures | None = Field(default=None, description="Those that do not grow with the nodes; left out, none")
     soft: SoftFailures | None = Field(default=None, description="Those that spare host memory; left out, none")
-    repair: Repair | None = Field(default=None, description="Of a node; wanted for spare nodes")
+    repair: Annotated[Repair | None, BeforeValidator(_time_alone)] = Field(
+        default=None, description="Of a node; wanted for spare nodes"
+    )
     source: str | None = Field(default=None, description="Key of the source of the rates")
     check: Check = Field(default="seen", description="seen: read in that source; known: page not re-read")
     note: str | None = Field(default=None, description="What a reader should know about these figures")

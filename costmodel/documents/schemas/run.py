@@ -2,7 +2,7 @@
 
 from typing import Annotated, Any, Literal, Self
 
-from pydantic import Field, PlainValidator, WithJsonSchema, model_validator
+from pydantic import BeforeValidator, Field, PlainValidator, WithJsonSchema, model_validator
 from pydantic_core import PydanticCustomError
 
 from costmodel.documents.keys.references import REFERENCES
@@ -32,12 +32,12 @@ Mode = Literal["sync", "async", "memory"]
 
 def _interval(value: Any) -> Any:
     """best, or useful time between two checkpoints."""
-    if value == "best":
-        return value
-    if isinstance(value, str) and value.split()[1:2] in (["step"], ["steps"]):
-        sentence = "an interval is a time or best; a number of steps is a key beside it, steps: {count}"
-        raise PydanticCustomError("quantity_unit", sentence, {"count": value.split()[0]})
-    return _SPAN.validate(value)
+    return value if value == "best" else _SPAN.validate(value)
+
+
+def _in_steps(value: Any) -> bool:
+    """Whether an interval is written as a number of steps."""
+    return isinstance(value, str) and value.split()[1:] in (["step"], ["steps"])
 
 
 Interval = Annotated[
@@ -69,7 +69,7 @@ class Storage(Document):
 class Checkpointing(Document):
     """How the states of training are saved."""
 
-    interval: Interval = Field(default="best", description="Useful time between checkpoints in storage, or best")
+    interval: Interval = Field(default="best", description="Useful time between checkpoints in storage, steps, or best")
     steps: Steps | None = Field(default=None, description="Steps between them, in the place of interval")
     mode: Mode = Field(
         default="async",
@@ -88,6 +88,14 @@ class Checkpointing(Document):
     reads: Literal["once", "by-each-replica"] = Field(
         default="once", description="Whether each byte is loaded once, or by each data-parallel replica"
     )
+
+    @model_validator(mode="before")
+    @classmethod
+    def _interval_of_steps(cls, given: Any) -> Any:
+        """An interval of 250 steps is that number of steps."""
+        if isinstance(given, dict) and _in_steps(given.get("interval")) and given.get("steps") is None:
+            return {**given, "interval": "best", "steps": given["interval"]}
+        return given
 
     @model_validator(mode="after")
     def _one_interval(self) -> Self:
@@ -119,8 +127,17 @@ class PlannedStops(Document):
 class Elastic(Document):
     """Going on without the replica of a failed node until it is repaired."""
 
-    regroup: Seconds = Field(description="For which all replicas stop when one leaves or comes back")
-    repair: Seconds = Field(description="Until the replica is back")
+    regroup: Seconds | None = Field(
+        default=None, description="For which all replicas stop when one leaves or comes back; left out, a start"
+    )
+    repair: Seconds | None = Field(
+        default=None, description="Until the replica is back; left out, the repair time of run.failures"
+    )
+
+
+def _elastic(value: Any) -> Any:
+    """true is elastic with all that is usual, false none."""
+    return {True: {}, False: None}.get(value, value) if isinstance(value, bool) else value
 
 
 class Energy(Document):
@@ -168,7 +185,9 @@ class WholeRun(Document):
         description="Nodes that wait for others to fail, and are paid for; or the share of the time that they are "
         "enough for",
     )
-    elastic: Elastic | None = Field(default=None, description="Going on with fewer replicas; left out, restarts")
+    elastic: Annotated[Elastic | None, BeforeValidator(_elastic)] = Field(
+        default=None, description="Going on with fewer replicas: true, or with its times; left out, restarts"
+    )
     evaluation: Share = Field(default=0.0, description="Share of the time that goes to evaluation")
     planned: PlannedStops | None = Field(default=None, description="Planned stops; left out, none")
     loader: TokenRate | None = Field(

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 from costmodel.documents.reader.resolved_scenario import ResolvedScenario
 from costmodel.documents.schemas.reliability import Failures
-from costmodel.documents.schemas.run import DataStore, Elastic, Mode, PlannedStops, Spot, WholeRun
+from costmodel.documents.schemas.run import DataStore, Mode, PlannedStops, Spot, WholeRun
 from costmodel.estimate.shared.assumptions import AssumptionLog
 from costmodel.ground.errors import fail
 from costmodel.ground.units import show
@@ -73,6 +73,14 @@ class PowerInputs:
 
 
 @dataclass(frozen=True)
+class ElasticInputs:
+    """Seconds for which all stop when a replica leaves or comes back, and until it is back."""
+
+    regroup: float
+    repair: float
+
+
+@dataclass(frozen=True)
 class RunInputs:
     """The numbers of the whole run."""
 
@@ -82,7 +90,7 @@ class RunInputs:
     power: PowerInputs
     steps: float | None
     spares: float
-    elastic: Elastic | None
+    elastic: ElasticInputs | None
     evaluation: float
     planned: PlannedStops | None
     loader: float
@@ -103,7 +111,7 @@ def run_inputs(case: ResolvedScenario, log: AssumptionLog) -> RunInputs | None:
         power=_power(case, asked, log),
         steps=asked.steps,
         spares=asked.spares,
-        elastic=asked.elastic,
+        elastic=_elastic(case, asked, log),
         evaluation=asked.evaluation,
         planned=asked.planned,
         loader=math.inf if asked.loader is None else asked.loader,
@@ -112,12 +120,32 @@ def run_inputs(case: ResolvedScenario, log: AssumptionLog) -> RunInputs | None:
     )
 
 
+def _elastic(case: ResolvedScenario, asked: WholeRun, log: AssumptionLog) -> ElasticInputs | None:
+    written, practice, record = asked.elastic, case.practice, case.reliability
+    if written is None:
+        return None
+    assert practice is not None
+    assert record is not None
+    named, usual = f"practices/{practice.name}", practice.restart.time
+    regroup = log.choose("run.elastic.regroup", written.regroup, usual, f"{named}, as a start", "s")
+    if written.repair is not None:
+        return ElasticInputs(regroup, written.repair)
+    assert record.repair is not None
+    origin = f"reliability/{record.name}" if record.name else "run.failures"
+    return ElasticInputs(regroup, log.choose("run.elastic.repair", None, record.repair.time, origin, "s"))
+
+
 def _wants_repair(case: ResolvedScenario, asked: WholeRun) -> None:
     """A fault where repairs count and none has a time."""
     assert case.reliability is not None
     if case.reliability.repair is not None:
         return
-    for key, counts in (("spares", 0 < asked.spares < 1), ("restart.ranks", asked.restart.ranks is not None)):
+    wanting = {
+        "spares": 0 < asked.spares < 1,
+        "restart.ranks": asked.restart.ranks is not None,
+        "elastic": asked.elastic is not None and asked.elastic.repair is None,
+    }
+    for key, counts in wanting.items():
         if counts:
             hint = "--set 'run.failures.repair={time: 2 days}', or what yours take"
             raise fail("D016", f"run.{key} depends on how long repairs take", case.place(f"run.{key}"), hint)

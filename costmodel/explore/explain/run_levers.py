@@ -64,8 +64,8 @@ def _changes(run: RunInputs, answer: Answer) -> Iterator[tuple[str, tuple[str, .
     saved = answer.evaluation.run
     assert saved is not None
     if run.checkpoint.interval is not None or run.checkpoint.steps is not None:
-        key = "steps=null" if run.checkpoint.steps is not None else "interval=best"
-        yield "the best interval", (f"run.checkpoint.{key}",), _best(run)
+        keys = ("interval=best", "steps=null") if run.checkpoint.steps is not None else ("interval=best",)
+        yield "the best interval", tuple(f"run.checkpoint.{key}" for key in keys), _best(run)
     half = run.restart.start / 2
     faster = replace(run.restart, start=half)
     yield f"a start of {show_time(half)}", (f"run.restart.start={half:.4g} s",), replace(run, restart=faster)

@@ -159,3 +159,21 @@ def test_a_stop_longer_than_the_time_out_of_collectives_is_remarked() -> None:
     assert row(*slow)["checkpoint_blocking"] > 600
     assert "N038" in asked(*slow).remarked
     assert "N038" not in asked("run.checkpoint.mode=async", "run.checkpoint.writer=2 MB/s").remarked
+
+
+def test_an_interval_may_be_a_number_of_steps() -> None:
+    assert row("run.checkpoint.interval=250 steps") == pytest.approx(row("run.checkpoint.steps=250"), nan_ok=True)
+    assert row("run.checkpoint.interval=250 steps")["checkpoint_interval"] == 250 * row("run={}")["step_time"]
+
+
+def test_elastic_alone_takes_what_is_usual() -> None:
+    """The replica is back after the repair, and all stop as long as for a start."""
+    usual = ("plan.dp_replicate=2", "run.failures={rate: 3.789 /1000 node-days, repair: 2 days}")
+    written = "run.elastic={regroup: 10 min, repair: 2 days}"
+    assert row(*usual, "run.elastic=true") == pytest.approx(row(*usual, written), nan_ok=True)
+    assert {"run.elastic.regroup", "run.elastic.repair"} <= {
+        item.path for item in asked(*usual, "run.elastic=true").assumed
+    }
+    assert row(*usual, "run.elastic=false") == pytest.approx(row(*usual), nan_ok=True)
+    with pytest.raises(CostModelError):
+        predict(load(NAME, ["run.elastic=true"]))

@@ -314,7 +314,7 @@ def test_memory_needs_no_storage_for_soft_failures() -> None:
         ("run.failures.job.rate=2 /1000 node-days", "D007"),
         ("run.checkpoint.storage.write=100 GB", "D007"),
         ("run.power.draw=1 kWh", "D007"),
-        ("run.checkpoint.interval=100 steps", "D007"),
+        ("run.checkpoint={interval: 100 steps, steps: 50}", "D007"),
         ("run.checkpoint.interval=0 s", "D008"),
         ("run.checkpoint.mode=fast", "D010"),
         ("run.failures=nowhere", "D009"),

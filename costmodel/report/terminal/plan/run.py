@@ -213,7 +213,7 @@ def _moving(answer: ExplainedAnswer, costs: dict[str, float]) -> list[Line]:
             "what helps" if place == 0 else "",
             lever.words,
             percent(lever.goodput),
-            f"--set {shlex.quote(lever.settings[0])}",
+            " ".join(f"--set {shlex.quote(setting)}" for setting in lever.settings),
         )
         for place, lever in enumerate(outlook_of(answer).levers[:_SHOWN])
         if lever.goodput > costs["goodput"]

@@ -34,7 +34,7 @@ from costmodel.exchange.importers.launch import (
 from costmodel.exchange.importers.launch.not_stated import NOT_STATED
 from costmodel.exchange.importers.megatron.table import NOT_SAID, OPTIONS
 from costmodel.exchange.importers.serving import sglang_options, trtllm_options, vllm_options
-from costmodel.exchange.importers.serving.not_stated import NOT_STATED_BY_ENGINES
+from costmodel.exchange.importers.serving.not_in_commands import NOT_STATED_BY_ENGINES
 from costmodel.exchange.values.foreign_keys import ForeignKey
 
 _VLLM, _SGLANG, _TRT = (f"command of {name}" for name in ("vLLM 0.33", "SGLang 0.5", "TensorRT-LLM"))

@@ -165,7 +165,7 @@ def unread(marks: Sequence[object]) -> str:
 
 
 def _marks(text: str, entry: LogFormat) -> list[re.Match[str]]:
-    """Where the steps of a format stand: no more than are read, and one that says that there are."""
+    """Where the steps of a format stand: no more than are read, and one more where there are."""
     found = entry.step.finditer(text)
     return list(islice(_followed(text, found, entry.word) if entry.word else found, MOST_LINES + 1))
 

@@ -45,7 +45,7 @@ from costmodel.exchange.importers.launch import (
 from costmodel.exchange.importers.launch.not_stated import NOT_STATED
 from costmodel.exchange.importers.launch.read import LAYERED
 from costmodel.exchange.importers.serving import benchmark_commands, sglang_options, trtllm_options, vllm_options
-from costmodel.exchange.importers.serving.not_stated import NOT_STATED_BY_ENGINES
+from costmodel.exchange.importers.serving.not_in_commands import NOT_STATED_BY_ENGINES
 from costmodel.exchange.values.foreign_keys import ForeignKey
 from exchange.importers.test_megatron_arguments import keys_of
 

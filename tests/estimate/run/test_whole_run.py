@@ -177,7 +177,7 @@ def test_the_goodput_printed_is_the_exact_one(run: Any) -> None:
     )
     assert row(*settings_)["goodput"] == pytest.approx(0.614, rel=6e-3)
     printed = run("run", NAME, *(word for each in settings_ for word in ("--set", each))).out
-    assert "goodput      61.4 %" in printed
+    assert "goodput    61.4 %" in printed
     assert "58.2 %" not in printed
 
 

@@ -35,6 +35,7 @@ if TYPE_CHECKING:
 
 _OUTPUT = ("-o", "--output", "--format")
 Draw = Callable[[float], "SvgFigure"]
+Drawn = tuple[Callable[[], "HtmlPage"], Callable[[], Draw | None]]
 
 
 def command_line() -> list[str]:
@@ -46,6 +47,11 @@ def command_line() -> list[str]:
         elif word not in ("--force", "--watch") and not word.startswith(("--output=", "--format=")):
             kept.append(word)
     return [shlex.join(["costmodel", *kept])]
+
+
+def _late_forms(drawn: Callable[[], Drawn]) -> dict[str, Form]:
+    """Forms of a page and its figure, of which nothing is imported before one of them is asked for."""
+    return page_forms(lambda: drawn()[0](), lambda: drawn()[1]())
 
 
 def of_plan(asked: Answer, figure: str = "time") -> dict[str, Form]:
@@ -94,13 +100,17 @@ def of_run(asked: ExplainedAnswer) -> dict[str, Form]:
 
 def of_search(found: SearchResult) -> dict[str, Form]:
     """The page of a search, and its plans as points."""
-    from costmodel.report.page import search_parts
-    from costmodel.report.page.search_page import search_page
 
-    return page_forms(
-        lambda: search_page(found, command_line()),
-        lambda: search_parts.front_figure(found) if found.best else None,
-    )
+    def drawn() -> Drawn:
+        from costmodel.report.page import search_parts
+        from costmodel.report.page.search_page import search_page
+
+        return (
+            lambda: search_page(found, command_line()),
+            lambda: search_parts.front_figure(found) if found.best else None,
+        )
+
+    return _late_forms(drawn)
 
 
 def of_sweep(found: Swept) -> dict[str, Form]:
@@ -119,10 +129,14 @@ def of_sensitivity(found: Sensitivity) -> dict[str, Form]:
 
 
 def _of_vary(kind: str, found: Any) -> dict[str, Form]:
-    from costmodel.report.page import vary_pages
 
-    page, figure = vary_pages.PAGES[kind]
-    return page_forms(lambda: page(found, command_line()), lambda: figure(found))
+    def drawn() -> Drawn:
+        from costmodel.report.page import vary_pages
+
+        page, figure = vary_pages.PAGES[kind]
+        return (lambda: page(found, command_line()), lambda: figure(found))
+
+    return _late_forms(drawn)
 
 
 def of_validation(found: list[Validated]) -> dict[str, Form]:
@@ -144,17 +158,12 @@ def of_validation(found: list[Validated]) -> dict[str, Form]:
 def of_check(found: Sequence[CheckedScenario]) -> dict[str, Form]:
     """The page of limits."""
 
-    def page() -> HtmlPage:
-        from costmodel.report.page.check_page import check_page
+    def drawn() -> Drawn:
+        from costmodel.report.page.check_page import check_figure, check_page
 
-        return check_page(found, command_line())
+        return lambda: check_page(found, command_line()), lambda: check_figure(found)
 
-    def figure() -> Draw:
-        from costmodel.report.page.check_page import check_figure
-
-        return check_figure(found)
-
-    return page_forms(page, figure)
+    return _late_forms(drawn)
 
 
 # ── serving ──────────────────────────────────────────────────────────────────────────────────────────────────────────
@@ -182,28 +191,41 @@ def of_serving_plan(case: ServingCase, asked: ServingAnswer, figure: str = "time
 
 def of_serving_search(found: FoundPlans) -> dict[str, Form]:
     """The page of a serving search."""
-    from costmodel.report.page import serving_parts as parts
 
-    return page_forms(
-        lambda: parts.search_page(found, command_line()), lambda: parts.plans_figure(found) if found.best else None
-    )
+    def drawn() -> Drawn:
+        from costmodel.report.page import serving_parts as parts
+
+        return (
+            lambda: parts.search_page(found, command_line()),
+            lambda: parts.plans_figure(found) if found.best else None,
+        )
+
+    return _late_forms(drawn)
 
 
 def of_serving_sweep(found: SweptServing) -> dict[str, Form]:
     """The page of a serving sweep."""
-    from costmodel.report.page import serving_parts as parts
 
-    return page_forms(lambda: parts.sweep_page(found, command_line()), lambda: parts.sweep_figure(found))
+    def drawn() -> Drawn:
+        from costmodel.report.page import serving_parts as parts
+
+        return (lambda: parts.sweep_page(found, command_line()), lambda: parts.sweep_figure(found))
+
+    return _late_forms(drawn)
 
 
 def of_serving_scale(case: ServingCase, found: Sequence[ServingTrial]) -> dict[str, Form]:
     """The page of capacity by rate."""
-    from costmodel.report.page import serving_parts as parts
 
-    return page_forms(
-        lambda: parts.scale_page(case, found, command_line()),
-        lambda: parts.trials_figure(found, "gpus", ["workload.rate"]),
-    )
+    def drawn() -> Drawn:
+        from costmodel.report.page import serving_parts as parts
+
+        return (
+            lambda: parts.scale_page(case, found, command_line()),
+            lambda: parts.trials_figure(found, "gpus", ["workload.rate"]),
+        )
+
+    return _late_forms(drawn)
 
 
 def of_serving_check(found: Sequence[CheckedAnswer[ServingAnswer]]) -> dict[str, Form]:
@@ -215,12 +237,16 @@ def of_serving_check(found: Sequence[CheckedAnswer[ServingAnswer]]) -> dict[str,
 
 
 def _of_limits(found: Sequence[Any], conclude: Callable[[Any], str], words: Any) -> dict[str, Form]:
-    from costmodel.report.page import check_page
 
-    return page_forms(
-        lambda: check_page.check_answers_page(found, conclude, words, command_line()),
-        lambda: check_page.check_answers_figure(found),
-    )
+    def drawn() -> Drawn:
+        from costmodel.report.page import check_page
+
+        return (
+            lambda: check_page.check_answers_page(found, conclude, words, command_line()),
+            lambda: check_page.check_answers_figure(found),
+        )
+
+    return _late_forms(drawn)
 
 
 def of_serving_sensitivity(found: ServingSensitivity) -> dict[str, Form]:
@@ -232,12 +258,17 @@ def of_serving_sensitivity(found: ServingSensitivity) -> dict[str, Form]:
 
 
 def _of_knobs(found: Any, plan: str, say: Callable[[str, float], str], gains: list[str]) -> dict[str, Form]:
-    from costmodel.report.page.vary_pages import knobs_page
-    from costmodel.report.page.vary_parts import knobs_figure
 
-    return page_forms(
-        lambda: knobs_page(found, plan, say, gains, command_line()), lambda: knobs_figure(found.result, found.knobs)
-    )
+    def drawn() -> Drawn:
+        from costmodel.report.page.vary_pages import knobs_page
+        from costmodel.report.page.vary_parts import knobs_figure
+
+        return (
+            lambda: knobs_page(found, plan, say, gains, command_line()),
+            lambda: knobs_figure(found.result, found.knobs),
+        )
+
+    return _late_forms(drawn)
 
 
 # ── reinforcement learning ───────────────────────────────────────────────────────────────────────────────────────────
@@ -265,29 +296,39 @@ def _rl_figure(asked: RlAnswer, name: str) -> Draw | None:
 
 def of_rl_search(found: FoundSplits) -> dict[str, Form]:
     """The page of the splits of accelerators."""
-    from costmodel.report.page import rl_page as pages
-    from costmodel.report.page import rl_parts
 
-    return page_forms(
-        lambda: pages.rl_search_page(found, command_line()),
-        lambda: rl_parts.splits_figure(found) if found.best else None,
-    )
+    def drawn() -> Drawn:
+        from costmodel.report.page import rl_page as pages
+        from costmodel.report.page import rl_parts
+
+        return (
+            lambda: pages.rl_search_page(found, command_line()),
+            lambda: rl_parts.splits_figure(found) if found.best else None,
+        )
+
+    return _late_forms(drawn)
 
 
 def of_rl_sweep(found: SweptRl) -> dict[str, Form]:
     """The page of a sweep of reinforcement learning."""
-    from costmodel.report.page import rl_page as pages
 
-    return page_forms(lambda: pages.rl_sweep_page(found, command_line()), lambda: pages.rl_sweep_figure(found))
+    def drawn() -> Drawn:
+        from costmodel.report.page import rl_page as pages
+
+        return (lambda: pages.rl_sweep_page(found, command_line()), lambda: pages.rl_sweep_figure(found))
+
+    return _late_forms(drawn)
 
 
 def of_rl_scale(case: RlCase, rows: Sequence[RlScaleRow], *, weak: bool) -> dict[str, Form]:
     """The page of sizes of reinforcement learning."""
-    from costmodel.report.page import rl_page as pages
 
-    return page_forms(
-        lambda: pages.rl_scale_page(case, rows, command_line(), weak=weak), lambda: pages.rl_scale_figure(rows)
-    )
+    def drawn() -> Drawn:
+        from costmodel.report.page import rl_page as pages
+
+        return (lambda: pages.rl_scale_page(case, rows, command_line(), weak=weak), lambda: pages.rl_scale_figure(rows))
+
+    return _late_forms(drawn)
 
 
 def of_rl_check(found: Sequence[CheckedAnswer[RlAnswer]]) -> dict[str, Form]:

@@ -38,7 +38,7 @@ def test_validate_alone_shows_it(run: Any) -> None:
     shown = run("validate").out.splitlines()
     dense = next(line.split() for line in shown if line.startswith("  dense"))
     assert dense[1:3] == [str(record["groups"]["dense"]["runs"]), f"{record['groups']['dense']['median']:.1%}"]
-    assert any(line.startswith(record["date"]) for line in shown)
+    assert any(f"runs, {record['date']};" in line for line in shown)
     assert json.loads(run("validate", "--json").out)["left_out"]["dense"] == record["groups"]["dense"]
 
 

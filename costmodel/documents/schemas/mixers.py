@@ -1,6 +1,6 @@
 """Mixers: the half of a layer that lets tokens see one another."""
 
-from typing import Self
+from typing import Literal, Self
 
 from pydantic import Field, model_validator
 from pydantic_core import PydanticCustomError
@@ -29,6 +29,13 @@ class Attention(Document):
     )
     bidirectional: bool = Field(default=False, description="A query sees later tokens too, as in an encoder")
     window: Tokens | None = Field(default=None, description="Tokens a query sees, its own the last; absent: all")
+
+    @property
+    def projected(self) -> tuple[Literal["k", "v"], ...]:
+        """What has a projection of its own beside queries: keys and values, keys alone, or neither."""
+        if self.shared_kv:
+            return ()
+        return ("k",) if self.keys_as_values else ("k", "v")
 
     @model_validator(mode="after")
     def _whole_groups_of_queries(self) -> Self:

@@ -31,7 +31,7 @@ class Tuning(Document):
 
 def adaptable(kind: Layers, *, experts: bool) -> tuple[Adapted, ...]:
     """The weight matrices of a layer that an adapter can stand beside, those of routed experts if they may have any."""
-    mixer: tuple[Adapted, ...] = ("q", "k", "v", "o") if kind.attention is not None else ()
+    mixer: tuple[Adapted, ...] = () if kind.attention is None else ("q", *kind.attention.projected, "o")
     if kind.latent is not None:
         queries: tuple[Adapted, ...] = ("q",) if kind.latent.query_rank is None else ("q-down", "q-up")
         mixer = (*queries, "kv-down", "kv-up", "o")

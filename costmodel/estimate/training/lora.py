@@ -87,8 +87,9 @@ def _of_mixer(hidden: Number, part: Shard, cut: Number) -> Iterator[Adapter]:
     queries = part.mixer.heads * part.mixer.head_dim
     keys = part.mixer.kv_heads * part.mixer.head_dim
     yield Adapter("q", queries, hidden, "attention", "qkv", inner=cut)
-    yield Adapter("k", keys, hidden, "attention", "qkv", inner=cut)
-    yield Adapter("v", keys, hidden, "attention", "qkv", inner=cut)
+    own = part.kind.attention
+    for name in ("k", "v") if own is None else own.projected:
+        yield Adapter(name, keys, hidden, "attention", "qkv", inner=cut)
     yield Adapter("o", hidden / cut, queries, "core", "attention out")
 
 

@@ -8,8 +8,8 @@ from math import prod
 import pytest
 
 from costmodel.documents.reader.library import names, read
-from costmodel.documents.schemas.mixers import Attention, LatentAttention, LinearAttention, StateSpace
-from costmodel.documents.schemas.model import Experts, Layers, Mlp, Model
+from costmodel.documents.schemas.mixers import Attention, LatentAttention, LinearAttention, SelectiveScan, StateSpace
+from costmodel.documents.schemas.model import Experts, Layers, Mlp, Model, VisionTower
 from costmodel.equations.layers.parameters import (
     attention_parameters,
     mlp_parameters,
@@ -62,8 +62,38 @@ def tensors(model: Model) -> list[tuple[float, ...]]:
     found += [] if model.tied else [(model.vocab, hidden)]
     found += [(model.position_rows or model.max_sequence, hidden)] if model.positions == "learned" else []
     found += norm if model.embedding_norm else []
+    found += [(model.token_types, hidden)] if model.token_types else []
+    found += [(hidden, hidden), (hidden,)] if model.head_transform else []  # the last norm stands behind it
+    found += [(model.vocab,)] if model.head_bias else []
     for kind in model.layers:
         found += int(kind.count) * [*layer(kind, hidden), *int(kind.norms) * norm]
+    found += entry_tensors(model) if model.layer_embedding else []
+    return found + (vision_tensors(model.vision, hidden) if model.vision else [])
+
+
+def entry_tensors(model: Model) -> list[tuple[float, ...]]:
+    """An entry for each token and layer, a projection to all of them with a norm, and how each layer adds its own."""
+    entry, hidden, layers = model.layer_embedding, model.hidden, sum(kind.count for kind in model.layers)
+    assert entry is not None
+    wide = layers * entry.width
+    shared: list[tuple[float, ...]] = [(entry.rows, wide), (wide, hidden), (entry.width,)]
+    return shared + int(layers) * [(entry.width, hidden), (hidden, entry.width), (hidden,)]
+
+
+def vision_tensors(tower: VisionTower, hidden: float) -> list[tuple[float, ...]]:
+    """Patches, positions, layers, norms around them, and the projectors to the text model."""
+    norm: list[tuple[float, ...]] = [(tower.hidden,)] * (2 if tower.norm == "layernorm" else 1)
+    found: list[tuple[float, ...]] = [(tower.hidden, tower.patch), *int(tower.norms) * norm]
+    found += [(tower.hidden,)] if tower.patch_bias else []
+    found += [(tower.position_rows, tower.hidden)] if tower.position_rows else []
+    for kind in tower.layers:
+        found += int(kind.count) * [*layer(kind, tower.hidden), *int(kind.norms) * norm]
+    for each in tower.projectors:
+        width = each.norm_width or each.inputs
+        one = {"layernorm": 2, "rmsnorm": 1, None: 0}[each.norm] * [(width,)]
+        ways = [(hidden, each.inputs)] if each.inner is None else [(each.inner, each.inputs), (hidden, each.inner)]
+        one += [*ways, *([(way[0],) for way in ways] if each.biases else [])]
+        found += int(each.count) * one
     return found
 
 
@@ -73,17 +103,19 @@ def layer(kind: Layers, hidden: float) -> list[tuple[float, ...]]:
     shapes += latent_tensors(kind.latent, hidden) if kind.latent else []
     shapes += state_space_tensors(kind.state_space, hidden) if kind.state_space else []
     shapes += linear_tensors(kind.linear, hidden) if kind.linear else []
+    shapes += scan_tensors(kind.selective_scan, hidden) if kind.selective_scan else []
     shapes += mlp_tensors(kind.mlp, hidden) if kind.mlp else []
     return shapes + (expert_tensors(kind.experts, hidden) if kind.experts else [])
 
 
 def attention_tensors(attention: Attention, hidden: float) -> list[tuple[float, ...]]:
     query, key = attention.heads * attention.head_dim, attention.kv_heads * attention.head_dim
-    shapes: list[tuple[float, ...]] = [(query, hidden), (key, hidden), (key, hidden), (hidden, query)]
+    own = 0 if attention.shared_kv else 1 if attention.keys_as_values else 2  # projections of keys and of values
+    shapes: list[tuple[float, ...]] = [(query, hidden), *own * [(key, hidden)], (hidden, query)]
     shapes += [(query, hidden)] if attention.output_gate else []
-    shapes += [(query,), (key,), (key,)] if attention.biases else []
+    shapes += [(query,), *own * [(key,)]] if attention.biases else []
     shapes += [(hidden,)] if attention.output_bias else []
-    shapes += 2 * [(attention.head_dim,)] if attention.qk_norm else []
+    shapes += (2 if own else 1) * [(attention.head_dim,)] if attention.qk_norm else []
     shapes += [(query,), (key,)] if attention.qk_norm_whole else []
     return shapes + ([(attention.heads,)] if attention.sinks else [])
 
@@ -117,6 +149,15 @@ def state_space_tensors(space: StateSpace, hidden: float) -> list[tuple[float, .
     ]
 
 
+def scan_tensors(scan: SelectiveScan, hidden: float) -> list[tuple[float, ...]]:
+    """Input projection, convolution and its bias, steps and state matrices, their norms, A, D, output projection."""
+    inner, rank, state = scan.inner, scan.rank, scan.state
+    steps: list[tuple[float, ...]] = [(rank + 2 * state, inner), (inner, rank), (inner,), (inner, state), (inner,)]
+    steps += [(rank,), (state,), (state,)] if scan.norms else []
+    biases: list[tuple[float, ...]] = [(2 * inner,), (hidden,)] if scan.biases else []
+    return [(2 * inner, hidden), (inner, 1, scan.conv), (inner,), *steps, (hidden, inner), *biases]
+
+
 def linear_tensors(linear: LinearAttention, hidden: float) -> list[tuple[float, ...]]:
     """Projections of queries, keys and values, and what each rule has for its gates."""
     keys, values, heads = linear.key_heads * linear.key_dim, linear.heads * linear.value_dim, linear.heads
@@ -137,8 +178,10 @@ def mlp_tensors(mlp: Mlp, hidden: float) -> list[tuple[float, ...]]:
 
 
 def expert_tensors(experts: Experts, hidden: float) -> list[tuple[float, ...]]:
-    one = mlp_tensors(Mlp(ffn_hidden=experts.ffn_hidden, gated=experts.gated, biases=experts.biases), hidden)
+    width = experts.latent_dim or hidden
+    one = mlp_tensors(Mlp(ffn_hidden=experts.ffn_hidden, gated=experts.gated, biases=experts.biases), width)
     shapes: list[tuple[float, ...]] = int(experts.count) * one + [(experts.count, hidden)]
+    shapes += [(width, hidden), (hidden, width)] if experts.latent_dim else []
     shapes += [(experts.count,)] if experts.router_bias else []
     shapes += mlp_tensors(experts.shared, hidden) if experts.shared else []
     return shapes + ([(1, hidden)] if experts.shared_gate else [])

@@ -2,23 +2,23 @@
 
 from __future__ import annotations
 
-_APART = "instances apart are several commands and what routes between them"
+_APART = "several commands, and what routes between"
 _BENCHMARK = "the command of a benchmark beside it states it"
-_PEOPLE = "no benchmark states it: one asks at a rate, or with so many requests at once"
+_PEOPLE = "a benchmark asks at a rate, or so many at once"
 _CHECKPOINT = "the checkpoint states it"
 _ANY = {
     "plan.prefill": _APART,
     "plan.decode": _APART,
-    "plan.speculation.acceptance": "a property of draft and text, which only a run shows",
+    "plan.speculation.acceptance": "a property of the draft and of the text",
     "workload.kind": "always a serving program",
     **dict.fromkeys(
         (f"workload.{key}" for key in ("prompt", "output", "shared_prefix", "rate", "concurrency", "traffic")),
         _BENCHMARK,
     ),
     **dict.fromkeys((f"workload.{key}" for key in ("users", "think_time", "turns")), _PEOPLE),
-    "workload.requests": "no benchmark states it: its requests are read as so many at once",
-    "workload.adapters": "adapters are named by their paths, which hold their ranks",
-    "workload.images": "a property of the requests, which no option states",
+    "workload.requests": "those of a benchmark are read as so many at once",
+    "workload.adapters": "named by their paths, which hold their ranks",
+    "workload.images": "a property of the requests",
     "workload.expert_precision": _CHECKPOINT,
     "workload.expert_weights": _CHECKPOINT,
 }

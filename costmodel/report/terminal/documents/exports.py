@@ -56,15 +56,14 @@ def summary(found: Found, written: Path | None) -> list[Line]:
 
 def _given(found: Found) -> str:
     """What the file does not state and import asks for: the machine, and of some formats the model and its load."""
-    job, case = found.job, found.answer.inputs.case
-    node = case.scenario.cluster.node
+    node = found.answer.inputs.case.scenario.cluster.node
     given = [f"--node {node}"] if isinstance(node, str) else []
     if isinstance(found, ExportedEngine):
-        load = {key: getattr(job.workload, key) for key in _LOAD}
+        load = {key: getattr(found.job.workload, key) for key in _LOAD}
         given += [f"--set workload.{key}={_amount(key, value)}" for key, value in load.items() if value is not None]
     elif found.file.target.name in _WITHOUT_MODEL and isinstance(job.workload, Training):
         given += [f"--nodes {found.job.nodes}"] if given else []
-        given += [f"--set model={job.model.name}", f"--set workload.sequence={job.workload.sequence:g}"]
+        given += [f"--set model={found.job.model.name}", f"--set workload.sequence={found.job.workload.sequence:g}"]
     return "".join(f" {text}" for text in given)
 
 

@@ -234,7 +234,7 @@ def test_activations_of_a_selective_scan_equal_what_a_compiled_mixer_saves() -> 
     """Decays and weights of the inputs passed by besides, in fp32; states of a sequence shorter than a span."""
     own, tokens = SCAN["scan"], SCAN["tokens"]
     inner, state = float(own["inner"]), float(own["state"])
-    ours = selective_scan_activations(SCAN["span"], inner, state, float(own["rank"]), 2.0, normalised=True) / SCAN["span"]
+    ours = selective_scan_activations(1.0, inner, state, float(own["rank"]), 2.0, normalised=True)
     written = 2 * 4 * inner * state
     stream, constants = 2 * SCAN["hidden"], 4 * inner * (state + 1) / (SCAN["sequences"] * tokens)
     assert SCAN["compiled"] - ours == stream + written * (1 / tokens - 1 / SCAN["span"]) + constants + 3 * STATISTIC
@@ -274,7 +274,8 @@ def encoder() -> dict[str, Any]:
 def test_work_of_an_encoder_layer_equals_its_products() -> None:
     model, tokens = cases.inputs(encoder(), sequence=64).model, ENCODER["tokens"]
     part = shard(model, model.layers[0], 1.0)
-    assert part.kind.attention is not None and part.mixer is not None
+    assert part.kind.attention is not None
+    assert part.mixer is not None
     size = CoreSize(1.0, float(tokens), part.mixer.heads)
     core = float(attention_core(part.kind.attention, part.mixer, size, causal=True)) / tokens
     matrices = sum(float(2 * matrix.n * matrix.k) for matrix in matmuls(model, part))

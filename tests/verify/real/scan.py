@@ -75,8 +75,8 @@ def _convolved(x: Tensor, weight: Tensor, bias: Tensor, **_: Any) -> Tensor:
 
 
 @torch._dynamo.disable
-def _scanned(u: Tensor, dt: Tensor, a: Tensor, b: Tensor, c: Tensor, *, D: Tensor, z: Tensor, **_: Any) -> Tensor:
-    return _Scan.apply(u, dt, a, b, c, D, z)
+def _scanned(u: Tensor, dt: Tensor, a: Tensor, b: Tensor, c: Tensor, **given: Any) -> Tensor:
+    return _Scan.apply(u, dt, a, b, c, given["D"], given["z"])
 
 
 def _saved() -> float:

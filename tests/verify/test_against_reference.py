@@ -13,11 +13,14 @@ from exchange.published import TWINS
 from costmodel.documents.reader.library import names, read
 from costmodel.equations.layers.indexer import indexer_flop
 from costmodel.equations.layers.linear_attention import linear_attention_flop
+from costmodel.equations.layers.selective_scan import selective_scan_activations
 from costmodel.equations.memory.activations import op_level_activations
 from costmodel.equations.network.collectives import wire_bytes
 from costmodel.equations.parallelism.pipeline import in_flight, pipeline_time
 from costmodel.equations.parallelism.pipeline_in_flight import live_micro_batches
 from costmodel.equations.parallelism.pipeline_schedules import later_schedule_time, zero_bubble_idle
+from costmodel.estimate.model.mixers.grouped_attention import flop as attention_core
+from costmodel.estimate.model.mixers.mixer import CoreSize
 from costmodel.estimate.model.shards import matmuls, model_active_parameters, model_parameters, shard
 from costmodel.estimate.shared.plan_batch import Structure, one_row
 from costmodel.estimate.training.memory.breakdown import whole_activations
@@ -34,7 +37,9 @@ COMMUNICATION = reference("communication")
 SCHEDULES = reference("schedules")
 LATENT = reference("latent")
 LINEAR = reference("linear")
+SCAN = reference("scan")
 SHARING = reference("sharing")
+ENCODER = reference("encoder")
 VISION = reference("vision")
 EXPERTS = reference("experts")
 STATISTIC = 4.0  # a norm keeps one fp32 figure a token, its root mean square, which our count leaves out
@@ -78,10 +83,7 @@ def test_activations_equal_what_selective_checkpointing_keeps(name: str) -> None
 def latent(half: dict[str, Any]) -> float:
     """Our bytes a token of a layer of latent attention with that half."""
     shape = cases.model(layers=1, hidden=LATENT["hidden"])
-    asked = cases.inputs({**shape, "layers": [{"count": 1, "latent": LATENT["latent"], **half}]}, sequence=64)
-    block = one_row(Structure(recompute="none"), dp=8, tp=1, pp=1, vpp=1, micro_batch=1)
-    part = shard(asked.model, asked.model.layers[0], 1.0)
-    return cases.one(whole_activations(asked, block, part, selective=False)) / 64
+    return bytes_of_layer({**shape, "layers": [{"count": 1, "latent": LATENT["latent"], **half}]})
 
 
 def test_activations_of_latent_attention_equal_what_a_compiled_layer_saves() -> None:
@@ -108,11 +110,7 @@ def test_activations_of_experts_equal_what_a_compiled_layer_saves() -> None:
 def linear(mixer: dict[str, Any]) -> float:
     """Our bytes a token of a layer of that mixer with an MLP."""
     half = {"mlp": {"ffn_hidden": LINEAR["ffn_hidden"], "gated": True}}
-    shape = {**cases.model(layers=1, hidden=LINEAR["hidden"]), "layers": [{"count": 1, **mixer, **half}]}
-    asked = cases.inputs(shape, sequence=64)
-    block = one_row(Structure(recompute="none"), dp=8, tp=1, pp=1, vpp=1, micro_batch=1)
-    part = shard(asked.model, asked.model.layers[0], 1.0)
-    return cases.one(whole_activations(asked, block, part, selective=False)) / 64
+    return bytes_of_layer({**cases.model(layers=1, hidden=LINEAR["hidden"]), "layers": [{"count": 1, **mixer, **half}]})
 
 
 def test_activations_of_a_gated_delta_layer_equal_what_a_compiled_layer_saves() -> None:
@@ -148,15 +146,26 @@ def test_work_of_an_indexer_equals_its_products() -> None:
     assert ours + projected == own["flop"]
 
 
-def sharing(model: dict[str, Any] | None = None, **own: bool) -> float:
-    """Our bytes a token of a layer of Gemma 4."""
-    layer = {"count": 1, "norms": 4, "attention": {**SHARING["attention"], "qk_norm": True, **own}}
-    layer["mlp"] = {"ffn_hidden": SHARING["ffn_hidden"], "gated": True}
-    shape = {**cases.model(layers=1, hidden=SHARING["hidden"]), "layers": [layer], **(model or {})}
+def bytes_of_layer(shape: dict[str, Any]) -> float:
+    """Our bytes a token of the first layer of that model."""
     asked = cases.inputs(shape, sequence=64)
     block = one_row(Structure(recompute="none"), dp=8, tp=1, pp=1, vpp=1, micro_batch=1)
     part = shard(asked.model, asked.model.layers[0], 1.0)
     return cases.one(whole_activations(asked, block, part, selective=False)) / 64
+
+
+def sharing(model: dict[str, Any] | None = None, **own: bool) -> float:
+    """Our bytes a token of a layer of Gemma 4."""
+    layer = {"count": 1, "norms": 4, "attention": {**SHARING["attention"], "qk_norm": True, **own}}
+    layer["mlp"] = {"ffn_hidden": SHARING["ffn_hidden"], "gated": True}
+    return bytes_of_layer({**cases.model(layers=1, hidden=SHARING["hidden"]), "layers": [layer], **(model or {})})
+
+
+def test_activations_of_values_made_from_keys_equal_what_a_compiled_layer_saves() -> None:
+    """The norms of keys and of values read the same, so they share its figures too."""
+    ours = sharing(value_norm=True) - sharing(value_norm=True, keys_as_values=True)
+    figures = SHARING["attention"]["kv_heads"] * STATISTIC
+    assert SHARING["own"] - SHARING["values from keys"] == ours + figures
 
 
 @pytest.mark.parametrize("name", ["own", "shared"])
@@ -215,17 +224,66 @@ def products(**layer: Any) -> float:
 
 def test_work_of_a_selective_scan_equals_its_products() -> None:
     """The fallback multiplies states with their outputs as a product of matrices; its convolution runs 3 tokens on."""
-    own = {key: value for key, value in SHARING["scan"].items() if key != "flop"}
+    own = SCAN["scan"]
     outputs = 2 * own["inner"] * own["state"]
     convolved = 2 * own["inner"] * own["conv"] * (64 + own["conv"] - 1) / 64
-    assert products(selective_scan={**own, "norms": True}) + outputs + convolved == SHARING["scan"]["flop"]
+    assert products(selective_scan={**own, "norms": True}) + outputs + convolved == SCAN["flop"]
+
+
+def test_activations_of_a_selective_scan_equal_what_a_compiled_mixer_saves() -> None:
+    """Decays and weights of the inputs passed by besides, in fp32; states of a sequence shorter than a span."""
+    own, tokens = SCAN["scan"], SCAN["tokens"]
+    inner, state = float(own["inner"]), float(own["state"])
+    ours = selective_scan_activations(1.0, inner, state, float(own["rank"]), 2.0, normalised=True)
+    written = 2 * 4 * inner * state
+    stream, constants = 2 * SCAN["hidden"], 4 * inner * (state + 1) / (SCAN["sequences"] * tokens)
+    assert SCAN["compiled"] - ours == stream + written * (1 / tokens - 1 / SCAN["span"]) + constants + 3 * STATISTIC
 
 
 def test_work_of_narrow_experts_equals_their_products() -> None:
-    own = {key: value for key, value in SHARING["experts"].items() if key != "flop"}
-    experts = {**own, "gated": False, "shared": {"ffn_hidden": own["ffn_hidden"], "gated": False}}
+    own = narrow_experts()
     routed = 4 * own["top_k"] * own["latent_dim"] * own["ffn_hidden"]
-    assert products(experts=experts) + routed == SHARING["experts"]["flop"]
+    assert products(experts=own) + routed == SHARING["experts"]["flop"]
+
+
+def test_activations_of_narrow_experts_equal_what_a_compiled_block_saves() -> None:
+    """As of other experts, and the block is measured without the norm before it, whose input our count has."""
+    own, hidden = narrow_experts(), SHARING["hidden"]
+    shape = {**cases.model(layers=1, hidden=hidden), "layers": [{"count": 1, "norms": 1, "experts": own}]}
+    ours = bytes_of_layer(shape)
+    outputs = 2 * own["top_k"] * own["latent_dim"]
+    routing = 4 * hidden + 4 * own["count"] + 4 * own["top_k"] + 4 * 8 * own["top_k"]
+    whole = (4 * own["count"] * hidden + 4 * own["count"]) / 128
+    assert SHARING["experts"]["compiled"] - ours == outputs + routing + whole - 2 * hidden
+
+
+def narrow_experts() -> dict[str, Any]:
+    own = {key: SHARING["experts"][key] for key in ("count", "top_k", "ffn_hidden", "latent_dim")}
+    return {**own, "gated": False, "shared": {"ffn_hidden": own["ffn_hidden"], "gated": False}}
+
+
+def encoder() -> dict[str, Any]:
+    """A layer of BERT: attention both ways, and a norm behind each half."""
+    attention = {"heads": ENCODER["heads"], "kv_heads": ENCODER["heads"], "bidirectional": True}
+    attention |= {"head_dim": ENCODER["hidden"] / ENCODER["heads"], "biases": True, "output_bias": True}
+    mlp = {"ffn_hidden": ENCODER["ffn_hidden"], "gated": False, "biases": True}
+    shape = {**cases.model(layers=1, hidden=ENCODER["hidden"]), "norm": "layernorm"}
+    return {**shape, "layers": [{"count": 1, "attention": attention, "mlp": mlp}]}
+
+
+def test_work_of_an_encoder_layer_equals_its_products() -> None:
+    model, tokens = cases.inputs(encoder(), sequence=64).model, ENCODER["tokens"]
+    part = shard(model, model.layers[0], 1.0)
+    assert part.kind.attention is not None
+    assert part.mixer is not None
+    size = CoreSize(1.0, float(tokens), part.mixer.heads)
+    core = float(attention_core(part.kind.attention, part.mixer, size, causal=True)) / tokens
+    matrices = sum(float(2 * matrix.n * matrix.k) for matrix in matmuls(model, part))
+    assert matrices + core == ENCODER["flop"]
+
+
+def test_activations_of_an_encoder_layer_equal_what_a_compiled_layer_saves() -> None:
+    assert ENCODER["compiled"] - bytes_of_layer(encoder()) == 2 * STATISTIC
 
 
 @pytest.mark.parametrize("stack", ["fsdp2", "fsdp1", "ddp"])

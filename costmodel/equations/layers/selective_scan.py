@@ -148,8 +148,9 @@ def selective_scan_activations(
 ) -> Number:
     """What a Mamba-1 mixer keeps: its projected input, steps and matrices of the state, and results of the scan.
 
-    e (3 d + r + 2 n) per token in one function, which makes convolution, steps and gated result again; with norms in
-    it they are functions apart, which keep e (6 d + 2 r + 4 n); and 2 n d in fp32, or 4 e n d, every 2048 tokens
+    e (3 d + r + 4 n) per token in one function, which makes convolution, steps and gated result again; with norms in
+    it they are functions apart, which keep e (8 d + 2 r + 4 n), the convolved input both by token and by channel and
+    a copy of the gate; and 2 n d in fp32, or 4 e n d, every 2048 tokens
 
     Args:
         tokens: tokens of a micro-batch [1]
@@ -164,13 +165,12 @@ def selective_scan_activations(
 
     Example:
         >>> selective_scan_activations(2048.0, 8192.0, 16.0, 256.0, 2.0, normalised=True) / 2048
-        99968.0
+        132736.0
 
     Source:
-        mamba selective_scan_interface.py, mamba_inner_fn and selective_scan_fn; count of tensors
+        mamba selective_scan_interface.py, MambaInnerFn and SelectiveScanFn; count of tensors
 
     Monotone: increasing in tokens, inner, state_size, rank, element
     """
-    made = rank + 2 * state_size
-    wide = 6 * inner + 2 * made if normalised else 3 * inner + made
-    return element * tokens * (wide + 4 * state_size * inner / SPAN)
+    wide = 8 * inner + 2 * rank if normalised else 3 * inner + rank
+    return element * tokens * (wide + 4 * state_size + 4 * state_size * inner / SPAN)

@@ -1,6 +1,6 @@
-"""Bytes that Gemma 4's layers as transformers has them save, and FLOP of Jamba's mixer and Nemotron's experts.
+"""Bytes that Gemma 4's layers as transformers has them save, and bytes and FLOP of Nemotron's narrow experts.
 
-One layer of Gemma makes keys and values, one reads those of another; both read a table of their own.
+One layer of Gemma makes keys and values, one values from its keys, one reads those of another.
 """
 
 from __future__ import annotations
@@ -10,9 +10,8 @@ from typing import Any
 import torch
 from torch import nn
 from torch.utils.flop_counter import FlopCounterMode
-from transformers import AttentionInterface, Gemma4TextConfig, JambaConfig, NemotronHConfig
+from transformers import AttentionInterface, Gemma4TextConfig, NemotronHConfig
 from transformers.models.gemma4.modeling_gemma4 import Gemma4TextDecoderLayer, Gemma4TextRotaryEmbedding
-from transformers.models.jamba.modeling_jamba import JambaMambaMixer
 from transformers.models.nemotron_h.modeling_nemotron_h import NemotronHMoE
 
 from .latent import _view
@@ -21,20 +20,20 @@ from .saved import compiled, saved
 SEQUENCES, TOKENS, HIDDEN, WIDTH = 2, 64, 512, 96
 ATTENTION = {"heads": 8, "kv_heads": 8, "head_dim": 64}
 FFN_HIDDEN = 1024
-SCAN = {"inner": 1024, "state": 16, "rank": 48, "conv": 4}
 EXPERTS = {"count": 8, "top_k": 2, "ffn_hidden": 256, "latent_dim": 128}
 
 
 def counted() -> dict[str, Any]:
-    """Bytes a token of compiled layers, with keys of their own or shared ones, with a table or none; FLOP a token."""
+    """Bytes a token of compiled layers, with keys of their own or shared ones, with a table or none; experts."""
     AttentionInterface.register("contiguous", _view)
     found: dict[str, Any] = {"hidden": HIDDEN, "width": WIDTH, "ffn_hidden": FFN_HIDDEN, "attention": ATTENTION}
     found |= {"own": _layer(0, 0), "own with a table": _layer(0, WIDTH), "shared": _layer(2, 0)}
-    found |= {"scan": {**SCAN, "flop": _scan()}, "experts": {**EXPERTS, "flop": _experts()}}
+    found |= {"values from keys": _layer(0, 0, same=True)}
+    found |= {"experts": {**EXPERTS, **_experts()}}
     return found
 
 
-def _layer(index: int, width: int) -> float:
+def _layer(index: int, width: int, *, same: bool = False) -> float:
     config = Gemma4TextConfig(
         vocab_size=64,
         hidden_size=HIDDEN,
@@ -47,6 +46,7 @@ def _layer(index: int, width: int) -> float:
         layer_types=["full_attention"] * 3,
         num_kv_shared_layers=1,
         hidden_size_per_layer_input=width,
+        attention_k_eq_v=same,
         attn_implementation="contiguous",
     )
     layer = Gemma4TextDecoderLayer(config, index).to(torch.bfloat16)
@@ -72,23 +72,8 @@ def _stream(width: int) -> Any:
     return torch.randn(SEQUENCES, TOKENS, width, dtype=torch.bfloat16, requires_grad=True)
 
 
-def _scan() -> float:
-    """Products of the mixer, and its convolution; the scan itself is made of operations that the counter leaves out."""
-    config = JambaConfig(
-        hidden_size=HIDDEN,
-        mamba_expand=SCAN["inner"] // HIDDEN,
-        mamba_d_state=SCAN["state"],
-        mamba_d_conv=SCAN["conv"],
-        mamba_dt_rank=SCAN["rank"],
-    )
-    mixer = JambaMambaMixer(config, 0)
-    with FlopCounterMode(display=False) as counter:
-        mixer(torch.randn(1, TOKENS, HIDDEN))
-    return counter.get_total_flops() / TOKENS
-
-
-def _experts() -> float:
-    """Products of routed experts, the way to them and back, the shared expert and the router."""
+def _experts() -> dict[str, float]:
+    """Routed experts, the way to them and back, the shared expert and the router: products, and what is saved."""
     config = NemotronHConfig(
         hidden_size=HIDDEN,
         moe_intermediate_size=EXPERTS["ffn_hidden"],
@@ -104,4 +89,6 @@ def _experts() -> float:
         nn.init.normal_(weight, std=0.02)
     with FlopCounterMode(display=False) as counter:
         block(torch.randn(1, TOKENS, HIDDEN))
-    return counter.get_total_flops() / TOKENS
+    flop = counter.get_total_flops() / TOKENS
+    config._experts_implementation = "grouped_mm"
+    return {"flop": flop, "compiled": saved(compiled(block.to(torch.bfloat16)), block, _stream(HIDDEN))}

@@ -77,6 +77,14 @@ def _found(case: LoadedScenario, to: ExportFormat, rank: int | None) -> Found:
     from costmodel.documents.reader.resolved_scenario import training
     from costmodel.documents.reader.serving_scenario import serving
     from costmodel.explore.export_plan import export_plan
+    from costmodel.ground.errors import Place, fail
+
+    serves = to in _ENGINES
+    if case.kind != ("serving" if serves else "training"):
+        others = {"serving": _ENGINES, "training": [one for one in ExportFormat if one not in _ENGINES]}.get(case.kind)
+        sentence = f"{to.value} {'serves' if serves else 'trains'}; the workload of this scenario is {case.kind}"
+        hint = f"--to {', '.join(others)}" if others else "no format states it: export a scenario that trains or serves"
+        raise fail("C030", sentence, case.place("workload.kind") or Place(case.file), hint)
     from costmodel.explore.export_serving import export_engine
 
     if to in _ENGINES:

@@ -14,6 +14,7 @@ import typer
 from costmodel.commands import completion
 from costmodel.commands.output import allowed, write_file
 from costmodel.commands.shared import KEYS_PANEL, SetOption
+from costmodel.ground.counts import number_of
 from costmodel.ground.errors import Place, fail
 from costmodel.report.terminal.style.answer import Reply
 
@@ -208,6 +209,8 @@ def with_best_plan(case: LoadedScenario) -> LoadedScenario:
     if found is None:  # the answer shows why it is invalid
         return case
     settings, origin = found
+    if not settings:  # --set gives all of the plan
+        return case
     planned = vary_any(case, [f"{path}={value}" for path, value in settings.items()])
     words = " · ".join(f"{path.removeprefix('plan.')} {value}" for path, value in settings.items())
     origin = f"{origin}; --set plan.tp=… sets another"
@@ -232,7 +235,7 @@ def _best_of_training(loaded: LoadedScenario) -> tuple[dict[str, str], str] | No
         why = f": {REFUSALS[most[0][0]].meaning} ({most[0][0]})" if most else ""
         raise fail("C004", f"no plan of the search is valid{why}", Place(case.file), _WHY)
     which = "the best" if found.best else "the nearest to fit"
-    origin = f"{which} of {found.tally.candidates:,} plans of costmodel search"
+    origin = f"{which} of {number_of(found.tally.candidates, 'plan')} of costmodel search"
     return plan_settings(found.inputs_of(rows[0].variant), rows[0]), origin
 
 

@@ -17,7 +17,7 @@ from costmodel.exchange.formats import ACCELERATE, CONFIG, DEEPSPEED, detected
 from costmodel.exchange.imported import Imported, Loss, Origin, OriginValue
 from costmodel.exchange.importers.launch.layer import Layer
 from costmodel.exchange.importers.launch.read import LAYERED, read_layer
-from costmodel.exchange.importers.launch.settle import settled
+from costmodel.exchange.importers.launch.settle import CONFIG_FILE, settled
 from costmodel.exchange.machines.machine_shape import machine_format
 from costmodel.exchange.models import imported_model
 from costmodel.exchange.values.foreign_values import shown
@@ -90,7 +90,7 @@ def _named_by_shape(layers: Sequence[Layer]) -> None:
 
 def config_origin(file: str) -> Origin:
     """The origin of a model that a config.json states."""
-    return Origin("file", "config.json", Place(file))
+    return Origin("file", CONFIG_FILE, Place(file))
 
 
 def with_named(layer: Layer, file: str, read_named: Callable[[str, str], Layer], depth: int = 0) -> list[Layer]:
@@ -111,7 +111,7 @@ def _named_text(name: str, file: str, place: Place) -> tuple[str, Path]:
             return file_text(str(path)), path
         except CostModelError as error:
             problem = error.faults[0].sentence
-    hint = f"tried {' and '.join(map(str, paths))}: {problem}"
+    hint = f"tried {' and '.join(map(str, paths))}: {problem}; put it there, or correct its path"
     raise fail("X002", f"the file names {name}, which cannot be read", place, hint)
 
 
@@ -127,6 +127,7 @@ def _unquoted(read_named: Callable[[str, str], Layer], text: str, path: Path) ->
     except CostModelError as error:
         raise CostModelError(*(_private(fault, path) for fault in error.faults)) from None
     layer.faults = [_private(fault, path) for fault in layer.faults]
+    layer.unless = [(key, _private(fault, path)) for key, fault in layer.unless]
     layer.warnings = [_private(fault, path) for fault in layer.warnings]
     return layer
 

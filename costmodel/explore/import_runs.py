@@ -6,21 +6,30 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
+from costmodel.documents.reader.cached_reader import CachedReader
 from costmodel.documents.reader.library import DocumentReader
-from costmodel.documents.reader.resolved_scenario import ResolvedScenario, case_from
+from costmodel.documents.reader.resolved_scenario import case_from
 from costmodel.documents.schemas.model import Layers, Model
-from costmodel.documents.text.files import LARGEST_TABLE, file_text
+from costmodel.documents.text.files import MAXIMUM_BYTES, file_head
 from costmodel.documents.text.yaml_tree import copied
-from costmodel.estimate.evaluate.predict import predict
+from costmodel.estimate.evaluate.predict import Answer, predict
+from costmodel.evidence.validate.rows import modelled
+from costmodel.evidence.validate.skip_reasons import CannotModel
 from costmodel.exchange.logs.measured_run import WARM_UP, MeasuredRun, measured_run
-from costmodel.exchange.logs.step_lines import read_log
+from costmodel.exchange.logs.step_lines import Log, read_log
 from costmodel.exchange.logs.trainer_log import trainer_log
+from costmodel.exchange.tables.csv_cells import row_of
 from costmodel.exchange.tables.run_table import COLUMNS
 from costmodel.explore.export_plan import settled
 from costmodel.explore.import_file import GivenBesideFile, import_files
-from costmodel.ground.errors import Fault, Place
+from costmodel.explore.run_settings import settings_cell
+from costmodel.ground.errors import CostModelError, Fault, Place, fail
 
 _ARGUMENTS = "- arguments -"  # at the head of a log of Megatron-LM
+_APART = 0.02  # by which a batch, or a prediction, of the row and of the layout may differ
+_COMPARE = "costmodel diagnose, with the scenario of that layout and --step, compares the whole of it"
+MOST_BYTES = MAXIMUM_BYTES  # of a log that are read
+_REMEDY = "cut the part that is to be measured out of it"
 _APART = 0.02  # by which a batch of the log and of the layout may differ
 
 
@@ -37,17 +46,30 @@ class ImportedRun:
 
 def import_run(name: str, configs: Sequence[str], beside: GivenBesideFile, warm_up: int | None = None) -> ImportedRun:
     """The run of a log; without its layout, the cells of that stay empty."""
-    text = file_text(name, largest=LARGEST_TABLE)
-    log = trainer_log(text.replace("\r", "\n"), name) or read_log(text, name)
+    text, more = file_head(name, MOST_BYTES)
+    log = _log(text.replace("\r\n", "\n").replace("\r", "\n"), name, more)
     run = measured_run(log, WARM_UP if warm_up is None else warm_up)
-    sources = list(configs) or ([name] if _ARGUMENTS in text[:20_000] else [])
+    sources = list(configs) or _own_arguments(text, name, more)
     row: dict[str, Any] = {"id": name.rsplit("/", 1)[-1], "source": name}
+<<<<<<< HEAD
     warnings: list[Fault] = []
+    answer: Answer | None = None
+    if sources:
+        found = import_files(sources, beside).found
+        answer = predict(case_from(DocumentReader(), copied(found.document), sources[-1], ()))
+        layout = layout_cells(answer)
+        warnings = _apart(layout, run, name)
+        row |= layout | {"settings": settings_cell(found.document)}
+=======
+    cut = f"only its first {MOST_BYTES:,} bytes are read" if more else ""
+    parts = [part for part in (cut, log.unread) if part]
+    warnings = [Fault("X010", f"the log is long: {part}", Place(name), _REMEDY) for part in parts]
     if sources:
         found = import_files(sources, beside).found
         layout = _layout(case_from(DocumentReader(), copied(found.document), sources[-1], ()))
-        warnings = _apart(layout, run, name)
+        warnings += _apart(layout, run, name)
         row |= layout
+>>>>>>> b46ea9b7a6d6f80f4d95e779d56ce05530aa535d
     figures = dict(run.figures)
     rate = figures.pop("samples_per_s", None)
     batch = row.get("global_batch") or figures.get("global_batch")
@@ -56,9 +78,32 @@ def import_run(name: str, configs: Sequence[str], beside: GivenBesideFile, warm_
     if "peak_mem_gb" in figures:
         row["mem_metric"] = "max reserved" if run.format == "torchtitan" else "max allocated"
     row = {**figures, **row, **{key: value for key, value in figures.items() if key != "global_batch"}}
-    ordered = {column: row[column] for column in COLUMNS if column in row}
+    ordered = {column: row[column] for column in COLUMNS if row.get(column) is not None}
     wanted = ("layers", "hidden", "heads", "seq_len", "gpus", "global_batch", "accelerator")
+    if answer is not None:
+        warnings += unlike(answer, ordered, name)
     return ImportedRun(name, run, ordered, tuple(key for key in wanted if key not in ordered), tuple(warnings))
+
+
+def _own_arguments(text: str, name: str, more: bool) -> list[str]:
+    """The log itself where its arguments stand at its head; a fault where it is too long to be read as those."""
+    if _ARGUMENTS not in text[:20_000]:
+        return []
+    if more:
+        sentence = f"its own arguments are read of a log of {MOST_BYTES:,} bytes at most"
+        raise fail("X010", sentence, Place(name), f"{_REMEDY}, or name the file with its layout by --config")
+    return [name]
+
+
+def _log(text: str, name: str, more: bool) -> Log:
+    """The steps of a log; a fault where none stands in what is read of it."""
+    try:
+        return trainer_log(text, name) or read_log(text, name)
+    except CostModelError:
+        if not more:
+            raise
+        sentence = f"no step of a training stands in the first {MOST_BYTES:,} bytes of this log, and no more is read"
+        raise fail("X010", sentence, Place(name), _REMEDY) from None
 
 
 def _apart(layout: dict[str, Any], run: MeasuredRun, file: str) -> list[Fault]:
@@ -70,9 +115,24 @@ def _apart(layout: dict[str, Any], run: MeasuredRun, file: str) -> list[Fault]:
     return [Fault("X004", sentence, Place(file), "is this the configuration of that run?")]
 
 
-def _layout(case: ResolvedScenario) -> dict[str, Any]:
+def unlike(answer: Answer, row: dict[str, Any], file: str) -> list[Fault]:
+    """A warning where the columns of a row do not hold all that decides the prediction for its layout."""
+    texts = {name: str(value).lower() if isinstance(value, bool) else str(value) for name, value in row.items()}
+    try:
+        found = modelled(row_of(Place(file), list(texts), list(texts.values()), COLUMNS), CachedReader()).answer
+    except CannotModel as error:
+        return [Fault("X004", f"validate cannot predict this row: {error.why}", Place(file), _COMPARE)]
+    theirs, ours = (float(one.evaluation.costs.column("step_time")[0]) for one in (found, answer))
+    if abs(theirs - ours) <= _APART * ours:
+        return []
+    sentence = f"validate predicts {theirs:.3g} s for this row, and estimate {ours:.3g} s for its layout"
+    return [Fault("X004", f"{sentence}: the columns do not hold all of it", Place(file), _COMPARE)]
+
+
+def layout_cells(answer: Answer) -> dict[str, Any]:
     """Model, machine, plan and types as cells."""
-    plan, workload = settled(predict(case)), case.scenario.workload
+    case = answer.inputs.case
+    plan, workload = settled(answer), case.scenario.workload
     cells = {
         "framework": case.stack.name,
         "seq_len": workload.sequence,

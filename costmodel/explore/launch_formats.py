@@ -34,6 +34,7 @@ from costmodel.exchange.importers.launch import (
 from costmodel.exchange.importers.launch.not_stated import NOT_STATED
 from costmodel.exchange.importers.megatron.table import NOT_SAID, OPTIONS
 from costmodel.exchange.importers.serving import sglang_options, trtllm_options, vllm_options
+from costmodel.exchange.importers.serving.not_in_commands import NOT_STATED_BY_ENGINES
 from costmodel.exchange.values.foreign_keys import ForeignKey
 
 _VLLM, _SGLANG, _TRT = (f"command of {name}" for name in ("vLLM 0.33", "SGLang 0.5", "TensorRT-LLM"))
@@ -83,7 +84,8 @@ def _formats() -> Iterator[LaunchFormat]:
     yield LaunchFormat("megatron", MEGATRON, tuple(options), NOT_SAID, True)
     for title, (name, table) in _TABLES.items():
         written = name in TARGETS or name in _ENGINES
-        yield LaunchFormat(name, title, tuple(_options(table.items())), NOT_STATED.get(title, {}), written)
+        unsaid = NOT_STATED_BY_ENGINES[name] if name in _ENGINES else NOT_STATED[title]
+        yield LaunchFormat(name, title, tuple(_options(table.items())), unsaid, written)
 
 
 def _options(table: Iterable[tuple[str, ForeignKey]]) -> Iterator[FormatOption]:

@@ -35,7 +35,8 @@ def trace_text(found: Pipelines) -> str:
                 **_times(event), "cname": colour,
                 "args": {"pass": words, "micro_batch": event.micro_batch, "chunk": event.chunk},
             })  # fmt: skip
-    return json.dumps({"displayTimeUnit": "ms", "traceEvents": rows}, separators=(",", ":"), allow_nan=False) + "\n"
+    written = {"displayTimeUnit": "ms", "traceEvents": rows}
+    return json.dumps(written, separators=(",", ":"), ensure_ascii=False, allow_nan=False) + "\n"
 
 
 def _times(event: Event) -> dict[str, float]:

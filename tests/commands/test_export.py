@@ -86,3 +86,5 @@ def test_a_format_is_of_what_the_scenario_does(run: Run, faults: Callable[[Any],
     for scenario, to in (("quickstart", "vllm"), ("serve-llama-3.1-70b", "megatron")):
         [fault] = faults(run("export", scenario, "--to", to))
         assert fault.code == "C030"
+        others = {"vllm": set(TARGETS), "megatron": set(ENGINES)}[to]
+        assert set(fault.help.removeprefix("--to ").split(", ")) == others

@@ -10,13 +10,28 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from exchange.importers.test_serve_commands import POD, SGLANG, TRT, VLLM
 from exchange.test_fuzz import broken_texts, broken_trees
+from exchange.test_fuzz_launch import TEXTS
+from exchange.test_fuzz_launch import broken as broken_launches
+from exchange.test_fuzz_printed import broken as broken_output
 from exchange.test_fuzz_scripts import broken as broken_scripts
 from hypothesis import HealthCheck, Phase, given, settings
 from hypothesis import strategies as st
 
+from costmodel.exchange.formats import SERVING
+
 ENOUGH = 30  # cases when --fuzz does not say
+BESIDE = "accelerators=8 model=llama-3.1-8b workload.sequence=4096 plan.micro_batch=1"
+ASKED = "workload.prompt=2048 workload.output=512 workload.rate=8/s"
+MORE = [
+    (), ("--node", "dgx-h100"), ("--as", "runs"),
+    *(("--node", "dgx-h100", *(part for one in given.split() for part in ("--set", one))) for given in (BESIDE, ASKED)),
+]  # fmt: skip
 PATIENCE = 2.0  # seconds a case may work
+COMMANDS = [(text, SERVING) for text in (VLLM, SGLANG, TRT, POD)]
+LAUNCHES = broken_launches([*TEXTS, *COMMANDS]).map(lambda case: case[0])
+READERS = {"costmodel/model/v1": "memory", "costmodel/scenario/v1": "estimate"}
 
 
 def test_hostile_files_end_with_a_document_or_faults(run: Any, tmp_path: Path, request: pytest.FixtureRequest) -> None:
@@ -31,7 +46,10 @@ def test_hostile_files_end_with_a_document_or_faults(run: Any, tmp_path: Path, r
         suppress_health_check=list(HealthCheck),
         phases=[Phase.generate],
     )
-    @given(text=broken_trees() | broken_texts() | broken_scripts(), more=st.sampled_from([(), ("--node", "dgx-h100")]))
+    @given(
+        text=broken_trees() | broken_texts() | broken_scripts() | LAUNCHES | broken_output(),
+        more=st.sampled_from(MORE),
+    )
     def trial(text: str, more: tuple[str, ...]) -> None:
         config.write_bytes(text.encode("utf-8", "surrogatepass"))
         started = time.process_time()
@@ -43,8 +61,9 @@ def test_hostile_files_end_with_a_document_or_faults(run: Any, tmp_path: Path, r
             assert (ran.out, ran.err[:6]) == ("", "error[")
             assert "Traceback" not in ran.err
         else:
-            verb = "memory" if "parameters" in ran.out and not more else "estimate"
-            assert run(verb, mine.name, cwd=tmp_path).code in (0, 1)
+            written = mine.read_text("utf-8")
+            for schema, verb in READERS.items():
+                assert schema not in written or run(verb, mine.name, cwd=tmp_path).code in (0, 1)
             mine.unlink()
 
     trial()

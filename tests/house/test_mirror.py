@@ -18,7 +18,7 @@ SUBJECTS = {
     "estimate/serving": "published_runs speculation stated_types wide_experts",
     "estimate/training": "communication exposed lean_steps precision",
     "evidence/validate": "other_makers",
-    "exchange": "fuzz fuzz_launch fuzz_scripts",
+    "exchange": "fuzz fuzz_launch fuzz_printed fuzz_scripts",
     "exchange/importers": "other_trainers published_launches",
     "explore/search": "chance_to_fit held_keys",
     "report/page": "browser",

@@ -37,7 +37,9 @@ def test_slices_do_not_overlap_as_perfetto_reads_them(run: Any) -> None:
 
     perfetto src/trace_processor/importers/json: CoerceToTs, and case 'X' of ParseJsonPacket.
     """
-    trace = json.loads(run("pipeline", "llama-3-70b-512", "--format", "trace").out)
+    written = run("pipeline", "llama-3-70b-512", "--format", "trace").out
+    trace = json.loads(written)
+    assert trace["traceEvents"][0]["args"]["name"] in written, "Perfetto takes \\u00d7 of a name as six letters"
     names = {(event["name"], event["tid"]) for event in trace["traceEvents"] if event["ph"] == "M" and "tid" in event}
     assert names == {(name, tid) for name in ("thread_name", "thread_sort_index") for tid in range(4)}
     for tid in range(4):

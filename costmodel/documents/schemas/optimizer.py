@@ -11,7 +11,6 @@ class Projection(Document):
     """Gradients of a layer's matrices in a subspace of low rank, where their states live (GaLore)."""
 
     rank: Count = Field(description="Rank of the subspace")
-    element: Bytes = Field(description="Bytes of an element of the basis that is kept")
 
 
 class Optimizer(Sourced):

@@ -26,17 +26,35 @@ _HINTS: dict[type[Exception], str] = {
 
 def file_text(path: str, place: Place | None = None, *, largest: int = MAXIMUM_BYTES) -> str:
     """The text of a file, or of standard input, of so many bytes at most."""
-    shown = Place("<stdin>" if path == "-" else path)
+    shown, data = _shown(path), _data(path, place, largest)
+    if len(data) > largest:
+        raise fail("D001", f"the file is over {largest / 1e6:.0f} MB", shown)
+    return _decoded(data, shown)
+
+
+def file_head(path: str, most: int) -> tuple[str, bool]:
+    """The whole lines in the first so many bytes of a file, or of standard input; and whether there are more."""
+    shown, data = _shown(path), _data(path, None, most)
+    more = len(data) > most
+    return _decoded(data[: data.rfind(b"\n", 0, most) + 1] if more else data, shown), more
+
+
+def _shown(path: str) -> Place:
+    return Place("<stdin>" if path == "-" else path)
+
+
+def _data(path: str, place: Place | None, largest: int) -> bytes:
+    """The bytes of a file, one more than the largest it may be where it has more."""
+    shown = _shown(path)
     if any(unicodedata.category(letter) in _UNSEEN for letter in path):
         raise fail("D001", "the name of the file holds characters that do not print", shown, "rename the file")
     try:
         if path != "-":
             with open(path, "rb") as file:
-                data = file.read(largest + 1)
-        elif sys.stdin is None:
+                return file.read(largest + 1)
+        if sys.stdin is None:
             raise fail("D001", "there is no standard input", shown)
-        else:
-            data = _read(sys.stdin, largest)
+        return _read(sys.stdin, largest)
     except (OSError, ValueError) as error:
         reason = getattr(error, "strerror", None) or str(error)
         named = f"'{path}'" if place else "the file"
@@ -44,8 +62,9 @@ def file_text(path: str, place: Place | None = None, *, largest: int = MAXIMUM_B
         if os.path.isfile(os.path.join(path, "config.json")):
             hint = f"it is a folder with a config.json: --model {path} names the model in it"
         raise fail("D001", f"{named} cannot be read: {reason}", place or shown, hint) from None
-    if len(data) > largest:
-        raise fail("D001", f"the file is over {largest / 1e6:.0f} MB", shown)
+
+
+def _decoded(data: bytes, shown: Place) -> str:
     try:
         return data.decode("utf-8-sig")
     except UnicodeDecodeError as error:

@@ -81,9 +81,9 @@ def structure_of(inputs: TrainingInputs, plan: Plan) -> tuple[Structure, tuple[A
     return structure, assumed
 
 
-# Defaults for a plan: splits that follow from the other sizes, and the choices of a plan that does not state them.
 TIME_OUT = 600.0  # seconds: torch.distributed's default of a process group of NCCL
-HALF = 0.5  # of a run that is useful; under it the run is hardly one
+HALF = 0.5  # judged: a goodput under which the run is remarked on
+# Defaults for a plan: splits that follow from the other sizes, and the choices of a plan that does not state them.
 _UNWRITTEN = (
     ("split", "fitting"),
     ("split", "stated"),

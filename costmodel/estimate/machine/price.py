@@ -12,8 +12,9 @@ from costmodel.documents.schemas.sync import sync_of
 from costmodel.ground.equation import Number, term
 from costmodel.ground.errors import Place
 
-# USD a second: a twentieth of the least, and ten times the largest, list price of the shipped nodes, USD/GPU/h.
-LEAST, MOST = 1.20 / 20 / 3600, 17.80 * 10 / 3600
+# Ends of the list prices of shipped nodes, USD a second for an accelerator; a twentieth of one, ten times the other.
+CHEAPEST, DEAREST = 0.97 / 3600, 17.80 / 3600
+LEAST, MOST = CHEAPEST / 20, DEAREST * 10
 
 
 def odd_price(stated: float | None) -> bool:

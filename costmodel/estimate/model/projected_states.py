@@ -13,8 +13,8 @@ from costmodel.estimate.model.shards import counted_kinds, matmuls, model_parame
 from costmodel.ground.equation import Number, term
 
 
-def state_bytes(model: Model, optimizer: Optimizer) -> Number:
-    """Bytes of the optimizer's states for a parameter, in the mean over the model."""
+def state_bytes(model: Model, optimizer: Optimizer, element: Number) -> Number:
+    """Bytes of the optimizer's states for a parameter, in the mean over the model; a basis is as wide as weights."""
     projection, moments = optimizer.projection, optimizer.moments
     if projection is None:
         return moments
@@ -23,7 +23,7 @@ def state_bytes(model: Model, optimizer: Optimizer) -> Number:
     projected: Number = 0.0
     with term("projected states"):
         for count, n, k in _matrices(model):
-            kept = kept + count * projected_state_bytes(projection.rank, n, k, moments, projection.element)
+            kept = kept + count * projected_state_bytes(projection.rank, n, k, moments, element)
             projected = projected + count * (n * k)
         return (kept + moments * (parameters - projected)) / parameters
 

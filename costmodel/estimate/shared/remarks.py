@@ -12,6 +12,7 @@ REMARKS = {
     ),
     "N002": Reason("kv heads repeat", "tp exceeds the key and value heads; they repeat on several ranks."),
     "N003": Reason("tight", "Peak memory is between 90 and 100 % of what is usable; a small change may not fit."),
+    "N004": Reason("outside the fit", "A matmul has a side under 256, where the efficiency was not fitted."),
     "N005": Reason(
         "never fitted",
         "No measured kernels of this accelerator were fitted, or their fit has no residual; constants or residuals "
@@ -92,6 +93,27 @@ REMARKS = {
         "nothing to compress",
         "plan.compression has no effect: one rank holds all gradients, or the stack sends them as narrow already.",
     ),
+    "N031": Reason(
+        "compression not in the stack",
+        "The training software does not offer this compression, so that it takes a hook of your own.",
+    ),
+    "N032": Reason(
+        "speed alone",
+        "Convergence of stale gradients, and of samples that are left out, has no law here: steps are those stated.",
+    ),
+    "N033": Reason(
+        "shares of one kind", "All nodes are of one kind, so that plan.shares has no effect: all shares are equal."
+    ),
+    "N034": Reason(
+        "sites, more samples",
+        "At equal tokens the loss rises with the number of sites and with the steps between exchanges. No law here "
+        "states by how much: what is computed is speed, traffic and memory.",
+    ),
+    "N035": Reason(
+        "over the critical batch",
+        "The batch is over twice workload.critical_batch: twice as large a one saves under a sixth of the steps. The "
+        "critical batch grows during training, and differs two to three times with data and tokenizer.",
+    ),
     "N036": Reason(
         "power cap",
         "A cap at or over the rating of the accelerator changes nothing. Under 70 % of it the voltage cannot fall "
@@ -102,28 +124,11 @@ REMARKS = {
         "Goodput is under 50 %: the job is interrupted about as often as it saves its work. Ends of the band are then "
         "without meaning; costmodel run lists what helps.",
     ),
-    "N035": Reason(
-        "over the critical batch",
-        "The batch is over twice workload.critical_batch: twice as large a one saves under a sixth of the steps. The "
-        "critical batch grows during training, and differs two to three times with data and tokenizer.",
+    "N038": Reason(
+        "longer than the time-out",
+        "A checkpoint stops training longer than the 10 minutes after which NCCL's process groups give up by default, "
+        "so that ranks that wait in a collective fail: mode async, a faster store or writer, or a longer timeout.",
     ),
-    "N034": Reason(
-        "sites, more samples",
-        "At equal tokens the loss rises with the number of sites and with the steps between exchanges. No law here "
-        "states by how much: what is computed is speed, traffic and memory.",
-    ),
-    "N033": Reason(
-        "shares of one kind", "All nodes are of one kind, so that plan.shares has no effect: all shares are equal."
-    ),
-    "N032": Reason(
-        "speed alone",
-        "Convergence of stale gradients, and of samples that are left out, has no law here: steps are those stated.",
-    ),
-    "N031": Reason(
-        "compression not in the stack",
-        "The training software does not offer this compression, so that it takes a hook of your own.",
-    ),
-    "N004": Reason("outside the fit", "A matmul has a side under 256, where the efficiency was not fitted."),
     "N040": Reason(
         "software of other accelerators",
         "The training software, or the engine, is not described on accelerators of this maker: what it overlaps, saves "
@@ -135,12 +140,7 @@ REMARKS = {
     ),
     "N042": Reason(
         "unusual price",
-        "The shipped nodes rent for 1.20 to 17.80 USD/GPU/h by their list prices. This price is under a twentieth "
+        "The shipped nodes rent for 0.97 to 17.80 USD/GPU/h by their list prices. This price is under a twentieth "
         "of the least, or over ten times the largest.",
-    ),
-    "N038": Reason(
-        "longer than the time-out",
-        "A checkpoint stops training longer than the 10 minutes after which NCCL's process groups give up by default, "
-        "so that ranks that wait in a collective fail: mode async, a faster store or writer, or a longer timeout.",
     ),
 }

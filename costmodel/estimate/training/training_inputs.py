@@ -282,7 +282,7 @@ def _of_one_kind(case: ResolvedScenario) -> TrainingInputs:
         case=case,
         model=model_in_use(case, log),
         optimizer=optimizer,
-        moments=state_bytes(case.model, optimizer),
+        moments=state_bytes(case.model, optimizer, stack.states.weights),
         stack=stack,
         sequence=workload.sequence,
         global_batch=batch_of_a_site(case),

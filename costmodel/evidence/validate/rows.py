@@ -31,6 +31,7 @@ from costmodel.evidence.validate.layouts import (
 )
 from costmodel.evidence.validate.machines import SOURCE, cluster_of, proxy_node
 from costmodel.evidence.validate.recompute_cells import choices_of, offloads_more
+from costmodel.evidence.validate.row_settings import put_settings
 from costmodel.evidence.validate.skip_reasons import CannotModel, invalid, needed
 from costmodel.evidence.validate.software import stack_of
 from costmodel.evidence.validate.spelling import OPEN, positions_of, precision_of, recompute_of, schedule_of, ulysses
@@ -73,7 +74,9 @@ def modelled(row: CsvRow, shelf: CachedReader) -> Modelled:
         "stack": stack.model_dump(by_alias=True, exclude_none=True),
         "assume": expert_assumptions(filling, stack),
     }
-    case = _case({**tree, "plan": _plan(filling, stack, layout, tree)}, shelf, row)
+    tree["plan"] = _plan(filling, stack, layout, tree)
+    put_settings(tree, filling)
+    case = _case(tree, shelf, row)
     try:
         inputs = training_inputs(case)
     except CostModelError as error:

@@ -80,10 +80,12 @@ def _standing_for(filling: Filling) -> str:
 
 
 def _compiled(filling: Filling, stack: Stack) -> bool:
-    """Whether kernels are compiled: as the features of the row state; with torchtitan only where they state it."""
+    """Whether kernels are compiled: as features of the row state, or the stack it names; with torchtitan only so."""
     said = filling.said
     if "compile" in said:
         return not _UNCOMPILED.search(said)
+    if filling.row.text("framework") == stack.name:
+        return stack.name == "fsdp2"
     if filling.row.text("features"):
         return False
     if "torchtitan" in filling.row.text("framework").lower():

@@ -117,7 +117,7 @@ TARGET = ExportTarget(
     title="YAML",
     version=VERSION,
     suffix=".yaml",
-    stacks=("fsdp2", "fsdp1", "ddp"),
+    stacks=("fsdp2", "fsdp1", "transformers-fsdp", "ddp"),
     options={
         "plan.dp": "num_processes, parallelism_config_dp_shard_size",
         "plan.dp_replicate": "parallelism_config_dp_replicate_size, HYBRID_SHARD",

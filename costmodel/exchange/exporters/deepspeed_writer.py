@@ -60,7 +60,7 @@ TARGET = ExportTarget(
     title="JSON",
     version=VERSION,
     suffix=".json",
-    stacks=("deepspeed",),
+    stacks=("deepspeed", "transformers-deepspeed"),
     options={
         "plan.micro_batch": "train_micro_batch_size_per_gpu",
         "plan.zero": "zero_optimization.stage",

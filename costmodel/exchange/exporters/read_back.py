@@ -13,7 +13,7 @@ from costmodel.exchange.formats import ACCELERATE, ARGUMENTS, BRIDGE, DEEPSPEED,
 from costmodel.exchange.imported import Imported, Origin, OriginValue
 from costmodel.exchange.importers.launch.layer import Layer
 from costmodel.exchange.importers.launch.read import read_layer
-from costmodel.exchange.importers.launch.settle import settled
+from costmodel.exchange.importers.launch.settle import UNDER_TRANSFORMERS, settled
 from costmodel.exchange.importers.megatron import read_options
 from costmodel.exchange.writing.equal_model import shape
 from costmodel.ground.errors import CostModelError
@@ -22,6 +22,10 @@ Reader = Callable[[str, Job], Imported]
 
 _FILE = "export"  # what the text is called while it is read
 _WORKLOAD = ("sequence", "global_batch", "precision", "gradients", "optimizer")
+
+
+# Stacks that train models of transformers, with the engine that a file states.
+_ENGINES = {stack: (engine,) for engine, stack in UNDER_TRANSFORMERS.items()}
 
 
 def check_read_back(name: str, text: str, unsaid: Unsaid) -> None:
@@ -54,7 +58,8 @@ def differences(document: dict[Any, Any], job: Job) -> Iterator[tuple[str, objec
     for key in _WORKLOAD:
         if key in document["workload"] and document["workload"][key] != wanted[key]:
             yield f"workload.{key}", wanted[key], document["workload"][key]
-    if document.get("stack", job.stack) != job.stack:
+    same = {job.stack, UNDER_TRANSFORMERS.get(job.stack), *_ENGINES.get(job.stack, ())}
+    if document.get("stack", job.stack) not in same:
         yield "stack", job.stack, document["stack"]
     if "model" in document and shape(Model.model_validate(document["model"])) != shape(job.model):
         yield "model", "the shape of the model", "another"

@@ -8,7 +8,7 @@ from typing import Any
 from costmodel.exchange.exporters.job import Job, Unsaid
 from costmodel.exchange.exporters.target import NOWHERE, ExportTarget, check_whole_layers
 from costmodel.exchange.importers.launch.torchtitan_keys import EXCHANGES, MODELS
-from costmodel.exchange.writing.equal_model import twin_of
+from costmodel.exchange.writing.equal_model import twins_of
 
 _SCHEDULES = {
     "1f1b": "1F1B", "gpipe": "GPipe", "interleaved": "Interleaved1F1B", "looped-bfs": "LoopedBFS",
@@ -54,9 +54,9 @@ def _toml(value: Any) -> str:
 
 def _model(job: Job, unsaid: Unsaid) -> dict[str, Any]:
     """The flavor that has the model's shape."""
-    twin = twin_of(job.model)
+    twins = twins_of(job.model)
     for (name, flavor), ours in MODELS.items():
-        if ours == twin:
+        if ours in twins:
             return {"name": name, "flavor": flavor}
     unsaid.note("model.name and model.flavor are yours to add: no flavor of torchtitan has this shape")
     return {}

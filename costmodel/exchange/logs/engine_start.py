@@ -7,7 +7,7 @@ import io
 import re
 
 MARKS = re.compile(r"Available KV cache memory:|KV Cache is allocated\.|# GPU blocks:")
-_GPU = re.compile(r"(?:NVIDIA|AMD|Intel|Tesla)[ _][A-Za-z0-9][\w .-]*?(?=\.json|,| \(|\"|'|\)|$)", re.M)
+_GPU = re.compile(r"(?:NVIDIA|AMD|Intel|Tesla)[ _][A-Za-z0-9][\w .-]{0,60}?(?=\.json|,| \(|\"|'|\)|$)", re.M)
 _VLLM, _SGLANG = "vllm", "sglang"
 _KEYS: dict[str, dict[str, tuple[str, ...]]] = {  # columns, and the keys that state them, the first that is there
     _VLLM: {

@@ -3,18 +3,22 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from datetime import datetime
+from itertools import islice
 from statistics import median
 from typing import NamedTuple
 
-from costmodel.exchange.values.places import Lines
 from costmodel.ground.errors import Place, fail
 
 GIB_OVER_GB = 1.073741824
+MOST_LINES = 20_000  # lines of steps that are read: a median needs no more
+_BEFORE = 300  # letters in front of a step's number that are of its line
+_SAME_LINE = 1_000  # letters in which a word that a step's line must have begins
 _FURTHEST = 1_500  # letters behind a step's number that are of its line, which may be broken
 _COLOUR = re.compile(r"\x1b\[[0-9;]*m")
-_PEAK = re.compile(r"memory \((MB|GB)\) \|[^\n]{0,200}?max allocated:\s*([\d.]+)")
+_PEAK = re.compile(r"memory \((MB|GB)\) \|[^\n(]{0,200}?max allocated:\s*([\d.]+)")
 _UNITS = {"MB": 1.048576e-3, "GB": GIB_OVER_GB}  # of 2²⁰ and of 2³⁰ bytes
 _OF_FULLEST = ("memory", "memory_share")
 _WALL = re.compile(r"(\d{4}-\d\d-\d\d)[ T](\d\d:\d\d:\d\d)[,.](\d{1,6})")
@@ -32,11 +36,12 @@ def _figure(text: str, factor: float = 1.0) -> Measure:
 
 
 class LogFormat(NamedTuple):
-    """A program's way to print a step: where its number stands, and the figures behind it."""
+    """A program's way to print a step: where its number stands, the figures behind it, and a word of such lines."""
 
     name: str
     step: re.Pattern[str]
     figures: dict[str, Measure]
+    word: str = ""
 
 
 _NUMBER = r"([\d.,]+(?:[eE][+-]?\d+)?)"
@@ -46,7 +51,7 @@ _NUMBER = r"([\d.,]+(?:[eE][+-]?\d+)?)"
 LOG_FORMATS = (
     LogFormat(
         "Megatron-LM",
-        re.compile(r"\biteration\s+(\d{1,9})\s*/\s*\d{1,9}(?=[^\n]{0,1000}elapsed time per iteration)"),
+        re.compile(r"\biteration\s+(\d{1,9})\s*/\s*\d{1,9}"),
         {
             "seconds": _figure(rf"elapsed time per iteration \(ms\):\s*{_NUMBER}", 1e-3),
             "batch": _figure(rf"\b(?:global|gloabl) batch size:\s*{_NUMBER}"),
@@ -60,6 +65,7 @@ LOG_FORMATS = (
                 rf"(?:throughput per GPU \(TFLOP/s/GPU\)|TFLOPs|approx flops per GPU|GPU utilization):\s*{_NUMBER}"
             ),
         },
+        "elapsed time per iteration",
     ),
     LogFormat(
         "torchtitan",
@@ -75,15 +81,15 @@ LOG_FORMATS = (
     LogFormat(
         "NeMo",
         re.compile(
-            r"\biteration (\d{1,9})/\d{1,9}(?=[^\n]{0,1000}train_step_timing in s)"
-            r"|\bglobal_step=(\d{1,9})(?:\.0+)?(?=[^\n]{0,500}train_step_timing in s=)"
-            r'|"step":\s*(?:\[\s*\d{1,9}\s*,\s*)?(\d{1,9})(?=[^\n]{0,800}"train_step_timing)'
+            r"\biteration (\d{1,9})/\d{1,9}|\bglobal_step=(\d{1,9})(?:\.0+)?"
+            r'|"step":\s*(?:\[\s*\d{1,9}\s*,\s*)?(\d{1,9})'
         ),
         {
             "seconds": _figure(rf"train_step_timing(?: in s)?\"?\s*[:=]\s*{_NUMBER}"),
             "batch": _figure(rf"global_batch_size\"?\s*[:=]\s*{_NUMBER}"),
             "samples": _figure(rf"consumed_samples\"?\s*[:=]\s*{_NUMBER}"),
         },
+        "train_step_timing",
     ),
     LogFormat(
         "MaxText",
@@ -128,7 +134,8 @@ class RunSummary(NamedTuple):
 class Log:
     """The steps of a log in the order of their numbers, and memory that another program's line states.
 
-    whole: of a log without steps, its summary. remark: what its times have in them that is no step.
+    whole: of a log without steps, its summary. remark: what its times have in them that is no step. unread: what of
+    it was left out because it is long.
     """
 
     format: str
@@ -137,44 +144,74 @@ class Log:
     memory: float | None = None
     whole: RunSummary | None = None
     remark: str = ""
+    unread: str = ""
 
 
 def read_log(text: str, file: str) -> Log:
     """The steps of the program whose lines stand in a log; a fault where none does."""
     plain = _COLOUR.sub("", text).replace("\r\n", "\n").replace("\r", "\n")
-    lines = Lines(plain, file)
     for entry in LOG_FORMATS:
-        steps = _steps(plain, entry, lines)
-        if steps:
-            return Log(entry.name, file, tuple(steps), max(_memories(plain), default=None))
+        marks = _marks(plain, entry)
+        if marks:
+            steps = _steps(plain, entry, marks[:MOST_LINES], file)
+            return Log(entry.name, file, steps, max(_memories(plain), default=None), unread=unread(marks))
     names = f"{', '.join(entry.name for entry in LOG_FORMATS)}, and the Trainer's progress bar or summary"
     raise fail("X001", "no step of a training stands in this log", Place(file), f"read are lines of {names}")
 
 
-def _memories(text: str) -> list[float]:
+def unread(marks: Sequence[object]) -> str:
+    """What is left out where a log has more lines of steps than are read."""
+    return f"only its first {MOST_LINES:,} lines of steps are read" if len(marks) > MOST_LINES else ""
+
+
+def _marks(text: str, entry: LogFormat) -> list[re.Match[str]]:
+    """Where the steps of a format stand: no more than are read, and one more where there are."""
+    found = entry.step.finditer(text)
+    return list(islice(_followed(text, found, entry.word) if entry.word else found, MOST_LINES + 1))
+
+
+def _followed(text: str, marks: Iterator[re.Match[str]], word: str) -> Iterator[re.Match[str]]:
+    """Those behind which a word begins, soon and in the same line; the text is searched for it once."""
+    at = 0
+    for mark in marks:
+        if at < mark.end():
+            at = text.find(word, mark.end())
+        if at < 0:
+            return
+        if at - mark.end() <= _SAME_LINE and "\n" not in text[mark.end() : at]:
+            yield mark
+
+
+def _windows(text: str, marks: Sequence[re.Match[str]]) -> Iterator[tuple[re.Match[str], str, str]]:
+    """Each step with what stands in its line before it, and behind it up to the next: no letter is in more than two."""
+    done = 0
+    for index, mark in enumerate(marks):
+        before = text[max(done, mark.start() - _BEFORE) : mark.start()].rpartition("\n")[2]
+        end = marks[index + 1].start() if index + 1 < len(marks) else len(text)
+        yield mark, before, text[mark.start() : min(end, mark.start() + _FURTHEST)]
+        done = mark.end()
+
+
+def _memories(text: str) -> Iterator[float]:
     """GB of 10⁹ bytes that lines beside those of steps state: of DeepSpeed's timer, and of Megatron-LM's ranks."""
     deepspeed = LOG_FORMATS[-1]
-    found = (
-        _figures(text[match.end() : match.end() + _FURTHEST], deepspeed) for match in deepspeed.step.finditer(text)
-    )
-    peaks = ((_value(match.group(2)), _UNITS[match.group(1)]) for match in _PEAK.finditer(text))
-    return [
-        *(figures["memory"] for figures in found if "memory" in figures),
-        *(value * unit for value, unit in peaks if value is not None),
-    ]
+    for _, _, behind in _windows(text, _marks(text, deepspeed)):
+        yield from (value for name, value in _figures(behind, deepspeed).items() if name == "memory")
+    for match in _PEAK.finditer(text):
+        value = _value(match.group(2))
+        if value is not None:
+            yield value * _UNITS[match.group(1)]
 
 
-def _steps(text: str, entry: LogFormat, lines: Lines) -> list[StepLine]:
-    marks = list(entry.step.finditer(text))
+def _steps(text: str, entry: LogFormat, marks: Sequence[re.Match[str]], file: str) -> tuple[StepLine, ...]:
     found: dict[int, list[StepLine]] = {}
-    for index, mark in enumerate(marks):
-        end = marks[index + 1].start() if index + 1 < len(marks) else len(text)
-        behind = text[mark.start() : min(end, mark.start() + _FURTHEST)]
-        before = text[text.rfind("\n", 0, mark.start()) + 1 : mark.start()][-300:]
+    line, counted = 1, 0
+    for mark, before, behind in _windows(text, marks):
+        line, counted = line + text.count("\n", counted, mark.start()), mark.start()
         number = int(next(filter(None, mark.groups())))
-        step = StepLine(number, _figures(before + behind, entry), lines.place(mark.start()), _wall(before))
+        step = StepLine(number, _figures(before + behind, entry), Place(file, line, 1), _wall(before))
         found.setdefault(number, []).append(step)
-    return [_together(found[number]) for number in sorted(found)]
+    return tuple(_together(found[number]) for number in sorted(found))
 
 
 def _figures(text: str, entry: LogFormat) -> dict[str, float]:

@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import re
+from itertools import islice
 
-from costmodel.exchange.logs.step_lines import Log, RunSummary, StepLine
-from costmodel.exchange.values.places import Lines
+from costmodel.exchange.logs.step_lines import MOST_LINES, Log, RunSummary, StepLine, unread
+from costmodel.ground.errors import Place
 
 NAME = "Trainer of transformers"
 _STATE = re.compile(r"""['"]train_runtime['"]:|['"]loss['"]:\s*['"]?[\d.]|"log_history":""")
@@ -19,16 +20,16 @@ def trainer_log(text: str, file: str) -> Log | None:
     """The run of the Trainer that a text states; None where it is no such text."""
     if not _STATE.search(text):
         return None
-    lines = Lines(text, file)
-    whole = _whole(text, lines)
-    steps = _bars(text, lines, whole)
+    whole = _whole(text, file)
+    marks = list(islice(_BAR.finditer(text), MOST_LINES + 1))
+    steps = _bars(text, file, marks[:MOST_LINES], whole)
     if not steps and whole is None:
         return None
     timed = [step.wall for step in steps if step.wall is not None]
     if whole is not None and (not timed or timed[-1] - timed[0] < _SHORTEST):
         return Log(NAME, file, (), None, whole, "mean of the whole run: start-up, evaluation and saving count too")
     remark = "timed by a progress bar in whole seconds; evaluation and saving between its steps count too"
-    return Log(NAME, file, tuple(steps), None, None, remark)
+    return Log(NAME, file, tuple(steps), None, None, remark, unread(marks))
 
 
 def _number(text: str, name: str) -> tuple[float | None, int]:
@@ -41,7 +42,7 @@ def _number(text: str, name: str) -> tuple[float | None, int]:
     return (value if 0 < value < 1e15 else None), (marks[-1].start() if marks else 0)
 
 
-def _whole(text: str, lines: Lines) -> RunSummary | None:
+def _whole(text: str, file: str) -> RunSummary | None:
     """Seconds of a step and steps of the whole run, from its summary."""
     seconds, at = _number(text, "train_runtime")
     rate, _ = _number(text, "train_steps_per_second")
@@ -52,17 +53,19 @@ def _whole(text: str, lines: Lines) -> RunSummary | None:
     steps = counted or seconds * (rate or 0.0)
     each = seconds / steps
     batch = float(round(samples * each)) if samples is not None else None
-    return RunSummary(each, round(steps), batch, lines.place(at))
+    return RunSummary(each, round(steps), batch, Place(file, text.count("\n", 0, at) + 1, 1))
 
 
-def _bars(text: str, lines: Lines, whole: RunSummary | None) -> list[StepLine]:
+def _bars(text: str, file: str, marks: list[re.Match[str]], whole: RunSummary | None) -> list[StepLine]:
     """Steps with the time since the start, of the bar that runs longest."""
     found: dict[int, dict[int, StepLine]] = {}
-    for mark in _BAR.finditer(text):
+    line, counted = 1, 0
+    for mark in marks:
+        line, counted = line + text.count("\n", counted, mark.start()), mark.start()
         number, total, elapsed = int(mark.group(1)), int(mark.group(2)), _seconds(mark.group(3))
         if number and elapsed is not None:
             figures = {} if whole is None or whole.batch is None else {"batch": whole.batch}
-            step = StepLine(number, figures, lines.place(mark.start()), elapsed)
+            step = StepLine(number, figures, Place(file, line, 1), elapsed)
             found.setdefault(total, {})[number] = step
     if not found:
         return []

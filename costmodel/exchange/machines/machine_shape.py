@@ -15,16 +15,17 @@ from costmodel.ground.errors import CostModelError, Place, fail
 TOPOLOGY, SLURM, KUBERNETES = "matrix of nvidia-smi topo -m", "nodes of Slurm", "nodes of Kubernetes"
 TOOLS = (TOPOLOGY, SLURM, KUBERNETES)
 _LONGEST = 4_000_000  # letters
-_MATRIX = re.compile(r"(?m)^[ \t]*GPU0(?:[ \t]|$).*$")
+_MATRIX = re.compile(r"(?m)^[ \t]*GPU0(?:[ \t]|$)")
+_WIDEST = 4_096  # columns of a matrix
 _JOINED = re.compile(r"\b(?:NV\d+|SYS|PIX|PHB|NODE|PXB)\b")
 _ROW = re.compile(r"GPU(\d+)\Z")
 _COLOURS = re.compile(r"\x1b\[[0-9;]*m")
 _NIC = re.compile(r"(?:NIC\d+|mlx\d+_\d+|bnxt_re\S*|rdmap\S*|efa_\d+|ib\d+|rocep\S*)\Z", re.IGNORECASE)
 _LINK = re.compile(r"NV(\d{1,3})\Z")
 _NEAR = ("PIX", "PXB")  # an interface on the same switch as the accelerator
-_LISTED = re.compile(r"(?m)^GPU \d+: ([^(\n]{1,80}?)[ \t]*\(UUID")
+_LISTED = re.compile(r"(?m)^GPU \d+: ([^(\n]{1,80}?)[ \t]{0,80}\(UUID")
 _NODE = re.compile(r"\bNodeName=(\S+)")
-_GRES = re.compile(r"\b(?:Gres|GresTypes|--gres)[= ]\S*?gpu(?::([A-Za-z][\w.-]*))?:(\d+)")
+_GRES = re.compile(r"\b(?:Gres|GresTypes|--gres)[= ][^\s=]{0,200}?gpu(?::([A-Za-z][\w.-]*))?:(\d+)")
 _COUNTED = re.compile(r"--(?:gpus|gpus-per-node|nodes)[= ]|#SBATCH[ \t]+-N[ \t]*\d")
 _EACH = re.compile(r"--gpus-per-node[= ](?:([A-Za-z][\w.-]*):)?(\d+)")
 _NODES = re.compile(r"(?:--nodes[= ]|#SBATCH[ \t]+-N[ \t]*)(\d+)")
@@ -68,11 +69,8 @@ class MachineShape:
 def machine_format(text: str) -> str:
     """Which tool printed a text about machines; empty where none did."""
     head = text[:_LONGEST]
-    if (
-        _MATRIX.search(head)
-        and re.search(r"\bGPU0\b.*\n", head)
-        and re.search(r"\b(?:NV\d+|SYS|PIX|PHB|NODE|PXB)\b", head)
-    ):
+    matrix = _MATRIX.search(head)
+    if matrix and "\n" in head[matrix.start() :] and _JOINED.search(head):
         return TOPOLOGY
     if _NODE.search(head) and "Gres=" in head:
         return SLURM
@@ -95,15 +93,17 @@ def _matrix(text: str, file: str) -> MachineShape:
     """Rows of accelerators against columns of accelerators and interfaces."""
     lines = text.splitlines()
     at = next(index for index, line in enumerate(lines) if "GPU0" in line.split())
+    place = Place(file, at + 1, 1)
     columns = [name for name in lines[at].split() if _ROW.match(name) or _NIC.match(name)]
-    gpus = [name for name in columns if _ROW.match(name)]
+    if len(columns) > _WIDEST:
+        raise fail("X010", f"the matrix has {len(columns):,} columns, more than are read", place)
+    gpus = dict.fromkeys(name for name in columns if _ROW.match(name))
     cells = dict[str, list[str]]()
     for line in lines[at + 1 :]:
         name, *values = line.split() or [""]
         if name in gpus and len(values) >= len(columns):
             cells[name] = values[: len(columns)]
-    place = Place(file, at + 1, 1)
-    if not gpus or cells.keys() != set(gpus):
+    if not gpus or cells.keys() != gpus.keys():
         missing = ", ".join(name for name in gpus if name not in cells)[:80]
         raise fail("X005", f"the matrix has no whole row of {missing or 'any accelerator'}", place)
     pairs = Counter(
@@ -112,8 +112,8 @@ def _matrix(text: str, file: str) -> MachineShape:
     )  # fmt: skip
     linked = [int(found.group(1)) for value in pairs if (found := _LINK.match(value))]
     alike = len(pairs) == 1 and len(linked) == 1
-    nics = [name for name in columns if _NIC.match(name)]
-    near = sum(any(row[columns.index(nic)] in _NEAR for row in cells.values()) for nic in nics)
+    nics = [index for index, name in enumerate(columns) if _NIC.match(name)]
+    near = sum(any(row[index] in _NEAR for row in cells.values()) for index in nics)
     named = _LISTED.search(text)
     return MachineShape(
         TOPOLOGY, len(gpus), place, named.group(1) if named else "", 1,

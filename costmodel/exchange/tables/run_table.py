@@ -79,6 +79,9 @@ COLUMNS: dict[str, Column] = {
     "fits": Column("flag", "whether the run fitted in memory"),
     "kernel": Column("text", "attention: flash attention and its version; or torch, fused softmax, which write scores"),
     "features": Column("text", "schedule=…, fp32 grads, async TP, HSDP, zero1_group=… and the like"),
+    "settings": Column(
+        "text", "other keys of a scenario as --set takes them: assume.overlap.tp=0;plan.offload_to=nvme"
+    ),
     "notes": Column("text", "fp32 grads, fp16 grads, token drop, capacity factor 1.0"),
 }
 ALIASES = {

@@ -13,6 +13,9 @@ from costmodel.ground.errors import Fault, Place
 
 KeyKind = Literal["count", "whole", "flag", "word", "figure", "text"]
 
+UNKNOWN_STATES = "its memory per parameter is not known here"
+OPTIMIZER_HINT = "--set workload.optimizer=adamw, or another of costmodel list optimizers"
+
 _LARGEST = 10**15
 _MOST_UNKNOWN = 12
 _SLIP = 0.85  # likeness of a name that is meant to be another
@@ -54,6 +57,7 @@ class ForeignKeys:
     def __init__(self, tree: Mapping[Any, Any], table: Mapping[str, ForeignKey], file: str, version: str) -> None:
         self.table, self.file, self.version = table, file, version
         self.faults: list[Fault] = []
+        self.unless: list[tuple[str, Fault]] = []  # faults that a value of the key takes away
         self.warnings: list[Fault] = []
         self.losses: list[Loss] = []
         self.stated: dict[str, tuple[Any, Place]] = {}
@@ -96,6 +100,12 @@ class ForeignKeys:
         fault = Fault(code, printable(sentence), place, hint)
         if fault not in self.faults:
             self.faults.append(fault)
+
+    def no_optimizer(self, written: object, name: str) -> None:
+        """A fault for an optimizer without a document, which one that is given beside the file takes away."""
+        place = self.stated[name][1] if name in self.stated else Place(self.file)
+        sentence = printable(f"{name} {str(written)[:80]}: {UNKNOWN_STATES}")
+        self.unless.append(("workload.optimizer", Fault("X003", sentence, place, OPTIMIZER_HINT)))
 
     def lose(self, kind: LossKind, sentence: str, name: str = "") -> None:
         """Something that a scenario does not express."""

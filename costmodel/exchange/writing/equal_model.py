@@ -16,12 +16,16 @@ _BESIDE = {"schema_", "name", "title", "source", "sources", "check", "note", "pu
 
 def twin_of(model: Model) -> str:
     """The name of a library model of equal layers and tables, best of equal length too; nothing where there is none."""
-    alike = {name: read("model", name).max_sequence for name in _alike(model)}
+    alike = {name: read("model", name).max_sequence for name in twins_of(model)}
     return next((name for name, longest in alike.items() if longest == model.max_sequence), next(iter(alike), ""))
 
 
+def twins_of(model: Model) -> tuple[str, ...]:
+    """The names of all library models of that shape, whatever their longest sequence."""
+    return tuple(_alike(model))
+
+
 def _alike(model: Model) -> Iterator[str]:
-    """The names of library models of that shape."""
     for name in names("model"):
         try:
             text = file_text(str(find("model", name)))

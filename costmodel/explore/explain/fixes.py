@@ -29,6 +29,7 @@ if TYPE_CHECKING:
 
 _MOST_VALUES, _MOST_PATHS, _MOST_OF_TIME, _MOST_NODES, _MOST_NODES_TRIED = 3, 3, 4, 2, 12
 _ON_HOST = "L043"
+_FUSED = ("stack.kernels.attention=flash-2",)
 
 Tried = tuple[tuple[str, ...], dict[str, float]]
 
@@ -43,7 +44,7 @@ def remedies(answer: Answer, code: str) -> list[Remedy]:
         return [*_host(answer, code), *_valid(answer, code)]
     if code in OF_RUN:
         return list(_of_the_run(answer, code))
-    found = [*_of_the_plan(answer, LAYOUT), *_of_the_scenario(answer, smaller=code != "T001")]
+    found = [*_fused(answer), *_of_the_plan(answer, LAYOUT), *_of_the_scenario(answer, smaller=code != "T001")]
     return found or _of_the_plan(answer, OTHERS) or (_together(answer) if code != "T001" else [])
 
 
@@ -94,6 +95,15 @@ def _of_the_plan(answer: Answer, tried_paths: Iterable[str]) -> list[Remedy]:
             _, value, costs = min(works, key=lambda each: each[0])
             found.append(_remedy(((f"{path}={value_text(value)}",),), costs, price="time"))
     return sorted(found, key=lambda remedy: remedy.step_time or 0.0)[:_MOST_OF_TIME]
+
+
+def _fused(answer: Answer) -> Iterator[Remedy]:
+    """A fused attention kernel, where the stack's writes its scores to memory: its price is other software."""
+    if answer.inputs.stack.kernels.attention != "unfused":
+        return
+    left, costs = _varied(answer, _FUSED)
+    if not left:
+        yield _remedy((_FUSED,), costs, price="time")
 
 
 def _of_the_scenario(answer: Answer, *, smaller: bool) -> Iterator[Remedy]:

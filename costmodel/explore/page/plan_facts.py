@@ -16,6 +16,7 @@ from costmodel.explore.explain.pipelines import clock
 from costmodel.explore.explain.timeline import Event, Pipeline, events
 from costmodel.explore.page.operations import Operation, operations
 from costmodel.explore.page.time_losses import TimeLoss, loss_nodes, share_nodes, time_losses
+from costmodel.explore.page.transfer_nodes import transfer_nodes
 
 MOST_EVENTS = 320  # drawn one by one; of more, the first and the last of each rank
 MOST_RANKS = 16
@@ -67,6 +68,7 @@ class PlanFacts:
         known = [name for name in self.evaluation.costs.columns if name in COLUMNS and not missing_input(inputs, name)]
         lines = ledger_nodes(inputs, self.evaluation)
         found = nodes_of(inputs, self.evaluation, known) | {f"{name}_bytes": node for name, node in lines.items()}
+        found |= transfer_nodes(inputs.case.trees, self.evaluation.step.transfers)
         return found | loss_nodes(inputs, self.evaluation) | share_nodes(inputs, self.evaluation)
 
     @functools.cached_property

@@ -6,11 +6,15 @@ import functools
 from dataclasses import dataclass
 
 from costmodel.documents.reader.rl_scenario import RlCase
+from costmodel.estimate.machine.process_groups import Transfer
 from costmodel.estimate.rl.predict_rl import RlAnswer
-from costmodel.explore.explain.explain import ExplainedFigure
+from costmodel.estimate.serving.replica_traffic import transfers
+from costmodel.explore.explain.explain import ExplainedFigure, traced_evaluation
+from costmodel.explore.page.transfer_nodes import transfer_nodes
 from costmodel.explore.rl.explain_rl import explain_all
 from costmodel.explore.rl.search_splits import FoundSplits, search
 from costmodel.explore.vary.rl_sensitivity import RlSensitivity, sensitivity
+from costmodel.ground.equation import trace
 from costmodel.ground.errors import CostModelError
 
 
@@ -28,7 +32,17 @@ class RlFacts:
     @functools.cached_property
     def nodes(self) -> dict[str, ExplainedFigure]:
         """The traced tree of every figure."""
-        return explain_all(self.answer)
+        return explain_all(self.answer) | transfer_nodes(self.case.trees, self._sent())
+
+    def _sent(self) -> list[Transfer]:
+        """Transfers of an optimizer step and of the engines, each figure with what it was made of."""
+        trainer, engines = self.answer.inputs.trainer, self.answer.inputs.engines
+        sent = list(traced_evaluation(trainer.inputs, trainer.plan).step.transfers)
+        if engines is not None:
+            with trace():
+                of_engines = transfers(engines.inputs, engines.layout, engines.together)
+                sent += [item.transfer for item in of_engines]
+        return sent
 
     @functools.cached_property
     def found(self) -> FoundSplits | None:

@@ -2,30 +2,31 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 
+from costmodel.estimate.machine.process_groups import Transfer
 from costmodel.estimate.shared.results import number
 from costmodel.explore.communication import is_sent
 from costmodel.explore.page.plan_facts import PlanFacts
+from costmodel.explore.page.transfer_nodes import UNITS, key_of
 from costmodel.ground.plan_sizes import EXCHANGING
 from costmodel.ground.units import counted, show, show_time
-from costmodel.report.page.content import PageTable, Part
+from costmodel.report.page.content import Cell, PageTable, Part, Value
 from costmodel.report.page.figures import BarRow, Bars, Piece
-from costmodel.report.page.values import seconds
+from costmodel.report.page.values import Figures, seconds
 from costmodel.report.terminal.plan.communication import link_name
 from costmodel.report.terminal.style.formatting import percent
 
 
-def network_part(facts: PlanFacts) -> Part | None:
+def network_part(facts: PlanFacts, figures: Figures) -> Part | None:
     """Who sends how much over which link, and what of it is exposed."""
     transfers = list(filter(is_sent, facts.answer.evaluation.step.transfers))
     if not transfers:
         return None
-    rows = [
+    rows: list[Sequence[Cell]] = [
         (item.group.name, f"{number(item.group.ranks):,.0f}", link_name(facts.answer, item),
-         item.operation.replace("_", "-"), show(number(item.message), "B"), counted(number(item.count)),
-         show_time(number(item.time)), show(number(item.volume), "B"))
-        for item in transfers
+         item.operation.replace("_", "-"), *_figures_of(item, place, figures))
+        for place, item in enumerate(transfers)
     ]  # fmt: skip
     heads = ("group", "ranks", "link", "operation", "size", "count", "time of one", "sent in a step")
     exposed = sum(facts.costs[f"{axis}_exposed"] for axis in EXCHANGING)
@@ -36,6 +37,14 @@ def network_part(facts: PlanFacts) -> Part | None:
         [network_figure(facts)],
         figures_as_table=PageTable(heads, rows, "lrllrrrr", "Transfers of one accelerator in a step"),
     )
+
+
+def _figures_of(item: Transfer, place: int, figures: Figures) -> Iterator[Value]:
+    """Size, count, time and volume of a transfer, each with its trace."""
+    for name, unit in UNITS.items():
+        value = number(getattr(item, name))
+        text = {"1": counted, "s": show_time}.get(unit, lambda amount: show(amount, "B"))(value)
+        yield figures.other(key_of(place, name), value, text)
 
 
 def network_figure(facts: PlanFacts) -> Bars:

@@ -9,6 +9,7 @@ from costmodel.estimate.evaluate.predict import Answer
 from costmodel.estimate.shared.reasons import REFUSALS
 from costmodel.estimate.shared.remarks import REMARKS
 from costmodel.estimate.shared.results import OF_RUN, OF_STEP
+from costmodel.explore.communication import is_sent
 from costmodel.explore.page.plan_facts import PlanFacts
 from costmodel.ground.units import gib, show
 from costmodel.report.page.content import Headline, HtmlPage, PageTable, Part, Verdict
@@ -71,7 +72,7 @@ def _roofline(facts: PlanFacts) -> Callable[[float], SvgFigure] | None:
 
 
 def _network(facts: PlanFacts) -> Callable[[float], SvgFigure] | None:
-    return network_figure(facts) if network_part(facts) is not None else None
+    return network_figure(facts) if any(map(is_sent, facts.answer.evaluation.step.transfers)) else None
 
 
 def _timeline(facts: PlanFacts) -> Callable[[float], SvgFigure] | None:
@@ -89,7 +90,7 @@ FIGURES: dict[str, Callable[[PlanFacts], Callable[[float], SvgFigure] | None]] =
 
 def plan_sections(facts: PlanFacts, figures: Figures) -> list[Part]:
     """The parts that draw a plan."""
-    made = (time_part(facts, figures), memory_part(facts, figures), network_part(facts), roofline_part(facts),
+    made = (time_part(facts, figures), memory_part(facts, figures), network_part(facts, figures), roofline_part(facts),
             pipeline_part(facts))  # fmt: skip
     return [part for part in made if part is not None]
 

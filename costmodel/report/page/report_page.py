@@ -7,6 +7,7 @@ from dataclasses import replace
 from typing import Any
 
 from costmodel.estimate.shared.plan_batch import one_row
+from costmodel.explore.page.ranked_nodes import RankedFacts
 from costmodel.explore.page.report_facts import ReportFacts
 from costmodel.report.page.content import HtmlPage, Part
 from costmodel.report.page.evidence_part import measured_part
@@ -15,6 +16,7 @@ from costmodel.report.page.plan_page import (
 )
 from costmodel.report.page.search_parts import choices_data, front_part, plans_data, ranking_part, why_part
 from costmodel.report.page.shared_parts import scenario_part
+from costmodel.report.page.trace import Traces
 from costmodel.report.page.vary_parts import tornado_part
 from costmodel.report.terminal.search.own_plan import ordinal
 from costmodel.report.terminal.style.formatting import brief_words
@@ -22,16 +24,19 @@ from costmodel.report.terminal.style.formatting import brief_words
 
 def report_page(facts: ReportFacts, commands: Sequence[str]) -> HtmlPage:
     """A scenario: its plan, the plans around it, what moves it, and measured runs on its accelerator."""
-    page = plan_page(facts.plan, commands)
-    choices = choices_data(facts.found, facts.choices) if facts.found is not None and facts.choices else None
+    found = facts.found
+    ranked = RankedFacts(found).nodes if found is not None and found.best else {}
+    traces = Traces({**facts.plan.nodes, **ranked} if facts.plan.valid else ranked)
+    page = plan_page(facts.plan, commands, traces)
+    choices = choices_data(found, facts.choices) if found is not None and facts.choices else None
     data: dict[str, Any] = dict(page.data)
-    data |= {"plans": plans_data(facts.found)} if facts.found is not None and facts.found.best else {}
+    data |= {"plans": plans_data(found), "trace": traces.data()} if found is not None and found.best else {}
     data |= {"choices": choices} if choices else {}
     case = facts.plan.answer.inputs.case
     return replace(
         page,
         conclusion=f"{page.conclusion}{_best_words(facts)}",
-        parts=[*_parts(facts, page.parts, sliders=choices is not None), scenario_part(case)],
+        parts=[*_parts(facts, page.parts, traces, sliders=choices is not None), scenario_part(case)],
         data=data,
     )
 
@@ -49,11 +54,11 @@ def _best_words(facts: ReportFacts) -> str:
     return f" It ranks {ordinal(found.your_rank)} of {found.tally.kept:,}: {best} is {ratio:.2f} × faster{risky}."
 
 
-def _parts(facts: ReportFacts, own: Sequence[Part], *, sliders: bool) -> list[Part]:
+def _parts(facts: ReportFacts, own: Sequence[Part], traces: Traces, *, sliders: bool) -> list[Part]:
     *ahead, last = own
     made: list[Part | None] = list(ahead[:-1] if facts.plan.valid else ahead)
     if facts.found is not None and facts.found.best:
-        made += [front_part(facts.found), ranking_part(facts.found)]
+        made += [front_part(facts.found), ranking_part(facts.found, traces)]
         made += [choices_part()] if sliders else []
     made += [why_part(facts.found)] if facts.found is not None else []
     made += [tornado_part(facts.sensitive)] if facts.sensitive is not None and facts.sensitive.knobs else []

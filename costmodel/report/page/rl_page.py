@@ -53,7 +53,12 @@ def rl_page(facts: RlFacts, commands: Sequence[str]) -> HtmlPage:
     say = partial(value_of, answer.costs, traces)
     run = run_shares(answer)
     parts = [wall_part(run, answer.costs["run_time"], traces, "iterations")] if run else []
-    parts += [phases_part(answer, say), memory_part(answer, say, traces), network_part(answer), _results(answer, say)]
+    parts += [
+        phases_part(answer, say),
+        memory_part(answer, say, traces),
+        network_part(answer, traces),
+        _results(answer, say),
+    ]
     parts.append(held)
     verdict: Verdict = "bad" if answer.broken else "good"
     return HtmlPage(title(case), about, rl_conclusion(answer), verdict, _headlines(answer, say), parts,

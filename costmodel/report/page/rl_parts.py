@@ -2,14 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator, Sequence
 from typing import Any
 
 from costmodel.documents.schemas.rl.rl_results import PHASES
+from costmodel.estimate.machine.process_groups import Transfer
 from costmodel.estimate.rl.predict_rl import RlAnswer
 from costmodel.estimate.rl.rl_columns import COLUMNS, machine_name
 from costmodel.estimate.rl.rl_reason_codes import REFUSALS
 from costmodel.estimate.shared.results import number
+from costmodel.explore.page.transfer_nodes import key_of
 from costmodel.explore.rl.search_splits import FoundSplits
 from costmodel.ground.units import counted, gib, show, show_memory, show_time, significant
 from costmodel.report.page.content import Cell, PageTable, Part, Value
@@ -24,6 +26,7 @@ from costmodel.report.terminal.rl.rl_formatting import NAMES, reason, result
 from costmodel.report.terminal.rl.rl_search import settings
 from costmodel.report.terminal.style.formatting import percent
 
+_TEN_MINUTES = 600.0
 Say = Callable[[str], Value]
 _ROLES = {
     "generation": "third",
@@ -117,21 +120,33 @@ def memory_figure(answer: RlAnswer) -> Bars:
                 lambda value: f"{value / 2**30:.0f}", limit, legend, 2.0**30)  # fmt: skip
 
 
-def network_part(answer: RlAnswer) -> Part:
+def network_part(answer: RlAnswer, traces: Traces) -> Part:
     """What moves between trainer and engines, and what each sends within."""
     sync, tables, words = answer.iteration.sync, [], "Nothing moves between trainer and engines."
     if sync is not None:
         time, nbytes = number(sync.time), number(sync.nbytes)
         words = f"New weights, {show(nbytes, 'B')}, take {show_time(time)} to the engines, bound by {sync.link}."
-    rows = [
+    rows: list[Sequence[Cell]] = [
         (moment, item.group.name, f"{number(item.group.ranks):.0f}", item.operation.replace("_", "-"),
-         show(number(item.message), "B"), f"{number(item.count):,.0f}", show_time(number(item.time)))
-        for moment, item in within(answer)
+         *_figures_of(item, place, traces))
+        for place, (moment, item) in enumerate(within(answer))
     ]  # fmt: skip
     heads = ("of", "group", "ranks", "operation", "size", "count", "time of one")
     if rows:
         tables = [PageTable(heads, rows, "llrlrrr", "Each optimizer step, and each step of an engine")]
     return Part("network", "Communication", words, tables=tables)
+
+
+def _figures_of(item: Transfer, place: int, traces: Traces) -> Iterator[Value]:
+    """Size, count and time of a transfer, each with its trace."""
+    texts = {
+        "message": show(number(item.message), "B"),
+        "count": f"{number(item.count):,.0f}",
+        "time": show_time(number(item.time)),
+    }
+    for name, text in texts.items():
+        key = key_of(place, name)
+        yield Value(text, number(getattr(item, name)), key, traces.of(key))
 
 
 # ── splits ───────────────────────────────────────────────────────────────────────────────────────────────────────────
@@ -168,9 +183,15 @@ def splits_figure(found: FoundSplits) -> Plot:
     legend = [("first", "works"), ("second", "breaks a limit")]
     seen = {point.role for point in points}
     words = f"{len(points)} splits; down and left is better."
-    return Plot("plans", "Splits: training and generation", words, PlotAxis("training", seconds),
-                PlotAxis("generation", seconds), points,
+    training = _time_axis("training", [point.x for point in points])
+    generation = _time_axis("generation", [point.y for point in points])
+    return Plot("plans", "Splits: training and generation", words, training, generation, points,
                 legend=[entry for entry in legend if entry[0] in seen])  # fmt: skip
+
+
+def _time_axis(words: str, values: list[float]) -> PlotAxis:
+    """An axis of time, round in minutes where it has so many."""
+    return PlotAxis(words, seconds, unit=60.0 if max(values, default=0.0) > _TEN_MINUTES else 1.0)
 
 
 def splits_data(found: FoundSplits) -> dict[str, Any]:

@@ -9,7 +9,8 @@ from dataclasses import dataclass
 
 _STEPS = (1.0, 2.0, 2.5, 5.0, 10.0)
 _WITHIN_A_DECADE = (1.0, 2.0, 5.0)
-_MANY_DECADES = 4.0
+_WITHIN_ONE = (1.0, 1.5, 2.0, 3.0, 5.0, 7.0)
+_ONE_DECADE, _MANY_DECADES = 1.2, 4.0
 _NOUGHTS = re.compile(r"(\d)\.0+(?!\d)|(\.\d*?[1-9])0+(?!\d)")
 
 
@@ -59,13 +60,17 @@ def _step(rough: float) -> float:
 
 
 def log_ticks(low: float, high: float) -> list[float]:
-    """Powers of ten, and where there are few of them 2 and 5 times these.
+    """Powers of ten, where there are few of them 2 and 5 times these, and about one decade more.
 
     >>> log_ticks(30, 3000), log_ticks(1, 1e6)
     ([50.0, 100.0, 200.0, 500.0, 1000.0, 2000.0], [1.0, 10.0, 100.0, 1000.0, 10000.0, 100000.0, 1000000.0])
+    >>> log_ticks(180, 1500)
+    [200.0, 300.0, 500.0, 700.0, 1000.0, 1500.0]
     """
     first, last = math.floor(math.log10(low)), math.ceil(math.log10(high))
-    within = _WITHIN_A_DECADE if math.log10(high / low) < _MANY_DECADES else (1.0,)
+    decades = math.log10(high / low)
+    few = _WITHIN_ONE if decades < _ONE_DECADE else _WITHIN_A_DECADE
+    within = few if decades < _MANY_DECADES else (1.0,)
     every = (factor * 10.0**decade for decade in range(first, last + 1) for factor in within)
     return [value for value in every if low * (1 - 1e-9) <= value <= high * (1 + 1e-9)]
 

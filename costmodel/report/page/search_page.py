@@ -6,10 +6,12 @@ from collections.abc import Sequence
 
 from costmodel.estimate.shared.plan_batch import one_row
 from costmodel.estimate.shared.reasons import REFUSALS
+from costmodel.explore.page.ranked_nodes import RankedFacts
 from costmodel.explore.search.search import SearchResult
 from costmodel.ground.units import gib
 from costmodel.report.page.content import Headline, HtmlPage, Verdict
 from costmodel.report.page.search_parts import front_part, plans_data, ranking_part, why_part
+from costmodel.report.page.trace import Traces
 from costmodel.report.page.values import Figures, seconds
 from costmodel.report.terminal.style.formatting import brief_words, percent
 from costmodel.report.terminal.style.head import head_of, title
@@ -35,8 +37,9 @@ def search_page(found: SearchResult, commands: Sequence[str]) -> HtmlPage:
         Headline("Memory", figures("memory_peak"), f"of {gib(found.inputs_of(best.variant).usable)} GiB"),
         Headline("Cost per Mtoken", figures("cost_per_mtoken")),
     ]
-    parts = [part for part in (front_part(found), ranking_part(found), why_part(found)) if part is not None]
-    data = {"plans": plans_data(found)}
+    traces = Traces(RankedFacts(found).nodes)
+    parts = [part for part in (front_part(found), ranking_part(found, traces), why_part(found)) if part is not None]
+    data = {"plans": plans_data(found), "trace": traces.data()}
     verdict: Verdict = "warn" if risky else "good"
     return HtmlPage(title(case), subtitle, conclusion, verdict, headlines, parts, commands=commands, data=data)
 

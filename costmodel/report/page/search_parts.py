@@ -10,13 +10,15 @@ from costmodel.estimate.evaluate.evaluate_plans import verdict
 from costmodel.estimate.shared.reasons import REFUSALS
 from costmodel.estimate.shared.remarks import REMARKS
 from costmodel.estimate.shared.results import COLUMNS, machine_name
+from costmodel.explore.page.ranked_nodes import MOST, TRACED, key_of
 from costmodel.explore.page.reachable_plans import AXES
 from costmodel.explore.search.rank import Ranked
 from costmodel.explore.search.search import SearchResult
 from costmodel.ground.plan_sizes import HEADS, IN_ORDER, OF_ITSELF_ONE
 from costmodel.ground.units import gib, significant
-from costmodel.report.page.content import PageTable, Part
+from costmodel.report.page.content import Cell, PageTable, Part, Value
 from costmodel.report.page.plots import Plot, PlotAxis, PlotPoint
+from costmodel.report.page.trace import Traces
 from costmodel.report.page.values import TERM_WORDS, seconds
 from costmodel.report.terminal.plan.next_commands import command, plan_settings
 from costmodel.report.terminal.search.choices import short_words
@@ -27,7 +29,7 @@ _DIGITS = 7  # of figures of ranked plans
 _FRONT = ("memory_peak", "step_time")
 
 
-def ranking_part(found: SearchResult) -> Part:
+def ranking_part(found: SearchResult, traces: Traces) -> Part:
     """The best plans, to sort and to filter."""
     best, tally = found.best, found.tally
     counts = f"{tally.candidates:,} plans, {tally.evaluated:,} valid, {tally.fit:,} fit."
@@ -35,30 +37,44 @@ def ranking_part(found: SearchResult) -> Part:
     varied = list(found.values(0))
     heads = ("#", *(path.rpartition(".")[2] for path in varied), *(HEADS[name] for name in sizes),
              "zero", "recompute", "step s", "P90 s", "tok/s/GPU", "MFU %", "GiB", "verdict")  # fmt: skip
-    rows = [(*_row(found, place, plan, sizes, varied),) for place, plan in enumerate(best, 1)]
+    rows = [(*_row(found, place, plan, sizes, varied, traces),) for place, plan in enumerate(best, 1)]
     align = f"r{'l' * len(varied)}{'r' * len(sizes)}rlrrrrrl"
     words = f"The {len(best):,} best by {found.inputs.case.scenario.objective}"
     return Part(
         "plans",
         "The best plans",
-        f"{counts} A plan's number opens all of it, and what it loses against the first. Heads sort.",
+        f"{counts} A plan's number opens all of it, and what it loses against the first"
+        f"{_traced_words(found)}. Heads sort.",
         tables=[PageTable(heads, rows, align, words, sortable=True, plans="plans")],
     )
 
 
-def _row(found: SearchResult, place: int, plan: Ranked, sizes: Sequence[str], varied: Sequence[str]) -> list[str]:
+def _traced_words(found: SearchResult) -> str:
+    """What opens the trace of a plan: of the first the page holds it, of the others a command makes it."""
+    more = "; of the others the command in it shows how they were made" if len(found.best) > MOST else ""
+    return f", step time and memory of the first {min(len(found.best), MOST)} their equations{more}"
+
+
+def _row(
+    found: SearchResult, place: int, plan: Ranked, sizes: Sequence[str], varied: Sequence[str], traces: Traces
+) -> list[Cell]:
     costs, values = plan.costs, found.values(plan.variant)
+    step, memory = (traces.of(key_of(place - 1, name)) for name in TRACED)
     return [
         str(place),
         *(values[path] for path in varied),
         *(f"{plan.sizes[name]:g}" for name in sizes),
         str(plan.structure.zero),
         short_words(plan.structure),
-        significant(costs["step_time"], 4),
+        significant(costs["step_time"], 4)
+        if step is None
+        else Value(significant(costs["step_time"], 4), costs["step_time"], trace=step),
         significant(costs["step_time_high"], 4),
         significant(costs["tokens_per_s_per_gpu"], 4),
         significant(costs["mfu"] * 100, 3),
-        gib(costs["memory_peak"]),
+        gib(costs["memory_peak"])
+        if memory is None
+        else Value(gib(costs["memory_peak"]), costs["memory_peak"], trace=memory),
         f"at risk: {costs['fit_chance']:.0%}" if "N023" in plan.remarked else verdict(costs["memory_share"]),
     ]
 

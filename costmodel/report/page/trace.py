@@ -13,10 +13,10 @@ Draw = Callable[[ExplainedFigure], TreeDrawing]
 
 
 class Traces:
-    """Nodes in the order in which they were met, with texts that several share held once."""
+    """Nodes after those that they are made of; nodes and texts that several share are held once."""
 
     def __init__(self, roots: Mapping[str, ExplainedFigure], draw: Draw = TreeDrawing) -> None:
-        self._nodes: list[list[Any]] = []
+        self._nodes: dict[tuple[Any, ...], int] = {}
         self._places: dict[int, int] = {}
         self._texts: dict[str, int] = {}
         self._roots = {name: self._add(node, draw(node)) for name, node in roots.items() if _is_known(node)}
@@ -27,20 +27,18 @@ class Traces:
 
     def data(self) -> dict[str, Any]:
         """What the script of a page reads: nodes as title, value, how it was made, where it is written, inputs."""
-        return {"nodes": self._nodes, "texts": list(self._texts)}
+        return {"nodes": list(self._nodes), "texts": list(self._texts)}
 
     def _add(self, node: ExplainedFigure, drawing: TreeDrawing) -> int:
         if id(node) in self._places:
             return self._places[id(node)]
-        place = self._places[id(node)] = len(self._nodes)
-        entry: list[Any] = [drawing.title(node), drawing.value(node), -1, -1, []]
-        self._nodes.append(entry)
-        if lines := drawing.how(node):
-            entry[2] = self._text("\n".join(lines))
-        if node.written is not None:
-            entry[3] = self._text(drawing.place(node))
-        entry[4] = [self._add(inner, drawing) for inner in node.beneath]
-        return place
+        inner = tuple(self._add(each, drawing) for each in node.beneath)
+        lines = drawing.how(node)
+        made = self._text("\n".join(lines)) if lines else -1
+        written = self._text(drawing.place(node)) if node.written is not None else -1
+        entry = (drawing.title(node), drawing.value(node), made, written, inner)
+        self._places[id(node)] = self._nodes.setdefault(entry, len(self._nodes))
+        return self._places[id(node)]
 
     def _text(self, text: str) -> int:
         return self._texts.setdefault(text, len(self._texts))

@@ -117,6 +117,15 @@ def test_models_of_the_library_come_back_from_options_of_megatron(shape: str) ->
     assert not {"--rotary-base", "--norm-epsilon"} & {*found.text.split()}
 
 
+@pytest.mark.parametrize(("shape", "flavor"), [("llama-3-70b", "70B"), ("llama-3.1-70b", "70B"), ("gpt-3-175b", "")])
+def test_a_flavor_of_torchtitan_is_a_shape_whatever_its_longest_sequence(shape: str, flavor: str) -> None:
+    asked = case(shape, nodes=64, sequence=2048, plan={"zero": 3}, global_batch=512, stack="fsdp2")
+    job = job_of(answer(predict(asked).inputs, Plan(zero=3, recompute="full", micro_batch=1)))
+    found = exported(TARGETS["torchtitan"], job)
+    assert (f'flavor = "{flavor}"' in found.text) == bool(flavor)
+    assert any("no flavor of torchtitan" in note for note in found.notes) != bool(flavor)
+
+
 @pytest.mark.parametrize("target", TARGETS)
 @pytest.mark.parametrize(("path", "schema"), [("model", Model), ("plan", Plan), ("workload", Training)])
 def test_every_key_of_ours_is_in_the_table_of_a_target(target: str, path: str, schema: Any) -> None:

@@ -58,7 +58,7 @@ def test_words_of_a_command_and_the_file_that_they_name(tmp_path: Path) -> None:
     found = read(SCRIPT, tmp_path)
     has(found, "plan", micro_batch=4, zero=3, recompute="full", dp=8)
     has(found, "workload", global_batch=4 * 2 * 8, sequence=4096, precision="bf16", tokens=100 * 64 * 4096)
-    assert (found.document["model"], found.document["stack"]) == ("Qwen/Qwen3-8B", "deepspeed")
+    assert (found.document["model"], found.document["stack"]) == ("Qwen/Qwen3-8B", "transformers-deepspeed")
     assert found.facts["accelerators"].value == 8
     assert fault(SCRIPT.replace("BATCH=4", ""), tmp_path).startswith("X002 ")  # $BATCH, which nothing sets
     twice = SCRIPT + SCRIPT.partition("Qwen3-8B\n")[2]
@@ -106,8 +106,8 @@ def test_words_of_llama_factory(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("words", "stack", "zero"),
     [
-        ("full_shard auto_wrap", "fsdp2", 3), ("shard_grad_op", "fsdp2", 2), ("hybrid_shard_zero2", "fsdp1", 2),
-        ("no_shard", "fsdp1", 0),
+        ("full_shard auto_wrap", "fsdp2", 3), ("shard_grad_op", "fsdp2", 2),
+        ("hybrid_shard_zero2", "transformers-fsdp", 2), ("no_shard", "transformers-fsdp", 0),
     ],
 )  # fmt: skip
 def test_older_words_of_fsdp_warn_of_their_version(words: str, stack: str, zero: int, tmp_path: Path) -> None:

@@ -8,6 +8,7 @@ from typing import Any
 
 import pytest
 
+from costmodel.documents.reader.library import read as document
 from costmodel.exchange.formats import ARGUMENTS, DEEPSPEED, TORCHTITAN, detected
 from costmodel.exchange.imported import Imported, Origin, OriginValue
 from costmodel.exchange.importers.launch.layer import Layer
@@ -17,6 +18,7 @@ from costmodel.explore.import_file import GivenBesideFile, import_files
 from costmodel.ground.errors import CostModelError, Fault
 
 MEANT = Origin("assumed", "given")
+SEQUENCE = "workload.sequence=4096"
 OLD_OFFLOAD = {
     "train_batch_size": 8, "gradient_accumulation_steps": 1, "fp16": {"enabled": True, "loss_scale": 0},
     "zero_optimization": {"stage": 2, "reduce_bucket_size": 7000000, "cpu_offload": True},
@@ -143,7 +145,7 @@ def test_overlap_follows_the_stage_where_it_is_left_out(stage: int, hidden: int 
 
 def test_fsdp_of_both_versions() -> None:
     found = read(FSDP1, **{"plan.micro_batch": 1})
-    assert (found.document["stack"], plan(found)["zero"], plan(found)["dp"]) == ("fsdp1", 3, 2)
+    assert (found.document["stack"], plan(found)["zero"], plan(found)["dp"]) == ("transformers-fsdp", 3, 2)
     found = read(FSDP2, **{"plan.micro_batch": 1})
     assert (found.document["stack"], plan(found)["zero"], plan(found)["dp"]) == ("fsdp2", 3, 8)
 
@@ -242,7 +244,7 @@ recompute_granularity: full
 def test_adapters_of_axolotl_on_shards_that_live_on_the_host() -> None:
     found = read(QLORA, 8)
     assert workload(found)["tuning"] == {"method": "qlora", "rank": 32}
-    assert (found.document["model"], found.document["stack"]) == ("NousResearch/Llama-2-7b-hf", "fsdp1")
+    assert (found.document["model"], found.document["stack"]) == ("NousResearch/Llama-2-7b-hf", "transformers-fsdp")
     assert (plan(found)["offload"], plan(found)["recompute"]) == (["optimizer", "parameters"], "full")
     assert workload(found)["precision"] == "bf16"
     assert workload(found)["global_batch"] == 4 * 4 * 8
@@ -296,6 +298,70 @@ def test_two_engines_contradict_each_other_at_both_places(tmp_path: Path) -> Non
     assert fault.place is not None
     assert (fault.place.file, fault.place.line) == (names[1], 1)  # far from the working folder, and named to be printed
     assert fault.sentence == f"stack is 'fsdp1' here and 'deepspeed' in {names[0]}:1"
+
+
+# Who trains over an engine, and whose layers therefore run: of transformers, whose attention is fused, or the engine's.
+ENGINE = '{"zero_optimization": {"stage": 2}, "bf16": {"enabled": true}, "train_micro_batch_size_per_gpu": 1}'
+ARGS = "per_device_train_batch_size: 1\nbf16: true\nmax_steps: 10\ngradient_accumulation_steps: 1\noutput_dir: out\n"
+ADAM = "optim: adamw_torch\n"
+ACCELERATED = "distributed_type: DEEPSPEED\nnum_processes: 8\nnum_machines: 1\nmixed_precision: bf16\n"
+HF = json.dumps({
+    "architectures": ["LlamaForCausalLM"], "model_type": "llama", "hidden_size": 512, "num_hidden_layers": 2,
+    "num_attention_heads": 8, "intermediate_size": 1024, "vocab_size": 1000, "hidden_act": "silu",
+    "max_position_embeddings": 4096, "rms_norm_eps": 1e-5, "tie_word_embeddings": False,
+})  # fmt: skip
+NAMED = "model=llama-3.1-8b"
+
+
+@pytest.mark.parametrize(
+    ("files", "given", "stack", "attention"),
+    [
+        ({"ds.json": ENGINE}, (NAMED,), "deepspeed", "unfused"),
+        ({"ds.json": ENGINE, "config.json": HF}, (), "transformers-deepspeed", "flash-2"),
+        ({"ds.json": ENGINE, "args.yaml": ARGS + ADAM}, (NAMED,), "transformers-deepspeed", "flash-2"),
+        ({"acc.yaml": ACCELERATED, "args.yaml": ARGS + ADAM}, (NAMED,), "transformers-deepspeed", "flash-2"),
+        ({"acc.yaml": FSDP1, "args.yaml": ARGS + ADAM}, (NAMED,), "transformers-fsdp", "flash-2"),
+        ({"acc.yaml": ACCELERATED, "args.yaml": ARGS + ADAM}, (NAMED, "stack=deepspeed"), "deepspeed", "unfused"),
+    ],
+)
+def test_models_of_transformers_are_priced_with_their_own_kernels(
+    files: dict[str, str], given: tuple[str, ...], stack: str, attention: str, tmp_path: Path
+) -> None:
+    for name, text in files.items():
+        (tmp_path / name).write_text(text)
+    beside = GivenBesideFile(node="dgx-h100", nodes=None if "acc.yaml" in files else 1, assignments=(*given, SEQUENCE))
+    if "acc.yaml" in files and files["acc.yaml"] == FSDP1:
+        (tmp_path / "acc.yaml").write_text(FSDP1.replace("num_processes: 2", "num_processes: 8"))
+    found = import_files([str(tmp_path / name) for name in files], beside).found
+    assert found.document["stack"] == stack
+    assert document("stack", stack).kernels.attention == attention
+
+
+@pytest.mark.parametrize(
+    ("name", "given", "optimizer"),
+    [
+        ("paged_adamw_32bit", "", "paged-adamw"),
+        ("paged_adamw_8bit", "", "paged-adam-8bit"),
+        ("apollo_adamw", "", None),
+        ("apollo_adamw", "workload.optimizer=lion", "lion"),
+    ],
+)
+def test_an_optimizer_that_is_not_known_can_be_given_beside_the_file(
+    name: str, given: str, optimizer: str | None, tmp_path: Path
+) -> None:
+    (tmp_path / "args.yaml").write_text(f"{ARGS}optim: {name}\n")
+    more = tuple(filter(None, (NAMED, SEQUENCE, given)))
+    beside = GivenBesideFile(node="dgx-h100", nodes=1, assignments=more)
+    if optimizer is not None:
+        found = import_files([str(tmp_path / "args.yaml")], beside).found
+        assert workload(found)["optimizer"] == optimizer
+        assert document("optimizer", optimizer).moments > 0
+        return
+    with pytest.raises(CostModelError) as caught:
+        import_files([str(tmp_path / "args.yaml")], beside)
+    [fault] = caught.value.faults
+    assert (fault.code, fault.sentence) == ("X003", f"optim {name}: its memory per parameter is not known here")
+    assert fault.hint.startswith("--set workload.optimizer=adamw")
 
 
 def test_a_file_that_another_one_names_is_not_quoted_from_far_away(tmp_path: Path) -> None:

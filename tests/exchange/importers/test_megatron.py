@@ -287,7 +287,7 @@ def test_rows_that_are_padded_otherwise_are_counted() -> None:
     ("more", "code", "sentence"),
     [
         ("--fp16", "X005", "of two types to train in one can stand"),
-        ("--optimizer soap", "X003", "--optimizer soap: no optimizer document has its states"),
+        ("--optimizer soap", "X003", "--optimizer soap: its memory per parameter is not known here"),
         ("--fp8-format hybrid --fp8-recipe custom", "X003", "--fp8-recipe custom: a recipe in code"),
         ("--moe-latent-size 512", "X003", "--moe-latent-size: experts of a narrower stream"),
         ("--position-embedding-type relative", "X003", "--position-embedding-type relative: a table of distances"),

@@ -129,4 +129,4 @@ def test_adapters_of_torchtune_are_in_the_builders_name(tmp_path: Path) -> None:
     text = TORCHTUNE.replace("llama3_1_70b}", "qlora_llama3_1_8b, lora_rank: 64}").replace("null", "2048")
     tree = document(text.replace("torch.optim.AdamW", "bitsandbytes.optim.PagedAdamW8bit"), tmp_path, nodes=1)
     assert tree["workload"]["tuning"] == {"method": "qlora", "rank": 64}
-    assert (tree["model"], tree["workload"]["optimizer"]) == ("llama-3.1-8b", "adam-8bit")
+    assert (tree["model"], tree["workload"]["optimizer"]) == ("llama-3.1-8b", "paged-adam-8bit")

@@ -314,7 +314,7 @@ CASES = {
     "ds-triple-wrong.json": Case(
         WRONG, wrong, **{"fault at 8 GPUs": "batch 64 is not micro-batch 4 × accumulation 3 × dp 8, 96"}
     ),
-    "acc-fsdp1.yaml": Case(FSDP1, fsdp, stack="fsdp1", zero=3),
+    "acc-fsdp1.yaml": Case(FSDP1, fsdp, stack="transformers-fsdp", zero=3),
     "acc-fsdp2-moe.yaml": Case(FSDP2, fsdp, stack="fsdp2", zero=3),
     "axolotl-qwen3-8b-nd.yaml": Case(MESH_OF_THREE, mesh, accelerators=8, global_batch=2, model="qwen-3-8b"),
     "axolotl-qlora-fsdp.yml": Case(

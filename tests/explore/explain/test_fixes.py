@@ -331,3 +331,18 @@ def test_where_p90_fits_nothing_is_said(run: Any) -> None:
     assert "fits\n" in ran.out
     assert "N023" not in ran.out
     assert json.loads(run("estimate", "llama-3-70b-512", "--json").out)["plans"][0]["fits_p90"] is True
+
+
+@pytest.mark.parametrize(("stack", "fused"), [("deepspeed", True), ("transformers-deepspeed", False)])
+def test_a_fused_kernel_comes_first_where_scores_in_memory_decide(stack: str, fused: bool, tmp_path: Path) -> None:
+    asked = {
+        **document("llama-3-8b", nodes=2, sequence=4096, global_batch=256, stack=stack),
+        "plan": {"tp": 1, "micro_batch": 1, "zero": 3, "recompute": "none" if fused else "full"},
+    }
+    found = answered(tmp_path, asked, *(() if fused else room(2**33)))
+    assert "M001" in found.broken
+    offered = remedies(found, "M001")
+    assert ("stack.kernels.attention" in keys(offered)) == fused
+    if fused:
+        assert keys(offered)[0] == "stack.kernels.attention"
+        assert in_order(offered)

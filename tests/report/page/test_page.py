@@ -139,6 +139,18 @@ def test_numbers_open_their_trace(pages: dict[str, str]) -> None:
         held = re.findall(r'(<button type="button" class="how"[^>]*>)?<data value="[^"]*" data-name="([^"]*)"', text)
         assert len([key for button, key in held if button]) > 40
         assert [key for button, key in held if not button] == [], name
+        assert any(key.startswith("transfers.") for _, key in held) or name not in ("estimate", "rl")
+
+
+def test_the_best_plans_of_a_search_open_their_trace(pages: dict[str, str]) -> None:
+    """Step time and memory of the first ten; their nodes are those of the plan itself, and held once."""
+    page, nodes = Reader(pages["search"]), Reader(pages["search"]).packed["trace"]["nodes"]
+    table = pages["search"].partition('id="plans-0"')[2].partition("</table>")[0]
+    places = [int(place) for place in re.findall(r'data-trace="(\d+)"', table)]
+    titles = [nodes[place][0] for place in places]
+    plans = min(10, len(page.packed["plans"]["commands"]))
+    assert titles == ["step_time", "memory_peak"] * plans
+    assert len({json.dumps(node) for node in nodes}) == len(nodes)
 
 
 def test_the_waterfall_ends_at_the_step(pages: dict[str, str]) -> None:

@@ -76,7 +76,7 @@ def _of_command(text: str, file: str, table: AnyMapping[str, ForeignKey]) -> Arg
     scored = [(_known(command, table), command) for command in script.commands]
     chosen = [command for score, command in scored if score >= _FEWEST]
     if not chosen:
-        raise fail("X001", "no command with arguments of a training stands here", Place(file))
+        raise fail("X001", "the file has no command with arguments of a training", Place(file))
     if len(chosen) > 1:
         hint = f"the first stands on line {chosen[0].words[0].place.line}; keep one of the two"
         raise fail("X004", "the script starts more than one training", chosen[1].words[0].place, hint)

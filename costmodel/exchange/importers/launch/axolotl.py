@@ -164,8 +164,8 @@ def _sharding(keys: ForeignKeys, layer: Layer) -> None:
         layer.named.append((engine.value, engine.place))
         return
     if not (keys.given("fsdp") or keys.under(_F)):
-        layer.weak["stack"] = keys.assumed("ddp", "neither deepspeed nor fsdp stands here")
-        layer.weak["plan.zero"] = keys.assumed(0, "neither deepspeed nor fsdp stands here")
+        layer.weak["stack"] = keys.assumed("ddp", "neither deepspeed nor fsdp is stated")
+        layer.weak["plan.zero"] = keys.assumed(0, "neither deepspeed nor fsdp is stated")
         return
     version = keys["fsdp_version"] if keys.given("fsdp_version") else _either(keys, "version")
     second = version.value == 2
@@ -208,4 +208,4 @@ def _types(keys: ForeignKeys, layer: Layer) -> None:
     if kind.value in OPTIMIZERS:
         layer.say("workload.optimizer", kind._replace(value=OPTIMIZERS[kind.value]))
     else:
-        keys.refuse("X003", f"optimizer {str(kind.value)[:80]}: no document has its states", "optimizer")
+        keys.no_optimizer(kind.value, "optimizer")

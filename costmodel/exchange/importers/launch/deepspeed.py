@@ -167,7 +167,7 @@ def _types(keys: ForeignKeys, layer: Layer) -> None:
     elif kind.value.lower() in OPTIMIZERS:
         layer.facts["workload.optimizer"] = kind._replace(value=OPTIMIZERS[kind.value.lower()])
     else:
-        keys.refuse("X003", f"optimizer {kind.value}: no optimizer document has its states", "optimizer.type")
+        keys.no_optimizer(kind.value, "optimizer.type")
 
 
 def _degrees(keys: ForeignKeys, layer: Layer) -> None:

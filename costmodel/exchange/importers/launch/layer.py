@@ -15,7 +15,8 @@ class Layer:
 
     Keys of facts are paths of keys, such as plan.zero, or one of accelerators, nodes, accumulation, steps and shards,
     the ranks that share one copy of the weights. weak: defaults that other files override. named: other files that
-    this one names, with the place of the name. written: the model, where the file writes it out.
+    this one names, with the place of the name. unless: faults that another file, or --set, takes away where it states
+    their key. written: the model, where the file writes it out.
     """
 
     format: str
@@ -24,6 +25,7 @@ class Layer:
     losses: list[Loss] = field(default_factory=list)
     warnings: list[Fault] = field(default_factory=list)
     faults: list[Fault] = field(default_factory=list)
+    unless: list[tuple[str, Fault]] = field(default_factory=list)
     named: list[tuple[str, Place]] = field(default_factory=list)
     written: Imported | None = None
 
@@ -39,4 +41,5 @@ def layer_of(keys: ForeignKeys, format: str, layer: Layer) -> Layer:
     layer.losses += keys.losses
     layer.warnings += keys.warnings
     layer.faults += keys.faults
+    layer.unless += keys.unless
     return layer

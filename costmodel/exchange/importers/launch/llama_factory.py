@@ -105,7 +105,7 @@ def _types(keys: ForeignKeys, layer: Layer) -> None:
     if kind.value in OPTIMIZERS:
         layer.say("workload.optimizer", kind._replace(value=OPTIMIZERS[kind.value]))
     else:
-        keys.refuse("X003", f"optim {str(kind.value)[:80]}: no optimizer document has its states", "optim")
+        keys.no_optimizer(kind.value, "optim")
 
 
 def _tuning(keys: ForeignKeys, layer: Layer) -> None:
@@ -151,5 +151,5 @@ def _plain(keys: ForeignKeys, layer: Layer) -> None:
     if engine.value and engine.place is not None:
         layer.named.append((engine.value, engine.place))
         return
-    layer.weak["stack"] = keys.assumed("ddp", "no deepspeed stands here")
-    layer.weak["plan.zero"] = keys.assumed(0, "no deepspeed stands here")
+    layer.weak["stack"] = keys.assumed("ddp", "no deepspeed is stated")
+    layer.weak["plan.zero"] = keys.assumed(0, "no deepspeed is stated")

@@ -17,7 +17,7 @@ AXES = {
     "expert": "plan.ep", "pipeline": "plan.pp", "autoregressive": "",
 }  # fmt: skip
 _OPEN = {"ici": "fsdp", "dcn": "data"}  # the axis that takes the rest where nothing states it
-_MODELS = {
+MODELS = {
     "llama2-7b": "llama-2-7b", "llama2-13b": "llama-2-13b", "llama2-70b": "llama-2-70b", "llama3-8b": "llama-3-8b",
     "llama3-70b": "llama-3-70b", "llama3.1-8b": "llama-3.1-8b", "llama3.1-70b": "llama-3.1-70b",
     "llama3.1-405b": "llama-3.1-405b", "llama3.3-70b": "llama-3.1-70b", "mistral-7b": "mistral-7b",
@@ -74,8 +74,8 @@ def read_maxtext(tree: Any, file: str) -> Layer:
     layer = Layer(TITLE)
     layer.facts["stack"] = keys.derived("maxtext", "MaxText", next(iter(keys.stated), ""))
     name = keys["model_name"]
-    if name.value in _MODELS:
-        layer.facts["model"] = name._replace(value=_MODELS[name.value])
+    if name.value in MODELS:
+        layer.facts["model"] = name._replace(value=MODELS[name.value])
     elif name.value not in (None, "default"):
         keys.lose("not expressible", f"the model {str(name.value)[:60]}: name it with --set model=NAME", "model_name")
     degrees = _mesh(keys, layer)
@@ -168,4 +168,4 @@ def _types(keys: ForeignKeys, layer: Layer) -> None:
     if kind.value in _OPTIMIZERS:
         layer.facts["workload.optimizer"] = kind._replace(value=_OPTIMIZERS[kind.value])
     else:
-        keys.refuse("X003", f"opt_type {str(kind.value)[:60]}: no document has its states", "opt_type")
+        keys.no_optimizer(kind.value, "opt_type")

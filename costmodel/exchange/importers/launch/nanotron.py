@@ -15,7 +15,7 @@ from costmodel.exchange.values.foreign_keys import ForeignKey, ForeignKeys, lost
 VERSION = "nanotron 0.4"
 TITLE = "YAML of nanotron"
 _SCHEDULES = {"1f1b": "1f1b", "afab": "gpipe"}
-_CLASSES = {
+CLASSES = {
     "is_llama_config": ("LlamaForCausalLM", "llama"),
     "is_qwen2_config": ("Qwen2ForCausalLM", "qwen2"),
     "is_starcoder2_config": ("Starcoder2ForCausalLM", "starcoder2"),
@@ -99,8 +99,7 @@ def _types(keys: ForeignKeys, layer: Layer) -> None:
     if str(name.value).lower() in OPTIMIZERS:
         layer.facts["workload.optimizer"] = name._replace(value=OPTIMIZERS[str(name.value).lower()])
     else:
-        keys.refuse("X003", f"optimizer {str(name.value)[:60]}: no document has its states",
-                    "optimizer.optimizer_factory.name")  # fmt: skip
+        keys.no_optimizer(name.value, "optimizer.optimizer_factory.name")  # fmt: skip
 
 
 def _model(keys: ForeignKeys, file: str) -> Imported | None:
@@ -110,8 +109,8 @@ def _model(keys: ForeignKeys, file: str) -> Imported | None:
         return None
     if stated.get("moe_config") is not None:
         keys.refuse("X003", "moe_config: experts of nanotron are not read", "model.model_config")
-    own = next((key for key in stated if str(key) in _CLASSES and str(stated[key]).lower() == "true"), None)
-    architecture, kind = _CLASSES[str(own)] if own is not None else _CLASSES["is_llama_config"]
+    own = next((key for key in stated if str(key) in CLASSES and str(stated[key]).lower() == "true"), None)
+    architecture, kind = CLASSES[str(own)] if own is not None else CLASSES["is_llama_config"]
     entries = [(0, f'"architectures": ["{architecture}"], "model_type": "{kind}"')]
     for key, value in stated.items():
         if str(key) not in _OWN and not isinstance(value, Mapping | list):

@@ -38,6 +38,14 @@ _OTHER_FILE = "the arguments of the trainer state it"
 _FROM_RANKS = _all("what the other degrees leave of the accelerators", "dp")
 _UNSPLIT = _all("it has no tensor parallelism whose norms it could split", "sequence_parallel")
 _STACKS = _all("the stack has one type of sums", "gradients", "workload")
+_OTHER_MODELS = {
+    **_all("of Llama, Qwen2 and StarCoder2, none has it", "position_rows token_types embedding_norm layer_embedding "
+           "head_transform head_bias layers.parallel layers.latent layers.state_space layers.linear "
+           "layers.selective_scan prediction vision", "model"),
+    **_all("of Llama, Qwen2 and StarCoder2, none has it", "qk_norm qk_norm_whole sinks output_gate keys_as_values "
+           "value_norm bidirectional shared_kv", "model.layers.attention"),
+    "model.layers.experts": "moe_config is refused",
+}  # fmt: skip
 _CONFIGURED = {"model": "config.json states it"}
 
 NOT_STATED: dict[str, dict[str, str]] = {
@@ -79,7 +87,7 @@ NOT_STATED: dict[str, dict[str, str]] = {
         **_all("full training alone", "tuning", "workload"),
     },
     NANOTRON: {
-        **_NOWHERE, **_TRAINS, **_OWN_ORDER, **_WHOLE_LAYERS, **_ENDS, **_NO_OFFLOAD, **_BY_RING,
+        **_OTHER_MODELS, **_NOWHERE, **_TRAINS, **_OWN_ORDER, **_WHOLE_LAYERS, **_ENDS, **_NO_OFFLOAD, **_BY_RING,
         **_all("one chunk on each rank", "vpp"), **_all("replicas alone", "dp_replicate"),
         **_all("experts are whole on their ranks", "etp"), **_all("full training alone", "tuning", "workload"),
     },

@@ -28,7 +28,7 @@ def recipe_tree(text: str, file: str) -> Mapping:
     except (SyntaxError, ValueError, RecursionError, MemoryError) as error:
         raise fail("D002", f"not Python: {type(error).__name__}", Place(file)) from None
     if not found:
-        raise fail("X008", "no configuration with training= or parallelism= stands here", Place(file), _HINT)
+        raise fail("X008", "the file has no configuration with training= or parallelism=", Place(file), _HINT)
     lines = Lines(text, file)
     if len(found) > 1:
         names = ", ".join(function.name[:40] for function, _ in found[:6])

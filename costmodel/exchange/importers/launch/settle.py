@@ -15,7 +15,13 @@ from costmodel.ground.errors import CostModelError, Fault, Place
 
 _DEGREES = ("tp", "cp", "pp")
 _BATCH = "the batch"
+CONFIG_FILE = "config.json"  # the origin of a model of transformers
 _TREE = ("model", "workload", "stack", "plan", "assume")
+
+
+# Programs that train models of transformers, and their stacks over an engine.
+_TRANSFORMERS = ("YAML of accelerate", "TrainingArguments of transformers", "YAML of axolotl", "YAML of LLaMA-Factory")
+UNDER_TRANSFORMERS = {"deepspeed": "transformers-deepspeed", "fsdp1": "transformers-fsdp"}
 
 
 class Settled:
@@ -26,9 +32,12 @@ class Settled:
         self.facts: dict[str, OriginValue] = {}
         self.faults: list[Fault] = [fault for layer in layers for fault in layer.faults]
         self.missing: list[Fault] = []
+        self.unless: list[tuple[str, Fault]] = []
         for layer in layers:
             for path, value in layer.facts.items():
                 self._state(path, value)
+            self.unless += layer.unless
+        self.faults += [fault for path, fault in self.unless if path not in self.facts]
         weak = [entry for layer in layers for entry in layer.weak.items()]
         for path, value in sorted(weak, key=lambda entry: entry[1].origin.kind == "assumed"):
             self.facts.setdefault(path, value)  # a default of one format counts more than what another assumes
@@ -63,6 +72,7 @@ def settled(layers: Sequence[Layer], file: str, depth: int | None = None) -> Imp
     `depth` is how many layers the model has, where that is known.
     """
     found = Settled(layers, file)
+    _engine(found, layers)
     _degrees(found)
     _batch(found)
     _chunks(found, depth)
@@ -84,6 +94,18 @@ def settled(layers: Sequence[Layer], file: str, depth: int | None = None) -> Imp
     warnings = tuple(fault for layer in layers for fault in layer.warnings)
     facts = {path: value for path, value in found.facts.items() if path in ("accelerators", "nodes")}
     return Imported(names, tree, origins, losses, warnings, facts, tuple(found.missing))
+
+
+def _engine(found: Settled, layers: Sequence[Layer]) -> None:
+    """The stack of an engine that trains a model of transformers, whose layers have fused attention."""
+    stack, models = found.facts.get("stack"), [layer.facts.get("model") for layer in layers]
+    by_config = any(model is not None and model.origin.text == CONFIG_FILE for model in models)
+    by_trainer = any(layer.format in _TRANSFORMERS for layer in layers)
+    if stack is None or stack.origin.kind == "assumed" or not (by_config or by_trainer):
+        return
+    if stack.value in UNDER_TRANSFORMERS:
+        origin = Origin("derived", f"{stack.value}, and a model of transformers", stack.place)
+        found.facts["stack"] = OriginValue(UNDER_TRANSFORMERS[stack.value], origin)
 
 
 def _tree(found: Settled) -> dict[str, Any]:

@@ -11,8 +11,8 @@ from costmodel.exchange.values.foreign_keys import ForeignKey, ForeignKeys, lost
 VERSION = "torchtune 0.6.1"
 TITLE = "YAML of torchtune"
 _OPTIMIZERS = {
-    "adamw": "adamw", "adam": "adamw", "pagedadamw8bit": "adam-8bit", "adamw8bit": "adam-8bit", "adam8bit": "adam-8bit",
-    "pagedadamw": "adamw", "sgd": "sgd-momentum", "adafactor": "adafactor",
+    "adamw": "adamw", "adam": "adamw", "pagedadamw8bit": "paged-adam-8bit", "adamw8bit": "adam-8bit",
+    "adam8bit": "adam-8bit", "pagedadamw": "paged-adamw", "sgd": "sgd-momentum", "adafactor": "adafactor",
 }  # fmt: skip
 _FAMILIES = {
     "llama2": "llama-2", "llama3": "llama-3", "llama3_1": "llama-3.1", "llama3_2": "llama-3.2", "qwen2_5": "qwen-2.5",
@@ -119,4 +119,4 @@ def _types(keys: ForeignKeys, layer: Layer) -> None:
     if last in _OPTIMIZERS:
         layer.facts["workload.optimizer"] = name._replace(value=_OPTIMIZERS[last])
     elif name.value:
-        keys.refuse("X003", f"optimizer {str(name.value)[:60]}: no document has its states", "optimizer._component_")
+        keys.no_optimizer(name.value, "optimizer._component_")

@@ -20,7 +20,8 @@ _LENGTHS = ("max_length", "model_max_length", "block_size")
 OPTIMIZERS = {
     "adamw_torch_fused": "adamw", "adamw_torch": "adamw", "adamw_hf": "adamw", "adamw_apex_fused": "adamw",
     "adamw_torch_8bit": "adam-8bit", "adamw_8bit": "adam-8bit", "adamw_bnb_8bit": "adam-8bit",
-    "paged_adamw_8bit": "paged-adam-8bit", "adafactor": "adafactor", "lion_32bit": "lion", "lion": "lion",
+    "paged_adamw_8bit": "paged-adam-8bit", "paged_adamw_32bit": "paged-adamw", "paged_adamw": "paged-adamw",
+    "adafactor": "adafactor", "lion_32bit": "lion", "lion": "lion",
     "galore_adamw": "galore-adamw", "galore_adamw_8bit": "galore-adamw-8bit",
 }  # fmt: skip
 
@@ -122,7 +123,7 @@ def _types(keys: ForeignKeys, layer: Layer) -> None:
     if kind.value in OPTIMIZERS:
         layer.say("workload.optimizer", kind._replace(value=OPTIMIZERS[kind.value]))
     else:
-        keys.refuse("X003", f"optim {str(kind.value)[:80]}: no optimizer document has its states", "optim")
+        keys.no_optimizer(kind.value, "optim")
 
 
 def _sharding(keys: ForeignKeys, layer: Layer) -> None:
@@ -134,13 +135,14 @@ def _sharding(keys: ForeignKeys, layer: Layer) -> None:
         layer.losses += inner.losses
         layer.warnings += inner.warnings
         layer.faults += inner.faults
+        layer.unless += inner.unless
     elif isinstance(engine.value, str) and engine.place is not None:
         layer.named.append((str(engine.value), engine.place))
     elif sharded.value not in (None, False, "", []):
         _fsdp(keys, layer)
     else:
-        layer.weak["stack"] = keys.assumed("ddp", "neither deepspeed nor fsdp stands here")
-        layer.weak["plan.zero"] = keys.assumed(0, "neither deepspeed nor fsdp stands here")
+        layer.weak["stack"] = keys.assumed("ddp", "neither deepspeed nor fsdp is stated")
+        layer.weak["plan.zero"] = keys.assumed(0, "neither deepspeed nor fsdp is stated")
         layer.weak["plan.recompute"] = keys["activation_checkpointing"]._replace(value="none")
 
 

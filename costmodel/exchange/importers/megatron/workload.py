@@ -9,6 +9,7 @@ from costmodel.exchange.imported import OriginValue
 from costmodel.exchange.importers.launcher_options import launched_accelerators
 from costmodel.exchange.importers.megatron.flags import MegatronFlags
 from costmodel.exchange.importers.megatron.words import OPTIMIZERS, OVERLAPS, RECIPES
+from costmodel.exchange.values.foreign_keys import UNKNOWN_STATES
 
 
 def workload(flags: MegatronFlags, dp: OriginValue | None) -> dict[str, Any]:
@@ -118,7 +119,8 @@ def _optimizer(flags: MegatronFlags) -> OriginValue:
     kind = flags["optimizer"]
     name = OPTIMIZERS.get(kind.value)
     if name is None:
-        flags.refuse("X003", f"--optimizer {kind.value}: no optimizer document has its states", kind.place)
+        hint = "write --optimizer adam into a copy, then --set workload.optimizer=NAME where it is estimated"
+        flags.refuse("X003", f"--optimizer {kind.value}: {UNKNOWN_STATES}", kind.place, hint)
         return kind._replace(value="adamw")
     moments = {flags["exp-avg-dtype"].value, flags["exp-avg-sq-dtype"].value}
     if name != "adamw" or moments == {"fp32"}:

@@ -37,7 +37,7 @@ def read_serve_command(text: str, file: str) -> list[Layer]:
     commands = serve_commands(text, file)
     engines = [command for command in commands if command.starts != BENCHMARK]
     if not engines and not commands:
-        raise fail("X001", "no command of a serving engine stands here", Place(file), _HINT)
+        raise fail("X001", "the file has no command of a serving engine", Place(file), _HINT)
     found = _with_written(_engine(engines, file), engines[0].starts, text, file) if engines else []
     of_sglang = any(command.starts == SGLANG for command in engines)
     for command in (command for command in commands if command.starts == BENCHMARK):

@@ -24,7 +24,7 @@ TABLE: dict[str, ForeignKey] = {
     "random-output-len": ForeignKey("count", "workload.output"),
     "random-range-ratio": ForeignKey("text", "workload.prompt workload.output"),
     "random-prefix-len": ForeignKey("count", "workload.shared_prefix workload.prompt"),
-    "request-rate": ForeignKey("word", "workload.rate", "inf"),
+    "request-rate": ForeignKey("word", "workload.rate workload.traffic", "inf"),
     "max-concurrency": ForeignKey("count", "workload.concurrency"),
     "num-prompts": ForeignKey("count", "workload.concurrency"),
     "dataset-name": ForeignKey("word", "workload.prompt"),

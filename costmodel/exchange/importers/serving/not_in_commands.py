@@ -1,0 +1,30 @@
+"""Keys of a serving scenario that the command of an engine does not state, each with its reason."""
+
+from __future__ import annotations
+
+_APART = "instances apart are several commands and what routes between them"
+_BENCHMARK = "the command of a benchmark beside it states it"
+_PEOPLE = "no benchmark states it: one asks at a rate, or with so many requests at once"
+_CHECKPOINT = "the checkpoint states it"
+_ANY = {
+    "plan.prefill": _APART,
+    "plan.decode": _APART,
+    "plan.speculation.acceptance": "a property of draft and text, which only a run shows",
+    "workload.kind": "always a serving program",
+    **dict.fromkeys(
+        (f"workload.{key}" for key in ("prompt", "output", "shared_prefix", "rate", "concurrency", "traffic")),
+        _BENCHMARK,
+    ),
+    **dict.fromkeys((f"workload.{key}" for key in ("users", "think_time", "turns")), _PEOPLE),
+    "workload.requests": "no benchmark states it: its requests are read as so many at once",
+    "workload.adapters": "adapters are named by their paths, which hold their ranks",
+    "workload.images": "a property of the requests, which no option states",
+    "workload.expert_precision": _CHECKPOINT,
+    "workload.expert_weights": _CHECKPOINT,
+}
+
+NOT_STATED_BY_ENGINES: dict[str, dict[str, str]] = {
+    "vllm": _ANY,
+    "sglang": _ANY,
+    "trt-llm": {**_ANY, "plan.replicas": "one command starts one"},
+}

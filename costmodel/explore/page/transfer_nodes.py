@@ -1,0 +1,43 @@
+"""The traces of the transfers of a plan: what one carries and takes, how many there are, and what all of them send."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import replace
+from typing import Any
+
+from costmodel.estimate.evaluate.evaluate_plans import TERM_COLUMNS
+from costmodel.estimate.machine.process_groups import Transfer
+from costmodel.estimate.shared.results import COLUMNS
+from costmodel.explore.communication import is_sent
+from costmodel.explore.explain.explain import Book, ExplainedFigure, trees_of
+from costmodel.ground.equation import origin_of, trace
+
+UNITS = {"message": "B", "count": "1", "time": "s", "volume": "B"}
+_WORDS = {"message": "size", "count": "count", "time": "time of one", "volume": "sent in a step"}
+
+
+def key_of(place: int, name: str) -> str:
+    """What the trace of a figure is called, of the transfers that are sent the one at a place."""
+    return f"transfers.{place}.{name}"
+
+
+def transfer_nodes(trees: dict[str, Any], transfers: Iterable[Transfer]) -> dict[str, ExplainedFigure]:
+    """The tree of every figure of a table of transfers, of a traced evaluation."""
+    sent = list(filter(is_sent, transfers))
+    with trace():
+        origins = {
+            key_of(place, name): origin_of(getattr(item, name), name)
+            for place, item in enumerate(sent)
+            for name in UNITS
+        }
+    found = trees_of(
+        Book(trees, COLUMNS, TERM_COLUMNS), origins, {key: UNITS[key.rpartition(".")[2]] for key in origins}
+    )
+    return {
+        key_of(place, name): replace(
+            found[key_of(place, name)], name=f"{item.group.name} {item.operation.replace('_', '-')}: {words}"
+        )
+        for place, item in enumerate(sent)
+        for name, words in _WORDS.items()
+    }

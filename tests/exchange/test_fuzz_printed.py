@@ -1,0 +1,96 @@
+"""Hostile output of programs: logs of training, start-up logs of engines, shapes of machines; soon, never a crash.
+
+The suite tries a few; `pytest tests/exchange/test_fuzz_printed.py --fuzz 10000` tries as many as asked.
+"""
+
+from __future__ import annotations
+
+import re
+import time
+
+import pytest
+from hypothesis import HealthCheck, Phase, given, settings
+from hypothesis import strategies as st
+
+from costmodel.exchange.logs.engine_start import is_engine_start, start_as_table
+from costmodel.exchange.logs.measured_run import measured_run
+from costmodel.exchange.logs.step_lines import read_log
+from costmodel.exchange.logs.trainer_log import trainer_log
+from costmodel.exchange.machines.machine_shape import machine_format, machine_shape
+from costmodel.ground.errors import FAULT_CODES, CostModelError, Fault
+from exchange.logs import test_engine_start as engines
+from exchange.logs import test_measured_run as logs
+from exchange.test_machine_shape import BATCH, NODES, SCONTROL, matrix
+
+ENOUGH = 60  # cases when --fuzz does not say
+PATIENCE = 2.0  # seconds a case may work
+LOGS = [
+    logs.MEGATRON, logs.NEOX, logs.TITAN, logs.NEMO, logs.MAXTEXT, logs.ROCM, logs.BAR, logs.DLLOGGER, logs.OLD_TITAN,
+    logs.OLD_DEEPSPEED, logs.TRAINER + logs.TOTAL, logs.STATE,
+]  # fmt: skip
+TEXTS = [*LOGS, engines.VLLM, engines.SGLANG, matrix(), matrix(odd="SYS", gpus=4), SCONTROL, BATCH, NODES]
+WORDS = [
+    "0", "-1", "1", "3", "1e400", "NaN", "inf", "9" * 50, "9" * 5000, "1.2.3", ",,,", "None", "\x00", "\x1b[31m",
+    "\x1b[",
+    "☃", "\ufeff", "\t", "\r\n", "\r", "\n", "|", "%", "/", "[", "{", ":", "=", "GPU0", "NIC0", "NV99999", "Gres=gpu:",
+    "nvidia.com/gpu.count: 8", "iteration 1/1", "step: 1 loss:", "&a *a", "2024-99-99 99:99:99.5",
+]  # fmt: skip
+UNPRINTABLE = re.compile(r"[\x00-\x08\x0b-\x1f\x7f-\x9f\ud800-\udfff]")
+
+
+@st.composite
+def broken(draw: st.DrawFn) -> str:
+    """A text of which some words are replaced, dropped, doubled, or parted by hostile ones; some are long."""
+    words = re.findall(r"\s+|[\w.]+|[^\w\s]", draw(st.sampled_from(TEXTS)))
+    for _ in range(draw(st.sampled_from([1, 1, 2, 4, 8]))):
+        at = draw(st.integers(0, len(words) - 1))
+        what = draw(st.integers(0, 3))
+        if what == 0:
+            words[at : at + draw(st.integers(1, 9))] = []
+        elif what == 1:
+            words[at:at] = words[at : at + 20] * draw(st.sampled_from([1, 2, 50, 5_000]))
+        else:
+            words[at : at + what - 1] = [draw(st.sampled_from(WORDS))]
+        words = words or [" "]
+    return "".join(words)
+
+
+def read_all(text: str) -> bool:
+    """Whether one of the readers of printed text made something of it, as far as the commands would ask them."""
+    tool = machine_format(text)
+    if tool:
+        machine_shape(text, "file", tool)
+    if is_engine_start(text):
+        assert start_as_table(text).count("\n") >= 2
+    run = None if tool else measured_run(trainer_log(text, "file") or read_log(text, "file"))
+    return bool(tool) or run is not None
+
+
+def test_hostile_output_of_programs_ends_with_a_reading_or_faults(request: pytest.FixtureRequest) -> None:
+    asked, found = request.config.getoption("--fuzz"), {"read": 0, "refused": 0}
+
+    @settings(
+        max_examples=asked or ENOUGH,
+        derandomize=True,
+        database=None,
+        deadline=None,
+        suppress_health_check=list(HealthCheck),
+        phases=[Phase.generate] if asked else [Phase.generate, Phase.shrink],
+    )
+    @given(text=broken())
+    def trial(text: str) -> None:
+        started, faults = time.process_time(), tuple[Fault, ...]()
+        try:
+            read_all(text)
+        except CostModelError as error:
+            faults = error.faults
+            assert faults
+        assert time.process_time() - started < PATIENCE
+        found["refused" if faults else "read"] += 1
+        for fault in faults:
+            assert fault.code in FAULT_CODES
+            assert fault.place is not None
+            assert not UNPRINTABLE.search(fault.sentence + fault.hint)
+
+    trial()
+    assert min(found.values()) > 0

@@ -30,7 +30,6 @@ _APART = 0.02  # by which a batch, or a prediction, of the row and of the layout
 _COMPARE = "costmodel diagnose, with the scenario of that layout and --step, compares the whole of it"
 MOST_BYTES = MAXIMUM_BYTES  # of a log that are read
 _REMEDY = "cut the part that is to be measured out of it"
-_APART = 0.02  # by which a batch of the log and of the layout may differ
 
 
 @dataclass(frozen=True)
@@ -51,25 +50,16 @@ def import_run(name: str, configs: Sequence[str], beside: GivenBesideFile, warm_
     run = measured_run(log, WARM_UP if warm_up is None else warm_up)
     sources = list(configs) or _own_arguments(text, name, more)
     row: dict[str, Any] = {"id": name.rsplit("/", 1)[-1], "source": name}
-<<<<<<< HEAD
-    warnings: list[Fault] = []
+    cut = f"only its first {MOST_BYTES:,} bytes are read" if more else ""
+    parts = [part for part in (cut, log.unread) if part]
+    warnings = [Fault("X010", f"the log is long: {part}", Place(name), _REMEDY) for part in parts]
     answer: Answer | None = None
     if sources:
         found = import_files(sources, beside).found
         answer = predict(case_from(DocumentReader(), copied(found.document), sources[-1], ()))
         layout = layout_cells(answer)
-        warnings = _apart(layout, run, name)
-        row |= layout | {"settings": settings_cell(found.document)}
-=======
-    cut = f"only its first {MOST_BYTES:,} bytes are read" if more else ""
-    parts = [part for part in (cut, log.unread) if part]
-    warnings = [Fault("X010", f"the log is long: {part}", Place(name), _REMEDY) for part in parts]
-    if sources:
-        found = import_files(sources, beside).found
-        layout = _layout(case_from(DocumentReader(), copied(found.document), sources[-1], ()))
         warnings += _apart(layout, run, name)
-        row |= layout
->>>>>>> b46ea9b7a6d6f80f4d95e779d56ce05530aa535d
+        row |= layout | {"settings": settings_cell(found.document)}
     figures = dict(run.figures)
     rate = figures.pop("samples_per_s", None)
     batch = row.get("global_batch") or figures.get("global_batch")

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import shlex
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -88,3 +89,21 @@ def test_a_format_is_of_what_the_scenario_does(run: Run, faults: Callable[[Any],
         assert fault.code == "C030"
         others = {"vllm": set(TARGETS), "megatron": set(ENGINES)}[to]
         assert set(fault.help.removeprefix("--to ").split(", ")) == others
+
+
+@pytest.mark.parametrize(
+    "asked",
+    [
+        "quickstart --to megatron",
+        "llama-3-70b-512 --set stack=fsdp2 --rank 1 --to torchtitan",
+        "quickstart --set stack=deepspeed --set 'plan={micro_batch: 1, zero: 3, recompute: none}' --to deepspeed",
+        "serve-llama-3.1-70b --to vllm",
+    ],
+)
+def test_the_command_to_type_next_works(asked: str, run: Run, tmp_path: Path) -> None:
+    done = run("export", *shlex.split(asked), "-o", "out", cwd=tmp_path)
+    assert done.code == 0, done.err
+    following = " ".join(done.out.partition("Next: costmodel ")[2].split())
+    assert following.startswith("import out --node dgx-h100")
+    back = run(*shlex.split(following), cwd=tmp_path)
+    assert back.code == 0, back.err

@@ -21,13 +21,13 @@ from costmodel.estimate.model.shards import layer_count
 from costmodel.estimate.shared.critical_batch import FITS_APART, critical_batch, is_fitted
 from costmodel.estimate.shared.results import number
 from costmodel.estimate.training.constraints.group_constraints import replicas_of
-from costmodel.estimate.training.parallelism.data.codecs import compressed_bytes, practice_of, warm_up
+from costmodel.estimate.training.parallelism.data.codecs import compressed_bytes, factor_shares, practice_of, warm_up
 from costmodel.estimate.training.parallelism.data.compressed_sum import codec_time
 from costmodel.estimate.training.time.site_exchange import exchange, to_use_well
 from costmodel.estimate.training.time.unequal_groups import micro_batches_of_groups
 from costmodel.estimate.training.time.unequal_stages import CROSSED_BY_STAGES, stages_of_groups
 from costmodel.estimate.training.training_inputs import training_inputs
-from costmodel.ground.units import show, show_time, significant
+from costmodel.ground.units import counted, show, show_time, significant
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
@@ -205,7 +205,7 @@ def _step(answer: Answer) -> float:
 def _of_compression(answer: Answer, plain: Answer) -> Iterator[str]:
     """Bytes and codec of compressed gradients, and the network on which they pay."""
     inputs, block = answer.inputs, answer.evaluation.block
-    share, (_, practice) = number(compressed_bytes(inputs, block)), practice_of(block)
+    share, (method, practice) = number(compressed_bytes(inputs, block)), practice_of(block)
     sums = [each for each in plain.evaluation.step.transfers if _sums_gradients(each)]
     if not sums:
         return
@@ -221,6 +221,20 @@ def _of_compression(answer: Answer, plain: Answer) -> Iterator[str]:
     elif codec > 0 and share < 1:
         even = number(break_even_bandwidth(raw, ranks, share, codec))
         yield f"if nothing of it hides, it pays on networks under {show(even, 'B/s')} of each rank"
+    if method.method == "powersgd":
+        yield from _of_matrices(answer, method.rank)
+
+
+def _of_matrices(answer: Answer, rank: float) -> Iterator[str]:
+    """What is sent of each matrix; equal ones of several kinds of layers stand once."""
+    shares = {
+        (matrix.name, number(matrix.n), number(matrix.k)): number(part)
+        for _, matrix, part in factor_shares(answer.inputs, answer.evaluation.block, rank)
+    }
+    for (name, rows, columns), part in sorted(shares.items(), key=lambda item: item[1]):
+        sent = f"{significant(100 * part, 3)} %" if part < 1 else "whole, smaller than its factors"
+        yield f"{name}, {counted(rows)} × {counted(columns)}: {sent}"
+    yield "vectors, as of norms: whole"
 
 
 def _sums_gradients(transfer: Transfer) -> bool:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
+from functools import cached_property
 from typing import TYPE_CHECKING
 
 from costmodel.estimate.machine.price import price_per_accelerator
@@ -28,18 +29,26 @@ class RunLever:
 
 @dataclass(frozen=True)
 class RunOutlook:
-    """What would change a run: its figures at the best interval, single changes with the one that helps most first."""
+    """What would change a run; each change is a whole run more, computed where a page asks for it."""
 
-    at_best_interval: RunFigures
-    levers: list[RunLever]
+    answer: Answer
+    run: RunInputs
+
+    @cached_property
+    def at_best_interval(self) -> RunFigures:
+        """The figures at the best interval."""
+        return _tried(self.answer, _best(self.run))
+
+    @cached_property
+    def levers(self) -> list[RunLever]:
+        """Single changes, the one that helps most first."""
+        return _levers(self.answer, self.run)
 
 
 def outlook(answer: Answer) -> RunOutlook | None:
     """Of a valid plan with a run around it."""
     run = answer.inputs.run
-    if run is None or answer.refused:
-        return None
-    return RunOutlook(_tried(answer, _best(run)), _levers(answer, run))
+    return None if run is None or answer.refused else RunOutlook(answer, run)
 
 
 def _levers(answer: Answer, run: RunInputs) -> list[RunLever]:

@@ -7,6 +7,7 @@ from typing import Any
 
 import pytest
 
+from costmodel.documents.reader.resolved_scenario import load
 from costmodel.exchange.imported import Imported
 from costmodel.explore.import_file import GivenBesideFile, import_files
 from costmodel.ground.errors import CostModelError
@@ -140,3 +141,13 @@ def test_replicas_that_shard_nothing_are_plain_data_parallelism(tmp_path: Path) 
     found = read(TODAY.replace("tensor_parallel_degree = 2", ringed), tmp_path)  # ranks of cp share their shards
     has(found, "plan", zero=3, dp=16, cp=2)
     assert found.document["stack"] == "fsdp2"
+
+
+@pytest.mark.parametrize(("enable", "factor"), [("false", 2.0), ("true", 1.43), ("", 1.43)])
+def test_blocks_that_are_not_compiled_are_eager(enable: str, factor: float, tmp_path: Path) -> None:
+    text = f"{TODAY}[compile]\nenable = {enable}\n" if enable else TODAY
+    (tmp_path / "titan.toml").write_text(text)
+    found = import_files([str(tmp_path / "titan.toml")], GivenBesideFile(node="dgx-h100", nodes=1))
+    (tmp_path / "mine.yaml").write_text(found.text_of(None))
+    assert load(str(tmp_path / "mine.yaml")).stack.kernels.traffic_factor == factor
+    assert not any("compile.enable" in loss.sentence for loss in found.found.losses)

@@ -7,7 +7,7 @@ from typing import Any
 
 from costmodel.exchange.importers.launch.accelerate import STRATEGIES
 from costmodel.exchange.importers.launch.layer import Layer, layer_of
-from costmodel.exchange.importers.launch.training_arguments import OPTIMIZERS
+from costmodel.exchange.importers.launch.training_arguments import OPTIMIZERS, written_out
 from costmodel.exchange.values.foreign_keys import ForeignKey, ForeignKeys, lost, quiet
 
 VERSION = "axolotl 0.19.0"
@@ -71,13 +71,14 @@ TABLE: dict[str, ForeignKey] = {
            "optim_target_modules relora lisa_step_interval"),
     **lost("approximated", "a part of the layers is recomputed", "selective_checkpointing recompute_layer_types"),
     **lost("approximated", "the loss or the MLP in pieces", "chunked_cross_entropy tiled_mlp flash_attn_cross_entropy"),
-    **lost("approximated", "attention written out", "eager_attention"),
+    "eager_attention": ForeignKey("flag", "stack", False),
+    "attn_implementation": ForeignKey("word", "stack"),
     **lost("approximated", "kernels are replaced or compiled", "torch_compile liger_kernel"),
     **quiet("lora_alpha lora_dropout datasets test_datasets dataset_prepared_path "
             "val_set_size output_dir model_type tokenizer_type tokenizer_config special_tokens chat_template "
             "pad_to_sequence_len num_epochs learning_rate lr_scheduler warmup_steps warmup_ratio weight_decay "
             "logging_steps saves_per_epoch evals_per_epoch save_steps eval_steps flash_attention "
-            "attn_implementation xformers_attention wandb_project wandb_entity wandb_watch wandb_name "
+            "xformers_attention wandb_project wandb_entity wandb_watch wandb_name "
             "wandb_log_model tf32 strict resume_from_checkpoint train_on_inputs group_by_length "
             "early_stopping_patience local_rank debug eval_sample_packing plugins gradient_checkpointing_kwargs "
             "trust_remote_code hub_model_id seed shuffle_merged_datasets save_total_limit remove_unused_columns "
@@ -111,6 +112,7 @@ def read_axolotl(tree: Any, file: str) -> Layer:
     layer.say("steps", keys["max_steps"])
     _degrees(keys, layer)
     _sharding(keys, layer)
+    written_out(layer, keys["attn_implementation"], keys["eager_attention"])
     _types(keys, layer)
     kind = keys["adapter"]
     if kind.value:

@@ -110,8 +110,10 @@ def _engine(found: Settled, layers: Sequence[Layer]) -> None:
 
 def _tree(found: Settled) -> dict[str, Any]:
     tree: dict[str, Any] = {}
+    written = any(path.startswith("stack.") for path in found.facts)  # a stack with values of its own
     for top in _TREE:
-        for path, value in found.facts.items():
+        for key, value in found.facts.items():
+            path = "stack.like" if written and key == "stack" else key
             parts = path.split(".")
             if parts[0] != top:
                 continue

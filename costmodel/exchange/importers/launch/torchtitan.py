@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 from typing import Any
 
+from costmodel.documents.reader.library import read
 from costmodel.documents.text.yaml_tree import Mapping
 from costmodel.exchange.imported import OriginValue
 from costmodel.exchange.importers.launch.layer import Layer, layer_of
@@ -55,9 +56,18 @@ def read_torchtitan(tree: Mapping, file: str, generation: str) -> Layer:
     _batch(keys, layer, recipe=generation == "tokens")
     _recompute(keys, layer)
     _types(keys, layer)
+    _compiled(keys, layer)
     if generation == "flags":
         _of_recipe(keys, layer)
     return layer_of(keys, GENERATIONS[generation], layer)
+
+
+def _compiled(keys: ForeignKeys, layer: Layer) -> None:
+    """Blocks that are not compiled move as many bytes as eager PyTorch; left out, they are as the stack has them."""
+    compiled = keys["compile.enable"]
+    if compiled.value is False and layer.facts["stack"].value == "fsdp2":
+        eager = read("stack", "fsdp1").kernels.traffic_factor
+        layer.facts["stack.kernels.traffic_factor"] = compiled._replace(value=float(eager))
 
 
 def _two_generations(keys: ForeignKeys) -> None:

@@ -107,11 +107,12 @@ TABLE: dict[str, ForeignKey] = {
            f"{_P}.pipeline_parallel_schedule_csv", "", []),
     **lost("not expressible", "gradients are freed step by step in backward", "optimizer.early_step_in_backward"),
     **lost("not expressible", "experts in a narrow type", "quantize.grouped_mm"),
+    "compile.enable": ForeignKey("flag", "stack"),
     **lost("approximated", "compiled in parts or not", "compile.components"),
     **quiet("job profiling metrics lr_scheduler checkpoint comm fault_tolerance validation validator debug "
             "memory_estimation tokenizer hf_assets_path dataloader loss trainer model_spec model.hf_assets_path "
             "model.tokenizer_path model.print_after_conversion model.vocab_size_multiple_of "
-            "compile.enable compile.model_backend_override compile.backend profiler override model.attn_backend "
+            "compile.model_backend_override compile.backend profiler override model.attn_backend "
             "quantize.linear.float8.enable_fsdp_float8_all_gather quantize.linear.float8.filter_fqns "
             "quantize.linear.float8.precompute_float8_dynamic_scale_for_fsdp quantize.linear.float8.emulate "
             "quantize.linear.mx mx optimizer.lr optimizer.eps optimizer.beta1 optimizer.beta2 "

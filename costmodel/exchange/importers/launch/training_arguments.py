@@ -6,6 +6,7 @@ import re
 from typing import Any
 
 from costmodel.documents.text.yaml_tree import Mapping
+from costmodel.exchange.imported import OriginValue
 from costmodel.exchange.importers.launch.accelerate import STRATEGIES
 from costmodel.exchange.importers.launch.argument_texts import ArgumentText
 from costmodel.exchange.importers.launch.deepspeed import read_deepspeed
@@ -43,6 +44,7 @@ TABLE: dict[str, ForeignKey] = {
     "max_seq_length": ForeignKey("count", "workload.sequence", old="max_length"),
     "model_max_length": ForeignKey("count", "workload.sequence"),
     "block_size": ForeignKey("count", "workload.sequence"),
+    "attn_implementation": ForeignKey("word", "stack"),
     "deepspeed": ForeignKey("text", "plan.zero"),
     "fsdp": ForeignKey("text", "plan.zero"),
     "fsdp_config": ForeignKey("text", "plan.zero"),
@@ -69,7 +71,7 @@ TABLE: dict[str, ForeignKey] = {
             "include_tokens_per_second include_num_input_tokens_seen average_tokens_across_devices log_level "
             "neftune_noise_alpha accelerator_config bf16_full_eval "
             "fp16_full_eval fp16_opt_level fp16_backend half_precision_backend fsdp_min_num_params "
-            "fsdp_transformer_layer_cls_to_wrap model_revision attn_implementation trust_remote_code "
+            "fsdp_transformer_layer_cls_to_wrap model_revision trust_remote_code "
             "dataset_name dataset_config dataset_train_split dataset_test_split dataset_config_name lora_alpha "
             "lora_dropout lora_task_type train_file validation_file data_path cache_dir tokenizer_name "
             "use_fast_tokenizer preprocessing_num_workers torchdynamo no_cuda use_cpu local_rank ignore_data_skip "
@@ -101,7 +103,15 @@ def read_training_arguments(tree: Any, file: str) -> Layer:
     if again.value:
         layer.facts["plan.recompute"] = again._replace(value="full")
     _sharding(keys, layer)
+    written_out(layer, keys["attn_implementation"])
     return layer_of(keys, TITLE, layer)
+
+
+def written_out(layer: Layer, *keys: OriginValue) -> None:
+    """Attention that writes its scores to memory, where a key asks for it; any other is fused, as the stack's."""
+    eager = next((key for key in keys if key.value in ("eager", True)), None)
+    if eager is not None:
+        layer.facts["stack.kernels.attention"] = eager._replace(value="unfused")
 
 
 def with_launcher(layer: Layer, found: ArgumentText) -> Layer:

@@ -22,6 +22,9 @@ from costmodel.report.terminal.style.theme import BAD, DIM, WARN, styled
 _DEGREES = ("tp", "cp", "pp", "vpp", "ep", "dp")
 _OF_A_REPLICA = ("tp", "pp", "ep", "dp_attention")
 
+_LOAD = ("prompt", "output", "rate", "concurrency", "users", "think_time", "requests")
+_WITHOUT_MODEL = ("deepspeed", "accelerate", "hf")  # formats of files that state no model and no length
+
 Found = ExportedPlan | ExportedEngine
 
 
@@ -47,7 +50,29 @@ def summary(found: Found, written: Path | None) -> list[Line]:
     if written is None:
         return _refused(found)
     lines = [styled(line, DIM) for line in _head(found)]
-    return [*lines, Text(), drawn(f"Wrote {written}. Next: costmodel import {written}")]
+    return [*lines, Text(), drawn(f"Wrote {written}. Next: costmodel import {written}{_given(found)}")]
+
+
+def _given(found: Found) -> str:
+    """What the file does not state and import asks for: the machine, and of some formats the model and its load."""
+    job, case = found.job, found.answer.inputs.case
+    node = case.scenario.cluster.node
+    given = [f"--node {node}"] if isinstance(node, str) else []
+    if isinstance(found, ExportedEngine):
+        load = {key: getattr(job.workload, key) for key in _LOAD}
+        given += [f"--set workload.{key}={_amount(key, value)}" for key, value in load.items() if value is not None]
+    elif found.file.target.name in _WITHOUT_MODEL:
+        given += [f"--nodes {found.job.nodes}"] if given else []
+        given += [f"--set model={job.model.name}", f"--set workload.sequence={job.workload.sequence:g}"]
+    return "".join(f" {text}" for text in given)
+
+
+def _amount(key: str, value: Any) -> str:
+    """A length or a load as --set takes it."""
+    if key in ("prompt", "output"):
+        return f"'{{mean: {value.mean:g}, spread: {value.spread:g}}}'" if value.spread else f"{value.mean:g}"
+    unit = {"rate": " /s", "think_time": " s"}.get(key, "")
+    return f"'{value:g}{unit}'" if unit else f"{value:g}"
 
 
 def _head(found: Found) -> Iterator[str]:

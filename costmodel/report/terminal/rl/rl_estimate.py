@@ -7,6 +7,7 @@ import math
 from rich.text import Text
 
 from costmodel.documents.schemas.rl.rl_results import PHASES
+from costmodel.estimate.machine.clock_throttling import cap_over_rating
 from costmodel.estimate.rl.predict_rl import RlAnswer
 from costmodel.ground.units import counted, gib, show, show_time, significant
 from costmodel.report.terminal.plan.plan_lines import assumed_lines
@@ -102,6 +103,8 @@ def of_generation(answer: RlAnswer) -> list[str]:
         words.append(f"{show_time(costs['overlapped'])} hidden: training and generation side by side")
     elif not answer.inputs.split.colocated:
         words.append("each waits for the other: staleness is 0")
+    if cap_over_rating(answer.inputs.trainer.inputs.case) < 1:
+        words.append("run.power.cap slows training alone: rates of engines are those without a cap")
     return words
 
 

@@ -7,6 +7,7 @@ from typing import Any
 
 from rich.text import Text
 
+from costmodel.estimate.machine.clock_throttling import cap_over_rating
 from costmodel.estimate.rl.predict_rl import RlAnswer
 from costmodel.estimate.run.whole_run import shares
 from costmodel.estimate.shared.results import number
@@ -84,6 +85,8 @@ def _facts(answer: RlAnswer) -> list[tuple[str, str]]:
         rows.append(("", f"and up to {held} of answers with their version of the weights and place in it"))
     rows.append(("interval", f"{show_time(costs['checkpoint_interval'])}, in whole iterations"))
     rows.append(("restart", show_time(costs["restart_time"])))
+    if answer.inputs.engines is not None and cap_over_rating(answer.inputs.trainer.inputs.case) < 1:
+        rows.append(("power cap", "slows training alone: rates of engines are those without a cap"))
     return rows
 
 

@@ -95,11 +95,17 @@ def _factors(inputs: TrainingInputs, block: Block, rank: float) -> Number:
     """Elements of the factors over those of the model's matrices as tp cuts them; a small matrix is sent whole."""
     sent: Number = 0.0
     whole: Number = 0.0
-    for count, matrix in _matrices(inputs, block):
+    for count, matrix, part in factor_shares(inputs, block, rank):
         size = count * (matrix.n * matrix.k)
-        sent = sent + size * np.minimum(low_rank_share(rank, matrix.n, matrix.k), 1.0)
+        sent = sent + size * part
         whole = whole + size
     return sent / whole
+
+
+def factor_shares(inputs: TrainingInputs, block: Block, rank: float) -> Iterator[tuple[Number, Matmul, Number]]:
+    """Matrices, how many of each, and what is sent of one: its factors, or all of it where these are larger."""
+    for count, matrix in _matrices(inputs, block):
+        yield count, matrix, np.minimum(low_rank_share(rank, matrix.n, matrix.k), 1.0)
 
 
 def _matrices(inputs: TrainingInputs, block: Block) -> Iterator[tuple[Number, Matmul]]:

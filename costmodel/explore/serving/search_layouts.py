@@ -108,7 +108,7 @@ def candidates(inputs: ServingInputs) -> PlanColumns:
         listed("dp_attention", degrees if mixture else (1.0,)),
         listed("budget", budgets),
     )
-    tp, pp, ep, groups, budget = np.array(list(itertools.product(*axes)), dtype=np.float64).T
+    tp, pp, ep, groups, budget = (axis.ravel() for axis in np.meshgrid(*axes, indexing="ij"))
     each = np.asarray(pp * (tp * groups))
     room = each <= ranks
     tp, pp, ep, groups, budget, each = (column[room] for column in (tp, pp, ep, groups, budget, each))

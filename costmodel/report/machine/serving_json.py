@@ -8,6 +8,7 @@ from typing import Any
 
 from costmodel.documents.schemas.serving.serving_plan import ServingPlan
 from costmodel.estimate.evaluate.answer_facts import subject_of
+from costmodel.estimate.serving.host_cache import host_cache
 from costmodel.estimate.serving.plan_columns import SIZES
 from costmodel.estimate.serving.predict_serving import ServingAnswer
 from costmodel.estimate.serving.reason_codes import REFUSALS
@@ -84,6 +85,15 @@ def memory(answer: ServingAnswer) -> dict[str, Any]:
     """One plan with the lines of its fullest accelerator."""
     result, use = estimate(answer), answer.evaluation.memory
     lines = {"weights": use.weights, "activations": use.activations, "runtime": use.runtime, "cache": use.pool}
+    kept = host_cache(answer)
+    if kept is not None:
+        result["host_cache"] = {
+            "memory_bytes": kept.memory,
+            "tokens": kept.tokens,
+            "prompt_tokens": kept.prompt,
+            "load_s": kept.load,
+            "recompute_s": number(kept.recompute),
+        }
     result["ledger"] = [] if answer.refused else [{f"{name}_bytes": one(value) for name, value in lines.items()}]
     return result
 

@@ -48,3 +48,9 @@ def test_shared_columns_hold_numbers_of_one_kind(run: Any) -> None:
     assert {"tp", "pp", "ep", "fits", "tokens_per_s_per_gpu", "memory_share"} <= shared
     assert all(kind(training[name]) is kind(serving[name]) for name in shared)
     assert {"step_time_s", "mfu"}.isdisjoint(serving)
+
+
+def test_memory_has_what_the_host_would_keep(run: Any) -> None:
+    kept = answer(run, "memory", SERVING)["host_cache"]
+    assert set(kept) == {"memory_bytes", "tokens", "prompt_tokens", "load_s", "recompute_s"}
+    assert kept["load_s"] < kept["recompute_s"]

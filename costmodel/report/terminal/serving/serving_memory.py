@@ -6,9 +6,10 @@ from collections.abc import Sequence
 
 from rich.text import Text
 
+from costmodel.estimate.serving.host_cache import host_cache
 from costmodel.estimate.serving.predict_serving import ServingAnswer
 from costmodel.explore.serving.cache_levers import CacheLever
-from costmodel.ground.units import gib, show_memory, significant
+from costmodel.ground.units import gib, show_memory, show_time, significant
 from costmodel.report.terminal.plan.plan_lines import assumed_lines
 from costmodel.report.terminal.serving.serving_estimate import following, problems, titled
 from costmodel.report.terminal.serving.serving_formatting import one
@@ -102,9 +103,24 @@ def _holds(answer: ServingAnswer, levers: Sequence[CacheLever]) -> list[Line]:
         ("requests", f"{worst} of {longest} tokens at worst (Maximum concurrency for {longest} tokens per request)"),
         ("", f"{steady} mean requests at a time, of which {significant(costs['concurrency'])} are in flight"),
         ("context", f"{most:,.0f} tokens is the longest request; the model ends at {inputs.model.max_sequence:,.0f}"),
+        *_host(answer),
         *(_lever(each) for each in levers),
     ]
     return [CellTable(("", ""), rows, "ll", headed=False)]
+
+
+def _host(answer: ServingAnswer) -> list[tuple[str, str]]:
+    """What the host would hold beside the pool, and whether loading from there is faster than computing."""
+    kept = host_cache(answer)
+    if kept is None:
+        return []
+    pays = f"loading pays, {significant(kept.gain)} ×" if kept.gain > 1 else "loading does not pay"
+    times = f"loaded in {show_time(kept.load)}, computed again in {show_time(kept.recompute)}"
+    tokens = f"{significant(kept.tokens / 1e3, 4)} k tokens of a replica"
+    return [
+        ("host", f"{show_memory(kept.memory)} of a node's host would keep {tokens}"),
+        ("", f"a prompt of {kept.prompt:,.0f} is {times}: {pays}"),
+    ]
 
 
 def _lever(lever: CacheLever) -> tuple[str, str]:

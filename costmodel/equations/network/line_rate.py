@@ -21,8 +21,8 @@ def line_rate_time(
 ) -> Number:
     """Least time of a collective by the bytes that must cross the border of each part of its group.
 
-    all-reduce S / (m B), and 2 (p − 1) S / (n B) where no switch adds up;
-    all-gather, reduce-scatter (n − m)/n S / (m B); all-to-all (n − m)/n S / B; broadcast, reduce, send S / (m B); nothing for a group of one part
+    all-reduce S / (m B), and 2 (p − 1) S / (n B) where no switch adds up; broadcast, reduce, send S / (m B);
+    all-gather, reduce-scatter (n − m)/n S / (m B); all-to-all (n − m)/n S / B; nothing for a group of one part
 
     Args:
         message: the full buffer, S, as nccl-tests counts it [B]

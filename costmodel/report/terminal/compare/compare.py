@@ -44,6 +44,7 @@ def diff(found: Difference, title: str) -> list[Line]:
     if found.same:
         return [*lines, styled("Nothing differs.")]
     lines += inputs(found.inputs)
+    lines += _prices_left_out(found)
     for side, other in ((found.before, "before"), (found.after, "after")):
         if side.refused:
             lines.append(styled(f"  ✗ {', '.join(side.refused)}: {other}, the plan is invalid", BAD))
@@ -81,10 +82,18 @@ def difference_lines(found: Difference, words: str, rows: Sequence[Sequence[str]
     if found.same:
         return [*lines, styled("Nothing differs.")]
     lines += inputs(found.inputs)
+    lines += _prices_left_out(found)
     for side, other in ((found.before, "before"), (found.after, "after")):
         if side.refused:
             lines.append(styled(f"  ✗ {', '.join(side.refused)}: {other}, the plan is not valid", BAD))
     return [*lines, Text(), CellTable(("result", "before", "after", "change", ""), rows, "lrrrl")] if rows else lines
+
+
+def _prices_left_out(found: Difference) -> list[Line]:
+    """Prices that the other side's machine does not take over, and why."""
+    sides = [side.facts.price for side in (found.before, found.after) if side.facts is not None]
+    known = {} if not sides else {line.plain: line for price in sides for line in left_out_lines(price, "  ")}
+    return list(known.values())
 
 
 def _sign(change: Input) -> str:

@@ -53,10 +53,17 @@ def _facts(answer: RlAnswer) -> list[Line]:
     ]
     lines: list[Line] = [CellTable([""] * 4, rows, "llll", headed=False)]
     if workload.iterations is not None:
-        rent = "" if math.isnan(costs["run_cost"]) else f", {show(costs['run_cost'], 'USD')}"
         stated = f"{counted(workload.iterations)} iterations as stated"
-        lines.append(styled(f"  run         {show_time(costs['run_time'])}{rent}: {stated}"))
+        lines.append(styled(f"  run         {show_time(costs['run_time'])}{_rent(costs)}: {stated}"))
     return lines
+
+
+def _rent(costs: dict[str, float]) -> str:
+    """The rent of a run with its band, to as many digits as that leaves any meaning."""
+    if math.isnan(costs["run_cost"]):
+        return ""
+    middle, low, high = (rounded_dollars(costs[name]) for name in ("run_cost", "run_cost_low", "run_cost_high"))
+    return f", {middle} ({BAND} {between(low, high)})"
 
 
 def _cost(answer: RlAnswer) -> str:

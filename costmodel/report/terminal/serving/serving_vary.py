@@ -41,7 +41,7 @@ _HEADS = {
     "utilisation": "util.",
     "gpus": "GPUs",
     "limits_chance": "chance",
-    "cost_per_mtoken": "USD/M out",
+    "cost_per_mtoken": "rent/M out",
 }
 
 
@@ -117,12 +117,14 @@ def sweep_json(found: SweptServing) -> dict[str, Any]:
     }
 
 
-def scale(case: ServingCase, trials: Sequence[ServingTrial]) -> list[Line]:
+def scale(case: ServingCase, trials: Sequence[ServingTrial], *, assumed: bool = False) -> list[Line]:
     """A row for each rate, with as many replicas as keep every limit."""
     names = (*(_HEADS.get(name, name) for name in _SCALE), "")
     rows = [(_rate(trial), *_results(_SCALE[1:], trial), _against(trial)) for trial in trials]
     kept = [trial for trial in trials if trial.works]
     lines = [*_subject(case, ["cluster.nodes"], price=True), CellTable(names, rows, "r" * len(_SCALE) + "l")]
+    if assumed:
+        lines.insert(-1, styled("rates around workload.rate; --rate '2..16 /s' sets others"))
     if kept and kept[0].answer is not None:
         each = kept[0].answer.costs
         one = each["rate_within_slo_per_s"] / each["replicas"]

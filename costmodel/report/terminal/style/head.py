@@ -165,6 +165,15 @@ def price_lines(price: Price, indent: str = "") -> list[Text]:
 
 def _lines(price: Price) -> Iterator[tuple[str, str]]:
     yield price_words(price), ""
+    yield from _left_out(price)
+
+
+def left_out_lines(price: Price, indent: str = "") -> list[Text]:
+    """Prices that were stated for another machine, each with the machine."""
+    return [styled(f"{indent}{words}", style) for words, style in _left_out(price)]
+
+
+def _left_out(price: Price) -> Iterator[tuple[str, str]]:
     for left in price.foreign:
         yield f"{left.text} is the price for {left.of} and was left out", WARN
 

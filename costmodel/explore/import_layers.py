@@ -111,7 +111,8 @@ def _named_text(name: str, file: str, place: Place) -> tuple[str, Path]:
             return file_text(str(path)), path
         except CostModelError as error:
             problem = error.faults[0].sentence
-    hint = f"tried {' and '.join(map(str, paths))}: {problem}"
+    tried = " and ".join(map(str, paths))
+    hint = f"copy it beside {file}, or give the values it holds with --set; tried {tried}: {problem}"
     raise fail("X002", f"the file names {name}, which cannot be read", place, hint)
 
 

@@ -26,7 +26,7 @@ _IN_SHORT = {
     "D016": "what is asked for is not offered, or not modelled",
     "D017": "a fit that every answer needs is missing",
     "D020": "this result or baseline was changed after it was written",
-    "X002": "a value that is needed stands nowhere",
+    "X002": "a value that is needed is stated in no file",
     "X003": "something that no document can express",
     "X004": "two places state different things of one option",
     "X005": "the file breaks a rule of its own format",

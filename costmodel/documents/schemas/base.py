@@ -102,6 +102,8 @@ class Quantity:
         """How one is written, for messages."""
         if measured(self.unit) != "1":
             return f"'{example(self.unit)}'"
+        if self.unit == "token" and self.whole:
+            return "8k"
         return "8" if self.whole else "0.81 or 81 %" if self.high == 1 else "1.5"
 
     def validate(self, value: Any) -> Figure:

@@ -84,3 +84,17 @@ def test_options_of_training_are_refused_with_what_serving_does_instead(run: Any
     assert (fault.code, "without plan takes the best" in fault.help) == ("C030", True)
     (fault,) = faults(run("diagnose", "quickstart", "--step", "20"))
     assert "'20 s', '20 ms' or '20 us'" in fault.sentence
+
+
+def test_diff_gives_the_reason_why_a_price_is_gone(run: Any) -> None:
+    out = run("diff", SERVED, "--set", "cluster.node=dgx-h200").out
+    assert "2.50 USD/GPU/h is the price for dgx-h100 and was left out" in out
+    assert "was left out" not in run("diff", SERVED, "--set", "plan.tp=4").out
+
+
+def test_the_rent_of_a_run_is_as_wide_as_its_time(run: Any) -> None:
+    """Rent is time times a price, so that P10 and P90 stand to the middle as those of an iteration do."""
+    out = run("estimate", "grpo-qwen-2.5-7b-64").out
+    rent = [float(word.replace(",", "")) for word in re.findall(r"\$([\d,]+)", out[out.index("  run ") :])[:3]]
+    time = [float(word) for word in re.findall(r"iteration +(\d+) s[^P]*\n +P10 – P90 +(\d+) – (\d+) s", out)[0]]
+    assert [value / rent[0] for value in rent] == pytest.approx([value / time[0] for value in time], rel=0.01)

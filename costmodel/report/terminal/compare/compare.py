@@ -15,7 +15,7 @@ from costmodel.ground.counts import number_of
 from costmodel.ground.units import gib, significant
 from costmodel.report.terminal.style.answer import head
 from costmodel.report.terminal.style.formatting import TIME_TERMS, result
-from costmodel.report.terminal.style.head import fact_fields, head_lines, is_cost, with_facts
+from costmodel.report.terminal.style.head import fact_fields, head_lines, is_cost, left_out_words, with_facts
 from costmodel.report.terminal.style.layout import CellTable, Line
 from costmodel.report.terminal.style.theme import BAD, DIM, HEAD, WARN, styled
 
@@ -91,9 +91,8 @@ def difference_lines(found: Difference, words: str, rows: Sequence[Sequence[str]
 
 def _prices_left_out(found: Difference) -> list[Line]:
     """Prices that the other side's machine does not take over, and why."""
-    sides = [side.facts.price for side in (found.before, found.after) if side.facts is not None]
-    known = {} if not sides else {line.plain: line for price in sides for line in left_out_lines(price, "  ")}
-    return list(known.values())
+    known = dict.fromkeys(map(left_out_words, (*found.before.left_out, *found.after.left_out)))
+    return [styled(f"  {words}", WARN) for words in known]
 
 
 def _sign(change: Input) -> str:

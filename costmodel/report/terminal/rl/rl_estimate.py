@@ -8,7 +8,7 @@ from rich.text import Text
 
 from costmodel.documents.schemas.rl.rl_results import PHASES
 from costmodel.estimate.rl.predict_rl import RlAnswer
-from costmodel.ground.units import counted, gib, show, show_time, significant
+from costmodel.ground.units import counted, gib, rounded_dollars, show_time, significant
 from costmodel.report.terminal.plan.plan_lines import assumed_lines
 from costmodel.report.terminal.rl.rl_formatting import NAMES, following, problems, result, titled
 from costmodel.report.terminal.style.formatting import BAND, ENDS, between
@@ -68,7 +68,7 @@ def _rent(costs: dict[str, float]) -> str:
 
 def _cost(answer: RlAnswer) -> str:
     cost = answer.costs["iteration_cost"]
-    return "set assume.price" if math.isnan(cost) else f"{show(cost, 'USD')} an iteration"
+    return "set assume.price" if math.isnan(cost) else f"{rounded_dollars(cost)} an iteration"
 
 
 def where_it_goes(answer: RlAnswer) -> list[Line]:

@@ -129,7 +129,7 @@ def _widths(inputs: TrainingInputs, block: Block) -> str:
     tp, inner = _size(block, "tp"), {kind.dense.ffn_hidden for kind in inputs.model.kinds if kind.dense is not None}
     widths = [("hidden", inputs.model.hidden), *(("ffn_hidden", width) for width in sorted(inner))]
     said = [f"{name} {counted(width)}" for name, width in widths if width % tp]
-    return f"{joined(said)} {'does' if len(said) == 1 else 'do'} not divide by tp {counted(tp)}"
+    return f"{joined(said)} {'is' if len(said) == 1 else 'are'} not divisible by tp {counted(tp)}"
 
 
 def _sequence(inputs: TrainingInputs, block: Block) -> str:

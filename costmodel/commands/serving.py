@@ -101,7 +101,7 @@ def sensitivity(case: LoadedScenario, of: str, top: int) -> Reply:
                  others=pages.of_serving_sensitivity(found))  # fmt: skip
 
 
-_BESIDE = {
+_BESIDE: dict[tuple[str, ...], str] = {
     (command, "--best"): "leave it out: a scenario without plan takes the best for its load by itself"
     for command in ("sweep", "scale")
 }

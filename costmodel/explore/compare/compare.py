@@ -32,8 +32,8 @@ class Side:
     refused: tuple[str, ...] = ()
     assumed: Mapping[str, str] = field(default_factory=dict)  # values that the user did not state
     facts: Facts | None = None  # what was computed
-    left_out: tuple[ForeignPrice, ...] = ()  # prices of another machine
     parts: tuple[str, ...] = (MEMORY, TRAFFIC)  # of which figures are known, those that are not there being 0
+    left_out: tuple[ForeignPrice, ...] = ()  # prices of another machine
 
 
 @dataclass(frozen=True)

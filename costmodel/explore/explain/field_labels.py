@@ -23,8 +23,8 @@ FIELD_LABELS: dict[str, tuple[str, str]] = {
         "precision",
     ),
     "loss scaling": (
-        "a factor on the loss that keeps small fp16 gradients from vanishing; bf16 needs none. costmodel does not count "
-        "the one multiplication and the check for overflow that it adds to a step",
+        "a factor on the loss that keeps small fp16 gradients from vanishing; bf16 needs none. costmodel does not "
+        "count the one multiplication and the check for overflow that it adds to a step",
         "",
     ),
     "roce": (

@@ -11,7 +11,7 @@ import typer
 from costmodel.commands import completion
 from costmodel.commands.shared import answering
 from costmodel.commands.short_form import Question, asking
-from costmodel.ground.errors import fail
+from costmodel.ground.errors import CostModelError, fail
 from costmodel.report.terminal.style.answer import Reply
 
 RanksOption = Annotated[
@@ -68,7 +68,6 @@ def explain(
 
     Next: --depth 6 goes further down
     """
-    from costmodel.explore.explain.labels import meaning_of
     from costmodel.explore.explain.pages import page
     from costmodel.report.terminal.documents import tree
 
@@ -81,7 +80,7 @@ def explain(
     if not what:
         return Reply(tree.words, tree.words_json)
     words = " ".join(filter(None, (what, quantity, *(more or ()))))
-    if more or (quantity is not None and (meaning_of(words) or not _asked_of_a_scenario(what, quantity))):
+    if more or (quantity is not None and (_is_word(words) or not _asked_of_a_scenario(what, quantity))):
         what, quantity = words, None
     if quantity == "plan" and _is_scenario(what):
         return _plan(question)
@@ -168,6 +167,17 @@ def _asked_of_a_scenario(what: str, quantity: str) -> bool:
     from costmodel.explore.explain.explain import quantities
 
     return _is_scenario(what) or quantity in quantities()
+
+
+def _is_word(words: str) -> bool:
+    """Whether words together have a page, as "flash attention" has, whose second is a figure of plans too."""
+    from costmodel.explore.explain.pages import page
+
+    try:
+        page(words)
+    except CostModelError:
+        return False
+    return True
 
 
 def _is_scenario(what: str) -> bool:

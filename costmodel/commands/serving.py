@@ -101,11 +101,18 @@ def sensitivity(case: LoadedScenario, of: str, top: int) -> Reply:
                  others=pages.of_serving_sensitivity(found))  # fmt: skip
 
 
+_BESIDE: dict[tuple[str, ...], str] = {
+    (command, "--best"): "leave it out: a scenario without plan takes the best for its load by itself"
+    for command in ("sweep", "scale")
+}
+
+
 def without(command: str, given: Sequence[tuple[str, bool]]) -> None:
     """A fault for options that a command takes of training alone: one without effect is refused."""
     names = [name for name, value in given if value]
     if names:
-        raise fail("C030", f"{command} of a scenario that serves has no {', '.join(names)}", None, "leave it out")
+        sentence = f"{command} of a scenario that serves has no {', '.join(names)}"
+        raise fail("C030", sentence, None, _BESIDE.get((command, *names), "leave it out"))
 
 
 def sweep(case: LoadedScenario, axes: Sequence[Axis], show: str, *, refused: Sequence[tuple[str, bool]]) -> Reply:
@@ -127,17 +134,15 @@ def sweep(case: LoadedScenario, axes: Sequence[Axis], show: str, *, refused: Seq
 def scale(case: LoadedScenario, rates: str, *, refused: Sequence[tuple[str, bool]]) -> Reply:
     """The answer of `scale`: as many replicas as each rate needs."""
     from costmodel.explore.search.ranges import values_of
-    from costmodel.explore.serving.vary_serving import by_rate
+    from costmodel.explore.serving.vary_serving import around_rate, by_rate
     from costmodel.report.terminal.serving import serving_vary as report
 
     without("scale", refused)
-    if not rates:
-        raise fail("C010", "a scenario that serves is scaled by its rate", None, "--rate '2..16 /s'")
     held = serving(case)
-    values = [value if "/" in value else f"{value} /s" for value in values_of(rates, "--rate", rates)]
-    found = by_rate(held, values)
+    values = [value if "/" in value else f"{value} /s" for value in values_of(rates, "--rate", rates)] if rates else []
+    found = by_rate(held, values or around_rate(held))
     works = any(trial.works for trial in found)
-    lines, result = lambda: report.scale(held, found), lambda: report.scale_json(held, found)
+    lines, result = lambda: report.scale(held, found, assumed=not rates), lambda: report.scale_json(held, found)
     return Reply(lines, result, "sizes", yes=works, others=pages.of_serving_scale(held, found))
 
 

@@ -17,6 +17,7 @@ from costmodel.equations.run.uncertainty import ninetieth_percentile, tenth_perc
 from costmodel.estimate.evaluate.error_band import residual
 from costmodel.estimate.machine.collective_alone import AloneTime, alone_times
 from costmodel.estimate.machine.collective_time import collective_time, send_time
+from costmodel.estimate.machine.least_time import least_time
 from costmodel.estimate.machine.process_groups import Group, group
 from costmodel.estimate.training.training_inputs import TrainingInputs, training_inputs
 from costmodel.evidence.calibrate.fabric_check import Soundness
@@ -193,10 +194,11 @@ def _row(inputs: TrainingInputs, size: float, members: Group, operation: Operati
     best, far, send = ways[0], bool(members.domains > 1), operation == "send"
     busbw = partial(bus_bandwidth, size, float(members.ranks), operation=operation)
     spread = float(np.asarray(residual(*_fits(inputs, operation, far=far))))
+    least = min(least_time(inputs, size, members, operation, best.name), best.total)
     return SizeRow(
         size=size,
         time=best.total,
-        low=float(tenth_percentile(best.total, spread)),
+        low=max(float(tenth_percentile(best.total, spread)), least),
         high=float(ninetieth_percentile(best.total, spread)),
         algbw=float(algorithm_bandwidth(size, best.total)),
         busbw=float(busbw(time=best.total)),

@@ -155,7 +155,7 @@ def parse(text: str, unit: str) -> float:
     if wanted == "1" and symbol in COUNT_SUFFIXES:
         return value * COUNT_SUFFIXES[symbol]
     if not symbol:
-        raise UnitError(f"a quantity carries its unit, e.g. '{example(unit)}'")
+        raise UnitError(f"a quantity carries its unit: {with_unit(match[1], unit)}")
     try:
         factor, dimension = parse_unit(symbol)
     except UnitError as error:
@@ -164,7 +164,8 @@ def parse(text: str, unit: str) -> float:
     if not dimension and symbol in LARGE and (meant := _meant_prefix(symbol, wanted)):
         raise UnitError(f"'{symbol}' is no unit; did you mean {_either(match[1], meant)}?", exact=True)
     if there != parse_unit(wanted)[1]:
-        raise UnitError(f"'{symbol}' is not a unit of {wanted}{_taken(wanted)}; write e.g. '{example(unit)}'")
+        sentence = f"'{symbol}' is not a unit of {_of_messages(unit)}{_taken(wanted)}"
+        raise UnitError(f"{sentence}; write e.g. '{example(unit)}'")
     strange = [item for item in counted if item not in parse_unit(unit)[1]]
     if strange:
         raise _other_count(match, unit, *strange[0])
@@ -290,6 +291,35 @@ def _meant_multiple(symbol: str) -> list[str]:
 
 def _taken(unit: str) -> str:
     return f": {SPELLINGS[unit]}" if unit in SPELLINGS else ""
+
+
+def with_unit(number: str, unit: str) -> str:
+    """How a bare number may have been meant; of times each unit in use, else an example.
+
+    >>> with_unit("20", "s")
+    "'20 s', '20 ms' or '20 us'"
+    """
+    if measured(unit) != "s":
+        return f"e.g. '{example(unit)}'"
+    return f"'{number} s', '{number} ms' or '{number} us'"
+
+
+def written_unit(text: str, unit: str) -> tuple[float, str]:
+    """The size in SI units, and the name, of the unit that a price was written in; else of the SI unit itself.
+
+    >>> written_unit("1e30 USD/h", "USD/GPU/s")[1], written_unit("1e30 TB", "B")
+    ('USD/h', (1.0, 'B'))
+    """
+    found = _NUMBER.match(_MONEY.sub(r"\1 \2 USD\3", _PER.sub("/", text))) if measured(unit) == "USD/s" else None
+    if found is None or not found[2]:
+        return 1.0, measured(unit)
+    name = found[2].strip()
+    return parse(f"1 {name}", unit), name
+
+
+def _of_messages(unit: str) -> str:
+    """A unit as one would write it: rents are a price for an hour."""
+    return example(unit).split(" ", 1)[1] if measured(unit) == "USD/s" else measured(unit)
 
 
 def example(unit: str) -> str:

@@ -150,6 +150,19 @@ def _dollars(value: float, digits: int) -> str:
     return f"{value:,.2f}" if abs(value) >= 1 or not value else significant(value, digits)
 
 
+def rounded_dollars(value: float) -> str:
+    """A predicted amount to three digits, as its band does not support more.
+
+    >>> rounded_dollars(6226.36), rounded_dollars(15.57), rounded_dollars(62263.6)
+    ('$6,230', '$15.6', '$62.3 k')
+    """
+    return f"${value:,.0f}" if not value else f"${_whole_or_scaled(float(f'{value:.3g}'))}"
+
+
+def _whole_or_scaled(value: float) -> str:
+    return _scaled(value, "", 3) if abs(value) >= 1e4 else f"{value:,.0f}" if abs(value) >= 100 else significant(value)
+
+
 _RATES = {
     "kg/J": ("g/kWh", 3.6e9),
     "USD/J": ("USD/kWh", 3.6e6),

@@ -58,8 +58,8 @@ def test_csv_has_a_row_of_the_plan(run: Any) -> None:
         (["workload.rate=10 /s"], "S001", "tpot"),
         (["limits.ttft_p99.at_most=300 ms"], "S002", "ttft_p99"),
         (["model=llama-3.1-405b"], "M001", "GiB that the engine may use"),
-        (["plan.tp=6"], "L051", "tp must divide the heads"),
-        (["plan.replicas=3"], "L050", "more accelerators"),
+        (["plan.tp=6"], "L051", "64 query heads are not divisible by tp 6"),
+        (["plan.replicas=3"], "L050", "the replicas need 24 accelerators, and the cluster has 16"),
     ],
 )
 def test_the_answer_is_no_with_a_code_and_a_reason(run: Any, settings: list[str], code: str, words: str) -> None:

@@ -81,6 +81,38 @@ def test_large_all_reduces_alone_reach_what_was_measured(
     assert found.rows[-1].busbw / 1e9 == pytest.approx(measured, rel=0.12)
 
 
+@pytest.mark.parametrize(
+    ("operation", "node", "gpus", "algorithm", "link", "bytes_over_it"),
+    [  # a GB: what the slowest link of a rank carries at the least, and its line rate in GB/s by the data sheet
+        ("all-reduce", "dgx-h100", 64, None, 50, 2 * 7 / 64),  # 8 nodes exchange 7/8 twice, over 8 interfaces each
+        ("all-reduce", "dgx-h100", 64, "sharp", 50, 1 / 8),  # added up in the switches of the network: up once
+        ("all-reduce", "dgx-h100", 8, None, 450, 1),  # NVSwitch adds up: each rank sends its buffer once
+        ("all-reduce", "dgx-a100", 8, None, 300, 2 * 7 / 8),
+        ("all-gather", "dgx-h100", 32, None, 50, 3 / 4 / 8),
+        ("reduce-scatter", "dgx-a100", 8, None, 300, 7 / 8),
+        ("all-to-all", "dgx-b200", 16, None, 50, 1 / 2),  # half of each rank's buffer is for the other node
+        ("all-to-all", "dgx-h100", 8, None, 450, 7 / 8),
+        ("broadcast", "dgx-h100", 32, None, 50, 1 / 8),
+        ("send", "dgx-h100", 16, None, 50, 1),
+    ],
+)
+def test_no_band_starts_under_what_the_slowest_link_needs(
+    operation: str, node: str, gpus: int, algorithm: str | None, link: float, bytes_over_it: float
+) -> None:
+    flags, sizes = ScenarioFlags(node=node, gpus=gpus), ["1GB", "4GB"]
+    for row in collective(operation, sizes, flags, algorithm=algorithm).rows:
+        least = row.size * bytes_over_it / (link * 1e9)
+        assert least * (1 - 1e-9) <= row.low <= row.time <= row.high
+
+
+def test_the_low_end_is_the_line_rate_where_the_spread_would_pass_it() -> None:
+    """1 GB between 8 nodes of 8 × 50 GB/s: 2 · 7/8 · 1 GB / 400 GB/s; 64 MB between 2: half over 50 GB/s."""
+    assert collective("all-reduce", ["1GB"], H100).rows[-1].low == pytest.approx(4.375e-3)
+    two = ScenarioFlags(gpu="b200", gpus=16)
+    assert collective("all-to-all", ["64MB"], two).rows[-1].low == pytest.approx(640e-6)
+    assert collective("all-reduce", ["32kB", "64kB"], H100).rows[-1].low < 100e-6
+
+
 @pytest.mark.parametrize(("gpus", "measured"), [(4, 363.3), (5, 414.2), (6, 435.6), (7, 460.0), (8, 473.1)])
 def test_nvls_gains_with_the_group(gpus: int, measured: float) -> None:
     """8 GiB on an H200 node: what a switch adds saves more the larger the group."""

@@ -10,7 +10,7 @@ from pydantic_core import CoreSchema, PydanticCustomError, PydanticKnownError, c
 from costmodel.ground.choices import Zero
 from costmodel.ground.counts import words_of
 from costmodel.ground.errors import Place
-from costmodel.ground.parsing import UnitError, example, kinds_of, measured, parse
+from costmodel.ground.parsing import UnitError, example, kinds_of, measured, parse, with_unit, written_unit
 from costmodel.ground.quoting import HUGE, LONGEST, quoted_value
 from costmodel.ground.units import Figure
 
@@ -40,8 +40,9 @@ def figure(value: Any, unit: str, sample: str = "") -> Figure:
     elif plain or isinstance(value, Figure):
         number = float(value) if isinstance(value, float) or abs(value) < HUGE else math.inf
     else:
-        words = {"sample": sample, "given": quoted_value(value)}
-        raise PydanticCustomError("quantity_unit", "{given} has no unit; write e.g. {sample}", words)
+        given = quoted_value(value)
+        words = {"sample": with_unit(given, unit), "given": given}
+        raise PydanticCustomError("quantity_unit", "{given} has no unit; write {sample}", words)
     if not math.isfinite(number):
         raise PydanticCustomError("quantity_range", "a finite number is wanted here", {})
     return Figure(number, place)
@@ -101,6 +102,8 @@ class Quantity:
         """How one is written, for messages."""
         if measured(self.unit) != "1":
             return f"'{example(self.unit)}'"
+        if self.unit == "token" and self.whole:
+            return "8k"
         return "8" if self.whole else "0.81 or 81 %" if self.high == 1 else "1.5"
 
     def validate(self, value: Any) -> Figure:
@@ -109,17 +112,17 @@ class Quantity:
         low, high = self.low, self.high
         if number < low or (self.above and number <= low) or number > high:
             meant = "" if isinstance(value, str) or self.unit != "1" or high != 1 else _percent(number)
-            words = {"given": _bare(value), "bounds": self._bounds() + meant}
+            words = {"given": _bare(value), "bounds": self._bounds(value) + meant}
             raise PydanticCustomError("quantity_range", "{given} is out of range: {bounds}", words)
         if self.whole and not number.is_integer():
             given = {"given": _bare(value)}
             raise PydanticCustomError("quantity_range", "a whole number is wanted here, not {given}", given)
         return number
 
-    def _bounds(self) -> str:
-        unit = measured(self.unit)
-        least = f"{'more than' if self.above else 'at least'} {_bound(self.low, unit)}"
-        return least if math.isinf(self.high) else f"{least} and at most {_bound(self.high, unit)}"
+    def _bounds(self, value: Any) -> str:
+        size, unit = written_unit(value, self.unit) if isinstance(value, str) else (1.0, measured(self.unit))
+        least = f"{'more than' if self.above else 'at least'} {_bound(self.low / size, unit)}"
+        return least if math.isinf(self.high) else f"{least} and at most {_bound(self.high / size, unit)}"
 
 
 def _bare(value: Any) -> str:
@@ -150,7 +153,7 @@ Rate = Annotated[float, Quantity("B/GPU/s", 1, 1e18)]
 FlopRate = Annotated[float, Quantity("FLOP/GPU/s", 1, 1e21)]
 Seconds = Annotated[float, Quantity("s", 0, 1e12)]
 Watts = Annotated[float, Quantity("J/s", 0, 1e9, above=True)]
-Price = Annotated[float, Quantity("USD/GPU/s", 0, 1e9)]
+Price = Annotated[float, Quantity("USD/GPU/s", 0, 1e6 / 3600)]  # a million USD an hour
 
 
 def _no_truth_value(value: Any) -> Any:

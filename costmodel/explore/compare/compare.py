@@ -7,6 +7,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 
 from costmodel.documents.keys.references import REFERENCES
+from costmodel.documents.reader.foreign_prices import ForeignPrice
 from costmodel.documents.reader.resolved_scenario import LoadedScenario
 from costmodel.estimate.evaluate.answer_facts import Facts, facts_of
 from costmodel.estimate.evaluate.predict import Answer
@@ -32,6 +33,7 @@ class Side:
     assumed: Mapping[str, str] = field(default_factory=dict)  # values that the user did not state
     facts: Facts | None = None  # what was computed
     parts: tuple[str, ...] = (MEMORY, TRAFFIC)  # of which figures are known, those that are not there being 0
+    left_out: tuple[ForeignPrice, ...] = ()  # prices of another machine
 
 
 @dataclass(frozen=True)

@@ -8,6 +8,7 @@ from __future__ import annotations
 import re
 from typing import TYPE_CHECKING
 
+from costmodel.explore.explain.field_labels import FIELD_LABELS
 from costmodel.explore.explain.serving_labels import SERVING_LABELS
 from costmodel.ground.plan_sizes import SIZES
 
@@ -17,6 +18,7 @@ if TYPE_CHECKING:
 _SHORTER = "P10: one run in ten lies below; P90: one in ten above"
 # Labels by the words of their page, all in small letters; a label that is a word of its own need not be here.
 LABELS: dict[str, tuple[str, str]] = {
+    **FIELD_LABELS,
     **SERVING_LABELS,
     # estimate
     "step time": ("", "step_time"),

@@ -169,7 +169,7 @@ def _key_elsewhere(path: str) -> Page:
     for kind in FOLDERS:
         if has(kind, path):
             what = f"{title_of(kind, path)}\ncostmodel show {path} prints it" if kind != "efficiency" else ""
-            return Page(path, f"a{'n' if kind[0] in 'ae' else ''} {kind}, by name", what)
+            return Page(path, f"a{'n' if kind[0] in 'aeio' else ''} {kind}, by name", what)
     if alike := _named_alike(path):
         return Page(path, "documents of that name", alike)
     if path in (groups := worth_asking()):

@@ -24,7 +24,11 @@ SERVING_LABELS: dict[str, tuple[str, str]] = {
     "req/s": ("requests a second up to which every limit is kept", "rate_within_slo"),
     "what if": ("the memory of the same plan with another value of one key", ""),
     # search, sweep, scale
-    "usd/m out": ("", "cost_per_moutput"),
+    "rent/m out": (
+        "all rent, in USD, that of the prompts too, over a million generated tokens; estimate prints beside it what a "
+        "million prompt tokens and a million generated ones cost, each by its own share of the rent",
+        "cost_per_mtoken",
+    ),
     "why not": ("the codes of the reasons against the other layouts, with how many each refuses", ""),
     "rate": ("requests a second that arrive: workload.rate", ""),
     "repl": ("copies of the engine: plan.replicas", "replicas"),

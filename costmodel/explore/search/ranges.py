@@ -89,7 +89,7 @@ def values_of(values: str, option: str, text: str) -> tuple[str, ...]:
         raise _fault(option, text, "a value is missing between two commas")
     found = [value for part in parts for value in _values(option, text, part)]
     if len(found) > MOST_VALUES:
-        raise _fault(option, text, f"{len(found):,} values are more than {MOST_VALUES:,}")
+        raise _fault(option, text, f"{len(found):,} values; at most {MOST_VALUES:,} are allowed")
     return tuple(dict.fromkeys(found))
 
 
@@ -121,7 +121,7 @@ def _values(option: str, text: str, part: str) -> list[str]:
         return [part.strip()]
     found = span(part)
     if found is None:
-        raise _fault(option, text, f"'{part.strip()}' is not a range from less to more with one unit")
+        raise _fault(option, text, f"'{part.strip()}' is not a range: it must rise and have one unit, as 1..8")
     low, high, step, by = found.low, found.high, found.step, found.by
     if not step and low.is_integer() and high.is_integer() and not found.unit:
         step, by = "+", 1.0
@@ -129,7 +129,7 @@ def _values(option: str, text: str, part: str) -> list[str]:
         raise _fault(option, text, f"'{part.strip()}' needs a step that leads from {low:g} to {high:g}: *2, or +8")
     count = math.log(high / low) / math.log(by) if step == "*" else (high - low) / by
     if count >= MOST_VALUES:
-        raise _fault(option, text, f"{count:,.0f} values are more than {MOST_VALUES:,}")
+        raise _fault(option, text, f"{count + 1:,.0f} values; at most {MOST_VALUES:,} are allowed")
     steps = range(math.floor(count + 1e-9) + 1)
     return [found.text(low * by**index if step == "*" else low + by * index) for index in steps]
 

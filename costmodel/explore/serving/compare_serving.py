@@ -44,4 +44,5 @@ def side(name: str, case: ServingCase) -> Side:
         key: value for key, value in known.items() if math.isfinite(value) and not key.endswith(("_low", "_high"))
     }
     assumed = {item.path: item.value for item in answer.assumed}
-    return Side(name, values, figures, named_documents(case), answer.refused, assumed)
+    left_out = case.foreign_prices if case.stated_price is None else ()
+    return Side(name, values, figures, named_documents(case), answer.refused, assumed, left_out=left_out)

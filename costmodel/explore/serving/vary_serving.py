@@ -96,6 +96,14 @@ def column(word: str) -> str:
     return named[word]
 
 
+def around_rate(case: ServingCase) -> list[str]:
+    """Rates from a quarter of the stated one to four times as much; a fault where none is stated."""
+    rate = case.scenario.workload.rate
+    if rate is None:
+        raise fail("C010", "a scenario that serves is scaled by its rate; none is stated", None, "--rate '2..16 /s'")
+    return [f"{float(rate) * factor:g} /s" for factor in (0.25, 0.5, 1, 2, 4)]
+
+
 def by_rate(case: ServingCase, rates: Sequence[str]) -> list[ServingTrial]:
     """The scenario's plan at each rate, with as many replicas and nodes as keep every limit there."""
     found = []
@@ -112,12 +120,12 @@ def by_rate(case: ServingCase, rates: Sequence[str]) -> list[ServingTrial]:
             continue
         each = trial.answer.costs["gpus"] / trial.answer.costs["replicas"]
         nodes = math.ceil(max(needed, 1.0) * each / float(case.node.accelerators))
-        sized = [*_copies(trial.answer.plan, max(needed, 1.0)), f"cluster.nodes={nodes}"]
+        sized = [*copies(trial.answer.plan, max(needed, 1.0)), f"cluster.nodes={nodes}"]
         found.append(tried(case, [f"workload.rate={written}", *sized]))
     return found
 
 
-def _copies(plan: ServingPlan, count: float) -> list[str]:
+def copies(plan: ServingPlan, count: float) -> list[str]:
     """Settings that make so many replicas; apart, so many of its instances of each kind."""
     halves = (("prefill", plan.prefill), ("decode", plan.decode))
     apart = [f"plan.{name}.replicas={half.replicas * count:.0f}" for name, half in halves if half is not None]

@@ -183,7 +183,17 @@ def _telling(found: SweptServing) -> str:
 def scale_page(case: ServingCase, trials: Sequence[ServingTrial], commands: Sequence[str]) -> HtmlPage:
     """As many replicas as each rate needs."""
     names = ("requests_per_s", "replicas", "gpus", "utilisation", "tpot", "ttft_p99", "cost_per_mtoken")
-    heads = ("rate", "answered", "replicas", "GPUs", "utilisation", "per token", "first token p99", "USD/M", "breaks")
+    heads = (
+        "rate",
+        "answered",
+        "replicas",
+        "GPUs",
+        "utilisation",
+        "per token",
+        "first token p99",
+        "rent/M out",
+        "breaks",
+    )
     rows = [[*_values(trial, 1), *trial_values(trial, names), _against(trial)] for trial in trials]
     kept = [trial for trial in trials if trial.works and trial.answer is not None]
     most = kept[-1] if kept else None

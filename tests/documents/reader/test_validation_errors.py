@@ -49,7 +49,7 @@ ONE = {
     "two colons": ("  pp: 4", "  pp: a: b", "D002", ":", "mapping values are not allowed", ""),
     "two documents": ("plan: ", "---\nplan: ", "D002", "-", "another document", "which starts on line 3"),
     "nul byte": ("tp: 8", "tp: 8\0", "D002", "�", "special characters", ""),
-    "wrong unit": ("2.50 USD/GPU/h", "3.35 TB", "D007", "3.35 TB", "'TB' is not a unit of USD/s", ""),
+    "wrong unit": ("2.50 USD/GPU/h", "3.35 TB", "D007", "3.35 TB", "'TB' is not a unit of USD/GPU/h", ""),
     "unknown unit": ("2.50 USD/GPU/h", "2 parsec", "D007", "2 parsec", "unknown unit 'parsec': a price is written", ""),
     "frequency for a price": ("2.50 USD/GPU/h", "2 GHz", "D007", "2 GHz", "'GHz' is not a unit", ""),
     "bare number": ("2.50 USD/GPU/h", "2.50", "D007", "2.50", "2.5 has no unit; write e.g. '2.50 USD/GPU/h'", ""),

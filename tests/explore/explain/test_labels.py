@@ -230,3 +230,24 @@ def test_words_of_the_field_have_a_page(words: str, part: str, run: Any) -> None
 def test_no_word_is_suggested_twice(run: Any) -> None:
     close = run("explain", "bindz").err.split("did you mean ")[1].split("?")[0].split(" or ")
     assert len(close) == len(set(close))
+
+
+@pytest.mark.parametrize(
+    ("words", "meaning"),
+    [
+        ("GQA", "share one head of keys and values"),
+        ("arithmetic intensity", "FLOP of a kernel over the bytes it moves"),
+        ("gradient accumulation", "micro-batches of a rank before an optimizer step"),
+        ("mixed precision", "states of the optimizer in fp32"),
+        ("loss scaling", "bf16 needs none"),
+        ("RoCE", "RDMA over Ethernet"),
+        ("NUMA", "its sockets"),
+        ("critical batch size", "twice the least steps"),
+        ("flash attention", "Attention in tiles"),
+        ("ring attention", "keys and values go around the cp ranks"),
+        ("muon", "muon an optimizer, by name"),
+    ],
+)
+def test_words_of_the_field_are_explained_without_quotes(words: str, meaning: str, run: Any) -> None:
+    ran = run("explain", *words.split())
+    assert (ran.code, meaning in re.sub(r"\s+", " ", ran.out)) == (0, True)

@@ -127,8 +127,8 @@ def test_what_it_says_to_set_takes_it_away(broken: Broken, tmp_path: Path) -> No
 def test_the_command_line_says_so(run: Any) -> None:
     """A remedy can be typed as it stands, and is in the JSON."""
     ran = run("estimate", NAME, "--set", "plan.tp=6")
-    assert "512 accelerators do not divide by tp 6 × pp 4 = 24" in ran.out
-    assert "64 heads do not divide by tp 6" in ran.out
+    assert "512 accelerators are not divisible by tp 6 × pp 4 = 24" in ran.out
+    assert "64 heads are not divisible by tp 6" in ran.out
     (line,) = (line for line in ran.out.splitlines() if line.startswith("    try "))
     option, inputs, *_ = shlex.split(line.removeprefix("    try ").partition(" (or ")[0])
     mended = run("estimate", NAME, option, inputs)

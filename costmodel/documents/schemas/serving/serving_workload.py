@@ -13,7 +13,7 @@ from costmodel.ground.units import Figure
 CacheType = Literal["bf16", "fp16", "fp8"]
 Traffic = Literal["steady", "burst"]
 
-RequestRate = Annotated[float, Quantity("request/s", 0, 1e9, above=True)]
+RequestRate = Annotated[float, Quantity("request/s", 0, 1e6, above=True)]
 Tokens = Annotated[float, Quantity("token", 1, 1e18, whole=True)]
 FewTokens = Annotated[float, Quantity("token", 0, 1e18, whole=True)]
 Requests = Annotated[float, Quantity("request", 1, 1e12, whole=True)]

@@ -15,7 +15,7 @@ from costmodel.ground.counts import number_of
 from costmodel.ground.units import gib, significant
 from costmodel.report.terminal.style.answer import head
 from costmodel.report.terminal.style.formatting import TIME_TERMS, result
-from costmodel.report.terminal.style.head import fact_fields, head_lines, is_cost, with_facts
+from costmodel.report.terminal.style.head import fact_fields, head_lines, is_cost, left_out_words, with_facts
 from costmodel.report.terminal.style.layout import CellTable, Line
 from costmodel.report.terminal.style.theme import BAD, DIM, HEAD, WARN, styled
 
@@ -44,6 +44,7 @@ def diff(found: Difference, title: str) -> list[Line]:
     if found.same:
         return [*lines, styled("Nothing differs.")]
     lines += inputs(found.inputs)
+    lines += _prices_left_out(found)
     for side, other in ((found.before, "before"), (found.after, "after")):
         if side.refused:
             lines.append(styled(f"  ✗ {', '.join(side.refused)}: {other}, the plan is invalid", BAD))
@@ -81,10 +82,17 @@ def difference_lines(found: Difference, words: str, rows: Sequence[Sequence[str]
     if found.same:
         return [*lines, styled("Nothing differs.")]
     lines += inputs(found.inputs)
+    lines += _prices_left_out(found)
     for side, other in ((found.before, "before"), (found.after, "after")):
         if side.refused:
             lines.append(styled(f"  ✗ {', '.join(side.refused)}: {other}, the plan is not valid", BAD))
     return [*lines, Text(), CellTable(("result", "before", "after", "change", ""), rows, "lrrrl")] if rows else lines
+
+
+def _prices_left_out(found: Difference) -> list[Line]:
+    """Prices that the other side's machine does not take over, and why."""
+    known = dict.fromkeys(map(left_out_words, (*found.before.left_out, *found.after.left_out)))
+    return [styled(f"  {words}", WARN) for words in known]
 
 
 def _sign(change: Input) -> str:

@@ -9,7 +9,7 @@ from rich.text import Text
 from costmodel.documents.schemas.rl.rl_results import PHASES
 from costmodel.estimate.machine.clock_throttling import cap_over_rating
 from costmodel.estimate.rl.predict_rl import RlAnswer
-from costmodel.ground.units import counted, gib, show, show_time, significant
+from costmodel.ground.units import counted, gib, rounded_dollars, show_time, significant
 from costmodel.report.terminal.plan.plan_lines import assumed_lines
 from costmodel.report.terminal.rl.rl_formatting import NAMES, following, problems, result, titled
 from costmodel.report.terminal.style.formatting import BAND, ENDS, between
@@ -54,15 +54,22 @@ def _facts(answer: RlAnswer) -> list[Line]:
     ]
     lines: list[Line] = [CellTable([""] * 4, rows, "llll", headed=False)]
     if workload.iterations is not None:
-        rent = "" if math.isnan(costs["run_cost"]) else f", {show(costs['run_cost'], 'USD')}"
         stated = f"{counted(workload.iterations)} iterations as stated"
-        lines.append(styled(f"  run         {show_time(costs['run_time'])}{rent}: {stated}"))
+        lines.append(styled(f"  run         {show_time(costs['run_time'])}{_rent(costs)}: {stated}"))
     return lines
+
+
+def _rent(costs: dict[str, float]) -> str:
+    """The rent of a run with its band, to as many digits as that leaves any meaning."""
+    if math.isnan(costs["run_cost"]):
+        return ""
+    middle, low, high = (rounded_dollars(costs[name]) for name in ("run_cost", "run_cost_low", "run_cost_high"))
+    return f", {middle} ({BAND} {between(low, high)})"
 
 
 def _cost(answer: RlAnswer) -> str:
     cost = answer.costs["iteration_cost"]
-    return "set assume.price" if math.isnan(cost) else f"{show(cost, 'USD')} an iteration"
+    return "set assume.price" if math.isnan(cost) else f"{rounded_dollars(cost)} an iteration"
 
 
 def where_it_goes(answer: RlAnswer) -> list[Line]:

@@ -90,7 +90,7 @@ def _times(block: Block, names: str, *, ahead: float = 1.0) -> str:
 def _world(inputs: TrainingInputs, block: Block) -> str:
     ranks = counted(number(inputs.ranks))
     if not _size(block, "dp").is_integer():
-        return f"{ranks} accelerators do not divide by {_times(block, 'tp pp cp')}"
+        return f"{ranks} accelerators are not divisible by {_times(block, 'tp pp cp')}"
     return f"{_times(block, 'tp pp cp dp')}, the cluster has {ranks} accelerators"
 
 
@@ -115,25 +115,25 @@ def _layers(inputs: TrainingInputs, block: Block) -> str:
 def _heads(inputs: TrainingInputs, block: Block) -> str:
     tp = _size(block, "tp")
     wrong = {heads for kind in inputs.model.kinds for heads in kind.head_counts if heads % tp}
-    return f"{joined(map(counted, sorted(wrong)))} heads do not divide by tp {counted(tp)}"
+    return f"{joined(map(counted, sorted(wrong)))} heads are not divisible by tp {counted(tp)}"
 
 
 def _kv_heads(inputs: TrainingInputs, block: Block) -> str:
     tp = _size(block, "tp")
     held = {kind.attention.kv_heads for kind in inputs.model.kinds if kind.attention is not None}
     wrong = sorted(count for count in held if count % tp and tp % count)
-    return f"{joined(map(counted, wrong))} key and value heads neither divide by tp {counted(tp)} nor divide it"
+    return f"{joined(map(counted, wrong))} key and value heads are neither divisible by tp {counted(tp)} nor divide it"
 
 
 def _widths(inputs: TrainingInputs, block: Block) -> str:
     tp, inner = _size(block, "tp"), {kind.dense.ffn_hidden for kind in inputs.model.kinds if kind.dense is not None}
     widths = [("hidden", inputs.model.hidden), *(("ffn_hidden", width) for width in sorted(inner))]
     said = [f"{name} {counted(width)}" for name, width in widths if width % tp]
-    return f"{joined(said)} {'does' if len(said) == 1 else 'do'} not divide by tp {counted(tp)}"
+    return f"{joined(said)} {'is' if len(said) == 1 else 'are'} not divisible by tp {counted(tp)}"
 
 
 def _sequence(inputs: TrainingInputs, block: Block) -> str:
-    return f"a sequence of {counted(number(inputs.sequence))} tokens does not divide by {_times(block, 'tp cp')}"
+    return f"a sequence of {counted(number(inputs.sequence))} tokens is not divisible by {_times(block, 'tp cp')}"
 
 
 def _batch(inputs: TrainingInputs, block: Block) -> str:
@@ -198,26 +198,26 @@ def _sharded_too_far(inputs: TrainingInputs, block: Block) -> str:
 def _whole_experts(inputs: TrainingInputs, block: Block) -> str:
     counts = {kind.experts.count for kind in inputs.model.kinds if kind.experts is not None}
     wrong = sorted(count for count in counts if count % _size(block, "ep"))
-    return f"{joined(map(counted, wrong))} experts do not divide by ep {counted(_size(block, 'ep'))}"
+    return f"{joined(map(counted, wrong))} experts are not divisible by ep {counted(_size(block, 'ep'))}"
 
 
 def _expert_ranks(inputs: TrainingInputs, block: Block) -> str:
     groups = "ep etp dp_replicate" if inputs.experts is not None else "ep etp"
-    return f"{_times(block, 'tp cp dp')} ranks of a stage do not divide by {_times(block, groups)}"
+    return f"{_times(block, 'tp cp dp')} ranks of a stage are not divisible by {_times(block, groups)}"
 
 
 def _expert_widths(inputs: TrainingInputs, block: Block) -> str:
     widths = {kind.experts.ffn_hidden for kind in inputs.model.kinds if kind.experts is not None}
     wrong = sorted(width for width in widths if width % _size(block, "etp"))
     return (
-        f"an expert's inner width {joined(map(counted, wrong))} does not divide by etp {counted(_size(block, 'etp'))}"
+        f"an expert's inner width {joined(map(counted, wrong))} is not divisible by etp {counted(_size(block, 'etp'))}"
     )
 
 
 def _adapters(inputs: TrainingInputs, block: Block) -> str:
     rank = 0.0 if inputs.tuning is None else float(inputs.tuning.rank)
     name = "tp" if rank % _size(block, "tp") else "etp"
-    return f"adapters of rank {counted(rank)} do not divide by {name} {counted(_size(block, name))}"
+    return f"adapters of rank {counted(rank)} are not divisible by {name} {counted(_size(block, name))}"
 
 
 def _whole_sequences(inputs: TrainingInputs, block: Block) -> str:
@@ -235,7 +235,7 @@ def _chunked(inputs: TrainingInputs, block: Block) -> str:
     chunks = 1.0 if block.structure.cp_type == "a2a" else 2.0
     sequence = counted(number(inputs.sequence))
     cut = _times(block, "cp", ahead=chunks)
-    return f"a sequence of {sequence} tokens does not divide by {cut} chunks of cp_type {block.structure.cp_type}"
+    return f"a sequence of {sequence} tokens is not divisible by {cut} chunks of cp_type {block.structure.cp_type}"
 
 
 def _exchanged(inputs: TrainingInputs, block: Block) -> str:
@@ -244,14 +244,14 @@ def _exchanged(inputs: TrainingInputs, block: Block) -> str:
         every = block.structure.cp_type == "a2a"
         for heads in kind.head_counts if every else kind.scan_heads:
             if heads % ranks:
-                said[f"{counted(heads)} heads do not divide by {_times(block, 'tp cp')}"] = None
+                said[f"{counted(heads)} heads are not divisible by {_times(block, 'tp cp')}"] = None
         held = (
             None
             if kind.attention is None or not every
             else number(kv_heads_per_rank(kind.attention.kv_heads, block.tp))
         )
         if held is not None and held % cp:
-            said[f"{counted(held)} key and value heads of a rank do not divide by cp {counted(cp)}"] = None
+            said[f"{counted(held)} key and value heads of a rank are not divisible by cp {counted(cp)}"] = None
     return joined(said)
 
 
@@ -259,7 +259,7 @@ def _replicas(inputs: TrainingInputs, block: Block) -> str:
     replicas = counted(_size(block, "dp_replicate"))
     if block.structure.zero == 0:
         return f"zero 0 shards nothing of which there could be dp_replicate {replicas}"
-    return f"dp {counted(_size(block, 'dp'))} does not divide by dp_replicate {replicas}"
+    return f"dp {counted(_size(block, 'dp'))} is not divisible by dp_replicate {replicas}"
 
 
 def _no_context(inputs: TrainingInputs, block: Block) -> str:

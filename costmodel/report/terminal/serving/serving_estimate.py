@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import shlex
 
 from rich.text import Text
 
@@ -10,6 +11,7 @@ from costmodel.estimate.evaluate.answer_facts import subject_of
 from costmodel.estimate.serving.predict_serving import ServingAnswer
 from costmodel.estimate.serving.reason_codes import REFUSALS
 from costmodel.estimate.serving.serving_band import OWN
+from costmodel.explore.serving.serving_remedies import remedies
 from costmodel.ground.units import gib, show_time, significant
 from costmodel.report.terminal.plan.next_commands import command
 from costmodel.report.terminal.plan.plan_lines import assumed_lines, remarks
@@ -73,8 +75,19 @@ def problems(answer: ServingAnswer) -> list[Line]:
     """What speaks against one plan, with its codes."""
     codes = answer.refused or answer.broken
     lines: list[Line] = [styled(f"  ✗ {code} {REFUSALS[code].title}: {reason(answer, code)}", BAD) for code in codes]
+    lines += _tries(answer)
     lines += [] if answer.refused else remarks([answer.remarked])
     return [Text(), *lines] if lines else []
+
+
+def _tries(answer: ServingAnswer) -> list[Line]:
+    """What takes the problems away, as options of the same command."""
+    lines: list[Line] = []
+    for first, *others in remedies(answer):
+        options = " ".join(f"--set {shlex.quote(setting)}" for setting in first)
+        values = " or ".join(" ".join(setting.partition("=")[2] for setting in each) for each in others)
+        lines.append(drawn(f"    {'   ' if lines else 'try'}  {options}{f' (or {values})' if others else ''}"))
+    return lines
 
 
 def following(answer: ServingAnswer, verb: str, *words: str, before: str) -> Text:
@@ -183,7 +196,8 @@ def _cost(costs: dict[str, float]) -> str:
     if math.isnan(costs["cost_per_mtoken"]):
         return "no price known; set assume.price, e.g. 2.50 USD/GPU/h"
     prompts, answers = (result(name, costs[name]) for name in ("cost_per_minput", "cost_per_moutput"))
-    return f"{prompts} per M prompt tokens and {answers} per M generated, idle time in both"
+    every = result("cost_per_mtoken", costs["cost_per_mtoken"])
+    return f"{prompts} per M prompt tokens and {answers} per M generated; all rent, {every} per M generated"
 
 
 def _where_it_goes(answer: ServingAnswer) -> list[Line]:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
 
 from rich.text import Text
 
@@ -11,6 +11,8 @@ from costmodel.documents.reader.serving_scenario import ServingCase
 from costmodel.documents.schemas.serving.serving_limits import LEVEL_OF_USERS, SERVICE_LEVEL
 from costmodel.documents.schemas.serving.serving_results import RESULTS
 from costmodel.documents.schemas.serving.serving_workload import Serving
+from costmodel.equations.parallelism.counts import padded_vocab
+from costmodel.estimate.model.shards import layer_count
 from costmodel.estimate.serving.predict_serving import ServingAnswer, code_of
 from costmodel.estimate.serving.reason_codes import REFUSALS
 from costmodel.estimate.shared.limits import KINDS, Limit, stated_limits
@@ -173,12 +175,35 @@ def _over(answer: ServingAnswer) -> str:
     return f"{rate_words(arriving, significant(arriving))} on {fleet}, at most {significant(most)}; {taken}"
 
 
-def _invalid(code: str) -> str:
-    return REFUSALS[code].meaning
+def _invalid(answer: ServingAnswer, code: str) -> str:
+    """An invalid plan's reason, with the sizes that do not go together."""
+    plan, model, inputs = answer.plan, answer.inputs.model, answer.inputs
+    if plan.prefill is not None:
+        return REFUSALS[code].meaning
+    layers, tp = model.cut_kinds, f"tp {plan.tp:g}"
+    counts: dict[str, tuple[str, Sequence[object]]] = {
+        "L051": ("query heads", [count for kind in layers for count in kind.head_counts]),
+        "L053": ("padded words of the vocabulary", [padded_vocab(model.vocab, inputs.engine.vocab_multiple, 1.0)]),
+        "L054": ("columns of an MLP", [kind.dense.ffn_hidden for kind in layers if kind.dense is not None]),
+    }
+    if code == "L050":
+        needed = answer.costs["gpus"]
+        return f"the replicas need {needed:,.0f} accelerators, and the cluster has {one(inputs.ranks):,.0f}"
+    if code == "L052":
+        heads = [kind.attention.kv_heads for kind in layers if kind.attention is not None]
+        wrong = next((each for each in map(one, heads) if each % plan.tp and plan.tp % each), one(heads[0]))
+        return f"{wrong:,.0f} key and value heads are neither divisible by {tp} nor a divisor of it"
+    if code == "L055":
+        return f"pp {plan.pp:g} is more than the {one(layer_count(model)):,.0f} layers of the model"
+    if code not in counts:
+        return REFUSALS[code].meaning
+    what, all_of_them = counts[code]
+    undivided = next((each for each in map(one, all_of_them) if each % plan.tp), None)
+    return REFUSALS[code].meaning if undivided is None else f"{undivided:,.0f} {what} are not divisible by {tp}"
 
 
 _SENTENCES = {"M001": _small, "S003": _over, "S004": _over, "S005": _over} | {
-    code: (lambda _, code=code: _invalid(code)) for code in REFUSALS if code.startswith("L")
+    code: (lambda answer, code=code: _invalid(answer, code)) for code in REFUSALS if code.startswith("L")
 }
 
 

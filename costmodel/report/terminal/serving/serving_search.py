@@ -67,7 +67,7 @@ def _table(found: FoundPlans) -> CellTable:
     priced = not math.isnan(found.best[0].costs["cost_within_limits"])
     names = ("#", *(heads.get(name, name) for name in degrees), "req/s", "tpot", "ttft p99", "chance", "tok/s/GPU")
     rows = [_row(position, ranked, degrees, priced=priced) for position, ranked in enumerate(found.best, 1)]
-    names = (*names, *(("USD/M out",) if priced else ()), "binds", "")
+    names = (*names, *(("rent/M out",) if priced else ()), "binds", "")
     return CellTable(names, rows, "r" * (len(names) - 2) + "ll", drop=("budget", "binds", "chance"), indent="  ")
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 from typing import Any
 
@@ -11,6 +12,8 @@ from costmodel.documents.reader.serving_scenario import ServingCase
 from costmodel.estimate.evaluate.answer_facts import subject_of
 from costmodel.estimate.serving.plan_columns import SIZES
 from costmodel.estimate.serving.result_columns import machine_name
+from costmodel.estimate.serving.serving_band import OWN
+from costmodel.estimate.shared.limits import stated_limits
 from costmodel.explore.search.ranges import Axis
 from costmodel.explore.serving.vary_serving import ServingTrial, SolvedServing, SweptServing, remarks_of
 from costmodel.ground.counts import number_of
@@ -23,8 +26,10 @@ from costmodel.report.terminal.serving.serving_formatting import rate_words, rea
 from costmodel.report.terminal.style.answer import head
 from costmodel.report.terminal.style.head import origin_lines, price_lines, subject_fields, subject_words, title
 from costmodel.report.terminal.style.layout import CellTable, Line, drawn
-from costmodel.report.terminal.style.theme import BAD, DIM, HEAD, styled
+from costmodel.report.terminal.style.theme import BAD, DIM, HEAD, WARN, styled
 
+_SURE = 0.9  # the chance that --safe 90% asks for
+_TOSS = 0.05  # a chance so near to a half is called a coin toss
 _SCALE = ("requests_per_s", "replicas", "gpus", "utilisation", "tpot", "ttft_p99", "limits_chance", "cost_per_mtoken")
 _HEADS = {
     "rate_within_slo_per_s": "within limits",
@@ -36,7 +41,7 @@ _HEADS = {
     "utilisation": "util.",
     "gpus": "GPUs",
     "limits_chance": "chance",
-    "cost_per_mtoken": "USD/M out",
+    "cost_per_mtoken": "rent/M out",
 }
 
 
@@ -112,19 +117,34 @@ def sweep_json(found: SweptServing) -> dict[str, Any]:
     }
 
 
-def scale(case: ServingCase, trials: Sequence[ServingTrial]) -> list[Line]:
+def scale(case: ServingCase, trials: Sequence[ServingTrial], *, assumed: bool = False) -> list[Line]:
     """A row for each rate, with as many replicas as keep every limit."""
     names = (*(_HEADS.get(name, name) for name in _SCALE), "")
     rows = [(_rate(trial), *_results(_SCALE[1:], trial), _against(trial)) for trial in trials]
     kept = [trial for trial in trials if trial.works]
     lines = [*_subject(case, ["cluster.nodes"], price=True), CellTable(names, rows, "r" * len(_SCALE) + "l")]
+    if assumed:
+        lines.insert(-1, styled("rates around workload.rate; --rate '2..16 /s' sets others"))
     if kept and kept[0].answer is not None:
         each = kept[0].answer.costs
         one = each["rate_within_slo_per_s"] / each["replicas"]
         gpus = each["gpus"] / each["replicas"]
-        stated = f"Each replica, {number_of(gpus, 'GPU')}, keeps the limits up to {rate_words(one, significant(one))}."
-        lines += [styled(stated), *unlimited(case)]
+        up_to = rate_words(one, significant(one))
+        stated = f"Each replica, {number_of(gpus, 'GPU')}, is expected to keep the limits up to {up_to}."
+        lines += [styled(stated), *unlimited(case), *_at_risk(case, kept)]
     return [*lines, *_remarked(trials)]
+
+
+def _at_risk(case: ServingCase, kept: Sequence[ServingTrial]) -> list[Line]:
+    """What the limits are kept with, where that is hardly sure and no least chance is asked for."""
+    if any(limit.column == OWN for limit in stated_limits(case.scenario.limits)):
+        return []
+    chances = [trial.answer.costs.get(OWN, math.nan) for trial in kept if trial.answer is not None]
+    lowest = min((chance for chance in chances if not math.isnan(chance)), default=1.0)
+    if lowest >= _SURE:
+        return []
+    toss = ", a coin toss" if abs(lowest - 0.5) < _TOSS else ""
+    return [styled(f"  The limits are kept with a chance of {lowest:.0%}{toss}; --safe 90% asks for more", WARN)]
 
 
 def _rate(trial: ServingTrial) -> str:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 from costmodel.documents.keys.overrides import path_of
+from costmodel.documents.reader.foreign_prices import ForeignPrice
 from costmodel.documents.schemas.count_kinds import FromTokens
 from costmodel.estimate.evaluate.answer_facts import (
     Facts,
@@ -165,8 +166,12 @@ def price_lines(price: Price, indent: str = "") -> list[Text]:
 
 def _lines(price: Price) -> Iterator[tuple[str, str]]:
     yield price_words(price), ""
-    for left in price.foreign:
-        yield f"{left.text} is the price for {left.of} and was left out", WARN
+    yield from ((left_out_words(left), WARN) for left in price.foreign)
+
+
+def left_out_words(left: ForeignPrice) -> str:
+    """A price that was stated for another machine, with the machine."""
+    return f"{left.text} is the price for {left.of} and was left out"
 
 
 def is_cost(column: str) -> bool:
@@ -207,7 +212,7 @@ def price_source(price: Price) -> str:
     if listed is None:
         return "assume.price of the scenario"
     where = f" in {listed.region}" if listed.region else ""
-    known = ", not re-read" if listed.check == "known" else ""
+    known = ", not checked since" if listed.check == "known" else ""
     part = "" if listed.per == "accelerator" or price.accelerators == price.built else _whole(price)
     return f"{price.node}, {listed.sold}{where}, {listed.date}, {listed.source}{known}{part}"
 

@@ -1,0 +1,100 @@
+"""What answers about serving print beside their figures: how sure they are, and what mends a plan."""
+
+from __future__ import annotations
+
+import json
+import re
+from typing import Any
+
+import pytest
+
+SERVED = "serve-llama-3.1-70b"
+SCALED = ("scale", "--model", "llama-3.1-70b", "--gpu", "h100", "--prompt", "2000", "--answer", "500")
+
+
+@pytest.mark.parametrize(
+    ("setting", "figures", "code"),
+    [
+        ("plan.tp=7", "64 query heads are not divisible by tp 7", "L051"),
+        ("plan.tp=7", "8 key and value heads are neither divisible by tp 7 nor a divisor of it", "L052"),
+        ("plan.pp=90", "pp 90 is more than the 80 layers of the model", "L055"),
+        ("plan.replicas=9", "the replicas need 72 accelerators, and the cluster has 16", "L050"),
+        ("workload.prompt=1e7", "one request of 10,000,512 tokens 381 GiB a GPU", "M001"),
+        ("workload.prompt={mean: 2000, spread: 300 %}", "ttft_p99 4.85 s is over its at_most 1.00 s", "S002"),
+    ],
+)
+def test_a_refused_plan_states_its_figures_and_what_mends_it(setting: str, figures: str, code: str, run: Any) -> None:
+    """The first remedy, taken, leaves nothing of that kind."""
+    found = run("estimate", SERVED, "--set", setting)
+    assert found.code == 1
+    assert figures in re.sub(r"\s+", " ", found.out)
+    assert " try  --set " in found.out
+    refused = json.loads(run("estimate", SERVED, "--set", setting, "--json").out)["refused"]
+    (mended,) = [each["remedies"][0]["set"] for each in refused if each["code"] == code]
+    options = [word for each in mended for word in ("--set", each)]
+    after = json.loads(run("estimate", SERVED, "--set", setting, *options, "--json").out)["refused"]
+    assert code not in [each["code"] for each in after]
+
+
+@pytest.mark.parametrize(("more", "remarked"), [((), True), (("--safe", "90%"), False)])
+def test_scale_prints_a_chance_that_is_hardly_sure(more: tuple[str, ...], remarked: bool, run: Any) -> None:
+    out = run(*SCALED, "--rate", "50/s", "--set", "limits.ttft_p99.at_most=1s", *more).out
+    chance = float(re.findall(r"([\d.]+) % +unknown", out)[0])
+    assert (chance < 90) is remarked
+    assert (f"kept with a chance of {chance:.0f}%" in out) is remarked
+    assert "is expected to keep the limits up to" in out
+
+
+def test_scale_takes_rates_around_the_stated_one(run: Any) -> None:
+    """8 requests/s are stated."""
+    found = json.loads(run("scale", SERVED, "--json").out)["sizes"]
+    assert [each["workload.rate"] for each in found] == ["2 /s", "4 /s", "8 /s", "16 /s", "32 /s"]
+    assert "rates around workload.rate; --rate" in run("scale", SERVED).out
+
+
+def test_all_rent_over_generated_tokens_has_a_name_of_its_own(run: Any) -> None:
+    """Prompts of 2,048 and answers of 512 tokens: four prompt tokens and one generated pay the same rent together."""
+    out = run("estimate", SERVED).out
+    prompts, answers, rent = map(float, re.findall(r"\$([\d.]+)", out[out.index("  cost ") :])[:3])
+    assert rent == pytest.approx(4 * prompts + answers, rel=0.01)
+    assert f"${rent:.2f}" in run("scale", SERVED, "--rate", "8/s").out
+    assert "all rent" in run("explain", "rent/M out").out
+
+
+@pytest.mark.parametrize(
+    ("setting", "sentence"),
+    [
+        ("assume.price=1e30 USD/GPU/h", "1e30 USD/GPU/h is out of range: at least 0 and at most 1e06 USD/GPU/h"),
+        ("assume.price=$48000000/day", "at least 0 and at most 2.4e07 USD/day"),
+        ("assume.price=1e9 USD/GPU/h", "at most 1e06 USD/GPU/h"),
+        ("assume.price=3 USD", "'USD' is not a unit of USD/GPU/h"),
+        ("limits.ttft_p99.at_most=1", "1 has no unit; write '1 s', '1 ms' or '1 us'"),
+        ("workload.rate=1e9/s", "at most 1e06"),
+    ],
+)
+def test_a_value_out_of_range_is_told_in_the_unit_it_was_written_in(
+    setting: str, sentence: str, run: Any, faults: Any
+) -> None:
+    (fault,) = faults(run("estimate", SERVED, "--set", setting))
+    assert sentence in fault.sentence
+
+
+def test_options_of_training_are_refused_with_what_serving_does_instead(run: Any, faults: Any) -> None:
+    (fault,) = faults(run("sweep", SERVED, "--over", "workload.rate=1/s,2/s", "--best"))
+    assert (fault.code, "without plan takes the best" in fault.help) == ("C030", True)
+    (fault,) = faults(run("diagnose", "quickstart", "--step", "20"))
+    assert "'20 s', '20 ms' or '20 us'" in fault.sentence
+
+
+def test_diff_gives_the_reason_why_a_price_is_gone(run: Any) -> None:
+    out = run("diff", SERVED, "--set", "cluster.node=dgx-h200").out
+    assert "2.50 USD/GPU/h is the price for dgx-h100 and was left out" in out
+    assert "was left out" not in run("diff", SERVED, "--set", "plan.tp=4").out
+
+
+def test_the_rent_of_a_run_is_as_wide_as_its_time(run: Any) -> None:
+    """Rent is time times a price, so that P10 and P90 stand to the middle as those of an iteration do."""
+    out = run("estimate", "grpo-qwen-2.5-7b-64").out
+    rent = [float(word.replace(",", "")) for word in re.findall(r"\$([\d,]+)", out[out.index("  run ") :])[:3]]
+    time = [float(word) for word in re.findall(r"iteration +(\d+) s[^P]*\n +P10 – P90 +(\d+) – (\d+) s", out)[0]]
+    assert [value / rent[0] for value in rent] == pytest.approx([value / time[0] for value in time], rel=0.01)

@@ -10,7 +10,6 @@ from typing import Any
 
 from rich.text import Text
 
-from costmodel.documents.schemas.scenario import Training
 from costmodel.explore.export_plan import ExportedPlan
 from costmodel.explore.export_serving import ExportedEngine
 from costmodel.ground.counts import number_of
@@ -61,7 +60,7 @@ def _given(found: Found) -> str:
     if isinstance(found, ExportedEngine):
         load = {key: getattr(found.job.workload, key) for key in _LOAD}
         given += [f"--set workload.{key}={_amount(key, value)}" for key, value in load.items() if value is not None]
-    elif found.file.target.name in _WITHOUT_MODEL and isinstance(job.workload, Training):
+    elif found.file.target.name in _WITHOUT_MODEL:
         given += [f"--nodes {found.job.nodes}"] if given else []
         given += [f"--set model={found.job.model.name}", f"--set workload.sequence={found.job.workload.sequence:g}"]
     return "".join(f" {text}" for text in given)

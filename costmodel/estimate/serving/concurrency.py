@@ -21,16 +21,10 @@ def closed_loop(
     inputs: ServingInputs, layout: PlanColumns, point: OperatingPoint, users: Number, *, burst: bool
 ) -> SteadyState:
     """So many requests on one replica, of which as many are in flight as the operating point has."""
-    load, host = inputs.load, inputs.engine.host
-    step, mixed = point.decode, point.mixed
-    tpot = load.per_token(interfered_token_time(step, mixed, point.concurrency, load.steps))
-    front, first = (inputs.engine.burst.front, inputs.engine.burst.share) if burst else (0.0, 0.0)
-    steps = prompt_steps(load.computed, point.room, 0.0)
-    if burst:
-        steps = inputs.engine.burst.rides * steps
-    prompt = load.computed * point.gamma
-    parts = (front, host.sequence, point.concurrency, step, mixed, steps, prompt, first)
-    ttft = burst_first_token_time(*parts)
+    load = inputs.load
+    tpot = load.per_token(interfered_token_time(point.decode, point.mixed, point.concurrency, load.steps))
+    first = inputs.engine.burst.share if burst else 0.0
+    ttft = first_token_time(inputs, point, first, burst=burst)
     with term("rate"):
         answer = ttft + (load.output - 1.0) * tpot
         rate = rate_of(point.concurrency, answer)
@@ -40,6 +34,17 @@ def closed_loop(
     p99 = open_loop.ttft_p99
     if burst:
         with term("last of the first wave"):
-            last = burst_first_token_time(*parts[:-1], 2.0 * (1.0 - share(TAIL, first)))
-        p99 = last
+            p99 = first_token_time(inputs, point, 2.0 * (1.0 - share(TAIL, first)), burst=True)
     return replace(open_loop, tpot=tpot, ttft=ttft + line, ttft_p99=p99 + line, in_flight=np.asarray(point.concurrency))
+
+
+def first_token_time(inputs: ServingInputs, point: OperatingPoint, first: Number, *, burst: bool) -> Number:
+    """Time to the first token without a line, where so large a share of the requests waits for the start."""
+    load, engine = inputs.load, inputs.engine
+    front = engine.burst.front if burst else 0.0
+    steps = prompt_steps(load.computed, point.room, 0.0)
+    if burst:
+        steps = engine.burst.rides * steps
+    prompt = load.computed * point.gamma
+    sequence = engine.host.sequence
+    return burst_first_token_time(front, sequence, point.concurrency, point.decode, point.mixed, steps, prompt, first)

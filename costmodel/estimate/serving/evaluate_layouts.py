@@ -153,7 +153,7 @@ def _evaluated(inputs: ServingInputs, layout: PlanColumns) -> ServingEvaluation:
     columns |= _within(inputs, layout, within)
     columns |= memory_columns(inputs, memory)
     columns["prefix_residency"] = _residency(inputs, memory, state)
-    columns |= _money(inputs, layout, point, state) | dict.fromkeys(OF_HALVES, np.nan)
+    columns |= _money(inputs, layout, point, state, batch) | dict.fromkeys(OF_HALVES, np.nan)
     columns |= speculation_columns(inputs, layout, quick.steps, bounds, state.tpot, _time_per_token)
     limits, arriving = stated_limits(inputs.case.scenario.limits), inputs.case.scenario.workload.rate
     columns[OWN] = limits_chance(inputs, limits, columns.__getitem__, arriving)
@@ -257,17 +257,20 @@ def _residency(inputs: ServingInputs, memory: EngineMemoryUse, state: SteadyStat
         return residency_time(memory.tokens, state.rate, added)
 
 
-def _money(inputs: ServingInputs, layout: PlanColumns, point: OperatingPoint, state: SteadyState) -> dict[str, Number]:
-    """Rent at this load, which pays for idle time too."""
+def _money(
+    inputs: ServingInputs, layout: PlanColumns, point: OperatingPoint, state: SteadyState, batch: OfflineBatch
+) -> dict[str, Number]:
+    """Rent at this load, which pays for idle time too; each token of a batch pays its part of the batch's tail."""
     load, price, ranks = inputs.load, price_per_accelerator(inputs.case), layout.ranks
     output = load.output * state.rate
     every = token_cost(1e6, ranks, price, output)
-    prompts = prompt_cost(1e6, ranks, price, point.gamma)
-    return {
-        "cost_per_minput": share(load.computed, load.prompt) * prompts,
-        "cost_per_moutput": load.per_token(output_cost(1e6, ranks, price, point.alpha, point.beta, point.concurrency)),
-        "cost_per_mtoken": every,
-    }
+    prompts = share(load.computed, load.prompt) * prompt_cost(1e6, ranks, price, point.gamma)
+    answers = load.per_token(output_cost(1e6, ranks, price, point.alpha, point.beta, point.concurrency))
+    if inputs.case.scenario.workload.requests is not None:
+        with term("with the tail"):
+            longer = share(batch.makespan, batch.full)
+            prompts, answers = longer * prompts, longer * answers
+    return {"cost_per_minput": prompts, "cost_per_moutput": answers, "cost_per_mtoken": every}
 
 
 def _plain(layout: PlanColumns) -> PlanColumns:

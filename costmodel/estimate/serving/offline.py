@@ -9,8 +9,8 @@ import numpy as np
 from costmodel.equations.run.economics import rate as rate_of
 from costmodel.equations.run.economics import share
 from costmodel.equations.serving.load.batch_decay import longest_output, offline_time, refilled_steps
-from costmodel.equations.serving.load.closed_loop import surplus_wait
-from costmodel.estimate.serving.concurrency import closed_loop
+from costmodel.equations.serving.load.closed_loop import interfered_token_time, surplus_wait
+from costmodel.estimate.serving.concurrency import closed_loop, first_token_time
 from costmodel.estimate.serving.load import of_each
 from costmodel.estimate.serving.operating_point import OperatingPoint
 from costmodel.estimate.serving.plan_columns import PlanColumns
@@ -21,9 +21,13 @@ from costmodel.ground.equation import Number, term
 
 @dataclass(frozen=True)
 class OfflineBatch:
-    """Time until the last answer, and the share of it that is lost as the longest answers run out; else unknown."""
+    """Time until the last answer, and the share of it that is lost as the longest answers run out; else unknown.
+
+    full: the time, were the engine full to the end
+    """
 
     makespan: Number = np.nan
+    full: Number = np.nan
     tail_share: Number = np.nan
 
 
@@ -49,21 +53,30 @@ def offline_batch(inputs: ServingInputs, layout: PlanColumns, point: OperatingPo
         total = offline_time(point.alpha, steps, point.beta, generated, point.gamma, computed)
     with term("always full"):
         full = offline_time(point.alpha, share(generated, together), point.beta, generated, point.gamma, computed)
-    return OfflineBatch(total, 1.0 - share(full, total))
+    return OfflineBatch(total, full, 1.0 - share(full, total))
 
 
 def offline_state(
     inputs: ServingInputs, layout: PlanColumns, point: OperatingPoint, batch: OfflineBatch
 ) -> SteadyState:
-    """What requests of a batch see: half of them, on average, wait for the others before their first token."""
-    requests = _of_replica(inputs, layout)
+    """What requests of a batch see: all wait for the prompts of the first wave, and the others for places besides.
+
+    While any wait, the engine is full; a request that gets a place takes over how late the last one there began.
+    """
+    requests, load = _of_replica(inputs, layout), inputs.load
     assert requests is not None
     found = closed_loop(inputs, layout, point, point.concurrency, burst=False)
     rate = rate_of(requests, batch.makespan)
     with term("line"):
-        line = surplus_wait(requests, point.concurrency, rate)
+        line = surplus_wait(requests, point.concurrency, rate_of(requests, batch.full))
         mean, last = 0.5 * line, (1.0 - TAIL) * line
-    return replace(found, rate=rate, ttft=found.ttft + mean, ttft_p99=found.ttft_p99 + last)
+    with term("prompts met"):  # of the last requests each meets those behind it, half of them on average
+        met = 1.0 + (point.concurrency - 1.0) * (1.0 - 0.5 * share(point.concurrency, requests))
+    tpot = load.per_token(interfered_token_time(point.decode, point.mixed, met, load.steps))
+    ttft = first_token_time(inputs, point, 1.0, burst=True)
+    with term("last of the first wave"):
+        p99 = first_token_time(inputs, point, 2.0 * (1.0 - TAIL), burst=True)
+    return replace(found, rate=rate, tpot=tpot, ttft=ttft + mean, ttft_p99=p99 + last)
 
 
 def _of_replica(inputs: ServingInputs, layout: PlanColumns) -> Number | None:

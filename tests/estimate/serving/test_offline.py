@@ -7,8 +7,9 @@ import heapq
 import numpy as np
 import pytest
 
+from costmodel.estimate.serving.predict_serving import ServingAnswer
 from costmodel.ground.errors import CostModelError
-from estimate.serving.cases import costs, one, predicted
+from estimate.serving.cases import costs, inputs, one, predicted
 
 
 def batch(requests: int, spread: float = 0.0, output: int = 512) -> str:
@@ -45,6 +46,59 @@ def test_a_replica_simulated_answer_by_answer(requests: int, spread: float) -> N
         spans.append(alpha * max(running) + beta * lengths.sum() + gamma * 2048 * requests)
     assert found["makespan"] == pytest.approx(np.mean(spans), rel=0.12)
     assert 0 < found["tail_share"] < 0.7
+
+
+def test_a_batch_that_runs_at_once_is_a_burst_without_further_rounds() -> None:
+    """The k-th request waits for the prompts of k, counted one by one, and for what any request of a burst has."""
+    requests = 400
+    workload = batch(requests).replace("requests", "traffic: burst, concurrency")
+    found, burst = costs(*ALONE, batch(requests)), predicted(*ALONE, workload)
+    point, constants = burst.evaluation.point, inputs().engine.burst  # type: ignore[union-attr]
+    firsts = one(point.gamma) * 2048 * np.arange(1, requests + 1)
+    beside = burst.costs["ttft"] - constants.share * firsts.mean()
+    assert found["ttft"] == pytest.approx(beside + firsts.mean())
+    assert found["ttft_p99"] == pytest.approx(beside + 0.99 * (requests + 1) * firsts[0])
+    assert found["latency"] == pytest.approx(found["makespan"], rel=0.02)  # equal answers end together
+
+
+def first_tokens(answer: ServingAnswer, lengths: np.ndarray) -> np.ndarray:
+    """When each request has its first token, step by step; prompts go first into the room beside what is decoded."""
+    point = answer.evaluation.point  # type: ignore[union-attr]
+    alpha, beta, gamma, most = map(one, (point.alpha, point.beta, point.gamma, point.concurrency))
+    budget, time, taken = one(answer.evaluation.layout.budget), 0.0, 0
+    prompt, left, firsts = np.full(len(lengths), 2048.0), lengths.copy(), np.zeros(len(lengths))
+    live: list[int] = []
+    while live or taken < len(lengths):
+        fresh = range(taken, min(taken + int(most) - len(live), len(lengths)))
+        live, taken = [*live, *fresh], taken + len(fresh)
+        decoded = [place for place in live if not prompt[place]]
+        waiting = [place for place in live if prompt[place]]
+        ahead = np.concatenate([[0.0], np.cumsum(prompt[waiting])])
+        given = np.clip(budget - len(decoded) - ahead[:-1], 0.0, prompt[waiting])
+        prompt[waiting] -= given
+        time += alpha + beta * len(decoded) + gamma * given.sum()
+        begun = [place for place in waiting if not prompt[place]]
+        firsts[begun] = time
+        left[[*decoded, *begun]] -= 1
+        live = [place for place in live if left[place] > 0]
+    return firsts
+
+
+@pytest.mark.parametrize(("requests", "spread"), [(400, 1.0), (1000, 0.0), (1000, 1.0), (3000, 1.0)])
+def test_first_tokens_simulated_step_by_step(requests: int, spread: float) -> None:
+    answer, sigma = predicted(*ALONE, batch(requests, spread)), np.sqrt(np.log1p(spread**2))
+    draws = np.random.default_rng(3).standard_normal(requests)
+    firsts = first_tokens(answer, np.maximum(1, np.round(512 * np.exp(sigma * draws - sigma**2 / 2))))
+    assert answer.costs["ttft"] == pytest.approx(firsts.mean(), rel=0.08)
+    assert answer.costs["ttft_p99"] == pytest.approx(np.quantile(firsts, 0.99), rel=0.12)
+
+
+@pytest.mark.parametrize(("requests", "spread"), [(400, 0.0), (1000, 1.0)])
+def test_what_tokens_cost_adds_up_to_the_rent_of_the_makespan(requests: int, spread: float) -> None:
+    found = costs("plan={tp: 8, replicas: 2}", "limits={}", batch(requests, spread))
+    rent = 16 * 2.5 * found["makespan"] / 3600
+    tokens = requests * (2048 * found["cost_per_minput"] + 512 * found["cost_per_moutput"]) / 1e6
+    assert tokens == pytest.approx(rent) == requests * 512 * found["cost_per_mtoken"] / 1e6
 
 
 def test_the_tail_weighs_less_in_larger_batches_and_more_with_spread() -> None:

@@ -10,6 +10,7 @@ from costmodel.commands import pages
 from costmodel.documents.reader.resolved_scenario import LoadedScenario
 from costmodel.documents.reader.serving_scenario import serving
 from costmodel.estimate.serving.predict_serving import ServingAnswer, predict
+from costmodel.explore.serving.serving_remedies import with_remedies
 from costmodel.ground.errors import fail
 from costmodel.report.machine import serving_json
 from costmodel.report.terminal.serving import serving_communication as communication_report
@@ -29,7 +30,7 @@ def _works(answer: ServingAnswer) -> bool:
 def estimate(case: LoadedScenario, *, verbose: bool) -> Reply:
     """The answer of `estimate`."""
     held = serving(case)
-    asked = predict(held)
+    asked = with_remedies(predict(held))
     lines, forms = lambda: estimate_report.estimate(asked, verbose=verbose), pages.of_serving_plan(held, asked)
     return Reply(lines, lambda: serving_json.estimate(asked), "plans", yes=_works(asked), others=forms)
 
@@ -39,7 +40,7 @@ def memory(case: LoadedScenario, *, verbose: bool) -> Reply:
     from costmodel.explore.serving.cache_levers import levers
 
     held = serving(case)
-    asked = predict(held)
+    asked = with_remedies(predict(held))
     tried = [] if asked.refused else levers(asked)
     lines = functools.partial(memory_report.memory, asked, tried, verbose=verbose)
     forms = pages.of_serving_plan(held, asked, "memory")
@@ -49,7 +50,7 @@ def memory(case: LoadedScenario, *, verbose: bool) -> Reply:
 def comm(case: LoadedScenario) -> Reply:
     """The answer of `comm`."""
     held, stated = serving(case), communication_report.communication
-    asked = predict(held)
+    asked = with_remedies(predict(held))
     forms = {"html": pages.of_serving_plan(held, asked)["html"]}
     lines, result = lambda: stated(asked), lambda: serving_json.communication(asked)
     return Reply(lines, result, "transfers", yes=_works(asked), others=forms)
@@ -60,7 +61,7 @@ def explain(case: LoadedScenario, quantity: str, depth: int) -> Reply:
     from costmodel.explore.serving.explain_serving import explain as explain_figure
     from costmodel.report.terminal.serving import serving_tree
 
-    asked = predict(serving(case))
+    asked = with_remedies(predict(serving(case)))
     if asked.refused:
         return Reply(lambda: estimate_report.estimate(asked), lambda: serving_json.estimate(asked), yes=False)
     node = explain_figure(asked.inputs, quantity)

@@ -28,7 +28,7 @@ def line_rate_time(
         message: the full buffer, S, as nccl-tests counts it [B]
         ranks: ranks in the group, n [1]
         smallest: ranks of the smallest part, m [1]
-        parts: nodes, say, or single ranks, p [1]
+        parts: nodes or single ranks, p [1]
         bandwidth: line rate of one rank across the border, one way, B [B/s]
         operation: which collective
         switched: whether switches outside the parts add up
@@ -49,6 +49,7 @@ def line_rate_time(
 
     Monotone: increasing in message; decreasing in bandwidth
     """
+    smallest = np.minimum(smallest, ranks)
     whole = message * np.minimum(parts - 1, 1) / (smallest * bandwidth)
     if operation in ("broadcast", "reduce", "send"):
         return whole

@@ -6,14 +6,14 @@ from costmodel.ground.equation import Number, equation
 
 
 @equation
-def placed_experts(experts: Number, copies: Number) -> Number:
+def placed_experts(experts: Number, redundant: Number) -> Number:
     """Experts of a layer that stand on ranks: each of the model's once, and further copies of those in demand.
 
     E + r
 
     Args:
         experts: routed experts of the model, E [1]
-        copies: further copies, r [1]
+        redundant: further copies, r [1]
 
     Returns:
         experts [1]
@@ -31,9 +31,9 @@ def placed_experts(experts: Number, copies: Number) -> Number:
     Pitfall:
         copies even the load, they do not shrink it: how far the busiest rank still exceeds the mean is measured
 
-    Monotone: increasing in experts, copies
+    Monotone: increasing in experts, redundant
     """
-    return experts + copies
+    return experts + redundant
 
 
 @equation

@@ -40,6 +40,7 @@ class ServingAnswer:
     broken: tuple[str, ...]
     binding: str
     remarked: tuple[str, ...]  # codes of remarks
+    remedies: tuple[tuple[tuple[str, ...], ...], ...] = ()  # by kind, settings that mend it; where they were sought
 
 
 def own_plan(inputs: ServingInputs) -> ServingPlan:

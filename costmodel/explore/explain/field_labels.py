@@ -16,7 +16,7 @@ FIELD_LABELS: dict[str, tuple[str, str]] = {
     ),
     "gradient accumulation": (
         "micro-batches of a rank before an optimizer step: workload.global_batch over plan.mb and dp",
-        "microbatches",
+        "micro_batches",
     ),
     "mixed precision": (
         "products in 16 or 8 bits, and the master weights and states of the optimizer in fp32: workload.precision",

@@ -5,6 +5,7 @@ from __future__ import annotations
 import itertools
 import math
 from collections.abc import Iterator
+from dataclasses import replace
 
 import numpy as np
 
@@ -16,6 +17,11 @@ _DEGREES = (1, 2, 4, 8, 16, 32, 64)
 _KEYS = {"L050": ("replicas", "tp", "pp"), "L055": ("pp",), "L056": ("ep", "tp"), "L057": ("ep", "dp_attention"),
          "L058": ("pp",), "L059": ("pp",)}  # fmt: skip
 _MOST, _LENGTHS = 3, 8  # values shown of a key; prompts tried, each three quarters of the one before
+
+
+def with_remedies(answer: ServingAnswer) -> ServingAnswer:
+    """The same with what mends the plan, where something speaks against it."""
+    return replace(answer, remedies=tuple(remedies(answer)))
 
 
 def remedies(answer: ServingAnswer) -> list[tuple[tuple[str, ...], ...]]:

@@ -15,7 +15,6 @@ from costmodel.estimate.serving.reason_codes import REFUSALS
 from costmodel.estimate.serving.replica_traffic import ServingTransfer
 from costmodel.estimate.serving.result_columns import COLUMNS, machine_name
 from costmodel.estimate.serving.serving_inputs import ServingInputs
-from costmodel.explore.serving.serving_remedies import remedies
 from costmodel.report.machine.json_answer import flags_json, notes, plain
 from costmodel.report.terminal.serving.serving_communication import sent
 from costmodel.report.terminal.serving.serving_formatting import one, reason
@@ -74,7 +73,7 @@ def estimate(answer: ServingAnswer) -> dict[str, Any]:
     result["assumed"] = [{"path": item.path, "value": item.value, "from": item.origin} for item in answer.assumed]
     row = {**plan(sizes, answer.costs), **halves(answer.plan), "binds": answer.binding}
     result["plans"] = [] if answer.refused else [row]
-    mended = [{"set": list(first)} for first, *_ in remedies(answer)]
+    mended = [{"set": list(first)} for first, *_ in answer.remedies]
     result["refused"] = [
         {
             "code": code,

@@ -11,7 +11,6 @@ from costmodel.estimate.evaluate.answer_facts import subject_of
 from costmodel.estimate.serving.predict_serving import ServingAnswer
 from costmodel.estimate.serving.reason_codes import REFUSALS
 from costmodel.estimate.serving.serving_band import OWN
-from costmodel.explore.serving.serving_remedies import remedies
 from costmodel.ground.units import gib, show_time, significant
 from costmodel.report.terminal.plan.next_commands import command
 from costmodel.report.terminal.plan.plan_lines import assumed_lines, remarks
@@ -83,7 +82,7 @@ def problems(answer: ServingAnswer) -> list[Line]:
 def _tries(answer: ServingAnswer) -> list[Line]:
     """What takes the problems away, as options of the same command."""
     lines: list[Line] = []
-    for first, *others in remedies(answer):
+    for first, *others in answer.remedies:
         options = " ".join(f"--set {shlex.quote(setting)}" for setting in first)
         values = " or ".join(" ".join(setting.partition("=")[2] for setting in each) for each in others)
         lines.append(drawn(f"    {'   ' if lines else 'try'}  {options}{f' (or {values})' if others else ''}"))

@@ -8,7 +8,12 @@ import numpy as np
 
 from costmodel.equations.run.economics import rate as rate_of
 from costmodel.equations.run.economics import share
-from costmodel.equations.serving.load.batch_decay import longest_output, offline_time, refilled_steps
+from costmodel.equations.serving.load.batch_decay import (
+    longest_output,
+    offline_time,
+    refilled_steps,
+    shortest_output,
+)
 from costmodel.equations.serving.load.closed_loop import interfered_token_time, surplus_wait
 from costmodel.estimate.serving.concurrency import closed_loop, first_token_time
 from costmodel.estimate.serving.load import of_each
@@ -49,7 +54,8 @@ def offline_batch(inputs: ServingInputs, layout: PlanColumns, point: OperatingPo
     with term("tokens of the batch"):
         generated, computed = requests * load.steps, requests * load.computed
     with term("offline"):
-        steps = refilled_steps(requests, together, load.steps, longest)
+        shortest = shortest_output(load.steps, load.output_spread, np.maximum(layout.replicas * requests, 1.0))
+        steps = refilled_steps(requests, together, load.steps, longest, shortest)
         total = offline_time(point.alpha, steps, point.beta, generated, point.gamma, computed)
     with term("always full"):
         full = offline_time(point.alpha, share(generated, together), point.beta, generated, point.gamma, computed)

@@ -31,7 +31,7 @@ from costmodel.report.page.rl_parts import (
 from costmodel.report.page.run_page import wall_part
 from costmodel.report.page.shared_parts import bands_part, inputs_part, kept_limits, scenario_part
 from costmodel.report.page.trace import Traces
-from costmodel.report.page.trial_figure import TrialValue, trial_figure
+from costmodel.report.page.trial_figure import TrialValue, number_at, trial_figure
 from costmodel.report.page.vary_parts import knobs_part
 from costmodel.report.terminal.rl.rl_estimate import bound_by
 from costmodel.report.terminal.rl.rl_formatting import iteration_words, plan_words, reason, result
@@ -211,8 +211,16 @@ def _fastest(found: SweptRl) -> str:
 
 def rl_sweep_figure(found: SweptRl) -> Plot | Bars:
     """The first result of every combination."""
-    name, axis = found.shown[0], found.axes[0].path.rpartition(".")[2]
-    trials = [_trial(trial, " ".join(_settings(trial, len(found.axes))), name) for trial in found.trials]
+    name, axis = found.shown[0], found.axes[0].path
+    trials = [
+        _trial(
+            trial,
+            " ".join(_settings(trial, len(found.axes))),
+            name,
+            math.nan if trial.answer is None else number_at(trial.answer.inputs.case, axis),
+        )
+        for trial in found.trials
+    ]
     return trial_figure("sweep", name, axis, trials, partial(result, name))
 
 
@@ -238,14 +246,14 @@ def rl_scale_page(case: RlCase, rows: Sequence[RlScaleRow], commands: Sequence[s
 
 def rl_scale_figure(rows: Sequence[RlScaleRow]) -> Plot | Bars:
     """The time of an iteration on every size, with its band."""
-    trials = [_trial(row.trial, f"{row.ranks:.0f}", "iteration_time") for row in rows]
+    trials = [_trial(row.trial, f"{row.ranks:.0f}", "iteration_time", row.ranks) for row in rows]
     return trial_figure("scale", "iteration_time", "accelerators", trials, partial(result, "iteration_time"))
 
 
-def _trial(trial: RlTrial, words: str, name: str) -> TrialValue:
+def _trial(trial: RlTrial, words: str, name: str, at: float) -> TrialValue:
     costs = {} if trial.answer is None or trial.answer.refused else trial.answer.costs
     value, low, high = (costs.get(key, math.nan) for key in (name, f"{name}_low", f"{name}_high"))
-    return TrialValue(words, value, trial.works, low, high)
+    return TrialValue(words, value, trial.works, at, low, high)
 
 
 def _settings(trial: RlTrial, count: int) -> list[str]:

@@ -21,7 +21,7 @@ from costmodel.report.page.content import HtmlPage, PageTable, Part
 from costmodel.report.page.figures import Bars
 from costmodel.report.page.plots import Plot, PlotAxis, PlotPoint
 from costmodel.report.page.serving_page import remark_findings, trial_values
-from costmodel.report.page.trial_figure import TrialValue, trial_figure
+from costmodel.report.page.trial_figure import TrialValue, number_at, trial_figure
 from costmodel.report.page.values import seconds
 from costmodel.report.terminal.plan.next_commands import command
 from costmodel.report.terminal.search.own_plan import ordinal
@@ -221,9 +221,9 @@ def trials_figure(trials: Sequence[ServingTrial], name: str, axes: Sequence[str]
     for trial in trials:
         costs = {} if trial.answer is None or trial.answer.refused else trial.answer.costs
         value, low, high = (costs.get(key, math.nan) for key in (name, f"{name}_low", f"{name}_high"))
-        shown.append(TrialValue(" ".join(_values(trial, len(axes))), value, trial.works, low, high))
-    axis = " ".join(path.rpartition(".")[2] for path in axes)
-    return trial_figure("trials", name, axis, shown, partial(result, name))
+        at = math.nan if trial.answer is None else number_at(trial.answer.inputs.case, axes[0])
+        shown.append(TrialValue(" ".join(_values(trial, len(axes))), value, trial.works, at, low, high))
+    return trial_figure("trials", name, " ".join(axes), shown, partial(result, name))
 
 
 def _values(trial: ServingTrial, count: int) -> list[str]:

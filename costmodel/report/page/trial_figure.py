@@ -3,26 +3,31 @@
 from __future__ import annotations
 
 import math
-import re
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
+from costmodel.documents.reader.resolved_scenario import LoadedScenario
+from costmodel.explore.compare.input_paths import leaves
 from costmodel.report.page.figures import Bars, FigureEntry, amounts
 from costmodel.report.page.plots import Plot, PlotAxis, PlotLine, PlotPoint
+from costmodel.report.terminal.vary.vary import tick_words
 
 _SPREAD = 8  # times the least from which on an axis is logarithmic
 _TICKS = 8
-_LEADING = re.compile(r"[+-]?\d+(\.\d+)?([eE][+-]?\d+)?")
 _NONE = FigureEntry("none has an answer", 0.0, "first")
 
 
 @dataclass(frozen=True)
 class TrialValue:
-    """A trial by what was set, its result with the band where there is one, and whether it keeps all limits."""
+    """A trial by what was set, its result with the band where there is one, and whether it keeps all limits.
+
+    at: the first value that was set, in its base unit; nan of a word
+    """
 
     setting: str
     value: float
     works: bool
+    at: float = math.nan
     low: float = math.nan
     high: float = math.nan
 
@@ -33,7 +38,7 @@ def trial_figure(
     """One result of every trial; what breaks a limit is orange."""
     known = [trial for trial in trials if math.isfinite(trial.value)]
     words = f"{len(known)} of {len(trials)} have an answer; orange breaks a limit."
-    placed = [(_number(trial.setting), trial) for trial in known]
+    placed = [(trial.at, trial) for trial in known]
     if len({x for x, _ in placed}) < 2 or not all(math.isfinite(x) for x, _ in placed):
         entries = [FigureEntry(trial.setting, trial.value, _role(trial), trial.setting) for trial in known]
         return amounts(key, name, words, entries or [_NONE], "", say)
@@ -48,7 +53,7 @@ def trial_figure(
     ]
     legend = [("first", "keeps the limits"), ("second", "breaks a limit")]
     seen = {point.role for point in points}
-    across = PlotAxis(axis, _plain, xs[0] > 0 and xs[-1] / xs[0] >= _SPREAD, at=xs if len(xs) <= _TICKS else [])
+    across = PlotAxis(axis, tick_words, xs[0] > 0 and xs[-1] / xs[0] >= _SPREAD, at=xs if len(xs) <= _TICKS else [])
     legend = [entry for entry in legend if entry[0] in seen]
     return Plot(key, f"{name} over {axis}", words, across, PlotAxis(name, say), points, [line], legend)
 
@@ -57,11 +62,8 @@ def _role(trial: TrialValue) -> str:
     return "first" if trial.works else "second"
 
 
-def _number(text: str) -> float:
-    """The number that a setting begins with, without regard to its unit."""
-    found = _LEADING.match(text.replace(",", ""))
-    return float(found[0]) if found else math.nan
-
-
-def _plain(value: float) -> str:
-    return f"{value:,.6g}"
+def number_at(case: LoadedScenario, path: str) -> float:
+    """A value of a scenario as it was read, in its base unit; nan of a word."""
+    found = leaves(case).get(path)
+    value = None if found is None else found.value
+    return float(value) if isinstance(value, int | float) and not isinstance(value, bool) else math.nan

@@ -11,7 +11,13 @@ from hypothesis import strategies as st
 
 from costmodel.equations.memory.kv_cache import reserved_waste
 from costmodel.equations.run.economics import share
-from costmodel.equations.serving.load.batch_decay import longest_output, offline_time, refilled_steps, static_batch_use
+from costmodel.equations.serving.load.batch_decay import (
+    longest_output,
+    offline_time,
+    refilled_steps,
+    shortest_output,
+    static_batch_use,
+)
 from costmodel.equations.serving.memory.memory_budget import pool_of_total, pool_tokens
 
 GIB = 2.0**30
@@ -45,8 +51,18 @@ def refilled(answers: np.ndarray, concurrency: int) -> int:
 
 
 def test_equal_answers_run_in_waves() -> None:
-    assert float(refilled_steps(64.0, 16.0, 100.0, 100.0)) == refilled(np.full(64, 100), 16) == 400
-    assert float(refilled_steps(10.0, 16.0, 100.0, 130.0)) == 130  # all at once: the longest
+    for requests, concurrency in ((64, 16), (65, 16), (1000, 412), (10, 16)):
+        waves = refilled(np.full(requests, 100), concurrency)
+        assert float(refilled_steps(float(requests), float(concurrency), 100.0, 100.0, 100.0)) == waves
+    assert float(refilled_steps(10.0, 16.0, 100.0, 130.0, 100.0)) == 130  # all at once: the longest
+
+
+def test_no_batch_ends_before_the_place_with_most_answers() -> None:
+    lengths = np.random.default_rng(5).lognormal(*_law(200.0, 0.02), 1000)
+    shortest = float(shortest_output(200.0, 0.02, 1000.0))
+    assert shortest == pytest.approx(lengths.min(), rel=0.02)
+    steps = float(refilled_steps(1000.0, 412.0, 200.0, float(longest_output(200.0, 0.02, 412.0)), shortest))
+    assert steps == pytest.approx(refilled(np.round(lengths), 412), rel=0.1)
 
 
 @pytest.mark.parametrize(("requests", "concurrency"), [(1024, 256), (2000, 64)])
@@ -54,7 +70,9 @@ def test_a_refilled_batch_of_exponential_answers(requests: int, concurrency: int
     runs = [np.random.default_rng(seed).geometric(1 / 1000, requests) for seed in range(150)]
     seen = np.mean([refilled(run, concurrency) for run in runs])
     longest = 1000 * np.sum(1 / np.arange(1, concurrency + 1))  # of exponential answers, on average
-    assert float(refilled_steps(float(requests), float(concurrency), 1000.0, longest)) == pytest.approx(seen, rel=0.03)
+    assert float(refilled_steps(float(requests), float(concurrency), 1000.0, longest, 0.0)) == pytest.approx(
+        seen, rel=0.03
+    )
 
 
 @pytest.mark.parametrize("variation", [0.3, 1.0])

@@ -8,6 +8,7 @@ from costmodel.equations.serving.load.percentiles import normal_quantile
 from costmodel.ground.equation import Number, equation
 
 EULER_MASCHERONI = 0.5772156649
+ROUNDED = 1e-9  # by which a quotient of whole numbers may lie above a whole one
 
 
 @equation
@@ -51,33 +52,65 @@ def offline_time(
 
 
 @equation
-def refilled_steps(requests: Number, concurrency: Number, output: Number, longest: Number) -> Number:
+def refilled_steps(requests: Number, concurrency: Number, output: Number, longest: Number, shortest: Number) -> Number:
     """Steps of a batch larger than what runs at once, where each answer that ends makes room for the next.
 
-    max(N − c, 0) o / c + L: all that waits passes at full width, then the longest runs out
+    max(max(N − c, 0) o / c + L, ⌈N / c⌉ l): all that waits passes at full width, then the longest runs out; some place
+    has ⌈N / c⌉ answers, none of which is shorter than l
 
     Args:
         requests: requests, N [1]
         concurrency: sequences that run at once, c [1]
         output: tokens of an answer, on average, o [1]
         longest: tokens of the longest of c answers, L [1]
+        shortest: tokens of the shortest answer, l [1]
 
     Returns:
         steps [1]
 
     Example:
-        >>> float(refilled_steps(2048.0, 512.0, 8000.0, 32000.0))
+        >>> float(refilled_steps(2048.0, 512.0, 8000.0, 32000.0, 100.0))
         56000.0
 
     Holds:
-        exact for answers of one length whose number is a multiple of c; for exponential ones by their lack of memory
+        exact for answers of one length; for exponential ones by their lack of memory; a sixth too few where lengths
+        differ by a tenth and the last wave is not full
 
     Source:
         exact; composition
 
-    Monotone: increasing in requests, output, longest
+    Monotone: increasing in requests, output, longest, shortest
     """
-    return np.maximum(requests - concurrency, 0.0) * output / concurrency + longest
+    waves = np.ceil(requests / concurrency - ROUNDED)
+    return np.maximum(np.maximum(requests - concurrency, 0.0) * output / concurrency + longest, waves * shortest)
+
+
+@equation
+def shortest_output(output: Number, variation: Number, requests: Number) -> Number:
+    """Tokens of the shortest of many answers whose lengths are log-normal, as a typical batch has it.
+
+    o e^(−σ z − σ²/2), σ² = ln(1 + v²), z what e^(−0.577) / N of a normal variable exceed; at most o
+
+    Args:
+        output: tokens of an answer, on average, o [1]
+        variation: of the answers, standard deviation over mean, v [1]
+        requests: answers, N [1]
+
+    Returns:
+        tokens [1]
+
+    Example:
+        >>> round(float(shortest_output(8000.0, 0.1, 512.0)))
+        5865
+
+    Source:
+        gumbel-1958; limpert-2001
+
+    Monotone: increasing in output; decreasing in requests
+    """
+    spread = np.sqrt(np.log1p(variation**2))
+    far = normal_quantile(np.exp(-EULER_MASCHERONI) / requests)
+    return output * np.minimum(np.exp(-spread * far - spread**2 / 2), 1.0)
 
 
 @equation

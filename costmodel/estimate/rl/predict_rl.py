@@ -168,7 +168,9 @@ def _run(inputs: RlInputs, total: float) -> RunFigures | None:
     everywhere = on_all_nodes(inputs, trainer)
     price = price_per_accelerator(inputs.case)
     models = 2.0 if inputs.models["critic"] else 1.0
-    return whole_run(everywhere, asked, inputs.trainer.evaluation.block, np.array([total]), price, models, _read(inputs))
+    return whole_run(
+        everywhere, asked, inputs.trainer.evaluation.block, np.array([total]), price, models, _read(inputs)
+    )
 
 
 def _read(inputs: RlInputs) -> Number:

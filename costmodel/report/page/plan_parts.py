@@ -87,9 +87,7 @@ def memory_figure(facts: PlanFacts) -> Bars:
             tip = f"{ledger_label(facts.answer, name)}: {show_memory(value)}"
             pieces.append(Piece(at, at + value, memory_role(name), tip, f"{stage.stage}.{name}_bytes", value))
             at += value
-        rows.append(
-            BarRow(f"{stage.stage} stage" if facts.pipelined else "each", pieces, f"{gib(stage.peak)} GiB")
-        )
+        rows.append(BarRow(f"{stage.stage} stage" if facts.pipelined else "each", pieces, f"{gib(stage.peak)} GiB"))
     usable = float(facts.answer.inputs.usable)
     roles: dict[str, list[str]] = {}
     for name in held:

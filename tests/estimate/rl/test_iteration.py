@@ -169,7 +169,8 @@ def test_the_run_counts_iterations_as_stated_and_a_critic_twice() -> None:
 def test_a_store_of_data_delivers_prompts_but_no_answers_that_are_generated() -> None:
     found = asked("run.data={read: 1 KB/s, token: 4 B}")
     workload = found.inputs.case.scenario.workload
-    assert found.run is not None and workload.iterations is not None
+    assert found.run is not None
+    assert workload.iterations is not None
     assert number(found.run.useful) == pytest.approx(workload.iterations * 512 * 1000 * 4 / 1e3)
     loaded = asked("run.loader=1000 token/s")
     assert loaded.run is not None

@@ -58,7 +58,7 @@ def tokens_per_step(global_batch: Number, sequence: Number) -> Number:
 
 
 @equation
-def data_read_time(tokens: Number, size: Number, store: Number) -> Number:
+def data_read_time(tokens: Number, size: Number, storage: Number) -> Number:
     """Time to read the data of a step from their store.
 
     T b / B
@@ -66,7 +66,7 @@ def data_read_time(tokens: Number, size: Number, store: Number) -> Number:
     Args:
         tokens: tokens that are read, T [1]
         size: bytes of a token as stored, b [B]
-        store: rate of the store, B [B/s]
+        storage: rate of the store, B [B/s]
 
     Returns:
         time [s]
@@ -78,9 +78,9 @@ def data_read_time(tokens: Number, size: Number, store: Number) -> Number:
     Source:
         composition
 
-    Monotone: increasing in tokens, size; decreasing in store
+    Monotone: increasing in tokens, size; decreasing in storage
     """
-    return tokens * size / store
+    return tokens * size / storage
 
 
 @equation

@@ -108,5 +108,5 @@ def diagnose(
         stated = {} if math.isnan(read.step) else {"step_time": read.step}
         profile = MeasuredStep(read.step, stated, read.terms, read.notes)
     given = measured(asked.inputs, base, figures, terms or [], table, profile, busy)
-    found = beside(explained(asked, base, given), second_runs(with_setting, also or []))
+    found = beside(explained(asked, base, given), second_runs(question.case(), with_setting, also or []))
     return Reply(lambda: report.diagnose(found), lambda: report.diagnose_json(found), "causes", yes=found.inside)

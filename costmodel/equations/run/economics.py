@@ -58,6 +58,32 @@ def tokens_per_step(global_batch: Number, sequence: Number) -> Number:
 
 
 @equation
+def data_read_time(tokens: Number, size: Number, storage: Number) -> Number:
+    """Time to read the data of a step from their store.
+
+    T b / B
+
+    Args:
+        tokens: tokens that are read, T [1]
+        size: bytes of a token as stored, b [B]
+        storage: rate of the store, B [B/s]
+
+    Returns:
+        time [s]
+
+    Example:
+        >>> data_read_time(4e6, 4.0, 100e6)
+        0.16
+
+    Source:
+        composition
+
+    Monotone: increasing in tokens, size; decreasing in storage
+    """
+    return tokens * size / storage
+
+
+@equation
 def rate(amount: Number, time: Number) -> Number:
     """So much in a time.
 

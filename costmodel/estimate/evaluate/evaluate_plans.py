@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -34,7 +34,7 @@ from costmodel.estimate.training.time.site_exchange import with_sites
 from costmodel.estimate.training.time.step import TERMS, TrainingStep, training_step
 from costmodel.estimate.training.time.straggler_time import used_share
 from costmodel.estimate.training.time.unequal_groups import mean_of_groups, micro_batches_of_groups, of_slowest
-from costmodel.estimate.training.time.unequal_stages import kinds_of_stages, over_stages
+from costmodel.estimate.training.time.unequal_stages import KindStages, kinds_of_stages, over_stages
 from costmodel.ground.equation import Number, known_as, term
 from costmodel.ground.plan_sizes import EXCHANGING
 
@@ -138,9 +138,14 @@ def _over_groups(inputs: TrainingInputs, block: Block) -> list[Evaluation]:
     across = over_stages(inputs)
     kinds = kinds_of_stages(across, block, count)
     return [
-        _of_one_kind(kind, block, count, found.timed, found.held)
+        _with_own_stages(_of_one_kind(kind, block, count, found.timed, found.held), found)
         for (_, kind), found in zip(across.groups, kinds, strict=True)
     ]
+
+
+def _with_own_stages(found: Evaluation, kind: KindStages) -> Evaluation:
+    """Its ledger states the stages that this kind has: of the others it holds nothing."""
+    return replace(found, ledger=replace(found.ledger, own=kind.own))
 
 
 def _of_one_kind(

@@ -168,7 +168,18 @@ def _run(inputs: RlInputs, total: float) -> RunFigures | None:
     everywhere = on_all_nodes(inputs, trainer)
     price = price_per_accelerator(inputs.case)
     models = 2.0 if inputs.models["critic"] else 1.0
-    return whole_run(everywhere, asked, inputs.trainer.evaluation.block, np.array([total]), price, models)
+    return whole_run(
+        everywhere, asked, inputs.trainer.evaluation.block, np.array([total]), price, models, _read(inputs)
+    )
+
+
+def _read(inputs: RlInputs) -> Number:
+    """Tokens that an iteration reads: its prompts; answers too where they are given."""
+    workload, lengths = inputs.case.scenario.workload, inputs.lengths
+    with term("tokens read"):
+        if workload.generates:
+            return workload.prompts * lengths.prompt
+        return workload.answers * lengths.tokens
 
 
 def on_all_nodes(inputs: RlInputs, trainer: TrainingInputs) -> TrainingInputs:

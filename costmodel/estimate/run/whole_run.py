@@ -7,9 +7,8 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from costmodel.equations.run.economics import run_cost, tokens_per_step
+from costmodel.equations.run.economics import data_read_time, run_cost, tokens_per_step
 from costmodel.equations.run.energy import capped_rating, drawn_power, emissions, mean_power, run_energy
-from costmodel.equations.run.failures.checkpoint_transfer import checkpoint_load_time
 from costmodel.equations.run.failures.goodput import checkpoint_share, restart_share, steps_time, wall_time
 from costmodel.equations.run.failures.reliability import expected_interruptions, spare_nodes
 from costmodel.equations.run.uncertainty import combined_error, end_spread, ninetieth_percentile, tenth_percentile
@@ -52,25 +51,37 @@ def steps_of(inputs: TrainingInputs, run: RunInputs) -> Number:
         return tokens / tokens_per_step(inputs.case.scenario.workload.global_batch, inputs.sequence)
 
 
-def fed(inputs: TrainingInputs, run: RunInputs, time: Number) -> Number:
-    """Time of a step that waits for its data where the loader, or their store, is slower."""
+def fed(inputs: TrainingInputs, run: RunInputs, time: Number, read: Number | None = None) -> Number:
+    """Time of a step that waits for its data where the loader, or their store, is slower.
+
+    read: tokens that it reads, if not all that it trains on
+    """
     if math.isinf(run.loader) and run.data is None:
         return time
-    tokens = tokens_per_step(inputs.global_batch, inputs.sequence)
+    tokens = tokens_per_step(inputs.global_batch, inputs.sequence) if read is None else read
     if not math.isinf(run.loader):
         with term("data loader"):
             time = np.maximum(time, tokens / run.loader)
     if run.data is not None:
         with term("data store"):
-            time = np.maximum(time, checkpoint_load_time(tokens * run.data.token, 1.0, run.data.read))
+            time = np.maximum(time, data_read_time(tokens, run.data.token, run.data.read))
     return time
 
 
 def whole_run(
-    inputs: TrainingInputs, run: RunInputs, block: Block, time: Number, price: Number, models: float = 1.0
+    inputs: TrainingInputs,
+    run: RunInputs,
+    block: Block,
+    time: Number,
+    price: Number,
+    models: float = 1.0,
+    read: Number | None = None,
 ) -> RunFigures:
-    """The run around steps that take so long, of so many models that are saved together."""
-    each = fed(inputs, run, time)
+    """The run around steps that take so long, of so many models that are saved together.
+
+    read: tokens that a step reads, if not all that it trains on
+    """
+    each = fed(inputs, run, time, read)
     saved, between = checkpoint(inputs, run, block, models), mtbf(inputs, run)
     at = cycle(inputs, run, saved, each)
     useful = goodput(inputs, run, block, saved, at)

@@ -6,8 +6,10 @@ from costmodel.documents.schemas.critical_batch import batch_fit
 from costmodel.documents.schemas.scenario import Training
 from costmodel.equations.data_parallel.batch_size import critical_batch_of_loss, fitted_batch
 from costmodel.ground.equation import Number
+from costmodel.ground.units import significant
 
 FITS_APART = 3.0  # by so much constants differ with data and tokenizer: two to three times
+FITTED_FROM, FITTED_TO = 1e17, 2e19  # FLOP of the runs that DeepSeek fitted [bi-2024 eq. 1]
 
 
 def critical_batch(workload: Training) -> Number | None:
@@ -22,3 +24,16 @@ def critical_batch(workload: Training) -> Number | None:
 def is_fitted(workload: Training) -> bool:
     """Whether it follows from a fit, so that it is known to a factor alone."""
     return isinstance(workload.critical_batch, str)
+
+
+def other_meaning(workload: Training) -> tuple[str, ...]:
+    """That a fit is of the best batch of a run, which is not the critical one, and how far off its runs it is taken."""
+    stated = workload.critical_batch
+    if not isinstance(stated, str) or (fit := batch_fit(str(stated))).fit != "deepseek":
+        return ()
+    words = "deepseek fits the best batch of a run, which stands in for the critical one"
+    over, under = fit.at / FITTED_TO, FITTED_FROM / fit.at
+    if max(over, under) <= 1:
+        return (words,)
+    beyond = f"{significant(over)} times over" if over > 1 else f"{significant(under)} times under"
+    return words, f"extrapolated: this work is {beyond} its runs of 1e17 to 2e19 FLOP"

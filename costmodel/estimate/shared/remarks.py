@@ -116,8 +116,7 @@ REMARKS = {
     ),
     "N036": Reason(
         "power cap",
-        "A cap at or over the rating of the accelerator changes nothing. Under 70 % of it the voltage cannot fall "
-        "further, and steps take longer than computed.",
+        "The cap is at or over the rating of the accelerator, so that it has no effect.",
     ),
     "N037": Reason(
         "half of the run is lost",
@@ -142,5 +141,13 @@ REMARKS = {
         "unusual price",
         "The shipped nodes rent for 0.97 to 17.80 USD/GPU/h by their list prices. This price is under a twentieth "
         "of the least, or over ten times the largest.",
+    ),
+    "N043": Reason(
+        "price of no server", "The plan has no parameter server, so that assume.server_price has no effect."
+    ),
+    "N044": Reason(
+        "power cap under its law",
+        "The cap is under 70 % of the rating of the accelerator: the voltage cannot fall further, and steps take "
+        "longer than computed.",
     ),
 }

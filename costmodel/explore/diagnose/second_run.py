@@ -17,6 +17,10 @@ from costmodel.explore.explain.explained_answer import explained_plan
 from costmodel.ground.errors import fail
 
 RATIO_SPREAD = 0.02  # of two steps of one job, mean over many: what is wrong with both predictions cancels
+_DOCUMENTS = (
+    "scenario", "model", "node", "accelerator", "scale_up", "scale_out", "host", "efficiency", "network", "stack",
+    "optimizer", "groups",
+)  # fmt: skip
 SHORT = {
     "nodes": "cluster.nodes",
     "micro_batch": "plan.micro_batch",
@@ -48,18 +52,23 @@ class SecondRun:
         return self.base.step + added
 
 
-def second_runs(with_setting: Callable[[str], ResolvedScenario], stated: Sequence[str]) -> tuple[SecondRun, ...]:
-    """Runs as stated: setting=value:figure, whose figure is a time or an MFU."""
-    return tuple(_second_run(with_setting, text) for text in stated)
+def second_runs(
+    first: ResolvedScenario, with_setting: Callable[[str], ResolvedScenario], stated: Sequence[str]
+) -> tuple[SecondRun, ...]:
+    """Runs beside the first, as stated: setting=value:figure, whose figure is a time or an MFU."""
+    return tuple(_second_run(first, with_setting, text) for text in stated)
 
 
-def _second_run(with_setting: Callable[[str], ResolvedScenario], text: str) -> SecondRun:
+def _second_run(first: ResolvedScenario, with_setting: Callable[[str], ResolvedScenario], text: str) -> SecondRun:
     setting, _, figure = text.rpartition(":")
     path, separator, value = (part.strip() for part in setting.partition("="))
     if not figure.strip() or not separator or not value:
         raise fail("C023", f"'{text[:80]}' is not setting=value:time", None, "for example --also global_batch=2048:35s")
     full = f"{SHORT.get(path, path)}={value}"
-    answer = explained_plan(with_setting(full))
+    changed = with_setting(full)
+    if all(getattr(changed, name) == getattr(first, name) for name in _DOCUMENTS):
+        raise fail("C023", f"{setting} is what the first run has", None, "state a run with another value")
+    answer = explained_plan(changed)
     if answer.refused:
         hint = f"costmodel estimate with --set {full} states the reason"
         raise fail("C023", f"with {setting} the plan is invalid: {answer.refused[0]}", None, hint)

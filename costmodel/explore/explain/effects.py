@@ -18,7 +18,7 @@ from costmodel.equations.parallelism.counts import remainder
 from costmodel.estimate.evaluate.predict import Answer
 from costmodel.estimate.evaluate.predict import answer as answered
 from costmodel.estimate.model.shards import layer_count
-from costmodel.estimate.shared.critical_batch import FITS_APART, critical_batch, is_fitted
+from costmodel.estimate.shared.critical_batch import FITS_APART, critical_batch, is_fitted, other_meaning
 from costmodel.estimate.shared.results import number
 from costmodel.estimate.training.constraints.group_constraints import replicas_of
 from costmodel.estimate.training.parallelism.data.codecs import compressed_bytes, factor_shares, practice_of, warm_up
@@ -105,6 +105,7 @@ def _of_batch(answer: Answer, critical: float) -> Effect:
     if is_fitted(workload):
         value = f"{value}, by {workload.critical_batch}"
         words += (_fits_apart(critical, batch, lambda end: float(best_batch(end, fixed, ranks, each))),)
+        words += other_meaning(workload)
     return Effect("workload.critical_batch", value, step, math.nan, words, always=True)
 
 

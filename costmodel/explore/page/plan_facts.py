@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from costmodel.documents.reader.resolved_scenario import ResolvedScenario
 from costmodel.estimate.evaluate.evaluate_plans import Evaluation, missing_input
 from costmodel.estimate.evaluate.predict import Answer, predict
-from costmodel.estimate.shared.per_stage import STAGES, stages_of
+from costmodel.estimate.shared.per_stage import STAGES
 from costmodel.estimate.shared.results import COLUMNS, number
 from costmodel.estimate.training.memory.breakdown import LINES
 from costmodel.explore.explain.explain import ExplainedFigure, ledger_nodes, nodes_of, traced_evaluation
@@ -81,6 +81,11 @@ class PlanFacts:
         """From the ideal, all model FLOP at the peak, to the step: what is computed again, kernels, every term."""
         return time_losses(self.answer.inputs, self.answer.evaluation)
 
+    @property
+    def pipelined(self) -> bool:
+        """Whether there is more than one stage."""
+        return bool(self.answer.evaluation.block.pp[0] > 1)
+
     @functools.cached_property
     def stages(self) -> list[StageMemory]:
         """The ledger of the first stage, one in the middle and the last, as far as there are so many."""
@@ -91,7 +96,7 @@ class PlanFacts:
                 {name: number(ledger.line(name, place)) for name in LINES},
                 number(ledger.peaks[place]),
             )
-            for place in stages_of(self.answer.evaluation.block.pp[0])
+            for place in ledger.stages(self.answer.evaluation.block.pp[0])
         ]
 
     @functools.cached_property

@@ -10,7 +10,7 @@ from costmodel.estimate.evaluate.answer_facts import facts_of, row_facts
 from costmodel.estimate.evaluate.evaluate_plans import fits_at_p90, verdict
 from costmodel.estimate.evaluate.predict import Answer, plan_to_mapping
 from costmodel.estimate.shared.assumptions import relevant_assumptions
-from costmodel.estimate.shared.per_stage import STAGES, stages_of
+from costmodel.estimate.shared.per_stage import STAGES
 from costmodel.estimate.shared.plan_batch import Structure, one_row
 from costmodel.estimate.shared.reasons import REFUSALS
 from costmodel.estimate.shared.remarks import REMARKS
@@ -207,7 +207,7 @@ def memory(answer: ExplainedAnswer) -> dict[str, Any]:
             **{f"{name}_bytes": number(values[position]) for name, values in ledger.lines.items()},
             "peak_bytes": number(ledger.peaks[position]),
         }
-        for position in (() if answer.refused else stages_of(answer.evaluation.block.pp[0]))
+        for position in (() if answer.refused else ledger.stages(answer.evaluation.block.pp[0]))
     ]
     result["ledger"] = rows_of(answer, stages)
     return result

@@ -66,7 +66,7 @@ def memory_part(facts: PlanFacts, figures: Figures) -> Part:
         if value
     ]  # fmt: skip
     peak = ("peak", figures("memory_peak"), f"of {show_memory(float(facts.answer.inputs.usable))} usable")
-    where = f"the {worst.stage} stage" if len(facts.stages) > 1 else "the only stage"
+    where = f"the {worst.stage} stage" if facts.pipelined else "the only stage"
     return Part(
         "memory",
         "Where the memory goes",
@@ -87,9 +87,7 @@ def memory_figure(facts: PlanFacts) -> Bars:
             tip = f"{ledger_label(facts.answer, name)}: {show_memory(value)}"
             pieces.append(Piece(at, at + value, memory_role(name), tip, f"{stage.stage}.{name}_bytes", value))
             at += value
-        rows.append(
-            BarRow(f"{stage.stage} stage" if len(facts.stages) > 1 else "each", pieces, f"{gib(stage.peak)} GiB")
-        )
+        rows.append(BarRow(f"{stage.stage} stage" if facts.pipelined else "each", pieces, f"{gib(stage.peak)} GiB"))
     usable = float(facts.answer.inputs.usable)
     roles: dict[str, list[str]] = {}
     for name in held:

@@ -28,4 +28,7 @@ def test_a_job_without_servers_pays_for_none() -> None:
     usual = [setting for setting in SETTINGS if "sync" not in setting]
     with_price, without = (predict(load(NAME, each)) for each in ([*usual, SERVERS], usual))
     assert with_price.evaluation.costs.row() == without.evaluation.costs.row()
+    assert "N043" in with_price.remarked
+    assert "N043" not in without.remarked
+    assert "N043" not in predict(load(NAME, [*SETTINGS, SERVERS])).remarked
     assert "assume.server_price" not in {item.path for item in without.assumed}

@@ -15,6 +15,7 @@ from costmodel.equations.memory.offload import link_time
 from costmodel.equations.run.reinforcement_learning import generation_ranks
 from costmodel.estimate.rl.iteration import NONE, composed
 from costmodel.estimate.rl.predict_rl import RlAnswer, predict
+from costmodel.estimate.shared.results import number
 
 from .verl_runs import ASYNCHRONOUS, COLOCATED, MEAN, ONE_COLOCATED, ONE_STEP_OFF, rows
 
@@ -163,6 +164,17 @@ def test_the_run_counts_iterations_as_stated_and_a_critic_twice() -> None:
     assert policy.costs["run_time"] == pytest.approx(stepping)
     apart = asked("run={}", *APART)
     assert apart.costs["mtbf"] == pytest.approx(policy.costs["mtbf"])  # any node of both parts may fail
+
+
+def test_a_store_of_data_delivers_prompts_but_no_answers_that_are_generated() -> None:
+    found = asked("run.data={read: 1 KB/s, token: 4 B}")
+    workload = found.inputs.case.scenario.workload
+    assert found.run is not None
+    assert workload.iterations is not None
+    assert number(found.run.useful) == pytest.approx(workload.iterations * 512 * 1000 * 4 / 1e3)
+    loaded = asked("run.loader=1000 token/s")
+    assert loaded.run is not None
+    assert number(loaded.run.useful) == pytest.approx(workload.iterations * 512)
 
 
 def test_verls_table_and_the_page_that_shows_it() -> None:

@@ -40,6 +40,17 @@ def test_a_fit_has_a_band_and_tokens_have_none(run: Any) -> None:
     assert is_fitted(workload)
 
 
+def test_a_fit_of_the_best_batch_says_so_and_how_far_off_its_runs_it_is_taken(run: Any) -> None:
+    """6.3e24 FLOP are 315,000 times the 2e19 FLOP up to which DeepSeek fitted."""
+    far, near, other = (
+        run("estimate", NAME, "--set", f"workload.critical_batch={text}").out
+        for text in ("deepseek 6.3e24 FLOP", "deepseek 1e19 FLOP", "kaplan 2.0")
+    )
+    assert ["best batch of a run" in out for out in (far, near, other)] == [True, True, False]
+    assert "extrapolated: this work is 315,000 times over its runs" in far
+    assert "extrapolated" not in near
+
+
 def test_scale_counts_steps_by_a_fit(run: Any) -> None:
     by_fit, by_tokens = (
         run("scale", NAME, "--ranks", "512..2048", "--weak", "--set", f"workload.critical_batch={text}").out

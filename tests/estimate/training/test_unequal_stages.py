@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import itertools
+import json
 from typing import Any
 
 import numpy as np
@@ -176,3 +177,12 @@ def test_answers_name_the_layers_of_each_kind(run: Any) -> None:
     assert "dgx-a100 × 8: stages of 4, 4, 4, 2 layers" in said.out
     found = run("search", NAME, "--set", "search.shares=[proportional, stages]", "--top", "3")
     assert found.code == 0
+
+
+def test_memory_states_the_stages_of_the_fullest_nodes_alone(run: Any) -> None:
+    """One stage on each H100, two on A100s: of these the ledger of an H100 knows nothing."""
+    settings = ("--set=plan.shares=stages", "--set=plan.pp=3", "--json")
+    answer = json.loads(run("memory", NAME, *settings).out)
+    assert [row["stage"] for row in answer["ledger"]] == ["first"]
+    assert answer["ledger"][0]["peak_bytes"] == answer["plans"][0]["memory_peak_bytes"]
+    assert "stages on other nodes take less" in run("memory", NAME, *settings[:2]).out

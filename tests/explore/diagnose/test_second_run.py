@@ -61,6 +61,9 @@ def test_a_busy_share_is_an_idle_time(run: Any) -> None:
     assert busy["causes"][0]["cause"] not in {"fixed", "host", "stage"}
 
 
-@pytest.mark.parametrize("text", ["micro_batch=2", "micro_batch:2s", "micro_batch=2:-1s", "nodes=1:9s", "=:", "x=1:2s"])
+@pytest.mark.parametrize(
+    "text",
+    ["micro_batch=2", "global_batch=1024:25s", "micro_batch:2s", "micro_batch=2:-1s", "nodes=1:9s", "=:", "x=1:2s"],
+)
 def test_what_is_no_second_run_is_a_fault(run: Any, text: str) -> None:
     assert run("diagnose", NAME, "--step", "20s", "--also", text).code == 2

@@ -36,7 +36,13 @@ from costmodel.estimate.training.constraints.recompute_offload import (
     wrong_offload,
     wrong_step,
 )
-from costmodel.estimate.training.constraints.run_constraints import not_resharded, nothing_can_leave, odd_cap
+from costmodel.estimate.training.constraints.run_constraints import (
+    deep_cap,
+    idle_cap,
+    not_resharded,
+    nothing_can_leave,
+    price_without_servers,
+)
 from costmodel.estimate.training.constraints.sharding_constraints import adapters, heads, kv_heads, tied_layers, widths
 from costmodel.estimate.training.constraints.sync_constraints import not_asynchronous, not_served, speed_alone
 from costmodel.estimate.training.constraints.workload_remarks import (
@@ -305,7 +311,9 @@ def remarks(inputs: TrainingInputs, block: Block) -> Iterator[tuple[str, Mask]]:
     yield "N030", nothing_to_compress(inputs, block)
     yield "N031", compression_not_offered(inputs, block)
     yield "N035", all_if(block, over_critical(inputs.case))
-    yield "N036", all_if(block, odd_cap(inputs))
+    yield "N036", all_if(block, idle_cap(inputs))
+    yield "N044", all_if(block, deep_cap(inputs))
+    yield "N043", price_without_servers(inputs, block)
     yield "N034", all_if(block, inputs.sites is not None)
     yield "N033", shares_without_groups(inputs, block)
     yield "N032", speed_alone(block)

@@ -5,7 +5,8 @@ from __future__ import annotations
 import numpy as np
 
 from costmodel.estimate.machine.clock_throttling import cap_over_rating
-from costmodel.estimate.shared.masks import Mask, leaves_rest, none
+from costmodel.estimate.machine.price import servers_of
+from costmodel.estimate.shared.masks import Mask, all_if, leaves_rest, none
 from costmodel.estimate.shared.plan_batch import Block
 from costmodel.estimate.training.training_inputs import TrainingInputs
 
@@ -27,7 +28,17 @@ def not_resharded(inputs: TrainingInputs, block: Block) -> Mask:
     return np.asarray(leaves_rest(left, block.tp * block.cp * block.pp) | (left >= inputs.ranks))
 
 
-def odd_cap(inputs: TrainingInputs) -> bool:
-    """Whether a cap on power has no effect, or is lower than the law of its effect holds."""
-    share = cap_over_rating(inputs.case)
-    return share < LEAST_CAP or 1 <= share < np.inf
+def idle_cap(inputs: TrainingInputs) -> bool:
+    """Whether a cap on power has no effect."""
+    return 1 <= cap_over_rating(inputs.case) < np.inf
+
+
+def deep_cap(inputs: TrainingInputs) -> bool:
+    """Whether a cap on power is lower than the law of its effect holds."""
+    return cap_over_rating(inputs.case) < LEAST_CAP
+
+
+def price_without_servers(inputs: TrainingInputs, block: Block) -> Mask:
+    """A price of servers where none sums gradients."""
+    stated = inputs.case.scenario.assume.server_price is not None
+    return all_if(block, stated and not servers_of(block.structure.sync))

@@ -14,7 +14,7 @@ from costmodel.equations.memory.states import (
 from costmodel.equations.parallelism.layer_split import mirrored_layers
 from costmodel.estimate.model.shards import Shard, shard
 from costmodel.estimate.shared.memoize import OFFLOAD, RECOMPUTE, memoized
-from costmodel.estimate.shared.per_stage import STAGES, PerStage, same_on_all_stages
+from costmodel.estimate.shared.per_stage import STAGES, PerStage, same_on_all_stages, stages_of
 from costmodel.estimate.shared.plan_batch import Block, single_rank
 from costmodel.estimate.shared.time_breakdown import added, largest
 from costmodel.estimate.training.lora import trained
@@ -79,6 +79,11 @@ class Ledger:
     host: tuple[Number, Number]  # bytes of a node, and the share of its capacity
     paged: Number  # bytes of optimizer states that a rank has on the host while the device is full
     pageable: PerStage[Number]  # bytes of those that could still move
+    own: tuple[int, ...] = (0, 1, 2)  # of the three stages those that its kind of nodes has
+
+    def stages(self, pp: float) -> tuple[int, ...]:
+        """Of a pipeline with so many ranks the stages that it states."""
+        return tuple(position for position in stages_of(pp) if position in self.own)
 
     def line(self, name: str, stage: int) -> Number:
         """One line of one stage."""

@@ -40,6 +40,12 @@ class KindStages:
     held: StageLayers
     stages: tuple[tuple[int, ...], ...]
 
+    @property
+    def own(self) -> tuple[int, ...]:
+        """Of the first, the middle and the last rank of the first plan those that it has."""
+        ranks = (self.held.first, self.held.middle, self.held.last)
+        return tuple(position for position, layers in enumerate(ranks) if np.ravel(layers)[0] > _NONE)
+
 
 @dataclass(frozen=True)
 class _Pace:

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 from rich.text import Text
 
 from costmodel.estimate.evaluate.evaluate_plans import verdict
-from costmodel.estimate.shared.per_stage import STAGES, stages_of
+from costmodel.estimate.shared.per_stage import STAGES
 from costmodel.estimate.shared.results import number
 from costmodel.estimate.training.memory.breakdown import ALLOCATED, LINES, RESERVED
 from costmodel.ground.units import gib
@@ -33,7 +33,7 @@ def memory(answer: ExplainedAnswer, *, verbose: bool = False) -> list[Line]:
     ledger = answer.evaluation.ledger
     peaks = [number(peak) for peak in ledger.peaks]
     stages = int(answer.evaluation.block.pp[0])
-    there = stages_of(stages)
+    there = ledger.stages(stages)
     worst = max(there, key=lambda position: peaks[position])
     where = f"stage {(0, 1, stages - 1)[worst]} of {stages}, {STAGES[worst]}" if stages > 1 else "the only one"
     others = " · ".join(f"{STAGES[position]} {gib(peaks[position])}" for position in there)
@@ -47,12 +47,17 @@ def memory(answer: ExplainedAnswer, *, verbose: bool = False) -> list[Line]:
         _room(answer),
         styled(f"  {BAND} of the peak: {memory_band(answer.evaluation.costs.row())}"),
         *_host(answer),
-        *([Text(), styled(f"  by stage    {others} GiB")] if stages > 1 else []),
+        *([Text(), styled(f"  by stage    {others} GiB{_elsewhere(answer)}")] if stages > 1 else []),
         *problems(answer),
         *([Text(), *assumed_lines(answer.assumed, verbose=True)] if verbose else []),
         Text(),
         following(answer, "explain", "memory_peak"),
     ]
+
+
+def _elsewhere(answer: ExplainedAnswer) -> str:
+    """That stages on other nodes are not stated, where the pipeline goes over several kinds."""
+    return "; stages on other nodes take less of theirs" if answer.evaluation.block.structure.shares == "stages" else ""
 
 
 def _host(answer: ExplainedAnswer) -> list[Text]:

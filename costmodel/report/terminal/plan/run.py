@@ -92,7 +92,8 @@ def _figure(answer: Answer, words: str, name: str, costs: dict[str, float]) -> t
     if wanted:
         return words, "unknown", wanted
     low, high = (costs[f"{name}_{end}"] for end in ("low", "high"))
-    last = "without end" if high > _ENDLESS * costs[name] else result(name, high)
+    endless = name != "goodput" and high > _ENDLESS * costs[name]  # a share ends at the whole
+    last = "without end" if endless else result(name, high)
     return words, result(name, costs[name]), between(result(name, low), last)
 
 

@@ -50,7 +50,7 @@ REFUSED: dict[str, str] = {
         ("gemma4_assistant", "gemma4_unified", "gemma4_unified_assistant", "gemma4_unified_text"),
         "a model that drafts for Gemma 4, or one whose tables are those of all it reads",
     ),
-    **dict.fromkeys(("gemma3n", "gemma3n_text"), f"{_STREAMS} and a table for every layer"),
+    **dict.fromkeys(("gemma3n", "gemma3n_text"), f"{_STREAMS}, and a narrow one beside attention"),
     **dict.fromkeys(("zamba", "zamba2"), "layers that share their weights"),
     "deepseek_v4": "keys compressed at two rates, several residual streams and experts chosen by a hash",
     "hymba": "tokens ahead of every sequence, and attention beside Mamba-1 in one layer",

@@ -58,14 +58,14 @@ def tokens_per_step(global_batch: Number, sequence: Number) -> Number:
 
 
 @equation
-def data_read_time(tokens: Number, size: Number, storage: Number) -> Number:
+def data_read_time(tokens: Number, per_token: Number, storage: Number) -> Number:
     """Time to read the data of a step from their store.
 
     T b / B
 
     Args:
         tokens: tokens that are read, T [1]
-        size: bytes of a token as stored, b [B]
+        per_token: bytes of a token as stored, b [B]
         storage: rate of the store, B [B/s]
 
     Returns:
@@ -78,9 +78,9 @@ def data_read_time(tokens: Number, size: Number, storage: Number) -> Number:
     Source:
         composition
 
-    Monotone: increasing in tokens, size; decreasing in storage
+    Monotone: increasing in tokens, per_token; decreasing in storage
     """
-    return tokens * size / storage
+    return tokens * per_token / storage
 
 
 @equation

@@ -166,7 +166,7 @@ def test_the_run_counts_iterations_as_stated_and_a_critic_twice() -> None:
     assert apart.costs["mtbf"] == pytest.approx(policy.costs["mtbf"])  # any node of both parts may fail
 
 
-def test_a_store_of_data_delivers_prompts_but_no_answers_that_are_generated() -> None:
+def test_a_store_of_data_delivers_prompts_and_pairs_but_no_answers_that_are_generated() -> None:
     found = asked("run.data={read: 1 KB/s, token: 4 B}")
     workload = found.inputs.case.scenario.workload
     assert found.run is not None
@@ -175,6 +175,12 @@ def test_a_store_of_data_delivers_prompts_but_no_answers_that_are_generated() ->
     loaded = asked("run.loader=1000 token/s")
     assert loaded.run is not None
     assert number(loaded.run.useful) == pytest.approx(workload.iterations * 512)
+    given = "algorithm: dpo, prompts: 512, prompt: 1 k, response: {mean: 4 k, limit: 28 k}, iterations: 1"
+    pairs = f"workload={{kind: rl, {given}}}"
+    plan = "plan={zero: 3, recompute: full, micro_batch: 4}"
+    read = asked(pairs, "stack=openrlhf", plan, "run.loader=10 token/s")
+    assert read.run is not None
+    assert number(read.run.useful) == pytest.approx(1024 * (1000 + float(read.inputs.lengths.mean)) / 10)
 
 
 def test_verls_table_and_the_page_that_shows_it() -> None:

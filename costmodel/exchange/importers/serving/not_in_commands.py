@@ -26,5 +26,9 @@ _ANY = {
 NOT_STATED_BY_ENGINES: dict[str, dict[str, str]] = {
     "vllm": _ANY,
     "sglang": _ANY,
-    "trt-llm": {**_ANY, "plan.replicas": "one command starts one"},
+    "trt-llm": {
+        **_ANY,
+        "plan.replicas": "one command starts one",
+        "plan.redundant_experts": "a file of its own places experts and their copies",
+    },
 }

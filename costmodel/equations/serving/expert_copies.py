@@ -37,13 +37,13 @@ def placed_experts(experts: Number, redundant: Number) -> Number:
 
 
 @equation
-def placed_weights(weights: Number, experts: Number, placed: Number) -> Number:
+def placed_weights(nbytes: Number, experts: Number, placed: Number) -> Number:
     """Bytes of a rank's routed experts with the copies that it holds.
 
     W E_p / E
 
     Args:
-        weights: bytes of its part of the model's own experts, W [B]
+        nbytes: bytes of its part of the model's own experts, W [B]
         experts: routed experts of the model, E [1]
         placed: those that stand on ranks, copies counted, E_p [1]
 
@@ -57,6 +57,6 @@ def placed_weights(weights: Number, experts: Number, placed: Number) -> Number:
     Source:
         exact
 
-    Monotone: increasing in weights, placed; decreasing in experts
+    Monotone: increasing in nbytes, placed; decreasing in experts
     """
-    return weights * placed / experts
+    return nbytes * placed / experts

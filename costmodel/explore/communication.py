@@ -50,6 +50,8 @@ def _facts(answer: Answer, item: Transfer) -> SentTransfer:
     busbw = float(bus_bandwidth(size, ranks, time, operation=item.operation))
     if item.operation == "send":
         return SentTransfer(item, (), busbw, None)
+    if item.group.name == "sites":  # over a link of plan.sites, of which nothing is fitted
+        return SentTransfer(item, ("ring",), busbw, None)
     taken = algorithms_taken(answer.inputs, item.message, item.group, item.operation)
     alone = alone_bandwidth(answer.inputs, item.message, item.group, item.operation)
     return SentTransfer(item, taken, busbw, alone)

@@ -38,7 +38,7 @@ from costmodel.exchange.importers.serving.not_in_commands import NOT_STATED_BY_E
 from costmodel.exchange.values.foreign_keys import ForeignKey
 
 _VLLM, _SGLANG, _TRT = (f"command of {name}" for name in ("vLLM 0.33", "SGLang 0.5", "TensorRT-LLM"))
-_TABLES: dict[str, tuple[str, Mapping[str, ForeignKey]]] = {
+TABLES: dict[str, tuple[str, Mapping[str, ForeignKey]]] = {
     BRIDGE: ("bridge", bridge.TABLE),
     DEEPSPEED: ("deepspeed", deepspeed.TABLE),
     ACCELERATE: ("accelerate", accelerate.TABLE),
@@ -53,7 +53,7 @@ _TABLES: dict[str, tuple[str, Mapping[str, ForeignKey]]] = {
     _SGLANG: ("sglang", sglang_options.TABLE),
     _TRT: ("trt-llm", trtllm_options.TABLE),
 }
-_ENGINES = ("vllm", "sglang", "trt-llm")
+ENGINES = ("vllm", "sglang", "trt-llm")
 
 
 class FormatOption(NamedTuple):
@@ -82,9 +82,9 @@ def launch_formats(prefix: str = "") -> list[LaunchFormat]:
 def _formats() -> Iterator[LaunchFormat]:
     options = (FormatOption(f"--{name}", option.fills, "") for name, option in OPTIONS.items())
     yield LaunchFormat("megatron", MEGATRON, tuple(options), NOT_SAID, True)
-    for title, (name, table) in _TABLES.items():
-        written = name in TARGETS or name in _ENGINES
-        unsaid = NOT_STATED_BY_ENGINES[name] if name in _ENGINES else NOT_STATED[title]
+    for title, (name, table) in TABLES.items():
+        written = name in TARGETS or name in ENGINES
+        unsaid = NOT_STATED_BY_ENGINES[name] if name in ENGINES else NOT_STATED[title]
         yield LaunchFormat(name, title, tuple(_options(table.items())), unsaid, written)
 
 

@@ -8,7 +8,6 @@ from __future__ import annotations
 import copy
 import json
 import math
-import re
 import time
 from collections.abc import Iterator
 from typing import Any
@@ -18,12 +17,12 @@ from hypothesis import HealthCheck, Phase, given, settings
 from hypothesis import strategies as st
 from verify.real.config_cases import families, named, small
 
-from costmodel.ground.errors import FAULT_CODES, CostModelError
+from costmodel.ground.errors import CostModelError
+from exchange.hostile import outcome
 
 from .published import FILE, configs, model, read
 
 ENOUGH = 150  # cases when --fuzz does not say
-PATIENCE = 2.0  # seconds a case may work
 CONFIGS = [*configs().values(), *({**named(family), **small(family)} for family in families())]
 VALUES: list[Any] = [
     None, True, False, 0, 1, -1, 2, 7, 0.5, 4096.5, 1e18, 1e300, 10**400, math.nan, math.inf, -math.inf, "", "8",
@@ -31,7 +30,6 @@ VALUES: list[Any] = [
     {"a": 1}, ["mamba", {}], [[["global"], 10**9]], ["x"] * 40, [1] * 40, {"model_type": "llama"}, ["LlamaForCausalLM"],
     10**6, [{"attention": {}, "ffn": 3}] * 3, [1, 2, 3] * 20_000,
 ]  # fmt: skip
-UNPRINTABLE = re.compile(r"[\x00-\x08\x0b-\x1f\x7f-\x9f\ud800-\udfff]")
 TEXTS = [
     "\ufeff",
     "\x00",
@@ -103,18 +101,11 @@ def test_hostile_configurations_end_with_a_document_or_faults(request: pytest.Fi
     )
     @given(text=broken_trees() | broken_texts())
     def trial(text: str) -> None:
-        started, faults = time.process_time(), ()
-        try:
+        def whole() -> tuple[()]:
             model(read(text))
-        except CostModelError as error:
-            faults = error.faults or ("none",)
-        assert time.process_time() - started < PATIENCE
-        found["refused" if faults else "read"] += 1
-        for fault in faults:
-            assert fault.code in FAULT_CODES
-            assert fault.place is not None
-            assert fault.place.file == FILE
-            assert not UNPRINTABLE.search(fault.sentence + fault.hint)
+            return ()
+
+        found[outcome(whole, FILE)] += 1
 
     trial()
     assert min(found.values()) > 0

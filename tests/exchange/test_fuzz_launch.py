@@ -7,7 +7,6 @@ from __future__ import annotations
 
 import json
 import re
-import time
 from collections.abc import Callable
 
 import pytest
@@ -34,7 +33,8 @@ from costmodel.exchange.importers.launch.read import read_layer
 from costmodel.exchange.importers.launch.settle import settled
 from costmodel.exchange.importers.serving import read_serve_command
 from costmodel.exchange.importers.serving.settle_serving import settled_serving
-from costmodel.ground.errors import FAULT_CODES, CostModelError, Fault
+from costmodel.ground.errors import Fault
+from exchange.hostile import outcome
 from exchange.importers.test_accelerate import MEGATRON as BEHIND_ACCELERATE
 from exchange.importers.test_argument_texts import CALL
 from exchange.importers.test_argument_texts import FACTORY as WORDS_OF_FACTORY
@@ -48,7 +48,6 @@ from exchange.importers.test_torchtitan import FIRST as FIRST_OF_TITAN
 from exchange.importers.test_torchtitan import RECIPE as RECIPE_OF_TITAN
 
 ENOUGH = 150  # cases when --fuzz does not say
-PATIENCE = 2.0  # seconds a case may work
 ARGS = (
     "per_device_train_batch_size: 2\ngradient_accumulation_steps: 4\nbf16: true\noptim: adamw_torch\nmax_steps: 100\n"
 )
@@ -69,7 +68,6 @@ WORDS = [
     ":", "=", "__import__('os').system('id')", "lambda: 0", "{" * 300, "[" * 300, "(" * 300, "FSDP", "DEEPSPEED", "1.5",
     "2**99**99",
 ]  # fmt: skip
-UNPRINTABLE = re.compile(r"[\x00-\x08\x0b-\x1f\x7f-\x9f\ud800-\udfff]")
 
 
 @st.composite
@@ -136,18 +134,7 @@ def _never_fails(
     )
     @given(case=broken(texts))
     def trial(case: tuple[str, str]) -> None:
-        started, faults = time.process_time(), tuple[Fault, ...]()
-        try:
-            faults = settle(*case)
-        except CostModelError as error:
-            faults = error.faults
-            assert faults
-        assert time.process_time() - started < PATIENCE
-        found["refused" if faults else "read"] += 1
-        for fault in faults:
-            assert fault.code in FAULT_CODES
-            assert fault.place is not None
-            assert not UNPRINTABLE.search(fault.sentence + fault.hint)
+        found[outcome(lambda: settle(*case))] += 1
 
     trial()
     assert min(found.values()) > 0

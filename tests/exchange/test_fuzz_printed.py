@@ -6,7 +6,6 @@ The suite tries a few; `pytest tests/exchange/test_fuzz_printed.py --fuzz 10000`
 from __future__ import annotations
 
 import re
-import time
 
 import pytest
 from hypothesis import HealthCheck, Phase, given, settings
@@ -17,13 +16,12 @@ from costmodel.exchange.logs.measured_run import measured_run
 from costmodel.exchange.logs.step_lines import read_log
 from costmodel.exchange.logs.trainer_log import trainer_log
 from costmodel.exchange.machines.machine_shape import machine_format, machine_shape
-from costmodel.ground.errors import FAULT_CODES, CostModelError, Fault
+from exchange.hostile import outcome
 from exchange.logs import test_engine_start as engines
 from exchange.logs import test_measured_run as logs
 from exchange.test_machine_shape import BATCH, NODES, SCONTROL, matrix
 
 ENOUGH = 60  # cases when --fuzz does not say
-PATIENCE = 2.0  # seconds a case may work
 LOGS = [
     logs.MEGATRON, logs.NEOX, logs.TITAN, logs.NEMO, logs.MAXTEXT, logs.ROCM, logs.BAR, logs.DLLOGGER, logs.OLD_TITAN,
     logs.OLD_DEEPSPEED, logs.TRAINER + logs.TOTAL, logs.STATE,
@@ -35,7 +33,6 @@ WORDS = [
     "☃", "\ufeff", "\t", "\r\n", "\r", "\n", "|", "%", "/", "[", "{", ":", "=", "GPU0", "NIC0", "NV99999", "Gres=gpu:",
     "nvidia.com/gpu.count: 8", "iteration 1/1", "step: 1 loss:", "&a *a", "2024-99-99 99:99:99.5",
 ]  # fmt: skip
-UNPRINTABLE = re.compile(r"[\x00-\x08\x0b-\x1f\x7f-\x9f\ud800-\udfff]")
 
 
 @st.composite
@@ -79,18 +76,11 @@ def test_hostile_output_of_programs_ends_with_a_reading_or_faults(request: pytes
     )
     @given(text=broken())
     def trial(text: str) -> None:
-        started, faults = time.process_time(), tuple[Fault, ...]()
-        try:
+        def whole() -> tuple[()]:
             read_all(text)
-        except CostModelError as error:
-            faults = error.faults
-            assert faults
-        assert time.process_time() - started < PATIENCE
-        found["refused" if faults else "read"] += 1
-        for fault in faults:
-            assert fault.code in FAULT_CODES
-            assert fault.place is not None
-            assert not UNPRINTABLE.search(fault.sentence + fault.hint)
+            return ()
+
+        found[outcome(whole)] += 1
 
     trial()
     assert min(found.values()) > 0

@@ -6,20 +6,18 @@ The suite tries a few; `pytest tests/exchange/test_fuzz_scripts.py --fuzz 10000`
 from __future__ import annotations
 
 import re
-import time
 
 import pytest
 from hypothesis import HealthCheck, Phase, given, settings
 from hypothesis import strategies as st
 
 from costmodel.exchange.importers.megatron.table import OPTIONS
-from costmodel.ground.errors import FAULT_CODES, CostModelError
+from exchange.hostile import outcome
 from exchange.importers.test_megatron_arguments import REAL, printed
 
 from .scripts import DEEPSEEK, FILE, LINE_70B, LLAMA_8B, MIXTRAL, PLAIN, read
 
 ENOUGH = 150  # cases when --fuzz does not say
-PATIENCE = 2.0  # seconds a case may work
 YAML = "MODEL_ARGS:\n" + "".join(
     f"  --{part.split()[0]}: {' '.join(part.split()[1:]) or 'true'}\n" for part in PLAIN.split("--") if part.strip()
 )
@@ -31,7 +29,6 @@ WORDS = [
     "torch.float32", "[1, 2, 3]", "(127, 0)", "E|t*9|L", "(t*9999)*9999", "M*-E/M", "...........", ": ", "&a *a", "=",
     "if", "then", "fi", "for x in y; do", "done", "A=(", "A+=(", "${A[@]}", "$@", "$#", "eval", "bash -c",
 ]  # fmt: skip
-UNPRINTABLE = re.compile(r"[\x00-\x08\x0b-\x1f\x7f-\x9f\ud800-\udfff]")
 
 
 @st.composite
@@ -73,19 +70,7 @@ def test_hostile_scripts_end_with_a_part_of_a_scenario_or_faults(
     )
     @given(text=broken(), world=st.sampled_from([None, 8, 32, 4096]))
     def trial(text: str, world: int | None) -> None:
-        started, faults = time.process_time(), ()
-        try:
-            document = read(text, world, 32_000)
-            faults = document.missing
-        except CostModelError as error:
-            faults = error.faults or ("none",)
-        assert time.process_time() - started < PATIENCE
-        found["refused" if faults else "read"] += 1
-        for fault in faults:
-            assert fault.code in FAULT_CODES
-            assert fault.place is not None
-            assert fault.place.file == FILE
-            assert not UNPRINTABLE.search(fault.sentence + fault.hint)
+        found[outcome(lambda: read(text, world, 32_000).missing, FILE)] += 1
 
     trial()
     assert min(found.values()) > 0

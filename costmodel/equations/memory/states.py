@@ -171,6 +171,33 @@ def projected_state_bytes(rank: Number, n: Number, k: Number, moments: Number, e
 
 
 @equation
+def mean_state_bytes(parameters: Number, projected: Number, kept: Number, moments: Number) -> Number:
+    """States for a parameter, in the mean over a model of whose matrices some are projected.
+
+    (K + s (Ψ − Ψ_p)) / Ψ
+
+    Args:
+        parameters: parameters of the model, Ψ [1]
+        projected: those of projected matrices, Ψ_p [1]
+        kept: states of these with their bases, K [B]
+        moments: bytes of the states of a parameter that is not projected, s [B]
+
+    Returns:
+        bytes [B]
+
+    Example:
+        >>> mean_state_bytes(8e9, 7e9, 4e9, 4.0)
+        1.0
+
+    Source:
+        exact
+
+    Monotone: increasing in kept, moments; decreasing in projected
+    """
+    return (kept + moments * (parameters - projected)) / parameters
+
+
+@equation
 def gathered_bytes(unit: Number, compute: Number, gradient: Number, prefetch: Number) -> Number:
     """Unsharded units in flight under stage 3: weights in use and prefetched, gradients being reduced.
 

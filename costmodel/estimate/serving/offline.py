@@ -11,6 +11,7 @@ from costmodel.equations.run.economics import share
 from costmodel.equations.serving.load.batch_decay import (
     longest_output,
     offline_time,
+    prompts_met,
     refilled_steps,
     shortest_output,
 )
@@ -76,8 +77,7 @@ def offline_state(
     with term("line"):
         line = surplus_wait(requests, point.concurrency, rate_of(requests, batch.full))
         mean, last = 0.5 * line, (1.0 - TAIL) * line
-    with term("prompts met"):  # of the last requests each meets those behind it, half of them on average
-        met = 1.0 + (point.concurrency - 1.0) * (1.0 - 0.5 * share(point.concurrency, requests))
+    met = prompts_met(requests, point.concurrency)
     tpot = load.per_token(interfered_token_time(point.decode, point.mixed, met, load.steps))
     ttft = first_token_time(inputs, point, 1.0, burst=True)
     with term("last of the first wave"):

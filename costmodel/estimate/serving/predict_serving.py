@@ -40,7 +40,9 @@ class ServingAnswer:
     broken: tuple[str, ...]
     binding: str
     remarked: tuple[str, ...]  # codes of remarks
-    remedies: tuple[tuple[tuple[str, ...], ...], ...] = ()  # by kind, settings that mend it; where they were sought
+    remedies: tuple[
+        tuple[tuple[str, ...], ...], ...
+    ] = ()  # by kind, settings that fix it; empty where none were looked for
 
 
 def own_plan(inputs: ServingInputs) -> ServingPlan:

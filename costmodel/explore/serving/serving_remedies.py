@@ -20,12 +20,12 @@ _MOST, _LENGTHS = 3, 8  # values shown of a key; prompts tried, each three quart
 
 
 def with_remedies(answer: ServingAnswer) -> ServingAnswer:
-    """The same with what mends the plan, where something speaks against it."""
+    """The same answer with settings that fix its plan, if it is refused or breaks a limit."""
     return replace(answer, remedies=tuple(remedies(answer)))
 
 
 def remedies(answer: ServingAnswer) -> list[tuple[tuple[str, ...], ...]]:
-    """Settings that mend a plan, by kind; of each kind up to three alternatives, the nearest first."""
+    """Settings that fix a plan, by kind; up to three alternatives of each kind, the nearest first."""
     codes = answer.refused or answer.broken
     if not codes:
         return []
@@ -37,11 +37,11 @@ def remedies(answer: ServingAnswer) -> list[tuple[tuple[str, ...], ...]]:
 def _working(answer: ServingAnswer, settings: Iterator[tuple[str, ...]]) -> Iterator[tuple[str, ...]]:
     for each in settings:
         trial = tried(answer.inputs.case, each)
-        if _mended(answer, trial):
+        if _fixed(answer, trial):
             yield each
 
 
-def _mended(answer: ServingAnswer, trial: ServingTrial) -> bool:
+def _fixed(answer: ServingAnswer, trial: ServingTrial) -> bool:
     """Whether a trial is valid and fits; where the plan did so before, whether it keeps every limit too."""
     if trial.answer is None or trial.answer.refused:
         return False
@@ -73,7 +73,7 @@ def _shorter(answer: ServingAnswer) -> Iterator[tuple[str, ...]]:
         if tokens < prompt and tokens >= 1:
             digits = 10.0 ** (math.floor(math.log10(tokens)) - 1)
             setting = (f"workload.prompt={math.floor(tokens / digits) * digits:.0f}",)
-            if _mended(answer, tried(answer.inputs.case, setting)):
+            if _fixed(answer, tried(answer.inputs.case, setting)):
                 yield setting
 
 

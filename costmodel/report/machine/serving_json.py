@@ -73,13 +73,13 @@ def estimate(answer: ServingAnswer) -> dict[str, Any]:
     result["assumed"] = [{"path": item.path, "value": item.value, "from": item.origin} for item in answer.assumed]
     row = {**plan(sizes, answer.costs), **halves(answer.plan), "binds": answer.binding}
     result["plans"] = [] if answer.refused else [row]
-    mended = [{"set": list(first)} for first, *_ in answer.remedies]
+    fixes = [{"set": list(first)} for first, *_ in answer.remedies]
     result["refused"] = [
         {
             "code": code,
             "text": REFUSALS[code].meaning,
             "case": reason(answer, code),
-            "remedies": mended,
+            "remedies": fixes,
         }
         for code in answer.refused or answer.broken
     ]

@@ -17,44 +17,23 @@ from costmodel.documents.schemas.scenario import Training
 from costmodel.documents.schemas.serving.serving_plan import ServingPlan
 from costmodel.documents.schemas.serving.serving_workload import Serving
 from costmodel.exchange.formats import (
-    ACCELERATE,
-    ARGUMENTS,
-    AXOLOTL,
-    BRIDGE,
-    DEEPSPEED,
-    LLAMA_FACTORY,
-    MAXTEXT,
     NANOTRON,
-    TORCHTITAN,
-    TORCHTUNE,
 )
 from costmodel.exchange.importers.huggingface.families import FAMILIES
 from costmodel.exchange.importers.huggingface.family import FIELDS, UNSAID
-from costmodel.exchange.importers.launch import (
-    accelerate,
-    axolotl,
-    bridge,
-    deepspeed,
-    llama_factory,
-    maxtext,
-    nanotron,
-    torchtitan_keys,
-    torchtune,
-    training_arguments,
-)
+from costmodel.exchange.importers.launch import maxtext, nanotron, torchtitan_keys
 from costmodel.exchange.importers.launch.not_stated import NOT_STATED
 from costmodel.exchange.importers.launch.read import LAYERED
-from costmodel.exchange.importers.serving import benchmark_commands, sglang_options, trtllm_options, vllm_options
+from costmodel.exchange.importers.serving import benchmark_commands
 from costmodel.exchange.importers.serving.not_in_commands import NOT_STATED_BY_ENGINES
 from costmodel.exchange.values.foreign_keys import ForeignKey
+from costmodel.explore.launch_formats import ENGINES as ENGINE_NAMES
+from costmodel.explore.launch_formats import TABLES as FORMATS
 from exchange.importers.test_megatron_arguments import keys_of
 
-TABLES = {
-    ACCELERATE: accelerate.TABLE, ARGUMENTS: training_arguments.TABLE, AXOLOTL: axolotl.TABLE, BRIDGE: bridge.TABLE,
-    DEEPSPEED: deepspeed.TABLE, LLAMA_FACTORY: llama_factory.TABLE, MAXTEXT: maxtext.TABLE, NANOTRON: nanotron.TABLE,
-    TORCHTITAN: torchtitan_keys.TABLE, TORCHTUNE: torchtune.TABLE,
-}  # fmt: skip
-ENGINES = {"vllm": vllm_options.TABLE, "sglang": sglang_options.TABLE, "trt-llm": trtllm_options.TABLE}
+BY_NAME = dict(FORMATS.values())
+TABLES = {title: table for title, (name, table) in FORMATS.items() if name not in ENGINE_NAMES}
+ENGINES = {name: BY_NAME[name] for name in ENGINE_NAMES}
 BESIDE = {f"model.{key}" for key in ("schema", "name", "title", "source", "sources", "note", "check", "published")}
 OF_MODELS = [key for key in keys_of(Model, "model") if key not in BESIDE]
 OF_TRAINING = [*keys_of(Plan, "plan"), *keys_of(Training, "workload")]

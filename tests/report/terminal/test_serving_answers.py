@@ -1,4 +1,4 @@
-"""What answers about serving print beside their figures: how sure they are, and what mends a plan."""
+"""What answers about serving print beside their figures: how sure they are, and what fixes a plan."""
 
 from __future__ import annotations
 
@@ -30,8 +30,8 @@ def test_a_refused_plan_states_its_figures_and_what_mends_it(setting: str, figur
     assert figures in re.sub(r"\s+", " ", found.out)
     assert " try  --set " in found.out
     refused = json.loads(run("estimate", SERVED, "--set", setting, "--json").out)["refused"]
-    (mended,) = [each["remedies"][0]["set"] for each in refused if each["code"] == code]
-    options = [word for each in mended for word in ("--set", each)]
+    (fixes,) = [each["remedies"][0]["set"] for each in refused if each["code"] == code]
+    options = [word for each in fixes for word in ("--set", each)]
     after = json.loads(run("estimate", SERVED, "--set", setting, *options, "--json").out)["refused"]
     assert code not in [each["code"] for each in after]
 

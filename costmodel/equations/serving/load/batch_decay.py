@@ -86,6 +86,31 @@ def refilled_steps(requests: Number, concurrency: Number, output: Number, longes
 
 
 @equation
+def prompts_met(requests: Number, concurrency: Number) -> Number:
+    """Requests whose prompts one of a batch meets while it decodes, itself counted, in the mean.
+
+    1 + (c − 1) (1 − c / 2N): the last c meet those behind them alone, which are half of them on average
+
+    Args:
+        requests: requests of the batch, N [1]
+        concurrency: sequences that run at once, c, at most N [1]
+
+    Returns:
+        requests [1]
+
+    Example:
+        >>> prompts_met(1000.0, 100.0)
+        95.05
+
+    Source:
+        count; composition
+
+    Monotone: increasing in requests
+    """
+    return 1 + (concurrency - 1) * (1 - concurrency / (2 * requests))
+
+
+@equation
 def shortest_output(output: Number, variation: Number, requests: Number) -> Number:
     """Tokens of the shortest of many answers whose lengths are log-normal, as a typical batch has it.
 

@@ -14,6 +14,12 @@ import numpy as np
 from numpy.typing import NDArray
 
 from costmodel.equations.unequal.uneven_split import whole_shares
+from costmodel.equations.unequal.uneven_stages import (
+    layers_as_long,
+    layers_in_memory,
+    time_beside_layers,
+    time_of_another,
+)
 from costmodel.estimate.model.shards import layer_count
 from costmodel.estimate.shared.plan_batch import Block
 from costmodel.estimate.training.constraints.group_constraints import stages_of
@@ -94,7 +100,7 @@ def _micro_batch(inputs: TrainingInputs, block: Block, count: Number, layers: St
     """Time that one more micro-batch takes a pipeline."""
     parameters = stage_parameters(inputs, block, layers)
     one, two = (training_step(inputs, block, layers, parameters, each).total for each in (count, 2.0 * count))
-    return (two - one) / count
+    return time_of_another(one, two, count)
 
 
 def _pace(inputs: TrainingInputs, block: Block, count: Number) -> _Pace:
@@ -102,11 +108,11 @@ def _pace(inputs: TrainingInputs, block: Block, count: Number) -> _Pace:
     some = layer_count(inputs.model)
     none, many = _NONE * some, some + some
     one, two = (_micro_batch(inputs, block, count, _layers(inputs, each, each, none)) for each in (some, many))
-    layer = (two - one) / some
+    layer = time_of_another(one, two, some)
     head = _micro_batch(inputs, block, count, _layers(inputs, none, none, some)) - one
     less, more = (_memory(inputs, block, count, _layers(inputs, each, each, each)) for each in (some, many))
-    most = some + (inputs.usable - less) / ((more - less) / some)
-    figures = (layer, np.maximum(one - some * layer, 0.0), np.maximum(head, 0.0), np.maximum(np.floor(most), 1.0))
+    most = layers_in_memory(some, less, more, inputs.usable)
+    figures = (layer, time_beside_layers(one, some, layer), np.maximum(head, 0.0), most)
     return _Pace(*(_rows(figure, block) for figure in figures))
 
 
@@ -152,7 +158,7 @@ def _as_long(
     apart = other.stage[row] - own.stage[row]
     if at == len(kinds) - 1:
         apart = apart + other.head[row] - own.head[row]
-    return max(float((layers[at] * other.layer[row] + apart) / own.layer[row]), _NONE)
+    return max(float(layers_as_long(float(layers[at]), other.layer[row], apart, own.layer[row])), _NONE)
 
 
 def _ranks(layers: Sequence[float]) -> tuple[float, float, float]:

@@ -1,4 +1,4 @@
-"""What is wrong with one plan, in the figures of its own case; and what would mend it."""
+"""What is wrong with one plan, in the figures of its own case; and what would fix it."""
 
 from __future__ import annotations
 

@@ -139,65 +139,6 @@ def optimizer_bytes(parameters: Number, master: Number, moments: Number, dp: Num
 
 
 @equation
-def projected_state_bytes(rank: Number, n: Number, k: Number, moments: Number, element: Number) -> Number:
-    """States of a weight matrix whose gradient is projected on a subspace of its short side, with the basis of it.
-
-    r (s max(n, k) + e min(n, k)), where a rank over the short side counts as that
-
-    Args:
-        rank: rank of the subspace, r [1]
-        n: outputs of the matrix [1]
-        k: inputs of it [1]
-        moments: bytes of the optimizer's states for an element of the projected gradient, s [B]
-        element: bytes of an element of the basis, e [B]
-
-    Returns:
-        bytes [B]
-
-    Example:
-        >>> round(float(projected_state_bytes(512.0, 2048.0, 5461.0, 4.0, 2.0)) / (4.0 * 2048 * 5461), 3)
-        0.297
-
-    Source:
-        zhao-2024 table 1
-
-    Pitfall:
-        embedding, head and norms are not projected; where they are large, little is spared
-
-    Monotone: increasing in rank, n, k, moments, element
-    """
-    short = np.minimum(n, k)
-    return np.minimum(rank, short) * (moments * np.maximum(n, k) + element * short)
-
-
-@equation
-def mean_state_bytes(parameters: Number, projected: Number, kept: Number, moments: Number) -> Number:
-    """States for a parameter, in the mean over a model of whose matrices some are projected.
-
-    (K + s (Ψ − Ψ_p)) / Ψ
-
-    Args:
-        parameters: parameters of the model, Ψ [1]
-        projected: those of projected matrices, Ψ_p [1]
-        kept: states of these with their bases, K [B]
-        moments: bytes of the states of a parameter that is not projected, s [B]
-
-    Returns:
-        bytes [B]
-
-    Example:
-        >>> mean_state_bytes(8e9, 7e9, 4e9, 4.0)
-        1.0
-
-    Source:
-        exact
-
-    Monotone: increasing in kept, moments; decreasing in projected
-    """
-    return (kept + moments * (parameters - projected)) / parameters
-
-
-@equation
 def gathered_bytes(unit: Number, compute: Number, gradient: Number, prefetch: Number) -> Number:
     """Unsharded units in flight under stage 3: weights in use and prefetched, gradients being reduced.
 

@@ -48,7 +48,7 @@ def time_beside_layers(once: Number, layers: Number, layer_time: Number) -> Numb
         time [s]
 
     Example:
-        >>> time_beside_layers(3.0, 8.0, 0.25)
+        >>> float(time_beside_layers(3.0, 8.0, 0.25))
         1.0
 
     Source:
@@ -78,10 +78,11 @@ def layers_in_memory(layers: Number, needed: Number, needed_twice: Number, usabl
         >>> float(layers_in_memory(8.0, 20e9, 36e9, 80e9))
         38.0
 
+    Holds:
+        more layers need more memory
+
     Source:
         exact
-
-    Monotone: increasing in usable
     """
     return np.maximum(np.floor(layers + (usable - needed) * layers / (needed_twice - needed)), 1.0)
 
@@ -102,7 +103,7 @@ def layers_as_long(layers: Number, layer_time: Number, apart: Number, own_layer_
         layers [1]
 
     Example:
-        >>> layers_as_long(5.0, 0.6, 0.1, 0.25)
+        >>> round(float(layers_as_long(5.0, 0.6, 0.1, 0.25)), 6)
         12.4
 
     Source:

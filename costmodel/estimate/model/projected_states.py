@@ -7,7 +7,7 @@ from collections.abc import Iterator
 from costmodel.documents.schemas.model import Model
 from costmodel.documents.schemas.optimizer import Optimizer
 from costmodel.equations.kernels.flop import projection_flop
-from costmodel.equations.memory.states import mean_state_bytes, projected_state_bytes
+from costmodel.equations.memory.gradient_projection import mean_state_bytes, projected_state_bytes
 from costmodel.estimate.model.routed_experts import expert_matmuls
 from costmodel.estimate.model.shards import counted_kinds, matmuls, model_parameters, shard
 from costmodel.ground.equation import Number, term
@@ -25,7 +25,7 @@ def state_bytes(model: Model, optimizer: Optimizer, element: Number) -> Number:
         for count, n, k in _matrices(model):
             kept = kept + count * projected_state_bytes(projection.rank, n, k, moments, element)
             projected = projected + count * (n * k)
-        return mean_state_bytes(parameters, projected, kept, moments)
+        return mean_state_bytes(projected, parameters - projected, kept, moments)
 
 
 def step_flop(model: Model, optimizer: Optimizer) -> Number:

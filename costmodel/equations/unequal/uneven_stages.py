@@ -60,31 +60,56 @@ def time_beside_layers(once: Number, layers: Number, layer_time: Number) -> Numb
 
 
 @equation
-def layers_in_memory(layers: Number, needed: Number, needed_twice: Number, usable: Number) -> Number:
-    """Whole layers that the memory of a rank holds, from what so many and twice as many need; one at least.
+def memory_of_another(needed: Number, needed_twice: Number, layers: Number) -> Number:
+    """Memory that one more layer needs, from that of so many and that of twice as many.
 
-    max(⌊l + (U − M₁) l / (M₂ − M₁)⌋, 1)
+    (M₂ − M₁) / l
+
+    Args:
+        needed: memory with so many, M₁ [B]
+        needed_twice: memory with twice as many, M₂ [B]
+        layers: layers, l [1]
+
+    Returns:
+        bytes [B]
+
+    Example:
+        >>> memory_of_another(20e9, 36e9, 8.0) / 1e9
+        2.0
+
+    Source:
+        exact
+
+    Monotone: increasing in needed_twice; decreasing in needed
+    """
+    return (needed_twice - needed) / layers
+
+
+@equation
+def layers_in_memory(layers: Number, needed: Number, layer_bytes: Number, usable: Number) -> Number:
+    """Whole layers that the memory of a rank holds, from what so many need and each further one; one at least.
+
+    max(⌊l + (U − M) / m⌋, 1)
 
     Args:
         layers: layers, l [1]
-        needed: memory with so many, M₁ [B]
-        needed_twice: memory with twice as many, M₂ [B]
+        needed: memory with so many, M [B]
+        layer_bytes: memory of a further layer, m [B]
         usable: usable memory of the rank, U [B]
 
     Returns:
         layers [1]
 
     Example:
-        >>> float(layers_in_memory(8.0, 20e9, 36e9, 80e9))
+        >>> float(layers_in_memory(8.0, 20e9, 2e9, 80e9))
         38.0
-
-    Holds:
-        more layers need more memory
 
     Source:
         exact
+
+    Monotone: increasing in layers, usable; decreasing in needed
     """
-    return np.maximum(np.floor(layers + (usable - needed) * layers / (needed_twice - needed)), 1.0)
+    return np.maximum(np.floor(layers + (usable - needed) / layer_bytes), 1.0)
 
 
 @equation

@@ -17,6 +17,7 @@ from costmodel.equations.unequal.uneven_split import whole_shares
 from costmodel.equations.unequal.uneven_stages import (
     layers_as_long,
     layers_in_memory,
+    memory_of_another,
     time_beside_layers,
     time_of_another,
 )
@@ -111,7 +112,7 @@ def _pace(inputs: TrainingInputs, block: Block, count: Number) -> _Pace:
     layer = time_of_another(one, two, some)
     head = _micro_batch(inputs, block, count, _layers(inputs, none, none, some)) - one
     less, more = (_memory(inputs, block, count, _layers(inputs, each, each, each)) for each in (some, many))
-    most = layers_in_memory(some, less, more, inputs.usable)
+    most = layers_in_memory(some, less, memory_of_another(less, more, some), inputs.usable)
     figures = (layer, time_beside_layers(one, some, layer), np.maximum(head, 0.0), most)
     return _Pace(*(_rows(figure, block) for figure in figures))
 

@@ -25,6 +25,7 @@ def write(job: Job, unsaid: Unsaid) -> str:
     sections: dict[str, dict[str, Any]] = {
         "model": _model(job, unsaid),
         "optimizer": {"name": "AdamW"},
+        "compile": {"enable": True},
         "training": _training(job, unsaid),
         "parallelism": _parallelism(job, unsaid),
         "activation_checkpoint": {"mode": job.plan.recompute or "none", "selective_ac_option": "op"},

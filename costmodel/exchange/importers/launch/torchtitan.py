@@ -65,6 +65,10 @@ def read_torchtitan(tree: Mapping, file: str, generation: str) -> Layer:
 def _compiled(keys: ForeignKeys, layer: Layer) -> None:
     """Blocks that are not compiled move as many bytes as eager PyTorch; left out, they are as the stack has them."""
     compiled = keys["compile.enable"]
+    if compiled.value is None:
+        keys.lose(
+            "approximated", "blocks are compiled here, as in fsdp2; compile.enable is left out, and its default is off"
+        )
     if compiled.value is False and layer.facts["stack"].value == "fsdp2":
         eager = read("stack", "fsdp1").kernels.traffic_factor
         layer.facts["stack.kernels.traffic_factor"] = compiled._replace(value=float(eager))

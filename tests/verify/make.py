@@ -29,6 +29,7 @@ PARTS: tuple[str, ...] = (
     "linear",
     "scan",
     "lightning",
+    "kimi_delta",
     "sinks",
     "joint",
     "sharing",

@@ -1,9 +1,10 @@
-"""Lightning attention, attention with sinks, and attention beside a state space, against what transformers does."""
+"""Lightning attention, Kimi Delta Attention, attention with sinks, and attention beside a state space, against what transformers does."""
 
 from __future__ import annotations
 
 from typing import Any
 
+import pytest
 from estimate import cases
 
 from costmodel.estimate.model.mixers.table import core_flop, mixer_matmuls
@@ -14,6 +15,7 @@ from .make import reference
 from .test_against_reference import BLOCK, STATISTIC
 
 LIGHTNING = reference("lightning")
+KIMI_DELTA = reference("kimi_delta")
 SINKS = reference("sinks")
 JOINT = reference("joint")
 
@@ -48,10 +50,18 @@ class Layer:
         return cases.one(whole_activations(self.inputs, BLOCK, self.part, selective=False)) / self.tokens
 
 
+def linear(real: dict[str, Any], rule: str) -> Layer:
+    sizes = {"heads": real["heads"], "key_heads": real["heads"], "conv": real.get("conv")}
+    sizes |= {"value_dim": real["width"], "key_dim": real["width"], "chunk": real["chunk"]}
+    return Layer(real, norms=1, linear={"rule": rule, **sizes})
+
+
 def lightning() -> Layer:
-    sizes = {"heads": LIGHTNING["heads"], "key_heads": LIGHTNING["heads"]}
-    sizes |= {"value_dim": LIGHTNING["width"], "key_dim": LIGHTNING["width"], "chunk": LIGHTNING["chunk"]}
-    return Layer(LIGHTNING, norms=1, linear={"rule": "lightning", **sizes})
+    return linear(LIGHTNING, "lightning")
+
+
+def kimi_delta() -> Layer:
+    return linear(KIMI_DELTA, "kimi-delta")
 
 
 def test_work_of_lightning_attention_equals_its_products() -> None:
@@ -70,6 +80,30 @@ def test_activations_of_lightning_attention_equal_what_a_compiled_mixer_saves() 
     scores, states = 2 * heads * chunk, 2 * heads * width * width / chunk
     stream = 2 * LIGHTNING["hidden"]
     assert LIGHTNING["compiled"] - (lightning().bytes() - stream) == decayed + scores + states + STATISTIC
+
+
+def test_work_of_kimi_delta_attention_equals_its_products() -> None:
+    """Half of each square is masked here; PyTorch sums two of three as products of elements, and solves by rows.
+
+    Its convolution runs on by its taps.
+    """
+    heads, width, chunk = KIMI_DELTA["heads"], KIMI_DELTA["width"], KIMI_DELTA["chunk"]
+    masked, summed, solved = 5 * chunk * width * heads, 4 * chunk * width * heads, heads * chunk * chunk / 3
+    convolved = 2 * KIMI_DELTA["conv"] * 3 * heads * width * (KIMI_DELTA["conv"] - 1) / KIMI_DELTA["tokens"]
+    assert kimi_delta().mixed() + masked - summed - solved + convolved == pytest.approx(KIMI_DELTA["flop"], rel=1e-12)
+
+
+def test_activations_of_kimi_delta_attention_equal_what_a_compiled_mixer_saves() -> None:
+    """Decays ahead of the kernel and their sums in fp32: fla's own layer has them made inside, of their inputs alone.
+
+    Of its gates the narrow inputs, a learning rate and a norm's figure; the padded output of the fallback's
+    convolution. The mixer is measured without the norm before it, whose input ours has.
+    """
+    own, channels = KIMI_DELTA, KIMI_DELTA["heads"] * KIMI_DELTA["width"]
+    decays, narrow = 2 * 4 * channels, 2 * 2 * own["width"]
+    padded = 2 * 3 * channels * (own["tokens"] + own["conv"] - 1) / own["tokens"]
+    gates = narrow + own["heads"] * (2 + STATISTIC)
+    assert own["compiled"] - (kimi_delta().bytes() - 2 * own["hidden"]) == decays + padded + gates
 
 
 def sinks(**own: bool) -> Layer:

@@ -213,8 +213,8 @@ def linear_attention_activations(
     """What linear attention keeps of its streams, its gates apart.
 
     lightning e (4 k d_k + 5 a d_v) per token: queries, keys and values before and behind their SiLU, the core's
-    output, the gate, and the gated output; gated-delta and kimi-delta the same around a convolution and e a q more,
-    the triangular system of each chunk; kimi-delta e a d_k more, a decay of every channel
+    output, the gate, and the gated output; gated-delta the same around a convolution and e a q more, the triangular
+    system of each chunk; kimi-delta another e a (q + d_k), the scores of each chunk and a decay of every channel
 
     Args:
         tokens: tokens of a micro-batch [1]
@@ -241,7 +241,9 @@ def linear_attention_activations(
     keys, values = key_heads * key_dim, heads * value_dim
     kept = 4 * keys + 5 * values
     if rule != "lightning":
-        kept = kept + heads * chunk + (heads * key_dim if rule == "kimi-delta" else 0.0)
+        kept = kept + heads * chunk
+    if rule == "kimi-delta":
+        kept = kept + heads * (chunk + key_dim)
     return element * tokens * kept
 
 

@@ -1,4 +1,4 @@
-"""Lightning attention, Kimi Delta Attention, attention with sinks, and attention beside a state space, against what transformers does."""
+"""Linear attention, attention with sinks, and attention beside a state space, against what transformers does."""
 
 from __future__ import annotations
 

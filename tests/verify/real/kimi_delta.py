@@ -1,4 +1,4 @@
-"""FLOP of Kimi Linear's delta attention in transformers, and bytes it saves around a core that saves what fla's does."""
+"""FLOP of Kimi Linear's delta attention in transformers, and bytes it saves around a core that saves as fla does."""
 
 from __future__ import annotations
 

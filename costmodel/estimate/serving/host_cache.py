@@ -46,7 +46,7 @@ def host_cache(answer: ServingAnswer) -> HostCache | None:
     prompt = inputs.load.prompt
     with term("cache of a prompt"):
         nbytes = cached_bytes(inputs, layout, prompt)
-        part = node.memory.capacity / node.built
+        part: Number = node.memory.capacity / node.built
     if inputs.host_pool is not None:
         part = host_bytes(inputs, answer.evaluation.memory)
     load, again = link_time(nbytes, rate, 1.0), prompt * each_token

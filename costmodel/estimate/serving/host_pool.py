@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from costmodel.documents.reader.resolved_scenario import ResolvedScenario
+from costmodel.documents.reader.resolved_scenario import LoadedScenario
 from costmodel.documents.reader.serving_scenario import ServingCase
 from costmodel.documents.schemas.serving.engine import EngineHostCache
 from costmodel.equations.serving.memory.host_cache import shared_host_rate
@@ -27,7 +27,7 @@ class HostPool:
     accelerators: float  # of a node
 
 
-def host_rate(case: ResolvedScenario) -> Number | None:
+def host_rate(case: LoadedScenario) -> Number | None:
     """Rate at which an accelerator loads from its host; nothing where no document states it."""
     link, node, common = case.host, case.node, case.common.host
     if link is None or (link.copies is None and common is None):

@@ -38,15 +38,12 @@ class Bounds:
     @property
     def least(self) -> Column:
         """The one that binds."""
-        return np.maximum(np.min(self._all, axis=0), LEAST)
+        inside = np.minimum(np.minimum(self.budget, self.cache), self.sequences)
+        return np.maximum(np.minimum(inside, self.link), LEAST)
 
     def binding(self) -> NDArray[np.intp]:
         """Which of them, by its place in BINDING."""
-        return np.asarray(np.argmin(self._all, axis=0))
-
-    @property
-    def _all(self) -> Column:
-        return np.stack([self.budget, self.cache, self.sequences, self.link])
+        return np.asarray(np.argmin(np.stack([self.budget, self.cache, self.sequences, self.link]), axis=0))
 
 
 def bounds_of(inputs: ServingInputs, layout: PlanColumns, memory: EngineMemoryUse) -> Bounds:

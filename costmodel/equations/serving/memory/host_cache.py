@@ -12,7 +12,7 @@ Keeps = Literal["copies", "evicted"]
 
 
 @equation
-def shared_host_rate(link: Number, share: Number, memory: Number, ranks: Number) -> Number:
+def shared_host_rate(link: Number, share: Number, bandwidth: Number, ranks: Number) -> Number:
     """Rate at which each accelerator of a node reads from its host while all of them read.
 
     min(η B, M / n)
@@ -20,7 +20,7 @@ def shared_host_rate(link: Number, share: Number, memory: Number, ranks: Number)
     Args:
         link: rate of one accelerator's link to the host, one way, B [B/s]
         share: share of it that large copies reach, η [1]
-        memory: bandwidth of the host's memory, M; infinite where no document states it [B/s]
+        bandwidth: of all channels of the host's memory, M; infinite where no document states it [B/s]
         ranks: accelerators of the node, n [1]
 
     Returns:
@@ -36,20 +36,20 @@ def shared_host_rate(link: Number, share: Number, memory: Number, ranks: Number)
     Source:
         ml-engineering; composition
 
-    Monotone: increasing in link, share, memory; decreasing in ranks
+    Monotone: increasing in link, share, bandwidth; decreasing in ranks
     """
-    return np.minimum(share * link, memory / ranks)
+    return np.minimum(share * link, bandwidth / ranks)
 
 
 @equation
-def tokens_in_reach(device: Number, host: Number, *, keeps: Keeps) -> Number:
+def tokens_in_reach(pool_held: Number, host_held: Number, *, keeps: Keeps) -> Number:
     """Tokens whose keys and values are on the device or on the host.
 
     copies: max(N, H); evicted: N + H
 
     Args:
-        device: tokens that the device's pool holds, N [1]
-        host: tokens that the host's memory holds, H [1]
+        pool_held: tokens that the device's pool holds, N [1]
+        host_held: tokens that the host's memory holds, H [1]
         keeps: "copies" of all that is computed, the device's among it, or what the device "evicted"
 
     Returns:
@@ -68,22 +68,22 @@ def tokens_in_reach(device: Number, host: Number, *, keeps: Keeps) -> Number:
     Pitfall:
         a host that keeps copies and holds less than the device adds nothing
 
-    Monotone: increasing in device, host
+    Monotone: increasing in pool_held, host_held
     """
     if keeps == "copies":
-        return np.maximum(device, host)
-    return device + host
+        return np.maximum(pool_held, host_held)
+    return pool_held + host_held
 
 
 @equation
-def history_variation(turns: Number, found: Number) -> Number:
+def history_variation(turns: Number, hit_share: Number) -> Number:
     """Coefficient of variation of the history that requests of conversations load, equal turns.
 
     √((4 n − 2) / (3 (n − 1) p) − 1): turn k of n loads k − 1 parts with probability p
 
     Args:
         turns: turns of a conversation, 2 at least, n [1]
-        found: share of later turns that load, p [1]
+        hit_share: share of later turns that load, p [1]
 
     Returns:
         standard deviation over the mean [1]
@@ -95,6 +95,7 @@ def history_variation(turns: Number, found: Number) -> Number:
     Source:
         composition; exact
 
-    Monotone: decreasing in turns, found
+    Monotone: decreasing in turns, hit_share
     """
-    return np.sqrt((4.0 * turns - 2.0) / (3.0 * (turns - 1.0) * found) - 1.0)
+    turns = np.maximum(turns, 2.0)
+    return np.sqrt((4.0 * turns - 2.0) / (3.0 * (turns - 1.0) * hit_share) - 1.0)

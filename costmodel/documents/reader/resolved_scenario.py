@@ -9,7 +9,7 @@ from __future__ import annotations
 import functools
 import itertools
 from collections.abc import Iterable, Iterator
-from dataclasses import dataclass, field, replace
+from dataclasses import field, replace
 from typing import Any, ClassVar
 
 from pydantic import BaseModel
@@ -36,12 +36,13 @@ from costmodel.documents.schemas.stack import Stack
 from costmodel.documents.text.digest import check_seal
 from costmodel.documents.text.yaml_tree import Mapping, copied
 from costmodel.ground.errors import COMMAND_LINE, CostModelError, Fault, Place, fail
+from costmodel.ground.record import record
 
 _RESULT = "costmodel/result/"  # and the version: the schema of answers as --json writes them
 ACCELERATOR = ("cluster.node.accelerator", "cluster.node")  # where a scenario names it, or what holds it
 
 
-@dataclass(frozen=True)
+@record
 class LoadedScenario:
     """What scenarios of every kind name, ready to be estimated."""
 
@@ -115,7 +116,7 @@ class LoadedScenario:
         return place_at(self.tree, *paths)
 
 
-@dataclass(frozen=True)
+@record
 class ResolvedScenario(LoadedScenario):
     """A training scenario with every document it names."""
 

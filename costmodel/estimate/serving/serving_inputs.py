@@ -23,10 +23,11 @@ from costmodel.estimate.serving.element_types import Types, element_types
 from costmodel.estimate.shared.assumptions import AssumptionLog
 from costmodel.ground.equation import Number, term
 from costmodel.ground.errors import fail
+from costmodel.ground.record import record
 from costmodel.ground.units import Figure, gib, show
 
 
-@dataclass(frozen=True)
+@record
 class Load:
     """Lengths of requests, and how many tokens of them are in the cache already."""
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import contextlib
 import importlib
 import pkgutil
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 import costmodel.equations
@@ -37,6 +37,7 @@ from costmodel.explore.explain.explain import unknown
 from costmodel.explore.explain.labels import LABELS, fit_page, meaning_of
 from costmodel.ground.equation import EQUATIONS, Equation
 from costmodel.ground.errors import FAULT_CODES, CostModelError
+from costmodel.ground.record import record
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -60,7 +61,7 @@ for found in pkgutil.walk_packages(costmodel.equations.__path__, "costmodel.equa
     importlib.import_module(found.name)
 
 
-@dataclass(frozen=True)
+@record
 class Page:
     """What a word or a code means."""
 

@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 import functools
-from dataclasses import dataclass
 
 from costmodel.explore.compare.select_plan import plan_of
 from costmodel.explore.explain.explain import ExplainedFigure, nodes_of, traced_evaluation
 from costmodel.explore.search.search import SearchResult
+from costmodel.ground.record import record
 
 TRACED = ("step_time", "memory_peak")
 MOST = 10  # plans; each takes some kB of a page
@@ -18,7 +18,7 @@ def key_of(place: int, name: str) -> str:
     return f"plans.{place}.{name}"
 
 
-@dataclass(frozen=True)
+@record
 class RankedFacts:
     """A search, and how the figures of its first plans were made."""
 

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass
 from typing import Any
 
 from costmodel.documents.schemas.serving.serving_plan import ServingPlan, Speculation
@@ -15,6 +14,7 @@ from costmodel.exchange.importers.launch.layer import Layer
 from costmodel.exchange.importers.serving import read_serve_command
 from costmodel.exchange.importers.serving.settle_serving import settled_serving
 from costmodel.ground.errors import CostModelError, Fault
+from costmodel.ground.record import record
 
 _ALL = (vllm_command, sglang_command, trtllm_command)
 ENGINES: dict[str, EngineTarget] = {module.TARGET.name: module.TARGET for module in _ALL}
@@ -23,7 +23,7 @@ _UNWRITTEN = {"prefix_cache": True, "graphs": True, "block": 32}  # what stands 
 _SETTINGS = ("budget", "sequences", "block", "prefix_cache", "graphs")
 
 
-@dataclass(frozen=True)
+@record
 class ExportedCommand:
     """The text of a command, keys of the scenario that it cannot express, and what it leaves to its reader."""
 

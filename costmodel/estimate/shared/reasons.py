@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from costmodel.ground.record import record
 
 
-@dataclass(frozen=True)
+@record
 class Reason:
     """A reason to refuse a plan, or to remark on it.
 

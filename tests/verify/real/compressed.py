@@ -1,4 +1,4 @@
-"""Bytes that DeepSeek-V4's layers as transformers has them save, their FLOP, and the cache that they keep.
+"""Bytes that DeepSeek-V4's layers as transformers has them save, their FLOP, and what they keep of a sequence.
 
 Attention runs over a core that saves what a fused kernel saves: queries, the one tensor of keys and values, results.
 """
@@ -9,30 +9,44 @@ from typing import Any
 
 import torch
 from torch import Tensor, nn
+from torch.utils.flop_counter import FlopCounterMode
 from transformers import AttentionInterface, DeepseekV4Config
+from transformers.cache_utils import DynamicCache
 from transformers.models.deepseek_v4 import modeling_deepseek_v4 as real
 
 from .saved import compiled, saved
 
 SEQUENCES, TOKENS, HIDDEN, STREAMS = 2, 128, 512, 4
-ATTENTION = {"heads": 8, "head_dim": 64, "rope_dim": 16, "query_rank": 96, "output_groups": 2, "output_rank": 48}
-WINDOW, FFN_HIDDEN = 32, 256
+ATTENTION = {
+    "heads": 8,
+    "head_dim": 64,
+    "rope_dim": 16,
+    "query_rank": 96,
+    "output_groups": 2,
+    "output_rank": 48,
+    "window": 32,
+}
+FFN_HIDDEN = 256
 INDEXER = {"heads": 4, "head_dim": 32, "top_k": 8}
 RATES = {"sliding_attention": 0, "compressed_sparse_attention": 4, "heavily_compressed_attention": 16}
 
 
 def counted() -> dict[str, Any]:
-    """Bytes and FLOP a token of attention of each kind, bytes of a layer of several streams, bytes of a cache."""
+    """Bytes and FLOP a token of attention of each kind, bytes of its cache, and bytes of a layer of several streams."""
     AttentionInterface.register("contiguous", _core)
-    found: dict[str, Any] = {"hidden": HIDDEN, "streams": STREAMS, "tokens": TOKENS, "window": WINDOW}
-    found |= {"attention": ATTENTION, "indexer": INDEXER, "ffn_hidden": FFN_HIDDEN}
-    for index, (kind, rate) in enumerate(RATES.items()):
-        found[str(rate)] = {"saved": _attention(index), "flop": _flop(index)} | _cache(index)
+    found: dict[str, Any] = {"hidden": HIDDEN, "streams": STREAMS, "sequences": SEQUENCES, "tokens": TOKENS}
+    found |= {"attention": ATTENTION, "indexer": INDEXER, "ffn_hidden": FFN_HIDDEN, "layer": _layer()}
+    found["kinds"] = [
+        {"rate": rate, "saved": _attention(index), "flop": _flop(index), "cache": _cache(index)}
+        for index, rate in enumerate(RATES.values())
+    ]
     return found
 
 
-def _config(attention: str = "contiguous") -> DeepseekV4Config:
+def _config(attention: str = "contiguous", **other: Any) -> DeepseekV4Config:
+    given: dict[str, Any] = {"sliding_window": ATTENTION["window"], "index_topk": INDEXER["top_k"], **other}
     return DeepseekV4Config(
+        **given,
         vocab_size=64,
         hidden_size=HIDDEN,
         moe_intermediate_size=FFN_HIDDEN,
@@ -43,11 +57,9 @@ def _config(attention: str = "contiguous") -> DeepseekV4Config:
         q_lora_rank=ATTENTION["query_rank"],
         o_groups=ATTENTION["output_groups"],
         o_lora_rank=ATTENTION["output_rank"],
-        sliding_window=WINDOW,
         hc_mult=STREAMS,
         index_n_heads=INDEXER["heads"],
         index_head_dim=INDEXER["head_dim"],
-        index_topk=INDEXER["top_k"],
         n_routed_experts=4,
         num_experts_per_tok=2,
         layer_types=list(RATES),
@@ -82,11 +94,16 @@ def _plain(block: nn.Module) -> nn.Module:
     return block.to(torch.bfloat16)
 
 
+def _positions(config: DeepseekV4Config, x: Tensor) -> tuple[Tensor, dict[str, Any]]:
+    """Places of the tokens, and tables of rotation without entries and with them."""
+    places, rotary = torch.arange(TOKENS)[None], real.DeepseekV4RotaryEmbedding(config)
+    return places, {kind: rotary(x, position_ids=places, layer_type=kind) for kind in ("main", "compress")}
+
+
 def _bytes(config: DeepseekV4Config, block: nn.Module, *shape: int) -> float:
     """Bytes a token that a compiled block saves of streams of that shape; the core takes no mask."""
     x = torch.randn(SEQUENCES, TOKENS, *shape, dtype=torch.bfloat16, requires_grad=True)
-    places, rotary = torch.arange(TOKENS)[None], real.DeepseekV4RotaryEmbedding(config)
-    tables = {kind: rotary(x, position_ids=places, layer_type=kind) for kind in ("main", "compress")}
+    places, tables = _positions(config, x)
     graph = compiled(block)
 
     def run(stream: Tensor, **rotations: Any) -> Any:
@@ -100,6 +117,28 @@ def _attention(index: int) -> float:
     return _bytes(config, _plain(real.DeepseekV4Attention(config, index)), HIDDEN)
 
 
+def _flop(index: int) -> float:
+    """Products of attention where every query reads all tokens and entries: nothing is left out of a square."""
+    config = _config("eager", sliding_window=TOKENS, index_topk=TOKENS)
+    block, x = real.DeepseekV4Attention(config, index), torch.randn(1, TOKENS, HIDDEN)
+    places, tables = _positions(config, x)
+    with FlopCounterMode(display=False) as counter:
+        block(x, position_embeddings=tables, position_ids=places, attention_mask=None)
+    return counter.get_total_flops() / TOKENS
+
+
+def _cache(index: int) -> float:
+    """Numbers that the layer keeps of a sequence: keys of its window but for the next token's, entries, index keys."""
+    config = _config()
+    cache, x = DynamicCache(config=config), torch.randn(1, TOKENS, HIDDEN)
+    places, tables = _positions(config, x)
+    block = real.DeepseekV4Attention(config, index)
+    block(x, position_embeddings=tables, position_ids=places, attention_mask=None, cache=cache)
+    layer = cache.layers[index]
+    entries = getattr(layer, "compressed_kv", {}).values()
+    return layer.keys.numel() + sum(each.numel() for each in entries)
+
+
 class _Dense(nn.Module):
     """The shared expert alone, in place of all experts."""
 
@@ -111,10 +150,9 @@ class _Dense(nn.Module):
         return self.shared(x)
 
 
-def _layer(rounds: int) -> float:
-    """Bytes a token of a layer of several streams whose mixing is made doubly stochastic in so many rounds."""
+def _layer() -> float:
+    """Bytes a token of a layer of several streams, without entries and with an MLP in place of its experts."""
     config = _config()
-    config.hc_sinkhorn_iters = rounds
     layer = real.DeepseekV4DecoderLayer(config, 0)
     layer.mlp = _Dense(config)
     return _bytes(config, _plain(layer), STREAMS, HIDDEN)

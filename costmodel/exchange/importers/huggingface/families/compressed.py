@@ -11,7 +11,7 @@ from costmodel.exchange.importers.huggingface.families.llama import LLAMA
 from costmodel.exchange.importers.huggingface.family import Half, Refusal
 from costmodel.exchange.importers.huggingface.halves import compressed_attention, experts
 from costmodel.exchange.importers.huggingface.patterns import as_many, layer_count
-from costmodel.exchange.importers.huggingface.rules import same
+from costmodel.exchange.importers.huggingface.rules import assumed, same
 from costmodel.exchange.values.foreign_values import shown
 from costmodel.exchange.values.option_table import DerivedValue, Fact, option
 
@@ -119,8 +119,8 @@ FAMILIES = [
         experts=option("n_routed_experts", "num_local_experts", default=256),
         top_k=option("num_experts_per_tok", default=6),
         expert_hidden=option("moe_intermediate_size", "intermediate_size", default=2048), router_bias=YES,
-        shared_hidden=same("expert_hidden"), hash_layers=option("num_hash_layers", default=3),
-        mlp_types=option("mlp_layer_types"), prediction_depth=option("num_nextn_predict_layers", default=1),
+        shared_hidden=same("expert_hidden"), hash_layers=option("num_hash_layers", default=3, null=assumed(3, "as the class takes it")),
+        mlp_types=option("mlp_layer_types"), prediction_depth=option("num_nextn_predict_layers"),
         layers=_layers, build=_half, ahead=_ahead,
         refusals=(
             Refusal("num_key_value_heads", (1,), "all heads of the class read one key"),

@@ -63,9 +63,10 @@ def _asked(case: ServingCase, rank: int | None) -> ServingAnswer:
         raise fail("C004", sentence, Place(case.file), "costmodel search SCENARIO --why-not shows why")
     sizes = dict(found.best[wanted - 1].sizes)
     engine = case.stack.model_copy(update={"budget": sizes.pop("budget")})
-    stated, beside = case.scenario.plan, ("speculation", "redundant_experts")
+    stated, copies = case.scenario.plan, sizes.pop("redundant_experts", None)
     plan = ServingPlan.model_validate({key: number(np.array([value])) for key, value in sizes.items()})
-    plan = plan.model_copy(update={key: getattr(stated, key) for key in beside if stated is not None})
+    drafts = None if stated is None else stated.speculation
+    plan = plan.model_copy(update={"speculation": drafts, "redundant_experts": copies})
     return answer(inputs_of(replace(case, stack=engine)), plan)
 
 

@@ -8,48 +8,30 @@ COMMAND_LINE = "command line"  # the file of a place on it
 
 # Faults of a text that is not to be shown.
 _IN_SHORT = {
-    "D001": "The file cannot be read. It does not exist, is a directory, is not UTF-8 text, or is too large: the limits "
-    "are 4 MB for a file, 1 MB for YAML, 256 MB for a table of measurements and 10,000 letters for a word.",
-    "D002": "The text is not YAML; or, where JSON or a shell script is expected, not that. The reader stopped at the "
-    "given place; look just before it.",
-    "D003": "An unknown key. Documents reject unknown keys, so that typos are reported.",
-    "D004": "The named mapping lacks a key that has no default.",
-    "D005": "The same key occurs twice in one mapping; YAML would keep only the last.",
-    "D006": "A value of the wrong type: for example a list where a single value is expected, or a mapping where text is "
-    "expected.",
-    "D007": "A quantity needs its unit, for example '3.35 TB/s' or '80 GiB'; the unit must fit the quantity. A count "
-    "may name its unit, which must match the key: tokens, sequences, GPUs, nodes, layers. A batch may be given "
-    "in tokens, '4M tokens': it is divided by the tokens of a sequence.",
-    "D008": "The number is outside its valid range.",
-    "D009": "No document has this name. costmodel looks for names in the folders of hardware/ and scenarios/, for "
-    "example scenarios/models/NAME.yaml: first in the working folder, then in the folders of COSTMODEL_PATH, "
-    "then among the shipped documents. For a file elsewhere, give its path, ./NAME.yaml.",
-    "D010": "The value is not one of the choices of this key.",
-    "D011": "The first key, schema, must name the kind of document and its version. Here it is missing, or it names "
-    "another kind.",
-    "D012": "Anchors, aliases, tags and deep nesting are rejected, because they can hide content or run code.",
-    "D013": "One part of the document uses a name that another part does not define, for example a source without an "
-    "entry.",
-    "D014": "The text is not a table of measured runs. Such a table has comma-separated cells, a first line with the "
-    "column names, and rows of the same length. It needs the columns layers, hidden, heads, seq_len, gpus, "
-    "global_batch, accelerator or gpu, and a measured column such as step_time_s. Other columns are allowed; an "
-    "empty cell means unknown. costmodel uses these columns:",
-    "D015": "The text is neither a table of timed kernels, whose first line names its columns, nor the complete output "
-    "of nccl-tests with its header. The columns determine the kind of table:",
-    "D016": "The scenario needs something that the accelerator, the stack or the model does not have, or that is not "
-    "modelled: for example a precision without a peak rate, or adapters on matrices that do not exist. The hint "
-    "lists what exists.",
-    "D017": "Every answer needs this fit, but neither the efficiencies of the accelerator or of the network have it, "
-    "nor unmeasured.yaml, the fallback for hardware that was never measured.",
-    "D020": "A result or a baseline contains a digest of its contents, which does not match here: the file was changed "
-    "or cut short after it was written. Run the command that wrote it again.",
-    "X002": "A required value is not in the file and has no default in its format. Give the option that states it.",
-    "X003": "The file states something that no costmodel document can express and that would make a count wrong: an "
-    "architecture, a width or a pattern of layers. The message names the class and the key.",
-    "X004": "Two lines or files give different values for one option. Keep one of the two.",
-    "X005": "The file breaks a rule of its own format, for example that one size must divide another.",
-    "X006": "A warning: an option of another version of the format, with an older name or another default.",
-    "X007": "A warning: options that the format does not have. They are ignored; check their spelling.",
+    "D001": "a file cannot be read",
+    "D002": "this is not YAML",
+    "D003": "unknown key",
+    "D004": "a key or a column is missing",
+    "D005": "a key or a column stands twice",
+    "D006": "a value of the wrong kind",
+    "D007": "a quantity without the right unit",
+    "D008": "a number out of range",
+    "D009": "a name that no document has",
+    "D010": "not one of the choices",
+    "D011": "not the kind of document that is wanted here",
+    "D012": "anchors, aliases, tags and deep nesting are not used here",
+    "D013": "a name without its definition",
+    "D014": "this is not a table of measured runs",
+    "D015": "this is not a table of timed kernels, nor what nccl-tests printed",
+    "D016": "what is asked for is not offered, or not modelled",
+    "D017": "a fit that every answer needs is missing",
+    "D020": "this result or baseline was changed after it was written",
+    "X002": "no file states a value that is needed",
+    "X003": "something that no document can express",
+    "X004": "two places state different things of one option",
+    "X005": "the file breaks a rule of its own format",
+    "X006": "an option of another version",
+    "X007": "options that the format does not have",
 }
 _NOT_SHOWN = "the text is not shown, because this file is outside the working folder and COSTMODEL_PATH"
 _TO_SHOW = "to see it, run the command in the folder of that file, or name the folder in COSTMODEL_PATH"
@@ -115,84 +97,89 @@ def fail(code: str, sentence: str, place: Place | None = None, hint: str = "") -
 
 
 FAULT_CODES = {
-    "D001": "The file cannot be read. It does not exist, is a directory, is not UTF-8 text, or is too large: the limits "
-    "are 4 MB for a file, 1 MB for YAML, 256 MB for a table of measurements and 10,000 letters for a word.",
-    "D002": "The text is not YAML; or, where JSON or a shell script is expected, not that. The reader stopped at the "
-    "given place; look just before it.",
+    "D001": "The file cannot be read. It does not exist, is a directory, is not UTF-8 text, or is too large: "
+    "the limits are 4 MB for a file, 1 MB for YAML, 256 MB for a table of measurements and 10,000 "
+    "letters for a word.",
+    "D002": "The text is not YAML; or, where JSON or a shell script is expected, not that. The reader stopped "
+    "at the given place; look just before it.",
     "D003": "An unknown key. Documents reject unknown keys, so that typos are reported.",
     "D004": "The named mapping lacks a key that has no default.",
     "D005": "The same key occurs twice in one mapping; YAML would keep only the last.",
-    "D006": "A value of the wrong type: for example a list where a single value is expected, or a mapping where text is "
-    "expected.",
-    "D007": "A quantity needs its unit, for example '3.35 TB/s' or '80 GiB'; the unit must fit the quantity. A count "
-    "may name its unit, which must match the key: tokens, sequences, GPUs, nodes, layers. A batch may be given "
-    "in tokens, '4M tokens': it is divided by the tokens of a sequence.",
+    "D006": "A value of the wrong type: for example a list where a single value is expected, or a mapping where "
+    "text is expected.",
+    "D007": "A quantity needs its unit, for example '3.35 TB/s' or '80 GiB'; the unit must fit the quantity. A "
+    "count may name its unit, which must match the key: tokens, sequences, GPUs, nodes, layers. A batch "
+    "may be given in tokens, '4M tokens': it is divided by the tokens of a sequence.",
     "D008": "The number is outside its valid range.",
-    "D009": "No document has this name. costmodel looks for names in the folders of hardware/ and scenarios/, for "
-    "example scenarios/models/NAME.yaml: first in the working folder, then in the folders of COSTMODEL_PATH, "
-    "then among the shipped documents. For a file elsewhere, give its path, ./NAME.yaml.",
+    "D009": "No document has this name. costmodel looks for names in the folders of hardware/ and scenarios/, "
+    "for example scenarios/models/NAME.yaml: first in the working folder, then in the folders of "
+    "COSTMODEL_PATH, then among the shipped documents. For a file elsewhere, give its path, ./NAME.yaml.",
     "D010": "The value is not one of the choices of this key.",
-    "D011": "The first key, schema, must name the kind of document and its version. Here it is missing, or it names "
-    "another kind.",
+    "D011": "The first key, schema, must name the kind of document and its version. Here it is missing, or it "
+    "names another kind.",
     "D012": "Anchors, aliases, tags and deep nesting are rejected, because they can hide content or run code.",
-    "D013": "One part of the document uses a name that another part does not define, for example a source without an "
-    "entry.",
-    "D014": "The text is not a table of measured runs. Such a table has comma-separated cells, a first line with the "
-    "column names, and rows of the same length. It needs the columns layers, hidden, heads, seq_len, gpus, "
-    "global_batch, accelerator or gpu, and a measured column such as step_time_s. Other columns are allowed; an "
-    "empty cell means unknown. costmodel uses these columns:",
-    "D015": "The text is neither a table of timed kernels, whose first line names its columns, nor the complete output "
-    "of nccl-tests with its header. The columns determine the kind of table:",
-    "D016": "The scenario needs something that the accelerator, the stack or the model does not have, or that is not "
-    "modelled: for example a precision without a peak rate, or adapters on matrices that do not exist. The hint "
-    "lists what exists.",
-    "D017": "Every answer needs this fit, but neither the efficiencies of the accelerator or of the network have it, "
-    "nor unmeasured.yaml, the fallback for hardware that was never measured.",
-    "D020": "A result or a baseline contains a digest of its contents, which does not match here: the file was changed "
-    "or cut short after it was written. Run the command that wrote it again.",
+    "D013": "One part of the document uses a name that another part does not define, for example a source "
+    "without an entry.",
+    "D014": "The text is not a table of measured runs. Such a table has comma-separated cells, a first line "
+    "with the column names, and rows of the same length. It needs the columns layers, hidden, heads, "
+    "seq_len, gpus, global_batch, accelerator or gpu, and a measured column such as step_time_s. Other "
+    "columns are allowed; an empty cell means unknown. costmodel uses these columns:",
+    "D015": "The text is neither a table of timed kernels, whose first line names its columns, nor the complete "
+    "output of nccl-tests with its header. The columns determine the kind of table:",
+    "D016": "The scenario needs something that the accelerator, the stack or the model does not have, or that "
+    "is not modelled: for example a precision without a peak rate, or adapters on matrices that do not "
+    "exist. The hint lists what exists.",
+    "D017": "Every answer needs this fit, but neither the efficiencies of the accelerator or of the network "
+    "have it, nor unmeasured.yaml, the fallback for hardware that was never measured.",
+    "D020": "A result or a baseline contains a digest of its contents, which does not match here: the file was "
+    "changed or cut short after it was written. Run the command that wrote it again.",
     "X001": "The text has none of the supported formats. costmodel recognises a format by its keys.",
     "X002": "A required value is not in the file and has no default in its format. Give the option that states it.",
-    "X003": "The file states something that no costmodel document can express and that would make a count wrong: an "
-    "architecture, a width or a pattern of layers. The message names the class and the key.",
+    "X003": "The file states something that no costmodel document can express and that would make a count "
+    "wrong: an architecture, a width or a pattern of layers. The message names the class and the key.",
     "X004": "Two lines or files give different values for one option. Keep one of the two.",
     "X005": "The file breaks a rule of its own format, for example that one size must divide another.",
     "X006": "A warning: an option of another version of the format, with an older name or another default.",
     "X007": "A warning: options that the format does not have. They are ignored; check their spelling.",
-    "X008": "A value depends on running code: $(…), a loop, or a condition that the text does not decide. costmodel "
-    "runs nothing; write the value into the text, or give the configuration that the program prints.",
-    "X009": "The export format cannot express a key of the scenario, or the file differs when it is read back. Nothing "
-    "is written; --lossy writes the rest.",
+    "X008": "A value depends on running code: $(…), a loop, or a condition that the text does not decide. "
+    "costmodel runs nothing; write the value into the text, or give the configuration that the program "
+    "prints.",
+    "X009": "The export format cannot express a key of the scenario, or the file differs when it is read back. "
+    "Nothing is written; --lossy writes the rest.",
     "X010": "The text is too long or nested too deeply: the limits are 4 MiB, 50,000 lines or values, and 64 levels.",
-    "C001": "--set takes path=value, for example --set plan.tp=4. The path is a key of the scenario, or one of those "
-    "listed under set: of measured runs.",
+    "C001": "--set takes path=value, for example --set plan.tp=4. The path is a key of the scenario, or one of "
+    "those listed under set: of measured runs.",
     "C002": "The output file already exists or cannot be written. To overwrite it, add --force.",
-    "C003": "explain does not know this word, quantity or code. costmodel explain without arguments lists what it knows.",
+    "C003": "explain does not know this word, quantity or code. costmodel explain without arguments lists what "
+    "it knows.",
     "C004": "The command needs something the scenario does not state, for example a plan.",
-    "C005": "--where takes column=value: a column of the table, or one that --by accepts, and a value that some run has.",
+    "C005": "--where takes column=value: a column of the table, or one that --by accepts, and a value that some "
+    "run has.",
     "C006": "--pareto takes two results to compare, for example --pareto memory_peak,step_time.",
-    "C007": "The answer cannot be written in this format: it has no table for CSV (use JSON or Markdown), or you asked "
-    "for two formats at once.",
+    "C007": "The answer cannot be written in this format: it has no table for CSV (use JSON or Markdown), or "
+    "you asked for two formats at once.",
     "C008": "check takes scenarios and, with --against, a baseline: a file written with --update. --within is a share.",
     "C009": "The command needs PyTorch, or a device that this machine does not have; pip install "
     "'llm-costmodel[measure]'.",
     "C010": "--over takes path=values: a list 1,2,4, a range 1..8, 25..400 GB/s*2 or 8..64+8, or lists of ranges.",
     "C011": "--for takes a result, <= or >=, and a value with its unit, for example --for 'run_time<=30 d'.",
     "C012": "--vary takes a path, or path=A..B with units, for example --vary cluster.fabric.bandwidth=10..400 GB/s.",
-    "C013": "diff takes two scenarios or results, or one with --set or --plans, for example --plans 0,1; plan 0 is the "
-    "scenario's own.",
-    "C014": "With kernels, calibrate takes --node, --source and --replace; with runs it takes --where, --leave-out and "
-    "--afresh.",
+    "C013": "diff takes two scenarios or results, or one with --set or --plans, for example --plans 0,1; plan 0 "
+    "is the scenario's own.",
+    "C014": "With kernels, calibrate takes --node, --source and --replace; with runs it takes --where, "
+    "--leave-out and --afresh.",
     "C015": "A file or a document is named twice and would be counted twice.",
     "C030": "The command is about training but the scenario is about serving, or the other way round.",
     "C031": "The nominal size of a memory was changed, but not its usable size, which the answers depend on.",
     "C032": "--gpu and --node name a machine that no document describes: this node holds another accelerator.",
-    "C044": "report takes scenarios. --figure needs --format svg or png and one scenario; --watch needs -o and one "
-    "scenario that is a file.",
+    "C044": "report takes scenarios. --figure needs --format svg or png and one scenario; --watch needs -o and "
+    "one scenario that is a file.",
     "C020": "--engine selects where a search runs: local, dask, dask=ADDRESS or mpi; dask and mpi are optional extras.",
     "C021": "--into names the folder of a search. It stores the state and, with --keep all, all plans; --resume "
     "continues from there.",
-    "C022": "The machine lacks something that the program needs: memory, open files, processes, disk space, a folder "
-    "that can be read or written, or a package that can be loaded. The message names it; this is not a bug.",
-    "C023": "diagnose takes the measurement of one step: --step 18.9s, --mfu 38% or --tokens-per-s 450k, terms of a "
-    "profile as --term dp_exposed=0.5s, or --from FILE with lines of name,value.",
+    "C022": "The machine lacks something that the program needs: memory, open files, processes, disk space, a "
+    "folder that can be read or written, or a package that can be loaded. The message names it; this is "
+    "not a bug.",
+    "C023": "diagnose takes the measurement of one step: --step 18.9s, --mfu 38% or --tokens-per-s 450k, terms "
+    "of a profile as --term dp_exposed=0.5s, or --from FILE with lines of name,value.",
 }

@@ -170,11 +170,10 @@ def test_activations_of_values_made_from_keys_equal_what_a_compiled_layer_saves(
 
 @pytest.mark.parametrize("name", ["own", "shared"])
 def test_activations_of_layers_that_share_keys_equal_what_a_compiled_layer_saves(name: str) -> None:
-    """Figures of norms, and a factor of the layer; with norms behind, the stream between halves is made again there."""
+    """Figures of norms; with norms behind, the stream between halves is made again there."""
     ours = sharing(shared_kv=True) if name == "shared" else sharing(value_norm=True)
     heads = SHARING["attention"]["heads"] + (0 if name == "shared" else 2 * SHARING["attention"]["kv_heads"])
-    factor, stream = 2 / 128, 2 * SHARING["hidden"]
-    assert SHARING[name] - ours == (4 + heads) * STATISTIC + factor - stream
+    assert SHARING[name] - ours == (4 + heads) * STATISTIC - 2 * SHARING["hidden"]
 
 
 def test_activations_of_a_table_for_the_layer_equal_what_a_compiled_layer_saves() -> None:

@@ -38,6 +38,7 @@ INVALID = {
     "L058": Reason(
         "speculation with a pipeline", "Engines draft tokens only without a pipeline: speculation needs pp 1."
     ),
+    "L061": Reason("cache on the host", "The cache that the ranks of a node keep on the host exceeds its memory."),
     "L060": Reason(
         "expert copies without ep",
         "Copies of experts are placed on ranks that hold whole experts, so redundant_experts needs ep above 1.",

@@ -53,7 +53,7 @@ def result(name: str, value: float | None, digits: int = 3) -> str:
         return f"{significant(value, 4)} token/s"
     if name.endswith("_chance"):
         return f"{value * 100:.1f} %"
-    if name.endswith(("_share", "utilisation", "prefix_hit")):
+    if name.endswith(("_share", "utilisation", "prefix_hit", "host_hit")):
         return percent(value, digits)
     return counted(round(value, 1), 4) if unit == "1" else show(value, unit, digits)
 

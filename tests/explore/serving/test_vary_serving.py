@@ -47,3 +47,19 @@ def test_solve_over_a_range_assumes_nothing_of_its_key(run: Any) -> None:
     ran = run("solve", *JOB, "--vary", "cluster.nodes=4..8", "--for", "ttft_p99<=1s")
     assert "assumed cluster.nodes" not in ran.out
     assert "tp 4 · 12 replicas" in ran.out
+
+
+def test_degrees_that_the_cluster_has_no_room_for_are_named(run: Any, faults: Any) -> None:
+    job = ("--model", "deepseek-v3", "--gpu", "h200", "--gpus", "8", "--rate", "1", "--prompt", "10", "--answer", "10")
+    (fault,) = faults(run("search", *job, "--set", "plan.tp=8", "--set", "plan.dp_attention=8"))
+    assert fault.code == "C004"
+    assert "tp 8 × dp_attention 8 is 64 GPUs, and it has 8" in fault.sentence
+    assert "tp 1, dp_attention 8" in fault.help
+
+
+def test_a_spread_is_set_of_a_length_that_is_a_number(run: Any) -> None:
+    of_key, of_mapping = (
+        answered(run, "estimate", "serve-llama-3.1-70b", "--set", setting)["plans"]
+        for setting in ("workload.output.spread=50%", "workload.output={mean: 512, spread: 50%}")
+    )
+    assert of_key == of_mapping

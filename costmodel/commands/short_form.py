@@ -85,10 +85,8 @@ class Question:
 
     def varied(self, keys: Mapping[str, str]) -> LoadedScenario:
         """The scenario loaded for a command that varies keys, each with the option that does: none of them is assumed,
-        and what else sets one has no effect. A training scenario in flags has its plan at each value."""
+        and what else sets one has no effect. A scenario without a plan takes the best one at each value."""
         case = self.loaded(planned=False)
-        if case.kind == "serving" and self.scenario is None and "plan" not in case.original:
-            case = with_best_plan(case)
         assumed = tuple(item for item in case.asked.assumed if item.path not in keys)
         lost = tuple(
             f"{words} has no effect: {keys[path]} counts" for words, path in self._stated(case) if path in keys
@@ -219,6 +217,14 @@ def with_best_plan(case: LoadedScenario) -> LoadedScenario:
     return replace(planned, assignments=case.assignments, asked=asked)
 
 
+def _best_of_serving(loaded: LoadedScenario) -> tuple[dict[str, str], str] | None:
+    """What sets the best layout of a search, and where it is from."""
+    from costmodel.documents.reader.serving_scenario import serving
+    from costmodel.explore.serving.best_layout import best_layout
+
+    return best_layout(serving(loaded))
+
+
 def _best_of_training(loaded: LoadedScenario) -> tuple[dict[str, str], str] | None:
     """What sets the best plan of a search, or else the nearest to fit, and where it is from."""
     from costmodel.documents.reader.resolved_scenario import training
@@ -240,32 +246,6 @@ def _best_of_training(loaded: LoadedScenario) -> tuple[dict[str, str], str] | No
     return plan_settings(found.inputs_of(rows[0].variant), rows[0]), origin
 
 
-def _best_of_serving(loaded: LoadedScenario) -> tuple[dict[str, str], str] | None:
-    """The same of a scenario that serves, with the token budget that its engine picks."""
-    from costmodel.documents.reader.serving_scenario import serving
-    from costmodel.estimate.serving.element_types import stored_types
-    from costmodel.estimate.serving.serving_inputs import inputs_of
-    from costmodel.explore.serving.search_layouts import search
-    from costmodel.report.terminal.serving.serving_search import plan_settings
-
-    case = serving(loaded)
-    if case.scenario.plan is not None and case.scenario.plan.prefill is not None:
-        return None
-    inputs = inputs_of(case)
-    found = search(inputs, _MOST)
-    best = next((ranked for ranked in found.best if ranked.sizes["budget"] == float(inputs.budget)), None)
-    if best is None and case.scenario.plan is not None:
-        return None
-    if best is None:
-        workload = case.scenario.workload
-        wide = workload.weights is None and workload.precision in ("bf16", "fp16") and not any(stored_types(case))
-        narrower = "--set workload.weights=fp8 takes half the memory; " if wide else ""
-        raise fail("C004", "no plan of the search fits", Place(case.file), narrower + _WHY)
-    which = "the nearest to keep all limits" if best.broken else "the best"
-    return plan_settings(found, best), f"{which} of costmodel search with the engine's token budget"
-
-
-_MOST = 100_000  # plans of which the best with that budget is taken
 _WHY = "costmodel search with the same flags and --why-not shows why"
 
 

@@ -200,11 +200,13 @@ def solve(
     Next: costmodel estimate SCENARIO --set PATH=VALUE
     """
     from costmodel.commands.progress import paced
+    from costmodel.documents.keys.overrides import full
     from costmodel.documents.reader.resolved_scenario import training
     from costmodel.explore.vary.solve import solve as run
     from costmodel.report.terminal.vary import solve as report
 
-    case = question.varied({})
+    path, ranged, _ = vary.partition("=")
+    case = question.varied({full(path.strip()): f"--vary {path.strip()}"} if ranged else {})
     if case.kind == "serving":
         from costmodel.commands import serving
 

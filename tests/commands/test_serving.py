@@ -170,9 +170,11 @@ def test_sizes_without_limits_or_spread_say_so(run: Any) -> None:
     assert "filled to" not in run("search", NAME).out
 
 
-def test_scale_without_a_plan_says_what_is_missing(run: Any, faults: Faults) -> None:
-    ran = run("scale", NAME, "--rate", "4", "--set", "plan=null")
-    assert [fault.code for fault in faults(ran)] == ["C004"]
+def test_scale_without_a_plan_takes_the_one_that_a_search_finds(run: Any) -> None:
+    (size,) = told(run, "scale", NAME, "--rate", "4", "--set", "plan=null")["sizes"]
+    best = told(run, "search", NAME, "--set", "plan=null", "--set", "workload.rate=4 /s", "--set", "stack.budget=8192")
+    assert [size[name] for name in ("tp", "pp")] == [best["plans"][0][name] for name in ("tp", "pp")]
+    assert size["replicas"] < best["plans"][0]["replicas"]
 
 
 @pytest.mark.parametrize(

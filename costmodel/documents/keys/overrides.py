@@ -20,6 +20,7 @@ _SHORT = {"cluster.fabric": "cluster.node.scale_out.fabric", "cluster.accelerato
 # A node of which a job uses fewer accelerators still has the domain and the interfaces of all: its first number of
 # accelerators is kept. A domain or interfaces that are set too are those of the accelerators in use.
 _NODE, _USED, _BUILT = "cluster.node", "accelerators", "built_with"
+_OF_A_MEAN = ("workload.prompt", "workload.output")  # lengths of requests: a mean and a spread
 _OF_THE_NODE = {"cluster.node.scale_up.domain": "scale_up", "cluster.node.scale_out.nics": "scale_out"}
 
 _AS_SOLD, _USABLE = ".accelerator.memory.capacity", ".accelerator.memory.usable"
@@ -168,6 +169,9 @@ def _inward(here: Any, part: str, so_far: str, following: str, at: Place, fetch:
         inner = fetch(reference.kind, inner, getattr(inner, "place", None))
     if inner is None:
         inner = Mapping()
+        inner.place = at
+    if so_far in _OF_A_MEAN and following == "spread" and not isinstance(inner, dict | list):
+        inner = Mapping(mean=inner)  # a number alone is the mean
         inner.place = at
     if not isinstance(inner, dict | list):
         raise fail("C001", f"'{so_far}' is a value and has no '{following}'", at, f"set '{so_far}' itself")

@@ -16,6 +16,19 @@ def nearest(name: str, known: Iterable[str], cutoff: float = 0.5) -> str:
 
 
 def alike(name: str, known: Iterable[str], count: int, cutoff: float) -> list[str]:
-    """The known names that look most like this one, the most alike first."""
+    """The known names that look most like this one, those with all of its parts first.
+
+    >>> alike("llama-70b", ["llama-7b", "llama-2-70b", "llama-3-70b"], 1, 0.5)
+    ['llama-3-70b']
+    """
     compared = [other for other in itertools.islice(dict.fromkeys(known), _MOST) if len(other) <= 2 * _LONGEST]
-    return difflib.get_close_matches(name[:_LONGEST], compared, n=count, cutoff=cutoff)
+    parts = name.lower()[:_LONGEST].split("-")
+    longer = [
+        other
+        for other in compared
+        if other.startswith(f"{name}-") or (len(parts) > 1 and {*parts} < {*other.lower().split("-")})
+    ]
+    longer.sort(reverse=True)
+    longer.sort(key=lambda other: other.count("-"))
+    close = difflib.get_close_matches(name[:_LONGEST], compared, n=count, cutoff=cutoff)
+    return list(dict.fromkeys([*longer, *close]))[:count]

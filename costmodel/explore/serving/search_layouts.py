@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import itertools
+import math
 import time
 from collections import Counter
 from collections.abc import Iterable, Iterator
@@ -19,7 +20,7 @@ from costmodel.estimate.serving.evaluate_layouts import evaluate
 from costmodel.estimate.serving.plan_columns import PlanColumns, sizes_of
 from costmodel.estimate.serving.predict_serving import AnyEvaluation, ServingAnswer, answer, routed, unacceptable
 from costmodel.estimate.serving.serving_inputs import ServingInputs
-from costmodel.ground.errors import fail
+from costmodel.ground.errors import CostModelError, fail
 from costmodel.ground.record import record
 
 BUDGETS = (2048.0, 8192.0, 16384.0)  # tried beside what the engine picks
@@ -66,7 +67,7 @@ def search(inputs: ServingInputs, top: int = 10) -> FoundPlans:
     found, layout = FoundPlans(inputs), candidates(inputs)
     found.candidates = len(layout)
     if not len(layout):
-        raise fail("C004", "search lists no plan that the cluster has room for", inputs.case.place("search"))
+        raise _no_room(inputs)
     kept = np.ones(len(layout), dtype=bool)
     for code, mask in invalid(inputs, layout):
         _count(found, code, mask & kept, layout)
@@ -86,6 +87,20 @@ def search(inputs: ServingInputs, top: int = 10) -> FoundPlans:
     found.your_rank = better + 1 if own is not None else 0
     found.elapsed = time.perf_counter() - since
     return found
+
+
+def _no_room(inputs: ServingInputs) -> CostModelError:
+    """A fault where what is held of the plan takes more accelerators than there are."""
+    sentence, plan = "search lists no plan that the cluster has room for", inputs.case.scenario.plan
+    sizes = {name: float(getattr(plan, name, None) or 1.0) for name in ("tp", "pp", "dp_attention")}
+    if math.prod(sizes.values()) <= float(inputs.ranks):
+        return fail("C004", sentence, inputs.case.place("search"))
+    taken = " × ".join(f"{name} {size:.0f}" for name, size in sizes.items() if size > 1)
+    sentence = f"{sentence}: {taken} is {math.prod(sizes.values()):.0f} GPUs, and it has {float(inputs.ranks):.0f}"
+    hint = "a smaller degree, or more nodes"
+    if sizes["dp_attention"] > 1 and sizes["tp"] > 1:
+        hint = "tp counts inside a group of attention: SGLang's --tp 8 --dp 8 is tp 1, dp_attention 8"
+    return fail("C004", sentence, inputs.case.place("plan"), hint)
 
 
 def candidates(inputs: ServingInputs) -> PlanColumns:

@@ -10,6 +10,7 @@ from dataclasses import dataclass, field
 
 from costmodel.documents.keys.overrides import full
 from costmodel.documents.reader.override_case import vary_any
+from costmodel.documents.reader.resolved_scenario import LoadedScenario
 from costmodel.documents.reader.serving_scenario import ServingCase, serving
 from costmodel.documents.schemas.serving.serving_plan import ServingPlan
 from costmodel.estimate.serving.predict_serving import ServingAnswer, predict
@@ -17,6 +18,7 @@ from costmodel.estimate.serving.result_columns import COLUMNS, machine_name
 from costmodel.explore.explain.explain import unknown
 from costmodel.explore.search.combinations import combinations, count_combinations, fail_without_answers
 from costmodel.explore.search.ranges import Axis, Span, axis, said_with, span
+from costmodel.explore.serving.best_layout import states_no_plan, with_best_layout
 from costmodel.explore.serving.search_layouts import UNSTABLE
 from costmodel.ground.errors import CostModelError, Fault, Place, fail
 from costmodel.ground.parsing import UnitError, parse
@@ -67,15 +69,17 @@ class SweptServing:
     axes: tuple[Axis, ...]
     shown: tuple[str, ...]
     trials: tuple[ServingTrial, ...]
+    best: bool = False  # whether each has the best plan of its own
 
 
 SHOWN = ("rate_within_slo_per_s", "ttft", "ttft_p99", "tpot", "worst_gap")
 
 
-def tried(case: ServingCase, settings: Sequence[str]) -> ServingTrial:
-    """The answer with some settings, or the first thing wrong with them."""
+def tried(case: LoadedScenario, settings: Sequence[str], *, best: bool = False) -> ServingTrial:
+    """The answer with some settings and, if asked for, the best plan there; or the first thing wrong with them."""
     try:
-        return ServingTrial(tuple(settings), predict(serving(vary_any(case, settings))))
+        varied = vary_any(case, settings)
+        return ServingTrial(tuple(settings), predict(serving(with_best_layout(varied) if best else varied)))
     except CostModelError as error:
         return ServingTrial(tuple(settings), fault=error.faults[0])
 
@@ -83,10 +87,11 @@ def tried(case: ServingCase, settings: Sequence[str]) -> ServingTrial:
 def sweep(case: ServingCase, axes: Sequence[Axis], show: str) -> SweptServing:
     """The scenario at every combination; a fault only when none of them has an answer."""
     count_combinations(axes, MOST_POINTS)
-    trials = tuple(tried(case, settings) for settings in combinations(axes))
+    best = states_no_plan(case)
+    trials = tuple(tried(case, settings, best=best) for settings in combinations(axes))
     fail_without_answers(axes, [trial.fault for trial in trials])
     names = [part.strip() for part in show.split(",") if part.strip()]
-    return SweptServing(case, tuple(axes), tuple(dict.fromkeys(map(column, names))) or SHOWN, trials)
+    return SweptServing(case, tuple(axes), tuple(dict.fromkeys(map(column, names))) or SHOWN, trials, best)
 
 
 def column(word: str) -> str:
@@ -106,12 +111,12 @@ def around_rate(case: ServingCase) -> list[str]:
 
 
 def by_rate(case: ServingCase, rates: Sequence[str]) -> list[ServingTrial]:
-    """The scenario's plan at each rate, with as many replicas and nodes as keep every limit there."""
+    """The scenario's plan at each rate, or the best one there, with as many replicas and nodes as keep every limit."""
     found = []
     for written in rates:
-        trial = tried(case, [f"workload.rate={written}"])
-        if case.scenario.plan is None and trial.fault is not None:
-            raise CostModelError(trial.fault)
+        rate = f"workload.rate={written}"
+        held = with_best_layout(vary_any(case, [rate])) if states_no_plan(case) else case
+        trial = tried(held, [rate])
         if trial.answer is None or trial.answer.refused:
             found.append(trial)
             continue
@@ -122,7 +127,7 @@ def by_rate(case: ServingCase, rates: Sequence[str]) -> list[ServingTrial]:
         each = trial.answer.costs["gpus"] / trial.answer.costs["replicas"]
         nodes = math.ceil(max(needed, 1.0) * each / float(case.node.accelerators))
         sized = [*copies(trial.answer.plan, max(needed, 1.0)), f"cluster.nodes={nodes}"]
-        found.append(tried(case, [f"workload.rate={written}", *sized]))
+        found.append(tried(held, [rate, *sized]))
     return found
 
 
@@ -187,11 +192,12 @@ def solve(case: ServingCase, vary: str, wanted: str) -> SolvedServing:
         return _listed(case, path, goal, list(axis(vary, "--vary").values))
     found = SolvedServing(case, path, goal)
     seen: dict[str, ServingTrial] = {}
+    best = states_no_plan(case)
 
     def at(number: float) -> bool:
         text = searched.text(number, 6)
         if text not in seen:
-            seen[text] = tried(case, [f"{path}={text}"])
+            seen[text] = tried(case, [f"{path}={text}"], best=best)
         return goal.reached(seen[text])
 
     whole = _is_whole(case, path, searched)
@@ -253,7 +259,7 @@ def _samples(searched: Span) -> list[float]:
 
 def _listed(case: ServingCase, path: str, goal: ServingTarget, values: list[str]) -> SolvedServing:
     """Of values written out those that reach a target."""
-    trials = [tried(case, [f"{path}={value}"]) for value in values]
+    trials = [tried(case, [f"{path}={value}"], best=states_no_plan(case)) for value in values]
     found = SolvedServing(case, path, goal, tried=(values[0], values[-1]), evaluated=len(values))
     for flag, group in itertools.groupby(range(len(values)), key=lambda place: goal.reached(trials[place])):
         places = list(group)

@@ -14,6 +14,7 @@ from costmodel.estimate.serving.predict_serving import remarks
 from costmodel.estimate.serving.reason_codes import REFUSALS
 from costmodel.estimate.serving.result_columns import COLUMNS, machine_name
 from costmodel.explore.page.serving_facts import ServingFacts
+from costmodel.explore.serving.best_layout import plan_settings
 from costmodel.explore.serving.search_layouts import FoundPlans, RankedPlan, reasons, share_of
 from costmodel.explore.serving.vary_serving import ServingTrial, SweptServing, remarks_of
 from costmodel.ground.units import show_time, significant
@@ -26,7 +27,7 @@ from costmodel.report.page.trial_figure import TrialValue, number_at, trial_figu
 from costmodel.report.page.values import seconds
 from costmodel.report.terminal.search.own_plan import ordinal
 from costmodel.report.terminal.serving.serving_formatting import result
-from costmodel.report.terminal.serving.serving_search import degree_words, plan_settings
+from costmodel.report.terminal.serving.serving_search import degree_words
 from costmodel.report.terminal.style.formatting import percent
 from costmodel.report.terminal.style.head import subject_words
 

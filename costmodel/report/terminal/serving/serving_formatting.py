@@ -85,7 +85,14 @@ def lengths_words(workload: Serving) -> str:
 
 def plan_words(answer: ServingAnswer) -> str:
     """The engine, the plan and the load in one line."""
-    layout, inputs = answer.evaluation.layout, answer.inputs
+    inputs, workload = answer.inputs, answer.inputs.case.scenario.workload
+    lengths = [f"{name} {workload.mean(name):,.0f}" for name in ("prompt", "output")]
+    return " · ".join([inputs.engine.name, layout_words(answer), *lengths, load_words(workload)])
+
+
+def layout_words(answer: ServingAnswer) -> str:
+    """The plan alone."""
+    layout = answer.evaluation.layout
     halves = (("prefill", answer.plan.prefill), ("decode", answer.plan.decode))
     apart = [f"{name} {half.replicas:.0f} × {half_words(half)}" for name, half in halves if half is not None]
     sizes = apart or [half_words(layout)]
@@ -95,9 +102,7 @@ def plan_words(answer: ServingAnswer) -> str:
     sizes += [f"{copies:.0f} cop{'ies' if copies > 1 else 'y'} of experts"] if copies else []
     replicas = float(layout.replicas[0])
     sizes += [] if apart else [f"{replicas:.0f} replica{'s' if replicas > 1 else ''}"]
-    workload = inputs.case.scenario.workload
-    lengths = [f"{name} {workload.mean(name):,.0f}" for name in ("prompt", "output")]
-    return " · ".join([inputs.engine.name, *sizes, *lengths, load_words(workload)])
+    return " · ".join(sizes)
 
 
 def half_words(layout: object) -> str:

@@ -14,6 +14,7 @@ from costmodel.estimate.serving.reason_codes import REFUSALS
 from costmodel.estimate.serving.service_limits import service_limits
 from costmodel.estimate.serving.serving_band import OWN
 from costmodel.estimate.shared.limits import Limit, stated_limits
+from costmodel.explore.serving.best_layout import plan_settings
 from costmodel.explore.serving.search_layouts import FoundPlans, RankedPlan, reasons, share_of
 from costmodel.ground.counts import number_of
 from costmodel.ground.units import counted, show_time, significant
@@ -163,36 +164,6 @@ def _why(found: FoundPlans, *, every: bool) -> Iterator[Line]:
 def _example(found: FoundPlans, code: str) -> str:
     sizes = found.examples[code]
     return " · ".join(f"{name} {counted(sizes[name])}" for name in sizes if sizes[name] > 1)
-
-
-def plan_settings(found: FoundPlans, ranked: RankedPlan) -> dict[str, str]:
-    """What must be set for the scenario's plan to become another."""
-    sizes, own = ranked.sizes, found.yours
-    settings = {}
-    if ranked.prefill is not None:
-        halves = (("prefill", ranked.prefill), ("decode", sizes))
-        copies = sizes.get("redundant_experts")
-        kept = f", redundant_experts: {copies:.0f}" if copies else ""
-        return {"plan": f"{{{', '.join(f'{name}: {_half(half)}' for name, half in halves)}{kept}}}"}
-    for name in ("tp", "pp", "ep", "dp_attention", "replicas", "redundant_experts"):
-        none = 0.0 if name == "redundant_experts" else 1.0
-        usual = none if own is None else float(getattr(own.evaluation.layout, name)[0])
-        size = sizes.get(name, 0.0)
-        if size != usual:
-            settings[f"plan.{name}"] = f"{size:.0f}" if size else "null"
-    if sizes["budget"] != float(found.inputs.budget):
-        named = {} if "stack" in found.inputs.case.tree else {"stack": found.inputs.engine.name}
-        settings |= {**named, "stack.budget": f"{sizes['budget']:.0f}"}
-    if own is None and not settings:
-        settings["plan.tp"] = f"{sizes['tp']:.0f}"
-    return settings
-
-
-def _half(sizes: dict[str, float]) -> str:
-    """Instances of one kind as they are written in a plan."""
-    names = ("tp", "ep", "dp_attention", "replicas")
-    degrees = {name: sizes[name] for name in names if sizes[name] > 1 or name == "tp"}
-    return f"{{{', '.join(f'{name}: {degree:.0f}' for name, degree in degrees.items())}}}"
 
 
 def search_json(found: FoundPlans) -> dict[str, Any]:

@@ -15,6 +15,7 @@ from costmodel.estimate.serving.result_columns import machine_name
 from costmodel.estimate.serving.serving_band import OWN
 from costmodel.estimate.shared.limits import stated_limits
 from costmodel.explore.search.ranges import Axis
+from costmodel.explore.serving.best_layout import states_no_plan
 from costmodel.explore.serving.vary_serving import ServingTrial, SolvedServing, SweptServing, remarks_of
 from costmodel.ground.counts import number_of
 from costmodel.ground.units import significant
@@ -22,7 +23,7 @@ from costmodel.report.machine.json_answer import notes
 from costmodel.report.machine.serving_json import number, plan
 from costmodel.report.terminal.plan.next_commands import command
 from costmodel.report.terminal.plan.plan_lines import remarks
-from costmodel.report.terminal.serving.serving_formatting import rate_words, reason, result, unlimited
+from costmodel.report.terminal.serving.serving_formatting import layout_words, rate_words, reason, result, unlimited
 from costmodel.report.terminal.style.answer import head
 from costmodel.report.terminal.style.head import origin_lines, price_lines, subject_fields, subject_words, title
 from costmodel.report.terminal.style.layout import CellTable, Line, drawn
@@ -57,6 +58,9 @@ def sweep(found: SweptServing) -> list[Line]:
     names = (*(_short(path) for path in paths), *(_HEADS.get(name, name) for name in found.shown), "")
     rows = [(*_values(found.axes, trial), *_results(found.shown, trial), _against(trial)) for trial in found.trials]
     align = "r" * (len(names) - 1) + "l"
+    if found.best:
+        names, align = (*names[:-1], "best plan", ""), align + "l"
+        rows = [(*row[:-1], _layout(trial), row[-1]) for row, trial in zip(rows, found.trials, strict=True)]
     priced = any(name.startswith("cost_") for name in found.shown)
     return [*_subject(found.case, paths, price=priced), CellTable(names, rows, align), *_remarked(found.trials)]
 
@@ -80,6 +84,12 @@ def _results(shown: Sequence[str], trial: ServingTrial) -> list[str]:
     if trial.answer is None or trial.answer.refused or "M001" in trial.codes:
         return ["—"] * len(shown)
     return [result(name, trial.answer.costs[name]).replace("without end", "—") for name in shown]
+
+
+def _layout(trial: ServingTrial) -> str:
+    """Its plan, where one fits."""
+    answer = trial.answer
+    return "" if answer is None or answer.refused else layout_words(answer)
 
 
 def _against(trial: ServingTrial) -> str:
@@ -171,12 +181,8 @@ def solve(found: SolvedServing) -> list[Line]:
         return [*lines, styled(f"  No value of {path} from {first} to {last} reaches it and keeps every limit.", BAD)]
     for low, high in found.reaches:
         lines.append(styled(f"  {path} {low}" + (f" to {high}" if high != low else "")))
-    ends = found.inside[-1]
-    answer = ends[1].answer
-    if answer is not None:
-        shown = ("tpot", "ttft_p99", "utilisation", "gpus")
-        words = " · ".join(f"{_HEADS.get(name, name)} {result(name, answer.costs[name])}" for name in shown)
-        lines.append(styled(f"  at {ends[1].settings[0].partition('=')[2]}: {words}"))
+    lowest, highest = found.inside[-1]
+    lines += [*_at_an_end(found, lowest), *(_at_an_end(found, highest) if highest is not lowest else [])]
     if found.beyond is not None:
         lines.append(styled(f"  beyond it {_beyond(found, found.beyond)}", DIM))
     lines.append(
@@ -184,6 +190,16 @@ def solve(found: SolvedServing) -> list[Line]:
     )
     settings = {path: found.reaches[-1][1]}
     return [*lines, Text(), drawn(f"Next: {command(found.case, 'estimate', settings=settings)}")]
+
+
+def _at_an_end(found: SolvedServing, trial: ServingTrial) -> list[Line]:
+    """What it is like at one end of the stretch."""
+    if trial.answer is None:
+        return []
+    shown = ("tpot", "ttft_p99", "utilisation", "gpus")
+    words = [f"{_HEADS.get(name, name)} {result(name, trial.answer.costs[name])}" for name in shown]
+    words += [layout_words(trial.answer)] if states_no_plan(found.case) else []
+    return [styled(f"  at {trial.settings[0].partition('=')[2]}: {' · '.join(words)}")]
 
 
 def _beyond(found: SolvedServing, trial: ServingTrial) -> str:

@@ -1,0 +1,77 @@
+"""The layout that a search finds best, as settings of a serving scenario that states no plan."""
+
+from __future__ import annotations
+
+from costmodel.documents.reader.override_case import vary_any
+from costmodel.documents.reader.resolved_scenario import LoadedScenario
+from costmodel.documents.reader.serving_scenario import ServingCase, serving
+from costmodel.estimate.serving.element_types import stored_types
+from costmodel.estimate.serving.serving_inputs import inputs_of
+from costmodel.explore.serving.search_layouts import FoundPlans, RankedPlan, search
+from costmodel.ground.errors import Place, fail
+
+_MOST = 100_000  # plans of which the best with the engine's own token budget is taken
+
+
+def states_no_plan(case: ServingCase) -> bool:
+    """Whether the scenario as it is written leaves the plan to a search, which holds the keys that --set gives."""
+    return case.scenario.plan is None or "plan" not in (case.original or case.tree)
+
+
+def with_best_layout(case: LoadedScenario) -> LoadedScenario:
+    """The case with the best layout for its load."""
+    found = best_layout(serving(case))
+    settings = {} if found is None else found[0]
+    return vary_any(case, [f"{path}={value}" for path, value in settings.items()]) if settings else case
+
+
+def best_layout(case: ServingCase) -> tuple[dict[str, str], str] | None:
+    """Settings of the best plan with the token budget that the engine picks, and where they are from.
+
+    Nothing where the plan is written in a way that no search lists; a fault where no plan fits.
+    """
+    if case.scenario.plan is not None and case.scenario.plan.prefill is not None:
+        return None
+    inputs = inputs_of(case)
+    found = search(inputs, _MOST)
+    best = next((ranked for ranked in found.best if ranked.sizes["budget"] == float(inputs.budget)), None)
+    if best is None and case.scenario.plan is not None:
+        return None
+    if best is None:
+        workload = case.scenario.workload
+        wide = workload.weights is None and workload.precision in ("bf16", "fp16") and not any(stored_types(case))
+        narrower = "--set workload.weights=fp8 takes half the memory; " if wide else ""
+        why = "costmodel search with the same flags and --why-not shows why"
+        raise fail("C004", "no plan of the search fits", Place(case.file), narrower + why)
+    which = "the nearest to keep all limits" if best.broken else "the best"
+    return plan_settings(found, best), f"{which} of costmodel search with the engine's token budget"
+
+
+def plan_settings(found: FoundPlans, ranked: RankedPlan) -> dict[str, str]:
+    """What must be set for the scenario's plan to become another."""
+    sizes, own = ranked.sizes, found.yours
+    settings = {}
+    if ranked.prefill is not None:
+        halves = (("prefill", ranked.prefill), ("decode", sizes))
+        copies = sizes.get("redundant_experts")
+        kept = f", redundant_experts: {copies:.0f}" if copies else ""
+        return {"plan": f"{{{', '.join(f'{name}: {_half(half)}' for name, half in halves)}{kept}}}"}
+    for name in ("tp", "pp", "ep", "dp_attention", "replicas", "redundant_experts"):
+        none = 0.0 if name == "redundant_experts" else 1.0
+        usual = none if own is None else float(getattr(own.evaluation.layout, name)[0])
+        size = sizes.get(name, 0.0)
+        if size != usual:
+            settings[f"plan.{name}"] = f"{size:.0f}" if size else "null"
+    if sizes["budget"] != float(found.inputs.budget):
+        named = {} if "stack" in found.inputs.case.tree else {"stack": found.inputs.engine.name}
+        settings |= {**named, "stack.budget": f"{sizes['budget']:.0f}"}
+    if own is None and not settings:
+        settings["plan.tp"] = f"{sizes['tp']:.0f}"
+    return settings
+
+
+def _half(sizes: dict[str, float]) -> str:
+    """Instances of one kind as they are written in a plan."""
+    names = ("tp", "ep", "dp_attention", "replicas")
+    degrees = {name: sizes[name] for name in names if sizes[name] > 1 or name == "tp"}
+    return f"{{{', '.join(f'{name}: {degree:.0f}' for name, degree in degrees.items())}}}"

@@ -1,0 +1,65 @@
+"""sweep and solve of serving in flags: the best plan at each value, as a search with that value finds it."""
+
+from __future__ import annotations
+
+import json
+from typing import Any
+
+import pytest
+
+JOB = ("--model", "llama-3.1-70b", "--gpu", "h100", "--rate", "50", "--prompt", "2000", "--answer", "500",
+       "--set", "limits.ttft_p99.at_most=1s")  # fmt: skip
+
+
+def answered(run: Any, *words: str) -> Any:
+    ran = run(*words, "--json")
+    assert ran.err == ""
+    return json.loads(ran.out)
+
+
+@pytest.mark.parametrize("tp", ["2", "4", "8"])
+def test_sweep_has_at_each_value_the_plan_that_estimate_takes_there(tp: str, run: Any) -> None:
+    swept = answered(run, "sweep", *JOB, "--gpus", "64", "--over", f"plan.tp={tp}")["points"][0]
+    (alone,) = answered(run, "estimate", *JOB, "--gpus", "64", "--set", f"plan.tp={tp}")["plans"]
+    for name in ("tp", "pp", "replicas", "ttft_p99_s", "tpot_s", "rate_within_slo_per_s"):
+        assert swept[name] == alone[name]
+
+
+def test_sweep_over_nodes_has_the_best_plan_of_each(run: Any) -> None:
+    job = [word for word in JOB if word not in ("--gpu", "h100")]
+    nodes = ("dgx-h100", "dgx-b200")
+    swept = answered(run, "sweep", *job, "--gpus", "64", "--over", f"cluster.node={','.join(nodes)}")["points"]
+    for point, node in zip(swept, nodes, strict=True):
+        (alone,) = answered(run, "estimate", *job, "--gpus", "64", "--node", node)["plans"]
+        assert (point["tp"], point["replicas"]) == (alone["tp"], alone["replicas"])
+    assert len({point["tp"] for point in swept}) == 2
+
+
+def test_solve_finds_the_fewest_nodes_for_which_a_search_finds_a_plan(run: Any) -> None:
+    found = answered(run, "solve", *JOB, "--vary", "cluster.nodes=1..12", "--for", "ttft_p99<=1s")
+    fewest = int(found["ranges"][0]["low"])
+    assert found["ranges"][0]["at_low"]["gpus"] == 8 * fewest
+    codes = [run("search", *JOB, "--gpus", str(8 * nodes)).code for nodes in (fewest - 1, fewest)]
+    assert codes == [1, 0]
+
+
+def test_solve_over_a_range_assumes_nothing_of_its_key(run: Any) -> None:
+    ran = run("solve", *JOB, "--vary", "cluster.nodes=4..8", "--for", "ttft_p99<=1s")
+    assert "assumed cluster.nodes" not in ran.out
+    assert "tp 4 · 12 replicas" in ran.out
+
+
+def test_degrees_that_the_cluster_has_no_room_for_are_named(run: Any, faults: Any) -> None:
+    job = ("--model", "deepseek-v3", "--gpu", "h200", "--gpus", "8", "--rate", "1", "--prompt", "10", "--answer", "10")
+    (fault,) = faults(run("search", *job, "--set", "plan.tp=8", "--set", "plan.dp_attention=8"))
+    assert fault.code == "C004"
+    assert "tp 8 × dp_attention 8 is 64 GPUs, and it has 8" in fault.sentence
+    assert "tp 1, dp_attention 8" in fault.help
+
+
+def test_a_spread_is_set_of_a_length_that_is_a_number(run: Any) -> None:
+    of_key, of_mapping = (
+        answered(run, "estimate", "serve-llama-3.1-70b", "--set", setting)["plans"]
+        for setting in ("workload.output.spread=50%", "workload.output={mean: 512, spread: 50%}")
+    )
+    assert of_key == of_mapping

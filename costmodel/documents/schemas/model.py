@@ -103,26 +103,46 @@ class Layers(Document):
         default=None, description="A state-space mixer in its place, or beside attention: their results are added"
     )
     linear: LinearAttention | None = Field(default=None, description="Linear attention in its place")
-    selective_scan: SelectiveScan | None = Field(default=None, description="A Mamba-1 mixer in its place")
+    selective_scan: SelectiveScan | None = Field(
+        default=None, description="A Mamba-1 mixer in its place, or beside attention: their results are added"
+    )
+    shared_output: bool = Field(
+        default=False,
+        description="Attention and selective_scan end in one matrix, which reads the mean of their normalised results",
+    )
     mlp: Mlp | None = Field(default=None, description="Feed-forward half")
     experts: Experts | None = Field(default=None, description="Experts in its place")
 
     @model_validator(mode="after")
     def _halves(self) -> Self:
         feeds = [half for half in (self.mlp, self.experts) if half is not None]
-        beside = self.attention is not None and self.state_space is not None
+        beside = self.attention is not None and (self.state_space is None) != (self.selective_scan is None)
         if len(self.mixers) > (2 if beside else 1) or len(feeds) > 1 or not (self.mixers or feeds):
             raise PydanticCustomError(
                 "layer_halves",
-                "a layer has one of attention, latent, state_space, linear and selective_scan, or attention and "
-                "state_space together, and one of mlp and experts; or only one of all",
+                "a layer has one of attention, latent, state_space, linear and selective_scan, or attention with "
+                "state_space or selective_scan, and one of mlp and experts; or only one of all",
                 {},
             )
         return self
 
+    @model_validator(mode="after")
+    def _one_width(self) -> Self:
+        if not self.shared_output:
+            return self
+        if self.attention is None or self.selective_scan is None:
+            words = {"keys": ("shared_output",)}
+            raise PydanticCustomError("shared_output", "shared_output is of attention beside selective_scan", words)
+        width, inner = self.attention.heads * self.attention.value_width, self.selective_scan.inner
+        if width != inner:
+            found = {"width": f"{width:g}", "inner": f"{inner:g}", "keys": ("selective_scan.inner", "attention.heads")}
+            sentence = "shared_output needs results of one width: attention's have {width}, selective_scan's {inner}"
+            raise PydanticCustomError("shared_output", sentence, found)
+        return self
+
     @property
     def mixers(self) -> list[AnyMixer]:
-        """The mixers of the layer: one, none, or attention and the state space beside it."""
+        """The mixers of the layer: one, none, or attention and the state space or scan beside it."""
         found = (self.attention, self.latent, self.state_space, self.linear, self.selective_scan)
         return [mixer for mixer in found if mixer is not None]
 
@@ -236,6 +256,9 @@ class Model(Sourced):
         default=None, description="Rows of a learned table of kinds of tokens, added to the embedding; absent: none"
     )
     embedding_norm: bool = Field(default=False, description="Normalisation between the embedding and the first layer")
+    meta_tokens: Tokens | None = Field(
+        default=None, description="Learned tokens ahead of every sequence, which all layers see; absent: none"
+    )
     layer_embedding: LayerEmbedding | None = Field(
         default=None, description="A table of tokens for every layer beside the embedding; absent: none"
     )

@@ -151,6 +151,8 @@ def model_parameters(model: Model) -> Number:
         total = total + vision_parameters(model, 1.0)
     if model.head_transform or model.head_bias:
         total = total + head_parameters(model, model.vocab)
+    if model.meta_tokens is not None:
+        total = total + table_parameters(model.meta_tokens, model.hidden)
     if model.token_types is not None:
         total = total + table_parameters(model.token_types, model.hidden)
     if model.embedding_norm:

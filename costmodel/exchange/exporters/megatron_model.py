@@ -39,6 +39,8 @@ CANNOT = {
     "model.layers.state_space": "hybrid models are not written",
     "model.layers.linear": "hybrid models are not written",
     "model.layers.selective_scan": "Megatron-LM has no Mamba-1",
+    "model.meta_tokens": "no model of Megatron-LM has learned tokens ahead of a sequence",
+    "model.layers.attention.value_dim": "--kv-channels states one width for keys and values",
     "model.token_types": "pretrain_bert.py has options of its own",
     "model.head_transform": "pretrain_bert.py has options of its own",
     "model.head_bias": "no head of a language model of Megatron-LM has one",
@@ -97,6 +99,7 @@ def _check(model: Model, unsaid: Unsaid) -> None:
         ("model.layers.state_space", any(kind.state_space is not None for kind in kinds)),
         ("model.layers.linear", any(kind.linear is not None for kind in kinds)),
         ("model.layers.selective_scan", any(kind.selective_scan is not None for kind in kinds)),
+        ("model.meta_tokens", model.meta_tokens is not None),
         ("model.layer_embedding", model.layer_embedding is not None),
         ("model.vision", model.vision is not None),
         ("model.token_types", model.token_types is not None),
@@ -104,7 +107,7 @@ def _check(model: Model, unsaid: Unsaid) -> None:
         ("model.head_bias", model.head_bias),
         *(
             (f"model.layers.attention.{key}", any(kind.attention and getattr(kind.attention, key) for kind in kinds))
-            for key in ("keys_as_values", "value_norm", "shared_kv", "bidirectional")
+            for key in ("keys_as_values", "value_norm", "value_dim", "shared_kv", "bidirectional")
         ),
         ("model.layers.experts.latent_dim", any(kind.experts and kind.experts.latent_dim for kind in kinds)),
         ("model.layers.latent.indexer", any(kind.latent is not None and kind.latent.indexer for kind in kinds)),

@@ -124,7 +124,7 @@ def whole_activations(inputs: TrainingInputs, block: Block, part: Shard, *, sele
             return kept
         return kept + score_activations(
             block.micro_batch / block.cp,
-            inputs.sequence,
+            inputs.layer_sequence,
             part.mixer.heads,
             inputs.widths.element,
             kernel=kernels.attention,
@@ -156,7 +156,8 @@ def _expert_activations(inputs: TrainingInputs, part: Shard, block: Block) -> Nu
 def _narrow_inputs(inputs: TrainingInputs, part: Shard, tokens: Number, split: Number) -> Number:
     """Bytes saved by narrow inputs; the attention output is saved wide by its core and narrow beside it."""
     halves, hidden = additions(part.kind), inputs.model.hidden
-    out = 0.0 if part.mixer is None else part.mixer.heads * part.mixer.head_dim
+    own = part.kind.attention
+    out = 0.0 if part.mixer is None else part.mixer.heads * (part.mixer.head_dim if own is None else own.value_width)
     inner = part.ffn_hidden
     if part.kind.dense is not None:
         inner = narrow_widths(inputs, part.ffn_hidden, gated=part.kind.dense.gated)

@@ -9,7 +9,7 @@ from costmodel.estimate.model.shards import shard
 from costmodel.estimate.shared.memoize import RECOMPUTE, memoized
 from costmodel.estimate.shared.plan_batch import Block
 from costmodel.estimate.training.memory.activations import layer_activations
-from costmodel.estimate.training.stage_parameters import local_tokens, vocab_per_rank
+from costmodel.estimate.training.stage_parameters import head_tokens, vocab_per_rank
 from costmodel.estimate.training.training_inputs import ELEMENT_BYTES, TrainingInputs
 from costmodel.ground.equation import Number, term
 
@@ -17,7 +17,7 @@ from costmodel.ground.equation import Number, term
 @memoized(*RECOMPUTE, "sequence_parallel", "cp_type")
 def loss_bytes(inputs: TrainingInputs, block: Block) -> Number:
     """Bytes saved by the head and the loss for the micro-batch in backward."""
-    tokens = local_tokens(inputs, block)
+    tokens = head_tokens(inputs, block)
     logits = logit_bytes(tokens, vocab_per_rank(inputs, block.tp), inputs.stack.buckets.loss)
     once = logits + head_activations(tokens, inputs.model.hidden, inputs.widths.element, block.sequence_ranks)
     ahead = inputs.model.prediction
@@ -35,7 +35,7 @@ def waiting_bytes(inputs: TrainingInputs, block: Block, micro_batches: Number) -
 
     They are the softmax, and the inputs of the head and of the norm before it.
     """
-    tokens, width = local_tokens(inputs, block), min(inputs.stack.buckets.loss, ELEMENT_BYTES["fp32"])
+    tokens, width = head_tokens(inputs, block), min(inputs.stack.buckets.loss, ELEMENT_BYTES["fp32"])
     with term("losses that wait"):
         softmax = logit_bytes(tokens, vocab_per_rank(inputs, block.tp), width)
         each = softmax + head_activations(tokens, inputs.model.hidden, inputs.widths.element, block.sequence_ranks)

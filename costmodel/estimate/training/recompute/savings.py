@@ -89,7 +89,7 @@ def recompute_saving_bytes(
         if "norms" in modules:
             spared = spared + norm_output_bytes(tokens, inputs.model.hidden, additions(part.kind), width, split)
         if "attention" in modules and part.mixer is not None and not part.kind.recurrent:
-            rows = (micro_batch, inputs.sequence, part.mixer.heads, inputs.widths.element)
+            rows = (micro_batch, inputs.layer_sequence, part.mixer.heads, inputs.widths.element)
             spared = spared + score_activations(
                 *rows, kernel=kernels.attention, dropout=kernels.dropout, recompute="none"
             )
@@ -127,8 +127,9 @@ def fused_outputs(inputs: TrainingInputs, part: Shard, tokens: Number, split: Nu
 
 def _core_output(inputs: TrainingInputs, part: Shard, core: Mixer, tokens: Number) -> Number:
     """Output of the attention core, which remat policies drop with it; if inputs are saved narrow, that copy too."""
-    latent = part.kind.latent
-    width = core.head_dim if latent is None else latent.value_dim
+    latent, own = part.kind.latent, part.kind.attention
+    width = core.head_dim if own is None else own.value_width
+    width = width if latent is None else latent.value_dim
     kept = attention_output_bytes(tokens, core.heads, width, inputs.widths.element)
     if not inputs.keeps_narrow:
         return kept

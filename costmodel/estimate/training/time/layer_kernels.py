@@ -32,7 +32,7 @@ from costmodel.equations.parallelism.context_parallel import merge_traffic
 from costmodel.estimate.model.layer_embeddings import entry_traffic
 from costmodel.estimate.model.mixers.mixer import Matmul, Mixer
 from costmodel.estimate.model.mixers.selective_scan import scan_time
-from costmodel.estimate.model.mixers.table import core_flop, mixer_traffic
+from costmodel.estimate.model.mixers.table import core_flop, mixer_traffic, without_scan
 from costmodel.estimate.model.shards import Shard, additions, matmuls
 from costmodel.estimate.shared.plan_batch import Block, local_sequence, single_rank
 from costmodel.estimate.shared.time_breakdown import ForwardBackward, TimeByCategory
@@ -130,11 +130,15 @@ def attention_pass(inputs: TrainingInputs, part: Shard, block: Block) -> Forward
 
     Context parallelism gives each rank an equal part of every sequence.
     """
-    mixer, sequence = part.mixer, inputs.sequence
+    mixer, sequence = part.mixer, inputs.layer_sequence
     if mixer is None:
         return ForwardBackward(TimeByCategory(), TimeByCategory())
     if part.kind.selective_scan is not None:
-        return _selective(inputs, part.kind.selective_scan, mixer, block)
+        scan = _selective(inputs, part.kind.selective_scan, mixer.beside or mixer, block)
+        if part.kind.attention is None:
+            return scan
+        kind, alone = without_scan(part.kind, mixer)
+        return scan + attention_pass(inputs, replace(part, kind=kind, mixer=alone), block)
     head_dim, fit = mixer.head_dim, inputs.rates.attention
     if fit is not None:
         flop = core_flop(part.kind, mixer, block.micro_batch, sequence, mixer.heads, causal=True) / block.cp
@@ -165,7 +169,7 @@ def attention_pass(inputs: TrainingInputs, part: Shard, block: Block) -> Forward
 
 def _scan(inputs: TrainingInputs, part: Shard, mixer: Mixer, block: Block) -> ForwardBackward:
     """A core without scores in a stack without fused attention: products of chunks, backward twice their work."""
-    flop = core_flop(part.kind, mixer, block.micro_batch, inputs.sequence, mixer.heads, causal=True) / block.cp
+    flop = core_flop(part.kind, mixer, block.micro_batch, inputs.layer_sequence, mixer.heads, causal=True) / block.cp
     with term("scan"):
         forward = product(inputs, flop, 0.0)
         backward = 2.0 * product(inputs, flop, 0.0, backward=True)
@@ -190,7 +194,7 @@ def slowed_core(fit: AttentionFit, kind: Layers) -> bool:
 
 def _scores(inputs: TrainingInputs, batches: Number, head_dim: Number) -> Number:
     """Time of one of the products of unfused attention, for a number of heads."""
-    sequence, element = inputs.sequence, inputs.widths.element
+    sequence, element = inputs.layer_sequence, inputs.widths.element
     flop = batches * matmul_flop(sequence, sequence, head_dim)
     nbytes = batches * matmul_bytes(sequence, sequence, head_dim, element, element)
     peak = peak_of_heads(inputs.rates.peak, inputs.vector_peak, head_dim, element)

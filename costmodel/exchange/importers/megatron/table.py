@@ -199,7 +199,8 @@ NOT_SAID = {
     **dict.fromkeys(
         ("model.token_types", "model.head_transform", "model.head_bias"), "BERT has a script of its own in Megatron-LM"
     ),
-    "model.layer_embedding": "no model of Megatron-LM has one",
+    **dict.fromkeys(("model.layer_embedding", "model.meta_tokens"), "no model of Megatron-LM has one"),
+    "model.layers.shared_output": "no model of Megatron-LM has one",
     "model.layers.selective_scan": "no model of Megatron-LM that is read has such a layer",
     "model.vision": "a vision model has a script of its own in Megatron-LM",
     "model.stored": "training has types of its own",

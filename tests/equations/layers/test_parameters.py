@@ -62,7 +62,7 @@ def tensors(model: Model) -> list[tuple[float, ...]]:
     found += [] if model.tied else [(model.vocab, hidden)]
     found += [(model.position_rows or model.max_sequence, hidden)] if model.positions == "learned" else []
     found += norm if model.embedding_norm else []
-    found += [(model.token_types, hidden)] if model.token_types else []
+    found += [(rows, hidden) for rows in (model.token_types, model.meta_tokens) if rows]
     found += [(hidden, hidden), (hidden,)] if model.head_transform else []  # the last norm stands behind it
     found += [(model.vocab,)] if model.head_bias else []
     for kind in model.layers:
@@ -104,16 +104,22 @@ def layer(kind: Layers, hidden: float) -> list[tuple[float, ...]]:
     shapes += state_space_tensors(kind.state_space, hidden) if kind.state_space else []
     shapes += linear_tensors(kind.linear, hidden) if kind.linear else []
     shapes += scan_tensors(kind.selective_scan, hidden) if kind.selective_scan else []
+    if kind.shared_output and kind.selective_scan:  # one matrix out of two, and a norm ahead of it for each
+        inner = kind.selective_scan.inner
+        shapes.remove((hidden, inner))
+        shapes += [(inner,), (inner,)]
     shapes += mlp_tensors(kind.mlp, hidden) if kind.mlp else []
     return shapes + (expert_tensors(kind.experts, hidden) if kind.experts else [])
 
 
 def attention_tensors(attention: Attention, hidden: float) -> list[tuple[float, ...]]:
     query, key = attention.heads * attention.head_dim, attention.kv_heads * attention.head_dim
-    own = 0 if attention.shared_kv else 1 if attention.keys_as_values else 2  # projections of keys and of values
-    shapes: list[tuple[float, ...]] = [(query, hidden), *own * [(key, hidden)], (hidden, query)]
-    shapes += [(query, hidden)] if attention.output_gate else []
-    shapes += [(query,), *own * [(key,)]] if attention.biases else []
+    wide = attention.value_dim or attention.head_dim
+    result, value = attention.heads * wide, attention.kv_heads * wide
+    own = [] if attention.shared_kv else [key] if attention.keys_as_values else [key, value]
+    shapes: list[tuple[float, ...]] = [*((width, hidden) for width in (query, *own)), (hidden, result)]
+    shapes += [(result, hidden)] if attention.output_gate else []
+    shapes += [(width,) for width in (query, *own)] if attention.biases else []
     shapes += [(hidden,)] if attention.output_bias else []
     shapes += (2 if own else 1) * [(attention.head_dim,)] if attention.qk_norm else []
     shapes += [(query,), (key,)] if attention.qk_norm_whole else []

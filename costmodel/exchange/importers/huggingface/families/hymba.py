@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 from costmodel.exchange.imported import OriginValue
 from costmodel.exchange.importers.huggingface.config import Config
@@ -40,9 +40,10 @@ def _layers(config: Config) -> Sequence[HymbaLayer]:
     return [HymbaLayer(index not in whole, index in readers) for index in range(count)]
 
 
-def _numbers(listed: object) -> list[int]:
-    """The whole numbers of a list; none of anything else."""
-    return [each for each in listed if type(each) is int] if isinstance(listed, list) else []
+def _numbers(listed: Any) -> list[int]:
+    """The numbers of layers in a list; none of anything else."""
+    whole = isinstance(listed, list | tuple) and all(isinstance(each, int) for each in listed)
+    return [int(each) for each in listed] if whole else []
 
 
 def _layer(config: Config, mark: HymbaLayer) -> Half:

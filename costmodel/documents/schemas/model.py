@@ -8,17 +8,17 @@ from pydantic_core import PydanticCustomError
 from costmodel.documents.schemas.base import Count, Document, Name, NonNegative, Source, Sourced
 from costmodel.documents.schemas.count_kinds import (
     Elements,
-    ExpertCount,
-    Groups,
     LayerCount,
     Modules,
     Parameters,
     Tokens,
     Vocabulary,
 )
+from costmodel.documents.schemas.feed_forward import Experts, Mlp
 from costmodel.documents.schemas.mixers import (
     AnyMixer,
     Attention,
+    CompressedAttention,
     LatentAttention,
     LinearAttention,
     ScanMixer,
@@ -27,65 +27,6 @@ from costmodel.documents.schemas.mixers import (
 )
 from costmodel.documents.schemas.precision import WeightType
 from costmodel.ground.choices import Norm
-
-
-class Mlp(Document):
-    """The feed-forward half of a layer."""
-
-    ffn_hidden: Elements = Field(description="Inner width")
-    gated: bool = Field(description="Three matrices (SwiGLU and its kin) instead of two")
-    biases: bool = Field(default=False, description="Biases on every matrix")
-
-
-class Experts(Document):
-    """A mixture of experts in the place of an MLP."""
-
-    count: ExpertCount = Field(description="Routed experts")
-    top_k: ExpertCount = Field(description="Routed experts a token goes to")
-    ffn_hidden: Elements = Field(description="Inner width of a routed expert")
-    gated: bool = Field(description="Three matrices (SwiGLU and its kin) instead of two")
-    biases: bool = Field(default=False, description="Biases on every matrix of an expert")
-    router_bias: bool = Field(default=False, description="A bias for every expert in the router")
-    latent_dim: Elements | None = Field(
-        default=None,
-        description="Width that routed experts read and write, two matrices lead to it and back; absent: the stream's",
-    )
-    module_runs: Literal["chosen", "all"] = Field(
-        default="chosen", description="Experts that the model's own module in transformers runs on each token"
-    )
-    shared: Mlp | None = Field(default=None, description="Shared experts as one MLP of their whole width")
-    shared_gate: bool = Field(default=False, description="A learned gate on the shared expert")
-    groups: Groups | None = Field(default=None, description="Equal groups of neighbouring experts; see group_limit")
-    group_limit: Groups | None = Field(
-        default=None, description="Most groups that the experts of a token lie in; absent: any"
-    )
-
-    @model_validator(mode="after")
-    def _sensible(self) -> Self:
-        if (self.groups is None) != (self.group_limit is None):
-            keys = {"keys": ("groups", "group_limit")}
-            raise PydanticCustomError("groups", "groups and group_limit stand together or not at all", keys)
-        self._sensible_groups()
-        if self.top_k > self.count:
-            words = {"top_k": f"{self.top_k:g}", "count": f"{self.count:g}", "keys": ("top_k", "count")}
-            raise PydanticCustomError("top_k", "top_k {top_k} is more than the {count} experts there are", words)
-        return self
-
-    def _sensible_groups(self) -> None:
-        if self.groups is None or self.group_limit is None:
-            return
-        counts = {"groups": f"{self.groups:g}", "limit": f"{self.group_limit:g}", "count": f"{self.count:g}"}
-        if self.count % self.groups:
-            sentence = "{groups} groups do not divide the {count} experts"
-            raise PydanticCustomError("groups", sentence, counts | {"keys": ("groups", "count")})
-        if self.group_limit > self.groups:
-            sentence = "group_limit {limit} is more than the {groups} groups there are"
-            raise PydanticCustomError("groups", sentence, counts | {"keys": ("group_limit", "groups")})
-        within = self.group_limit * self.count / self.groups
-        if self.top_k > within:
-            found = counts | {"top_k": f"{self.top_k:g}", "within": f"{within:g}", "keys": ("top_k", "group_limit")}
-            sentence = "top_k {top_k} is more than the {within} experts of the {limit} groups a token may choose from"
-            raise PydanticCustomError("groups", sentence, found)
 
 
 class Layers(Document):
@@ -99,6 +40,9 @@ class Layers(Document):
     )
     attention: Attention | None = Field(default=None, description="Attention half")
     latent: LatentAttention | None = Field(default=None, description="Latent attention in its place")
+    compressed: CompressedAttention | None = Field(
+        default=None, description="Attention over a window and compressed entries in its place"
+    )
     state_space: StateSpace | None = Field(
         default=None, description="A state-space mixer in its place, or beside attention: their results are added"
     )
@@ -120,8 +64,8 @@ class Layers(Document):
         if len(self.mixers) > (2 if beside else 1) or len(feeds) > 1 or not (self.mixers or feeds):
             raise PydanticCustomError(
                 "layer_halves",
-                "a layer has one of attention, latent, state_space, linear and selective_scan, or attention with "
-                "state_space or selective_scan, and one of mlp and experts; or only one of all",
+                "a layer has one of attention, latent, compressed, state_space, linear and selective_scan, or "
+                "attention with state_space or selective_scan, and one of mlp and experts; or only one of all",
                 {},
             )
         return self
@@ -143,7 +87,10 @@ class Layers(Document):
     @property
     def mixers(self) -> list[AnyMixer]:
         """The mixers of the layer: one, none, or attention and the state space or scan beside it."""
-        found = (self.attention, self.latent, self.state_space, self.linear, self.selective_scan)
+        found = (
+            *(self.attention, self.latent, self.compressed),
+            *(self.state_space, self.linear, self.selective_scan),
+        )
         return [mixer for mixer in found if mixer is not None]
 
     @property
@@ -153,7 +100,10 @@ class Layers(Document):
 
     @property
     def head_counts(self) -> tuple[float, ...]:
-        """Heads of every mixer, which tensor parallelism shards; of linear attention those of keys, else channels."""
+        """Heads of every mixer, which tensor parallelism shards; of linear attention those of keys, else channels.
+
+        Of compressed attention they are the groups of its heads.
+        """
         return tuple(_sharded(mixer) for mixer in self.mixers)
 
     @property
@@ -168,6 +118,11 @@ class Layers(Document):
         return (self.state_space or self.linear or self.selective_scan) is not None and self.attention is None
 
     @property
+    def needs_all_tokens(self) -> bool:
+        """Whether a rank needs the keys of a whole sequence: an indexer picks among them, or all heads share them."""
+        return self.compressed is not None or (self.latent is not None and self.latent.indexer is not None)
+
+    @property
     def dense(self) -> Mlp | None:
         """What every token goes through in the feed-forward half: the MLP, or the shared experts."""
         return self.experts.shared if self.experts is not None else self.mlp
@@ -176,6 +131,8 @@ class Layers(Document):
 def _sharded(mixer: AnyMixer) -> float:
     if isinstance(mixer, SelectiveScan):
         return mixer.inner
+    if isinstance(mixer, CompressedAttention):
+        return mixer.output_groups
     return mixer.key_heads if isinstance(mixer, LinearAttention) else mixer.heads
 
 
@@ -262,6 +219,10 @@ class Model(Sourced):
     layer_embedding: LayerEmbedding | None = Field(
         default=None, description="A table of tokens for every layer beside the embedding; absent: none"
     )
+    residual_streams: Count | None = Field(
+        default=None,
+        description="Streams that hyper-connections mix around each half of a layer; absent: one alone",
+    )
     tied: bool = Field(description="Whether embedding and head share one matrix")
     norm: Norm = Field(description="Kind of normalisation")
     head_transform: bool = Field(
@@ -289,6 +250,20 @@ class Model(Sourced):
             raise PydanticCustomError(
                 "layer_order", "only the first of several kinds of layers may be leading, all others come behind it", {}
             )
+        return self
+
+    @model_validator(mode="after")
+    def _streams_are_mixed(self) -> Self:
+        if self.residual_streams is None:
+            return self
+        if self.layer_embedding is not None:
+            keys = {"keys": ("residual_streams", "layer_embedding")}
+            raise PydanticCustomError(
+                "streams", "several streams and a layer_embedding are not modelled together", keys
+            )
+        if any(kind.parallel for kind in self.kinds):
+            keys = {"keys": ("residual_streams", "layers")}
+            raise PydanticCustomError("streams", "several streams are mixed around halves in turn, not parallel", keys)
         return self
 
     @property

@@ -32,7 +32,8 @@ REFUSALS = {
     ),
     "L003": Reason(
         "heads not divisible by tp",
-        "Tensor parallelism gives every rank whole query heads, so tp must divide the heads.",
+        "Tensor parallelism gives every rank whole query heads, of compressed attention whole groups of them, so tp "
+        "must divide their number.",
         fixes="plan.tp",
     ),
     "L004": Reason(
@@ -137,7 +138,8 @@ REFUSALS = {
     "L034": Reason(
         "indexer without all-gather",
         "An indexer picks tokens among all earlier ones. A ring shows a rank one block at a time, and an exchange of "
-        "heads splits the heads whose scores it adds up, so only an all-gather of latents and index keys serves it.",
+        "heads splits the heads whose scores it adds up, so only an all-gather of latents and index keys serves it. "
+        "Compressed attention has one key for all heads, and entries that all ranks need: it is gathered likewise.",
         fixes="plan.cp_type plan.cp",
     ),
     "L035": Reason(

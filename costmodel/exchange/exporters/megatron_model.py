@@ -5,8 +5,9 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator
 from typing import Any, TypeVar
 
+from costmodel.documents.schemas.feed_forward import Experts, Mlp
 from costmodel.documents.schemas.mixers import Attention, LatentAttention
-from costmodel.documents.schemas.model import Experts, Mlp, Model
+from costmodel.documents.schemas.model import Model
 from costmodel.exchange.exporters.job import Unsaid
 from costmodel.exchange.exporters.layer_order import layers_in_order, pattern
 
@@ -37,6 +38,9 @@ CANNOT = {
     "model.layers.parallel": "no model of Megatron-LM has parallel halves",
     "model.layers.norms": "two in every layer",
     "model.layers.state_space": "hybrid models are not written",
+    "model.layers.compressed": "attention of the kind of DeepSeek-V4 is not written",
+    "model.residual_streams": "several residual streams are not written",
+    "model.layers.experts.hashed": "Megatron-LM chooses experts by scores alone",
     "model.layers.linear": "hybrid models are not written",
     "model.layers.selective_scan": "Megatron-LM has no Mamba-1",
     "model.meta_tokens": "no model of Megatron-LM has learned tokens ahead of a sequence",
@@ -97,6 +101,9 @@ def _check(model: Model, unsaid: Unsaid) -> None:
         ("model.layers.parallel", any(kind.parallel for kind in kinds)),
         ("model.layers.norms", any(kind.norms != 2 for kind in kinds)),
         ("model.layers.state_space", any(kind.state_space is not None for kind in kinds)),
+        ("model.layers.compressed", any(kind.compressed is not None for kind in kinds)),
+        ("model.residual_streams", model.residual_streams is not None),
+        ("model.layers.experts.hashed", any(kind.experts and kind.experts.hashed for kind in kinds)),
         ("model.layers.linear", any(kind.linear is not None for kind in kinds)),
         ("model.layers.selective_scan", any(kind.selective_scan is not None for kind in kinds)),
         ("model.meta_tokens", model.meta_tokens is not None),

@@ -26,7 +26,7 @@ from costmodel.documents.schemas.mixers import (
     StateSpace,
 )
 from costmodel.documents.schemas.precision import WeightType
-from costmodel.ground.choices import Norm
+from costmodel.ground.choices import Norm, StreamRule
 
 
 class Layers(Document):
@@ -37,6 +37,10 @@ class Layers(Document):
     parallel: bool = Field(default=False, description="Both halves read the layer's input and are added in one go")
     norms: Count = Field(
         default=2.0, description="Normalisations of the stream: 1 if parallel halves share it, 4 with one behind each"
+    )
+    side_rank: Elements | None = Field(
+        default=None,
+        description="Rank of two narrow matrices beside the mixer, whose normalised result is added (LAuReL)",
     )
     attention: Attention | None = Field(default=None, description="Attention half")
     latent: LatentAttention | None = Field(default=None, description="Latent attention in its place")
@@ -221,7 +225,12 @@ class Model(Sourced):
     )
     residual_streams: Count | None = Field(
         default=None,
-        description="Streams that hyper-connections mix around each half of a layer; absent: one alone",
+        description="Streams beside one another, which stream_rule mixes; absent: one alone",
+    )
+    stream_rule: StreamRule = Field(
+        default="hyper-connections",
+        description="How: hyper-connections around each half, or alternating (AltUp: a layer works on one stream, "
+        "predicts the others and corrects them)",
     )
     tied: bool = Field(description="Whether embedding and head share one matrix")
     norm: Norm = Field(description="Kind of normalisation")
@@ -254,12 +263,16 @@ class Model(Sourced):
 
     @model_validator(mode="after")
     def _streams_are_mixed(self) -> Self:
+        alternate = self.stream_rule == "alternating"
+        if alternate and (self.residual_streams is None or self.residual_streams < 2):
+            keys = {"keys": ("residual_streams", "stream_rule")}
+            raise PydanticCustomError("streams", "alternating streams are two or more: state residual_streams", keys)
         if self.residual_streams is None:
             return self
-        if self.layer_embedding is not None:
+        if self.layer_embedding is not None and not alternate:
             keys = {"keys": ("residual_streams", "layer_embedding")}
             raise PydanticCustomError(
-                "streams", "several streams and a layer_embedding are not modelled together", keys
+                "streams", "hyper-connections and a layer_embedding are not modelled together", keys
             )
         if any(kind.parallel for kind in self.kinds):
             keys = {"keys": ("residual_streams", "layers")}

@@ -20,6 +20,7 @@ from costmodel.estimate.model.mixers.table import mixer_activations, score_heads
 from costmodel.estimate.model.residual_streams import stream_mixing_activations, stream_width
 from costmodel.estimate.model.routed_experts import expert_activations, rows_of
 from costmodel.estimate.model.shards import Shard, additions, exchanges, shard
+from costmodel.estimate.model.side_branch import side_activations
 from costmodel.estimate.shared.plan_batch import Block
 from costmodel.estimate.shared.time_breakdown import largest
 from costmodel.estimate.training.lora import between, between_of_experts, unread_by_experts
@@ -119,6 +120,8 @@ def whole_activations(inputs: TrainingInputs, block: Block, part: Shard, *, sele
             kept = kept + mlp_activations(tokens, part.ffn_hidden, inputs.widths.element, gated=part.kind.dense.gated)
         if part.routed is not None:
             kept = kept + _expert_activations(inputs, part, block)
+        if part.kind.side_rank is not None:
+            kept = kept + side_activations(model, part.kind, tokens, inputs.widths.element) / split
         if model.residual_streams is not None:
             halves = additions(part.kind)
             kept = kept + stream_mixing_activations(model, halves, tokens, inputs.widths.element) / split

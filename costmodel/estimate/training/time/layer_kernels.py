@@ -33,8 +33,9 @@ from costmodel.estimate.model.layer_embeddings import entry_traffic
 from costmodel.estimate.model.mixers.mixer import Matmul, Mixer
 from costmodel.estimate.model.mixers.selective_scan import scan_time
 from costmodel.estimate.model.mixers.table import core_flop, mixer_traffic, score_heads, without_scan
-from costmodel.estimate.model.residual_streams import stream_traffic
+from costmodel.estimate.model.residual_streams import stream_additions, stream_traffic
 from costmodel.estimate.model.shards import Shard, additions, matmuls
+from costmodel.estimate.model.side_branch import side_traffic
 from costmodel.estimate.shared.plan_batch import Block, local_sequence, single_rank
 from costmodel.estimate.shared.time_breakdown import ForwardBackward, TimeByCategory
 from costmodel.estimate.training.lora import UNPACKING, Adapter, adapter_matmuls, adapters, packed_width
@@ -301,7 +302,7 @@ def _memory_bound(inputs: TrainingInputs, part: Shard, tokens: Number, split: Nu
             tokens,
             model.hidden,
             part.kind.norms,
-            0.0 if model.residual_streams else additions(part.kind),
+            stream_additions(model, additions(part.kind)),
             inputs.widths.element,
             dropout=dropout,
             fused=inputs.stack.kernels.streams == "fused",
@@ -310,6 +311,8 @@ def _memory_bound(inputs: TrainingInputs, part: Shard, tokens: Number, split: Nu
         if model.residual_streams is not None:
             halves = additions(part.kind)
             norms = norms + stream_traffic(model, halves, tokens, inputs.widths.element, backward=backward)
+        if part.kind.side_rank is not None:
+            norms = norms + side_traffic(model, part.kind, tokens, inputs.widths.element, backward=backward)
         nbytes = norms / split
         if model.layer_embedding is not None:
             nbytes = nbytes + entry_traffic(model, tokens, inputs.widths.element, backward=backward) / split

@@ -56,6 +56,8 @@ FIELDS: dict[str, Field] = {
     "parallel": Field("flag", "layers.parallel"),
     "shared_output": Field("flag", "layers.shared_output"),
     "streams": Field("count", "residual_streams", optional=True),
+    "stream_rule": Field("word", "stream_rule", optional=True),
+    "side_rank": Field("count", "layers.side_rank", optional=True),
     "prediction_depth": Field("count", "prediction.depth", optional=True),
     # attention
     "heads": Field("count", f"{_ATTENTION}.heads"),

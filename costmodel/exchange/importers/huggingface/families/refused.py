@@ -50,7 +50,6 @@ REFUSED: dict[str, str] = {
         ("gemma4_assistant", "gemma4_unified", "gemma4_unified_assistant", "gemma4_unified_text"),
         "a model that drafts for Gemma 4, or one whose tables are those of all it reads",
     ),
-    **dict.fromkeys(("gemma3n", "gemma3n_text"), f"{_STREAMS}, and a narrow one beside attention"),
     **dict.fromkeys(("zamba", "zamba2"), "layers that share their weights"),
     "apertus1p5_text": "a vocabulary for input and another for output",
     "blt": "patches of bytes in place of tokens",

@@ -9,7 +9,7 @@ import numpy as np
 
 from costmodel.documents.reader.library import read
 from costmodel.documents.reader.serving_scenario import ServingCase
-from costmodel.documents.schemas.serving.engine import Engine
+from costmodel.documents.schemas.serving.engine import Engine, EngineHostCache
 from costmodel.documents.schemas.serving.serving_plan import ServingPlan
 from costmodel.estimate.serving.predict_serving import ServingAnswer, answer, predict
 from costmodel.estimate.serving.serving_inputs import inputs_of
@@ -85,6 +85,7 @@ def _translated(found: ServingAnswer, engine: Engine) -> tuple[ServingAnswer, st
     kept = {key: getattr(before, key) for key in _KEPT} | {
         "budget": found.inputs.budget,
         "sequences": found.inputs.sequences,
+        "host_cache": _moved_host_cache(before, engine),
     }
     moved = engine.model_copy(update=kept)
     plan = found.plan.model_copy(update={"replicas": _number(found.evaluation.layout.replicas)})
@@ -102,6 +103,14 @@ def _translated(found: ServingAnswer, engine: Engine) -> tuple[ServingAnswer, st
     own = _number(found.evaluation.memory.fraction)
     text = f"memory: {own:.4g} of {before.name} is {rounded_share(share):.4g} of {engine.name}, the same pool"
     return again, f"{text}; times are of {engine.name}"
+
+
+def _moved_host_cache(before: Engine, engine: Engine) -> EngineHostCache | None:
+    """As much cache on the host as before, kept and loaded as the other engine does."""
+    stated, own = before.host_cache, engine.host_cache
+    if stated is None or own is None:
+        return own
+    return own.model_copy(update={"size": stated.size, "ratio": stated.ratio})
 
 
 def _share_for(pool: float, with_share: Callable[[float], ServingAnswer]) -> float:

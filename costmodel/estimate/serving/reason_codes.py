@@ -28,6 +28,9 @@ INVALID = {
         "pipeline stage: pp is 1.",
     ),
     "L058": Reason("drafts, stages", "Engines draft tokens for one pipeline stage alone: speculation takes pp 1."),
+    "L061": Reason(
+        "cache on the host", "The ranks of a node keep more cache on its host than the host has memory for."
+    ),
     "L060": Reason(
         "copies, no ep", "Copies of experts stand on ranks that hold whole experts: redundant_experts takes ep above 1."
     ),

@@ -15,16 +15,15 @@ from costmodel.equations.layers.compressed_attention import (
     compressed_attention_parameters,
     compressor_activations,
     compressor_parameters,
-    compressor_state_bytes,
     compressor_traffic,
     entry_attention_flop,
-    entry_cache_bytes,
     entry_choice_activations,
     entry_pairs,
     entry_scores_flop,
     narrow_activations,
 )
 from costmodel.equations.layers.parameters import table_parameters
+from costmodel.equations.memory.entry_cache import compressor_state_bytes, entry_cache_bytes
 from costmodel.equations.memory.kv_cache import latent_cache_bytes, window_tokens
 from costmodel.estimate.model.mixers.latent_attention import INDEX
 from costmodel.estimate.model.mixers.mixer import CacheWidth, CoreSize, Matmul, Mixer
@@ -71,7 +70,13 @@ def matrices(hidden: Number, own: CompressedAttention, part: Mixer, tp: Number) 
             yield Matmul("index queries", indexer.heads * indexer.head_dim / tp, own.query_rank, tp)
             yield Matmul("index keys", (series * indexer.head_dim + indexer.heads) / tp, hidden, tp)
     yield Matmul("attention out down", own.output_rank, part.heads * part.head_dim)
-    yield Matmul("attention out", hidden, own.output_groups * own.output_rank * part.heads / own.heads)
+    yield Matmul("attention out", hidden, _groups(own, part) * own.output_rank)
+
+
+def _groups(own: CompressedAttention, part: Mixer) -> Number:
+    """Groups of heads of a rank."""
+    with term("groups"):
+        return own.output_groups * (part.heads / own.heads)
 
 
 def flop(own: CompressedAttention, part: Mixer, size: CoreSize, *, causal: bool) -> Number:
@@ -114,7 +119,7 @@ def _width(own: CompressedAttention, entries: Entries) -> float:
 def activations(own: CompressedAttention, part: Mixer, tokens: Number, element: Number, split: Number) -> Number:
     """Bytes it keeps for backward beside the stream and the scores."""
     with term("mixer"):
-        groups = own.output_groups * part.heads / own.heads
+        groups = _groups(own, part)
         kept = compressed_attention_activations(tokens, part.heads, part.head_dim, groups, own.output_rank, element)
         narrow = narrow_activations(tokens, own.query_rank, own.head_dim, element)
         if own.entries is not None:

@@ -143,7 +143,7 @@ def _mixer(config: Config, item: Any) -> Mixer:
 
 
 def as_many(config: Config, listed: Sequence[Any], count: int, name: str) -> bool:
-    """Whether a list has an entry for every layer; a fault where it has not."""
+    """Whether a list has an entry for every layer; a fault where it does not."""
     if len(listed) != count and config.sound(name, "layer_count"):
         sentence = f"{name} lists {len(listed)} layers, and the model has {count}"
         config.refuse("X005", sentence, config[name].place, "one entry for every layer")

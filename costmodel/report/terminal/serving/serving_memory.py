@@ -117,8 +117,10 @@ def _host(answer: ServingAnswer) -> list[tuple[str, str]]:
     pays = f"loading pays, {significant(kept.gain)} ×" if kept.gain > 1 else "loading does not pay"
     times = f"loaded in {show_time(kept.load)}, computed again in {show_time(kept.recompute)}"
     tokens = f"{significant(kept.tokens / 1e3, 4)} k tokens of a replica"
+    would = f"{show_memory(kept.memory)} of a node's host would keep {tokens}"
+    stated = f"{show_memory(kept.each)} of the host for each GPU keeps {tokens}"
     return [
-        ("host", f"{show_memory(kept.memory)} of a node's host would keep {tokens}"),
+        ("host", stated if answer.inputs.host_pool is not None else would),
         ("", f"a prompt of {kept.prompt:,.0f} is {times}: {pays}"),
     ]
 

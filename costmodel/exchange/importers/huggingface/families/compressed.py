@@ -87,7 +87,7 @@ def _half(config: Config, mark: CompressedLayer) -> Half:
 
 
 def _ahead(config: Config) -> Half:
-    """A module of multi-token prediction sees its window alone, as the ratio behind those of all layers says."""
+    """A module of multi-token prediction sees its window alone, as the ratio behind those of all layers states."""
     ratios, count = config["entry_ratios"].value or [], layer_count(config)
     kind = _of_ratio(config, ratios[count]) if len(ratios) > count else _WINDOW
     return _half(config, CompressedLayer(kind, hashed=False))
@@ -119,7 +119,8 @@ FAMILIES = [
         experts=option("n_routed_experts", "num_local_experts", default=256),
         top_k=option("num_experts_per_tok", default=6),
         expert_hidden=option("moe_intermediate_size", "intermediate_size", default=2048), router_bias=YES,
-        shared_hidden=same("expert_hidden"), hash_layers=option("num_hash_layers", default=3, null=assumed(3, "as the class takes it")),
+        shared_hidden=same("expert_hidden"),
+        hash_layers=option("num_hash_layers", default=3, null=assumed(3, "as the class takes it")),
         mlp_types=option("mlp_layer_types"), prediction_depth=option("num_nextn_predict_layers"),
         layers=_layers, build=_half, ahead=_ahead,
         refusals=(

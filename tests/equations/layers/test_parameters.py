@@ -74,10 +74,8 @@ def tensors(model: Model) -> list[tuple[float, ...]]:
     found += [(hidden, hidden), (hidden,)] if model.head_transform else []  # the last norm stands behind it
     found += [(model.vocab,)] if model.head_bias else []
     for kind in model.layers:
-        mixing = int(kind.count) * [*2 * stream_tensors(model.residual_streams, hidden)]
-        found += int(kind.count) * [*layer(kind, hidden), *int(kind.norms) * norm] + mixing
-    streams = model.residual_streams
-    found += [(streams, streams * hidden), (streams,), (1,)] if streams else []  # the last mean of them
+        found += int(kind.count) * [*layer(kind, hidden), *int(kind.norms) * norm, *stream_tensors(model)]
+    found += stream_end_tensors(model)
     found += entry_tensors(model) if model.layer_embedding else []
     return found + (vision_tensors(model.vision, hidden) if model.vision else [])
 
@@ -120,6 +118,7 @@ def layer(kind: Layers, hidden: float) -> list[tuple[float, ...]]:
         inner = kind.selective_scan.inner
         shapes.remove((hidden, inner))
         shapes += [(inner,), (inner,)]
+    shapes += [(kind.side_rank, hidden), (hidden, kind.side_rank), (hidden,)] if kind.side_rank else []
     shapes += mlp_tensors(kind.mlp, hidden) if kind.mlp else []
     return shapes + (expert_tensors(kind.experts, hidden) if kind.experts else [])
 
@@ -170,9 +169,27 @@ def compressed_tensors(own: CompressedAttention, hidden: float) -> list[tuple[fl
     return shapes
 
 
-def stream_tensors(streams: float | None, hidden: float) -> list[tuple[float, ...]]:
-    """Around a half: a matrix of all streams, biases, and a factor for reading, writing and mixing."""
-    return [] if streams is None else [((2 + streams) * streams, streams * hidden), ((2 + streams) * streams,), (3,)]
+def stream_tensors(model: Model) -> list[tuple[float, ...]]:
+    """Around both halves a matrix of all streams, biases, and a factor for reading, writing and mixing.
+
+    Of alternating ones a router with its norm, a scale, and coefficients to predict and to correct.
+    """
+    streams, hidden = model.residual_streams, model.hidden
+    if streams is None:
+        return []
+    if model.stream_rule == "alternating":
+        return [(streams, hidden), (hidden,), (hidden,), (streams * streams, streams), (streams, streams)]
+    return 2 * [((2 + streams) * streams, streams * hidden), ((2 + streams) * streams,), (3,)]
+
+
+def stream_end_tensors(model: Model) -> list[tuple[float, ...]]:
+    """The last mean of all streams; of alternating ones a matrix to each but one, and one back."""
+    streams, hidden = model.residual_streams, model.hidden
+    if streams is None:
+        return []
+    if model.stream_rule == "alternating":
+        return 2 * int(streams - 1) * [(hidden, hidden)]
+    return [(streams, streams * hidden), (streams,), (1,)]
 
 
 def state_space_tensors(space: StateSpace, hidden: float) -> list[tuple[float, ...]]:

@@ -116,9 +116,10 @@ def alternating_activations(tokens: Number, hidden: Number, streams: Number, ele
 
 @equation
 def stream_ends_activations(tokens: Number, hidden: Number, streams: Number, element: Number) -> Number:
-    """What making the streams of one, and one of the streams, keeps: inputs and results of the matrices of all but one.
+    """What making all streams of one, and one of all, keeps beside the last norm.
 
-    e h (4 n − 3) per token
+    e h (3 n − 1) per token: the embedding with all that is made of it, the streams behind the last layer, and what all
+    but one of them become
 
     Args:
         tokens: tokens of a micro-batch [1]
@@ -131,14 +132,14 @@ def stream_ends_activations(tokens: Number, hidden: Number, streams: Number, ele
 
     Example:
         >>> stream_ends_activations(1.0, 2048.0, 4.0, 2.0)
-        53248.0
+        45056.0
 
     Source:
         count of tensors; gemma-3n
 
     Monotone: increasing in tokens, hidden, streams, element
     """
-    return element * tokens * hidden * (4 * streams - 3)
+    return element * tokens * hidden * (3 * streams - 1)
 
 
 @equation

@@ -41,6 +41,7 @@ CANNOT = {
     "model.layers.compressed": "attention of the kind of DeepSeek-V4 is not written",
     "model.layers.side_rank": "matrices beside attention are not written",
     "model.residual_streams": "several residual streams are not written",
+    "model.stream_rule": "several residual streams are not written",
     "model.layers.experts.hashed": "Megatron-LM chooses experts by scores alone",
     "model.layers.linear": "hybrid models are not written",
     "model.layers.selective_scan": "Megatron-LM has no Mamba-1",

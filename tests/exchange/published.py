@@ -29,7 +29,8 @@ _CONFIGURED = (
     "deepseek-v3.2 deepseek-v4-pro deepseek-v4-flash glm-5 qwen-3-next-80b-a3b kimi-linear-48b-a3b minimax-text-01 "
     "falcon-h1-0.5b falcon-h1-7b "
     "falcon-h1-34b gemma-4-e2b gemma-4-e4b gemma-4-26b-a4b gemma-4-31b nemotron-3-ultra-550b-a55b jamba-1.5-mini "
-    "jamba-1.5-large falcon-mamba-7b bert-base bert-large"
+    "jamba-1.5-large falcon-mamba-7b bert-base bert-large hymba-1.5b "
+    "gemma-3n-e2b gemma-3n-e4b"
 )
 CONFIGURED = _CONFIGURED.split()
 # Shipped models with the configuration of the same shape.

@@ -33,6 +33,7 @@ PARTS: tuple[str, ...] = (
     "kimi_delta",
     "sinks",
     "joint",
+    "alternating",
     "sharing",
     "encoder",
     "vision",

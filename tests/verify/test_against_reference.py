@@ -58,7 +58,7 @@ def test_parameters_equal_those_of_transformers(name: str) -> None:
 def test_every_shipped_model_is_verified_or_named_here() -> None:
     unbuilt = {"glm-130b", "grok-1", "palm-8b", "palm-62b", "palm-540b"}  # transformers has no such architecture
     released = {name for name, config in TWINS.items() if config in PUBLISHED}  # the count of the configuration
-    carried = {"mimo-7b", "nemotron-super-49b"}  # code of the checkpoint: equal to the tensors of its files
+    carried = {"mimo-7b", "nemotron-super-49b", "hymba-1.5b"}  # code of the checkpoint: equal to its tensors
     assert set(PARAMETERS) | unbuilt | released | carried == set(names("model"))
     for name in released:
         assert float(model_parameters(read("model", name))) == PUBLISHED[TWINS[name]]

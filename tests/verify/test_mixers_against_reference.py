@@ -1,4 +1,4 @@
-"""Linear attention, attention with sinks, and attention beside a state space, against what transformers does."""
+"""Linear attention, sinks, attention beside a state space, alternating streams, against what transformers does."""
 
 from __future__ import annotations
 
@@ -18,13 +18,14 @@ LIGHTNING = reference("lightning")
 KIMI_DELTA = reference("kimi_delta")
 SINKS = reference("sinks")
 JOINT = reference("joint")
+ALTERNATING = reference("alternating")
 
 
 class Layer:
     """The only layer of a model, as a rank without tensor parallelism holds it."""
 
-    def __init__(self, real: dict[str, Any], **halves: Any) -> None:
-        shape = {**cases.model(layers=1, hidden=real["hidden"]), "layers": [{"count": 1, **halves}]}
+    def __init__(self, real: dict[str, Any], shape: dict[str, Any] | None = None, **halves: Any) -> None:
+        shape = {**cases.model(layers=1, hidden=real["hidden"]), **(shape or {}), "layers": [{"count": 1, **halves}]}
         self.inputs = cases.inputs(shape, sequence=real["tokens"])
         self.model, self.tokens = self.inputs.model, float(real["tokens"])
         self.part = shard(self.model, self.model.layers[0], 1.0)
@@ -155,3 +156,35 @@ def test_activations_of_attention_beside_a_state_space_equal_what_a_compiled_lay
     gated, scaled = 2 * own["heads"] * own["head_dim"], 2 * JOINT["hidden"]
     decays = 4 * own["heads"] / (JOINT["sequences"] * JOINT["tokens"])
     assert JOINT["compiled"] - joint().bytes() == scaled - gated + decays + 2 * STATISTIC
+
+
+def alternating() -> Layer:
+    shape = {"residual_streams": ALTERNATING["streams"], "stream_rule": "alternating"}
+    shape |= {"layer_embedding": {"rows": 64, "width": ALTERNATING["width"]}}
+    attention = {**ALTERNATING["attention"], "qk_norm": True, "value_norm": True}
+    mlp = {"ffn_hidden": ALTERNATING["ffn_hidden"], "gated": True}
+    return Layer(ALTERNATING, shape, norms=4, attention=attention, mlp=mlp, side_rank=ALTERNATING["rank"])
+
+
+def test_work_of_a_layer_with_alternating_streams_equals_its_products() -> None:
+    """The prediction of a token is a product of all streams with a small matrix, which we count as traffic alone.
+
+    The projection of the layer's entry is a product behind the embedding, outside the layer.
+    """
+    predicted = 2 * ALTERNATING["streams"] ** 2 * ALTERNATING["hidden"]
+    projected = 2 * ALTERNATING["hidden"] * ALTERNATING["width"]
+    assert alternating().flop() + predicted - projected == ALTERNATING["flop"]
+
+
+def test_activations_of_a_layer_with_alternating_streams_equal_what_a_compiled_layer_saves() -> None:
+    """Figures of 8 norms and of heads, coefficients of the tokens, and their matrices held to a range.
+
+    The norm of the entry is outside the layer that was measured. A sparse gate saves two figures a token more.
+    """
+    streams, heads = ALTERNATING["streams"], 3 * ALTERNATING["attention"]["heads"]
+    coefficients = 2 * (5 * streams + streams**2)
+    held = 2 * (streams**2 + streams**3) / (ALTERNATING["sequences"] * ALTERNATING["tokens"])
+    figures = (8 + heads) * STATISTIC
+    measured = ALTERNATING["compiled"] - alternating().bytes()
+    assert measured == figures + coefficients + held - 2 * ALTERNATING["width"]
+    assert ALTERNATING["compiled with sparse gates"] - ALTERNATING["compiled"] == 2 * 2

@@ -16,6 +16,7 @@ class Attention(Document):
     heads: Heads = Field(description="Query heads")
     kv_heads: Heads = Field(description="Key and value heads; equal to heads without grouping")
     head_dim: Elements = Field(description="Width of a head")
+    value_dim: Elements | None = Field(default=None, description="Width of a head's value; absent: as head_dim")
     biases: bool = Field(default=False, description="Biases on the query, key and value projections")
     output_bias: bool = Field(default=False, description="Bias on the output projection")
     qk_norm: bool = Field(default=False, description="Queries and keys normalised head by head before the scores")
@@ -36,6 +37,23 @@ class Attention(Document):
         if self.shared_kv:
             return ()
         return ("k",) if self.keys_as_values else ("k", "v")
+
+    @property
+    def value_width(self) -> float:
+        """Width of a head's value and result."""
+        return self.head_dim if self.value_dim is None else self.value_dim
+
+    @property
+    def core_width(self) -> float:
+        """Width that the core works in: the mean of keys and values, for one product runs over each."""
+        return self.head_dim if self.value_dim is None else (self.head_dim + self.value_dim) / 2
+
+    @model_validator(mode="after")
+    def _values_of_their_own(self) -> Self:
+        if self.value_dim is not None and self.keys_as_values:
+            keys = {"keys": ("value_dim", "keys_as_values")}
+            raise PydanticCustomError("value_dim", "values made from keys have their width: leave value_dim out", keys)
+        return self
 
     @model_validator(mode="after")
     def _whole_groups_of_queries(self) -> Self:

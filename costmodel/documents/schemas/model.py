@@ -8,14 +8,13 @@ from pydantic_core import PydanticCustomError
 from costmodel.documents.schemas.base import Count, Document, Name, NonNegative, Source, Sourced
 from costmodel.documents.schemas.count_kinds import (
     Elements,
-    ExpertCount,
-    Groups,
     LayerCount,
     Modules,
     Parameters,
     Tokens,
     Vocabulary,
 )
+from costmodel.documents.schemas.feed_forward import Experts, Mlp
 from costmodel.documents.schemas.mixers import (
     AnyMixer,
     Attention,
@@ -27,72 +26,7 @@ from costmodel.documents.schemas.mixers import (
     StateSpace,
 )
 from costmodel.documents.schemas.precision import WeightType
-from costmodel.ground.choices import Norm
-
-
-class Mlp(Document):
-    """The feed-forward half of a layer."""
-
-    ffn_hidden: Elements = Field(description="Inner width")
-    gated: bool = Field(description="Three matrices (SwiGLU and its kin) instead of two")
-    biases: bool = Field(default=False, description="Biases on every matrix")
-
-
-class Experts(Document):
-    """A mixture of experts in the place of an MLP."""
-
-    count: ExpertCount = Field(description="Routed experts")
-    top_k: ExpertCount = Field(description="Routed experts a token goes to")
-    ffn_hidden: Elements = Field(description="Inner width of a routed expert")
-    gated: bool = Field(description="Three matrices (SwiGLU and its kin) instead of two")
-    biases: bool = Field(default=False, description="Biases on every matrix of an expert")
-    router_bias: bool = Field(default=False, description="A bias for every expert in the router")
-    hashed: bool = Field(
-        default=False, description="Experts of a token stand in a fixed table by its number; the router weighs them"
-    )
-    latent_dim: Elements | None = Field(
-        default=None,
-        description="Width that routed experts read and write, two matrices lead to it and back; absent: the stream's",
-    )
-    module_runs: Literal["chosen", "all"] = Field(
-        default="chosen", description="Experts that the model's own module in transformers runs on each token"
-    )
-    shared: Mlp | None = Field(default=None, description="Shared experts as one MLP of their whole width")
-    shared_gate: bool = Field(default=False, description="A learned gate on the shared expert")
-    groups: Groups | None = Field(default=None, description="Equal groups of neighbouring experts; see group_limit")
-    group_limit: Groups | None = Field(
-        default=None, description="Most groups that the experts of a token lie in; absent: any"
-    )
-
-    @model_validator(mode="after")
-    def _sensible(self) -> Self:
-        if (self.groups is None) != (self.group_limit is None):
-            keys = {"keys": ("groups", "group_limit")}
-            raise PydanticCustomError("groups", "groups and group_limit stand together or not at all", keys)
-        self._sensible_groups()
-        if self.hashed and self.router_bias:
-            keys = {"keys": ("hashed", "router_bias")}
-            raise PydanticCustomError("hashed", "hashed experts are not chosen by scores: router_bias has no use", keys)
-        if self.top_k > self.count:
-            words = {"top_k": f"{self.top_k:g}", "count": f"{self.count:g}", "keys": ("top_k", "count")}
-            raise PydanticCustomError("top_k", "top_k {top_k} is more than the {count} experts there are", words)
-        return self
-
-    def _sensible_groups(self) -> None:
-        if self.groups is None or self.group_limit is None:
-            return
-        counts = {"groups": f"{self.groups:g}", "limit": f"{self.group_limit:g}", "count": f"{self.count:g}"}
-        if self.count % self.groups:
-            sentence = "{groups} groups do not divide the {count} experts"
-            raise PydanticCustomError("groups", sentence, counts | {"keys": ("groups", "count")})
-        if self.group_limit > self.groups:
-            sentence = "group_limit {limit} is more than the {groups} groups there are"
-            raise PydanticCustomError("groups", sentence, counts | {"keys": ("group_limit", "groups")})
-        within = self.group_limit * self.count / self.groups
-        if self.top_k > within:
-            found = counts | {"top_k": f"{self.top_k:g}", "within": f"{within:g}", "keys": ("top_k", "group_limit")}
-            sentence = "top_k {top_k} is more than the {within} experts of the {limit} groups a token may choose from"
-            raise PydanticCustomError("groups", sentence, found)
+from costmodel.ground.choices import Norm, StreamRule
 
 
 class Layers(Document):
@@ -104,6 +38,10 @@ class Layers(Document):
     norms: Count = Field(
         default=2.0, description="Normalisations of the stream: 1 if parallel halves share it, 4 with one behind each"
     )
+    side_rank: Elements | None = Field(
+        default=None,
+        description="Rank of two narrow matrices beside the mixer, whose normalised result is added (LAuReL)",
+    )
     attention: Attention | None = Field(default=None, description="Attention half")
     latent: LatentAttention | None = Field(default=None, description="Latent attention in its place")
     compressed: CompressedAttention | None = Field(
@@ -113,26 +51,46 @@ class Layers(Document):
         default=None, description="A state-space mixer in its place, or beside attention: their results are added"
     )
     linear: LinearAttention | None = Field(default=None, description="Linear attention in its place")
-    selective_scan: SelectiveScan | None = Field(default=None, description="A Mamba-1 mixer in its place")
+    selective_scan: SelectiveScan | None = Field(
+        default=None, description="A Mamba-1 mixer in its place, or beside attention: their results are added"
+    )
+    shared_output: bool = Field(
+        default=False,
+        description="Attention and selective_scan end in one matrix, which reads the mean of their normalised results",
+    )
     mlp: Mlp | None = Field(default=None, description="Feed-forward half")
     experts: Experts | None = Field(default=None, description="Experts in its place")
 
     @model_validator(mode="after")
     def _halves(self) -> Self:
         feeds = [half for half in (self.mlp, self.experts) if half is not None]
-        beside = self.attention is not None and self.state_space is not None
+        beside = self.attention is not None and (self.state_space is None) != (self.selective_scan is None)
         if len(self.mixers) > (2 if beside else 1) or len(feeds) > 1 or not (self.mixers or feeds):
             raise PydanticCustomError(
                 "layer_halves",
                 "a layer has one of attention, latent, compressed, state_space, linear and selective_scan, or "
-                "attention and state_space together, and one of mlp and experts; or only one of all",
+                "attention with state_space or selective_scan, and one of mlp and experts; or only one of all",
                 {},
             )
         return self
 
+    @model_validator(mode="after")
+    def _one_width(self) -> Self:
+        if not self.shared_output:
+            return self
+        if self.attention is None or self.selective_scan is None:
+            words = {"keys": ("shared_output",)}
+            raise PydanticCustomError("shared_output", "shared_output is of attention beside selective_scan", words)
+        width, inner = self.attention.heads * self.attention.value_width, self.selective_scan.inner
+        if width != inner:
+            found = {"width": f"{width:g}", "inner": f"{inner:g}", "keys": ("selective_scan.inner", "attention.heads")}
+            sentence = "shared_output needs results of one width: attention's have {width}, selective_scan's {inner}"
+            raise PydanticCustomError("shared_output", sentence, found)
+        return self
+
     @property
     def mixers(self) -> list[AnyMixer]:
-        """The mixers of the layer: one, none, or attention and the state space beside it."""
+        """The mixers of the layer: one, none, or attention and the state space or scan beside it."""
         found = (
             *(self.attention, self.latent, self.compressed),
             *(self.state_space, self.linear, self.selective_scan),
@@ -259,12 +217,20 @@ class Model(Sourced):
         default=None, description="Rows of a learned table of kinds of tokens, added to the embedding; absent: none"
     )
     embedding_norm: bool = Field(default=False, description="Normalisation between the embedding and the first layer")
+    meta_tokens: Tokens | None = Field(
+        default=None, description="Learned tokens ahead of every sequence, which all layers see; absent: none"
+    )
     layer_embedding: LayerEmbedding | None = Field(
         default=None, description="A table of tokens for every layer beside the embedding; absent: none"
     )
     residual_streams: Count | None = Field(
         default=None,
-        description="Streams that hyper-connections mix around each half of a layer; absent: one alone",
+        description="Streams beside one another, which stream_rule mixes; absent: one alone",
+    )
+    stream_rule: StreamRule = Field(
+        default="hyper-connections",
+        description="How: hyper-connections around each half, or alternating (AltUp: a layer works on one stream, "
+        "predicts the others and corrects them)",
     )
     tied: bool = Field(description="Whether embedding and head share one matrix")
     norm: Norm = Field(description="Kind of normalisation")
@@ -297,12 +263,16 @@ class Model(Sourced):
 
     @model_validator(mode="after")
     def _streams_are_mixed(self) -> Self:
+        alternate = self.stream_rule == "alternating"
+        if alternate and (self.residual_streams is None or self.residual_streams < 2):
+            keys = {"keys": ("residual_streams", "stream_rule")}
+            raise PydanticCustomError("streams", "alternating streams are two or more: state residual_streams", keys)
         if self.residual_streams is None:
             return self
-        if self.layer_embedding is not None:
+        if self.layer_embedding is not None and not alternate:
             keys = {"keys": ("residual_streams", "layer_embedding")}
             raise PydanticCustomError(
-                "streams", "several streams and a layer_embedding are not modelled together", keys
+                "streams", "hyper-connections and a layer_embedding are not modelled together", keys
             )
         if any(kind.parallel for kind in self.kinds):
             keys = {"keys": ("residual_streams", "layers")}

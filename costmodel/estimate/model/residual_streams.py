@@ -1,10 +1,18 @@
-"""Several residual streams, which hyper-connections mix around every half of a layer."""
+"""Several residual streams: hyper-connections mix them around every half, or layers alternate between them (AltUp)."""
 
 from __future__ import annotations
 
 from collections.abc import Iterator
 
 from costmodel.documents.schemas.model import Model
+from costmodel.equations.layers.alternating_streams import (
+    alternating_activations,
+    alternating_coefficients,
+    alternating_parameters,
+    alternating_traffic,
+    stream_ends_activations,
+    stream_ends_columns,
+)
 from costmodel.equations.layers.hyper_connections import (
     hyper_connection_activations,
     hyper_connection_parameters,
@@ -12,6 +20,8 @@ from costmodel.equations.layers.hyper_connections import (
     mixing_weights,
     stream_head_parameters,
 )
+from costmodel.equations.layers.parameters import table_parameters
+from costmodel.equations.network.collectives import activation_message
 from costmodel.estimate.model.mixers.mixer import Matmul
 from costmodel.ground.equation import Number, term
 
@@ -26,9 +36,23 @@ def stream_width(model: Model) -> Number:
         return model.residual_streams * model.hidden
 
 
+def _alternate(model: Model) -> bool:
+    return model.stream_rule == "alternating"
+
+
+def stream_additions(model: Model, halves: float) -> float:
+    """Additions of a layer beside the mixing of streams, which stands in their place under hyper-connections."""
+    return 0.0 if model.residual_streams is not None and not _alternate(model) else halves
+
+
 def stream_matmuls(model: Model, halves: Number, tp: Number) -> Iterator[Matmul]:
     """The matrices that make the weights of a token, of all halves of a layer together; a rank holds them whole."""
-    if model.residual_streams is not None:
+    if model.residual_streams is None:
+        return
+    if _alternate(model):  # one router for the prediction and for the correction, and their coefficients
+        yield Matmul(MIXING, 2.0 * model.residual_streams / tp, model.hidden, tp)
+        yield Matmul(MIXING, alternating_coefficients(model.residual_streams) / tp, model.residual_streams, tp)
+    else:
         columns = halves * mixing_weights(model.residual_streams)
         yield Matmul(MIXING, columns / tp, stream_width(model), tp)
 
@@ -37,25 +61,46 @@ def stream_parameters(model: Model, halves: Number) -> Number:
     """Parameters of a layer around its halves."""
     if model.residual_streams is None:
         return 0.0
+    if _alternate(model):
+        return alternating_parameters(model.hidden, model.residual_streams)
     return halves * hyper_connection_parameters(model.hidden, model.residual_streams)
 
 
 def stream_head(model: Model, tp: Number) -> Iterator[Matmul]:
-    """The matrix that weighs the streams ahead of the last norm."""
-    if model.residual_streams is not None:
+    """The matrix that weighs the streams ahead of the last norm; of alternating ones those at both ends."""
+    if model.residual_streams is None:
+        return
+    if _alternate(model):
+        yield Matmul("stream ends", stream_ends_columns(model.hidden, model.residual_streams) / tp, model.hidden, tp)
+    else:
         yield Matmul("stream head", model.residual_streams / tp, stream_width(model), tp)
 
 
 def stream_head_held(model: Model) -> Number:
-    """Parameters that turn the streams into one ahead of the last norm."""
-    return 0.0 if model.residual_streams is None else stream_head_parameters(model.hidden, model.residual_streams)
+    """Parameters that turn one stream into several, and these into one ahead of the last norm."""
+    if model.residual_streams is None:
+        return 0.0
+    if _alternate(model):
+        return table_parameters(stream_ends_columns(model.hidden, model.residual_streams), model.hidden)
+    return stream_head_parameters(model.hidden, model.residual_streams)
+
+
+def stream_head_activations(model: Model, tokens: Number, element: Number) -> Number:
+    """Bytes kept where streams are made into one; of alternating ones also where one is made into all."""
+    if model.residual_streams is None:
+        return 0.0
+    if _alternate(model):
+        return stream_ends_activations(tokens, model.hidden, model.residual_streams, element)
+    return activation_message(tokens, stream_width(model), element)
 
 
 def stream_traffic(model: Model, halves: Number, tokens: Number, element: Number, *, backward: bool) -> Number:
-    """Bytes through memory of mixing the streams of a layer, which stands in place of its additions."""
+    """Bytes through memory of mixing the streams of a layer; of hyper-connections in place of its additions."""
     if model.residual_streams is None:
         return 0.0
     sizes = (model.hidden, model.residual_streams, element)
+    if _alternate(model):
+        return alternating_traffic(tokens, *sizes, backward=backward)
     return halves * hyper_connection_traffic(tokens, *sizes, backward=backward)
 
 
@@ -63,4 +108,6 @@ def stream_mixing_activations(model: Model, halves: Number, tokens: Number, elem
     """Bytes that a layer keeps around its halves."""
     if model.residual_streams is None:
         return 0.0
+    if _alternate(model):
+        return alternating_activations(tokens, model.hidden, model.residual_streams, element)
     return halves * hyper_connection_activations(tokens, model.hidden, model.residual_streams, element)

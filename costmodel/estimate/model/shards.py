@@ -22,6 +22,7 @@ from costmodel.estimate.model.routed_experts import (
     routed,
     routing_parameters,
 )
+from costmodel.estimate.model.side_branch import side_matmuls, side_parameters
 from costmodel.estimate.model.vision_tower import patch_parameters, projector_parameters, tower_model
 from costmodel.ground.equation import Number, term
 from costmodel.ground.record import record
@@ -60,6 +61,8 @@ def shard(model: Model, kind: Layers, tp: Number, ep: Number = 1.0, etp: Number 
             held = held + mlp_parameters(model.hidden, ffn_hidden, gated=mlp.gated, biases=mlp.biases)
         if model.layer_embedding is not None:
             held = held + entry_parameters(model)
+        if kind.side_rank is not None:
+            held = held + side_parameters(model, kind)
         if model.residual_streams is not None:
             held = held + stream_parameters(model, additions(kind))
         if kind.experts is not None:
@@ -82,6 +85,7 @@ def exchanges(kind: Layers) -> float:
 def matmuls(model: Model, part: Shard) -> Iterator[Matmul]:
     """The weight matrices of a layer as one rank holds them, without the routed experts'."""
     hidden, kind = model.hidden, part.kind
+    yield from side_matmuls(model, kind, part.tp)
     yield from stream_matmuls(model, additions(kind), part.tp)
     if part.mixer is not None:
         yield from mixer_matmuls(hidden, kind, part.mixer, part.tp)
@@ -162,6 +166,8 @@ def model_parameters(model: Model) -> Number:
         total = total + vision_parameters(model, 1.0)
     if has_head_parts(model):
         total = total + head_parameters(model, model.vocab)
+    if model.meta_tokens is not None:
+        total = total + table_parameters(model.meta_tokens, model.hidden)
     if model.token_types is not None:
         total = total + table_parameters(model.token_types, model.hidden)
     if model.embedding_norm:

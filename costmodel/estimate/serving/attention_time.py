@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import numpy as np
 
 from costmodel.equations.kernels.roofline import attention_forward_time, stream_time
@@ -11,7 +13,7 @@ from costmodel.equations.serving.step.prefill import appended_attention_flop
 from costmodel.estimate.machine.number_formats import vector_rate
 from costmodel.estimate.model.mixers.mixer import Mixer
 from costmodel.estimate.model.mixers.selective_scan import scan_time
-from costmodel.estimate.model.mixers.table import cache_read, core_flop, shared_keys, state_bytes
+from costmodel.estimate.model.mixers.table import cache_read, core_flop, shared_keys, state_bytes, without_scan
 from costmodel.estimate.model.shards import Shard
 from costmodel.estimate.serving.kv_cache import cache_width
 from costmodel.estimate.serving.plan_columns import PlanColumns
@@ -47,8 +49,12 @@ def prompt_attention(inputs: ServingInputs, layout: PlanColumns, part: Shard, to
     mixer, fit, load = part.mixer, inputs.kernels.prompt, inputs.load
     assert mixer is not None
     if part.kind.selective_scan is not None:
-        rate = vector_rate(inputs.case.accelerator, inputs.types.peak_wide)
-        return fit.start + scan_time(part.kind.selective_scan, mixer, layout.own(tokens), rate, backward=False)
+        rate, scan = vector_rate(inputs.case.accelerator, inputs.types.peak_wide), mixer.beside or mixer
+        taken = fit.start + scan_time(part.kind.selective_scan, scan, layout.own(tokens), rate, backward=False)
+        if part.kind.attention is None:
+            return taken
+        kind, alone = without_scan(part.kind, mixer)
+        return taken + prompt_attention(inputs, layout, replace(part, kind=kind, mixer=alone), tokens)
     prompts = layout.own(tokens / load.computed)
     flop = prompts * _prompt_flop(inputs, part, mixer)
     nbytes = 2.0 * attention_cache_bytes(layout.own(tokens), _heads(mixer), mixer.head_dim, inputs.types.wide)

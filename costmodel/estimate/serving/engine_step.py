@@ -23,8 +23,9 @@ from costmodel.estimate.machine.process_groups import Group, group
 from costmodel.estimate.model.layer_embeddings import entry_traffic
 from costmodel.estimate.model.mixers.mixer import Matmul
 from costmodel.estimate.model.mixers.table import mixer_traffic, summed_inside
-from costmodel.estimate.model.residual_streams import stream_head, stream_traffic, stream_width
+from costmodel.estimate.model.residual_streams import stream_additions, stream_head, stream_traffic, stream_width
 from costmodel.estimate.model.shards import Shard, additions, matmuls, shard
+from costmodel.estimate.model.side_branch import side_traffic
 from costmodel.estimate.serving.adapters import adapter_time
 from costmodel.estimate.serving.attention_time import decode_attention, prompt_attention
 from costmodel.estimate.serving.engine_memory import WIDE, vocab_rows
@@ -257,11 +258,13 @@ def _passes(inputs: ServingInputs, part: Shard, rows: Number) -> Number:
     kind, model, element = part.kind, inputs.model, inputs.types.wide
     calls = kind.norms + (1.0 if part.mixer is not None else 0.0) + (1.0 if kind.dense is not None else 0.0)
     with term("memory-bound"):
-        added = 0.0 if model.residual_streams else additions(kind)
+        added = stream_additions(model, additions(kind))
         nbytes = norm_traffic(rows, model.hidden, kind.norms, added, element, dropout=False, fused=True, backward=False)
         if model.residual_streams is not None:
             nbytes = nbytes + stream_traffic(model, additions(kind), rows, element, backward=False)
             calls = calls + 2.0 * additions(kind)
+        if kind.side_rank is not None:
+            nbytes, calls = nbytes + side_traffic(model, kind, rows, element, backward=False), calls + 1.0
         if kind.dense is not None:
             nbytes = nbytes + mlp_traffic(rows, part.ffn_hidden, element, gated=kind.dense.gated, backward=False)
         if part.mixer is not None:

@@ -48,7 +48,7 @@ def admitted_cache(inputs: ServingInputs, tp: Number, budget: Number) -> Number:
         if kind.attention is not None and kind.attention.window is not None:
             tokens = admitted_window_tokens(longest, kind.attention.window, budget, block)
             heads = kv_heads_per_rank(kind.attention.kv_heads, tp)
-            each = attention_cache_bytes(tokens, heads, kind.attention.head_dim, inputs.types.cache)
+            each = attention_cache_bytes(tokens, heads, kind.attention.core_width, inputs.types.cache)
             each = 0.0 if kind.attention.shared_kv else each
             if kind.scan_heads:
                 each = each + state_bytes(kind, tp, cache_width(inputs))

@@ -143,6 +143,9 @@ def _check_model(case: ServingCase, log: AssumptionLog) -> None:
     if case.model.is_encoder:
         sentence = f"{case.model.name} is an encoder, which generates no tokens"
         raise fail("D016", sentence, case.place("model"), "take a model whose attention is causal")
+    if case.model.meta_tokens is not None:
+        sentence = f"{case.model.name} has learned tokens ahead of every sequence, which no engine of the stacks serves"
+        raise fail("D016", sentence, case.place("model"), "take a model without meta_tokens")
 
 
 def never_fitted(inputs: ServingInputs) -> bool:

@@ -46,17 +46,18 @@ class StepFlop:
 def forward_flop(inputs: TrainingInputs, *, causal: bool) -> tuple[Number, Number, Number]:
     """Forward FLOP: all weight matrices of the layers, the attention core, the head."""
     model = inputs.model
-    tokens = tokens_per_step(inputs.global_batch, inputs.sequence)
+    tokens = tokens_per_step(inputs.global_batch, inputs.layer_sequence)
     linear: Number = 0.0
     core: Number = 0.0
     for kind in model.layers:
         linear, core = _with_layers(inputs, kind, kind.count, tokens, linear, core, causal=causal)
     with term("head"):
-        head = matmul_flop(tokens, model.vocab, model.hidden)
+        predicted = tokens_per_step(inputs.global_batch, inputs.sequence)
+        head = matmul_flop(predicted, model.vocab, model.hidden)
         if model.head_transform:
-            head = head + matmul_flop(tokens, model.hidden, model.hidden)
+            head = head + matmul_flop(predicted, model.hidden, model.hidden)
         for matrix in stream_head(model, 1.0):
-            head = head + matmul_flop(tokens, matrix.n, matrix.k)
+            head = head + matmul_flop(predicted, matrix.n, matrix.k)
     if model.prediction is not None:
         depth = model.prediction.depth
         with term("multi-token prediction"):
@@ -90,7 +91,7 @@ def _core(inputs: TrainingInputs, kind: Layers, *, causal: bool) -> Number | Non
     part = shard(inputs.model, kind, 1.0)
     if part.mixer is None:
         return None
-    sizes = (inputs.global_batch, inputs.sequence, part.mixer.heads)
+    sizes = (inputs.global_batch, inputs.layer_sequence, part.mixer.heads)
     return core_flop(kind, part.mixer, *sizes, causal=causal)
 
 
@@ -144,7 +145,7 @@ def work_of_step(inputs: TrainingInputs, block: Block) -> StepFlop:
 
 def _again(inputs: TrainingInputs, structure: Structure, *, causal: bool) -> Number:
     """Forward FLOP that backward repeats; norms and activation functions are negligible."""
-    model, tokens = inputs.model, tokens_per_step(inputs.global_batch, inputs.sequence)
+    model, tokens = inputs.model, tokens_per_step(inputs.global_batch, inputs.layer_sequence)
     if inputs.convention in MEGATRON and inputs.tuning is None and dropped(inputs, structure) == "core":
         return korthikanti_recompute_flop(inputs.global_batch, inputs.sequence, layer_count(model), model.hidden)
     found: Number = 0.0
@@ -184,5 +185,5 @@ def _products(inputs: TrainingInputs) -> Iterator[tuple[str, Number, Number, Num
             for each in expert_matmuls(model.hidden, experts, experts.ffn_hidden):
                 yield each.name, each.n, each.k, kind.count * matmul_flop(experts.top_k, each.n, each.k)
         if part.mixer is not None and inputs.rates.attention is None:
-            core = core_flop(kind, part.mixer, 1.0, inputs.sequence, part.mixer.heads, causal=False)
-            yield "core", inputs.sequence, part.mixer.head_dim, kind.count * (core / inputs.sequence)
+            core = core_flop(kind, part.mixer, 1.0, inputs.layer_sequence, part.mixer.heads, causal=False)
+            yield "core", inputs.layer_sequence, part.mixer.head_dim, kind.count * (core / inputs.layer_sequence)

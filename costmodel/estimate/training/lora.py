@@ -84,13 +84,14 @@ def _of_mixer(hidden: Number, part: Shard, cut: Number) -> Iterator[Adapter]:
     if part.kind.latent is not None:
         yield from _of_latent(hidden, part.kind.latent, part.mixer.heads, (part.tp, cut))
         return
-    queries = part.mixer.heads * part.mixer.head_dim
-    keys = part.mixer.kv_heads * part.mixer.head_dim
-    yield Adapter("q", queries, hidden, "attention", "qkv", inner=cut)
     own = part.kind.attention
+    keys = part.mixer.head_dim if own is None else own.head_dim
+    values = keys if own is None else own.value_width
+    yield Adapter("q", part.mixer.heads * keys, hidden, "attention", "qkv", inner=cut)
     for name in ("k", "v") if own is None else own.projected:
-        yield Adapter(name, keys, hidden, "attention", "qkv", inner=cut)
-    yield Adapter("o", hidden / cut, queries, "core", "attention out")
+        width = part.mixer.kv_heads * (keys if name == "k" else values)
+        yield Adapter(name, width, hidden, "attention", "qkv", inner=cut)
+    yield Adapter("o", hidden / cut, part.mixer.heads * values, "core", "attention out")
 
 
 def _of_latent(
@@ -333,7 +334,7 @@ def adapters_flop(inputs: TrainingInputs) -> Number:
 
 def thin_flop(inputs: TrainingInputs, kind: Layers) -> Iterator[tuple[str, Number]]:
     """Forward FLOP of every thin product of a layer in a step, with the matrix it is beside."""
-    tokens = tokens_per_step(inputs.global_batch, inputs.sequence)
+    tokens = tokens_per_step(inputs.global_batch, inputs.layer_sequence)
     part = shard(inputs.model, kind, 1.0)
     for adapter in adapters(inputs, part):
         for matrix in adapter_matmuls(inputs, adapter):

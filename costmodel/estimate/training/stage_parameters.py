@@ -47,6 +47,11 @@ from costmodel.ground.record import record
 
 def local_tokens(inputs: TrainingInputs, block: Block) -> Number:
     """Tokens of a micro-batch on one rank, outside attention."""
+    return tokens_in_micro_batch(block.micro_batch, local_sequence(inputs.layer_sequence, block))
+
+
+def head_tokens(inputs: TrainingInputs, block: Block) -> Number:
+    """Tokens of a micro-batch on one rank that reach the head."""
     return tokens_in_micro_batch(block.micro_batch, local_sequence(inputs.sequence, block))
 
 
@@ -169,6 +174,8 @@ def _with_entry(model: Model, embedding: Number, norm: Number, tp: Number) -> Nu
             embedding = embedding + table_parameters(position_rows(model), model.hidden)
     if model.layer_embedding is not None:
         embedding = embedding + entry_tables(model, layer_count(model), tp)
+    if model.meta_tokens is not None:
+        embedding = embedding + table_parameters(model.meta_tokens, model.hidden)
     if model.token_types is not None:
         embedding = embedding + table_parameters(model.token_types, model.hidden)
     if model.vision is not None:

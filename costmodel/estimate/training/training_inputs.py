@@ -112,6 +112,12 @@ class TrainingInputs(Machine):
         return self.between if axis in self.crossing else math.inf
 
     @property
+    def layer_sequence(self) -> float:
+        """Tokens of a sequence in the layers, learned ones ahead of it too; head and loss see those of the sequence."""
+        ahead = self.model.meta_tokens
+        return self.sequence if ahead is None else self.sequence + ahead
+
+    @property
     def images(self) -> TrainingImages | None:
         """Images among the tokens of a sequence."""
         return self.case.scenario.workload.images

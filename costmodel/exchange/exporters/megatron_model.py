@@ -5,8 +5,9 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator
 from typing import Any, TypeVar
 
+from costmodel.documents.schemas.feed_forward import Experts, Mlp
 from costmodel.documents.schemas.mixers import Attention, LatentAttention
-from costmodel.documents.schemas.model import Experts, Mlp, Model
+from costmodel.documents.schemas.model import Model
 from costmodel.exchange.exporters.job import Unsaid
 from costmodel.exchange.exporters.layer_order import layers_in_order, pattern
 
@@ -38,10 +39,14 @@ CANNOT = {
     "model.layers.norms": "two in every layer",
     "model.layers.state_space": "hybrid models are not written",
     "model.layers.compressed": "attention of the kind of DeepSeek-V4 is not written",
+    "model.layers.side_rank": "matrices beside attention are not written",
     "model.residual_streams": "several residual streams are not written",
+    "model.stream_rule": "several residual streams are not written",
     "model.layers.experts.hashed": "Megatron-LM chooses experts by scores alone",
     "model.layers.linear": "hybrid models are not written",
     "model.layers.selective_scan": "Megatron-LM has no Mamba-1",
+    "model.meta_tokens": "no model of Megatron-LM has learned tokens ahead of a sequence",
+    "model.layers.attention.value_dim": "--kv-channels states one width for keys and values",
     "model.token_types": "pretrain_bert.py has options of its own",
     "model.head_transform": "pretrain_bert.py has options of its own",
     "model.head_bias": "no head of a language model of Megatron-LM has one",
@@ -99,10 +104,12 @@ def _check(model: Model, unsaid: Unsaid) -> None:
         ("model.layers.norms", any(kind.norms != 2 for kind in kinds)),
         ("model.layers.state_space", any(kind.state_space is not None for kind in kinds)),
         ("model.layers.compressed", any(kind.compressed is not None for kind in kinds)),
+        ("model.layers.side_rank", any(kind.side_rank for kind in kinds)),
         ("model.residual_streams", model.residual_streams is not None),
         ("model.layers.experts.hashed", any(kind.experts and kind.experts.hashed for kind in kinds)),
         ("model.layers.linear", any(kind.linear is not None for kind in kinds)),
         ("model.layers.selective_scan", any(kind.selective_scan is not None for kind in kinds)),
+        ("model.meta_tokens", model.meta_tokens is not None),
         ("model.layer_embedding", model.layer_embedding is not None),
         ("model.vision", model.vision is not None),
         ("model.token_types", model.token_types is not None),
@@ -110,7 +117,7 @@ def _check(model: Model, unsaid: Unsaid) -> None:
         ("model.head_bias", model.head_bias),
         *(
             (f"model.layers.attention.{key}", any(kind.attention and getattr(kind.attention, key) for kind in kinds))
-            for key in ("keys_as_values", "value_norm", "shared_kv", "bidirectional")
+            for key in ("keys_as_values", "value_norm", "value_dim", "shared_kv", "bidirectional")
         ),
         ("model.layers.experts.latent_dim", any(kind.experts and kind.experts.latent_dim for kind in kinds)),
         ("model.layers.latent.indexer", any(kind.latent is not None and kind.latent.indexer for kind in kinds)),

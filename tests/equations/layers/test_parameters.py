@@ -8,6 +8,7 @@ from math import prod
 import pytest
 
 from costmodel.documents.reader.library import names, read
+from costmodel.documents.schemas.feed_forward import Experts, Mlp
 from costmodel.documents.schemas.mixers import (
     Attention,
     CompressedAttention,
@@ -16,7 +17,7 @@ from costmodel.documents.schemas.mixers import (
     SelectiveScan,
     StateSpace,
 )
-from costmodel.documents.schemas.model import Experts, Layers, Mlp, Model, VisionTower
+from costmodel.documents.schemas.model import Layers, Model, VisionTower
 from costmodel.equations.layers.parameters import (
     attention_parameters,
     mlp_parameters,
@@ -69,14 +70,12 @@ def tensors(model: Model) -> list[tuple[float, ...]]:
     found += [] if model.tied else [(model.vocab, hidden)]
     found += [(model.position_rows or model.max_sequence, hidden)] if model.positions == "learned" else []
     found += norm if model.embedding_norm else []
-    found += [(model.token_types, hidden)] if model.token_types else []
+    found += [(rows, hidden) for rows in (model.token_types, model.meta_tokens) if rows]
     found += [(hidden, hidden), (hidden,)] if model.head_transform else []  # the last norm stands behind it
     found += [(model.vocab,)] if model.head_bias else []
     for kind in model.layers:
-        mixing = int(kind.count) * [*2 * stream_tensors(model.residual_streams, hidden)]
-        found += int(kind.count) * [*layer(kind, hidden), *int(kind.norms) * norm] + mixing
-    streams = model.residual_streams
-    found += [(streams, streams * hidden), (streams,), (1,)] if streams else []  # the last mean of them
+        found += int(kind.count) * [*layer(kind, hidden), *int(kind.norms) * norm, *stream_tensors(model)]
+    found += stream_end_tensors(model)
     found += entry_tensors(model) if model.layer_embedding else []
     return found + (vision_tensors(model.vision, hidden) if model.vision else [])
 
@@ -115,16 +114,23 @@ def layer(kind: Layers, hidden: float) -> list[tuple[float, ...]]:
     shapes += state_space_tensors(kind.state_space, hidden) if kind.state_space else []
     shapes += linear_tensors(kind.linear, hidden) if kind.linear else []
     shapes += scan_tensors(kind.selective_scan, hidden) if kind.selective_scan else []
+    if kind.shared_output and kind.selective_scan:  # one matrix out of two, and a norm ahead of it for each
+        inner = kind.selective_scan.inner
+        shapes.remove((hidden, inner))
+        shapes += [(inner,), (inner,)]
+    shapes += [(kind.side_rank, hidden), (hidden, kind.side_rank), (hidden,)] if kind.side_rank else []
     shapes += mlp_tensors(kind.mlp, hidden) if kind.mlp else []
     return shapes + (expert_tensors(kind.experts, hidden) if kind.experts else [])
 
 
 def attention_tensors(attention: Attention, hidden: float) -> list[tuple[float, ...]]:
     query, key = attention.heads * attention.head_dim, attention.kv_heads * attention.head_dim
-    own = 0 if attention.shared_kv else 1 if attention.keys_as_values else 2  # projections of keys and of values
-    shapes: list[tuple[float, ...]] = [(query, hidden), *own * [(key, hidden)], (hidden, query)]
-    shapes += [(query, hidden)] if attention.output_gate else []
-    shapes += [(query,), *own * [(key,)]] if attention.biases else []
+    wide = attention.value_dim or attention.head_dim
+    result, value = attention.heads * wide, attention.kv_heads * wide
+    own = [] if attention.shared_kv else [key] if attention.keys_as_values else [key, value]
+    shapes: list[tuple[float, ...]] = [*((width, hidden) for width in (query, *own)), (hidden, result)]
+    shapes += [(result, hidden)] if attention.output_gate else []
+    shapes += [(width,) for width in (query, *own)] if attention.biases else []
     shapes += [(hidden,)] if attention.output_bias else []
     shapes += (2 if own else 1) * [(attention.head_dim,)] if attention.qk_norm else []
     shapes += [(query,), (key,)] if attention.qk_norm_whole else []
@@ -163,9 +169,27 @@ def compressed_tensors(own: CompressedAttention, hidden: float) -> list[tuple[fl
     return shapes
 
 
-def stream_tensors(streams: float | None, hidden: float) -> list[tuple[float, ...]]:
-    """Around a half: a matrix of all streams, biases, and a factor for reading, writing and mixing."""
-    return [] if streams is None else [((2 + streams) * streams, streams * hidden), ((2 + streams) * streams,), (3,)]
+def stream_tensors(model: Model) -> list[tuple[float, ...]]:
+    """Around both halves a matrix of all streams, biases, and a factor for reading, writing and mixing.
+
+    Of alternating ones a router with its norm, a scale, and coefficients to predict and to correct.
+    """
+    streams, hidden = model.residual_streams, model.hidden
+    if streams is None:
+        return []
+    if model.stream_rule == "alternating":
+        return [(streams, hidden), (hidden,), (hidden,), (streams * streams, streams), (streams, streams)]
+    return 2 * [((2 + streams) * streams, streams * hidden), ((2 + streams) * streams,), (3,)]
+
+
+def stream_end_tensors(model: Model) -> list[tuple[float, ...]]:
+    """The last mean of all streams; of alternating ones a matrix to each but one, and one back."""
+    streams, hidden = model.residual_streams, model.hidden
+    if streams is None:
+        return []
+    if model.stream_rule == "alternating":
+        return 2 * int(streams - 1) * [(hidden, hidden)]
+    return [(streams, streams * hidden), (streams,), (1,)]
 
 
 def state_space_tensors(space: StateSpace, hidden: float) -> list[tuple[float, ...]]:

@@ -37,6 +37,7 @@ def test_parameters_equal_those_that_transformers_builds(name: str) -> None:
         ("mimo-7b", 7_622_619_136),  # with the prediction module 7,833,409,536, the tensors of the checkpoint
         ("nemotron-super-49b", 49_867_145_216),  # the tensors of the checkpoint
         ("kimi-k2.5", 1_026_408_232_448),  # the text half, which is Kimi K2
+        ("hymba-1.5b", 1_522_797_824),  # 1.52 B; the sum of its tensors, as test_parameters lists them
     ],
 )
 def test_parameters_of_code_that_transformers_lacks_equal_the_published(name: str, published: int) -> None:
@@ -100,7 +101,7 @@ def test_a_refusal_names_class_and_key(name: str, code: str, wanted: tuple[str, 
 
 
 def test_every_published_file_is_built_published_or_refused() -> None:
-    tried = set(BUILT) | {"mimo-7b", "nemotron-super-49b", "kimi-k2.5"}
+    tried = set(BUILT) | {"mimo-7b", "nemotron-super-49b", "kimi-k2.5", "hymba-1.5b"}
     for name in set(configs()) - tried:
         assert {fault.code for fault in faults(configs()[name])} == {"X003"}
 

@@ -24,9 +24,12 @@ SIZES = {
     "scan_conv": 4, "written_rank": 80, "expert_latent": 384, "entry_rows": 262400, "entry_width": 64,
     "global_head_dim": 160, "global_kv_heads": 2,  "written_experts": 8, "expert_offset": 0,
     "output_groups": 4, "output_rank": 160, "sparse_rate": 8, "heavy_rate": 64, "streams": 3, "hash_layers": 2,
-    "written_rope": 24, "index_heads": 8, "index_dim": 64, "index_top_k": 256,
+    "written_rope": 24, "side_rank": 48, "index_heads": 8, "index_dim": 64, "index_top_k": 256,
 }  # fmt: skip
-OWN = {"helium": {"head_dim": 128}}  # of a class whose heads together are as wide as the model
+OWN = {
+    "helium": {"head_dim": 128},  # heads together are as wide as the model
+    "gemma3n_text": {"shared_layers": 1},  # its default shares more layers than a small model has
+}
 LISTED = ["sliding_attention", "full_attention", "full_attention", "sliding_attention", "full_attention",
           "full_attention"]  # fmt: skip
 
@@ -108,6 +111,7 @@ MORE: dict[str, list[Changes]] = {
         {"layer_types": LISTED, "num_kv_shared_layers": 3, "attention_k_eq_v": True, "hidden_size_per_layer_input": 0},
         {"layer_types": [*LISTED[:4], "sliding_attention", "sliding_attention"]},
     ],
+    "gemma3n_text": [{"layer_types": LISTED, "num_kv_shared_layers": 2}, {"intermediate_size": [4000] * 6}],
     "jamba": [
         {"attn_layer_period": 3, "attn_layer_offset": 1},
         {"expert_layer_period": 3, "expert_layer_offset": 2},
@@ -137,8 +141,9 @@ def small(family: Family) -> Changes:
     """Every size that the family has an option for, set."""
     config: Changes = {}
     for name, option in family.options.items():
-        if name in SIZES:
-            put(config, option.names[0], OWN.get(family.name, {}).get(name, SIZES[name]))
+        sizes = SIZES | OWN.get(family.name, {})
+        if name in sizes:
+            put(config, option.names[0], sizes[name])
     return config
 
 

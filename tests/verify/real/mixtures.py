@@ -4,8 +4,9 @@ from __future__ import annotations
 
 from typing import Any
 
+from costmodel.documents.schemas.feed_forward import Experts
 from costmodel.documents.schemas.mixers import LatentAttention
-from costmodel.documents.schemas.model import Experts, Layers, Model
+from costmodel.documents.schemas.model import Layers, Model
 
 from .sizes import common, grouped, sizes, whole
 

@@ -22,7 +22,10 @@ def hold(model: Model, own: Attention, tp: Number) -> Mixer:
     heads = own.heads / tp
     kv_heads = kv_heads_per_rank(own.kv_heads, tp)
     biases = {"biases": own.biases, "output_bias": own.output_bias}
-    held = attention_parameters(model.hidden, heads, _projected(own, kv_heads), own.head_dim, **biases)
+    held = attention_parameters(model.hidden, heads, _projected(own, kv_heads), own.core_width, **biases)
+    if own.biases and own.value_dim is not None:
+        with term("biases of queries"):
+            held = held + heads * (own.head_dim - own.core_width)
     if own.qk_norm:
         held = held + (1.0 if own.shared_kv else 2.0) * norm_parameters(own.head_dim, norm=model.norm)
     if own.qk_norm_whole:
@@ -32,9 +35,9 @@ def hold(model: Model, own: Attention, tp: Number) -> Mixer:
         held = held + heads
     if own.output_gate:
         with term("output gate"):
-            held = held + table_parameters(heads * own.head_dim, model.hidden)
-            held = held + heads * own.head_dim if own.biases else held
-    return Mixer(heads, kv_heads, own.head_dim, held)
+            held = held + table_parameters(heads * own.value_width, model.hidden)
+            held = held + heads * own.value_width if own.biases else held
+    return Mixer(heads, kv_heads, own.core_width, held)
 
 
 def _projected(own: Attention, kv_heads: Number) -> Number:
@@ -52,10 +55,10 @@ def _made(own: Attention, part: Mixer) -> Number:
 
 def matrices(hidden: Number, own: Attention, part: Mixer, _tp: Number) -> Iterator[Matmul]:
     """Its weight matrices as one rank multiplies them; the gate is one with queries, keys and values."""
-    inner = part.heads * part.head_dim
+    inner = part.heads * own.value_width
     keys_and_values = 2.0 * (_projected(own, part.kv_heads) * part.head_dim)
-    queries = 2.0 * inner if own.output_gate else inner
-    yield Matmul("qkv", queries + keys_and_values, hidden)
+    queries = part.heads * own.head_dim
+    yield Matmul("qkv", queries + inner + keys_and_values if own.output_gate else queries + keys_and_values, hidden)
     yield Matmul("attention out", hidden, inner)
 
 
@@ -71,15 +74,16 @@ def flop(own: Attention, part: Mixer, size: CoreSize, *, causal: bool) -> Number
 def traffic(model: Model, own: Attention, part: Mixer, tokens: Number, element: Number, *, backward: bool) -> Number:
     """Bytes of rotation, of the norms inside, and of a gate on the result."""
     nbytes: Number = 0.0
-    sizes = (tokens, part.heads, _made(own, part), part.head_dim, element)
+    sizes = (tokens, part.heads, _made(own, part), own.head_dim, element)
     if model.positions == "rotary":
         nbytes = rotary_traffic(*sizes)
     if own.qk_norm or own.qk_norm_whole:
         nbytes = nbytes + head_norm_traffic(*sizes, backward=backward)
     if own.value_norm:
-        nbytes = nbytes + head_norm_traffic(tokens, 0.0, _made(own, part), part.head_dim, element, backward=backward)
+        values = (tokens, 0.0, _made(own, part), own.value_width, element)
+        nbytes = nbytes + head_norm_traffic(*values, backward=backward)
     if own.output_gate:
-        nbytes = nbytes + output_gate_traffic(tokens, part.heads, part.head_dim, element, backward=backward)
+        nbytes = nbytes + output_gate_traffic(tokens, part.heads, own.value_width, element, backward=backward)
     return nbytes
 
 
@@ -89,11 +93,11 @@ def activations(own: Attention, part: Mixer, tokens: Number, element: Number, _s
         made = _made(own, part)
         kept = attention_activations(tokens, part.heads, made, part.head_dim, element)
         if own.qk_norm or own.qk_norm_whole:
-            kept = kept + head_norm_activations(tokens, part.heads, made, part.head_dim, element)
+            kept = kept + head_norm_activations(tokens, part.heads, made, own.head_dim, element)
         if own.value_norm and not own.keys_as_values:
-            kept = kept + head_norm_activations(tokens, 0.0, made, part.head_dim, element)
+            kept = kept + head_norm_activations(tokens, 0.0, made, own.value_width, element)
         if own.output_gate:
-            kept = kept + output_gate_activations(tokens, part.heads, part.head_dim, element)
+            kept = kept + output_gate_activations(tokens, part.heads, own.value_width, element)
         return kept
 
 
@@ -105,7 +109,7 @@ def cache(own: Attention, tp: Number, tokens: Number, width: CacheWidth) -> Numb
 def read(own: Attention, tp: Number, tokens: Number, width: CacheWidth) -> Number:
     """Bytes of keys and values that a query reads."""
     kept = tokens if own.window is None else window_tokens(tokens, own.window)
-    return attention_cache_bytes(kept, kv_heads_per_rank(own.kv_heads, tp), own.head_dim, width.cache)
+    return attention_cache_bytes(kept, kv_heads_per_rank(own.kv_heads, tp), own.core_width, width.cache)
 
 
 def exchanged(_own: Attention, part: Mixer) -> tuple[tuple[Number, Number, float], ...]:

@@ -1,4 +1,4 @@
-"""The table of mixers, and the mixing half of a layer: its mixer, or attention and the state space beside it."""
+"""The table of mixers, and the mixing half of a layer: its mixer, or attention and what stands beside it."""
 
 from __future__ import annotations
 
@@ -16,6 +16,11 @@ from costmodel.documents.schemas.mixers import (
     StateSpace,
 )
 from costmodel.documents.schemas.model import Layers, Model
+from costmodel.equations.layers.shared_output import (
+    shared_output_activations,
+    shared_output_parameters,
+    shared_output_traffic,
+)
 from costmodel.estimate.model.mixers import (
     compressed_attention,
     grouped_attention,
@@ -44,7 +49,11 @@ def mixer(model: Model, kind: Layers, tp: Number) -> Mixer | None:
     if len(held) < 2:
         return held[0] if held else None
     first, beside = held
-    return replace(first, parameters=first.parameters + beside.parameters, beside=beside)
+    both = first.parameters + beside.parameters
+    if kind.shared_output:
+        with term("shared output"):
+            both = both + shared_output_parameters(model.hidden, beside.heads)
+    return replace(first, parameters=both, beside=beside)
 
 
 def each(kind: Layers, part: Mixer) -> Iterator[tuple[MixerKind, AnyMixer, Mixer]]:
@@ -57,7 +66,9 @@ def each(kind: Layers, part: Mixer) -> Iterator[tuple[MixerKind, AnyMixer, Mixer
 def mixer_matmuls(hidden: Number, kind: Layers, part: Mixer, tp: Number) -> Iterator[Matmul]:
     """The weight matrices of the mixing half."""
     for row, own, mine in each(kind, part):
-        yield from row.matrices(hidden, own, mine, tp)
+        for matrix in row.matrices(hidden, own, mine, tp):
+            if not kind.shared_output or matrix.name != "attention out":
+                yield matrix
 
 
 def core_flop(kind: Layers, part: Mixer, sequences: Number, sequence: Number, heads: Number, *, causal: bool) -> Number:
@@ -69,17 +80,26 @@ def core_flop(kind: Layers, part: Mixer, sequences: Number, sequence: Number, he
     return sum(found[1:], start=found[0])
 
 
+def without_scan(kind: Layers, part: Mixer) -> tuple[Layers, Mixer]:
+    """Attention of a layer without the scan beside it."""
+    return kind.model_copy(update={"selective_scan": None, "shared_output": False}), replace(part, beside=None)
+
+
 def mixer_traffic(
     model: Model, kind: Layers, part: Mixer, tokens: Number, element: Number, *, backward: bool
 ) -> Number:
     """Bytes through memory of the mixing half beside its products and scores."""
     found = [row.traffic(model, own, mine, tokens, element, backward=backward) for row, own, mine in each(kind, part)]
+    if kind.shared_output and part.beside is not None:
+        found.append(shared_output_traffic(tokens, part.beside.heads, element, backward=backward))
     return sum(found[1:], start=found[0])
 
 
 def mixer_activations(kind: Layers, part: Mixer, tokens: Number, element: Number, split: Number) -> Number:
     """What the mixing half keeps beside the stream and the scores."""
     found = [row.activations(own, mine, tokens, element, split) for row, own, mine in each(kind, part)]
+    if kind.shared_output and part.beside is not None:
+        found.append(shared_output_activations(tokens, part.beside.heads, element))
     return sum(found[1:], start=found[0])
 
 
@@ -120,7 +140,7 @@ def cache_read(kind: Layers, tp: Number, tokens: Number, width: CacheWidth) -> N
     if kind.compressed is not None:
         return compressed_attention.read(kind.compressed, tokens, width)
     if kind.attention is not None and kind.attention.shared_kv:
-        return grouped_attention.read(kind.attention, tp, tokens, width)
+        return grouped_attention.read(kind.attention, tp, tokens, width) + state_bytes(kind, tp, width)
     return mixer_cache(kind, tp, tokens, width)
 
 

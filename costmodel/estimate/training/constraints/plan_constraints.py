@@ -108,7 +108,7 @@ def _too_long(inputs: TrainingInputs, block: Block) -> Mask:
 def _sequence(inputs: TrainingInputs, block: Block) -> Mask:
     if not block.structure.sequence_parallel:
         return none(block)
-    return leaves_rest(local_sequence(inputs.sequence, block), block.tp)
+    return leaves_rest(local_sequence(inputs.layer_sequence, block), block.tp)
 
 
 def _uneven(inputs: TrainingInputs, block: Block) -> Mask:

@@ -20,6 +20,7 @@ from costmodel.estimate.model.mixers.table import mixer_activations, score_heads
 from costmodel.estimate.model.residual_streams import stream_mixing_activations, stream_width
 from costmodel.estimate.model.routed_experts import expert_activations, rows_of
 from costmodel.estimate.model.shards import Shard, additions, exchanges, shard
+from costmodel.estimate.model.side_branch import side_activations
 from costmodel.estimate.shared.plan_batch import Block
 from costmodel.estimate.shared.time_breakdown import largest
 from costmodel.estimate.training.lora import between, between_of_experts, unread_by_experts
@@ -119,6 +120,8 @@ def whole_activations(inputs: TrainingInputs, block: Block, part: Shard, *, sele
             kept = kept + mlp_activations(tokens, part.ffn_hidden, inputs.widths.element, gated=part.kind.dense.gated)
         if part.routed is not None:
             kept = kept + _expert_activations(inputs, part, block)
+        if part.kind.side_rank is not None:
+            kept = kept + side_activations(model, part.kind, tokens, inputs.widths.element) / split
         if model.residual_streams is not None:
             halves = additions(part.kind)
             kept = kept + stream_mixing_activations(model, halves, tokens, inputs.widths.element) / split
@@ -128,7 +131,7 @@ def whole_activations(inputs: TrainingInputs, block: Block, part: Shard, *, sele
             return kept
         return kept + score_activations(
             block.micro_batch / block.cp,
-            inputs.sequence,
+            inputs.layer_sequence,
             score_heads(part.kind, part.mixer, fused=kernels.attention != "unfused"),
             inputs.widths.element,
             kernel=kernels.attention,
@@ -160,7 +163,8 @@ def _expert_activations(inputs: TrainingInputs, part: Shard, block: Block) -> Nu
 def _narrow_inputs(inputs: TrainingInputs, part: Shard, tokens: Number, split: Number) -> Number:
     """Bytes saved by narrow inputs; the attention output is saved wide by its core and narrow beside it."""
     halves, hidden = additions(part.kind), inputs.model.hidden
-    out = 0.0 if part.mixer is None else part.mixer.heads * part.mixer.head_dim
+    own = part.kind.attention
+    out = 0.0 if part.mixer is None else part.mixer.heads * (part.mixer.head_dim if own is None else own.value_width)
     inner = part.ffn_hidden
     if part.kind.dense is not None:
         inner = narrow_widths(inputs, part.ffn_hidden, gated=part.kind.dense.gated)

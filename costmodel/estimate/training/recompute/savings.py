@@ -92,7 +92,7 @@ def recompute_saving_bytes(
             spared = spared + norm_output_bytes(tokens, inputs.model.hidden, additions(part.kind), width, split)
         if "attention" in modules and part.mixer is not None and not part.kind.recurrent:
             heads = score_heads(part.kind, part.mixer, fused=kernels.attention != "unfused")
-            rows = (micro_batch, inputs.sequence, heads, inputs.widths.element)
+            rows = (micro_batch, inputs.layer_sequence, heads, inputs.widths.element)
             spared = spared + score_activations(
                 *rows, kernel=kernels.attention, dropout=kernels.dropout, recompute="none"
             )
@@ -132,8 +132,9 @@ def fused_outputs(inputs: TrainingInputs, part: Shard, tokens: Number, split: Nu
 
 def _core_output(inputs: TrainingInputs, part: Shard, core: Mixer, tokens: Number) -> Number:
     """Output of the attention core, which remat policies drop with it; if inputs are saved narrow, that copy too."""
-    latent = part.kind.latent
-    width = core.head_dim if latent is None else latent.value_dim
+    latent, own = part.kind.latent, part.kind.attention
+    width = core.head_dim if own is None else own.value_width
+    width = width if latent is None else latent.value_dim
     kept = attention_output_bytes(tokens, core.heads, width, inputs.widths.element)
     if not inputs.keeps_narrow:
         return kept

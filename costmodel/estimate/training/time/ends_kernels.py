@@ -9,7 +9,7 @@ from costmodel.estimate.model.shards import layer_count
 from costmodel.estimate.shared.memoize import memoized
 from costmodel.estimate.shared.plan_batch import Block
 from costmodel.estimate.shared.time_breakdown import ForwardBackward, TimeByCategory
-from costmodel.estimate.training.stage_parameters import local_tokens, vocab_per_rank
+from costmodel.estimate.training.stage_parameters import head_tokens, local_tokens, vocab_per_rank
 from costmodel.estimate.training.time.layer_kernels import plain_product, stream
 from costmodel.estimate.training.training_inputs import TrainingInputs
 from costmodel.ground.equation import term
@@ -18,7 +18,7 @@ from costmodel.ground.equation import term
 @memoized()
 def head_pass(inputs: TrainingInputs, block: Block) -> ForwardBackward:
     """The head and the loss."""
-    tokens = local_tokens(inputs, block)
+    tokens = head_tokens(inputs, block)
     vocab = vocab_per_rank(inputs, block.tp)
     with term("head"):
         table = Matmul("head", vocab, inputs.model.hidden)

@@ -32,9 +32,10 @@ from costmodel.equations.parallelism.context_parallel import merge_traffic
 from costmodel.estimate.model.layer_embeddings import entry_traffic
 from costmodel.estimate.model.mixers.mixer import Matmul, Mixer
 from costmodel.estimate.model.mixers.selective_scan import scan_time
-from costmodel.estimate.model.mixers.table import core_flop, mixer_traffic, score_heads
-from costmodel.estimate.model.residual_streams import stream_traffic
+from costmodel.estimate.model.mixers.table import core_flop, mixer_traffic, score_heads, without_scan
+from costmodel.estimate.model.residual_streams import stream_additions, stream_traffic
 from costmodel.estimate.model.shards import Shard, additions, matmuls
+from costmodel.estimate.model.side_branch import side_traffic
 from costmodel.estimate.shared.plan_batch import Block, local_sequence, single_rank
 from costmodel.estimate.shared.time_breakdown import ForwardBackward, TimeByCategory
 from costmodel.estimate.training.lora import UNPACKING, Adapter, adapter_matmuls, adapters, packed_width
@@ -131,11 +132,15 @@ def attention_pass(inputs: TrainingInputs, part: Shard, block: Block) -> Forward
 
     Context parallelism gives each rank an equal part of every sequence.
     """
-    mixer, sequence = part.mixer, inputs.sequence
+    mixer, sequence = part.mixer, inputs.layer_sequence
     if mixer is None:
         return ForwardBackward(TimeByCategory(), TimeByCategory())
     if part.kind.selective_scan is not None:
-        return _selective(inputs, part.kind.selective_scan, mixer, block)
+        scan = _selective(inputs, part.kind.selective_scan, mixer.beside or mixer, block)
+        if part.kind.attention is None:
+            return scan
+        kind, alone = without_scan(part.kind, mixer)
+        return scan + attention_pass(inputs, replace(part, kind=kind, mixer=alone), block)
     head_dim, fit = mixer.head_dim, inputs.rates.attention
     if fit is not None:
         flop = core_flop(part.kind, mixer, block.micro_batch, sequence, mixer.heads, causal=True) / block.cp
@@ -167,7 +172,7 @@ def attention_pass(inputs: TrainingInputs, part: Shard, block: Block) -> Forward
 
 def _scan(inputs: TrainingInputs, part: Shard, mixer: Mixer, block: Block) -> ForwardBackward:
     """A core without scores in a stack without fused attention: products of chunks, backward twice their work."""
-    flop = core_flop(part.kind, mixer, block.micro_batch, inputs.sequence, mixer.heads, causal=True) / block.cp
+    flop = core_flop(part.kind, mixer, block.micro_batch, inputs.layer_sequence, mixer.heads, causal=True) / block.cp
     with term("scan"):
         forward = product(inputs, flop, 0.0)
         backward = 2.0 * product(inputs, flop, 0.0, backward=True)
@@ -192,7 +197,7 @@ def slowed_core(fit: AttentionFit, kind: Layers) -> bool:
 
 def _scores(inputs: TrainingInputs, batches: Number, head_dim: Number) -> Number:
     """Time of one of the products of unfused attention, for a number of heads."""
-    sequence, element = inputs.sequence, inputs.widths.element
+    sequence, element = inputs.layer_sequence, inputs.widths.element
     flop = batches * matmul_flop(sequence, sequence, head_dim)
     nbytes = batches * matmul_bytes(sequence, sequence, head_dim, element, element)
     peak = peak_of_heads(inputs.rates.peak, inputs.vector_peak, head_dim, element)
@@ -297,7 +302,7 @@ def _memory_bound(inputs: TrainingInputs, part: Shard, tokens: Number, split: Nu
             tokens,
             model.hidden,
             part.kind.norms,
-            0.0 if model.residual_streams else additions(part.kind),
+            stream_additions(model, additions(part.kind)),
             inputs.widths.element,
             dropout=dropout,
             fused=inputs.stack.kernels.streams == "fused",
@@ -306,6 +311,8 @@ def _memory_bound(inputs: TrainingInputs, part: Shard, tokens: Number, split: Nu
         if model.residual_streams is not None:
             halves = additions(part.kind)
             norms = norms + stream_traffic(model, halves, tokens, inputs.widths.element, backward=backward)
+        if part.kind.side_rank is not None:
+            norms = norms + side_traffic(model, part.kind, tokens, inputs.widths.element, backward=backward)
         nbytes = norms / split
         if model.layer_embedding is not None:
             nbytes = nbytes + entry_traffic(model, tokens, inputs.widths.element, backward=backward) / split

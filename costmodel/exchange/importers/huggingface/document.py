@@ -25,9 +25,11 @@ def model(config: Config, name: str, title: str) -> dict[str, Any]:
     }
     if config["position_rows"].value is not None:
         tree["position_rows"] = config["position_rows"]
-    tree |= {key: config[key] for key in ("embedding_norm", "token_types") if config[key].value}
+    tree |= {key: config[key] for key in ("embedding_norm", "token_types", "meta_tokens") if config[key].value}
     if config["streams"].value is not None:
         tree["residual_streams"] = config["streams"]
+    if config["stream_rule"].value is not None:
+        tree["stream_rule"] = config["stream_rule"]
     if config["entry_width"].value is not None:
         tree["layer_embedding"] = {"rows": config["entry_rows"], "width": config["entry_width"]}
     tree |= {"tied": config["tied"], "norm": config["norm"]}

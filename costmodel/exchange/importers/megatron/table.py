@@ -199,9 +199,13 @@ NOT_SAID = {
     **dict.fromkeys(
         ("model.token_types", "model.head_transform", "model.head_bias"), "BERT has a script of its own in Megatron-LM"
     ),
-    "model.layer_embedding": "no model of Megatron-LM has one",
     **dict.fromkeys(
-        ("model.residual_streams", "model.layers.compressed", "model.layers.experts.hashed"),
+        ("model.layer_embedding", "model.meta_tokens", "model.stream_rule"), "no model of Megatron-LM has one"
+    ),
+    "model.layers.side_rank": "no model of Megatron-LM has one",
+    "model.layers.shared_output": "no model of Megatron-LM has one",
+    **dict.fromkeys(
+        ("model.residual_streams", "model.stream_rule", "model.layers.compressed", "model.layers.experts.hashed"),
         "a model of the kind of DeepSeek-V4 is read from its config.json",
     ),
     "model.layers.selective_scan": "no model of Megatron-LM that is read has such a layer",

@@ -14,7 +14,7 @@ def chunked_sequence(inputs: TrainingInputs, block: Block) -> Mask:
     if single_rank(block.cp):
         return none(block)
     chunks = 1.0 if block.structure.cp_type == "a2a" else 2.0
-    return (block.cp > 1) & leaves_rest(inputs.sequence, chunks * block.cp)
+    return (block.cp > 1) & leaves_rest(inputs.layer_sequence, chunks * block.cp)
 
 
 def heads_exchanged(inputs: TrainingInputs, block: Block) -> Mask:

@@ -109,7 +109,7 @@ def _gathered(
     inputs: TrainingInputs, cp: Group, block: Block, sent: tuple[tuple[Number, Number, float], ...]
 ) -> LayerTraffic:
     """All-gather of what the core reads before attention, again in backward, and a reduce-scatter of gradients."""
-    tokens = tokens_in_micro_batch(block.micro_batch, inputs.sequence)
+    tokens = tokens_in_micro_batch(block.micro_batch, inputs.layer_sequence)
     exchanges: list[Exchange] = []
     once: Number = 0.0
     twice: Number = 0.0
@@ -158,7 +158,7 @@ def context_buffers(inputs: TrainingInputs, block: Block, part: Shard) -> Number
         return 0.0
     kind = "a2a" if part.kind.recurrent else block.structure.cp_type
     local = local_tokens(inputs, block)
-    tokens = tokens_in_micro_batch(block.micro_batch, inputs.sequence) if kind == "all-gather" else local
+    tokens = tokens_in_micro_batch(block.micro_batch, inputs.layer_sequence) if kind == "all-gather" else local
     latent = part.kind.latent
     if latent is not None and latent.indexer is not None:
         widths = (latent.kv_rank, latent.rope_dim, latent.indexer.head_dim)

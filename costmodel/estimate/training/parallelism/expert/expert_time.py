@@ -94,7 +94,9 @@ def _masks(inputs: TrainingInputs, stated: ExpertInputs, held: Routed, tokens: N
     found = ForwardBackward(TimeByCategory(), TimeByCategory())
     for name, weighted in (("fill", False), ("empty", True)):
         with term(name):
-            found = found + plain_product(inputs, rows, Matmul(name, held.hidden, inputs.sequence), trained=weighted)
+            found = found + plain_product(
+                inputs, rows, Matmul(name, held.hidden, inputs.layer_sequence), trained=weighted
+            )
     return found
 
 

@@ -1,4 +1,4 @@
-"""Gemma 4: heads of two widths, keys that serve as values, layers that share keys, and a table for every layer."""
+"""Gemma 4 and Gemma 3n: layers that share keys, a table for every layer; 4 has heads of two widths, 3n has streams."""
 
 from __future__ import annotations
 
@@ -23,16 +23,17 @@ NO, YES = Fact(False), Fact(True)
 
 
 class SharingLayer(NamedTuple):
-    """A layer of Gemma 4: within a window or not, with keys of its own or those of an earlier layer."""
+    """A layer of either: within a window or not, with keys of its own or those of an earlier layer."""
 
     windowed: bool
     shared: bool
 
 
 def _layers(config: Config) -> Sequence[SharingLayer]:
-    """The order of windows, the last layer always without; the last so many layers share keys and values."""
+    """The order of windows, the last layer of Gemma 4 always without; the last so many layers share keys and values."""
     mixers = by_type(full_every)(config)
-    mixers[-1] = "full"
+    if config["streams"].value is None:
+        mixers[-1] = "full"
     own = layer_count(config) - leading_layers(config, "shared_layers")
     marks = [SharingLayer(mixer == "window", index >= own) for index, mixer in enumerate(mixers)]
     if {mark.windowed for mark in marks if mark.shared} - {mark.windowed for mark in marks if not mark.shared}:
@@ -45,6 +46,8 @@ def _layers(config: Config) -> Sequence[SharingLayer]:
 
 def _layer(config: Config, mark: SharingLayer) -> Half:
     layer: Half = {"norms": config["norms"], "attention": _attention(config, mark)}
+    if config["side_rank"].value is not None:
+        layer["side_rank"] = config["side_rank"]
     if config["experts"].value is not None:
         return layer | {"experts": experts(config)}
     layer["mlp"] = mlp(config)
@@ -109,4 +112,19 @@ GEMMA_4 = GEMMA.like(
     quiet=("hidden_activation", "final_logit_softcapping"),
 )  # fmt: skip
 
-FAMILIES = [GEMMA_4]
+GEMMA_3N = GEMMA.like(
+    "gemma3n_text", ("Gemma3nForCausalLM",), "Gemma3nTextConfig", types=("gemma3n_text",), vocab=262400, hidden=2048,
+    ffn_hidden=16384, layer_count=35, heads=8, kv_heads=option("num_key_value_heads", default=2), max_sequence=32768,
+    head_dim=option("head_dim", default=256), qk_norm=YES, value_norm=YES, norms=4,
+    window=option("sliding_window", default=512), window_pattern=Fact(5), layer_types=option("layer_types"),
+    global_head_dim=same("head_dim"), keys_as_values=NO, wide_when_shared=NO,
+    shared_layers=option("num_kv_shared_layers", default=15),
+    entry_rows=option("vocab_size_per_layer_input", default=262144),
+    entry_width=option("hidden_size_per_layer_input", default=256),
+    streams=option("altup_num_inputs", default=4), stream_rule=Fact("alternating"),
+    side_rank=option("laurel_rank", default=64), layers=_layers, build=_layer,
+    quiet=("hidden_activation", "final_logit_softcapping", "altup_active_idx", "altup_coef_clip", "altup_correct_scale",
+           "activation_sparsity_pattern"),
+)  # fmt: skip
+
+FAMILIES = [GEMMA_4, GEMMA_3N]

@@ -81,6 +81,7 @@ WRAPPERS = [
     Wrapper(("Cohere2VisionForConditionalGeneration",), ("cohere2_vision",), "cohere2", True),
     Wrapper(("DeepseekVLForConditionalGeneration",), ("deepseek_vl", "deepseek_vl_hybrid"), "llama", True),
     Wrapper(("Gemma3ForConditionalGeneration",), ("gemma3", "shieldgemma2"), "gemma3_text", True),
+    Wrapper(("Gemma3nForConditionalGeneration",), ("gemma3n",), "gemma3n_text", True),
     Wrapper(("Gemma4ForConditionalGeneration",), ("gemma4",), "gemma4_text", True),
     Wrapper(("Glm4vForConditionalGeneration",), ("glm4v",), "glm4v_text", False, "either"),
     Wrapper(("Glm4vMoeForConditionalGeneration",), ("glm4v_moe",), "glm4v_moe_text", False, "either"),

@@ -1,0 +1,43 @@
+"""Two narrow matrices beside the mixer of a layer, which a rank holds whole."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from costmodel.documents.schemas.model import Layers, Model
+from costmodel.equations.layers.parameters import norm_parameters, table_parameters
+from costmodel.equations.layers.side_branch import side_branch_activations, side_branch_traffic
+from costmodel.estimate.model.mixers.mixer import Matmul
+from costmodel.ground.equation import Number, term
+
+
+def side_matmuls(model: Model, kind: Layers, tp: Number) -> Iterator[Matmul]:
+    """Its matrices; ranks of tp share their tokens."""
+    if kind.side_rank is not None:
+        yield Matmul("side down", kind.side_rank / tp, model.hidden, tp)
+        yield Matmul("side up", model.hidden / tp, kind.side_rank, tp)
+
+
+def side_parameters(model: Model, kind: Layers) -> Number:
+    """Parameters of both matrices and of the norm behind them."""
+    found: Number = 0.0
+    if kind.side_rank is None:
+        return found
+    with term("side branch"):
+        for matrix in side_matmuls(model, kind, 1.0):
+            found = found + table_parameters(matrix.n, matrix.k)
+        return found + norm_parameters(model.hidden, norm=model.norm)
+
+
+def side_traffic(model: Model, kind: Layers, tokens: Number, element: Number, *, backward: bool) -> Number:
+    """Bytes through memory beside its products."""
+    if kind.side_rank is None:
+        return 0.0
+    return side_branch_traffic(tokens, model.hidden, element, backward=backward)
+
+
+def side_activations(model: Model, kind: Layers, tokens: Number, element: Number) -> Number:
+    """Bytes it keeps for backward."""
+    if kind.side_rank is None:
+        return 0.0
+    return side_branch_activations(tokens, model.hidden, kind.side_rank, element)

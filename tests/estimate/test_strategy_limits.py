@@ -284,6 +284,29 @@ def heads_grown_to_their_width_attend_as_any() -> Rows:
     yield row(grown), row(plain)
 
 
+@limit("compressed-attention", apart={"flop_rate", "mfu", "hfu", *MEMORY})
+def without_entries_a_window_alone_is_seen() -> Rows:
+    """Where products are free, so that attention alone takes time."""
+    sizes = {"heads": 16, "head_dim": 64, "window": 128}
+    narrow = {**sizes, "rope_dim": 32, "query_rank": 64, "output_groups": 4, "output_rank": 64}
+    kinds: list[dict[str, Any]] = [{"compressed": narrow}, {"attention": {**sizes, "kv_heads": 4}}]
+    narrowed, plain = (ideal(machine(shape=with_mixer(**kind)), 1e30) for kind in kinds)
+    yield row(narrowed), row(plain)
+
+
+@limit("hyper-connections", apart={"flop_rate", "mfu", "hfu", *MEMORY})
+def streams_cost_nothing_where_products_and_memory_are_free() -> Rows:
+    shapes = ({**model(), "residual_streams": 4}, model())
+    several, one_alone = (ideal(machine(shape=shape), 1e30) for shape in shapes)
+    yield row(several), row(one_alone)
+
+
+@limit("hashed-experts", apart=MEMORY)
+def a_table_takes_as_long_as_a_router() -> Rows:
+    for again in ("none", "full"):
+        yield row(machine(shape=mixed(hashed=True)), recompute=again), row(machine(shape=mixed()), recompute=again)
+
+
 @limit("flash-attention", exact=True)
 def without_attention_no_kernel_of_it_runs() -> Rows:
     stacks = (written_out("stack", "megatron-core", kernels={"attention": kind}) for kind in ("flash-2", "unfused"))

@@ -120,6 +120,24 @@ def test_experts_and_predictions_that_cannot_be(run: Any, faults: Faults, key: s
     assert str(value) in found.marked
 
 
+@pytest.mark.parametrize(
+    ("assignment", "code", "sentence"),
+    [
+        ("model.layers.0.parallel=true", "D006", "streams are mixed around halves in turn"),
+        ("model.layer_embedding={rows: 100, width: 64}", "D006", "streams and a layer_embedding are not modelled"),
+        ("model.layers.2.experts.hashed=true", "D006", "hashed experts are not chosen by scores"),
+        ("model.layers.1.compressed.output_groups=7", "D006", "7 output_groups do not divide the 64 heads"),
+        ("workload.tuning.method=lora", "D016", "not modelled beside the matrices of compressed attention"),
+    ],
+)
+def test_what_models_of_several_streams_cannot_be(
+    run: Any, faults: Faults, assignment: str, code: str, sentence: str
+) -> None:
+    model = ("--set", "model=deepseek-v4-flash", "--set")
+    (found,) = faults(run("estimate", "deepseek-v3-2048", *model, assignment))
+    assert (found.code, sentence in found.sentence) == (code, True), found.sentence
+
+
 def test_without_a_measured_rate_no_peak_is_below_it(run: Any) -> None:
     rates = ("--set", "cluster.accelerator.peak.bf16=100 TFLOP/s", "--set", "cluster.accelerator.best_matmul={}")
     assert run("estimate", NAME, *rates).code == 0

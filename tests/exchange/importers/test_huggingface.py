@@ -16,6 +16,7 @@ from exchange.published import FILE, TWINS, configs, faults, model, parameters, 
 
 BUILT = reference("config_published")  # by transformers on the meta device
 LLAMA = configs()["llama-3.1-8b"]
+FLASH = configs()["deepseek-v4-flash"]
 
 
 def without(config: dict[str, Any], *names: str) -> dict[str, Any]:
@@ -141,6 +142,11 @@ def test_an_absent_query_rank_is_the_default_of_the_class_and_null_is_none() -> 
     lite = configs()["deepseek-v2-lite"]
     assert model(read(lite)).layers[0].latent.query_rank is None  # type: ignore[union-attr]
     assert model(read(without(lite, "q_lora_rank"))).layers[0].latent.query_rank == 1536  # type: ignore[union-attr]
+
+
+def test_weights_of_experts_may_be_kept_narrower_than_the_others() -> None:
+    found = model(read(FLASH))
+    assert (found.stored, found.stored_experts) == ("fp8-block", "mxfp4")
 
 
 def test_one_group_of_experts_and_a_greedy_choice_limit_nothing() -> None:
@@ -311,6 +317,12 @@ def test_an_option_of_another_version_is_warned_of(config: dict[str, Any], wante
             "16 heads of 128 are not the hidden size 2560",
             "num_attention_heads",
         ),
+        (FLASH | {"compress_ratios": [0, 4]}, "X005", "compress_ratios lists 2 layers", "compress_ratios"),
+        (FLASH | {"compress_ratios": 4}, "D006", "a list is wanted", "compress_ratios"),
+        (FLASH | {"compress_ratios": [0] * 42 + [8, 0]}, "X003", "compress_ratios 8", "compress_ratios"),
+        (FLASH | {"mlp_layer_types": ["dense"] * 43}, "X003", "mlp_layer_types 'dense'", "mlp_layer_types"),
+        (FLASH | {"num_key_value_heads": 8}, "X003", "num_key_value_heads 8", "num_key_value_heads"),
+        (FLASH | {"n_shared_experts": 2}, "X003", "n_shared_experts 2", "n_shared_experts"),
         ({"architectures": ["LlavaForConditionalGeneration"]}, "X002", "text_config is missing", "architectures"),
     ],
 )

@@ -81,19 +81,38 @@ def _groups(own: CompressedAttention, part: Mixer) -> Number:
 
 def flop(own: CompressedAttention, part: Mixer, size: CoreSize, *, causal: bool) -> Number:
     """Work of its core, forward; ranks of tp share the indexer's queries."""
-    core = windowed_attention_flop(size.sequences, size.sequence, size.heads, part.head_dim, own.window, causal=causal)
+    core, scores = _core_flop(own, part, size, causal=causal), _scores_flop(own, size, causal=causal)
+    return core + scores * (size.heads / own.heads)
+
+
+def _core_flop(own: CompressedAttention, part: Mixer, size: CoreSize, *, causal: bool) -> Number:
+    """Work of scores and values, of the window and of entries."""
+    sizes = (size.sequences, size.sequence, size.heads, part.head_dim)
+    core = windowed_attention_flop(*sizes, own.window, causal=causal)
     if own.entries is None:
         return core
+    most = np.inf if own.entries.indexer is None else own.entries.indexer.top_k
     with term("entries"):
-        indexer = own.entries.indexer
-        read = entry_pairs(size.sequence, own.entries.rate, np.inf if indexer is None else indexer.top_k, causal=causal)
-        core = core + entry_attention_flop(size.sequences, read, size.heads, part.head_dim)
-    if indexer is None:
-        return core
+        read = entry_pairs(size.sequence, own.entries.rate, most, causal=causal)
+        return core + entry_attention_flop(size.sequences, read, size.heads, part.head_dim)
+
+
+def _scores_flop(own: CompressedAttention, size: CoreSize, *, causal: bool) -> Number:
+    """Work of the indexer, of all its heads."""
+    if own.entries is None or own.entries.indexer is None:
+        return 0.0
     with term("indexer"):
         scored = entry_pairs(size.sequence, own.entries.rate, np.inf, causal=causal)
-        scores = entry_scores_flop(size.sequences, scored, indexer.heads, indexer.head_dim)
-        return core + scores * size.heads / own.heads
+        return entry_scores_flop(size.sequences, scored, own.entries.indexer.heads, own.entries.indexer.head_dim)
+
+
+def appended_flop(own: CompressedAttention, part: Mixer, computed: Number, hit: Number) -> Number:
+    """Work of tokens behind those that are cached, on a rank of an engine, each of which runs the whole indexer."""
+    found: list[Number] = []
+    for tokens in (hit, hit + computed):
+        size = CoreSize(1.0, tokens, part.heads)
+        found.append(_core_flop(own, part, size, causal=True) + _scores_flop(own, size, causal=True))
+    return found[1] - found[0]
 
 
 def traffic(

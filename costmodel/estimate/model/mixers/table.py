@@ -114,6 +114,12 @@ def narrow_width(hidden: Number, kind: Layers) -> Number | None:
     return None
 
 
+def picked_keys(kind: Layers) -> float:
+    """Keys that an indexer picks for a token, whose numbers ranks of tp gather; each finds those of its own tokens."""
+    own = kind.latent if kind.latent is not None else kind.compressed and kind.compressed.entries
+    return own.indexer.top_k if own and own.indexer is not None else 0.0
+
+
 def score_heads(kind: Layers, part: Mixer, *, fused: bool) -> Number:
     """Heads as the scores of one sequence by itself count them: unfused, those of entries come on top."""
     if fused or kind.compressed is None or kind.compressed.entries is None:

@@ -159,3 +159,13 @@ def test_entries_alone_are_gathered() -> None:
     sizes = (2 * LONG * (512 + 128) / 4, 2 * LONG * 512 / 128)
     assert sent == {(kind, size) for kind in ("all_gather", "reduce_scatter") for size in sizes}
     assert line(given, "context") == 2 * sizes[0]
+
+
+def test_ranks_of_tp_gather_what_an_indexer_picks_once() -> None:
+    """Numbers of 4 B: of 2,048 tokens in every layer, or of 512 entries in those that have an indexer."""
+    for name, top_k, layers in (("deepseek-v3.2", 2048, 62), ("deepseek-v4-flash", 512, 21)):
+        asked = inputs(name, nodes=32, sequence=4096, global_batch=64, stack="megatron-core")
+        given = ask(asked, tp=4, pp=1, ep=64, etp=1, recompute="none").evaluation.step.transfers
+        picks = [item for item in given if item.axis == "tp" and one(item.message) == 4 * top_k * 4096]
+        assert {item.operation for item in picks} == {"all_gather"}
+        assert sum(one(item.count) for item in picks) == layers

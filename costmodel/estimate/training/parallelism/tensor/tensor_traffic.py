@@ -11,7 +11,8 @@ from costmodel.equations.network.collectives import Operation, activation_messag
 from costmodel.equations.network.overlap import exposed_time
 from costmodel.estimate.machine.collective_time import collective_time
 from costmodel.estimate.machine.process_groups import Exchange, Group, LayerTraffic, group
-from costmodel.estimate.model.mixers.table import narrow_width, summed_inside
+from costmodel.estimate.model.mixers.latent_attention import INDEX
+from costmodel.estimate.model.mixers.table import narrow_width, picked_keys, summed_inside
 from costmodel.estimate.model.shards import exchanges, shard
 from costmodel.estimate.shared.memoize import memoized
 from costmodel.estimate.shared.plan_batch import Block
@@ -57,6 +58,7 @@ def tensor_traffic(
     """Two exchanges per layer and direction, one if its halves are parallel; sequence parallelism halves each."""
     made = list((_scattered if sequence_parallel else _summed)(inputs, tp, tokens, kind, again))
     pairs = list(_of_adapters(inputs, tp, tokens, kind, again, sequence_parallel=sequence_parallel))
+    pairs.extend(_picks(inputs, tp, tokens, kind, again))
     every, beside = [*made, *pairs], layer.forward.matmul
     forward, backward = (exposed_time(_together(every, part), beside, inputs.overlap.tp, 0.0) for part in ONCE)
     if again.gathers or again.scatters or again.latents:
@@ -119,6 +121,18 @@ def _inside(
     width = summed_inside(kind)
     if width:
         yield _sum(inputs, tp, tokens, width, (1.0, 1.0, 1.0 if again.dropped == "layer" else 0.0))
+
+
+def _picks(
+    inputs: TrainingInputs, tp: Group, tokens: Number, kind: Layers, again: RecomputedWork
+) -> Iterator[Exchange]:
+    """All-gather of what an indexer picks; no gradient goes through a choice."""
+    count = picked_keys(kind)
+    if count:
+        with term("tp all-gather of picks"):
+            message = activation_message(tokens, count, INDEX)
+            time = collective_time(inputs, message, tp, "all_gather")
+        yield Exchange(tp, "all_gather", message, time, 1.0, 0.0, 1.0 if again.dropped == "layer" else 0.0)
 
 
 def _sum(

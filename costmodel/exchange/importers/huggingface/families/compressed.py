@@ -36,12 +36,19 @@ def _attention(config: Config) -> list[str]:
             return [_WINDOW] * count
         return [_known(config, kind, "layer_types", kind in _BY_RATIO.values()) for kind in types.value]
     if ratios.value is not None:
-        if len(ratios.value) < count and config.sound("entry_ratios", "layer_count"):
-            sentence = f"compress_ratios lists {len(ratios.value)} layers, and the model has {count}"
-            config.refuse("X005", sentence, ratios.place, "one entry for every layer")
+        if len(ratios.value) < count:
+            _too_few(config, count)
             return [_WINDOW] * count
         return [_of_ratio(config, ratio) for ratio in ratios.value[:count]]
     return [_SPARSE if index > 2 and index % 2 else _HEAVY for index in range(count)]
+
+
+def _too_few(config: Config, count: int) -> None:
+    """A fault for a list that ends before the layers do, unless it is one already."""
+    ratios = config["entry_ratios"]
+    if config.sound("entry_ratios", "layer_count"):
+        sentence = f"compress_ratios lists {len(ratios.value)} layers, and the model has {count}"
+        config.refuse("X005", sentence, ratios.place, "one entry for every layer")
 
 
 def _of_ratio(config: Config, ratio: object) -> str:

@@ -134,13 +134,14 @@ def sweep(case: LoadedScenario, axes: Sequence[Axis], show: str, *, refused: Seq
 
 def scale(case: LoadedScenario, rates: str, *, refused: Sequence[tuple[str, bool]]) -> Reply:
     """The answer of `scale`: as many replicas as each rate needs."""
-    from costmodel.explore.search.ranges import values_of
+    from costmodel.explore.search.ranges import doubled, values_of
     from costmodel.explore.serving.vary_serving import around_rate, by_rate
     from costmodel.report.terminal.serving import serving_vary as report
 
     without("scale", refused)
     held = serving(case)
-    values = [value if "/" in value else f"{value} /s" for value in values_of(rates, "--rate", rates)] if rates else []
+    given = values_of(doubled(rates), "--rate", rates) if rates else ()
+    values = [value if "/" in value else f"{value} /s" for value in given]
     found = by_rate(held, values or around_rate(held))
     works = any(trial.works for trial in found)
     lines, result = lambda: report.scale(held, found, assumed=not rates), lambda: report.scale_json(held, found)

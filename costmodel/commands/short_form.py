@@ -71,11 +71,11 @@ class Question:
 
     def of_rate(self, rates: str) -> Question:
         """The same where a command has rates of its own: without a scenario their first is the load of the flags."""
-        from costmodel.explore.search.ranges import values_of
+        from costmodel.explore.search.ranges import doubled, values_of
 
         if self.scenario is not None or not rates:
             return self
-        return replace(self, flags={**self.flags, "rate": values_of(rates, "--rate", rates)[0]})
+        return replace(self, flags={**self.flags, "rate": values_of(doubled(rates), "--rate", rates)[0]})
 
     def case(self, *, planned: bool = True) -> ResolvedScenario:
         """The training scenario loaded; one in flags alone has the best plan of its search where a plan is needed."""

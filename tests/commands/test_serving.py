@@ -201,6 +201,16 @@ def test_scale_takes_as_many_replicas_as_the_rate_needs(run: Any) -> None:
     assert all(size["works"] for size in sizes)
 
 
+def test_a_range_of_rates_doubles(run: Any) -> None:
+    """As the ranks of a training do; no range of numbers is too long for an answer or a refusal."""
+    load = ("scale", "--model", "llama-3.1-8b", "--gpu", "h100", "--prompt", "1000", "--answer", "200", "--rate")
+    sizes = told(run, *load, "10..100000")["sizes"]
+    assert [size["requests_per_s"] for size in sizes] == [10 * 2**step for step in range(14)]
+    assert [size["requests_per_s"] for size in told(run, *load, "2..6 /s+2")["sizes"]] == [2, 4, 6]
+    refused = run(*load, "1..100000+1")
+    assert (refused.code, "at most 10,000 are allowed" in refused.err) == (2, True)
+
+
 def test_solve_finds_the_rate_that_keeps_a_limit(run: Any) -> None:
     found = told(run, "solve", NAME, "--vary", "workload.rate", "--for", "ttft_p99<=500 ms")
     (stretch,) = found["ranges"]

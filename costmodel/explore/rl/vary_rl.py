@@ -12,7 +12,7 @@ from costmodel.estimate.rl.predict_rl import RlAnswer, predict
 from costmodel.estimate.rl.rl_columns import COLUMNS, machine_name
 from costmodel.explore.explain.explain import unknown
 from costmodel.explore.search.combinations import combinations, count_combinations, fail_without_answers
-from costmodel.explore.search.ranges import Axis, values_of
+from costmodel.explore.search.ranges import Axis, doubled, values_of
 from costmodel.ground.errors import CostModelError, Fault, Place, fail
 from costmodel.ground.parsing import UnitError, parse
 from costmodel.ground.record import record
@@ -126,11 +126,9 @@ def _settings(case: RlCase, ranks: float, *, weak: bool) -> list[str]:
 
 def _sizes(text: str) -> list[float]:
     """64..4096 doubles; lists and other steps as --over takes them."""
-    plain = text.strip()
-    doubled = f"{plain}*2" if ".." in plain and not any(mark in plain for mark in "*+,") else plain
     place = Place("command line", 0, 9, "", f"--ranks {text}", max(1, len(text)))
     try:
-        values = [parse(value, "GPU") for value in values_of(doubled, "--ranks", text)]
+        values = [parse(value, "GPU") for value in values_of(doubled(text), "--ranks", text)]
     except UnitError:
         values = [0.5]
     if not all(value >= 1 and value.is_integer() for value in values):

@@ -14,6 +14,7 @@ from costmodel.ground.record import record
 
 MOST_VALUES = 10_000
 _SET = "--set"
+_SIZES = {"--ranks": "64..4096", "--rate": "10..160"}  # options whose ranges double, with an example
 _NUMBER = r"[-+]?\d[\d_]*(?:\.\d+)?(?:[eE][-+]?\d+)?"
 _RANGE = re.compile(
     rf"\s*({_NUMBER})\s*([^\d.*+,\s][^.*+,]*?)?\s*\.\.\s*({_NUMBER})\s*([^*+,]*?)\s*(?:([*+])\s*({_NUMBER})\s*([^*+,]*))?\s*\Z"
@@ -83,6 +84,16 @@ def axes(texts: Iterable[str], option: str = "--over") -> list[Axis]:
     return list(found.values())
 
 
+def doubled(values: str) -> str:
+    """Values of a size: a range without a step goes on by doubling.
+
+    >>> doubled("64..4096"), doubled("8..64+8"), doubled("1,2")
+    ('64..4096*2', '8..64+8', '1,2')
+    """
+    plain = values.strip()
+    return f"{plain}*2" if ".." in plain and not any(mark in plain for mark in "*+,") else plain
+
+
 def values_of(values: str, option: str, text: str) -> tuple[str, ...]:
     """Lists and ranges as values, each once; `text` is the value of the option."""
     parts = _split(values)
@@ -138,5 +149,5 @@ def _values(option: str, text: str, part: str) -> list[str]:
 def _fault(option: str, text: str, sentence: str) -> CostModelError:
     code = "C012" if option == "--vary" else "C010"
     place = Place("command line", 0, len(option) + 2, "", f"{option} {text}", max(1, len(text)))
-    examples = {"--over": "plan.tp=1,2,4,8", "--ranks": "64..4096", "--vary": "plan.micro_batch=1..16"}
+    examples = {"--over": "plan.tp=1,2,4,8", "--vary": "plan.micro_batch=1..16"} | _SIZES
     return fail(code, sentence, place, f"for example {option} {examples[option]}; costmodel explain {code}")

@@ -15,7 +15,7 @@ from costmodel.estimate.shared.critical_batch import FITS_APART, critical_batch,
 from costmodel.estimate.shared.results import number
 from costmodel.estimate.training.constraints.plan_constraints import micro_batches
 from costmodel.explore.compare.select_plan import by_search
-from costmodel.explore.search.ranges import values_of
+from costmodel.explore.search.ranges import doubled, values_of
 from costmodel.explore.vary.progress import UNWATCHED, Watcher
 from costmodel.explore.vary.sweep import SweepPoint, point, tried
 from costmodel.ground.errors import CostModelError, Fault, Place, fail
@@ -96,11 +96,9 @@ def _row(case: ResolvedScenario, ranks: float, *, weak: bool, best: bool) -> Sca
 
 def _sizes(text: str) -> list[float]:
     """64..4096 doubles; lists and other steps as --over takes them."""
-    plain = text.strip()
-    doubled = f"{plain}*2" if ".." in plain and not any(mark in plain for mark in "*+,") else plain
     place = Place("command line", 0, 9, "", f"--ranks {text}", max(1, len(text)))
     try:
-        values = [parse(value, "GPU") for value in values_of(doubled, "--ranks", text)]
+        values = [parse(value, "GPU") for value in values_of(doubled(text), "--ranks", text)]
     except UnitError as error:
         sentence = str(error) if error.exact else f"'{text}' is not numbers of accelerators"
         raise fail("C010", sentence, place, "for example --ranks 64..4096") from None

@@ -11,6 +11,7 @@ import pytest
 
 from costmodel.documents.reader.validation_errors import validate
 from costmodel.documents.schemas.scenario import Scenario
+from costmodel.documents.schemas.serving.serving_workload import Serving
 from costmodel.documents.text.yaml_tree import parse
 from costmodel.ground.errors import FAULT_CODES, CostModelError, Fault
 
@@ -447,3 +448,12 @@ def test_the_caret_stays_right(old: str, new: str, run: Any, faults: Faults, sce
 @pytest.mark.parametrize("text", ["8", '"8"', "8.0", "0x8", "0o10", "08", "8e0", "!!int 8", "!!str 8", "+8"])
 def test_ways_to_write_eight(text: str, run: Any, scenario: str) -> None:
     assert run("estimate", "-", stdin=scenario.replace("tp: 8", f"tp: {text}")).code == 0
+
+
+def test_a_fault_beside_a_spread_is_reported_at_its_own_key() -> None:
+    text = "kind: serving\nprompt:\n  mean: abc\n  spread: 60 %\noutput: 8\nrate: 1 /s\n"
+    with pytest.raises(CostModelError) as caught:
+        validate(Serving, parse(text, "served.yaml"), "served.yaml")
+    (place,) = [fault.place for fault in caught.value.faults]
+    assert place is not None
+    assert (place.path, place.line, place.text) == ("prompt.mean", 3, "  mean: abc")

@@ -197,10 +197,21 @@ def test_checkpoints_have_the_shape_that_they_stand_for() -> None:
 
 
 @pytest.mark.parametrize("engine", ENGINES)
+def test_adapters_come_back(engine: str) -> None:
+    """TensorRT-LLM names maps and adapters in a file; vLLM takes ranks of a list."""
+    file = exported(engine, "dense", "workload.precision=bf16", "workload.adapters={count: 20, rank: 24}").file
+    refused = [fault.place.path for fault in file.faults if fault.place]
+    assert refused == ([] if engine == "sglang" else ["workload.adapters"])
+    if engine == "vllm":
+        assert file.faults[0].hint == "--set workload.adapters.rank=32"
+        file = exported(engine, "dense", "workload.precision=bf16", "workload.adapters={count: 20, rank: 32}").file
+        assert not file.faults
+        assert "--enable-lora --max-loras 20 --max-lora-rank 32" in " ".join(file.text.replace("\\\n", " ").split())
+
+
+@pytest.mark.parametrize("engine", ENGINES)
 def test_what_one_command_does_not_hold_is_refused(engine: str) -> None:
-    """Adapters with their paths, and instances apart with their connector."""
-    file = exported(engine, "dense", "workload.precision=bf16", "workload.adapters={count: 2, rank: 8}").file
-    assert [fault.place.path for fault in file.faults if fault.place] == ["workload.adapters"]
+    """Instances apart need their connector."""
     apart = "plan={prefill: {tp: 4}, decode: {tp: 4}}"
     file = exported(engine, "dense", "workload.precision=bf16", apart).file
     assert [fault.place.path for fault in file.faults if fault.place] == ["plan.prefill", "plan.decode"]

@@ -167,6 +167,72 @@ def test_a_manifest_and_a_line_in_quotes(tmp_path: Path) -> None:
     assert read(quoted, tmp_path).document["plan"] == read(VLLM, tmp_path).document["plan"]
 
 
+@pytest.mark.parametrize(
+    "started",
+    [
+        'command: ["/bin/sh", "-c"]\n          args: ["exec vllm serve Qwen/Qwen3-8B -tp 2"]',
+        'command: ["/bin/bash", "-c", "vllm serve Qwen/Qwen3-8B -tp 2"]',
+        'command: ["vllm", "serve", "Qwen/Qwen3-8B", "-tp", "2"]',
+        'command: ["vllm", "serve"]\n          args: ["Qwen/Qwen3-8B", "-tp", "2"]',
+        'command: ["python3", "-m", "vllm.entrypoints.openai.api_server", "--model", "Qwen/Qwen3-8B", "-tp", "2"]',
+    ],
+)
+def test_a_command_of_a_container_counts_more_than_its_image(started: str, tmp_path: Path) -> None:
+    argued = 'args: ["--model", "Qwen/Qwen3-8B", "--tensor-parallel-size", "2", "--dtype", "auto"]'
+    found = read(POD.replace(argued, started), tmp_path)
+    assert (found.document["model"], found.document["plan"]) == ("Qwen/Qwen3-8B", {"tp": 2, "replicas": 1})
+
+
+def test_a_container_that_starts_another_program_is_none_of_an_engine(tmp_path: Path) -> None:
+    with pytest.raises(CostModelError, match="no command of a serving engine"):
+        read(POD.replace("args:", 'command: ["/start.sh"]\n          args:'), tmp_path)
+    unset = POD.replace(
+        "args: [", 'command: ["/bin/sh", "-c", "vllm serve Qwen/Qwen3-8B -tp $RANKS"]\n          args: ['
+    )
+    with pytest.raises(CostModelError, match="X002: no file states a value"):
+        read(unset, tmp_path)
+
+
+def test_replicas_of_a_manifest(tmp_path: Path) -> None:
+    """Each runs the command; a compose file states them at the service."""
+    three = POD.replace("spec:\n  template", "spec:\n  replicas: 3\n  template")
+    found = read(three, tmp_path)
+    assert (found.document["plan"], found.document["cluster"]["nodes"]) == ({"tp": 2, "replicas": 3}, 1)
+    assert found.origins["plan.replicas"].place.line == 7  # type: ignore[union-attr]
+    copies = read(three.replace('"--dtype", "auto"', '"-dp", "2"'), tmp_path)
+    assert copies.document["plan"] == {"tp": 2, "replicas": 6}
+    assert read(three, tmp_path, given=(*ASKED, "plan.replicas=5")).document["plan"]["replicas"] == 5
+    service = "services:\n  llm:\n    image: vllm/vllm-openai\n    command: --model Qwen/Qwen3-8B -tp 2\n"
+    deployed = f"{service}    deploy:\n      replicas: 4\n"
+    assert read(deployed, tmp_path).document["plan"] == {"tp": 2, "replicas": 4}
+    with pytest.raises(CostModelError, match="X005"):
+        read(three.replace("replicas: 3", "replicas: 0"), tmp_path)
+
+
+@pytest.mark.parametrize(
+    ("text", "options", "stated"),
+    [
+        (VLLM, "--enable-lora --max-loras 20 --max-lora-rank 32", {"count": 20, "rank": 32}),
+        (VLLM, "--enable-lora", {"count": 1, "rank": 16}),
+        (VLLM, "--max-loras 20", None),
+        (SGLANG, "--enable-lora --max-loras-per-batch 4 --max-lora-rank 64", {"count": 4, "rank": 64}),
+        (SGLANG, "--lora-paths a=/a b=/b --max-lora-rank 8", {"count": 8, "rank": 8}),
+    ],
+)
+def test_adapters_beside_the_model(text: str, options: str, stated: dict[str, int] | None, tmp_path: Path) -> None:
+    found = read(f"{text.rstrip()} {options}\n", tmp_path)
+    assert found.document["workload"].get("adapters") == stated
+    assert stated or any("without --enable-lora" in loss.sentence for loss in found.losses)
+
+
+def test_the_rank_of_adapters_that_their_files_state_is_asked_for(tmp_path: Path) -> None:
+    with pytest.raises(CostModelError, match="rank of the adapters"):
+        read(f"{SGLANG.rstrip()} --lora-paths a=/a\n", tmp_path)
+    given = (*ASKED, "workload.adapters.rank=8")
+    found = read(f"{SGLANG.rstrip()} --lora-paths a=/a\n", tmp_path, given=given)
+    assert found.document["workload"]["adapters"] == {"count": 8, "rank": 8}
+
+
 def test_what_stands_nowhere_is_asked_for(tmp_path: Path) -> None:
     with pytest.raises(CostModelError) as caught:
         read(VLLM, tmp_path, given=())
@@ -191,7 +257,7 @@ def test_a_quantised_checkpoint_is_the_shape_that_its_name_has_before_its_type(t
     ("option", "kind"),
     [
         ('--speculative-config \'{"method": "medusa", "num_speculative_tokens": 3}\'', "not expressible"),
-        ("--enable-lora --max-loras 4", "not expressible"),
+        ("--quantization-config x", "not expressible"),
         ("--cpu-offload-gb 10", "not expressible"),
         ("--all2all-backend deepep_low_latency", "approximated"),
         ("--port 8000", "ignored"),

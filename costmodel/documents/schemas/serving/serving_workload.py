@@ -33,10 +33,10 @@ class Lengths(Document):
 
 
 def _length(value: Any) -> str:
-    return "spread" if isinstance(value, dict) else "same"
+    return "lengths" if isinstance(value, dict) else "same"
 
 
-Length = Annotated[Annotated[Tokens, Tag("same")] | Annotated[Lengths, Tag("spread")], Discriminator(_length)]
+Length = Annotated[Annotated[Tokens, Tag("same")] | Annotated[Lengths, Tag("lengths")], Discriminator(_length)]
 
 
 class ServedAdapters(Document):

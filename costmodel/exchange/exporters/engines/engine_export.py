@@ -99,12 +99,13 @@ def _differences(document: dict[Any, Any], job: ServingJob) -> Iterator[tuple[st
         if mine != back:
             yield f"plan.{key}", mine, back
     workload = document["workload"]
-    precision = job.workload.precision
+    precision, adapters = job.workload.precision, job.workload.adapters
     wanted = {
         "context": job.context,
         "precision": precision,
         "weights": None if job.workload.weights == precision else job.workload.weights,
         "cache": job.workload.cache,
+        "adapters": None if adapters is None else {"count": round(adapters.count), "rank": round(adapters.rank)},
     }
     for key, value in wanted.items():
         if workload.get(key) != value:

@@ -116,7 +116,6 @@ BESIDE = {
 UNWRITTEN = {
     "plan.prefill": "instances apart are two commands and a connector between them, which this export does not write",
     "plan.decode": "instances apart are two commands and a connector between them, which this export does not write",
-    "workload.adapters": "adapters are named one by one, with paths that no scenario holds",
 }
 
 

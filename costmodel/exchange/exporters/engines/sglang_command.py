@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from costmodel.exchange.exporters.engines.adapter_options import sglang_adapters
 from costmodel.exchange.exporters.engines.benchmark_lines import benchmark, commented, pool_words
 from costmodel.exchange.exporters.engines.checkpoint_types import METHODS, check_cache, check_types
 from costmodel.exchange.exporters.engines.draft_options import sglang_draft
@@ -38,6 +39,7 @@ def write(job: ServingJob, remarks: Remarks) -> str:
         words.append("--kv-cache-dtype fp8_e4m3")
     words += sglang_draft(job, remarks)
     words += sglang_host_cache(job, remarks)
+    words += sglang_adapters(job, remarks)
     words += ["--disable-radix-cache"] if not engine.prefix_cache else []
     words += ["--disable-cuda-graph"] if not engine.graphs else []
     words += ["--disable-custom-all-reduce"] if not engine.kernels.own_all_reduce else []
@@ -63,6 +65,7 @@ TARGET = EngineTarget(
         "workload.precision": "--dtype, --quantization",
         "workload.weights": "--quantization",
         "workload.cache": "--kv-cache-dtype",
+        "workload.adapters": "--enable-lora, --max-loras-per-batch, --max-lora-rank",
         "stack.budget": "--chunked-prefill-size, of all groups of attention",
         "stack.sequences": "--max-running-requests, of all groups of attention",
         "stack.memory.share": "--mem-fraction-static",

@@ -23,6 +23,7 @@ _METHODS = {
     Quantised("nvfp4"): "NVFP4",
     Quantised(None, "int4-g128"): "W4A16_AWQ",
 }
+_ADAPTERS = "lora_config names maps and adapters one by one, with paths that no scenario holds"
 _COPIES = "its load balancer has a file of slots, which this export does not write"
 
 
@@ -35,6 +36,9 @@ def write(job: ServingJob, remarks: Remarks) -> str:
     if job.copies:
         hint = "leave plan.redundant_experts out, and state slots of experts to the engine yourself"
         remarks.refuse("plan.redundant_experts", _COPIES, hint)
+    if job.workload.adapters is not None:
+        hint = "leave workload.adapters out, and state lora_config to the engine yourself"
+        remarks.refuse("workload.adapters", _ADAPTERS, hint)
     words = ["trtllm-serve", job.checkpoint, f"--tp_size {job.count('tp') * groups}"]
     if job.count("pp") > 1:
         words.append(f"--pp_size {job.count('pp')}")
@@ -110,6 +114,7 @@ TARGET = EngineTarget(
         "stack.kernels.own_all_reduce": "it chooses its all-reduce itself",
         "plan.redundant_experts": _COPIES,
         **UNWRITTEN,
+        "workload.adapters": _ADAPTERS,
     },
     write=write,
 )

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 
+from costmodel.exchange.exporters.engines.adapter_options import vllm_adapters
 from costmodel.exchange.exporters.engines.benchmark_lines import benchmark, commented, pool_words
 from costmodel.exchange.exporters.engines.checkpoint_types import METHODS, check_cache, check_types
 from costmodel.exchange.exporters.engines.draft_options import vllm_draft
@@ -41,6 +42,7 @@ def write(job: ServingJob, remarks: Remarks) -> str:
         words.append(f"--kv-offloading-size {job.count('tp') * job.count('pp') * host / GIB:.10g}")
     if copies := job.copies:
         words.append(f"--enable-eplb --eplb-config '{json.dumps({'num_redundant_experts': copies})}'")
+    words += vllm_adapters(job, remarks)
     words += ["--enforce-eager"] if not engine.graphs else []
     words += ["--disable-custom-all-reduce"] if not engine.kernels.own_all_reduce else []
     asked = benchmark(job, remarks, "vllm bench serve")
@@ -77,6 +79,7 @@ TARGET = EngineTarget(
         "workload.precision": "--dtype, --quantization",
         "workload.weights": "--quantization",
         "workload.cache": "--kv-cache-dtype",
+        "workload.adapters": "--enable-lora, --max-loras, --max-lora-rank",
         "stack.budget": "--max-num-batched-tokens",
         "stack.sequences": "--max-num-seqs",
         "stack.memory.share": "--gpu-memory-utilization",

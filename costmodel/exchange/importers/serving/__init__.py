@@ -62,6 +62,8 @@ def _engine(commands: list[ServeCommand], file: str) -> Layer:
     _name_model(options)
     layer = read(options.tree, file)
     layer.faults += options.faults
+    if first.copies is not None:
+        layer.facts["copies"] = first.copies
     for name in ("config", "extra_llm_api_options"):
         key = next((key for key in options.tree if key == name), None)
         if key is not None and isinstance(options.tree[key], str) and options.tree[key]:

@@ -8,6 +8,7 @@ from collections.abc import Iterator
 from typing import Any, NamedTuple
 
 from costmodel.documents.text.yaml_tree import Items, Mapping, parse
+from costmodel.exchange.imported import Origin, OriginValue
 from costmodel.exchange.shell import Word, read_script
 from costmodel.ground.errors import Place
 
@@ -15,13 +16,23 @@ _MARK = re.compile(r"(?m)^[ \t]*(?:- )?(?:containers|services|image|nodeSelector
 _PARTED = re.compile(r"(?m)^---[^\n]*\n?")
 _DEEPEST = 24  # levels of a manifest
 _MOST = 200  # containers
+_DIGITS = 7  # of a number of replicas
 GPUS = "nvidia.com/gpu"
 
 
 class Container(NamedTuple):
-    """One container, with the mapping that it stands in."""
+    """One container: its mapping, how often it runs where that is stated, whether a compose file has it."""
 
     tree: Mapping
+    copies: OriginValue | None
+    composed: bool
+
+
+class ContainerCommand(NamedTuple):
+    """The words that a container starts, and how often it runs where that is stated."""
+
+    words: tuple[Word, ...]
+    copies: OriginValue | None
 
 
 def is_manifest(text: str) -> bool:
@@ -50,32 +61,50 @@ def containers(text: str, file: str) -> list[Container]:
     """Every mapping with an image, or a command with arguments."""
     found: list[Container] = []
     for tree in manifest_trees(text, file):
-        found += [Container(each) for each in _walk(tree, 0) if "image" in each or "command" in each or "args" in each]
+        composed = "services" in tree
+        found += [
+            Container(each, copies, composed)
+            for each, copies in _walk(tree, 0, None)
+            if "image" in each or "command" in each or "args" in each
+        ]
     return found[:_MOST]
 
 
-def _walk(node: Any, depth: int) -> Iterator[Mapping]:
+def _walk(node: Any, depth: int, copies: OriginValue | None) -> Iterator[tuple[Mapping, OriginValue | None]]:
+    """Every mapping, with the replicas that it or what it stands in states."""
     if depth > _DEEPEST:
         return
     if isinstance(node, Mapping):
-        yield node
+        deploy = node.get("deploy")
+        stated = [_copies(node, "replicas"), _copies(node, "scale")]
+        stated += [_copies(deploy, "replicas")] if isinstance(deploy, Mapping) else []
+        copies = next((each for each in stated if each is not None), copies)
+        yield node, copies
         for value in node.values():
-            yield from _walk(value, depth + 1)
+            yield from _walk(value, depth + 1, copies)
     elif isinstance(node, list):
         for value in node:
-            yield from _walk(value, depth + 1)
+            yield from _walk(value, depth + 1, copies)
 
 
-def container_commands(text: str, file: str) -> Iterator[tuple[Word, ...]]:
-    """The words of every container's command: its image, its command and its arguments."""
+def _copies(tree: Mapping, name: str) -> OriginValue | None:
+    """How many of a container a mapping asks for; nothing where that is no whole number."""
+    stated = str(tree.get(name, ""))
+    if not (stated.isascii() and stated.isdigit() and len(stated) < _DIGITS):
+        return None
+    return OriginValue(int(stated), Origin("file", name, _place(tree, name, "")))
+
+
+def container_commands(text: str, file: str) -> Iterator[ContainerCommand]:
+    """What every container starts: the program that its image names gives way to one of its own."""
     for container in containers(text, file):
         tree = container.tree
-        image = tree.get("image")
-        words = [Word(image, _place(tree, "image", file))] if isinstance(image, str) else []
+        image, own = tree.get("image"), "entrypoint" if container.composed else "command"
+        words = [Word(image, _place(tree, "image", file))] if isinstance(image, str) and not tree.get(own) else []
         for key in ("entrypoint", "command", "args"):
             words += _words(tree.get(key), _place(tree, key, file), file)
         if len(words) > 1:
-            yield tuple(words)
+            yield ContainerCommand(tuple(words), container.copies)
 
 
 def _place(tree: Mapping, name: str, file: str) -> Place:

@@ -8,6 +8,7 @@ from collections.abc import Iterator, Sequence
 from pathlib import PurePosixPath
 from typing import NamedTuple
 
+from costmodel.exchange.imported import OriginValue
 from costmodel.exchange.importers.serving.container_manifest import container_commands, is_manifest
 from costmodel.exchange.shell import Doubt, Word, read_script
 from costmodel.ground.errors import Place
@@ -29,27 +30,27 @@ _IMAGES = re.compile(r"(?:^|/)vllm-openai(?:[:@]|$)")  # whose entry point is th
 
 
 class ServeCommand(NamedTuple):
-    """What one command starts, the words behind its name, and whether it comes about."""
+    """What one command starts, the words behind its name, whether it comes about, and how often."""
 
     starts: str
     words: tuple[Word, ...]
     place: Place
     doubt: Doubt | None = None
+    copies: OriginValue | None = None
 
 
 def serve_commands(text: str, file: str) -> list[ServeCommand]:
     """Every such command of a text, in order."""
     found: list[ServeCommand] = []
-    for words, doubt in _commands(text, file):
-        found += _of_words(words, doubt, file, 0)
-    return found
-
-
-def _commands(text: str, file: str) -> Iterator[tuple[Sequence[Word], Doubt | None]]:
     if is_manifest(text):
-        yield from ((words, None) for words in container_commands(text, file))
-    else:
-        yield from ((command.words, command.doubt) for command in read_script(text, file).commands)
+        for container in container_commands(text, file):
+            found += [
+                each._replace(copies=container.copies) for each in _of_words(container.words, None, file, depth=0)
+            ]
+        return found
+    for command in read_script(text, file).commands:
+        found += _of_words(command.words, command.doubt, file, depth=0)
+    return found
 
 
 def _of_words(words: Sequence[Word], doubt: Doubt | None, file: str, depth: int) -> Iterator[ServeCommand]:

@@ -11,6 +11,7 @@ from costmodel.documents.schemas.serving.serving_plan import ServingPlan
 from costmodel.exchange.imported import Imported, Origin, OriginValue
 from costmodel.exchange.importers.launch.layer import Layer
 from costmodel.exchange.importers.launch.settle import Settled
+from costmodel.exchange.importers.serving.served_adapters import COUNT, RANK
 from costmodel.exchange.importers.serving.served_types import CHECKPOINTS, OF_EXPERTS, Quantised, of_checkpoint
 from costmodel.exchange.values.placed_values import placed
 from costmodel.ground.errors import CostModelError, Place
@@ -41,6 +42,8 @@ def settled_serving(
             found.need(what, hint)
     if "plan.speculation.draft" in found.facts and "plan.speculation.acceptance" not in found.facts:
         found.need("the accepted share of drafted tokens is not stated", "--set plan.speculation.acceptance='70 %'")
+    if COUNT in found.facts and RANK not in found.facts:
+        found.need("the rank of the adapters is not stated", f"--set {RANK}=16, for example")
     if not any(path in found.facts for path in _LOADS):
         found.need("the load is not stated", "--set workload.rate='8 /s' or workload.concurrency=64, for example")
     if found.faults:
@@ -71,6 +74,7 @@ def _replicas(found: Settled, model: Model | None) -> None:
         facts["plan.dp_attention" if sparse else "plan.replicas"] = copies
         if model is None:
             found.need("whether data-parallel-size are replicas hangs on the model", "--set model=NAME")
+    _copies(found)
     if any(found.number(f"plan.{key}") < 1 for key in ("tp", "pp", "ep", "dp_attention", "replicas")):
         found.refuse("X005", "a degree of parallelism is 0", "plan.tp")
         return
@@ -83,6 +87,17 @@ def _replicas(found: Settled, model: Model | None) -> None:
         if found.number(f"plan.{key}") == 1:
             facts.pop(f"plan.{key}", None)
     _machine(found, group * found.number("plan.pp"))
+
+
+def _copies(found: Settled) -> None:
+    """Replicas of a manifest, each of which runs the command; what stands beside the file counts more."""
+    facts, copies = found.facts, found.facts.pop("copies", None)
+    own = facts.get("plan.replicas")
+    if copies is None or (own is not None and own.origin.kind == "assumed"):
+        return
+    each = found.number("plan.replicas")
+    text = "replicas of the manifest" if each == 1 else f"replicas of the manifest, {each} of a command in each"
+    facts["plan.replicas"] = OriginValue(copies.value * each, Origin("derived", text, copies.place))
 
 
 def _machine(found: Settled, ranks: int) -> None:

@@ -9,6 +9,7 @@ from costmodel.exchange.importers.serving.drafts import say_copies, say_sglang_d
 from costmodel.exchange.importers.serving.engine_names import OF_SGLANG
 from costmodel.exchange.importers.serving.host_caches import say_sglang_host_cache
 from costmodel.exchange.importers.serving.option_words import Spelling
+from costmodel.exchange.importers.serving.served_adapters import say_sglang_adapters
 from costmodel.exchange.importers.serving.served_types import say_types, share_of
 from costmodel.exchange.importers.serving.vllm_options import say_switches
 from costmodel.exchange.values.foreign_keys import ForeignKey, ForeignKeys, lost, quiet
@@ -70,7 +71,9 @@ TABLE: dict[str, ForeignKey] = {
     "speculative-eagle-topk": ForeignKey("count", "plan.speculation"),
     "quantization": ForeignKey("word", "workload.precision workload.weights"),
     **lost("not expressible", "prompts and answers are computed apart", "disaggregation-mode", "null"),
-    **lost("not expressible", "adapters beside the model", "enable-lora lora-paths"),
+    "enable-lora": ForeignKey("flag", "workload.adapters", False),
+    "max-loras-per-batch": ForeignKey("count", "workload.adapters", 8),
+    "max-lora-rank": ForeignKey("count", "workload.adapters"),
     **lost("not expressible", "the sequence itself is cut", "dcp-size attn-cp-size", 1),
     **lost("not expressible", "experts are cut another way", "moe-dp-size dwdp-size", 1),
     **lost("not expressible", "weights or the cache partly on the host",
@@ -101,7 +104,7 @@ TABLE: dict[str, ForeignKey] = {
             "decode-attention-backend sampling-backend grammar-backend moe-runner-backend deepep-mode deepep-config "
             "tool-call-parser reasoning-parser skip-server-warmup warmups skip-tokenizer-init is-embedding "
             "enable-multimodal enable-cache-report enable-p2p-check enable-nccl-nvls enable-mscclpp enable-symm-mem "
-            "max-loras-per-batch max-lora-rank lora-backend lora-target-modules speculative-draft-model-path "
+            "lora-paths lora-backend lora-target-modules speculative-draft-model-path "
             "speculative-attention-mode "
             "disaggregation-transfer-backend disaggregation-bootstrap-port disaggregation-ib-device "
             "constrained-json-whitespace-pattern "
@@ -139,6 +142,7 @@ def read_sglang(tree: Any, file: str) -> Layer:
     say_sglang_draft(keys, layer)
     say_copies(keys, layer, "ep-num-redundant-experts", keys["ep-num-redundant-experts"].value)
     say_sglang_host_cache(keys, layer)
+    say_sglang_adapters(keys, layer)
     say_types(keys, layer, "dtype", "quantization", "kv-cache-dtype")
     return layer_of(keys, TITLE, layer)
 

@@ -12,6 +12,7 @@ from costmodel.exchange.importers.serving.drafts import json_option, say_copies,
 from costmodel.exchange.importers.serving.engine_names import OF_VLLM
 from costmodel.exchange.importers.serving.host_caches import say_vllm_host_cache
 from costmodel.exchange.importers.serving.option_words import Spelling
+from costmodel.exchange.importers.serving.served_adapters import say_vllm_adapters
 from costmodel.exchange.importers.serving.served_types import say_types, share_of
 from costmodel.exchange.values.foreign_keys import ForeignKey, ForeignKeys, lost, quiet
 
@@ -70,7 +71,9 @@ TABLE: dict[str, ForeignKey] = {
     "quantization": ForeignKey("word", "workload.precision workload.weights"),
     **lost("not expressible", "a draft proposes tokens", "spec-method spec-model spec-tokens"),
     **lost("not expressible", "prompts and answers are computed apart", "ec-transfer-config"),
-    **lost("not expressible", "adapters beside the model", "enable-lora", False),
+    "enable-lora": ForeignKey("flag", "workload.adapters", False),
+    "max-loras": ForeignKey("count", "workload.adapters", 1),
+    "max-lora-rank": ForeignKey("count", "workload.adapters", 16),
     **lost("not expressible", "the sequence itself is cut", "decode-context-parallel-size "
            "prefill-context-parallel-size", 1),
     **lost("not expressible", "weights or the cache partly on the host", "cpu-offload-gb swap-space", 0),
@@ -93,7 +96,7 @@ TABLE: dict[str, ForeignKey] = {
     **quiet("host port uvicorn-log-level api-key ssl-keyfile ssl-certfile chat-template served-model-name tokenizer "
             "tokenizer-mode trust-remote-code revision code-revision tokenizer-revision seed hf-config-path hf-token "
             "load-format download-dir config-format generation-config override-generation-config max-logprobs "
-            "max-loras max-lora-rank lora-modules lora-dtype max-cpu-loras fully-sharded-loras runner convert "
+            "lora-modules lora-dtype max-cpu-loras fully-sharded-loras runner convert "
             "enable-auto-tool-choice tool-call-parser reasoning-parser structured-outputs-config "
             "limit-mm-per-prompt mm-processor-kwargs mm-processor-cache-gb mm-encoder-tp-mode allowed-local-media-path "
             "language-model-only skip-mm-profiling disable-log-stats enable-log-requests no-enable-log-requests "
@@ -150,6 +153,7 @@ def read_vllm(tree: Any, file: str) -> Layer:
     copies = (json_option(keys, "eplb-config") or {}).get("num_redundant_experts")
     say_copies(keys, layer, "eplb-config", copies)
     say_vllm_host_cache(keys, layer)
+    say_vllm_adapters(keys, layer)
     say_types(keys, layer, "dtype", "quantization", "kv-cache-dtype")
     return layer_of(keys, TITLE, layer)
 

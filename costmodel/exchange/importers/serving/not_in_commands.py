@@ -17,7 +17,6 @@ _ANY = {
     ),
     **dict.fromkeys((f"workload.{key}" for key in ("users", "think_time", "turns")), _PEOPLE),
     "workload.requests": "those of a benchmark are read as so many at once",
-    "workload.adapters": "named by their paths, which hold their ranks",
     "workload.images": "a property of the requests",
     "workload.expert_precision": _CHECKPOINT,
     "workload.expert_weights": _CHECKPOINT,
@@ -29,6 +28,7 @@ NOT_STATED_BY_ENGINES: dict[str, dict[str, str]] = {
     "trt-llm": {
         **_ANY,
         "plan.replicas": "one command starts one",
+        "workload.adapters": "lora_config names them by their paths, which hold their ranks",
         "plan.redundant_experts": "a file of its own places experts and their copies",
     },
 }

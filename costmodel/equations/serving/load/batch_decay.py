@@ -266,7 +266,7 @@ def wave_first_token(
     Pitfall:
         as a flow, 700 requests on 595 places have their last first token a quarter too early
 
-    Monotone: increasing in requests, first_wave, later_wave
+    Monotone: increasing in first_wave, later_wave, first_prompt, prompt_time
     """
     waves = np.maximum(np.ceil(requests / concurrency) - 1.0, 0.0)
     later = first_wave + (waves - 1.0) * later_wave + (requests - waves * concurrency) * prompt_time

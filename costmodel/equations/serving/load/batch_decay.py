@@ -282,7 +282,7 @@ def wave_first_token_mean(
     first_prompt: Number,
     prompt_time: Number,
 ) -> Number:
-    """Mean time to the first token in a batch of more equal answers than run at once.
+    """Mean time to the first token in a batch of equal answers.
 
     (b² t₁ / 2 + Σ_w m_w (T₁ + (w − 1) T + m_w t_p / 2)) / n: m_w requests of wave w, b but of the last
 
@@ -301,16 +301,13 @@ def wave_first_token_mean(
         >>> round(float(wave_first_token_mean(700.0, 600.0, 76.0, 77.0, 0.1, 0.105)), 2)
         37.32
 
-    Holds:
-        more requests than answers that run at once
-
     Source:
         composition; exact
 
     Monotone: increasing in first_wave, later_wave, first_prompt, prompt_time
     """
-    whole = np.floor(requests / concurrency)
-    between, rest = whole - 1.0, requests - whole * concurrency
+    whole, first = np.maximum(np.floor(requests / concurrency), 1.0), np.minimum(requests, concurrency)
+    between, rest = whole - 1.0, np.maximum(requests - whole * concurrency, 0.0)
     full = between * (first_wave + concurrency * prompt_time / 2.0) + between * (between - 1.0) / 2.0 * later_wave
     last = rest * (first_wave + between * later_wave + rest * prompt_time / 2.0)
-    return (concurrency * (concurrency * first_prompt / 2.0 + full) + last) / requests
+    return (first * first * first_prompt / 2.0 + concurrency * full + last) / requests

@@ -14,8 +14,12 @@ from costmodel.equations.serving.load.batch_decay import (
     prompts_met,
     refilled_steps,
     shortest_output,
+    wave_first_token,
+    wave_first_token_mean,
+    wave_time,
 )
 from costmodel.equations.serving.load.closed_loop import interfered_token_time, surplus_wait
+from costmodel.equations.serving.load.steady_state import mixed_step_time
 from costmodel.estimate.serving.concurrency import closed_loop, first_token_time
 from costmodel.estimate.serving.load import of_each
 from costmodel.estimate.serving.operating_point import OperatingPoint
@@ -80,10 +84,34 @@ def offline_state(
         mean, last = 0.5 * line, (1.0 - TAIL) * line
     met = prompts_met(requests, point.concurrency)
     tpot = load.per_token(interfered_token_time(point.decode, point.mixed, met, load.steps))
-    ttft = first_token_time(inputs, point, 1.0, burst=True)
+    ttft = first_token_time(inputs, point, 1.0, burst=True) + mean
     with term("last of the first wave"):
-        p99 = first_token_time(inputs, point, 2.0 * (1.0 - TAIL), burst=True)
-    return replace(found, rate=rate, tpot=tpot, ttft=ttft + mean, ttft_p99=p99 + last)
+        p99 = first_token_time(inputs, point, 2.0 * (1.0 - TAIL), burst=True) + last
+    if load.output_spread == 0:
+        ttft, p99 = _in_waves(inputs, point, requests, ttft, p99)
+    return replace(found, rate=rate, tpot=tpot, ttft=ttft, ttft_p99=p99)
+
+
+def _in_waves(
+    inputs: ServingInputs, point: OperatingPoint, requests: Number, ttft: Number, p99: Number
+) -> tuple[Number, Number]:
+    """The same where equal answers take over one another's places in whole waves, mean and p99; else as given."""
+    load, many = inputs.load, point.concurrency
+    with term("waves"):
+        first_step = mixed_step_time(point.alpha, point.beta, many / 2.0, 0.0, 0.0)  # half of them decode on the mean
+        first_room, room = point.room + many / 2.0, point.room
+        first = load.computed * (point.gamma + first_step / first_room)
+        later = load.computed * (point.gamma + point.step / room)
+        steps = load.computed * many
+        periods = (
+            wave_time(many, first, load.steps, steps / first_room, point.step),
+            wave_time(many, later, load.steps, steps / room, point.step),
+        )
+        beside = first_token_time(inputs, point, 0.0, burst=True)
+        mean = beside + wave_first_token_mean(requests, many, *periods, first, later)
+        last = beside + wave_first_token((1.0 - TAIL) * requests, many, *periods, first, later)
+    more = np.asarray(requests > many)
+    return np.where(more, mean, ttft), np.where(more, last, p99)
 
 
 def _of_replica(inputs: ServingInputs, layout: PlanColumns) -> Number | None:

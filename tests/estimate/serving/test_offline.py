@@ -84,13 +84,22 @@ def first_tokens(answer: ServingAnswer, lengths: np.ndarray) -> np.ndarray:
     return firsts
 
 
-@pytest.mark.parametrize(("requests", "spread"), [(400, 1.0), (1000, 0.0), (1000, 1.0), (3000, 1.0)])
+@pytest.mark.parametrize(("requests", "spread"), [(400, 1.0), (700, 0.0), (1000, 1.0), (3000, 1.0)])
 def test_first_tokens_simulated_step_by_step(requests: int, spread: float) -> None:
     answer, sigma = predicted(*ALONE, batch(requests, spread)), np.sqrt(np.log1p(spread**2))
     draws = np.random.default_rng(3).standard_normal(requests)
     firsts = first_tokens(answer, np.maximum(1, np.round(512 * np.exp(sigma * draws - sigma**2 / 2))))
     assert answer.costs["ttft"] == pytest.approx(firsts.mean(), rel=0.08)
     assert answer.costs["ttft_p99"] == pytest.approx(np.quantile(firsts, 0.99), rel=0.12)
+
+
+@pytest.mark.parametrize(("requests", "output"), [(650, 512), (1500, 2000), (700, 100)])
+def test_equal_answers_come_in_waves(requests: int, output: int) -> None:
+    """Places become free as they were taken, a whole answer later: of 650 on 595 a quarter of the p99."""
+    answer = predicted(*ALONE, batch(requests, output=output))
+    firsts = first_tokens(answer, np.full(requests, float(output)))
+    assert answer.costs["ttft"] == pytest.approx(firsts.mean(), rel=0.05)
+    assert answer.costs["ttft_p99"] == pytest.approx(np.quantile(firsts, 0.99), rel=0.04)
 
 
 @pytest.mark.parametrize(("requests", "spread"), [(400, 0.0), (1000, 1.0)])

@@ -23,7 +23,8 @@ def closed_loop(
 ) -> SteadyState:
     """So many requests on one replica, of which as many are in flight as the operating point has."""
     load = inputs.load
-    tpot = load.per_token(interfered_token_time(point.decode, point.mixed, point.concurrency, load.steps))
+    step = interfered_token_time(point.decode, point.mixed, point.concurrency, load.steps, point.rides)
+    tpot = load.per_token(step)
     first = inputs.engine.burst.share if burst else 0.0
     ttft = first_token_time(inputs, point, first, burst=burst)
     with term("rate"):

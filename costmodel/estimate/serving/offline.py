@@ -83,7 +83,7 @@ def offline_state(
         line = surplus_wait(requests, point.concurrency, rate_of(requests, batch.full))
         mean, last = 0.5 * line, (1.0 - TAIL) * line
     met = prompts_met(requests, point.concurrency)
-    tpot = load.per_token(interfered_token_time(point.decode, point.mixed, met, load.steps))
+    tpot = load.per_token(interfered_token_time(point.decode, point.mixed, met, load.steps, point.rides))
     ttft = first_token_time(inputs, point, 1.0, burst=True) + mean
     with term("last of the first wave"):
         p99 = first_token_time(inputs, point, 2.0 * (1.0 - TAIL), burst=True) + last

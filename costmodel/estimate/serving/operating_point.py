@@ -49,6 +49,7 @@ class OperatingPoint:
     concurrency: Number
     decode: Number  # time at these sequences, two of a micro-batch at least
     mixed: Number  # the same with tokens of prompts beside them
+    rides: Number  # such mixed steps for each prompt: under 1 where several share one
     room: Number  # tokens of prompts that a step has room for; of all micro-batches of a pipeline
     alpha: Number
     beta: Number
@@ -138,7 +139,9 @@ def operating_point(inputs: ServingInputs, layout: PlanColumns, concurrency: Num
     work = request_work(known_as("beta", beta), load.steps, gamma, load.computed)
     servers = layout.replicas if inputs.case.scenario.assume.routing == "least-loaded" else 1.0
     host = loading(inputs, layout, whole)
-    return OperatingPoint(concurrency, decode, mixed, room, alpha, beta, gamma, whole, work, servers, host)
+    with term("steps of a prompt"):
+        rides = share(load.computed, carried)
+    return OperatingPoint(concurrency, decode, mixed, rides, room, alpha, beta, gamma, whole, work, servers, host)
 
 
 def _of_a_token(

@@ -27,7 +27,7 @@ def test_qwen3_32b_with_64_in_flight() -> None:
     prompt, output, users = 0.9 * 4096, 0.9 * 1024, 64.0
     step, prefill = QWEN_32B.decode(users, prompt + output / 2), QWEN_32B.prefill(prompt)
     assert (float(step) * 1e3, float(prefill) * 1e3) == (pytest.approx(15.65, abs=0.01), pytest.approx(125.2, abs=0.05))
-    token = float(interfered_token_time(step, step + prefill, users, output))
+    token = float(interfered_token_time(step, step + prefill, users, output, 1.0))
     assert token * 1e3 == pytest.approx(24.2, abs=0.05)
     assert token * 1e3 == pytest.approx(27.6, rel=0.15)
     assert float(interference_share(step, token)) == pytest.approx(0.35, abs=0.005)

@@ -36,6 +36,25 @@ def test_the_mean_step_is_that_of_a_closed_loop() -> None:
     assert rate * 512 * opened == pytest.approx(42.0, rel=1e-9)
 
 
+@pytest.mark.parametrize("budget", [512, 8192])
+@pytest.mark.parametrize("prompt", [2048, 6000])
+def test_open_and_closed_loops_agree(prompt: int, budget: int) -> None:
+    """As many users as a stream of requests keeps in flight get the same, less the wait for a user's own prompt."""
+
+    def under(load: str) -> dict[str, float]:
+        workload = f"workload={{kind: serving, prompt: {prompt}, output: 512, precision: bf16, {load}}}"
+        return costs(workload, f"stack.budget={budget}", "plan.replicas=1")
+
+    opened = under("rate: 1.5 /s")
+    closed = under(f"concurrency: {round(1.5 * opened['latency'])}")
+    for name in ("requests_per_s", "tpot"):
+        assert closed[name] == pytest.approx(opened[name], rel=0.06), name
+    of_all = closed["prompts_between"] * closed["concurrency"] / (closed["concurrency"] - 1)
+    assert of_all == pytest.approx(opened["prompts_between"], rel=0.12)
+    crowd = under("concurrency: 2000")
+    assert crowd["requests_per_s"] < 1.005 * crowd["saturation_per_s"]
+
+
 def test_constants_are_near_the_worked_example() -> None:
     """70B, tp 8, H100: α 9.98 ms, β 60.7 us, γ 47.8 us by another fit of the same kernels.
 

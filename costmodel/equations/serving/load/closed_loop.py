@@ -49,34 +49,37 @@ def closed_loop_step_time(
 
 
 @equation
-def interfered_token_time(step: Number, mixed_step: Number, concurrency: Number, output: Number) -> Number:
+def interfered_token_time(
+    step: Number, mixed_step: Number, concurrency: Number, output: Number, prompt_steps: Number
+) -> Number:
     """Time per token of one of c users, where the others' prompts ride in some steps, whose time need not be linear.
 
-    D + min(f, 1) (X − D), f = (c − 1) / o prompts a step
+    D + min(f, 1) (X − D), f = n (c − 1) / o mixed steps of all steps
 
     Args:
         step: a step without prompts, D [s]
-        mixed_step: a step that carries one prompt, or f of them where f is more, X [s]
+        mixed_step: a step that carries one prompt, or the part of it that fits, or all that come in a step, X [s]
         concurrency: requests in flight, the user's own counted, c [1]
         output: tokens that are generated, on average, o [1]
+        prompt_steps: such mixed steps for each prompt, n: its tokens over those in the step [1]
 
     Returns:
         time per token [s]
 
     Example:
-        >>> round(float(interfered_token_time(15.65e-3, 15.65e-3 + 125.2e-3, 64.0, 922.0)) * 1e3, 1)
+        >>> round(float(interfered_token_time(15.65e-3, 15.65e-3 + 125.2e-3, 64.0, 922.0, 1.0)) * 1e3, 1)
         24.2
-
-    Holds:
-        prompts that fit into a step
 
     Source:
         agrawal-2024; serving-fit
 
-    Monotone: increasing in concurrency; decreasing in output
+    Pitfall:
+        a prompt over the token budget delays the others once for each of its parts
+
+    Monotone: increasing in concurrency, prompt_steps; decreasing in output
     """
-    prompts = np.maximum(concurrency - 1, 0.0) / output
-    return step + np.minimum(prompts, 1.0) * np.maximum(mixed_step - step, 0.0)
+    mixed = prompt_steps * np.maximum(concurrency - 1, 0.0) / output
+    return step + np.minimum(mixed, 1.0) * np.maximum(mixed_step - step, 0.0)
 
 
 @equation

@@ -341,7 +341,7 @@ def test_one_plan_of_serving_flags_is_stated(command: str, run: Any) -> None:
     shown = run(command, *SERVED)
     assert shown.code == 0
     assert "assumed plan tp " in shown.out
-    assert "the best of costmodel search with the engine's token budget" in shown.out
+    assert "the best plan in costmodel search, with the engine's token budget" in shown.out
     assert "assumed stack vllm: the default engine; --stack names another" in shown.out
 
 

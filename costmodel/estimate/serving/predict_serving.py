@@ -20,6 +20,7 @@ from costmodel.estimate.serving.plan_columns import PlanColumns
 from costmodel.estimate.serving.serving_band import OWN, banded
 from costmodel.estimate.serving.serving_inputs import ServingInputs, inputs_of, never_fitted
 from costmodel.estimate.shared.limits import Limit, stated_limits
+from costmodel.ground.counts import number_of
 from costmodel.ground.equation import Number
 from costmodel.ground.errors import Place, fail
 from costmodel.ground.record import record
@@ -69,7 +70,8 @@ def layout_of(inputs: ServingInputs, plan: ServingPlan) -> tuple[PlanColumns, tu
     assumed: tuple[Assumption, ...] = ()
     if replicas is None:
         replicas = max(float(np.floor(inputs.ranks / ranks)), 1.0)
-        assumed = (Assumption("plan.replicas", f"{replicas:g}", f"{float(inputs.ranks):g} GPUs over {ranks:g}"),)
+        origin = f"{number_of(float(inputs.ranks), 'GPU')} over {ranks:g} of a replica"
+        assumed = (Assumption("plan.replicas", f"{replicas:g}", origin),)
     values = (plan.tp, plan.pp, plan.ep, plan.dp_attention, replicas, inputs.budget, plan.redundant_experts or 0.0)
     return PlanColumns(*(np.array([value], dtype=np.float64) for value in values)), assumed
 

@@ -43,8 +43,8 @@ def best_layout(case: ServingCase) -> tuple[dict[str, str], str] | None:
         narrower = "--set workload.weights=fp8 takes half the memory; " if wide else ""
         why = "costmodel search with the same flags and --why-not shows why"
         raise fail("C004", "no plan of the search fits", Place(case.file), narrower + why)
-    which = "the nearest to keep all limits" if best.broken else "the best"
-    return plan_settings(found, best), f"{which} of costmodel search with the engine's token budget"
+    which = "the plan nearest to the limits" if best.broken else "the best plan"
+    return plan_settings(found, best), f"{which} in costmodel search, with the engine's token budget"
 
 
 def plan_settings(found: FoundPlans, ranked: RankedPlan) -> dict[str, str]:

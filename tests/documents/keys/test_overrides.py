@@ -124,7 +124,11 @@ def test_experts_and_predictions_that_cannot_be(run: Any, faults: Faults, key: s
     ("assignment", "code", "sentence"),
     [
         ("model.layers.0.parallel=true", "D006", "streams are mixed around halves in turn"),
-        ("model.layer_embedding={rows: 100, width: 64}", "D006", "hyper-connections and a layer_embedding are not modelled"),
+        (
+            "model.layer_embedding={rows: 100, width: 64}",
+            "D006",
+            "hyper-connections and a layer_embedding are not modelled",
+        ),
         ("model.layers.2.experts.hashed=true", "D006", "hashed experts are not chosen by scores"),
         ("model.layers.1.compressed.output_groups=7", "D006", "7 output_groups do not divide the 64 heads"),
         ("workload.tuning.method=lora", "D016", "not modelled beside the matrices of compressed attention"),

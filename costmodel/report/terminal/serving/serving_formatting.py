@@ -55,7 +55,9 @@ def result(name: str, value: float | None, digits: int = 3) -> str:
         return f"{value * 100:.1f} %"
     if name.endswith(("_share", "utilisation", "prefix_hit", "host_hit")):
         return percent(value, digits)
-    return counted(round(value, 1), 4) if unit == "1" else show(value, unit, digits)
+    if unit != "1":
+        return show(value, unit, digits)
+    return counted(round(value, 1), 4) if abs(value) >= 100 or value.is_integer() else significant(value, digits)
 
 
 def rate_words(rate: float, shown: str) -> str:

@@ -100,7 +100,10 @@ def _holds(answer: ServingAnswer, levers: Sequence[CacheLever]) -> list[Line]:
     worst, steady = significant(costs["concurrency_worst"], 4), significant(costs["concurrency_steady"])
     most = one(costs["cache_pool_tokens"]) / float(answer.evaluation.layout.dp_attention[0])
     rows = [
-        ("cache", f"{show_memory(costs['kv_bytes_per_token'])} a token, {show_memory(per_rank)} of a request on a GPU"),
+        (
+            "cache",
+            f"{show_memory(costs['kv_bytes_per_token'])} per token, of which one GPU holds {show_memory(per_rank)}",
+        ),
         ("requests", f"{worst} of {longest} tokens at worst (Maximum concurrency for {longest} tokens per request)"),
         ("", f"{steady} mean requests at a time, of which {significant(costs['concurrency'])} are in flight"),
         ("context", f"{most:,.0f} tokens is the longest request; the model ends at {inputs.model.max_sequence:,.0f}"),

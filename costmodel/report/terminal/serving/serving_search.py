@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
 from rich.text import Text
@@ -138,14 +138,18 @@ def _needs(found: FoundPlans) -> Iterator[Text]:
         return
     headroom = inputs.case.scenario.assume.headroom
     more = f" × {1 + headroom:g} headroom" if headroom else ""
-    sizes = best.sizes
-    ranks = f"tp {sizes['tp']:.0f}" + (f" · pp {sizes['pp']:.0f}" if sizes["pp"] > 1 else "")
-    whole = (
-        f"{needed:,.0f} of the best plan" if best.prefill is not None else f"{number_of(needed, 'replica')} of {ranks}"
-    )
+    taken = f"{number_of(needed, 'replica')} of {_replica_words(best.sizes)}"
+    if best.prefill is not None:
+        taken = f"{number_of(needed, 'set')} of these instances"
     gpus = number_of(best.costs["gpus_needed"], "GPU")
-    yield styled(f"  needs {rate_words(rate, significant(rate))}{more}: {whole}, {gpus}")
+    yield styled(f"  {rate_words(rate, significant(rate))}{more} need {taken}: {gpus}")
     yield from unlimited(inputs.case)
+
+
+def _replica_words(sizes: Mapping[str, float]) -> str:
+    """The degrees of one replica."""
+    degrees = {name: sizes.get(name, 1.0) for name in ("tp", "pp", "ep", "dp_attention")}
+    return " · ".join(f"{name} {counted(size)}" for name, size in degrees.items() if size > 1 or name == "tp")
 
 
 def _why(found: FoundPlans, *, every: bool) -> Iterator[Line]:

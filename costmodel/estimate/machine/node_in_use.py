@@ -78,7 +78,7 @@ def batch_of_a_site(case: ResolvedScenario) -> float:
         return batch
     count, place = plan.sites.count, case.place("plan.sites.count", "plan.sites")
     if case.groups:
-        raise fail("D010", "sites are of equal nodes, and cluster.groups has several kinds", place, "leave one out")
+        raise fail("D010", "sites need equal nodes, but cluster.groups has several kinds", place, "leave one out")
     for name, amount in (("nodes", case.cluster.nodes), ("sequences of a step", batch)):
         if remainder(amount, count) != 0:
             sentence = f"{amount:g} {name} do not divide over {count:g} sites"

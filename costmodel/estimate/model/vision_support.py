@@ -25,4 +25,4 @@ def seen(case: LoadedScenario, model: Model, images: Images | None, tokens: floa
 def note_unseen(log: AssumptionLog, model: Model, images: Images | None) -> None:
     """Record that a model with a vision tower is given text alone."""
     if model.vision is not None and images is None:
-        log.note("workload.images", "none", "text alone; the vision tower takes memory and sees nothing")
+        log.note("workload.images", "none", "only text; the vision tower needs memory but has no input")

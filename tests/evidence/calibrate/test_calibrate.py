@@ -438,7 +438,7 @@ def test_measured_stands_beside_predicted_with_its_sign(factor: float, verdict: 
 def test_a_fabric_that_is_slower_than_sound_ones_is_called_so(tmp_path: Path, run: Any) -> None:
     _collectives(tmp_path, 2.0)
     ran = run("calibrate", "sound.csv", cwd=tmp_path)
-    assert "50 % slower than sound ones" in ran.out
+    assert "50 % slower than healthy fabrics" in ran.out
     assert "−50.0 %" in ran.out
     answer = json.loads(run("calibrate", "sound.csv", "--json", cwd=tmp_path).out)
     (fabric,) = answer["fabrics"]
@@ -446,7 +446,7 @@ def test_a_fabric_that_is_slower_than_sound_ones_is_called_so(tmp_path: Path, ru
     assert [round(size["error"], 3) for size in answer["sizes"]] == [-0.5] * 6
     assert answer["fits"][0]["in_use_bias"] == pytest.approx(-0.5, abs=1e-5)
     _collectives(tmp_path, 1.0)
-    assert "as fast as sound ones" in run("calibrate", "sound.csv", cwd=tmp_path).out
+    assert "as fast as healthy fabrics" in run("calibrate", "sound.csv", cwd=tmp_path).out
 
 
 def test_kernels_have_no_fabric() -> None:

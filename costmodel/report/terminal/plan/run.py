@@ -150,7 +150,7 @@ def _interval(answer: ExplainedAnswer, found: RunFigures) -> str:
     assert asked is not None
     every = show_time(number(found.at.interval))
     if asked.elastic is not None:
-        return f"{every}; elastic goes on without checkpoints"
+        return f"{every}; elastic continues without checkpoints"
     if asked.checkpoint.mode == "memory":
         every += f" to storage, {show_time(number(found.at.memory_interval))} to memory"
     if asked.checkpoint.interval is None and asked.checkpoint.steps is None:

@@ -1,4 +1,4 @@
-"""The table of contents: every command, in the order one meets them."""
+"""The command line: every command, in the order of its help page."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""estimate, memory, comm: one plan looked at."""
+"""estimate, memory, comm: one plan."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""validate: how wrong are we, and where."""
+"""validate: how accurate predictions are, by source and group."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 
 
 class ValidateQuestion(StrEnum):
-    """What is held against the measurement."""
+    """What is compared with the measurement."""
 
     TIME = "time"
     MEMORY = "memory"

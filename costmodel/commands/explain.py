@@ -1,4 +1,4 @@
-"""explain: why this figure; what does this word or code mean."""
+"""explain: how a figure was computed, or what a word or code means."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""run: the whole run around the steps."""
+"""run: the whole training run."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The whole run around a training job: how long, what interrupts it, how it is saved, what it draws and costs."""
+"""The whole run of a training job: its length, interruptions, checkpoints, power and cost."""
 
 from typing import Annotated, Any, Literal, Self
 
@@ -109,7 +109,7 @@ class Checkpointing(Document):
 
 
 class Restart(Document):
-    """From an interruption until training goes on, loading left out."""
+    """From an interruption until training continues, loading left out."""
 
     detect: Seconds | None = Field(default=None, description="Time until the failure is detected, in addition to start")
     start: Seconds | None = Field(default=None, description="New nodes, processes, communicators")
@@ -128,7 +128,7 @@ class PlannedStops(Document):
 
 
 class Elastic(Document):
-    """Going on without the replica of a failed node until it is repaired."""
+    """Continuing without the replica of a failed node until it is repaired."""
 
     regroup: Seconds | None = Field(
         default=None, description="Pause of all replicas when one leaves or returns; default: a start"

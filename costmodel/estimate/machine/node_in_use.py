@@ -1,4 +1,4 @@
-"""What a job has of its nodes where it uses some of their accelerators: scale-up domain, interfaces, host links.
+"""The part of a node that a job uses if it uses some accelerators: domain, interfaces, host links.
 
 One rule: what belongs to an accelerator stays with it, its links inside the domain, the interfaces next to it and its
 link to the host; those of idle accelerators carry nothing. What belongs to the node, the host's memory, its drives and

@@ -1,4 +1,4 @@
-"""Which adapters can be trained: who lacks the matrices that they are to stand beside."""
+"""Which adapters can be trained: checks that the model has the matrices that they adapt."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Whether a model sees the images of a workload, and whether these fit into what they are part of."""
+"""Checks that a model accepts images, and that the images fit into their sequence or prompt."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""An offline batch: all requests are there at the start, and each that ends makes room for the next."""
+"""An offline batch: all requests are queued at the start, and each that ends makes room for the next."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""A serving scenario as numbers: everything the equations need, and what was assumed on the way."""
+"""A serving scenario as numbers: all inputs of the equations, and the assumptions."""
 
 from __future__ import annotations
 

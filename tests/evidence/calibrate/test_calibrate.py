@@ -400,7 +400,7 @@ def test_json_has_every_fit_and_what_was_left_out(run: Any) -> None:
 
 
 def _collectives(folder: Path, factor: float, sizes: int = 6) -> Any:
-    """All-reduces of 8 A100 that take a multiple of what the constants in use say of sound ones."""
+    """All-reduces of 8 A100 that take a multiple of what the constants in use say of healthy ones."""
     path = folder / "sound.csv"
     messages = [2.0**20 * 8.0**power for power in range(sizes)]
 
@@ -456,7 +456,7 @@ def test_kernels_have_no_fabric() -> None:
 
 
 def test_times_of_your_own_hold_for_a_collective_alone(run: Any, tmp_path: Path) -> None:
-    """8 H200 that measured 12.2 ms for 2.15 GB; sound ones take 8.4, by an algorithm that these did not show."""
+    """8 H200 that measured 12.2 ms for 2.15 GB; healthy ones take 8.4, by an algorithm that these did not show."""
     asked = ("collective", "all-reduce", "2147483648B", "--gpus", "8", "--node", "dgx-h200", "--json")
     shipped = json.loads(run(*asked, cwd=tmp_path).out)["sizes"][-1]
     assert run("calibrate", NCCL, "--write", cwd=tmp_path).code == 0

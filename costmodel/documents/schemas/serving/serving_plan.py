@@ -1,4 +1,4 @@
-"""How engines are laid out over the accelerators: one replica, and how many; and a space of such plans."""
+"""Plan of engines on the accelerators: one replica and the number of replicas; and a space of such plans."""
 
 from typing import Self
 

@@ -93,7 +93,7 @@ RESULTS: dict[str, ResultColumn] = {
     ),
     "concurrency_steady": ResultColumn("1", "mean requests that fit at once, of one replica", "higher"),
     "memory_peak": ResultColumn(
-        "B", "memory of the fullest accelerator: weights, a step, the runtime and the pool", "lower"
+        "B", "memory of the most loaded accelerator: weights, a step, the runtime and the pool", "lower"
     ),
     "memory_share": ResultColumn(
         "1",

@@ -1,4 +1,4 @@
-"""What an engine is asked to do: lengths of prompts and answers, how requests come, and in which types it works."""
+"""Workload of an engine: lengths of prompts and answers, arrivals, and data types."""
 
 from typing import Annotated, Any, Literal, Self
 

@@ -173,7 +173,7 @@ def _spares(answer: Answer) -> list[tuple[str, str]]:
 
 
 def _fewer(answer: Answer, found: RunFigures) -> list[tuple[str, str]]:
-    """What goes on after an interruption, where it is not all ranks."""
+    """What continues after an interruption, where it is not all ranks."""
     asked, block = answer.inputs.run, answer.evaluation.block
     if asked is None or asked.restart.ranks is None:
         return []

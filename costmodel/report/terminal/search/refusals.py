@@ -291,7 +291,7 @@ def _wrong_layers(inputs: TrainingInputs, block: Block) -> str:
         return "recompute_layers 0, but recompute_method uniform recomputes at least 1 at once"
     chunk = math.ceil(number(stage_layers(inputs.model, block).fullest) / _size(block, "vpp"))
     asked = counted(block.structure.recompute_layers or 0.0)
-    return f"recompute_layers {asked}, and the fullest chunk of {_times(block, 'pp vpp')} has {chunk}"
+    return f"recompute_layers {asked}, and the most loaded chunk of {_times(block, 'pp vpp')} has {chunk}"
 
 
 def _wrong_offload(inputs: TrainingInputs, block: Block) -> str:

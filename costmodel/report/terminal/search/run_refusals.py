@@ -75,7 +75,7 @@ def _not_over_groups(inputs: TrainingInputs, block: Block) -> str:
 
 
 def not_asynchronous(inputs: TrainingInputs, block: Block) -> str:
-    """Why replicas cannot go on without each other."""
+    """Why replicas cannot continue without each other."""
     structure, stated = block.structure, []
     stated += [f"pp {counted(float(block.pp[0]))} ties stages together"] if block.pp[0] > 1 else []
     stated += [f"zero {structure.zero} shards the states over them"] if structure.zero else []
@@ -97,7 +97,7 @@ def not_served(inputs: TrainingInputs, block: Block) -> str:
 
 
 def not_resharded(inputs: TrainingInputs, block: Block) -> str:
-    """Why a job cannot go on with so many ranks."""
+    """Why a job cannot continue with so many ranks."""
     assert inputs.run is not None
     left, inner = inputs.run.restart.ranks, float(block.tp[0] * block.cp[0] * block.pp[0])
     assert left is not None

@@ -152,7 +152,7 @@ ONE = {
                 "modules: [q, kv-up]",
                 "D016",
                 "kv-up",
-                "has no kv-up to put",
+                "has no kv-up to adapt",
                 "q, k, v, o, gate",
             ),
         )

@@ -151,7 +151,7 @@ def test_the_table_for_people(runs: str, run: Any) -> None:
     assert "V004 precision without a fit" in told
     assert told.count("22b-") == 2 or "micro_batch 4" in told
     memory = run("validate", runs, "--quantity", "memory").out
-    assert "2 runs fitted, 0 of them called too large" in memory
+    assert "2 runs fitted, 0 of them predicted not to fit" in memory
     assert "0 of 2 wrong on whether it fits" in memory
     assert "wrong on whether" not in plain.out
 

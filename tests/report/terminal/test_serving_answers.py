@@ -16,7 +16,7 @@ SCALED = ("scale", "--model", "llama-3.1-70b", "--gpu", "h100", "--prompt", "200
     ("setting", "figures", "code"),
     [
         ("plan.tp=7", "64 query heads are not divisible by tp 7", "L051"),
-        ("plan.tp=7", "8 key and value heads are neither divisible by tp 7 nor a divisor of it", "L052"),
+        ("plan.tp=7", "8 key-value heads are neither divisible by tp 7 nor a divisor of it", "L052"),
         ("plan.pp=90", "pp 90 is more than the 80 layers of the model", "L055"),
         ("plan.replicas=9", "the replicas need 72 accelerators, and the cluster has 16", "L050"),
         ("workload.prompt=1e7", "one request of 10,000,512 tokens 381 GiB a GPU", "M001"),

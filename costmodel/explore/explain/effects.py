@@ -233,7 +233,7 @@ def _of_matrices(answer: Answer, rank: float) -> Iterator[str]:
         for _, matrix, part in factor_shares(answer.inputs, answer.evaluation.block, rank)
     }
     for (name, rows, columns), part in sorted(shares.items(), key=lambda item: item[1]):
-        sent = f"{significant(100 * part, 3)} %" if part < 1 else "uncompressed: smaller than its factors"
+        sent = f"{significant(100 * part, 3)} %" if part < 1 else "uncompressed (smaller than its factors)"
         yield f"{name}, {counted(rows)} × {counted(columns)}: {sent}"
     yield "vectors, as of norms: whole"
 

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field, replace
+from dataclasses import field, replace
+
+from costmodel.ground.record import record
 
 COMMAND_LINE = "command line"  # the file of a place on it
 
@@ -37,7 +39,7 @@ _NOT_SHOWN = "the text is not shown, because this file is outside the working fo
 _TO_SHOW = "to see it, run the command in the folder of that file, or name the folder in COSTMODEL_PATH"
 
 
-@dataclass(frozen=True)
+@record
 class Place:
     """The place of a value: file, line and column, and the dotted path of the key."""
 
@@ -54,7 +56,7 @@ class Place:
         return f"{spot}  ({self.path})" if self.path else spot
 
 
-@dataclass(frozen=True)
+@record
 class Fault:
     """One fault, with its code, its place and the remedy.
 
@@ -111,7 +113,7 @@ FAULT_CODES = {
     "count may name its unit, which must match the key: tokens, sequences, GPUs, nodes, layers. A batch "
     "may be given in tokens, '4M tokens': it is divided by the tokens of a sequence.",
     "D008": "The number is outside its valid range.",
-    "D009": "No document has this name. costmodel looks for names in the folders of hardware/ and scenarios/, "
+    "D009": "No document has this name. Names are looked up in the folders of hardware/ and scenarios/, "
     "for example scenarios/models/NAME.yaml: first in the working folder, then in the folders of "
     "COSTMODEL_PATH, then among the shipped documents. For a file elsewhere, give its path, ./NAME.yaml.",
     "D010": "The value is not one of the choices of this key.",

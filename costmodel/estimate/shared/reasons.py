@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from costmodel.ground.record import record
 
 
-@dataclass(frozen=True)
+@record
 class Reason:
     """A reason to refuse a plan, or to remark on it.
 
@@ -34,7 +34,8 @@ REFUSALS = {
     ),
     "L003": Reason(
         "heads not divisible by tp",
-        "Tensor parallelism gives every rank whole query heads, so tp must divide the number of heads.",
+        "Tensor parallelism gives every rank whole query heads, or whole groups of them with compressed attention. So "
+        "tp must divide the number of heads or groups.",
         fixes="plan.tp",
     ),
     "L004": Reason(
@@ -143,7 +144,8 @@ REFUSALS = {
         "indexer needs an all-gather",
         "An indexer selects tokens among all earlier ones. A ring shows a rank only one block at a time, and an "
         "exchange of heads splits the heads whose scores the indexer sums. So only an all-gather of latents and "
-        "index keys works.",
+        "index keys works. The same holds for compressed attention: it has one key for all heads, and all ranks need "
+        "its entries.",
         fixes="plan.cp_type plan.cp",
     ),
     "L035": Reason(

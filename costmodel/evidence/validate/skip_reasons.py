@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass
 
 from costmodel.estimate.shared.reasons import REFUSALS, Reason
 from costmodel.exchange.tables.csv_cells import CsvRow
+from costmodel.ground.record import record
 
 REASONS = {
     "V001": Reason(
@@ -51,7 +51,7 @@ class CannotModel(Exception):
         self.code, self.why = code, why
 
 
-@dataclass(frozen=True)
+@record
 class SkippedRow:
     """A skipped run: the code of the reason, and the detail."""
 

@@ -1,14 +1,15 @@
 """Plan of engines on the accelerators: one replica and the number of replicas; and a space of such plans."""
 
-from typing import Self
+from typing import Annotated, Self
 
 from pydantic import Field, model_validator
 from pydantic_core import PydanticCustomError
 
-from costmodel.documents.schemas.base import Count, Document, Share
+from costmodel.documents.schemas.base import Count, Document, Quantity, Share
 from costmodel.documents.schemas.count_kinds import Gpus, Replicas, Stages
 from costmodel.documents.schemas.serving.serving_workload import Tokens
 
+Copies = Annotated[float, Quantity("1", 0, 1e18, whole=True)]
 _OF_ONE = ("tp", "pp", "ep", "dp_attention", "replicas")
 DRAFTS = ("eagle", "mtp", "ngram")  # any other is a model
 
@@ -80,6 +81,9 @@ class ServingSpace(Document):
     )
     replicas: list[Replicas] | None = Field(
         default=None, min_length=1, description="Copies of the engine to try; default: as many as the accelerators hold"
+    )
+    redundant_experts: list[Copies] | None = Field(
+        default=None, min_length=1, description="Numbers of copies of routed experts to try; default: the plan's own"
     )
     disaggregated: bool = Field(default=False, description="Whether to also try plans with separate prefill and decode")
     budget: list[Tokens] | None = Field(

@@ -139,7 +139,7 @@ def estimate(scenario: Scenario, settings: Iterable[str] = ()) -> Result:
 
 
 def memory(scenario: Scenario, settings: Iterable[str] = ()) -> Result:
-    """Where the bytes of the fullest accelerator go, and whether they fit.
+    """Where the bytes of the most loaded accelerator go, and whether they fit.
 
     Example:
         >>> list(memory("quickstart").frame()["stage"])

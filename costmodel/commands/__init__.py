@@ -1,4 +1,4 @@
-"""The words of the command line."""
+"""The commands of the command line."""
 
 import signal
 import threading

@@ -19,19 +19,19 @@ FilesArgument = Annotated[
     list[str],
     typer.Argument(
         metavar="MEASURED",
-        help="CSV tables of kernels, or what nccl-tests printed; or CSV tables of runs; '-' for stdin",
+        help="CSV tables of kernels, output of nccl-tests, or CSV tables of runs; '-' for stdin",
         show_default=False,
     ),
 ]
 WriteOption = Annotated[bool, typer.Option("--write", help="Write the fits marked ✓ to hardware/efficiencies/ here")]
 ReplaceOption = Annotated[
-    bool, typer.Option("--replace", help="Let kernels replace what was set from whole training steps")
+    bool, typer.Option("--replace", help="Let kernels replace constants that were fitted to whole training steps")
 ]
 NodeOption = Annotated[
     str | None,
     typer.Option(
         "--node",
-        help="The node these were measured on, if the table does not state it",
+        help="Node of the measurements, if the table does not state it",
         show_default=False,
         autocompletion=completion.documents,
     ),
@@ -41,7 +41,7 @@ SourceOption = Annotated[
     typer.Option(
         "--source",
         metavar="KEY",
-        help="Source to cite, a key of the document; else the tables themselves",
+        help="Source to cite, a key of the document; default: the tables themselves",
         show_default=False,
     ),
 ]
@@ -64,12 +64,12 @@ LeaveOutOption = Annotated[
     LeaveOut | None,
     typer.Option(
         "--leave-out",
-        help="Of runs: also fit without each value of a column, and predict its runs unseen",
+        help="For runs: also fit without each value of a column, and predict its runs as unseen",
         show_default=False,
     ),
 ]
 AfreshOption = Annotated[
-    bool, typer.Option("--afresh", help="Of runs: fit every constant, starting from its prior; needs many runs")
+    bool, typer.Option("--afresh", help="For runs: fit every constant, starting from its prior; needs many runs")
 ]
 
 
@@ -85,7 +85,7 @@ def calibrate(
     where: WhereOption = None,
     verbose: VerboseOption = False,
 ) -> Reply:
-    """Constants fitted from measured kernels, or from measured runs: three of your own sharpen its predictions.
+    """Fit constants to measured kernels, or to measured runs: three runs of your own improve the predictions.
 
     Examples:
       costmodel calibrate gemm.csv all_reduce_perf.txt
@@ -95,17 +95,17 @@ def calibrate(
       costmodel calibrate runs.csv --leave-out source_family
       costmodel calibrate serving.csv --where engine=vllm
 
-    A table of kernels has a timing in each row: costmodel explain D015 names the columns. The error held out is that
-    of one half of the shapes under constants fitted on the other. --write keeps comments and order; what is in use
-    stays where a fit is no better, or where it was set from whole training steps.
+    In a table of kernels each row is a timing: costmodel explain D015 lists the columns. The held-out error is that of
+    one half of the shapes with constants fitted on the other half. --write preserves comments and order. A constant is
+    kept if the new fit is no better, or if it was fitted to whole training steps.
 
-    A table of runs has a run in each row: costmodel explain D014 names the columns. The fit starts from the shipped
-    values as priors and updates the slow-down of a real step, the share of the network and the host's time. Constants
-    that the runs do not determine stay unchanged.
-    A table with tpot_s or ttft_s has a benchmark of a serving engine in each row; three or more of one engine refine
-    its host time and the start of its benchmarks, near what is shipped.
+    In a table of runs each row is a run: costmodel explain D014 lists the columns. The shipped values are the priors;
+    the fit updates the slowdown of a real step, the network share and the host time. Constants that the runs do not
+    determine stay unchanged.
+    In a table with tpot_s or ttft_s each row is a benchmark of a serving engine; three or more of one engine refine
+    its host time and the start of its benchmarks, close to the shipped values.
 
-    Exit code 1 when --write leaves what does not describe the runs unwritten.
+    Exit code 1 when --write does not write a fit because it does not describe the runs.
 
     Next: costmodel show h100-sxm --fitted
     """

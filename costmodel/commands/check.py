@@ -39,24 +39,24 @@ def check(
     against: AgainstOption = None,
     update: Annotated[bool, typer.Option("--update", help="Write today's figures into the baseline")] = False,
     within: Annotated[
-        str, typer.Option("--within", metavar="SHARE", help="How much a watched result may worsen")
+        str, typer.Option("--within", metavar="SHARE", help="By how much a watched result may get worse")
     ] = _WITHIN,
     exact: Annotated[bool, typer.Option("--exact", help="No figure may move at all, for better or worse")] = False,
     assignments: SetOption = None,
-    verbose: Annotated[bool, typer.Option("--verbose", "-v", help="Show what is kept too")] = False,
+    verbose: Annotated[bool, typer.Option("--verbose", "-v", help="Also show the limits that are met")] = False,
 ) -> Reply:
-    """For CI: check that scenarios keep their limits and are no worse than in a baseline.
+    """For CI: check that scenarios meet their limits and are no worse than a baseline.
 
     Examples:
       costmodel check llama-3-70b-512 quickstart
       costmodel check SCENARIO --against baseline.json --update
       costmodel check SCENARIO --against baseline.json --format github
 
-    Limits are the scenario's: at_most, at_least, target and within, on any result. Against a baseline step time, memory
-    and cost may not worsen by more than --within, nor a result by more than its limit's own within. A scenario without
-    a plan is held by the best plan of its search.
+    A scenario states its limits on any result: at_most, at_least, target and within. Step time, memory and cost may not
+    be worse than the baseline by more than --within, other results not by more than within of their limit. If a
+    scenario has no plan, the best plan of its search is checked.
 
-    Exit code 1 when anything is not kept, 2 when a scenario or the baseline cannot be read.
+    Exit code 1 when a check fails, 2 when a scenario or the baseline cannot be read.
 
     Next: costmodel diff A B
     """

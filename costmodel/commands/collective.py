@@ -20,13 +20,15 @@ OperationArgument = Annotated[
 ]
 SizeArgument = Annotated[
     list[str] | None,
-    typer.Argument(help="Bytes of the full buffer, as nccl-tests counts it; one heads a table", show_default=False),
+    typer.Argument(
+        help="Bytes of the full buffer, as in nccl-tests; a single size is the largest of a table", show_default=False
+    ),
 ]
 GpuOption = Annotated[
     str | None,
     typer.Option(
         "--gpu",
-        help="Accelerator, in the node it is usually found in",
+        help="Accelerator, in its usual node",
         show_default=False,
         autocompletion=completion.accelerators,
     ),
@@ -42,7 +44,7 @@ MeasuredOption = Annotated[
     typer.Option(
         "--measured",
         metavar="FILE",
-        help="What nccl-tests printed, to stand beside it; '-' is stdin",
+        help="Output of nccl-tests to compare with; '-' is stdin",
         show_default=False,
     ),
 ]
@@ -67,7 +69,7 @@ def collective(
     algorithm: AlgorithmOption = None,
     assignments: SetOption = None,
 ) -> Reply:
-    """How long a collective over all accelerators takes alone, by size, with its bandwidths, levels and algorithm.
+    """Predict a collective over all accelerators, run alone: time and bandwidth by size, levels and algorithm.
 
     Examples:
       costmodel collective all-reduce 1GB --gpus 64 --node dgx-h100
@@ -75,8 +77,8 @@ def collective(
       costmodel collective all-reduce 16GB --algorithm ring
       costmodel collective all-reduce --gpus 8 --measured all_reduce_perf.txt
 
-    "in step" is the busbw that a training step counts, which computes beside it. The last line is the command of
-    nccl-tests that measures it. --measured takes sizes, ranks and accelerator from the file where no option gives them.
+    "in step" is the busbw in a training step, which computes at the same time. The last line is the nccl-tests command
+    that measures the collective. --measured reads sizes, ranks and accelerator from the file unless options give them.
 
     Next: costmodel explain busbw
     """

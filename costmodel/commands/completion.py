@@ -16,7 +16,7 @@ def _beginning(known: Iterable[str], incomplete: str) -> list[str]:
 
 
 def _files(incomplete: str, suffixes: tuple[str, ...] = SUFFIXES) -> list[str]:
-    """Files and folders that a path may go on to."""
+    """Files and folders that a path may continue to."""
     paths = sorted(iglob(f"{escape(incomplete)}*"))
     return [
         f"{path}/" if os.path.isdir(path) else path

@@ -19,10 +19,13 @@ StepOption = Annotated[
     str, typer.Option("--step", metavar="TIME", help="Measured time of a step, e.g. 18.9s", show_default=False)
 ]
 MfuOption = Annotated[
-    str, typer.Option("--mfu", metavar="SHARE", help="Measured MFU, e.g. 38%, in its place", show_default=False)
+    str, typer.Option("--mfu", metavar="SHARE", help="Measured MFU, e.g. 38%, instead of --step", show_default=False)
 ]
 TokensOption = Annotated[
-    str, typer.Option("--tokens-per-s", metavar="RATE", help="Measured tokens a second", show_default=False)
+    str,
+    typer.Option(
+        "--tokens-per-s", metavar="RATE", help="Measured tokens per second, instead of --step", show_default=False
+    ),
 ]
 TermOption = Annotated[
     list[str] | None,
@@ -68,17 +71,17 @@ def diagnose(
     busy: BusyOption = "",
     also: AlsoOption = None,
 ) -> Reply:
-    """Which single cause would explain a measured step: the value it needs beside what is expected of it.
+    """List the causes that alone would explain a measured step, each with the needed and the expected value.
 
     Examples:
       costmodel diagnose llama-3-70b-512 --step 18.9s
       costmodel diagnose llama-3-70b-512 --mfu 39% --term dp_exposed=0.5s
       costmodel diagnose llama-3-70b-512 --step 18.9s --also global_batch=2048:34.2s
 
-    Terms are those of estimate --json without their unit, and tp_time to dp_time: communication, hidden or not. --trace
-    takes them from a trace that torch.profiler wrote, with prof.step() at the end of each step. Most Chakra traces have
-    no start times, so that they want --step beside. Exit code 1 when the step is outside the band of the prediction, or
-    the plan is invalid.
+    Terms have the names of estimate --json without their unit; tp_time to dp_time are communication, hidden or not.
+    --trace reads them from a trace of torch.profiler, with prof.step() at the end of each step. Most Chakra traces have
+    no start times, so add --step. Exit code 1 when the step is outside the band of the prediction, or the plan is
+    invalid.
 
     Next: costmodel sensitivity SCENARIO
     """

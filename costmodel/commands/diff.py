@@ -27,7 +27,7 @@ AfterArgument = Annotated[
     str,
     typer.Argument(
         metavar="[B]",
-        help="The other; A once more if left out, with --set or --plans",
+        help="The other scenario or result; default: A, changed by --set or --plans",
         show_default=False,
         autocompletion=completion.scenarios,
     ),
@@ -49,7 +49,7 @@ def diff(
     question: Question,
     after: AfterArgument = "",
     plans: PlansOption = "",
-    exit_code: Annotated[bool, typer.Option("--exit-code", help="Leave with 1 when anything differs")] = False,
+    exit_code: Annotated[bool, typer.Option("--exit-code", help="Exit with code 1 if anything differs")] = False,
 ) -> Reply:
     """What changed from A to B: in the inputs, then term by term in time, memory and communication.
 

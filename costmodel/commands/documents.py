@@ -130,10 +130,10 @@ def list_documents(
         ),
     ] = None,
 ) -> Reply:
-    """Which scenarios, models, stacks and hardware are known by name, hardware by maker; which keys --set takes; which
-    formats import reads and export writes, and of one which of its options fill which key.
+    """List scenarios, models, stacks and hardware by name, keys that --set accepts, and formats of import and export.
 
-    Beside accelerators stand the published runs they were held against, with the median error and its date.
+    With the name of a format, list which of its options fill which key. Accelerators are listed by vendor, with the
+    published runs they were compared with, the median error and its date.
 
     Examples:
       costmodel list models
@@ -212,7 +212,7 @@ _START = "quickstart"
 
 @answering
 def init() -> Reply:
-    """A commented scenario to start from; it runs as it is.
+    """Print a commented scenario to start from; it runs unchanged.
 
     Examples:
       costmodel init
@@ -233,7 +233,7 @@ def init() -> Reply:
 def schema(
     kind: Annotated[DocumentKind, typer.Argument(help="Kind of document", show_default=False)],
 ) -> Reply:
-    """The JSON Schema of a kind of document, for completion and checks in an editor.
+    """Print the JSON Schema of a kind of document, for completion and checks in an editor.
 
     Examples:
       costmodel schema scenario

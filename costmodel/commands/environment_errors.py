@@ -1,4 +1,4 @@
-"""Around the program: streams, variables of the shell, memory, open files, disks. None of their faults is a bug.
+"""Errors of the environment: streams, shell variables, memory, open files, disks. None of them is a bug.
 
 Nothing large is imported here, for the first of these faults can come before anything large is there.
 """

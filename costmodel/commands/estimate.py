@@ -1,4 +1,4 @@
-"""estimate, memory, comm: one plan looked at."""
+"""estimate, memory, comm: one plan."""
 
 from __future__ import annotations
 
@@ -68,7 +68,7 @@ def estimate(question: Question, verbose: VerboseOption = False) -> Reply:
 _SCENARIO_OR_MODEL = Annotated[
     str | None,
     typer.Argument(
-        help="A scenario or a model, by name or path; or flags alone",
+        help="A scenario or a model, by name or path; or only flags",
         show_default=False,
         autocompletion=completion.scenarios_and_models,
     ),

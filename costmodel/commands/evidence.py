@@ -1,4 +1,4 @@
-"""validate: how wrong are we, and where."""
+"""validate: how accurate predictions are, by source and group."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 
 
 class ValidateQuestion(StrEnum):
-    """What is held against the measurement."""
+    """What is compared with the measurement."""
 
     TIME = "time"
     MEMORY = "memory"
@@ -49,7 +49,7 @@ TablesArgument = Annotated[
     list[str] | None,
     typer.Argument(
         metavar="MEASURED",
-        help="Measured documents, or CSV files of measured runs, '-' for stdin; all documents shipped if left out",
+        help="Measured documents, or CSV files of measured runs, '-' for stdin; default: all shipped documents",
         show_default=False,
         autocompletion=completion.measured,
     ),
@@ -58,12 +58,14 @@ QuantityOption = Annotated[
     ValidateQuestion | None,
     typer.Option(
         "--quantity",
-        help="What to compare; time of a table that has it, tpot of serving; regret: how well layouts are chosen",
+        help="What to compare; default: time, for serving tpot; regret: how well predictions choose layouts",
         show_default=False,
     ),
 ]
-ByOption = Annotated[Grouping | None, typer.Option("--by", help="Gather the figures", show_default=False)]
-WorstOption = Annotated[int, typer.Option("--worst", min=0, max=100_000, help="Show so many that are furthest off")]
+ByOption = Annotated[Grouping | None, typer.Option("--by", help="Group the figures", show_default=False)]
+WorstOption = Annotated[
+    int, typer.Option("--worst", min=0, max=100_000, help="Show this many rows with the largest errors")
+]
 WhereOption = Annotated[
     list[str] | None,
     typer.Option(
@@ -83,7 +85,7 @@ def validate(
     worst: WorstOption = 0,
     where: WhereOption = None,
 ) -> Reply:
-    """Predicted against measured: published runs, each held to its table's own tolerance, or runs of your own.
+    """Compare predictions with measurements: published runs, within the tolerance of their table, or your own runs.
 
     Examples:
       costmodel validate
@@ -91,20 +93,20 @@ def validate(
       costmodel validate --by model --worst 2
       costmodel validate serving.csv --quantity ttft --by model
 
-    A CSV file has one run per row: costmodel explain D014 names its columns. Stated rules fill empty cells, and --json
-    lists the rules. Rows that cannot be modelled are counted and named, for example V002.
+    A CSV file has one run per row: costmodel explain D014 lists its columns. Rules fill empty cells, and --json lists
+    the rules. Rows that cannot be modelled are counted under a code, for example V002.
 
-    A CSV file with tpot_s or ttft_s among its columns has a benchmark of an engine in each row, one with log_kv_gib
-    a start-up log: --quantity tpot, ttft, throughput or cache. Explain D014 names these columns too. A .log or .txt
-    file may be the start-up log of vLLM or SGLang itself, with a line of nvidia-smi -L.
+    In a CSV file with a column tpot_s or ttft_s, each row is a benchmark of an engine; with log_kv_gib, a start-up
+    log: use --quantity tpot, ttft, throughput or cache. D014 lists these columns too. A .log or .txt file may be the
+    start-up log of vLLM or SGLang itself, with a line of nvidia-smi -L.
 
-    Alone it shows the scoreboard of all published tables that are shipped, with the date; name one to see its runs.
-    These runs are in the fit: costmodel calibrate runs.csv --afresh --leave-out source_family shows unseen ones.
+    Without arguments it shows the dated scoreboard of all shipped tables; name a table to see its runs. These runs are
+    in the fit: costmodel calibrate runs.csv --afresh --leave-out source_family shows the errors of unseen runs.
 
-    --quantity regret takes runs of one model, batch and cluster that were measured in five layouts or more, picks the
-    layout that is predicted fastest, and prints how much longer that one ran than the fastest did.
+    --quantity regret groups runs of the same model, batch and cluster with at least five measured layouts. It picks the
+    layout with the fastest prediction, and prints how much slower it ran than the fastest measured layout.
 
-    Exit code 1 when a figure is out of its tolerance; CSV files have none.
+    Exit code 1 when an error exceeds its tolerance; CSV files have no tolerance.
 
     Next: costmodel show korthikanti-2022
     """

@@ -1,4 +1,4 @@
-"""explain: why this figure; what does this word or code mean."""
+"""explain: how a figure was computed, or what a word or code means."""
 
 from __future__ import annotations
 
@@ -15,21 +15,25 @@ from costmodel.ground.errors import CostModelError, fail
 from costmodel.report.terminal.style.answer import Reply
 
 RanksOption = Annotated[
-    int | None, typer.Option("--ranks", min=2, max=64, help="Of ring-all-reduce, step by step", show_default=False)
+    int | None,
+    typer.Option("--ranks", min=2, max=64, help="Ranks of ring-all-reduce, shown step by step", show_default=False),
 ]
 MessageOption = Annotated[
-    str, typer.Option("--message", metavar="BYTES", help="Of that, the buffer of a rank", show_default="1 GB")
+    str, typer.Option("--message", metavar="BYTES", help="Buffer of a rank of ring-all-reduce", show_default="1 GB")
 ]
 BandwidthOption = Annotated[
-    str, typer.Option("--bandwidth", metavar="RATE", help="Of that, a rank's link one way", show_default=False)
+    str,
+    typer.Option(
+        "--bandwidth", metavar="RATE", help="One-way link rate of a rank of ring-all-reduce", show_default=False
+    ),
 ]
 LatencyOption = Annotated[
-    str, typer.Option("--latency", metavar="TIME", help="Of that, of each step", show_default="0 s")
+    str, typer.Option("--latency", metavar="TIME", help="Latency of each step of ring-all-reduce", show_default="0 s")
 ]
 _WHAT = Annotated[
     str | None,
     typer.Argument(
-        help="A scenario, or a word or code; of a scenario in flags, a figure",
+        help="A scenario, a word or a code; with a scenario in flags, a figure",
         show_default=False,
         autocompletion=completion.explained,
     ),
@@ -47,13 +51,13 @@ def explain(
         ),
     ] = None,
     more: Annotated[list[str] | None, typer.Argument(hidden=True)] = None,
-    depth: Annotated[int, typer.Option("--depth", min=1, max=50, help="How far down the tree")] = 3,
+    depth: Annotated[int, typer.Option("--depth", min=1, max=50, help="Depth of the tree")] = 3,
     ranks: RanksOption = None,
     message: MessageOption = "",
     bandwidth: BandwidthOption = "",
     latency: LatencyOption = "",
 ) -> Reply:
-    """Why a figure is what it is: equation, inputs, units and source of each; or what a word or code means.
+    """Show how a figure was computed: its equation, inputs, units and sources; or what a word or code means.
 
     Examples:
       costmodel explain llama-3-70b-512 dp_exposed
@@ -64,7 +68,7 @@ def explain(
       costmodel explain matrix multiply
       costmodel explain L002
 
-    Alone it lists what can be explained. Exit code 1 when the plan is invalid.
+    Without arguments it lists what it can explain. Exit code 1 when the plan is invalid.
 
     Next: --depth 6 goes further down
     """

@@ -40,11 +40,13 @@ def export(
     to: Annotated[ExportFormat, typer.Option("--to", help="Format of the file")] = ExportFormat.MEGATRON,
     rank: Annotated[
         int | None,
-        typer.Option("--rank", min=1, max=1000, help="Plan of this rank in the search; else the scenario's own"),
+        typer.Option(
+            "--rank", min=1, max=1000, help="Plan of this rank in the search; default: the scenario's own plan"
+        ),
     ] = None,
-    lossy: Annotated[bool, typer.Option("--lossy", help="Write all but the keys the format cannot express")] = False,
+    lossy: Annotated[bool, typer.Option("--lossy", help="Omit keys that the format cannot express")] = False,
 ) -> Reply:
-    """A plan as options or a configuration of the software that runs it; without a plan the best of the search.
+    """Write a plan as options or configuration of the software that runs it; default: the scenario's or the best plan.
 
     Examples:
       costmodel export llama-3-70b-512 --to megatron
@@ -54,10 +56,10 @@ def export(
       costmodel export serve-llama-3.1-70b --to vllm
       costmodel export serve-llama-3.1-70b --to sglang > serve.sh
 
-    The version that the options are of is printed. The file is read back before it is written, and must give the same
-    plan. Exit code 1, and nothing written, where it cannot express a key; --lossy writes the rest. The command of an
-    engine comes with the line to expect in its log and the benchmark that would test the prediction; on another engine
-    than the scenario's, its share of memory leaves the cache as large.
+    The answer states the version of the options. The file is read back before it is written, and must give the same
+    plan. Exit code 1, and nothing written, if the format cannot express a key; --lossy writes the rest. An engine's
+    command comes with the line to expect in its log and the benchmark that tests the prediction; for an engine other
+    than the scenario's, the memory fraction is converted so that the cache keeps its size.
 
     Next: costmodel import FILE
     """

@@ -1,4 +1,4 @@
-"""Files that are looked at until one of them changes."""
+"""Watches files until one of them changes."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Help as answers are laid out: no line wider than the terminal, nothing cut, plain where that is asked for."""
+"""Lays out help like answers: no line wider than the terminal, nothing truncated, plain text on request."""
 
 from __future__ import annotations
 

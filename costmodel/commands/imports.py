@@ -38,20 +38,20 @@ NodeOption = Annotated[
     typer.Option("--node", help="Machine that it runs on", show_default=False, autocompletion=completion.nodes),
 ]
 NodesOption = Annotated[
-    int | None, typer.Option("--nodes", min=1, help="How many; else as the files state", show_default=False)
+    int | None, typer.Option("--nodes", min=1, help="Number of nodes; default: as the files state", show_default=False)
 ]
 AcceleratorOption = Annotated[
     str,
     typer.Option(
         "--accelerator",
-        help="Of a machine's shape, the part, where no tool states it",
+        help="Accelerator of a machine, if the tool does not print it",
         show_default=False,
         autocompletion=completion.accelerators,
     ),
 ]
 VocabOption = Annotated[
     int | None,
-    typer.Option("--vocab", min=1, help="Vocabulary, where a tokenizer's file states it", show_default=False),
+    typer.Option("--vocab", min=1, help="Vocabulary size, if it is only in a tokenizer file", show_default=False),
 ]
 GivenOption = Annotated[
     list[str] | None,
@@ -66,13 +66,13 @@ KindOption = Annotated[ImportedKind, typer.Option("--as", help="runs: a log as a
 ConfigOption = Annotated[
     list[str] | None,
     typer.Option(
-        "--config", metavar="FILE", help="Of a log, a file with its layout; may be repeated", show_default=False
+        "--config", metavar="FILE", help="For a log: a file with its layout; may be repeated", show_default=False
     ),
 ]
 WarmupOption = Annotated[
-    int | None, typer.Option("--warmup", min=0, help="Of a log, first steps left out", show_default="5")
+    int | None, typer.Option("--warmup", min=0, help="For a log: number of first steps to drop", show_default="5")
 ]
-PartialOption = Annotated[bool, typer.Option("--partial", help="Write what is known although values are missing")]
+PartialOption = Annotated[bool, typer.Option("--partial", help="Write the known values although others are missing")]
 StrictOption = Annotated[bool, typer.Option("--strict", help="Exit code 1 if an option is unknown or not expressible")]
 
 
@@ -90,7 +90,7 @@ def import_file(
     partial: PartialOption = False,
     strict: StrictOption = False,
 ) -> Reply:
-    """A config.json as a model, launch files as a scenario, a log as a measured run, a machine as a cluster.
+    """Convert a config.json to a model, launch files to a scenario, a log to a measured run, a machine to a cluster.
 
     Examples:
       costmodel import scenarios/examples/qwen3-8b
@@ -101,9 +101,9 @@ def import_file(
       costmodel import topo.txt --accelerator h100-sxm --node dgx-h100 > cluster.yaml
       costmodel import run.log --as runs --config train.sh --node dgx-h100 --nodes 4 -o runs.csv > what-was-read.txt
 
-    Several files are one training; two that contradict each other are a fault. Nothing is run or fetched. With -o the
-    document goes to a file, and what was read and left out is printed. Exit code 2, and nothing written, where the file
-    states what no document can; 1 with --strict where anything is lost.
+    Several files describe one training job; a contradiction between them is an error. Nothing is run or downloaded.
+    With -o the document goes to a file, and costmodel prints what was read and what was omitted. Exit code 2, and
+    nothing written, if no document can express what the file states; with --strict, exit code 1 if anything is lost.
 
     Next: costmodel estimate mine.yaml
     """

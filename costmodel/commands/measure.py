@@ -28,17 +28,22 @@ DeviceOption = Annotated[
 ]
 NameOption = Annotated[
     str | None,
-    typer.Option("--gpu", metavar="NAME", help="Name to write, e.g. that of a document", show_default="the driver's"),
+    typer.Option(
+        "--gpu", metavar="NAME", help="Name of the GPU to write, e.g. that of a document", show_default="the driver's"
+    ),
 ]
-BriefOption = Annotated[bool, typer.Option("--brief", help="Few small shapes, to see that it works")]
-CollectivesOption = Annotated[bool, typer.Option("--collectives", help="Collectives between the GPUs of this machine")]
+BriefOption = Annotated[bool, typer.Option("--brief", help="Only a few small shapes, as a quick test")]
+CollectivesOption = Annotated[
+    bool, typer.Option("--collectives", help="Also time collectives between the GPUs of this machine")
+]
 RanksOption = Annotated[
     int | None, typer.Option("--ranks", min=2, max=64, help="Ranks of the collectives", show_default="all GPUs")
 ]
 
 
 MinutesOption = Annotated[
-    float, typer.Option("--minutes", min=0.1, max=240, help="What would take longer in all is skipped, and named so")
+    float,
+    typer.Option("--minutes", min=0.1, max=240, help="Total time; shapes that would exceed it are skipped and listed"),
 ]
 
 
@@ -51,11 +56,11 @@ def measure(
     collectives: CollectivesOption = False,
     ranks: RanksOption = None,
 ) -> Reply:
-    """Times of the operations of a training step on this device: the table that calibrate reads.
+    """Time the operations of a training step on this device, and write the table that calibrate reads.
 
-    Matrix products, attention and memory-bound operators forward and backward; a few minutes on one GPU. Needs PyTorch,
-    which the extra measure brings. Whole layers, with the memory they take, are for comparison: beside them stands what
-    is predicted from their parts, and nothing is fitted to them. Ctrl-C ends it with what is finished.
+    It times matrix products, attention and memory-bound operators, forward and backward, in a few minutes on one GPU.
+    It needs PyTorch (the extra measure). Whole layers and their memory are measured only for comparison with the
+    prediction from their parts; nothing is fitted to them. Ctrl-C keeps the finished rows.
 
     Examples:
       costmodel measure --device cpu --brief

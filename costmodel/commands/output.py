@@ -1,4 +1,4 @@
-"""Where an answer goes: standard output, or a file written whole or not at all."""
+"""Writes an answer to standard output, or to a file, which is written completely or not at all."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The pages and figures of every command's answer; what draws them is imported where one is asked for."""
+"""Pages and figures of every command's answer; what draws them is imported only when needed."""
 
 from __future__ import annotations
 

@@ -22,7 +22,7 @@ def pipeline(
         typer.Option(
             "--schedule",
             metavar="A,B",
-            help="Schedules to set side by side, 1f1b,zb-v for example; else those of the stack",
+            help="Schedules to compare, e.g. 1f1b,zb-v; default: those of the stack",
             show_default=False,
             autocompletion=completion.schedules,
         ),

@@ -1,4 +1,4 @@
-"""While a long command works: how far it is, on a terminal; the first Ctrl-C asks it to end with what it has."""
+"""Progress of a long command on a terminal; the first Ctrl-C asks it to stop with the results so far."""
 
 from __future__ import annotations
 

@@ -36,7 +36,7 @@ class FigureName(StrEnum):
 
 OthersArgument = Annotated[
     list[str] | None,
-    typer.Argument(help="Further scenarios, side by side", show_default=False, autocompletion=completion.scenarios),
+    typer.Argument(help="More scenarios, shown side by side", show_default=False, autocompletion=completion.scenarios),
 ]
 
 
@@ -48,9 +48,9 @@ def report(
     figure: Annotated[
         FigureName | None, typer.Option("--figure", help="With --format svg or png: this figure of the plan")
     ] = None,
-    watch: Annotated[bool, typer.Option("--watch", help="Write the page again whenever the scenario changes")] = False,
+    watch: Annotated[bool, typer.Option("--watch", help="Rewrite the page whenever the scenario changes")] = False,
 ) -> Reply:
-    """One page to send: the plan and its conclusion, the plans around it, what moves it, and every equation behind.
+    """Write one page to send: the plan, the plans around it, what affects it, and every equation behind the figures.
 
     Examples:
       costmodel report llama-3-70b-512 --format html > page.html
@@ -58,7 +58,7 @@ def report(
       costmodel report llama-3-70b-512 --figure roofline --format svg
       costmodel report --model llama-3.1-8b --gpu h100 --gpus 64 --format html > page.html
 
-    -o page.html writes the page: one file that needs no network. Of several scenarios it sets their plans side by side.
+    -o page.html writes the page: one file that needs no network. Several scenarios are shown side by side.
 
     Exit code 1 when a plan is not valid, does not fit or breaks a limit.
 

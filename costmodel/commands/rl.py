@@ -1,4 +1,4 @@
-"""What the commands answer for a scenario of reinforcement learning; imported for such a scenario alone."""
+"""Answers of the commands for reinforcement learning; imported only for such scenarios."""
 
 from __future__ import annotations
 

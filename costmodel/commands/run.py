@@ -1,4 +1,4 @@
-"""run: the whole run around the steps."""
+"""run: the whole training run."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ def run(question: Question, verbose: VerboseOption = False) -> Reply:
       costmodel run llama-3-70b-512 --set run.failures=rsc-1 --set run.checkpoint.mode=sync
       costmodel run --model llama-3.1-8b --gpu h100 --gpus 64
 
-    What the scenario leaves out under run is assumed, and listed with its source. Exit code 1 when the plan is not
+    Keys that the scenario omits under run get defaults, listed with their source. Exit code 1 when the plan is not
     valid, does not fit or breaks a limit.
 
     Next: costmodel explain SCENARIO goodput --set run={}

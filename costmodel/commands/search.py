@@ -44,7 +44,7 @@ ParetoOption = Annotated[
     typer.Option(
         "--pareto",
         metavar="X,Y",
-        help="Weigh two results against each other: the plans that none beats in both",
+        help="Show the plans that no other plan beats in both results",
         show_default=False,
         autocompletion=completion.pairs,
     ),
@@ -54,7 +54,7 @@ OverOption = Annotated[
     typer.Option(
         "--over",
         metavar="PATH=VALUES",
-        help="Search at each value of a key too, e.g. cluster.nodes=16,32,64; may be repeated",
+        help="Also search at each value of a key, e.g. cluster.nodes=16,32,64; may be repeated",
         show_default=False,
     ),
 ]
@@ -72,18 +72,22 @@ def _folder(text: str) -> Path:
 IntoOption = Annotated[
     Path | None,
     typer.Option(
-        "--into", metavar="FOLDER", parser=_folder, help="Keep the state of the search there", show_default=False
+        "--into",
+        metavar="FOLDER",
+        parser=_folder,
+        help="Store the state of the search in this folder",
+        show_default=False,
     ),
 ]
-KeepOption = Annotated[Keep, typer.Option("--keep", help="all: every valid plan too, as Parquet")]
+KeepOption = Annotated[Keep, typer.Option("--keep", help="all: also store every valid plan, as Parquet")]
 EngineOption = Annotated[
-    str, typer.Option("--engine", metavar="ENGINE", help="Who works: local, dask, dask=ADDRESS or mpi")
+    str, typer.Option("--engine", metavar="ENGINE", help="Where the search runs: local, dask, dask=ADDRESS or mpi")
 ]
 WaitOption = Annotated[
     str, typer.Option("--wait", metavar="TIME", help="How long to wait for Dask workers", show_default="1 min")
 ]
 WorkersOption = Annotated[
-    int | None, typer.Option("--workers", min=1, max=1024, help="Processes for large spaces; all cores if left out")
+    int | None, typer.Option("--workers", min=1, max=1024, help="Processes for large spaces; default: all cores")
 ]
 
 
@@ -93,11 +97,13 @@ def search(
     question: Question,
     top: TopOption = None,
     pareto: ParetoOption = "",
-    why_not: Annotated[bool, typer.Option("--why-not", help="Every reason to refuse, with an example")] = False,
+    why_not: Annotated[
+        bool, typer.Option("--why-not", help="Explain every reason for rejection, with an example")
+    ] = False,
     over: OverOption = None,
     into: IntoOption = None,
     keep: KeepOption = Keep.BEST,
-    resume: Annotated[bool, typer.Option("--resume", help="Go on from the state in the folder")] = False,
+    resume: Annotated[bool, typer.Option("--resume", help="Continue from the state in the folder")] = False,
     engine: EngineOption = "local",
     workers: WorkersOption = None,
     wait: WaitOption = "",
@@ -112,9 +118,9 @@ def search(
       costmodel search llama-3-70b-512 --over cluster.node=dgx-h100,dgx-h200
       costmodel search llama-3-70b-512 --into FOLDER --keep all --resume > best.txt
 
-    A key of the plan that --set gives is held, unless the scenario's search lists it; the plan of the file is ranked.
-    Ctrl-C ends with the best of what was seen; --resume goes on from there, also after a crash.
-    Exit code 1 when no plan fits; then the nearest is shown, and what to set instead.
+    --set fixes a key of the plan, unless the scenario's search lists that key; the plan of the file is only ranked.
+    Ctrl-C prints the best plans so far; --resume continues from there, even after a crash.
+    Exit code 1 when no plan fits; then the nearest plan is shown, and what to set instead.
 
     Next: costmodel estimate SCENARIO --set plan.tp=…
     """

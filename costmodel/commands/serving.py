@@ -1,4 +1,4 @@
-"""What the commands answer for a scenario that serves; imported for such a scenario alone."""
+"""Answers of the commands for serving; imported only for such scenarios."""
 
 from __future__ import annotations
 

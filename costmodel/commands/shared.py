@@ -71,7 +71,7 @@ FormatOption = Annotated[
     AnswerFormat | None,
     typer.Option(
         "--format",
-        help="How to write the answer; else by the suffix of -o",
+        help="Format of the answer; default: by the suffix of -o",
         show_default="table",
         rich_help_panel=OUTPUT_PANEL,
     ),
@@ -95,12 +95,12 @@ NoColorOption = Annotated[
         "--no-color",
         is_eager=True,
         callback=_no_colour,
-        help="Plain text, whatever the terminal",
+        help="Plain text without colors",
         rich_help_panel=OUTPUT_PANEL,
     ),
 ]
 VerboseOption = Annotated[
-    bool, typer.Option("--verbose", "-v", help="Show everything assumed", rich_help_panel=OUTPUT_PANEL)
+    bool, typer.Option("--verbose", "-v", help="Show all assumptions", rich_help_panel=OUTPUT_PANEL)
 ]
 
 

@@ -152,13 +152,15 @@ def _common(
     scenario: Annotated[
         str | None,
         typer.Argument(
-            help="A scenario: a shipped name, a path, '-' for stdin, or a result written with --json; or flags alone",
+            help="A scenario: a shipped name, a path, '-' for stdin, or a result written with --json; or only flags",
             show_default=False,
             autocompletion=completion.scenarios,
         ),
     ] = None,
     assignments: SetOption = None,
-    write: Annotated[Path | None, _flag(_KEYS, "write", "Write the scenario that this stands for", "FILE.yaml")] = None,
+    write: Annotated[
+        Path | None, _flag(_KEYS, "write", "Write the scenario that the flags describe", "FILE.yaml")
+    ] = None,
 ) -> None:
     """What every question takes beside its flags."""
 
@@ -175,25 +177,27 @@ def _flags(
     node: Annotated[str | None, _flag(_MACHINE, "node", "Node", "NAME|PATH", completion.nodes)] = None,
     gpus: Annotated[
         int | None,
-        typer.Option("--gpus", min=1, help="How many in all", show_default=False, rich_help_panel=_MACHINE),
+        typer.Option("--gpus", min=1, help="Total number of GPUs", show_default=False, rich_help_panel=_MACHINE),
     ] = None,
     sequence: Annotated[str | None, _flag(_JOB, "sequence", "Tokens in a sequence", "COUNT")] = None,
     batch: Annotated[
-        str | None, _flag(_JOB, "batch", "Sequences in a step, or tokens with the word: 4Mi-tokens", "COUNT")
+        str | None, _flag(_JOB, "batch", "Sequences in a step; or tokens, e.g. 4Mi-tokens", "COUNT")
     ] = None,
-    rate: Annotated[str | None, _flag(_SERVING, "rate", "Requests a second that arrive", "RATE")] = None,
+    rate: Annotated[str | None, _flag(_SERVING, "rate", "Requests that arrive per second", "RATE")] = None,
     concurrency: Annotated[
         str | None, _flag(_SERVING, "concurrency", "Requests in flight, instead of a rate", "COUNT")
     ] = None,
     prompt: Annotated[str | None, _flag(_SERVING, "prompt", "Tokens of a prompt", "COUNT")] = None,
     answer: Annotated[str | None, _flag(_SERVING, "answer", "Tokens of an answer", "COUNT")] = None,
-    dtype: Annotated[str | None, _flag(_JOB, "dtype", "Type the matmuls read", "bf16|…", completion.precisions)] = None,
+    dtype: Annotated[
+        str | None, _flag(_JOB, "dtype", "Data type of matmul inputs", "bf16|…", completion.precisions)
+    ] = None,
     stack: Annotated[
         str | None, _flag(_JOB, "stack", "Training software or serving engine", "NAME|PATH", completion.stacks)
     ] = None,
     price: Annotated[str | None, _flag(_MACHINE, "price", "Rent of a GPU, e.g. 2.50USD/GPU/h", "PRICE")] = None,
     safe: Annotated[
-        str | None, _flag(_KEYS, "safe", "Least chance to fit (serving: and to keep limits)", "SHARE")
+        str | None, _flag(_KEYS, "safe", "Minimum chance to fit (serving: and to meet limits)", "SHARE")
     ] = None,
 ) -> None:
     """The flags, as the table of `explore.short_form` has them."""

@@ -1,4 +1,4 @@
-"""The door: what `costmodel`, `python -m costmodel` and `python cli.py` enter by."""
+"""Entry point of `costmodel`, `python -m costmodel` and `python cli.py`."""
 
 from __future__ import annotations
 

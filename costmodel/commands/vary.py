@@ -13,7 +13,10 @@ from costmodel.ground.errors import fail
 from costmodel.report.terminal.style.answer import Reply
 
 BestOption = Annotated[
-    bool, typer.Option("--best", help="The best plan each time, with what --set gives the plan, instead of its own")
+    bool,
+    typer.Option(
+        "--best", help="Use the best plan at each value, within the plan keys of --set, instead of the scenario's plan"
+    ),
 ]
 OverOption = Annotated[
     list[str],
@@ -25,7 +28,7 @@ OverOption = Annotated[
     ),
 ]
 ShowOption = Annotated[
-    str, typer.Option("--show", metavar="A,B", help="Results to show; step_time,mfu,memory_peak if left out")
+    str, typer.Option("--show", metavar="A,B", help="Results to show; default: step_time,mfu,memory_peak")
 ]
 
 
@@ -38,15 +41,15 @@ def sweep(
     best: BestOption = False,
     chart: Annotated[bool, typer.Option("--chart", help="Draw the first result along the only axis")] = False,
 ) -> Reply:
-    """How results change along any key of the scenario, hardware figures too, or over several at once.
+    """Show how results change with any key of the scenario, including hardware figures, or with several keys at once.
 
     Examples:
       costmodel sweep llama-3-70b-512 --over plan.tp=1,2,4,8 --over plan.micro_batch=1,2 --show mfu,memory_peak
       costmodel sweep llama-3-70b-512 --over "cluster.fabric.bandwidth=25..400 GB/s*2" --show step_time --chart
       costmodel sweep --model llama-3.1-8b --gpu h100 --over cluster.nodes=1,2,4
 
-    An invalid combination is a row with the reason. A scenario without a plan takes the best each time.
-    Ctrl-C ends with what is done.
+    An invalid combination is a row with the reason. If the scenario has no plan, the best plan is used for each row.
+    Ctrl-C prints the rows so far.
     Exit code 1 when no combination works.
 
     Next: costmodel solve SCENARIO --vary PATH --for 'mfu>=45 %'
@@ -87,23 +90,24 @@ def scale(
         str, typer.Option("--ranks", metavar="A..B", help="Accelerators: 64..4096 doubles; 64,96,128 or 8..64+8")
     ] = "",
     rate: Annotated[
-        str, typer.Option("--rate", metavar="A..B", help="Of a scenario that serves: requests a second, as --ranks")
+        str,
+        typer.Option(
+            "--rate", metavar="A..B", help="For a serving scenario: requests per second, written as for --ranks"
+        ),
     ] = "",
-    weak: Annotated[
-        bool, typer.Option("--weak/--strong", help="Let the batch grow with the ranks, or keep it")
-    ] = False,
+    weak: Annotated[bool, typer.Option("--weak/--strong", help="Grow the batch with the ranks, or keep it")] = False,
     best: BestOption = False,
 ) -> Reply:
-    """What more accelerators bring: strong or weak scaling, where it bends, and which term eats the rest.
+    """Show what more accelerators gain: strong or weak scaling, where efficiency falls, and which terms grow.
 
     Examples:
       costmodel scale llama-3-70b-512 --ranks 64..4096
       costmodel scale llama-3-70b-512 --ranks 64..1024 --weak --best
       costmodel scale --model llama-3.1-8b --gpu h100 --ranks 8..64
 
-    Efficiency is throughput for each accelerator over that of the smallest size; dp follows from the ranks.
-    A scenario without a plan takes the best at each size. A scenario that serves is scaled by --rate, with as many
-    replicas as keep its limits. Exit code 1 when no size works.
+    Efficiency is the throughput per accelerator relative to the smallest size; dp follows from the ranks.
+    If the scenario has no plan, the best plan is used at each size. A serving scenario is scaled by --rate, with as
+    many replicas as its limits need. Exit code 1 when no size works.
 
     Next: costmodel search SCENARIO --set cluster.nodes=…
     """
@@ -142,13 +146,13 @@ def sensitivity(
         typer.Option(
             "--of",
             metavar="RESULT",
-            help="The result that is moved",
+            help="The result to examine",
             show_default="step_time, tpot, iteration_time",
         ),
     ] = "",
     top: Annotated[int, typer.Option("--top", "-n", min=1, max=1000, help="How many figures to show")] = 16,
 ) -> Reply:
-    """Which figure moves the answer most: fitted constants within their spread, all others by a tenth either way.
+    """Show which inputs affect the answer most: fitted constants vary by their spread, all others by 10 %.
 
     Examples:
       costmodel sensitivity llama-3-70b-512
@@ -183,19 +187,19 @@ def solve(
     question: Question,
     vary: Annotated[
         str,
-        typer.Option("--vary", metavar="PATH[=A..B]", help="The key that may change; where to look, if not near it"),
+        typer.Option("--vary", metavar="PATH[=A..B]", help="The key to change, and optionally the range to search"),
     ],
-    wanted: Annotated[str, typer.Option("--for", metavar="RESULT>=VALUE", help="What is to be reached")],
+    wanted: Annotated[str, typer.Option("--for", metavar="RESULT>=VALUE", help="The target")],
     best: BestOption = False,
 ) -> Reply:
-    """What it would take: which values of one key reach a target, a deadline or a budget.
+    """Find the values of one key that reach a target, a deadline or a budget.
 
     Examples:
       costmodel solve llama-3-70b-512 --vary cluster.fabric.bandwidth --for "mfu>=45 %"
       costmodel solve llama-3-70b-512 --vary cluster.nodes=8..256*2 --for "run_time<=200 d"
 
-    Only plans that are valid, fit and keep their limits count. After Ctrl-C the answer covers the values tried so far.
-    Exit code 1 when no value reaches it.
+    Only plans that are valid, fit and meet their limits count. After Ctrl-C the answer covers the values tried so far.
+    Exit code 1 when no value reaches the target.
 
     Next: costmodel estimate SCENARIO --set PATH=VALUE
     """

@@ -20,7 +20,7 @@ _IN_SHORT = {
     "D008": "a number out of range",
     "D009": "a name that no document has",
     "D010": "not one of the choices",
-    "D011": "not the kind of document that is wanted here",
+    "D011": "not the kind of document that is expected here",
     "D012": "anchors, aliases, tags and deep nesting are not used here",
     "D013": "a name without its definition",
     "D014": "this is not a table of measured runs",

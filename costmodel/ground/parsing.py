@@ -1,7 +1,7 @@
 """Quantities as people write them, to numbers in SI base units.
 
-"3.35 TB/s" becomes 3.35e12 where B/s are wanted, and a fault where bytes are. What is counted is a unit too (`counts`):
-"4M tokens" is a number where tokens are wanted, and a fault where nodes are; a number alone counts what is wanted.
+"3.35 TB/s" becomes 3.35e12 if B/s are expected, and a fault if bytes are. A counted thing is a unit too (`counts`):
+"4M tokens" is a number if tokens are expected, and a fault if nodes are; a plain number counts what is expected.
 """
 
 from __future__ import annotations

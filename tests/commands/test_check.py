@@ -200,7 +200,7 @@ def test_a_scenario_the_baseline_does_not_hold(run: Any, tmp_path: Path) -> None
     ran = run("check", "quickstart", "--against", file)
     assert ran.code == 0
     assert "▲ not in the baseline" in ran.out
-    assert ran.out.endswith("held to nothing: give them limits, or --update adds them to the baseline\n")
+    assert ran.out.endswith("with nothing to check: give them limits, or --update adds them to the baseline\n")
     both = run("check", NAME, "quickstart", "--against", file)
     assert (both.code, both.out.endswith(", 1 not in the baseline\n")) == (0, True)
     assert run("check", "quickstart", "--against", file, "--exact").code == 1

@@ -82,11 +82,11 @@ def test_a_power_cap_slows_training_alone_and_says_so(run: Any) -> None:
     capped, free, rated = (
         run("estimate", NAME, *more) for more in (("--set", "run.power.cap=400W"), (), ("--set", "run.power.cap=700W"))
     )
-    words = "run.power.cap slows training alone"
+    words = "run.power.cap slows only training"
     assert words in capped.out
     assert words not in free.out
     assert words not in rated.out
-    assert "slows training alone" in run("run", NAME, "--set", "run.power.cap=400W").out
+    assert "slows only training" in run("run", NAME, "--set", "run.power.cap=400W").out
     slow, plain = (told(run, "estimate", NAME, *more)["plans"][0] for more in (("--set", "run.power.cap=400W"), ()))
     assert slow["generation_s"] == plain["generation_s"]
     assert slow["update_time_s"] > plain["update_time_s"]

@@ -166,7 +166,7 @@ def test_sizes_without_limits_or_spread_say_so(run: Any) -> None:
         run(*words, *alike, "--set", "limits={}").out for words in (("search", NAME), ("scale", NAME, "--rate", "4"))
     ]
     assert "all alike (spread 0)" in sized[0]
-    assert all("filled to saturation; --safe 90%" in text for text in sized)
+    assert all("sized for saturation; --safe 90%" in text for text in sized)
     assert "filled to" not in run("search", NAME).out
 
 

@@ -1,7 +1,7 @@
 """Hostile documents and assignments through the real commands: an answer or a fault, soon, never a crash.
 
 The suite tries a few; `pytest tests/documents/test_fuzz.py --fuzz 100000 --junitxml=fuzz.xml` tries as many as asked,
-goes on after the first that misbehaves, and writes figures into the properties of each test.
+continues after the first that misbehaves, and writes figures into the properties of each test.
 """
 
 from __future__ import annotations

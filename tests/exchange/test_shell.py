@@ -149,10 +149,10 @@ def test_variables_are_handed_out_as_the_words_they_hold() -> None:
     [
         ("show 'a\nb", 1, "a quote that nothing closes"),
         ('a\nshow "b', 2, "a double quote that nothing closes"),
-        ("a\nif true; then show b", 2, "'fi' is wanted here"),
+        ("a\nif true; then show b", 2, "'fi' is expected here"),
         ("show $(a", 1, "code that no ')' closes"),
         ("A=(a b", 1, "a list of words that no bracket closes"),
-        ("A=<x> (y, z)", 1, "')' is wanted here"),
+        ("A=<x> (y, z)", 1, "')' is expected here"),
         ("done", 1, "no command begins like this"),
     ],
 )

@@ -256,7 +256,7 @@ def test_a_slow_fabric_is_called_slower(run: Any) -> None:
     """The sample of 8 ranks is of a node a quarter slower than usual."""
     shown = run("collective", "all-reduce", "--gpus", "8", "--measured", "all_reduce_perf.txt", cwd=SAMPLES).out
     assert shown.startswith("all-reduce on 8 × h200-sxm, 1 × dgx-h200\n")
-    assert "32 % slower than sound fabrics of this kind (nvlink4), which lie up to 20 % apart" in shown
+    assert "32 % slower than healthy fabrics of this kind (nvlink4), which differ by up to 20 %" in shown
     assert "12.2 ms  −31.0 %" in shown
     assert "busbw, GB/s: ● predicted, ○ measured" in shown
 

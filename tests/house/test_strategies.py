@@ -96,7 +96,7 @@ def test_a_program_of_its_own_knows_every_equation() -> None:
 @pytest.mark.parametrize(
     ("word", "said"),
     [
-        ("split", "plan.split: How layers go to stages"),
+        ("split", "plan.split: How layers are assigned to stages"),
         ("first_stage_layers", "plan.first_stage_layers: Layers of the first stage"),
         ("imbalance", "assume.experts.imbalance: "),
         ("weights", "costmodel explain SCENARIO weights traces it"),

@@ -25,6 +25,10 @@ BANNED = {
     r"(?:of\s+)?one's\s+own": "your own",
     r"ha(?:s|ve)\s+not(?!\s+(?:yet\s+)?been\b)": "does not have, lacks",
     r"married|heeded|slip of the pen": "combined; respected; typo",
+    r"(?:is|are)\s+wanted": "is expected, is needed",
+    r"go(?:es|ing)?\s+on|went\s+on": "continues",
+    r"slow-downs?|worked\s+out": "slowdown; computed",
+    r"held\s+against|sound\s+ones": "compared with; healthy ones",
 }
 _WORD = re.compile(rf"\b(?:{'|'.join(BANNED)})\b", re.IGNORECASE)
 _NAMES = re.compile(r"`[^`\n]*`|https?://\S+")  # in backticks, and addresses: not words

@@ -105,7 +105,7 @@ FAULTS = {
         "D006",
         "runs.0.set",
         "4",
-        "a mapping of keys to values is wanted",
+        "a mapping of keys to values is expected",
     ),
 }
 

@@ -71,7 +71,7 @@ def line(label: str, took: dict[str, float]) -> None:
 
 
 def killed(variants: int, whole: dict[str, Any], scratch: Path) -> None:
-    """A search that is killed when it has counted half of its plans, and goes on."""
+    """A search that is killed when it has counted half of its plans, and continues."""
     folder = scratch / "kept"
     process = started(variants, scratch / "never", workers=2, folder=folder)
     while _counted(folder / MANIFEST) < whole["took"]["evaluated"] / 2:

@@ -25,7 +25,7 @@ def makespan(tables: Tables, times: Mapping[str, float]) -> float:
                 at[rank] += 1
                 moved = True
         if not moved:
-            raise ValueError(f"no rank can go on: {at}")
+            raise ValueError(f"no rank can continue: {at}")
     return max(clocks.values())
 
 
@@ -39,7 +39,7 @@ def _needs(action: Action, last: int) -> list[Action]:
 
 
 def most_in_flight(actions: Sequence[Action]) -> int:
-    """Chunks of activations a rank holds at its fullest: from a forward to the weight gradient."""
+    """Chunks of activations a rank holds at its most loaded: from a forward to the weight gradient."""
     live = most = 0
     for kind, _, _ in actions:
         live += {"F": 1, "I": 0, "W": -1, "B": -1}[kind]

@@ -1,4 +1,4 @@
-"""Names of other tools and papers for keys of a scenario: our key, and the conversion where theirs counts otherwise.
+"""Names that other tools and papers use for keys of a scenario, with the conversion if their units differ.
 
 The hint of an unknown key and of an unknown choice comes from here, in YAML and on the command line alike.
 """

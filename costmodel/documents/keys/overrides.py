@@ -1,4 +1,5 @@
-"""Any leaf of a scenario, or of a document it names, set anew: --set path=value, and what measured runs change."""
+"""Overrides any leaf of a scenario or of a document that it names: --set path=value, and the changes of "
+"measured runs."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""How tables, drivers and people spell the accelerators that documents describe."""
+"""Spellings of accelerators in tables and drivers, resolved to documents."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Names of documents to their files, and what stands in their first lines, without checking the rest."""
+"""Finds documents by name, and reads their first lines without checking the rest."""
 
 from __future__ import annotations
 
@@ -72,7 +72,7 @@ def _unknown(kind: str, name: str, place: Place | None) -> CostModelError:
     other = next((other for other in FOLDER_OF if other != kind and name in names(other)), None)
     model = name if other == "model" else shape_of(name, names("model")) if is_hub_name(name) else ""
     if model and kind == "scenario":
-        sentence = f"{quoted_value(name)} is a model, and a scenario is wanted here"
+        sentence = f"{quoted_value(name)} is a model, and a scenario is expected here"
         close = f"did you mean {close}? " if close.strip("'").startswith(model) else ""
         hint = f"{close}costmodel estimate --model {model}, or any scenario with --set model={model}"
         return fail("D009", sentence, place or Place(COMMAND_LINE), hint)
@@ -151,7 +151,7 @@ def by_maker(kind: str) -> list[str]:
 
 
 def held_against(accelerators: Iterable[str]) -> dict[str, HeldAgainst]:
-    """The published runs that accelerators were held against, of those with any; faulty documents are left out."""
+    """The published runs that accelerators were compared with, of those with any; faulty documents are left out."""
     from costmodel.documents.reader.library import read  # it reads documents
 
     found: dict[str, HeldAgainst] = {}

@@ -1,4 +1,4 @@
-"""Where documents lie, and the names of those that can be found; quick, because completion asks at every key.
+"""The folders of documents and the names in them; fast, because completion calls it at every key press.
 
 A name is looked for in the working folder, then in the folders of COSTMODEL_PATH, then among the shipped documents.
 """

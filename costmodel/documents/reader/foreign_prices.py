@@ -1,4 +1,4 @@
-"""Prices that belong to another machine: a price holds for the node and the accelerator that it was stated for."""
+"""Drops prices that belong to another machine: a price holds only for its node and accelerator."""
 
 from __future__ import annotations
 

@@ -60,5 +60,5 @@ def kind_of_ours(text: str) -> str:
 
 
 def file_in(kind: str, path: Path) -> Path:
-    """The file that a path names: of a folder where a model is wanted, its config.json."""
+    """The file that a path names: of a folder where a model is expected, its config.json."""
     return path / FILE if kind in _READERS and path.is_dir() else path

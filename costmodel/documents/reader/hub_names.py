@@ -1,4 +1,4 @@
-"""Models by their names on Hugging Face's hub: the shipped model of the same shape, without reading the hub."""
+"""Models by their Hugging Face Hub names: the shipped model of the same shape, without reading the Hub."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Nodes of several kinds in one job: each kind as a cluster of its own."""
+"""Nodes of several kinds in one job: each kind as a separate cluster."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Cases of the workloads beside training, each imported for such a scenario alone."""
+"""Cases of serving and reinforcement learning, each imported only for such a scenario."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""A case varied: the same scenario with other values, without reading its file, or standard input, again."""
+"""A case with some values overridden, without reading its file or standard input again."""
 
 from __future__ import annotations
 

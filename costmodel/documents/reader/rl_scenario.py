@@ -1,4 +1,4 @@
-"""A scenario of reinforcement learning with every document it names, and the two scenarios that it is made of."""
+"""A scenario of reinforcement learning with all its documents, and its training and serving scenarios."""
 
 from __future__ import annotations
 

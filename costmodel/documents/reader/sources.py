@@ -1,4 +1,4 @@
-"""Where figures come from: bibliography, glossary, strategies, and the source of the group a figure stands in."""
+"""Sources of figures: bibliography, glossary, strategies, and the source of the group that contains a figure."""
 
 from __future__ import annotations
 

@@ -27,13 +27,13 @@ _CODES = {
     "quantity_range": "D008",
     "literal_error": "D010",
 }
-_MAPPING = "a mapping of keys to values is wanted here"
+_MAPPING = "a mapping of keys to values is expected here"
 _WANTED = {
-    "string_type": "text is wanted here",
-    "list_type": "a list is wanted here",
+    "string_type": "text is expected here",
+    "list_type": "a list is expected here",
     **dict.fromkeys(("model_type", "dict_type", "is_instance_of"), _MAPPING),
-    "bool_type": "true or false is wanted here",
-    "bool_parsing": "true or false is wanted here",
+    "bool_type": "true or false is expected here",
+    "bool_parsing": "true or false is expected here",
     "too_short": "the list is empty",
     "string_pattern_mismatch": "a name is made of small letters, digits and . + -, and begins with a letter or digit",
     "string_too_long": "a name has at most 64 letters",
@@ -235,12 +235,12 @@ def _written_at(fault: Fault) -> tuple[int, int]:
 
 
 def _of_another(expected: str, value: Any, place: Place) -> tuple[str, Place, str]:
-    """Sentence, place and remedy where another schema is wanted: a scenario names the documents of other kinds."""
+    """Sentence, place and remedy where another schema is expected: a scenario names the documents of other kinds."""
     meant, wanted = (_SCHEMA.fullmatch(text) if isinstance(text, str) else None for text in (value, expected))
     assert wanted is not None
     if meant is None:
         return f"{quoted_value(value)} is no schema", place, f"schema: {expected}"
-    sentence, kind = f"this is {value}, and {expected} is wanted here", meant[1]
+    sentence, kind = f"this is {value}, and {expected} is expected here", meant[1]
     if kind == wanted[1]:
         return sentence, place, f"schema: {expected}"
     keys = [path for path, reference in REFERENCES.items() if reference.kind == kind]
@@ -273,7 +273,7 @@ def _choice(expected: str, value: Any, place: Place, mappings: dict[str, str]) -
         only = f"{expected} or a mapping is" if mappings else f"{expected} is the only one"
         sentence = f"{quoted_value(value)} is not a choice here; {only}"
     if isinstance(value, dict | list):
-        return Fault("D006", f"one of {expected} is wanted here, not {quoted_value(value)}", place)
+        return Fault("D006", f"one of {expected} is expected here, not {quoted_value(value)}", place)
     if isinstance(value, str) and value in choices:
         return Fault("D010", sentence, place, f"write it without quotes: {value}")
     close = nearest(str(value).lower(), [*choices, *mappings])

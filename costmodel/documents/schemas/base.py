@@ -1,4 +1,4 @@
-"""What every document shares: frozen, unknown keys refused, quantities with units, sources by name."""
+"""Base of all documents: frozen, unknown keys rejected, quantities with units, sources by name."""
 
 import math
 from typing import Annotated, Any, Literal
@@ -34,7 +34,9 @@ def figure(value: Any, unit: str, sample: str = "") -> Figure:
     wanted = "number" if plain else "quantity"
     if isinstance(value, bool) or not isinstance(value, str | int | float):
         words = {"wanted": wanted, "sample": sample, "given": quoted_value(value)}
-        raise PydanticCustomError("quantity_type", "a {wanted} is wanted here, not {given}; write e.g. {sample}", words)
+        raise PydanticCustomError(
+            "quantity_type", "a {wanted} is expected here, not {given}; write e.g. {sample}", words
+        )
     if isinstance(value, str):
         number = _parsed(value, unit, sample)
     elif plain or isinstance(value, Figure):
@@ -44,7 +46,7 @@ def figure(value: Any, unit: str, sample: str = "") -> Figure:
         words = {"sample": with_unit(given, unit), "given": given}
         raise PydanticCustomError("quantity_unit", "{given} has no unit; write {sample}", words)
     if not math.isfinite(number):
-        raise PydanticCustomError("quantity_range", "a finite number is wanted here", {})
+        raise PydanticCustomError("quantity_range", "a finite number is expected here", {})
     return Figure(number, place)
 
 
@@ -116,7 +118,7 @@ class Quantity:
             raise PydanticCustomError("quantity_range", "{given} is out of range: {bounds}", words)
         if self.whole and not number.is_integer():
             given = {"given": _bare(value)}
-            raise PydanticCustomError("quantity_range", "a whole number is wanted here, not {given}", given)
+            raise PydanticCustomError("quantity_range", "a whole number is expected here, not {given}", given)
         return number
 
     def _bounds(self, value: Any) -> str:

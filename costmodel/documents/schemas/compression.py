@@ -1,4 +1,4 @@
-"""Compression of gradients, as a plan names it: a method, and what it keeps."""
+"""Compression of gradients in a plan: a method and its parameter."""
 
 import functools
 import re

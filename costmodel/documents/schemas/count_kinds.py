@@ -1,4 +1,4 @@
-"""Counts of a document, each of its own kind: tokens are no nodes, and a batch in tokens is one of sequences."""
+"""Counts of a document by kind: tokens, nodes and so on; a batch in tokens is converted to sequences."""
 
 from typing import Annotated, Any
 

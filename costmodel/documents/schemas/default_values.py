@@ -1,4 +1,4 @@
-"""Values that no document states."""
+"""Records values that no document states."""
 
 from costmodel.ground.record import record
 

@@ -1,4 +1,4 @@
-"""Images among the tokens of a sequence, for models that see."""
+"""Images among the tokens of a sequence, for models with a vision tower."""
 
 from __future__ import annotations
 

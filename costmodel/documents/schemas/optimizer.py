@@ -1,4 +1,4 @@
-"""What an optimizer keeps for every parameter beside its master copy."""
+"""State bytes of an optimizer for each parameter, without the master copy."""
 
 from typing import Literal
 

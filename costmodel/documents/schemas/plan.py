@@ -28,19 +28,24 @@ Shares = Literal["proportional", "equal", "stages"]
 class Plan(Document):
     """How one job is laid out; what is left out follows from the rest or from the stack."""
 
-    dp: Replicas | None = Field(default=None, description="Data-parallel degree; derived from the rest when left out")
+    dp: Replicas | None = Field(
+        default=None, description="Data-parallel degree; by default derived from the other degrees"
+    )
     tp: Gpus = Field(default=1, description="Tensor-parallel degree")
     pp: Stages = Field(default=1, description="Pipeline stages")
     vpp: Chunks = Field(default=1, description="Model chunks per pipeline rank")
     micro_batch: Sequences = Field(default=1, description="Sequences in a forward pass of one replica")
-    ep: Gpus = Field(default=1, description="Expert-parallel degree; the same ranks cut a second way, not more ranks")
+    ep: Gpus = Field(
+        default=1, description="Expert-parallel degree; divides the same ranks a second time and adds none"
+    )
     etp: Gpus | None = Field(
         default=None,
-        description="Expert-tensor-parallel degree: ranks that share each expert; left out, as of the stack",
+        description="Expert-tensor-parallel degree: ranks that share each expert; default: the stack's",
     )
     cp: Gpus = Field(default=1, description="Context-parallel degree: ranks that share each sequence")
     cp_type: ContextParallel | None = Field(
-        default=None, description="How they exchange keys and values: p2p a ring, all-gather, or a2a over the heads"
+        default=None,
+        description="How cp ranks exchange keys and values: p2p (a ring), all-gather, or a2a (over the heads)",
     )
     dp_replicate: Replicas = Field(
         default=1, description="Replicas of the shards; dp / dp_replicate ranks share one copy"
@@ -48,20 +53,21 @@ class Plan(Document):
     zero: ZeroStage | None = Field(
         default=None, description="What is sharded over dp: 1 optimizer, 2 + gradients, 3 + weights"
     )
-    recompute: Recompute | None = Field(default=None, description="What is computed again in backward instead of kept")
+    recompute: Recompute | None = Field(default=None, description="What is recomputed in backward instead of saved")
     recompute_modules: list[Module] | None = Field(
-        default=None, description="What selective recompute drops, by name; left out, what the stack drops"
+        default=None, description="Modules that selective recompute drops; default: the stack's"
     )
     recompute_layers: SomeLayers | None = Field(
-        default=None, description="Layers that full recompute reaches (block) or runs again at once (uniform)"
+        default=None, description="Layers that full recompute applies to (block) or recomputes together (uniform)"
     )
     recompute_method: Method = Field(
-        default="block", description="block: the first layers of every model chunk; uniform: all, so many at once"
+        default="block",
+        description="block: the first layers of every model chunk; uniform: all layers, in groups of this size",
     )
-    offload: list[Offloaded] = Field(default_factory=list, description="What lives on the host")
-    offload_to: Where = Field(default="cpu", description="Where offloaded optimizer and parameters live")
+    offload: list[Offloaded] = Field(default_factory=list, description="What is offloaded to the host")
+    offload_to: Where = Field(default="cpu", description="Where offloaded optimizer states and parameters are stored")
     offload_layers: LayerCount | None = Field(
-        default=None, description="Layers of the model whose activations are offloaded; left out, all"
+        default=None, description="Layers of the model whose activations are offloaded; default: all"
     )
     schedule: Schedule | None = Field(default=None, description="Pipeline schedule")
     sequence_parallel: bool | None = Field(
@@ -70,7 +76,8 @@ class Plan(Document):
     order: Order = Field(default="tp-cp-dp-pp", description="Placement of groups on the topology, innermost first")
     split: Split | None = Field(
         default=None,
-        description="How layers go to stages; left out: even, else one fewer at both ends, else at the last",
+        description="How layers are assigned to stages; default: even if possible, otherwise one fewer at both "
+        "ends or at the last",
     )
     first_stage_layers: LayerCount | None = Field(
         default=None, description="Layers of the first stage, instead of a split"
@@ -79,18 +86,19 @@ class Plan(Document):
         default=None, description="Layers of the last stage, instead of a split"
     )
     compression: Compression = Field(
-        default="none", description="Of gradients on the network: none, fp16, int8, one-bit, top-k 0.1 %, powersgd 4"
+        default="none",
+        description="Compression of gradients on the network: none, fp16, int8, one-bit, top-k 0.1 %, powersgd 4",
     )
     shares: Shares = Field(
         default="proportional",
-        description="Unequal groups of nodes: replicas on each, with micro-batches by speed, or equal ones; or stages, "
-        "so that each pipeline goes over all groups in their order, with layers by speed",
+        description="For unequal groups of nodes: proportional (micro-batches by speed), equal, or stages (each "
+        "pipeline spans all groups in order, with layers by speed)",
     )
-    sites: Sites | None = Field(default=None, description="Sites that agree from time to time; left out, one")
+    sites: Sites | None = Field(default=None, description="Sites that synchronise from time to time; default: one site")
     sync: Synchronisation = Field(
         default=USUAL,
-        description="How replicas agree: all-reduce; parameter-server, with so many further server machines; async; "
-        "stale, at most so many steps apart; first, without waiting for more replicas than that",
+        description="How replicas synchronise: all-reduce; parameter-server N, with N extra server machines; "
+        "async; stale N, at most N steps apart; first N, waiting only for the first N replicas",
     )
 
 
@@ -105,11 +113,11 @@ class Space(Document):
     ep: list[Gpus] | None = Field(default=None, min_length=1, description="Expert-parallel degrees")
     etp: list[Gpus] | None = Field(default=None, min_length=1, description="Expert-tensor-parallel degrees; else 1")
     cp: list[Gpus] | None = Field(
-        default=None, min_length=1, description="Context-parallel degrees; left out 1, or more from 16,384 tokens on"
+        default=None, min_length=1, description="Context-parallel degrees; default: 1, or more from 16,384 tokens"
     )
     cp_type: list[ContextParallel] | None = Field(default=None, min_length=1, description="Ways of context parallelism")
     dp_replicate: list[Replicas] | None = Field(
-        default=None, min_length=1, description="Replicas of the shards; else 1"
+        default=None, min_length=1, description="Replicas of the shards; default: 1"
     )
     zero: list[ZeroStage] | None = Field(default=None, min_length=1, description="Sharding stages")
     recompute: list[Recompute] | None = Field(default=None, min_length=1, description="Recompute modes")
@@ -117,39 +125,43 @@ class Space(Document):
         default=None, min_length=1, description="Sets of modules that selective recompute drops"
     )
     recompute_layers: list[SomeLayers] | None = Field(
-        default=None, min_length=1, description="Layers that full recompute reaches, of every model chunk"
+        default=None, min_length=1, description="Layers of every model chunk that full recompute applies to"
     )
     recompute_method: list[Method] | None = Field(
-        default=None, min_length=1, description="Ways to count recompute_layers; else block"
+        default=None, min_length=1, description="Ways to count recompute_layers; default: block"
     )
     offload: list[list[Offloaded]] | None = Field(
-        default=None, min_length=1, description="Sets of what lives on the host; [] for nothing"
+        default=None, min_length=1, description="Sets of what is offloaded to the host; [] for nothing"
     )
     offload_to: list[Where] | None = Field(
-        default=None, min_length=1, description="Where offloaded optimizer and parameters live; else cpu"
+        default=None,
+        min_length=1,
+        description="Where offloaded optimizer states and parameters are stored; default: cpu",
     )
     offload_layers: list[LayerCount] | None = Field(
-        default=None, min_length=1, description="Layers of the model whose activations are offloaded; else all"
+        default=None,
+        min_length=1,
+        description="Layers of the model whose activations are offloaded, to try; default: all",
     )
     schedule: list[Schedule] | None = Field(default=None, min_length=1, description="Pipeline schedules")
     sequence_parallel: list[bool] | None = Field(default=None, min_length=1, description="With, without, or both")
     precision: list[Precision] | None = Field(
-        default=None, min_length=1, description="Types to train in, instead of the workload's"
+        default=None, min_length=1, description="Precisions to try, instead of the workload's"
     )
     order: list[Order] | None = Field(default=None, min_length=1, description="Placements of groups, innermost first")
     split: list[Split] | None = Field(default=None, min_length=1, description="Ways to split layers into stages")
     first_stage_layers: list[LayerCount] | None = Field(
-        default=None, min_length=1, description="Layers of the first stage to try, beside the splits"
+        default=None, min_length=1, description="Layers of the first stage to try, in addition to the splits"
     )
     last_stage_layers: list[LayerCount] | None = Field(
-        default=None, min_length=1, description="Layers of the last stage to try; with those of the first, every pair"
+        default=None, min_length=1, description="Layers of the last stage to try, in every pair with those of the first"
     )
     compression: list[Compression] | None = Field(
-        default=None, min_length=1, description="Compressions of gradients to try; else none"
+        default=None, min_length=1, description="Compressions of gradients to try; default: none"
     )
     sync: list[Synchronisation] | None = Field(
-        default=None, min_length=1, description="Ways to agree on weights to try; else all-reduce"
+        default=None, min_length=1, description="Kinds of plan.sync to try; default: all-reduce"
     )
     shares: list[Shares] | None = Field(
-        default=None, min_length=1, description="Shares of replicas on unequal groups to try; else proportional"
+        default=None, min_length=1, description="Kinds of plan.shares to try; default: proportional"
     )

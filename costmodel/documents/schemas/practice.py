@@ -1,4 +1,4 @@
-"""Defaults for the operation of a cluster: its store, its restarts, its power."""
+"""Defaults of cluster operation: storage, restarts and power."""
 
 from typing import Annotated, Literal
 
@@ -42,7 +42,7 @@ class WriteInterference(Sourced):
 
 
 class RestartTime(Sourced):
-    """From an interruption until training goes on, loading left out."""
+    """From an interruption until training continues, loading left out."""
 
     time: Seconds = Field(description="Detection, new nodes, start of processes and communicators")
     low: Seconds = Field(description="Low end of the band, P10")

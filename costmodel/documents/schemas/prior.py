@@ -1,4 +1,4 @@
-"""Constants of real steps before any run is looked at, and the documents that share each."""
+"""Priors of the constants of real steps, and the documents that share each constant."""
 
 from typing import Annotated, Any, Literal, Self, get_args
 

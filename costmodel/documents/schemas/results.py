@@ -22,11 +22,13 @@ class ResultColumn:
 
 RESULTS: dict[str, ResultColumn] = {
     "step_time": ResultColumn("s", "wall-clock time of an optimizer step", "lower"),
-    "tokens_per_s": ResultColumn("1/s", "tokens trained a second by the whole job", "higher", "token/s"),
-    "tokens_per_s_per_gpu": ResultColumn("1/s", "tokens trained a second by each accelerator", "higher", "token/GPU/s"),
+    "tokens_per_s": ResultColumn("1/s", "tokens trained per second by the whole job", "higher", "token/s"),
+    "tokens_per_s_per_gpu": ResultColumn(
+        "1/s", "tokens trained per second by each accelerator", "higher", "token/GPU/s"
+    ),
     "flop_rate": ResultColumn("FLOP/s", "model FLOP a second of each accelerator", "higher", "FLOP/GPU/s"),
-    "mfu": ResultColumn("1", "model FLOP over what the peak would allow; hfu counts recomputed ones too", "higher"),
-    "hfu": ResultColumn("1", "executed FLOP, recomputed ones too, over what the peak would allow", "higher"),
+    "mfu": ResultColumn("1", "model FLOP as a share of the peak; hfu also counts recomputed FLOP", "higher"),
+    "hfu": ResultColumn("1", "executed FLOP, including recomputed FLOP, as a share of the peak", "higher"),
     "matmul": ResultColumn("s", "matrix products of the busiest stage", "lower"),
     "attention": ResultColumn("s", "attention cores of the busiest stage", "lower"),
     "memory_bound": ResultColumn(
@@ -36,20 +38,22 @@ RESULTS: dict[str, ResultColumn] = {
     "tp_exposed": ResultColumn("s", "tensor-parallel communication that compute does not hide", "lower"),
     "cp_exposed": ResultColumn("s", "context-parallel communication that attention does not hide", "lower"),
     "pp_exposed": ResultColumn("s", "sends between stages that compute does not hide", "lower"),
-    "ep_exposed": ResultColumn("s", "tokens on their way to experts and back that compute does not hide", "lower"),
+    "ep_exposed": ResultColumn("s", "dispatch of tokens to experts and back that compute does not hide", "lower"),
     "dp_exposed": ResultColumn("s", "data-parallel communication that compute does not hide", "lower"),
-    "bubble": ResultColumn("s", "time the busiest stage waits for others", "lower"),
-    "bubble_share": ResultColumn("1", "bubble over the step", "lower"),
+    "bubble": ResultColumn("s", "time that the busiest stage waits for others", "lower"),
+    "bubble_share": ResultColumn("1", "bubble as a share of the step", "lower"),
     "offload_exposed": ResultColumn(
         "s", "traffic over the host link that neither compute nor the network hides", "lower"
     ),
     "optimizer": ResultColumn("s", "optimizer step", "lower"),
-    "memory_peak": ResultColumn("B", "memory of the worst stage as the driver shows it", "lower"),
-    "memory_share": ResultColumn("1", "memory_peak over usable memory; limits bound it as memory", "lower"),
-    "memory_free": ResultColumn("B", "usable memory less memory_peak", "higher"),
+    "memory_peak": ResultColumn("B", "memory of the worst stage, as the driver shows it", "lower"),
+    "memory_share": ResultColumn("1", "memory_peak as a share of usable memory; limited with limits.memory", "lower"),
+    "memory_free": ResultColumn("B", "usable memory minus memory_peak", "higher"),
     "fit_chance": ResultColumn("1", "chance that memory_peak is within usable memory, by its band", "higher"),
-    "host_memory": ResultColumn("B", "host memory and drives of a node that offload takes", "lower"),
-    "host_share": ResultColumn("1", "host_memory over what the node has, of memory or drives the fuller", "lower"),
+    "host_memory": ResultColumn("B", "host memory and drives that offload uses on a node", "lower"),
+    "host_share": ResultColumn(
+        "1", "host_memory as a share of the node's memory or drives, whichever is fuller", "lower"
+    ),
     "tp_volume": ResultColumn("B", "bytes a rank sends a step for tensor parallelism", "lower"),
     "cp_volume": ResultColumn("B", "bytes a rank sends a step for context parallelism", "lower"),
     "ep_volume": ResultColumn("B", "bytes a rank sends a step for tokens to their experts and back", "lower"),
@@ -57,7 +61,7 @@ RESULTS: dict[str, ResultColumn] = {
     "dp_volume": ResultColumn("B", "bytes a rank sends a step for data parallelism", "lower"),
     "communication_efficiency": ResultColumn("1", "compute over compute and exposed communication", "higher"),
     "scaling_efficiency": ResultColumn(
-        "1", "speed over that of as many accelerators without exposed communication and bubble", "higher"
+        "1", "speed relative to the same accelerators without exposed communication and bubble", "higher"
     ),
     "cost_per_mtoken": ResultColumn("USD", "rent for a million tokens", "lower", "USD/Mtoken"),
     "run_time": ResultColumn("s", "wall-clock time of the token budget, without failures", "lower"),
@@ -67,16 +71,18 @@ RESULTS: dict[str, ResultColumn] = {
 # Of a scenario that asks about the whole run; two of the above mean more there.
 RUN_RESULTS: dict[str, ResultColumn] = {
     "goodput": ResultColumn("1", "useful share of the wall time of the run", "higher"),
-    "run_time": ResultColumn("s", "wall-clock time of the run with what interrupts it", "lower"),
+    "run_time": ResultColumn("s", "wall-clock time of the run, including interruptions", "lower"),
     "run_cost": ResultColumn("USD", "rent of all nodes for the wall time of the run", "lower"),
     "energy": ResultColumn("J", "energy of the run at the meter of the data centre", "lower"),
-    "emissions": ResultColumn("kg", "carbon dioxide of that energy, by location, without making the hardware", "lower"),
+    "emissions": ResultColumn(
+        "kg", "carbon dioxide of that energy, by location, without manufacturing the hardware", "lower"
+    ),
     "mtbf": ResultColumn("s", "mean time between interruptions of the job", "higher"),
-    "restart_time": ResultColumn("s", "from an interruption until training goes on", "lower"),
+    "restart_time": ResultColumn("s", "time from an interruption until training continues", "lower"),
     "checkpoint_size": ResultColumn("B", "bytes of a checkpoint of the whole job, as sent to storage", "lower"),
-    "checkpoint_blocking": ResultColumn("s", "time for which a checkpoint stops training", "lower"),
-    "checkpoint_write": ResultColumn("s", "time to write a checkpoint, after which it can be used", "lower"),
-    "checkpoint_host": ResultColumn("B", "host memory of a node that copies of checkpoints take", "lower"),
+    "checkpoint_blocking": ResultColumn("s", "time that training stops for a checkpoint", "lower"),
+    "checkpoint_write": ResultColumn("s", "time to write a checkpoint, after which it is usable", "lower"),
+    "checkpoint_host": ResultColumn("B", "host memory of a node for copies of checkpoints", "lower"),
     "checkpoint_interval": ResultColumn("s", "useful time between two checkpoints, in whole steps", "higher"),
 }
 

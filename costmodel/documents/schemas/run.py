@@ -1,4 +1,4 @@
-"""The whole run around a training job: how long, what interrupts it, how it is saved, what it draws and costs."""
+"""The whole run of a training job: its length, interruptions, checkpoints, power and cost."""
 
 from typing import Annotated, Any, Literal, Self
 
@@ -69,18 +69,21 @@ class Storage(Document):
 class Checkpointing(Document):
     """How the states of training are saved."""
 
-    interval: Interval = Field(default="best", description="Useful time between checkpoints in storage, steps, or best")
-    steps: Steps | None = Field(default=None, description="Steps between them, in the place of interval")
+    interval: Interval = Field(
+        default="best", description="Useful time between checkpoints in storage, a number of steps, or best"
+    )
+    steps: Steps | None = Field(default=None, description="Steps between checkpoints, instead of interval")
     mode: Mode = Field(
         default="async",
-        description="sync: training waits for the store; async: for the copy to the host; memory: copies in the "
-        "memory of other hosts more often, in storage besides",
+        description="sync: training waits for storage; async: training waits for the copy to the host; memory: "
+        "frequent copies in the memory of other hosts, and some in storage",
     )
     memory_interval: Interval = Field(default="best", description="Useful time between copies in memory, or best")
     storage: Storage = Field(default_factory=Storage.model_construct, description="Shared store")
-    writer: Rate | None = Field(default=None, description="What one rank can write; left out, no bound")
+    writer: Rate | None = Field(default=None, description="Write rate of one rank; default: no limit")
     block: Seconds | None = Field(
-        default=None, description="Stop for a checkpoint; left out, the copy over the host link and the practice's"
+        default=None,
+        description="Pause for a checkpoint; default: the copy over the host link plus the value of the practice",
     )
     interference: Share | None = Field(
         default=None, description="Share of training speed that a write in the background takes"
@@ -106,32 +109,32 @@ class Checkpointing(Document):
 
 
 class Restart(Document):
-    """From an interruption until training goes on, loading left out."""
+    """From an interruption until training continues, loading left out."""
 
-    detect: Seconds | None = Field(default=None, description="Until it is noticed, beside the start")
+    detect: Seconds | None = Field(default=None, description="Time until the failure is detected, in addition to start")
     start: Seconds | None = Field(default=None, description="New nodes, processes, communicators")
-    warm_up: Seconds | None = Field(default=None, description="First steps and data loader, beside the start")
+    warm_up: Seconds | None = Field(default=None, description="Slow first steps and data loader, in addition to start")
     ranks: Gpus | None = Field(
         default=None,
-        description="Accelerators that go on, resharded, until a failed node is repaired; left out, a spare takes over",
+        description="Accelerators on which the resharded job continues until the repair; default: a spare takes over",
     )
 
 
 class PlannedStops(Document):
     """Stops for maintenance."""
 
-    every: Seconds = Field(description="Wall time from one to the next")
-    stop: Seconds = Field(description="For which each stops training")
+    every: Seconds = Field(description="Wall time from one stop to the next")
+    stop: Seconds = Field(description="Duration of each stop")
 
 
 class Elastic(Document):
-    """Going on without the replica of a failed node until it is repaired."""
+    """Continuing without the replica of a failed node until it is repaired."""
 
     regroup: Seconds | None = Field(
-        default=None, description="For which all replicas stop when one leaves or comes back; left out, a start"
+        default=None, description="Pause of all replicas when one leaves or returns; default: a start"
     )
     repair: Seconds | None = Field(
-        default=None, description="Until the replica is back; left out, the repair time of run.failures"
+        default=None, description="Time until the replica is back; default: the repair time of run.failures"
     )
 
 
@@ -143,33 +146,35 @@ def _elastic(value: Any) -> Any:
 class Energy(Document):
     """What the job draws, and from which grid."""
 
-    draw: Watts | None = Field(default=None, description="By each accelerator with its share of the node, in training")
-    cap: Watts | None = Field(default=None, description="Limit on the power of each accelerator; left out, its rating")
-    idle: Share | None = Field(default=None, description="Share of that drawn while training stands still")
-    pue: Multiple | None = Field(default=None, description="Power of the data centre over that of its nodes")
+    draw: Watts | None = Field(
+        default=None, description="Power of each accelerator and its share of the node, in training"
+    )
+    cap: Watts | None = Field(default=None, description="Power limit of each accelerator; default: its rated power")
+    idle: Share | None = Field(default=None, description="Share of that power drawn while training is stopped")
+    pue: Multiple | None = Field(default=None, description="Power of the data centre over the power of its nodes")
     grid: GridReference = Field(default=REFERENCES["run.power.grid"].usual, description="Grid, by name or written out")
-    tariff: EnergyPrice | None = Field(default=None, description="Price of electricity; left out, that of the grid")
+    tariff: EnergyPrice | None = Field(default=None, description="Price of electricity; default: that of the grid")
 
 
 class Spot(Document):
     """Nodes that can be taken away."""
 
-    price: Price = Field(description="Of one accelerator")
-    preempted_every: Seconds = Field(description="Mean time until one node is taken away")
-    notice: Seconds = Field(default=0.0, description="Between the notice and the end")
+    price: Price = Field(description="Price of one accelerator")
+    preempted_every: Seconds = Field(description="Mean time until one node is preempted")
+    notice: Seconds = Field(default=0.0, description="Time between the notice and the preemption")
 
 
 class DataStore(Document):
     """The store that training data is read from."""
 
     read: StoreRate = Field(description="All readers together")
-    token: Annotated[float, _TOKEN_BYTES] = Field(description="Bytes to read for a token, or for what stands for one")
+    token: Annotated[float, _TOKEN_BYTES] = Field(description="Bytes to read for each token")
 
 
 class WholeRun(Document):
     """What happens around the steps; each key left out is the practice's, and listed as assumed."""
 
-    steps: Steps | None = Field(default=None, description="Optimizer steps, in the place of workload.tokens")
+    steps: Steps | None = Field(default=None, description="Optimizer steps, instead of workload.tokens")
     failures: FailuresReference = Field(
         default=REFERENCES["run.failures"].usual, description="What interrupts the job, by name or written out"
     )
@@ -178,30 +183,29 @@ class WholeRun(Document):
     )
     checkpoint: Checkpointing = Field(default_factory=Checkpointing.model_construct, description="How states are saved")
     restart: Restart = Field(
-        default_factory=Restart.model_construct, description="What an interruption costs beside lost work"
+        default_factory=Restart.model_construct, description="Cost of an interruption in addition to lost work"
     )
     spares: Spares = Field(
         default=0.0,
-        description="Nodes that wait for others to fail, and are paid for; or the share of the time that they are "
-        "enough for",
+        description="Spare nodes, which are paid for; or the share of the time for which the spares are enough",
     )
     elastic: Annotated[Elastic | None, BeforeValidator(_elastic)] = Field(
-        default=None, description="Going on with fewer replicas: true, or with its times; left out, restarts"
+        default=None, description="Continue with fewer replicas: true, or its times; default: restart"
     )
-    evaluation: Share = Field(default=0.0, description="Share of the time that goes to evaluation")
-    planned: PlannedStops | None = Field(default=None, description="Planned stops; left out, none")
+    evaluation: Share = Field(default=0.0, description="Share of the time spent on evaluation")
+    planned: PlannedStops | None = Field(default=None, description="Planned stops; default: none")
     loader: TokenRate | None = Field(
-        default=None, description="Tokens a second that the data loader delivers; left out, no bound"
+        default=None, description="Tokens per second that the data loader delivers; default: no limit"
     )
-    data: DataStore | None = Field(default=None, description="Store of the training data; left out, no bound")
+    data: DataStore | None = Field(default=None, description="Storage of the training data; default: no limit")
     power: Energy = Field(default_factory=Energy.model_construct, description="Energy and emissions")
-    spot: Spot | None = Field(default=None, description="Preemptible nodes; left out, none")
+    spot: Spot | None = Field(default=None, description="Preemptible nodes; default: none")
 
     @model_validator(mode="after")
     def _one_way(self) -> Self:
         if self.elastic is not None and self.checkpoint.mode == "memory":
             words = {"keys": ("elastic", "checkpoint.mode")}
-            sentence = "elastic goes on from the replicas left, so that checkpoints in memory have nothing to do"
+            sentence = "elastic continues from the remaining replicas, so checkpoints in memory have no effect"
             raise PydanticCustomError("limit", sentence, words)
         others = {
             "elastic": self.elastic is not None,
@@ -210,6 +214,6 @@ class WholeRun(Document):
         }
         for key, stated in others.items():
             if self.restart.ranks is not None and stated:
-                sentence = "restart.ranks goes on with fewer ranks from the store; leave it or the other out"
+                sentence = "restart.ranks continues on fewer ranks from storage; leave out one of the two"
                 raise PydanticCustomError("limit", sentence, {"keys": ("restart.ranks", key)})
         return self

@@ -48,20 +48,20 @@ class Training(Document):
     sequence: Tokens = Field(description="Tokens in a sequence")
     global_batch: Sequences = Field(description="Sequences in an optimizer step")
     tokens: Tokens | None = Field(
-        default=None, examples=["15 T"], description="Tokens of the whole run; gives days and cost"
+        default=None, examples=["15 T"], description="Tokens of the whole run; needed for days and cost"
     )
     critical_batch: CriticalBatch | None = Field(
         default=None,
-        description="Batch with twice the least steps to a loss, or the fit that it follows from: kaplan 2.0 (a loss), "
-        "deepseek 1e24 FLOP (work of the run); scale then counts the steps of each batch",
+        description="Batch at which a loss takes twice the minimum number of steps, or a fit for it: kaplan 2.0 "
+        "(a loss), deepseek 1e24 FLOP (work of the run); scale then counts the steps of each batch",
     )
-    precision: Precision = Field(default="bf16", description="Type the matmuls read, and how they are scaled")
+    precision: Precision = Field(default="bf16", description="Data type of matmul inputs, and how they are scaled")
     gradients: GradientType | None = Field(
-        default=None, description="Type gradients are accumulated and reduced in; else the stack's"
+        default=None, description="Data type in which gradients are accumulated and reduced; default: the stack's"
     )
     tuning: Trained = Field(default="full", description="full trains every weight; lora and qlora train adapters")
     images: TrainingImages | None = Field(
-        default=None, description="Images among the tokens of a sequence, for models with a vision tower; else none"
+        default=None, description="Images among the tokens of a sequence, for models with a vision tower; default: none"
     )
     optimizer: OptimizerReference = Field(
         default=REFERENCES["workload.optimizer"].usual, description="Optimizer, by name or written out"
@@ -74,11 +74,11 @@ class OverlapAssumption(Document):
     tp: Share | None = Field(default=None, description="Tensor parallelism")
     dp: Share | None = Field(default=None, description="Data parallelism")
     weights: Share | None = Field(
-        default=None, description="Updated weights on their way back to all ranks; as dp if the stack states nothing"
+        default=None, description="All-gather of updated weights; default: as dp if the stack states nothing"
     )
     pp: Share | None = Field(default=None, description="Sends between pipeline stages")
     ep: Share | None = Field(default=None, description="Dispatch to experts and combine")
-    cp: Share | None = Field(default=None, description="Ring of keys and values behind attention")
+    cp: Share | None = Field(default=None, description="Ring of keys and values, overlapped with attention")
 
 
 class ExpertAssumption(Document):
@@ -86,18 +86,22 @@ class ExpertAssumption(Document):
 
     imbalance: Multiple | None = Field(default=None, description="Rows of the busiest rank's experts over the mean")
     capacity: Positive | None = Field(
-        default=None, description="Capacity factor experts are padded to, tokens over it dropped; absent: dropless"
+        default=None,
+        description="Capacity factor to which experts are padded; tokens above it are dropped; absent: dropless",
     )
-    dispatch: DispatchType | None = Field(default=None, description="Type tokens are sent to their experts in")
+    dispatch: DispatchType | None = Field(
+        default=None, description="Data type in which tokens are sent to their experts"
+    )
     shared_overlap: Share | None = Field(
-        default=None, description="Dispatch and combine that can hide behind shared experts, which run beside them"
+        default=None, description="Share of dispatch and combine that can hide behind shared experts"
     )
     deduplicated: bool | None = Field(
-        default=None, description="One copy of a token to a node, or rank, that holds several of its experts"
+        default=None, description="Send one copy of a token to a node or rank that holds several of its experts"
     )
     host: Seconds | None = Field(
         default=None,
-        description="Host time to issue an operation of one expert; else that of any, where a stack loops over them",
+        description="Host time to issue an operation of one expert, if a stack loops over experts; default: "
+        "that of any operation",
     )
 
 
@@ -105,7 +109,8 @@ class Assumptions(Document):
     """Assumptions; every default used is reported in the answer."""
 
     overlap: OverlapAssumption = Field(
-        default_factory=OverlapAssumption.model_construct, description="What hides behind compute"
+        default_factory=OverlapAssumption.model_construct,
+        description="Shares of communication that overlap with compute",
     )
     experts: ExpertAssumption = Field(
         default_factory=ExpertAssumption.model_construct, description="Mixture of experts"
@@ -114,32 +119,35 @@ class Assumptions(Document):
         default_factory=CompressionAssumption.model_construct, description="Compressed gradients"
     )
     stragglers: StragglerAssumption = Field(
-        default_factory=StragglerAssumption.model_construct, description="Ranks that others wait for"
+        default_factory=StragglerAssumption.model_construct, description="Slow ranks that others wait for"
     )
-    fragmentation: Share | None = Field(default=None, description="What the caching allocator adds; else the stack's")
+    fragmentation: Share | None = Field(
+        default=None, description="Share that the caching allocator adds; default: the stack's"
+    )
     price: Price | None = Field(
-        default=None, description="Of one accelerator of this node, and of no other; else the node's list price"
+        default=None, description="Price of one accelerator of this node only; default: the node's list price"
     )
     server_price: Rent | None = Field(
-        default=None, description="Of one machine that plan.sync: parameter-server 4 adds; left out, in no cost"
+        default=None, description="Price of a server machine of plan.sync: parameter-server; default: not counted"
     )
     sustained: Positive | None = Field(
-        default=None, description="Slow-down of a real step over isolated kernels, on one part; else the fit's"
+        default=None, description="Slowdown of a real step relative to isolated kernels; default: the fitted value"
     )
     variation: Share | None = Field(
-        default=None, description="How far alike parts lie apart in speed, one standard deviation; else the fit's"
+        default=None,
+        description="Variation in speed between equal accelerators, one standard deviation; default: the fitted value",
     )
     network_share: Portion | None = Field(
-        default=None, description="Share of the interface rate that collectives reach; else the fit's"
+        default=None, description="Share of the interface rate that collectives reach; default: the fitted value"
     )
     host_update: Portion | None = Field(
-        default=None, description="Share of the bandwidth of the host's memory that an update there reaches"
+        default=None, description="Share of the host memory bandwidth that an optimizer step on the host reaches"
     )
     host_share: Portion | None = Field(
-        default=None, description="Share of the host link that large copies reach; else the fabric's"
+        default=None, description="Share of the host link rate that large copies reach; default: the fabric's"
     )
     mfu_peak: Literal["bf16", "fp16", "fp8", "fp4"] | None = Field(
-        default=None, description="Type whose peak the MFU is a share of; else that of the matmuls"
+        default=None, description="Data type whose peak the MFU refers to; default: that of the matmuls"
     )
     flop_convention: FlopConvention = Field(default="model-causal", description="Which FLOP the MFU counts")
 
@@ -154,12 +162,14 @@ class Scenario(Document):
     workload: Training = Field(description="What it does")
     stack: StackReference = Field(default="megatron-core", description="Training software, by name or written out")
     plan: Plan | None = Field(default=None, description="One plan")
-    search: Space | None = Field(default=None, description="The same keys with lists; by default every valid plan")
+    search: Space | None = Field(
+        default=None, description="Values to try, as lists under the keys of plan; default: every valid plan"
+    )
     assume: Assumptions = Field(default_factory=Assumptions.model_construct, description="Assumptions")
     run: WholeRun | None = Field(
-        default=None, description="The whole run: failures, checkpoints, energy; left out, steps alone"
+        default=None, description="The whole run: failures, checkpoints, energy; default: only the steps"
     )
-    limits: Limits = Field(default_factory=Limits.model_construct, description="What a plan must keep")
+    limits: Limits = Field(default_factory=Limits.model_construct, description="Limits that a plan must meet")
     objective: Literal[
         "step_time",
         "tokens_per_s_per_gpu",
@@ -170,7 +180,7 @@ class Scenario(Document):
         "energy",
         "emissions",
     ] = Field(
-        default="tokens_per_s_per_gpu", description="What search orders by; goodput, energy and emissions want run"
+        default="tokens_per_s_per_gpu", description="Objective of the search; goodput, energy and emissions need run"
     )
 
     @property

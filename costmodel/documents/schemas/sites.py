@@ -1,4 +1,4 @@
-"""Sites that train on their own and agree from time to time: local SGD, DiLoCo, streaming DiLoCo."""
+"""Sites that train alone and synchronise from time to time: local SGD, DiLoCo, streaming DiLoCo."""
 
 from typing import Annotated, Literal
 
@@ -22,5 +22,5 @@ class Sites(Document):
     dtype: SiteType = Field(default="fp32", description="Type the differences of the weights are exchanged in")
     fragments: Count = Field(default=1, description="Parts of the model that are exchanged one after another")
     overlap: InnerSteps | Literal[0] = Field(
-        default=0, description="Steps that go on while a fragment is exchanged; 0 where training waits"
+        default=0, description="Steps that continue while a fragment is exchanged; 0 where training waits"
     )

@@ -1,4 +1,4 @@
-"""What the training software does: neither hardware nor plan, and the home of much of the error."""
+"""Defaults and features of training software, neither hardware nor plan; the source of much of the error."""
 
 from typing import Literal
 

@@ -1,4 +1,4 @@
-"""Ranks that others wait for: what a scenario assumes of them."""
+"""Assumptions of a scenario about slow ranks that others wait for."""
 
 from typing import Literal
 

@@ -1,4 +1,4 @@
-"""How replicas agree on weights, as a plan names it."""
+"""How replicas synchronise their weights, as a plan states it."""
 
 import functools
 import re

@@ -1,4 +1,4 @@
-"""Which weights a run trains: all, or low-rank adapters beside frozen ones."""
+"""Which weights a run trains: all, or low-rank adapters on frozen weights."""
 
 from typing import Literal
 

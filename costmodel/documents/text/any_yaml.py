@@ -1,4 +1,4 @@
-"""YAML of every shape to nodes, by ruamel.yaml: what plain_yaml does not read."""
+"""Parses any YAML to nodes with ruamel.yaml, for what plain_yaml does not support."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Digests in files that the program writes and reads again, so that a changed file is not taken for what was written.
+"""Digests in files that the program writes and reads again, to detect changed files.
 
 A digest is over everything the file holds, whatever keys those are: a version that adds keys needs no new schema, and
 reads what older versions wrote, as they read what it writes. Layout and the order of keys do not count.

@@ -1,4 +1,4 @@
-"""The text of a file, or of standard input: no larger than wanted, and UTF-8.
+"""Reads the text of a file or of standard input, with a size limit, as UTF-8.
 
 A YAML text is held to a small size, since its reader takes long and makes much of every word; a table is not.
 """

@@ -1,4 +1,4 @@
-"""JSON text to the nodes that the YAML reader would make of it, many times as fast: a stored result can be long."""
+"""Parses JSON to the nodes of the YAML reader, many times as fast, because a stored result can be long."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The nodes that JSON and plain YAML are read into, like those of ruamel.yaml, which need not be imported for them."""
+"""Nodes of parsed JSON and plain YAML, like those of ruamel.yaml, without importing it."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Documents changed in place: keys replaced or added, everything else, comments and order too, as it was written."""
+"""Edits documents in place: replaces or adds keys, and preserves everything else, including comments and order."""
 
 from __future__ import annotations
 

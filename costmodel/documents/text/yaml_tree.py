@@ -1,4 +1,4 @@
-"""YAML text to a tree: hostile until parsed, every key and value remembering where it was written."""
+"""Parses YAML to a tree in which every key and value knows its place; treats all input as hostile."""
 
 from __future__ import annotations
 
@@ -113,7 +113,7 @@ class _Builder:
             return None
         self.seen.add(id(node))
         if node.anchor:
-            self.refuse("anchors and aliases are not used here", place, "write the value out where it is wanted")
+            self.refuse("anchors and aliases are not used here", place, "write the value out where it is expected")
             return None
         if depth > _MAXIMUM_DEPTH:
             self.refuse(f"nested more than {_MAXIMUM_DEPTH} deep", place, "")

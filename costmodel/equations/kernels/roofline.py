@@ -32,7 +32,7 @@ def matmul_time(
         memory_share: share of the bandwidth reached, b [1]
         start: fixed time of a call, t₀ [s]
         exponent: sharpness of the corner, p [1]
-        sustained: slow-down in a real step by power and clocks, σ [1]
+        sustained: slowdown in a real step by power and clocks, σ [1]
 
     Returns:
         time [s]
@@ -129,7 +129,7 @@ def attention_forward_time(flop: Number, rate: Number, sustained: Number) -> Num
     Args:
         flop: causal work of the forward pass, F [FLOP]
         rate: attainable rate, R [FLOP/s]
-        sustained: slow-down in a real step by power and clocks, σ [1]
+        sustained: slowdown in a real step by power and clocks, σ [1]
 
     Returns:
         time [s]
@@ -156,7 +156,7 @@ def attention_backward_time(flop: Number, rate: Number, backward_share: Number, 
         flop: causal work of the forward pass, F [FLOP]
         rate: attainable forward rate, R [FLOP/s]
         backward_share: backward rate over forward rate, r [1]
-        sustained: slow-down in a real step by power and clocks, σ [1]
+        sustained: slowdown in a real step by power and clocks, σ [1]
 
     Returns:
         time [s]

@@ -11,19 +11,19 @@ from costmodel.ground.equation import Number, equation
 def part_slowdown(
     fitted_slowdown: Number, power: Number, peak: Number, fitted_power: Number, fitted_peak: Number
 ) -> Number:
-    """Slow-down by power and clocks of a part, from that of another one.
+    """Slowdown by power and clocks of a part, from that of another one.
 
     f ((P₀ / R₀) / (P / R))^(1/3), under 1 only if f is
 
     Args:
-        fitted_slowdown: slow-down of the part that was fitted, f [1]
+        fitted_slowdown: slowdown of the part that was fitted, f [1]
         power: sustained power of the part, P [W]
         peak: its datasheet rate, R [FLOP/s]
         fitted_power: power of the part that was fitted, P₀ [W]
         fitted_peak: its datasheet rate, R₀ [FLOP/s]
 
     Returns:
-        slow-down [1]
+        slowdown [1]
 
     Example:
         >>> round(float(part_slowdown(1.29, 500.0, 989.4e12, 700.0, 989.4e12)), 3)
@@ -45,16 +45,16 @@ def part_slowdown(
 
 @equation
 def narrow_slowdown(sustained: Number, narrow_sustained: Number) -> Number:
-    """Slow-down by power and clocks of products in a narrow type, from one of products of 16 bits that is assumed.
+    """Slowdown by power and clocks of products in a narrow type, from one of products of 16 bits that is assumed.
 
     n σ, under 1 only if σ is
 
     Args:
-        sustained: slow-down of products of 16 bits, σ [1]
+        sustained: slowdown of products of 16 bits, σ [1]
         narrow_sustained: that of the narrow type over it, n [1]
 
     Returns:
-        slow-down [1]
+        slowdown [1]
 
     Example:
         >>> round(float(narrow_slowdown(1.46, 0.85)), 3), float(narrow_slowdown(1.0, 0.85))
@@ -73,7 +73,7 @@ def narrow_slowdown(sustained: Number, narrow_sustained: Number) -> Number:
 
 @equation
 def capped_slowdown(slowdown: Number, clock_share: Number) -> Number:
-    """Slow-down of products by power and clocks, under a cap on power.
+    """Slowdown of products by power and clocks, under a cap on power.
 
     σ / f
 
@@ -82,7 +82,7 @@ def capped_slowdown(slowdown: Number, clock_share: Number) -> Number:
         clock_share: clock under the cap over the clock without it, f [1]
 
     Returns:
-        slow-down [1]
+        slowdown [1]
 
     Example:
         >>> round(capped_slowdown(1.29, (5 / 7) ** (1 / 3)), 3)
@@ -101,7 +101,7 @@ def capped_slowdown(slowdown: Number, clock_share: Number) -> Number:
 
 @equation
 def slowest_part(ranks: Number, variation: Number) -> Number:
-    """Slow-down of the slowest of many alike parts over one of them, for which a step that all make together waits.
+    """Slowdown of the slowest of many alike parts over one of them, for which a step that all make together waits.
 
     1 + v √(2 ln n)
 
@@ -110,7 +110,7 @@ def slowest_part(ranks: Number, variation: Number) -> Number:
         variation: standard deviation of their speed, v [1]
 
     Returns:
-        slow-down [1]
+        slowdown [1]
 
     Example:
         >>> round(float(slowest_part(1024.0, 0.02)), 4)

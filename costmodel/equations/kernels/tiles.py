@@ -83,7 +83,7 @@ def tail_slowdown(micro_batch: Number, heads: Number, sequence: Number, tile: Nu
         units: multiprocessors of the chip, U [1]
 
     Returns:
-        slow-down [1]
+        slowdown [1]
 
     Example:
         >>> round(float(tail_slowdown(1.0, 1.0, 8192.0, 128.0, 132.0)), 2)

@@ -30,7 +30,7 @@ def live_micro_batches(pp: Number, micro_batches: Number, *, schedule: LaterSche
     Source:
         qi-2023 §2.3; qi-2024 §4; deepseek-dualpipe README; li-2021 §3.1; lamy-poirier-2023 §3
 
-    Holds: an upper bound on every rank; by simulation the peak of the fullest
+    Holds: an upper bound on every rank; by simulation the peak of the most loaded
 
     Monotone: increasing in pp, micro_batches
     """

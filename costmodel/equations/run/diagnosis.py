@@ -91,7 +91,7 @@ def implied_overlap(exposed: Number, communication: Number) -> Number:
 
 @equation
 def implied_slowdown(time: Number, gap: Number) -> Number:
-    """Slow-down of one part of a step that would explain a gap.
+    """Slowdown of one part of a step that would explain a gap.
 
     (t + g) / t
 
@@ -100,7 +100,7 @@ def implied_slowdown(time: Number, gap: Number) -> Number:
         gap: measured over predicted time of the step, g, as a difference [s]
 
     Returns:
-        slow-down of that part [1]
+        slowdown of that part [1]
 
     Example:
         >>> implied_slowdown(12.0, 3.0)

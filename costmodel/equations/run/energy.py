@@ -48,7 +48,7 @@ def clock_slowdown(clock_share: Number, bound_share: Number) -> Number:
         bound_share: share of a step that the clock bounds, x: its matrix products [1]
 
     Returns:
-        slow-down [1]
+        slowdown [1]
 
     Example:
         >>> round(clock_slowdown(0.843, 0.7), 3)

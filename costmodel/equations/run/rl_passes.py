@@ -64,7 +64,7 @@ def environments_time(requests: Number, turns: Number, time: Number, environment
 
 @equation
 def uneven_share(variation: Number, requests: Number, deviations: Number) -> Number:
-    """Tokens of the fullest rank over the mean, where answers are dealt at random.
+    """Tokens of the most loaded rank over the mean, where answers are dealt at random.
 
     1 + v z / √k
 

@@ -20,7 +20,7 @@ def jitter_slowdown(ranks: Number, jitter: Number, micro_batches: Number) -> Num
         micro_batches: micro-batches over which it averages out before ranks wait, m; 1 for a spread that stays [1]
 
     Returns:
-        slow-down [1]
+        slowdown [1]
 
     Example:
         >>> round(float(jitter_slowdown(512.0, 0.03, 64.0)), 4), round(float(jitter_slowdown(512.0, 0.03, 1.0)), 4)
@@ -32,7 +32,7 @@ def jitter_slowdown(ranks: Number, jitter: Number, micro_batches: Number) -> Num
         lin-2025; david-2003 §3.1
 
     Pitfall:
-        in 3,079 jobs the 90th percentile of a step is 1.06 of its median: slow-down mostly stays the same for a whole
+        in 3,079 jobs the 90th percentile of a step is 1.06 of its median: slowdown mostly stays the same for a whole
         job, from uneven stages and sequences, so jitter is no default
 
     Monotone: increasing in ranks, jitter; decreasing in micro_batches
@@ -127,7 +127,7 @@ def averaged_jitter(jitter: Number, micro_batches: Number) -> Number:
 def slow_part_slowdown(slow_share: Number, ranks: Number, *, waits: bool) -> Number:
     """Time of a step over that without one slow part.
 
-    1/s where all wait for it; n/(n − 1 + s) where the others go on without it
+    1/s where all wait for it; n/(n − 1 + s) where the others continue without it
 
     Args:
         slow_share: speed of the slow part over that of the others, s [1]
@@ -135,7 +135,7 @@ def slow_part_slowdown(slow_share: Number, ranks: Number, *, waits: bool) -> Num
         waits: whether all wait for the slowest
 
     Returns:
-        slow-down [1]
+        slowdown [1]
 
     Example:
         >>> slow_part_slowdown(0.5, 64.0, waits=True), round(slow_part_slowdown(0.5, 64.0, waits=False), 4)

@@ -1,9 +1,9 @@
 """The error band of an answer: P10 and P90 from the residuals of the fits that it used.
 
 Errors of one kind are taken as wrong together and add, but for matrix products of other shapes; kinds are independent.
-The kinds of a step: each class of kernels, the sustained slow-down, the host, the links, that to the host, what hides
+The kinds of a step: each class of kernels, the sustained slowdown, the host, the links, that to the host, what hides
 behind compute, and what software adds. A stage's wait for the others is as wrong as the work it waits for.
-To these comes how far sources of runs lie apart, unless the slow-down was fitted on your own runs.
+To these comes how far sources of runs lie apart, unless the slowdown was fitted on your own runs.
 """
 
 from __future__ import annotations
@@ -199,7 +199,7 @@ def _communication(inputs: TrainingInputs, step: TrainingStep) -> dict[str, Numb
                 continue
             with term(f"{axis} {transfer.operation}"):
                 spread = np.maximum(spread, np.where(transfer.count > 0, _link_spread(inputs, transfer), 0.0))
-                waits = axis == "cp" and transfer.operation != "send"  # only a ring goes on beside attention
+                waits = axis == "cp" and transfer.operation != "send"  # only a ring continues beside attention
                 if hidden[axis] > 0 and not waits:
                     hiding = hiding + term_error(inputs.stack.spread.overlap, transfer.total_time)
         links[axis] = term_error(spread, step.terms[axis])

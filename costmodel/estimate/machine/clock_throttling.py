@@ -55,7 +55,7 @@ def _under_cap(case: ResolvedScenario, slowdown: Number) -> Number:
 
 
 def by_power(factor: Number, fit: SustainedFit, part: Accelerator) -> Number:
-    """A slow-down that was fitted, on a part: as much more or less as it has less or more power for its peak."""
+    """A slowdown that was fitted, on a part: as much more or less as it has less or more power for its peak."""
     if part.power is None or part.peak.wide is None or fit.power is None or fit.peak is None:
         return factor
     return part_slowdown(factor, part.power.max, part.peak.wide, fit.power, fit.peak)

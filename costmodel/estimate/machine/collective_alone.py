@@ -1,4 +1,4 @@
-"""What a collective takes alone, as nccl-tests measures it: a step that computes beside it reaches less."""
+"""Time of a collective alone, as nccl-tests measures it; in a step that also computes, it is slower."""
 
 from __future__ import annotations
 

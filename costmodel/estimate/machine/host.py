@@ -1,4 +1,4 @@
-"""The host's side of a node as numbers: its link, its memory, its drives; NaN where no document states one."""
+"""The host of a node as numbers: its link, its memory, its drives; NaN where no document states one."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The time that no algorithm of a collective gets under: its links at line rate."""
+"""Lower bound of the time of a collective: its links at line rate."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Rates of the links that groups of ranks talk over."""
+"""Rates of the links between the ranks of a group."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What a job has of its nodes where it uses some of their accelerators: scale-up domain, interfaces, host links.
+"""The part of a node that a job uses if it uses some accelerators: domain, interfaces, host links.
 
 One rule: what belongs to an accelerator stays with it, its links inside the domain, the interfaces next to it and its
 link to the host; those of idle accelerators carry nothing. What belongs to the node, the host's memory, its drives and
@@ -78,7 +78,7 @@ def batch_of_a_site(case: ResolvedScenario) -> float:
         return batch
     count, place = plan.sites.count, case.place("plan.sites.count", "plan.sites")
     if case.groups:
-        raise fail("D010", "sites are of equal nodes, and cluster.groups has several kinds", place, "leave one out")
+        raise fail("D010", "sites need equal nodes, but cluster.groups has several kinds", place, "leave one out")
     for name, amount in (("nodes", case.cluster.nodes), ("sequences of a step", batch)):
         if remainder(amount, count) != 0:
             sentence = f"{amount:g} {name} do not divide over {count:g} sites"

@@ -1,4 +1,4 @@
-"""Which types a case multiplies in: the layers' linear maps, all other products, and who lacks what."""
+"""Data types of a case: those of the layers' linear maps, those of other products, and what lacks support."""
 
 from __future__ import annotations
 

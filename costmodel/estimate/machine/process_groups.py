@@ -1,4 +1,4 @@
-"""Groups of ranks as a plan places them on the topology, and what they send each other."""
+"""Groups of ranks as a plan places them on the topology, and the traffic between them."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Time of a dispatch of tokens to the ranks of their experts, or of the combine of what comes back."""
+"""Time to dispatch tokens to the ranks of their experts, or to combine the results."""
 
 from __future__ import annotations
 

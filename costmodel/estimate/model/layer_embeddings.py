@@ -1,4 +1,4 @@
-"""Tables of tokens for every layer, beside the embedding: what a layer makes of its entry."""
+"""Tables of tokens for every layer, in addition to the embedding, and what a layer computes from its entry."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Which adapters can be trained: who lacks the matrices that they are to stand beside."""
+"""Which adapters can be trained: checks that the model has the matrices that they adapt."""
 
 from __future__ import annotations
 
@@ -45,7 +45,7 @@ def _beside(case: ResolvedScenario, tuning: Tuning, kinds: list[Layers]) -> None
         raise fail("D016", sentence, _place(case, modules.index(left[0])), hint)
     absent = [name for name in modules if name not in there and (name != "gate" or not {*modules} & {*there})]
     if absent:
-        sentence = f"{case.model.name} has no {', '.join(absent)} to put adapters beside"
+        sentence = f"{case.model.name} has no {', '.join(absent)} to adapt"
         raise fail("D016", sentence, _place(case, modules.index(absent[0])), remedy)
 
 

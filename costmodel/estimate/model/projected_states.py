@@ -1,4 +1,4 @@
-"""States of an optimizer that keeps those of a layer's matrices in a subspace of low rank."""
+"""States of an optimizer that keeps the states of layer matrices in a low-rank subspace."""
 
 from __future__ import annotations
 

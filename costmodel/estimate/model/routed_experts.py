@@ -1,4 +1,4 @@
-"""Routed experts as one rank holds them: parameters, work, bytes, and what it takes to send tokens to them."""
+"""Routed experts on one rank: parameters, work, bytes, and the traffic of their tokens."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Layers of a model as one rank holds them, and the parameters of the whole model."""
+"""Layers of a model as sharded on one rank, and the parameters of the whole model."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Whether a model sees the images of a workload, and whether these fit into what they are part of."""
+"""Checks that a model accepts images, and that the images fit into their sequence or prompt."""
 
 from __future__ import annotations
 
@@ -25,4 +25,4 @@ def seen(case: LoadedScenario, model: Model, images: Images | None, tokens: floa
 def note_unseen(log: AssumptionLog, model: Model, images: Images | None) -> None:
     """Record that a model with a vision tower is given text alone."""
     if model.vision is not None and images is None:
-        log.note("workload.images", "none", "text alone; the vision tower takes memory and sees nothing")
+        log.note("workload.images", "none", "only text; the vision tower needs memory but has no input")

@@ -1,4 +1,4 @@
-"""The vision tower as a model of its own, and what leads its patches to the stream of the text model."""
+"""The vision tower as a model, and the projector from its patches to the residual stream of the text model."""
 
 from __future__ import annotations
 

@@ -1,1 +1,1 @@
-"""Reinforcement learning: the training step and the serving engine put together into an iteration."""
+"""Reinforcement learning: an iteration that combines the training step and the serving engine."""

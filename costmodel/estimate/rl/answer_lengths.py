@@ -1,4 +1,4 @@
-"""Lengths of answers as numbers: their mean, their spread, the longest, and sequences that stand for them."""
+"""Lengths of answers: mean, spread, longest, and representative sequences."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Time of a generation by an engine's own steps: all answers together, or refilled, and the tail of each."""
+"""Time of generation from an engine's steps: all answers in one batch, or continuously refilled, with the tail."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The phases of an iteration, and how they follow each other: in turns, one after the other apart, or side by side."""
+"""The phases of an iteration and their order: alternating, sequential on separate ranks, or concurrent."""
 
 from __future__ import annotations
 
@@ -113,7 +113,7 @@ def _updates(inputs: RlInputs) -> Number:
 
 
 def _uneven(inputs: RlInputs, answers: float) -> Number:
-    """How much longer the fullest rank takes where answers are dealt to ranks at random."""
+    """How much longer the most loaded rank takes where answers are dealt to ranks at random."""
     every = inputs.case.scenario.workload.answers
     if inputs.packing.dp == 1 or (inputs.case.stack.sharing.balanced and answers == every):
         return 1.0

@@ -1,4 +1,4 @@
-"""Which accelerators train and which generate: parts of the cluster as clusters of their own."""
+"""Which accelerators train and which generate: each part as a cluster."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""An iteration as numbers: the trainer's optimizer step, the engines, and the lengths that both work on."""
+"""Inputs of an iteration as numbers: the trainer's optimizer step, the engines, and the lengths of answers."""
 
 from __future__ import annotations
 
@@ -64,7 +64,7 @@ class RlInputs:
 
     @property
     def answers_of_rank(self) -> float:
-        """Answers of an optimizer step that the fullest rank has."""
+        """Answers of an optimizer step that the most loaded rank has."""
         return math.ceil(self.mini_batch / self.packing.dp)
 
     @property

@@ -1,4 +1,4 @@
-"""Memory of all parts in one accelerator's ledger: while answers are generated, and while the policy is updated."""
+"""Memory of one accelerator during generation and during updates."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""New weights on their way to the engines: by the software's own rate for their layout, or the link if it is slower."""
+"""Time to send new weights to the engines: at the software's rate for their layout, or at the link's if slower."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""A checkpoint of a plan: its bytes, for how long it stops training, and the times to write and to load it."""
+"""A checkpoint of a plan: its bytes, its pause of training, and the times to write and to load it."""
 
 from __future__ import annotations
 

@@ -64,7 +64,7 @@ def mtbf(inputs: TrainingInputs, run: RunInputs, ends: Ends = "") -> Number:
 
 
 def restart_time(run: RunInputs, loading: Number, ends: Ends = "") -> Number:
-    """From an interruption until training goes on."""
+    """From an interruption until training continues."""
     parts = run.restart
     start = {"low": parts.start_low, "": parts.start, "high": parts.start_high}[ends]
     with term("restart"):
@@ -126,19 +126,19 @@ def _with_failures(
 
 
 def replicas_left(run: RunInputs, block: Block) -> Number:
-    """Replicas on the ranks that go on after an interruption."""
+    """Replicas on the ranks that continue after an interruption."""
     assert run.restart.ranks is not None
     return data_parallel_degree(run.restart.ranks, block.tp, block.cp, block.pp)
 
 
 def speed_of_fewer(inputs: TrainingInputs, run: RunInputs, block: Block) -> Number:
-    """Speed on the ranks that go on after an interruption, over that on all."""
+    """Speed on the ranks that continue after an interruption, over that on all."""
     with term("on fewer ranks"):
         return fewer_replicas_speed(micro_batches(inputs, block), block.dp, replicas_left(run, block))
 
 
 def reshard(inputs: TrainingInputs, run: RunInputs, block: Block, saved: Checkpoint) -> Number:
-    """Time to cut the states over the ranks that go on; none where each replica holds them whole."""
+    """Time to cut the states over the ranks that continue; none where each replica holds them whole."""
     if block.structure.zero == 0:
         return 0.0
     with term("resharding"):

@@ -1,4 +1,4 @@
-"""LoRA adapters beside the linear maps of the layers: memory of their slots, and two thin products a map."""
+"""LoRA adapters in an engine: memory of their slots, and two thin products per linear map."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Results of plans whose prefill and decode are apart, by column."""
+"""Result columns of plans with separate prefill and decode."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Attention of an engine: of one new token a sequence, which reads the cache, and of tokens of prompts."""
+"""Attention time of an engine: decode of one token per sequence, and prefill of prompts."""
 
 from __future__ import annotations
 

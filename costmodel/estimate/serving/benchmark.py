@@ -1,4 +1,4 @@
-"""Closed loops on many layouts at once: what benchmarks of one model, engine and pair of lengths measured."""
+"""Closed-loop benchmarks evaluated over many layouts at once, for one model, engine and pair of lengths."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""A fixed number of requests in flight, each followed by the next: what benchmarks do."""
+"""Closed loop: a fixed number of requests in flight, each replaced when it ends, as in benchmarks."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Which rows of serving plans make no sense, by the code of the reason."""
+"""Which rows of serving plans are invalid, by code of the reason."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What a turn of a conversation finds in the cache: on its own replica all of it, on another nothing."""
+"""The share of a conversation that a turn finds in the cache: all on its own replica, nothing on another."""
 
 from __future__ import annotations
 

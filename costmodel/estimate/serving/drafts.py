@@ -1,4 +1,4 @@
-"""The draft of speculative decoding: a small model that proposes tokens, as inputs of its own."""
+"""The draft model of speculative decoding, with its own inputs."""
 
 from __future__ import annotations
 

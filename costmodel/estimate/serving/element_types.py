@@ -1,4 +1,4 @@
-"""Types of elements of an engine: what weights are kept in, what products read, and the rates of these."""
+"""Data types of an engine: stored weights, inputs of products, and their rates."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Memory of an engine's fullest accelerator: weights, a step, the runtime, and the pool that is left for the cache."""
+"""Memory of an engine's most loaded accelerator: weights, a step, the runtime, and the cache pool."""
 
 from __future__ import annotations
 
@@ -39,7 +39,7 @@ WIDE = frozenset({"router", MIXING})  # matrices that stay wide where weights ar
 
 @record
 class EngineMemoryUse:
-    """Bytes of the fullest accelerator of a replica, and what the pools of all its accelerators hold."""
+    """Bytes of the most loaded accelerator of a replica, and what the pools of all its accelerators hold."""
 
     total: Number  # of the device, as CUDA reports it
     fraction: Number  # that the engine claims of it
@@ -50,7 +50,7 @@ class EngineMemoryUse:
     requests_worst: Number = 0.0
     requests_steady: Number = 0.0
     tokens: Number = 0.0
-    one_request: Number = 0.0  # bytes set aside for the longest request on the fullest accelerator
+    one_request: Number = 0.0  # bytes set aside for the longest request on the most loaded accelerator
     per_token: Number = 0.0
 
     @property
@@ -60,9 +60,9 @@ class EngineMemoryUse:
 
 
 def stage_share(inputs: ServingInputs, layout: PlanColumns) -> Number:
-    """Share of the layers that the fullest stage has."""
+    """Share of the layers that the most loaded stage has."""
     layers = layer_count(inputs.model)
-    with term("layers of the fullest stage"):
+    with term("layers of the most loaded stage"):
         return np.ceil(layers / layout.pp) / layers
 
 
@@ -89,7 +89,7 @@ def layer_weights(inputs: ServingInputs, layout: PlanColumns, kind: Layers) -> t
 
 
 def weight_memory(inputs: ServingInputs, layout: PlanColumns) -> tuple[Number, Number]:
-    """Weights of the fullest accelerator: of its layers, and of the end beside them."""
+    """Weights of the most loaded accelerator: of its layers, and of the end beside them."""
     model, types = inputs.model, inputs.types
     layers: Number = 0.0
     for kind in model.layers:
@@ -121,7 +121,7 @@ def _draft_weights(inputs: ServingInputs, layout: PlanColumns) -> Number:
 
 
 def memory_use(inputs: ServingInputs, layout: PlanColumns) -> EngineMemoryUse:
-    """Where the memory of the fullest accelerator goes."""
+    """Where the memory of the most loaded accelerator goes."""
     engine, model = inputs.engine, inputs.model
     layers, ends = weight_memory(inputs, layout)
     weights = layers + ends

@@ -1,4 +1,4 @@
-"""Time of one step of a replica through all its stages: decoding alone, or with tokens of prompts beside it.
+"""Time of one step of a replica through all its stages: decode only, or decode with prompt tokens.
 
 Of a pipeline the sequences of a step are those of one micro-batch, of which there are as many as stages.
 """

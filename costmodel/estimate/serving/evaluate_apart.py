@@ -1,4 +1,4 @@
-"""Plans whose prefill and decode are apart become columns of results."""
+"""Evaluates plans with separate prefill and decode to columns of results."""
 
 from __future__ import annotations
 

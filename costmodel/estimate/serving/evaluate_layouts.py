@@ -1,4 +1,4 @@
-"""A serving scenario and columns of plans become columns of results."""
+"""Evaluates a serving scenario and columns of plans to columns of results."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Copies of routed experts that a plan states: where they stand, and what they weigh."""
+"""Redundant copies of routed experts: their placement and their bytes."""
 
 from __future__ import annotations
 

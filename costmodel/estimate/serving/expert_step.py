@@ -1,4 +1,4 @@
-"""Routed experts of a layer in one fused call, and the way of tokens to them where groups of attention share them."""
+"""Time of routed experts in one fused call, and of dispatching tokens between attention groups that share them."""
 
 from __future__ import annotations
 

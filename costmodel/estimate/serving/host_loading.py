@@ -51,7 +51,7 @@ NOTHING = HostLoading()
 
 
 def cached_bytes(inputs: ServingInputs, layout: PlanColumns, tokens: Number) -> Number:
-    """Cache of so many tokens of one sequence on a rank of the fullest stage."""
+    """Cache of so many tokens of one sequence on a rank of the most loaded stage."""
     return stage_share(inputs, layout) * sequence_cache(inputs, layout.tp, tokens)
 
 

@@ -1,4 +1,4 @@
-"""Prefill and decode on instances of their own: what each kind can do, and what is sent between them."""
+"""Separate prefill and decode instances: the rate of each kind, and the transfer between them."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Bytes that a rank keeps of a sequence in the layers of each kind, and of the whole model."""
+"""Bytes of cache that a rank keeps for a sequence, for each kind of layer and for the whole model."""
 
 from __future__ import annotations
 

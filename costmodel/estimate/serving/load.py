@@ -1,4 +1,4 @@
-"""The load of a scenario on each plan: how many sequences are in flight, and what binds first."""
+"""The load of a scenario on each plan: sequences in flight, and the resource that binds first."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What the memory of an engine holds, by column."""
+"""Result columns of an engine's memory."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""An offline batch: all requests are there at the start, and each that ends makes room for the next."""
+"""An offline batch: all requests are queued at the start, and each that ends makes room for the next."""
 
 from __future__ import annotations
 
@@ -48,7 +48,7 @@ def offline_batch(inputs: ServingInputs, layout: PlanColumns, point: OperatingPo
     if requests is None:
         return OfflineBatch()
     together = np.asarray(point.concurrency)
-    with term("answers that run out"):
+    with term("longest answers"):
         last = np.maximum(layout.replicas * together, 1.0)
         longest = longest_output(load.steps, load.output_spread, last)
     context = inputs.case.scenario.workload.context

@@ -1,4 +1,4 @@
-"""What a step takes at so many sequences in flight: the three constants that the steady state is made of.
+"""The three constants of a step at a given number of sequences in flight, from which the steady state follows.
 
 Everything follows from the sequences in flight b: by Little's law a step carries b s / o tokens of prompts, so that its
 mean time is D(b) + γ b s / o and the rate b over o times that. A given rate is found by halving.

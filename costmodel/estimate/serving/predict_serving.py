@@ -88,11 +88,16 @@ def halves_of(inputs: ServingInputs, plan: ServingPlan) -> tuple[PlanColumns, Pl
     if inputs.case.scenario.workload.traffic == "burst":
         place = inputs.case.place("workload.traffic")
         raise fail(
-            "D016", "the start of a benchmark is not modelled with prefill and decode apart", place, "leave traffic out"
+            "D016",
+            "the start of a benchmark is not modelled with separate prefill and decode",
+            place,
+            "leave traffic out",
         )
     if inputs.case.scenario.workload.requests is not None:
         place = inputs.case.place("workload.requests")
-        raise fail("D016", "an offline batch is not modelled with prefill and decode apart", place, "take concurrency")
+        raise fail(
+            "D016", "an offline batch is not modelled with separate prefill and decode", place, "take concurrency"
+        )
     halves = []
     for half in (plan.prefill, plan.decode):
         values = (half.tp, 1.0, half.ep, half.dp_attention, half.replicas, inputs.budget, plan.redundant_experts or 0.0)

@@ -1,4 +1,4 @@
-"""Matrix products of an engine: weights are read in the type they are kept in and multiplied in another."""
+"""Matrix products of an engine: weights are read in their stored type and multiplied in another."""
 
 from __future__ import annotations
 

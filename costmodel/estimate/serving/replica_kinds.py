@@ -1,4 +1,4 @@
-"""Plans that differ in the number of their replicas alone have the same replica: it is worked out once."""
+"""Evaluates replicas once for all plans that differ only in the number of replicas."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ class ReplicaKinds:
     which: NDArray[np.intp] | None = None
 
     def of_plans(self, found: T) -> T:
-        """What was worked out for the replicas, by plan."""
+        """What was computed for the replicas, by plan."""
         return found if self.which is None else rows_of(found, self.which, len(self.layout))
 
 

@@ -1,4 +1,4 @@
-"""What the accelerators of a replica send each other: in a step of decoding, and for one whole prompt."""
+"""Traffic between the accelerators of a replica: in a decode step, and for one whole prompt."""
 
 from __future__ import annotations
 

@@ -14,8 +14,8 @@ def _with_bands() -> Iterator[tuple[str, ResultColumn]]:
     for name, column in RESULTS.items():
         yield name, column
         if name in BANDED:
-            yield f"{name}_low", ResultColumn(column.unit, f"P10 of {name}: one run in ten lies below", "neither")
-            yield f"{name}_high", ResultColumn(column.unit, f"P90 of {name}: one run in ten lies above", "neither")
+            yield f"{name}_low", ResultColumn(column.unit, f"P10 of {name}: one run in ten is below", "neither")
+            yield f"{name}_high", ResultColumn(column.unit, f"P90 of {name}: one run in ten is above", "neither")
 
 
 COLUMNS: dict[str, ResultColumn] = dict(_with_bands())

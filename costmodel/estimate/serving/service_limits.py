@@ -1,4 +1,4 @@
-"""Limits of a scenario that a higher rate can break, and how near results are to them."""
+"""Limits that a higher rate can break, and how close the results are to them."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""How far results of a serving plan may be off, and the chance to keep limits that follows from it."""
+"""The error band of a serving plan, and the chance to meet its limits."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""A serving scenario as numbers: everything the equations need, and what was assumed on the way."""
+"""A serving scenario as numbers: all inputs of the equations, and the assumptions."""
 
 from __future__ import annotations
 
@@ -189,13 +189,13 @@ def _load(case: ServingCase, log: AssumptionLog) -> Load:
         with term("prefix"):
             hit = hit_tokens(workload.shared_prefix, prompt, engine.block)
     elif not workload.shared_prefix and workload.turns == 1:
-        log.note("workload.shared_prefix", "0", "no prompt begins as another")
+        log.note("workload.shared_prefix", "0", "no prompts share a prefix")
     if longest is None:
         longest = Figure(float(workload.turns * (added + output)))
         origin = "mean prompt and answer" if workload.turns == 1 else "a whole conversation"
         log.note("workload.context", show(longest, "1"), origin)
     if workload.turns > 1 and case.scenario.assume.routing is None:
-        log.note("assume.routing", "random", "a turn finds its conversation on one replica alone")
+        log.note("assume.routing", "random", "only one replica has a turn's conversation in its cache")
     spreads = workload.spread("prompt"), workload.spread("output")
     kept = history if engine.prefix_cache else 0.0
     return Load(prompt, output, *spreads, hit, longest, shared=workload.shared_prefix, common=hit, history=kept)

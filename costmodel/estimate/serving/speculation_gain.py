@@ -1,4 +1,4 @@
-"""What speculation gains at the load of a scenario, and up to how many sequences in flight it pays."""
+"""The gain of speculation at a load, and the number of sequences in flight up to which it pays off."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Steps out of a table: what search and the halving of a load look at many thousand times.
+"""Tabulated step times, for search and bisection, which look them up thousands of times.
 
 Everything but attention and the head takes its time by the rows of a step alone, attention in proportion to sequences
 and to tokens. So a table over rows for each way of cutting the model gives any step to a few parts in ten thousand.

@@ -1,4 +1,4 @@
-"""Time that an engine takes to see the images of prompts: its vision tower, and what leads to the text model."""
+"""Time of an engine for the images of prompts: the vision tower and its projector."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The critical batch of a workload in tokens, as stated or by a published fit, and how far fits lie apart."""
+"""The critical batch of a workload in tokens, as stated or from a published fit, and the spread of the fits."""
 
 from __future__ import annotations
 

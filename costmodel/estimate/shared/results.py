@@ -41,8 +41,8 @@ def _with_bands(*, of_run: bool) -> Iterator[tuple[str, ResultColumn]]:
     for name, column in results(of_run=of_run).items():
         yield name, column
         if name in BANDED:
-            yield f"{name}_low", replace(column, meaning=f"P10 of {name}: one run in ten lies below", better="neither")
-            yield f"{name}_high", replace(column, meaning=f"P90 of {name}: one run in ten lies above", better="neither")
+            yield f"{name}_low", replace(column, meaning=f"P10 of {name}: one run in ten is below", better="neither")
+            yield f"{name}_high", replace(column, meaning=f"P90 of {name}: one run in ten is above", better="neither")
 
 
 OF_STEP: dict[str, ResultColumn] = dict(_with_bands(of_run=False))

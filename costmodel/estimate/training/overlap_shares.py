@@ -1,4 +1,4 @@
-"""Share of communication that compute can hide: what a scenario states, else what its stack does."""
+"""Share of communication that compute can hide: as the scenario states, otherwise as in the stack."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The record of how well runs are predicted whose source is left out of the fit, by groups of runs, as plain figures.
+"""The record of prediction errors with the source held out of the fit, by groups of runs, as plain figures.
 
 It is shipped as `hardware/left_out.json`, since the table of runs is not; pages of the documentation show it.
 """

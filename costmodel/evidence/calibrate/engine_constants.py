@@ -231,7 +231,7 @@ def engine_text(found: EngineFit) -> dict[Path, str]:
     name = shown[0].engine
     path = place_of("stack", name)
     if is_shipped(path) or is_checkout(Path()):
-        raise fail("C002", f"{path} is where what is shipped is", Place(str(path)), "run it in a folder of your own")
+        raise fail("C002", f"{path} is a shipped file", Place(str(path)), "run calibrate in your own folder")
     where = ", ".join(f"{stem(table.file)} {table.digest}" for table in found.tables) + f", {found.runs} runs"
     source = own_source(where)
     changes: dict[tuple[str, ...], dict[str, Any]] = {}

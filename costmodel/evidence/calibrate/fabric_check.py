@@ -1,4 +1,4 @@
-"""Compares measured with predicted times, size by size, and a fabric with sound ones."""
+"""Compares measured with predicted times, size by size, and a fabric with healthy fabrics."""
 
 from __future__ import annotations
 

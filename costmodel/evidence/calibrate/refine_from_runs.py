@@ -51,7 +51,7 @@ class Refined:
         """The reason why the fit is not written; empty where it is."""
         found, now = self.fit.inside.median, self.fit.shipped.median
         if found > WORST_MEDIAN:
-            return f"half of the runs are over {WORST_MEDIAN:.0%} off even so; is a time in seconds?"
+            return f"half of the runs still have an error over {WORST_MEDIAN:.0%}; are times in seconds?"
         return "half of the runs are further off than now, by more than as much again" if found > SLACK * now else ""
 
 
@@ -133,7 +133,7 @@ def _own_place(kind: str, name: str, found: Refined) -> Path:
     """
     path = place_of(kind, name)
     if (is_shipped(path) or is_checkout(Path())) and not found.afresh:
-        raise fail("C002", f"{path} is where what is shipped is", Place(str(path)), "run it in a folder of your own")
+        raise fail("C002", f"{path} is a shipped file", Place(str(path)), "run calibrate in your own folder")
     return path
 
 

@@ -1,4 +1,4 @@
-"""Widths of the band that kernels and links do not explain: how far runs of one source, and sources, lie apart."""
+"""Widths of the band that kernels and links do not explain: the spread within and between sources of runs."""
 
 from __future__ import annotations
 

@@ -53,7 +53,7 @@ def _kept(fit: Fit, shelf: CachedReader, replace: bool) -> str:
     if outside.median > WORST_MEDIAN or outside.p90 > WORST_P90:
         return "the form does not describe it"
     if fit.now and outside.loss > SLACK * fit.now.loss:
-        return "no better than what is in use"
+        return "no better than the constants in use"
     shared = efficiency_of(shelf.document(part_with(sample.key.part), sample.of))
     if shared not in (sample.of, UNMEASURED):
         return f"uses the efficiency of {shared}"

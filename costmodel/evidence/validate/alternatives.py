@@ -1,4 +1,4 @@
-"""What the software would have allowed where a row leaves its plan open: every such plan, their middle and range."""
+"""All plans that the software allows where a row does not state its plan, with their middle and range."""
 
 from __future__ import annotations
 

@@ -49,7 +49,8 @@ RULES = {
     "for each rank of tp, of a model with experts for all of them; with torchtitan global_batch / dp, in a pipeline of "
     "2024 one for each stage; the band holds 1, 2, 4 and 8, as far as they divide and fit in memory",
     "vp": "1 without a pipeline, with DeepSpeed's or one named 1F1B, or where neither column nor schedule gives it; "
-    "else the most chunks, up to 8 (2 until 2021), that divide the layers of the fullest stage and leave none but the "
+    "else the most chunks, up to 8 (2 until 2021), that divide the layers of the most loaded stage and leave "
+    "none but the "
     "ends empty, where pp divides the micro-batches; of an interleaved schedule 2 at least; the band "
     "holds all that could be",
     "schedule": "1F1B, interleaved where vp is more than 1; of HAI-LLM DualPipe, where pp is even, divides the "

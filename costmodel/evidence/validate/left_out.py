@@ -1,4 +1,4 @@
-"""The shipped record of how well runs are predicted whose source is left out of the fit."""
+"""The shipped record of prediction errors with the source held out of the fit."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Keys of a scenario that a row states beside its columns: `assume.overlap.tp=0;plan.order=tp-cp-dp-pp`."""
+"""Scenario keys that a row states in addition to its columns: `assume.overlap.tp=0;plan.order=tp-cp-dp-pp`."""
 
 from __future__ import annotations
 

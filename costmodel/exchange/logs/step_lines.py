@@ -246,7 +246,7 @@ def _wall(text: str) -> float | None:
 
 
 def _together(printed: list[StepLine]) -> StepLine:
-    """What several ranks print of one step: medians, and the memory of the fullest."""
+    """What several ranks print of one step: medians, and the memory of the most loaded."""
     names = dict.fromkeys(name for step in printed for name in step.figures)
     columns = {name: [step.figures[name] for step in printed if name in step.figures] for name in names}
     found = {name: max(column) if name in _OF_FULLEST else median(column) for name, column in columns.items()}

@@ -169,7 +169,7 @@ class ScriptReader:
             else:
                 break
         if not parts:  # a sign that ends no command here
-            raise self.broken(f"{self.text[start]!r} stands where a word is wanted", start)
+            raise self.broken(f"{self.text[start]!r} stands where a word is expected", start)
         return Token(start, tuple(parts))
 
     @staticmethod

@@ -95,7 +95,7 @@ class _Parser:
     def wanted(self, word: str) -> None:
         self.past_lines()
         if word not in (self.now.plain, self.now.sign):
-            raise self.broken(f"{word!r} is wanted here")
+            raise self.broken(f"{word!r} is expected here")
         self.step()
 
     def past_lines(self) -> None:
@@ -221,7 +221,7 @@ class _Parser:
         words = [self.step()]
         while words[-1].plain != "]]":
             if not (self.now.is_word or self.now.sign):
-                raise self.broken("']]' is wanted here")
+                raise self.broken("']]' is expected here")
             words.append(self.step())
         return Simple(tuple(words), words[0].at)
 

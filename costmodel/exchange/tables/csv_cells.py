@@ -145,24 +145,24 @@ def _value(kind: Kind, written: str) -> float | bool | Fault:
     if kind == "flag":
         flag = _FLAGS.get(written.lower())
         return (
-            Fault("D006", f"true or false is wanted here, not {quoted_value(written)}", None, unknown)
+            Fault("D006", f"true or false is expected here, not {quoted_value(written)}", None, unknown)
             if flag is None
             else flag
         )
     if not _NUMBER.fullmatch(written):
-        return Fault("D006", f"{_WANTED[kind]} is wanted here, not {quoted_value(written)}", None, unknown)
+        return Fault("D006", f"{_WANTED[kind]} is expected here, not {quoted_value(written)}", None, unknown)
     number = float(written)
     whole = kind == "number" or number.is_integer()
     if number > _LARGEST:
         most = f"{_LARGEST:g}".replace("+", "")
-        return Fault("D008", f"{quoted_value(written)} is out of range: at most {most} is wanted here")
+        return Fault("D008", f"{quoted_value(written)} is out of range: at most {most} is expected here")
     if not whole or number < (0 if kind == "whole" else 1 if kind == "count" else 1 / _LARGEST):
-        return Fault("D008", f"{quoted_value(written)} is out of range: {_WANTED[kind]} is wanted here")
+        return Fault("D008", f"{quoted_value(written)} is out of range: {_WANTED[kind]} is expected here")
     return number
 
 
 def cell_at(place: Place, index: int, name: str = "") -> Place:
-    """The place of a cell of a line; the line itself when the record goes on behind it."""
+    """The place of a cell of a line; the line itself when the record continues behind it."""
     starts = _starts(place.text)
     if index >= len(starts):
         return replace(place, column=1, path=name, text="", width=1)

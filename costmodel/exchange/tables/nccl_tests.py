@@ -203,7 +203,7 @@ def _usable(run: _Run, place: Place, lines: list[str]) -> None:
         return
     run.refused = True
     if "time" not in run.columns:
-        hint = "run it without -C: the time of the device is wanted" if _CPU in run.columns else "run the test again"
+        hint = "run it without -C: the time of the device is expected" if _CPU in run.columns else "run the test again"
         raise fail("D015", "the header names no column 'time'", place, hint)
     if not (run.ranks or run.launched):
         run.launched = _by_rates(run, lines)
@@ -272,7 +272,7 @@ def _number(text: str, place: Place) -> float:
             return number
         raise ValueError
     except ValueError:
-        sentence = f"a number is wanted here, not {quoted_value(text)}"
+        sentence = f"a number is expected here, not {quoted_value(text)}"
         raise fail("D006", sentence, _within(place, text), "the output was cut or mixed") from None
 
 

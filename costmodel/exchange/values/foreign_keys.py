@@ -52,7 +52,7 @@ def lost(kind: LossKind, sentence: str, names: str, *harmless: Any) -> dict[str,
 
 
 class ForeignKeys:
-    """The values of one text; a fault is kept and a harmless value goes on in its place."""
+    """The values of one text; a fault is kept and a harmless value continues in its place."""
 
     def __init__(self, tree: Mapping[Any, Any], table: Mapping[str, ForeignKey], file: str, version: str) -> None:
         self.table, self.file, self.version = table, file, version

@@ -60,7 +60,7 @@ class _TextReader:
     def broken(self, wanted: str, hint: str = "") -> CostModelError:
         found = repr(self.text[self.at]) if self.at < len(self.text) else "the end of the text"
         return fail(
-            "D002", f"this is not JSON: {wanted} is wanted here, not {found}", self.lines.place(self.at, ""), hint
+            "D002", f"this is not JSON: {wanted} is expected here, not {found}", self.lines.place(self.at, ""), hint
         )
 
     def skip(self) -> str:

@@ -26,7 +26,7 @@ _NEAR = 1e-6  # checksums are sums of logarithms, rounded as finely
 
 @record
 class CheckResult:
-    """One thing held against another: `bound` is what it should be, `place` where that is written."""
+    """One thing compared with another: `bound` is what it should be, `place` where that is written."""
 
     kind: Literal["limit", "regression", "exact", "valid", "fits", "known"]
     name: str
@@ -40,7 +40,7 @@ class CheckResult:
 
 @record
 class CheckedScenario:
-    """One scenario with everything that was held against it."""
+    """One scenario with everything that was compared with it."""
 
     name: str
     answer: Answer

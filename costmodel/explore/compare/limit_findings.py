@@ -31,7 +31,7 @@ class LimitFinding:
 
 @record
 class CheckedAnswer(Generic[A]):
-    """A scenario with everything that was held against it."""
+    """A scenario with everything that was compared with it."""
 
     name: str
     answer: A

@@ -26,7 +26,7 @@ class Cause:
     path: where it stands in a scenario; nothing for what a scenario does not hold
     expected, spread: its value in the documents, and the standard deviation of its logarithm, of a share itself
     term: where a rank that is not to blame sees time that is added
-    part: time that grows where the figure is a slow-down of a part of the step; of fixed time that of a slow step, P90
+    part: time that grows where the figure is a slowdown of a part of the step; of fixed time that of a slow step, P90
     """
 
     name: str
@@ -51,7 +51,7 @@ def causes(answer: Answer, base: PredictedTerms) -> Iterator[Cause]:
 
 
 def _clocks(answer: Answer) -> Cause:
-    """Slow-down of matrix products in a real step."""
+    """Slowdown of matrix products in a real step."""
     inputs, common = answer.inputs, answer.inputs.case.common
     sustained = residual(inputs.case.efficiency.sustained, common.sustained)
     fits = (common.matmul[name] for name in (inputs.recipe.fit, "bf16") if name in common.matmul)

@@ -120,7 +120,7 @@ def _explained(answer: Answer, base: PredictedTerms, measured: MeasuredStep, cau
 
 
 def _added(base: PredictedTerms, measured: MeasuredStep, cause: Cause, gap: float) -> Explanation:
-    """Of time that comes on top of the step: a part's slow-down, or seconds."""
+    """Of time that comes on top of the step: a part's slowdown, or seconds."""
     if gap < 0:
         return Explanation(cause, None, 0.0)
     last = base.with_added(cause.term, gap)

@@ -70,7 +70,7 @@ def measured(
     steps = {name: _as_step(inputs, base, name, value) for name, value in figures.items()}
     low, high = min(steps.values()), max(steps.values())
     if low <= 0:
-        raise fail("C023", "a measured step takes more than no time", None, "for example --step 18.9s")
+        raise fail("C023", "a measured step time must be positive", None, "for example --step 18.9s")
     if high > low * (1 + AGREE):
         said = ", ".join(f"{name} means a step of {value:.4g} s" for name, value in steps.items())
         hint = "leave out what is of another run, batch or FLOP convention (assume.flop_convention)"
@@ -111,7 +111,7 @@ def step_of(inputs: TrainingInputs, base: PredictedTerms, text: str, option: str
     name = "mfu" if text.endswith("%") else "step_time"
     found = _as_step(inputs, base, name, _parsed(name, text, option))
     if found <= 0:
-        raise fail("C023", "a measured step takes more than no time", None, "for example --also global_batch=2048:35s")
+        raise fail("C023", "a measured step time must be positive", None, "for example --also global_batch=2048:35s")
     return found
 
 

@@ -100,7 +100,7 @@ def _of_batch(answer: Answer, critical: float) -> Effect:
     best = float(best_batch(critical, fixed, ranks, each))
     words: tuple[str, ...] = (
         f"{significant(steps, 3)} times the least steps to a loss, {significant(samples, 3)} times the least samples",
-        f"a loss takes the least time with {significant(best / 1e6, 3)} M tokens a step on these GPUs",
+        f"training to a loss is fastest with {significant(best / 1e6, 3)} M tokens a step on these GPUs",
     )
     value = f"{significant(critical / 1e6, 3)} M tokens"
     if is_fitted(workload):
@@ -234,7 +234,7 @@ def _of_matrices(answer: Answer, rank: float) -> Iterator[str]:
         for _, matrix, part in factor_shares(answer.inputs, answer.evaluation.block, rank)
     }
     for (name, rows, columns), part in sorted(shares.items(), key=lambda item: item[1]):
-        sent = f"{significant(100 * part, 3)} %" if part < 1 else "whole, smaller than its factors"
+        sent = f"{significant(100 * part, 3)} %" if part < 1 else "uncompressed (smaller than its factors)"
         yield f"{name}, {counted(rows)} × {counted(columns)}: {sent}"
     yield "vectors, as of norms: whole"
 

@@ -103,7 +103,7 @@ def nodes_of(inputs: TrainingInputs, evaluation: Evaluation, wanted: Sequence[st
 
 
 def ledger_nodes(inputs: TrainingInputs, evaluation: Evaluation) -> dict[str, ExplainedFigure]:
-    """The trees of the lines of the memory ledger, on the fullest stage of a traced evaluation."""
+    """The trees of the lines of the memory ledger, on the most loaded stage of a traced evaluation."""
     with trace():
         origins = {name: _of_line(evaluation, name) for name in LINES}
     return trees_of(Book(inputs.case.trees, COLUMNS, TERM_COLUMNS), origins, dict.fromkeys(LINES, "B"))

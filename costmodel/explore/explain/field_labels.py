@@ -4,14 +4,14 @@ from __future__ import annotations
 
 FIELD_LABELS: dict[str, tuple[str, str]] = {
     "gqa": (
-        "grouped-query attention: several query heads share one head of keys and values, which makes the cache and the "
-        "projections smaller: model.kv_heads under model.heads",
+        "grouped-query attention: several query heads share one key-value head, which makes the cache and the "
+        "projections smaller: model.kv_heads is less than model.heads",
         "cache_pool",
     ),
-    "grouped-query attention": ("several query heads share one head of keys and values: model.kv_heads", "cache_pool"),
-    "mha": ("multi-head attention: as many heads of keys and values as of queries: model.kv_heads", "cache_pool"),
+    "grouped-query attention": ("several query heads share one key-value head: model.kv_heads", "cache_pool"),
+    "mha": ("multi-head attention: as many key-value heads as query heads: model.kv_heads", "cache_pool"),
     "arithmetic intensity": (
-        "FLOP of a kernel over the bytes it moves; over the ridge it is bound by compute",
+        "FLOP of a kernel over the bytes it moves; above the ridge the kernel is compute-bound",
         "ridge",
     ),
     "gradient accumulation": (
@@ -19,22 +19,22 @@ FIELD_LABELS: dict[str, tuple[str, str]] = {
         "micro_batches",
     ),
     "mixed precision": (
-        "products in 16 or 8 bits, and the master weights and states of the optimizer in fp32: workload.precision",
+        "matrix products in 16 or 8 bits, with master weights and optimizer states in fp32: workload.precision",
         "precision",
     ),
     "loss scaling": (
-        "a factor on the loss that keeps small fp16 gradients from vanishing; bf16 needs none. costmodel does not "
-        "count the one multiplication and the check for overflow that it adds to a step",
+        "a factor on the loss that keeps small fp16 gradients from underflowing; bf16 needs none. costmodel ignores "
+        "the multiplication and the overflow check that it adds to a step",
         "",
     ),
     "roce": (
-        "RDMA over Ethernet: a fabric of 400GbE and the like, which carries what InfiniBand does where congestion is "
-        "kept away; costmodel list fabrics shows them",
+        "RDMA over Ethernet, for example 400GbE. Without congestion it is as fast as InfiniBand; costmodel list "
+        "fabrics lists these fabrics",
         "",
     ),
     "numa": (
-        "memory of a host lies at its sockets, and an accelerator reaches its own socket's faster. costmodel takes the "
-        "host link of the node as it is written, with processes bound to their socket",
+        "host memory is attached to sockets, and an accelerator reaches the memory of its own socket faster. "
+        "costmodel uses the node's stated host link and assumes that processes are bound to their socket",
         "",
     ),
     "critical batch size": ("", "critical_batch"),

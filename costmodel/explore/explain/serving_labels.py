@@ -11,8 +11,8 @@ SERVING_LABELS: dict[str, tuple[str, str]] = {
     "worst gap": ("", "gap"),
     "p99": ("one request in a hundred takes longer", "ttft_p99"),
     "mean step": ("time of one step of the engine at this load", ""),
-    "requests": ("requests that are answered a second", "requests_per_s"),
-    "within limits": ("requests a second up to which every limit is kept", "rate_within_slo"),
+    "requests": ("requests answered per second", "requests_per_s"),
+    "within limits": ("the highest rate, in requests per second, that meets every limit", "rate_within_slo"),
     "util.": ("", "utilisation"),
     "cache": ("memory that an engine keeps for keys and values", "cache_pool"),
     "kv cache": ("keys and values of all tokens that an engine holds", "cache_pool"),
@@ -20,41 +20,41 @@ SERVING_LABELS: dict[str, tuple[str, str]] = {
     "prompts between": ("", "prompts_between"),
     "tp all-reduce": ("", "tp_exposed"),
     "host": ("", "host_time"),
-    "asked": ("memory that the engine asks for: its share of the device", ""),
-    "req/s": ("requests a second up to which every limit is kept", "rate_within_slo"),
+    "asked": ("memory that the engine claims: its share of the device", ""),
+    "req/s": ("the highest rate, in requests per second, that meets every limit", "rate_within_slo"),
     "what if": ("the memory of the same plan with another value of one key", ""),
     # search, sweep, scale
     "rent/m out": (
-        "all rent, in USD, that of the prompts too, over a million generated tokens; estimate prints beside it what a "
-        "million prompt tokens and a million generated ones cost, each by its own share of the rent",
+        "all rent in USD, including that for prompts, per million generated tokens; estimate also prints the cost of a "
+        "million prompt tokens and of a million generated tokens, each with its own share of the rent",
         "cost_per_mtoken",
     ),
-    "why not": ("the codes of the reasons against the other layouts, with how many each refuses", ""),
-    "rate": ("requests a second that arrive: workload.rate", ""),
+    "why not": ("the codes of the reasons against the other layouts, with the number of layouts for each", ""),
+    "rate": ("requests that arrive per second: workload.rate", ""),
     "repl": ("copies of the engine: plan.replicas", "replicas"),
-    "dpa": ("attention of each request on a rank of its own: plan.dp_attention", "dp_attention"),
+    "dpa": ("number of attention groups, each with its own requests: plan.dp_attention", "dp_attention"),
     "budget": (
-        "of serving, tokens that a step may hold: stack.budget; of a run, the time or the money that limits allow: "
+        "in serving, the most tokens of a step: stack.budget; in a run, the time or the money that limits allow: "
         "limits.run_time and limits.run_cost",
         "token_budget",
     ),
     "binds": (
-        "what keeps a higher rate from being answered: the cache, the budget of a step, the engine's limit on "
-        "sequences, or a limit of the scenario",
+        "what prevents a higher rate: the cache, the token budget of a step, the engine's limit on sequences, or a "
+        "limit of the scenario",
         "rate_within_slo",
     ),
     # words of the field
     "token budget": ("", "token_budget"),
     "chunked prefill": (
-        "prompts are computed in chunks beside the tokens of other requests, as much in a step as its budget leaves",
+        "prompts are processed in chunks together with the tokens of other requests, up to the token budget of a step",
         "max_num_batched_tokens",
     ),
     "context": (
-        "of a model or a request, the tokens that it may look back on: model.max_sequence, workload.context; of a "
-        "memory ledger, what the driver keeps: its context, loaded kernels, workspaces",
+        "of a model or a request, the tokens that it can attend to: model.max_sequence, workload.context; in a "
+        "memory breakdown, memory of the driver: its context, loaded kernels, workspaces",
         "",
     ),
-    "ring attention": ("keys and values go around the cp ranks: plan.cp_type p2p", "context-parallel"),
+    "ring attention": ("keys and values are passed around the cp ranks: plan.cp_type p2p", "context-parallel"),
     "balance": (
         "of a pipeline, how equal the times of its stages are: the slowest sets the pace; costmodel pipeline SCENARIO",
         "",

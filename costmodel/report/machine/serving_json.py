@@ -88,7 +88,7 @@ def estimate(answer: ServingAnswer) -> dict[str, Any]:
 
 
 def memory(answer: ServingAnswer) -> dict[str, Any]:
-    """One plan with the lines of its fullest accelerator."""
+    """One plan with the lines of its most loaded accelerator."""
     result, use = estimate(answer), answer.evaluation.memory
     lines = {"weights": use.weights, "activations": use.activations, "runtime": use.runtime, "cache": use.pool}
     kept = host_cache(answer)

@@ -141,7 +141,7 @@ def test_a_path_is_no_name_of_the_hub(tmp_path: Path, monkeypatch: pytest.Monkey
 def test_a_model_is_no_scenario(run: Any, faults: Faults) -> None:
     for name in ("meta-llama/Llama-3.1-8B", "llama-3.1-8b"):
         (found,) = faults(run("estimate", name))
-        assert found.sentence == f"'{name}' is a model, and a scenario is wanted here"
+        assert found.sentence == f"'{name}' is a model, and a scenario is expected here"
         assert "--set model=llama-3.1-8b" in found.help
     (found,) = faults(run("memory", "Llama3.1-8B"))
     assert found.help == "did you mean 'llama-3.1-8b'?"

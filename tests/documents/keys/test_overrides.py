@@ -45,16 +45,16 @@ FAULTS = {
     "zero": ("plan.tp=0", "D008", "0", "0 is out of range: at least 1", ""),
     "choice": ("plan.recompute=ful", "D010", "ful", "is not one of", "did you mean 'full'?"),
     "schema": ("schema=x", "D011", "x", "'x' is no schema", "costmodel/scenario/v1"),
-    "value for a list": ("search.zero=3", "D006", "3", "a list is wanted here, not 3", "[3]"),
+    "value for a list": ("search.zero=3", "D006", "3", "a list is expected here, not 3", "[3]"),
     "value for a list of mappings": (
         "model.layers=4",
         "D006",
         "4",
-        "a list is wanted here, not 4",
+        "a list is expected here, not 4",
         "is a mapping: [{count: …}]",
     ),
-    "value for a mapping": ("plan=4", "D006", "4", "a mapping of keys to values is wanted here, not 4", ""),
-    "nothing for a value": ("plan.tp=null", "D006", "null", "a number is wanted here, not nothing", ""),
+    "value for a mapping": ("plan=4", "D006", "4", "a mapping of keys to values is expected here, not 4", ""),
+    "nothing for a value": ("plan.tp=null", "D006", "null", "a number is expected here, not nothing", ""),
     "measured faster than the peak": (
         "cluster.accelerator.best_matmul.bf16=2 PFLOP/s",
         "D006",
@@ -83,7 +83,7 @@ FAULTS = {
         "does not change what a job can have",
         "memory.usable=…",
     ),
-    "item of a list not there": ("search.tp.0=5", "D006", "search.tp.0", "a list is wanted here", ""),
+    "item of a list not there": ("search.tp.0=5", "D006", "search.tp.0", "a list is expected here", ""),
 }
 
 

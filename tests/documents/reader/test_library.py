@@ -177,7 +177,7 @@ def test_a_file_one_may_not_read(
     [
         ("nope", "there is no scenario named 'nope'", "costmodel list scenarios shows them all"),
         ("llama-3-70b-51", "there is no scenario named", f"did you mean '{NAME}'?"),
-        ("llama-3-70b", "'llama-3-70b' is a model, and a scenario is wanted here", f"did you mean '{NAME}'?"),
+        ("llama-3-70b", "'llama-3-70b' is a model, and a scenario is expected here", f"did you mean '{NAME}'?"),
         ("h100-sxm", "'h100-sxm' is the name of an accelerator", "costmodel list scenarios"),
         ("", "there is no scenario named ''", "costmodel list scenarios"),
         (".", "there is no scenario named '.'", "'.' is a folder; name a file in it"),

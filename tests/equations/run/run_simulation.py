@@ -60,7 +60,7 @@ def play_two_levels(
 ) -> float:
     """Useful share with saves to memory (interval, blocking, restart) and to storage (blocking, restart, write).
 
-    Progress is counted in saves to memory. A write to storage goes on while a soft interruption is dealt with.
+    Progress is counted in saves to memory. A write to storage continues while a soft interruption is dealt with.
     """
     (interval, blocking, restart), (storage_blocking, storage_restart, write) = memory, storage
     draws, lanes = np.random.default_rng(2), 800

@@ -40,7 +40,7 @@ def electricity(*assignments: str) -> float:
 
 
 def played(mtbf: float, cycle: tuple[float, float], restart: float, repair: float, speed: float) -> float:
-    """Goodput of a run that goes on slower from each interruption until a repair, interruption by interruption."""
+    """Goodput of a run that continues slower from each interruption until a repair, interruption by interruption."""
     draw, (interval, stop) = np.random.default_rng(3), cycle
     clock = saved = work = 0.0
     repaired, fails = -1.0, draw.exponential(mtbf)

@@ -100,8 +100,8 @@ def test_the_cache_of_a_prompt_moves_over_the_interfaces_of_the_smaller_side() -
 
 def test_what_does_not_stand_together_is_a_fault() -> None:
     for plan, words in (
-        ("plan={prefill: {tp: 8}}", "stand together"),
-        ("plan={tp: 8, prefill: {tp: 8}, decode: {tp: 8}}", "belongs to engines that do both"),
+        ("plan={prefill: {tp: 8}}", "state prefill and decode together"),
+        ("plan={tp: 8, prefill: {tp: 8}, decode: {tp: 8}}", "is for engines that do both"),
     ):
         with pytest.raises(CostModelError, match=words):
             costs(plan)

@@ -125,5 +125,5 @@ def test_twice_the_replicas_take_half_the_time_but_for_the_tail() -> None:
 def test_what_a_batch_does_not_go_with_is_a_fault() -> None:
     with pytest.raises(CostModelError, match="requests are given"):
         costs(batch(100), "workload.rate=1 /s")
-    with pytest.raises(CostModelError, match="offline batch is not modelled with prefill and decode apart"):
+    with pytest.raises(CostModelError, match="offline batch is not modelled with separate prefill and decode"):
         costs("plan={prefill: {tp: 8}, decode: {tp: 8}}", batch(100))

@@ -362,7 +362,7 @@ def test_heads_without_tensor_cores() -> None:
 
 
 def test_more_than_the_peak_is_remarked() -> None:
-    """Of one plan, and of the best of a search: fp8 held against the peak of bf16, by parts ten times too fast."""
+    """Of one plan, and of the best of a search: fp8 compared with the peak of bf16, by parts ten times too fast."""
     said = ["plan.micro_batch=4", "plan.vpp=5", "search.tp=[8]", "assume.overlap.tp=1"]
     said += ["workload.precision=fp8", "assume.mfu_peak=bf16"]
     slow, fast = (load("llama-3-70b-512", [f"assume.sustained={factor}", *said]) for factor in (1.0, 0.1))

@@ -51,7 +51,7 @@ def test_a_step_is_that_of_a_site_and_its_part_of_an_exchange() -> None:
 
 
 def test_exchanges_played_out() -> None:
-    """H steps, then an exchange, of which a part goes on beside the steps before; in fragments, one after another."""
+    """H steps, then an exchange, of which a part continues beside the steps before; in fragments, one after another."""
     for every, fragments, overlap in ((10, 1, 0), (100, 1, 4), (100, 4, 2), (50, 4, 8)):
         asked = apart(every=every, fragments=fragments, overlap=overlap)
         step, free = costs(asked)["step_time"], costs(apart(link="1000 TB/s"))["step_time"]

@@ -1,4 +1,4 @@
-"""The training step: limits known on paper, and its parts worked out again."""
+"""The training step: limits known on paper, and its parts computed again."""
 
 from __future__ import annotations
 
@@ -141,7 +141,7 @@ def test_heads_of_other_widths_reach_their_share_of_the_rate(heads: int, head_di
 def test_parts_of_one_silicon_slow_down_by_their_power() -> None:
     """Fitted at 700 W for 989 TFLOP/s, and at 1,000 for 2,250; where the processor has a share, as fitted.
 
-    With all the power in the world there is no slow-down, and none that was not there.
+    With all the power in the world there is no slowdown, and none that was not there.
     """
     parts = ("h100-sxm-96", "h100-sxm", "gh200-96", "b200-sxm", "gb200")
     nodes = (written_out("node", "dgx-h100", accelerator=part) for part in parts)
@@ -155,7 +155,7 @@ def test_parts_of_one_silicon_slow_down_by_their_power() -> None:
 def test_parts_that_nobody_ran_slow_down_by_their_power_for_their_peak() -> None:
     """As an H100 would with theirs; a V100, of fp16 alone, has more than twice its power for the peak, and no need to.
 
-    Fitted each alone, the slow-downs of A100, H100 and B200 are one by their power for their peak, to 3 %.
+    Fitted each alone, the slowdowns of A100, H100 and B200 are one by their power for their peak, to 3 %.
     """
     common = read("efficiency", "unmeasured").sustained.factor
     found = [inputs(node="g6-48xlarge").of_a_part, inputs(node="dgx-1v", workload={"precision": "fp16"}).of_a_part]

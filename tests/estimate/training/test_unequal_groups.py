@@ -104,7 +104,7 @@ def test_rows_of_a_search_are_those_of_each_plan() -> None:
     ("plan", "words"),
     [
         ({"tp": 8, "pp": 2}, "does not divide the 8 accelerators of dgx-h100"),
-        ({"zero": 2}, "meets in each micro-batch"),
+        ({"zero": 2}, "communicates in each micro-batch"),
         ({"pp": 4, "vpp": 2}, "interleaved"),
         ({"zero": 0, "order": "tp-cp-pp-dp"}, "lays each stage over"),
     ],

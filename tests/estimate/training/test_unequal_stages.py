@@ -150,7 +150,7 @@ def test_a_small_memory_holds_fewer_layers() -> None:
 @pytest.mark.parametrize(
     ("plan", "words"),
     [
-        ({"pp": 3}, "no whole number of stages"),
+        ({"pp": 3}, "not a whole number of stages"),
         ({"pp": 4, "vpp": 2}, "needs equal stages"),
         ({"pp": 4, "zero": 0, "order": "tp-cp-pp-dp"}, "lays each stage over"),
         ({"pp": 4, "split": "lighter-last"}, "follow from the speeds"),

@@ -400,7 +400,7 @@ def test_json_has_every_fit_and_what_was_left_out(run: Any) -> None:
 
 
 def _collectives(folder: Path, factor: float, sizes: int = 6) -> Any:
-    """All-reduces of 8 A100 that take a multiple of what the constants in use say of sound ones."""
+    """All-reduces of 8 A100 that take a multiple of what the constants in use say of healthy ones."""
     path = folder / "sound.csv"
     messages = [2.0**20 * 8.0**power for power in range(sizes)]
 
@@ -438,7 +438,7 @@ def test_measured_stands_beside_predicted_with_its_sign(factor: float, verdict: 
 def test_a_fabric_that_is_slower_than_sound_ones_is_called_so(tmp_path: Path, run: Any) -> None:
     _collectives(tmp_path, 2.0)
     ran = run("calibrate", "sound.csv", cwd=tmp_path)
-    assert "50 % slower than sound ones" in ran.out
+    assert "50 % slower than healthy fabrics" in ran.out
     assert "−50.0 %" in ran.out
     answer = json.loads(run("calibrate", "sound.csv", "--json", cwd=tmp_path).out)
     (fabric,) = answer["fabrics"]
@@ -446,7 +446,7 @@ def test_a_fabric_that_is_slower_than_sound_ones_is_called_so(tmp_path: Path, ru
     assert [round(size["error"], 3) for size in answer["sizes"]] == [-0.5] * 6
     assert answer["fits"][0]["in_use_bias"] == pytest.approx(-0.5, abs=1e-5)
     _collectives(tmp_path, 1.0)
-    assert "as fast as sound ones" in run("calibrate", "sound.csv", cwd=tmp_path).out
+    assert "as fast as healthy fabrics" in run("calibrate", "sound.csv", cwd=tmp_path).out
 
 
 def test_kernels_have_no_fabric() -> None:
@@ -456,7 +456,7 @@ def test_kernels_have_no_fabric() -> None:
 
 
 def test_times_of_your_own_hold_for_a_collective_alone(run: Any, tmp_path: Path) -> None:
-    """8 H200 that measured 12.2 ms for 2.15 GB; sound ones take 8.4, by an algorithm that these did not show."""
+    """8 H200 that measured 12.2 ms for 2.15 GB; healthy ones take 8.4, by an algorithm that these did not show."""
     asked = ("collective", "all-reduce", "2147483648B", "--gpus", "8", "--node", "dgx-h200", "--json")
     shipped = json.loads(run(*asked, cwd=tmp_path).out)["sizes"][-1]
     assert run("calibrate", NCCL, "--write", cwd=tmp_path).code == 0

@@ -1,4 +1,4 @@
-"""Calibrate: what is not fitted is held against the constants in use, refused, or said by name."""
+"""Calibrate: what is not fitted is compared with the constants in use, refused, or said by name."""
 
 from __future__ import annotations
 

@@ -80,7 +80,7 @@ def found_in(part: str) -> str:
     "part", [name for name in names("accelerator") if efficiency_of(read("accelerator", name)) == "unmeasured"]
 )
 def test_a_first_efficiency_predicts_what_was_predicted_without_it(part: str) -> None:
-    """But for its figures being rounded; in fp8 too, where power leaves no slow-down in either type."""
+    """But for its figures being rounded; in fp8 too, where power leaves no slowdown in either type."""
     chip, first = read("accelerator", part), beginning("accelerator", part)
     assert first.of == part
     assert ("whatever the power" in first.sustained.note) is (chip.power is None)

@@ -60,7 +60,7 @@ def test_what_the_constants_do_not_describe_is_not_written(run: Any, tmp_path: P
     assert ran.code == 1
     assert run("calibrate", str(path), cwd=tmp_path).code == 0, "nothing was asked to be written"
     assert told["written"] == []
-    assert "is a time in seconds?" in told["why"]
+    assert "are times in seconds?" in told["why"]
     assert not (tmp_path / "hardware").exists()
     assert "not to be written: half of the runs" in run("calibrate", str(path), cwd=tmp_path).out
 

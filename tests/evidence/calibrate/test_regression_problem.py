@@ -20,7 +20,7 @@ from evidence.calibrate.planted_runs import FOLDER, LAUNCH, SHELF, SUSTAINED, ra
 
 
 def test_the_slopes_are_those_of_the_model(rows: list[CsvRow]) -> None:
-    """A run of matrix products alone would have a slope of 1 in the slow-down; real ones lie between 0 and 1."""
+    """A run of matrix products alone would have a slope of 1 in the slowdown; real ones lie between 0 and 1."""
     problem = Problem(timed(rows, SHELF)[0], (SUSTAINED,), SHELF)
     slopes = problem.slopes(problem.prior_means, problem.errors(problem.prior_means))[:, 0]
     assert np.all((slopes > 0) & (slopes < 1))

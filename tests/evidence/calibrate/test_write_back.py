@@ -90,7 +90,7 @@ def test_what_is_shipped_stays(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) 
     monkeypatch.chdir(tmp_path)
     monkeypatch.setenv("COSTMODEL_PATH", str(folders._SHIPPED))
     monkeypatch.setattr(folders, "_SHIPPED", tmp_path)
-    with pytest.raises(CostModelError, match="what is shipped"):
+    with pytest.raises(CostModelError, match="is a shipped file"):
         texts(found)
 
 
@@ -99,7 +99,7 @@ def test_what_is_shipped_stays_in_a_checkout_too(tmp_path: Path, monkeypatch: py
     found = refine([str(FOLDER / "mine.csv")])
     monkeypatch.chdir(tmp_path)
     shutil.copy(ROOT / "pyproject.toml", tmp_path)
-    with pytest.raises(CostModelError, match="what is shipped"):
+    with pytest.raises(CostModelError, match="is a shipped file"):
         texts(found)
     assert texts(replace(found, afresh=True))
     (tmp_path / "pyproject.toml").write_text('[project]\nname = "jobs"\n', "utf-8")

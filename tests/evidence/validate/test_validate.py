@@ -32,14 +32,14 @@ def test_one_unreadable_row_leaves_the_others_be(tmp_path: Path, run: Any) -> No
     assert [figure.refused for figure in part.figures] == [None, "V010", None, "V010", "V010"]
     assert [figure.measured for figure in part.figures] == [1.42, None, 1.42, 1.42, None]
     assert [figure.why for figure in part.figures[3:]] == [
-        "line 5, vocab: '-3' is out of range: a whole number from 1 is wanted here; "
-        "tp: a whole number from 1 is wanted here, not 'x'",
+        "line 5, vocab: '-3' is out of range: a whole number from 1 is expected here; "
+        "tp: a whole number from 1 is expected here, not 'x'",
         f"line 6, this row has 2 cells and the header {len(NAMES)}",
     ]
     total = score(part.figures)
     assert (total.rows, total.modelled) == (5, 2)
     ran = run("validate", path, "--quantity", "memory", cwd=tmp_path)
-    assert (ran.code, "line 4, fits: true or false is wanted here, not 'OOM'" in ran.out) == (0, True)
+    assert (ran.code, "line 4, fits: true or false is expected here, not 'OOM'" in ran.out) == (0, True)
     ran = run("calibrate", path)
     assert (ran.code, ran.err) == (0, "")
 
@@ -151,7 +151,7 @@ def test_the_table_for_people(runs: str, run: Any) -> None:
     assert "V004 precision without a fit" in told
     assert told.count("22b-") == 2 or "micro_batch 4" in told
     memory = run("validate", runs, "--quantity", "memory").out
-    assert "2 runs fitted, 0 of them called too large" in memory
+    assert "2 runs fitted, 0 of them predicted not to fit" in memory
     assert "0 of 2 wrong on whether it fits" in memory
     assert "wrong on whether" not in plain.out
 

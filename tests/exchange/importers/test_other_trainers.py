@@ -1,4 +1,4 @@
-"""nanotron, torchtune and MaxText: what each of their words says, with figures worked out apart from the reader."""
+"""nanotron, torchtune and MaxText: what each of their words says, with figures computed apart from the reader."""
 
 from __future__ import annotations
 

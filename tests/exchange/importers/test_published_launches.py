@@ -1,4 +1,4 @@
-"""Launch files and logs as they are published, against figures worked out by hand from their options.
+"""Launch files and logs as they are published, against figures computed by hand from their options.
 
 Texts of the same shape are typed here. Where a folder with the published files themselves lies beside the checkout,
 they are read too, and every row of its expected.csv that is no model of transformers is one of the values below.

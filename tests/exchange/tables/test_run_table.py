@@ -128,7 +128,13 @@ def test_one_fault(name: str, run: Any, faults: Any, tmp_path: Path) -> None:
 UNREADABLE: dict[str, tuple[str, str, str, str, str]] = {
     "a short row": (TEXT + "1,2\n", "D014", "2 cells and the header 12", ":3:1", "1"),
     "a long row": (TEXT + ROW + ",\n", "D014", "13 cells and the header 12", ":3:1", "2"),
-    "words for a count": (TEXT.replace(",48,", ",many,"), "D006", "from 1 is wanted here, not 'many'", ":2:5", "many"),
+    "words for a count": (
+        TEXT.replace(",48,", ",many,"),
+        "D006",
+        "from 1 is expected here, not 'many'",
+        ":2:5",
+        "many",
+    ),
     "nan": (TEXT.replace(",48,", ",NaN,"), "D006", "not 'NaN'", ":2:5", "NaN"),
     "inf": (TEXT.replace("1.42", "inf"), "D006", "not 'inf'", ":2:43", "inf"),
     "a unit": (TEXT.replace("1.42", "1.42 s"), "D006", "not '1.42 s'", ":2:43", "1.42 s"),

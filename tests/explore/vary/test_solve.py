@@ -170,7 +170,7 @@ def test_solve_tells_how_many_values_make_no_valid_plan(run: Any) -> None:
     asked = ("solve", NAME, "--vary", "plan.tp=1,2,3,8", "--for", "mfu>=1 %")
     found = json.loads(run(*asked, "--json").out)
     assert (found["evaluated"], found["invalid"]) == (4, 1)
-    assert "4 values tried from 1 to 8, 1 of them no valid plan" in run(*asked).out
+    assert "4 values tried from 1 to 8, 1 of them without a valid plan" in run(*asked).out
 
 
 def test_solve_tells_apart_values_that_cannot_be(run: Any) -> None:
@@ -187,7 +187,7 @@ def test_solve_tells_apart_values_that_cannot_be(run: Any) -> None:
     )
     ran = run(*asked)
     assert re.search(r"GiB and \d+ more cannot be: D006 usable is more than the capacity", ran.out)
-    assert "no valid plan" not in ran.out
+    assert "without a valid plan" not in ran.out
 
 
 def test_solve_counts_each_value_once(run: Any) -> None:
@@ -195,4 +195,4 @@ def test_solve_counts_each_value_once(run: Any) -> None:
     asked = ("solve", NAME, "--vary", "plan.micro_batch=1..16", "--for", "mfu>=1 %")
     found = json.loads(run(*asked, "--json").out)
     assert (found["every"], found["evaluated"], found["invalid"]) == (True, 16, 11)
-    assert "16 values tried from 1 to 16, 11 of them no valid plan" in run(*asked).out
+    assert "16 values tried from 1 to 16, 11 of them without a valid plan" in run(*asked).out

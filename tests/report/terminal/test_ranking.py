@@ -57,7 +57,7 @@ def test_of_several_scenarios_one_s_own_says_which_it_is(run: Any) -> None:
 
 
 def test_what_fits_nowhere_is_nearest_where_memory_lacks_least(run: Any) -> None:
-    """On the larger of two GPUs, held against its own memory."""
+    """On the larger of two GPUs, compared with its own memory."""
     asked = ("search", "gpt-3-175b-1024", "--set", "cluster.nodes=1", "--over", "cluster.node=dgx-a100,dgx-h200")
     lines = run(*asked).out.splitlines()
     place = next(at for at, line in enumerate(lines) if line.startswith("  nearest"))

@@ -195,7 +195,7 @@ def test_reasons_of_a_search_alone(run: Any) -> None:
     lines = run("search", NAME, "--why-not", *asked).out.splitlines()
     places = {code: at for code in ("L044", "L010") for at, line in enumerate(lines) if line.startswith(f"  {code}")}
     assert lines[places["L044"] + 2].strip() == "mxfp8"
-    assert "under another name is searched as well" in lines[places["L010"] + 3]
+    assert "an equal plan is in the search too" in lines[places["L010"] + 3]
 
 
 def test_what_is_left_open_moves_with_what_is_set(run: Any) -> None:

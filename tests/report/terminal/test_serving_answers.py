@@ -16,7 +16,7 @@ SCALED = ("scale", "--model", "llama-3.1-70b", "--gpu", "h100", "--prompt", "200
     ("setting", "figures", "code"),
     [
         ("plan.tp=7", "64 query heads are not divisible by tp 7", "L051"),
-        ("plan.tp=7", "8 key and value heads are neither divisible by tp 7 nor a divisor of it", "L052"),
+        ("plan.tp=7", "8 key-value heads are neither divisible by tp 7 nor a divisor of it", "L052"),
         ("plan.pp=90", "pp 90 is more than the 80 layers of the model", "L055"),
         ("plan.replicas=9", "the replicas need 72 accelerators, and the cluster has 16", "L050"),
         ("workload.prompt=1e7", "one request of 10,000,512 tokens 381 GiB a GPU", "M001"),
@@ -41,8 +41,8 @@ def test_scale_prints_a_chance_that_is_hardly_sure(more: tuple[str, ...], remark
     out = run(*SCALED, "--rate", "50/s", "--set", "limits.ttft_p99.at_most=1s", *more).out
     chance = float(re.findall(r"([\d.]+) % +unknown", out)[0])
     assert (chance < 90) is remarked
-    assert (f"kept with a chance of {chance:.0f}%" in out) is remarked
-    assert "is expected to keep the limits up to" in out
+    assert (f"met with a chance of {chance:.0f}%" in out) is remarked
+    assert "is expected to meet the limits up to" in out
 
 
 def test_scale_takes_rates_around_the_stated_one(run: Any) -> None:

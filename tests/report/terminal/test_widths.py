@@ -98,7 +98,7 @@ def lines_of(run: Any, monkeypatch: pytest.MonkeyPatch) -> Any:
 
 
 def words(lines: Sequence[Text]) -> Counter[str]:
-    """Words without rails, rules and bars, and without what a shell needs to go on reading."""
+    """Words without rails, rules and bars, and without what a shell needs to continue reading."""
     text = RAILS.sub(" ", " ".join(line.plain for line in lines))
     return Counter(word for word in text.split() if word != "\\")
 
@@ -235,7 +235,7 @@ def test_of_the_parts_of_a_line_those_come_first_that_fit() -> None:
 def test_a_fault_keeps_within_the_terminal_and_its_caret_under_the_word(width: int) -> None:
     text = f"  tp: 8  # {'word ' * 30}"
     fault = Fault(
-        "D003", "unknown key 'tp' and a sentence that goes on for a while", Place("s.yaml", 7, 3, "a.b", text, 2), "y"
+        "D003", "unknown key 'tp' and a sentence that continues for a while", Place("s.yaml", 7, 3, "a.b", text, 2), "y"
     )
     lines = [line.plain for line in faults([fault], width)]
     assert all(cell_len(line) <= width for line in lines)

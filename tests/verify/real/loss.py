@@ -33,7 +33,7 @@ class Alive(TorchDispatchMode):
 
 
 def counted() -> dict[str, float]:
-    """Bytes a logit of the logits and all that the loss and its backward hold at their fullest."""
+    """Bytes a logit of the logits and all that the loss and its backward hold at their most loaded."""
     x = torch.randn(TOKENS, HIDDEN, dtype=torch.bfloat16)
     head = torch.randn(VOCAB, HIDDEN, dtype=torch.bfloat16, requires_grad=True)
     labels = torch.zeros(TOKENS, dtype=torch.long)

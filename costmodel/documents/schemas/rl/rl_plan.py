@@ -1,4 +1,4 @@
-"""How an iteration is laid out: the plan of the trainer, and of what generates beside it or on the same ranks."""
+"""Plan of an iteration: the trainer's plan, and the plan of generation on the same or on separate ranks."""
 
 from typing import Self
 

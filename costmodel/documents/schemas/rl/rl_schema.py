@@ -23,7 +23,7 @@ class RlAssumptions(Document):
 
     price: Price | None = Field(default=None, description="Of one accelerator; else the node's list price")
     sustained: Positive | None = Field(
-        default=None, description="Slow-down of real training over isolated kernels, on one part; else the fit's"
+        default=None, description="Slowdown of real training over isolated kernels, on one part; else the fit's"
     )
     network_share: Portion | None = Field(
         default=None, description="Share of the interface rate that collectives reach; else the fit's"

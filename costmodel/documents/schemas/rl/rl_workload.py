@@ -1,4 +1,4 @@
-"""What is trained by reinforcement: prompts, answers of many lengths, who judges them, how old they may be."""
+"""Workload of reinforcement learning: prompts, lengths of answers, judges, staleness."""
 
 from typing import Annotated, Any, Literal, Self
 
@@ -67,7 +67,7 @@ class Rl(Document):
     rollouts: Rollouts = Field(
         default="batch",
         description="batch waits for its longest answer; continuous fills up with the next prompts; partial also cuts "
-        "answers at new weights and goes on with them",
+        "answers at new weights and continues with them",
     )
     reference: bool | None = Field(
         default=None, description="Whether a frozen copy judges every token; left out, as the algorithm was published"

@@ -1,4 +1,4 @@
-"""A serving engine as it runs by default: a stack, dated, since what it does changes with its releases."""
+"""A serving engine as it runs by default: a stack with a date, since its behaviour changes with releases."""
 
 from typing import Literal, Self
 

@@ -1,4 +1,4 @@
-"""How engines are laid out over the accelerators: one replica, and how many; and a space of such plans."""
+"""Plan of engines on the accelerators: one replica and the number of replicas; and a space of such plans."""
 
 from typing import Annotated, Self
 
@@ -18,9 +18,9 @@ class Speculation(Document):
     """Tokens that a cheap draft proposes and one step of the model verifies."""
 
     tokens: Count = Field(description="Tokens drafted for each sequence and step")
-    acceptance: Share = Field(description="Share of drafted tokens that is accepted, each given those before it")
+    acceptance: Share = Field(description="Share of drafted tokens that is accepted, given that the tokens before are")
     draft: str = Field(
-        description="eagle or mtp, a layer like the model's last and its head; ngram, text that repeats; or a model"
+        description="eagle or mtp (a layer like the model's last, and its head), ngram (repeated text), or a model"
     )
 
 
@@ -38,28 +38,32 @@ class ServingPlan(Document):
 
     tp: Gpus = Field(default=1, description="Tensor-parallel degree")
     pp: Stages = Field(default=1, description="Pipeline stages")
-    ep: Gpus = Field(default=1, description="Expert-parallel degree; the ranks of tp and dp_attention cut another way")
+    ep: Gpus = Field(
+        default=1, description="Expert-parallel degree; divides the ranks of tp and dp_attention a second time"
+    )
     dp_attention: Replicas = Field(
-        default=1, description="Groups of tp ranks that each attend to requests of their own and share the experts"
+        default=1, description="Groups of tp ranks, each with its own requests, that share the experts"
     )
     replicas: Replicas | None = Field(
-        default=None, description="Copies of the engine; left out, as many as the accelerators hold"
+        default=None, description="Copies of the engine; default: as many as the accelerators hold"
     )
-    speculation: Speculation | None = Field(default=None, description="Speculative decoding; left out, none")
+    speculation: Speculation | None = Field(default=None, description="Speculative decoding; default: none")
     redundant_experts: Count | None = Field(
-        default=None, description="Copies of routed experts of a layer, over all ranks of ep; left out, none"
+        default=None, description="Copies of routed experts of a layer, over all ranks of ep; default: none"
     )
-    prefill: Instances | None = Field(default=None, description="Instances that compute prompts alone")
-    decode: Instances | None = Field(default=None, description="Instances that generate, from the cache sent to them")
+    prefill: Instances | None = Field(default=None, description="Instances that only compute prompts")
+    decode: Instances | None = Field(
+        default=None, description="Instances that only generate, from the cache sent to them"
+    )
 
     @model_validator(mode="after")
     def _both_halves(self) -> Self:
         if (self.prefill is None) != (self.decode is None):
-            words = "prefill and decode stand together: each computes what the other does not"
+            words = "state prefill and decode together: each computes what the other does not"
             raise PydanticCustomError("plan", words, {"keys": ("prefill", "decode")})
         beside = [name for name in _OF_ONE if name in self.model_fields_set]
         if self.prefill is not None and beside:
-            sentence = "{fault} belongs to engines that do both; prefill and decode have their own"
+            sentence = "{fault} is for engines that do both; prefill and decode have their own"
             raise PydanticCustomError("plan", sentence, {"fault": " and ".join(beside), "keys": tuple(beside)})
         return self
 
@@ -71,17 +75,17 @@ class ServingSpace(Document):
     pp: list[Stages] | None = Field(default=None, min_length=1, description="Pipeline stages")
     ep: list[Gpus] | None = Field(default=None, min_length=1, description="Expert-parallel degrees")
     dp_attention: list[Replicas] | None = Field(
-        default=None, min_length=1, description="Groups of tp ranks that attend apart; else 1, of latent attention all"
+        default=None,
+        min_length=1,
+        description="Groups of tp ranks with their own requests; default: 1, with latent attention all",
     )
     replicas: list[Replicas] | None = Field(
-        default=None, min_length=1, description="Copies of the engine; else as many as the accelerators hold"
+        default=None, min_length=1, description="Copies of the engine to try; default: as many as the accelerators hold"
     )
     redundant_experts: list[Copies] | None = Field(
-        default=None, min_length=1, description="Copies of routed experts of a layer, 0 for none; else the plan's own"
+        default=None, min_length=1, description="Numbers of copies of routed experts to try; default: the plan's own"
     )
-    disaggregated: bool = Field(
-        default=False, description="Whether plans with prefill and decode apart are tried beside those that do both"
-    )
+    disaggregated: bool = Field(default=False, description="Whether to also try plans with separate prefill and decode")
     budget: list[Tokens] | None = Field(
-        default=None, min_length=1, description="Tokens of a step at most; else what the engine picks"
+        default=None, min_length=1, description="Token budgets of a step to try; default: the engine's choice"
     )

@@ -1,4 +1,4 @@
-"""What an engine is asked to do: lengths of prompts and answers, how requests come, and in which types it works."""
+"""Workload of an engine: lengths of prompts and answers, arrivals, and data types."""
 
 from typing import Annotated, Any, Literal, Self
 
@@ -42,8 +42,8 @@ Length = Annotated[Annotated[Tokens, Tag("same")] | Annotated[Lengths, Tag("leng
 class ServedAdapters(Document):
     """LoRA adapters that an engine holds beside the model; each request names one."""
 
-    count: Count = Field(description="Adapters in memory; requests use them alike")
-    rank: Count = Field(description="Inner width of the largest")
+    count: Count = Field(description="Adapters in memory; requests are spread evenly over them")
+    rank: Count = Field(description="Rank of the largest adapter")
 
 
 class Serving(Document):
@@ -52,44 +52,46 @@ class Serving(Document):
     kind: Literal["serving"] = Field(description="serving")
     prompt: Length = Field(description="Tokens of a prompt: a number, or mean and spread")
     output: Length = Field(description="Tokens of an answer: a number, or mean and spread")
-    rate: RequestRate | None = Field(default=None, description="Requests that arrive, at random, at all replicas")
+    rate: RequestRate | None = Field(default=None, description="Requests that arrive at random, at all replicas")
     concurrency: Requests | None = Field(
-        default=None, description="Requests in flight on all replicas, each followed by the next: a benchmark"
+        default=None, description="Requests in flight on all replicas, each replaced when it ends, as in a benchmark"
     )
     users: Users | None = Field(default=None, description="Users of all replicas, each of whom thinks between requests")
     requests: Requests | None = Field(
-        default=None, description="Requests of an offline batch: all are there at the start, and the last answer counts"
+        default=None,
+        description="Requests of an offline batch, all there at the start; the time of the last answer counts",
     )
     think_time: Seconds | None = Field(default=None, description="Time between an answer and the user's next request")
     traffic: Traffic | None = Field(
         default=None,
-        description="Of a concurrency: steady, or burst where all start at once as benchmarks do; else steady",
+        description="For a concurrency: steady, or burst if all requests start at once as in benchmarks; "
+        "default: steady",
     )
     shared_prefix: FewTokens = Field(default=0.0, description="Tokens that all prompts begin with")
     adapters: ServedAdapters | None = Field(
-        default=None, description="LoRA adapters on every linear map of the layers but routed experts; else none"
+        default=None, description="LoRA adapters on every linear map of the layers except routed experts; default: none"
     )
     images: Images | None = Field(
-        default=None, description="Images among the tokens of a prompt, for models with a vision tower; else none"
+        default=None, description="Images among the tokens of a prompt, for models with a vision tower; default: none"
     )
     turns: Count = Field(
-        default=1.0, description="Turns of a conversation; prompt is what each adds to all that was written before"
+        default=1.0, description="Turns of a conversation; prompt is the number of tokens that each turn adds"
     )
     context: Tokens | None = Field(
-        default=None, description="Tokens of the longest request that is allowed; else the mean prompt and answer"
+        default=None, description="Tokens of the longest allowed request; default: the mean prompt and answer"
     )
-    precision: Precision = Field(default="bf16", description="Type the matrix products of the layers read")
+    precision: Precision = Field(default="bf16", description="Data type of the inputs of the layers' matrix products")
     weights: WeightType | None = Field(
         default=None,
-        description="Type the weights of the layers are kept in; else that of the model's own checkpoint, or of the "
-        "products",
+        description="Data type of the layers' weights; default: that of the model's checkpoint, or of the products",
     )
     expert_precision: Precision | None = Field(
-        default=None, description="Type the products of routed experts read, where checkpoints narrow them alone"
+        default=None,
+        description="Data type of the inputs of routed experts, if the checkpoint quantises only the experts",
     )
     expert_weights: WeightType | None = Field(
         default=None,
-        description="Type the weights of routed experts are kept in; else that of the model's own checkpoint, or of "
+        description="Data type of the weights of routed experts; default: that of the model's checkpoint, or of "
         "their products",
     )
     cache: CacheType = Field(default="bf16", description="Type of keys and values in the cache")

@@ -9,7 +9,7 @@ from costmodel.ground.equation import Number, equation
 
 @equation
 def checkpoint_bytes(parameters: Number, weight: Number, state: Number) -> Number:
-    """Bytes of a checkpoint that training can go on from.
+    """Bytes of a checkpoint that training can continue from.
 
     (w + s) P: 14 P with 16-bit weights, an fp32 copy and two fp32 moments; 12 P without the 16-bit weights
 

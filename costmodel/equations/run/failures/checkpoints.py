@@ -63,7 +63,7 @@ def checkpoint_goodput(
     Args:
         interval: useful work between two checkpoints, τ [s]
         blocking: time for which a checkpoint stops training, δ [s]
-        restart: from an interruption until training goes on, R [s]
+        restart: from an interruption until training continues, R [s]
         mtbf: mean time between interruptions, M [s]
         background: from the end of that stop until the checkpoint can be used, w; 0 where training waits for it [s]
         interference: share of training speed that writing takes meanwhile, σ [1]
@@ -134,7 +134,7 @@ def best_goodput(blocking: Number, restart: Number, mtbf: Number, background: Nu
 
     Args:
         blocking: time for which a checkpoint stops training, δ [s]
-        restart: from an interruption until training goes on, R [s]
+        restart: from an interruption until training continues, R [s]
         mtbf: mean time between interruptions, M [s]
         background: from the end of that stop until the checkpoint can be used, w [s]
         interference: share of training speed that writing takes meanwhile, σ [1]

@@ -1,4 +1,4 @@
-"""Going on with fewer replicas until a repair, or with work done twice, instead of restarting."""
+"""Continuing with fewer replicas until a repair, or with work done twice, instead of restarting."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ def restart_loss(restart: Number, interval: Number, background: Number) -> Numbe
     R + τ/2 + w
 
     Args:
-        restart: from the interruption until training goes on, R [s]
+        restart: from the interruption until training continues, R [s]
         interval: useful work between two checkpoints, τ [s]
         background: until a checkpoint can be used, w [s]
 
@@ -69,7 +69,7 @@ def elastic_loss(repair: Number, dp: Number, regroup: Number) -> Number:
 
 @equation
 def longest_elastic_repair(restart_loss: Number, dp: Number, regroup: Number) -> Number:
-    """Repair time up to which going on without a replica costs less than a restart; negative where it never does.
+    """Repair time up to which continuing without a replica costs less than a restart; negative where it never does.
 
     t = d (L − g)
 
@@ -106,7 +106,7 @@ def elastic_slowdown(dp: Number, down: Number) -> Number:
         down: replicas that are gone, x, fewer than all; counted as d − 1 at most [1]
 
     Returns:
-        slow-down [1]
+        slowdown [1]
 
     Example:
         >>> float(elastic_slowdown(16.0, 1.0))
@@ -140,7 +140,7 @@ def fewer_replicas_speed(micro_batches: Number, dp: Number, dp_after: Number) ->
         >>> float(fewer_replicas_speed(64.0, 16.0, 15.0))
         0.927536231884058
 
-    Holds: the fullest replica sets the pace: it takes one micro-batch more than others where they do not divide
+    Holds: the most loaded replica sets the pace: it takes one micro-batch more than others where they do not divide
 
     Source:
         composition
@@ -150,7 +150,7 @@ def fewer_replicas_speed(micro_batches: Number, dp: Number, dp_after: Number) ->
 
 @equation
 def resharded_goodput(goodput: Number, repair: Number, speed_share: Number, restart: Number, mtbf: Number) -> Number:
-    """Useful share of a run that goes on with fewer ranks after each interruption until a repair.
+    """Useful share of a run that continues with fewer ranks after each interruption until a repair.
 
     E (1 − (1 − v) (1 − e^(−t/M))) e^(−(R/M) e^(−t/M))
 
@@ -168,7 +168,7 @@ def resharded_goodput(goodput: Number, repair: Number, speed_share: Number, rest
         >>> round(float(resharded_goodput(0.95, 86400.0, 15 / 16, 600.0, 356000.0)), 4)
         0.936
 
-    Holds: within 0.4 % of runs played out; the same ranks go on while others fail before the repair ends
+    Holds: within 0.4 % of runs played out; the same ranks continue while others fail before the repair ends
 
     Source:
         composition
@@ -181,7 +181,7 @@ def resharded_goodput(goodput: Number, repair: Number, speed_share: Number, rest
 
 @equation
 def elastic_goodput(repair: Number, dp: Number, regroup: Number, mtbf: Number) -> Number:
-    """Useful share of a run that goes on with the replicas left while others are repaired.
+    """Useful share of a run that continues with the replicas left while others are repaired.
 
     (1 − t/(d M)) e^(−g/M), at least 0
 

@@ -14,7 +14,7 @@ def restart_share(restart: Number, mtbf: Number) -> Number:
     1 − e^(−R/M)
 
     Args:
-        restart: from an interruption until training goes on, R [s]
+        restart: from an interruption until training continues, R [s]
         mtbf: mean time between interruptions, M [s]
 
     Returns:
@@ -178,7 +178,7 @@ def noticed_goodput(save: Number, restart: Number, mtbf: Number) -> Number:
 
     Args:
         save: time to save after the notice, s [s]
-        restart: from an interruption until training goes on, R [s]
+        restart: from an interruption until training continues, R [s]
         mtbf: mean time between preemptions of the job, M [s]
 
     Returns:

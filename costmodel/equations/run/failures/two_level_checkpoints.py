@@ -27,10 +27,10 @@ def two_level_goodput(
     Args:
         interval: useful work between two saves to memory, τ [s]
         blocking: time for which one stops training, δ₁ [s]
-        restart: from an interruption until training goes on from memory, R₁ [s]
+        restart: from an interruption until training continues from memory, R₁ [s]
         saves: saves to memory for each one to storage, k [1]
         storage_blocking: time for which one to storage stops training besides, δ₂ [s]
-        storage_restart: from an interruption until training goes on from storage, R₂ [s]
+        storage_restart: from an interruption until training continues from storage, R₂ [s]
         background: until a checkpoint in storage can be used, w; 0 where training waits for it [s]
         mtbf: mean time between interruptions of all kinds, M [s]
         soft_share: share of them that leaves the copies in memory usable, q [1]

@@ -1,4 +1,4 @@
-"""Multi-head latent attention: keys and values grow from one narrow vector a token."""
+"""Multi-head latent attention: keys and values are computed from one narrow vector per token."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The table of mixers, and the mixing half of a layer: its mixer, or attention and what stands beside it."""
+"""The table of mixers, and the mixing half of a layer: one mixer, or attention and another mixer in parallel."""
 
 from __future__ import annotations
 

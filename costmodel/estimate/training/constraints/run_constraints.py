@@ -1,4 +1,4 @@
-"""Constraints of what is stated of a whole run: what goes on after an interruption, and caps on power."""
+"""Constraints on a whole run: ways to continue after an interruption, and power caps."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Constraints on what tensor parallelism cuts, and on layers that a pipeline may not part."""
+"""Constraints on what tensor parallelism shards, and on layers that a pipeline must not separate."""
 
 from __future__ import annotations
 

@@ -15,7 +15,7 @@ STALE = ("async", "stale")
 
 
 def not_asynchronous(inputs: TrainingInputs, block: Block) -> Mask:
-    """Replicas that cannot go on without each other."""
+    """Replicas that cannot continue without each other."""
     structure = block.structure
     if sync_of(structure.sync).way not in STALE:
         return none(block)

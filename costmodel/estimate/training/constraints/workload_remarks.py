@@ -1,4 +1,4 @@
-"""Remarks on a workload and a model: sequences and batches rarely meant, heads and blocks counted otherwise."""
+"""Remarks on a workload and a model: unusual sequences and batches, heads and FLOP conventions."""
 
 from __future__ import annotations
 

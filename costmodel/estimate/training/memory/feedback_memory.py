@@ -1,4 +1,4 @@
-"""What later steps need beside the states of the optimizer: what compression left out, and what sites agreed on."""
+"""Memory for error feedback of compression and for the outer optimizer of sites."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Sites that train on their own: what an exchange between them adds to a step, and what it sends."""
+"""Sites that train independently: time and traffic of their exchanges."""
 
 from __future__ import annotations
 

@@ -89,7 +89,7 @@ def training_step(
     if inputs.recipe.narrow:
         beside["memory_bound"] = _converted_weights(inputs, block, parameters, micro_batches)
     terms = {name: summed(piped.terms.get(name, 0.0), beside.get(name, 0.0)) for name in TERMS}
-    with term("offload"):  # the link to the host goes on while the network is waited for, in layers as beside them
+    with term("offload"):  # the link to the host continues while the network is waited for, in layers as beside them
         late = np.maximum(offloaded.beside - added(terms, BESIDE_LAYERS), 0.0) if block.structure.offload else 0.0
         terms["offload"] = summed(late, offloaded.after)
     compute = added(terms, ("matmul", "attention", "memory_bound"))

@@ -27,7 +27,7 @@ WAITING = ("zero", "schedule", "sync")  # the choices that decide who waits for 
 
 @record
 class Slowed:
-    """Slow-down of the compute of all ranks, and of the rank with the slow part beyond that."""
+    """Slowdown of the compute of all ranks, and of the rank with the slow part beyond that."""
 
     ranks: Number
     slow: Number
@@ -85,7 +85,7 @@ def _meet_each_time(inputs: TrainingInputs, block: Block) -> bool:
 
 
 def _slow_part(block: Block, share: float, sync: Sync) -> Number:
-    """What the slow part does to its stage; asynchronous replicas go on, and the first of some leave it out."""
+    """What the slow part does to its stage; asynchronous replicas continue, and the first of some leave it out."""
     with term("slow part"):
         if sync.way == "async":
             return slow_part_slowdown(share, block.dp, waits=False)

@@ -1,4 +1,4 @@
-"""Nodes of several kinds in one job: what each replica takes, and how that which ends last decides.
+"""Nodes of several kinds in one job: the share of each replica, and the time of the slowest.
 
 Every kind is looked at as if all nodes were of it, with gradients over the slowest link of all; so replicas of unequal
 kinds differ in their micro-batches alone.
@@ -78,7 +78,7 @@ def _whole(
 
 
 def of_slowest(each: Sequence[Mapping[str, Number]]) -> dict[str, Number]:
-    """The results of the kind that ends last, row by row; of memory those of the kind that is fullest."""
+    """The results of the kind that ends last, row by row; of memory those of the kind that is most loaded."""
     found = dict(each[0])
     for other in each[1:]:
         later = np.asarray(other["step_time"]) > np.asarray(found["step_time"])

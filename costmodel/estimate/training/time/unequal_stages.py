@@ -1,4 +1,4 @@
-"""Nodes of several kinds whose stages make one pipeline: the layers of each stage, and the ranks as each kind has them.
+"""Pipelines across nodes of several kinds: the layers of each stage, and the ranks on each kind.
 
 Stages lie over the groups in their order, as many on each as it has accelerators. Each kind is looked at as if the
 whole pipeline were on it: its own stages have their layers, and those of other kinds as many as take it the same time.
@@ -164,7 +164,7 @@ def _as_long(
 
 
 def _ranks(layers: Sequence[float]) -> tuple[float, float, float]:
-    """The first, the fullest middle and the last rank; of two the middle stands for the smaller."""
+    """The first, the most loaded middle and the last rank; of two the middle stands for the smaller."""
     if not layers:
         return _NONE, _NONE, _NONE
     between = max(layers[1:-1]) if len(layers) > 2 else min(layers)

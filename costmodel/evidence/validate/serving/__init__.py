@@ -1,1 +1,1 @@
-"""Serving predictions held against measured runs of engines."""
+"""Compares serving predictions with measured runs of engines."""

@@ -28,7 +28,7 @@ _HARMLESS: dict[Kind, Any] = {"count": 1, "flag": False, "word": "", "list": [],
 class Config:
     """The values of one file, as its family reads them.
 
-    A fault is kept and a harmless value goes on in its place, so that all faults of a file are found at once.
+    A fault is kept and a harmless value continues in its place, so that all faults of a file are found at once.
     """
 
     def __init__(self, tree: Mapping, family: Family, file: str) -> None:
@@ -163,7 +163,7 @@ class Config:
         wanted = {"flag": bool, "word": str, "list": list}[kind]
         if isinstance(value, wanted):
             return value
-        self.refuse("D006", f"{_WANTED[kind]} is wanted for {spelling}, not {shown(value)}", place)
+        self.refuse("D006", f"{_WANTED[kind]} is expected for {spelling}, not {shown(value)}", place)
         self._unsound.add(name)
         return _HARMLESS[kind]
 
@@ -172,11 +172,11 @@ class Config:
         kind, optional = FIELDS[name].kind, FIELDS[name].optional
         least = -LARGEST if kind == "figure" else 0 if optional else 1
         if isinstance(value, bool) or not isinstance(value, int | float):
-            fault = "D006", f"{_WANTED[kind]} is wanted for {spelling}, not {shown(value)}"
+            fault = "D006", f"{_WANTED[kind]} is expected for {spelling}, not {shown(value)}"
         elif not math.isfinite(value) or not least <= value <= LARGEST:
             fault = "D008", f"{spelling} {shown(value)} is out of range: {least:g} to {LARGEST:g}"
         elif kind != "figure" and value != int(value):
-            fault = "D008", f"a whole number is wanted for {spelling}, not {shown(value)}"
+            fault = "D008", f"a whole number is expected for {spelling}, not {shown(value)}"
         else:
             return value if kind == "figure" else int(value) or None
         self.refuse(*fault, place)

@@ -22,7 +22,7 @@ _MOST_LAYERS = 10_000
 class MegatronFlags:
     """The values of one text.
 
-    A fault is kept and a harmless value goes on in its place, so that all faults of a text are found at once.
+    A fault is kept and a harmless value continues in its place, so that all faults of a text are found at once.
     """
 
     def __init__(self, statement: Statement, file: str) -> None:

@@ -171,7 +171,7 @@ def _gather(statement: Statement, words: Sequence[Word]) -> None:
 
 
 def _belongs(option: Stated, word: Word) -> bool:
-    """Whether a word is a value of the option before it; one of which nothing is known only where one is wanted."""
+    """Whether a word is a value of the option before it; one of which nothing is known only where one is expected."""
     if word.text or word.doubt is None or word.doubt.kind not in ("unset", "argument"):
         return True
     known = OPTIONS.get(option.name)

@@ -102,7 +102,7 @@ def _in_short(checked: CheckedScenario) -> str:
     words = [f"{limits} limit{'s' if limits != 1 else ''}"] if limits else []
     if held:
         exact = any(finding.kind == "exact" for finding in checked.findings)
-        words.append("every figure as it was" if exact else "no regression")
+        words.append("all figures unchanged" if exact else "no regression")
     return ", ".join(words) or "fits; no limits"
 
 
@@ -167,7 +167,7 @@ def summary(found: Sequence[CheckedScenario]) -> str:
     more = f", {new} not in the baseline" if new else ""
     if not findings:
         missing = "--update adds them to the baseline" if new else "name a baseline with --against"
-        return f"{scenarios}, held to nothing: give them limits, or {missing}"
+        return f"{scenarios}, with nothing to check: give them limits, or {missing}"
     return (f"{failed} of {len(findings)} failed" if failed else f"{len(findings)} kept, {scenarios}") + more
 
 

@@ -33,9 +33,9 @@ def diagnose(found: Diagnosis) -> list[Line]:
     lines.append(styled(f"  {verdict}", GOOD if found.inside else BAD))
     lines += [styled(f"  trace: {note}") for note in found.measured.notes]
     if found.inside:
-        return [*lines, Text(), styled("Nothing needs an explanation."), following(answer, "estimate")]
+        return [*lines, Text(), styled("There is nothing to explain."), following(answer, "estimate")]
     if found.of_another_job:
-        words = "  ▲ Is this the same job? So far apart, model, sequence, batch, GPUs or unit are likelier to differ."
+        words = "  ▲ Is this the same job? With such a difference, check model, sequence, batch, GPUs and unit first."
         lines.append(styled(words, WARN))
     if found.runs:
         lines += [Text(), _runs(found)]

@@ -22,7 +22,7 @@ Held = Mapping[str, "HeldAgainst"]  # by accelerator, the runs that predictions 
 
 
 def listed(found: Listed, held: Held | None = None) -> list[Line]:
-    """Names and titles, kind by kind; of accelerators alone also the runs they were held against."""
+    """Names and titles, kind by kind; of accelerators alone also the runs they were compared with."""
     lines: list[Line] = []
     for kind, entries in found.items():
         lines.append(styled(kind, HEAD))

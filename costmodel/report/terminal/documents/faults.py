@@ -75,7 +75,7 @@ def _narrowed(before: str, marked: str, after: str, room: int) -> tuple[str, str
 
 
 def _first(text: str, room: int) -> str:
-    """The first columns of a text, with a mark where it goes on."""
+    """The first columns of a text, with a mark where it continues."""
     if cell_len(text) <= room:
         return text
     kept = ""

@@ -34,7 +34,9 @@ def calibration(found: Calibrated, decisions: list[Decision], written: list[Path
         lines += [line for decision in mine for line in _sound(decision.fit)]
     if decisions:
         lines += [styled(""), styled("in each pair: median and 90th percentile of |predicted / measured − 1|, %", DIM)]
-        lines.append(styled("bias and error: predicted / measured − 1, by the constants in use if there are any", DIM))
+        lines.append(
+            styled("bias and error: predicted / measured − 1, with the constants in use if there are any", DIM)
+        )
     stated = verbose or not decisions
     if found.left_out:
         total = sum(found.left_out.values())
@@ -67,13 +69,13 @@ def _sizes(fits: Sequence[Fit], *, verbose: bool) -> CellTable:
 
 
 def _sound(fit: Fit) -> Iterator[Line]:
-    """Whether a fabric is slower than sound ones."""
+    """Whether a fabric is slower than healthy fabrics."""
     found = soundness(fit)
     if found is None:
         return
-    rates = f"{found.measured / 1e9:.3g} GB/s busbw, {found.predicted / 1e9:.3g} in sound ones"
+    rates = f"{found.measured / 1e9:.3g} GB/s busbw, {found.predicted / 1e9:.3g} in healthy fabrics"
     by = "as fast as" if found.verdict == "sound" else f"{percent(abs(found.error), 2)} {found.verdict} than"
-    words = f"{by} sound ones, which lie up to {percent(found.apart, 2)} apart"
+    words = f"{by} healthy fabrics, which differ by up to {percent(found.apart, 2)}"
     style = WARN if found.verdict == "slower" else ""
     yield styled(f"  {title(fit)} from {show(found.message, 'B')}: {rates}: {words}", style)
 
@@ -173,7 +175,7 @@ def _sizes_json(fit: Fit) -> Iterator[dict[str, Any]]:
 
 
 def _fabric_json(fit: Fit) -> Iterator[dict[str, Any]]:
-    """How large messages compare with those of sound fabrics."""
+    """How large messages compare with those of healthy fabrics."""
     found = soundness(fit)
     if found is not None:
         yield {

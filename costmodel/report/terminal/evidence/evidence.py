@@ -164,8 +164,9 @@ def _left(figures: Sequence[Compared]) -> Iterator[Text]:
     if shown.fit or shown.unfit:
         yield Text()
         yield styled(
-            f"{shown.fit} runs fitted, {shown.called_unfit} of them called too large{_chance(shown.chance_of_fit)}; "
-            f"{shown.unfit} did not fit, {shown.called_fit} of them called fitting{_chance(shown.chance_of_unfit)}"
+            f"{shown.fit} runs fitted, {shown.called_unfit} of them predicted not to "
+            f"fit{_chance(shown.chance_of_fit)}; "
+            f"{shown.unfit} did not fit, {shown.called_fit} of them predicted to fit{_chance(shown.chance_of_unfit)}"
         )
     left = [SkippedRow(figure.run, figure.refused, figure.why) for figure in figures if figure.refused]
     if left:

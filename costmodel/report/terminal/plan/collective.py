@@ -26,8 +26,8 @@ if TYPE_CHECKING:
 _PROGRAMS = {"send": "sendrecv_perf", "all_to_all": "alltoall_perf"}
 _CHARTED = 3  # sizes from which on a chart explains more than the table
 _WHY = {each.name: each.meaning for each in ALGORITHMS} | {
-    "chain": "chain, small pieces that follow each other over every link",
-    "pairwise": "pairwise, each rank sends a part of its own to every other",
+    "chain": "chain: small pieces follow each other over every link",
+    "pairwise": "pairwise: each rank sends its own part to every other rank",
     "nvls-tree": "NVLS inside, a tree between",
 }
 
@@ -43,7 +43,7 @@ def collective(answer: CollectiveAnswer) -> list[Line]:
         *(styled(remark, WARN) for remark in answer.remarks),
         Text(),
         _table(answer),
-        styled("  Alone, as nccl-tests measures it; in step: the busbw that a training step counts. All in GB/s."),
+        styled("  algbw, busbw: alone, as nccl-tests measures it; in step: busbw in a training step. All in GB/s."),
         *(styled(f"  {words}") for words in _reasons(answer)),
         *_verdict(answer),
         *_chart(answer),
@@ -109,14 +109,14 @@ def _against(answer: CollectiveAnswer, name: str) -> str:
 
 
 def _verdict(answer: CollectiveAnswer) -> Iterator[Line]:
-    """Whether the measured fabric is slower than sound ones of its kind."""
+    """Whether the measured fabric is slower than healthy fabrics of its kind."""
     found = answer.sound
     if found is None:
         return
     kind = answer.case.scale_out.name if answer.domains > 1 else answer.case.scale_up.name
     rates = f"{found.measured / 1e9:.3g} GB/s busbw, {found.predicted / 1e9:.3g} predicted"
     by = "as fast as" if found.verdict == "sound" else f"{percent(abs(found.error), 2)} {found.verdict} than"
-    words = f"{by} sound fabrics of this kind ({kind}), which lie up to {percent(found.apart, 2)} apart"
+    words = f"{by} healthy fabrics of this kind ({kind}), which differ by up to {percent(found.apart, 2)}"
     yield Text()
     yield styled(f"Measured from {show(found.message, 'B')}: {rates}:", HEAD)
     yield styled(f"  {words}", WARN if found.verdict == "slower" else "")
@@ -186,7 +186,7 @@ def collective_json(answer: CollectiveAnswer) -> dict[str, Any]:
 
 
 def _measured_json(answer: CollectiveAnswer) -> dict[str, Any] | None:
-    """What was measured, and whether the fabric is as fast as sound ones."""
+    """What was measured, and whether the fabric is as fast as healthy fabrics."""
     found, measured = answer.sound, answer.measured
     if found is None or measured is None:
         return None

@@ -100,8 +100,8 @@ def _totals(answer: ExplainedAnswer) -> Iterator[Text]:
         if volume:
             exposed = costs[f"{name}_exposed"]
             compressed = name == "dp" and answer.evaluation.block.structure.compression != "none"
-            waited = ", waits for other ranks' sends among it" if exposed > total and not compressed else ""
-            waited = ", compressing among it" if compressed else waited
+            waited = ", including waits for other ranks' sends" if exposed > total and not compressed else ""
+            waited = ", including compression" if compressed else waited
             sent = f"{show(volume, 'B')} sent, {show_time(total)} in all"
             yield styled(f"  {name}  {sent}, {show_time(exposed)} exposed{waited}")
 

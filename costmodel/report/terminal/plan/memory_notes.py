@@ -19,9 +19,9 @@ _NOTES = {
     "gathered": "unsharded units in flight",
     "buckets": "reduce buckets",
     "context": "keys and values of other ranks",
-    "recompute": "what one layer holds while it is computed again",
+    "recompute": "what one layer holds while it is recomputed",
     "logits": "logits, loss, last norm",
-    "update": "what the optimizer's step holds beyond backward",
+    "update": "temporary memory of the optimizer step beyond backward",
     "fragmentation": "held back by the caching allocator (assumed)",
     "runtime": "context and communicators (assumed)",
 }
@@ -49,7 +49,7 @@ def ledger_note(answer: Answer, name: str) -> str:
         "activations": choice_words(structure)[0],
     }
     if ledger_label(answer, "gathered") == "copies":
-        unpacked = "weights in 4 bits, unpacked to be used"
+        unpacked = "4-bit weights, unpacked for use"
         notes["gathered"] = unpacked if inputs.packed else "16-bit copies of what is used, and their gradients"
     if inputs.ranks == 1:
         notes["runtime"] = "context (assumed)"
@@ -57,7 +57,7 @@ def ledger_note(answer: Answer, name: str) -> str:
         notes["gathered"] = f"{states.compute:.0f} B a parameter that matmuls read, autocast's copies"
     notes |= tuning_notes(inputs)
     if structure.recompute_modules is not None:
-        notes["recompute"] = "modules of one layer, computed again"
+        notes["recompute"] = "recomputed modules of one layer"
     return notes.get(name, _NOTES.get(name, ""))
 
 

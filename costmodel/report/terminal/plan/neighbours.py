@@ -30,7 +30,14 @@ def plan(own: ExplainedAnswer, others: Sequence[Neighbour]) -> list[Line]:
     """The own plan, then its neighbours by the question they answer; last whether one of them is better."""
     costs = own.evaluation.costs.row()
     priced = costs["cost_per_mtoken"] == costs["cost_per_mtoken"]
-    names = ("instead", "step", "", "memory", *(("per Mtoken",) if priced else ()), "what moves, or why not")
+    names = (
+        "instead",
+        "step",
+        "",
+        "memory",
+        *(("per Mtoken",) if priced else ()),
+        "what changes, or why it is rejected",
+    )
     mine = ("this plan", show_time(costs["step_time"]), "", _memory(costs), *_price(costs, priced=priced), "")
     rows = [mine, *(_row(own, other, priced=priced) for other in others)]
     lines: list[Line] = [*titled(own), *problems(own), Text()]

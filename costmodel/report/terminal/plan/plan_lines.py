@@ -30,7 +30,7 @@ if TYPE_CHECKING:
     from costmodel.explore.explain.explained_answer import ExplainedAnswer
 
 _FEW = 5  # assumptions shown unasked
-_NOTHING = "no single key removes it; costmodel search shows whether several do"
+_NOTHING = "no single key fixes this; costmodel search shows whether several together do"
 
 
 def titled(answer: Answer) -> list[Line]:

@@ -150,7 +150,7 @@ def _interval(answer: ExplainedAnswer, found: RunFigures) -> str:
     assert asked is not None
     every = show_time(number(found.at.interval))
     if asked.elastic is not None:
-        return f"{every}; elastic goes on without checkpoints"
+        return f"{every}; elastic continues without checkpoints"
     if asked.checkpoint.mode == "memory":
         every += f" to storage, {show_time(number(found.at.memory_interval))} to memory"
     if asked.checkpoint.interval is None and asked.checkpoint.steps is None:
@@ -173,7 +173,7 @@ def _spares(answer: Answer) -> list[tuple[str, str]]:
 
 
 def _fewer(answer: Answer, found: RunFigures) -> list[tuple[str, str]]:
-    """What goes on after an interruption, where it is not all ranks."""
+    """What continues after an interruption, where it is not all ranks."""
     asked, block = answer.inputs.run, answer.evaluation.block
     if asked is None or asked.restart.ranks is None:
         return []

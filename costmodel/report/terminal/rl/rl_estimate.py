@@ -103,15 +103,15 @@ def of_generation(answer: RlAnswer) -> list[str]:
             f"{show_time(costs['tail'])} with under 1 in 8 still running; always refilled, all take {refilled}"
         )
     else:
-        words.append("no tail: what ends makes room for the next answer")
+        words.append("no tail: each answer that ends makes room for the next")
     if workload.staleness:
-        words.append("as any staleness over 0; iterations to a score follow from no law")
+        words.append("the same for any staleness over 0; no law gives the iterations to a score")
     if costs["overlapped"]:
-        words.append(f"{show_time(costs['overlapped'])} hidden: training and generation side by side")
+        words.append(f"{show_time(costs['overlapped'])} hidden: training and generation run at the same time")
     elif not answer.inputs.split.colocated:
-        words.append("each waits for the other: staleness is 0")
+        words.append("training and generation wait for each other: staleness is 0")
     if cap_over_rating(answer.inputs.trainer.inputs.case) < 1:
-        words.append("run.power.cap slows training alone: rates of engines are those without a cap")
+        words.append("run.power.cap slows only training; rates of engines are without the cap")
     return words
 
 

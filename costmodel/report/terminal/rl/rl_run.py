@@ -86,7 +86,7 @@ def _facts(answer: RlAnswer) -> list[tuple[str, str]]:
     rows.append(("interval", f"{show_time(costs['checkpoint_interval'])}, in whole iterations"))
     rows.append(("restart", show_time(costs["restart_time"])))
     if answer.inputs.engines is not None and cap_over_rating(answer.inputs.trainer.inputs.case) < 1:
-        rows.append(("power cap", "slows training alone: rates of engines are those without a cap"))
+        rows.append(("power cap", "slows only training; rates of engines are without the cap"))
     return rows
 
 

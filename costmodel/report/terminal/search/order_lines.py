@@ -22,7 +22,7 @@ def unsure_order(found: SearchResult, shown: int) -> list[Line]:
     count = unsure(chances)
     if count < 2:
         return []
-    stated = f"all {count}" if count == len(chances) else f"the first {count}"
+    stated = f"these {count}" if count == len(chances) else f"the first {count}"
     last = f", than {count} with {chances[count - 1]:.0%}" if count > 2 else ""
     return [styled(f"any of {stated} may be fastest: 1 is faster than 2 with a chance of {chances[1]:.0%}{last}")]
 

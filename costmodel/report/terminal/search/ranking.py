@@ -257,7 +257,7 @@ def _yours(found: SearchResult) -> list[Line]:
         stated = f"{code} {REFUSALS[code].title}: {reason(found.yours, code)}"
         return [styled(f"  yours ({words}) is refused: {stated}", BAD)]
     if not found.best:
-        return [styled(f"  yours ({words}) works, and is not among what was searched")]
+        return [styled(f"  yours ({words}) works, but is not in the search space")]
     costs = found.yours.evaluation.costs.row()
     ratio = costs["step_time"] / found.best[0].costs["step_time"]
     faster = ratio > 1.0005
@@ -325,7 +325,7 @@ def _example_words(found: SearchResult, example: Example | Ranked) -> str:
 
 def _nothing_fits(found: SearchResult) -> list[Line]:
     if not found.tally.missed_by_least:
-        valid = remedy_lines(found.remedies, indent="  ") or [styled("  no change of one key makes any plan valid")]
+        valid = remedy_lines(found.remedies, indent="  ") or [styled("  no change of a single key makes a plan valid")]
         return [styled("No plan is valid.", BAD), *valid]
     plan, closest = found.tally.missed_by_least[0], bool(found.tally.closest.rows)
     inputs = found.inputs_of(plan.variant)

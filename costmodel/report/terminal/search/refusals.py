@@ -106,7 +106,7 @@ def _layers(inputs: TrainingInputs, block: Block) -> str:
         return f"split {structure.split} under {structure.schedule} {empty}, {over}"
     if structure.split == "fitting":
         ends = f"{counted(layers + 1)} or {counted(layers + 2)}"
-        return f"{counted(layers)} layers do not split over {over}, nor do {ends} with one end or both counted"
+        return f"{counted(layers)} layers do not split over {over}, nor do {ends} if one end or both count as a layer"
     added = sum(SLOTS[structure.split])
     more = f" and {counted(added)} for the ends make {counted(layers + added)}, which" if added else ""
     return f"split {structure.split}: {counted(layers)} layers{more} do not split over {over}"
@@ -124,7 +124,7 @@ def _kv_heads(inputs: TrainingInputs, block: Block) -> str:
     tp = _size(block, "tp")
     held = {kind.attention.kv_heads for kind in inputs.model.kinds if kind.attention is not None}
     wrong = sorted(count for count in held if count % tp and tp % count)
-    return f"{joined(map(counted, wrong))} key and value heads are neither divisible by tp {counted(tp)} nor divide it"
+    return f"{joined(map(counted, wrong))} key-value heads are neither divisible by tp {counted(tp)} nor divide it"
 
 
 def _widths(inputs: TrainingInputs, block: Block) -> str:
@@ -224,13 +224,14 @@ def _adapters(inputs: TrainingInputs, block: Block) -> str:
 
 def _whole_sequences(inputs: TrainingInputs, block: Block) -> str:
     return (
-        f"all of tp {counted(_size(block, 'tp'))} would send the same tokens to the experts: sequence_parallel is false"
+        f"all of tp {counted(_size(block, 'tp'))} would send the same tokens to the experts, because "
+        f"sequence_parallel is false"
     )
 
 
 def _no_experts(inputs: TrainingInputs, block: Block) -> str:
     cut = [f"{name} {counted(size)}" for name in ("ep", "etp") if (size := _size(block, name)) > 1]
-    return f"{joined(cut)}, and {inputs.model.name} has no experts to cut"
+    return f"{joined(cut)}, but {inputs.model.name} has no experts"
 
 
 def _chunked(inputs: TrainingInputs, block: Block) -> str:
@@ -274,8 +275,8 @@ def _not_gathered(inputs: TrainingInputs, block: Block) -> str:
     ranks, kind = counted(_size(block, "cp")), block.structure.cp_type
     name = inputs.model.name
     if any(kind.compressed is not None for kind in inputs.model.layers):
-        return f"heads of {name} read one vector of a token or a run, which cp {ranks} by {kind} does not bring to all"
-    return f"the indexer of {name} picks among all tokens, which cp {ranks} by {kind} never has at once"
+        return f"heads of {name} read one vector of a token or a run, which cp {ranks} by {kind} does not send to all"
+    return f"the indexer of {name} selects among all tokens, but no rank of cp {ranks} by {kind} has all of them"
 
 
 def _wrong_keys(inputs: TrainingInputs, block: Block) -> str:
@@ -289,10 +290,10 @@ def _wrong_keys(inputs: TrainingInputs, block: Block) -> str:
 
 def _wrong_layers(inputs: TrainingInputs, block: Block) -> str:
     if not block.structure.recompute_layers:
-        return "recompute_layers 0, and recompute_method uniform runs at least 1 at once"
+        return "recompute_layers 0, but recompute_method uniform recomputes at least 1 at once"
     chunk = math.ceil(number(stage_layers(inputs.model, block).fullest) / _size(block, "vpp"))
     asked = counted(block.structure.recompute_layers or 0.0)
-    return f"recompute_layers {asked}, and the fullest chunk of {_times(block, 'pp vpp')} has {chunk}"
+    return f"recompute_layers {asked}, and the most loaded chunk of {_times(block, 'pp vpp')} has {chunk}"
 
 
 def _wrong_offload(inputs: TrainingInputs, block: Block) -> str:
@@ -304,11 +305,11 @@ def _wrong_offload(inputs: TrainingInputs, block: Block) -> str:
         said.append(f"offload of parameters needs zero 3, not {structure.zero}")
     alone = inputs.stack.offload is not None and inputs.stack.offload.parameters_alone
     if "parameters" in kept and "optimizer" not in kept and not alone:
-        said.append("offload of parameters takes the optimizer with them")
+        said.append("offload of parameters needs offload of the optimizer too")
     if structure.offload_to == "nvme" and not kept & {"optimizer", "parameters"}:
-        said.append("offload_to nvme is for optimizer and parameters, of which none is offloaded")
+        said.append("offload_to nvme needs offload of the optimizer or of parameters")
     if structure.offload_layers is not None and "activations" not in kept:
-        said.append(f"offload_layers {counted(structure.offload_layers)} is of activations, which are not offloaded")
+        said.append(f"offload_layers {counted(structure.offload_layers)} needs offload of activations")
     return "; ".join(said)
 
 
@@ -322,7 +323,7 @@ _SENTENCES: dict[str, Callable[[TrainingInputs, Block], str]] = {
     "L007": _widths,
     "L008": _sequence,
     "L009": _chunks,
-    "L010": lambda inputs, block: "the same under another name is searched as well, and counted there",
+    "L010": lambda inputs, block: "an equal plan is in the search too, and counted there",
     "L011": _not_offered,
     "L012": _too_long,
     "L013": _sharded_too_far,

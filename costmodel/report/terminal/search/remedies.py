@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 
     from costmodel.explore.search.changes import Remedy
 
-NONE_ALONE = "no one key does; these do together"
+NONE_ALONE = "no single key is enough; these together are"
 
 
 def remedy_lines(found: Sequence[Remedy], *, indent: str) -> list[Line]:

@@ -19,10 +19,8 @@ def nothing_leaves(inputs: TrainingInputs, block: Block) -> str:
     """Why no replica can leave."""
     if block.structure.zero >= 1:
         stated = f"zero {block.structure.zero} cuts the states over all of dp {counted(float(block.dp[0]))}"
-        return (
-            f"{stated}, with dp_replicate {counted(float(block.dp_replicate[0]))}, so that no replica holds them whole"
-        )
-    return f"dp is {counted(float(block.dp[0]))}, so that no other replica holds the states"
+        return f"{stated}, with dp_replicate {counted(float(block.dp_replicate[0]))}, so no replica holds them whole"
+    return f"dp is {counted(float(block.dp[0]))}, so no other replica holds the states"
 
 
 def not_scattered(inputs: TrainingInputs, block: Block) -> str:
@@ -47,12 +45,15 @@ def spans_kinds(inputs: TrainingInputs, block: Block) -> str:
             held = f"{counted(nodes * each)} accelerators of {kind.case.node.name}"
             return f"{sizes} = {counted(inner)} does not divide the {held}"
     if block.ep[0] > 1:
-        return f"ep {counted(float(block.ep[0]))} ties replicas of several kinds together in each layer"
+        return f"ep {counted(float(block.ep[0]))} makes replicas of several kinds communicate in each layer"
     if structure.order == "tp-cp-pp-dp":
         return "order tp-cp-pp-dp lays each stage over nodes of several kinds"
     if structure.zero >= 2 or inputs.stack.states.sharded_master:
-        return f"zero {structure.zero} meets in each micro-batch, and proportional shares give replicas unlike numbers"
-    return f"{structure.schedule} needs as many micro-batches of each replica"
+        return (
+            f"zero {structure.zero} communicates in each micro-batch, but proportional shares give replicas "
+            f"different numbers of micro-batches"
+        )
+    return f"{structure.schedule} needs the same number of micro-batches on each replica"
 
 
 def _not_over_groups(inputs: TrainingInputs, block: Block) -> str:
@@ -61,25 +62,27 @@ def _not_over_groups(inputs: TrainingInputs, block: Block) -> str:
     for nodes, kind in inputs.groups:
         part = float(nodes / inputs.case.cluster.nodes)
         if pp * part % 1:
-            return f"pp {counted(pp)} leaves {kind.case.node.name}, {part:.3g} of the nodes, no whole number of stages"
+            return (
+                f"pp {counted(pp)} leaves {kind.case.node.name}, {part:.3g} of the nodes, not a whole number of stages"
+            )
     if structure.order == "tp-cp-pp-dp":
         return "order tp-cp-pp-dp lays each stage over nodes of several kinds"
     if structure.schedule not in PLAIN:
-        return f"schedule {structure.schedule} needs equal stages; 1f1b does not"
+        return f"schedule {structure.schedule} needs equal stages; use 1f1b"
     if inputs.model.layers[0].leading:
         return "the first layers of the model are of another kind, so that no stage has the time of its layers alone"
     return f"split {structure.split} states the layers of stages, which follow from the speeds of the groups"
 
 
 def not_asynchronous(inputs: TrainingInputs, block: Block) -> str:
-    """Why replicas cannot go on without each other."""
+    """Why replicas cannot continue without each other."""
     structure, stated = block.structure, []
     stated += [f"pp {counted(float(block.pp[0]))} ties stages together"] if block.pp[0] > 1 else []
     stated += [f"zero {structure.zero} shards the states over them"] if structure.zero else []
     stated += ["dp is 1"] if block.dp[0] == 1 else []
     if inputs.case.scenario.workload.critical_batch is not None:
-        stated.append("workload.critical_batch asks for a law of steps, which stale gradients have none of")
-    return f"sync {structure.sync} is of replicas that go on alone, but {', and '.join(stated)}"
+        stated.append("workload.critical_batch needs a law for the number of steps, and none holds for stale gradients")
+    return f"sync {structure.sync} needs independent replicas, but {', and '.join(stated)}"
 
 
 def not_served(inputs: TrainingInputs, block: Block) -> str:
@@ -94,20 +97,20 @@ def not_served(inputs: TrainingInputs, block: Block) -> str:
 
 
 def not_resharded(inputs: TrainingInputs, block: Block) -> str:
-    """Why a job cannot go on with so many ranks."""
+    """Why a job cannot continue with so many ranks."""
     assert inputs.run is not None
     left, inner = inputs.run.restart.ranks, float(block.tp[0] * block.cp[0] * block.pp[0])
     assert left is not None
     if left >= float(inputs.ranks):
         return f"run.restart.ranks {counted(left)} is not less than the {counted(float(inputs.ranks))} ranks"
     most = inner * ((float(inputs.ranks) - 1) // inner)
-    return f"a replica takes {counted(inner)} ranks, which do not divide {counted(left)}; {counted(most)} would do"
+    return f"a replica has {counted(inner)} ranks, which do not divide {counted(left)}; use {counted(most)}"
 
 
 def _overlapping(inputs: TrainingInputs, costs: dict[str, float]) -> str:
     every, write = costs["checkpoint_interval"], costs["checkpoint_write"]
     needed = show(costs["checkpoint_size"] / (every + costs["checkpoint_blocking"]), "B/s")
-    return f"checkpoints each {show_time(every)} take {show_time(write)} to write; {needed} would do"
+    return f"a checkpoint every {show_time(every)} takes {show_time(write)} to write; use {needed}"
 
 
 def _copies(inputs: TrainingInputs, costs: dict[str, float]) -> str:
@@ -119,28 +122,31 @@ def _copies(inputs: TrainingInputs, costs: dict[str, float]) -> str:
 def no_step_in_backward(inputs: TrainingInputs, block: Block) -> str:
     """Why backward cannot update each layer."""
     if not inputs.stack.states.in_backward:
-        return f"{inputs.stack.name} does not update in backward; torchtune does"
+        return f"{inputs.stack.name} does not offer in_backward; torchtune does"
     if "optimizer" in block.structure.offload:
         return "the optimizer is on the host"
-    return f"zero {block.structure.zero} shards the optimizer apart from the weights"
+    return f"zero {block.structure.zero} shards the optimizer but not the weights"
 
 
 def adds_up(inputs: TrainingInputs, block: Block) -> str:
     """Why a step in backward cannot be of several micro-batches."""
     batches = float(inputs.global_batch) / float(block.dp[0] * block.micro_batch[0])
     size = counted(float(block.micro_batch[0]))
-    return f"micro_batch {size} makes {counted(batches)} micro-batches, whose gradients add up before a step"
+    return f"micro_batch {size} makes {counted(batches)} micro-batches, whose gradients are summed before a step"
 
 
 def tied_layers(inputs: TrainingInputs, block: Block) -> str:
     """Which stages part what layers share."""
     stages = counted(float(block.pp[0]))
-    return f"layers of {inputs.model.name} read what earlier ones made, which pp {stages} would put on other stages"
+    return (
+        f"layers of {inputs.model.name} read the outputs of earlier layers, which would be on other stages "
+        f"with pp {stages}"
+    )
 
 
 def scans_cut(inputs: TrainingInputs, block: Block) -> str:
     """Which degree cuts a selective scan."""
-    return f"cp {counted(float(block.cp[0]))} would cut the sequence of the selective scans of {inputs.model.name}"
+    return f"cp {counted(float(block.cp[0]))} would split the sequence of the selective scans of {inputs.model.name}"
 
 
 def cuts(inputs: TrainingInputs, block: Block) -> str:

@@ -60,7 +60,9 @@ def _at_most(answer: ServingAnswer, *, followed: bool) -> list[Line]:
         return []
     most = result("saturation_per_s", answer.costs["saturation_per_s"])
     end = ":" if followed else "."
-    return [styled(f"  At {most}, the most it answers; what arrives beyond waits ever longer{end}", BAD)]
+    return [
+        styled(f"  At {most}, the highest rate it can serve; at a higher rate the queue grows without bound{end}", BAD)
+    ]
 
 
 def titled(answer: ServingAnswer, *, price: bool = False) -> list[Line]:
@@ -192,7 +194,7 @@ def _apart(answer: ServingAnswer) -> list[tuple[str, str, str, str, str]]:
     gain = costs["disaggregation_gain"]
     pays = "alone" if math.isinf(gain) else f"{significant(gain)} × replicas that do both"
     ratio = f"{significant(costs['prefill_per_decode'])} a decode"
-    hidden = f"{show_time(costs['transfer_exposed'])} behind the prompt"
+    hidden = f"{show_time(costs['transfer_exposed'])} after the prompt"
     return [
         ("cache sent", show_time(costs["transfer_time"]), "exposed", hidden, ""),
         ("prefill busy", result("prefill_utilisation", costs["prefill_utilisation"]), "balance", ratio, ""),

@@ -119,7 +119,7 @@ def unlimited(case: ServingCase) -> list[Text]:
     if scenario.assume.headroom or any(limit.column in BOUNDING for limit in stated_limits(scenario.limits)):
         return []
     more = "--safe 90%, --set assume.headroom=20% or limits leave room"
-    return [styled(f"  No limit on times: replicas are filled to saturation; {more}", WARN)]
+    return [styled(f"  No limit on times: replicas are sized for saturation; {more}", WARN)]
 
 
 def limits_on(answer: ServingAnswer, column: str) -> str:
@@ -200,7 +200,7 @@ def _invalid(answer: ServingAnswer, code: str) -> str:
     if code == "L052":
         heads = [kind.attention.kv_heads for kind in layers if kind.attention is not None]
         wrong = next((each for each in map(one, heads) if each % plan.tp and plan.tp % each), one(heads[0]))
-        return f"{wrong:,.0f} key and value heads are neither divisible by {tp} nor a divisor of it"
+        return f"{wrong:,.0f} key-value heads are neither divisible by {tp} nor a divisor of it"
     if code == "L055":
         return f"pp {plan.pp:g} is more than the {one(layer_count(model)):,.0f} layers of the model"
     if code not in counts:

@@ -48,7 +48,7 @@ def front(found: ServingFront, shown: int) -> list[Line]:
     plans = number_of(found.looked_at, "plan")
     lines: list[Line] = [
         styled(subject_words(subject_of(case)), HEAD),
-        styled(f"{found.inputs.engine.name} · {lengths} · {plans}, each up to its greatest load"),
+        styled(f"{found.inputs.engine.name} · {lengths} · {plans}, each up to its highest load"),
         *origin_lines(case),
         *remark_lines([tuple(remarks(found.inputs))]),
         Text(),

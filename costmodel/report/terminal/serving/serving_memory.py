@@ -18,7 +18,7 @@ from costmodel.report.terminal.style.theme import BAD, GOOD, HEAD, bar, styled
 
 
 def memory(answer: ServingAnswer, levers: Sequence[CacheLever], *, verbose: bool = False) -> list[Line]:
-    """The fullest accelerator of a replica, and what its pool holds; levers are changes that were tried."""
+    """The most loaded accelerator of a replica, and what its pool holds; levers are changes that were tried."""
     if answer.refused:
         return [*titled(answer), *problems(answer)]
     return [

@@ -140,7 +140,7 @@ def scale(case: ServingCase, trials: Sequence[ServingTrial], *, assumed: bool = 
         one = each["rate_within_slo_per_s"] / each["replicas"]
         gpus = each["gpus"] / each["replicas"]
         up_to = rate_words(one, significant(one))
-        stated = f"Each replica, {number_of(gpus, 'GPU')}, is expected to keep the limits up to {up_to}."
+        stated = f"Each replica, {number_of(gpus, 'GPU')}, is expected to meet the limits up to {up_to}."
         lines += [styled(stated), *unlimited(case), *_at_risk(case, kept)]
     return [*lines, *_remarked(trials)]
 
@@ -154,7 +154,7 @@ def _at_risk(case: ServingCase, kept: Sequence[ServingTrial]) -> list[Line]:
     if lowest >= _SURE:
         return []
     toss = ", a coin toss" if abs(lowest - 0.5) < _TOSS else ""
-    return [styled(f"  The limits are kept with a chance of {lowest:.0%}{toss}; --safe 90% asks for more", WARN)]
+    return [styled(f"  The limits are met with a chance of {lowest:.0%}{toss}; --safe 90% asks for more", WARN)]
 
 
 def _rate(trial: ServingTrial) -> str:
@@ -178,7 +178,7 @@ def solve(found: SolvedServing) -> list[Line]:
     ]
     if not found.reaches:
         first, last = found.tried
-        return [*lines, styled(f"  No value of {path} from {first} to {last} reaches it and keeps every limit.", BAD)]
+        return [*lines, styled(f"  No value of {path} from {first} to {last} reaches it and meets every limit.", BAD)]
     for low, high in found.reaches:
         lines.append(styled(f"  {path} {low}" + (f" to {high}" if high != low else "")))
     lowest, highest = found.inside[-1]

@@ -27,9 +27,9 @@ _PARTS = re.compile(rf"--[a-z-]+ (?!-){_WORD}|{_WORD}")  # of a command; an opti
 class CellTable:
     """A table: cells under named columns.
 
-    Where the terminal is narrow the widest column of words wraps; where that would leave it too little room, columns
-    go in the order of `drop`, and where that is not enough, a row goes on in further lines. Of `align`, r stands right,
-    l and k left; l are words, k names that never wrap.
+    On a narrow terminal the widest column of words wraps. If that would leave it too little room, columns are dropped
+    in the order of `drop`; if that is not enough, a row continues on further lines. `align` has a letter for each
+    column: r is aligned right, l and k left; l are words that may wrap, k names that never wrap.
     """
 
     names: Sequence[str]
@@ -134,7 +134,7 @@ def drawn(line: str, style: str = "") -> Text:
 
 
 def typed(before: str, command: str) -> WidthDrawing:
-    """A command to paste behind a word: where it is broken, the shell goes on reading at the next line."""
+    """A command to paste behind a word: where it is broken, the shell continues reading at the next line."""
     return WidthDrawing(lambda width: [drawn(line) for line in _continued(before, command, width)])
 
 

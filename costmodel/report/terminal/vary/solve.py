@@ -57,7 +57,7 @@ def solve(found: SolveResult) -> list[Line]:
         lines += price_lines(found.price, "  ")
     if found.evaluated:
         tried = f"{counted} tried from {first} to {last}"
-        tried += f", {found.invalid:,} of them no valid plan" if found.invalid else ""
+        tried += f", {found.invalid:,} of them without a valid plan" if found.invalid else ""
         lines.append(styled(f"  by {found.how}, {tried}", DIM))
         lines += _faulty(found.faulty)
     if found.answer is not None:

@@ -293,12 +293,12 @@ def bend(found: Scaled) -> str:
     """Where a doubling first keeps less than 95 %, and why."""
     known = [row for row in found.rows if row.point.costs]
     if len(known) < 2:
-        return "One size alone does not bend." if known else "None of these sizes has an answer."
+        return "With one size there is no trend." if known else "No size has an answer."
     if found.bend is None:
         return f"No bend up to {known[-1].ranks:,.0f}: every doubling keeps 95 % or more."
     before, after = found.rows[found.bend], next(row for row in found.rows[found.bend + 1 :] if row.point.costs)
     stated = [_TERMS.get(term, term) for term, _ in after.grew[:2]]
-    reason = f"{joined(stated)} grow{'s' if len(stated) == 1 else ''}" if stated else "no one term grows"
+    reason = f"{joined(stated)} grow{'s' if len(stated) == 1 else ''}" if stated else "no single term grows"
     if "bubble" in dict(after.grew) and before.waves != after.waves:
         reason += f"; micro-batches of a replica fall from {_waves(before)} to {_waves(after)} × pp"
     return f"Bends after {before.ranks:,.0f}: {reason}."

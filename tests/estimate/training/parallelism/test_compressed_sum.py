@@ -129,6 +129,6 @@ def test_answers_say_what_it_is_worth(run: Any) -> None:
     assert "attention out, 2,048 × 2,048: 0.391 %" in found  # ρ (m + n)/(m n), a 256th
     assert "vectors, as of norms: whole" in found
     large = run("comm", name, "--set", "plan.compression=powersgd 2000").out
-    assert "attention out, 2,048 × 2,048: whole, smaller than its factors" in large
+    assert "attention out, 2,048 × 2,048: uncompressed (smaller than its factors)" in large
     found = run("search", name, "--set", "search.compression=[none, int8, powersgd 4]", "--top", "5").out
     assert "powersgd 4" in found

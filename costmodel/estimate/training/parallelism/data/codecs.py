@@ -1,4 +1,4 @@
-"""Compressed gradients: how each method works, how small it makes them, and what it remembers."""
+"""Codecs of compressed gradients: method, compressed size, and error feedback."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What compression sends in the place of a sum of gradients, and the time it takes to make and to restore."""
+"""Traffic of a compressed gradient reduction, and the time to compress and restore."""
 
 from __future__ import annotations
 

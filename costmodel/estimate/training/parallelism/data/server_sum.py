@@ -1,4 +1,4 @@
-"""Gradients that servers sum: on the workers' own machines, and on further ones."""
+"""Gradients summed by parameter servers: on the workers' machines and on extra machines."""
 
 from __future__ import annotations
 

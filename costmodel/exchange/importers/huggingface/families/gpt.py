@@ -91,7 +91,7 @@ def _gpt_neo_layers(config: Config) -> Sequence[LayerHalves]:
     for entry in listed.value:
         run, often = entry if isinstance(entry, list) and len(entry) == 2 else (None, 0)
         if not isinstance(run, list) or not isinstance(often, int) or not 0 <= often <= count:
-            config.refuse("D006", "a list of kinds and how often is wanted in attention_types", listed.place)
+            config.refuse("D006", "a list of kinds and how often is expected in attention_types", listed.place)
             return [LayerHalves("full", "mlp")] * count
         mixers += [windowed(config) if kind == "local" else "full" for kind in run] * often
     if len(mixers) != count:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass, replace
+from dataclasses import replace
 
 import numpy as np
 
@@ -20,12 +20,13 @@ from costmodel.explore.checkpoint_names import checkpoint_name
 from costmodel.explore.serving.search_layouts import search
 from costmodel.ground.equation import Number
 from costmodel.ground.errors import Place, fail
+from costmodel.ground.record import record
 
 _TRIED = (0.5, 0.9)  # shares of memory that give the others
 _KEPT = ("budget", "sequences", "prefix_cache", "graphs")  # settings that another engine takes too
 
 
-@dataclass(frozen=True)
+@record
 class ExportedEngine:
     """The command of a plan beside the prediction for it, and why its share of memory is what it is."""
 

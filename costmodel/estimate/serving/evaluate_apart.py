@@ -30,6 +30,7 @@ from costmodel.estimate.serving.step_table import step_table
 from costmodel.estimate.shared.limits import stated_limits
 from costmodel.estimate.shared.results import Costs
 from costmodel.ground.equation import Number, term, untraced
+from costmodel.ground.record import record
 from costmodel.ground.solvers import last_within
 
 BINDING = ("prefill", "cache", "sequences", "transfer")
@@ -37,7 +38,7 @@ SMALL_BUDGETS = (512.0, 2048.0)  # of replicas that do both, beside their own
 FEWEST_PER_S = 1e-9  # requests a second of the emptiest plan that is looked at
 
 
-@dataclass(frozen=True)
+@record
 class ApartEvaluation:
     """Results of plans whose prefill and decode are apart, with what they came from."""
 

@@ -3,17 +3,18 @@
 from __future__ import annotations
 
 import functools
-from dataclasses import dataclass, field, fields
+from dataclasses import field, fields
 
 import numpy as np
 from numpy.typing import NDArray
 
 from costmodel.ground.equation import Number
+from costmodel.ground.record import record
 
 Rows = NDArray[np.float64]
 
 
-@dataclass(frozen=True)
+@record
 class PlanColumns:
     """Equal-length float columns; `share` is of the load, that of one replica."""
 

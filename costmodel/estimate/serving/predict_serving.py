@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from contextlib import nullcontext
-from dataclasses import dataclass
 
 import numpy as np
 from numpy.typing import NDArray
@@ -23,11 +22,12 @@ from costmodel.estimate.serving.serving_inputs import ServingInputs, inputs_of, 
 from costmodel.estimate.shared.limits import Limit, stated_limits
 from costmodel.ground.equation import Number
 from costmodel.ground.errors import Place, fail
+from costmodel.ground.record import record
 
 AnyEvaluation = ServingEvaluation | ApartEvaluation
 
 
-@dataclass(frozen=True)
+@record
 class ServingAnswer:
     """One plan, evaluated, with what was assumed and what speaks against it."""
 

@@ -24,10 +24,11 @@ from costmodel.estimate.serving.host_pool import HostPool, host_pool
 from costmodel.estimate.shared.assumptions import AssumptionLog
 from costmodel.ground.equation import Number, term
 from costmodel.ground.errors import fail
+from costmodel.ground.record import record
 from costmodel.ground.units import Figure, gib, show
 
 
-@dataclass(frozen=True)
+@record
 class Load:
     """Lengths of requests, and how many tokens of them are in the cache already."""
 

@@ -20,6 +20,7 @@ from costmodel.estimate.serving.plan_columns import PlanColumns, sizes_of
 from costmodel.estimate.serving.predict_serving import AnyEvaluation, ServingAnswer, answer, routed, unacceptable
 from costmodel.estimate.serving.serving_inputs import ServingInputs
 from costmodel.ground.errors import fail
+from costmodel.ground.record import record
 
 BUDGETS = (2048.0, 8192.0, 16384.0)  # tried beside what the engine picks
 TOO_LARGE = frozenset({"M001"})
@@ -31,7 +32,7 @@ ALIKE = 1e-6  # share below which two plans are as good as each other
 Mask = NDArray[np.bool_]
 
 
-@dataclass(frozen=True)
+@record
 class RankedPlan:
     """A plan with its results, what it breaks, and what binds its rate."""
 

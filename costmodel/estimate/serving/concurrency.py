@@ -10,6 +10,7 @@ from costmodel.equations.run.economics import rate as rate_of
 from costmodel.equations.run.economics import share
 from costmodel.equations.serving.load.closed_loop import burst_first_token_time, interfered_token_time, surplus_wait
 from costmodel.equations.serving.load.first_token import prompt_steps
+from costmodel.equations.serving.load.percentiles import lognormal_percentile, normal_quantile
 from costmodel.estimate.serving.host_loading import loading_time
 from costmodel.estimate.serving.operating_point import OperatingPoint
 from costmodel.estimate.serving.plan_columns import PlanColumns
@@ -32,15 +33,24 @@ def closed_loop(
         rate = rate_of(point.concurrency, answer)
     with term("line"):
         line = surplus_wait(users, point.concurrency, rate)
-    open_loop = steady_state(inputs, point, rate)
-    p99 = open_loop.ttft_p99
+    open_loop = steady_state(replace(inputs, load=replace(load, loaded=0.0)), point, rate)
+    p99 = np.minimum(open_loop.ttft_p99, _behind_all(inputs, point))
     if burst:
         with term("last of the first wave"):
             p99 = first_token_time(inputs, point, 2.0 * (1.0 - share(TAIL, first)), burst=True)
     if np.any(load.loaded):
         later, latest = loading_time(point.host, rate)
-        ttft, p99 = ttft + later, p99 + latest if burst else p99
+        ttft, p99 = ttft + later, p99 + latest
     return replace(open_loop, tpot=tpot, ttft=ttft + line, ttft_p99=p99 + line, in_flight=np.asarray(point.concurrency))
+
+
+def _behind_all(inputs: ServingInputs, point: OperatingPoint) -> Number:
+    """First token of a long prompt that has those of all others in flight ahead: no closed loop waits longer."""
+    spread = inputs.load.prompt_spread
+    with term("behind all others"):
+        own = first_token_time(inputs, point, 0.0, burst=False)
+        long = lognormal_percentile(0.0, own, (spread * own) * (spread * own), normal_quantile(TAIL))
+        return long + point.concurrency * (inputs.load.computed * point.gamma)
 
 
 def first_token_time(inputs: ServingInputs, point: OperatingPoint, first: Number, *, burst: bool) -> Number:

@@ -95,6 +95,7 @@ def memory(answer: ServingAnswer) -> dict[str, Any]:
     if kept is not None:
         result["host_cache"] = {
             "memory_bytes": kept.memory,
+            "rank_bytes": kept.each,
             "tokens": kept.tokens,
             "prompt_tokens": kept.prompt,
             "load_s": kept.load,

@@ -15,7 +15,7 @@ from costmodel.estimate.serving.steady_state import replica_rate
 from costmodel.estimate.serving.step_table import step_table
 from costmodel.ground.errors import CostModelError
 
-from .cases import SHIPPED, costs, inputs, predicted
+from .cases import SHIPPED, costs, inputs, one, predicted
 
 
 def layout(**sizes: float) -> PlanColumns:
@@ -175,6 +175,14 @@ def test_a_shared_beginning_is_computed_once() -> None:
     assert shared["tpot"] < plain["tpot"]
     assert shared["cost_per_minput"] < plain["cost_per_minput"]
     assert shared["saturation_per_s"] > plain["saturation_per_s"]
+
+
+def test_no_user_of_a_closed_loop_waits_for_more_than_all_others() -> None:
+    """Of 64 users with long prompts and short answers, where requests at random would queue for ever."""
+    load = "workload={kind: serving, prompt: 4096, output: 64, concurrency: 64, precision: bf16}"
+    found = predicted("plan={tp: 8, replicas: 1}", "limits={}", load)
+    prompts = 64 * 4096 * one(found.evaluation.point.gamma)  # type: ignore[union-attr]
+    assert prompts < found.costs["ttft_p99"] < 1.1 * prompts
 
 
 def test_users_who_think_make_a_rate() -> None:

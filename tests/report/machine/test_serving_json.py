@@ -52,5 +52,5 @@ def test_shared_columns_hold_numbers_of_one_kind(run: Any) -> None:
 
 def test_memory_has_what_the_host_would_keep(run: Any) -> None:
     kept = answer(run, "memory", SERVING)["host_cache"]
-    assert set(kept) == {"memory_bytes", "tokens", "prompt_tokens", "load_s", "recompute_s"}
+    assert set(kept) == {"memory_bytes", "rank_bytes", "tokens", "prompt_tokens", "load_s", "recompute_s"}
     assert kept["load_s"] < kept["recompute_s"]

@@ -179,7 +179,7 @@ def test_a_command_explains_a_figure_of_another_plan(
 
 def test_a_change_opens_the_figure_turned_and_its_command(run: Any) -> None:
     """What moves a result: the turned result over its own, less one, and the command that prints the turned one."""
-    page = Reader(run("sensitivity", SERVES, "--result", "ttft", "--format", "html").out)
+    page = Reader(run("sensitivity", SERVES, "--of", "ttft", "--format", "html").out)
     nodes, texts = page.packed["trace"]["nodes"], page.packed["trace"]["texts"]
     turned = next(node for node in nodes if node[0].startswith("ttft with cluster.accelerator.peak.bf16"))
     change = next(node for node in nodes if node[4] and nodes[node[4][0]] == turned)

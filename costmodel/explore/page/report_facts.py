@@ -66,7 +66,7 @@ def _found(case: ResolvedScenario) -> SearchResult | None:
 
 
 def _sensitive(planned_case: ResolvedScenario, asked: ResolvedScenario) -> Sensitivity | None:
-    """What moves the step time of a plan, said of the scenario that was asked about."""
+    """What moves the step time of a plan, with the scenario that was asked about instead of the one that has the plan."""
     try:
         found = sensitivity(planned_case)
     except CostModelError:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import Any
 
 from costmodel.documents.reader.resolved_scenario import ResolvedScenario
@@ -15,6 +14,7 @@ from costmodel.estimate.rl.rank_split import ClusterPart
 from costmodel.estimate.shared.plan_batch import Block
 from costmodel.estimate.training.memory.breakdown import Ledger
 from costmodel.estimate.training.training_inputs import TrainingInputs, training_inputs
+from costmodel.ground.record import record
 from costmodel.ground.units import Figure
 
 _DOCUMENTS = ("model", "accelerator", "scale_up", "scale_out", "host", "node", "network", "common", "trainer",
@@ -23,7 +23,7 @@ _OF_SCENARIO = ("cluster", "workload", "assume", "run")
 _OF_ENGINES = ("serving",)  # parts of an efficiency that training does not read
 
 
-@dataclass(frozen=True)
+@record
 class Packing:
     """Sequences of one length that stand for answers of all lengths: tokens in each, and how many a rank takes."""
 
@@ -34,7 +34,7 @@ class Packing:
     dp: float
 
 
-@dataclass(frozen=True)
+@record
 class HeldStep:
     """What an optimizer step holds in memory."""
 

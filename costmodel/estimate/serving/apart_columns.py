@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-
 import numpy as np
 
 from costmodel.equations.run.economics import rate as rate_of
@@ -15,14 +13,16 @@ from costmodel.equations.serving.serving_economics import replicas_needed
 from costmodel.estimate.machine.price import price_per_accelerator
 from costmodel.estimate.serving.engine_memory import EngineMemoryUse
 from costmodel.estimate.serving.engine_step import StepTime
+from costmodel.estimate.serving.host_loading import HOST_COLUMNS
 from costmodel.estimate.serving.instances import CacheTransfer
 from costmodel.estimate.serving.memory_columns import memory_columns
 from costmodel.estimate.serving.plan_columns import PlanColumns
 from costmodel.estimate.serving.serving_inputs import ServingInputs
 from costmodel.ground.equation import Number, term
+from costmodel.ground.record import record
 
 
-@dataclass(frozen=True)
+@record
 class SeenApart:
     """What users see at a rate, and how busy prefill is."""
 
@@ -34,7 +34,7 @@ class SeenApart:
     busy: Number
 
 
-@dataclass(frozen=True)
+@record
 class ApartRates:
     """Requests a second: at the load, at most, within the limits, and of each kind of instances."""
 
@@ -76,7 +76,7 @@ def apart_columns(
         "transfer_exposed": transfer.exposed,
         "prefill_utilisation": seen.busy,
     }
-    columns |= memory_columns(inputs, memories[1])
+    columns |= memory_columns(inputs, memories[1]) | dict.fromkeys(HOST_COLUMNS, np.nan)
     columns["memory_share"] = np.maximum(memory_columns(inputs, memories[0])["memory_share"], columns["memory_share"])
     columns["prefill_per_decode"] = _ratio(inputs, halves, rates)
     return columns | _money(inputs, prompts, answers, rates) | _within(inputs, gpus, rates)

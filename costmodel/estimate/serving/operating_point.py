@@ -7,7 +7,7 @@ mean time is D(b) + γ b s / o and the rate b over o times that. A given rate is
 from __future__ import annotations
 
 import functools
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from typing import Protocol
 
 import numpy as np
@@ -18,10 +18,12 @@ from costmodel.equations.serving.load.first_token import prompt_room
 from costmodel.equations.serving.load.steady_state import request_work, step_intercept, time_slope
 from costmodel.equations.serving.step.engine_collectives import pipelined_prompt_share
 from costmodel.estimate.serving.engine_step import Batch, StepTime, step_time
+from costmodel.estimate.serving.host_loading import NOTHING, HostLoading, loading
 from costmodel.estimate.serving.plan_columns import PlanColumns
 from costmodel.estimate.serving.replica_kinds import of_each_plan, shared_cuts
 from costmodel.estimate.serving.serving_inputs import ServingInputs
 from costmodel.ground.equation import Number, known_as, term
+from costmodel.ground.record import record
 
 FEWEST = 2.0  # sequences of a micro-batch that the slope is taken at, where fewer are in flight
 
@@ -40,7 +42,7 @@ class Steps(Protocol):
         """The same with so many tokens of prompts beside them."""
 
 
-@dataclass(frozen=True)
+@record
 class OperatingPoint:
     """Steps of a replica with so many sequences in flight."""
 
@@ -54,6 +56,7 @@ class OperatingPoint:
     whole: Number  # what it takes in all stages
     work: Number
     servers: Number = 1.0  # replicas that share one line of requests
+    host: HostLoading = NOTHING  # what requests load from the host
 
     @property
     def step(self) -> Number:
@@ -61,7 +64,7 @@ class OperatingPoint:
         return self.alpha + self.beta * self.concurrency
 
 
-@dataclass(frozen=True)
+@record
 class ExactSteps:
     """Steps out of the equations themselves."""
 
@@ -134,7 +137,8 @@ def operating_point(inputs: ServingInputs, layout: PlanColumns, concurrency: Num
     gamma = known_as("gamma", _of_a_token(inputs, layout, concurrency, carried, whole))
     work = request_work(known_as("beta", beta), load.steps, gamma, load.computed)
     servers = layout.replicas if inputs.case.scenario.assume.routing == "least-loaded" else 1.0
-    return OperatingPoint(concurrency, decode, mixed, room, alpha, beta, gamma, whole, work, servers)
+    host = loading(inputs, layout, whole)
+    return OperatingPoint(concurrency, decode, mixed, room, alpha, beta, gamma, whole, work, servers, host)
 
 
 def _of_a_token(

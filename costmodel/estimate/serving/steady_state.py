@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-
 import numpy as np
 
 from costmodel.equations.run.economics import rate as rate_of
@@ -31,15 +29,17 @@ from costmodel.equations.serving.load.steady_state import (
     mixed_step_time,
     requests_in_flight,
 )
+from costmodel.estimate.serving.host_loading import loading_time
 from costmodel.estimate.serving.operating_point import OperatingPoint
 from costmodel.estimate.serving.serving_inputs import ServingInputs
 from costmodel.ground.equation import Number, term
+from costmodel.ground.record import record
 
 FEWEST_WAIT = 1e-12  # of requests, for a variance that divides by their share
 TAIL = 0.01  # share of requests beyond the p99
 
 
-@dataclass(frozen=True)
+@record
 class SteadyState:
     """What users of one replica see at a load."""
 
@@ -73,6 +73,9 @@ def steady_state(inputs: ServingInputs, point: OperatingPoint, rate: Number) -> 
     mean = mean_step_time(alpha, utilisation)
     step_time = mean + clustering_delay(beta, gamma, prompt, steps, prompts, utilisation)
     ttft, p99 = _first_token(inputs, point, rate, prompts, spread)
+    if np.any(inputs.load.loaded):
+        later, latest = loading_time(point.host, rate)
+        ttft, p99 = ttft + later, p99 + latest
     with term("worst gap"):
         gap = mixed_step_time(alpha, beta, point.concurrency, gamma, point.room)
     with term("in flight"):

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass, field
+from dataclasses import field
 from typing import Any
 
 from costmodel.equations.run.economics import rate, share
@@ -11,11 +11,12 @@ from costmodel.estimate.evaluate.evaluate_plans import TERM_COLUMNS, Evaluation
 from costmodel.estimate.shared.results import COLUMNS, number
 from costmodel.explore.explain.explain import Book, ExplainedFigure, trees_of
 from costmodel.ground.equation import Combined, Leaf, Named, Origin, Step, origin_of
+from costmodel.ground.record import record
 
 PRODUCTS = {"matmul_time": "matmul"}
 
 
-@dataclass(frozen=True)
+@record
 class Operation:
     """One call of a matrix product: what it is of, its FLOP, bytes and seconds, and the peak of its type."""
 
@@ -38,7 +39,7 @@ class Operation:
         return float(rate(self.flop, self.seconds))
 
 
-@dataclass(frozen=True)
+@record
 class Roof:
     """The two limits of an accelerator for one type, and the intensity at which they meet."""
 

@@ -5,13 +5,13 @@ from __future__ import annotations
 import itertools
 import math
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 
 from costmodel.documents.reader.resolved_scenario import ResolvedScenario
 from costmodel.equations.data_parallel.batch_size import steps_for_batch
 from costmodel.equations.run.economics import share
 from costmodel.estimate.evaluate.evaluate_plans import TERM_COLUMNS
-from costmodel.estimate.shared.critical_batch import critical_batch
+from costmodel.estimate.shared.critical_batch import FITS_APART, critical_batch, is_fitted, other_meaning
 from costmodel.estimate.shared.results import number
 from costmodel.estimate.training.constraints.plan_constraints import micro_batches
 from costmodel.explore.compare.select_plan import by_search
@@ -20,6 +20,7 @@ from costmodel.explore.vary.progress import UNWATCHED, Watcher
 from costmodel.explore.vary.sweep import SweepPoint, point, tried
 from costmodel.ground.errors import CostModelError, Fault, Place, fail
 from costmodel.ground.parsing import UnitError, parse
+from costmodel.ground.record import record
 from costmodel.ground.units import counted
 
 _MUCH = 0.2  # share of all that grew, from which a term is named
@@ -27,7 +28,7 @@ PAYS = 0.75  # share of the time to a loss that a doubling may leave: 1.5 times 
 _BEND = 0.95  # what a doubling must keep
 
 
-@dataclass(frozen=True)
+@record
 class ScaleRow:
     """One size: throughput for each accelerator over that of the smallest, and the terms that grew most since."""
 
@@ -39,7 +40,7 @@ class ScaleRow:
     to_loss: float = math.nan  # time to a loss over that of the smallest, where there is a critical batch
 
 
-@dataclass(frozen=True)
+@record
 class Scaled:
     """All sizes, smallest first; `bend` is the place of the last one before a doubling keeps too little."""
 
@@ -50,6 +51,15 @@ class Scaled:
     best: bool = False
     stopped: bool = False
     pays: int | None = None  # place of the last size from which twice as many save a quarter of the time to a loss
+
+    @property
+    def cautions(self) -> tuple[str, ...]:
+        """What to know of a time to a loss that follows from a published fit."""
+        workload = self.case.scenario.workload
+        if not is_fitted(workload):
+            return ()
+        spread = f"Critical batches of different fits lie up to {FITS_APART:g} times apart."
+        return spread, *(f"{words[0].upper()}{words[1:]}." for words in other_meaning(workload))
 
 
 def scale(

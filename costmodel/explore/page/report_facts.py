@@ -67,7 +67,7 @@ def _found(case: ResolvedScenario) -> SearchResult | None:
 
 
 def _sensitive(planned_case: ResolvedScenario, asked: ResolvedScenario) -> Sensitivity | None:
-    """What moves the step time of a plan, with the scenario that was asked about instead of the one that has the plan."""
+    """What moves the step time of a plan; its scenario is the one that was asked about."""
     try:
         found = sensitivity(planned_case)
     except CostModelError:

@@ -17,6 +17,7 @@ _SPANS = ((1e-3, "us", 1e-6), (1.0, "ms", 1e-3), (600.0, "s", 1.0), (5400.0, "mi
 _BINARY = {"Ki": 2.0**10, "Mi": 2.0**20, "Gi": 2.0**30}
 
 
+_NUMBER = (float, int)  # a tuple, since `float | int` makes a type at every operation
 _OPERATIONS = {"add": operator.add, "subtract": operator.sub, "multiply": operator.mul, "divide": operator.truediv}
 
 
@@ -39,28 +40,28 @@ class Figure(float):
         return self
 
     def __add__(self, other: object) -> Any:
-        return Total("add", self, other) if isinstance(other, float | int) else NotImplemented
+        return Total("add", self, other) if isinstance(other, _NUMBER) else NotImplemented
 
     def __radd__(self, other: object) -> Any:
-        return Total("add", other, self) if isinstance(other, float | int) else NotImplemented
+        return Total("add", other, self) if isinstance(other, _NUMBER) else NotImplemented
 
     def __sub__(self, other: object) -> Any:
-        return Total("subtract", self, other) if isinstance(other, float | int) else NotImplemented
+        return Total("subtract", self, other) if isinstance(other, _NUMBER) else NotImplemented
 
     def __rsub__(self, other: object) -> Any:
-        return Total("subtract", other, self) if isinstance(other, float | int) else NotImplemented
+        return Total("subtract", other, self) if isinstance(other, _NUMBER) else NotImplemented
 
     def __mul__(self, other: object) -> Any:
-        return Total("multiply", self, other) if isinstance(other, float | int) else NotImplemented
+        return Total("multiply", self, other) if isinstance(other, _NUMBER) else NotImplemented
 
     def __rmul__(self, other: object) -> Any:
-        return Total("multiply", other, self) if isinstance(other, float | int) else NotImplemented
+        return Total("multiply", other, self) if isinstance(other, _NUMBER) else NotImplemented
 
     def __truediv__(self, other: object) -> Any:
-        return Total("divide", self, other) if isinstance(other, float | int) else NotImplemented
+        return Total("divide", self, other) if isinstance(other, _NUMBER) else NotImplemented
 
     def __rtruediv__(self, other: object) -> Any:
-        return Total("divide", other, self) if isinstance(other, float | int) else NotImplemented
+        return Total("divide", other, self) if isinstance(other, _NUMBER) else NotImplemented
 
 
 class Total(Figure):

@@ -6,6 +6,7 @@ from dataclasses import field, fields
 from typing import Any, ClassVar
 
 from costmodel.documents.keys.paths import place_at
+from costmodel.documents.reader.filled_models import filled
 from costmodel.documents.reader.library import DocumentReader
 from costmodel.documents.reader.resolved_scenario import (
     UNDERSTOOD,
@@ -51,16 +52,11 @@ class RlCase(LoadedScenario):
     ) -> ResolvedScenario:
         """The scenario of one optimizer step, or of one forward pass, of the trainer on some accelerators."""
         own, workload = self.scenario, self.scenario.workload
-        steps = Training.model_construct(
-            kind="training",
-            sequence=sequence,
-            global_batch=batch,
-            precision=workload.precision,
-            gradients=workload.gradients,
-            optimizer=workload.optimizer,
-        )
+        same = {name: getattr(workload, name) for name in ("precision", "gradients", "optimizer")}
+        steps = filled(Training, kind="training", sequence=sequence, global_batch=batch, **same)
         assumed = {name: getattr(own.assume, name) for name in ("price", "sustained", "network_share")}
-        scenario = Scenario.model_construct(
+        scenario = filled(
+            Scenario,
             schema_=own.schema_,
             title=own.title,
             model=own.model,
@@ -68,7 +64,7 @@ class RlCase(LoadedScenario):
             workload=steps,
             stack=self.trainer.name,
             plan=None if plan is None else _trainer_plan(plan),
-            assume=Assumptions.model_construct(**assumed),
+            assume=filled(Assumptions, **assumed),
             run=own.run,
         )
         held = {name: getattr(self, name) for name in _SHARED} | {"node": node}
@@ -83,7 +79,8 @@ class RlCase(LoadedScenario):
         """The scenario of the engines that generate on some accelerators."""
         own = self.scenario
         assumed = {name: getattr(own.assume, name) for name in ("price", "network_share")}
-        scenario = ServingScenario.model_construct(
+        scenario = filled(
+            ServingScenario,
             schema_=own.schema_,
             title=own.title,
             model=own.model,
@@ -91,7 +88,7 @@ class RlCase(LoadedScenario):
             workload=load,
             stack=engine.name,
             plan=plan,
-            assume=ServingAssumptions.model_construct(**assumed),
+            assume=filled(ServingAssumptions, **assumed),
         )
         held = {name: getattr(self, name) for name in _SHARED} | {"node": node}
         return ServingCase(**held, scenario=scenario, stack=engine, **self._read())
@@ -117,10 +114,11 @@ def answers_load(
 ) -> Serving:
     """The load of engines that generate answers of these mean lengths and spread, so many at a time."""
     mean, spread = lengths
-    return Serving.model_construct(
+    return filled(
+        Serving,
         kind="serving",
         prompt=prompt,
-        output=Lengths.model_construct(mean=mean, spread=spread),
+        output=filled(Lengths, mean=mean, spread=spread),
         concurrency=concurrency,
         shared_prefix=shared,
         context=longest,

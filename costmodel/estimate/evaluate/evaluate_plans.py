@@ -112,6 +112,14 @@ def evaluate(inputs: TrainingInputs, block: Block) -> Evaluation:
     return _of_one_kind(inputs, block, micro_batches(inputs, block))
 
 
+def memory_of(inputs: TrainingInputs, block: Block) -> Ledger:
+    """The memory of every row of a block, without its time."""
+    if inputs.groups:
+        return evaluate(inputs, block).ledger
+    layers = stage_layers(inputs.model, block)
+    return ledger(inputs, block, layers, stage_parameters(inputs, block, layers), micro_batches(inputs, block))
+
+
 def _of_groups(inputs: TrainingInputs, block: Block) -> Evaluation:
     """The same on nodes of several kinds: replicas of each kind take their share, and all end with the last."""
     each = _over_groups(inputs, block) if block.structure.shares == "stages" else _beside_groups(inputs, block)

@@ -18,6 +18,7 @@ from costmodel.estimate.machine.price import price_per_accelerator
 from costmodel.estimate.rl.iteration import Iteration, iteration
 from costmodel.estimate.rl.rl_inputs import RlInputs, own_plan, rl_inputs
 from costmodel.estimate.rl.rl_memory import RlMemory, rl_memory
+from costmodel.estimate.rl.trainer_steps import TrainerSteps
 from costmodel.estimate.run.whole_run import RunFigures, whole_run
 from costmodel.estimate.shared.limits import stated_limits
 from costmodel.estimate.shared.results import number
@@ -45,18 +46,21 @@ class RlAnswer:
         return not (self.refused or self.broken)
 
 
-def predict(case: RlCase) -> RlAnswer:
+def predict(case: RlCase, steps: TrainerSteps | None = None) -> RlAnswer:
     """Time, memory and cost of an iteration under the scenario's own plan.
 
     Raises:
         CostModelError: the scenario has no plan, or asks for what is not modelled
     """
-    return answer(case, own_plan(case))
+    return answer(case, own_plan(case), steps)
 
 
-def answer(case: RlCase, plan: RlPlan) -> RlAnswer:
-    """One plan, checked and evaluated; the figures of one that is not valid mean nothing."""
-    inputs = rl_inputs(case, plan)
+def answer(case: RlCase, plan: RlPlan, steps: TrainerSteps | None = None) -> RlAnswer:
+    """One plan, checked and evaluated; the figures of one that is not valid mean nothing.
+
+    steps: optimizer steps that are known, for several answers to share
+    """
+    inputs = rl_inputs(case, plan, steps)
     refused = (*_refused(inputs), *inputs.trainer.refused, *inputs.engine_refused)
     with np.errstate(all="ignore"):
         memory = rl_memory(

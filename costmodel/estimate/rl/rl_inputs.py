@@ -7,37 +7,26 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from costmodel.documents.reader.filled_models import filled
 from costmodel.documents.reader.rl_scenario import RlCase, answers_load
 from costmodel.documents.schemas.count_kinds import InTokens
 from costmodel.documents.schemas.default_values import Assumption
 from costmodel.documents.schemas.rl.rl_plan import RlPlan, RolloutPlan
 from costmodel.documents.schemas.serving.serving_plan import ServingPlan
 from costmodel.equations.parallelism.counts import data_parallel_degree
-from costmodel.estimate.evaluate.predict import Answer, answer
+from costmodel.estimate.evaluate.predict import Answer
 from costmodel.estimate.rl.answer_lengths import AnswerLengths, answer_lengths
 from costmodel.estimate.rl.generation import RolloutEngines
 from costmodel.estimate.rl.rank_split import ClusterPart, RankSplit, rank_split
+from costmodel.estimate.rl.trainer_steps import HeldStep, Packing, TrainerSteps
 from costmodel.estimate.serving.constraints import invalid
 from costmodel.estimate.serving.engine_memory import memory_use
 from costmodel.estimate.serving.plan_columns import PlanColumns
 from costmodel.estimate.serving.serving_inputs import inputs_of
 from costmodel.estimate.shared.assumptions import AssumptionLog
 from costmodel.estimate.shared.results import number
-from costmodel.estimate.training.training_inputs import training_inputs
 from costmodel.ground.errors import Place, fail
-from costmodel.ground.record import record
 from costmodel.ground.units import Figure, show
-
-
-@record
-class Packing:
-    """Sequences of one length that stand for answers of all lengths: tokens in each, and how many a rank takes."""
-
-    sequence: float
-    micro_batch: float
-    micro_batches: float  # of an optimizer step
-    passes: float  # of a forward pass over all answers
-    dp: float
 
 
 @dataclass(frozen=True, eq=False)
@@ -50,7 +39,7 @@ class RlInputs:
     split: RankSplit
     packing: Packing
     trainer: Answer
-    fullest: Answer  # the same step with the micro-batch that holds the longest answer
+    fullest: HeldStep  # the same step with the micro-batch that holds the longest answer
     engines: RolloutEngines | None
     engine_refused: tuple[str, ...]
     offload: bool
@@ -96,8 +85,9 @@ def own_plan(case: RlCase) -> RlPlan:
     return plan
 
 
-def rl_inputs(case: RlCase, plan: RlPlan) -> RlInputs:
-    """The numbers of an iteration under a plan."""
+def rl_inputs(case: RlCase, plan: RlPlan, steps: TrainerSteps | None = None) -> RlInputs:
+    """The numbers of an iteration under a plan; optimizer steps that are known are taken from `steps`."""
+    steps = steps or TrainerSteps()
     log, workload, rollout = AssumptionLog(), case.scenario.workload, plan.rollout
     lengths = answer_lengths(workload, log)
     for name in ("reference", "reward") if workload.generates else ():
@@ -107,8 +97,8 @@ def rl_inputs(case: RlCase, plan: RlPlan) -> RlInputs:
     scored = _scored_by_trainer(case, log)
     split = rank_split(case, rollout, generates=workload.generates)
     packing = _packing(case, plan, split.trainer, lengths)
-    trainer = _trainer(case, plan, split.trainer, packing)
-    fullest = _fullest(case, plan, split, lengths, trainer)
+    trainer = steps.time(case, plan, split.trainer, packing)
+    fullest = _fullest(case, plan, split, lengths, trainer, steps)
     offload = _offload(case, rollout, split, log)
     engines: RolloutEngines | None = None
     refused: tuple[str, ...] = ()
@@ -169,24 +159,17 @@ def _packing(case: RlCase, plan: RlPlan, part: ClusterPart, lengths: AnswerLengt
     return Packing(sequence, micro, count, all_tokens / (micro * sequence), dp)
 
 
-def _trainer(case: RlCase, plan: RlPlan, part: ClusterPart, packing: Packing) -> Answer:
-    """One optimizer step."""
-    sized = plan.model_copy(update={"micro_batch": Figure(packing.micro_batch)})
-    batch = Figure(packing.micro_batches * packing.micro_batch * packing.dp)
-    found = case.training_case(sized, part.cluster, part.node, Figure(packing.sequence), batch)
-    assert found.scenario.plan is not None
-    return answer(training_inputs(found), found.scenario.plan)
-
-
-def _fullest(case: RlCase, plan: RlPlan, split: RankSplit, lengths: AnswerLengths, trainer: Answer) -> Answer:
+def _fullest(
+    case: RlCase, plan: RlPlan, split: RankSplit, lengths: AnswerLengths, trainer: Answer, steps: TrainerSteps
+) -> HeldStep:
     """The trainer's step in memory: a micro-batch that holds the longest sequence has at least its tokens."""
-    longest = float(case.scenario.workload.prompt) + float(lengths.limit)
+    longest, block = float(case.scenario.workload.prompt) + float(lengths.limit), trainer.evaluation.block
     plain = trainer.inputs
-    if longest <= float(plain.sequence) * number(trainer.evaluation.block.micro_batch):
-        return trainer
+    if longest <= float(plain.sequence) * number(block.micro_batch):
+        return HeldStep(plain, trainer.plan, block, trainer.evaluation.ledger)
     parts = 2.0 * plan.cp * plan.tp
     sequence = math.ceil(longest / parts) * parts
-    return _trainer(case, plan, split.trainer, Packing(sequence, 1.0, 1.0, 1.0, number(trainer.evaluation.block.dp)))
+    return steps.memory(case, plan, split.trainer, Packing(sequence, 1.0, 1.0, 1.0, number(block.dp)))
 
 
 def _engines(
@@ -200,9 +183,8 @@ def _engines(
         engine = engine.model_copy(update={"memory": engine.memory.model_copy(update={"share": claimed})})
     ranks = float(rollout.tp * rollout.dp_attention)
     replicas = max(1.0, float(math.floor(split.rollout.ranks / ranks)))
-    own = ServingPlan.model_construct(
-        tp=rollout.tp, pp=1.0, ep=rollout.ep, dp_attention=rollout.dp_attention, replicas=replicas
-    )
+    sizes = {"tp": rollout.tp, "pp": 1.0, "ep": rollout.ep, "dp_attention": rollout.dp_attention}
+    own = filled(ServingPlan, **sizes, replicas=replicas)
     repeated = math.floor(workload.prompt * (1 - 1 / workload.samples)) if engine.prefix_cache else 0.0
     of_answers = float(lengths.mean), float(lengths.output_variation)
     longest = Figure(workload.prompt + lengths.limit)
@@ -210,8 +192,8 @@ def _engines(
         workload.prompt, Figure(float(repeated)), of_answers, workload.answers, longest, workload.precision
     )
     inputs = inputs_of(case.serving_case(own, split.rollout.cluster, split.rollout.node, load, engine))
-    sizes = (own.tp, 1.0, own.ep, own.dp_attention, replicas, inputs.budget)
-    layout = PlanColumns(*(np.array([float(value)]) for value in sizes))
+    columns = (own.tp, 1.0, own.ep, own.dp_attention, replicas, inputs.budget)
+    layout = PlanColumns(*(np.array([float(value)]) for value in columns))
     refused = tuple(code for code, mask in invalid(inputs, layout) if mask.any())
     with np.errstate(all="ignore"):
         use = memory_use(inputs, layout)

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import numpy as np
 
-from costmodel.estimate.evaluate.predict import Answer
 from costmodel.estimate.rl.generation import RolloutEngines
+from costmodel.estimate.rl.trainer_steps import HeldStep
 from costmodel.estimate.shared.results import number
 from costmodel.estimate.training.time.forward_pass import frozen_copy
 from costmodel.ground.record import record
@@ -48,7 +48,7 @@ class RlMemory:
 
 
 def rl_memory(
-    trainer: Answer,
+    trainer: HeldStep,
     engines: RolloutEngines | None,
     models: dict[str, bool],
     *,
@@ -80,9 +80,9 @@ def _beside(slept: float, awake: object, colocated: bool, sleeps: bool) -> float
     return slept if sleeps else float(np.asarray(awake).flat[0])
 
 
-def _trained(trainer: Answer, models: dict[str, bool], *, kept: bool, beside: bool) -> list[MemoryPart]:
+def _trained(trainer: HeldStep, models: dict[str, bool], *, kept: bool, beside: bool) -> list[MemoryPart]:
     """Policy, critic and judges on the worst stage of the trainer."""
-    ledger, block = trainer.evaluation.ledger, trainer.evaluation.block
+    ledger, block = trainer.ledger, trainer.block
     stage = max(range(3), key=lambda position: number(ledger.peaks[position]))
     line = {name: number(ledger.line(name, stage)) for name in (*STAY, *LATE, "runtime")}
     states = sum(line[name] for name in STAY)

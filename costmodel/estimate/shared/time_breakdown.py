@@ -59,7 +59,8 @@ def summed(first: Number, *others: Number) -> Number:
     """The sum of the categories that were set."""
     total = first
     for other in others:
-        total = total if nothing(other) else other if nothing(total) else total + other
+        if not (isinstance(other, float) and other == 0):
+            total = other if isinstance(total, float) and total == 0 else total + other
     return total
 
 

@@ -3,10 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from dataclasses import field
+from typing import Any
 
 from costmodel.equations.run.economics import rate, share
-from costmodel.estimate.evaluate.evaluate_plans import Evaluation
-from costmodel.estimate.shared.results import number
+from costmodel.estimate.evaluate.evaluate_plans import TERM_COLUMNS, Evaluation
+from costmodel.estimate.shared.results import COLUMNS, number
+from costmodel.explore.explain.explain import Book, ExplainedFigure, trees_of
 from costmodel.ground.equation import Combined, Leaf, Named, Origin, Step, origin_of
 from costmodel.ground.record import record
 
@@ -23,6 +26,7 @@ class Operation:
     seconds: float
     peak: float
     bandwidth: float
+    step: Step = field(repr=False, compare=False)
 
     @property
     def intensity(self) -> float:
@@ -60,8 +64,28 @@ def operations(evaluation: Evaluation, most: int = 40) -> list[Operation]:
             continue
         name = ", ".join(step.labels) or step.equation.name
         sizes = (inputs["flop"], inputs["nbytes"], seconds, inputs["peak"], inputs["bandwidth"])
-        found.setdefault(name, Operation(name, *sizes))
+        found.setdefault(name, Operation(name, *sizes, step))
     return sorted(found.values(), key=lambda item: -item.seconds)[:most]
+
+
+def operation_nodes(trees: dict[str, Any], found: list[Operation]) -> dict[str, ExplainedFigure]:
+    """The trees of the figures of operations: `operations.0.seconds`, `.intensity`, `.attained` and `.of_peak`."""
+    nodes: dict[str, ExplainedFigure] = {}
+    book = Book(trees, COLUMNS, TERM_COLUMNS)
+    units = {"seconds": "s", "flop": "FLOP", "nbytes": "B", "peak": "FLOP/s"}
+    for place, item in enumerate(found):
+        origins: dict[str, Origin] = {"seconds": item.step}
+        origins |= {name: item.step.inputs[name] for name in ("flop", "nbytes", "peak")}
+        known = trees_of(book, origins, units)
+        attained = ExplainedFigure("attained", item.attained, "FLOP/s", operation="quotient",
+                                   beneath=[known["flop"], known["seconds"]])  # fmt: skip
+        ratios = {"intensity": ("FLOP/B", item.intensity, [known["flop"], known["nbytes"]]),
+                  "of_peak": ("1", item.attained / item.peak, [attained, known["peak"]])}  # fmt: skip
+        made = {name: ExplainedFigure(name, value, unit, operation="quotient", beneath=inner)
+                for name, (unit, value, inner) in ratios.items()}  # fmt: skip
+        figures = {"seconds": known["seconds"], "attained": attained, **made}
+        nodes |= {f"operations.{place}.{name}": node for name, node in figures.items()}
+    return nodes
 
 
 def roofs(found: list[Operation]) -> list[Roof]:

@@ -14,8 +14,8 @@ from costmodel.explore.communication import is_sent
 from costmodel.explore.explain.explain import ExplainedFigure, ledger_nodes, nodes_of, traced_evaluation
 from costmodel.explore.explain.pipelines import clock
 from costmodel.explore.explain.timeline import Event, Pipeline, events
-from costmodel.explore.page.operations import Operation, operations
-from costmodel.explore.page.time_losses import TimeLoss, loss_nodes, share_nodes, time_losses
+from costmodel.explore.page.operations import Operation, operation_nodes, operations
+from costmodel.explore.page.time_losses import TimeLoss, loss_nodes, share_nodes, stage_nodes, time_losses
 from costmodel.explore.page.transfer_nodes import transfer_nodes
 from costmodel.ground.record import record
 
@@ -70,6 +70,9 @@ class PlanFacts:
         lines = ledger_nodes(inputs, self.evaluation)
         found = nodes_of(inputs, self.evaluation, known) | {f"{name}_bytes": node for name, node in lines.items()}
         found |= transfer_nodes(inputs.case.trees, list(filter(is_sent, self.evaluation.step.transfers)))
+        found |= operation_nodes(inputs.case.trees, self.operations)
+        if self.pipelined:
+            found |= stage_nodes(inputs, self.evaluation)
         return found | loss_nodes(inputs, self.evaluation) | share_nodes(inputs, self.evaluation)
 
     @functools.cached_property

@@ -43,7 +43,7 @@ def report_facts(case: ResolvedScenario, say: Say = silent) -> ReportFacts:
     found = _found(case)
     facts = plan_facts(with_plan(case))
     say("sensitivity")
-    sensitive = None if facts.answer.refused else _sensitive(facts.answer.inputs.case)
+    sensitive = None if facts.answer.refused else _sensitive(facts.answer.inputs.case, case)
     choices = reachable(case) if found is not None and found.best else []
     say("measured runs")
     return ReportFacts(facts, found, sensitive, choices, runs_on(case.accelerator.name))
@@ -66,8 +66,10 @@ def _found(case: ResolvedScenario) -> SearchResult | None:
         return None
 
 
-def _sensitive(case: ResolvedScenario) -> Sensitivity | None:
+def _sensitive(planned_case: ResolvedScenario, asked: ResolvedScenario) -> Sensitivity | None:
+    """What moves the step time of a plan; its scenario is the one that was asked about."""
     try:
-        return sensitivity(case)
+        found = sensitivity(planned_case)
     except CostModelError:
         return None
+    return replace(found, case=asked)

@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 from costmodel.equations.run.economics import work_time
 from costmodel.estimate.evaluate.evaluate_plans import TERM_COLUMNS, Evaluation
 from costmodel.estimate.run.whole_run import shares
+from costmodel.estimate.shared.per_stage import STAGES
 from costmodel.estimate.shared.results import COLUMNS, OF_RUN, number
 from costmodel.estimate.training.flop_count import work_of_step
 from costmodel.estimate.training.training_inputs import TrainingInputs
@@ -44,6 +47,22 @@ def share_nodes(inputs: TrainingInputs, evaluation: Evaluation) -> dict[str, Exp
         parts = {"steps": evaluation.run.goodput, **shares(inputs.run, evaluation.run)}
         origins = {f"shares.{name}": origin_of(value, name) for name, value in parts.items()}
     return trees_of(Book(inputs.case.trees, OF_RUN, TERM_COLUMNS), origins, dict.fromkeys(origins, "1"))
+
+
+def stage_nodes(inputs: TrainingInputs, evaluation: Evaluation) -> dict[str, ExplainedFigure]:
+    """The trees of the time of a micro-batch on the first, a middle and the last stage, of a traced evaluation."""
+    with trace():
+        origins = {
+            f"stages.{stage}.{name}": origin_of(getattr(rank, name), f"{name} of the {stage} stage")
+            for stage, rank in zip(STAGES, evaluation.step.ranks, strict=True)
+            for name in ("forward", "backward")
+        }
+    found = trees_of(Book(inputs.case.trees, COLUMNS, TERM_COLUMNS), origins, dict.fromkeys(origins, "s"))
+    for stage in STAGES:
+        each = [found[f"stages.{stage}.{name}"] for name in ("forward", "backward")]
+        both = sum(node.value for node in each)
+        found[f"stages.{stage}.both"] = ExplainedFigure("both", both, "s", operation="sum", beneath=each)
+    return {key: replace(node, name=key.rpartition(".")[2]) for key, node in found.items()}
 
 
 def _of_compute(inputs: TrainingInputs, evaluation: Evaluation) -> dict[str, Number]:

@@ -17,6 +17,7 @@ from costmodel.documents.keys.overrides import path_of
 from costmodel.documents.reader.rl_scenario import RlCase
 from costmodel.documents.schemas.rl.rl_plan import RlPlan, RolloutPlan
 from costmodel.estimate.rl.predict_rl import RlAnswer, answer
+from costmodel.estimate.rl.trainer_steps import TrainerSteps
 from costmodel.estimate.shared.results import number
 from costmodel.ground.errors import fail
 from costmodel.ground.units import Figure
@@ -37,6 +38,7 @@ class FoundSplits:
     examples: dict[str, RlAnswer] = field(default_factory=dict)
     yours: RlAnswer | None = None
     your_rank: int = 0
+    steps: TrainerSteps = field(default_factory=TrainerSteps, repr=False)
 
     @property
     def works(self) -> bool:
@@ -50,7 +52,7 @@ def search(case: RlCase, top: int = 10) -> FoundSplits:
     own = case.scenario.plan
     base = own or RlPlan()
     if own is not None:
-        found.yours = answer(case, own)
+        found.yours = answer(case, own, found.steps)
     ranked = [each for split in _splits(case, base) if (each := _best_of_split(found, base, split)) is not None]
     ranked.sort(key=lambda each: _key(case, each))
     if found.yours is not None and not found.yours.refused:
@@ -126,9 +128,10 @@ def _generation(each: RlAnswer) -> float:
 
 def _tried(found: FoundSplits, plan: RlPlan) -> RlAnswer:
     """One plan, counted with what speaks against it; on more ranks with a micro-batch of what each has left."""
-    each = answer(found.case, plan)
+    each = answer(found.case, plan, found.steps)
     if "R018" in each.refused:
-        each = answer(found.case, plan.model_copy(update={"micro_batch": Figure(each.inputs.answers_of_rank)}))
+        smaller = plan.model_copy(update={"micro_batch": Figure(each.inputs.answers_of_rank)})
+        each = answer(found.case, smaller, found.steps)
     found.evaluated += 1
     for code in each.refused or each.broken:
         found.refused[code] += 1

@@ -6,6 +6,7 @@ import math
 
 from costmodel.documents.reader.rl_scenario import RlCase
 from costmodel.estimate.rl.predict_rl import RlAnswer, predict
+from costmodel.estimate.rl.trainer_steps import TrainerSteps
 from costmodel.explore.vary.sensitivity import Knob, knobs_of
 from costmodel.ground.errors import Place, fail
 from costmodel.ground.record import record
@@ -23,10 +24,11 @@ class RlSensitivity:
 
 def sensitivity(case: RlCase, result: str) -> RlSensitivity:
     """Every figure the answer rests on, turned both ways while all else stays."""
-    base = predict(case)
+    steps = TrainerSteps()
+    base = predict(case, steps)
     value = base.costs.get(result, math.nan)
     if base.refused or not math.isfinite(value) or not value:
         reason = ", ".join(base.refused) or (f"{result} is 0" if value == 0 else f"{result} is not known")
         hint = "costmodel estimate shows the plan and what is wrong with it"
         raise fail("C004", f"there is no {result} to move: {reason}", Place(case.file), hint)
-    return RlSensitivity(base, result, value, knobs_of(case, value, lambda one: predict(one).costs[result]))
+    return RlSensitivity(base, result, value, knobs_of(case, value, lambda one: predict(one, steps).costs[result]))

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import re
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import replace
 from typing import Literal, TypeVar
@@ -39,6 +40,7 @@ class Knob:
     spread: float
     low: float
     high: float
+    turned: tuple[str, str] = ("", "")  # down and up, as they would be written
 
     @property
     def swing(self) -> float:
@@ -102,8 +104,9 @@ def _knobs(case: C, value: float, result: Callable[[C], float]) -> Iterator[Knob
             continue
         for path, written in group.items():
             spread = _spread(case, path)
-            low, high = (_turned(case, path, written, factor, result) for factor in (1 - spread, 1 + spread))
-            yield Knob(path, texts[path], _kind(path), spread, low / value - 1, high / value - 1)
+            down, up = (_turned(case, path, written, factor, result) for factor in (1 - spread, 1 + spread))
+            turned = _scaled(texts[path], down[0] / written), _scaled(texts[path], up[0] / written)
+            yield Knob(path, texts[path], _kind(path), spread, down[1] / value - 1, up[1] / value - 1, turned)
 
 
 def _moves(case: C, group: Mapping[str, float], value: float, result: Callable[[C], float]) -> bool:
@@ -121,14 +124,20 @@ def _moves(case: C, group: Mapping[str, float], value: float, result: Callable[[
     return False
 
 
-def _turned(case: C, path: str, value: float, factor: float, result: Callable[[C], float]) -> float:
-    """The result with a figure times a factor; a share stops at 1."""
+def _turned(case: C, path: str, value: float, factor: float, result: Callable[[C], float]) -> tuple[float, float]:
+    """A figure times a factor, and the result with it; a share stops at 1."""
     for figure in (value * factor, 1.0 if value < 1 else value, value):
         try:
-            return result(changed(case, path, figure))
+            return figure, result(changed(case, path, figure))
         except (ValidationError, CostModelError):
             continue
-    return math.nan
+    return value, math.nan
+
+
+def _scaled(text: str, factor: float) -> str:
+    """A figure as it is written, so many times as large: 3.35 TB/s by 0.9 is 3.015 TB/s."""
+    number, unit = re.fullmatch(r"([\d.,eE+-]*)(.*)", text, re.DOTALL).groups()  # type: ignore[union-attr]
+    return f"{float(number.replace(',', '')) * factor:.12g}{unit}" if number else ""
 
 
 def _whole(case: LoadedScenario, path: str, value: float) -> bool:

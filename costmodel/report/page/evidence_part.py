@@ -2,15 +2,19 @@
 
 from __future__ import annotations
 
+import shlex
 import statistics
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import replace
+from typing import Any
 
 from costmodel.documents.schemas.measurement import MeasuredTable
 from costmodel.evidence.validate.outcomes import FITS
-from costmodel.evidence.validate.validate import Compared, Validated, gathered, score
+from costmodel.evidence.validate.validate import Compared, Score, Validated, gathered, score
 from costmodel.ground.units import show_memory, show_time
 from costmodel.report.page.content import Cell, Headline, HtmlPage, PageTable, Part, Value
 from costmodel.report.page.plots import Plot, PlotAxis, PlotLine, PlotPoint
+from costmodel.report.page.trace import Traces
 from costmodel.report.terminal.style.formatting import percent, result
 
 _MOST_DRAWN = 600
@@ -40,7 +44,15 @@ def _table(figures: Sequence[Compared]) -> PageTable:
         rows.append((figure.run, source, figure.quantity, Value(say(figure.measured), figure.measured, "measured"),
                      Value(say(figure.predicted), figure.predicted, "predicted"),
                      Value(f"{figure.error:+.1%}".replace("-", "−"), figure.error, "error")))  # fmt: skip
-    return PageTable(("run", "source", "quantity", "measured", "predicted", "error"), rows, "lllrrr")
+    heads = ("run", "source", "quantity", "measured", "predicted", "error")
+    return PageTable(heads, rows, "lllrrr", rows_data="measured", figures=["", "", "", *heads[3:]])
+
+
+def measured_data(tables: Sequence[str]) -> dict[str, Any]:
+    """The command that sets each measured run beside its prediction, by the table that it is in."""
+    lines = [shlex.join(["costmodel", "validate", table]) for table in tables]
+    words = "Measured: by the source of this row. This command prints the run beside its prediction; costmodel show "
+    return {"lines": lines, "words": f"{words}of the same name prints where it was published, and what was run."}
 
 
 def _say(quantity: str) -> Callable[[float], str]:
@@ -89,31 +101,38 @@ def validation_page(found: Sequence[Validated], commands: Sequence[str]) -> Html
     )
     held = f" {outside} lie outside their tolerance." if outside else " All lie within their tolerance."
     drawn = [figure for figure in figures if figure.measured and figure.predicted and figure.quantity != FITS]
-    rows = [
-        (name, f"{score(members).modelled:,}", _share(score(members).median_error), _share(score(members).p90_error),
-         _share(score(members).bias), _share(score(members).inside_band))
+    traces = Traces({})
+    rows: list[Sequence[Cell]] = [
+        (name, f"{score(members).modelled:,}", *_scored(score(members), traces, f"the rows of {name}"))
         for name, members in gathered(figures, "source").items()
-    ]  # fmt: skip
+    ]
     heads = ("source", "figures", "median", "P90", "bias", "in band")
     parts = [
         Part("measured", "Measured and predicted", figures=[measured_figure(drawn)] if drawn else []),
         Part("sources", "By source", tables=[PageTable(heads, rows, "lrrrrr", sortable=True)]),
-        Part("figures", "Every figure", tables=[_sorted(_table(figures))]),
+        Part("figures", "Every figure", tables=[replace(_table(figures), sortable=True)]),
     ]
     headlines = [
-        Headline("Median error", Value(_share(part.median_error), part.median_error, "median_error")),
-        Headline("P90 error", Value(_share(part.p90_error), part.p90_error, "p90_error")),
-        Headline("Bias", Value(_share(part.bias), part.bias, "bias")),
-        Headline("Inside P10 – P90", Value(_share(part.inside_band), part.inside_band, "inside_band")),
+        Headline(words, value)
+        for words, value in zip(
+            ("Median error", "P90 error", "Bias", "Inside P10 – P90"), _scored(part, traces, "all rows"), strict=True
+        )
     ]
-    names = ", ".join(item.table.name if isinstance(item.table, MeasuredTable) else item.table.file for item in found)
-    return HtmlPage("Predicted against measured", [names], stated + (held if known else ""),
-                "bad" if outside else "good", headlines, parts, commands=commands)  # fmt: skip
+    names = [item.table.name if isinstance(item.table, MeasuredTable) else item.table.file for item in found]
+    tables = [name for name, item in zip(names, found, strict=True) for _ in item.figures]
+    return HtmlPage("Predicted against measured", [", ".join(names)], stated + (held if known else ""),
+                "bad" if outside else "good", headlines, parts, commands=commands,
+                data={"trace": traces.data(), "measured": measured_data(tables)})  # fmt: skip
 
 
-def _share(value: float | None) -> str:
-    return "" if value is None else percent(value)
-
-
-def _sorted(table: PageTable) -> PageTable:
-    return PageTable(table.heads, table.rows, table.align, table.caption, sortable=True)
+def _scored(found: Score, traces: Traces, rows: str) -> Iterator[Value]:
+    """What the errors of some rows come to."""
+    of_rows = f"of {rows} under Every figure that have an error"
+    for name, value, words in (
+        ("median_error", found.median_error, f"the median of the absolute errors {of_rows}"),
+        ("p90_error", found.p90_error, f"nine in ten absolute errors {of_rows} are smaller"),
+        ("bias", found.bias, f"the median of the errors {of_rows}, with their sign"),
+        ("inside_band", found.inside_band, f"the part {of_rows} whose measured value lies between P10 and P90"),
+    ):
+        text = "" if value is None else percent(value)
+        yield Value(text, value, name, None if value is None else traces.add(name, text, words))

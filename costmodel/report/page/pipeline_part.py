@@ -2,20 +2,20 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 
 from costmodel.explore.page.plan_facts import PlanFacts, Window
-from costmodel.report.page.content import PageTable, Part
+from costmodel.report.page.content import Cell, PageTable, Part
 from costmodel.report.page.marks import SvgFigure
 from costmodel.report.page.plots import PlotSpan, Timeline
-from costmodel.report.page.values import seconds
+from costmodel.report.page.values import Figures, seconds
 from costmodel.report.terminal.style.formatting import percent
 
 _ROLES = {"F": "forward", "B": "backward", "W": "weight"}
 _WORDS = {"F": "forward", "B": "backward", "W": "weight gradient"}
 
 
-def pipeline_part(facts: PlanFacts) -> Part | None:
+def pipeline_part(facts: PlanFacts, figures: Figures) -> Part | None:
     """The timeline of the stages; none of a plan of one stage."""
     clock = facts.pipeline
     if clock is None:
@@ -24,11 +24,13 @@ def pipeline_part(facts: PlanFacts) -> Part | None:
     counts = f"{clock.micro_batches:,} micro-batches through {clock.ranks} stages, {clock.schedule}{whole}."
     shown = len({event.rank for event in facts.windows[0].events})
     less = "" if shown == clock.ranks else f" The first {shown} stages are drawn."
-    rows = [
-        (name, seconds(part.forward), seconds(part.backward), seconds(part.forward + part.backward))
-        for name, part in (("first", clock.first), ("middle", clock.middle), ("last", clock.last))
-        if clock.ranks > 2 or name != "middle"
-    ]
+    stages = (("first", clock.first), ("middle", clock.middle), ("last", clock.last))
+    rows: list[Sequence[Cell]] = []
+    for stage, part in stages:
+        if clock.ranks > 2 or stage != "middle":
+            times = {"forward": part.forward, "backward": part.backward, "both": part.forward + part.backward}
+            rows.append((stage, *(figures.other(f"stages.{stage}.{name}", time, seconds(time))
+                                  for name, time in times.items())))  # fmt: skip
     return Part(
         "pipeline",
         "Pipeline",

@@ -90,8 +90,8 @@ FIGURES: dict[str, Callable[[PlanFacts], Callable[[float], SvgFigure] | None]] =
 
 def plan_sections(facts: PlanFacts, figures: Figures) -> list[Part]:
     """The parts that draw a plan."""
-    made = (time_part(facts, figures), memory_part(facts, figures), network_part(facts, figures), roofline_part(facts),
-            pipeline_part(facts))  # fmt: skip
+    draw = (time_part, memory_part, network_part, roofline_part, pipeline_part)
+    made = [each(facts, figures) for each in draw]
     return [part for part in made if part is not None]
 
 

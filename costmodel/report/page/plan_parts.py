@@ -26,11 +26,12 @@ def time_part(facts: PlanFacts, figures: Figures) -> Part:
             [
                 *(
                     (_LOSSES[loss.name], figures.other(f"{loss.name}_s", loss.seconds, seconds(loss.seconds)),
-                     percent(loss.seconds / step))
+                     figures.share(f"{loss.name}_s", "step_time", loss.seconds / step))
                     for loss in facts.losses
                     if loss.name in _LOSSES
                 ),
-                *((TERM_WORDS[name], figures(name), percent(costs[name] / step)) for name in TERM_WORDS if costs[name]),
+                *((TERM_WORDS[name], figures(name), figures.share(name, "step_time", costs[name] / step))
+                  for name in TERM_WORDS if costs[name]),
             ],
             "lrr",
             "The ideal, what is lost to kernels, then every term of the step as costmodel estimate has them",

@@ -10,7 +10,7 @@ from costmodel.estimate.shared.plan_batch import one_row
 from costmodel.explore.page.ranked_nodes import RankedFacts
 from costmodel.explore.page.report_facts import ReportFacts
 from costmodel.report.page.content import HtmlPage, Part
-from costmodel.report.page.evidence_part import measured_part
+from costmodel.report.page.evidence_part import measured_data, measured_part
 from costmodel.report.page.plan_page import (
     plan_page,
 )
@@ -29,15 +29,16 @@ def report_page(facts: ReportFacts, commands: Sequence[str]) -> HtmlPage:
     traces = Traces({**facts.plan.nodes, **ranked} if facts.plan.valid else ranked)
     page = plan_page(facts.plan, commands, traces)
     choices = choices_data(found, facts.choices) if found is not None and facts.choices else None
-    data: dict[str, Any] = dict(page.data)
-    data |= {"plans": plans_data(found, traces), "trace": traces.data()} if found is not None and found.best else {}
-    data |= {"choices": choices} if choices else {}
     case = facts.plan.answer.inputs.case
+    parts = [*_parts(facts, page.parts, traces, sliders=choices is not None), scenario_part(case)]
+    data: dict[str, Any] = {"plans": plans_data(found, traces)} if found is not None and found.best else {}
+    data |= {"choices": choices} if choices else {}
+    data |= {"measured": measured_data([figure.groups["source_family"] for figure in facts.measured])}
     return replace(
         page,
         conclusion=f"{page.conclusion}{_best_words(facts)}",
-        parts=[*_parts(facts, page.parts, traces, sliders=choices is not None), scenario_part(case)],
-        data=data,
+        parts=parts,
+        data={**data, "trace": traces.data()},
     )
 
 
@@ -61,7 +62,7 @@ def _parts(facts: ReportFacts, own: Sequence[Part], traces: Traces, *, sliders: 
         made += [front_part(facts.found), ranking_part(facts.found)]
         made += [choices_part()] if sliders else []
     made += [why_part(facts.found)] if facts.found is not None else []
-    made += [tornado_part(facts.sensitive)] if facts.sensitive is not None and facts.sensitive.knobs else []
+    made += [tornado_part(facts.sensitive, traces)] if facts.sensitive is not None and facts.sensitive.knobs else []
     made += [measured_part(facts.measured, facts.plan.answer.inputs.case.accelerator.name)]
     made += ahead[-1:] if facts.plan.valid else []
     return [part for part in (*made, last) if part is not None]

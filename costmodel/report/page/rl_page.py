@@ -27,12 +27,13 @@ from costmodel.report.page.rl_parts import (
     splits_part,
     why_part,
 )
-from costmodel.report.page.row_commands import row_commands, settings_of
+from costmodel.report.page.row_commands import efficiency_value, row_commands, settings_of
 from costmodel.report.page.run_page import wall_part
 from costmodel.report.page.shared_parts import bands_part, inputs_part, kept_limits, scenario_part
 from costmodel.report.page.trace import Traces
 from costmodel.report.page.trial_figure import TrialValue, number_at, trial_figure
 from costmodel.report.page.vary_parts import knobs_part
+from costmodel.report.terminal.plan.next_commands import command
 from costmodel.report.terminal.rl.rl_estimate import bound_by
 from costmodel.report.terminal.rl.rl_formatting import iteration_words, plan_words, reason, result
 from costmodel.report.terminal.rl.rl_run import run_shares
@@ -54,7 +55,7 @@ def rl_page(facts: RlFacts, commands: Sequence[str], known: Traces | None = None
     run = run_shares(answer)
     parts = [wall_part(run, answer.costs["run_time"], traces, "iterations")] if run else []
     parts += [
-        phases_part(answer, say),
+        phases_part(answer, say, traces),
         memory_part(answer, say, traces),
         network_part(answer, traces),
         _results(answer, say),
@@ -83,14 +84,14 @@ def rl_report(facts: RlFacts, commands: Sequence[str]) -> HtmlPage:
     if facts.sensitive is not None and facts.sensitive.knobs:
         knobs = facts.sensitive.knobs
         gains = gains_of([knob for knob in knobs if knob.kind == "hardware"], 1.0)
-        made.append(knobs_part(facts.sensitive.result, knobs, gains))
+        made.append(knobs_part(facts.case, facts.sensitive, gains, result, traces))
     spread = facts.case.stack.spread
     generation, update = percent(float(spread.generation)), percent(float(spread.update))
     lead = f"Errors of published iterations: {generation} of the generation, {update} of the update, as standard "
     lead += "deviations. The lengths of answers decide: state those of your own log."
     made.append(bands_part(lead, facts.answer.costs, partial(value_of, facts.answer.costs, traces)))
     made += [results, held, scenario_part(facts.case)]
-    data = dict(page.data) | ({"plans": splits_data(found)} if found is not None else {})
+    data = {"trace": traces.data()} | ({"plans": splits_data(found)} if found is not None else {})
     conclusion = f"{page.conclusion}{_best_words(facts)}"
     return HtmlPage(page.title, page.subtitle, conclusion, page.verdict, page.headlines, made, page.findings, commands,
                     data)  # fmt: skip
@@ -234,9 +235,9 @@ def rl_sweep_figure(found: SweptRl) -> Plot | Bars:
 def rl_scale_page(case: RlCase, rows: Sequence[RlScaleRow], commands: Sequence[str], *, weak: bool) -> HtmlPage:
     """Every size."""
     names = ("iteration_time", "answers_per_s", "generation", "tail", "update_time")
-    cells: list[list[Cell]] = []
+    traces, cells = Traces({}), list[list[Cell]]()
     for row in rows:
-        efficiency = Value(percent(row.efficiency), row.efficiency, "efficiency") if row.efficiency >= 0 else ""
+        efficiency = _efficiency(case, rows, row, traces) if row.efficiency >= 0 else ""
         cells.append([f"{row.ranks:,.0f}", *_cells(row.trial, names), efficiency, _against(row.trial)])
     known = [row for row in rows if row.trial.works and row.efficiency >= 0]
     words = "No size works."
@@ -248,8 +249,19 @@ def rl_scale_page(case: RlCase, rows: Sequence[RlScaleRow], commands: Sequence[s
     part = Part("scale", "Scaling", lead, [rl_scale_figure(rows)],
                 [PageTable(heads, cells, "r" * 7 + "l", sortable=True, rows_data="trials",
                            figures=["", *names, "", ""])])  # fmt: skip
+    data = {"trace": traces.data(), "trials": _commands(case, [row.trial for row in rows])}
     return HtmlPage(title(case), _about(case, ["cluster.nodes"]), words, "good" if known else "bad", [], [part],
-                    commands=commands, data={"trials": _commands(case, [row.trial for row in rows])})  # fmt: skip
+                    commands=commands, data=data)  # fmt: skip
+
+
+def _efficiency(case: RlCase, rows: Sequence[RlScaleRow], row: RlScaleRow, traces: Traces) -> Value:
+    """Answers a second of each accelerator, over those on the first size that has any."""
+    each = []
+    for other in (row, next(other for other in rows if other.efficiency >= 0)):
+        assert other.trial.answer is not None
+        line = command(case, "explain", "answers_per_s", settings=settings_of(other.trial.settings))
+        each.append((f"{significant(other.trial.answer.costs['answers_per_s'] / other.ranks, 4)} /s", line))
+    return efficiency_value(traces, percent(row.efficiency), row.efficiency, each)
 
 
 def rl_scale_figure(rows: Sequence[RlScaleRow]) -> Plot | Bars:

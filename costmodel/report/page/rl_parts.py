@@ -8,6 +8,7 @@ from typing import Any
 from costmodel.documents.schemas.rl.rl_results import PHASES
 from costmodel.estimate.rl.predict_rl import RlAnswer
 from costmodel.estimate.rl.rl_columns import COLUMNS, machine_name
+from costmodel.estimate.rl.rl_memory import RlMemory
 from costmodel.estimate.rl.rl_reason_codes import REFUSALS
 from costmodel.estimate.shared.results import number
 from costmodel.explore.rl.search_splits import FoundSplits
@@ -48,15 +49,18 @@ _MEMORY = {
 }
 
 
-def phases_part(answer: RlAnswer, say: Say) -> Part:
+def phases_part(answer: RlAnswer, say: Say, traces: Traces) -> Part:
     """Where the iteration goes."""
     costs = answer.costs
+
+    def share(name: str) -> Value:
+        value = costs[name] / costs["iteration_time"]
+        return traces.ratio("part", percent(value), value, (name, "iteration_time"))
+
     rows: list[list[Cell]] = [
-        [NAMES[name], say(name), percent(costs[name] / costs["iteration_time"])]
-        for name in sorted(PHASES, key=lambda name: -costs[name])
-        if costs[name]
+        [NAMES[name], say(name), share(name)] for name in sorted(PHASES, key=lambda name: -costs[name]) if costs[name]
     ]
-    rows += [["of generation: the tail", say("tail"), percent(costs["tail"] / costs["iteration_time"])]]
+    rows += [["of generation: the tail", say("tail"), share("tail")]]
     rows += [["hidden behind another", say("overlapped"), ""]] if costs["overlapped"] else []
     words = f"Bound by {bound_by(answer)}."
     if answer.inputs.engines is not None:
@@ -90,12 +94,20 @@ def memory_part(answer: RlAnswer, say: Say, traces: Traces) -> Part:
         for part in found.parts
         if part.generating or part.updating
     ]  # fmt: skip
-    rows.append(["in all", gib(found.generating), gib(found.updating)])
+    rows.append(["in all", *(_sum(traces, name, found) for name in ("generating", "updating"))])
     rows.append(["peak", say("memory_peak"), f"of {gib(found.usable)} GiB"])
     where = "Each accelerator does both in turns" if found.colocated else "Some accelerators generate, others train"
     words = f"{where}; the fuller phase needs {show_memory(found.peak)} of {show_memory(found.usable)}."
     table = PageTable(("GiB", "generating", "updating"), rows, "lrr")
     return Part("memory", "Where the memory goes", words, [memory_figure(answer)], figures_as_table=table)
+
+
+def _sum(traces: Traces, phase: str, found: RlMemory) -> Value:
+    """What a phase holds in all, of its lines."""
+    names = [f"{phase}.{part.name}_bytes" for part in found.parts if getattr(part, phase)]
+    lines = [place for place in map(traces.of, names) if place is not None]
+    value = getattr(found, phase)
+    return Value(gib(value), value, "", traces.add(phase, f"{gib(value)} GiB", ("= ", " + ", ""), lines))
 
 
 def memory_figure(answer: RlAnswer) -> Bars:

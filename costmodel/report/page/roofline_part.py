@@ -7,20 +7,21 @@ from collections.abc import Sequence
 from costmodel.explore.page.operations import Operation, roofs
 from costmodel.explore.page.plan_facts import PlanFacts
 from costmodel.ground.units import show, show_time, significant
-from costmodel.report.page.content import PageTable, Part
+from costmodel.report.page.content import Cell, PageTable, Part
 from costmodel.report.page.plots import Plot, PlotAxis, PlotLine, PlotPoint
+from costmodel.report.page.values import Figures
 from costmodel.report.terminal.style.formatting import percent
 
 
-def roofline_part(facts: PlanFacts) -> Part | None:
+def roofline_part(facts: PlanFacts, figures: Figures) -> Part | None:
     """The matrix products under the roofs of the accelerator."""
     if not facts.operations:
         return None
     limits = roofs(facts.operations)
-    rows = [
-        (item.name, show(item.intensity, ""), show(item.attained, "FLOP/s"), show_time(item.seconds),
-         percent(item.attained / item.peak))
-        for item in facts.operations
+    rows: list[Sequence[Cell]] = [
+        (item.name, *(figures.other(f"operations.{place}.{name}", value, text) for name, (value, text) in
+                      _figures_of(item).items()))
+        for place, item in enumerate(facts.operations)
     ]  # fmt: skip
     stated = " and ".join(f"{show(roof.peak, 'FLOP/s')} from {show(roof.ridge, '')} FLOP/B" for roof in limits)
     return Part(
@@ -30,6 +31,17 @@ def roofline_part(facts: PlanFacts) -> Part | None:
         [roofline_figure(facts.operations)],
         figures_as_table=PageTable(("operation", "FLOP/B", "attained", "time", "of the peak"), rows, "lrrrr"),
     )
+
+
+def _figures_of(item: Operation) -> dict[str, tuple[float, str]]:
+    """FLOP for each byte, FLOP a second, time, and the share of the peak."""
+    part = item.attained / item.peak
+    return {
+        "intensity": (item.intensity, show(item.intensity, "")),
+        "attained": (item.attained, show(item.attained, "FLOP/s")),
+        "seconds": (item.seconds, show_time(item.seconds)),
+        "of_peak": (part, percent(part)),
+    }
 
 
 def roofline_figure(found: Sequence[Operation]) -> Plot:

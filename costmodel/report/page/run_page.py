@@ -4,15 +4,18 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
+from typing import Any
 
 from costmodel.estimate.shared.results import number
-from costmodel.explore.explain.run_levers import RunOutlook
+from costmodel.explore.explain.run_levers import RunLever, RunOutlook
 from costmodel.explore.page.plan_facts import PlanFacts
 from costmodel.ground.units import show_time
 from costmodel.report.page.content import Headline, HtmlPage, PageTable, Part, Value
 from costmodel.report.page.figures import Bars, FigureEntry, amounts
 from costmodel.report.page.plan_page import plan_page
+from costmodel.report.page.row_commands import settings_of
 from costmodel.report.page.trace import Traces
+from costmodel.report.terminal.plan.next_commands import command
 from costmodel.report.terminal.plan.run import largest_part, run_parts, whole_of
 from costmodel.report.terminal.style.formatting import BAND, between, percent, result
 
@@ -35,7 +38,19 @@ def run_page(facts: PlanFacts, outlook: RunOutlook | None, commands: Sequence[st
         headlines.append(Headline(words, known or Value("unknown"), f"{BAND}: {band}" if known else "not known"))
     conclusion = f"{_run_words(facts)} {page.conclusion}"
     parts = [*_run_parts(facts, outlook, traces), *page.parts]
-    return replace(page, headlines=headlines, conclusion=conclusion, parts=parts)
+    data = {**page.data, "trace": traces.data(), "levers": _lever_commands(facts, outlook)}
+    return replace(page, headlines=headlines, conclusion=conclusion, parts=parts, data=data)
+
+
+def _helping(facts: PlanFacts, outlook: RunOutlook) -> list[RunLever]:
+    return [lever for lever in outlook.levers if lever.goodput > facts.costs["goodput"]]
+
+
+def _lever_commands(facts: PlanFacts, outlook: RunOutlook) -> dict[str, Any]:
+    """The command that shows the run with each change."""
+    case = facts.answer.inputs.case
+    lines = [command(case, "run", settings=settings_of(lever.settings)) for lever in _helping(facts, outlook)]
+    return {"lines": lines, "words": "This command shows the run with that change."}
 
 
 def _run_words(facts: PlanFacts) -> str:
@@ -53,7 +68,8 @@ def wall_part(shares: Mapping[str, float], wall: float, traces: Traces, steps: s
     """Where the wall time of a run goes, in steps or iterations and in what interrupts them."""
     rows = [
         (name, Value(percent(value), value, f"shares.{name}", traces.of(f"shares.{name}")),
-         "" if wall != wall else show_time(value * wall))
+         "" if wall != wall else traces.product("time", show_time(value * wall), value * wall,
+                                                (f"shares.{name}", "run_time")))
         for name, value in sorted(shares.items(), key=lambda item: -item[1])
         if value
     ]  # fmt: skip
@@ -66,11 +82,12 @@ def _run_parts(facts: PlanFacts, outlook: RunOutlook, traces: Traces) -> list[Pa
     shares = run_parts(facts.answer, whole_of(facts.answer))
     wall = number(whole_of(facts.answer).columns["run_time"])
     parts = [wall_part(shares, wall, traces, "steps")]
-    found = [lever for lever in outlook.levers if lever.goodput > facts.costs["goodput"]]
+    found = _helping(facts, outlook)
     if found:
         helps = [(lever.words, percent(lever.goodput), " ".join(f"--set {item}" for item in lever.settings))
                  for lever in found]  # fmt: skip
-        parts.append(Part("levers", "What would help", tables=[PageTable(("change", "goodput", "set"), helps, "lrl")]))
+        table = PageTable(("change", "goodput", "set"), helps, "lrl", rows_data="levers", figures=("", "goodput", ""))
+        parts.append(Part("levers", "What would help", tables=[table]))
     return parts
 
 

@@ -125,7 +125,7 @@ def _rl_entry(facts: RlFacts) -> ScenarioEntry:
 
     def sections(traces: Traces) -> list[Part]:
         say = partial(rl_page.value_of, answer.costs, traces)
-        return [rl_parts.phases_part(answer, say), rl_parts.memory_part(answer, say, traces)]
+        return [rl_parts.phases_part(answer, say, traces), rl_parts.memory_part(answer, say, traces)]
 
     return ScenarioEntry(
         "rl", title(facts.case), rl_formatting.plan_words(answer), rl_page.rl_conclusion(answer), not answer.refused,

@@ -12,6 +12,7 @@ from costmodel.report.page.serving_page import serving_page, traces_of, trial_co
 from costmodel.report.page.serving_parts import best_words, capacity_part, plans_data, plans_part, why_part
 from costmodel.report.page.shared_parts import bands_part, scenario_part
 from costmodel.report.page.vary_parts import knobs_part
+from costmodel.report.terminal.serving.serving_formatting import result
 from costmodel.report.terminal.style.formatting import percent
 from costmodel.report.terminal.vary.sensitivity import gains_of
 
@@ -33,11 +34,12 @@ def serving_report(facts: ServingFacts, commands: Sequence[str]) -> HtmlPage:
     if facts.sensitive is not None and facts.sensitive.knobs:
         knobs = facts.sensitive.knobs
         hardware = [knob for knob in knobs if knob.kind == "hardware"]
-        made.append(knobs_part(facts.sensitive.result, knobs, gains_of(hardware, 1.0)))
+        made.append(knobs_part(facts.case, facts.sensitive, gains_of(hardware, 1.0), result, traces))
     engine, costs = facts.answer.inputs.engine, facts.answer.costs
     time = engine.spread.experts if facts.case.model.has_experts else engine.spread.tpot
     lead = f"Errors of runs of models that the fit of {engine.name} left out: {percent(float(time))} of the time per "
     lead += f"token, {percent(float(engine.spread.ttft))} of the first token, as standard deviations."
     made.append(bands_part(lead, costs, partial(value_of, costs, traces)))
     made += [results, held, scenario_part(facts.case)]
+    data["trace"] = traces.data()
     return replace(page, conclusion=f"{page.conclusion}{best_words(facts)}", parts=made, data=data)

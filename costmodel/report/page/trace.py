@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from typing import Any
 
 from costmodel.explore.explain.explain import ExplainedFigure
@@ -29,6 +29,26 @@ class Traces:
     def value(self, name: str, value: float, text: str) -> Value:
         """A figure that is no result of a plan, such as one of a transfer, with its trace."""
         return Value(text, value, name, self.of(name))
+
+    def ratio(self, title: str, text: str, value: float, parts: tuple[str, str]) -> Value:
+        """A part of a whole, both of which have a trace."""
+        return self._of_two(title, text, value, parts, " / ")
+
+    def product(self, title: str, text: str, value: float, parts: tuple[str, str]) -> Value:
+        """So many times a figure, both of which have a trace."""
+        return self._of_two(title, text, value, parts, " × ")
+
+    def _of_two(self, title: str, text: str, value: float, parts: tuple[str, str], between: str) -> Value:
+        places = [place for place in map(self.of, parts) if place is not None]
+        known = len(places) == len(parts)
+        return Value(text, value, "", self.add(title, text, ("= ", between, ""), places) if known else None)
+
+    def add(
+        self, title: str, text: str, how: str | tuple[str, str, str] = "", inner: Iterable[int] = (), place: str = ""
+    ) -> int:
+        """A further node: its title and value, how it was made of others, and where it is written."""
+        made, written = (self._text(words) if words else -1 for words in (how, place))
+        return self._nodes.setdefault((title, text, made, written, tuple(inner)), len(self._nodes))
 
     def data(self) -> dict[str, Any]:
         """What the script of a page reads: nodes as title, value, how it was made, where it is written, inputs.
@@ -67,6 +87,12 @@ class PrefixedTraces(Traces):
     def of(self, name: str) -> int | None:
         """The place of the trace of a figure that is named without the prefix."""
         return self._all.of(self._prefix + name)
+
+    def add(
+        self, title: str, text: str, how: str | tuple[str, str, str] = "", inner: Iterable[int] = (), place: str = ""
+    ) -> int:
+        """A further node of the page."""
+        return self._all.add(title, text, how, inner, place)
 
 
 def _is_known(node: ExplainedFigure) -> bool:

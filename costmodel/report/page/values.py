@@ -9,7 +9,7 @@ from costmodel.estimate.shared.results import machine_name
 from costmodel.ground.units import show_time
 from costmodel.report.page.content import Value
 from costmodel.report.page.trace import Traces
-from costmodel.report.terminal.style.formatting import TIME_TERMS, result
+from costmodel.report.terminal.style.formatting import TIME_TERMS, percent, result
 
 TERM_WORDS = {key: words for words, key in TIME_TERMS}
 TERM_ROLES = {
@@ -64,6 +64,11 @@ class Figures:
         known = value if math.isfinite(value) else None
         trace = self._traces.of(name) if self._traces else None
         return Value(text or result(name, value), known, machine_name(name), trace)
+
+    def share(self, name: str, whole: str, value: float) -> Value:
+        """A part of another figure, in percent."""
+        text = percent(value)
+        return self._traces.ratio("part", text, value, (name, whole)) if self._traces else Value(text, value)
 
     def other(self, name: str, value: float, text: str) -> Value:
         """A figure that is no result of a plan, such as a line of its memory."""

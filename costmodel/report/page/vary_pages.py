@@ -6,6 +6,7 @@ import math
 from collections.abc import Callable, Sequence
 from typing import Any
 
+from costmodel.documents.reader.resolved_scenario import ResolvedScenario
 from costmodel.estimate.evaluate.answer_facts import subject_of
 from costmodel.estimate.shared.results import COLUMNS
 from costmodel.explore.vary.scale import Scaled
@@ -13,8 +14,10 @@ from costmodel.explore.vary.sensitivity import Sensitivity
 from costmodel.explore.vary.sweep import Swept
 from costmodel.report.page.content import HtmlPage, Verdict
 from costmodel.report.page.marks import SvgFigure
+from costmodel.report.page.trace import Traces
 from costmodel.report.page.vary_parts import (
     knobs_part,
+    point_commands,
     scale_figure,
     scale_part,
     sweep_figure,
@@ -42,7 +45,8 @@ def sweep_page(found: Swept, commands: Sequence[str]) -> HtmlPage:
         words += f" The {most}, is at {settings}."
     subtitle = [line.plain for line in head_of(found.case, [axis.path for axis in found.axes])]
     verdict: Verdict = "good" if works else "bad"
-    return HtmlPage(title(found.case), subtitle, words, verdict, [], [sweep_part(found)], commands=commands)
+    data = {"points": point_commands(found.case, found.points, searched=_is_searched(found.case, best=found.best))}
+    return HtmlPage(title(found.case), subtitle, words, verdict, [], [sweep_part(found)], commands=commands, data=data)
 
 
 def scale_page(found: Scaled, commands: Sequence[str]) -> HtmlPage:
@@ -50,7 +54,17 @@ def scale_page(found: Scaled, commands: Sequence[str]) -> HtmlPage:
     works = any(row.point.works for row in found.rows)
     subtitle = [line.plain for line in head_of(found.case, ["cluster.nodes"])]
     verdict: Verdict = "bad" if not works else "good" if found.bend is None else "warn"
-    return HtmlPage(title(found.case), subtitle, bend(found), verdict, [], [scale_part(found)], commands=commands)
+    searched = _is_searched(found.case, best=found.best)
+    traces = Traces({})
+    parts = [scale_part(found, traces, searched=searched)]
+    points = point_commands(found.case, [row.point for row in found.rows], searched=searched)
+    data = {"trace": traces.data(), "points": points}
+    return HtmlPage(title(found.case), subtitle, bend(found), verdict, [], parts, commands=commands, data=data)
+
+
+def _is_searched(case: ResolvedScenario, *, best: bool) -> bool:
+    """Whether every point has a plan of its own."""
+    return best or case.scenario.plan is None
 
 
 def sensitivity_page(found: Sensitivity, commands: Sequence[str]) -> HtmlPage:
@@ -58,7 +72,10 @@ def sensitivity_page(found: Sensitivity, commands: Sequence[str]) -> HtmlPage:
     subtitle = [*(line.plain for line in head_of(found.case)), brief_words(found.plan)]
     first = f" {settable(found.knobs[0])} moves it most." if found.knobs else ""
     words = f"{found.result} is {result(found.result, found.value)}.{first} {bottleneck(found)[0]}"
-    return HtmlPage(title(found.case), subtitle, words, "plain", [], [tornado_part(found)], commands=commands)
+    traces = Traces({})
+    part = tornado_part(found, traces)
+    data = {"trace": traces.data()}
+    return HtmlPage(title(found.case), subtitle, words, "plain", [], [part], commands=commands, data=data)
 
 
 def knobs_page(
@@ -68,9 +85,11 @@ def knobs_page(
     case = found.answer.inputs.case
     first = f" {settable(found.knobs[0])} moves it most." if found.knobs else ""
     words = f"{found.result} is {say(found.result, found.value)}.{first} {gains[0]}"
-    part = knobs_part(found.result, found.knobs, gains)
+    traces = Traces({})
+    part = knobs_part(case, found, gains, say, traces)
     about = [subject_words(subject_of(case)), plan]
-    return HtmlPage(title(case), about, words, "plain", [], [part], commands=commands)
+    data = {"trace": traces.data()}
+    return HtmlPage(title(case), about, words, "plain", [], [part], commands=commands, data=data)
 
 
 PAGES: dict[str, tuple[Callable[[Any, Sequence[str]], HtmlPage], Callable[[Any], Callable[[float], SvgFigure]]]] = {

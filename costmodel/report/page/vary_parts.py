@@ -3,9 +3,14 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any, Protocol
 
+from costmodel.documents.keys.overrides import short
+from costmodel.documents.reader.resolved_scenario import LoadedScenario, ResolvedScenario
+from costmodel.documents.reader.sources import provenance
 from costmodel.estimate.shared.results import COLUMNS, machine_name
+from costmodel.explore.compare.input_paths import leaves
 from costmodel.explore.vary.scale import Scaled
 from costmodel.explore.vary.sensitivity import Knob, Sensitivity
 from costmodel.explore.vary.sweep import SweepPoint, Swept
@@ -13,6 +18,10 @@ from costmodel.ground.units import counted
 from costmodel.report.page.content import Cell, PageTable, Part, Value
 from costmodel.report.page.figures import BarRow, Bars, FigureEntry, Piece, amounts
 from costmodel.report.page.plots import Plot, PlotAxis, PlotLine, PlotPoint
+from costmodel.report.page.row_commands import efficiency_value, row_commands, settings_of
+from costmodel.report.page.trace import Traces
+from costmodel.report.terminal.documents.tree import written_words
+from costmodel.report.terminal.plan.next_commands import command, settings_of_block
 from costmodel.report.terminal.style.formatting import percent, result, spaced
 from costmodel.report.terminal.vary.sensitivity import bottleneck, settable
 from costmodel.report.terminal.vary.vary import bend, short_path, tick_words, why_words
@@ -27,23 +36,58 @@ def signed(share: float) -> str:
     return f"{share * 100:+.2g} %".replace("-", "−") if abs(share) >= 5e-6 else "0 %"
 
 
-def tornado_part(found: Sensitivity) -> Part:
+def tornado_part(found: Sensitivity, traces: Traces | None = None) -> Part:
     """What moves the result of a training plan most."""
-    return knobs_part(found.result, found.knobs, bottleneck(found))
+    own = {} if found.case.scenario.plan is not None else settings_of_block(found.plan)
+    return knobs_part(found.case, found, bottleneck(found), result, traces or Traces({}), own)
 
 
-def knobs_part(result: str, knobs: Sequence[Knob], gains: Sequence[str]) -> Part:
-    """What moves a result most."""
-    rows = [
-        (settable(knob), knob.text, f"±{percent(knob.spread)}", Value(signed(knob.low), knob.low, "low"),
-         Value(signed(knob.high), knob.high, "high"))
-        for knob in knobs
-    ]  # fmt: skip
+class Turned(Protocol):
+    """What a sensitivity of any workload found."""
+
+    @property
+    def result(self) -> str:
+        """What was looked at."""
+
+    @property
+    def value(self) -> float:
+        """Its value as the scenario is."""
+
+    @property
+    def knobs(self) -> tuple[Knob, ...]:
+        """What moves it."""
+
+
+def knobs_part(
+    case: LoadedScenario, found: Turned, gains: Sequence[str], say: Callable[[str, float], str], traces: Traces,
+    plan: Mapping[str, str] | None = None,
+) -> Part:  # fmt: skip
+    """What moves a result most; `plan` sets the plan that was looked at where the scenario has none."""
+    base = traces.of(found.result)
+    if base is None:
+        line = command(case, "explain", found.result, settings=plan or {})
+        base = traces.add(found.result, say(found.result, found.value), f"{line} prints how it was made")
+    written = leaves(case)
+    rows: list[Sequence[Cell]] = []
+    for knob in found.knobs:
+        place = written[knob.path].place if knob.path in written else None
+        source = "" if place is None else written_words(provenance(case.trees, place))
+        leaf = traces.add(settable(knob), knob.text, place=source)
+        ends = []
+        for share, figure in zip((knob.low, knob.high), knob.turned, strict=True):
+            line = "the same equations with this constant, which the fit holds and --set does not reach"
+            if knob.kind != "fitted":
+                line = command(case, "explain", found.result, settings={**(plan or {}), short(knob.path): figure})
+            text = say(found.result, found.value * (1 + share))
+            turned = traces.add(f"{found.result} with {settable(knob)} {figure}", text, line, [leaf])
+            changed = traces.add("change", signed(share), ("= ", " / ", " − 1"), [turned, base])
+            ends.append(Value(signed(share), share, trace=changed))
+        rows.append((settable(knob), knob.text, f"±{percent(knob.spread)}", *ends))
     return Part(
         "sensitivity",
-        f"What moves {result}",
+        f"What moves {found.result}",
         f"Fitted constants within their spread, all other figures by a tenth. {' '.join(gains[:2])}",
-        [knobs_figure(result, knobs)],
+        [knobs_figure(found.result, found.knobs)],
         figures_as_table=PageTable(("figure", "is", "turned", "down", "up"), rows, "lrrrr"),
     )
 
@@ -82,9 +126,19 @@ def sweep_part(found: Swept) -> Part:
         rows.append([*values, *(_result(point, name) for name in found.shown), why_words(point)])
     align = "r" * (len(found.axes) + len(found.shown)) + "l"
     count = f"{len(found.points):,} combination{'' if len(found.points) == 1 else 's'}"
-    return Part(
-        "sweep", "What changes", f"{count}.", [sweep_figure(found)], [PageTable(heads, rows, align, sortable=True)]
-    )
+    figures = [*[""] * len(found.axes), *found.shown, ""]
+    table = PageTable(heads, rows, align, sortable=True, rows_data="points", figures=figures)
+    return Part("sweep", "What changes", f"{count}.", [sweep_figure(found)], [table])
+
+
+def point_commands(case: ResolvedScenario, points: Sequence[SweepPoint], *, searched: bool) -> dict[str, Any]:
+    """The commands that explain points; where each has the best plan of a search, with that plan."""
+    return row_commands(case, [_settings_of(point, searched=searched) for point in points])
+
+
+def _settings_of(point: SweepPoint, *, searched: bool) -> dict[str, str]:
+    plan = settings_of_block(point.plan) if searched and point.plan is not None else {}
+    return settings_of(point.settings) | plan
 
 
 def _result(point: SweepPoint, name: str) -> Cell:
@@ -159,17 +213,24 @@ def _curve(placed: list[tuple[float, SweepPoint]], name: str, role: str, *, band
     return PlotLine(points, role, "", low if banded else (), high if banded else ())
 
 
-def scale_part(found: Scaled) -> Part:
+def scale_part(found: Scaled, traces: Traces, *, searched: bool) -> Part:
     """Every size with its step, efficiency and what grows."""
     rows: list[list[Cell]] = []
+    name = "tokens_per_s_per_gpu"
+    first = next((row for row in found.rows if row.point.costs), None)
     for row in found.rows:
-        known = math.isfinite(row.efficiency)
-        efficiency: Cell = Value(percent(row.efficiency), row.efficiency, "efficiency") if known else ""
+        efficiency: Cell = ""
+        if math.isfinite(row.efficiency) and first is not None:
+            each = [(result(name, point.costs[name]), command(found.case, "explain", name,
+                                                              settings=_settings_of(point, searched=searched)))
+                    for point in (row.point, first.point)]  # fmt: skip
+            efficiency = efficiency_value(traces, percent(row.efficiency), row.efficiency, each)
         results = [_result(row.point, name) for name in ("step_time", "mfu", "memory_peak")]
         rows.append([counted(row.ranks), *results, efficiency, why_words(row.point)])
     heads = ("ranks", "step", "MFU", "memory", "efficiency", "verdict")
     kind = "Weak scaling: the batch grows with the ranks." if found.weak else "Strong scaling: the same batch."
-    table = PageTable(heads, rows, "rrrrrl", sortable=True)
+    figures = ("", "step_time", "mfu", "memory_peak", "", "")
+    table = PageTable(heads, rows, "rrrrrl", sortable=True, rows_data="points", figures=figures)
     return Part("scale", "Scaling", f"{kind} {bend(found)}", [scale_figure(found)], [table])
 
 

@@ -5,6 +5,7 @@ It needs Playwright and a Chromium: pip install -e '.[test,browser]'. Without th
 
 from __future__ import annotations
 
+import json
 import os
 import re
 import shutil
@@ -46,20 +47,29 @@ def browser() -> Iterator[Any]:
         made.close()
 
 
+class Files:
+    """The pages as files, each of which is made when a test first asks for it."""
+
+    def __init__(self, run: Any, folder: Path) -> None:
+        self._run, self._folder = run, folder
+
+    def __getitem__(self, name: str) -> Path:
+        path = self._folder / f"{name}.html"
+        if not path.exists():
+            self._run(*PAGES[name], "-o", str(path))
+        return path
+
+
 @pytest.fixture(scope="module")
-def files(run: Any, tmp_path_factory: pytest.TempPathFactory) -> dict[str, Path]:
-    """Every page as a file."""
-    folder = tmp_path_factory.mktemp("pages")
-    for name, command in PAGES.items():
-        run(*command, "-o", str(folder / f"{name}.html"))
-    return {name: folder / f"{name}.html" for name in PAGES}
+def files(run: Any, tmp_path_factory: pytest.TempPathFactory) -> Files:
+    return Files(run, tmp_path_factory.mktemp("pages"))
 
 
 class Opened:
     """A page in a window, with what it said and asked for."""
 
-    def __init__(self, browser: Any, path: Path, **window: Any) -> None:
-        self.context = browser.new_context(**window)
+    def __init__(self, browser: Any, path: Path) -> None:
+        self.context = browser.new_context(viewport=WIDE)
         self.page = self.context.new_page()
         self.said: list[str] = []
         self.page.on("console", lambda message: self.said.append(message.text))
@@ -75,8 +85,25 @@ class Opened:
         return self.page
 
     def __exit__(self, *raised: object) -> None:
-        self.context.close()
         assert self.said == [] or raised[0] is not None
+
+
+class Shared:
+    """Pages that stay open for all tests of this module; a test leaves each in a wide window without a drawer."""
+
+    def __init__(self, browser: Any, files: Files) -> None:
+        self._browser, self._files = browser, files
+        self._open: dict[str, Opened] = {}
+
+    def __call__(self, name: str) -> Opened:
+        if name not in self._open:
+            self._open[name] = Opened(self._browser, self._files[name])
+        return self._open[name]
+
+
+@pytest.fixture(scope="module")
+def shared(browser: Any, files: Files) -> Shared:
+    return Shared(browser, files)
 
 
 def folded(text: str) -> str:
@@ -84,20 +111,24 @@ def folded(text: str) -> str:
 
 
 @pytest.mark.parametrize("name", PAGES)
-def test_a_page_opens_on_any_screen(name: str, browser: Any, files: dict[str, Path]) -> None:
-    for window in ({"viewport": WIDE}, {"viewport": WIDE, "color_scheme": "dark"}, {"viewport": NARROW}):
-        with Opened(browser, files[name], **window) as page:
-            assert page.evaluate("document.documentElement.scrollWidth") <= window["viewport"]["width"]
+def test_a_page_opens_on_any_screen(name: str, shared: Shared) -> None:
+    with shared(name) as page:
+        for window, scheme in ((NARROW, "light"), (WIDE, "dark"), (WIDE, "light")):
+            page.set_viewport_size(window)
+            page.emulate_media(color_scheme=scheme)
+            assert page.evaluate("document.documentElement.scrollWidth") <= window["width"]
             ground = page.evaluate("getComputedStyle(document.body).backgroundColor")
-            assert ground == ("rgb(22, 25, 29)" if "color_scheme" in window else "rgb(255, 255, 255)")
+            assert ground == ("rgb(22, 25, 29)" if scheme == "dark" else "rgb(255, 255, 255)")
             shown = page.locator(".figure:visible")
             assert shown.count() * 2 == page.locator(".figure").count()
 
 
 @pytest.mark.parametrize("name", PAGES)
-def test_all_text_is_in_the_accessibility_tree(name: str, browser: Any, files: dict[str, Path]) -> None:
-    with Opened(browser, files[name], viewport=WIDE) as page:
+def test_all_text_is_in_the_accessibility_tree(name: str, shared: Shared) -> None:
+    with shared(name) as page:
         page.wait_for_function("!document.querySelector('#chosen') || document.querySelector('#chosen p')")
+        if name == "large":  # a tree of a thousand rows takes long, and they are all alike
+            page.locator("input[type=search]").fill("tp=8 zero=1")
         client = page.context.new_cdp_session(page)
         nodes = client.send("Accessibility.getFullAXTree")["nodes"]
         spoken = folded("".join(str(node.get("name", {}).get("value", "")) for node in nodes if not node["ignored"]))
@@ -115,14 +146,16 @@ def test_all_text_is_in_the_accessibility_tree(name: str, browser: Any, files: d
 
 
 @pytest.mark.parametrize("name", ["report", "serving", "large", "kinds"])
-def test_a_page_prints_on_two_sheets(name: str, browser: Any, files: dict[str, Path], tmp_path: Path) -> None:
-    with Opened(browser, files[name], viewport=WIDE, color_scheme="dark") as page:
+def test_a_page_prints_on_two_sheets(name: str, shared: Shared) -> None:
+    with shared(name) as page:
+        page.emulate_media(color_scheme="dark")
         data = page.pdf(prefer_css_page_size=True, print_background=False)
+        page.emulate_media(color_scheme="light")
     assert 1 <= len(re.findall(rb"/Type\s*/Page\b(?!s)", data)) <= 2
 
 
-def test_a_drawer_opens_and_closes_by_keyboard(browser: Any, files: dict[str, Path]) -> None:
-    with Opened(browser, files["report"], viewport=WIDE) as page:
+def test_a_drawer_opens_and_closes_by_keyboard(shared: Shared) -> None:
+    with shared("report") as page:
         number = page.locator(".numbers button.how").first
         number.focus()
         page.keyboard.press("Enter")
@@ -136,9 +169,9 @@ def test_a_drawer_opens_and_closes_by_keyboard(browser: Any, files: dict[str, Pa
         assert page.evaluate("document.activeElement.className") == "how"
 
 
-def test_plans_sort_filter_and_open_by_keyboard(browser: Any, files: dict[str, Path]) -> None:
-    began = time.perf_counter()
-    with Opened(browser, files["large"], viewport=WIDE) as page:
+def test_plans_sort_filter_and_open_by_keyboard(browser: Any, files: Files) -> None:
+    path, began = files["large"], time.perf_counter()
+    with Opened(browser, path) as page:
         rows = page.locator("#plans-0 tbody tr")
         count = rows.count()
         loaded = time.perf_counter() - began
@@ -179,20 +212,19 @@ def test_plans_sort_filter_and_open_by_keyboard(browser: Any, files: dict[str, P
 
 
 @pytest.mark.parametrize("name", ["serving", "rl"])
-def test_a_ranked_plan_says_why_it_is_not_the_best(name: str, browser: Any, files: dict[str, Path]) -> None:
-    with Opened(browser, files[name], viewport=WIDE) as page:
+def test_a_ranked_plan_says_why_it_is_not_the_best(name: str, shared: Shared) -> None:
+    with shared(name) as page:
         page.locator("#plans button.row").nth(1).focus()
         page.keyboard.press("Enter")
         page.wait_for_selector("dialog[open] pre")
         notes = page.locator("dialog p").all_inner_texts()
         assert any("of the best" in note or note.startswith("Against plan 1:") for note in notes)
         assert page.locator("dialog pre").inner_text().startswith("costmodel estimate")
+        page.keyboard.press("Escape")
 
 
-def test_sliders_choose_among_computed_plans(browser: Any, files: dict[str, Path], run: Any) -> None:
-    import json
-
-    with Opened(browser, files["report"], viewport=WIDE) as page:
+def test_sliders_choose_among_computed_plans(shared: Shared, run: Any) -> None:
+    with shared("report") as page:
         page.wait_for_selector("#chosen .facts")
         slider = page.locator("#sliders input").first
         slider.focus()
@@ -208,19 +240,21 @@ def test_sliders_choose_among_computed_plans(browser: Any, files: dict[str, Path
     assert facts["memory_peak"] == f"{plan['memory_peak_bytes'] / 2**30:.4g} GiB"
 
 
-def test_nothing_moves_where_that_is_not_wanted(browser: Any, files: dict[str, Path]) -> None:
-    for wanted, behaviour in (("reduce", "auto"), ("no-preference", "smooth")):
-        with Opened(browser, files["run"], viewport=WIDE, reduced_motion=wanted) as page:
+def test_nothing_moves_where_that_is_not_wanted(shared: Shared) -> None:
+    with shared("run") as page:
+        for wanted, behaviour in (("reduce", "auto"), ("no-preference", "smooth")):
+            page.emulate_media(reduced_motion=wanted)
             assert page.evaluate("getComputedStyle(document.documentElement).scrollBehavior") == behaviour
 
 
-def test_the_timeline_zooms_by_keyboard(browser: Any, files: dict[str, Path]) -> None:
-    with Opened(browser, files["run"], viewport=WIDE) as page:
+def test_the_timeline_zooms_by_keyboard(shared: Shared) -> None:
+    with shared("run") as page:
         figure = page.locator("#pipeline .figure.wide").first
         before = figure.bounding_box()["width"]
         page.locator("#pipeline-zoom").focus()
         page.keyboard.press("End")
         assert figure.bounding_box()["width"] > 4 * before
+        page.keyboard.press("Home")
 
 
 def test_node_can_read_the_script(tmp_path: Path) -> None:

@@ -19,6 +19,7 @@ from costmodel.explore.vary.sensitivity import Knob
 from costmodel.report.page.content import HtmlPage
 from costmodel.report.page.render import page_html
 from costmodel.report.page.scale import Scale, ticks
+from costmodel.report.terminal.serving.serving_formatting import result
 
 from .reader import Reader, alike, column
 
@@ -133,12 +134,12 @@ def test_the_parts_of_a_run_and_the_rows_of_several_are_those_of_the_json(run: A
         assert plan[wanted] in numbers[wanted]
 
 
-@pytest.mark.parametrize("name", ["estimate", "serving", "rl", "run", "search", "kinds", "splits", "layouts", "rates"])
+@pytest.mark.parametrize("name", PAGES)
 def test_every_number_opens_how_it_was_made(name: str, pages: dict[str, str]) -> None:
     """By a button with its trace, or as a figure of another plan by that plan's trace or command."""
     page = Reader(pages[name])
     assert page.unexplained == []
-    assert page.packed.keys() & {"trace", "trials", "plans"}
+    assert page.packed.keys() & {"trace", "trials", "points", "plans"} or name in ("check", "refused")
     if name in ("estimate", "serving", "rl"):
         assert any(key.startswith("transfers.") for key in page.numbers)
 
@@ -159,7 +160,8 @@ def test_the_best_plans_of_a_search_open_their_trace(run: Any, pages: dict[str, 
 
 @pytest.mark.parametrize(
     ("name", "rows", "figure", "place"),
-    [("search", "plans", "mfu", 14), ("serving", "loads", "ttft_p99", 7), ("layouts", "plans", "tpot", 1),
+    [("search", "plans", "mfu", 14), ("sweep", "points", "step_time", 1), ("scale", "points", "memory_peak", 2),
+     ("serving", "loads", "ttft_p99", 7), ("layouts", "plans", "tpot", 1),
      ("splits", "plans", "generation", 1), ("rates", "trials", "gpus", 2), ("sizes", "trials", "tail", 1)],
 )  # fmt: skip
 def test_a_command_explains_a_figure_of_another_plan(
@@ -173,6 +175,20 @@ def test_a_command_explains_a_figure_of_another_plan(
     if "columns" in held:
         (known,) = (each["values"][place] for each in held["columns"] if each.get("figure") == figure)
         assert value == pytest.approx(known, rel=1e-6)
+
+
+def test_a_change_opens_the_figure_turned_and_its_command(run: Any) -> None:
+    """What moves a result: the turned result over its own, less one, and the command that prints the turned one."""
+    page = Reader(run("sensitivity", SERVES, "--of", "ttft", "--format", "html").out)
+    nodes, texts = page.packed["trace"]["nodes"], page.packed["trace"]["texts"]
+    turned = next(node for node in nodes if node[0].startswith("ttft with cluster.accelerator.peak.bf16"))
+    change = next(node for node in nodes if node[4] and nodes[node[4][0]] == turned)
+    assert texts[change[2]] == ["= ", " / ", " − 1"]
+    value = json.loads(run(*shlex.split(texts[turned[2]])[1:], "--json").out)["value"]
+    own = json.loads(run("explain", SERVES, "ttft", "--json").out)["value"]
+    assert result("ttft", value) == turned[1]
+    assert float(change[1].removesuffix(" %").replace("−", "-")) == pytest.approx((value / own - 1) * 100, abs=0.06)
+    assert "hardware/accelerators/h100-sxm.yaml" in texts[nodes[turned[4][0]][3]]
 
 
 def _cell(text: str, rows: str, figure: str, place: int) -> float:

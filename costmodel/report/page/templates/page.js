@@ -58,8 +58,8 @@
   const openFigure = async (key, place, figure, text) => {
     const rows = (await unpacked())[key], trace = rows.traces?.[figure]?.[place];
     if (trace !== undefined) return openTrace(trace);
-    const words = "This command prints its equation, inputs and sources; --depth 9 goes further down.";
-    show(figure + "  " + text, [made("p", words), made("pre", line(rows, place, figure))]);
+    const words = rows.words ?? "This command prints its equation, inputs and sources; --depth 9 goes further down.";
+    show(figure + "  " + text, [made("p", words), made("pre", rows.lines?.[place] ?? line(rows, place, figure))]);
   };
   const button = (contents, figure) => {
     const item = made("button", undefined, "how");

@@ -10,6 +10,7 @@ from rich.text import Text
 
 from costmodel.documents.reader.answered_questions import AnsweredQuestion
 from costmodel.documents.reader.resolved_scenario import ResolvedScenario
+from costmodel.documents.reader.sources import Provenance
 from costmodel.estimate.evaluate.answer_facts import facts_of
 from costmodel.explore.explain.explain import ExplainedFigure, quantities
 from costmodel.explore.explain.pages import Page, all_words, worth_asking
@@ -148,8 +149,12 @@ def _aside(node: ExplainedFigure) -> str:
 
 
 def _written(node: ExplainedFigure) -> str:
-    written = node.written
-    assert written is not None
+    assert node.written is not None
+    return written_words(node.written)
+
+
+def written_words(written: Provenance) -> str:
+    """Where a figure is written, and its source."""
     words = [str(written.place)]
     if written.source:
         words.append(f"{written.source}: {written.title}" if written.title else written.source)

@@ -9,7 +9,8 @@ from typing import TYPE_CHECKING
 from costmodel.documents.keys.overrides import full, value_text
 from costmodel.documents.schemas.plan import Plan
 from costmodel.estimate.evaluate.predict import plan_to_mapping, structure_of, usual_etp
-from costmodel.estimate.shared.plan_batch import Structure
+from costmodel.estimate.shared.plan_batch import Block, Structure
+from costmodel.explore.compare.plan_figures import choices
 from costmodel.ground.plan_sizes import IN_ORDER, OF_ITSELF_ONE, SIZES
 
 if TYPE_CHECKING:
@@ -42,6 +43,11 @@ def around(
     options = [part for item in changed for part in ("--set", item)]
     named = [name for name in (case.name, *case.asked.words) if name] or ["SCENARIO"]
     return named, options
+
+
+def settings_of_block(block: Block) -> dict[str, str]:
+    """What must be set for a scenario's plan to become the only row of a block, whatever it is."""
+    return {"plan": value_text(choices(block))}
 
 
 def plan_settings(inputs: TrainingInputs, wanted: Ranked) -> dict[str, str]:

@@ -113,7 +113,7 @@ FAULT_CODES = {
     "count may name its unit, which must match the key: tokens, sequences, GPUs, nodes, layers. A batch "
     "may be given in tokens, '4M tokens': it is divided by the tokens of a sequence.",
     "D008": "The number is outside its valid range.",
-    "D009": "No document has this name. costmodel looks for names in the folders of hardware/ and scenarios/, "
+    "D009": "No document has this name. Names are looked up in the folders of hardware/ and scenarios/, "
     "for example scenarios/models/NAME.yaml: first in the working folder, then in the folders of "
     "COSTMODEL_PATH, then among the shipped documents. For a file elsewhere, give its path, ./NAME.yaml.",
     "D010": "The value is not one of the choices of this key.",

@@ -71,5 +71,5 @@ def _saved(sparse: float = 0.0) -> float:
     def run(given: Tensor, **more: Any) -> Any:
         return layer(given, per_layer_input=entry, shared_kv_states={}, attention_mask=None, **more)
 
-    a_row = saved(compiled(run), layer, streams, position_embeddings=positions)  # of a stream and sequence
+    a_row: float = saved(compiled(run), layer, streams, position_embeddings=positions)  # of a stream and sequence
     return a_row * STREAMS / TOKENS

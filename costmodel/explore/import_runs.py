@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 from typing import Any
 
 from costmodel.documents.reader.cached_reader import CachedReader
@@ -24,6 +23,7 @@ from costmodel.explore.export_plan import settled
 from costmodel.explore.import_file import GivenBesideFile, import_files
 from costmodel.explore.run_settings import settings_cell
 from costmodel.ground.errors import CostModelError, Fault, Place, fail
+from costmodel.ground.record import record
 
 _ARGUMENTS = "- arguments -"  # at the head of a log of Megatron-LM
 _APART = 0.02  # by which a batch, or a prediction, of the row and of the layout may differ
@@ -32,7 +32,7 @@ MOST_BYTES = MAXIMUM_BYTES  # of a log that are read
 _REMEDY = "cut the part that is to be measured out of it"
 
 
-@dataclass(frozen=True)
+@record
 class ImportedRun:
     """One row, what the log states about it, and what is left open."""
 

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass
 
 import numpy as np
 
@@ -20,12 +19,13 @@ from costmodel.equations.layers.parameters import mlp_parameters, table_paramete
 from costmodel.equations.memory.activations import mlp_activations
 from costmodel.estimate.model.mixers.mixer import Matmul
 from costmodel.ground.equation import Number, term
+from costmodel.ground.record import record
 
 INDEX = 4.0  # bytes of the number of an expert in a table of hashed routing
 LATENT = ("experts narrow", "experts widen")  # matrices from the stream to narrower experts and back
 
 
-@dataclass(frozen=True)
+@record
 class Routed:
     """The routed experts of one layer on one rank: so many, of these widths outside and inside."""
 

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass
 
 from costmodel.documents.schemas.model import Layers, Model
 from costmodel.equations.layers.experts import active_parameters
@@ -25,9 +24,10 @@ from costmodel.estimate.model.routed_experts import (
 )
 from costmodel.estimate.model.vision_tower import patch_parameters, projector_parameters, tower_model
 from costmodel.ground.equation import Number, term
+from costmodel.ground.record import record
 
 
-@dataclass(frozen=True)
+@record
 class Shard:
     """One layer kind as a rank holds it: its mixing half, the MLP or shared experts, its routed experts.
 

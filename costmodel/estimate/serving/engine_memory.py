@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from dataclasses import replace
 
 import numpy as np
 
@@ -32,11 +32,12 @@ from costmodel.estimate.serving.kv_cache import admitted_cache, sequence_cache, 
 from costmodel.estimate.serving.plan_columns import PlanColumns
 from costmodel.estimate.serving.serving_inputs import ServingInputs
 from costmodel.ground.equation import Number, term
+from costmodel.ground.record import record
 
 WIDE = frozenset({"router", MIXING})  # matrices that stay wide where weights are quantised
 
 
-@dataclass(frozen=True)
+@record
 class EngineMemoryUse:
     """Bytes of the fullest accelerator of a replica, and what the pools of all its accelerators hold."""
 

@@ -6,7 +6,7 @@ Of a pipeline the sequences of a step are those of one micro-batch, of which the
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass, fields, replace
+from dataclasses import fields, replace
 
 import numpy as np
 
@@ -34,9 +34,10 @@ from costmodel.estimate.serving.quantised_products import product
 from costmodel.estimate.serving.serving_inputs import ServingInputs
 from costmodel.estimate.serving.vision_time import vision_time
 from costmodel.ground.equation import Number, known_as, term
+from costmodel.ground.record import record
 
 
-@dataclass(frozen=True)
+@record
 class StepTime:
     """Seconds of a step by what they are spent on."""
 
@@ -73,7 +74,7 @@ class StepTime:
 STEP_TERMS = tuple(field.name for field in fields(StepTime))
 
 
-@dataclass(frozen=True)
+@record
 class Batch:
     """What a step carries: sequences that decode, tokens of prompts, and how many prompts these are."""
 

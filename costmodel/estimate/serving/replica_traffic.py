@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from typing import Literal
 
 import numpy as np
@@ -17,11 +17,12 @@ from costmodel.estimate.serving.expert_step import expert_transfers
 from costmodel.estimate.serving.plan_columns import PlanColumns
 from costmodel.estimate.serving.serving_inputs import ServingInputs
 from costmodel.ground.equation import Number
+from costmodel.ground.record import record
 
 Moment = Literal["step", "prompt"]
 
 
-@dataclass(frozen=True)
+@record
 class ServingTransfer:
     """One kind of collective, and whether it belongs to a step of decoding or to a prompt alone."""
 

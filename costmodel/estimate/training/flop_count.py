@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass, replace
+from dataclasses import replace
 
 from costmodel.documents.schemas.model import Layers
 from costmodel.equations.kernels.flop import (
@@ -28,13 +28,14 @@ from costmodel.estimate.training.recompute.savings import reached_of_all
 from costmodel.estimate.training.training_inputs import TrainingInputs
 from costmodel.estimate.training.vision_front import front_flop
 from costmodel.ground.equation import Number, term
+from costmodel.ground.record import record
 
 COUNTED = ("model-causal", "model-full")
 MEGATRON = ("korthikanti", "megatron-2021")
 COUNTS_RECOMPUTE = "megatron-2021"  # the whole of it, whatever a plan recomputes
 
 
-@dataclass(frozen=True)
+@record
 class StepFlop:
     """FLOP of a whole step: in the requested convention, and executed."""
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from typing import NamedTuple
 
 import numpy as np
@@ -42,6 +42,7 @@ from costmodel.estimate.training.parallelism.pipeline.schedule_rules import (
 from costmodel.estimate.training.training_inputs import TrainingInputs
 from costmodel.ground.choices import Schedule
 from costmodel.ground.equation import Number, term
+from costmodel.ground.record import record
 
 
 def local_tokens(inputs: TrainingInputs, block: Block) -> Number:
@@ -62,7 +63,7 @@ class LargestRankParameters(NamedTuple):
     routed: Number
 
 
-@dataclass(frozen=True)
+@record
 class StageParameters:
     """Parameters of a rank before sharding over dp: per layer (mean, largest), in its layers, in embedding and head.
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass, replace
+from dataclasses import replace
 
 from costmodel.documents.schemas.mixers import (
     AnyMixer,
@@ -26,6 +26,7 @@ from costmodel.estimate.model.mixers import (
 )
 from costmodel.estimate.model.mixers.mixer import CacheWidth, CoreSize, Matmul, Mixer, MixerKind
 from costmodel.ground.equation import Number, term
+from costmodel.ground.record import record
 
 KINDS: dict[type[AnyMixer], MixerKind] = {
     Attention: grouped_attention,
@@ -129,7 +130,7 @@ def cache_read(kind: Layers, tp: Number, tokens: Number, width: CacheWidth) -> N
     return mixer_cache(kind, tp, tokens, width)
 
 
-@dataclass(frozen=True)
+@record
 class SharedKeys:
     """Keys that all heads of a layer read, so that products may bound a step: how many, their width, that of positions
     beside it.

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-
 import numpy as np
 
 from costmodel.equations.memory.activations import mask_bytes
@@ -49,6 +47,7 @@ from costmodel.estimate.training.stage_parameters import StageParameters, local_
 from costmodel.estimate.training.training_inputs import TrainingInputs
 from costmodel.estimate.training.vision_front import front_memory
 from costmodel.ground.equation import Number, known_as, term
+from costmodel.ground.record import record
 
 LINES = (
     "weights",
@@ -70,7 +69,7 @@ OF_BACKWARD = ("gathered", "context", "activations", "recompute", "logits")
 ON_HOST = ("host states", "host activations")
 
 
-@dataclass(frozen=True)
+@record
 class Ledger:
     """Bytes by line and stage; every line has one entry per stage."""
 
@@ -196,7 +195,7 @@ def _fixed(
     return with_memories(inputs, block, column, held.trained, held.routed_trained), on_host
 
 
-@dataclass(frozen=True)
+@record
 class SavedActivations:
     """Activations of a micro-batch: of a stage's layers, of its largest layer, and of a recomputed layer."""
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import Literal
 
 from costmodel.documents.schemas.model import Layers
@@ -17,6 +16,7 @@ from costmodel.estimate.training.lora import ROUTED, adapters, issued, packed_ma
 from costmodel.estimate.training.training_inputs import Dropped, TrainingInputs
 from costmodel.ground.choices import Module
 from costmodel.ground.equation import Number, term
+from costmodel.ground.record import record
 
 # operations issued again; the core counts none, as in selective recompute without names
 OPERATIONS: dict[Module, float] = {
@@ -40,7 +40,7 @@ UP_PROJECTIONS = ("q", "q up", "kv up")
 Way = Dropped | Literal["modules"]
 
 
-@dataclass(frozen=True)
+@record
 class RecomputedWork:
     """Recomputed work of a layer of one kind.
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import functools
 import operator
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 
 import numpy as np
 
@@ -28,11 +28,12 @@ from costmodel.estimate.training.time.layer_time import LayerWork, layer_work
 from costmodel.estimate.training.training_inputs import TrainingInputs
 from costmodel.estimate.training.vision_front import front_work
 from costmodel.ground.equation import Number, term
+from costmodel.ground.record import record
 
 Exchanged = tuple[Number, Exchange, Number]
 
 
-@dataclass(frozen=True)
+@record
 class Stages:
     """Work for one micro-batch: of a mean layer, of embedding and head; and the layers of each rank.
 

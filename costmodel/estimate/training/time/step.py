@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass, replace
+from dataclasses import replace
 
 import numpy as np
 
@@ -51,9 +51,10 @@ from costmodel.estimate.training.time.straggler_time import Slowed, slowed, with
 from costmodel.estimate.training.training_inputs import ELEMENT_BYTES, TrainingInputs
 from costmodel.ground.equation import Number, known_as, term
 from costmodel.ground.plan_sizes import EXCHANGING
+from costmodel.ground.record import record
 
 
-@dataclass(frozen=True)
+@record
 class TrainingStep:
     """Seconds of a step by category, and its transfers."""
 
@@ -98,7 +99,7 @@ def training_step(
     )
 
 
-@dataclass(frozen=True)
+@record
 class PipelineTime:
     """Seconds from the first forward to the last backward, the time of the busiest rank, its wait, and the ranks."""
 

@@ -8,11 +8,12 @@ of the configuration class, a fact of the class' code, or a rule over other fiel
 from __future__ import annotations
 
 from collections.abc import Callable, Hashable, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from typing import TYPE_CHECKING, Any, Literal, NamedTuple
 
 from costmodel.exchange.imported import Loss
 from costmodel.exchange.values.option_table import DerivedValue, Fact, ForeignOption
+from costmodel.ground.record import record
 
 if TYPE_CHECKING:
     from costmodel.exchange.importers.huggingface.config import Config
@@ -199,7 +200,7 @@ class Refusal(NamedTuple):
     reason: str
 
 
-@dataclass(frozen=True)
+@record
 class Family:
     """One family: the names by which files call it, and where a file states each field of its models.
 

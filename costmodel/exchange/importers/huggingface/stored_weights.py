@@ -7,12 +7,12 @@ mxfp4, and modelopt of NVIDIA.
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
 from typing import Any
 
 from costmodel.exchange.imported import Loss, Origin, OriginValue
 from costmodel.exchange.importers.huggingface.config import Config
 from costmodel.exchange.values.foreign_values import shown
+from costmodel.ground.record import record
 
 KEYS = ("quantization_config", "compression_config")
 GROUP = 128  # weights that share a scale, of int4-g128
@@ -34,7 +34,7 @@ _ALGORITHMS = {
 }
 
 
-@dataclass(frozen=True)
+@record
 class _Kept:
     """What the settings come to: a type, or nothing, and whether weights share scales in other groups."""
 

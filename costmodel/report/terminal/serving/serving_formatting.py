@@ -91,7 +91,7 @@ def plan_words(answer: ServingAnswer) -> str:
     sizes = apart or [half_words(layout)]
     drafts = answer.plan.speculation
     sizes += [f"{drafts.tokens:.0f} drafted by {drafts.draft}"] if drafts is not None else []
-    copies = inputs.copies
+    copies = float(layout.redundant_experts[0])
     sizes += [f"{copies:.0f} cop{'ies' if copies > 1 else 'y'} of experts"] if copies else []
     replicas = float(layout.replicas[0])
     sizes += [] if apart else [f"{replicas:.0f} replica{'s' if replicas > 1 else ''}"]

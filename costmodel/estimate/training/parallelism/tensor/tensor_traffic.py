@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from typing import Literal
 
 from costmodel.documents.schemas.model import Layers
@@ -22,9 +22,10 @@ from costmodel.estimate.training.recompute.recomputed_work import RecomputedWork
 from costmodel.estimate.training.stage_parameters import local_tokens
 from costmodel.estimate.training.training_inputs import TrainingInputs
 from costmodel.ground.equation import Number, term
+from costmodel.ground.record import record
 
 
-@dataclass(frozen=True)
+@record
 class AtEnds:
     """One kind of collective per micro-batch, with its count for the head and for the embedding."""
 
@@ -34,7 +35,7 @@ class AtEnds:
     embedding: float
 
 
-@dataclass(frozen=True)
+@record
 class EndsTraffic:
     """Seconds of embedding and head, forward and backward, for one micro-batch, and their exchanges."""
 

@@ -53,14 +53,14 @@ def summary(record: dict[str, Any], time: Score, memory: Score) -> str:
     left_out = record["groups"]
     rows = [
         ("step time of dense models, each source left out of the fit and of the bands", left_out["dense"]),
-        ("step time of models with experts, likewise", left_out["with experts"]),
+        ("step time of models with experts, left out in the same way", left_out["with experts"]),
     ]
     if record["other_makers"]:
         rows.append(
             ("step time on TPUs, AMD, Gaudi, Trainium, each model on each part left out", record["other_makers"])
         )
     lines = [(name, *_cells(row)) for name, row in rows]
-    lines.insert(0, ("step time, all shipped sources, which were fitted", *_of_score(time)))
+    lines.insert(0, ("step time, all shipped sources (used in the fit)", *_of_score(time)))
     lines.append(("peak memory", *_of_score(memory)))
     return _table(("measured", "runs", "median error", "P90 error", "inside P10 – P90"), lines)
 

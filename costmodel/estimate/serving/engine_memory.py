@@ -160,7 +160,7 @@ def _pool(
         share_of_free = static_fraction(inputs.usable, reserve, least, 0.0)
     free = total - runtime
     pool = pool_of_free_before(free, free - weights, share_of_free)
-    left = free - weights - np.maximum(pool, 0.0)
+    left = np.maximum(free - weights - np.maximum(pool, 0.0), 0.0)  # nothing where the weights alone do not fit
     return share_of_free, pool, left
 
 

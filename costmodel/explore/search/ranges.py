@@ -85,7 +85,7 @@ def axes(texts: Iterable[str], option: str = "--over") -> list[Axis]:
 
 
 def doubled(values: str) -> str:
-    """Values of a size: a range without a step goes on by doubling.
+    """Values of a size: a range without a step doubles.
 
     >>> doubled("64..4096"), doubled("8..64+8"), doubled("1,2")
     ('64..4096*2', '8..64+8', '1,2')

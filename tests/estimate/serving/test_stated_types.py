@@ -27,6 +27,13 @@ def test_experts_of_gpt_oss_are_in_four_bits() -> None:
     assert one(inputs("model=gpt-oss-120b", "workload.weights=bf16").types.expert_weight) == 2.0
 
 
+def test_a_checkpoint_of_two_types_has_blocks_in_fp8_and_experts_in_mxfp4() -> None:
+    """Its config.json: fp8 in blocks of 128 by 128, expert_dtype fp4; mxfp4 has a byte of scale for 32."""
+    types = inputs("model=deepseek-v4-pro").types
+    assert one(types.weight) == 1 + 4 / 128**2
+    assert one(types.expert_weight) == 0.5 + 1 / 32
+
+
 def test_flags_alone_find_a_plan_of_a_narrow_checkpoint(run: Any) -> None:
     ran = run("estimate", "--model", "deepseek-v3", "--gpu", "h200", "--gpus", "8", *LOAD)
     assert (ran.code, ran.err) == (0, "")

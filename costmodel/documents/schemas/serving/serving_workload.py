@@ -21,8 +21,9 @@ Users = Annotated[float, Quantity("user", 1, 1e12, whole=True)]
 
 LOADS = ("rate", "concurrency", "users", "requests")
 # Models whose own checkpoint is in a narrow type: all linear maps of the layers, or routed experts alone.
-STORED: dict[str, WeightType] = {"deepseek-v3": "fp8-block", "deepseek-v3.2": "fp8-block", "kimi-k2": "fp8-block"}
-STORED_EXPERTS: dict[str, WeightType] = {"gpt-oss-120b": "mxfp4", "gpt-oss-20b": "mxfp4"}
+_BLOCKS = ("deepseek-v3", "deepseek-v3.2", "deepseek-v4-pro", "kimi-k2")
+STORED: dict[str, WeightType] = dict.fromkeys(_BLOCKS, "fp8-block")
+STORED_EXPERTS: dict[str, WeightType] = dict.fromkeys(("deepseek-v4-pro", "gpt-oss-120b", "gpt-oss-20b"), "mxfp4")
 
 
 class Lengths(Document):

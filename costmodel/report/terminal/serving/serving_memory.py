@@ -95,15 +95,12 @@ def _asked_note(answer: ServingAnswer) -> str:
 def _holds(answer: ServingAnswer, levers: Sequence[CacheLever]) -> list[Line]:
     """What a token takes, and what the pool of a replica holds."""
     costs, load, inputs = answer.costs, answer.inputs.load, answer.inputs
-    per_rank = one(answer.evaluation.memory.one_request) / float(load.longest)
+    held = f"{significant(one(answer.evaluation.memory.one_request) / 2**20)} MiB"
     longest = f"{float(load.longest):,.0f}"
     worst, steady = significant(costs["concurrency_worst"], 4), significant(costs["concurrency_steady"])
     most = one(costs["cache_pool_tokens"]) / float(answer.evaluation.layout.dp_attention[0])
     rows = [
-        (
-            "cache",
-            f"{show_memory(costs['kv_bytes_per_token'])} per token, of which one GPU holds {show_memory(per_rank)}",
-        ),
+        ("cache", f"{show_memory(costs['kv_bytes_per_token'])} per token; one GPU holds {held} of {longest} tokens"),
         ("requests", f"{worst} of {longest} tokens at worst (Maximum concurrency for {longest} tokens per request)"),
         ("", f"{steady} mean requests at a time, of which {significant(costs['concurrency'])} are in flight"),
         ("context", f"{most:,.0f} tokens is the longest request; the model ends at {inputs.model.max_sequence:,.0f}"),

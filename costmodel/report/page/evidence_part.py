@@ -7,7 +7,8 @@ from collections.abc import Callable, Sequence
 
 from costmodel.documents.schemas.measurement import MeasuredTable
 from costmodel.evidence.validate.outcomes import FITS
-from costmodel.evidence.validate.validate import Compared, Validated, gathered, score
+from costmodel.evidence.validate.scores import Scoreboard
+from costmodel.evidence.validate.validate import Compared
 from costmodel.ground.units import show_memory, show_time
 from costmodel.report.page.content import Cell, Headline, HtmlPage, PageTable, Part, Value
 from costmodel.report.page.plots import Plot, PlotAxis, PlotLine, PlotPoint
@@ -78,10 +79,10 @@ def measured_figure(figures: Sequence[Compared]) -> Plot:
     )
 
 
-def validation_page(found: Sequence[Validated], commands: Sequence[str]) -> HtmlPage:
+def validation_page(found: Scoreboard, commands: Sequence[str]) -> HtmlPage:
     """Every figure of every table beside the predicted one."""
-    figures = [figure for part in found for figure in part.figures]
-    part, outside = score(figures), sum(not figure.within for figure in figures)
+    figures, part = found.figures, found.together.score
+    outside = sum(not figure.within for figure in figures)
     known = part.median_error is not None
     errors = f"median error {percent(part.median_error or 0)}, nine in ten below {percent(part.p90_error or 0)}"
     stated = (
@@ -90,9 +91,9 @@ def validation_page(found: Sequence[Validated], commands: Sequence[str]) -> Html
     held = f" {outside} lie outside their tolerance." if outside else " All lie within their tolerance."
     drawn = [figure for figure in figures if figure.measured and figure.predicted and figure.quantity != FITS]
     rows = [
-        (name, f"{score(members).modelled:,}", _share(score(members).median_error), _share(score(members).p90_error),
-         _share(score(members).bias), _share(score(members).inside_band))
-        for name, members in gathered(figures, "source").items()
+        (name, f"{group.score.modelled:,}", _share(group.score.median_error), _share(group.score.p90_error),
+         _share(group.score.bias), _share(group.score.inside_band))
+        for name, group in found.groups["source"].items()
     ]  # fmt: skip
     heads = ("source", "figures", "median", "P90", "bias", "in band")
     parts = [
@@ -106,7 +107,8 @@ def validation_page(found: Sequence[Validated], commands: Sequence[str]) -> Html
         Headline("Bias", Value(_share(part.bias), part.bias, "bias")),
         Headline("Inside P10 – P90", Value(_share(part.inside_band), part.inside_band, "inside_band")),
     ]
-    names = ", ".join(item.table.name if isinstance(item.table, MeasuredTable) else item.table.file for item in found)
+    tables = [part.table for part in found.tables]
+    names = ", ".join(table.name if isinstance(table, MeasuredTable) else table.file for table in tables)
     return HtmlPage("Predicted against measured", [names], stated + (held if known else ""),
                 "bad" if outside else "good", headlines, parts, commands=commands)  # fmt: skip
 

@@ -257,14 +257,14 @@ def of_serving_sensitivity(found: ServingSensitivity) -> dict[str, Form]:
     return _of_knobs(found, plan_words(found.answer), result, gains(found))
 
 
-def _of_knobs(found: Any, plan: str, say: Callable[[str, float], str], gains: list[str]) -> dict[str, Form]:
+def _of_knobs(found: Any, plan: str, text_of: Callable[[str, float], str], gains: list[str]) -> dict[str, Form]:
 
     def drawn() -> Drawn:
         from costmodel.report.page.vary_pages import knobs_page
         from costmodel.report.page.vary_parts import knobs_figure
 
         return (
-            lambda: knobs_page(found, plan, say, gains, command_line()),
+            lambda: knobs_page(found, plan, text_of, gains, command_line()),
             lambda: knobs_figure(found.result, found.knobs),
         )
 

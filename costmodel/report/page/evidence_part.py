@@ -37,14 +37,14 @@ def _table(figures: Sequence[Compared]) -> PageTable:
         if figure.measured is None or figure.predicted is None or figure.error is None:
             rows.append((figure.run, source, figure.quantity, "", "", f"{figure.refused}: {figure.why}"))
             continue
-        say = _say(figure.quantity)
-        rows.append((figure.run, source, figure.quantity, Value(say(figure.measured), figure.measured, "measured"),
-                     Value(say(figure.predicted), figure.predicted, "predicted"),
+        text_of = _text_of(figure.quantity)
+        rows.append((figure.run, source, figure.quantity, Value(text_of(figure.measured), figure.measured, "measured"),
+                     Value(text_of(figure.predicted), figure.predicted, "predicted"),
                      Value(f"{figure.error:+.1%}".replace("-", "−"), figure.error, "error")))  # fmt: skip
     return PageTable(("run", "source", "quantity", "measured", "predicted", "error"), rows, "lllrrr")
 
 
-def _say(quantity: str) -> Callable[[float], str]:
+def _text_of(quantity: str) -> Callable[[float], str]:
     if quantity == "step_time":
         return show_time
     return show_memory if quantity.startswith("memory") else lambda value: result("flop_rate", value)
@@ -55,10 +55,11 @@ def measured_figure(figures: Sequence[Compared]) -> Plot:
     known = [figure for figure in figures if figure.measured and figure.predicted and figure.quantity != FITS]
     quantity = known[0].quantity if known else "step_time"
     shown = [figure for figure in known if figure.quantity == quantity][:_MOST_DRAWN]
-    say = _say(quantity)
+    text_of = _text_of(quantity)
     points = [
         PlotPoint(figure.measured, figure.predicted, "first" if figure.within else "second",
-                  f"{figure.run}: measured {say(figure.measured)}, predicted {say(figure.predicted)}", figure.run)
+                  f"{figure.run}: measured {text_of(figure.measured)}, predicted {text_of(figure.predicted)}",
+                  figure.run)
         for figure in shown
         if figure.measured and figure.predicted
     ]  # fmt: skip
@@ -71,8 +72,8 @@ def measured_figure(figures: Sequence[Compared]) -> Plot:
         "measured",
         f"Measured and predicted {quantity}",
         f"{len(points)} runs; on the line both are the same.",
-        PlotAxis(f"measured {quantity}", say, True, (low, high)),
-        PlotAxis(f"predicted {quantity}", say, True, (low, high)),
+        PlotAxis(f"measured {quantity}", text_of, True, (low, high)),
+        PlotAxis(f"predicted {quantity}", text_of, True, (low, high)),
         points,
         [same],
         [entry for entry in legend if entry[0] in seen],

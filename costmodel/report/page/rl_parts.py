@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from typing import Any
 
 from costmodel.documents.schemas.rl.rl_results import PHASES
@@ -14,7 +14,7 @@ from costmodel.estimate.shared.results import number
 from costmodel.explore.page.transfer_nodes import key_of
 from costmodel.explore.rl.search_splits import FoundSplits
 from costmodel.ground.units import counted, gib, show, show_memory, show_time, significant
-from costmodel.report.page.content import Cell, PageTable, Part, Value
+from costmodel.report.page.content import Cell, CellOf, PageTable, Part, Value
 from costmodel.report.page.figures import BarRow, Bars, FigureEntry, Piece, waterfall
 from costmodel.report.page.plots import Plot, PlotAxis, PlotPoint
 from costmodel.report.page.trace import Traces
@@ -27,7 +27,6 @@ from costmodel.report.terminal.rl.rl_search import settings
 from costmodel.report.terminal.style.formatting import percent
 
 _TEN_MINUTES = 600.0
-Say = Callable[[str], Value]
 _ROLES = {
     "generation": "third",
     "update_time": "activations",
@@ -49,16 +48,16 @@ _MEMORY = {
 }
 
 
-def phases_part(answer: RlAnswer, say: Say) -> Part:
+def phases_part(answer: RlAnswer, cell_of: CellOf) -> Part:
     """Where the iteration goes."""
     costs = answer.costs
     rows: list[list[Cell]] = [
-        [NAMES[name], say(name), percent(costs[name] / costs["iteration_time"])]
+        [NAMES[name], cell_of(name), percent(costs[name] / costs["iteration_time"])]
         for name in sorted(PHASES, key=lambda name: -costs[name])
         if costs[name]
     ]
-    rows += [["of generation: the tail", say("tail"), percent(costs["tail"] / costs["iteration_time"])]]
-    rows += [["hidden behind another", say("overlapped"), ""]] if costs["overlapped"] else []
+    rows += [["of generation: the tail", cell_of("tail"), percent(costs["tail"] / costs["iteration_time"])]]
+    rows += [["hidden behind another", cell_of("overlapped"), ""]] if costs["overlapped"] else []
     words = f"Bound by {bound_by(answer)}."
     if answer.inputs.engines is not None:
         stated = "; ".join(of_generation(answer))
@@ -82,7 +81,7 @@ def phases_figure(answer: RlAnswer) -> Bars:
     return waterfall("time", "Where the iteration goes", words, entries, total, seconds)
 
 
-def memory_part(answer: RlAnswer, say: Say, traces: Traces) -> Part:
+def memory_part(answer: RlAnswer, cell_of: CellOf, traces: Traces) -> Part:
     """The ledger of an accelerator in both phases."""
     found = answer.memory
     rows: list[list[Cell]] = [
@@ -92,7 +91,7 @@ def memory_part(answer: RlAnswer, say: Say, traces: Traces) -> Part:
         if part.generating or part.updating
     ]  # fmt: skip
     rows.append(["in all", gib(found.generating), gib(found.updating)])
-    rows.append(["peak", say("memory_peak"), f"of {gib(found.usable)} GiB"])
+    rows.append(["peak", cell_of("memory_peak"), f"of {gib(found.usable)} GiB"])
     where = "Each accelerator does both in turns" if found.colocated else "Some accelerators generate, others train"
     words = f"{where}; the fuller phase needs {show_memory(found.peak)} of {show_memory(found.usable)}."
     table = PageTable(("GiB", "generating", "updating"), rows, "lrr")

@@ -16,7 +16,7 @@ from costmodel.explore.page.serving_facts import ServingFacts
 from costmodel.ground.record import record
 from costmodel.report.machine import json_answer, rl_json, serving_json
 from costmodel.report.page import rl_page, rl_parts, serving_page
-from costmodel.report.page.content import Cell, HtmlPage, PageTable, Part, Value, Verdict
+from costmodel.report.page.content import Cell, CellOf, HtmlPage, PageTable, Part, Verdict
 from costmodel.report.page.figures import Bars, FigureEntry, amounts
 from costmodel.report.page.plan_page import conclusion, findings, plan_sections
 from costmodel.report.page.trace import Traces
@@ -31,8 +31,6 @@ from costmodel.report.terminal.style.formatting import plan_words, result
 from costmodel.report.terminal.style.head import title
 from costmodel.report.terminal.style.layout import CellTable, Line
 
-Say = Callable[[str], Value]
-
 
 @record
 class ScenarioKind:
@@ -42,7 +40,7 @@ class ScenarioKind:
     by: str
     words: str  # of the best of several
     of: str  # of the only one
-    say: Callable[[str, float], str]
+    text_of: Callable[[str, float], str]
 
 
 KINDS = {
@@ -80,8 +78,8 @@ class ScenarioEntry:
     costs: Mapping[str, float]
     nodes: Callable[[], Mapping[str, ExplainedFigure]]
     drawing: Callable[[ExplainedFigure], TreeDrawing]
-    say: Callable[[Traces], Say]
-    sections: Callable[[Say], list[Part]]
+    cell_of: Callable[[Traces], CellOf]
+    sections: Callable[[CellOf], list[Part]]
     findings: Callable[[], Iterable[tuple[Verdict, str]]]
     rows: Callable[[], list[dict[str, Any]]]
 
@@ -99,7 +97,7 @@ def _training_entry(facts: PlanFacts) -> ScenarioEntry:
         "training", title(answer.inputs.case), plan_words(answer), conclusion(answer), facts.valid,
         not (answer.refused or answer.broken), facts.costs if facts.valid else {}, lambda: facts.nodes, TreeDrawing,
         lambda traces: Figures(facts.costs, traces),
-        lambda say: plan_sections(facts, say)[:2] if isinstance(say, Figures) else [],
+        lambda cell_of: plan_sections(facts, cell_of)[:2] if isinstance(cell_of, Figures) else [],
         lambda: findings(answer), lambda: json_answer.plan_rows(answer),
     )  # fmt: skip
 
@@ -107,8 +105,8 @@ def _training_entry(facts: PlanFacts) -> ScenarioEntry:
 def _serving_entry(facts: ServingFacts) -> ScenarioEntry:
     answer = facts.answer
 
-    def sections(say: Say) -> list[Part]:
-        token = [serving_page.token_part(answer, say)] if facts.settled else []
+    def sections(cell_of: CellOf) -> list[Part]:
+        token = [serving_page.token_part(answer, cell_of)] if facts.settled else []
         return [*token, serving_page.memory_part(answer)]
 
     return ScenarioEntry(
@@ -125,7 +123,7 @@ def _rl_entry(facts: RlFacts) -> ScenarioEntry:
         "rl", title(facts.case), rl_formatting.plan_words(answer), rl_page.rl_conclusion(answer), not answer.refused,
         answer.works, {} if answer.refused else answer.costs, lambda: facts.nodes, RlDrawing,
         lambda traces: partial(rl_page.value_of, answer.costs, traces),
-        lambda say: [rl_parts.phases_part(answer, say), rl_parts.memory_part(answer, say, Traces({}))],
+        lambda cell_of: [rl_parts.phases_part(answer, cell_of), rl_parts.memory_part(answer, cell_of, Traces({}))],
         lambda: rl_page.findings(answer), lambda: rl_json.estimate(answer)["plans"],
     )  # fmt: skip
 
@@ -177,7 +175,7 @@ def _best(working: Sequence[ScenarioEntry], kind: str) -> str:
     if not working:
         return ""
     best = max(working, key=lambda entry: entry.costs[column])
-    value = KINDS[kind].say(column, best.costs[column])
+    value = KINDS[kind].text_of(column, best.costs[column])
     return (
         f"; {best.title} {KINDS[kind].words}, {value}"
         if len(working) > 1
@@ -194,7 +192,8 @@ def scenarios_figure(entries: Sequence[ScenarioEntry], kind: str = "") -> Bars |
     if not bars:
         return None
     words = "The longer the better; orange does not fit or breaks a limit."
-    return amounts(f"by-{kind or 'kind'}", f"{held.by} of each scenario", words, bars, "", partial(held.say, held.by))
+    text_of = partial(held.text_of, held.by)
+    return amounts(f"by-{kind or 'kind'}", f"{held.by} of each scenario", words, bars, "", text_of)
 
 
 def scenarios_lines(entries: Sequence[ScenarioEntry]) -> list[Line]:
@@ -216,8 +215,8 @@ def scenarios_json(entries: Sequence[ScenarioEntry]) -> dict[str, Any]:
 def _side_by_side(entries: Sequence[ScenarioEntry], kind: str) -> Part:
     held, rows = KINDS[kind], list[list[Cell]]()
     for entry in entries:
-        say = entry.say(Traces({}))
-        cells = [say(column) if entry.valid else "" for _, column in held.heads]
+        cell_of = entry.cell_of(Traces({}))
+        cells = [cell_of(column) if entry.valid else "" for _, column in held.heads]
         rows.append([entry.title, *cells, entry.plan])
     heads = ("scenario", *(words for words, _ in held.heads), "plan")
     figure = scenarios_figure(entries, kind)
@@ -230,8 +229,8 @@ def _of_scenario(entry: ScenarioEntry, key: str, traces: Traces) -> list[Part]:
     """A scenario's conclusion with its time and memory, and its inputs."""
     if not entry.valid:
         return [Part(key, entry.title, entry.conclusion)]
-    say = entry.say(traces)
-    rows: list[list[Cell]] = [[words, say(column)] for words, column in KINDS[entry.kind].heads]
+    cell_of = entry.cell_of(traces)
+    rows: list[list[Cell]] = [[words, cell_of(column)] for words, column in KINDS[entry.kind].heads]
     first = Part(key, entry.title, entry.conclusion, tables=[PageTable(("", ""), rows, "lr")])
     return [first, *(replace(part, key=f"{key}-{part.key}", title=f"{entry.title}: {part.title.lower()}")
-                     for part in entry.sections(say))]  # fmt: skip
+                     for part in entry.sections(cell_of))]  # fmt: skip

@@ -62,12 +62,12 @@ def sensitivity_page(found: Sensitivity, commands: Sequence[str]) -> HtmlPage:
 
 
 def knobs_page(
-    found: Any, plan: str, say: Callable[[str, float], str], gains: Sequence[str], commands: Sequence[str]
+    found: Any, plan: str, text_of: Callable[[str, float], str], gains: Sequence[str], commands: Sequence[str]
 ) -> HtmlPage:
     """What moves a result of serving or of reinforcement learning, the bottleneck first."""
     case = found.answer.inputs.case
     first = f" {settable(found.knobs[0])} moves it most." if found.knobs else ""
-    words = f"{found.result} is {say(found.result, found.value)}.{first} {gains[0]}"
+    words = f"{found.result} is {text_of(found.result, found.value)}.{first} {gains[0]}"
     part = knobs_part(found.result, found.knobs, gains)
     about = [subject_words(subject_of(case)), plan]
     return HtmlPage(title(case), about, words, "plain", [], [part], commands=commands)

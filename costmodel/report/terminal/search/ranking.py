@@ -191,7 +191,7 @@ def front(found: SearchResult, kept: Front, shown: int) -> list[Line]:
         wanted = dict.fromkeys(missing_input(found.inputs, name) for name in (axes.x, axes.y))
         return [styled(f"No plan has both results; {', '.join(filter(None, wanted))}.", BAD)]
     titles = [f"{name} ({COLUMNS[name].better} is better)" for name in (axes.x, axes.y)]
-    say_x, say_y = (partial(result, name, bare=True) for name in (axes.x, axes.y))
+    text_of_x, text_of_y = (partial(result, name, bare=True) for name in (axes.x, axes.y))
     points, legend = _marked(found, kept)
     listed = list(_spread(kept.rows, shown))
     cut = _cut([plan for _, plan in listed])
@@ -199,11 +199,12 @@ def front(found: SearchResult, kept: Front, shown: int) -> list[Line]:
     rows = []
     for number, plan in listed:
         place, *cells = plan_cells(number, plan, cut)
-        rows.append((place, *_values(found, plan), *cells, say_x(plan.costs[axes.x]), say_y(plan.costs[axes.y])))
+        both = text_of_x(plan.costs[axes.x]), text_of_y(plan.costs[axes.y])
+        rows.append((place, *_values(found, plan), *cells, *both))
     place, *names = _names(cut)
     align = f"r{'l' * len(over)}{_align(cut)}rr"
     lines: list[Line] = [
-        scatter(points, (titles[0], titles[1]), (say_x, say_y)),
+        scatter(points, (titles[0], titles[1]), (text_of_x, text_of_y)),
         styled(f"  {legend}", DIM),
         Text(),
         CellTable((place, *over, *names, axes.x, axes.y), rows, align, drop=("sp",), gap=" "),

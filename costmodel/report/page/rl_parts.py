@@ -19,12 +19,12 @@ from costmodel.report.page.figures import BarRow, Bars, FigureEntry, Piece, wate
 from costmodel.report.page.plots import Plot, PlotAxis, PlotPoint
 from costmodel.report.page.trace import Traces
 from costmodel.report.page.values import seconds
-from costmodel.report.terminal.plan.next_commands import command
 from costmodel.report.terminal.rl.rl_communication import within
 from costmodel.report.terminal.rl.rl_estimate import bound_by, of_generation
 from costmodel.report.terminal.rl.rl_formatting import NAMES, reason, result
 from costmodel.report.terminal.rl.rl_search import settings
 from costmodel.report.terminal.style.formatting import percent
+from costmodel.report.terminal.style.next_command import command
 
 _TEN_MINUTES = 600.0
 _ROLES = {

@@ -22,12 +22,13 @@ from costmodel.report.page.plan_page import conclusion, findings, plan_sections
 from costmodel.report.page.trace import Traces
 from costmodel.report.page.values import Figures
 from costmodel.report.terminal.documents.tree import TreeDrawing
+from costmodel.report.terminal.plan.plan_words import plan_words
 from costmodel.report.terminal.rl import rl_formatting
 from costmodel.report.terminal.rl.rl_tree import RlDrawing
 from costmodel.report.terminal.serving import serving_formatting
 from costmodel.report.terminal.serving.serving_tree import ServingDrawing
 from costmodel.report.terminal.style.answer import head
-from costmodel.report.terminal.style.formatting import plan_words, result
+from costmodel.report.terminal.style.formatting import result
 from costmodel.report.terminal.style.head import title
 from costmodel.report.terminal.style.layout import CellTable, Line
 

@@ -20,9 +20,10 @@ from costmodel.report.page.content import Cell, PageTable, Part, Value
 from costmodel.report.page.plots import Plot, PlotAxis, PlotPoint
 from costmodel.report.page.trace import Traces
 from costmodel.report.page.values import TERM_WORDS, seconds
-from costmodel.report.terminal.plan.next_commands import command, plan_settings
+from costmodel.report.terminal.plan.plan_settings import plan_settings
 from costmodel.report.terminal.search.choices import short_words
 from costmodel.report.terminal.style.formatting import is_held, percent, result
+from costmodel.report.terminal.style.next_command import command
 
 _DOTS = 200  # plans of a ranking that are drawn
 _DIGITS = 7  # of figures of ranked plans

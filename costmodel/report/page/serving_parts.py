@@ -23,12 +23,12 @@ from costmodel.report.page.plots import Plot, PlotAxis, PlotPoint
 from costmodel.report.page.serving_page import remark_findings, trial_values
 from costmodel.report.page.trial_figure import TrialValue, number_at, trial_figure
 from costmodel.report.page.values import seconds
-from costmodel.report.terminal.plan.next_commands import command
 from costmodel.report.terminal.search.own_plan import ordinal
 from costmodel.report.terminal.serving.serving_formatting import result
 from costmodel.report.terminal.serving.serving_search import degree_words, plan_settings
 from costmodel.report.terminal.style.formatting import percent
 from costmodel.report.terminal.style.head import subject_words
+from costmodel.report.terminal.style.next_command import command
 
 
 def plans_part(found: FoundPlans) -> Part:

@@ -22,7 +22,8 @@ from costmodel.report.page.vary_parts import (
     tornado_figure,
     tornado_part,
 )
-from costmodel.report.terminal.style.formatting import brief_words, result
+from costmodel.report.terminal.plan.plan_words import brief_words
+from costmodel.report.terminal.style.formatting import result
 from costmodel.report.terminal.style.head import head_of, subject_words, title
 from costmodel.report.terminal.vary.sensitivity import bottleneck, settable
 from costmodel.report.terminal.vary.vary import bend, short_path

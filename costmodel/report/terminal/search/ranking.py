@@ -21,17 +21,20 @@ from costmodel.explore.search.search import NO_PRECISION, SearchResult, lacking_
 from costmodel.ground.counts import number_of
 from costmodel.ground.plan_sizes import ALWAYS, HEADS, OF_ITSELF_ONE, SIZES, WAYS
 from costmodel.ground.units import counted, gib, show_time, significant
-from costmodel.report.terminal.plan.next_commands import command, plan_settings
-from costmodel.report.terminal.plan.plan_lines import remarks, searched
+from costmodel.report.terminal.plan.plan_lines import searched
+from costmodel.report.terminal.plan.plan_settings import plan_settings
+from costmodel.report.terminal.plan.plan_words import plan_words
 from costmodel.report.terminal.search.choices import CHOICES, choice_words, short_words, split_words
 from costmodel.report.terminal.search.order_lines import roomier, unsure_order
 from costmodel.report.terminal.search.own_plan import beaten, gain, ordinal
 from costmodel.report.terminal.search.refusals import reason, reason_of
 from costmodel.report.terminal.search.remedies import remedy_lines
 from costmodel.report.terminal.search.search_prices import prices_of, shows_cost
-from costmodel.report.terminal.style.formatting import percent, plan_words, result, spaced
+from costmodel.report.terminal.style.formatting import percent, result, spaced
 from costmodel.report.terminal.style.head import head_of
 from costmodel.report.terminal.style.layout import CellTable, Line, typed
+from costmodel.report.terminal.style.next_command import command
+from costmodel.report.terminal.style.remark_lines import remarks
 from costmodel.report.terminal.style.scatter import ScatterPoint, scatter
 from costmodel.report.terminal.style.theme import BAD, DIM, HEAD, styled
 

@@ -15,12 +15,12 @@ from costmodel.estimate.serving.result_columns import machine_name
 from costmodel.explore.serving.pareto import FrontPoint, ServingFront
 from costmodel.ground.counts import number_of
 from costmodel.ground.units import counted, significant
-from costmodel.report.machine.json_answer import notes
+from costmodel.report.machine.answer_fields import notes
 from costmodel.report.machine.serving_json import frame, plan
-from costmodel.report.terminal.plan.plan_lines import remarks as remark_lines
 from costmodel.report.terminal.serving.serving_formatting import lengths_words, result
 from costmodel.report.terminal.style.head import origin_lines, subject_words
 from costmodel.report.terminal.style.layout import CellTable, Line
+from costmodel.report.terminal.style.remark_lines import remarks as remark_lines
 from costmodel.report.terminal.style.scatter import ScatterPoint, scatter
 from costmodel.report.terminal.style.theme import DIM, HEAD, styled
 

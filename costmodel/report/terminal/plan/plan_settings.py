@@ -2,39 +2,18 @@
 
 from __future__ import annotations
 
-import shlex
 from dataclasses import fields
 from typing import TYPE_CHECKING
 
-from costmodel.documents.keys.overrides import full, value_text
+from costmodel.documents.keys.overrides import value_text
 from costmodel.documents.schemas.plan import Plan
 from costmodel.estimate.evaluate.predict import plan_to_mapping, structure_of, usual_etp
 from costmodel.estimate.shared.plan_batch import Structure
 from costmodel.ground.plan_sizes import IN_ORDER, OF_ITSELF_ONE, SIZES
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
-
-    from costmodel.documents.reader.resolved_scenario import LoadedScenario
     from costmodel.estimate.training.training_inputs import TrainingInputs
     from costmodel.explore.search.rank import Ranked
-
-
-def command(
-    case: LoadedScenario, verb: str, *words: str, settings: Mapping[str, str] | None = None, free: bool = False
-) -> str:
-    """A line of the shell; settings come last and in the place of earlier ones of the same path.
-
-    free: a search that holds nothing of the plan.
-    """
-    settings = settings or {}
-    ahead = [(full(item.partition("=")[0].strip()), item) for item in case.assignments]
-    dropped = {*(["plan"] if free else []), *([] if verb == "search" else ["search"])}
-    kept = [item for path, item in ahead if path not in settings and path.split(".")[0] not in dropped]
-    changed = [*kept, *(f"{path}={value}" for path, value in settings.items())]
-    options = [part for item in changed for part in ("--set", item)]
-    named = [name for name in (case.name, *case.asked.words) if name] or ["SCENARIO"]
-    return shlex.join(["costmodel", verb, *named, *words, *options])
 
 
 def plan_settings(inputs: TrainingInputs, wanted: Ranked) -> dict[str, str]:

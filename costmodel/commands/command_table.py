@@ -10,7 +10,7 @@ LOOK, CHOOSE, COMPARE = "Look at one plan", "Choose a plan", "Compare"
 TRUST, EXCHANGE, DOCUMENTS = "Trust", "Exchange", "Documents"
 
 
-class Entry(NamedTuple):
+class CommandEntry(NamedTuple):
     """Where a command stands: its panel of the help, its module in `costmodel/commands`, its function."""
 
     panel: str
@@ -20,7 +20,7 @@ class Entry(NamedTuple):
     def load(self) -> Callable[..., Any]:
         """The function, its module imported.
 
-        >>> Entry(LOOK, "estimate", "memory").load().__name__
+        >>> CommandEntry(LOOK, "estimate", "memory").load().__name__
         'memory'
         """
         found: Callable[..., Any] = getattr(import_module(f"costmodel.commands.{self.module}"), self.function)
@@ -28,29 +28,29 @@ class Entry(NamedTuple):
 
 
 COMMANDS = {
-    "estimate": Entry(LOOK, "estimate", "estimate"),
-    "memory": Entry(LOOK, "estimate", "memory"),
-    "comm": Entry(LOOK, "estimate", "comm"),
-    "pipeline": Entry(LOOK, "pipeline", "pipeline"),
-    "run": Entry(LOOK, "run", "run"),
-    "collective": Entry(LOOK, "collective", "collective"),
-    "explain": Entry(LOOK, "explain", "explain"),
-    "search": Entry(CHOOSE, "search", "search"),
-    "sweep": Entry(CHOOSE, "vary", "sweep"),
-    "scale": Entry(CHOOSE, "vary", "scale"),
-    "sensitivity": Entry(CHOOSE, "vary", "sensitivity"),
-    "solve": Entry(CHOOSE, "vary", "solve"),
-    "diff": Entry(COMPARE, "diff", "diff"),
-    "check": Entry(COMPARE, "check", "check"),
-    "diagnose": Entry(COMPARE, "diagnose", "diagnose"),
-    "validate": Entry(TRUST, "evidence", "validate"),
-    "measure": Entry(TRUST, "measure", "measure"),
-    "calibrate": Entry(TRUST, "calibrate", "calibrate"),
-    "import": Entry(EXCHANGE, "imports", "import_file"),
-    "report": Entry(EXCHANGE, "report", "report"),
-    "export": Entry(EXCHANGE, "export", "export"),
-    "list": Entry(DOCUMENTS, "documents", "list_documents"),
-    "show": Entry(DOCUMENTS, "documents", "show"),
-    "init": Entry(DOCUMENTS, "documents", "init"),
-    "schema": Entry(DOCUMENTS, "documents", "schema"),
+    "estimate": CommandEntry(LOOK, "estimate", "estimate"),
+    "memory": CommandEntry(LOOK, "estimate", "memory"),
+    "comm": CommandEntry(LOOK, "estimate", "comm"),
+    "pipeline": CommandEntry(LOOK, "pipeline", "pipeline"),
+    "run": CommandEntry(LOOK, "run", "run"),
+    "collective": CommandEntry(LOOK, "collective", "collective"),
+    "explain": CommandEntry(LOOK, "explain", "explain"),
+    "search": CommandEntry(CHOOSE, "search", "search"),
+    "sweep": CommandEntry(CHOOSE, "vary", "sweep"),
+    "scale": CommandEntry(CHOOSE, "vary", "scale"),
+    "sensitivity": CommandEntry(CHOOSE, "vary", "sensitivity"),
+    "solve": CommandEntry(CHOOSE, "vary", "solve"),
+    "diff": CommandEntry(COMPARE, "diff", "diff"),
+    "check": CommandEntry(COMPARE, "check", "check"),
+    "diagnose": CommandEntry(COMPARE, "diagnose", "diagnose"),
+    "validate": CommandEntry(TRUST, "evidence", "validate"),
+    "measure": CommandEntry(TRUST, "measure", "measure"),
+    "calibrate": CommandEntry(TRUST, "calibrate", "calibrate"),
+    "import": CommandEntry(EXCHANGE, "imports", "import_file"),
+    "report": CommandEntry(EXCHANGE, "report", "report"),
+    "export": CommandEntry(EXCHANGE, "export", "export"),
+    "list": CommandEntry(DOCUMENTS, "documents", "list_documents"),
+    "show": CommandEntry(DOCUMENTS, "documents", "show"),
+    "init": CommandEntry(DOCUMENTS, "documents", "init"),
+    "schema": CommandEntry(DOCUMENTS, "documents", "schema"),
 }

@@ -9,7 +9,7 @@ import numpy as np
 
 from costmodel.documents.reader.library import read
 from costmodel.documents.reader.serving_scenario import ServingCase
-from costmodel.documents.schemas.serving.engine import Engine
+from costmodel.documents.schemas.serving.engine import Engine, EngineHostCache
 from costmodel.documents.schemas.serving.serving_plan import ServingPlan
 from costmodel.estimate.serving.predict_serving import ServingAnswer, answer, predict
 from costmodel.estimate.serving.serving_inputs import inputs_of
@@ -63,9 +63,10 @@ def _asked(case: ServingCase, rank: int | None) -> ServingAnswer:
         raise fail("C004", sentence, Place(case.file), "costmodel search SCENARIO --why-not shows why")
     sizes = dict(found.best[wanted - 1].sizes)
     engine = case.stack.model_copy(update={"budget": sizes.pop("budget")})
-    stated, beside = case.scenario.plan, ("speculation", "redundant_experts")
+    stated, copies = case.scenario.plan, sizes.pop("redundant_experts", None)
     plan = ServingPlan.model_validate({key: number(np.array([value])) for key, value in sizes.items()})
-    plan = plan.model_copy(update={key: getattr(stated, key) for key in beside if stated is not None})
+    drafts = None if stated is None else stated.speculation
+    plan = plan.model_copy(update={"speculation": drafts, "redundant_experts": copies})
     return answer(inputs_of(replace(case, stack=engine)), plan)
 
 
@@ -86,6 +87,7 @@ def _translated(found: ServingAnswer, engine: Engine) -> tuple[ServingAnswer, st
     kept = {key: getattr(before, key) for key in _KEPT} | {
         "budget": found.inputs.budget,
         "sequences": found.inputs.sequences,
+        "host_cache": _moved_host_cache(before, engine),
     }
     moved = engine.model_copy(update=kept)
     plan = found.plan.model_copy(update={"replicas": _number(found.evaluation.layout.replicas)})
@@ -103,6 +105,14 @@ def _translated(found: ServingAnswer, engine: Engine) -> tuple[ServingAnswer, st
     own = _number(found.evaluation.memory.fraction)
     text = f"memory: {own:.4g} of {before.name} is {rounded_share(share):.4g} of {engine.name}, the same pool"
     return again, f"{text}; times are of {engine.name}"
+
+
+def _moved_host_cache(before: Engine, engine: Engine) -> EngineHostCache | None:
+    """As much cache on the host as before, kept and loaded as the other engine does."""
+    stated, own = before.host_cache, engine.host_cache
+    if stated is None or own is None:
+        return own
+    return own.model_copy(update={"size": stated.size, "ratio": stated.ratio})
 
 
 def _share_for(pool: float, with_share: Callable[[float], ServingAnswer]) -> float:

@@ -151,7 +151,8 @@ def _recompute(mode: str | None, modules: list[Any] | None, layers: float | None
 def _shape(model: Model) -> dict[str, Any]:
     """The model's cells, those of its most common kinds of layers."""
     kinds = model.layers
-    part = next((kind.attention or kind.latent for kind in kinds if kind.attention or kind.latent), None)
+    cores = ((kind.attention or kind.latent or kind.compressed) for kind in kinds)
+    part = next((core for core in cores if core is not None), None)
     dense = next((kind.mlp for kind in kinds if kind.mlp is not None), None)
     sparse = next((kind.experts for kind in kinds if kind.experts is not None), None)
     shared = sparse.shared.ffn_hidden / sparse.ffn_hidden if sparse is not None and sparse.shared is not None else None

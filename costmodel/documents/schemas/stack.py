@@ -54,6 +54,10 @@ class StateBytes(Sourced):
     gradient_copies: bool = Field(
         default=False, description="Gradients are kept in 16 bits and in fp32; of the shard only, if summed in 16 bits"
     )
+    sharded_gradient: ParameterBytes | None = Field(
+        default=None,
+        description="Gradient kept of a shard, where reduced ones are widened",
+    )
     in_backward: bool = Field(default=False, description="Whether an optimizer can update each layer in backward")
     step_gradient: ParameterBytes | None = Field(
         default=None, description="Gradient in fp32 that a step makes for each parameter it updates, for a moment"

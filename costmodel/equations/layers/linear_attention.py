@@ -167,7 +167,7 @@ def linear_attention_traffic(
 
     forward e (12 k d_k + 11 a d_v + 2 a d_k + 2 a d_k d_v / q) per token with a delta rule (convolution, norms of
     queries and keys, transformed keys and values, states, output, gated norm), lightning
-    e (2 k d_k + 5 a d_v + 2 a d_k d_v / q); backward twice that
+    e (6 k d_k + 7 a d_v + 2 a d_k d_v / q), its SiLU included; backward twice that
 
     Args:
         tokens: tokens [1]
@@ -185,7 +185,7 @@ def linear_attention_traffic(
 
     Example:
         >>> linear_attention_traffic(1.0, 1.0, 64.0, 1.0, 64.0, 64.0, 2.0, rule="lightning", backward=False)
-        1152.0
+        1920.0
 
     Source:
         count of reads and writes; flash-linear-attention
@@ -194,7 +194,7 @@ def linear_attention_traffic(
     """
     keys, values = key_heads * key_dim, heads * value_dim
     states = 2 * heads * key_dim * value_dim / chunk
-    moved = 2 * keys + 5 * values if rule == "lightning" else 12 * keys + 11 * values + 2 * heads * key_dim
+    moved = 6 * keys + 7 * values if rule == "lightning" else 12 * keys + 11 * values + 2 * heads * key_dim
     return (2.0 if backward else 1.0) * element * tokens * (moved + states)
 
 
@@ -212,10 +212,9 @@ def linear_attention_activations(
 ) -> Number:
     """What linear attention keeps of its streams, its gates apart.
 
-    gated-delta and kimi-delta e (4 k d_k + 5 a d_v + a q) per token: before and behind the convolution, the triangular
-    system of each chunk, the core's output, the gate, and the gated output; kimi-delta e a d_k more, a decay of every
-    channel; lightning e (2 k d_k + 5 a d_v): queries, keys, values, the output before and behind its norm, the gate,
-    and the gated output
+    lightning e (4 k d_k + 5 a d_v) per token: queries, keys and values before and behind their SiLU, the core's
+    output, the gate, and the gated output; gated-delta the same around a convolution and e a q more, the triangular
+    system of each chunk; kimi-delta another e a (q + d_k), the scores of each chunk and a decay of every channel
 
     Args:
         tokens: tokens of a micro-batch [1]
@@ -240,10 +239,12 @@ def linear_attention_activations(
     Monotone: increasing in tokens, heads, value_dim, key_heads, key_dim, chunk, element
     """
     keys, values = key_heads * key_dim, heads * value_dim
-    if rule == "lightning":
-        return element * tokens * (2 * keys + 5 * values)
-    decay = heads * key_dim if rule == "kimi-delta" else 0.0
-    return element * tokens * (4 * keys + 5 * values + heads * chunk + decay)
+    kept = 4 * keys + 5 * values
+    if rule != "lightning":
+        kept = kept + heads * chunk
+    if rule == "kimi-delta":
+        kept = kept + heads * (chunk + key_dim)
+    return element * tokens * kept
 
 
 @equation

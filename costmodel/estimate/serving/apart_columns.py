@@ -13,6 +13,7 @@ from costmodel.equations.serving.serving_economics import replicas_needed
 from costmodel.estimate.machine.price import price_per_accelerator
 from costmodel.estimate.serving.engine_memory import EngineMemoryUse
 from costmodel.estimate.serving.engine_step import StepTime
+from costmodel.estimate.serving.host_loading import HOST_COLUMNS
 from costmodel.estimate.serving.instances import CacheTransfer
 from costmodel.estimate.serving.memory_columns import memory_columns
 from costmodel.estimate.serving.plan_columns import PlanColumns
@@ -75,7 +76,7 @@ def apart_columns(
         "transfer_exposed": transfer.exposed,
         "prefill_utilisation": seen.busy,
     }
-    columns |= memory_columns(inputs, memories[1])
+    columns |= memory_columns(inputs, memories[1]) | dict.fromkeys(HOST_COLUMNS, np.nan)
     columns["memory_share"] = np.maximum(memory_columns(inputs, memories[0])["memory_share"], columns["memory_share"])
     columns["prefill_per_decode"] = _ratio(inputs, halves, rates)
     return columns | _money(inputs, prompts, answers, rates) | _within(inputs, gpus, rates)

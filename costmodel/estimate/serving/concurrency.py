@@ -10,6 +10,7 @@ from costmodel.equations.run.economics import rate as rate_of
 from costmodel.equations.run.economics import share
 from costmodel.equations.serving.load.closed_loop import burst_first_token_time, interfered_token_time, surplus_wait
 from costmodel.equations.serving.load.first_token import prompt_steps
+from costmodel.estimate.serving.host_loading import loading_time
 from costmodel.estimate.serving.operating_point import OperatingPoint
 from costmodel.estimate.serving.plan_columns import PlanColumns
 from costmodel.estimate.serving.serving_inputs import ServingInputs
@@ -35,6 +36,9 @@ def closed_loop(
     if burst:
         with term("last of the first wave"):
             p99 = first_token_time(inputs, point, 2.0 * (1.0 - share(TAIL, first)), burst=True)
+    if np.any(load.loaded):
+        later, latest = loading_time(point.host, rate)
+        ttft, p99 = ttft + later, p99 + latest if burst else p99
     return replace(open_loop, tpot=tpot, ttft=ttft + line, ttft_p99=p99 + line, in_flight=np.asarray(point.concurrency))
 
 

@@ -9,10 +9,13 @@ from numpy.typing import NDArray
 
 from costmodel.equations.parallelism.counts import padded_vocab
 from costmodel.estimate.model.shards import layer_count
+from costmodel.estimate.serving.engine_memory import memory_use
 from costmodel.estimate.serving.expert_copies import placed, unplaced
+from costmodel.estimate.serving.host_loading import host_bytes
 from costmodel.estimate.serving.plan_columns import PlanColumns
 from costmodel.estimate.serving.serving_inputs import ServingInputs
 from costmodel.estimate.shared.masks import leaves_rest
+from costmodel.ground.equation import term
 
 Mask = NDArray[np.bool_]
 
@@ -41,15 +44,27 @@ def invalid(inputs: ServingInputs, layout: PlanColumns) -> Iterator[tuple[str, M
     yield "L055", np.asarray(layout.pp > layer_count(model))
     if model.on_one_stage:
         yield "L059", np.asarray(layout.pp > 1)
+    if inputs.host_pool is not None:
+        yield "L061", _past_host_memory(inputs, layout)
     if inputs.load.verified > 1:
         yield "L058", np.asarray(layout.pp > 1)
     yield from _experts(inputs, layout)
 
 
+def _past_host_memory(inputs: ServingInputs, layout: PlanColumns) -> Mask:
+    """Rows whose ranks on a node keep more cache on its host than that has memory."""
+    pool = inputs.host_pool
+    assert pool is not None
+    with term("cache on a host"):
+        ranks = np.minimum(layout.replicas * layout.ranks, pool.accelerators)
+        kept = ranks * host_bytes(inputs, memory_use(inputs, layout))
+    return np.asarray(kept > pool.capacity)
+
+
 def _experts(inputs: ServingInputs, layout: PlanColumns) -> Iterator[tuple[str, Mask]]:
     found = [kind.experts for kind in inputs.model.layers if kind.experts is not None]
     if not found:
-        yield "L057", np.asarray((layout.ep > 1) | (layout.dp_attention > 1) | (inputs.copies > 0))
+        yield "L057", np.asarray((layout.ep > 1) | (layout.dp_attention > 1) | (layout.redundant_experts > 0))
         return
     ranks = layout.stage_ranks
     wrong = leaves_rest(ranks, layout.ep)

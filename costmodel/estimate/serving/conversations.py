@@ -17,13 +17,17 @@ from costmodel.ground.equation import term
 T = TypeVar("T")
 
 
-def conversing(inputs: ServingInputs, replicas: float) -> ServingInputs:
-    """The same where requests of a conversation go to so many replicas as the scenario routes them."""
+def conversing(inputs: ServingInputs, replicas: float, *, hosted: bool = False) -> ServingInputs:
+    """The same where requests of a conversation go to so many replicas as the scenario routes them.
+
+    hosted: whether a conversation comes back from the host's memory.
+    """
     load = inputs.load
     with term("conversation"):
         kept = 1.0 if inputs.case.scenario.assume.routing == "cache-aware" else scattered_hit(1.0, replicas)
         hit = hit_tokens(load.shared + kept * load.history, load.prompt, inputs.engine.block)
-    return replace(inputs, load=replace(load, hit=hit, history=0.0))
+        loaded = np.maximum(hit - load.common, 0.0) if hosted else 0.0
+    return replace(inputs, load=replace(load, hit=hit, history=0.0, loaded=loaded, returning=kept if hosted else 0.0))
 
 
 def forgetting(inputs: ServingInputs) -> ServingInputs:
@@ -35,16 +39,30 @@ def by_replicas(
     inputs: ServingInputs,
     layout: PlanColumns,
     evaluate: Callable[[ServingInputs, PlanColumns], T],
-    lost: Callable[[T], NDArray[np.bool_]],
+    lost: Callable[[T, str], NDArray[np.bool_]],
 ) -> T:
-    """Evaluations of plans whose replicas decide what a turn finds; where it comes too late, nothing."""
+    """Evaluations of plans whose replicas decide what a turn finds: on the device, or too late for that on the host.
+
+    lost: whether the next turn comes later than what it looks for stays, by the column of the time that it stays
+    """
+    found = _of_counts(inputs, layout, evaluate, hosted=False)
+    late = np.asarray(lost(found, "prefix_residency"))
+    if inputs.host_pool is not None and late.any():
+        found = _merged(late, _of_counts(inputs, layout, evaluate, hosted=True), found)
+        late = late & np.asarray(lost(found, "host_residency"))
+    return _merged(late, evaluate(forgetting(inputs), layout), found) if late.any() else found
+
+
+def _of_counts(
+    inputs: ServingInputs, layout: PlanColumns, evaluate: Callable[[ServingInputs, PlanColumns], T], *, hosted: bool
+) -> T:
+    """Evaluations in which every turn finds what its replica has."""
     found: T | None = None
     for count in np.unique(np.asarray(layout.replicas, dtype=np.float64)):
-        held = evaluate(conversing(inputs, float(count)), layout)
+        held = evaluate(conversing(inputs, float(count), hosted=hosted), layout)
         found = held if found is None else _merged(np.asarray(layout.replicas == count), held, found)
     assert found is not None
-    late = np.asarray(lost(found))
-    return _merged(late, evaluate(forgetting(inputs), layout), found) if late.any() else found
+    return found
 
 
 def _merged(mask: NDArray[np.bool_], one: Any, other: Any) -> Any:

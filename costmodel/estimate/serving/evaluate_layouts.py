@@ -18,6 +18,7 @@ from costmodel.estimate.serving.concurrency import closed_loop
 from costmodel.estimate.serving.conversations import by_replicas
 from costmodel.estimate.serving.engine_memory import EngineMemoryUse, memory_use
 from costmodel.estimate.serving.engine_step import StepTime
+from costmodel.estimate.serving.host_loading import host_columns
 from costmodel.estimate.serving.load import (
     BINDING,
     COMPUTE_BOUND,
@@ -28,6 +29,7 @@ from costmodel.estimate.serving.load import (
     bounds_of,
     in_flight,
     of_each,
+    with_link,
 )
 from costmodel.estimate.serving.memory_columns import memory_columns
 from costmodel.estimate.serving.offline import OfflineBatch, offline_batch, offline_state
@@ -88,21 +90,24 @@ class ServingEvaluation:
         which, busy = self.bounds.binding(), np.asarray(self.most.utilisation)
         yield "S003", self.overloaded & (which == 1)
         yield "S004", self.overloaded & (which == 0) & ~(busy >= COMPUTE_BOUND)
-        yield "S005", self.overloaded & ((which == 2) | ((which == 0) & (busy >= COMPUTE_BOUND)))
+        yield "S005", self.overloaded & ((which >= 2) | ((which == 0) & (busy >= COMPUTE_BOUND)))
 
 
 def evaluate(inputs: ServingInputs, layout: PlanColumns) -> ServingEvaluation:
     """Memory, times, rates and cost of every plan under the scenario's load."""
     if np.any(inputs.load.history):
-        return by_replicas(inputs, layout, _evaluated, lambda found: _late(inputs, found))
+        return by_replicas(inputs, layout, _evaluated, lambda found, stays: _late(inputs, found, stays))
     return _evaluated(inputs, layout)
 
 
-def _late(inputs: ServingInputs, found: ServingEvaluation) -> NDArray[np.bool_]:
-    """Plans on which the next turn of a conversation comes when newer tokens have pushed the last one out."""
+def _late(inputs: ServingInputs, found: ServingEvaluation, stays: str) -> NDArray[np.bool_]:
+    """Plans on which the next turn of a conversation comes when newer tokens have pushed the last one out.
+
+    stays: the column of the time for which it is kept
+    """
     thinking = float(inputs.case.scenario.workload.think_time or 0.0)
     back = thinking + found.results.column("latency")
-    return np.asarray(found.results.column("prefix_residency") < back)
+    return np.asarray(found.results.column(stays) < back)
 
 
 @record
@@ -124,6 +129,8 @@ def _of_kinds(inputs: ServingInputs, layout: PlanColumns) -> _Kinds:
     engines = Engines(inputs, layout, exact, bounds)
     with untraced():
         quick = Engines(inputs, bare, step_table(inputs, bare), bounds)
+        bounds = with_link(quick)
+        engines, quick = replace(engines, bounds=bounds), replace(quick, bounds=bounds)
     with term("saturation"):
         top = engines.point(bounds.least)
         most = steady_state(inputs, top, replica_rate(inputs, top))
@@ -153,7 +160,8 @@ def _evaluated(inputs: ServingInputs, layout: PlanColumns) -> ServingEvaluation:
     columns |= {"makespan": batch.makespan, "tail_share": batch.tail_share}
     columns |= _within(inputs, layout, within)
     columns |= memory_columns(inputs, memory)
-    columns["prefix_residency"] = _residency(inputs, memory, state)
+    columns["prefix_residency"] = _residency(inputs, memory.tokens, state)
+    columns |= host_columns(inputs, layout, memory, point.host, point.whole, state.rate)
     columns |= _money(inputs, layout, point, state, batch) | dict.fromkeys(OF_HALVES, np.nan)
     columns |= speculation_columns(inputs, layout, quick.steps, bounds, state.tpot, _time_per_token)
     limits, arriving = stated_limits(inputs.case.scenario.limits), inputs.case.scenario.workload.rate
@@ -250,12 +258,12 @@ def _within(inputs: ServingInputs, layout: PlanColumns, within: Number) -> dict[
     return found | {"replicas_needed": needed, "gpus_needed": needed * layout.ranks}
 
 
-def _residency(inputs: ServingInputs, memory: EngineMemoryUse, state: SteadyState) -> Number:
+def _residency(inputs: ServingInputs, tokens: Number, state: SteadyState) -> Number:
     """Time that an unused beginning stays in the cache."""
     with term("new tokens"):
         added = inputs.load.computed + inputs.load.output
     with np.errstate(divide="ignore", invalid="ignore"):
-        return residency_time(memory.tokens, state.rate, added)
+        return residency_time(tokens, state.rate, added)
 
 
 def _money(

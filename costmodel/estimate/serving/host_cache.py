@@ -7,10 +7,10 @@ import numpy as np
 from costmodel.equations.memory.offload import link_time
 from costmodel.equations.run.economics import share
 from costmodel.equations.serving.memory.memory_budget import pool_tokens
-from costmodel.estimate.serving.engine_memory import stage_share
 from costmodel.estimate.serving.evaluate_layouts import ServingEvaluation
+from costmodel.estimate.serving.host_loading import cached_bytes, host_bytes
+from costmodel.estimate.serving.host_pool import host_rate
 from costmodel.estimate.serving.instances import prompt_time
-from costmodel.estimate.serving.kv_cache import sequence_cache
 from costmodel.estimate.serving.plan_columns import PlanColumns
 from costmodel.estimate.serving.predict_serving import ServingAnswer, halves_of
 from costmodel.ground.equation import Number, term
@@ -21,11 +21,13 @@ from costmodel.ground.record import record
 class HostCache:
     """What the hosts of a replica could keep, and the cache of a mean prompt on its way back.
 
-    memory: bytes of a node's host. tokens: that all of it holds for a replica. prompt: tokens that are loaded or
+    memory: bytes of a node's host. each: what of them each rank keeps, all of it where none is stated. tokens: what a
+    replica keeps there. prompt: tokens that are loaded or
     computed again, load and recompute the times of both. gain: computing over loading; under 1 keeping does not pay.
     """
 
     memory: float
+    each: float
     tokens: float
     prompt: float
     load: float
@@ -36,18 +38,19 @@ class HostCache:
 def host_cache(answer: ServingAnswer) -> HostCache | None:
     """Loading against computing; nothing where the documents state no link to the host or not how much it holds."""
     inputs = answer.inputs
-    link, node, common = inputs.case.host, inputs.case.node, inputs.case.common.host
-    if link is None or node.memory is None or (link.copies is None and common is None) or answer.refused:
+    rate, node = host_rate(inputs.case), inputs.case.node
+    if rate is None or node.memory is None or answer.refused:
         return None
     layout, each_token = _prefilling(answer)
     prompt = inputs.load.prompt
     with term("cache of a prompt"):
-        nbytes = stage_share(inputs, layout) * sequence_cache(inputs, layout.tp, prompt)
-        part = node.memory.capacity / node.built
-    reached = link.copies / link.bandwidth if link.copies is not None else common.share if common is not None else 1.0
-    load, again = link_time(nbytes, link.bandwidth, reached), prompt * each_token
+        nbytes = cached_bytes(inputs, layout, prompt)
+        part: Number = node.memory.capacity / node.built
+    if inputs.host_pool is not None:
+        part = host_bytes(inputs, answer.evaluation.memory)
+    load, again = link_time(nbytes, rate, 1.0), prompt * each_token
     tokens = layout.dp_attention * pool_tokens(part, nbytes / prompt, inputs.engine.block)
-    found = (tokens, prompt, load, again, share(again, load))
+    found = (part, tokens, prompt, load, again, share(again, load))
     return HostCache(node.memory.capacity, *(float(np.asarray(value).reshape(-1)[0]) for value in found))
 
 

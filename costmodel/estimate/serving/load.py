@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 import numpy as np
 from numpy.typing import NDArray
@@ -16,7 +16,7 @@ from costmodel.estimate.serving.plan_columns import PlanColumns
 from costmodel.estimate.serving.replica_kinds import rows_of
 from costmodel.estimate.serving.serving_inputs import ServingInputs
 from costmodel.estimate.serving.steady_state import SteadyState, replica_rate, steady_state
-from costmodel.ground.equation import Number, term
+from costmodel.ground.equation import Number, term, untraced
 from costmodel.ground.record import record
 from costmodel.ground.solvers import Places, Values, last_within
 
@@ -24,25 +24,27 @@ LEAST = 1e-4  # sequences in flight of the emptiest engine that is looked at
 COMPUTE_BOUND = 0.95  # utilisation from which on it is time that is short, not tokens of a step
 
 Column = NDArray[np.float64]
-BINDING = ("budget", "cache", "sequences")
+BINDING = ("budget", "cache", "sequences", "host link")
 
 
 @record
 class Bounds:
-    """Sequences in flight at most: where steps are full, the pool, the engine's own limit."""
+    """Sequences in flight at most: where steps are full, the pool, the engine's own limit, loads from the host."""
 
     budget: Column
     cache: Column
     sequences: Column
+    link: Column
 
     @property
     def least(self) -> Column:
         """The one that binds."""
-        return np.maximum(np.minimum(np.minimum(self.budget, self.cache), self.sequences), LEAST)
+        inside = np.minimum(np.minimum(self.budget, self.cache), self.sequences)
+        return np.maximum(np.minimum(inside, self.link), LEAST)
 
     def binding(self) -> NDArray[np.intp]:
         """Which of them, by its place in BINDING."""
-        return np.asarray(np.argmin(np.stack([self.budget, self.cache, self.sequences]), axis=0))
+        return np.asarray(np.argmin(np.stack([self.budget, self.cache, self.sequences, self.link]), axis=0))
 
 
 def bounds_of(inputs: ServingInputs, layout: PlanColumns, memory: EngineMemoryUse) -> Bounds:
@@ -52,7 +54,7 @@ def bounds_of(inputs: ServingInputs, layout: PlanColumns, memory: EngineMemoryUs
         room = layout.pp * layout.budget / load.verified
         prompt = load.computed / load.verified
     budget = full_step_concurrency(room, prompt, load.steps)
-    held = (budget, memory.requests_steady, layout.dp_attention * inputs.sequences)
+    held = (budget, memory.requests_steady, layout.dp_attention * inputs.sequences, np.inf)
     return Bounds(*(np.broadcast_to(np.asarray(each, dtype=np.float64), rows) for each in held))
 
 
@@ -121,3 +123,17 @@ def in_flight(engines: Engines) -> Column:
         return share(state.rate * (thinking + answer), of_each(inputs, some.layout, users))
 
     return engines.greatest(busy)
+
+
+def with_link(engines: Engines) -> Bounds:
+    """The bounds with that of the link to the host, over which conversations come back."""
+    bounds = engines.bounds
+    if not np.any(engines.inputs.load.loaded):
+        return bounds
+
+    def busy(some: Engines, many: Column) -> Number:
+        return some.rate(many) * some.point(many).host.busy
+
+    with untraced(), np.errstate(all="ignore"):
+        over = np.asarray(busy(engines, bounds.least)) > 1
+        return replace(bounds, link=np.where(over, engines.greatest(busy), np.inf))

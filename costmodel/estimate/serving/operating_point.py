@@ -18,6 +18,7 @@ from costmodel.equations.serving.load.first_token import prompt_room
 from costmodel.equations.serving.load.steady_state import request_work, step_intercept, time_slope
 from costmodel.equations.serving.step.engine_collectives import pipelined_prompt_share
 from costmodel.estimate.serving.engine_step import Batch, StepTime, step_time
+from costmodel.estimate.serving.host_loading import NOTHING, HostLoading, loading
 from costmodel.estimate.serving.plan_columns import PlanColumns
 from costmodel.estimate.serving.replica_kinds import of_each_plan, shared_cuts
 from costmodel.estimate.serving.serving_inputs import ServingInputs
@@ -55,6 +56,7 @@ class OperatingPoint:
     whole: Number  # what it takes in all stages
     work: Number
     servers: Number = 1.0  # replicas that share one line of requests
+    host: HostLoading = NOTHING  # what requests load from the host
 
     @property
     def step(self) -> Number:
@@ -135,7 +137,8 @@ def operating_point(inputs: ServingInputs, layout: PlanColumns, concurrency: Num
     gamma = known_as("gamma", _of_a_token(inputs, layout, concurrency, carried, whole))
     work = request_work(known_as("beta", beta), load.steps, gamma, load.computed)
     servers = layout.replicas if inputs.case.scenario.assume.routing == "least-loaded" else 1.0
-    return OperatingPoint(concurrency, decode, mixed, room, alpha, beta, gamma, whole, work, servers)
+    host = loading(inputs, layout, whole)
+    return OperatingPoint(concurrency, decode, mixed, room, alpha, beta, gamma, whole, work, servers, host)
 
 
 def _of_a_token(

@@ -11,6 +11,7 @@ import numpy as np
 from costmodel.equations.network.collectives import activation_message
 from costmodel.estimate.machine.collective_time import send_time
 from costmodel.estimate.machine.process_groups import Transfer, group
+from costmodel.estimate.model.residual_streams import stream_width
 from costmodel.estimate.serving.engine_step import all_reduce, reductions
 from costmodel.estimate.serving.expert_step import expert_transfers
 from costmodel.estimate.serving.plan_columns import PlanColumns
@@ -53,4 +54,5 @@ def _of(inputs: ServingInputs, layout: PlanColumns, tokens: Number, *, prompts: 
         for each in expert_transfers(inputs, layout, kind.experts, tokens, prompts=prompts):
             yield replace(each, count=layers * each.count)
     stages = group(inputs, "pp", layout.pp, layout.stage_ranks)
+    message = activation_message(layout.own(tokens), stream_width(inputs.model), inputs.types.wide)
     yield Transfer(stages, "send", message, send_time(inputs, message, stages), layout.pp - 1.0)

@@ -20,6 +20,7 @@ from costmodel.estimate.machine.machine import Machine
 from costmodel.estimate.model.vision_support import note_unseen, seen
 from costmodel.estimate.serving.drafts import draft_inputs, speculation_of, verifying
 from costmodel.estimate.serving.element_types import Types, element_types
+from costmodel.estimate.serving.host_pool import HostPool, host_pool
 from costmodel.estimate.shared.assumptions import AssumptionLog
 from costmodel.ground.equation import Number, term
 from costmodel.ground.errors import fail
@@ -42,6 +43,8 @@ class Load:
     shared: float = 0.0  # tokens that all prompts begin with
     common: Number = 0.0  # of these what the cache holds once for all
     history: Number = 0.0  # tokens of a prompt that repeat the conversation so far, on average
+    loaded: Number = 0.0  # of hit what comes back from the host
+    returning: Number = 0.0  # share of later turns that find their conversation there
 
     @property
     def private(self) -> Number:
@@ -81,7 +84,7 @@ class ServingInputs(Machine):
     budget: float
     assumed: tuple[Assumption, ...]
     draft: ServingInputs | None = None  # of speculative decoding
-    copies: float = 0.0  # of routed experts, over those of the model
+    host_pool: HostPool | None = None  # where the engine keeps cache on the host
 
 
 def inputs_of(case: ServingCase) -> ServingInputs:
@@ -121,6 +124,7 @@ def inputs_of(case: ServingCase) -> ServingInputs:
         sequences=log.choose("stack.sequences", engine.sequences, picked.sequences, by_size),
         budget=log.choose("stack.budget", engine.budget, picked.budget, by_size),
         assumed=(),
+        host_pool=host_pool(case, log),
     )
     return _planned(inputs, log)
 
@@ -157,8 +161,7 @@ def _planned(inputs: ServingInputs, log: AssumptionLog) -> ServingInputs:
         log.note("stack.dispatch", "to their experts", origin)
     if wanted is not None:
         inputs = replace(inputs, draft=draft_inputs(inputs, wanted, log), load=verifying(inputs.load, wanted))
-    copies = 0.0 if plan is None or plan.redundant_experts is None else plan.redundant_experts
-    return replace(inputs, copies=copies, assumed=(*_converted(case), *log.assumed))
+    return replace(inputs, assumed=(*_converted(case), *log.assumed))
 
 
 def without_speculation(inputs: ServingInputs) -> ServingInputs:

@@ -29,6 +29,7 @@ from costmodel.equations.serving.load.steady_state import (
     mixed_step_time,
     requests_in_flight,
 )
+from costmodel.estimate.serving.host_loading import loading_time
 from costmodel.estimate.serving.operating_point import OperatingPoint
 from costmodel.estimate.serving.serving_inputs import ServingInputs
 from costmodel.ground.equation import Number, term
@@ -72,6 +73,9 @@ def steady_state(inputs: ServingInputs, point: OperatingPoint, rate: Number) -> 
     mean = mean_step_time(alpha, utilisation)
     step_time = mean + clustering_delay(beta, gamma, prompt, steps, prompts, utilisation)
     ttft, p99 = _first_token(inputs, point, rate, prompts, spread)
+    if np.any(inputs.load.loaded):
+        later, latest = loading_time(point.host, rate)
+        ttft, p99 = ttft + later, p99 + latest
     with term("worst gap"):
         gap = mixed_step_time(alpha, beta, point.concurrency, gamma, point.room)
     with term("in flight"):

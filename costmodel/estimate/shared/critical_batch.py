@@ -31,7 +31,7 @@ def other_meaning(workload: Training) -> tuple[str, ...]:
     stated = workload.critical_batch
     if not isinstance(stated, str) or (fit := batch_fit(str(stated))).fit != "deepseek":
         return ()
-    words = "deepseek fits the best batch of a run, which stands in for the critical one"
+    words = "the fit of DeepSeek is of the best batch of a run, which stands in for the critical one"
     over, under = fit.at / FITTED_TO, FITTED_FROM / fit.at
     if max(over, under) <= 1:
         return (words,)

@@ -18,6 +18,7 @@ from costmodel.equations.parallelism.counts import (
 )
 from costmodel.estimate.model.layer_embeddings import entry_tables
 from costmodel.estimate.model.shards import (
+    has_head_parts,
     head_parameters,
     layer_count,
     position_rows,
@@ -140,7 +141,7 @@ def stage_parameters(inputs: TrainingInputs, block: Block, layers: StageLayers) 
     embedding = _with_entry(model, embedding, last_norm, tp)
     both = embedding + last_norm if model.tied else embedding + head + last_norm
     extra = prediction_parameters(model, tp)
-    if model.head_transform or model.head_bias:
+    if has_head_parts(model):
         extra = extra + head_parameters(model, rows)
     head, both = head + extra, both + extra
     copied = _embeds_again(model, block.structure.schedule)

@@ -10,6 +10,7 @@ from costmodel.estimate.evaluate.predict import Answer, predict
 from costmodel.estimate.shared.per_stage import STAGES
 from costmodel.estimate.shared.results import COLUMNS, number
 from costmodel.estimate.training.memory.breakdown import LINES
+from costmodel.explore.communication import is_sent
 from costmodel.explore.explain.explain import ExplainedFigure, ledger_nodes, nodes_of, traced_evaluation
 from costmodel.explore.explain.pipelines import clock
 from costmodel.explore.explain.timeline import Event, Pipeline, events
@@ -68,7 +69,7 @@ class PlanFacts:
         known = [name for name in self.evaluation.costs.columns if name in COLUMNS and not missing_input(inputs, name)]
         lines = ledger_nodes(inputs, self.evaluation)
         found = nodes_of(inputs, self.evaluation, known) | {f"{name}_bytes": node for name, node in lines.items()}
-        found |= transfer_nodes(inputs.case.trees, self.evaluation.step.transfers)
+        found |= transfer_nodes(inputs.case.trees, list(filter(is_sent, self.evaluation.step.transfers)))
         return found | loss_nodes(inputs, self.evaluation) | share_nodes(inputs, self.evaluation)
 
     @functools.cached_property

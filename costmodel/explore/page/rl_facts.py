@@ -8,6 +8,7 @@ from costmodel.documents.reader.rl_scenario import RlCase
 from costmodel.estimate.machine.process_groups import Transfer
 from costmodel.estimate.rl.predict_rl import RlAnswer
 from costmodel.estimate.serving.replica_traffic import transfers
+from costmodel.explore.communication import is_sent
 from costmodel.explore.explain.explain import ExplainedFigure, traced_evaluation
 from costmodel.explore.page.transfer_nodes import transfer_nodes
 from costmodel.explore.rl.explain_rl import explain_all
@@ -37,7 +38,7 @@ class RlFacts:
     def _sent(self) -> list[Transfer]:
         """Transfers of an optimizer step and of the engines, each figure with what it was made of."""
         trainer, engines = self.answer.inputs.trainer, self.answer.inputs.engines
-        sent = list(traced_evaluation(trainer.inputs, trainer.plan).step.transfers)
+        sent = list(filter(is_sent, traced_evaluation(trainer.inputs, trainer.plan).step.transfers))
         if engines is not None:
             with trace():
                 of_engines = transfers(engines.inputs, engines.layout, engines.together)

@@ -7,12 +7,15 @@ import math
 
 from costmodel.documents.reader.serving_scenario import ServingCase
 from costmodel.estimate.serving.predict_serving import ServingAnswer, predict
+from costmodel.estimate.serving.replica_traffic import transfers
 from costmodel.estimate.serving.serving_inputs import inputs_of
 from costmodel.explore.explain.explain import ExplainedFigure
-from costmodel.explore.serving.explain_serving import explain_all
+from costmodel.explore.page.transfer_nodes import transfer_nodes
+from costmodel.explore.serving.explain_serving import explain_all, traced_evaluation
 from costmodel.explore.serving.search_layouts import FoundPlans, search
 from costmodel.explore.serving.vary_serving import ServingTrial, by_rate, tried
 from costmodel.explore.vary.serving_sensitivity import ServingSensitivity, sensitivity
+from costmodel.ground.equation import trace
 from costmodel.ground.errors import CostModelError
 from costmodel.ground.record import record
 
@@ -36,8 +39,12 @@ class ServingFacts:
 
     @functools.cached_property
     def nodes(self) -> dict[str, ExplainedFigure]:
-        """The traced tree of every figure."""
-        return explain_all(self.answer.inputs)
+        """The traced tree of every figure, those of transfers too."""
+        inputs = self.answer.inputs
+        evaluation = traced_evaluation(inputs)
+        with trace():
+            sent = [item.transfer for item in transfers(inputs, evaluation.layout, evaluation.in_flight)]
+        return explain_all(inputs, evaluation) | transfer_nodes(self.case.trees, sent)
 
     @functools.cached_property
     def loads(self) -> list[ServingTrial]:

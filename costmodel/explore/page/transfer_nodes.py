@@ -2,19 +2,24 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Sequence
 from dataclasses import replace
 from typing import Any
 
 from costmodel.estimate.evaluate.evaluate_plans import TERM_COLUMNS
 from costmodel.estimate.machine.process_groups import Transfer
 from costmodel.estimate.shared.results import COLUMNS
-from costmodel.explore.communication import is_sent
 from costmodel.explore.explain.explain import Book, ExplainedFigure, trees_of
 from costmodel.ground.equation import origin_of, trace
 
-UNITS = {"message": "B", "count": "1", "time": "s", "volume": "B"}
-_WORDS = {"message": "size", "count": "count", "time": "time of one", "volume": "sent in a step"}
+UNITS = {"message": "B", "count": "1", "time": "s", "volume": "B", "total_time": "s"}
+_WORDS = {
+    "message": "size",
+    "count": "count",
+    "time": "time of one",
+    "volume": "sent in a step",
+    "total_time": "in all",
+}
 
 
 def key_of(place: int, name: str) -> str:
@@ -22,9 +27,8 @@ def key_of(place: int, name: str) -> str:
     return f"transfers.{place}.{name}"
 
 
-def transfer_nodes(trees: dict[str, Any], transfers: Iterable[Transfer]) -> dict[str, ExplainedFigure]:
+def transfer_nodes(trees: dict[str, Any], sent: Sequence[Transfer]) -> dict[str, ExplainedFigure]:
     """The tree of every figure of a table of transfers, of a traced evaluation."""
-    sent = list(filter(is_sent, transfers))
     with trace():
         origins = {
             key_of(place, name): origin_of(getattr(item, name), name)

@@ -41,10 +41,15 @@ def explain(inputs: ServingInputs, quantity: str) -> ExplainedFigure:
     return tree_of(Book(inputs.case.trees, COLUMNS, {}), quantity, COLUMNS[quantity].unit, origin)
 
 
-def explain_all(inputs: ServingInputs) -> dict[str, ExplainedFigure]:
-    """The trees of every figure of the scenario's own plan, and of its memory; what they share is one node."""
+def traced_evaluation(inputs: ServingInputs) -> ServingEvaluation | ApartEvaluation:
+    """The evaluation of the scenario's own plan, every figure with what it was made of."""
     with trace():
-        evaluation = _evaluated(inputs)
+        return _evaluated(inputs)
+
+
+def explain_all(inputs: ServingInputs, evaluation: ServingEvaluation | ApartEvaluation) -> dict[str, ExplainedFigure]:
+    """The trees of every figure of a traced evaluation, and of its memory; what they share is one node."""
+    with trace():
         results, use = banded(inputs, evaluation.results), evaluation.memory
         origins = {name: origin_of(column, name) for name, column in results.columns.items() if name in COLUMNS}
         lines = {"weights": use.weights, "activations": use.activations, "runtime": use.runtime, "cache": use.pool}

@@ -11,7 +11,7 @@ from costmodel.documents.reader.resolved_scenario import ResolvedScenario
 from costmodel.equations.data_parallel.batch_size import steps_for_batch
 from costmodel.equations.run.economics import share
 from costmodel.estimate.evaluate.evaluate_plans import TERM_COLUMNS
-from costmodel.estimate.shared.critical_batch import critical_batch
+from costmodel.estimate.shared.critical_batch import FITS_APART, critical_batch, is_fitted, other_meaning
 from costmodel.estimate.shared.results import number
 from costmodel.estimate.training.constraints.plan_constraints import micro_batches
 from costmodel.explore.compare.select_plan import by_search
@@ -51,6 +51,15 @@ class Scaled:
     best: bool = False
     stopped: bool = False
     pays: int | None = None  # place of the last size from which twice as many save a quarter of the time to a loss
+
+    @property
+    def cautions(self) -> tuple[str, ...]:
+        """What to know of a time to a loss that follows from a published fit."""
+        workload = self.case.scenario.workload
+        if not is_fitted(workload):
+            return ()
+        spread = f"Critical batches of different fits lie up to {FITS_APART:g} times apart."
+        return spread, *(f"{words[0].upper()}{words[1:]}." for words in other_meaning(workload))
 
 
 def scale(

@@ -45,7 +45,9 @@ class PageTable:
     align: str
     caption: str = ""
     sortable: bool = False
-    plans: str = ""  # the columns of data of which each row opens the whole
+    rows_data: str = ""  # the part of a page's data that is about the rows
+    figures: Sequence[str] = ()  # by head: the result that each row has there, which opens its trace
+    whole: bool = False  # whether the first cell of a row opens all of it
 
 
 @record

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 
 from costmodel.estimate.machine.process_groups import Transfer
 from costmodel.estimate.shared.results import number
@@ -41,10 +41,15 @@ def network_part(facts: PlanFacts, figures: Figures) -> Part | None:
 
 def _figures_of(item: Transfer, place: int, figures: Figures) -> Iterator[Value]:
     """Size, count, time and volume of a transfer, each with its trace."""
-    for name, unit in UNITS.items():
-        value = number(getattr(item, name))
-        text = {"1": counted, "s": show_time}.get(unit, lambda amount: show(amount, "B"))(value)
-        yield figures.other(key_of(place, name), value, text)
+    for name in ("message", "count", "time", "volume"):
+        yield transfer_value(item, place, name, figures.other)
+
+
+def transfer_value(item: Transfer, place: int, name: str, value_of: Callable[[str, float, str], Value]) -> Value:
+    """A figure of a transfer as people read it."""
+    value = number(getattr(item, name))
+    text = {"1": counted, "s": show_time}.get(UNITS[name], lambda amount: show(amount, "B"))(value)
+    return value_of(key_of(place, name), value, text)
 
 
 def network_figure(facts: PlanFacts) -> Bars:

@@ -30,7 +30,7 @@ def report_page(facts: ReportFacts, commands: Sequence[str]) -> HtmlPage:
     page = plan_page(facts.plan, commands, traces)
     choices = choices_data(found, facts.choices) if found is not None and facts.choices else None
     data: dict[str, Any] = dict(page.data)
-    data |= {"plans": plans_data(found), "trace": traces.data()} if found is not None and found.best else {}
+    data |= {"plans": plans_data(found, traces), "trace": traces.data()} if found is not None and found.best else {}
     data |= {"choices": choices} if choices else {}
     case = facts.plan.answer.inputs.case
     return replace(
@@ -58,7 +58,7 @@ def _parts(facts: ReportFacts, own: Sequence[Part], traces: Traces, *, sliders: 
     *ahead, last = own
     made: list[Part | None] = list(ahead[:-1] if facts.plan.valid else ahead)
     if facts.found is not None and facts.found.best:
-        made += [front_part(facts.found), ranking_part(facts.found, traces)]
+        made += [front_part(facts.found), ranking_part(facts.found)]
         made += [choices_part()] if sliders else []
     made += [why_part(facts.found)] if facts.found is not None else []
     made += [tornado_part(facts.sensitive)] if facts.sensitive is not None and facts.sensitive.knobs else []

@@ -5,13 +5,13 @@ from __future__ import annotations
 import math
 from collections.abc import Iterator, Sequence
 from functools import partial
+from typing import Any
 
 from costmodel.documents.reader.rl_scenario import RlCase
 from costmodel.estimate.evaluate.answer_facts import subject_of
 from costmodel.estimate.rl.predict_rl import RlAnswer
 from costmodel.estimate.rl.rl_columns import COLUMNS, machine_name
 from costmodel.estimate.rl.rl_reason_codes import REFUSALS
-from costmodel.explore.explain.explain import ExplainedFigure
 from costmodel.explore.page.rl_facts import RlFacts
 from costmodel.explore.rl.search_splits import FoundSplits
 from costmodel.explore.rl.vary_rl import RlScaleRow, RlTrial, SweptRl
@@ -27,6 +27,7 @@ from costmodel.report.page.rl_parts import (
     splits_part,
     why_part,
 )
+from costmodel.report.page.row_commands import row_commands, settings_of
 from costmodel.report.page.run_page import wall_part
 from costmodel.report.page.shared_parts import bands_part, inputs_part, kept_limits, scenario_part
 from costmodel.report.page.trace import Traces
@@ -41,14 +42,14 @@ from costmodel.report.terminal.style.head import subject_words, title
 from costmodel.report.terminal.vary.sensitivity import gains_of
 
 
-def rl_page(facts: RlFacts, commands: Sequence[str]) -> HtmlPage:
+def rl_page(facts: RlFacts, commands: Sequence[str], known: Traces | None = None) -> HtmlPage:
     """One plan: its conclusion, where time and memory go, and how every figure was made."""
     answer, case = facts.answer, facts.case
     about = [subject_words(subject_of(case)), iteration_words(case), plan_words(answer)]
     held = inputs_part(case, answer.assumed)
     if answer.refused:
         return HtmlPage(title(case), about, rl_conclusion(answer), "bad", [], [held], list(findings(answer)), commands)
-    traces = Traces(facts.nodes, _drawing)
+    traces = known or traces_of(facts)
     cell_of = partial(value_of, answer.costs, traces)
     run = run_shares(answer)
     parts = [wall_part(run, answer.costs["run_time"], traces, "iterations")] if run else []
@@ -64,11 +65,17 @@ def rl_page(facts: RlFacts, commands: Sequence[str]) -> HtmlPage:
                     list(findings(answer)), commands, {"trace": traces.data()})  # fmt: skip
 
 
+def traces_of(facts: RlFacts) -> Traces:
+    """The traces of a valid plan."""
+    return Traces(facts.nodes, RlDrawing)
+
+
 def rl_report(facts: RlFacts, commands: Sequence[str]) -> HtmlPage:
     """One plan, the splits around it, what moves it, and the scenario."""
-    page, found = rl_page(facts, commands), facts.found
     if facts.answer.refused:
-        return page
+        return rl_page(facts, commands)
+    traces = traces_of(facts)
+    page, found = rl_page(facts, commands, traces), facts.found
     *ahead, results, held = page.parts
     made = [*ahead]
     if found is not None:
@@ -81,7 +88,7 @@ def rl_report(facts: RlFacts, commands: Sequence[str]) -> HtmlPage:
     generation, update = percent(float(spread.generation)), percent(float(spread.update))
     lead = f"Errors of published iterations: {generation} of the generation, {update} of the update, as standard "
     lead += "deviations. The lengths of answers decide: state those of your own log."
-    made.append(bands_part(lead, facts.answer.costs, partial(value_of, facts.answer.costs, Traces({}))))
+    made.append(bands_part(lead, facts.answer.costs, partial(value_of, facts.answer.costs, traces)))
     made += [results, held, scenario_part(facts.case)]
     data = dict(page.data) | ({"plans": splits_data(found)} if found is not None else {})
     conclusion = f"{page.conclusion}{_best_words(facts)}"
@@ -99,10 +106,6 @@ def _best_words(facts: RlFacts) -> str:
     if ratio <= 1.0005:
         return " No split of the accelerators that was tried is faster."
     return f" {plan_words(best)} is {ratio:.2f} × faster."
-
-
-def _drawing(node: ExplainedFigure) -> RlDrawing:
-    return RlDrawing(node)
 
 
 def value_of(costs: dict[str, float], traces: Traces, name: str) -> Value:
@@ -191,11 +194,16 @@ def rl_sweep_page(found: SweptRl, commands: Sequence[str]) -> HtmlPage:
     rows: list[list[Cell]] = [
         [*_settings(trial, len(paths)), *_cells(trial, found.shown), _against(trial)] for trial in found.trials
     ]
-    table = PageTable(heads, rows, "r" * (len(heads) - 1) + "l", sortable=True)
+    table = PageTable(heads, rows, "r" * (len(heads) - 1) + "l", sortable=True, rows_data="trials",
+                      figures=[*[""] * len(paths), *found.shown, ""])  # fmt: skip
     part = Part("sweep", "What changes", figures=[rl_sweep_figure(found)], tables=[table])
     words = f"{works} of {len(found.trials)} combinations work.{_fastest(found)}"
     return HtmlPage(title(found.case), _about(found.case, paths), words, "good" if works else "bad", [], [part],
-                    commands=commands)  # fmt: skip
+                    commands=commands, data={"trials": _commands(found.case, found.trials)})  # fmt: skip
+
+
+def _commands(case: RlCase, trials: Sequence[RlTrial]) -> dict[str, Any]:
+    return row_commands(case, [settings_of(trial.settings) for trial in trials])
 
 
 def _fastest(found: SweptRl) -> str:
@@ -238,9 +246,10 @@ def rl_scale_page(case: RlCase, rows: Sequence[RlScaleRow], commands: Sequence[s
     heads = ("GPUs", *names, "efficiency", "breaks")
     lead = "Prompts grow with the accelerators." if weak else "The same iteration on all sizes."
     part = Part("scale", "Scaling", lead, [rl_scale_figure(rows)],
-                [PageTable(heads, cells, "r" * 7 + "l", sortable=True)])  # fmt: skip
+                [PageTable(heads, cells, "r" * 7 + "l", sortable=True, rows_data="trials",
+                           figures=["", *names, "", ""])])  # fmt: skip
     return HtmlPage(title(case), _about(case, ["cluster.nodes"]), words, "good" if known else "bad", [], [part],
-                    commands=commands)  # fmt: skip
+                    commands=commands, data={"trials": _commands(case, [row.trial for row in rows])})  # fmt: skip
 
 
 def rl_scale_figure(rows: Sequence[RlScaleRow]) -> Plot | Bars:

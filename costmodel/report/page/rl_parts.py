@@ -2,21 +2,21 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from typing import Any
 
 from costmodel.documents.schemas.rl.rl_results import PHASES
-from costmodel.estimate.machine.process_groups import Transfer
 from costmodel.estimate.rl.predict_rl import RlAnswer
 from costmodel.estimate.rl.rl_columns import COLUMNS, machine_name
 from costmodel.estimate.rl.rl_reason_codes import REFUSALS
 from costmodel.estimate.shared.results import number
-from costmodel.explore.page.transfer_nodes import key_of
 from costmodel.explore.rl.search_splits import FoundSplits
 from costmodel.ground.units import counted, gib, show, show_memory, show_time, significant
 from costmodel.report.page.content import Cell, CellOf, PageTable, Part, Value
 from costmodel.report.page.figures import BarRow, Bars, FigureEntry, Piece, waterfall
+from costmodel.report.page.network_part import transfer_value
 from costmodel.report.page.plots import Plot, PlotAxis, PlotPoint
+from costmodel.report.page.row_commands import row_commands
 from costmodel.report.page.trace import Traces
 from costmodel.report.page.values import seconds
 from costmodel.report.terminal.rl.rl_communication import within
@@ -24,7 +24,6 @@ from costmodel.report.terminal.rl.rl_estimate import bound_by, of_generation
 from costmodel.report.terminal.rl.rl_formatting import NAMES, reason, result
 from costmodel.report.terminal.rl.rl_search import settings
 from costmodel.report.terminal.style.formatting import percent
-from costmodel.report.terminal.style.next_command import command
 
 _TEN_MINUTES = 600.0
 _ROLES = {
@@ -127,25 +126,13 @@ def network_part(answer: RlAnswer, traces: Traces) -> Part:
         words = f"New weights, {show(nbytes, 'B')}, take {show_time(time)} to the engines, bound by {sync.link}."
     rows: list[Sequence[Cell]] = [
         (moment, item.group.name, f"{number(item.group.ranks):.0f}", item.operation.replace("_", "-"),
-         *_figures_of(item, place, traces))
+         *(transfer_value(item, place, name, traces.value) for name in ("message", "count", "time")))
         for place, (moment, item) in enumerate(within(answer))
     ]  # fmt: skip
     heads = ("of", "group", "ranks", "operation", "size", "count", "time of one")
     if rows:
         tables = [PageTable(heads, rows, "llrlrrr", "Each optimizer step, and each step of an engine")]
     return Part("network", "Communication", words, tables=tables)
-
-
-def _figures_of(item: Transfer, place: int, traces: Traces) -> Iterator[Value]:
-    """Size, count and time of a transfer, each with its trace."""
-    texts = {
-        "message": show(number(item.message), "B"),
-        "count": f"{number(item.count):,.0f}",
-        "time": show_time(number(item.time)),
-    }
-    for name, text in texts.items():
-        key = key_of(place, name)
-        yield Value(text, number(getattr(item, name)), key, traces.of(key))
 
 
 # ── splits ───────────────────────────────────────────────────────────────────────────────────────────────────────────
@@ -165,7 +152,8 @@ def splits_part(found: FoundSplits) -> Part:
             significant(number(each.iteration.training), 4), gib(each.costs["memory_peak"]), " ".join(each.broken),
         ))  # fmt: skip
     words = f"{counted(found.evaluated)} plans were tried; the best of each split of the accelerators is here."
-    table = PageTable(heads, rows, "rrlrrrrrrrl", sortable=True, plans="plans")
+    table = PageTable(heads, rows, "rrlrrrrrrrl", sortable=True, rows_data="plans", whole=True,
+                      figures=[*[""] * 6, "iteration_time", "generation", "", "memory_peak", ""])  # fmt: skip
     return Part("plans", "How to divide the accelerators", words, [splits_figure(found)], [table])
 
 
@@ -199,11 +187,11 @@ def splits_data(found: FoundSplits) -> dict[str, Any]:
     names = [name for name in COLUMNS if all(name in each.costs for each in best)]
     columns = [
         {"name": machine_name(name), "label": NAMES.get(name, name), "unit": COLUMNS[name].unit,
-         "values": [_known(each.costs[name]) for each in best]}
+         "figure": name, "values": [_known(each.costs[name]) for each in best]}
         for name in names
     ]  # fmt: skip
-    commands = [command(found.case, "estimate", settings=settings(each)) for each in best]
-    return {"columns": columns, "commands": commands, "notes": [_why_not(found, each) for each in best]}
+    notes = [_why_not(found, each) for each in best]
+    return {"columns": columns, **row_commands(found.case, [settings(each) for each in best]), "notes": notes}
 
 
 def _why_not(found: FoundSplits, each: RlAnswer) -> list[str]:

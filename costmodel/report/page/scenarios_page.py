@@ -19,7 +19,7 @@ from costmodel.report.page import rl_page, rl_parts, serving_page
 from costmodel.report.page.content import Cell, CellOf, HtmlPage, PageTable, Part, Verdict
 from costmodel.report.page.figures import Bars, FigureEntry, amounts
 from costmodel.report.page.plan_page import conclusion, findings, plan_sections
-from costmodel.report.page.trace import Traces
+from costmodel.report.page.trace import PrefixedTraces, Traces
 from costmodel.report.page.values import Figures
 from costmodel.report.terminal.documents.tree import TreeDrawing
 from costmodel.report.terminal.plan.plan_words import plan_words
@@ -80,7 +80,7 @@ class ScenarioEntry:
     nodes: Callable[[], Mapping[str, ExplainedFigure]]
     drawing: Callable[[ExplainedFigure], TreeDrawing]
     cell_of: Callable[[Traces], CellOf]
-    sections: Callable[[CellOf], list[Part]]
+    sections: Callable[[Traces], list[Part]]
     findings: Callable[[], Iterable[tuple[Verdict, str]]]
     rows: Callable[[], list[dict[str, Any]]]
 
@@ -98,7 +98,7 @@ def _training_entry(facts: PlanFacts) -> ScenarioEntry:
         "training", title(answer.inputs.case), plan_words(answer), conclusion(answer), facts.valid,
         not (answer.refused or answer.broken), facts.costs if facts.valid else {}, lambda: facts.nodes, TreeDrawing,
         lambda traces: Figures(facts.costs, traces),
-        lambda cell_of: plan_sections(facts, cell_of)[:2] if isinstance(cell_of, Figures) else [],
+        lambda traces: plan_sections(facts, Figures(facts.costs, traces))[:2],
         lambda: findings(answer), lambda: json_answer.plan_rows(answer),
     )  # fmt: skip
 
@@ -106,9 +106,10 @@ def _training_entry(facts: PlanFacts) -> ScenarioEntry:
 def _serving_entry(facts: ServingFacts) -> ScenarioEntry:
     answer = facts.answer
 
-    def sections(cell_of: CellOf) -> list[Part]:
+    def sections(traces: Traces) -> list[Part]:
+        cell_of = partial(serving_page.value_of, answer.costs, traces)
         token = [serving_page.token_part(answer, cell_of)] if facts.settled else []
-        return [*token, serving_page.memory_part(answer)]
+        return [*token, serving_page.memory_part(answer, traces)]
 
     return ScenarioEntry(
         "serving", title(facts.case), serving_formatting.plan_words(answer), serving_page.serving_conclusion(answer),
@@ -120,26 +121,33 @@ def _serving_entry(facts: ServingFacts) -> ScenarioEntry:
 
 def _rl_entry(facts: RlFacts) -> ScenarioEntry:
     answer = facts.answer
+
+    def sections(traces: Traces) -> list[Part]:
+        cell_of = partial(rl_page.value_of, answer.costs, traces)
+        return [rl_parts.phases_part(answer, cell_of), rl_parts.memory_part(answer, cell_of, traces)]
+
     return ScenarioEntry(
         "rl", title(facts.case), rl_formatting.plan_words(answer), rl_page.rl_conclusion(answer), not answer.refused,
         answer.works, {} if answer.refused else answer.costs, lambda: facts.nodes, RlDrawing,
         lambda traces: partial(rl_page.value_of, answer.costs, traces),
-        lambda cell_of: [rl_parts.phases_part(answer, cell_of), rl_parts.memory_part(answer, cell_of, Traces({}))],
+        sections,
         lambda: rl_page.findings(answer), lambda: rl_json.estimate(answer)["plans"],
     )  # fmt: skip
 
 
 def scenarios_page(entries: Sequence[ScenarioEntry], commands: Sequence[str]) -> HtmlPage:
     """Several scenarios side by side, then each with its own figures."""
-    parts = [_side_by_side([entry for entry in entries if entry.kind == kind], kind) for kind in _kinds(entries)]
     roots, drawings = dict[str, ExplainedFigure](), dict[int, Callable[[ExplainedFigure], TreeDrawing]]()
     for place, entry in enumerate(entries):
         own = entry.nodes() if entry.valid else {}
         roots |= {f"{place}.{name}": node for name, node in own.items()}
         drawings |= {id(node): entry.drawing for node in own.values()}
     traces = Traces(roots, lambda node: drawings[id(node)](node))
-    for place, entry in enumerate(entries):
-        parts += _of_scenario(entry, f"s{place}", _Own(traces, f"{place}."))
+    own_traces = [PrefixedTraces(traces, f"{place}.") for place in range(len(entries))]
+    parts = [_side_by_side([item for item in zip(entries, own_traces, strict=True) if item[0].kind == kind], kind)
+             for kind in _kinds(entries)]  # fmt: skip
+    for place, (entry, own_trace) in enumerate(zip(entries, own_traces, strict=True)):
+        parts += _of_scenario(entry, f"s{place}", own_trace)
     working = [entry for entry in entries if entry.works]
     best = "".join(_best([entry for entry in working if entry.kind == kind], kind) for kind in _kinds(entries))
     return HtmlPage(
@@ -157,17 +165,6 @@ def scenarios_page(entries: Sequence[ScenarioEntry], commands: Sequence[str]) ->
 
 def _kinds(entries: Sequence[ScenarioEntry]) -> list[str]:
     return list(dict.fromkeys(entry.kind for entry in entries))
-
-
-class _Own(Traces):
-    """The traces of one scenario among those of several."""
-
-    def __init__(self, all_traces: Traces, prefix: str) -> None:
-        self._all, self._prefix = all_traces, prefix
-
-    def of(self, name: str) -> int | None:
-        """The place of the trace of a figure of this scenario."""
-        return self._all.of(self._prefix + name)
 
 
 def _best(working: Sequence[ScenarioEntry], kind: str) -> str:
@@ -213,14 +210,14 @@ def scenarios_json(entries: Sequence[ScenarioEntry]) -> dict[str, Any]:
     return {**head("costmodel/report/v1"), "plans": rows}
 
 
-def _side_by_side(entries: Sequence[ScenarioEntry], kind: str) -> Part:
+def _side_by_side(found: Sequence[tuple[ScenarioEntry, Traces]], kind: str) -> Part:
     held, rows = KINDS[kind], list[list[Cell]]()
-    for entry in entries:
-        cell_of = entry.cell_of(Traces({}))
+    for entry, traces in found:
+        cell_of = entry.cell_of(traces)
         cells = [cell_of(column) if entry.valid else "" for _, column in held.heads]
         rows.append([entry.title, *cells, entry.plan])
     heads = ("scenario", *(words for words, _ in held.heads), "plan")
-    figure = scenarios_figure(entries, kind)
+    figure = scenarios_figure([entry for entry, _ in found], kind)
     tables = [PageTable(heads, rows, f"l{'r' * len(held.heads)}l")]
     name = {"rl": "reinforcement learning"}.get(kind, kind)
     return Part(f"scenarios-{kind}", f"Side by side: {name}", figures=[figure] if figure else [], tables=tables)
@@ -234,4 +231,4 @@ def _of_scenario(entry: ScenarioEntry, key: str, traces: Traces) -> list[Part]:
     rows: list[list[Cell]] = [[words, cell_of(column)] for words, column in KINDS[entry.kind].heads]
     first = Part(key, entry.title, entry.conclusion, tables=[PageTable(("", ""), rows, "lr")])
     return [first, *(replace(part, key=f"{key}-{part.key}", title=f"{entry.title}: {part.title.lower()}")
-                     for part in entry.sections(cell_of))]  # fmt: skip
+                     for part in entry.sections(traces))]  # fmt: skip

@@ -11,7 +11,7 @@ from costmodel.explore.search.search import SearchResult
 from costmodel.ground.units import gib
 from costmodel.report.page.content import Headline, HtmlPage, Verdict
 from costmodel.report.page.search_parts import front_part, plans_data, ranking_part, why_part
-from costmodel.report.page.trace import Traces
+from costmodel.report.page.trace import PrefixedTraces, Traces
 from costmodel.report.page.values import Figures, seconds
 from costmodel.report.terminal.plan.plan_words import brief_words
 from costmodel.report.terminal.style.formatting import percent
@@ -26,7 +26,8 @@ def search_page(found: SearchResult, commands: Sequence[str]) -> HtmlPage:
         parts = [part for part in (why_part(found),) if part is not None]
         return HtmlPage(title(case), subtitle, _none(found), "bad", [], parts, commands=commands)
     best = found.best[0]
-    figures = Figures(best.costs)
+    traces = Traces(RankedFacts(found).nodes)
+    figures = Figures(best.costs, PrefixedTraces(traces, "plans.0."))
     words = brief_words(one_row(best.structure, **best.sizes))
     risky = "N023" in best.remarked
     conclusion = f"Best of {found.tally.candidates:,} plans: {words}, {seconds(best.costs['step_time'])} a step at "
@@ -38,9 +39,8 @@ def search_page(found: SearchResult, commands: Sequence[str]) -> HtmlPage:
         Headline("Memory", figures("memory_peak"), f"of {gib(found.inputs_of(best.variant).usable)} GiB"),
         Headline("Cost per Mtoken", figures("cost_per_mtoken")),
     ]
-    traces = Traces(RankedFacts(found).nodes)
-    parts = [part for part in (front_part(found), ranking_part(found, traces), why_part(found)) if part is not None]
-    data = {"plans": plans_data(found), "trace": traces.data()}
+    parts = [part for part in (front_part(found), ranking_part(found), why_part(found)) if part is not None]
+    data = {"plans": plans_data(found, traces), "trace": traces.data()}
     verdict: Verdict = "warn" if risky else "good"
     return HtmlPage(title(case), subtitle, conclusion, verdict, headlines, parts, commands=commands, data=data)
 

@@ -16,21 +16,21 @@ from costmodel.explore.search.rank import Ranked
 from costmodel.explore.search.search import SearchResult
 from costmodel.ground.plan_sizes import HEADS, IN_ORDER, OF_ITSELF_ONE
 from costmodel.ground.units import gib, significant
-from costmodel.report.page.content import Cell, PageTable, Part, Value
+from costmodel.report.page.content import Cell, PageTable, Part
 from costmodel.report.page.plots import Plot, PlotAxis, PlotPoint
+from costmodel.report.page.row_commands import row_commands
 from costmodel.report.page.trace import Traces
 from costmodel.report.page.values import TERM_WORDS, seconds
 from costmodel.report.terminal.plan.plan_settings import plan_settings
 from costmodel.report.terminal.search.choices import short_words
 from costmodel.report.terminal.style.formatting import is_held, percent, result
-from costmodel.report.terminal.style.next_command import command
 
 _DOTS = 200  # plans of a ranking that are drawn
 _DIGITS = 7  # of figures of ranked plans
 _FRONT = ("memory_peak", "step_time")
 
 
-def ranking_part(found: SearchResult, traces: Traces) -> Part:
+def ranking_part(found: SearchResult) -> Part:
     """The best plans, to sort and to filter."""
     best, tally = found.best, found.tally
     counts = f"{tally.candidates:,} plans, {tally.evaluated:,} valid, {tally.fit:,} fit."
@@ -38,44 +38,33 @@ def ranking_part(found: SearchResult, traces: Traces) -> Part:
     varied = list(found.values(0))
     heads = ("#", *(path.rpartition(".")[2] for path in varied), *(HEADS[name] for name in sizes),
              "zero", "recompute", "step s", "P90 s", "tok/s/GPU", "MFU %", "GiB", "verdict")  # fmt: skip
-    rows = [(*_row(found, place, plan, sizes, varied, traces),) for place, plan in enumerate(best, 1)]
+    rows = [(*_row(found, place, plan, sizes, varied),) for place, plan in enumerate(best, 1)]
+    ahead = [""] * (len(heads) - 1 - len(TRACED))
     align = f"r{'l' * len(varied)}{'r' * len(sizes)}rlrrrrrl"
     words = f"The {len(best):,} best by {found.inputs.case.scenario.objective}"
     return Part(
         "plans",
         "The best plans",
-        f"{counts} A plan's number opens all of it, and what it loses against the first"
-        f"{_traced_words(found)}. Heads sort.",
-        tables=[PageTable(heads, rows, align, words, sortable=True, plans="plans")],
-    )
+        f"{counts} A plan's number opens all of it, and what it loses against the first. Its figures open their "
+        "equations, or the command that prints them. Heads sort.",
+        tables=[PageTable(heads, rows, align, words, sortable=True, rows_data="plans",
+                          figures=[*ahead, *TRACED, ""], whole=True)],
+    )  # fmt: skip
 
 
-def _traced_words(found: SearchResult) -> str:
-    """What opens the trace of a plan: of the first the page holds it, of the others a command makes it."""
-    more = "; of the others the command in it shows how they were made" if len(found.best) > MOST else ""
-    return f", step time and memory of the first {min(len(found.best), MOST)} their equations{more}"
-
-
-def _row(
-    found: SearchResult, place: int, plan: Ranked, sizes: Sequence[str], varied: Sequence[str], traces: Traces
-) -> list[Cell]:
+def _row(found: SearchResult, place: int, plan: Ranked, sizes: Sequence[str], varied: Sequence[str]) -> list[Cell]:
     costs, values = plan.costs, found.values(plan.variant)
-    step, memory = (traces.of(key_of(place - 1, name)) for name in TRACED)
     return [
         str(place),
         *(values[path] for path in varied),
         *(f"{plan.sizes[name]:g}" for name in sizes),
         str(plan.structure.zero),
         short_words(plan.structure),
-        significant(costs["step_time"], 4)
-        if step is None
-        else Value(significant(costs["step_time"], 4), costs["step_time"], trace=step),
+        significant(costs["step_time"], 4),
         significant(costs["step_time_high"], 4),
         significant(costs["tokens_per_s_per_gpu"], 4),
         significant(costs["mfu"] * 100, 3),
-        gib(costs["memory_peak"])
-        if memory is None
-        else Value(gib(costs["memory_peak"]), costs["memory_peak"], trace=memory),
+        gib(costs["memory_peak"]),
         f"at risk: {costs['fit_chance']:.0%}" if "N023" in plan.remarked else verdict(costs["memory_share"]),
     ]
 
@@ -146,16 +135,17 @@ def why_part(found: SearchResult) -> Part | None:
 # ── data for the script ──────────────────────────────────────────────────────────────────────────────────────────────
 
 
-def plans_data(found: SearchResult) -> dict[str, Any]:
-    """Ranked plans as columns, and for each the command that shows it."""
-    case = found.inputs.case
-    commands = [
-        command(case, "explain", "step_time",
-                settings={**found.values(plan.variant), **plan_settings(found.inputs_of(plan.variant), plan)})
-        for plan in found.best
-    ]  # fmt: skip
+def plans_data(found: SearchResult, traces: Traces) -> dict[str, Any]:
+    """Ranked plans as columns, what makes the scenario's plan each of them, and the traces that the page holds."""
+    places = {name: [traces.of(key_of(place, name)) for place in range(min(MOST, len(found.best)))] for name in TRACED}
+    held = {name: [place for place in found_places if place is not None] for name, found_places in places.items()}
     notes = [_why_not(found, plan) for plan in found.best]
-    return {"columns": _columns(found.best), "commands": commands, "notes": notes}
+    return {"columns": _columns(found.best), **_commands(found, found.best), "notes": notes, "traces": held}
+
+
+def _commands(found: SearchResult, plans: Sequence[Ranked]) -> dict[str, Any]:
+    wanted = ({**found.values(plan.variant), **plan_settings(found.inputs_of(plan.variant), plan)} for plan in plans)
+    return row_commands(found.inputs.case, wanted)
 
 
 def _why_not(found: SearchResult, plan: Ranked) -> list[str]:
@@ -186,7 +176,8 @@ def choices_data(found: SearchResult, plans: Sequence[Ranked]) -> dict[str, Any]
     own_step = found.yours.evaluation.costs.row()["step_time"] if found.yours is not None else math.nan
     sentences = [_sentence(plan, own_step) for plan in plans]
     fits = [plan.costs["memory_share"] <= 1 for plan in plans]
-    return {"axes": axes, "columns": _columns(plans), "own": own, "sentences": sentences, "fits": fits}
+    return {"axes": axes, "columns": _columns(plans), "own": own, "sentences": sentences, "fits": fits,
+            **_commands(found, plans)}  # fmt: skip
 
 
 def _axis(name: str, plans: Sequence[Ranked]) -> dict[str, Any]:
@@ -232,7 +223,8 @@ def _columns(plans: Sequence[Ranked]) -> list[dict[str, Any]]:
     for name in (*_RESULTS, *TERM_WORDS):
         values = [plan.costs.get(name, math.nan) for plan in plans]
         if any(math.isfinite(value) for value in values):
-            columns.append(_column(machine_name(name), TERM_WORDS.get(name, name), COLUMNS[name].unit, values))
+            column = _column(machine_name(name), TERM_WORDS.get(name, name), COLUMNS[name].unit, values)
+            columns.append(column | {"figure": name})
     return columns
 
 

@@ -5,7 +5,9 @@ from __future__ import annotations
 import math
 from collections.abc import Iterable, Iterator, Sequence
 from functools import partial
+from typing import Any
 
+from costmodel.documents.reader.serving_scenario import ServingCase
 from costmodel.documents.schemas.serving.serving_results import RESULTS
 from costmodel.estimate.evaluate.answer_facts import subject_of
 from costmodel.estimate.serving.predict_serving import ServingAnswer
@@ -16,10 +18,12 @@ from costmodel.estimate.shared.remarks import REMARKS
 from costmodel.estimate.shared.results import number
 from costmodel.explore.page.serving_facts import ServingFacts
 from costmodel.explore.serving.vary_serving import ServingTrial
-from costmodel.ground.units import gib, show, show_memory, show_time
+from costmodel.ground.units import gib, show_memory
 from costmodel.report.page.content import Cell, CellOf, Headline, HtmlPage, PageTable, Part, Value, Verdict
 from costmodel.report.page.figures import BarRow, Bars, FigureEntry, Piece, amounts
+from costmodel.report.page.network_part import transfer_value
 from costmodel.report.page.plots import Plot, PlotAxis, PlotLine, PlotPoint
+from costmodel.report.page.row_commands import row_commands, settings_of
 from costmodel.report.page.shared_parts import inputs_part, kept_limits
 from costmodel.report.page.trace import Traces
 from costmodel.report.page.values import memory_role, seconds, term_role
@@ -31,7 +35,7 @@ from costmodel.report.terminal.style.formatting import BAND, between
 from costmodel.report.terminal.style.head import subject_words
 
 
-def serving_page(facts: ServingFacts, commands: Sequence[str]) -> HtmlPage:
+def serving_page(facts: ServingFacts, commands: Sequence[str], known: Traces | None = None) -> HtmlPage:
     """One plan under its load."""
     answer = facts.answer
     subtitle = [subject_words(subject_of(facts.case)), plan_words(answer)]
@@ -40,18 +44,29 @@ def serving_page(facts: ServingFacts, commands: Sequence[str]) -> HtmlPage:
         held = inputs_part(facts.case, answer.assumed)
         return HtmlPage(facts.case.title, subtitle, serving_conclusion(answer), verdict, [], [held],
                         list(findings(answer)), commands)  # fmt: skip
-    traces = Traces(facts.nodes, ServingDrawing)
+    traces = known or traces_of(facts)
     cell_of = partial(value_of, answer.costs, traces)
     parts = [token_part(answer, cell_of)] if facts.settled else []
     parts += [load_part(facts)] if len(facts.loads) > 1 else []
     parts += [
         memory_part(answer, traces),
-        network_part(answer),
+        network_part(answer, traces),
         _results(answer, cell_of),
         inputs_part(facts.case, answer.assumed),
     ]
+    data = {"trace": traces.data(), "loads": trial_commands(facts.case, facts.loads)}
     return HtmlPage(facts.case.title, subtitle, serving_conclusion(answer), verdict, _headlines(answer, cell_of), parts,
-                list(findings(answer)), commands, {"trace": traces.data()})  # fmt: skip
+                list(findings(answer)), commands, data)  # fmt: skip
+
+
+def trial_commands(case: ServingCase, trials: Sequence[ServingTrial]) -> dict[str, Any]:
+    """The commands that explain trials of a scenario."""
+    return row_commands(case, [settings_of(trial.settings) for trial in trials])
+
+
+def traces_of(facts: ServingFacts) -> Traces:
+    """The traces of a valid plan."""
+    return Traces(facts.nodes, ServingDrawing)
 
 
 def value_of(costs: dict[str, float], traces: Traces, name: str) -> Value:
@@ -133,8 +148,8 @@ def load_part(facts: ServingFacts) -> Part:
     rows = [[*trial_values(trial, names), f"✗ {' '.join(trial.codes)}" if trial.codes else "kept"]
             for trial in facts.loads]  # fmt: skip
     lead = "The same plan under lighter and heavier load: what each accelerator generates, and what a user waits for."
-    return Part("load", "Throughput against latency", lead, [load_figure(facts)],
-                figures_as_table=PageTable(heads, rows, "rrrrrrl"))  # fmt: skip
+    table = PageTable(heads, rows, "rrrrrrl", rows_data="loads", figures=[*names, ""])
+    return Part("load", "Throughput against latency", lead, [load_figure(facts)], figures_as_table=table)
 
 
 def trial_values(trial: ServingTrial, names: Sequence[str]) -> list[Cell]:
@@ -178,11 +193,10 @@ def _load_words(costs: dict[str, float]) -> str:
     return f"{rate}: {time}, {each}"
 
 
-def memory_part(answer: ServingAnswer, traces: Traces | None = None) -> Part:
+def memory_part(answer: ServingAnswer, traces: Traces) -> Part:
     """What the fullest accelerator holds."""
     held = _ledger(answer)
-    rows = [(name, Value(show_memory(value), value, f"{name}_bytes", traces.of(f"{name}_bytes") if traces else None))
-            for name, value in held.items()]  # fmt: skip
+    rows = [(name, traces.value(f"{name}_bytes", value, show_memory(value))) for name, value in held.items()]
     return Part("memory", "Where the memory goes", f"The cache has {show_memory(held['cache'])}.",
                 [memory_figure(answer)],
                 figures_as_table=PageTable(("line", "bytes"), rows, "lr"))  # fmt: skip
@@ -206,19 +220,19 @@ def memory_figure(answer: ServingAnswer) -> Bars:
                 (total, f"{gib(total)} GiB"), [(memory_role(name), name) for name in held], 2.0**30)  # fmt: skip
 
 
-def network_part(answer: ServingAnswer) -> Part:
-    """Who sends what in a step of an engine."""
-    sent_items = [(item.moment, item.transfer) for item in sent(answer)]
-    rows = [
-        (moment, item.group.name, f"{number(item.group.ranks):.0f}", item.operation.replace("_", "-"),
-         show(number(item.message), "B"), f"{number(item.count):,.0f}", show_time(number(item.time)),
-         show_time(number(item.total_time)))
-        for moment, item in sent_items
+def network_part(answer: ServingAnswer, traces: Traces) -> Part:
+    """Who sends what in a step of an engine, and for a prompt."""
+    names = ("message", "count", "time", "total_time")
+    rows: list[Sequence[Cell]] = [
+        (item.moment, item.transfer.group.name, f"{number(item.transfer.group.ranks):.0f}",
+         item.transfer.operation.replace("_", "-"),
+         *(transfer_value(item.transfer, place, name, traces.value) for name in names))
+        for place, item in enumerate(sent(answer))
     ]  # fmt: skip
     heads = ("in", "group", "ranks", "operation", "size", "count", "time of one", "in all")
-    words = (
-        "One accelerator in every group: nothing is sent." if not rows else "Transfers of one accelerator in a step."
-    )
+    words = "One accelerator in every group: nothing is sent."
+    if rows:
+        words = "Transfers of one accelerator in a step of decoding, and for a prompt that is alone."
     return Part("network", "Communication", words, tables=[PageTable(heads, rows, "llrlrrrr")] if rows else [])
 
 

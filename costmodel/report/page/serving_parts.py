@@ -20,7 +20,8 @@ from costmodel.ground.units import show_time, significant
 from costmodel.report.page.content import HtmlPage, PageTable, Part
 from costmodel.report.page.figures import Bars
 from costmodel.report.page.plots import Plot, PlotAxis, PlotPoint
-from costmodel.report.page.serving_page import remark_findings, trial_values
+from costmodel.report.page.row_commands import row_commands
+from costmodel.report.page.serving_page import remark_findings, trial_commands, trial_values
 from costmodel.report.page.trial_figure import TrialValue, number_at, trial_figure
 from costmodel.report.page.values import seconds
 from costmodel.report.terminal.search.own_plan import ordinal
@@ -28,7 +29,8 @@ from costmodel.report.terminal.serving.serving_formatting import result
 from costmodel.report.terminal.serving.serving_search import degree_words, plan_settings
 from costmodel.report.terminal.style.formatting import percent
 from costmodel.report.terminal.style.head import subject_words
-from costmodel.report.terminal.style.next_command import command
+
+_SHOWN = ("rate_within_slo_per_s", "tpot", "ttft_p99", "tokens_per_gpu_within_limits")
 
 
 def plans_part(found: FoundPlans) -> Part:
@@ -46,26 +48,26 @@ def plans_part(found: FoundPlans) -> Part:
     counts = f"{found.candidates:,} plans, {found.valid:,} valid, {found.fit:,} fit, {found.kept:,} keep all limits."
     words = f"{counts} A plan's number opens all of it, and why it is not the best. Heads sort."
     return Part("plans", "The best plans", words, [plans_figure(found)] if found.best else [],
-                [PageTable(heads, rows, "rrrrrrrrrrll", sortable=True, plans="plans")])  # fmt: skip
+                [PageTable(heads, rows, "rrrrrrrrrrll", sortable=True, rows_data="plans", whole=True,
+                           figures=[*[""] * 6, *_SHOWN, "", ""])])  # fmt: skip
 
 
 def plans_data(found: FoundPlans) -> dict[str, Any]:
     """Ranked plans as columns, for each the command that shows it and why it is not the best."""
     names = [name for name in COLUMNS if all(name in ranked.costs for ranked in found.best)]
     columns = [
-        {"name": machine_name(name), "label": name, "unit": COLUMNS[name].unit,
+        {"name": machine_name(name), "label": name, "unit": COLUMNS[name].unit, "figure": name,
          "values": [_known(ranked.costs[name]) for ranked in found.best]}
         for name in names
     ]  # fmt: skip
     sizes = [
-        {"name": name, "label": name, "unit": "", "values": [ranked.sizes[name] for ranked in found.best]}
+        {"name": name, "label": name, "unit": "", "values": [ranked.sizes.get(name, 0) for ranked in found.best]}
         for name in SIZES
-        if name not in names and all(name in ranked.sizes for ranked in found.best)
+        if name not in names and any(name in ranked.sizes for ranked in found.best)
     ]
-    commands = [command(found.inputs.case, "estimate", settings=plan_settings(found, each)) for each in found.best]
     return {
         "columns": [*sizes, *columns],
-        "commands": commands,
+        **row_commands(found.inputs.case, [plan_settings(found, each) for each in found.best]),
         "notes": [_why_not(found, each) for each in found.best],
     }
 
@@ -107,7 +109,8 @@ def capacity_part(facts: ServingFacts) -> Part:
     rows = [[*_values(trial, 1), *trial_values(trial, names), _against(trial)] for trial in facts.sizes]
     lead = "The same plan with as many replicas as keep every limit at each rate."
     return Part("capacity", "Capacity by rate", lead, [trials_figure(facts.sizes, "gpus", ["workload.rate"])],
-                figures_as_table=PageTable(heads, rows, "rrrrrrrl"))  # fmt: skip
+                figures_as_table=PageTable(heads, rows, "rrrrrrrl", rows_data="sizes",
+                                           figures=["", *names, ""]))  # fmt: skip
 
 
 def _bare(value: float) -> str:
@@ -163,11 +166,12 @@ def sweep_page(found: SweptServing, commands: Sequence[str]) -> HtmlPage:
     align = "r" * (len(heads) - 1) + "l"
     paths = [axis.path for axis in found.axes]
     subtitle = [words] if (words := subject_words(subject_of(found.case), paths)) else []
-    table = PageTable(heads, rows, align, sortable=True)
+    table = PageTable(heads, rows, align, sortable=True, rows_data="trials",
+                      figures=[*[""] * len(found.axes), *found.shown, ""])  # fmt: skip
     part = Part("sweep", "What changes", figures=[sweep_figure(found)], tables=[table])
     return HtmlPage(found.case.title, subtitle, f"{works} of {len(found.trials)} combinations keep every limit.",
                 "good" if works else "bad", [], [part], list(remark_findings(remarks_of(found.trials))),
-                commands)  # fmt: skip
+                commands, {"trials": trial_commands(found.case, found.trials)})  # fmt: skip
 
 
 def sweep_figure(found: SweptServing) -> Plot | Bars:
@@ -201,7 +205,8 @@ def scale_page(case: ServingCase, trials: Sequence[ServingTrial], commands: Sequ
     if most is not None and most.answer is not None:
         words = f"{most.answer.costs['gpus']:,.0f} GPUs keep every limit at {_values(most, 1)[0]}."
     part = Part("scale", "Capacity by rate", figures=[trials_figure(trials, "gpus", ["workload.rate"])],
-                tables=[PageTable(heads, rows, "rrrrrrrrl", sortable=True)])  # fmt: skip
+                tables=[PageTable(heads, rows, "rrrrrrrrl", sortable=True, rows_data="trials",
+                                  figures=["", *names, ""])])  # fmt: skip
     about = [subject_words(subject_of(case), ["cluster.nodes"])]
     return HtmlPage(
         case.title,
@@ -212,6 +217,7 @@ def scale_page(case: ServingCase, trials: Sequence[ServingTrial], commands: Sequ
         [part],
         list(remark_findings(remarks_of(trials))),
         commands,
+        {"trials": trial_commands(case, trials)},
     )
 
 

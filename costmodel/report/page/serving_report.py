@@ -8,10 +8,9 @@ from functools import partial
 
 from costmodel.explore.page.serving_facts import ServingFacts
 from costmodel.report.page.content import HtmlPage
-from costmodel.report.page.serving_page import serving_page, value_of
+from costmodel.report.page.serving_page import serving_page, traces_of, trial_commands, value_of
 from costmodel.report.page.serving_parts import best_words, capacity_part, plans_data, plans_part, why_part
 from costmodel.report.page.shared_parts import bands_part, scenario_part
-from costmodel.report.page.trace import Traces
 from costmodel.report.page.vary_parts import knobs_part
 from costmodel.report.terminal.style.formatting import percent
 from costmodel.report.terminal.vary.sensitivity import gains_of
@@ -19,12 +18,15 @@ from costmodel.report.terminal.vary.sensitivity import gains_of
 
 def serving_report(facts: ServingFacts, commands: Sequence[str]) -> HtmlPage:
     """One plan under its load, the capacity by rate, the best plans, what moves the time per token."""
-    page, found = serving_page(facts, commands), facts.found
     if facts.answer.refused:
-        return page
+        return serving_page(facts, commands)
+    traces = traces_of(facts)
+    page, found = serving_page(facts, commands, traces), facts.found
     *ahead, results, held = page.parts
     made, data = [*ahead], dict(page.data)
-    made += [capacity_part(facts)] if facts.sizes else []
+    if facts.sizes:
+        made.append(capacity_part(facts))
+        data["sizes"] = trial_commands(facts.case, facts.sizes)
     if found is not None and found.best:
         made += [part for part in (plans_part(found), why_part(found)) if part is not None]
         data["plans"] = plans_data(found)
@@ -36,6 +38,6 @@ def serving_report(facts: ServingFacts, commands: Sequence[str]) -> HtmlPage:
     time = engine.spread.experts if facts.case.model.has_experts else engine.spread.tpot
     lead = f"Errors of runs of models that the fit of {engine.name} left out: {percent(float(time))} of the time per "
     lead += f"token, {percent(float(engine.spread.ttft))} of the first token, as standard deviations."
-    made.append(bands_part(lead, costs, partial(value_of, costs, Traces({}))))
+    made.append(bands_part(lead, costs, partial(value_of, costs, traces)))
     made += [results, held, scenario_part(facts.case)]
     return replace(page, conclusion=f"{page.conclusion}{best_words(facts)}", parts=made, data=data)

@@ -7,7 +7,8 @@ from collections.abc import Callable, Mapping
 from typing import Any
 
 from costmodel.explore.explain.explain import ExplainedFigure
-from costmodel.report.terminal.documents.tree import TreeDrawing
+from costmodel.report.page.content import Value
+from costmodel.report.terminal.documents.tree import TreeDrawing, joining
 
 Draw = Callable[[ExplainedFigure], TreeDrawing]
 
@@ -18,30 +19,54 @@ class Traces:
     def __init__(self, roots: Mapping[str, ExplainedFigure], draw: Draw = TreeDrawing) -> None:
         self._nodes: dict[tuple[Any, ...], int] = {}
         self._places: dict[int, int] = {}
-        self._texts: dict[str, int] = {}
+        self._texts: dict[str | tuple[str, str, str], int] = {}
         self._roots = {name: self._add(node, draw(node)) for name, node in roots.items() if _is_known(node)}
 
     def of(self, name: str) -> int | None:
         """The place of the trace of a figure, if it has one."""
         return self._roots.get(name)
 
+    def value(self, name: str, value: float, text: str) -> Value:
+        """A figure that is no result of a plan, such as one of a transfer, with its trace."""
+        return Value(text, value, name, self.of(name))
+
     def data(self) -> dict[str, Any]:
-        """What the script of a page reads: nodes as title, value, how it was made, where it is written, inputs."""
+        """What the script of a page reads: nodes as title, value, how it was made, where it is written, inputs.
+
+        How it was made is a text, or what stands before, between and after the values of the inputs.
+        """
         return {"nodes": list(self._nodes), "texts": list(self._texts)}
 
     def _add(self, node: ExplainedFigure, drawing: TreeDrawing) -> int:
         if id(node) in self._places:
             return self._places[id(node)]
         inner = tuple(self._add(each, drawing) for each in node.beneath)
-        lines = drawing.how(node)
-        made = self._text("\n".join(lines)) if lines else -1
+        made = self._made(node, drawing)
         written = self._text(drawing.place(node)) if node.written is not None else -1
         entry = (drawing.title(node), drawing.value(node), made, written, inner)
         self._places[id(node)] = self._nodes.setdefault(entry, len(self._nodes))
         return self._places[id(node)]
 
-    def _text(self, text: str) -> int:
+    def _made(self, node: ExplainedFigure, drawing: TreeDrawing) -> int:
+        joined = joining(node)
+        if joined is not None and node.beneath:
+            return self._text((joined.before, joined.between, joined.after))
+        lines = drawing.how(node)
+        return self._text("\n".join(lines)) if lines else -1
+
+    def _text(self, text: str | tuple[str, str, str]) -> int:
         return self._texts.setdefault(text, len(self._texts))
+
+
+class PrefixedTraces(Traces):
+    """Those traces of a page whose names begin with a prefix, such as those of one scenario among several."""
+
+    def __init__(self, all_traces: Traces, prefix: str) -> None:
+        self._all, self._prefix = all_traces, prefix
+
+    def of(self, name: str) -> int | None:
+        """The place of the trace of a figure that is named without the prefix."""
+        return self._all.of(self._prefix + name)
 
 
 def _is_known(node: ExplainedFigure) -> bool:

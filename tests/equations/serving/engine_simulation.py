@@ -10,7 +10,7 @@ from __future__ import annotations
 import heapq
 import math
 from collections import deque
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from statistics import NormalDist
 
 import numpy as np
@@ -71,6 +71,22 @@ def serve(engine: Engine, count: int, seed: int = 0) -> Observed:
     prompts = lengths(random, engine.prompt, engine.variation, count, 1)
     outputs = lengths(random, engine.output, engine.variation, count, 2)
     return _Run(engine, arrivals.tolist(), prompts, outputs).observed()
+
+
+def serve_after_loads(engine: Engine, part: float, turns: int, count: int, seed: int = 0) -> Observed:
+    """Turn k of conversations first loads k − 1 parts of its cache over a link, first come first served."""
+    random = np.random.default_rng(seed)
+    gaps = -np.log(evenly(random, count))
+    arrivals = np.cumsum(gaps / (gaps.mean() * engine.request_rate))
+    loads, free, ready = part * random.permutation(np.arange(count) % turns), 0.0, arrivals.copy()
+    for request in np.flatnonzero(loads):
+        free = ready[request] = max(free, arrivals[request]) + loads[request]
+    order = np.argsort(ready, kind="stable")
+    late = (ready - arrivals)[order]
+    run = _Run(engine, ready[order].tolist(), [round(engine.prompt)] * count, [round(engine.output)] * count)
+    found, middle = run.observed(), slice(count // 10, 9 * count // 10)
+    waited = found.first_tokens + late[middle]
+    return replace(found, ttft=float(waited.mean()), ttft_p99=float(np.quantile(waited, 0.99)), first_tokens=waited)
 
 
 def serve_prompts(engine: Engine, count: int, seed: int = 0) -> Column:

@@ -11,6 +11,7 @@ from costmodel.documents.reader.library import read
 from costmodel.documents.schemas.model import Model
 from costmodel.estimate.evaluate.evaluate_plans import FITS, TIGHT, verdict
 from costmodel.estimate.evaluate.predict import Answer
+from costmodel.estimate.model.shards import model_parameters
 from costmodel.estimate.training.memory.breakdown import ALLOCATED, LINES, OF_BACKWARD, RESERVED
 from estimate.cases import ask, inputs, line, machine, mixed, model, one, written_out
 
@@ -403,3 +404,11 @@ def test_scores_that_are_computed_again_are_held_once() -> None:
 def test_recompute_of_operations_never_keeps_more(shape: str, tp: int) -> None:
     none, selective = (ask(inputs(shape, stack="maxtext"), tp=tp, recompute=mode) for mode in ("none", "selective"))
     assert line(selective, "activations") <= line(none, "activations")
+
+
+@pytest.mark.parametrize(("stack", "width"), [("fsdp1", 4), ("fsdp2", 4), ("transformers-fsdp-bf16", 2)])
+@pytest.mark.parametrize("zero", [2, 3])
+def test_a_sharded_gradient_has_the_type_of_the_weight_that_is_kept(stack: str, width: int, zero: int) -> None:
+    """Seen on PyTorch 2.13: `.grad` of a flat parameter in fp32 is fp32, whatever it is reduced in."""
+    given = ask(machine(8, model(), stack=stack), zero=zero, pp=1)
+    assert line(given, "gradients") == width * float(model_parameters(given.inputs.model)) / 8

@@ -128,6 +128,31 @@ def test_copies_of_experts_come_back(engine: str) -> None:
     assert f"--enable-eplb {stated}" in words
 
 
+@pytest.mark.parametrize(
+    ("engine", "size", "words"),
+    [
+        ("vllm", "size=48 GiB", "--kv-offloading-size 384"),  # of 8 ranks together
+        ("vllm", "size=30 GB", "--kv-offloading-size 223.5174179"),
+        ("sglang", "size=64 GB", "--enable-hierarchical-cache --hicache-size 64"),
+        ("sglang", "ratio=2.5", "--enable-hierarchical-cache --hicache-ratio 2.5"),
+        ("trt-llm", "size=48 GiB", "host_cache_size: 51539607552"),
+    ],
+)
+def test_a_cache_on_the_host_comes_back(engine: str, size: str, words: str) -> None:
+    file = exported(engine, "dense", f"stack.host_cache.{size}").file
+    assert not file.faults
+    assert words in " ".join(file.text.replace("\\\n", " ").split())
+
+
+def test_a_cache_on_the_host_that_no_option_states_is_refused() -> None:
+    """vLLM and TensorRT-LLM take a size alone, SGLang one in whole GB; a translated command keeps it."""
+    for engine, size in (("vllm", "ratio=2"), ("trt-llm", "ratio=2"), ("sglang", "size=48 GiB")):
+        [fault] = exported(engine, "dense", f"stack.host_cache.{size}").file.faults
+        assert fault.place is not None
+        assert (fault.code, fault.place.path) == ("X009", "stack.host_cache")
+    assert "--hicache-size 64" in exported("vllm", "dense", "stack.host_cache.size=64 GB", to="sglang").file.text
+
+
 def test_what_does_not_fit_is_refused() -> None:
     for more, code in ((("plan.tp=1",), "M001"), (("plan.tp=3",), "L0")):
         with pytest.raises(CostModelError) as caught:

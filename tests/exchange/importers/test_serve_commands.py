@@ -118,6 +118,30 @@ def test_copies_of_experts(tmp_path: Path) -> None:
         read(f"{SGLANG.rstrip()} --enable-eplb --ep-num-redundant-experts many\n", tmp_path)
 
 
+@pytest.mark.parametrize(
+    ("text", "option", "stated"),
+    [
+        (VLLM, "--kv-offloading-size 64 --kv-offloading-backend native", {"size": "8 GiB"}),  # of 8 ranks together
+        (VLLM, """--kv-transfer-config '{"kv_connector": "OffloadingConnector", "kv_role": "kv_both",
+            "kv_connector_extra_config": {"cpu_bytes_to_use": 200000000000}}'""", {"size": "25 GB"}),
+        (SGLANG, "--enable-hierarchical-cache --hicache-size 30", {"size": "30 GB"}),
+        (SGLANG, "--enable-hierarchical-cache", {"ratio": 2.0}),
+        (SGLANG, "--hicache-ratio 3", None),
+    ],
+)  # fmt: skip
+def test_a_cache_on_the_host(text: str, option: str, stated: dict[str, Any] | None, tmp_path: Path) -> None:
+    """vLLM states what all ranks of an engine share, SGLang each rank's, if it is switched on."""
+    stack = read(f"{text.rstrip()} {' '.join(option.split())}\n", tmp_path).document["stack"]
+    assert (stack.get("host_cache") if isinstance(stack, dict) else None) == stated
+
+
+def test_a_cache_that_another_program_keeps_is_a_loss(tmp_path: Path) -> None:
+    found = read(f"{VLLM.rstrip()} --kv-offloading-size 64 --kv-offloading-backend lmcache\n", tmp_path)
+    assert any("another program" in loss.sentence for loss in found.losses)
+    found = read(VLLM.rstrip() + ' --kv-transfer-config \'{"kv_connector": "LMCacheConnectorV1"}\'\n', tmp_path)
+    assert any("another program" in loss.sentence for loss in found.losses)
+
+
 def test_options_of_tensorrt_llm_stand_in_a_file_that_the_script_writes(tmp_path: Path) -> None:
     plan, stack, workload = sections(read(TRT, tmp_path))
     assert plan == {"tp": 1, "dp_attention": 8, "ep": 8, "replicas": 1}

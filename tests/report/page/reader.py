@@ -27,7 +27,10 @@ class Reader(HTMLParser):
         self.handlers: list[str] = []
         self.words: list[str] = []
         self.packed: Any = {}
+        self.unexplained: list[str] = []
         self._inside: list[str] = []
+        self._explained: list[bool] = []
+        self._column, self._opens = 0, False
         self.feed(text)
 
     def handle_starttag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
@@ -36,6 +39,7 @@ class Reader(HTMLParser):
         self.handlers += [name for name in held if name.startswith("on")]
         self.references += [held[name] for name in ("src", "href", "xlink:href", "action", "srcset") if name in held]
         self.ids += [held["id"]] if "id" in held else []
+        self._at(tag, held)
         if tag == "data" and "data-name" in held:
             self.numbers[held["data-name"]].append(float(held["value"]))
         if "data-value" in held and "data-name" in held:
@@ -45,7 +49,26 @@ class Reader(HTMLParser):
         if tag in ("script", "style"):
             self._inside.append("packed" if held.get("id") == "packed" else tag)
 
+    def _at(self, tag: str, held: dict[str, str]) -> None:
+        """Follows which numbers open how they were made: by a button, or as figures of a column."""
+        if tag == "table":
+            self._explained = []
+        elif tag == "th":
+            self._explained.append("data-figure" in held)
+        elif tag in ("tr", "dd"):
+            self._column = -1
+        elif tag == "td":
+            self._column += 1
+        elif tag == "button":
+            self._opens = "data-trace" in held
+        elif tag == "data":
+            of_column = 0 <= self._column < len(self._explained) and self._explained[self._column]
+            if not (self._opens or of_column):
+                self.unexplained.append(held.get("data-name", held["value"]))
+
     def handle_endtag(self, tag: str) -> None:
+        if tag == "button":
+            self._opens = False
         if tag in ("script", "style") and self._inside:
             self._inside.pop()
 

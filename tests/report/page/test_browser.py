@@ -161,8 +161,21 @@ def test_plans_sort_filter_and_open_by_keyboard(browser: Any, files: dict[str, P
         shown.first.locator("button.row").focus()
         page.keyboard.press("Enter")
         page.wait_for_selector("dialog[open] pre")
-        assert page.locator("dialog pre").inner_text().startswith("costmodel explain quickstart")
+        assert page.locator("dialog pre").inner_text().startswith("costmodel estimate quickstart")
         assert page.locator("dialog p").first.inner_text().startswith("Against plan 1: +")
+        page.locator("dialog dd button", has_text="%").first.focus()
+        page.keyboard.press("Enter")
+        page.wait_for_function("document.querySelector('dialog pre').textContent.includes(' explain ')")
+        assert page.evaluate("document.activeElement.id") == "drawer-h"
+        page.keyboard.press("Escape")
+        page.locator("input[type=search]").fill("")
+        for place, opened in (("1", "dialog[open] summary"), ("900", "dialog[open] pre")):
+            row = page.locator("#plans-0 tbody tr", has=page.locator("button.row", has_text=re.compile(f"^{place}$")))
+            row.locator("button[data-figure=mfu]").focus()
+            page.keyboard.press("Enter")
+            page.wait_for_selector(opened)
+            assert page.locator("#drawer-h").inner_text().startswith("mfu")
+            page.keyboard.press("Escape")
 
 
 @pytest.mark.parametrize("name", ["serving", "rl"])

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import re
+import shlex
 import unicodedata
 from pathlib import Path
 from typing import Any
@@ -132,25 +133,56 @@ def test_the_parts_of_a_run_and_the_rows_of_several_are_those_of_the_json(run: A
         assert plan[wanted] in numbers[wanted]
 
 
-def test_numbers_open_their_trace(pages: dict[str, str]) -> None:
-    """All results of a plan, its terms, and lines of its memory; the same plan under other loads has no trace here."""
-    for name in ("estimate", "serving", "rl", "run"):
-        text = re.sub(r'(?s)<section id="load".*?</section>', "", pages[name])
-        held = re.findall(r'(<button type="button" class="how"[^>]*>)?<data value="[^"]*" data-name="([^"]*)"', text)
-        assert len([key for button, key in held if button]) > 40
-        assert [key for button, key in held if not button] == [], name
-        assert any(key.startswith("transfers.") for _, key in held) or name not in ("estimate", "rl")
+@pytest.mark.parametrize("name", ["estimate", "serving", "rl", "run", "search", "kinds", "splits", "layouts", "rates"])
+def test_every_number_opens_how_it_was_made(name: str, pages: dict[str, str]) -> None:
+    """By a button with its trace, or as a figure of another plan by that plan's trace or command."""
+    page = Reader(pages[name])
+    assert page.unexplained == []
+    assert page.packed.keys() & {"trace", "trials", "plans"}
+    if name in ("estimate", "serving", "rl"):
+        assert any(key.startswith("transfers.") for key in page.numbers)
 
 
-def test_the_best_plans_of_a_search_open_their_trace(pages: dict[str, str]) -> None:
-    """Step time and memory of the first ten; their nodes are those of the plan itself, and held once."""
-    page, nodes = Reader(pages["search"]), Reader(pages["search"]).packed["trace"]["nodes"]
-    table = pages["search"].partition('id="plans-0"')[2].partition("</table>")[0]
-    places = [int(place) for place in re.findall(r'data-trace="(\d+)"', table)]
-    titles = [nodes[place][0] for place in places]
-    plans = min(10, len(page.packed["plans"]["commands"]))
-    assert titles == ["step_time", "memory_peak"] * plans
+def test_the_best_plans_of_a_search_open_their_trace(run: Any, pages: dict[str, str]) -> None:
+    """The figures of the table for the first ten; nodes that plans share are held once."""
+    page = Reader(pages["search"])
+    nodes, traces = page.packed["trace"]["nodes"], page.packed["plans"]["traces"]
+    count = min(10, len(page.packed["plans"]["settings"]))
+    for name, places in traces.items():
+        assert [nodes[place][0] for place in places] == [name] * count
+    assert set(traces) == set(re.findall(r'data-figure="(\w+)"', pages["search"]))
     assert len({json.dumps(node) for node in nodes}) == len(nodes)
+    shown = [float(nodes[place][1].removesuffix(" GiB")) for place in traces["memory_peak"]]
+    exact = [value / 2**30 for value in column(page.packed["plans"], "memory_peak_bytes")[:count]]
+    assert shown == pytest.approx(exact, rel=1e-3)
+
+
+@pytest.mark.parametrize(
+    ("name", "rows", "figure", "place"),
+    [("search", "plans", "mfu", 14), ("serving", "loads", "ttft_p99", 7), ("layouts", "plans", "tpot", 1),
+     ("splits", "plans", "generation", 1), ("rates", "trials", "gpus", 2), ("sizes", "trials", "tail", 1)],
+)  # fmt: skip
+def test_a_command_explains_a_figure_of_another_plan(
+    name: str, rows: str, figure: str, place: int, run: Any, pages: dict[str, str]
+) -> None:
+    """The command that the page gives prints the number that stands there."""
+    held = Reader(pages[name]).packed[rows]
+    words = shlex.split(f"explain {held['scenario']} {figure} {held['settings'][place]} --json --depth 1")
+    value = json.loads(run(*words).out)["value"]
+    assert value == pytest.approx(_cell(pages[name], rows, figure, place), rel=2e-3)
+    if "columns" in held:
+        (known,) = (each["values"][place] for each in held["columns"] if each.get("figure") == figure)
+        assert value == pytest.approx(known, rel=1e-6)
+
+
+def _cell(text: str, rows: str, figure: str, place: int) -> float:
+    """A number of a table as it is read there, in the unit of programs."""
+    table = text.partition(f'data-rows="{rows}"')[2].partition("</table>")[0]
+    heads, *cells = table.split("<tr>")[1:]
+    at = next(i for i, head in enumerate(heads.split("<th ")[1:]) if f'data-figure="{figure}"' in head)
+    words = re.split(r"<td>", cells[place])[1 + at]
+    exact = re.search(r'<data value="([^"]*)"', words)
+    return float(exact[1]) if exact else float(words.split("<")[0]) * {"mfu": 0.01, "tpot": 1e-3}.get(figure, 1.0)
 
 
 def test_the_waterfall_ends_at_the_step(pages: dict[str, str]) -> None:
@@ -170,7 +202,7 @@ def test_the_plans_of_a_search_are_those_of_the_json(run: Any, pages: dict[str, 
         assert all(map(lambda one, other: alike(one, other, 6), column(plans, name), values)), name
     front = {(plan["memory_peak_bytes"], plan["step_time_s"]) for plan in result["pareto"]["plans"]}
     assert {(x, y) for name, x, y in page.points if name == "on the front"} == front
-    assert len(plans["commands"]) == len(result["plans"])
+    assert len(plans["settings"]) == len(result["plans"])
 
 
 def test_traces_open_equation_inputs_and_source(run: Any, pages: dict[str, str]) -> None:

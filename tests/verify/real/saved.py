@@ -15,10 +15,11 @@ def compiled(block: nn.Module) -> Any:
 
 
 def saved(run: Any, block: nn.Module, x: Tensor, **constants: Any) -> float:
-    """Bytes a token of what a layer keeps for backward, each storage once, weights and tables not at all."""
+    """Bytes a token of what a layer keeps for backward, each storage once, weights, buffers and tables not at all."""
     run(x, **constants)
     tables = [table for given in constants.values() for table in given or ()]
-    apart = {each.untyped_storage().data_ptr() for each in (*block.parameters(), *tables)}
+    held = (*block.parameters(), *block.buffers(), *tables)
+    apart = {each.untyped_storage().data_ptr() for each in held}
     kept: dict[int, int] = {}
 
     def pack(tensor: Tensor) -> Tensor:

@@ -1,8 +1,9 @@
 """A serving engine as it runs by default: a stack, dated, since what it does changes with its releases."""
 
-from typing import Literal
+from typing import Literal, Self
 
-from pydantic import Field
+from pydantic import Field, model_validator
+from pydantic_core import PydanticCustomError
 
 from costmodel.documents.schemas.base import (
     Bytes,
@@ -110,6 +111,31 @@ class EngineDispatch(Sourced):
     normal: DispatchForm = Field(description="Steps with prompts: one copy to a domain, which passes it on")
 
 
+class EngineHostCache(Sourced):
+    """Cache that the host keeps beside the device's pool, where its size is stated."""
+
+    size: Bytes | None = Field(default=None, description="Memory of the host for each rank; left out, none")
+    ratio: Positive | None = Field(default=None, description="The same as a multiple of the device's pool")
+    keeps: Literal["copies", "evicted"] = Field(
+        description="What the host holds: copies of all that is computed, or what the device's pool had no room for"
+    )
+    loads: Literal["whole", "layer"] = Field(
+        description="Whether a prompt starts when all of its cache is back, or when that of the first layer is"
+    )
+
+    @model_validator(mode="after")
+    def _one_size(self) -> Self:
+        if self.size is not None and self.ratio is not None:
+            words = {"keys": ("size", "ratio")}
+            raise PydanticCustomError("host_cache", "size and ratio both state how much the host keeps", words)
+        return self
+
+    @property
+    def kept(self) -> bool:
+        """Whether the host keeps any."""
+        return bool(self.size or self.ratio)
+
+
 class EngineBurst(Sourced):
     """What benchmarks that start all their requests at once see of the front end and of that start."""
 
@@ -148,6 +174,9 @@ class Engine(Document):
     sequences: Count | None = Field(default=None, description="Sequences of a step at most, instead of the default")
     block: Count = Field(description="Tokens of a block of the cache")
     prefix_cache: bool = Field(description="Whether beginnings that prompts share are computed once")
+    host_cache: EngineHostCache | None = Field(
+        default=None, description="Cache on the host; left out, the engine keeps none there"
+    )
     graphs: bool = Field(default=True, description="Whether decoding replays captured graphs, padded to their sizes")
     vocab_multiple: Count = Field(description="The vocabulary is padded to a multiple of this, which tp must divide")
     precisions: list[Precision] = Field(min_length=1, description="Types that it multiplies in")

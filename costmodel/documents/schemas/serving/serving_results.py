@@ -46,6 +46,16 @@ RESULTS: dict[str, ResultColumn] = {
     "interference_share": ResultColumn("1", "share of the time per token that waits for other users' prompts", "lower"),
     "prefix_hit": ResultColumn("1", "share of prompt tokens that are in the cache already", "higher"),
     "prefix_residency": ResultColumn("s", "time that an unused beginning stays in the cache of a replica", "higher"),
+    "host_hit": ResultColumn("1", "share of prompt tokens whose cache comes back from the host", "higher"),
+    "host_residency": ResultColumn(
+        "s", "time that an unused beginning stays on the devices or hosts of a replica", "higher"
+    ),
+    "host_cache_tokens": ResultColumn("1", "tokens that the hosts of one replica keep", "higher"),
+    "host_load_exposed": ResultColumn("s", "of the time to the first token: cache on its way from the host", "lower"),
+    "host_load_gain": ResultColumn(
+        "1", "time to compute what returns over that to load it from the host; under 1 loading slows down", "higher"
+    ),
+    "host_link_utilisation": ResultColumn("1", "share of time that the link to the host carries cache", "neither"),
     "matmul": ResultColumn("s", "of the time per token: matrix products of a step without prompts", "lower"),
     "attention": ResultColumn("s", "of the time per token: reading the cache", "lower"),
     "memory_bound": ResultColumn("s", "of the time per token: norms, activations, rotations", "lower"),

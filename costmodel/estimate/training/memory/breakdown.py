@@ -10,6 +10,7 @@ from costmodel.equations.memory.states import (
     reserved_bytes,
 )
 from costmodel.equations.parallelism.layer_split import mirrored_layers
+from costmodel.estimate.model.routed_experts import expert_tables, has_hashed_experts
 from costmodel.estimate.model.shards import Shard, shard
 from costmodel.estimate.shared.memoize import OFFLOAD, RECOMPUTE, memoized
 from costmodel.estimate.shared.per_stage import STAGES, PerStage, same_on_all_stages, stages_of
@@ -154,6 +155,8 @@ def _stage(
         activations, gone = moved_activations(inputs, block, flying * kept.layers, kept.largest, head)
         saved, whole = _first(inputs, block, flying, kept.whole) if at_first else (0.0, kept.whole)
         column["activations"] = activations + saved
+        if at_first and has_hashed_experts(inputs.model):
+            column["weights"] = column["weights"] + expert_tables(inputs.model)
         column["recompute"], column["logits"] = _one_of(whole, head)
         if at_last and forwards_first(block.structure.schedule):
             column["logits"] = column["logits"] + waiting_bytes(inputs, block, micro_batches)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
+from costmodel.documents.schemas.stack import StateBytes
 from costmodel.equations.kernels.low_precision import narrow_copy_bytes
 from costmodel.equations.memory.states import (
     gradient_bytes,
@@ -56,7 +57,8 @@ def _states(inputs: TrainingInputs, block: Block, held: Number, over: Number) ->
     zero, states = block.structure.zero, inputs.stack.states
     moments = inputs.moments
     weights = weight_bytes(held, states.weights, states.compute, over, zero=zero, sharded_master=states.sharded_master)
-    gradients = gradient_bytes(held, inputs.widths.gradient, over, zero=zero)
+    kept = kept_gradient(states, inputs.widths.gradient, zero=zero)
+    gradients = gradient_bytes(held, kept, over, zero=zero)
     late = summed_once(inputs, block)
     if zero >= 2 and np.any(late):
         gradients = np.where(late, gradient_bytes(held, inputs.widths.gradient, over, zero=1), gradients)
@@ -68,6 +70,11 @@ def _states(inputs: TrainingInputs, block: Block, held: Number, over: Number) ->
         "gradients": gradients,
         "optimizer": optimizer_bytes(stepped(block, held), states.master, moments, over, zero=zero),
     }
+
+
+def kept_gradient(states: StateBytes, summed: float, *, zero: int) -> float:
+    """Bytes of a gradient that stays on a rank, of those that are summed."""
+    return max(summed, states.sharded_gradient or 0.0) if zero >= 2 else summed
 
 
 def updating_bytes(inputs: TrainingInputs, block: Block, held: RankParameters, backward: Number) -> Number:

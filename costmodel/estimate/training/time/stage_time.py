@@ -12,6 +12,7 @@ import numpy as np
 from costmodel.documents.schemas.model import Model, TokenPrediction
 from costmodel.estimate.machine.process_groups import Exchange
 from costmodel.estimate.model.mixers.mixer import Matmul
+from costmodel.estimate.model.residual_streams import stream_width
 from costmodel.estimate.shared.memoize import RECOMPUTE, memoized
 from costmodel.estimate.shared.per_stage import PerStage, same_on_all_stages
 from costmodel.estimate.shared.plan_batch import Block
@@ -137,6 +138,6 @@ def _prediction(
     """Multi-token prediction beside the head: per module a projection of both inputs, a layer, and the head again."""
     with term("multi-token prediction"):
         hidden, tokens = inputs.model.hidden, local_tokens(inputs, block)
-        joined = Matmul("projection", hidden / block.tp, 2.0 * hidden)
+        joined = Matmul("projection", hidden / block.tp, hidden + stream_width(inputs.model))
         each = work.both + plain_product(inputs, tokens, joined, trained=inputs.tuning is None) + head
         return each.each(functools.partial(operator.mul, ahead.depth))

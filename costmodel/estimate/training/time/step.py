@@ -22,6 +22,7 @@ from costmodel.estimate.machine.process_groups import (
     without_irrelevant_order,
 )
 from costmodel.estimate.model.projected_states import step_flop
+from costmodel.estimate.model.residual_streams import stream_width
 from costmodel.estimate.model.shards import model_parameters
 from costmodel.estimate.shared.memoize import RECOMPUTE, memoized
 from costmodel.estimate.shared.per_stage import PerStage
@@ -155,7 +156,7 @@ TERMS = ("matmul", "attention", "memory_bound", "launch", *EXCHANGING, "bubble",
 def _sends(inputs: TrainingInputs, block: Block, micro_batches: Number) -> PipelineTraffic:
     """Traffic between pipeline stages."""
     with term("pp message"):
-        message = activation_message(local_tokens(inputs, block), inputs.model.hidden, inputs.widths.element)
+        message = activation_message(local_tokens(inputs, block), stream_width(inputs.model), inputs.widths.element)
     return pipeline_traffic(inputs, block, groups(inputs, block).pp, message, micro_batches)
 
 

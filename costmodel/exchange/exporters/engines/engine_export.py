@@ -14,12 +14,14 @@ from costmodel.exchange.importers.launch.layer import Layer
 from costmodel.exchange.importers.serving import read_serve_command
 from costmodel.exchange.importers.serving.settle_serving import settled_serving
 from costmodel.ground.errors import CostModelError, Fault
+from costmodel.ground.parsing import parse
 from costmodel.ground.record import record
 
 _ALL = (vllm_command, sglang_command, trtllm_command)
 ENGINES: dict[str, EngineTarget] = {module.TARGET.name: module.TARGET for module in _ALL}
 _FILE = "export"  # what the text is called while it is read
 _UNWRITTEN = {"prefix_cache": True, "graphs": True, "block": 32}  # what stands where a command is silent
+_ROUNDED = 1e-8  # of a size, the digits that a command has
 _SETTINGS = ("budget", "sequences", "block", "prefix_cache", "graphs")
 
 
@@ -113,6 +115,19 @@ def _differences(document: dict[Any, Any], job: ServingJob) -> Iterator[tuple[st
         back = stack.get(key, _UNWRITTEN.get(key))
         if back != value:
             yield f"stack.{key}", value, back
+    yield from _other_host_caches(stack.get("host_cache", {}), job)
     share = f"{100 * job.share:.6g} %"
     if stack["memory"]["share"] != share:
         yield "stack.memory.share", share, stack["memory"]["share"]
+
+
+def _other_host_caches(theirs: Any, job: ServingJob) -> Iterator[tuple[str, object, object]]:
+    """Sizes of the cache on the host that come back as others, beyond what a command's digits leave out."""
+    stated, back = job.engine.host_cache, theirs.get("size")
+    mine = 0.0 if stated is None else stated.size or 0.0
+    other = parse(back, "B") if isinstance(back, str) else 0.0
+    if abs(other - mine) > _ROUNDED * mine:
+        yield "stack.host_cache.size", mine, other
+    ratio = None if stated is None else stated.ratio
+    if theirs.get("ratio") != ratio:
+        yield "stack.host_cache.ratio", ratio, theirs.get("ratio")

@@ -5,6 +5,7 @@ from __future__ import annotations
 from costmodel.exchange.exporters.engines.benchmark_lines import benchmark, commented, pool_words
 from costmodel.exchange.exporters.engines.checkpoint_types import METHODS, check_cache, check_types
 from costmodel.exchange.exporters.engines.draft_options import sglang_draft
+from costmodel.exchange.exporters.engines.host_cache_options import sglang_host_cache
 from costmodel.exchange.exporters.engines.serving_job import BESIDE, UNWRITTEN, EngineTarget, ServingJob, lines_of
 from costmodel.exchange.exporters.job import Remarks
 from costmodel.exchange.importers.serving.sglang_options import VERSION
@@ -36,6 +37,7 @@ def write(job: ServingJob, remarks: Remarks) -> str:
     if check_cache(job, remarks):
         words.append("--kv-cache-dtype fp8_e4m3")
     words += sglang_draft(job, remarks)
+    words += sglang_host_cache(job, remarks)
     words += ["--disable-radix-cache"] if not engine.prefix_cache else []
     words += ["--disable-cuda-graph"] if not engine.graphs else []
     words += ["--disable-custom-all-reduce"] if not engine.kernels.own_all_reduce else []
@@ -66,6 +68,7 @@ TARGET = EngineTarget(
         "stack.memory.share": "--mem-fraction-static",
         "stack.block": "--page-size",
         "stack.prefix_cache": "--disable-radix-cache",
+        "stack.host_cache": "--enable-hierarchical-cache, --hicache-size or --hicache-ratio",
         "stack.graphs": "--disable-cuda-graph",
         "stack.kernels.own_all_reduce": "--disable-custom-all-reduce",
     },

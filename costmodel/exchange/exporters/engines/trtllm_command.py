@@ -7,6 +7,7 @@ from typing import Any
 from costmodel.exchange.exporters.engines.benchmark_lines import benchmark, commented, pool_words
 from costmodel.exchange.exporters.engines.checkpoint_types import MADE, check_cache, check_types
 from costmodel.exchange.exporters.engines.draft_options import trtllm_draft
+from costmodel.exchange.exporters.engines.host_cache_options import host_bytes
 from costmodel.exchange.exporters.engines.serving_job import BESIDE, UNWRITTEN, EngineTarget, ServingJob, lines_of
 from costmodel.exchange.exporters.job import Remarks
 from costmodel.exchange.importers.serving.served_types import Quantised
@@ -70,6 +71,8 @@ def _options(job: ServingJob, remarks: Remarks) -> dict[str, Any]:
         cache["enable_block_reuse"] = False
     if round(engine.block) != _BLOCK:
         cache["tokens_per_block"] = round(engine.block)
+    if host := host_bytes(job, remarks, "host_cache_size"):
+        cache["host_cache_size"] = round(host)
     found |= trtllm_draft(job, remarks)
     if cache:
         found["kv_cache_config"] = cache
@@ -99,6 +102,7 @@ TARGET = EngineTarget(
         "stack.memory.share": "--kv_cache_free_gpu_memory_fraction",
         "stack.block": "kv_cache_config.tokens_per_block",
         "stack.prefix_cache": "kv_cache_config.enable_block_reuse",
+        "stack.host_cache": "kv_cache_config.host_cache_size",
         "stack.graphs": "cuda_graph_config",
     },
     elsewhere=BESIDE,

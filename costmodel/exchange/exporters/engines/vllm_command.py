@@ -7,8 +7,10 @@ import json
 from costmodel.exchange.exporters.engines.benchmark_lines import benchmark, commented, pool_words
 from costmodel.exchange.exporters.engines.checkpoint_types import METHODS, check_cache, check_types
 from costmodel.exchange.exporters.engines.draft_options import vllm_draft
+from costmodel.exchange.exporters.engines.host_cache_options import host_bytes
 from costmodel.exchange.exporters.engines.serving_job import BESIDE, UNWRITTEN, EngineTarget, ServingJob, lines_of
 from costmodel.exchange.exporters.job import Remarks
+from costmodel.exchange.importers.serving.host_caches import GIB
 from costmodel.exchange.importers.serving.vllm_options import VERSION
 
 
@@ -35,6 +37,8 @@ def write(job: ServingJob, remarks: Remarks) -> str:
     if cache := check_cache(job, remarks):
         words.append(f"--kv-cache-dtype {cache}")
     words += vllm_draft(job, remarks)
+    if host := host_bytes(job, remarks, "--kv-offloading-size"):
+        words.append(f"--kv-offloading-size {job.count('tp') * job.count('pp') * host / GIB:.10g}")
     if copies := job.copies:
         words.append(f"--enable-eplb --eplb-config '{json.dumps({'num_redundant_experts': copies})}'")
     words += ["--enforce-eager"] if not engine.graphs else []
@@ -78,6 +82,7 @@ TARGET = EngineTarget(
         "stack.memory.share": "--gpu-memory-utilization",
         "stack.block": "--block-size",
         "stack.prefix_cache": "--enable-prefix-caching",
+        "stack.host_cache": "--kv-offloading-size, of all ranks",
         "stack.graphs": "--enforce-eager",
         "stack.kernels.own_all_reduce": "--disable-custom-all-reduce",
     },

@@ -7,6 +7,7 @@ from typing import Any
 from costmodel.exchange.importers.launch.layer import Layer, layer_of
 from costmodel.exchange.importers.serving.drafts import fill_copies, fill_sglang_draft
 from costmodel.exchange.importers.serving.engine_names import OF_SGLANG
+from costmodel.exchange.importers.serving.host_caches import fill_sglang_host_cache
 from costmodel.exchange.importers.serving.option_words import Spelling
 from costmodel.exchange.importers.serving.served_types import fill_types, share_of
 from costmodel.exchange.importers.serving.vllm_options import fill_switches
@@ -73,7 +74,12 @@ TABLE: dict[str, ForeignKey] = {
     **lost("not expressible", "the sequence itself is cut", "dcp-size attn-cp-size", 1),
     **lost("not expressible", "experts are cut another way", "moe-dp-size dwdp-size", 1),
     **lost("not expressible", "weights or the cache partly on the host",
-           "cpu-offload-gb enable-hierarchical-cache", 0),
+           "cpu-offload-gb", 0),
+    "enable-hierarchical-cache": ForeignKey("flag", "stack.host_cache", False),
+    "hicache-size": ForeignKey("figure", "stack.host_cache"),
+    "hicache-ratio": ForeignKey("figure", "stack.host_cache", 2.0),
+    "hicache-write-policy": ForeignKey("word", "stack.host_cache", "write_through"),
+    **lost("not expressible", "a store behind the host keeps the cache too", "hicache-storage-backend"),
     **lost("not expressible", "the pool is of a stated size", "max-total-tokens"),
     **lost("not expressible", "the model's configuration is changed", "json-model-override-args", "{}"),
     **lost("approximated", "half-batches hide each other's communication", "enable-two-batch-overlap "
@@ -98,7 +104,7 @@ TABLE: dict[str, ForeignKey] = {
             "max-loras-per-batch max-lora-rank lora-backend lora-target-modules speculative-draft-model-path "
             "speculative-attention-mode "
             "disaggregation-transfer-backend disaggregation-bootstrap-port disaggregation-ib-device "
-            "hicache-ratio hicache-size hicache-write-policy constrained-json-whitespace-pattern "
+            "constrained-json-whitespace-pattern "
             "num-continuous-decode-steps sleep-on-idle tokenizer-worker-num model-impl enable-memory-saver "
             "disable-shared-experts-fusion enable-flashinfer-allreduce-fusion fp8-gemm-backend "
             "init-expert-location eplb-algorithm ep-dispatch-algorithm triton-attention-num-kv-splits "
@@ -132,6 +138,7 @@ def read_sglang(tree: Any, file: str) -> Layer:
     fill_switches(keys, layer, eager="disable-cuda-graph", plain_reduce="disable-custom-all-reduce")
     fill_sglang_draft(keys, layer)
     fill_copies(keys, layer, "ep-num-redundant-experts", keys["ep-num-redundant-experts"].value)
+    fill_sglang_host_cache(keys, layer)
     fill_types(keys, layer, "dtype", "quantization", "kv-cache-dtype")
     return layer_of(keys, TITLE, layer)
 

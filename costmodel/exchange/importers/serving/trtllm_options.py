@@ -6,6 +6,7 @@ from typing import Any
 
 from costmodel.exchange.importers.launch.layer import Layer, layer_of
 from costmodel.exchange.importers.serving.drafts import fill_trtllm_draft
+from costmodel.exchange.importers.serving.host_caches import fill_trtllm_host_cache
 from costmodel.exchange.importers.serving.option_words import Spelling
 from costmodel.exchange.importers.serving.served_types import fill_types, share_of
 from costmodel.exchange.values.foreign_keys import ForeignKey, ForeignKeys, lost, quiet
@@ -46,7 +47,7 @@ TABLE: dict[str, ForeignKey] = {
     **lost("not expressible", "adapters beside the model", "lora_config"),
     **lost("not expressible", "the sequence itself is cut", "context_parallel_size", 1),
     **lost("not expressible", "experts are cut another way", "moe_cluster_parallel_size moe_tensor_parallel_size", 1),
-    **lost("not expressible", "the cache partly on the host", "kv_cache_config.host_cache_size", 0),
+    "kv_cache_config.host_cache_size": ForeignKey("whole", "stack.host_cache"),
     **lost("not expressible", "the pool is of a stated size", "kv_cache_config.max_tokens"),
     **lost("not expressible", "several answers are searched at once", "max_beam_width", 1),
     **lost("approximated", "another backend: the costs are of that in PyTorch", "backend", "pytorch"),
@@ -95,6 +96,7 @@ def read_trtllm(tree: Any, file: str) -> Layer:
     layer.fill("stack.prefix_cache", keys["kv_cache_config.enable_block_reuse"])
     if "cuda_graph_config" in keys.stated and keys.stated["cuda_graph_config"][0] in (None, False):
         layer.facts["stack.graphs"] = keys.derived(False, "cuda_graph_config: null", "cuda_graph_config")
+    fill_trtllm_host_cache(keys, layer)
     fill_trtllm_draft(keys, layer)
     _types(keys, layer)
     return layer_of(keys, TITLE, layer)

@@ -10,6 +10,7 @@ from costmodel.exchange.imported import LossKind
 from costmodel.exchange.importers.launch.layer import Layer, layer_of
 from costmodel.exchange.importers.serving.drafts import fill_copies, fill_vllm_draft, json_option
 from costmodel.exchange.importers.serving.engine_names import OF_VLLM
+from costmodel.exchange.importers.serving.host_caches import fill_vllm_host_cache
 from costmodel.exchange.importers.serving.option_words import Spelling
 from costmodel.exchange.importers.serving.served_types import fill_types, share_of
 from costmodel.exchange.values.foreign_keys import ForeignKey, ForeignKeys, lost, quiet
@@ -44,7 +45,7 @@ TABLE: dict[str, ForeignKey] = {
     **lost("not expressible", "weights in another type", "quantization-config"),
     **lost("not expressible", "weights or the cache partly on the host",
            "offload-backend offload-group-size offload-num-in-group offload-params "
-           "offload-prefetch-step cpu-offload-params kv-offloading-backend"),
+           "offload-prefetch-step cpu-offload-params"),
     **lost("not expressible", "steps are filled another way",
            "max-num-active-seqs max-num-scheduled-tokens prefill-schedule-interval "
            "kv-sharing-fast-prefill"),
@@ -68,12 +69,16 @@ TABLE: dict[str, ForeignKey] = {
     "speculative-config": ForeignKey("text", "plan.speculation"),
     "quantization": ForeignKey("word", "workload.precision workload.weights"),
     **lost("not expressible", "a draft proposes tokens", "spec-method spec-model spec-tokens"),
-    **lost("not expressible", "prompts and answers are computed apart", "kv-transfer-config ec-transfer-config"),
+    **lost("not expressible", "prompts and answers are computed apart", "ec-transfer-config"),
     **lost("not expressible", "adapters beside the model", "enable-lora", False),
     **lost("not expressible", "the sequence itself is cut", "decode-context-parallel-size "
            "prefill-context-parallel-size", 1),
-    **lost("not expressible", "weights or the cache partly on the host", "cpu-offload-gb kv-offloading-size "
-           "swap-space", 0),
+    **lost("not expressible", "weights or the cache partly on the host", "cpu-offload-gb swap-space", 0),
+    "kv-offloading-size": ForeignKey("figure", "stack.host_cache"),
+    "kv-offloading-backend": ForeignKey(
+        "word", "stack.host_cache", "native", loss=("approximated", "the cache on the host is of another program"),
+        harmless=(None, "native")),
+    "kv-transfer-config": ForeignKey("text", "stack.host_cache"),
     **lost("not expressible", "the pool is of a stated size", "kv-cache-memory-bytes num-gpu-blocks-override"),
     **lost("not expressible", "the model's configuration is changed", "hf-overrides", "{}"),
     "enable-chunked-prefill": ForeignKey("flag", default=True, loss=_WHOLE_PROMPTS, harmless=(None, True)),
@@ -144,6 +149,7 @@ def read_vllm(tree: Any, file: str) -> Layer:
     fill_vllm_draft(keys, layer)
     copies = (json_option(keys, "eplb-config") or {}).get("num_redundant_experts")
     fill_copies(keys, layer, "eplb-config", copies)
+    fill_vllm_host_cache(keys, layer)
     fill_types(keys, layer, "dtype", "quantization", "kv-cache-dtype")
     return layer_of(keys, TITLE, layer)
 

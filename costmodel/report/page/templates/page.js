@@ -23,11 +23,17 @@
   const show = (words, parts) => {
     title.textContent = words;
     body.replaceChildren(...parts);
-    drawer.showModal();
+    if (drawer.open) title.focus();
+    else drawer.showModal();
+  };
+  const combined = (trace, text, node) => {
+    if (typeof text === "string") return text;
+    const [before, between, after] = text;
+    return before + node[4].map((inner) => trace.nodes[inner][1]).join(between) + after;
   };
   const how = (trace, node) => {
     const parts = [];
-    if (node[2] >= 0) parts.push(made("p", trace.texts[node[2]], "made"));
+    if (node[2] >= 0) parts.push(made("p", combined(trace, trace.texts[node[2]], node), "made"));
     if (node[3] >= 0) parts.push(made("p", "from " + trace.texts[node[3]], "made"));
     for (const inner of node[4]) parts.push(branch(trace, trace.nodes[inner]));
     return parts;
@@ -46,11 +52,39 @@
     const trace = (await unpacked()).trace, node = trace.nodes[place];
     show(node[0] + "  " + node[1], how(trace, node));
   };
-  const listed = (pairs) => {
+  /* A figure of another plan: its trace where the page has it, else the command that prints it. */
+  const line = (rows, place, figure) =>
+    ["costmodel", figure ? "explain" : "estimate", rows.scenario, figure, rows.settings[place]].filter(Boolean).join(" ");
+  const openFigure = async (key, place, figure, text) => {
+    const rows = (await unpacked())[key], trace = rows.traces?.[figure]?.[place];
+    if (trace !== undefined) return openTrace(trace);
+    const words = "This command prints its equation, inputs and sources; --depth 9 goes further down.";
+    show(figure + "  " + text, [made("p", words), made("pre", line(rows, place, figure))]);
+  };
+  const button = (contents, figure) => {
+    const item = made("button", undefined, "how");
+    item.type = "button";
+    item.dataset.figure = figure;
+    item.append(...contents);
+    return item;
+  };
+  for (const table of document.querySelectorAll("table[data-rows]")) {
+    const figures = [...table.tHead.rows[0].cells].map((head) => head.dataset.figure);
+    [...table.tBodies[0].rows].forEach((row, place) => {
+      row.dataset.place = place;
+      figures.forEach((figure, at) => {
+        const cell = row.cells[at];
+        if (figure && /\d/.test(cell.textContent)) cell.append(button(cell.childNodes, figure));
+      });
+    });
+  }
+  const listed = (pairs, key, place) => {
     const list = made("dl", undefined, "facts");
-    for (const [name, text] of pairs) {
-      const entry = made("div");
-      entry.append(made("dt", name), made("dd", text));
+    for (const [name, text, figure] of pairs) {
+      const entry = made("div"), held = made("dd", figure ? undefined : text);
+      if (figure) held.append(button([text], figure));
+      Object.assign(held.dataset, { rows: key, place });
+      entry.append(made("dt", name), held);
       list.append(entry);
     }
     return list;
@@ -65,21 +99,20 @@
     return plain(value) + (unit ? " " + unit : "");
   };
   const details = (plans, place) =>
-    plans.columns.map((column) => [column.label, number(column.values[place], column.unit)]);
-  const openPlan = async (name, place) => {
-    const plans = (await unpacked())[name];
-    const parts = [listed(details(plans, place))];
-    if (plans.commands) parts.unshift(made("pre", plans.commands[place]));
-    if (plans.notes) parts.unshift(...plans.notes[place].map((note) => made("p", note)));
-    show("Plan " + (place + 1), parts);
+    plans.columns.map((column) => [column.label, number(column.values[place], column.unit), column.figure]);
+  const openPlan = async (key, place) => {
+    const plans = (await unpacked())[key];
+    const notes = plans.notes[place].map((note) => made("p", note));
+    show("Plan " + (place + 1), [...notes, made("pre", line(plans, place)), listed(details(plans, place), key, place)]);
   };
   document.addEventListener("click", (event) => {
     const button = event.target.closest("button");
     if (!button) return;
+    const around = button.closest("[data-place]")?.dataset, key = around && (around.rows ?? button.closest("table").dataset.rows);
     if (button.dataset.trace) openTrace(Number(button.dataset.trace));
-    else if (button.classList.contains("row")) {
-      openPlan(button.closest("table").dataset.plans, Number(button.textContent) - 1);
-    } else if (button.classList.contains("sort")) sort(button.closest("th"));
+    else if (button.dataset.figure) openFigure(key, Number(around.place), button.dataset.figure, button.textContent.trim());
+    else if (button.classList.contains("row")) openPlan(key, Number(around.place));
+    else if (button.classList.contains("sort")) sort(button.closest("th"));
   });
 
   /* Tables: sorted by a column, filtered by words or by column=value. */
@@ -167,7 +200,7 @@
     }
     const fits = plans.fits[found];
     const words = plans.sentences[found];
-    place.replaceChildren(made("p", words, "conclusion " + (fits ? "good" : "bad")), listed(details(plans, found)));
+    place.replaceChildren(made("p", words, "conclusion " + (fits ? "good" : "bad")), listed(details(plans, found), "choices", found));
   };
   if (form && "DecompressionStream" in window) {
     unpacked().then((data) => {

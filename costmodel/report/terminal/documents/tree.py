@@ -13,6 +13,7 @@ from costmodel.documents.reader.resolved_scenario import ResolvedScenario
 from costmodel.estimate.evaluate.answer_facts import facts_of
 from costmodel.explore.explain.explain import ExplainedFigure, quantities
 from costmodel.explore.explain.pages import Page, all_words, worth_asking
+from costmodel.ground.record import record
 from costmodel.report.terminal.style.answer import head
 from costmodel.report.terminal.style.formatting import TIME_TERMS, figure, is_held, result
 from costmodel.report.terminal.style.head import fact_fields, head_of, is_cost, title
@@ -89,11 +90,11 @@ class TreeDrawing:
 
     def how(self, node: ExplainedFigure) -> list[str]:
         """How a figure was made, in a line or two; counting needs no more than its figures."""
-        values = [self.value(inner) for inner in node.beneath]
+        joined = joining(node)
+        if joined is not None:
+            return [joined.of([self.value(inner) for inner in node.beneath])]
         if node.equation is None:
-            return [f"= {_combined(node.operation, values)}"] if node.operation else []
-        if node.equation.name in _COUNTING:
-            return [f"= {_COUNTING[node.equation.name].join(values)}"]
+            return []
         contract = node.equation.contract
         formula = [line for line in contract.formula.splitlines() if line.strip()]
         choices = ", ".join(f"{name} {value}" for name, value in node.choices.items())
@@ -110,13 +111,28 @@ _BEFORE = {"maximum": "max", "minimum": "min"}
 _TERMS = {key: title for title, key in TIME_TERMS}
 
 
-def _combined(operation: str, values: Sequence[str]) -> str:
-    """What was done with figures, as equations are written."""
-    if operation in _BETWEEN:
-        return _BETWEEN[operation].join(values)
-    if operation.startswith("sum of"):
-        return f"{operation} {values[0]}"
-    return f"{_BEFORE.get(operation, operation)}({', '.join(values)})"
+@record
+class Joining:
+    """What stands before, between and after figures where they are combined, as equations are written."""
+
+    before: str
+    between: str
+    after: str = ""
+
+    def of(self, values: Sequence[str]) -> str:
+        """The combination of figures in a line."""
+        return f"{self.before}{self.between.join(values)}{self.after}"
+
+
+def joining(node: ExplainedFigure) -> Joining | None:
+    """How the line of a figure is written that is a combination of those beneath it; None for an equation."""
+    if node.equation is not None:
+        return Joining("= ", _COUNTING[node.equation.name]) if node.equation.name in _COUNTING else None
+    if not node.operation or node.operation in _BETWEEN:
+        return Joining("= ", _BETWEEN[node.operation]) if node.operation else None
+    if node.operation.startswith("sum of"):
+        return Joining(f"= {node.operation} ", " + ")
+    return Joining(f"= {_BEFORE.get(node.operation, node.operation)}(", ", ", ")")
 
 
 def _title(node: ExplainedFigure) -> str:

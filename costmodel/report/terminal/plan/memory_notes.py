@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from costmodel.estimate.shared.results import number
+from costmodel.estimate.training.memory.rank_states import kept_gradient
 from costmodel.estimate.training.parallelism.pipeline.schedule_rules import summed_once, weight_replication
 from costmodel.estimate.training.training_inputs import ELEMENT_BYTES
 from costmodel.report.terminal.search.choices import choice_words, tuning_notes
@@ -95,4 +96,5 @@ def _gradients(answer: Answer) -> str:
         return f"{words}, and {width / 2:.0f} B of backward" if wide else f"{words}, and {2 * width:.0f} B of the shard"
     if zero < 2:
         return words
-    return f"{words}, whole until the last micro-batch" if late else f"{words}, {_sharded(answer)}"
+    kept = kept_gradient(inputs.stack.states, width, zero=zero)
+    return f"{words}, whole until the last micro-batch" if late else f"{kept:.0f} B a parameter, {_sharded(answer)}"

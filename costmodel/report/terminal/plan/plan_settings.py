@@ -1,4 +1,4 @@
-"""The command to type next: the scenario as it was asked for, with what was changed on the way in."""
+"""What must be set for a plan to become another."""
 
 from __future__ import annotations
 

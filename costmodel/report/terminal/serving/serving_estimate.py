@@ -28,6 +28,7 @@ BINDS = {
     "budget": "the token budget of a step",
     "cache": "the cache",
     "sequences": "the engine's limit on sequences",
+    "host link": "the link to the host, over which conversations come back",
     "compute": "time: steps are full of work",
 }
 
@@ -152,8 +153,24 @@ def _beginnings(answer: ServingAnswer) -> list[tuple[str, str, str, str, str]]:
         return []
     stays = costs["prefix_residency"]
     late = float(workload.think_time or 0.0) + costs["latency"] > stays
-    words = f"{show_time(stays)} unused" + (": gone before the next turn" if late and workload.turns > 1 else "")
-    return [("prefix hits", result("prefix_hit", costs["prefix_hit"]), "stays", words, "")]
+    words = f"{show_time(stays)} unused" + (": too short" if late and workload.turns > 1 else "")
+    hits = ("prefix hits", result("prefix_hit", costs["prefix_hit"]), "stays", words, "")
+    return [hits, *_on_host(answer)]
+
+
+def _on_host(answer: ServingAnswer) -> list[tuple[str, str, str, str, str]]:
+    """What of it comes back from the host, how long that stays, and whether loading is faster than computing."""
+    costs, gain = answer.costs, answer.costs["host_load_gain"]
+    if answer.inputs.host_pool is None:
+        return []
+    stays = f"{show_time(costs['host_residency'])} unused"
+    rows = [("from the host", result("host_hit", costs["host_hit"]), "stays", stays, "")]
+    if not costs["host_hit"]:
+        return rows
+    word = f"{significant(gain)} × as fast as computing" if gain >= 1 else "slower than computing it again"
+    delay = show_time(costs["host_load_exposed"])
+    busy = result("host_link_utilisation", costs["host_link_utilisation"])
+    return [*rows, ("loading adds", f"{delay}, link {busy} busy", "which is", word, "")]
 
 
 def _speculation(answer: ServingAnswer) -> list[tuple[str, str, str, str, str]]:

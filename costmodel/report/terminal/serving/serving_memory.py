@@ -52,7 +52,8 @@ def _width_note(answer: ServingAnswer) -> str:
     types = answer.inputs.types
     weight, expert = one(types.weight), one(types.expert_weight)
     experts = f", {expert:.4g} of experts" if expert != weight and answer.inputs.model.has_experts else ""
-    copies = f", {answer.inputs.copies:.0f} copies of experts" if answer.inputs.copies else ""
+    count = answer.plan.redundant_experts
+    copies = f", {count:.0f} copies of experts" if count else ""
     return f"{weight:.4g} B a parameter of the layers{experts}{copies}"
 
 
@@ -117,8 +118,10 @@ def _host(answer: ServingAnswer) -> list[tuple[str, str]]:
     pays = f"loading pays, {significant(kept.gain)} ×" if kept.gain > 1 else "loading does not pay"
     times = f"loaded in {show_time(kept.load)}, computed again in {show_time(kept.recompute)}"
     tokens = f"{significant(kept.tokens / 1e3, 4)} k tokens of a replica"
+    would = f"{show_memory(kept.memory)} of a node's host would keep {tokens}"
+    stated = f"{show_memory(kept.each)} of the host for each GPU keeps {tokens}"
     return [
-        ("host", f"{show_memory(kept.memory)} of a node's host would keep {tokens}"),
+        ("host", stated if answer.inputs.host_pool is not None else would),
         ("", f"a prompt of {kept.prompt:,.0f} is {times}: {pays}"),
     ]
 

@@ -233,7 +233,7 @@ def scale(found: Scaled) -> list[Line]:
     lines += searched(found.case) if found.best else _freed(found)
     lines += [styled("Stopped before the last size.", BAD)] if found.stopped else []
     noted = _remarks([row.point for row in found.rows], "N003")
-    return [*lines, Text(), grid, *noted, Text(), styled(bend(found)), *map(styled, _paying(found))]
+    return [*lines, Text(), grid, *noted, Text(), styled(bend(found)), *map(styled, (*_paying(found), *found.cautions))]
 
 
 def _to_loss(row: ScaleRow) -> str:
@@ -312,6 +312,7 @@ def scale_json(found: Scaled) -> dict[str, Any]:
         "kind": "weak" if found.weak else "strong",
         "bends_after": None if found.bend is None else found.rows[found.bend].ranks,
         "why": bend(found),
+        "cautions": list(found.cautions),
         "complete": not found.stopped,
         "sizes": [_size(row, found.case, _sized(found)) for row in found.rows],
         "held": held(found.case) if found.best else {},

@@ -1,0 +1,135 @@
+"""Cache that comes back from the host: tokens in reach, time over the link, and what prompts wait for it."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from costmodel.equations.memory.offload import link_time
+from costmodel.equations.run.economics import share
+from costmodel.equations.serving.disaggregation import exposed_transfer_time
+from costmodel.equations.serving.load.queues import queue_wait
+from costmodel.equations.serving.memory.host_cache import history_variation, tokens_in_reach
+from costmodel.equations.serving.memory.memory_budget import pool_tokens
+from costmodel.equations.serving.memory.prefix_reuse import residency_time
+from costmodel.estimate.model.shards import layer_count
+from costmodel.estimate.serving.engine_memory import EngineMemoryUse, stage_share
+from costmodel.estimate.serving.kv_cache import sequence_cache
+from costmodel.estimate.serving.plan_columns import PlanColumns
+from costmodel.estimate.serving.serving_inputs import ServingInputs
+from costmodel.ground.equation import Number, term
+from costmodel.ground.record import record
+
+HOST_COLUMNS = (
+    "host_hit",
+    "host_residency",
+    "host_cache_tokens",
+    "host_load_exposed",
+    "host_load_gain",
+    "host_link_utilisation",
+)
+BUSIEST = 0.999  # share of the link's time, for a wait that divides by the rest
+
+
+@record
+class HostLoading:
+    """Loads of one request, on the mean over those that load and those that do not.
+
+    time: over the link. busy: the same, or what the other way carries if that is more. loads: share of requests that
+    load. exposed: of one that loads, behind which its prompt starts or ends. last: the same of a conversation's last
+    turn. variation: of what requests load.
+    """
+
+    time: Number = 0.0
+    busy: Number = 0.0
+    loads: Number = 0.0
+    exposed: Number = 0.0
+    last: Number = 0.0
+    variation: Number = 0.0
+
+
+NOTHING = HostLoading()
+
+
+def cached_bytes(inputs: ServingInputs, layout: PlanColumns, tokens: Number) -> Number:
+    """Cache of so many tokens of one sequence on a rank of the fullest stage."""
+    return stage_share(inputs, layout) * sequence_cache(inputs, layout.tp, tokens)
+
+
+def loading(inputs: ServingInputs, layout: PlanColumns, each_token: Number) -> HostLoading:
+    """What requests load; a token of a prompt that is computed takes so long."""
+    load, pool = inputs.load, inputs.host_pool
+    if pool is None or not np.any(load.loaded):
+        return NOTHING
+    turns = float(inputs.case.scenario.workload.turns)
+    with term("from the host"):
+        later = (turns - 1.0) / turns
+        loads = later * load.returning
+        time = link_time(cached_bytes(inputs, layout, load.loaded), pool.rate, 1.0)
+        stored = link_time(cached_bytes(inputs, layout, load.computed + load.output), pool.rate, 1.0)
+        mean = time / loads
+        longest = 2.0 * later * mean  # turn n loads n − 1 parts, a later turn n / 2 on the mean
+        layers = layer_count(inputs.model) if pool.stated.loads == "layer" else 1.0
+        prompt = load.computed * each_token
+        exposed, last = (exposed_transfer_time(each, prompt, layers) for each in (mean, longest))
+    return HostLoading(time, np.maximum(time, stored), loads, exposed, last, history_variation(turns, load.returning))
+
+
+def loading_time(found: HostLoading, rate: Number) -> tuple[Number, Number]:
+    """By how much loads delay first tokens at a rate: on the mean, and of one request in a hundred."""
+    with term("link to the host"):
+        busy = np.minimum(rate * found.time, BUSIEST)
+        wait = queue_wait(found.time, busy, found.variation)
+        mean = found.loads * (found.exposed + wait)
+        return mean, found.last + wait
+
+
+def host_tokens(inputs: ServingInputs, layout: PlanColumns, memory: EngineMemoryUse) -> Number:
+    """Tokens of a replica that its hosts keep."""
+    load, pool = inputs.load, inputs.host_pool
+    if pool is None:
+        return 0.0
+    with term("tokens on the host"):
+        each = cached_bytes(inputs, layout, load.prompt) / load.prompt
+        return layout.dp_attention * pool_tokens(host_bytes(inputs, memory), each, inputs.engine.block)
+
+
+def host_bytes(inputs: ServingInputs, memory: EngineMemoryUse) -> Number:
+    """Memory of the host for the cache of one rank."""
+    pool = inputs.host_pool
+    if pool is None:
+        return 0.0
+    with term("memory of the host"):
+        ratio = pool.stated.ratio
+        return (pool.stated.size or 0.0) if ratio is None else ratio * np.maximum(memory.pool, 0.0)
+
+
+def in_reach(inputs: ServingInputs, layout: PlanColumns, memory: EngineMemoryUse) -> Number:
+    """Tokens of a replica that its devices or hosts hold."""
+    pool = inputs.host_pool
+    if pool is None:
+        return memory.tokens
+    return tokens_in_reach(memory.tokens, host_tokens(inputs, layout, memory), keeps=pool.stated.keeps)
+
+
+def host_columns(
+    inputs: ServingInputs, layout: PlanColumns, memory: EngineMemoryUse, found: HostLoading, whole: Number, rate: Number
+) -> dict[str, Number]:
+    """What a cache on the host brings; NaN without one, and where no turn comes back."""
+    load, pool = inputs.load, inputs.host_pool
+    if pool is None:
+        return dict.fromkeys(HOST_COLUMNS, np.nan)
+    with term("from the host"):
+        returned = load.hit - load.common
+        time = link_time(cached_bytes(inputs, layout, returned), pool.rate, 1.0)
+        again = returned * whole
+    with np.errstate(divide="ignore", invalid="ignore"):
+        exposed, _ = loading_time(found, rate)
+        reached = in_reach(inputs, layout, memory)
+        return {
+            "host_residency": residency_time(reached, rate, load.computed + load.output),
+            "host_hit": share(load.loaded, load.prompt),
+            "host_cache_tokens": host_tokens(inputs, layout, memory),
+            "host_load_exposed": exposed,
+            "host_load_gain": share(again, time),
+            "host_link_utilisation": rate * found.busy,
+        }

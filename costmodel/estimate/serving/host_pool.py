@@ -1,0 +1,63 @@
+"""The part of a host's memory that an engine keeps cache in, and the link behind which it lies."""
+
+from __future__ import annotations
+
+import math
+
+import numpy as np
+
+from costmodel.documents.reader.resolved_scenario import LoadedScenario
+from costmodel.documents.reader.serving_scenario import ServingCase
+from costmodel.documents.schemas.serving.engine import EngineHostCache
+from costmodel.equations.serving.memory.host_cache import shared_host_rate
+from costmodel.estimate.shared.assumptions import AssumptionLog
+from costmodel.ground.equation import Number, term
+from costmodel.ground.errors import fail
+from costmodel.ground.record import record
+from costmodel.ground.units import show
+
+
+@record
+class HostPool:
+    """What the engine's document states, the rate of each accelerator, and the memory of a node's host."""
+
+    stated: EngineHostCache
+    rate: Number
+    capacity: float
+    accelerators: float  # of a node
+
+
+def host_rate(case: LoadedScenario) -> Number | None:
+    """Rate at which an accelerator loads from its host; nothing where no document states it."""
+    link, node, common = case.host, case.node, case.common.host
+    if link is None or (link.copies is None and common is None):
+        return None
+    reached = 1.0 if common is None else common.share
+    with term("link to the host"):
+        if link.copies is not None:
+            reached = link.copies / link.bandwidth
+        memory = math.inf if node.memory is None else node.memory.bandwidth
+        return shared_host_rate(link.bandwidth, reached, memory, node.built)
+
+
+def host_pool(case: ServingCase, log: AssumptionLog) -> HostPool | None:
+    """The cache on the host, where the engine keeps any."""
+    stated = case.stack.host_cache
+    if stated is None or not stated.kept:
+        return None
+    place = case.place("stack.host_cache")
+    rate = host_rate(case)
+    if rate is None:
+        raise fail("D017", f"{case.node.name} states no link to its host", place, "write host, e.g. pcie5x16")
+    plan, workload = case.scenario.plan, case.scenario.workload
+    if plan is not None and plan.prefill is not None:
+        hint = "leave stack.host_cache out, or let replicas do both"
+        raise fail("D016", "a cache on the host is not modelled with prefill and decode apart", place, hint)
+    if not case.stack.prefix_cache:
+        raise fail("D016", "the engine reuses no cache: stack.prefix_cache is off", place, "leave stack.host_cache out")
+    if workload.turns == 1:
+        log.note("stack.host_cache", "finds nothing", "no turn comes back: workload.turns is 1")
+    else:
+        log.note("stack.host_cache.rate", show(float(np.asarray(rate)), "B/s"), f"{case.node.name}, each accelerator")
+    capacity = math.inf if case.node.memory is None else case.node.memory.capacity
+    return HostPool(stated, rate, capacity, case.node.built)

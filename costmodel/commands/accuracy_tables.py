@@ -22,7 +22,8 @@ from typing import Any
 
 from costmodel.evidence.validate.left_out import RECORD, left_out
 from costmodel.evidence.validate.outcomes import Quantity
-from costmodel.evidence.validate.validate import Score, score, validated
+from costmodel.evidence.validate.scores import Score, score
+from costmodel.evidence.validate.validate import validated
 
 _CHECKOUT = Path(__file__).resolve().parents[2]
 PAGES = ("README.md", "docs/accuracy/index.md")

@@ -110,6 +110,7 @@ def validate(
 
     Next: costmodel show korthikanti-2022
     """
+    from costmodel.evidence.validate.scores import scoreboard
     from costmodel.evidence.validate.validate import validated
     from costmodel.report.terminal.evidence import evidence
 
@@ -120,20 +121,21 @@ def validate(
     found = validated(tables, quantity=asked, where=chosen_values(where or []))
     if quantity is ValidateQuestion.REGRET:
         return _regret(found, by, worst)
+    board = scoreboard(found, left_out=alone)
     return Reply(
-        lambda: evidence.scoreboard(found) if alone else evidence.validation(found, by.value if by else None, worst),
-        lambda: evidence.validation_json(found, alone=alone),
+        lambda: evidence.scoreboard(board) if alone else evidence.validation(board, by.value if by else None, worst),
+        lambda: evidence.validation_json(board),
         rows="rows",
-        yes=all(figure.within for part in found for figure in part.figures),
-        others=pages.of_validation(found),
+        yes=board.holds,
+        others=pages.of_validation(board),
     )
 
 
 def _regret(found: list[Validated], by: Grouping | None, worst: int) -> Reply:
-    from costmodel.evidence.validate.regret import sweeps
+    from costmodel.evidence.validate.regret import layout_regret, sweeps
     from costmodel.report.terminal.evidence import regret
 
-    made = sweeps(found)
+    made = layout_regret(sweeps(found))
     return Reply(
         lambda: regret.choosing(made, by.value if by else "source", worst),
         lambda: regret.choosing_json(made),

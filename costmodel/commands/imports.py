@@ -120,7 +120,7 @@ def import_file(
 def _document(files: list[str], beside: GivenBesideFile, *, strict: bool) -> Reply:
     """Files as a model or a scenario."""
     from costmodel.explore.import_file import import_files
-    from costmodel.report.machine import json_answer
+    from costmodel.report.machine.answer_fields import plain
     from costmodel.report.terminal.documents import imports as report
 
     read_file = import_files(files, beside)
@@ -128,7 +128,7 @@ def _document(files: list[str], beside: GivenBesideFile, *, strict: bool) -> Rep
     lost = bool(found.warnings) or any(loss.kind == "not expressible" for loss in found.losses)
     return Reply(
         lambda: report.document(read_file),
-        lambda: report.as_json(read_file, json_answer.plain(found.document)),
+        lambda: report.as_json(read_file, plain(found.document)),
         yes=not (strict and lost),
         filed=Filed(read_file.text_of, lambda path: report.summary(read_file, path)),
     )

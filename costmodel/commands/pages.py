@@ -15,7 +15,7 @@ if TYPE_CHECKING:
     from costmodel.estimate.evaluate.predict import Answer
     from costmodel.estimate.rl.predict_rl import RlAnswer
     from costmodel.estimate.serving.predict_serving import ServingAnswer
-    from costmodel.evidence.validate.validate import Validated
+    from costmodel.evidence.validate.scores import Scoreboard
     from costmodel.explore.compare.check import CheckedScenario
     from costmodel.explore.compare.limit_findings import CheckedAnswer
     from costmodel.explore.explain.explained_answer import ExplainedAnswer
@@ -139,7 +139,7 @@ def _of_vary(kind: str, found: Any) -> dict[str, Form]:
     return _late_forms(drawn)
 
 
-def of_validation(found: list[Validated]) -> dict[str, Form]:
+def of_validation(found: Scoreboard) -> dict[str, Form]:
     """The page of measured and predicted figures."""
 
     def page() -> HtmlPage:
@@ -150,7 +150,7 @@ def of_validation(found: list[Validated]) -> dict[str, Form]:
     def figure() -> Draw | None:
         from costmodel.report.page.evidence_part import measured_figure
 
-        return measured_figure([figure for part in found for figure in part.figures])
+        return measured_figure(found.figures)
 
     return page_forms(page, figure)
 
@@ -257,14 +257,14 @@ def of_serving_sensitivity(found: ServingSensitivity) -> dict[str, Form]:
     return _of_knobs(found, plan_words(found.answer), result, gains(found))
 
 
-def _of_knobs(found: Any, plan: str, say: Callable[[str, float], str], gains: list[str]) -> dict[str, Form]:
+def _of_knobs(found: Any, plan: str, text_of: Callable[[str, float], str], gains: list[str]) -> dict[str, Form]:
 
     def drawn() -> Drawn:
         from costmodel.report.page.vary_pages import knobs_page
         from costmodel.report.page.vary_parts import knobs_figure
 
         return (
-            lambda: knobs_page(found, plan, say, gains, command_line()),
+            lambda: knobs_page(found, plan, text_of, gains, command_line()),
             lambda: knobs_figure(found.result, found.knobs),
         )
 

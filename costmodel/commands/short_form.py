@@ -234,7 +234,7 @@ def _best_of_training(loaded: LoadedScenario) -> tuple[dict[str, str], str] | No
     from costmodel.documents.reader.resolved_scenario import training
     from costmodel.estimate.shared.reasons import REFUSALS
     from costmodel.explore.search.search import search
-    from costmodel.report.terminal.plan.next_commands import plan_settings
+    from costmodel.report.terminal.plan.plan_settings import plan_settings
 
     case = training(loaded)
     found = search(case, 1, workers=1)

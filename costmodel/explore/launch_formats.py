@@ -32,7 +32,7 @@ from costmodel.exchange.importers.launch import (
     training_arguments,
 )
 from costmodel.exchange.importers.launch.not_stated import NOT_STATED
-from costmodel.exchange.importers.megatron.table import NOT_SAID, OPTIONS
+from costmodel.exchange.importers.megatron.table import OPTIONS, UNFILLED_KEYS
 from costmodel.exchange.importers.serving import sglang_options, trtllm_options, vllm_options
 from costmodel.exchange.importers.serving.not_in_commands import NOT_STATED_BY_ENGINES
 from costmodel.exchange.values.foreign_keys import ForeignKey
@@ -81,7 +81,7 @@ def launch_formats(prefix: str = "") -> list[LaunchFormat]:
 
 def _formats() -> Iterator[LaunchFormat]:
     options = (FormatOption(f"--{name}", option.fills, "") for name, option in OPTIONS.items())
-    yield LaunchFormat("megatron", MEGATRON, tuple(options), NOT_SAID, True)
+    yield LaunchFormat("megatron", MEGATRON, tuple(options), UNFILLED_KEYS, True)
     for title, (name, table) in TABLES.items():
         written = name in TARGETS or name in ENGINES
         unsaid = NOT_STATED_BY_ENGINES[name] if name in ENGINES else NOT_STATED[title]

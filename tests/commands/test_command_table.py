@@ -52,3 +52,9 @@ def test_an_estimate_imports_no_other_command_and_no_document_it_does_not_read()
     kinds = {"measurement", "prior", "release", "serving", "rl"}
     assert {name for name in kinds if f"costmodel.documents.schemas.{name}" in found} == set()
     assert {name for name in found if name.split(".")[1] in ("exchange", "evidence")} == set()
+
+
+def test_a_serving_estimate_imports_nothing_of_training() -> None:
+    found = {name for name in _imported("estimate", "serve-llama-3.1-70b") if name.startswith("costmodel.")}
+    assert "costmodel.estimate.serving.predict_serving" in found
+    assert {name for name in found if name.startswith("costmodel.estimate.training")} == set()

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import itertools
+from dataclasses import replace
 from typing import Any, get_args
 
 import pytest
@@ -331,7 +332,7 @@ def at_the_rate_and_width_of_bf16_it_is_bf16(word: str) -> Rows:
     stack = written_out("stack", named, low_precision={"saved": False, "recipes": [word]})
     more = {"node": node, "stack": stack}
     narrow, wide = (machine(**more, workload={"precision": kind}) for kind in (word, "bf16"))
-    recipe = narrow.recipe.model_copy(update={"operand": 2.0, "quantised": 0.0, "copies": 0.0})
+    recipe = replace(narrow.recipe, operand=2.0, quantised=0.0, copies=0.0)
     as_wide = with_rates(
         narrow, linear=Linear(recipe, wide.rates.matmul, wide.rates.peak, 1.0), mfu_peak=wide.rates.mfu_peak
     )

@@ -61,6 +61,22 @@ def test_rendering_evaluates_no_plan() -> None:
     assert not breaches
 
 
+# Functions of evidence/ that write a value as documents do.
+WRITTEN = {"unit_value", "written"}
+
+
+def test_rendering_scores_nothing() -> None:
+    """Scores of predictions, of choices and of fits are in the answer before it is drawn."""
+    computing = {(module, name) for module, name in functions() if module.startswith("costmodel.evidence.")}
+    assert ("costmodel.evidence.validate.scores", "score") in computing
+    breaches = []
+    for path in sorted((ROOT / "costmodel" / "report").rglob("*.py")):
+        tree = ast.parse(path.read_text(encoding="utf-8"))
+        used = {name for name in imported(tree, at_run_time=True).values() if name in computing}
+        breaches += [f"{path.name}: {name}" for _, name in used if name not in WRITTEN]
+    assert not breaches
+
+
 def test_answers_that_are_rendered_hold_all_that_is_asked_of_them() -> None:
     """A property that evaluates a plan would do it while something is drawn; pages alone collect as they are drawn."""
     lazy = {tuple(name.split(".")) for module, name in evaluating() if "." in name and ".page." not in module}

@@ -157,16 +157,17 @@ _INNERMOST_FIRST = ("efficiency", "fabric", "accelerator", "node", "model", "sta
 
 
 @functools.cache
-def _build_schemas() -> None:
+def _build_schemas(wing: str) -> None:
     """Builds the schemas that a scenario's holds first, which it then takes over instead of building them again."""
     for kind in _INNERMOST_FIRST:
-        document_class(kind).model_rebuild()
+        _class_in(kind, wing).model_rebuild()
 
 
 def _checked(kind: str, tree: Any, shown: str, found: Sequence[Fault]) -> Any:
+    wing = _wing(kind, tree)
     if kind == "scenario":
-        _build_schemas()
-    document = validate(_model(kind, tree), tree, shown, found)
+        _build_schemas(wing)
+    document = validate(_class_in(kind, wing), tree, shown, found)
     if unknown := list(uncited(tree)):
         raise CostModelError(*unknown)
     return document
@@ -181,18 +182,23 @@ def _read_foreign(kind: str, text: str, shown: str) -> tuple[Any, Foreign]:
     return validate(document_class(kind), foreign.tree, shown), foreign
 
 
-def _model(kind: str, tree: Any) -> type[BaseModel]:
-    """What a tree is checked against; other wings than training have other keys, imported for them alone."""
+def _wing(kind: str, tree: Any) -> str:
+    """What a scenario asks about or a stack is of: serving, rl, or else training."""
     key = {"scenario": "workload.kind", "stack": "kind"}.get(kind)
     wing = None if key is None else at(tree, key)
+    return wing if wing in ("serving", "rl") else "training"
+
+
+def _class_in(kind: str, wing: str) -> type[BaseModel]:
+    """What a document is checked against; other wings than training have other keys, imported for them alone."""
     if wing == "serving":
         from costmodel.documents.schemas.serving.serving_kinds import SERVING
 
-        return SERVING[kind]
+        return SERVING.get(kind) or document_class(kind)
     if wing == "rl":
         from costmodel.documents.schemas.rl.rl_kinds import RL
 
-        return RL[kind]
+        return RL.get(kind) or document_class(kind)
     return document_class(kind)
 
 

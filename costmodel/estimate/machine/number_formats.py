@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 from costmodel.documents.reader.library import UNMEASURED
 from costmodel.documents.reader.resolved_scenario import ACCELERATOR, LoadedScenario, ResolvedScenario
 from costmodel.documents.schemas.efficiency import MatmulFit
@@ -44,7 +46,7 @@ def _recipe(case: ResolvedScenario) -> Recipe:
     recipe, operands = RECIPES[case.scenario.workload.precision], case.accelerator.operands
     if recipe.single is None or operands is None or operands.transposed:
         return recipe
-    return recipe.model_copy(update={"quantised": recipe.single.quantised, "copies": recipe.single.copies})
+    return replace(recipe, quantised=recipe.single.quantised, copies=recipe.single.copies)
 
 
 def matmul_fit(case: ResolvedScenario, key: str, kind: str) -> MatmulFit:

@@ -20,7 +20,7 @@ from costmodel.estimate.serving.steady_state import replica_rate
 from costmodel.ground.equation import Number, sum_of_rows, term
 from costmodel.ground.record import record
 
-FEW = 7 / 8  # share of answers that have ended where the tail begins
+TAIL_BEGINS = 7 / 8  # share of answers that have ended where the tail begins
 
 
 def first_of(values: Number) -> Number:
@@ -93,7 +93,7 @@ def _batch(
         before = 0.0 if fits else stream_left(lengths.mean, lengths.square) * lengths.mean
         steps = _steps(engines, running, before + prompt + grid)
         last = _decoded(grid, chance * steps)
-        tail = _decoded(grid, chance * np.where(shorter >= FEW, steps, 0.0))
+        tail = _decoded(grid, chance * np.where(shorter >= TAIL_BEGINS, steps, 0.0))
     if environment is not None:
         last = last + environment.turns * environment.time
     if fits:

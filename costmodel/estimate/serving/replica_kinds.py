@@ -16,7 +16,7 @@ from costmodel.ground.solvers import Curves, Line
 
 T = TypeVar("T")
 CUTS = ("tp", "pp", "ep", "dp_attention", "redundant_experts")  # how a replica cuts the model
-FEW = 4  # plans of a cut, from which on it pays to store it once
+WORTH_STORING = 4  # plans of a cut, from which on it pays to store it once
 
 
 @record
@@ -42,7 +42,7 @@ def replica_kinds(inputs: ServingInputs, layout: PlanColumns) -> ReplicaKinds:
 def shared_cuts(layout: PlanColumns) -> PlanColumns:
     """The same plans, with what depends on the cut of the model alone stored once for all that have it in common."""
     first, which = distinct([np.asarray(getattr(layout, name)) for name in CUTS])
-    if len(layout) < FEW * len(first):
+    if len(layout) < WORTH_STORING * len(first):
         return layout
     plans = Plans({CUT: which}, BATCH)
     columns: dict[str, Any] = {name: Factored(np.asarray(getattr(layout, name))[first], CUT, plans) for name in CUTS}

@@ -10,7 +10,7 @@ from numpy.typing import NDArray
 
 from costmodel.documents.reader.cached_reader import CachedReader
 from costmodel.documents.schemas.prior import Prior
-from costmodel.evidence.calibrate.priors import off_scale, on_scale, shipped, width_priors
+from costmodel.evidence.calibrate.priors import around, off_scale, on_scale, shipped, width_priors
 from costmodel.evidence.calibrate.regression_problem import (
     APART,
     ROUNDS,
@@ -40,6 +40,7 @@ class Posterior:
     runs: int
     families: tuple[str, ...]
     resolved: bool
+    interval: tuple[float, float]  # one spread to either side, as values
 
 
 def is_identified(prior: Prior, spread: float, moved: float) -> bool:
@@ -198,4 +199,6 @@ def _learned(problem: Problem, column: int, scaled: Array, spread: Array, felt: 
     prior, feel = problem.priors[column], _affected(felt[:, column])
     families = dict.fromkeys(run.family for run, feels in zip(problem.runs, feel, strict=True) if feels)
     value, resolved = off_scale(prior, scaled[column]), prior.name not in problem.kept
-    return Posterior(prior, value, float(spread[column]), int(feel.sum()), tuple(families), resolved)
+    left = float(spread[column])
+    interval = around(prior, value, left)
+    return Posterior(prior, value, left, int(feel.sum()), tuple(families), resolved, interval)

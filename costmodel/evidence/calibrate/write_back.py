@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -14,6 +14,7 @@ from costmodel.documents.text.yaml_editor import place_of
 from costmodel.equations.run.economics import share
 from costmodel.evidence.calibrate.calibrate import Calibrated, Fit
 from costmodel.evidence.calibrate.default_efficiency import Part, changed, part_with
+from costmodel.evidence.calibrate.fabric_check import SizeComparison, Soundness, beside, soundness
 from costmodel.evidence.calibrate.kernel_fits import link_of
 from costmodel.evidence.calibrate.priors import own_source
 from costmodel.ground.errors import Place, fail
@@ -32,12 +33,15 @@ class Decision:
     fit: Fit
     written: bool
     why: str
+    sizes: Sequence[SizeComparison]  # measured beside predicted, from the shortest time
+    soundness: Soundness | None  # of a collective, beside sound fabrics
 
 
 def decide(found: Calibrated, *, replace: bool) -> list[Decision]:
     """The decision for every fit; `replace` lets kernels overwrite constants from whole steps."""
     shelf = CachedReader()
-    return [Decision(fit, not (why := _kept(fit, shelf, replace)), why) for fit in found.fits]
+    kept = [(fit, _kept(fit, shelf, replace)) for fit in found.fits]
+    return [Decision(fit, not why, why, beside(fit), soundness(fit)) for fit, why in kept]
 
 
 def _kept(fit: Fit, shelf: CachedReader, replace: bool) -> str:

@@ -11,7 +11,7 @@ from costmodel.documents.reader.resolved_scenario import ResolvedScenario
 from costmodel.equations.parallelism.counts import world_size
 from costmodel.equations.run.economics import share
 from costmodel.estimate.shared.results import number
-from costmodel.evidence.validate.validate import Compared, Validated
+from costmodel.evidence.validate.validate import GROUPINGS, Compared, Validated
 from costmodel.exchange.tables.csv_cells import CsvRow
 from costmodel.ground.record import record
 
@@ -95,6 +95,28 @@ class RegretScore:
     correlation: float | None
     best_picked: float | None
     mean_error: float | None
+
+
+@record
+class LayoutRegret:
+    """Sweeps with the regret of each and of their groups."""
+
+    sweeps: Sequence[LayoutSweep]
+    scores: Sequence[RegretScore]  # of each sweep alone
+    together: RegretScore
+    groups: Mapping[str, Mapping[str, RegretScore]]  # by column, then by its values
+    worst: Sequence[LayoutSweep]  # the largest regret first
+
+
+def layout_regret(found: Sequence[LayoutSweep]) -> LayoutRegret:
+    """The scores of these sweeps."""
+    return LayoutRegret(
+        found,
+        [choice([sweep]) for sweep in found],
+        choice(found),
+        {column: choices(found, column) for column in GROUPINGS},
+        sorted(found, key=lambda sweep: -(sweep.regret or 0.0)),
+    )
 
 
 def spearman(first: Sequence[float], second: Sequence[float]) -> float | None:

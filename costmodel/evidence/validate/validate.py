@@ -2,12 +2,9 @@
 
 from __future__ import annotations
 
-import statistics
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import field
 from typing import get_args
-
-import numpy as np
 
 from costmodel.documents.reader.accelerator_aliases import accelerator_named
 from costmodel.documents.reader.cached_reader import CachedReader
@@ -76,30 +73,6 @@ class Compared:
     def within(self) -> bool:
         """Whether the error is within the document's tolerance; never for a refused run."""
         return self.tolerance is None or (self.error is not None and abs(self.error) <= self.tolerance)
-
-
-@record
-class Score:
-    """The errors of some figures in total; rows have equal weight, percentiles are linear."""
-
-    rows: int
-    modelled: int
-    median_error: float | None
-    p90_error: float | None
-    bias: float | None
-    inside_band: float | None
-
-
-@record
-class Outcomes:
-    """For runs that did or did not fit in memory: how many, wrong predictions, and the mean predicted chance to fit."""
-
-    fit: int
-    called_unfit: int
-    unfit: int
-    called_fit: int
-    chance_of_fit: float | None
-    chance_of_unfit: float | None
 
 
 @record
@@ -272,62 +245,3 @@ def _same(cell: str | None, value: str) -> bool:
         return float(cell) == float(value)
     except ValueError:
         return False
-
-
-def score(figures: Sequence[Compared]) -> Score:
-    """The error of these figures in total; whether a run fits counts only if there is no other figure."""
-    done = [figure for figure in figures if figure.error is not None]
-    amounts = [figure for figure in done if figure.quantity != FITS]
-    errors = [abs(figure.error) for figure in amounts or done if figure.error is not None]
-    signed = [figure.error for figure in amounts if figure.error is not None]
-    banded = [figure for figure in amounts if figure.low is not None and figure.high is not None]
-    return Score(
-        rows=len(figures),
-        modelled=len(done),
-        median_error=float(np.percentile(errors, 50)) if errors else None,
-        p90_error=float(np.percentile(errors, 90)) if errors else None,
-        bias=float(statistics.median(signed)) if signed else None,
-        inside_band=float(np.mean([_inside(figure) for figure in banded])) if banded else None,
-    )
-
-
-def _inside(figure: Compared) -> bool:
-    assert figure.low is not None and figure.high is not None and figure.measured is not None  # noqa: PT018
-    return figure.low <= figure.measured <= figure.high
-
-
-def gathered(figures: Sequence[Compared], grouping: str) -> dict[str, list[Compared]]:
-    """The figures by the values of a column, in the order of the table."""
-    groups: dict[str, list[Compared]] = {}
-    for figure in figures:
-        groups.setdefault(figure.groups[grouping], []).append(figure)
-    return groups
-
-
-def scores(figures: Sequence[Compared], grouping: str) -> dict[str, Score]:
-    """The errors by the values of a column."""
-    return {name: score(members) for name, members in gathered(figures, grouping).items()}
-
-
-def outcomes(figures: Sequence[Compared]) -> Outcomes:
-    """The modelled runs that fitted or did not, and wrong predictions; a run with measured memory fitted."""
-    shown = [(figure.quantity != FITS or figure.measured == 1, figure.called_fit) for figure in figures]
-    chances = [(fitted, figure.fit_chance) for figure, (fitted, _) in zip(figures, shown, strict=True)]
-    return Outcomes(
-        fit=sum(fitted and called is not None for fitted, called in shown),
-        called_unfit=shown.count((True, False)),
-        unfit=sum(not fitted and called is not None for fitted, called in shown),
-        called_fit=shown.count((False, True)),
-        chance_of_fit=_mean([chance for fitted, chance in chances if fitted and chance is not None]),
-        chance_of_unfit=_mean([chance for fitted, chance in chances if not fitted and chance is not None]),
-    )
-
-
-def _mean(values: Sequence[float]) -> float | None:
-    return statistics.fmean(values) if values else None
-
-
-def worst(figures: Sequence[Compared], count: int) -> list[Compared]:
-    """The figures with the largest errors in either direction, by ratio."""
-    done = [figure for figure in figures if figure.error is not None]
-    return sorted(done, key=lambda figure: -abs(figure.error or 0.0))[:count]

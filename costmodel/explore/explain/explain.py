@@ -7,7 +7,6 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from costmodel.documents.keys.suggestions import alike
 from costmodel.documents.reader.library import Provenance, provenance
 from costmodel.equations.parallelism.counts import data_parallel_degree
 from costmodel.estimate.evaluate.error_band import banded
@@ -16,6 +15,7 @@ from costmodel.estimate.evaluate.predict import plan_block
 from costmodel.estimate.shared.plan_batch import Block
 from costmodel.estimate.shared.results import COLUMNS, number
 from costmodel.estimate.training.memory.breakdown import LINES
+from costmodel.explore.explain.unknown_word import unknown
 from costmodel.ground.equation import Combined, Equation, Leaf, Named, Origin, Step, leaf, origin_of, trace
 from costmodel.ground.errors import Place, fail
 from costmodel.ground.plan_sizes import SIZES
@@ -274,10 +274,3 @@ def _taken(origin: Origin) -> Origin:
 
 
 _OPENED = ("add", "maximum", "minimum")
-
-
-def unknown(word: str, known: list[str]) -> Exception:
-    """A fault for a word that cannot be explained, with the nearest that can."""
-    close = alike(word, known, 3, 0.5)
-    hint = f"did you mean {' or '.join(close)}?" if close else "costmodel explain alone lists what can be explained"
-    return fail("C003", f"'{word}' is not known", None, hint)

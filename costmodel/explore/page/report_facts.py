@@ -19,7 +19,7 @@ from costmodel.ground.record import record
 
 FRONT = "memory_peak,step_time"
 TOP = 50
-Say = Callable[[str], None]
+Notify = Callable[[str], None]
 
 
 @record
@@ -37,15 +37,15 @@ def silent(words: str) -> None:
     """Prints no progress."""
 
 
-def report_facts(case: ResolvedScenario, say: Say = silent) -> ReportFacts:
+def report_facts(case: ResolvedScenario, notify: Notify = silent) -> ReportFacts:
     """A report about a scenario; one without a plan is about the best of its search."""
-    say("search")
+    notify("search")
     found = _found(case)
     facts = plan_facts(with_plan(case))
-    say("sensitivity")
+    notify("sensitivity")
     sensitive = None if facts.answer.refused else _sensitive(facts.answer.inputs.case, case)
     choices = reachable(case) if found is not None and found.best else []
-    say("measured runs")
+    notify("measured runs")
     return ReportFacts(facts, found, sensitive, choices, runs_on(case.accelerator.name))
 
 

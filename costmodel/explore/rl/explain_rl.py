@@ -16,7 +16,8 @@ from costmodel.estimate.rl.rl_memory import LATE, MemoryPart
 from costmodel.estimate.run.whole_run import shares
 from costmodel.estimate.serving.engine_memory import memory_use
 from costmodel.estimate.shared.results import COLUMNS as STEP
-from costmodel.explore.explain.explain import Book, ExplainedFigure, ledger_nodes, traced_evaluation, trees_of, unknown
+from costmodel.explore.explain.explain import Book, ExplainedFigure, ledger_nodes, traced_evaluation, trees_of
+from costmodel.explore.explain.unknown_word import unknown
 from costmodel.ground.equation import origin_of, trace
 from costmodel.ground.errors import fail
 

@@ -10,7 +10,7 @@ from costmodel.documents.reader.rl_scenario import RlCase, reinforced
 from costmodel.equations.run.economics import share
 from costmodel.estimate.rl.predict_rl import RlAnswer, predict
 from costmodel.estimate.rl.rl_columns import COLUMNS, machine_name
-from costmodel.explore.explain.explain import unknown
+from costmodel.explore.explain.unknown_word import unknown
 from costmodel.explore.search.combinations import combinations, count_combinations, fail_without_answers
 from costmodel.explore.search.ranges import Axis, doubled, values_of
 from costmodel.ground.errors import CostModelError, Fault, Place, fail

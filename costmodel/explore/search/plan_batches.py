@@ -19,7 +19,7 @@ from costmodel.ground.plan_sizes import deciding
 from costmodel.ground.shared_columns import BATCH, CUT, LAYOUT, STAGE, Factored, Places, Plans
 
 BLOCK_ROWS = 32_768  # columns of so many plans lie in a core's cache
-FEW = 512  # plans; of fewer a figure for each takes no longer than to see which they share
+WORTH_FACTORING = 512  # plans; of fewer a figure for each takes no longer than to see which they share
 OF_CUT = deciding("layer")
 OF_STAGE = deciding("layer", "stage")
 LATE = tuple(check for check in CHECKS if "micro_batch" in check.needs)
@@ -63,7 +63,7 @@ def _valid(inputs: TrainingInputs, grid: SubSpace, rows: PartialPlans, refused: 
 def _block(layouts: Block, layout: Places, micro_batch: Places, micro_batches: NDArray[np.float64]) -> Block:
     """A block of layouts combined with micro-batches."""
     whole = replace(layouts.at(layout), micro_batch=micro_batches[micro_batch])
-    return whole if len(whole) < FEW else _factored(whole, layouts, layout, micro_batch)
+    return whole if len(whole) < WORTH_FACTORING else _factored(whole, layouts, layout, micro_batch)
 
 
 def _factored(whole: Block, layouts: Block, layout: Places, micro_batch: Places) -> Block:

@@ -17,7 +17,8 @@ from costmodel.estimate.serving.predict_serving import halves_of, layout_of, own
 from costmodel.estimate.serving.result_columns import COLUMNS
 from costmodel.estimate.serving.serving_band import banded
 from costmodel.estimate.serving.serving_inputs import ServingInputs
-from costmodel.explore.explain.explain import Book, ExplainedFigure, tree_of, trees_of, unknown
+from costmodel.explore.explain.explain import Book, ExplainedFigure, tree_of, trees_of
+from costmodel.explore.explain.unknown_word import unknown
 from costmodel.ground.equation import leaf, origin_of, trace
 from costmodel.ground.errors import Place, fail
 from costmodel.ground.units import Figure

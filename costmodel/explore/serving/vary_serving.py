@@ -15,7 +15,7 @@ from costmodel.documents.reader.serving_scenario import ServingCase, serving
 from costmodel.documents.schemas.serving.serving_plan import ServingPlan
 from costmodel.estimate.serving.predict_serving import ServingAnswer, predict
 from costmodel.estimate.serving.result_columns import COLUMNS, machine_name
-from costmodel.explore.explain.explain import unknown
+from costmodel.explore.explain.unknown_word import unknown
 from costmodel.explore.search.combinations import combinations, count_combinations, fail_without_answers
 from costmodel.explore.search.ranges import Axis, Span, axis, said_with, span
 from costmodel.explore.serving.best_layout import states_no_plan, with_best_layout

@@ -14,7 +14,7 @@ from costmodel.estimate.evaluate.predict import Answer
 from costmodel.estimate.shared.plan_batch import Block
 from costmodel.explore.compare.input_paths import leaves
 from costmodel.explore.compare.select_plan import answered, by_search
-from costmodel.explore.explain.explain import unknown
+from costmodel.explore.explain.unknown_word import unknown
 from costmodel.explore.search.combinations import combinations, count_combinations, fail_without_answers
 from costmodel.explore.search.ranges import Axis
 from costmodel.explore.search.rank import by_name

@@ -13,10 +13,10 @@ from costmodel.estimate.shared.assumptions import relevant_assumptions
 from costmodel.estimate.shared.per_stage import STAGES
 from costmodel.estimate.shared.plan_batch import Structure, one_row
 from costmodel.estimate.shared.reasons import REFUSALS
-from costmodel.estimate.shared.remarks import REMARKS
 from costmodel.estimate.shared.results import COLUMNS, OF_RUN, OF_STEP, machine_name, number
 from costmodel.explore.communication import SentTransfer, sent_transfers
 from costmodel.ground.plan_sizes import SIZES
+from costmodel.report.machine.answer_fields import flags_json, notes, plain
 from costmodel.report.terminal.plan.effect_lines import with_effects
 from costmodel.report.terminal.search.refusals import reason
 from costmodel.report.terminal.search.remedies import remedies_json
@@ -28,7 +28,7 @@ if TYPE_CHECKING:
 
     from costmodel.documents.reader.foreign_readers import Foreign
     from costmodel.documents.reader.resolved_scenario import ResolvedScenario
-    from costmodel.documents.schemas.default_values import Assumption, FlagQuestion
+    from costmodel.documents.schemas.default_values import Assumption
     from costmodel.estimate.training.training_inputs import TrainingInputs
     from costmodel.explore.explain.explained_answer import ExplainedAnswer
     from costmodel.explore.explain.model_memory import Alone
@@ -40,18 +40,6 @@ if TYPE_CHECKING:
 def known(value: float) -> float | None:
     """A figure, or nothing where it is not known or has no end."""
     return float(value) if math.isfinite(value) else None
-
-
-def plain(tree: Any) -> Any:
-    """A document tree as plain JSON values."""
-    if isinstance(tree, dict):
-        return {str(key): plain(value) for key, value in tree.items()}
-    if isinstance(tree, list):
-        return [plain(value) for value in tree]
-    for kind in (bool, str, int, float):
-        if isinstance(tree, kind):
-            return kind(tree)
-    return tree
 
 
 def _frame(inputs: TrainingInputs, varied: Sequence[str] = ()) -> dict[str, Any]:
@@ -84,12 +72,6 @@ def _read(files: Mapping[str, Foreign]) -> list[dict[str, Any]]:
         }
         for file, foreign in files.items()
     ]
-
-
-def flags_json(asked: FlagQuestion) -> dict[str, Any]:
-    """The flags that an answer was asked with, what they leave to defaults, and what they replace."""
-    assumed = [{"path": item.path, "value": item.value, "from": item.origin} for item in asked.assumed]
-    return {"words": list(asked.words), "assumed": assumed, "remarks": list(asked.remarks)}
 
 
 def _scenario(case: ResolvedScenario) -> dict[str, Any]:
@@ -179,12 +161,6 @@ def _against(answer: ExplainedAnswer, code: str) -> dict[str, Any]:
     tried = [setting for remedy in found for setting in remedy.assignments]
     entry = {"code": code, "text": REFUSALS[code].meaning, "case": reason(answer, code), "try": tried}
     return {**entry, "remedies": remedies_json(found)}
-
-
-def notes(plans: Iterable[Sequence[str]]) -> list[dict[str, str]]:
-    """Every remark on one of the plans once."""
-    codes = dict.fromkeys(code for remarked in plans for code in remarked)
-    return [{"code": code, "text": REMARKS[code].meaning} for code in codes]
 
 
 def held(case: ResolvedScenario, varied: Iterable[str] = ()) -> dict[str, Any]:

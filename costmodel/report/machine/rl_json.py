@@ -11,7 +11,7 @@ from costmodel.estimate.rl.predict_rl import RlAnswer
 from costmodel.estimate.rl.rl_columns import COLUMNS, machine_name
 from costmodel.estimate.rl.rl_reason_codes import REFUSALS
 from costmodel.estimate.shared.results import number
-from costmodel.report.machine.json_answer import flags_json, plain
+from costmodel.report.machine.answer_fields import flags_json, plain
 from costmodel.report.terminal.rl.rl_communication import within
 from costmodel.report.terminal.rl.rl_formatting import reason
 from costmodel.report.terminal.style.answer import head

@@ -15,7 +15,7 @@ from costmodel.estimate.serving.reason_codes import REFUSALS
 from costmodel.estimate.serving.replica_traffic import ServingTransfer
 from costmodel.estimate.serving.result_columns import COLUMNS, machine_name
 from costmodel.estimate.serving.serving_inputs import ServingInputs
-from costmodel.report.machine.json_answer import flags_json, notes, plain
+from costmodel.report.machine.answer_fields import flags_json, notes, plain
 from costmodel.report.terminal.serving.serving_communication import sent
 from costmodel.report.terminal.serving.serving_formatting import one, reason
 from costmodel.report.terminal.style.answer import head

@@ -23,6 +23,7 @@ class Value:
 
 
 Cell = str | Value
+CellOf = Callable[[str], Value]  # of a result, by its name
 
 
 @record

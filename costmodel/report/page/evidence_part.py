@@ -10,7 +10,8 @@ from typing import Any
 
 from costmodel.documents.schemas.measurement import MeasuredTable
 from costmodel.evidence.validate.outcomes import FITS
-from costmodel.evidence.validate.validate import Compared, Score, Validated, gathered, score
+from costmodel.evidence.validate.scores import Score, Scoreboard
+from costmodel.evidence.validate.validate import Compared
 from costmodel.ground.units import show_memory, show_time
 from costmodel.report.page.content import Cell, Headline, HtmlPage, PageTable, Part, Value
 from costmodel.report.page.plots import Plot, PlotAxis, PlotLine, PlotPoint
@@ -40,9 +41,9 @@ def _table(figures: Sequence[Compared]) -> PageTable:
         if figure.measured is None or figure.predicted is None or figure.error is None:
             rows.append((figure.run, source, figure.quantity, "", "", f"{figure.refused}: {figure.why}"))
             continue
-        say = _say(figure.quantity)
-        rows.append((figure.run, source, figure.quantity, Value(say(figure.measured), figure.measured, "measured"),
-                     Value(say(figure.predicted), figure.predicted, "predicted"),
+        text_of = _text_of(figure.quantity)
+        rows.append((figure.run, source, figure.quantity, Value(text_of(figure.measured), figure.measured, "measured"),
+                     Value(text_of(figure.predicted), figure.predicted, "predicted"),
                      Value(f"{figure.error:+.1%}".replace("-", "−"), figure.error, "error")))  # fmt: skip
     heads = ("run", "source", "quantity", "measured", "predicted", "error")
     return PageTable(heads, rows, "lllrrr", rows_data="measured", figures=["", "", "", *heads[3:]])
@@ -55,7 +56,7 @@ def measured_data(tables: Sequence[str]) -> dict[str, Any]:
     return {"lines": lines, "words": f"{words}of the same name prints where it was published, and what was run."}
 
 
-def _say(quantity: str) -> Callable[[float], str]:
+def _text_of(quantity: str) -> Callable[[float], str]:
     if quantity == "step_time":
         return show_time
     return show_memory if quantity.startswith("memory") else lambda value: result("flop_rate", value)
@@ -66,10 +67,11 @@ def measured_figure(figures: Sequence[Compared]) -> Plot:
     known = [figure for figure in figures if figure.measured and figure.predicted and figure.quantity != FITS]
     quantity = known[0].quantity if known else "step_time"
     shown = [figure for figure in known if figure.quantity == quantity][:_MOST_DRAWN]
-    say = _say(quantity)
+    text_of = _text_of(quantity)
     points = [
         PlotPoint(figure.measured, figure.predicted, "first" if figure.within else "second",
-                  f"{figure.run}: measured {say(figure.measured)}, predicted {say(figure.predicted)}", figure.run)
+                  f"{figure.run}: measured {text_of(figure.measured)}, predicted {text_of(figure.predicted)}",
+                  figure.run)
         for figure in shown
         if figure.measured and figure.predicted
     ]  # fmt: skip
@@ -82,18 +84,18 @@ def measured_figure(figures: Sequence[Compared]) -> Plot:
         "measured",
         f"Measured and predicted {quantity}",
         f"{len(points)} runs; on the line both are the same.",
-        PlotAxis(f"measured {quantity}", say, True, (low, high)),
-        PlotAxis(f"predicted {quantity}", say, True, (low, high)),
+        PlotAxis(f"measured {quantity}", text_of, True, (low, high)),
+        PlotAxis(f"predicted {quantity}", text_of, True, (low, high)),
         points,
         [same],
         [entry for entry in legend if entry[0] in seen],
     )
 
 
-def validation_page(found: Sequence[Validated], commands: Sequence[str]) -> HtmlPage:
+def validation_page(found: Scoreboard, commands: Sequence[str]) -> HtmlPage:
     """Every figure of every table beside the predicted one."""
-    figures = [figure for part in found for figure in part.figures]
-    part, outside = score(figures), sum(not figure.within for figure in figures)
+    figures, part = found.figures, found.together.score
+    outside = sum(not figure.within for figure in figures)
     known = part.median_error is not None
     errors = f"median error {percent(part.median_error or 0)}, nine in ten below {percent(part.p90_error or 0)}"
     stated = (
@@ -103,8 +105,8 @@ def validation_page(found: Sequence[Validated], commands: Sequence[str]) -> Html
     drawn = [figure for figure in figures if figure.measured and figure.predicted and figure.quantity != FITS]
     traces = Traces({})
     rows: list[Sequence[Cell]] = [
-        (name, f"{score(members).modelled:,}", *_scored(score(members), traces, f"the rows of {name}"))
-        for name, members in gathered(figures, "source").items()
+        (name, f"{group.score.modelled:,}", *_scored(group.score, traces, f"the rows of {name}"))
+        for name, group in found.groups["source"].items()
     ]
     heads = ("source", "figures", "median", "P90", "bias", "in band")
     parts = [
@@ -118,8 +120,9 @@ def validation_page(found: Sequence[Validated], commands: Sequence[str]) -> Html
             ("Median error", "P90 error", "Bias", "Inside P10 – P90"), _scored(part, traces, "all rows"), strict=True
         )
     ]
-    names = [item.table.name if isinstance(item.table, MeasuredTable) else item.table.file for item in found]
-    tables = [name for name, item in zip(names, found, strict=True) for _ in item.figures]
+    held_tables = [part.table for part in found.tables]
+    names = [table.name if isinstance(table, MeasuredTable) else table.file for table in held_tables]
+    tables = [name for name, item in zip(names, found.tables, strict=True) for _ in item.figures]
     return HtmlPage("Predicted against measured", [", ".join(names)], stated + (held if known else ""),
                 "bad" if outside else "good", headlines, parts, commands=commands,
                 data={"trace": traces.data(), "measured": measured_data(tables)})  # fmt: skip

@@ -149,18 +149,18 @@ class FigureEntry:
 
 
 def amounts(
-    key: str, title: str, description: str, entries: Sequence[FigureEntry], axis: str, say: Callable[[float], str]
+    key: str, title: str, description: str, entries: Sequence[FigureEntry], axis: str, text_of: Callable[[float], str]
 ) -> Bars:
     """Amounts from nought, each with a bar of its own."""
     rows = [
         BarRow(
             entry.label,
-            [Piece(0.0, entry.value, entry.role, f"{entry.label}: {say(entry.value)}", entry.name, entry.value)],
-            say(entry.value),
+            [Piece(0.0, entry.value, entry.role, f"{entry.label}: {text_of(entry.value)}", entry.name, entry.value)],
+            text_of(entry.value),
         )
         for entry in entries
     ]
-    return Bars(key, title, description, rows, axis, say)
+    return Bars(key, title, description, rows, axis, text_of)
 
 
 def waterfall(
@@ -169,15 +169,15 @@ def waterfall(
     description: str,
     entries: Sequence[FigureEntry],
     total: FigureEntry,
-    say: Callable[[float], str],
+    text_of: Callable[[float], str],
 ) -> Bars:
     """Amounts that each start where the one before ended, and what they come to."""
     rows, at = [], 0.0
     for entry in entries:
-        tip = f"{entry.label}: {say(entry.value)}"
+        tip = f"{entry.label}: {text_of(entry.value)}"
         piece = Piece(at, at + entry.value, entry.role, tip, entry.name, entry.value)
-        rows.append(BarRow(entry.label, [piece], say(entry.value), strong=not at))
+        rows.append(BarRow(entry.label, [piece], text_of(entry.value), strong=not at))
         at += entry.value
-    whole = Piece(0.0, total.value, total.role, f"{total.label}: {say(total.value)}", total.name, total.value)
-    rows.append(BarRow(total.label, [whole], say(total.value), strong=True))
-    return Bars(key, title, description, rows, "", say)
+    whole = Piece(0.0, total.value, total.role, f"{total.label}: {text_of(total.value)}", total.name, total.value)
+    rows.append(BarRow(total.label, [whole], text_of(total.value), strong=True))
+    return Bars(key, title, description, rows, "", text_of)

@@ -45,11 +45,11 @@ def _figures_of(item: Transfer, place: int, figures: Figures) -> Iterator[Value]
         yield transfer_value(item, place, name, figures.other)
 
 
-def transfer_value(item: Transfer, place: int, name: str, say: Callable[[str, float, str], Value]) -> Value:
+def transfer_value(item: Transfer, place: int, name: str, value_of: Callable[[str, float, str], Value]) -> Value:
     """A figure of a transfer as people read it."""
     value = number(getattr(item, name))
     text = {"1": counted, "s": show_time}.get(UNITS[name], lambda amount: show(amount, "B"))(value)
-    return say(key_of(place, name), value, text)
+    return value_of(key_of(place, name), value, text)
 
 
 def network_figure(facts: PlanFacts) -> Bars:

@@ -21,16 +21,9 @@ from costmodel.report.page.roofline_part import roofline_figure, roofline_part
 from costmodel.report.page.shared_parts import inputs_part, kept_limits
 from costmodel.report.page.trace import Traces
 from costmodel.report.page.values import Figures, seconds
+from costmodel.report.terminal.plan.plan_words import plan_words, verdict_words
 from costmodel.report.terminal.search.refusals import reason
-from costmodel.report.terminal.style.formatting import (
-    BAND,
-    TIME_TERMS,
-    between,
-    percent,
-    plan_words,
-    result,
-    verdict_words,
-)
+from costmodel.report.terminal.style.formatting import BAND, TIME_TERMS, between, percent, result
 from costmodel.report.terminal.style.head import head_of, title
 
 _ROOM: dict[str, Verdict] = {"fits": "good", "tight": "warn", "does not fit": "bad"}

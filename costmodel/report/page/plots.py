@@ -11,7 +11,7 @@ from costmodel.report.page.scale import Scale, around, rounded
 
 _TALL, _BELOW = 300.0, 44.0
 
-Say = Callable[[float], str]
+ValueText = Callable[[float], str]
 
 
 @record
@@ -19,7 +19,7 @@ class PlotAxis:
     """What an axis is of, and how its values are written."""
 
     title: str
-    say: Say
+    text_of: ValueText
     logarithmic: bool = False
     ends: tuple[float, float] | None = None
     unit: float = 1.0  # in which ticks are round
@@ -27,7 +27,7 @@ class PlotAxis:
 
     def tick(self, value: float) -> str:
         """What stands at a round value."""
-        return rounded(self.say(value))
+        return rounded(self.text_of(value))
 
     def ticks(self, scale: Scale, count: int) -> list[float]:
         """Round values on the axis, or those that are known."""
@@ -183,7 +183,7 @@ class Timeline:
     lanes: Sequence[str]
     spans: Sequence[PlotSpan]
     ends: tuple[float, float]
-    say: Say
+    text_of: ValueText
     legend: Sequence[tuple[str, str]] = ()
 
     def __call__(self, width: float) -> SvgFigure:
@@ -210,6 +210,6 @@ class Timeline:
             marks.append(Rule(scale(value), bottom, scale(value), bottom + 5, "axis"))
             last = scale(value) > scale.end - 30
             marks.append(
-                Words(scale(value), bottom + 18, rounded(self.say(value)), "end" if last else "middle", "soft")
+                Words(scale(value), bottom + 18, rounded(self.text_of(value)), "end" if last else "middle", "soft")
             )
         return SvgFigure(self.key, self.title, self.description, width, bottom + 26, marks)

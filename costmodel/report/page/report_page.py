@@ -18,8 +18,8 @@ from costmodel.report.page.search_parts import choices_data, front_part, plans_d
 from costmodel.report.page.shared_parts import scenario_part
 from costmodel.report.page.trace import Traces
 from costmodel.report.page.vary_parts import tornado_part
+from costmodel.report.terminal.plan.plan_words import brief_words
 from costmodel.report.terminal.search.own_plan import ordinal
-from costmodel.report.terminal.style.formatting import brief_words
 
 
 def report_page(facts: ReportFacts, commands: Sequence[str]) -> HtmlPage:

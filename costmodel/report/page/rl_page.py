@@ -16,7 +16,7 @@ from costmodel.explore.page.rl_facts import RlFacts
 from costmodel.explore.rl.search_splits import FoundSplits
 from costmodel.explore.rl.vary_rl import RlScaleRow, RlTrial, SweptRl
 from costmodel.ground.units import gib, significant
-from costmodel.report.page.content import Cell, Headline, HtmlPage, PageTable, Part, Value, Verdict
+from costmodel.report.page.content import Cell, CellOf, Headline, HtmlPage, PageTable, Part, Value, Verdict
 from costmodel.report.page.figures import Bars
 from costmodel.report.page.plots import Plot
 from costmodel.report.page.rl_parts import (
@@ -33,13 +33,13 @@ from costmodel.report.page.shared_parts import bands_part, inputs_part, kept_lim
 from costmodel.report.page.trace import Traces
 from costmodel.report.page.trial_figure import TrialValue, number_at, trial_figure
 from costmodel.report.page.vary_parts import knobs_part
-from costmodel.report.terminal.plan.next_commands import command
 from costmodel.report.terminal.rl.rl_estimate import bound_by
 from costmodel.report.terminal.rl.rl_formatting import iteration_words, plan_words, reason, result
 from costmodel.report.terminal.rl.rl_run import run_shares
 from costmodel.report.terminal.rl.rl_tree import RlDrawing
 from costmodel.report.terminal.style.formatting import BAND, ENDS, between, percent
 from costmodel.report.terminal.style.head import subject_words, title
+from costmodel.report.terminal.style.next_command import command
 from costmodel.report.terminal.vary.sensitivity import gains_of
 
 
@@ -51,18 +51,18 @@ def rl_page(facts: RlFacts, commands: Sequence[str], known: Traces | None = None
     if answer.refused:
         return HtmlPage(title(case), about, rl_conclusion(answer), "bad", [], [held], list(findings(answer)), commands)
     traces = known or traces_of(facts)
-    say = partial(value_of, answer.costs, traces)
+    cell_of = partial(value_of, answer.costs, traces)
     run = run_shares(answer)
     parts = [wall_part(run, answer.costs["run_time"], traces, "iterations")] if run else []
     parts += [
-        phases_part(answer, say, traces),
-        memory_part(answer, say, traces),
+        phases_part(answer, cell_of, traces),
+        memory_part(answer, cell_of, traces),
         network_part(answer, traces),
-        _results(answer, say),
+        _results(answer, cell_of),
     ]
     parts.append(held)
     verdict: Verdict = "bad" if answer.broken else "good"
-    return HtmlPage(title(case), about, rl_conclusion(answer), verdict, _headlines(answer, say), parts,
+    return HtmlPage(title(case), about, rl_conclusion(answer), verdict, _headlines(answer, cell_of), parts,
                     list(findings(answer)), commands, {"trace": traces.data()})  # fmt: skip
 
 
@@ -144,23 +144,23 @@ def findings(answer: RlAnswer) -> Iterator[tuple[Verdict, str]]:
         yield from kept_limits(answer.inputs.case, answer.costs, result)
 
 
-def _headlines(answer: RlAnswer, say: Any) -> list[Headline]:
+def _headlines(answer: RlAnswer, cell_of: CellOf) -> list[Headline]:
     costs = answer.costs
     band = between(*(result("iteration_time", costs[f"iteration_time_{end}"]) for end in ENDS))
     whole = costs["run_time"]
     share = result("generation_share", costs["generation_share"])
     run = f"{result('run_time', whole)} for all iterations" if math.isfinite(whole) else "of one iteration"
     return [
-        Headline("Iteration", say("iteration_time"), f"{BAND}: {band}"),
-        Headline("Answers", say("answers_per_s"), f"{share} generating"),
-        Headline("Memory", say("memory_peak"), f"of {gib(answer.memory.usable)} GiB",
+        Headline("Iteration", cell_of("iteration_time"), f"{BAND}: {band}"),
+        Headline("Answers", cell_of("answers_per_s"), f"{share} generating"),
+        Headline("Memory", cell_of("memory_peak"), f"of {gib(answer.memory.usable)} GiB",
                  "bad" if "M001" in answer.broken else "good"),
-        Headline("Cost of an iteration", say("iteration_cost"), run),
+        Headline("Cost of an iteration", cell_of("iteration_cost"), run),
     ]  # fmt: skip
 
 
-def _results(answer: RlAnswer, say: Any) -> Part:
-    rows = [(name, say(name), COLUMNS[name].meaning) for name in answer.costs if math.isfinite(answer.costs[name])]
+def _results(answer: RlAnswer, cell_of: CellOf) -> Part:
+    rows = [(name, cell_of(name), COLUMNS[name].meaning) for name in answer.costs if math.isfinite(answer.costs[name])]
     return Part("results", "Every figure", "Each figure opens its equation, its inputs and their sources.",
                 tables=[PageTable(("result", "value", "meaning"), rows, "lrl")], screen_only=True)  # fmt: skip
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from typing import Any
 
 from costmodel.documents.schemas.rl.rl_results import PHASES
@@ -13,7 +13,7 @@ from costmodel.estimate.rl.rl_reason_codes import REFUSALS
 from costmodel.estimate.shared.results import number
 from costmodel.explore.rl.search_splits import FoundSplits
 from costmodel.ground.units import counted, gib, show, show_memory, show_time, significant
-from costmodel.report.page.content import Cell, PageTable, Part, Value
+from costmodel.report.page.content import Cell, CellOf, PageTable, Part, Value
 from costmodel.report.page.figures import BarRow, Bars, FigureEntry, Piece, waterfall
 from costmodel.report.page.network_part import transfer_value
 from costmodel.report.page.plots import Plot, PlotAxis, PlotPoint
@@ -27,7 +27,6 @@ from costmodel.report.terminal.rl.rl_search import settings
 from costmodel.report.terminal.style.formatting import percent
 
 _TEN_MINUTES = 600.0
-Say = Callable[[str], Value]
 _ROLES = {
     "generation": "third",
     "update_time": "activations",
@@ -49,7 +48,7 @@ _MEMORY = {
 }
 
 
-def phases_part(answer: RlAnswer, say: Say, traces: Traces) -> Part:
+def phases_part(answer: RlAnswer, cell_of: CellOf, traces: Traces) -> Part:
     """Where the iteration goes."""
     costs = answer.costs
 
@@ -58,10 +57,12 @@ def phases_part(answer: RlAnswer, say: Say, traces: Traces) -> Part:
         return traces.ratio("part", percent(value), value, (name, "iteration_time"))
 
     rows: list[list[Cell]] = [
-        [NAMES[name], say(name), share(name)] for name in sorted(PHASES, key=lambda name: -costs[name]) if costs[name]
+        [NAMES[name], cell_of(name), share(name)]
+        for name in sorted(PHASES, key=lambda name: -costs[name])
+        if costs[name]
     ]
-    rows += [["of generation: the tail", say("tail"), share("tail")]]
-    rows += [["hidden behind another", say("overlapped"), ""]] if costs["overlapped"] else []
+    rows += [["of generation: the tail", cell_of("tail"), share("tail")]]
+    rows += [["hidden behind another", cell_of("overlapped"), ""]] if costs["overlapped"] else []
     words = f"Bound by {bound_by(answer)}."
     if answer.inputs.engines is not None:
         stated = "; ".join(of_generation(answer))
@@ -85,7 +86,7 @@ def phases_figure(answer: RlAnswer) -> Bars:
     return waterfall("time", "Where the iteration goes", words, entries, total, seconds)
 
 
-def memory_part(answer: RlAnswer, say: Say, traces: Traces) -> Part:
+def memory_part(answer: RlAnswer, cell_of: CellOf, traces: Traces) -> Part:
     """The ledger of an accelerator in both phases."""
     found = answer.memory
     rows: list[list[Cell]] = [
@@ -95,7 +96,7 @@ def memory_part(answer: RlAnswer, say: Say, traces: Traces) -> Part:
         if part.generating or part.updating
     ]  # fmt: skip
     rows.append(["in all", *(_sum(traces, name, found) for name in ("generating", "updating"))])
-    rows.append(["peak", say("memory_peak"), f"of {gib(found.usable)} GiB"])
+    rows.append(["peak", cell_of("memory_peak"), f"of {gib(found.usable)} GiB"])
     where = "Each accelerator does both in turns" if found.colocated else "Some accelerators generate, others train"
     words = f"{where}; the fuller phase needs {show_memory(found.peak)} of {show_memory(found.usable)}."
     table = PageTable(("GiB", "generating", "updating"), rows, "lrr")

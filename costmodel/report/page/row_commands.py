@@ -9,7 +9,7 @@ from typing import Any
 from costmodel.documents.reader.resolved_scenario import LoadedScenario
 from costmodel.report.page.content import Value
 from costmodel.report.page.trace import Traces
-from costmodel.report.terminal.plan.next_commands import around
+from costmodel.report.terminal.style.next_command import around
 
 
 def row_commands(case: LoadedScenario, settings: Iterable[Mapping[str, str]]) -> dict[str, Any]:

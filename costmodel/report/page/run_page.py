@@ -15,9 +15,9 @@ from costmodel.report.page.figures import Bars, FigureEntry, amounts
 from costmodel.report.page.plan_page import plan_page
 from costmodel.report.page.row_commands import settings_of
 from costmodel.report.page.trace import Traces
-from costmodel.report.terminal.plan.next_commands import command
 from costmodel.report.terminal.plan.run import largest_part, run_parts, whole_of
 from costmodel.report.terminal.style.formatting import BAND, between, percent, result
+from costmodel.report.terminal.style.next_command import command
 
 _FIGURES = (("Wall time", "run_time"), ("Cost", "run_cost"), ("Energy", "energy"), ("Goodput", "goodput"))
 

@@ -16,22 +16,21 @@ from costmodel.explore.page.serving_facts import ServingFacts
 from costmodel.ground.record import record
 from costmodel.report.machine import json_answer, rl_json, serving_json
 from costmodel.report.page import rl_page, rl_parts, serving_page
-from costmodel.report.page.content import Cell, HtmlPage, PageTable, Part, Value, Verdict
+from costmodel.report.page.content import Cell, CellOf, HtmlPage, PageTable, Part, Verdict
 from costmodel.report.page.figures import Bars, FigureEntry, amounts
 from costmodel.report.page.plan_page import conclusion, findings, plan_sections
 from costmodel.report.page.trace import PrefixedTraces, Traces
 from costmodel.report.page.values import Figures
 from costmodel.report.terminal.documents.tree import TreeDrawing
+from costmodel.report.terminal.plan.plan_words import plan_words
 from costmodel.report.terminal.rl import rl_formatting
 from costmodel.report.terminal.rl.rl_tree import RlDrawing
 from costmodel.report.terminal.serving import serving_formatting
 from costmodel.report.terminal.serving.serving_tree import ServingDrawing
 from costmodel.report.terminal.style.answer import head
-from costmodel.report.terminal.style.formatting import plan_words, result
+from costmodel.report.terminal.style.formatting import result
 from costmodel.report.terminal.style.head import title
 from costmodel.report.terminal.style.layout import CellTable, Line
-
-Say = Callable[[str], Value]
 
 
 @record
@@ -42,7 +41,7 @@ class ScenarioKind:
     by: str
     words: str  # of the best of several
     of: str  # of the only one
-    say: Callable[[str, float], str]
+    text_of: Callable[[str, float], str]
 
 
 KINDS = {
@@ -80,7 +79,7 @@ class ScenarioEntry:
     costs: Mapping[str, float]
     nodes: Callable[[], Mapping[str, ExplainedFigure]]
     drawing: Callable[[ExplainedFigure], TreeDrawing]
-    say: Callable[[Traces], Say]
+    cell_of: Callable[[Traces], CellOf]
     sections: Callable[[Traces], list[Part]]
     findings: Callable[[], Iterable[tuple[Verdict, str]]]
     rows: Callable[[], list[dict[str, Any]]]
@@ -108,8 +107,8 @@ def _serving_entry(facts: ServingFacts) -> ScenarioEntry:
     answer = facts.answer
 
     def sections(traces: Traces) -> list[Part]:
-        say = partial(serving_page.value_of, answer.costs, traces)
-        token = [serving_page.token_part(answer, say)] if facts.settled else []
+        cell_of = partial(serving_page.value_of, answer.costs, traces)
+        token = [serving_page.token_part(answer, cell_of)] if facts.settled else []
         return [*token, serving_page.memory_part(answer, traces)]
 
     return ScenarioEntry(
@@ -124,8 +123,8 @@ def _rl_entry(facts: RlFacts) -> ScenarioEntry:
     answer = facts.answer
 
     def sections(traces: Traces) -> list[Part]:
-        say = partial(rl_page.value_of, answer.costs, traces)
-        return [rl_parts.phases_part(answer, say, traces), rl_parts.memory_part(answer, say, traces)]
+        cell_of = partial(rl_page.value_of, answer.costs, traces)
+        return [rl_parts.phases_part(answer, cell_of, traces), rl_parts.memory_part(answer, cell_of, traces)]
 
     return ScenarioEntry(
         "rl", title(facts.case), rl_formatting.plan_words(answer), rl_page.rl_conclusion(answer), not answer.refused,
@@ -174,7 +173,7 @@ def _best(working: Sequence[ScenarioEntry], kind: str) -> str:
     if not working:
         return ""
     best = max(working, key=lambda entry: entry.costs[column])
-    value = KINDS[kind].say(column, best.costs[column])
+    value = KINDS[kind].text_of(column, best.costs[column])
     return (
         f"; {best.title} {KINDS[kind].words}, {value}"
         if len(working) > 1
@@ -191,7 +190,8 @@ def scenarios_figure(entries: Sequence[ScenarioEntry], kind: str = "") -> Bars |
     if not bars:
         return None
     words = "The longer the better; orange does not fit or breaks a limit."
-    return amounts(f"by-{kind or 'kind'}", f"{held.by} of each scenario", words, bars, "", partial(held.say, held.by))
+    text_of = partial(held.text_of, held.by)
+    return amounts(f"by-{kind or 'kind'}", f"{held.by} of each scenario", words, bars, "", text_of)
 
 
 def scenarios_lines(entries: Sequence[ScenarioEntry]) -> list[Line]:
@@ -213,8 +213,8 @@ def scenarios_json(entries: Sequence[ScenarioEntry]) -> dict[str, Any]:
 def _side_by_side(found: Sequence[tuple[ScenarioEntry, Traces]], kind: str) -> Part:
     held, rows = KINDS[kind], list[list[Cell]]()
     for entry, traces in found:
-        say = entry.say(traces)
-        cells = [say(column) if entry.valid else "" for _, column in held.heads]
+        cell_of = entry.cell_of(traces)
+        cells = [cell_of(column) if entry.valid else "" for _, column in held.heads]
         rows.append([entry.title, *cells, entry.plan])
     heads = ("scenario", *(words for words, _ in held.heads), "plan")
     figure = scenarios_figure([entry for entry, _ in found], kind)
@@ -227,8 +227,8 @@ def _of_scenario(entry: ScenarioEntry, key: str, traces: Traces) -> list[Part]:
     """A scenario's conclusion with its time and memory, and its inputs."""
     if not entry.valid:
         return [Part(key, entry.title, entry.conclusion)]
-    say = entry.say(traces)
-    rows: list[list[Cell]] = [[words, say(column)] for words, column in KINDS[entry.kind].heads]
+    cell_of = entry.cell_of(traces)
+    rows: list[list[Cell]] = [[words, cell_of(column)] for words, column in KINDS[entry.kind].heads]
     first = Part(key, entry.title, entry.conclusion, tables=[PageTable(("", ""), rows, "lr")])
     return [first, *(replace(part, key=f"{key}-{part.key}", title=f"{entry.title}: {part.title.lower()}")
                      for part in entry.sections(traces))]  # fmt: skip

@@ -21,7 +21,7 @@ from costmodel.report.page.plots import Plot, PlotAxis, PlotPoint
 from costmodel.report.page.row_commands import row_commands
 from costmodel.report.page.trace import Traces
 from costmodel.report.page.values import TERM_WORDS, seconds
-from costmodel.report.terminal.plan.next_commands import plan_settings
+from costmodel.report.terminal.plan.plan_settings import plan_settings
 from costmodel.report.terminal.search.choices import short_words
 from costmodel.report.terminal.style.formatting import is_held, percent, result
 

@@ -19,7 +19,7 @@ from costmodel.estimate.shared.results import number
 from costmodel.explore.page.serving_facts import ServingFacts
 from costmodel.explore.serving.vary_serving import ServingTrial
 from costmodel.ground.units import gib, show_memory
-from costmodel.report.page.content import Cell, Headline, HtmlPage, PageTable, Part, Value, Verdict
+from costmodel.report.page.content import Cell, CellOf, Headline, HtmlPage, PageTable, Part, Value, Verdict
 from costmodel.report.page.figures import BarRow, Bars, FigureEntry, Piece, amounts
 from costmodel.report.page.network_part import transfer_value
 from costmodel.report.page.plots import Plot, PlotAxis, PlotLine, PlotPoint
@@ -45,17 +45,17 @@ def serving_page(facts: ServingFacts, commands: Sequence[str], known: Traces | N
         return HtmlPage(facts.case.title, subtitle, serving_conclusion(answer), verdict, [], [held],
                         list(findings(answer)), commands)  # fmt: skip
     traces = known or traces_of(facts)
-    say = partial(value_of, answer.costs, traces)
-    parts = [token_part(answer, say)] if facts.settled else []
+    cell_of = partial(value_of, answer.costs, traces)
+    parts = [token_part(answer, cell_of)] if facts.settled else []
     parts += [load_part(facts)] if len(facts.loads) > 1 else []
     parts += [
         memory_part(answer, traces),
         network_part(answer, traces),
-        _results(answer, say),
+        _results(answer, cell_of),
         inputs_part(facts.case, answer.assumed),
     ]
     data = {"trace": traces.data(), "loads": trial_commands(facts.case, facts.loads)}
-    return HtmlPage(facts.case.title, subtitle, serving_conclusion(answer), verdict, _headlines(answer, say), parts,
+    return HtmlPage(facts.case.title, subtitle, serving_conclusion(answer), verdict, _headlines(answer, cell_of), parts,
                 list(findings(answer)), commands, data)  # fmt: skip
 
 
@@ -93,7 +93,7 @@ def serving_conclusion(answer: ServingAnswer) -> str:
     return f"This plan breaks a limit: {broken}. {rate}" if broken else f"All limits are kept: {rate}"
 
 
-def _headlines(answer: ServingAnswer, say: Any) -> list[Headline]:
+def _headlines(answer: ServingAnswer, cell_of: CellOf) -> list[Headline]:
     costs = answer.costs
 
     def band(name: str) -> str:
@@ -103,11 +103,11 @@ def _headlines(answer: ServingAnswer, say: Any) -> list[Headline]:
     most = result("saturation_per_s", costs["saturation_per_s"])
     chance = result(OWN, costs[OWN])
     return [
-        Headline("First token, p99", say("ttft_p99"), band("ttft_p99")),
-        Headline("Time per token", say("tpot"), band("tpot")),
-        Headline("Within limits", say("rate_within_slo_per_s"), f"of {most} at most; {chance} to keep limits"),
-        Headline("Memory", say("memory_peak"), f"of {total} GiB"),
-        Headline("Cost per M generated", say("cost_per_moutput"), "at this load"),
+        Headline("First token, p99", cell_of("ttft_p99"), band("ttft_p99")),
+        Headline("Time per token", cell_of("tpot"), band("tpot")),
+        Headline("Within limits", cell_of("rate_within_slo_per_s"), f"of {most} at most; {chance} to keep limits"),
+        Headline("Memory", cell_of("memory_peak"), f"of {total} GiB"),
+        Headline("Cost per M generated", cell_of("cost_per_moutput"), "at this load"),
     ]  # fmt: skip
 
 
@@ -126,9 +126,9 @@ def remark_findings(codes: Iterable[str]) -> Iterator[tuple[Verdict, str]]:
         yield "warn", f"{code} {REMARKS[code].title}: {REMARKS[code].meaning}"
 
 
-def token_part(answer: ServingAnswer, say: Any) -> Part:
+def token_part(answer: ServingAnswer, cell_of: CellOf) -> Part:
     """Where a token's time goes."""
-    rows = [(words, say(name)) for words, name in TERMS if answer.costs[name]]
+    rows = [(words, cell_of(name)) for words, name in TERMS if answer.costs[name]]
     return Part("token", "Where a token's time goes", bound_words(answer), [token_figure(answer)],
                 figures_as_table=PageTable(("term", "time"), rows, "lr"))  # fmt: skip
 
@@ -236,7 +236,7 @@ def network_part(answer: ServingAnswer, traces: Traces) -> Part:
     return Part("network", "Communication", words, tables=[PageTable(heads, rows, "llrlrrrr")] if rows else [])
 
 
-def _results(answer: ServingAnswer, say: Any) -> Part:
-    rows = [(name, say(name), RESULTS[name].meaning) for name in RESULTS if name in answer.costs]
+def _results(answer: ServingAnswer, cell_of: CellOf) -> Part:
+    rows = [(name, cell_of(name), RESULTS[name].meaning) for name in RESULTS if name in answer.costs]
     return Part("results", "Every figure", "Each figure opens its equation, its inputs and their sources.",
                 tables=[PageTable(("result", "value", "meaning"), rows, "lrl")], screen_only=True)  # fmt: skip

@@ -27,10 +27,10 @@ def inputs_part(case: LoadedScenario, assumed: Sequence[Assumption]) -> Part:
     return Part("inputs", "Assumed, and sources", f"Price: {price}.", tables=tables)
 
 
-def bands_part(lead: str, costs: Mapping[str, float], say: Callable[[str], Value]) -> Part:
+def bands_part(lead: str, costs: Mapping[str, float], cell_of: Callable[[str], Value]) -> Part:
     """How far real runs lie from a prediction: the band of every result that has one."""
     names = [name for name in costs if f"{name}_low" in costs and math.isfinite(costs[f"{name}_low"])]
-    rows = [(name, say(f"{name}_low"), say(name), say(f"{name}_high")) for name in names]
+    rows = [(name, cell_of(f"{name}_low"), cell_of(name), cell_of(f"{name}_high")) for name in names]
     heads = ("result", "P10", "predicted", "P90")
     return Part("measured", "How far to trust it", lead, tables=[PageTable(heads, rows, "lrrr")])
 
@@ -42,10 +42,10 @@ def scenario_part(case: LoadedScenario) -> Part:
 
 
 def kept_limits(
-    case: LoadedScenario, costs: Mapping[str, float], say: Callable[[str, float], str]
+    case: LoadedScenario, costs: Mapping[str, float], text_of: Callable[[str, float], str]
 ) -> Iterator[tuple[Verdict, str]]:
     """The limits of a scenario that its plan keeps."""
     for limit in stated_limits(case.scenario.limits):
         if limit.column in costs and limit.holds(costs[limit.column]):
-            bound = say(limit.column, float(limit.value))
-            yield "good", f"{limit.key} {say(limit.column, costs[limit.column])} {SIGNS[limit.kind]} {bound}"
+            bound = text_of(limit.column, float(limit.value))
+            yield "good", f"{limit.key} {text_of(limit.column, costs[limit.column])} {SIGNS[limit.kind]} {bound}"

@@ -33,7 +33,7 @@ class TrialValue:
 
 
 def trial_figure(
-    key: str, name: str, axis: str, trials: Sequence[TrialValue], say: Callable[[float], str]
+    key: str, name: str, axis: str, trials: Sequence[TrialValue], text_of: Callable[[float], str]
 ) -> Plot | Bars:
     """One result of every trial; what breaks a limit is orange."""
     known = [trial for trial in trials if math.isfinite(trial.value)]
@@ -41,21 +41,21 @@ def trial_figure(
     placed = [(trial.at, trial) for trial in known]
     if len({x for x, _ in placed}) < 2 or not all(math.isfinite(x) for x, _ in placed):
         entries = [FigureEntry(trial.setting, trial.value, _role(trial), trial.setting) for trial in known]
-        return amounts(key, name, words, entries or [_NONE], "", say)
+        return amounts(key, name, words, entries or [_NONE], "", text_of)
     placed.sort(key=lambda item: item[0])
     xs = sorted({x for x, _ in placed})
     banded = len(xs) == len(placed) and all(math.isfinite(trial.low + trial.high) for _, trial in placed)
     low, high = ([getattr(trial, end) for _, trial in placed] if banded else () for end in ("low", "high"))
     line = PlotLine([(x, trial.value) for x, trial in placed], "first", "", low, high)
     points = [
-        PlotPoint(x, trial.value, _role(trial), f"{trial.setting}: {say(trial.value)}", trial.setting)
+        PlotPoint(x, trial.value, _role(trial), f"{trial.setting}: {text_of(trial.value)}", trial.setting)
         for x, trial in placed
     ]
     legend = [("first", "keeps the limits"), ("second", "breaks a limit")]
     seen = {point.role for point in points}
     across = PlotAxis(axis, tick_words, xs[0] > 0 and xs[-1] / xs[0] >= _SPREAD, at=xs if len(xs) <= _TICKS else [])
     legend = [entry for entry in legend if entry[0] in seen]
-    return Plot(key, f"{name} over {axis}", words, across, PlotAxis(name, say), points, [line], legend)
+    return Plot(key, f"{name} over {axis}", words, across, PlotAxis(name, text_of), points, [line], legend)
 
 
 def _role(trial: TrialValue) -> str:

@@ -25,7 +25,8 @@ from costmodel.report.page.vary_parts import (
     tornado_figure,
     tornado_part,
 )
-from costmodel.report.terminal.style.formatting import brief_words, result
+from costmodel.report.terminal.plan.plan_words import brief_words
+from costmodel.report.terminal.style.formatting import result
 from costmodel.report.terminal.style.head import head_of, subject_words, title
 from costmodel.report.terminal.vary.sensitivity import bottleneck, settable
 from costmodel.report.terminal.vary.vary import bend, short_path
@@ -79,14 +80,14 @@ def sensitivity_page(found: Sensitivity, commands: Sequence[str]) -> HtmlPage:
 
 
 def knobs_page(
-    found: Any, plan: str, say: Callable[[str, float], str], gains: Sequence[str], commands: Sequence[str]
+    found: Any, plan: str, text_of: Callable[[str, float], str], gains: Sequence[str], commands: Sequence[str]
 ) -> HtmlPage:
     """What moves a result of serving or of reinforcement learning, the bottleneck first."""
     case = found.answer.inputs.case
     first = f" {settable(found.knobs[0])} moves it most." if found.knobs else ""
-    words = f"{found.result} is {say(found.result, found.value)}.{first} {gains[0]}"
+    words = f"{found.result} is {text_of(found.result, found.value)}.{first} {gains[0]}"
     traces = Traces({})
-    part = knobs_part(case, found, gains, say, traces)
+    part = knobs_part(case, found, gains, text_of, traces)
     about = [subject_words(subject_of(case)), plan]
     data = {"trace": traces.data()}
     return HtmlPage(title(case), about, words, "plain", [], [part], commands=commands, data=data)

@@ -21,8 +21,9 @@ from costmodel.report.page.plots import Plot, PlotAxis, PlotLine, PlotPoint
 from costmodel.report.page.row_commands import efficiency_value, row_commands, settings_of
 from costmodel.report.page.trace import Traces
 from costmodel.report.terminal.documents.tree import written_words
-from costmodel.report.terminal.plan.next_commands import command, settings_of_block
+from costmodel.report.terminal.plan.plan_settings import settings_of_block
 from costmodel.report.terminal.style.formatting import percent, result, spaced
+from costmodel.report.terminal.style.next_command import command
 from costmodel.report.terminal.vary.sensitivity import bottleneck, settable
 from costmodel.report.terminal.vary.vary import bend, short_path, tick_words, why_words
 

@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 from costmodel.documents.reader.resolved_scenario import load_any
-from costmodel.estimate.rl.generation import FEW, RolloutEngines, generation
+from costmodel.estimate.rl.generation import TAIL_BEGINS, RolloutEngines, generation
 from costmodel.estimate.rl.predict_rl import predict
 from costmodel.estimate.serving.engine_step import Batch, step_time
 from costmodel.estimate.serving.plan_columns import SIZES, PlanColumns
@@ -43,7 +43,7 @@ def play_together(step: object, lengths: Lengths, prompt: float) -> tuple[float,
         running = len(ordered) - place
         each = step(running, prompt + (before + length) / 2)  # type: ignore[operator]
         total += (length - before) * each
-        tail += (length - before) * each * (running < (1 - FEW) * len(ordered))
+        tail += (length - before) * each * (running < (1 - TAIL_BEGINS) * len(ordered))
         before = float(length)
     return total, tail
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import Any
 
 import pytest
@@ -23,7 +24,7 @@ def asked(precision: str, **more: Any) -> TrainingInputs:
 
 def with_bf16_rates(narrow: TrainingInputs, wide: TrainingInputs) -> TrainingInputs:
     """A narrow setting whose products run like bf16's, and whose conversion and copies cost nothing."""
-    recipe = narrow.recipe.model_copy(update={"operand": 2.0, "quantised": 0.0, "copies": 0.0})
+    recipe = replace(narrow.recipe, operand=2.0, quantised=0.0, copies=0.0)
     return with_rates(narrow, linear=Linear(recipe, wide.rates.matmul, wide.rates.peak, 1.0))
 
 

@@ -12,6 +12,7 @@ import pytest
 
 from costmodel.documents.schemas.prior import Prior
 from costmodel.evidence.calibrate.fit_from_runs import Posterior
+from costmodel.evidence.calibrate.priors import around
 from costmodel.report.terminal.plan.step_times import known
 
 pytestmark = pytest.mark.usefixtures("in_its_folder")
@@ -169,5 +170,8 @@ def test_a_text_of_nccl_cut_short_is_remarked(run: Any, tmp_path: Path) -> None:
 def test_what_is_known_of_a_share_is_between_two_shares() -> None:
     share = Prior(name="s", documents=["x"], leaf="network.share", mean=0.8, spread=0.7, share=True)
     factor = Prior(name="f", documents=["x"], leaf="sustained.factor", mean=1.3, spread=0.1)
-    parts = [Posterior(prior, prior.mean, 0.47, 9, ("a",), resolved=True) for prior in (share, factor)]
+    parts = [
+        Posterior(prior, prior.mean, 0.47, 9, ("a",), resolved=True, interval=around(prior, prior.mean, 0.47))
+        for prior in (share, factor)
+    ]
     assert [known(part) for part in parts] == ["71% to 86%", "47%"]

@@ -8,7 +8,7 @@ import pytest
 
 from costmodel.evidence.validate.outcomes import FITS, measured, total_of
 from costmodel.evidence.validate.rows import modelled
-from costmodel.evidence.validate.validate import outcomes, score
+from costmodel.evidence.validate.scores import outcomes, score
 from evidence.validate.runs_of_22b import EMPTY, SHELF, figure
 
 pytestmark = pytest.mark.usefixtures("in_its_folder")

@@ -11,7 +11,8 @@ from typing import Any
 import pytest
 
 from costmodel.evidence.validate.imputation import RULES
-from costmodel.evidence.validate.validate import GROUPINGS, Compared, score, scores, validated, worst
+from costmodel.evidence.validate.scores import gathered, score, worst
+from costmodel.evidence.validate.validate import GROUPINGS, Compared, validated
 from costmodel.exchange.tables.run_table import COLUMNS
 from costmodel.exchange.tables.serving_table import COLUMNS as SERVED
 from evidence.validate.runs_of_22b import BASE, EMPTY, NAMES, figure, table
@@ -78,7 +79,7 @@ def test_statistics_by_hand() -> None:
 
 def test_groups_keep_the_order_of_the_table() -> None:
     figures = [compared(1.1, "b"), compared(0.8, "a"), compared(1.3, "b")]
-    found = scores(figures, "source")
+    found = {name: score(members) for name, members in gathered(figures, "source").items()}
     assert list(found) == ["b", "a"]
     assert [part.rows for part in found.values()] == [2, 1]
     assert found["b"].bias == pytest.approx(0.2)

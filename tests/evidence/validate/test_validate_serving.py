@@ -10,6 +10,7 @@ import pytest
 
 from costmodel.documents.reader.cached_reader import CachedReader
 from costmodel.estimate.serving.predict_serving import predict
+from costmodel.evidence.validate.scores import scoreboard
 from costmodel.evidence.validate.serving.benchmarks import group_inputs, groups, of_group
 from costmodel.evidence.validate.serving.serving_rows import RULES, serving_row
 from costmodel.evidence.validate.validate import Compared, validated
@@ -136,7 +137,7 @@ def test_missing_column() -> None:
 
 def test_json_tells_the_rules() -> None:
     """What was filled stands in the JSON with its rule."""
-    found = validation_json(validated([_table(f"a,{LLAMA.replace('h100', 'b200')},4,,,0.009")]))
+    found = validation_json(scoreboard(validated([_table(f"a,{LLAMA.replace('h100', 'b200')},4,,,0.009")])))
     assert found["rules"]["cache_type"] == RULES["cache_type"]
     (row,) = json.loads(json.dumps(found))["rows"]
     assert "cache_type=fp8" in row["filled"]

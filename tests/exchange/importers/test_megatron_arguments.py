@@ -14,7 +14,7 @@ from costmodel.documents.schemas.scenario import Training
 from costmodel.exchange.imported import Imported
 from costmodel.exchange.importers.megatron.costs import COSTS, REFUSED
 from costmodel.exchange.importers.megatron.quiet import WITHOUT_COST
-from costmodel.exchange.importers.megatron.table import NOT_SAID, OPTIONS
+from costmodel.exchange.importers.megatron.table import OPTIONS, UNFILLED_KEYS
 from costmodel.ground.errors import CostModelError
 from exchange.scripts import read
 
@@ -175,7 +175,7 @@ def test_kind_and_default_are_those_of_megatron(name: str) -> None:
 
 @pytest.mark.parametrize(("path", "schema"), [("model", Model), ("plan", Plan), ("workload", Training)])
 def test_every_key_of_ours_is_filled_by_an_option_or_named_as_one_that_none_says(path: str, schema: Any) -> None:
-    filled = {key for option in OPTIONS.values() for key in option.fills.split()} | set(NOT_SAID)
+    filled = {key for option in OPTIONS.values() for key in option.fills.split()} | set(UNFILLED_KEYS)
     for key in keys_of(schema, path):
         inside = any(other.startswith(f"{key}.") or key.startswith(f"{other}.") for other in filled)
         assert key in filled or inside, key
@@ -206,4 +206,4 @@ def _inner(annotation: Any) -> Any:
 
 def test_what_no_option_says_is_not_filled_by_one() -> None:
     filled = {key for option in OPTIONS.values() for key in option.fills.split()}
-    assert not filled & (set(NOT_SAID) - {"plan.offload_to"})
+    assert not filled & (set(UNFILLED_KEYS) - {"plan.offload_to"})

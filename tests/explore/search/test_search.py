@@ -33,7 +33,7 @@ from costmodel.explore.search.search import SearchResult, search, with_remedies
 from costmodel.explore.search.search_space import DEFAULT_MICRO_BATCHES, candidates, divisors, grids
 from costmodel.ground.errors import CostModelError
 from costmodel.ground.plan_sizes import SIZES
-from costmodel.report.terminal.plan.next_commands import plan_settings
+from costmodel.report.terminal.plan.plan_settings import plan_settings
 from costmodel.report.terminal.search.ranking import search as ranking
 
 SPACE: dict[str, list[Any]] = {

@@ -81,8 +81,8 @@ def read_accelerate(tree: Any, file: str) -> Layer:
     engine = keys["distributed_type"].value
     processes = keys["num_processes"]
     if processes.value and processes.value > 0:
-        layer.say("accelerators", processes)
-    layer.say("nodes", keys["num_machines"])
+        layer.fill("accelerators", processes)
+    layer.fill("nodes", keys["num_machines"])
     _precision(keys, layer)
     if engine == "FSDP":
         _sharded(keys, layer)
@@ -104,7 +104,7 @@ def _precision(keys: ForeignKeys, layer: Layer) -> None:
     if keys.given("fp16"):
         layer.facts["workload.precision"] = keys["fp16"]._replace(value="fp16" if keys["fp16"].value else "fp32")
     elif kind.value != "no":
-        layer.say("workload.precision", kind)
+        layer.fill("workload.precision", kind)
     elif keys["distributed_type"].value != "DEEPSPEED":  # whose own file states it
         layer.weak["workload.precision"] = kind._replace(value="fp32")
 
@@ -117,7 +117,7 @@ def _sharded(keys: ForeignKeys, layer: Layer) -> None:
     layer.facts["stack"] = at._replace(value="fsdp2" if version.value == 2 else "fsdp1")
     if version.value == 2:
         reshard = keys[f"{_F}.fsdp_reshard_after_forward"]
-        layer.say("plan.zero", reshard._replace(value=2 if str(reshard.value).lower() == "false" else 3))
+        layer.fill("plan.zero", reshard._replace(value=2 if str(reshard.value).lower() == "false" else 3))
         _without_effect(
             keys, layer, "sharding_strategy", "fsdp_version 1 alone has it: fsdp_reshard_after_forward counts"
         )
@@ -128,7 +128,7 @@ def _sharded(keys: ForeignKeys, layer: Layer) -> None:
             sentence = f"fsdp_sharding_strategy {str(strategy.value)[:60]} is none of {known}"
             keys.refuse("X005", sentence, f"{_F}.fsdp_sharding_strategy")
         stage, hybrid = STRATEGIES.get(str(strategy.value).upper(), (3, False))
-        layer.say("plan.zero", strategy._replace(value=stage))
+        layer.fill("plan.zero", strategy._replace(value=stage))
         if stage != STRATEGIES.get(str(keys[f"{_F}.fsdp_reshard_after_forward"].value).upper(), (stage,))[0]:
             taken = f"in fsdp_version 1 fsdp_sharding_strategy counts, here {strategy.value}"
             _without_effect(keys, layer, "reshard_after_forward", taken)
@@ -138,7 +138,7 @@ def _sharded(keys: ForeignKeys, layer: Layer) -> None:
         elif hybrid:
             layer.facts["plan.dp_replicate"] = keys["num_machines"]._replace(origin=strategy.origin)
     if keys[f"{_F}.fsdp_offload_params"].value:
-        layer.say("plan.offload", keys[f"{_F}.fsdp_offload_params"]._replace(value=["optimizer", "parameters"]))
+        layer.fill("plan.offload", keys[f"{_F}.fsdp_offload_params"]._replace(value=["optimizer", "parameters"]))
     again = keys[f"{_F}.fsdp_activation_checkpointing"]
     if again.value:
         layer.facts["plan.recompute"] = again._replace(value="full")
@@ -156,15 +156,15 @@ def _without_effect(keys: ForeignKeys, layer: Layer, name: str, reason: str) -> 
 def _megatron(keys: ForeignKeys, layer: Layer) -> None:
     """Degrees of Megatron-LM, which accelerate starts."""
     layer.facts["stack"] = keys["distributed_type"]._replace(value="megatron-lm")
-    layer.say("plan.tp", keys[f"{_M}.megatron_lm_tp_degree"])
-    layer.say("plan.pp", keys[f"{_M}.megatron_lm_pp_degree"])
-    layer.say("accumulation", keys[f"{_M}.megatron_lm_num_micro_batches"])
-    layer.say("plan.sequence_parallel", keys[f"{_M}.megatron_lm_sequence_parallelism"])
+    layer.fill("plan.tp", keys[f"{_M}.megatron_lm_tp_degree"])
+    layer.fill("plan.pp", keys[f"{_M}.megatron_lm_pp_degree"])
+    layer.fill("accumulation", keys[f"{_M}.megatron_lm_num_micro_batches"])
+    layer.fill("plan.sequence_parallel", keys[f"{_M}.megatron_lm_sequence_parallelism"])
     again, sharded = (
         keys[f"{_M}.megatron_lm_{name}"] for name in ("recompute_activations", "use_distributed_optimizer")
     )
-    layer.say("plan.recompute", again._replace(value="selective" if again.value else "none"))
-    layer.say("plan.zero", sharded._replace(value=int(bool(sharded.value))))
+    layer.fill("plan.recompute", again._replace(value="selective" if again.value else "none"))
+    layer.fill("plan.zero", sharded._replace(value=int(bool(sharded.value))))
 
 
 def _deepspeed(keys: ForeignKeys, layer: Layer) -> None:
@@ -176,8 +176,8 @@ def _deepspeed(keys: ForeignKeys, layer: Layer) -> None:
         assert place is not None
         layer.named.append((named.value, place))
         return
-    layer.say("plan.zero", keys[f"{_D}.zero_stage"])
-    layer.say("accumulation", keys[f"{_D}.gradient_accumulation_steps"])
+    layer.fill("plan.zero", keys[f"{_D}.zero_stage"])
+    layer.fill("accumulation", keys[f"{_D}.gradient_accumulation_steps"])
     parts = {"optimizer": keys[f"{_D}.offload_optimizer_device"], "parameters": keys[f"{_D}.offload_param_device"]}
     on = {name: value for name, value in parts.items() if value.value != "none"}
     if on:
@@ -191,18 +191,18 @@ def _degrees(keys: ForeignKeys, layer: Layer) -> None:
     if not keys.under(_P):
         return
     name = f"{_P}.parallelism_config_"
-    layer.say("plan.dp_replicate", keys[f"{name}dp_replicate_size"])
-    layer.say("plan.tp", keys[f"{name}tp_size"])
+    layer.fill("plan.dp_replicate", keys[f"{name}dp_replicate_size"])
+    layer.fill("plan.tp", keys[f"{name}tp_size"])
     context, ulysses = keys[f"{name}cp_size"], keys[f"{name}sp_size"]
     if context.value and context.value > 1 and ulysses.value and ulysses.value > 1:
         keys.refuse("X005", "cp_size and sp_size exclude each other", f"{name}sp_size")
     elif context.value and context.value > 1:
-        layer.say("plan.cp", context)
+        layer.fill("plan.cp", context)
         exchange = keys[f"{name}cp_comm_strategy"]
-        layer.say("plan.cp_type", exchange._replace(value=EXCHANGES[exchange.value]))
+        layer.fill("plan.cp_type", exchange._replace(value=EXCHANGES[exchange.value]))
     elif ulysses.value and ulysses.value > 1:
-        layer.say("plan.cp", ulysses)
+        layer.fill("plan.cp", ulysses)
         layer.facts["plan.cp_type"] = ulysses._replace(value="a2a")
-    layer.say("shards", keys[f"{name}dp_shard_size"])
+    layer.fill("shards", keys[f"{name}dp_shard_size"])
     if keys["distributed_type"].value == "FSDP" and keys[f"{_F}.fsdp_version"].value != 2:
         keys.refuse("X005", "parallelism_config needs fsdp_version 2", f"{name}dp_shard_size")

@@ -105,11 +105,11 @@ def read_axolotl(tree: Any, file: str) -> Layer:
     """What a configuration of axolotl states."""
     keys = ForeignKeys(tree, TABLE, file, VERSION)
     layer = Layer(TITLE)
-    layer.say("model", keys["base_model"])
-    layer.say("workload.sequence", keys["sequence_len"])
-    layer.say("plan.micro_batch", keys["micro_batch_size"])
-    layer.say("accumulation", _accumulation(keys))
-    layer.say("steps", keys["max_steps"])
+    layer.fill("model", keys["base_model"])
+    layer.fill("workload.sequence", keys["sequence_len"])
+    layer.fill("plan.micro_batch", keys["micro_batch_size"])
+    layer.fill("accumulation", _accumulation(keys))
+    layer.fill("steps", keys["max_steps"])
     _degrees(keys, layer)
     _sharding(keys, layer)
     written_out(layer, keys["attn_implementation"], keys["eager_attention"])
@@ -117,8 +117,8 @@ def read_axolotl(tree: Any, file: str) -> Layer:
     kind = keys["adapter"]
     if kind.value:
         narrow = kind.value == "lora" and bool(keys["load_in_4bit"].value)
-        layer.say("workload.tuning.method", kind._replace(value="qlora") if narrow else kind)
-        layer.say("workload.tuning.rank", keys["lora_r"])
+        layer.fill("workload.tuning.method", kind._replace(value="qlora") if narrow else kind)
+        layer.fill("workload.tuning.rank", keys["lora_r"])
     return layer_of(keys, TITLE, layer)
 
 
@@ -132,15 +132,15 @@ def _accumulation(keys: ForeignKeys) -> Any:
 
 def _degrees(keys: ForeignKeys, layer: Layer) -> None:
     """ep stands beside the shards here: our dp is both together."""
-    layer.say("plan.tp", keys["tensor_parallel_size"])
-    layer.say("plan.dp_replicate", keys["dp_replicate_size"])
+    layer.fill("plan.tp", keys["tensor_parallel_size"])
+    layer.fill("plan.dp_replicate", keys["dp_replicate_size"])
     context = keys["context_parallel_size"]
     context = context if context.value else keys["sequence_parallel_degree"]
     if (context.value or 1) > 1:
-        layer.say("plan.cp", context)
+        layer.fill("plan.cp", context)
         layer.facts["plan.cp_type"] = keys.derived("p2p", "ring attention", "context_parallel_size")
     shard, experts = keys["dp_shard_size"], keys["expert_parallel_size"]
-    layer.say("plan.ep", experts)
+    layer.fill("plan.ep", experts)
     if shard.value:
         layer.facts["shards"] = shard._replace(value=shard.value * (experts.value or 1))
 
@@ -161,7 +161,7 @@ def _sharding(keys: ForeignKeys, layer: Layer) -> None:
         keys.lose("not expressible", "saved activations live on the host or the drive", "gradient_checkpointing")
     mode = again if word != "false" else _either(keys, "activation_checkpointing")
     on = mode.value not in (None, False, "false", "False")
-    layer.say("plan.recompute", mode._replace(value="full" if on else "none"))
+    layer.fill("plan.recompute", mode._replace(value="full" if on else "none"))
     if engine.value and engine.place is not None:
         layer.named.append((engine.value, engine.place))
         return
@@ -184,7 +184,7 @@ def _sharding(keys: ForeignKeys, layer: Layer) -> None:
         keys.lose("not expressible", "replicas of the shards: as many as there are nodes", at)
     offloaded = _either(keys, "offload_params")
     if offloaded.value:
-        layer.say("plan.offload", offloaded._replace(value=["optimizer", "parameters"]))
+        layer.fill("plan.offload", offloaded._replace(value=["optimizer", "parameters"]))
 
 
 def _types(keys: ForeignKeys, layer: Layer) -> None:
@@ -201,13 +201,13 @@ def _types(keys: ForeignKeys, layer: Layer) -> None:
     if auto or str(keys.stated.get("bf16", ("",))[0]).lower() in ("true", "full"):
         layer.facts["workload.precision"] = keys.derived("bf16", "bf16: auto" if auto else "bf16", "bf16")
     elif half.value:
-        layer.say("workload.precision", half._replace(value="fp16"))
+        layer.fill("workload.precision", half._replace(value="fp16"))
     if wide.value == "full":
         keys.lose("not expressible", "weights, gradients and moments in bf16: here the states of the stack", "bf16")
     if keys["fp8"].value:
         layer.facts["workload.precision"] = keys["fp8"]._replace(value="fp8-cs")
     kind = keys["optimizer"]
     if kind.value in OPTIMIZERS:
-        layer.say("workload.optimizer", kind._replace(value=OPTIMIZERS[kind.value]))
+        layer.fill("workload.optimizer", kind._replace(value=OPTIMIZERS[kind.value]))
     else:
         keys.no_optimizer(kind.value, "optimizer")

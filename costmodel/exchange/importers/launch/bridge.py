@@ -126,11 +126,11 @@ def read_bridge(tree: Any, file: str) -> Layer:
     layer.facts["stack"] = keys.derived("megatron-core", "Megatron-Bridge", anchor)
     keys.lose("not expressible", "what the recipe states and no override repeats: print its configuration")
     for path, name in DEGREES.items():
-        layer.say(path, keys[name])
-    layer.say("plan.sequence_parallel", keys["model.sequence_parallel"])
+        layer.fill(path, keys[name])
+    layer.fill("plan.sequence_parallel", keys["model.sequence_parallel"])
     if (keys["model.context_parallel_size"].value or 1) > 1:
         exchange = keys["model.cp_comm_type"]
-        layer.say("plan.cp_type", exchange._replace(value=EXCHANGES[exchange.value]))
+        layer.fill("plan.cp_type", exchange._replace(value=EXCHANGES[exchange.value]))
     _launched(keys, layer)
     _stages(keys, layer)
     _sharding(keys, layer)
@@ -144,7 +144,7 @@ def _launched(keys: ForeignKeys, layer: Layer) -> None:
     each, nodes = keys["trainer.devices"], keys["trainer.num_nodes"]
     if each.value:
         layer.facts["accelerators"] = each._replace(value=each.value * nodes.value)
-        layer.say("nodes", nodes)
+        layer.fill("nodes", nodes)
 
 
 def _stages(keys: ForeignKeys, layer: Layer) -> None:
@@ -152,42 +152,42 @@ def _stages(keys: ForeignKeys, layer: Layer) -> None:
     if split is not None:
         layer.facts["plan.split"] = keys.derived(split, "embedding and loss count as layers", ENDS[0])
     mapping = keys["dist.use_tp_pp_dp_mapping"]
-    layer.say("plan.order", mapping._replace(value="tp-cp-pp-dp" if mapping.value else "tp-cp-dp-pp"))
+    layer.fill("plan.order", mapping._replace(value="tp-cp-pp-dp" if mapping.value else "tp-cp-dp-pp"))
 
 
 def _sharding(keys: ForeignKeys, layer: Layer) -> None:
     fsdp = next((name for name in ("dist.use_megatron_fsdp", "ddp.use_megatron_fsdp") if keys[name].value), "")
     strategy, plain = keys["ddp.data_parallel_sharding_strategy"], keys["ddp.use_distributed_optimizer"]
     if fsdp:
-        layer.say("plan.zero", strategy._replace(value=SHARDED[strategy.value]))
+        layer.fill("plan.zero", strategy._replace(value=SHARDED[strategy.value]))
     elif keys["model.optim.name"].value:
         name = keys["model.optim.name"]
-        layer.say("plan.zero", name._replace(value=int(name.value in _SHARDED_BY_NEMO)))
+        layer.fill("plan.zero", name._replace(value=int(name.value in _SHARDED_BY_NEMO)))
     else:
-        layer.say("plan.zero", plain._replace(value=int(bool(plain.value))))
+        layer.fill("plan.zero", plain._replace(value=int(bool(plain.value))))
     parts = []
     if keys["optimizer.optimizer_cpu_offload"].value:
         parts.append("optimizer")
     if keys["model.cpu_offloading"].value:
         parts.append("activations")
-        layer.say("plan.offload_layers", keys["model.cpu_offloading_num_layers"])
+        layer.fill("plan.offload_layers", keys["model.cpu_offloading_num_layers"])
     if parts:
         layer.facts["plan.offload"] = keys.derived(parts, "what lives on the host", "model.cpu_offloading")
 
 
 def _recompute(keys: ForeignKeys, layer: Layer) -> None:
     mode = keys["model.recompute_granularity"]
-    layer.say("plan.recompute", mode._replace(value=mode.value or "none"))
+    layer.fill("plan.recompute", mode._replace(value=mode.value or "none"))
     if mode.value == "full":
-        layer.say("plan.recompute_method", keys["model.recompute_method"])
-        layer.say("plan.recompute_layers", keys["model.recompute_num_layers"])
+        layer.fill("plan.recompute_method", keys["model.recompute_method"])
+        layer.fill("plan.recompute_layers", keys["model.recompute_num_layers"])
     modules = keys["model.recompute_modules"]
     names = re.findall(r"[a-z_]+", str(modules.value or ""))
     lost = [name for name in names if name not in MODULES]
     if lost:
         keys.lose("not expressible", f"recompute of {', '.join(lost)[:80]}", "model.recompute_modules")
     if mode.value == "selective" and names:
-        layer.say(
+        layer.fill(
             "plan.recompute_modules", modules._replace(value=[MODULES[name] for name in names if name in MODULES])
         )
 
@@ -195,21 +195,21 @@ def _recompute(keys: ForeignKeys, layer: Layer) -> None:
 def _types(keys: ForeignKeys, layer: Layer) -> None:
     recipe = keys["mixed_precision"]
     if recipe.value in PRECISIONS:
-        layer.say("workload.precision", recipe._replace(value=PRECISIONS[recipe.value]))
+        layer.fill("workload.precision", recipe._replace(value=PRECISIONS[recipe.value]))
         summed = "fp16" if recipe.value == "fp16_mixed" else "fp32"
-        layer.say("workload.gradients", recipe._replace(value=summed))
+        layer.fill("workload.gradients", recipe._replace(value=summed))
     elif recipe.value:
         keys.refuse("X003", f"mixed_precision {recipe.value[:80]}: no workload expresses it", "mixed_precision")
     older = keys["trainer.precision"]
     if older.value in _NEMO_PRECISIONS:
-        layer.say("workload.precision", older._replace(value=_NEMO_PRECISIONS[older.value]))
+        layer.fill("workload.precision", older._replace(value=_NEMO_PRECISIONS[older.value]))
     elif older.value:
         keys.refuse("X003", f"trainer.precision {older.value[:40]}: no recipe has it", "trainer.precision")
     kind = keys["optimizer.optimizer"]
-    layer.say("workload.optimizer", kind._replace(value=OPTIMIZERS[kind.value]))
+    layer.fill("workload.optimizer", kind._replace(value=OPTIMIZERS[kind.value]))
     for key, name in OVERLAPS.items():
         if keys[name].value is False:
             layer.facts[f"assume.overlap.{key}"] = keys[name]._replace(value=0)
     dispatcher = keys["model.moe_token_dispatcher_type"]
     if dispatcher.value:
-        layer.say("assume.experts.deduplicated", dispatcher._replace(value=dispatcher.value == "flex"))
+        layer.fill("assume.experts.deduplicated", dispatcher._replace(value=dispatcher.value == "flex"))

@@ -93,9 +93,9 @@ def read_deepspeed(tree: Any, file: str) -> Layer:
     keys = ForeignKeys(tree, {key: TABLE[key] for key in TABLE if _is_key(key, tree)}, file, VERSION)
     layer = Layer(TITLE)
     layer.facts["stack"] = keys.derived("deepspeed", "a DeepSpeed configuration", _first(keys))
-    layer.say("workload.global_batch", keys["train_batch_size"])
-    layer.say("plan.micro_batch", keys["train_micro_batch_size_per_gpu"])
-    layer.say("accumulation", keys["gradient_accumulation_steps"])
+    layer.fill("workload.global_batch", keys["train_batch_size"])
+    layer.fill("plan.micro_batch", keys["train_micro_batch_size_per_gpu"])
+    layer.fill("accumulation", keys["gradient_accumulation_steps"])
     stage = keys[f"{_Z}.stage"]
     if _Z in keys.table:
         stage = keys[_Z]._replace(value=int(bool(keys[_Z].value)))
@@ -103,7 +103,7 @@ def read_deepspeed(tree: Any, file: str) -> Layer:
     if stage.value not in range(4):
         keys.refuse("X005", f"{_Z}.stage is {stage.value}, not 0 to 3", f"{_Z}.stage")
         stage = stage._replace(value=0)
-    layer.say("plan.zero", stage)
+    layer.fill("plan.zero", stage)
     _offload(keys, layer, int(stage.value))
     _overlap(keys, layer, int(stage.value))
     _types(keys, layer)
@@ -148,7 +148,7 @@ def _overlap(keys: ForeignKeys, layer: Layer, stage: int) -> None:
     overlap = keys[f"{_Z}.overlap_comm"]
     hidden = stage == 3 if overlap.value is None else bool(overlap.value)
     if not hidden and stage:
-        layer.say("assume.overlap.dp", overlap._replace(value=0))
+        layer.fill("assume.overlap.dp", overlap._replace(value=0))
 
 
 def _types(keys: ForeignKeys, layer: Layer) -> None:
@@ -160,7 +160,7 @@ def _types(keys: ForeignKeys, layer: Layer) -> None:
         layer.facts["workload.precision"] = wide[on[0]]._replace(value="fp16" if on[0] == "fp16" else "bf16")
     summed = keys["data_types.grad_accum_dtype"]
     if summed.value:
-        layer.say("workload.gradients", summed._replace(value=GRADIENTS[summed.value]))
+        layer.fill("workload.gradients", summed._replace(value=GRADIENTS[summed.value]))
     kind = keys["optimizer.type"]
     if not kind.value:
         layer.weak["workload.optimizer"] = keys.assumed("adamw", "the program's own optimizer")
@@ -171,10 +171,10 @@ def _types(keys: ForeignKeys, layer: Layer) -> None:
 
 
 def _degrees(keys: ForeignKeys, layer: Layer) -> None:
-    layer.say("plan.tp", keys["tensor_parallel.autotp_size"])
+    layer.fill("plan.tp", keys["tensor_parallel.autotp_size"])
     ulysses = keys["sequence_parallel_size"]
     if ulysses.value and ulysses.value > 1:
-        layer.say("plan.cp", ulysses)
+        layer.fill("plan.cp", ulysses)
         layer.facts["plan.cp_type"] = ulysses._replace(value="a2a")
     mics = keys[f"{_Z}.mics_shard_size"]
     if mics.value and mics.value > 0:

@@ -30,7 +30,7 @@ class Layer:
     named: list[tuple[str, Place]] = field(default_factory=list)
     written: Imported | None = None
 
-    def say(self, path: str, value: OriginValue) -> None:
+    def fill(self, path: str, value: OriginValue) -> None:
         """A fact, unless the value is none; a default of the format gives way to what another file states."""
         if value.value is not None:
             (self.weak if value.origin.kind in ("default", "assumed") else self.facts)[path] = value

@@ -76,12 +76,12 @@ def read_llama_factory(tree: Any, file: str) -> Layer:
     """What a configuration of LLaMA-Factory states."""
     keys = ForeignKeys(tree, TABLE, file, VERSION)
     layer = Layer(TITLE)
-    layer.say("model", keys["model_name_or_path"])
-    layer.say("workload.sequence", keys["cutoff_len"])
-    layer.say("plan.micro_batch", keys["per_device_train_batch_size"])
-    layer.say("accumulation", keys["gradient_accumulation_steps"])
+    layer.fill("model", keys["model_name_or_path"])
+    layer.fill("workload.sequence", keys["cutoff_len"])
+    layer.fill("plan.micro_batch", keys["per_device_train_batch_size"])
+    layer.fill("accumulation", keys["gradient_accumulation_steps"])
     if (keys["max_steps"].value or -1) > 0:
-        layer.say("steps", keys["max_steps"])
+        layer.fill("steps", keys["max_steps"])
     _types(keys, layer)
     _tuning(keys, layer)
     if any(keys.given(name) for name in (*_MEGATRON, "use_distributed_optimizer")):
@@ -103,7 +103,7 @@ def _types(keys: ForeignKeys, layer: Layer) -> None:
     if keys["use_galore"].value:
         kind = keys["use_galore"]._replace(value="galore_adamw_8bit" if "8bit" in str(kind.value) else "galore_adamw")
     if kind.value in OPTIMIZERS:
-        layer.say("workload.optimizer", kind._replace(value=OPTIMIZERS[kind.value]))
+        layer.fill("workload.optimizer", kind._replace(value=OPTIMIZERS[kind.value]))
     else:
         keys.no_optimizer(kind.value, "optim")
 
@@ -119,7 +119,7 @@ def _tuning(keys: ForeignKeys, layer: Layer) -> None:
         keys.lose("not expressible", f"weights of the base in {narrow.value} bits: here in 16", "quantization_bit")
     if kind.value == "lora":
         layer.facts["workload.tuning.method"] = kind._replace(value="qlora" if narrow.value == 4 else "lora")
-        layer.say("workload.tuning.rank", keys["lora_rank"])
+        layer.fill("workload.tuning.rank", keys["lora_rank"])
 
 
 def _megatron(keys: ForeignKeys, layer: Layer) -> None:
@@ -127,21 +127,21 @@ def _megatron(keys: ForeignKeys, layer: Layer) -> None:
     first = next(name for name in (*_MEGATRON, "use_distributed_optimizer") if keys.given(name))
     layer.facts["stack"] = keys.derived("megatron-core", "options of Megatron-LM", first)
     for name, path in _MEGATRON.items():
-        layer.say(path, keys[name])
-    layer.say("plan.sequence_parallel", keys["sequence_parallel"])
+        layer.fill(path, keys[name])
+    layer.fill("plan.sequence_parallel", keys["sequence_parallel"])
     sharded = keys["use_distributed_optimizer"]
-    layer.say("plan.zero", sharded._replace(value=int(bool(sharded.value))))
+    layer.fill("plan.zero", sharded._replace(value=int(bool(sharded.value))))
     mode = keys["recompute_granularity"]
-    layer.say("plan.recompute", mode._replace(value=mode.value or "none"))
+    layer.fill("plan.recompute", mode._replace(value=mode.value or "none"))
     if mode.value == "full":
-        layer.say("plan.recompute_method", keys["recompute_method"])
-        layer.say("plan.recompute_layers", keys["recompute_num_layers"])
+        layer.fill("plan.recompute_method", keys["recompute_method"])
+        layer.fill("plan.recompute_layers", keys["recompute_num_layers"])
     for name, key in _OVERLAPS.items():
         if not keys[name].value and not (key == "tp" and (keys["tensor_model_parallel_size"].value or 1) < 2):
-            layer.say(f"assume.overlap.{key}", keys[name]._replace(value=0))
+            layer.fill(f"assume.overlap.{key}", keys[name]._replace(value=0))
     dispatcher = keys["moe_token_dispatcher_type"]
     if dispatcher.value:
-        layer.say("assume.experts.deduplicated", dispatcher._replace(value=dispatcher.value == "flex"))
+        layer.fill("assume.experts.deduplicated", dispatcher._replace(value=dispatcher.value == "flex"))
 
 
 def _plain(keys: ForeignKeys, layer: Layer) -> None:

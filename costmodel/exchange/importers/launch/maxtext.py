@@ -80,10 +80,10 @@ def read_maxtext(tree: Any, file: str) -> Layer:
         keys.lose("not expressible", f"the model {str(name.value)[:60]}: name it with --set model=NAME", "model_name")
     degrees = _mesh(keys, layer)
     _batch(keys, layer, degrees)
-    layer.say("workload.sequence", keys["max_target_length"])
+    layer.fill("workload.sequence", keys["max_target_length"])
     steps = keys["steps"]
     if steps.value is not None and steps.value > 0:
-        layer.say("steps", steps)
+        layer.fill("steps", steps)
     _types(keys, layer)
     policy = keys["remat_policy"]
     mode = _RECOMPUTE.get(str(policy.value), "selective")
@@ -149,7 +149,7 @@ def _batch(keys: ForeignKeys, layer: Layer, degrees: dict[str, int]) -> None:
     else:
         text = f"per_device_batch_size × {inner} devices of a replica"
         layer.facts["plan.micro_batch"] = keys.derived(int(size), text, "per_device_batch_size")
-    layer.say("accumulation", keys["gradient_accumulation_steps"])
+    layer.fill("accumulation", keys["gradient_accumulation_steps"])
 
 
 def _types(keys: ForeignKeys, layer: Layer) -> None:

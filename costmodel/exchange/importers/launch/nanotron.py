@@ -79,10 +79,10 @@ def read_nanotron(tree: Any, file: str) -> Layer:
     again = keys["parallelism.recompute_layer"]
     layer.facts["plan.recompute"] = again._replace(value="full" if again.value else "none")
     layer.facts["plan.zero"] = keys["optimizer.zero_stage"]
-    layer.say("plan.micro_batch", keys["tokens.micro_batch_size"])
-    layer.say("accumulation", keys["tokens.batch_accumulation_per_replica"])
-    layer.say("workload.sequence", keys["tokens.sequence_length"])
-    layer.say("steps", keys["tokens.train_steps"])
+    layer.fill("plan.micro_batch", keys["tokens.micro_batch_size"])
+    layer.fill("accumulation", keys["tokens.batch_accumulation_per_replica"])
+    layer.fill("workload.sequence", keys["tokens.sequence_length"])
+    layer.fill("steps", keys["tokens.train_steps"])
     _types(keys, layer)
     return layer_of(keys, TITLE, layer)
 

@@ -114,7 +114,7 @@ def _degrees(keys: ForeignKeys, layer: Layer) -> None:
     shard, copies = keys[f"{_P}.data_parallel_shard_degree"], keys[f"{_P}.data_parallel_replicate_degree"]
     if shard.value != -1:
         layer.facts["shards"] = shard
-    layer.say("plan.dp_replicate", copies)
+    layer.fill("plan.dp_replicate", copies)
     whole = keys[f"{_P}.context_parallel_degree"].value == 1  # cp shards too
     replicated = whole and shard.value == 1 and (copies.value or 1) > 1
     pipelined = (keys[f"{_P}.pipeline_parallel_degree"].value or 1) > 1
@@ -125,28 +125,28 @@ def _degrees(keys: ForeignKeys, layer: Layer) -> None:
         layer.facts["plan.zero"] = (old if old.value == "ddp" else shard)._replace(value=0)
         layer.facts["stack"] = layer.facts["plan.zero"]._replace(value="ddp")
     else:
-        layer.say("plan.zero", reshard._replace(value=stage))
+        layer.fill("plan.zero", reshard._replace(value=stage))
     tp = keys[f"{_P}.tensor_parallel_degree"]
-    layer.say("plan.tp", tp)
+    layer.fill("plan.tp", tp)
     if tp.value > 1 or not keys.given(f"{_P}.tensor_parallel_degree"):
         sharded = keys[f"{_P}.enable_sequence_parallel"]
-        layer.say("plan.sequence_parallel", sharded if tp.value > 1 else sharded._replace(value=False))
+        layer.fill("plan.sequence_parallel", sharded if tp.value > 1 else sharded._replace(value=False))
     else:
-        layer.say("plan.sequence_parallel", keys.derived(False, "tp is 1", f"{_P}.tensor_parallel_degree"))
-    layer.say("plan.cp", keys[f"{_P}.context_parallel_degree"])
+        layer.fill("plan.sequence_parallel", keys.derived(False, "tp is 1", f"{_P}.tensor_parallel_degree"))
+    layer.fill("plan.cp", keys[f"{_P}.context_parallel_degree"])
     if keys[f"{_P}.context_parallel_degree"].value > 1:
         exchange = keys[f"{_P}.context_parallel_rotate_method"]
-        layer.say("plan.cp_type", exchange._replace(value=EXCHANGES[exchange.value]))
+        layer.fill("plan.cp_type", exchange._replace(value=EXCHANGES[exchange.value]))
     if keys[f"{_P}.expert_parallel_degree"].value > 1:
-        layer.say("plan.ep", keys[f"{_P}.expert_parallel_degree"])
-        layer.say("plan.etp", keys[f"{_P}.expert_tensor_parallel_degree"])
+        layer.fill("plan.ep", keys[f"{_P}.expert_parallel_degree"])
+        layer.fill("plan.etp", keys[f"{_P}.expert_tensor_parallel_degree"])
     if keys[f"{_T}.enable_cpu_offload"].value:
-        layer.say("plan.offload", keys[f"{_T}.enable_cpu_offload"]._replace(value=["optimizer", "parameters"]))
+        layer.fill("plan.offload", keys[f"{_T}.enable_cpu_offload"]._replace(value=["optimizer", "parameters"]))
 
 
 def _pipeline(keys: ForeignKeys, layer: Layer) -> None:
     degree = keys[f"{_P}.pipeline_parallel_degree"]
-    layer.say("plan.pp", degree)
+    layer.fill("plan.pp", degree)
     if degree.value < 2:
         return
     name = keys[f"{_P}.pipeline_parallel_schedule"]
@@ -154,7 +154,7 @@ def _pipeline(keys: ForeignKeys, layer: Layer) -> None:
     if schedule is None:
         keys.refuse("X003", f"schedule {str(name.value)[:80]}: no plan has it", f"{_P}.pipeline_parallel_schedule")
         return
-    layer.say("plan.schedule", name._replace(value=schedule))
+    layer.fill("plan.schedule", name._replace(value=schedule))
     each = keys[f"{_P}.pipeline_parallel_layers_per_stage"]
     if each.value:
         layer.facts["layers_per_stage"] = each
@@ -167,19 +167,19 @@ def _pipeline(keys: ForeignKeys, layer: Layer) -> None:
         sentence = f"{less[0].value} and {less[1].value} fewer layers at the ends: here as many everywhere"
         keys.lose("not expressible", sentence, f"{_P}.pipeline_parallel_first_stage_less_layers")
     else:
-        layer.say("plan.split", less[0]._replace(value=split))
+        layer.fill("plan.split", less[0]._replace(value=split))
 
 
 def _batch(keys: ForeignKeys, layer: Layer, *, recipe: bool) -> None:
     sequence = keys[f"{_T}.max_context_length" if recipe else f"{_T}.seq_len"]
-    layer.say("workload.sequence", sequence)
-    layer.say("steps", keys[f"{_T}.steps"])
+    layer.fill("workload.sequence", sequence)
+    layer.fill("steps", keys[f"{_T}.steps"])
     local, total = _recipe_batch(keys, sequence) if recipe else _plain_batch(keys)
     if total.value != -1:
         layer.facts["workload.global_batch"] = total
     piped = (keys[f"{_P}.pipeline_parallel_degree"].value or 1) > 1
     if not piped:
-        layer.say("plan.micro_batch", local)
+        layer.fill("plan.micro_batch", local)
         return
     old = keys[f"{_P}.pipeline_parallel_microbatches"]
     if recipe or old.value:
@@ -191,9 +191,9 @@ def _batch(keys: ForeignKeys, layer: Layer, *, recipe: bool) -> None:
         sentence = f"the local batch {local.value} is no multiple of the pipeline's micro-batch {micro.value}"
         keys.refuse("X005", sentence, f"{_P}.pipeline_parallel_microbatch_size")
         return
-    layer.say("plan.micro_batch", micro)
+    layer.fill("plan.micro_batch", micro)
     if total.value == -1:
-        layer.say("accumulation", local._replace(value=local.value // micro.value))
+        layer.fill("accumulation", local._replace(value=local.value // micro.value))
 
 
 def _plain_batch(keys: ForeignKeys) -> tuple[OriginValue, OriginValue]:
@@ -226,7 +226,7 @@ def _recompute(keys: ForeignKeys, layer: Layer) -> None:
         sentence = f"activation checkpointing {str(mode.value)[:80]}: no plan has it"
         keys.refuse("X003", sentence, "activation_checkpoint.mode")
         return
-    layer.say("plan.recompute", mode._replace(value=found))
+    layer.fill("plan.recompute", mode._replace(value=found))
     if "activation_checkpoint" not in keys.table and found == "selective":
         option = keys["activation_checkpoint.selective_ac_option"]
         if option.value != "op":
@@ -239,10 +239,10 @@ def _types(keys: ForeignKeys, layer: Layer) -> None:
         sentence = "weights, gradients and moments in bf16: here fp32 states"
         keys.lose("not expressible", sentence, f"{_T}.dtype")
     wide = keys[f"{_T}.mixed_precision_param"]
-    layer.say("workload.precision", wide._replace(value="fp32" if wide.value == "float32" else "bf16"))
+    layer.fill("workload.precision", wide._replace(value="fp32" if wide.value == "float32" else "bf16"))
     summed = keys[f"{_T}.mixed_precision_reduce"]
-    layer.say("workload.gradients", summed._replace(value="fp32"))
-    layer.say("workload.optimizer", keys["optimizer.name"]._replace(value="adamw"))
+    layer.fill("workload.gradients", summed._replace(value="fp32"))
+    layer.fill("workload.optimizer", keys["optimizer.name"]._replace(value="adamw"))
     converters = str(keys["model.converters"].value or "").lower()
     converters = "float8" if converters in ("true", "dynamic", "delayed") else converters
     if "lora" in converters:

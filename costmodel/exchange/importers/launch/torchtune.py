@@ -63,11 +63,11 @@ def read_torchtune(tree: Any, file: str) -> Layer:
     whole = "workload.tuning.method" not in layer.facts
     text = "weights, gradients and moments in bf16" if whole else "torchtune shards by FSDP 2"
     layer.facts["stack"] = keys.derived("torchtune" if whole else "fsdp2", text, next(iter(keys.stated), ""))
-    layer.say("plan.micro_batch", keys["batch_size"])
-    layer.say("accumulation", keys["gradient_accumulation_steps"])
-    layer.say("steps", keys["max_steps_per_epoch"])
+    layer.fill("plan.micro_batch", keys["batch_size"])
+    layer.fill("accumulation", keys["gradient_accumulation_steps"])
+    layer.fill("steps", keys["max_steps_per_epoch"])
     sequence = keys["tokenizer.max_seq_len"]
-    layer.say("workload.sequence", sequence)
+    layer.fill("workload.sequence", sequence)
     kept = keys["fsdp_reshard_after_forward"]
     layer.facts["plan.zero"] = kept._replace(value=3 if kept.value else 2)
     again = keys["enable_activation_checkpointing"]
@@ -76,7 +76,7 @@ def read_torchtune(tree: Any, file: str) -> Layer:
         layer.facts["plan.offload"] = keys["fsdp_cpu_offload"]._replace(value=["optimizer", "parameters"])
     for name, path in (("tensor_parallel_dim", "plan.tp"), ("context_parallel_dim", "plan.cp"),
                        ("data_parallel_replicate_dim", "plan.dp_replicate")):  # fmt: skip
-        layer.say(path, keys[name])
+        layer.fill(path, keys[name])
     if (keys["data_parallel_shard_dim"].value or -1) > 0:
         layer.facts["shards"] = keys["data_parallel_shard_dim"]
     _types(keys, layer)

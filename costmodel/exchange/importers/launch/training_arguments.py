@@ -84,19 +84,19 @@ def read_training_arguments(tree: Any, file: str) -> Layer:
     """What TrainingArguments state; how it is sharded stands in another file, unless they name or hold it."""
     keys = ForeignKeys(tree, TABLE, file, VERSION)
     layer = Layer(TITLE)
-    layer.say("model", keys["model_name_or_path"])
+    layer.fill("model", keys["model_name_or_path"])
     if keys["use_peft"].value:
         method = "qlora" if keys["load_in_4bit"].value else "lora"
-        layer.say("workload.tuning.method", keys["use_peft"]._replace(value=method))
+        layer.fill("workload.tuning.method", keys["use_peft"]._replace(value=method))
         layer.facts["workload.tuning.rank"] = keys["lora_r"]
-    layer.say("plan.micro_batch", keys["per_device_train_batch_size"])
-    layer.say("accumulation", keys["gradient_accumulation_steps"])
+    layer.fill("plan.micro_batch", keys["per_device_train_batch_size"])
+    layer.fill("accumulation", keys["gradient_accumulation_steps"])
     longest = next((keys[name] for name in _LENGTHS if keys[name].value), None)
     if longest is not None:
-        layer.say("workload.sequence", longest)
+        layer.fill("workload.sequence", longest)
     steps = keys["max_steps"]
     if steps.value and steps.value > 0:
-        layer.say("steps", steps)
+        layer.fill("steps", steps)
     _types(keys, layer)
     new = keys["activation_checkpointing"]
     again = new if new.value or not keys.given("gradient_checkpointing") else keys["gradient_checkpointing"]
@@ -117,7 +117,7 @@ def written_out(layer: Layer, *keys: OriginValue) -> None:
 def with_launcher(layer: Layer, found: ArgumentText) -> Layer:
     """A layer with the accelerators of the launcher in front of its arguments, and a configuration that it names."""
     for path, value in found.launched.items():
-        layer.say(path, value)
+        layer.fill(path, value)
     layer.faults += found.faults
     layer.named += found.named
     return layer
@@ -131,7 +131,7 @@ def _types(keys: ForeignKeys, layer: Layer) -> None:
         layer.facts["workload.precision"] = keys[on[0]]._replace(value=on[0])
     kind = keys["optim"]
     if kind.value in OPTIMIZERS:
-        layer.say("workload.optimizer", kind._replace(value=OPTIMIZERS[kind.value]))
+        layer.fill("workload.optimizer", kind._replace(value=OPTIMIZERS[kind.value]))
     else:
         keys.no_optimizer(kind.value, "optim")
 

@@ -179,7 +179,7 @@ _STACK = {
 OPTIONS: dict[str, MegatronOption] = _MODEL | _PLAN | _WORKLOAD | _STACK
 
 # Costmodel keys that no option fills, with the reason.
-NOT_SAID = {
+UNFILLED_KEYS = {
     "plan.dp": "it follows from the accelerators, which the launcher states",
     "plan.compression": "Megatron-LM compresses no gradients",
     "plan.shares": "all replicas take equal shares",

@@ -27,7 +27,7 @@ def draft_of(method: str) -> str:
     return "eagle" if name.startswith("eagle") else ""
 
 
-def say_draft(keys: ForeignKeys, layer: Layer, name: str, method: str, tokens: Any) -> None:
+def fill_draft(keys: ForeignKeys, layer: Layer, name: str, method: str, tokens: Any) -> None:
     """Tokens and draft that an option of this name states; another kind of draft is a loss."""
     kind, count = draft_of(method), _count(tokens)
     if not kind or count is None:
@@ -58,7 +58,7 @@ def json_option(keys: ForeignKeys, name: str) -> dict[str, Any] | None:
     return None
 
 
-def say_copies(keys: ForeignKeys, layer: Layer, name: str, copies: Any) -> None:
+def fill_copies(keys: ForeignKeys, layer: Layer, name: str, copies: Any) -> None:
     """Copies of experts that an option states; engines hold them where they balance the load of experts."""
     count = 0 if copies is None else _count(copies, least=0)
     if count is None:
@@ -69,17 +69,17 @@ def say_copies(keys: ForeignKeys, layer: Layer, name: str, copies: Any) -> None:
         layer.facts["plan.redundant_experts"] = keys.derived(count, name, name)
 
 
-def say_vllm_draft(keys: ForeignKeys, layer: Layer) -> None:
+def fill_vllm_draft(keys: ForeignKeys, layer: Layer) -> None:
     """The JSON behind --speculative-config."""
     name = "speculative-config"
     found = json_option(keys, name)
     if found is None:
         return
     method = found.get("method") or ("eagle" if "eagle" in str(found.get("model", "")).lower() else "")
-    say_draft(keys, layer, name, str(method), found.get("num_speculative_tokens"))
+    fill_draft(keys, layer, name, str(method), found.get("num_speculative_tokens"))
 
 
-def say_sglang_draft(keys: ForeignKeys, layer: Layer) -> None:
+def fill_sglang_draft(keys: ForeignKeys, layer: Layer) -> None:
     """A chain of drafted tokens; several chains at once are a loss."""
     name = "speculative-algorithm"
     method, steps = keys[name].value, keys["speculative-num-steps"].value
@@ -90,10 +90,10 @@ def say_sglang_draft(keys: ForeignKeys, layer: Layer) -> None:
         steps = drafted - 1 if draft_of(str(method)) != "ngram" else drafted
     if (keys["speculative-eagle-topk"].value or 1) > 1:
         keys.lose("approximated", "several chains of drafts at once: here one", "speculative-eagle-topk")
-    say_draft(keys, layer, name, str(method), steps)
+    fill_draft(keys, layer, name, str(method), steps)
 
 
-def say_trtllm_draft(keys: ForeignKeys, layer: Layer) -> None:
+def fill_trtllm_draft(keys: ForeignKeys, layer: Layer) -> None:
     """The mapping under speculative_config."""
     name = "speculative_config"
     stated = keys[name].value
@@ -101,4 +101,4 @@ def say_trtllm_draft(keys: ForeignKeys, layer: Layer) -> None:
         tokens = next(
             (stated[key] for key in ("max_draft_len", "num_nextn_predict_layers") if stated.get(key) is not None), None
         )
-        say_draft(keys, layer, name, str(stated.get("decoding_type", "")), tokens)
+        fill_draft(keys, layer, name, str(stated.get("decoding_type", "")), tokens)

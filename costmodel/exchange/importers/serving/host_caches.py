@@ -17,7 +17,7 @@ _ELSEWHERE = "prompts and answers are computed apart, or another program keeps t
 _THROUGH = ("write_through", "write_through_selective")
 
 
-def say_vllm_host_cache(keys: ForeignKeys, layer: Layer) -> None:
+def fill_vllm_host_cache(keys: ForeignKeys, layer: Layer) -> None:
     """A size of all ranks of an engine together, in GiB; or the connector that it stands for, in bytes."""
     whole, name = keys["kv-offloading-size"].value, "kv-offloading-size"
     if whole is not None:
@@ -34,7 +34,7 @@ def say_vllm_host_cache(keys: ForeignKeys, layer: Layer) -> None:
         _say(keys, layer, name, whole / max(ranks, 1), f"{name} over {ranks} ranks")
 
 
-def say_sglang_host_cache(keys: ForeignKeys, layer: Layer) -> None:
+def fill_sglang_host_cache(keys: ForeignKeys, layer: Layer) -> None:
     """A size of each rank in GB, or else a multiple of the device's pool; nothing without the switch."""
     if not keys["enable-hierarchical-cache"].value:
         return
@@ -50,7 +50,7 @@ def say_sglang_host_cache(keys: ForeignKeys, layer: Layer) -> None:
         keys.refuse("X005", "hicache-ratio is 0 and no hicache-size is stated", "hicache-ratio")
 
 
-def say_trtllm_host_cache(keys: ForeignKeys, layer: Layer) -> None:
+def fill_trtllm_host_cache(keys: ForeignKeys, layer: Layer) -> None:
     """A size of each rank in bytes."""
     name = "kv_cache_config.host_cache_size"
     size = keys[name].value

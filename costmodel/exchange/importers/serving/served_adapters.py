@@ -8,12 +8,12 @@ from costmodel.exchange.values.foreign_keys import ForeignKeys
 COUNT, RANK = "workload.adapters.count", "workload.adapters.rank"
 
 
-def say_vllm_adapters(keys: ForeignKeys, layer: Layer) -> None:
+def fill_vllm_adapters(keys: ForeignKeys, layer: Layer) -> None:
     """Slots of the device and their rank; adapters that wait on the host cost nothing there."""
     _say(keys, layer, "max-loras", on=bool(keys["enable-lora"].value))
 
 
-def say_sglang_adapters(keys: ForeignKeys, layer: Layer) -> None:
+def fill_sglang_adapters(keys: ForeignKeys, layer: Layer) -> None:
     """Slots of the device and their rank, which the engine else reads from the files of the adapters."""
     _say(keys, layer, "max-loras-per-batch", on=bool(keys["enable-lora"].value) or keys.given("lora-paths"))
 

@@ -57,14 +57,14 @@ CHECKPOINTS = {name: Quantised(kept) for name, kept in STORED.items()}
 OF_EXPERTS = STORED_EXPERTS  # experts alone, whose products stay in 16 bits
 
 
-def say_types(keys: ForeignKeys, layer: Layer, products: str, method: str, cache: str) -> None:
+def fill_types(keys: ForeignKeys, layer: Layer, products: str, method: str, cache: str) -> None:
     """The types that the options of these names state."""
     kind = keys[products] if products else None
     if kind is not None and kind.value in PRODUCTS:
         layer.facts["workload.precision"] = kind._replace(value=PRODUCTS[kind.value])
     elif kind is not None and kind.value not in (None, "auto"):
         keys.refuse("X003", f"{products} {str(kind.value)[:60]}: no engine document multiplies in it", products)
-    say_method(keys, layer, method)
+    fill_method(keys, layer, method)
     kept = keys[cache]
     if kept.value in CACHES:
         layer.facts["workload.cache"] = kept._replace(value=CACHES[kept.value])
@@ -72,7 +72,7 @@ def say_types(keys: ForeignKeys, layer: Layer, products: str, method: str, cache
         keys.refuse("X003", f"{cache} {str(kept.value)[:60]}: no workload has a cache of that type", cache)
 
 
-def say_method(keys: ForeignKeys, layer: Layer, method: str) -> None:
+def fill_method(keys: ForeignKeys, layer: Layer, method: str) -> None:
     """What a method of quantisation comes to."""
     stated = keys[method] if method else None
     if stated is None or stated.value is None:

@@ -5,13 +5,13 @@ from __future__ import annotations
 from typing import Any
 
 from costmodel.exchange.importers.launch.layer import Layer, layer_of
-from costmodel.exchange.importers.serving.drafts import say_copies, say_sglang_draft
+from costmodel.exchange.importers.serving.drafts import fill_copies, fill_sglang_draft
 from costmodel.exchange.importers.serving.engine_names import OF_SGLANG
-from costmodel.exchange.importers.serving.host_caches import say_sglang_host_cache
+from costmodel.exchange.importers.serving.host_caches import fill_sglang_host_cache
 from costmodel.exchange.importers.serving.option_words import Spelling
-from costmodel.exchange.importers.serving.served_adapters import say_sglang_adapters
-from costmodel.exchange.importers.serving.served_types import say_types, share_of
-from costmodel.exchange.importers.serving.vllm_options import say_switches
+from costmodel.exchange.importers.serving.served_adapters import fill_sglang_adapters
+from costmodel.exchange.importers.serving.served_types import fill_types, share_of
+from costmodel.exchange.importers.serving.vllm_options import fill_switches
 from costmodel.exchange.values.foreign_keys import ForeignKey, ForeignKeys, lost, quiet
 
 VERSION = "SGLang 0.5.23"
@@ -127,23 +127,23 @@ def read_sglang(tree: Any, file: str) -> Layer:
     keys = ForeignKeys(tree, TABLE, file, VERSION)
     layer = Layer(TITLE)
     layer.facts["stack"] = keys.derived("sglang", "the program", next(iter(keys.stated), ""))
-    layer.say("model", keys["model-path"])
+    layer.fill("model", keys["model-path"])
     groups = _degrees(keys, layer)
-    layer.say("workload.context", keys["context-length"])
+    layer.fill("workload.context", keys["context-length"])
     _divided(keys, layer, groups)
     share = keys["mem-fraction-static"]
     if share.value is not None:
         layer.facts["stack.memory.share"] = share_of(share)
-    layer.say("stack.block", keys["page-size"])
+    layer.fill("stack.block", keys["page-size"])
     radix = keys["disable-radix-cache"]
     if radix.value:
         layer.facts["stack.prefix_cache"] = radix._replace(value=False)
-    say_switches(keys, layer, eager="disable-cuda-graph", plain_reduce="disable-custom-all-reduce")
-    say_sglang_draft(keys, layer)
-    say_copies(keys, layer, "ep-num-redundant-experts", keys["ep-num-redundant-experts"].value)
-    say_sglang_host_cache(keys, layer)
-    say_sglang_adapters(keys, layer)
-    say_types(keys, layer, "dtype", "quantization", "kv-cache-dtype")
+    fill_switches(keys, layer, eager="disable-cuda-graph", plain_reduce="disable-custom-all-reduce")
+    fill_sglang_draft(keys, layer)
+    fill_copies(keys, layer, "ep-num-redundant-experts", keys["ep-num-redundant-experts"].value)
+    fill_sglang_host_cache(keys, layer)
+    fill_sglang_adapters(keys, layer)
+    fill_types(keys, layer, "dtype", "quantization", "kv-cache-dtype")
     return layer_of(keys, TITLE, layer)
 
 

@@ -5,10 +5,10 @@ from __future__ import annotations
 from typing import Any
 
 from costmodel.exchange.importers.launch.layer import Layer, layer_of
-from costmodel.exchange.importers.serving.drafts import say_trtllm_draft
-from costmodel.exchange.importers.serving.host_caches import say_trtllm_host_cache
+from costmodel.exchange.importers.serving.drafts import fill_trtllm_draft
+from costmodel.exchange.importers.serving.host_caches import fill_trtllm_host_cache
 from costmodel.exchange.importers.serving.option_words import Spelling
-from costmodel.exchange.importers.serving.served_types import say_types, share_of
+from costmodel.exchange.importers.serving.served_types import fill_types, share_of
 from costmodel.exchange.values.foreign_keys import ForeignKey, ForeignKeys, lost, quiet
 
 VERSION = "TensorRT-LLM 1.2"
@@ -81,29 +81,29 @@ def read_trtllm(tree: Any, file: str) -> Layer:
     keys = ForeignKeys(tree, TABLE, file, VERSION)
     layer = Layer(TITLE)
     layer.facts["stack"] = keys.derived("trt-llm", "the program", next(iter(keys.stated), ""))
-    layer.say("model", keys["model"])
+    layer.fill("model", keys["model"])
     for name, path in (("tensor_parallel_size", "tp_size"), ("pipeline_parallel_size", "plan.pp")):
-        layer.say(path, keys[name])
+        layer.fill(path, keys[name])
     if keys.given("enable_attention_dp"):
         layer.facts["attention_apart"] = keys["enable_attention_dp"]
-    layer.say("plan.ep", keys["moe_expert_parallel_size"])
-    layer.say("workload.context", keys["max_seq_len"])
+    layer.fill("plan.ep", keys["moe_expert_parallel_size"])
+    layer.fill("workload.context", keys["max_seq_len"])
     for name in ("max_num_tokens", "max_batch_size", "kv_cache_config.tokens_per_block"):
-        layer.say(TABLE[name].fills, keys[name])
+        layer.fill(TABLE[name].fills, keys[name])
     share = keys[SHARE]
     if share.value is not None:
         layer.facts["stack.memory.share"] = share_of(share)
-    layer.say("stack.prefix_cache", keys["kv_cache_config.enable_block_reuse"])
+    layer.fill("stack.prefix_cache", keys["kv_cache_config.enable_block_reuse"])
     if "cuda_graph_config" in keys.stated and keys.stated["cuda_graph_config"][0] in (None, False):
         layer.facts["stack.graphs"] = keys.derived(False, "cuda_graph_config: null", "cuda_graph_config")
-    say_trtllm_host_cache(keys, layer)
-    say_trtllm_draft(keys, layer)
+    fill_trtllm_host_cache(keys, layer)
+    fill_trtllm_draft(keys, layer)
     _types(keys, layer)
     return layer_of(keys, TITLE, layer)
 
 
 def _types(keys: ForeignKeys, layer: Layer) -> None:
-    say_types(keys, layer, "dtype", "", "kv_cache_config.dtype")
+    fill_types(keys, layer, "dtype", "", "kv_cache_config.dtype")
     stated = keys["quant_config.quant_algo"]
     method = _ALGORITHMS.get(str(stated.value).upper(), "") if stated.value is not None else ""
     if method in ("awq", "gptq"):

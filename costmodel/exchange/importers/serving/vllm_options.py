@@ -8,12 +8,12 @@ from typing import Any
 from costmodel.documents.text.yaml_tree import Text
 from costmodel.exchange.imported import LossKind
 from costmodel.exchange.importers.launch.layer import Layer, layer_of
-from costmodel.exchange.importers.serving.drafts import json_option, say_copies, say_vllm_draft
+from costmodel.exchange.importers.serving.drafts import fill_copies, fill_vllm_draft, json_option
 from costmodel.exchange.importers.serving.engine_names import OF_VLLM
-from costmodel.exchange.importers.serving.host_caches import say_vllm_host_cache
+from costmodel.exchange.importers.serving.host_caches import fill_vllm_host_cache
 from costmodel.exchange.importers.serving.option_words import Spelling
-from costmodel.exchange.importers.serving.served_adapters import say_vllm_adapters
-from costmodel.exchange.importers.serving.served_types import say_types, share_of
+from costmodel.exchange.importers.serving.served_adapters import fill_vllm_adapters
+from costmodel.exchange.importers.serving.served_types import fill_types, share_of
 from costmodel.exchange.values.foreign_keys import ForeignKey, ForeignKeys, lost, quiet
 
 VERSION = "vLLM 0.33"
@@ -131,7 +131,7 @@ def read_vllm(tree: Any, file: str) -> Layer:
     keys = ForeignKeys(tree, TABLE, file, VERSION)
     layer = Layer(TITLE)
     layer.facts["stack"] = keys.derived("vllm", "the program", next(iter(keys.stated), ""))
-    layer.say("model", keys["model"])
+    layer.fill("model", keys["model"])
     for name, path in (("tensor-parallel-size", "plan.tp"), ("pipeline-parallel-size", "plan.pp")):
         layer.facts[path] = keys[name]
     layer.facts["data_parallel"] = keys["data-parallel-size"]
@@ -141,24 +141,24 @@ def read_vllm(tree: Any, file: str) -> Layer:
         layer.facts["stack.memory.share"] = share_of(share)
     context = keys["max-model-len"]
     if context.value is not None and context.value > 0:
-        layer.say("workload.context", context)
+        layer.fill("workload.context", context)
     for name in ("max-num-batched-tokens", "max-num-seqs", "block-size"):
-        layer.say(TABLE[name].fills, keys[name])
-    layer.say("stack.prefix_cache", keys["enable-prefix-caching"])
-    say_switches(keys, layer, eager="enforce-eager", plain_reduce="disable-custom-all-reduce")
+        layer.fill(TABLE[name].fills, keys[name])
+    layer.fill("stack.prefix_cache", keys["enable-prefix-caching"])
+    fill_switches(keys, layer, eager="enforce-eager", plain_reduce="disable-custom-all-reduce")
     automatic = keys["kv-cache-dtype"]
     if automatic.value == "fp8_inc":
         keys.refuse("X003", "kv-cache-dtype fp8_inc is of another accelerator", "kv-cache-dtype")
-    say_vllm_draft(keys, layer)
+    fill_vllm_draft(keys, layer)
     copies = (json_option(keys, "eplb-config") or {}).get("num_redundant_experts")
-    say_copies(keys, layer, "eplb-config", copies)
-    say_vllm_host_cache(keys, layer)
-    say_vllm_adapters(keys, layer)
-    say_types(keys, layer, "dtype", "quantization", "kv-cache-dtype")
+    fill_copies(keys, layer, "eplb-config", copies)
+    fill_vllm_host_cache(keys, layer)
+    fill_vllm_adapters(keys, layer)
+    fill_types(keys, layer, "dtype", "quantization", "kv-cache-dtype")
     return layer_of(keys, TITLE, layer)
 
 
-def say_switches(keys: ForeignKeys, layer: Layer, *, eager: str, plain_reduce: str) -> None:
+def fill_switches(keys: ForeignKeys, layer: Layer, *, eager: str, plain_reduce: str) -> None:
     """Graphs and the engine's own all-reduce, where flags switch them off."""
     if keys[eager].value:
         layer.facts["stack.graphs"] = keys[eager]._replace(value=False)

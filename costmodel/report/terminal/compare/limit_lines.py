@@ -34,14 +34,14 @@ def _count(checked: CheckedAnswer[Any]) -> str:
     return f"{kept} of {len(limits)} limits kept" if limits else "no limits" if checked.kept else "not kept"
 
 
-def limit_words(finding: LimitFinding, say: Callable[[str, float], str]) -> str:
+def limit_words(finding: LimitFinding, text_of: Callable[[str, float], str]) -> str:
     """A limit in one line: what it is, what it may be, where that is written."""
     assert finding.limit is not None
     assert finding.value is not None
-    bound = f"{_SIGNS[finding.limit.kind]} {say(finding.name, float(finding.limit.value))}"
+    bound = f"{_SIGNS[finding.limit.kind]} {text_of(finding.name, float(finding.limit.value))}"
     place = finding.place
     where = f"  ({place.file}:{place.line})" if place is not None and place.line else ""
-    return f"{'✓' if finding.kept else '✗'} {finding.name} {say(finding.name, finding.value)} {bound}{where}"
+    return f"{'✓' if finding.kept else '✗'} {finding.name} {text_of(finding.name, finding.value)} {bound}{where}"
 
 
 def check_json(found: Sequence[CheckedAnswer[Any]], words: Words, workload: str) -> dict[str, Any]:

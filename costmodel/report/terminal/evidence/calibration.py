@@ -7,7 +7,6 @@ from pathlib import Path
 from typing import Any
 
 from costmodel.evidence.calibrate.calibrate import Calibrated, Fit
-from costmodel.evidence.calibrate.fabric_check import beside, soundness
 from costmodel.evidence.calibrate.regression import Error
 from costmodel.evidence.calibrate.write_back import Decision
 from costmodel.ground.counts import number_of
@@ -30,8 +29,8 @@ def calibration(found: Calibrated, decisions: list[Decision], written: list[Path
         lines += [*([styled("")] if lines else []), styled(name, HEAD)]
         lines.append(CellTable(_COLUMNS, [_row(decision) for decision in mine], "lrrrrrl", drop=("", "in sample")))
         lines += [line for decision in mine for line in _constants(decision.fit, verbose)]
-        lines += [styled(""), _sizes([decision.fit for decision in mine], verbose=verbose)]
-        lines += [line for decision in mine for line in _sound(decision.fit)]
+        lines += [styled(""), _sizes(mine, verbose=verbose)]
+        lines += [line for decision in mine for line in _sound(decision)]
     if decisions:
         lines += [styled(""), styled("in each pair: median and 90th percentile of |predicted / measured − 1|, %", DIM)]
         lines.append(
@@ -54,30 +53,30 @@ def _row(decision: Decision) -> tuple[str, ...]:
     return (title(fit), f"{fit.points:,}", *errors, "✓" if decision.written else decision.why)
 
 
-def _sizes(fits: Sequence[Fit], *, verbose: bool) -> CellTable:
+def _sizes(decisions: Sequence[Decision], *, verbose: bool) -> CellTable:
     """Measured beside predicted, some sizes of each fit from the shortest time to the longest."""
     rows = []
-    for fit in fits:
-        found = beside(fit)
+    for decision in decisions:
+        found = decision.sizes
         last, count = len(found) - 1, min(len(found), _ALL_SIZES if verbose else _SIZES)
         places = [round(step * last / max(1, count - 1)) for step in range(count)]
         for number, place in enumerate(places):
             one = found[place]
-            named = "" if number else title(fit)
+            named = "" if number else title(decision.fit)
             rows.append((named, one.size, show(one.measured, "s"), show(one.predicted, "s"), signed(one.error)))
     return CellTable(("fit", "size", "measured", "predicted", "error"), rows, "llrrr", drop=("fit",))
 
 
-def _sound(fit: Fit) -> Iterator[Line]:
+def _sound(decision: Decision) -> Iterator[Line]:
     """Whether a fabric is slower than healthy fabrics."""
-    found = soundness(fit)
+    found = decision.soundness
     if found is None:
         return
     rates = f"{found.measured / 1e9:.3g} GB/s busbw, {found.predicted / 1e9:.3g} in healthy fabrics"
     by = "as fast as" if found.verdict == "sound" else f"{percent(abs(found.error), 2)} {found.verdict} than"
     words = f"{by} healthy fabrics, which differ by up to {percent(found.apart, 2)}"
     style = WARN if found.verdict == "slower" else ""
-    yield styled(f"  {title(fit)} from {show(found.message, 'B')}: {rates}: {words}", style)
+    yield styled(f"  {title(decision.fit)} from {show(found.message, 'B')}: {rates}: {words}", style)
 
 
 def title(fit: Fit) -> str:
@@ -124,8 +123,8 @@ def calibration_json(found: Calibrated, decisions: list[Decision], written: list
         **head("costmodel/calibration/v1"),
         "files": [{"file": file, "digest": digest} for file, digest in found.files.items()],
         "fits": [_plain(decision) for decision in decisions],
-        "sizes": [size for decision in decisions for size in _sizes_json(decision.fit)],
-        "fabrics": [fabric for decision in decisions for fabric in _fabric_json(decision.fit)],
+        "sizes": [size for decision in decisions for size in _sizes_json(decision)],
+        "fabrics": [fabric for decision in decisions for fabric in _fabric_json(decision)],
         "left_out": [{"reason": reason, "rows": count} for reason, count in found.left_out.items()],
         "remarks": list(found.remarks),
         "written": [str(path) for path in written],
@@ -160,12 +159,12 @@ def _plain(decision: Decision) -> dict[str, Any]:
     }
 
 
-def _sizes_json(fit: Fit) -> Iterator[dict[str, Any]]:
+def _sizes_json(decision: Decision) -> Iterator[dict[str, Any]]:
     """Measured beside predicted, every size of a fit."""
-    for one in beside(fit):
+    for one in decision.sizes:
         yield {
-            "of": fit.sample.of,
-            "fit": title(fit),
+            "of": decision.fit.sample.of,
+            "fit": title(decision.fit),
             "size": one.size,
             "rows": one.rows,
             "measured_s": one.measured,
@@ -174,13 +173,13 @@ def _sizes_json(fit: Fit) -> Iterator[dict[str, Any]]:
         }
 
 
-def _fabric_json(fit: Fit) -> Iterator[dict[str, Any]]:
+def _fabric_json(decision: Decision) -> Iterator[dict[str, Any]]:
     """How large messages compare with those of healthy fabrics."""
-    found = soundness(fit)
+    found = decision.soundness
     if found is not None:
         yield {
-            "of": fit.sample.of,
-            "fit": title(fit),
+            "of": decision.fit.sample.of,
+            "fit": title(decision.fit),
             "from_bytes": found.message,
             "busbw_bytes_per_s": found.measured,
             "sound_busbw_bytes_per_s": found.predicted,

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import statistics
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import asdict
 from datetime import date
@@ -16,20 +15,12 @@ from costmodel.documents.schemas.serving.serving_results import RESULTS as SERVI
 from costmodel.estimate.evaluate.answer_facts import facts_of, row_facts
 from costmodel.estimate.shared.results import COLUMNS
 from costmodel.evidence.validate.imputation import RULES
-from costmodel.evidence.validate.left_out import KINDS, left_out_by_kind
+from costmodel.evidence.validate.left_out import KINDS
 from costmodel.evidence.validate.outcomes import FITS, TOTALS
+from costmodel.evidence.validate.scores import GroupScore, Scoreboard
 from costmodel.evidence.validate.serving.serving_rows import RULES as SERVING_RULES
 from costmodel.evidence.validate.skip_reasons import SkippedRow
-from costmodel.evidence.validate.validate import (
-    GROUPINGS,
-    Compared,
-    Validated,
-    gathered,
-    outcomes,
-    score,
-    scores,
-    worst,
-)
+from costmodel.evidence.validate.validate import Compared, Validated
 from costmodel.exchange.tables.csv_cells import CsvRow
 from costmodel.exchange.tables.run_table import Table
 from costmodel.exchange.tables.serving_table import ServingTable
@@ -43,40 +34,40 @@ from costmodel.report.terminal.style.theme import DIM, HEAD, styled
 _SCORE = ("rows", "modelled", "median", "P90", "bias", "in band", "")
 
 
-def validation(found: list[Validated], grouping: str | None = None, count: int = 0) -> list[Line]:
+def validation(found: Scoreboard, grouping: str | None = None, count: int = 0) -> list[Line]:
     """Every figure of every document, gathered those out of tolerance alone; of tables what they come to, by group; and
     the worst, if asked for.
     """
     lines: list[Line] = []
-    for part in (part for part in found if isinstance(part.table, MeasuredTable)):
+    for part in (part for part in found.tables if isinstance(part.table, MeasuredTable)):
         lines += _document(part, [figure for figure in part.figures if not (grouping and figure.within)])
-    figures = [figure for part in found for figure in part.figures]
-    rowed = any(not isinstance(part.table, MeasuredTable) for part in found)
-    if rowed or (grouping and figures):
-        lines += [*([Text()] if lines else []), *_groups(figures, grouping or "source")]
+    rowed = any(not isinstance(part.table, MeasuredTable) for part in found.tables)
+    if rowed or (grouping and found.figures):
+        lines += [*([Text()] if lines else []), *_groups(found, grouping or "source")]
     if count:
-        lines += _worst(figures, count)
+        lines += _worst(found.worst[:count])
     if rowed:
-        return [*lines, *_left(figures), *mistaken(part.table for part in found if isinstance(part.table, Table))]
-    errors = [abs(figure.error) for figure in figures if figure.error is not None]
-    if not errors:
-        return [*lines, *_left(figures), styled("no figures of that quantity")]
-    summary = (
-        f"{number_of(len(errors), 'figure')}: median |error| {statistics.median(errors):.1%}, worst {max(errors):.1%}"
-    )
-    inside = score(figures).inside_band
+        tables = (part.table for part in found.tables if isinstance(part.table, Table))
+        return [*lines, *_left(found), *mistaken(tables)]
+    if found.median is None:
+        return [*lines, *_left(found), styled("no figures of that quantity")]
+    compared = number_of(sum(figure.error is not None for figure in found.figures), "figure")
+    summary = f"{compared}: median |error| {found.median:.1%}, worst {found.furthest:.1%}"
+    inside = found.together.score.inside_band
     summary += "" if inside is None else f"; {inside:.0%} inside P10 – P90"
-    return [*lines, *_left(figures), Text(), styled(summary)]
+    return [*lines, *_left(found), Text(), styled(summary)]
 
 
-def scoreboard(found: list[Validated]) -> list[Line]:
+def scoreboard(found: Scoreboard) -> list[Line]:
     """How far off each source's published runs are, when this was looked at, and by which version."""
     seen = f"{date.today():%Y-%m-%d}, costmodel {costmodel.__version__}"
     lines = [*validation(found, "source"), styled(f"{seen}; runs of these sources were fitted", DIM)]
-    record = left_out_by_kind()
-    rows = [(kind, *_left_out(record[kind])) for kind in KINDS]
+    if found.left_out is None:
+        return lines
+    rows = [(kind, *_left_out(found.left_out[kind])) for kind in KINDS]
     stated = (
-        f"of {record['runs']} runs, {record['date']}; constants and widths of the band were fitted without the source"
+        f"of {found.left_out['runs']} runs, {found.left_out['date']}; constants and widths of the band were fitted "
+        "without the source"
     )
     table = CellTable(("left out", "rows", "median", "P90", "bias", "in band"), rows, "lrrrrr")
     return [*lines, Text(), table, styled(stated, DIM)]
@@ -120,18 +111,18 @@ def _bound(figure: Compared) -> str:
     return "" if figure.tolerance is None else f"{'✓' if figure.within else '✗'} {figure.tolerance:.0%}"
 
 
-def _groups(figures: Sequence[Compared], grouping: str) -> Iterator[Line]:
+def _groups(found: Scoreboard, grouping: str) -> Iterator[Line]:
     """What the figures come to, by the values of a column and together."""
-    named = gathered(figures, grouping)
+    named = found.groups[grouping]
     if grouping == "reason":
-        named = {titled(name): members for name, members in sorted(named.items())}
-    rows = [(name, *_scored(members)) for name, members in named.items()]
-    yield CellTable((grouping, *_SCORE), [*rows, ("together", *_scored(figures))], "lrrrrrrl", drop=("", "rows"))
+        named = {titled(name): group for name, group in sorted(named.items())}
+    rows = [(name, *_scored(group)) for name, group in named.items()]
+    yield CellTable((grouping, *_SCORE), [*rows, ("together", *_scored(found.together))], "lrrrrrrl", drop=("", "rows"))
 
 
-def _scored(figures: Sequence[Compared]) -> tuple[str, ...]:
+def _scored(group: GroupScore) -> tuple[str, ...]:
     """Counts and errors; for runs with only a fits column, the number of wrong predictions."""
-    part, shown = score(figures), outcomes(figures)
+    part, shown = group.score, group.outcomes
     wrong = shown.called_unfit + shown.called_fit
     fits = f"{wrong} of {shown.fit + shown.unfit} wrong on whether it fits" if shown.fit + shown.unfit else ""
     if part.bias is None:
@@ -147,8 +138,8 @@ def _scored(figures: Sequence[Compared]) -> tuple[str, ...]:
     )
 
 
-def _worst(figures: Sequence[Compared], count: int) -> Iterator[Line]:
-    rows = [(*_figure(figure), _filled(figure.filled)) for figure in worst(figures, count)]
+def _worst(figures: Sequence[Compared]) -> Iterator[Line]:
+    rows = [(*_figure(figure), _filled(figure.filled)) for figure in figures]
     if rows:
         yield Text()
         yield CellTable(("furthest off", "measured", "predicted", "error", "filled by rule"), rows, "lrrrl")
@@ -158,9 +149,9 @@ def _filled(filled: Mapping[str, str], between: str = " ") -> str:
     return ", ".join(f"{name}{between}{value}" for name, value in filled.items())
 
 
-def _left(figures: Sequence[Compared]) -> Iterator[Text]:
+def _left(found: Scoreboard) -> Iterator[Text]:
     """What could not be modelled, and who was called wrongly."""
-    shown = outcomes(figures)
+    shown = found.together.outcomes
     if shown.fit or shown.unfit:
         yield Text()
         yield styled(
@@ -168,7 +159,7 @@ def _left(figures: Sequence[Compared]) -> Iterator[Text]:
             f"fit{_chance(shown.chance_of_fit)}; "
             f"{shown.unfit} did not fit, {shown.called_fit} of them predicted to fit{_chance(shown.chance_of_unfit)}"
         )
-    left = [SkippedRow(figure.run, figure.refused, figure.why) for figure in figures if figure.refused]
+    left = [SkippedRow(figure.run, figure.refused, figure.why) for figure in found.figures if figure.refused]
     if left:
         yield Text()
         yield from not_modelled(left)
@@ -178,25 +169,25 @@ def _chance(mean: float | None) -> str:
     return "" if mean is None else f", with a mean chance to fit of {mean:.0%}"
 
 
-def validation_json(found: list[Validated], *, alone: bool = False) -> dict[str, Any]:
+def validation_json(found: Scoreboard) -> dict[str, Any]:
     """The same as plain values; of the scoreboard with the errors of sources that are left out."""
-    figures = [figure for part in found for figure in part.figures]
+    by = {
+        column: {name: asdict(group.score) for name, group in groups.items()} for column, groups in found.groups.items()
+    }
     result: dict[str, Any] = {
         **head("costmodel/validation/v1"),
-        "overall": asdict(score(figures)),
-        "by": {
-            grouping: {name: asdict(part) for name, part in scores(figures, grouping).items()} for grouping in GROUPINGS
-        },
-        "rows": [row for part in found for row in _rows(part)],
+        "overall": asdict(found.together.score),
+        "by": by,
+        "rows": [row for part in found.tables for row in _rows(part)],
     }
-    used = {name for figure in figures for name in figure.filled}
-    serving = any(isinstance(part.table, ServingTable) for part in found)
+    used = {name for figure in found.figures for name in figure.filled}
+    serving = any(isinstance(part.table, ServingTable) for part in found.tables)
     rules = SERVING_RULES if serving else RULES
     result["rules"] = {name: rule for name, rule in rules.items() if name in used}
-    if any(figure.called_fit is not None for figure in figures):
-        result["fits"] = asdict(outcomes(figures))
-    if alone:
-        result["left_out"] = left_out_by_kind()
+    if any(figure.called_fit is not None for figure in found.figures):
+        result["fits"] = asdict(found.together.outcomes)
+    if found.left_out is not None:
+        result["left_out"] = found.left_out
     return result
 
 

@@ -8,8 +8,7 @@ from typing import Any
 
 from rich.text import Text
 
-from costmodel.evidence.validate.regret import LEAST, LayoutSweep, MeasuredLayout, RegretScore, choice, choices
-from costmodel.evidence.validate.validate import GROUPINGS
+from costmodel.evidence.validate.regret import LEAST, LayoutRegret, LayoutSweep, MeasuredLayout, RegretScore
 from costmodel.ground.units import show
 from costmodel.report.terminal.style.answer import head
 from costmodel.report.terminal.style.layout import CellTable, Line
@@ -18,17 +17,18 @@ from costmodel.report.terminal.style.theme import styled
 _NAMES = ("sweeps", "modelled", "mean", "median", "worst", "ranks", "best picked", "time")
 
 
-def choosing(found: Sequence[LayoutSweep], grouping: str, count: int) -> list[Line]:
+def choosing(found: LayoutRegret, grouping: str, count: int) -> list[Line]:
     """Regret by group and together, and the sweeps where it was largest, if asked for."""
-    if not found:
+    if not found.sweeps:
         return [styled(f"no model was measured in {LEAST} layouts on one cluster with one batch")]
-    rows = [(name, *_scored(part)) for name, part in choices(found, grouping).items()]
-    rows.append(("together", *_scored(choice(found))))
+    rows = [(name, *_scored(part)) for name, part in found.groups[grouping].items()]
+    rows.append(("together", *_scored(found.together)))
     lines: list[Line] = [CellTable((grouping, *_NAMES), rows, "lrrrrrrrr", drop=("modelled", "median"))]
     shown = "mean, median, worst: how much longer the picked layout ran than the fastest. ranks: Spearman's"
     lines += [Text(), styled(f"{shown} correlation. time: mean |error| of step time")]
     if count:
-        lines += [Text(), CellTable(("sweep", "regret", "picked", "the fastest"), list(_worst(found, count)), "lrll")]
+        worst = list(_worst(found.worst[:count]))
+        lines += [Text(), CellTable(("sweep", "regret", "picked", "the fastest"), worst, "lrll")]
     return lines
 
 
@@ -43,9 +43,8 @@ def _share(value: float | None) -> str:
     return "" if value is None else f"{value:.1%}"
 
 
-def _worst(found: Sequence[LayoutSweep], count: int) -> Iterator[tuple[str, str, str, str]]:
-    judged = sorted(found, key=lambda sweep: -(sweep.regret or 0.0))
-    for sweep in judged[:count]:
+def _worst(found: Sequence[LayoutSweep]) -> Iterator[tuple[str, str, str, str]]:
+    for sweep in found:
         yield _name(sweep), _share(sweep.regret), _ran(sweep.picked), _ran(sweep.best)
 
 
@@ -74,24 +73,21 @@ def _plain(cell: str) -> str:
     return cell.removesuffix(".0")
 
 
-def choosing_json(found: Sequence[LayoutSweep]) -> dict[str, Any]:
+def choosing_json(found: LayoutRegret) -> dict[str, Any]:
     """The same as plain values; a row is a sweep."""
     return {
         **head("costmodel/validation/v1"),
         "quantity": "regret",
-        "overall": asdict(choice(found)),
-        "by": {
-            grouping: {name: asdict(part) for name, part in choices(found, grouping).items()} for grouping in GROUPINGS
-        },
-        "rows": [_row(sweep) for sweep in found],
+        "overall": asdict(found.together),
+        "by": {column: {name: asdict(part) for name, part in parts.items()} for column, parts in found.groups.items()},
+        "rows": [_row(sweep, alone) for sweep, alone in zip(found.sweeps, found.scores, strict=True)],
     }
 
 
 _SIZES = {"gpus": "gpus", "sequence": "seq_len", "global_batch": "global_batch"}
 
 
-def _row(sweep: LayoutSweep) -> dict[str, Any]:
-    judged = choice([sweep])
+def _row(sweep: LayoutSweep, judged: RegretScore) -> dict[str, Any]:
     return {
         "id": sweep.first,
         "model": sweep.groups["model"],

@@ -10,18 +10,12 @@ from rich.text import Text
 from costmodel.estimate.machine.price import price_of
 from costmodel.ground.units import gib, show, show_time, significant
 from costmodel.report.terminal.plan.effect_lines import effect_lines
-from costmodel.report.terminal.plan.plan_lines import assumed_lines, following, problems, refusal, titled
-from costmodel.report.terminal.style.formatting import (
-    BAND,
-    ENDS,
-    TIME_TERMS,
-    between,
-    memory_band,
-    percent,
-    verdict_words,
-)
+from costmodel.report.terminal.plan.plan_lines import following, problems, refusal, titled
+from costmodel.report.terminal.plan.plan_words import memory_band, verdict_words
+from costmodel.report.terminal.style.formatting import BAND, ENDS, TIME_TERMS, between, percent
 from costmodel.report.terminal.style.head import price_lines
 from costmodel.report.terminal.style.layout import CellTable, Line
+from costmodel.report.terminal.style.remark_lines import assumed_lines
 from costmodel.report.terminal.style.theme import HEAD, bar, styled
 
 if TYPE_CHECKING:

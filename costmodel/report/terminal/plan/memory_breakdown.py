@@ -13,10 +13,12 @@ from costmodel.estimate.shared.results import number
 from costmodel.estimate.training.memory.breakdown import ALLOCATED, LINES, RESERVED
 from costmodel.ground.units import gib
 from costmodel.report.terminal.plan.memory_notes import ledger_label, ledger_note
-from costmodel.report.terminal.plan.plan_lines import assumed_lines, following, problems, refusal, titled
-from costmodel.report.terminal.style.formatting import BAND, memory_band, percent, verdict_words
+from costmodel.report.terminal.plan.plan_lines import following, problems, refusal, titled
+from costmodel.report.terminal.plan.plan_words import memory_band, verdict_words
+from costmodel.report.terminal.style.formatting import BAND, percent
 from costmodel.report.terminal.style.head import read_from
 from costmodel.report.terminal.style.layout import CellTable, Line, typed
+from costmodel.report.terminal.style.remark_lines import assumed_lines
 from costmodel.report.terminal.style.theme import HEAD, VERDICT_STYLE, bar, styled
 
 if TYPE_CHECKING:

@@ -17,10 +17,11 @@ from costmodel.estimate.run.whole_run import COVERED, RunFigures, shares, spares
 from costmodel.estimate.shared.results import number
 from costmodel.ground.units import counted, show, show_time, significant
 from costmodel.report.machine import json_answer
-from costmodel.report.terminal.plan.plan_lines import assumed_lines, following, problems, refusal, titled
+from costmodel.report.terminal.plan.plan_lines import following, problems, refusal, titled
 from costmodel.report.terminal.style.formatting import BAND, between, percent, result
 from costmodel.report.terminal.style.head import price_lines
 from costmodel.report.terminal.style.layout import CellTable, Line
+from costmodel.report.terminal.style.remark_lines import assumed_lines
 from costmodel.report.terminal.style.theme import HEAD, WARN, bar, styled
 
 if TYPE_CHECKING:

@@ -7,7 +7,6 @@ from typing import TYPE_CHECKING, Any
 
 from rich.text import Text
 
-from costmodel.evidence.calibrate.priors import around
 from costmodel.evidence.calibrate.refine_from_runs import Refined, unit_value
 from costmodel.report.terminal.search.reasons import mistaken, not_modelled
 from costmodel.report.terminal.style.answer import head
@@ -62,7 +61,7 @@ def known(part: Posterior) -> str:
     """One spread to either side; of a share, whose spread is of its log-odds, the shares there."""
     if not part.prior.share:
         return f"{part.spread:.0%}"
-    low, high = around(part.prior, part.value, part.spread)
+    low, high = part.interval
     return f"{low:.0%} to {high:.0%}"
 
 

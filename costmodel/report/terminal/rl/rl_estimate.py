@@ -10,10 +10,10 @@ from costmodel.documents.schemas.rl.rl_results import PHASES
 from costmodel.estimate.machine.clock_throttling import cap_over_rating
 from costmodel.estimate.rl.predict_rl import RlAnswer
 from costmodel.ground.units import counted, gib, rounded_dollars, show_time, significant
-from costmodel.report.terminal.plan.plan_lines import assumed_lines
 from costmodel.report.terminal.rl.rl_formatting import NAMES, following, problems, result, titled
 from costmodel.report.terminal.style.formatting import BAND, ENDS, between
 from costmodel.report.terminal.style.layout import CellTable, Line
+from costmodel.report.terminal.style.remark_lines import assumed_lines
 from costmodel.report.terminal.style.theme import BAD, HEAD, bar, styled
 
 

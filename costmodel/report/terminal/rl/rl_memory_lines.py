@@ -6,9 +6,9 @@ from rich.text import Text
 
 from costmodel.estimate.rl.predict_rl import RlAnswer
 from costmodel.ground.units import gib
-from costmodel.report.terminal.plan.plan_lines import assumed_lines
 from costmodel.report.terminal.rl.rl_formatting import following, problems, titled
 from costmodel.report.terminal.style.layout import CellTable, Line
+from costmodel.report.terminal.style.remark_lines import assumed_lines
 from costmodel.report.terminal.style.theme import BAD, GOOD, HEAD, styled
 
 

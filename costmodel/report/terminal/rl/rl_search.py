@@ -13,9 +13,9 @@ from costmodel.estimate.shared.results import number
 from costmodel.explore.rl.search_splits import FoundSplits
 from costmodel.ground.units import counted, gib, show_time
 from costmodel.report.machine import rl_json
-from costmodel.report.terminal.plan.next_commands import command
 from costmodel.report.terminal.rl.rl_formatting import reason, result, titled
 from costmodel.report.terminal.style.layout import CellTable, Line, typed
+from costmodel.report.terminal.style.next_command import command
 from costmodel.report.terminal.style.theme import BAD, HEAD, styled
 
 _NAMES = ("", "train", "generate", "tp", "cp", "engine", "iteration", "generation", "training", "GiB", "")

@@ -21,17 +21,20 @@ from costmodel.explore.search.search import NO_PRECISION, SearchResult, lacking_
 from costmodel.ground.counts import number_of
 from costmodel.ground.plan_sizes import ALWAYS, HEADS, OF_ITSELF_ONE, SIZES, WAYS
 from costmodel.ground.units import counted, gib, show_time, significant
-from costmodel.report.terminal.plan.next_commands import command, plan_settings
-from costmodel.report.terminal.plan.plan_lines import remarks, searched
+from costmodel.report.terminal.plan.plan_lines import searched
+from costmodel.report.terminal.plan.plan_settings import plan_settings
+from costmodel.report.terminal.plan.plan_words import plan_words
 from costmodel.report.terminal.search.choices import CHOICES, choice_words, short_words, split_words
 from costmodel.report.terminal.search.order_lines import roomier, unsure_order
 from costmodel.report.terminal.search.own_plan import beaten, gain, ordinal
 from costmodel.report.terminal.search.refusals import reason, reason_of
 from costmodel.report.terminal.search.remedies import remedy_lines
 from costmodel.report.terminal.search.search_prices import prices_of, shows_cost
-from costmodel.report.terminal.style.formatting import percent, plan_words, result, spaced
+from costmodel.report.terminal.style.formatting import percent, result, spaced
 from costmodel.report.terminal.style.head import head_of
 from costmodel.report.terminal.style.layout import CellTable, Line, typed
+from costmodel.report.terminal.style.next_command import command
+from costmodel.report.terminal.style.remark_lines import remarks
 from costmodel.report.terminal.style.scatter import ScatterPoint, scatter
 from costmodel.report.terminal.style.theme import BAD, DIM, HEAD, styled
 
@@ -191,7 +194,7 @@ def front(found: SearchResult, kept: Front, shown: int) -> list[Line]:
         wanted = dict.fromkeys(missing_input(found.inputs, name) for name in (axes.x, axes.y))
         return [styled(f"No plan has both results; {', '.join(filter(None, wanted))}.", BAD)]
     titles = [f"{name} ({COLUMNS[name].better} is better)" for name in (axes.x, axes.y)]
-    say_x, say_y = (partial(result, name, bare=True) for name in (axes.x, axes.y))
+    text_of_x, text_of_y = (partial(result, name, bare=True) for name in (axes.x, axes.y))
     points, legend = _marked(found, kept)
     listed = list(_spread(kept.rows, shown))
     cut = _cut([plan for _, plan in listed])
@@ -199,11 +202,12 @@ def front(found: SearchResult, kept: Front, shown: int) -> list[Line]:
     rows = []
     for number, plan in listed:
         place, *cells = plan_cells(number, plan, cut)
-        rows.append((place, *_values(found, plan), *cells, say_x(plan.costs[axes.x]), say_y(plan.costs[axes.y])))
+        both = text_of_x(plan.costs[axes.x]), text_of_y(plan.costs[axes.y])
+        rows.append((place, *_values(found, plan), *cells, *both))
     place, *names = _names(cut)
     align = f"r{'l' * len(over)}{_align(cut)}rr"
     lines: list[Line] = [
-        scatter(points, (titles[0], titles[1]), (say_x, say_y)),
+        scatter(points, (titles[0], titles[1]), (text_of_x, text_of_y)),
         styled(f"  {legend}", DIM),
         Text(),
         CellTable((place, *over, *names, axes.x, axes.y), rows, align, drop=("sp",), gap=" "),

@@ -12,12 +12,12 @@ from costmodel.estimate.serving.predict_serving import ServingAnswer
 from costmodel.estimate.serving.reason_codes import REFUSALS
 from costmodel.estimate.serving.serving_band import OWN
 from costmodel.ground.units import gib, show_time, significant
-from costmodel.report.terminal.plan.next_commands import command
-from costmodel.report.terminal.plan.plan_lines import assumed_lines, remarks
 from costmodel.report.terminal.serving.serving_formatting import TERMS, limits_on, one, plan_words, reason, result
 from costmodel.report.terminal.style.formatting import BAND, ENDS, between
 from costmodel.report.terminal.style.head import origin_lines, price_lines, subject_words
 from costmodel.report.terminal.style.layout import CellTable, Line, drawn
+from costmodel.report.terminal.style.next_command import command
+from costmodel.report.terminal.style.remark_lines import assumed_lines, remarks
 from costmodel.report.terminal.style.theme import BAD, HEAD, bar, styled
 
 UNSTABLE = frozenset({"S003", "S004", "S005"})

@@ -15,12 +15,12 @@ from costmodel.estimate.serving.result_columns import machine_name
 from costmodel.explore.serving.pareto import FrontPoint, ServingFront
 from costmodel.ground.counts import number_of
 from costmodel.ground.units import counted, significant
-from costmodel.report.machine.json_answer import notes
+from costmodel.report.machine.answer_fields import notes
 from costmodel.report.machine.serving_json import frame, plan
-from costmodel.report.terminal.plan.plan_lines import remarks as remark_lines
 from costmodel.report.terminal.serving.serving_formatting import lengths_words, result
 from costmodel.report.terminal.style.head import origin_lines, subject_words
 from costmodel.report.terminal.style.layout import CellTable, Line
+from costmodel.report.terminal.style.remark_lines import remarks as remark_lines
 from costmodel.report.terminal.style.scatter import ScatterPoint, scatter
 from costmodel.report.terminal.style.theme import DIM, HEAD, styled
 
@@ -39,7 +39,7 @@ def front(found: ServingFront, shown: int) -> list[Line]:
         x, y = (found.knee.plan.costs[name] for name in names)
         points.append(ScatterPoint(x, y, "◆"))
     titles = [f"{name} ({RESULTS[name].better} is better)" for name in names]
-    say = tuple(partial(result, name) for name in names)
+    text_of = tuple(partial(result, name) for name in names)
     mixture = found.inputs.model.has_experts
     degrees = ("tp", "pp", *(("ep", "dp_attention") if mixture else ()), "replicas", "budget")
     heads = {"dp_attention": "dpa", "replicas": "repl"}
@@ -52,7 +52,7 @@ def front(found: ServingFront, shown: int) -> list[Line]:
         *origin_lines(case),
         *remark_lines([tuple(remarks(found.inputs))]),
         Text(),
-        scatter(points, (titles[0], titles[1]), (say[0], say[1])),
+        scatter(points, (titles[0], titles[1]), (text_of[0], text_of[1])),
         styled("  ● on the front · ◆ its knee", DIM),
         Text(),
         CellTable(head, rows, "r" * (len(head) - 1) + "l", drop=("budget", "pp"), indent="  "),

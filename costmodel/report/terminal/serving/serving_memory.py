@@ -10,10 +10,10 @@ from costmodel.estimate.serving.host_cache import host_cache
 from costmodel.estimate.serving.predict_serving import ServingAnswer
 from costmodel.explore.serving.cache_levers import CacheLever
 from costmodel.ground.units import gib, show_memory, show_time, significant
-from costmodel.report.terminal.plan.plan_lines import assumed_lines
 from costmodel.report.terminal.serving.serving_estimate import following, problems, titled
 from costmodel.report.terminal.serving.serving_formatting import one
 from costmodel.report.terminal.style.layout import CellTable, Line
+from costmodel.report.terminal.style.remark_lines import assumed_lines
 from costmodel.report.terminal.style.theme import BAD, GOOD, HEAD, bar, styled
 
 

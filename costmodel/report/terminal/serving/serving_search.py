@@ -18,10 +18,8 @@ from costmodel.explore.serving.best_layout import plan_settings
 from costmodel.explore.serving.search_layouts import FoundPlans, RankedPlan, reasons, share_of
 from costmodel.ground.counts import number_of
 from costmodel.ground.units import counted, show_time, significant
-from costmodel.report.machine.json_answer import notes
+from costmodel.report.machine.answer_fields import notes
 from costmodel.report.machine.serving_json import frame, plan
-from costmodel.report.terminal.plan.next_commands import command
-from costmodel.report.terminal.plan.plan_lines import remarks as remark_lines
 from costmodel.report.terminal.serving.serving_formatting import (
     lengths_words,
     load_words,
@@ -32,6 +30,8 @@ from costmodel.report.terminal.serving.serving_formatting import (
 from costmodel.report.terminal.style.formatting import percent
 from costmodel.report.terminal.style.head import origin_lines, price_lines, subject_words
 from costmodel.report.terminal.style.layout import CellTable, Line, drawn
+from costmodel.report.terminal.style.next_command import command
+from costmodel.report.terminal.style.remark_lines import remarks as remark_lines
 from costmodel.report.terminal.style.theme import BAD, DIM, HEAD, styled
 
 _SIGNS = {"at_most": "≤", "at_least": "≥", "target": "≈"}

@@ -19,14 +19,14 @@ from costmodel.explore.serving.best_layout import states_no_plan
 from costmodel.explore.serving.vary_serving import ServingTrial, SolvedServing, SweptServing, remarks_of
 from costmodel.ground.counts import number_of
 from costmodel.ground.units import significant
-from costmodel.report.machine.json_answer import notes
+from costmodel.report.machine.answer_fields import notes
 from costmodel.report.machine.serving_json import number, plan
-from costmodel.report.terminal.plan.next_commands import command
-from costmodel.report.terminal.plan.plan_lines import remarks
 from costmodel.report.terminal.serving.serving_formatting import layout_words, rate_words, reason, result, unlimited
 from costmodel.report.terminal.style.answer import head
 from costmodel.report.terminal.style.head import origin_lines, price_lines, subject_fields, subject_words, title
 from costmodel.report.terminal.style.layout import CellTable, Line, drawn
+from costmodel.report.terminal.style.next_command import command
+from costmodel.report.terminal.style.remark_lines import remarks
 from costmodel.report.terminal.style.theme import BAD, DIM, HEAD, WARN, styled
 
 _SURE = 0.9  # the chance that --safe 90% asks for

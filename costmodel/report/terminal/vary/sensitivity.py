@@ -14,9 +14,10 @@ from costmodel.estimate.shared.results import COLUMNS, machine_name
 from costmodel.explore.compare.plan_figures import choices
 from costmodel.explore.vary.sensitivity import Knob, Sensitivity
 from costmodel.report.machine.json_answer import whole_plan
+from costmodel.report.terminal.plan.plan_words import brief_words
 from costmodel.report.terminal.style.answer import head
 from costmodel.report.terminal.style.charts import two_sided
-from costmodel.report.terminal.style.formatting import brief_words, result
+from costmodel.report.terminal.style.formatting import result
 from costmodel.report.terminal.style.head import fact_fields, head_of, is_cost, title, with_facts
 from costmodel.report.terminal.style.layout import CellTable, Line
 from costmodel.report.terminal.style.theme import DIM, HEAD, styled

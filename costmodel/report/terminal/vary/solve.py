@@ -14,10 +14,10 @@ from costmodel.explore.compare.plan_figures import choices
 from costmodel.explore.vary.solve import ReachableRange, SolveResult
 from costmodel.ground.errors import Fault
 from costmodel.report.machine.json_answer import conflicts, held, whole_plan
-from costmodel.report.terminal.plan.next_commands import command
 from costmodel.report.terminal.plan.plan_lines import searched
+from costmodel.report.terminal.plan.plan_words import brief_words
 from costmodel.report.terminal.style.answer import head
-from costmodel.report.terminal.style.formatting import brief_words, listed, result, spaced
+from costmodel.report.terminal.style.formatting import listed, result, spaced
 from costmodel.report.terminal.style.head import (
     fact_fields,
     head_of,
@@ -29,6 +29,7 @@ from costmodel.report.terminal.style.head import (
     with_facts,
 )
 from costmodel.report.terminal.style.layout import Line, typed
+from costmodel.report.terminal.style.next_command import command
 from costmodel.report.terminal.style.theme import BAD, DIM, HEAD, styled
 
 

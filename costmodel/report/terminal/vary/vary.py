@@ -20,19 +20,13 @@ from costmodel.explore.vary.sweep import SweepPoint, Swept
 from costmodel.ground.counts import number_of
 from costmodel.ground.errors import fail
 from costmodel.ground.units import show_time, significant
-from costmodel.report.machine.json_answer import conflicts, held, notes, whole_plan
-from costmodel.report.terminal.plan.plan_lines import remarks, searched
+from costmodel.report.machine.answer_fields import notes
+from costmodel.report.machine.json_answer import conflicts, held, whole_plan
+from costmodel.report.terminal.plan.plan_lines import searched
+from costmodel.report.terminal.plan.plan_words import brief_words, verdict_words
 from costmodel.report.terminal.style.answer import head
 from costmodel.report.terminal.style.charts import line
-from costmodel.report.terminal.style.formatting import (
-    TIME_TERMS,
-    brief_words,
-    joined,
-    percent,
-    result,
-    spaced,
-    verdict_words,
-)
+from costmodel.report.terminal.style.formatting import TIME_TERMS, joined, percent, result, spaced
 from costmodel.report.terminal.style.head import (
     fact_fields,
     head_of,
@@ -44,6 +38,7 @@ from costmodel.report.terminal.style.head import (
     title,
 )
 from costmodel.report.terminal.style.layout import CellTable, Line, WidthDrawing
+from costmodel.report.terminal.style.remark_lines import remarks
 from costmodel.report.terminal.style.theme import BAD, DIM, WARN, bar, styled
 
 SIZES_OF_A_CLUSTER = ("cluster.nodes", "cluster.node.accelerators", "plan.replicas")

@@ -1,12 +1,11 @@
-"""The command to type next: the scenario as it was asked for, with what was changed on the way in."""
+"""What must be set for a plan to become another."""
 
 from __future__ import annotations
 
-import shlex
 from dataclasses import fields
 from typing import TYPE_CHECKING
 
-from costmodel.documents.keys.overrides import full, value_text
+from costmodel.documents.keys.overrides import value_text
 from costmodel.documents.schemas.plan import Plan
 from costmodel.estimate.evaluate.predict import plan_to_mapping, structure_of, usual_etp
 from costmodel.estimate.shared.plan_batch import Block, Structure
@@ -14,35 +13,8 @@ from costmodel.explore.compare.plan_figures import choices
 from costmodel.ground.plan_sizes import IN_ORDER, OF_ITSELF_ONE, SIZES
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
-
-    from costmodel.documents.reader.resolved_scenario import LoadedScenario
     from costmodel.estimate.training.training_inputs import TrainingInputs
     from costmodel.explore.search.rank import Ranked
-
-
-def command(
-    case: LoadedScenario, verb: str, *words: str, settings: Mapping[str, str] | None = None, free: bool = False
-) -> str:
-    """A line of the shell; settings come last and in the place of earlier ones of the same path.
-
-    free: a search that holds nothing of the plan.
-    """
-    named, options = around(case, verb, settings or {}, free=free)
-    return shlex.join(["costmodel", verb, *named, *words, *options])
-
-
-def around(
-    case: LoadedScenario, verb: str, settings: Mapping[str, str], *, free: bool = False
-) -> tuple[list[str], list[str]]:
-    """The words of a command that name the scenario, and those that change it."""
-    ahead = [(full(item.partition("=")[0].strip()), item) for item in case.assignments]
-    dropped = {*(["plan"] if free else []), *([] if verb == "search" else ["search"])}
-    kept = [item for path, item in ahead if path not in settings and path.split(".")[0] not in dropped]
-    changed = [*kept, *(f"{path}={value}" for path, value in settings.items())]
-    options = [part for item in changed for part in ("--set", item)]
-    named = [name for name in (case.name, *case.asked.words) if name] or ["SCENARIO"]
-    return named, options
 
 
 def settings_of_block(block: Block) -> dict[str, str]:

@@ -1,0 +1,142 @@
+"""What figures beside their predictions come to: errors, calls on whether a run fits, by group and in total."""
+
+from __future__ import annotations
+
+import statistics
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+import numpy as np
+
+from costmodel.evidence.validate.left_out import left_out_by_kind
+from costmodel.evidence.validate.outcomes import FITS
+from costmodel.evidence.validate.validate import GROUPINGS, Compared, Validated
+from costmodel.ground.record import record
+
+
+@record
+class Score:
+    """The errors of some figures in total; rows have equal weight, percentiles are linear."""
+
+    rows: int
+    modelled: int
+    median_error: float | None
+    p90_error: float | None
+    bias: float | None
+    inside_band: float | None
+
+
+@record
+class Outcomes:
+    """For runs that did or did not fit in memory: how many, wrong predictions, and the mean predicted chance to fit."""
+
+    fit: int
+    called_unfit: int
+    unfit: int
+    called_fit: int
+    chance_of_fit: float | None
+    chance_of_unfit: float | None
+
+
+@record
+class GroupScore:
+    """The errors of a group of figures, and the calls on whether its runs fit."""
+
+    score: Score
+    outcomes: Outcomes
+
+
+@record
+class Scoreboard:
+    """Tables beside their predictions, with all that an answer shows of them."""
+
+    tables: Sequence[Validated]
+    figures: Sequence[Compared]
+    together: GroupScore
+    groups: Mapping[str, Mapping[str, GroupScore]]  # by column, then by its values
+    worst: Sequence[Compared]  # the largest error first
+    median: float | None  # of all errors, also of those on whether a run fits
+    furthest: float  # the largest of them
+    left_out: Mapping[str, Any] | None  # errors of sources that a fit leaves out
+
+    @property
+    def holds(self) -> bool:
+        """Whether every figure is within its tolerance."""
+        return all(figure.within for figure in self.figures)
+
+
+def scoreboard(tables: Sequence[Validated], *, left_out: bool = False) -> Scoreboard:
+    """The scores of these tables; beside those of the shipped tables stand the errors of sources that are left out."""
+    figures = [figure for part in tables for figure in part.figures]
+    groups = {
+        column: {name: _group(members) for name, members in gathered(figures, column).items()} for column in GROUPINGS
+    }
+    errors = [abs(figure.error) for figure in figures if figure.error is not None]
+    return Scoreboard(
+        tables,
+        figures,
+        _group(figures),
+        groups,
+        worst(figures, len(figures)),
+        statistics.median(errors) if errors else None,
+        max(errors, default=0.0),
+        left_out_by_kind() if left_out else None,
+    )
+
+
+def _group(figures: Sequence[Compared]) -> GroupScore:
+    return GroupScore(score(figures), outcomes(figures))
+
+
+def score(figures: Sequence[Compared]) -> Score:
+    """The error of these figures in total; whether a run fits counts only if there is no other figure."""
+    done = [figure for figure in figures if figure.error is not None]
+    amounts = [figure for figure in done if figure.quantity != FITS]
+    errors = [abs(figure.error) for figure in amounts or done if figure.error is not None]
+    signed = [figure.error for figure in amounts if figure.error is not None]
+    banded = [figure for figure in amounts if figure.low is not None and figure.high is not None]
+    return Score(
+        rows=len(figures),
+        modelled=len(done),
+        median_error=float(np.percentile(errors, 50)) if errors else None,
+        p90_error=float(np.percentile(errors, 90)) if errors else None,
+        bias=float(statistics.median(signed)) if signed else None,
+        inside_band=float(np.mean([_inside(figure) for figure in banded])) if banded else None,
+    )
+
+
+def _inside(figure: Compared) -> bool:
+    assert figure.low is not None and figure.high is not None and figure.measured is not None  # noqa: PT018
+    return figure.low <= figure.measured <= figure.high
+
+
+def gathered(figures: Sequence[Compared], grouping: str) -> dict[str, list[Compared]]:
+    """The figures by the values of a column, in the order of the table."""
+    groups: dict[str, list[Compared]] = {}
+    for figure in figures:
+        groups.setdefault(figure.groups[grouping], []).append(figure)
+    return groups
+
+
+def outcomes(figures: Sequence[Compared]) -> Outcomes:
+    """The modelled runs that fitted or did not, and wrong predictions; a run with measured memory fitted."""
+    shown = [(figure.quantity != FITS or figure.measured == 1, figure.called_fit) for figure in figures]
+    chances = [(fitted, figure.fit_chance) for figure, (fitted, _) in zip(figures, shown, strict=True)]
+    return Outcomes(
+        fit=sum(fitted and called is not None for fitted, called in shown),
+        called_unfit=shown.count((True, False)),
+        unfit=sum(not fitted and called is not None for fitted, called in shown),
+        called_fit=shown.count((False, True)),
+        chance_of_fit=_mean([chance for fitted, chance in chances if fitted and chance is not None]),
+        chance_of_unfit=_mean([chance for fitted, chance in chances if not fitted and chance is not None]),
+    )
+
+
+def _mean(values: Sequence[float]) -> float | None:
+    return statistics.fmean(values) if values else None
+
+
+def worst(figures: Sequence[Compared], count: int) -> list[Compared]:
+    """The figures with the largest errors in either direction, by ratio."""
+    done = [figure for figure in figures if figure.error is not None]
+    return sorted(done, key=lambda figure: -abs(figure.error or 0.0))[:count]

@@ -1,0 +1,59 @@
+"""What an answer assumed, and what there is to remark on its plans."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Mapping, Sequence
+from typing import TYPE_CHECKING
+
+from costmodel.estimate.shared.remarks import REMARKS
+from costmodel.report.terminal.style.layout import CellTable, Line
+from costmodel.report.terminal.style.theme import DIM, WARN, styled
+
+if TYPE_CHECKING:
+    from costmodel.documents.schemas.default_values import Assumption
+
+_UNASKED = 5  # assumptions shown unasked
+
+
+def assumed_lines(assumed: tuple[Assumption, ...], *, verbose: bool) -> list[Line]:
+    """Values that the user did not state, and where each came from."""
+    shown = assumed if verbose else assumed[:_UNASKED]
+    rows = [(("assumed" if index == 0 else ""), item.path, item.value, item.origin) for index, item in enumerate(shown)]
+    lines: list[Line] = (
+        [CellTable(("", "path", "value", "from"), rows, "llll", headed=False, style=DIM)] if rows else []
+    )
+    if len(shown) < len(assumed):
+        lines.append(styled(f"  {len(assumed) - len(shown)} more with -v", DIM))
+    return lines
+
+
+def remarks(plans: Sequence[Sequence[str]], costs: Sequence[Mapping[str, float]] = ()) -> list[Line]:
+    """Every remark on one of the plans once, and on how many where not on all; by their costs, whether the order of
+    measured and unmeasured accelerators is known.
+    """
+    counts = Counter(code for codes in plans for code in codes)
+    lines: list[Line] = []
+    for code, count in counts.items():
+        some = f" ({count:,} of {len(plans):,})" if count < len(plans) else ""
+        lines.append(styled(f"  ▲ {code} {REMARKS[code].title}{some}: {REMARKS[code].meaning}", WARN))
+    if 0 < counts["N005"] < len(plans):
+        lines.append(styled(f"  ▲ N005 ranking: {_order(plans, costs)}", WARN))
+    return lines
+
+
+def _order(plans: Sequence[Sequence[str]], costs: Sequence[Mapping[str, float]]) -> str:
+    """Whether the bands of fitted and never fitted accelerators are apart."""
+    who = "the order of fitted and never fitted accelerators"
+    bands = [(found.get("step_time_low"), found.get("step_time_high")) for found in costs]
+    if len(bands) != len(plans) or any(None in band for band in bands):
+        return f"{who} is sure only where their bands are apart"
+    sides: dict[bool, list[tuple[float, float]]] = {True: [], False: []}
+    for codes, (low, high) in zip(plans, bands, strict=True):
+        sides["N005" in codes].append((low or 0.0, high or 0.0))
+    overlap = sum(low <= top and bottom <= high for low, high in sides[True] for bottom, top in sides[False])
+    pairs = len(sides[True]) * len(sides[False])
+    if not overlap:
+        return f"{who} is known: their bands of step time are apart"
+    some = "" if overlap == pairs else f" in {overlap:,} of {pairs:,} pairs"
+    return f"{who} is not known{some}: their bands of step time overlap"

@@ -20,6 +20,7 @@ SERVING_LABELS: dict[str, tuple[str, str]] = {
     "prompts between": ("", "prompts_between"),
     "tp all-reduce": ("", "tp_exposed"),
     "host": ("", "host_time"),
+    "least memory": ("what weights, a step, the runtime and one request take of what the engine may", "memory_share"),
     "asked": ("memory that the engine asks for: its share of the device", ""),
     "req/s": ("requests a second up to which every limit is kept", "rate_within_slo"),
     "what if": ("the memory of the same plan with another value of one key", ""),

@@ -62,9 +62,8 @@ def _degrees(answer: ServingAnswer, codes: tuple[str, ...]) -> Iterator[Iterator
 def _shorter(answer: ServingAnswer) -> Iterator[tuple[str, ...]]:
     """The longest prompt, to two digits, whose cache has room beside all else; of many the first that does."""
     memory, longest = answer.evaluation.memory, answer.inputs.load.longest
-    one = {name: float(np.asarray(getattr(memory, name)).flat[0]) for name in ("total", "fraction", "one_request")}
-    rest = sum(float(np.asarray(part).flat[0]) for part in (memory.weights, memory.activations, memory.runtime))
-    share = (one["fraction"] * one["total"] - rest) / one["one_request"]
+    pool, request = (float(np.asarray(each).flat[0]) for each in (memory.pool, memory.one_request))
+    share = pool / request
     prompt = answer.inputs.case.scenario.workload.mean("prompt")
     if share <= 0:
         return

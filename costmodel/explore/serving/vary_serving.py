@@ -6,13 +6,14 @@ import itertools
 import math
 import re
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 from costmodel.documents.keys.overrides import full
 from costmodel.documents.reader.override_case import vary_any
 from costmodel.documents.reader.serving_scenario import ServingCase, serving
 from costmodel.documents.schemas.serving.serving_plan import ServingPlan
-from costmodel.estimate.serving.predict_serving import ServingAnswer, predict
+from costmodel.estimate.serving.predict_serving import ServingAnswer, answer, predict
+from costmodel.estimate.serving.serving_inputs import inputs_of
 from costmodel.estimate.serving.result_columns import COLUMNS, machine_name
 from costmodel.explore.explain.explain import unknown
 from costmodel.explore.search.combinations import combinations, count_combinations, fail_without_answers
@@ -23,6 +24,7 @@ from costmodel.ground.parsing import UnitError, parse
 from costmodel.ground.record import record
 
 MOST_POINTS = 20_000
+_RARE = 1e-6  # requests a second of an engine that is empty when one comes
 _TARGET = re.compile(r"\s*([a-z_0-9]+)\s*(<=|>=|≤|≥)\s*(.+?)\s*\Z")
 _SAMPLES, _HALVINGS, _DIGITS = 25, 40, 4
 
@@ -34,6 +36,7 @@ class ServingTrial:
     settings: tuple[str, ...]
     answer: ServingAnswer | None = None
     fault: Fault | None = None
+    alone: ServingAnswer | None = None  # of requests one at a time, where no number of replicas keeps the limits
 
     @property
     def stands(self) -> bool:
@@ -50,6 +53,8 @@ class ServingTrial:
         """What speaks against it."""
         if self.fault is not None:
             return (self.fault.code,)
+        if self.alone is not None:
+            return self.alone.broken
         return () if self.answer is None else self.answer.refused or self.answer.broken
 
 
@@ -117,13 +122,22 @@ def by_rate(case: ServingCase, rates: Sequence[str]) -> list[ServingTrial]:
             continue
         needed = trial.answer.costs["replicas_needed"]
         if not math.isfinite(needed):
-            found.append(trial)
+            alone = _without_load(trial.answer)
+            found.append(replace(trial, alone=alone if alone.broken else None))
             continue
         each = trial.answer.costs["gpus"] / trial.answer.costs["replicas"]
         nodes = math.ceil(max(needed, 1.0) * each / float(case.node.accelerators))
         sized = [*copies(trial.answer.plan, max(needed, 1.0)), f"cluster.nodes={nodes}"]
         found.append(tried(case, [f"workload.rate={written}", *sized]))
     return found
+
+
+def _without_load(found: ServingAnswer) -> ServingAnswer:
+    """The same plan where hardly any request meets another."""
+    case = found.inputs.case
+    workload = case.scenario.workload.model_copy(update={"rate": _RARE})
+    scenario = case.scenario.model_copy(update={"workload": workload})
+    return answer(inputs_of(replace(case, scenario=scenario)), found.plan)
 
 
 def copies(plan: ServingPlan, count: float) -> list[str]:

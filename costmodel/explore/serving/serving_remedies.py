@@ -85,6 +85,7 @@ def _loads(answer: ServingAnswer) -> Iterator[Iterator[tuple[str, ...]]]:
         yield iter([(f"workload.rate={significant(math.floor(within / digits) * digits)}/s",)])
     if case.scenario.workload.rate is not None and math.isfinite(needed) and needed > costs["replicas"]:
         nodes = math.ceil(needed * costs["gpus"] / costs["replicas"] / float(case.node.accelerators))
-        yield iter([(*copies(answer.plan, needed), f"cluster.nodes={nodes}")])
+        more = [f"cluster.nodes={nodes}"] if nodes > float(case.scenario.cluster.nodes) else []
+        yield iter([(*copies(answer.plan, needed), *more)])
     if answer.plan.prefill is None:
         yield ((f"plan.tp={value}",) for value in _DEGREES if value != float(answer.plan.tp))

@@ -13,8 +13,8 @@ from costmodel.documents.reader.override_case import vary_any
 from costmodel.documents.reader.serving_scenario import ServingCase, serving
 from costmodel.documents.schemas.serving.serving_plan import ServingPlan
 from costmodel.estimate.serving.predict_serving import ServingAnswer, answer, predict
-from costmodel.estimate.serving.serving_inputs import inputs_of
 from costmodel.estimate.serving.result_columns import COLUMNS, machine_name
+from costmodel.estimate.serving.serving_inputs import inputs_of
 from costmodel.explore.explain.explain import unknown
 from costmodel.explore.search.combinations import combinations, count_combinations, fail_without_answers
 from costmodel.explore.search.ranges import Axis, Span, axis, said_with, span
@@ -113,8 +113,9 @@ def around_rate(case: ServingCase) -> list[str]:
 def by_rate(case: ServingCase, rates: Sequence[str]) -> list[ServingTrial]:
     """The scenario's plan at each rate, with as many replicas and nodes as keep every limit there."""
     found = []
+    group = _of_each(case.scenario.plan)
     for written in rates:
-        trial = tried(case, [f"workload.rate={written}"])
+        trial = tried(case, [f"workload.rate={written}", *group])
         if case.scenario.plan is None and trial.fault is not None:
             raise CostModelError(trial.fault)
         if trial.answer is None or trial.answer.refused:
@@ -130,6 +131,13 @@ def by_rate(case: ServingCase, rates: Sequence[str]) -> list[ServingTrial]:
         sized = [*copies(trial.answer.plan, max(needed, 1.0)), f"cluster.nodes={nodes}"]
         found.append(tried(case, [f"workload.rate={written}", *sized]))
     return found
+
+
+def _of_each(plan: ServingPlan | None) -> list[str]:
+    """Settings of one instance of each kind, where a plan leaves open how many."""
+    halves = {} if plan is None else {"prefill": plan.prefill, "decode": plan.decode}
+    is_open = all(half is not None and "replicas" not in half.model_fields_set for half in halves.values())
+    return [f"plan.{name}.replicas=1" for name in halves] if is_open else []
 
 
 def _without_load(found: ServingAnswer) -> ServingAnswer:

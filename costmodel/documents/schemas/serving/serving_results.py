@@ -96,7 +96,9 @@ RESULTS: dict[str, ResultColumn] = {
         "B", "memory of the fullest accelerator: weights, a step, the runtime and the pool", "lower"
     ),
     "memory_share": ResultColumn(
-        "1", "weights, a step, the runtime and one request over what the engine may take; limits bound it as memory", "lower"
+        "1",
+        "weights, a step, the runtime and one request over what the engine may take; limits bound it as memory",
+        "lower",
     ),
     "cost_per_minput": ResultColumn("USD", "rent for a million prompt tokens at this load", "lower", "USD/Mtoken"),
     "cost_per_moutput": ResultColumn("USD", "rent for a million generated tokens at this load", "lower", "USD/Mtoken"),

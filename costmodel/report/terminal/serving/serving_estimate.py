@@ -123,7 +123,13 @@ def _facts(answer: ServingAnswer) -> list[Line]:
             "",
         ),
         ("throughput", stated("output_tokens_per_s"), "per GPU", stated("tokens_per_s_per_gpu"), ""),
-        ("memory", f"{gib(costs['memory_peak'])} of {total} GiB", "cache pool", _pool(costs), limits_on(answer, "memory_peak")),
+        (
+            "memory",
+            f"{gib(costs['memory_peak'])} of {total} GiB",
+            "cache pool",
+            _pool(costs),
+            limits_on(answer, "memory_peak"),
+        ),
     ]
     rows += _least(answer)
     rows += _offline(answer)

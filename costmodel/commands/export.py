@@ -65,7 +65,8 @@ def export(
     """
     from costmodel.report.terminal.documents import exports as report
 
-    found = _found(question.loaded(planned=False), to, rank)
+    planned = to in _ENGINES and rank is None  # flags are planned as estimate plans them
+    found = _found(question.loaded(planned=planned), to, rank)
     return Reply(
         lambda: report.text(found, lossy=lossy),
         lambda: report.as_json(found),

@@ -26,7 +26,7 @@ SERVED = ("estimate", "--model", "llama-3.1-8b", "--gpu", "h100", "--gpus", "8",
             "--set plan.tp=2 has no effect: --set plan={tp: 1} counts",
         ),
         (("sweep", "quickstart", "--over", "cluster.node=mi300x,dgx-h100"), 0, "did you mean 'hgx-mi300x'?"),
-        ((*SERVED, "4", "--set", "plan={prefill: {tp: 1}, decode: {tp: 1}}"), 0, "prefill 1 × tp 1"),
+        ((*SERVED, "4", "--set", "plan={prefill: {tp: 1}, decode: {tp: 1}}"), 0, "prefill 4 × tp 1"),
         (("scale", "serve-llama-3.1-70b", "--rate", "1"), 0, "  1 /s"),
     ],
 )

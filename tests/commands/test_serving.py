@@ -308,3 +308,20 @@ def test_sensitivity_turns_every_figure_of_a_plan(run: Any) -> None:
     assert (found["result"], bandwidth["high"] < 0 < bandwidth["low"]) == ("tpot_s", True)
     assert "cluster.node.accelerator.memory.usable" not in figures  # no time depends on it at this load
     assert run("sensitivity", NAME, "--of", "cache_pool", "--top", "3").code == 0
+
+
+def test_export_and_estimate_plan_the_same_flags_alike(run: Any) -> None:
+    """The engine's own token budget, and with drafts a tp that fits, not the default of 1."""
+    asked = ("--model", "llama-3.1-70b", "--gpu", "h100", "--gpus", "16", "--rate", "8", "--answer", "512")
+    drafts = ("--set", "plan.speculation={tokens: 3, acceptance: 0.7, draft: eagle}", "--stack", "sglang")
+    for flags, engine in ((asked, "vllm"), ((*asked, *drafts), "sglang")):
+        values = json.loads(run("estimate", *flags, "--json").out)["plans"][0]
+        exported = run("export", *flags, "--to", engine).out
+        assert f"# tp {values['tp']:g}, pp 1" in exported
+        assert f"first token {values['ttft_s'] * 1e3:.0f} ms" in exported
+
+
+def test_scale_states_what_no_number_of_replicas_keeps(run: Any) -> None:
+    shown = run("scale", "serve-llama-3.1-70b", "--rate", "50", "--set", "limits.ttft_p99.at_most=50ms")
+    assert shown.code == 1
+    assert "No number of replicas keeps the limits" in shown.out

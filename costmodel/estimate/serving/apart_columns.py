@@ -76,8 +76,8 @@ def apart_columns(
         "transfer_exposed": transfer.exposed,
         "prefill_utilisation": seen.busy,
     }
-    columns |= memory_columns(inputs, memories[1]) | dict.fromkeys(HOST_COLUMNS, np.nan)
-    columns["memory_share"] = np.maximum(memory_columns(inputs, memories[0])["memory_share"], columns["memory_share"])
+    columns |= memory_columns(memories[1]) | dict.fromkeys(HOST_COLUMNS, np.nan)
+    columns["memory_share"] = np.maximum(memory_columns(memories[0])["memory_share"], columns["memory_share"])
     columns["prefill_per_decode"] = _ratio(inputs, halves, rates)
     return columns | _money(inputs, prompts, answers, rates) | _within(inputs, gpus, rates)
 

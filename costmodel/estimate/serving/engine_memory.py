@@ -54,9 +54,24 @@ class EngineMemoryUse:
     per_token: Number = 0.0
 
     @property
+    def beside(self) -> Number:
+        """All but the pool."""
+        return self.weights + self.activations + self.runtime
+
+    @property
     def asked(self) -> Number:
         """All of it."""
-        return self.weights + self.activations + self.runtime + np.maximum(self.pool, 0.0)
+        return self.beside + np.maximum(self.pool, 0.0)
+
+    @property
+    def allowed(self) -> Number:
+        """What the engine may take; less than what is beside the pool where it leaves no pool."""
+        return self.beside + self.pool
+
+    @property
+    def least(self) -> Number:
+        """What it takes before it answers a request: everything beside the pool, and one request of the longest."""
+        return self.beside + self.one_request
 
 
 def stage_share(inputs: ServingInputs, layout: PlanColumns) -> Number:
@@ -160,7 +175,7 @@ def _pool(
         share_of_free = static_fraction(inputs.usable, reserve, least, 0.0)
     free = total - runtime
     pool = pool_of_free_before(free, free - weights, share_of_free)
-    left = np.maximum(free - weights - np.maximum(pool, 0.0), 0.0)  # nothing where the weights alone do not fit
+    left = free - weights - pool
     return share_of_free, pool, left
 
 

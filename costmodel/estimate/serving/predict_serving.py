@@ -63,6 +63,26 @@ def replica_ranks(plan: ServingPlan) -> Number:
     return plan.pp * (plan.tp * plan.dp_attention)
 
 
+def filled(inputs: ServingInputs, plan: ServingPlan) -> tuple[ServingPlan, tuple[Assumption, ...]]:
+    """A plan whose instances without a number are as many of each kind as the accelerators hold."""
+    if plan.prefill is None or plan.decode is None:
+        return plan, ()
+    halves = {"prefill": plan.prefill, "decode": plan.decode}
+    counted = {name: half for name, half in halves.items() if "replicas" in half.model_fields_set}
+    free = {name: half for name, half in halves.items() if name not in counted}
+    if not free:
+        return plan, ()
+    taken = sum(half.replicas * (half.tp * half.dp_attention) for half in counted.values())
+    left, group = float(inputs.ranks - taken), float(sum(half.tp * half.dp_attention for half in free.values()))
+    count = max(left // group, 1.0)
+    idle = left - count * group
+    origin = f"{left:g} GPUs over {group:g}" + (f", {idle:g} idle" if idle > 0 else "")
+    assumed = tuple(Assumption(f"plan.{name}.replicas", f"{count:g}", origin) for name in free)
+    return plan.model_copy(
+        update={name: half.model_copy(update={"replicas": count}) for name, half in free.items()}
+    ), assumed
+
+
 def layout_of(inputs: ServingInputs, plan: ServingPlan) -> tuple[PlanColumns, tuple[Assumption, ...]]:
     """A plan as columns of one row; without a number of replicas as many as the accelerators hold."""
     ranks = float(replica_ranks(plan))
@@ -127,8 +147,8 @@ def code_of(limit: Limit) -> str:
 
 def answer(inputs: ServingInputs, plan: ServingPlan) -> ServingAnswer:
     """One plan, checked and evaluated; the figures of one that is not valid mean nothing."""
+    plan, assumed = filled(inputs, plan)
     halves = halves_of(inputs, plan)
-    assumed: tuple[Assumption, ...] = ()
     evaluation: AnyEvaluation
     if halves is not None:
         refused = tuple(dict.fromkeys(code for code, mask in invalid_halves(inputs, *halves) if mask.any()))

@@ -119,7 +119,9 @@ def _of_a_word(word: str) -> Page | None:
         return _of_wing(named[word])
     if word in (columns := {**RL_RESULTS, **SERVING_RESULTS, **COLUMNS}):
         column = columns[word]
-        return Page(word, f"a result, in {column.unit}; {column.better} is better", column.meaning)
+        other = SERVING_RESULTS.get(word, column).meaning
+        text = column.meaning if other == column.meaning else f"{column.meaning}\nof serving: {other}"
+        return Page(word, f"a result, in {column.unit}; {column.better} is better", text)
     if word in EQUATIONS:
         equation = EQUATIONS[word]
         sources = _titles(equation.contract.source)

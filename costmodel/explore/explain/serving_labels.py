@@ -20,6 +20,10 @@ SERVING_LABELS: dict[str, tuple[str, str]] = {
     "prompts between": ("", "prompts_between"),
     "tp all-reduce": ("", "tp_exposed"),
     "host": ("", "host_time"),
+    "least memory": (
+        "weights, a step, the runtime and one request, relative to what the engine may use",
+        "memory_share",
+    ),
     "asked": ("memory that the engine claims: its share of the device", ""),
     "req/s": ("the highest rate, in requests per second, that meets every limit", "rate_within_slo"),
     "what if": ("the memory of the same plan with another value of one key", ""),

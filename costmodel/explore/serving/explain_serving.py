@@ -13,7 +13,7 @@ from costmodel.estimate.machine.price import price_per_accelerator
 from costmodel.estimate.serving.evaluate_apart import ApartEvaluation, evaluate_apart
 from costmodel.estimate.serving.evaluate_layouts import ServingEvaluation, evaluate
 from costmodel.estimate.serving.plan_columns import SIZES, PlanColumns
-from costmodel.estimate.serving.predict_serving import halves_of, layout_of, own_plan, routed
+from costmodel.estimate.serving.predict_serving import filled, halves_of, layout_of, own_plan, routed
 from costmodel.estimate.serving.result_columns import COLUMNS
 from costmodel.estimate.serving.serving_band import banded
 from costmodel.estimate.serving.serving_inputs import ServingInputs
@@ -60,7 +60,7 @@ def explain_all(inputs: ServingInputs, evaluation: ServingEvaluation | ApartEval
 
 def _evaluated(inputs: ServingInputs) -> ServingEvaluation | ApartEvaluation:
     """The evaluation of the scenario's own plan, traced."""
-    plan = own_plan(inputs)
+    plan, _ = filled(inputs, own_plan(inputs))
     halves = halves_of(inputs, plan)
     if halves is None:
         layout, _ = layout_of(inputs, plan)

@@ -227,13 +227,20 @@ _KEYS = ("gpus", "ttft_p99", "tpot")  # of plans that are as good as each other
 def _key(inputs: ServingInputs, costs: dict[str, float], broken: tuple[str, ...]) -> tuple[float, ...]:
     objective = inputs.case.scenario.objective
     sign = -1.0 if RESULTS[objective].better == "higher" else 1.0
-    return (float(bool(broken)), sign * costs[objective], *(costs[name] for name in _KEYS))
+    return (float(bool(broken)), sign * float(_shown(np.array(costs[objective]))), *(costs[name] for name in _KEYS))
+
+
+def _shown(values: NDArray[np.float64]) -> NDArray[np.float64]:
+    """Values to three digits, as they are shown: plans that look alike are ordered by their times."""
+    known = np.isfinite(values) & (values != 0)
+    unit = 10.0 ** (np.floor(np.log10(np.abs(np.where(known, values, 1.0)))) - 2)
+    return np.where(known, np.round(values / unit) * unit, values)
 
 
 def _keys(inputs: ServingInputs, evaluation: AnyEvaluation, kept: Mask) -> list[NDArray[np.float64]]:
     """What plans are ordered by, the first first: whether they keep the limits, the objective, fewer GPUs, times."""
     objective = inputs.case.scenario.objective
-    first = evaluation.results.column(objective)
+    first = _shown(evaluation.results.column(objective))
     sign = -1.0 if RESULTS[objective].better == "higher" else 1.0
     others = [evaluation.results.column(name) for name in _KEYS]
     return [(~kept).astype(np.float64), np.nan_to_num(sign * first, nan=np.inf), *others]

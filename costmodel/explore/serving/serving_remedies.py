@@ -62,9 +62,8 @@ def _degrees(answer: ServingAnswer, codes: tuple[str, ...]) -> Iterator[Iterator
 def _shorter(answer: ServingAnswer) -> Iterator[tuple[str, ...]]:
     """The longest prompt, to two digits, whose cache has room beside all else; of many the first that does."""
     memory, longest = answer.evaluation.memory, answer.inputs.load.longest
-    one = {name: float(np.asarray(getattr(memory, name)).flat[0]) for name in ("total", "fraction", "one_request")}
-    rest = sum(float(np.asarray(part).flat[0]) for part in (memory.weights, memory.activations, memory.runtime))
-    share = (one["fraction"] * one["total"] - rest) / one["one_request"]
+    pool, request = (float(np.asarray(each).flat[0]) for each in (memory.pool, memory.one_request))
+    share = pool / request
     prompt = answer.inputs.case.scenario.workload.mean("prompt")
     if share <= 0:
         return
@@ -86,6 +85,7 @@ def _loads(answer: ServingAnswer) -> Iterator[Iterator[tuple[str, ...]]]:
         yield iter([(f"workload.rate={significant(math.floor(within / digits) * digits)}/s",)])
     if case.scenario.workload.rate is not None and math.isfinite(needed) and needed > costs["replicas"]:
         nodes = math.ceil(needed * costs["gpus"] / costs["replicas"] / float(case.node.accelerators))
-        yield iter([(*copies(answer.plan, needed), f"cluster.nodes={nodes}")])
+        more = [f"cluster.nodes={nodes}"] if nodes > float(case.scenario.cluster.nodes) else []
+        yield iter([(*copies(answer.plan, needed), *more)])
     if answer.plan.prefill is None:
         yield ((f"plan.tp={value}",) for value in _DEGREES if value != float(answer.plan.tp))

@@ -6,15 +6,16 @@ import itertools
 import math
 import re
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 from costmodel.documents.keys.overrides import full
 from costmodel.documents.reader.override_case import vary_any
 from costmodel.documents.reader.resolved_scenario import LoadedScenario
 from costmodel.documents.reader.serving_scenario import ServingCase, serving
 from costmodel.documents.schemas.serving.serving_plan import ServingPlan
-from costmodel.estimate.serving.predict_serving import ServingAnswer, predict
+from costmodel.estimate.serving.predict_serving import ServingAnswer, answer, predict
 from costmodel.estimate.serving.result_columns import COLUMNS, machine_name
+from costmodel.estimate.serving.serving_inputs import inputs_of
 from costmodel.explore.explain.unknown_word import unknown
 from costmodel.explore.search.combinations import combinations, count_combinations, fail_without_answers
 from costmodel.explore.search.ranges import Axis, Span, axis, said_with, span
@@ -25,6 +26,7 @@ from costmodel.ground.parsing import UnitError, parse
 from costmodel.ground.record import record
 
 MOST_POINTS = 20_000
+_RARE = 1e-6  # requests a second of an engine that is empty when one comes
 _TARGET = re.compile(r"\s*([a-z_0-9]+)\s*(<=|>=|≤|≥)\s*(.+?)\s*\Z")
 _SAMPLES, _HALVINGS, _DIGITS = 25, 40, 4
 
@@ -36,6 +38,7 @@ class ServingTrial:
     settings: tuple[str, ...]
     answer: ServingAnswer | None = None
     fault: Fault | None = None
+    alone: ServingAnswer | None = None  # of requests one at a time, where no number of replicas keeps the limits
 
     @property
     def stands(self) -> bool:
@@ -52,6 +55,8 @@ class ServingTrial:
         """What speaks against it."""
         if self.fault is not None:
             return (self.fault.code,)
+        if self.alone is not None:
+            return self.alone.broken
         return () if self.answer is None else self.answer.refused or self.answer.broken
 
 
@@ -113,22 +118,39 @@ def around_rate(case: ServingCase) -> list[str]:
 def by_rate(case: ServingCase, rates: Sequence[str]) -> list[ServingTrial]:
     """The scenario's plan at each rate, or the best one there, with as many replicas and nodes as keep every limit."""
     found = []
+    group = _of_each(case.scenario.plan)
     for written in rates:
         rate = f"workload.rate={written}"
         held = with_best_layout(vary_any(case, [rate])) if states_no_plan(case) else case
-        trial = tried(held, [rate])
+        trial = tried(held, [rate, *group])
         if trial.answer is None or trial.answer.refused:
             found.append(trial)
             continue
         needed = trial.answer.costs["replicas_needed"]
         if not math.isfinite(needed):
-            found.append(trial)
+            alone = _without_load(trial.answer)
+            found.append(replace(trial, alone=alone if alone.broken else None))
             continue
         each = trial.answer.costs["gpus"] / trial.answer.costs["replicas"]
         nodes = math.ceil(max(needed, 1.0) * each / float(case.node.accelerators))
         sized = [*copies(trial.answer.plan, max(needed, 1.0)), f"cluster.nodes={nodes}"]
         found.append(tried(held, [rate, *sized]))
     return found
+
+
+def _of_each(plan: ServingPlan | None) -> list[str]:
+    """Settings of one instance of each kind, where a plan leaves open how many."""
+    halves = {} if plan is None else {"prefill": plan.prefill, "decode": plan.decode}
+    is_open = all(half is not None and "replicas" not in half.model_fields_set for half in halves.values())
+    return [f"plan.{name}.replicas=1" for name in halves] if is_open else []
+
+
+def _without_load(found: ServingAnswer) -> ServingAnswer:
+    """The same plan where hardly any request meets another."""
+    case = found.inputs.case
+    workload = case.scenario.workload.model_copy(update={"rate": _RARE})
+    scenario = case.scenario.model_copy(update={"workload": workload})
+    return answer(inputs_of(replace(case, scenario=scenario)), found.plan)
 
 
 def copies(plan: ServingPlan, count: float) -> list[str]:

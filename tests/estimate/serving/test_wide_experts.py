@@ -90,7 +90,7 @@ def test_deepseeks_own_service() -> None:
     assert 1 / found["tpot"] == pytest.approx(21, rel=0.05)
     assert found["requests_per_s"] * 1211 / 18 == pytest.approx(14_800, rel=0.1)
     prompts = ("stack.budget=65536", "stack.memory.share=80 %", "workload.concurrency=36000")
-    halves = f"prefill: {{dp_attention: 32, ep: 32}}, decode: {{dp_attention: 144, ep: 144}}, {copies}"
+    halves = f"prefill: {{dp_attention: 32, ep: 32, replicas: 1}}, decode: {{dp_attention: 144, ep: 144}}, {copies}"
     busy = costs(*H800, LOAD, f"plan={{{halves}}}", *prompts)
     assert busy["requests_per_s"] * 4383 / 4 == pytest.approx(73_700, rel=0.35)
 

@@ -30,7 +30,9 @@ class Instances(Document):
     tp: Gpus = Field(default=1, description="Tensor-parallel degree")
     ep: Gpus = Field(default=1, description="Expert-parallel degree")
     dp_attention: Replicas = Field(default=1, description="Groups of tp ranks that each attend to their own requests")
-    replicas: Replicas = Field(default=1, description="Instances of this kind")
+    replicas: Replicas = Field(
+        default=1, description="Instances of this kind; left out, as many of each as the accelerators hold"
+    )
 
 
 class ServingPlan(Document):

@@ -97,7 +97,7 @@ RESULTS: dict[str, ResultColumn] = {
     ),
     "memory_share": ResultColumn(
         "1",
-        "memory of weights, a step and one request, relative to what the engine may use; above 1 does not fit",
+        "weights, a step, the runtime and one request, relative to what the engine may use; limits bound it as memory",
         "lower",
     ),
     "cost_per_minput": ResultColumn("USD", "rent per million prompt tokens at this load", "lower", "USD/Mtoken"),

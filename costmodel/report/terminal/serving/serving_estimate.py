@@ -13,7 +13,7 @@ from costmodel.estimate.serving.reason_codes import REFUSALS
 from costmodel.estimate.serving.serving_band import OWN
 from costmodel.ground.units import gib, show_time, significant
 from costmodel.report.terminal.serving.serving_formatting import TERMS, limits_on, one, plan_words, reason, result
-from costmodel.report.terminal.style.formatting import BAND, ENDS, between
+from costmodel.report.terminal.style.formatting import BAND, ENDS, between, percent
 from costmodel.report.terminal.style.head import origin_lines, price_lines, subject_words
 from costmodel.report.terminal.style.layout import CellTable, Line, drawn
 from costmodel.report.terminal.style.next_command import command
@@ -125,13 +125,29 @@ def _facts(answer: ServingAnswer) -> list[Line]:
             "",
         ),
         ("throughput", stated("output_tokens_per_s"), "per GPU", stated("tokens_per_s_per_gpu"), ""),
-        ("memory", f"{gib(costs['memory_peak'])} of {total} GiB", "cache pool", _pool(costs), ""),
+        (
+            "memory",
+            f"{gib(costs['memory_peak'])} of {total} GiB",
+            "cache pool",
+            _pool(costs),
+            limits_on(answer, "memory_peak"),
+        ),
     ]
+    rows += _least(answer)
     rows += _offline(answer)
     rows += _beginnings(answer)
     rows += _speculation(answer)
     rows += _apart(answer)
     return [CellTable([""] * 5, rows, "lllll", headed=False), styled(f"  cost          {_cost(costs)}")]
+
+
+def _least(answer: ServingAnswer) -> list[tuple[str, str, str, str, str]]:
+    """What is taken before requests come, where a limit bounds it."""
+    limits = limits_on(answer, "memory_share")
+    if not limits:
+        return []
+    share = percent(answer.costs["memory_share"])
+    return [("least memory", f"{share} of {gib(one(answer.evaluation.memory.allowed))} GiB", "", "", limits)]
 
 
 def _chance(answer: ServingAnswer) -> str:

@@ -156,15 +156,12 @@ def _missed(limit: Limit, value: float) -> str:
 
 def _small(answer: ServingAnswer) -> str:
     memory, inputs = answer.evaluation.memory, answer.inputs
-    usable = one(memory.fraction) * one(memory.total)
     need = [
         f"{name} {gib(one(value))}"
         for name, value in (("weights", memory.weights), ("a step", memory.activations), ("runtime", memory.runtime))
     ]
-    if inputs.engine.memory.definition != "share-of-total":
-        return f"{', '.join(need)} GiB a GPU leave no pool for one request of {inputs.load.longest:,.0f} tokens"
     request = f"one request of {inputs.load.longest:,.0f} tokens {gib(one(memory.one_request))}"
-    return f"{', '.join(need)} and {request} GiB a GPU, of {gib(usable)} GiB that the engine may use"
+    return f"{', '.join(need)} and {request} GiB a GPU, of {gib(one(memory.allowed))} GiB that the engine may use"
 
 
 def _over(answer: ServingAnswer) -> str:

@@ -11,6 +11,7 @@ from rich.text import Text
 from costmodel.documents.reader.serving_scenario import ServingCase
 from costmodel.estimate.evaluate.answer_facts import subject_of
 from costmodel.estimate.serving.plan_columns import sizes_of
+from costmodel.estimate.serving.predict_serving import ServingAnswer
 from costmodel.estimate.serving.result_columns import machine_name
 from costmodel.estimate.serving.serving_band import OWN
 from costmodel.estimate.shared.limits import stated_limits
@@ -81,7 +82,7 @@ def _values(axes: Sequence[Axis], trial: ServingTrial) -> list[str]:
 
 def _results(shown: Sequence[str], trial: ServingTrial) -> list[str]:
     """Results of one trial; none where its plan is not valid or does not fit."""
-    if trial.answer is None or trial.answer.refused or "M001" in trial.codes:
+    if trial.answer is None or trial.answer.refused or trial.alone is not None or "M001" in trial.codes:
         return ["—"] * len(shown)
     return [result(name, trial.answer.costs[name]).replace("without end", "—") for name in shown]
 
@@ -135,6 +136,7 @@ def scale(case: ServingCase, trials: Sequence[ServingTrial], *, assumed: bool = 
     lines = [*_subject(case, ["cluster.nodes"], price=True), CellTable(names, rows, "r" * len(_SCALE) + "l")]
     if assumed:
         lines.insert(-1, styled("rates around workload.rate; --rate '2..16 /s' sets others"))
+    lines += _never_kept(case, trials)
     if kept and kept[0].answer is not None:
         each = kept[0].answer.costs
         one = each["rate_within_slo_per_s"] / each["replicas"]
@@ -143,6 +145,16 @@ def scale(case: ServingCase, trials: Sequence[ServingTrial], *, assumed: bool = 
         stated = f"Each replica, {number_of(gpus, 'GPU')}, is expected to meet the limits up to {up_to}."
         lines += [styled(stated), *unlimited(case), *_at_risk(case, kept)]
     return [*lines, *_remarked(trials)]
+
+
+def _never_kept(case: ServingCase, trials: Sequence[ServingTrial]) -> list[Line]:
+    """The limits that no number of replicas keeps, since requests one at a time break them."""
+    alone = next((trial.alone for trial in trials if trial.alone is not None), None)
+    if alone is None:
+        return []
+    missed = ", ".join(reason(alone, code) for code in alone.broken)
+    words = f"No number of replicas keeps the limits; of a request alone {missed}."
+    return [styled(f"  {words}", BAD), drawn(f"  other plans: {command(case, 'search')}")]
 
 
 def _at_risk(case: ServingCase, kept: Sequence[ServingTrial]) -> list[Line]:
@@ -164,8 +176,14 @@ def _rate(trial: ServingTrial) -> str:
 def scale_json(case: ServingCase, trials: Sequence[ServingTrial]) -> dict[str, Any]:
     """The same as plain values."""
     facts = {"workload": "serving", "facts": subject_fields(subject_of(case)), "title": title(case)}
+    alone = next((trial.alone for trial in trials if trial.alone is not None), None)
     sizes = [_row(trial, {"workload.rate": _rate(trial)}) for trial in trials]
-    return {**head("costmodel/scale/v1"), **facts, "sizes": sizes, "notes": notes([remarks_of(trials)])}
+    known = None if alone is None else {"codes": list(alone.broken), **_alone_values(alone)}
+    return {**head("costmodel/scale/v1"), **facts, "sizes": sizes, "alone": known, "notes": notes([remarks_of(trials)])}
+
+
+def _alone_values(alone: ServingAnswer) -> dict[str, Any]:
+    return {machine_name(name): number(alone.costs[name]) for name in ("ttft", "ttft_p99", "tpot", "latency")}
 
 
 def solve(found: SolvedServing) -> list[Line]:

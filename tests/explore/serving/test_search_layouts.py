@@ -1,0 +1,40 @@
+"""The order of a search's plans, and how instances without a number fill the accelerators."""
+
+from __future__ import annotations
+
+import itertools
+
+import numpy as np
+from estimate.serving.cases import inputs, predicted
+
+from costmodel.explore.serving.search_layouts import search
+from costmodel.ground.units import significant
+
+RATE = "objective=rate_within_slo_per_s"
+FREE = "limits={}"
+
+
+def test_of_plans_that_look_alike_the_soonest_comes_first() -> None:
+    """Three budgets of tp 4 are shown with one rate: the first of them is the one with the shortest p99."""
+    plans = search(inputs(FREE, RATE, "workload.prompt=2048"), 12).best
+    pairs = list(itertools.pairwise(plans))
+    rates = [tuple(significant(plan.costs["rate_within_slo_per_s"]) for plan in pair) for pair in pairs]
+    alike = [pair for pair, (one, other) in zip(pairs, rates, strict=True) if one == other]
+    alike = [pair for pair in alike if len({(plan.costs["gpus"], bool(plan.broken)) for plan in pair}) == 1]
+    assert alike
+    for first, second in alike:
+        assert first.costs["ttft_p99"] <= second.costs["ttft_p99"]
+    shown = [float(significant(plan.costs["rate_within_slo_per_s"]).replace(",", "")) for plan in plans]
+    assert np.all(np.diff(shown) <= 0)
+
+
+def test_instances_fill_the_accelerators_as_replicas_do() -> None:
+    """16 GPUs hold two groups of four and four; with one count given, the other takes what is left."""
+    opened = predicted("plan={prefill: {tp: 4}, decode: {tp: 4}}")
+    written = predicted("plan={prefill: {tp: 4, replicas: 2}, decode: {tp: 4, replicas: 2}}")
+    np.testing.assert_equal(opened.costs, written.costs)
+    assert [item.path for item in opened.assumed][:2] == ["plan.prefill.replicas", "plan.decode.replicas"]
+    half = predicted("plan={prefill: {tp: 4}, decode: {tp: 4, replicas: 1}}")
+    assert (half.costs["gpus"], half.assumed[0].value) == (16.0, "3")
+    uneven = predicted("plan={prefill: {tp: 2}, decode: {tp: 8}}")
+    assert uneven.assumed[0].origin == "16 GPUs over 10, 6 idle"

@@ -133,7 +133,8 @@ def list_documents(
     """Which scenarios, models, stacks and hardware are known by name, hardware by maker; which keys --set takes; which
     formats import reads and export writes, and of one which of its options fill which key.
 
-    Beside accelerators stand the published runs they were held against, with the median error and its date.
+    Beside accelerators stand the published runs they were held against, with the median error and its date;
+    beside nodes their list prices.
 
     Examples:
       costmodel list models
@@ -157,7 +158,13 @@ def list_documents(
     kinds = _SHOWN if asked is None else _KINDS[asked]
     found = {kind: [(name, title_of(kind, name)) for name in by_maker(kind)] for kind in kinds}
     held = held_against(by_maker("accelerator")) if asked is DocumentGroup.ACCELERATORS else None
-    return Reply(lambda: report.listed(found, held), lambda: report.listed_json(found, held), "documents")
+    prices = None
+    if asked is DocumentGroup.NODES:
+        from costmodel.explore.node_prices import node_prices
+
+        prices = node_prices(by_maker("node"))
+    lines, result = lambda: report.listed(found, held, prices), lambda: report.listed_json(found, held, prices)
+    return Reply(lines, result, "documents")
 
 
 def _formats(prefix: str) -> Reply:

@@ -306,3 +306,27 @@ def test_sensitivity_turns_every_figure_of_a_plan(run: Any) -> None:
     assert (found["result"], bandwidth["high"] < 0 < bandwidth["low"]) == ("tpot_s", True)
     assert "cluster.node.accelerator.memory.usable" not in figures  # no time depends on it at this load
     assert run("sensitivity", NAME, "--of", "cache_pool", "--top", "3").code == 0
+
+
+def test_a_difference_too_small_to_print_is_none(run: Any) -> None:
+    out = run("diff", NAME, "--set", "workload.output=513").out.replace("−", "+")
+    assert any(row.rstrip().endswith("same") for row in out.splitlines())
+    assert " +0.0 %" not in out
+
+
+def test_flags_are_compared_with_flags_by_a_file(run: Any, tmp_path: Path) -> None:
+    flags = ("--model", "llama-3.1-8b", "--gpu", "h100", "--gpus", "8", "--rate", "4")
+    ran = run("diff", *flags)
+    assert ran.code == 2
+    assert "costmodel estimate FLAGS --write a.yaml" in ran.err
+    run("estimate", *flags, "--write", "a.yaml", cwd=tmp_path)
+    found = told(lambda *words: run(*words, cwd=tmp_path), "diff", "a.yaml", "--stack", "sglang")
+    assert [item["path"] for item in found["inputs"]] == ["stack"]
+
+
+def test_a_model_that_does_not_fit_might_serve(run: Any) -> None:
+    asked = ("memory", "--model", "Qwen/Qwen3-8B", "--gpu", "rtx4090", "--gpus", "1")
+    line = "--stack vllm asks for serving"
+    assert line in run(*asked).out
+    assert line not in run(*asked, "--batch", "64").out
+    assert run(*asked, "--stack", "vllm").code == 0

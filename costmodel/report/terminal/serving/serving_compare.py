@@ -11,7 +11,7 @@ from costmodel.estimate.serving.result_columns import COLUMNS, machine_name
 from costmodel.explore.compare.compare import Difference, MovedFigure
 from costmodel.explore.compare.limit_findings import CheckedAnswer, LimitFinding
 from costmodel.report.terminal.compare import limit_lines
-from costmodel.report.terminal.compare.compare import difference_lines, inputs_json
+from costmodel.report.terminal.compare.compare import SAME, change_words, difference_lines, inputs_json
 from costmodel.report.terminal.compare.limit_lines import check_lines, limit_words
 from costmodel.report.terminal.serving.serving_formatting import reason, result
 from costmodel.report.terminal.style.answer import head
@@ -52,7 +52,8 @@ def _rows(moves: Sequence[MovedFigure]) -> Iterator[tuple[str, ...]]:
             continue
         better = (move.change > 0) == (column.better == "higher")
         mark = "" if column.better == "neither" else "better" if better else "worse"
-        yield name, result(name, move.before), result(name, move.after), f"{move.change * 100:+.1f} %", mark
+        change = change_words(move.change)
+        yield name, result(name, move.before), result(name, move.after), change, "" if change == SAME else mark
 
 
 def diff_json(found: Difference) -> dict[str, Any]:

@@ -210,7 +210,7 @@ def _pool(costs: dict[str, float]) -> str:
 
 def _cost(costs: dict[str, float]) -> str:
     if math.isnan(costs["cost_per_mtoken"]):
-        return "no price known; set assume.price, e.g. 2.50 USD/GPU/h"
+        return "no price known; --price 2.50 sets one, in USD/GPU/h"
     prompts, answers = (result(name, costs[name]) for name in ("cost_per_minput", "cost_per_moutput"))
     every = result("cost_per_mtoken", costs["cost_per_mtoken"])
     return f"{prompts} per M prompt tokens and {answers} per M generated; all rent, {every} per M generated"

@@ -193,7 +193,7 @@ def price_words(price: Price) -> str:
 
 
 def _unknown(price: Price) -> str:
-    return f"no price known for {price.node}; set assume.price"
+    return f"no price known for {price.node}; --price 2.50 sets one"
 
 
 def hourly(price: Price) -> str:

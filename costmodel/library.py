@@ -9,12 +9,12 @@ from __future__ import annotations
 import functools
 import io
 from collections.abc import Callable, Iterable, Sequence
-from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from costmodel.documents.reader.resolved_scenario import LoadedScenario, training
 from costmodel.documents.reader.resolved_scenario import load_any as load
 from costmodel.ground.errors import CostModelError as CostModelError
+from costmodel.ground.record import record
 from costmodel.report.terminal.style.answer import Reply
 
 if TYPE_CHECKING:
@@ -32,7 +32,7 @@ _HTML = "<pre style='line-height:1.25'>{code}</pre>"
 Scenario = str | LoadedScenario
 
 
-@dataclass(frozen=True, repr=False)
+@record
 class Result:
     """One answer.
 

@@ -1,4 +1,4 @@
-"""The table of contents: every command, in the order one meets them."""
+"""The program: its own options, and the commands of `command_table`."""
 
 from __future__ import annotations
 
@@ -9,26 +9,9 @@ from typing import Annotated, NoReturn
 import typer
 
 import costmodel
-from costmodel.commands.calibrate import calibrate
-from costmodel.commands.check import check
-from costmodel.commands.collective import collective
-from costmodel.commands.diagnose import diagnose
-from costmodel.commands.diff import diff
-from costmodel.commands.documents import init, list_documents, schema, show
-from costmodel.commands.estimate import comm, estimate, memory
-from costmodel.commands.evidence import validate
 from costmodel.commands.exit_codes import guarded
-from costmodel.commands.explain import explain
-from costmodel.commands.export import export
-from costmodel.commands.help_text import CommandGroupHelp, CommandHelp
-from costmodel.commands.imports import import_file
-from costmodel.commands.measure import measure
-from costmodel.commands.pipeline import pipeline
-from costmodel.commands.report import report
-from costmodel.commands.run import run
-from costmodel.commands.search import search
+from costmodel.commands.help_text import CommandGroupHelp
 from costmodel.commands.shared import NoColorOption
-from costmodel.commands.vary import scale, sensitivity, solve, sweep
 from costmodel.report.terminal.style.theme import colour
 
 app = typer.Typer(
@@ -40,34 +23,6 @@ app = typer.Typer(
     help="Time, memory, network and cost of distributed LLM jobs, from closed-form equations.",
     epilog="First steps: costmodel search llama-3-70b-512 · costmodel init > mine.yaml · costmodel search mine.yaml",
 )
-
-LOOK, CHOOSE, COMPARE = "Look at one plan", "Choose a plan", "Compare"
-TRUST, EXCHANGE, DOCUMENTS = "Trust", "Exchange", "Documents"
-app.command(cls=CommandHelp, rich_help_panel=LOOK)(estimate)
-app.command(cls=CommandHelp, rich_help_panel=LOOK)(memory)
-app.command(cls=CommandHelp, rich_help_panel=LOOK)(comm)
-app.command(cls=CommandHelp, rich_help_panel=LOOK)(pipeline)
-app.command(cls=CommandHelp, rich_help_panel=LOOK)(run)
-app.command(cls=CommandHelp, rich_help_panel=LOOK)(collective)
-app.command(cls=CommandHelp, rich_help_panel=LOOK)(explain)
-app.command(cls=CommandHelp, rich_help_panel=CHOOSE)(search)
-app.command(cls=CommandHelp, rich_help_panel=CHOOSE)(sweep)
-app.command(cls=CommandHelp, rich_help_panel=CHOOSE)(scale)
-app.command(cls=CommandHelp, rich_help_panel=CHOOSE)(sensitivity)
-app.command(cls=CommandHelp, rich_help_panel=CHOOSE)(solve)
-app.command(cls=CommandHelp, rich_help_panel=COMPARE)(diff)
-app.command(cls=CommandHelp, rich_help_panel=COMPARE)(check)
-app.command(cls=CommandHelp, rich_help_panel=COMPARE)(diagnose)
-app.command(cls=CommandHelp, rich_help_panel=TRUST)(validate)
-app.command(cls=CommandHelp, rich_help_panel=TRUST)(measure)
-app.command(cls=CommandHelp, rich_help_panel=TRUST)(calibrate)
-app.command("import", cls=CommandHelp, rich_help_panel=EXCHANGE)(import_file)
-app.command(cls=CommandHelp, rich_help_panel=EXCHANGE)(report)
-app.command(cls=CommandHelp, rich_help_panel=EXCHANGE)(export)
-app.command("list", cls=CommandHelp, rich_help_panel=DOCUMENTS)(list_documents)
-app.command(cls=CommandHelp, rich_help_panel=DOCUMENTS)(show)
-app.command(cls=CommandHelp, rich_help_panel=DOCUMENTS)(init)
-app.command(cls=CommandHelp, rich_help_panel=DOCUMENTS)(schema)
 
 
 def _version(asked: bool) -> None:

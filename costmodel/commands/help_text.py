@@ -4,13 +4,16 @@ from __future__ import annotations
 
 import functools
 import inspect
+from collections import UserDict
 from collections.abc import Callable, Iterable, Iterator
 from typing import Any
 
+import typer.main
 from rich.cells import cell_len
 from rich.text import Text
 from typer.core import TyperCommand, TyperGroup
 
+from costmodel.commands.command_table import COMMANDS
 from costmodel.commands.output import printed
 from costmodel.commands.shared import OUTPUT_PANEL
 from costmodel.report.terminal.style.layout import CellTable, Line, laid, typed
@@ -34,8 +37,32 @@ class CommandHelp(_Help, TyperCommand):
     """A command with legible help."""
 
 
+class Commands(UserDict[str, Any]):
+    """Commands by name, as Typer takes them; one is built when it is asked for, so that no other delays it."""
+
+    def __getitem__(self, name: str) -> Any:
+        """A command with its options."""
+        return _command(name) if name in self.data else super().__getitem__(name)
+
+
+@functools.cache
+def _command(name: str) -> Any:
+    """A command of the table; Typer makes no group of one that is alone."""
+    entry, alone = COMMANDS[name], typer.Typer(add_completion=False)
+    alone.command(name, cls=CommandHelp, rich_help_panel=entry.panel)(entry.load())
+    return typer.main.get_command(alone)
+
+
 class CommandGroupHelp(_Help, TyperGroup):
     """All commands, with legible help and legible errors of usage."""
+
+    def __init__(self, **options: Any) -> None:
+        super().__init__(**options)
+        self.commands = Commands(COMMANDS)
+
+    def list_commands(self, ctx: Any) -> list[str]:
+        """Their names, in the order of the table."""
+        return [*COMMANDS]
 
     def make_context(self, *args: Any, **options: Any) -> Any:
         """The command line taken apart, as far as the name of a command."""
@@ -56,11 +83,8 @@ def help_lines(command: Any, ctx: Any, width: int) -> Iterator[Line]:
         record = param.get_help_record(ctx)
         if record is not None:
             kinds.setdefault(_panel(param, command), []).append(record)
-    for name in command.list_commands(ctx) if isinstance(command, TyperGroup) else ():
-        inner = command.get_command(ctx, name)
-        if inner is not None and not inner.hidden:
-            panel = getattr(inner, "rich_help_panel", None) or "Commands"
-            kinds.setdefault(str(panel), []).append((name, _first_sentence(inner.help or "")))
+    for name, entry in COMMANDS.items() if isinstance(command, TyperGroup) else ():
+        kinds.setdefault(entry.panel, []).append((name, _first_sentence(inspect.getdoc(entry.load()) or "")))
     for title, rows in kinds.items():
         yield from _section(title, rows, width)
     if command.epilog:

@@ -17,7 +17,7 @@ from pydantic.json_schema import models_json_schema
 
 from costmodel.commands.app import app
 from costmodel.documents.reader.folders import FOLDER_OF
-from costmodel.documents.reader.library import FOLDERS, bibliography, glossary, read
+from costmodel.documents.reader.library import bibliography, document_class, glossary, read
 from costmodel.documents.schemas.stack import Stack
 from costmodel.estimate.shared.reasons import REFUSALS
 from costmodel.estimate.shared.remarks import REMARKS
@@ -116,10 +116,10 @@ def _equation(item: Equation) -> Iterator[str]:
 
 def _documents() -> Iterator[str]:
     yield from ("The keys of every kind of document. `costmodel schema KIND` prints the JSON Schema.", "")
-    wanted = [(model, "validation") for _, model in FOLDERS.values()]
+    wanted = [(document_class(kind), "validation") for kind in FOLDER_OF]
     _, schema = models_json_schema(wanted, by_alias=True)  # type: ignore[arg-type]
     parts: dict[str, Any] = schema["$defs"]
-    kinds = {model.__name__: kind for kind, (_, model) in FOLDERS.items()}
+    kinds = {document_class(kind).__name__: kind for kind in FOLDER_OF}
     for name in sorted(parts, key=lambda name: (name not in kinds, name)):
         part, needed = parts[name], parts[name].get("required", ())
         if "properties" not in part:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import functools
 import inspect
 from collections.abc import Callable, Iterator, Mapping
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -16,6 +16,7 @@ from costmodel.commands.output import allowed, write_file
 from costmodel.commands.shared import KEYS_PANEL, SetOption
 from costmodel.ground.counts import number_of
 from costmodel.ground.errors import Place, fail
+from costmodel.ground.record import record
 from costmodel.report.terminal.style.answer import Reply
 
 if TYPE_CHECKING:
@@ -37,7 +38,7 @@ def _flag(panel: str, name: str, help: str, metavar: str, complete: Callable[[st
     )
 
 
-@dataclass(frozen=True)
+@record
 class Question:
     """What a command is asked about: a scenario by name, flags, and what --set changes."""
 

@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from dataclasses import field
 from typing import Any, Literal, NamedTuple
 
 from costmodel.ground.errors import Fault, Place
+from costmodel.ground.record import record
 
 OriginKind = Literal["file", "derived", "default", "class", "assumed"]
 LossKind = Literal["ignored", "approximated", "not expressible"]
@@ -39,7 +40,7 @@ class OriginValue(NamedTuple):
         return self.origin.place
 
 
-@dataclass(frozen=True)
+@record
 class Loss:
     """An option of the foreign text that the costmodel document does not state.
 
@@ -53,7 +54,7 @@ class Loss:
     parameters: float = 0.0
 
 
-@dataclass(frozen=True)
+@record
 class Imported:
     """A document, or a part of one, read from a foreign format.
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from functools import partial
 
 import numpy as np
@@ -25,6 +25,7 @@ from costmodel.explore.measured_collective import MeasuredCollective, measured_c
 from costmodel.explore.short_form import DEFAULT_NODE, ScenarioFlags, case_of_flags
 from costmodel.ground.errors import COMMAND_LINE, Place, fail
 from costmodel.ground.parsing import UnitError, parse
+from costmodel.ground.record import record
 
 MODEL = "gpt-2-small"  # whose shape a collective does not depend on
 OPERATIONS: dict[str, Operation] = {
@@ -41,7 +42,7 @@ _ROWS, _STEP = 6, 8  # sizes of a table, and the factor between them
 _SMALLEST, _MOST = 1024.0, 1e15  # bytes
 
 
-@dataclass(frozen=True)
+@record
 class SizeRow:
     """A collective of one size alone: seconds in all, P10 and P90, of each level, by each algorithm, and measured;
     nccl-tests' bandwidths; and what a step counts for it, which computes beside it.
@@ -63,7 +64,7 @@ class SizeRow:
     measured_busbw: float | None = None
 
 
-@dataclass(frozen=True)
+@record
 class CollectiveAnswer:
     """A collective over all accelerators of a case, smallest size first, and what it was measured to take."""
 

@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from costmodel.equations.network.collectives import algorithm_bandwidth, bus_bandwidth
 from costmodel.estimate.machine.collective_alone import alone_bandwidth
 from costmodel.estimate.machine.collective_time import algorithms_taken
 from costmodel.estimate.shared.results import number
+from costmodel.ground.record import record
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     from costmodel.estimate.machine.process_groups import Transfer
 
 
-@dataclass(frozen=True)
+@record
 class SentTransfer:
     """A transfer with its algorithms inside and between domains, its bus bandwidth in the step, and that alone.
 

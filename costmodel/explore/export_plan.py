@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-
 from costmodel.documents.reader.resolved_scenario import ResolvedScenario
 from costmodel.documents.schemas.plan import Plan
 from costmodel.estimate.evaluate.predict import Answer, plan_to_mapping
@@ -15,9 +13,10 @@ from costmodel.exchange.exporters.job import Job
 from costmodel.explore.compare.select_plan import answered, ranked
 from costmodel.ground.errors import Place, fail
 from costmodel.ground.plan_sizes import SIZES
+from costmodel.ground.record import record
 
 
-@dataclass(frozen=True)
+@record
 class ExportedPlan:
     """The file of a plan beside the prediction for it."""
 

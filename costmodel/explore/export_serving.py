@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass, replace
+from dataclasses import replace
 
 import numpy as np
 
@@ -20,12 +20,13 @@ from costmodel.explore.checkpoint_names import checkpoint_name
 from costmodel.explore.serving.search_layouts import search
 from costmodel.ground.equation import Number
 from costmodel.ground.errors import Place, fail
+from costmodel.ground.record import record
 
 _TRIED = (0.5, 0.9)  # shares of memory that give the others
 _KEPT = ("budget", "sequences", "prefix_cache", "graphs")  # settings that another engine takes too
 
 
-@dataclass(frozen=True)
+@record
 class ExportedEngine:
     """The command of a plan beside the prediction for it, and why its share of memory is what it is."""
 
@@ -62,9 +63,10 @@ def _asked(case: ServingCase, rank: int | None) -> ServingAnswer:
         raise fail("C004", sentence, Place(case.file), "costmodel search SCENARIO --why-not shows why")
     sizes = dict(found.best[wanted - 1].sizes)
     engine = case.stack.model_copy(update={"budget": sizes.pop("budget")})
-    stated, beside = case.scenario.plan, ("speculation", "redundant_experts")
+    stated, copies = case.scenario.plan, sizes.pop("redundant_experts", None)
     plan = ServingPlan.model_validate({key: number(np.array([value])) for key, value in sizes.items()})
-    plan = plan.model_copy(update={key: getattr(stated, key) for key in beside if stated is not None})
+    drafts = None if stated is None else stated.speculation
+    plan = plan.model_copy(update={"speculation": drafts, "redundant_experts": copies})
     return answer(inputs_of(replace(case, stack=engine)), plan)
 
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from pathlib import Path, PurePath
 from typing import Any
 
@@ -28,12 +28,13 @@ from costmodel.explore.import_layers import OpenedFile, layered, opened
 from costmodel.explore.import_machine import imported_machine
 from costmodel.explore.import_serving import is_served, served
 from costmodel.ground.errors import CostModelError, Fault, Place, fail
+from costmodel.ground.record import record
 
 _FIXED = ("schema", "name", "title", "source", "sources")
 OPEN = "?"  # begins a line of what is not stated
 
 
-@dataclass(frozen=True)
+@record
 class GivenBesideFile:
     """What is given beside a file, because it seldom stands in it."""
 
@@ -45,7 +46,7 @@ class GivenBesideFile:
     accelerator: str = ""
 
 
-@dataclass(frozen=True)
+@record
 class ImportedFile:
     """A foreign file with the document made of it, and its YAML; without a model where too little of it is known."""
 

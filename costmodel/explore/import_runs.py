@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 from typing import Any
 
 from costmodel.documents.reader.cached_reader import CachedReader
@@ -24,6 +23,7 @@ from costmodel.explore.export_plan import settled
 from costmodel.explore.import_file import GivenBesideFile, import_files
 from costmodel.explore.run_settings import settings_cell
 from costmodel.ground.errors import CostModelError, Fault, Place, fail
+from costmodel.ground.record import record
 
 _ARGUMENTS = "- arguments -"  # at the head of a log of Megatron-LM
 _APART = 0.02  # by which a batch, or a prediction, of the row and of the layout may differ
@@ -32,7 +32,7 @@ MOST_BYTES = MAXIMUM_BYTES  # of a log that are read
 _REMEDY = "cut the part that is to be measured out of it"
 
 
-@dataclass(frozen=True)
+@record
 class ImportedRun:
     """One row, what the log states about it, and what is left open."""
 
@@ -151,7 +151,8 @@ def _recompute(mode: str | None, modules: list[Any] | None, layers: float | None
 def _shape(model: Model) -> dict[str, Any]:
     """The model's cells, those of its most common kinds of layers."""
     kinds = model.layers
-    part = next((kind.attention or kind.latent for kind in kinds if kind.attention or kind.latent), None)
+    cores = ((kind.attention or kind.latent or kind.compressed) for kind in kinds)
+    part = next((core for core in cores if core is not None), None)
     dense = next((kind.mlp for kind in kinds if kind.mlp is not None), None)
     sparse = next((kind.experts for kind in kinds if kind.experts is not None), None)
     shared = sparse.shared.ffn_hidden / sparse.ffn_hidden if sparse is not None and sparse.shared is not None else None

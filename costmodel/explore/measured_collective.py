@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 
 import numpy as np
 
@@ -16,12 +15,13 @@ from costmodel.evidence.calibrate.fabric_check import Soundness
 from costmodel.exchange.tables.csv_cells import CsvRow
 from costmodel.exchange.tables.nccl_tests import is_nccl_text, nccl_remarks, nccl_rows
 from costmodel.ground.errors import Place, fail
+from costmodel.ground.record import record
 from costmodel.ground.units import counted
 
 LARGE = 0.125  # of the largest message, from which on bandwidth decides
 
 
-@dataclass(frozen=True)
+@record
 class MeasuredCollective:
     """The median time of every size in a text of nccl-tests, and the ranks that it was measured on."""
 

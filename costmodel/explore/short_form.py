@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable, Iterator
-from dataclasses import dataclass, fields, replace
+from dataclasses import fields, replace
 from typing import Any
 
 from costmodel.documents.keys.overrides import Assignment, overruled, path_of
@@ -31,6 +31,7 @@ from costmodel.documents.text.yaml_tree import Mapping, Text, assigned, copied, 
 from costmodel.evidence.validate.machines import proxy_node
 from costmodel.explore.flag_defaults import default_assignment, default_sizes, default_stack, size_paths
 from costmodel.ground.errors import COMMAND_LINE, CostModelError, Place, fail
+from costmodel.ground.record import record
 
 _COMMON = {"model": "model", "node": "cluster.node", "stack": "stack", "price": "assume.price"}
 # The key of the scenario that each flag sets, by its workload; --gpu and --gpus state what a cluster is made of.
@@ -62,7 +63,7 @@ _NUMBER = re.compile(r"\s*[+-]?[\d.,_]+(?:[eE][+-]?\d+)?\s*")
 DEFAULT_NODE = "dgx-h100"
 
 
-@dataclass(frozen=True)
+@record
 class ScenarioFlags:
     """What the command line gives of a scenario, each as it was typed."""
 

@@ -19,6 +19,7 @@ from typing import Any, ParamSpec, TypeVar
 import numpy as np
 from numpy.typing import NDArray
 
+from costmodel.ground.record import record
 from costmodel.ground.units import Figure, Total
 
 Number = float | NDArray[np.float64]
@@ -31,7 +32,7 @@ _ARGUMENT = re.compile(r"^(\w+): (.+?)(?: \[(.+)\])?$")
 _RETURN = re.compile(r"^(.*) \[(.+)\]$")
 
 
-@dataclass(frozen=True)
+@record
 class Argument:
     """One argument as its docstring declares it; `unit` is None for a choice."""
 
@@ -40,7 +41,7 @@ class Argument:
     unit: str | None
 
 
-@dataclass(frozen=True)
+@record
 class Contract:
     """The parts of an equation's docstring in the project's template."""
 

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field, replace
+from dataclasses import field, replace
+
+from costmodel.ground.record import record
 
 COMMAND_LINE = "command line"  # the file of a place on it
 
@@ -37,7 +39,7 @@ _NOT_SHOWN = "the text is not shown, because this file is outside the working fo
 _TO_SHOW = "to see it, run the command in the folder of that file, or name the folder in COSTMODEL_PATH"
 
 
-@dataclass(frozen=True)
+@record
 class Place:
     """The place of a value: file, line and column, and the dotted path of the key."""
 
@@ -54,7 +56,7 @@ class Place:
         return f"{spot}  ({self.path})" if self.path else spot
 
 
-@dataclass(frozen=True)
+@record
 class Fault:
     """One fault, with its code, its place and the remedy.
 
@@ -97,76 +99,89 @@ def fail(code: str, sentence: str, place: Place | None = None, hint: str = "") -
 
 
 FAULT_CODES = {
-    "D001": "The file cannot be read: it does not exist, is a directory, is not UTF-8 text, is over 4 MB, is YAML over "
-    "1 MB, a table of measurements over 256 MB, or has a word of over 10,000 letters.",
-    "D002": "The text is not YAML, or not JSON or a shell script where these are read. The place is where the reader "
-    "stopped; look just before it.",
-    "D003": "An unknown key. Documents refuse keys they do not know, so that typos are reported.",
-    "D004": "A key that has no default is missing from the mapping named.",
-    "D005": "The same key stands twice in one mapping; YAML would keep only the last.",
-    "D006": "A value of the wrong kind: a list where one value is wanted, a mapping where text is wanted, and so on.",
-    "D007": "A quantity carries its unit as text, for example '3.35 TB/s' or '80 GiB'; the unit must fit the quantity. "
-    "A count may name what it counts, and then must count that: tokens, sequences, GPUs, nodes, layers. A batch may be "
-    "given in tokens, '4M tokens': it is divided by the tokens of a sequence.",
-    "D008": "A number outside the range in which it makes sense.",
-    "D009": "No document of that name. Names are looked for in the folders below hardware/ and scenarios/, such as "
-    "scenarios/models/NAME.yaml, of the working folder, of those of COSTMODEL_PATH and of what is shipped; a file "
-    "elsewhere is named by its path, ./NAME.yaml.",
-    "D010": "A choice that is not among the choices of that key.",
-    "D011": "The first key, schema, names the kind of document and its version; this one is missing or another kind.",
-    "D012": "Anchors, aliases, tags and deep nesting are not used here; they are refused because they can hide or run.",
-    "D013": "A name used in one part of a document is not defined in another, for example a source without its entry.",
-    "D014": "The text is not a table of measured runs: cells between commas, a first line that names columns, rows as "
-    "long as it. It has layers, hidden, heads, seq_len, gpus, global_batch, accelerator or gpu, and a measured "
-    "column such as step_time_s; any other column may follow, and an empty cell is unknown. The columns that are used:",
-    "D015": "The text is neither a table of timed kernels, whose first line names its columns, nor what nccl-tests "
-    "printed with its header and the lines above it. The columns show which kind of table it is:",
-    "D016": "The scenario needs something that accelerator, stack or model lack, or that is not modelled: a "
-    "precision without a peak rate, adapters beside matrices that are not there. The hint lists what exists.",
-    "D017": "A fit that every answer needs is not among the efficiencies of the accelerator or of the network, nor in "
-    "unmeasured.yaml, which stands in for parts that were never measured.",
-    "D020": "A result or a baseline carries a digest of its contents, and the contents of this one differ: it was "
-    "changed, or cut short, after it was written. What was kept is written again by the command that wrote it.",
-    "X001": "The text is of no format that is read here. A format is recognised by its content: its own keys.",
-    "X002": "A value that is needed is neither in the file nor a default of its format. Give the "
-    "option that states it.",
-    "X003": "The file states something that no costmodel document can express and that would make a count wrong: an "
-    "architecture, a width, a pattern of layers. The sentence names the class and the key.",
-    "X004": "Two lines or files state different things of one option. Keep one of the two.",
-    "X005": "The file breaks a rule of its own format, for example sizes that have to divide one another.",
-    "X006": "A warning: an option of another version of the format, under an older name or with another default.",
-    "X007": "A warning: options that the format does not have. They are left out; look for a letter that is off.",
-    "X008": "Code would have to run to know a value: $(…), a loop, a condition that the text does not decide. Nothing "
-    "is run; write the value into the text, or give what the program prints of its configuration.",
-    "X009": "A format that a plan is exported to cannot express a key of the scenario, or the file differs when "
-    "it is read back. Nothing is written, unless --lossy asks for the rest.",
-    "X010": "The text is too long, or nested too deep, to be read: over 4 MiB, 50,000 lines or values, or 64 levels.",
-    "C001": "--set takes path=value, for example --set plan.tp=4; the path names a key of the scenario, as those below "
-    "set: of measured runs do.",
-    "C002": "The output file exists or cannot be written. Nothing is overwritten without --force.",
-    "C003": "That word, quantity or code is not known to explain; costmodel explain alone lists what is.",
+    "D001": "The file cannot be read. It does not exist, is a directory, is not UTF-8 text, or is too large: "
+    "the limits are 4 MB for a file, 1 MB for YAML, 256 MB for a table of measurements and 10,000 "
+    "letters for a word.",
+    "D002": "The text is not YAML; or, where JSON or a shell script is expected, not that. The reader stopped "
+    "at the given place; look just before it.",
+    "D003": "An unknown key. Documents reject unknown keys, so that typos are reported.",
+    "D004": "The named mapping lacks a key that has no default.",
+    "D005": "The same key occurs twice in one mapping; YAML would keep only the last.",
+    "D006": "A value of the wrong type: for example a list where a single value is expected, or a mapping where "
+    "text is expected.",
+    "D007": "A quantity needs its unit, for example '3.35 TB/s' or '80 GiB'; the unit must fit the quantity. A "
+    "count may name its unit, which must match the key: tokens, sequences, GPUs, nodes, layers. A batch "
+    "may be given in tokens, '4M tokens': it is divided by the tokens of a sequence.",
+    "D008": "The number is outside its valid range.",
+    "D009": "No document has this name. Names are looked up in the folders of hardware/ and scenarios/, "
+    "for example scenarios/models/NAME.yaml: first in the working folder, then in the folders of "
+    "COSTMODEL_PATH, then among the shipped documents. For a file elsewhere, give its path, ./NAME.yaml.",
+    "D010": "The value is not one of the choices of this key.",
+    "D011": "The first key, schema, must name the kind of document and its version. Here it is missing, or it "
+    "names another kind.",
+    "D012": "Anchors, aliases, tags and deep nesting are rejected, because they can hide content or run code.",
+    "D013": "One part of the document uses a name that another part does not define, for example a source "
+    "without an entry.",
+    "D014": "The text is not a table of measured runs. Such a table has comma-separated cells, a first line "
+    "with the column names, and rows of the same length. It needs the columns layers, hidden, heads, "
+    "seq_len, gpus, global_batch, accelerator or gpu, and a measured column such as step_time_s. Other "
+    "columns are allowed; an empty cell means unknown. costmodel uses these columns:",
+    "D015": "The text is neither a table of timed kernels, whose first line names its columns, nor the complete "
+    "output of nccl-tests with its header. The columns determine the kind of table:",
+    "D016": "The scenario needs something that the accelerator, the stack or the model does not have, or that "
+    "is not modelled: for example a precision without a peak rate, or adapters on matrices that do not "
+    "exist. The hint lists what exists.",
+    "D017": "Every answer needs this fit, but neither the efficiencies of the accelerator or of the network "
+    "have it, nor unmeasured.yaml, the fallback for hardware that was never measured.",
+    "D020": "A result or a baseline contains a digest of its contents, which does not match here: the file was "
+    "changed or cut short after it was written. Run the command that wrote it again.",
+    "X001": "The text has none of the supported formats. costmodel recognises a format by its keys.",
+    "X002": "A required value is not in the file and has no default in its format. Give the option that states it.",
+    "X003": "The file states something that no costmodel document can express and that would make a count "
+    "wrong: an architecture, a width or a pattern of layers. The message names the class and the key.",
+    "X004": "Two lines or files give different values for one option. Keep one of the two.",
+    "X005": "The file breaks a rule of its own format, for example that one size must divide another.",
+    "X006": "A warning: an option of another version of the format, with an older name or another default.",
+    "X007": "A warning: options that the format does not have. They are ignored; check their spelling.",
+    "X008": "A value depends on running code: $(…), a loop, or a condition that the text does not decide. "
+    "costmodel runs nothing; write the value into the text, or give the configuration that the program "
+    "prints.",
+    "X009": "The export format cannot express a key of the scenario, or the file differs when it is read back. "
+    "Nothing is written; --lossy writes the rest.",
+    "X010": "The text is too long or nested too deeply: the limits are 4 MiB, 50,000 lines or values, and 64 levels.",
+    "C001": "--set takes path=value, for example --set plan.tp=4. The path is a key of the scenario, or one of "
+    "those listed under set: of measured runs.",
+    "C002": "The output file already exists or cannot be written. To overwrite it, add --force.",
+    "C003": "explain does not know this word, quantity or code. costmodel explain without arguments lists what "
+    "it knows.",
     "C004": "The command needs something the scenario does not state, for example a plan.",
-    "C005": "--where takes column=value: a column of a table, or one that --by knows, and a value that some run has.",
-    "C006": "--pareto takes two results to weigh against each other, for example --pareto memory_peak,step_time.",
-    "C007": "The answer cannot be written like that: it has no table for CSV, where JSON and Markdown can hold it, or "
-    "two forms are asked for at once.",
-    "C008": "check takes scenarios, and with --against a baseline: a file that --update writes. --within is a share.",
-    "C009": "The command needs PyTorch or a device that this machine lacks; pip install 'llm-costmodel[measure]'.",
+    "C005": "--where takes column=value: a column of the table, or one that --by accepts, and a value that some "
+    "run has.",
+    "C006": "--pareto takes two results to compare, for example --pareto memory_peak,step_time.",
+    "C007": "The answer cannot be written in this format: it has no table for CSV (use JSON or Markdown), or "
+    "you asked for two formats at once.",
+    "C008": "check takes scenarios and, with --against, a baseline: a file written with --update. --within is a share.",
+    "C009": "The command needs PyTorch, or a device that this machine does not have; pip install "
+    "'llm-costmodel[measure]'.",
     "C010": "--over takes path=values: a list 1,2,4, a range 1..8, 25..400 GB/s*2 or 8..64+8, or lists of ranges.",
     "C011": "--for takes a result, <= or >=, and a value with its unit, for example --for 'run_time<=30 d'.",
     "C012": "--vary takes a path, or path=A..B with units, for example --vary cluster.fabric.bandwidth=10..400 GB/s.",
-    "C013": "diff takes two scenarios or results, or one with --set or --plans, for example --plans 0,1; 0 is its own.",
-    "C014": "calibrate takes --node, --source and --replace with kernels, --where, --leave-out and --afresh with runs.",
-    "C015": "A file or a document is named twice, and would count twice.",
-    "C030": "The command answers questions about training and the scenario serves, or the other way round.",
-    "C031": "A memory is changed as it is sold, and what a job can have of it, which answers go by, is left as it was.",
-    "C032": "--gpu and --node name a machine that no document describes: that node holds another accelerator.",
-    "C044": "report takes scenarios; --figure goes with --format svg or png of one scenario, --watch with -o and one "
-    "scenario that is a file.",
-    "C020": "--engine names what works on a search: local, dask, dask=ADDRESS or mpi; extras bring dask and mpi.",
-    "C021": "--into names the folder of a search: its state, with --keep all its plans; --resume goes on from there.",
-    "C022": "The surroundings do not give what the program needs: memory, open files, processes, space on a disk, a "
-    "folder that can be read or written, a package that can be loaded. The sentence names it; it is no bug.",
-    "C023": "diagnose takes what was measured of one step: --step 18.9s, --mfu 38% or --tokens-per-s 450k, terms of a "
-    "profile as --term dp_exposed=0.5s, or --from FILE with lines of name,value.",
+    "C013": "diff takes two scenarios or results, or one with --set or --plans, for example --plans 0,1; plan 0 "
+    "is the scenario's own.",
+    "C014": "With kernels, calibrate takes --node, --source and --replace; with runs it takes --where, "
+    "--leave-out and --afresh.",
+    "C015": "A file or a document is named twice and would be counted twice.",
+    "C030": "The command is about training but the scenario is about serving, or the other way round.",
+    "C031": "The nominal size of a memory was changed, but not its usable size, which the answers depend on.",
+    "C032": "--gpu and --node name a machine that no document describes: this node holds another accelerator.",
+    "C044": "report takes scenarios. --figure needs --format svg or png and one scenario; --watch needs -o and "
+    "one scenario that is a file.",
+    "C020": "--engine selects where a search runs: local, dask, dask=ADDRESS or mpi; dask and mpi are optional extras.",
+    "C021": "--into names the folder of a search. It stores the state and, with --keep all, all plans; --resume "
+    "continues from there.",
+    "C022": "The machine lacks something that the program needs: memory, open files, processes, disk space, a "
+    "folder that can be read or written, or a package that can be loaded. The message names it; this is "
+    "not a bug.",
+    "C023": "diagnose takes the measurement of one step: --step 18.9s, --mfu 38% or --tokens-per-s 450k, terms "
+    "of a profile as --term dp_exposed=0.5s, or --from FILE with lines of name,value.",
 }

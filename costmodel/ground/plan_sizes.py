@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import Literal
 
+from costmodel.ground.record import record
 
-@dataclass(frozen=True)
+
+@record
 class PlanSize:
     """A size of a plan, by its key.
 

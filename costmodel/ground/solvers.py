@@ -6,10 +6,11 @@ Equations are closed forms. If an unknown stands on both sides, the composition 
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass
 
 import numpy as np
 from numpy.typing import NDArray
+
+from costmodel.ground.record import record
 
 Column = NDArray[np.float64]
 Values = float | Column
@@ -22,7 +23,7 @@ _POINTS = 2.0 ** (np.arange(64 * POINTS) / POINTS)
 _WIDTH = 1 / (2.0 ** (1 / POINTS) - 1)
 
 
-@dataclass(frozen=True)
+@record
 class Curves:
     """Functions of a positive number, by their values at points of equal ratio, and which of them each row has.
 
@@ -62,7 +63,7 @@ class Curves:
         return np.asarray(below + part * (flat[place + 1] - below))
 
 
-@dataclass(frozen=True)
+@record
 class Line:
     """Straight lines through two values, and which of them each row has.
 
@@ -153,7 +154,7 @@ def _look(excess: Callable[[Column], Values], value: Column) -> Column:
     return np.asarray(np.clip(excess(value), -STEEPEST, STEEPEST))
 
 
-@dataclass(frozen=True)
+@record
 class _Brackets:
     """Two ends for each row with what they have too much, and the part of the way between to look at next."""
 

@@ -19,7 +19,7 @@ from rich.cells import cell_len
 
 from costmodel.commands.documents import DocumentKind
 from costmodel.commands.shared import answering
-from costmodel.documents.reader.library import FOLDERS
+from costmodel.documents.reader.folders import FOLDER_OF
 from costmodel.report.machine.formats import csv_text
 from costmodel.report.terminal.style.answer import Reply
 
@@ -353,7 +353,7 @@ def test_schemas(kind: DocumentKind, run: Any) -> None:
 
 
 def test_every_kind_has_a_schema() -> None:
-    assert {kind.value for kind in DocumentKind} == set(FOLDERS)
+    assert {kind.value for kind in DocumentKind} == set(FOLDER_OF)
 
 
 def test_a_pipeline_as_json(run: Any) -> None:

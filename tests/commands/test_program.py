@@ -18,16 +18,11 @@ from typing import Any
 
 import pytest
 
-from costmodel.commands.app import app
+from costmodel.commands.command_table import COMMANDS
 
 ROOT = Path(__file__).resolve().parents[2]
 SAMPLES = ROOT / "tests/evidence/measured"
 NAME = "llama-3-70b-512"
-COMMANDS = {
-    command.name or command.callback.__name__: command.callback
-    for command in app.registered_commands
-    if command.callback
-}
 every_command = pytest.mark.parametrize("name", COMMANDS)
 SPOKEN = re.compile(r"costmodel (\w+)")
 
@@ -60,7 +55,7 @@ def test_the_terminal_breaks_the_sentences_of_the_help(name: str, run: Any) -> N
 
 @every_command
 def test_every_example_of_the_help_runs(name: str, run: Any) -> None:
-    examples = commanded(inspect.getdoc(COMMANDS[name]) or "")
+    examples = commanded(inspect.getdoc(COMMANDS[name].load()) or "")
     assert len(examples) >= 2
     if name == "measure":
         pytest.importorskip("torch")
@@ -76,7 +71,7 @@ def test_every_example_of_the_help_runs(name: str, run: Any) -> None:
 
 @every_command
 def test_help_names_commands_that_exist(name: str) -> None:
-    spoken = SPOKEN.findall(inspect.getdoc(COMMANDS[name]) or "")
+    spoken = SPOKEN.findall(inspect.getdoc(COMMANDS[name].load()) or "")
     assert set(spoken) <= set(COMMANDS)
 
 

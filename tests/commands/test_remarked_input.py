@@ -17,7 +17,7 @@ SERVED = ("estimate", "--model", "llama-3.1-8b", "--gpu", "h100", "--gpus", "8",
         (("estimate", "quickstart", "--set", "workload.tokens=15"), 0, "N041 fewer tokens than a step"),
         (("estimate", "quickstart", "--price", "0.0025USD/GPU/h"), 0, "N042 unusual price"),
         (("estimate", "serve-llama-3.1-70b", "--price", "2500USD/GPU/h"), 0, "N042 unusual price"),
-        (("estimate", "quickstart", "--node", "tpu-v5p-slice"), None, "N040 software of other accelerators"),
+        (("estimate", "quickstart", "--node", "tpu-v5p-slice"), None, "N040 software not described for this vendor"),
         (("estimate", "--model", "llama-3.1-8b", "--gpu", "tpu-v5p", "--rate", "2"), 0, "N040"),
         (("estimate", "quickstart", "--set", "plan.tp=2", "--set", "plan.tp=4"), 0, "--set plan.tp=2 has no effect"),
         (

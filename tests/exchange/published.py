@@ -26,7 +26,8 @@ _CONFIGURED = (
     "smollm-3-3b ministral-8b mistral-nemo-12b mistral-small-24b mistral-large-2 ministral-3-3b ministral-3-8b "
     "ministral-3-14b command-r command-r-plus command-r7b command-a granite-4-h-small granite-4-h-tiny "
     "granite-4-h-micro granite-4-micro nemotron-super-49b nemotron-3-nano-30b-a3b mimo-7b "
-    "deepseek-v3.2 glm-5 qwen-3-next-80b-a3b kimi-linear-48b-a3b minimax-text-01 falcon-h1-0.5b falcon-h1-7b "
+    "deepseek-v3.2 deepseek-v4-pro deepseek-v4-flash glm-5 qwen-3-next-80b-a3b kimi-linear-48b-a3b minimax-text-01 "
+    "falcon-h1-0.5b falcon-h1-7b "
     "falcon-h1-34b gemma-4-e2b gemma-4-e4b gemma-4-26b-a4b gemma-4-31b nemotron-3-ultra-550b-a55b jamba-1.5-mini "
     "jamba-1.5-large falcon-mamba-7b bert-base bert-large"
 )

@@ -12,7 +12,8 @@ from each import each
 from pydantic import BaseModel
 
 from costmodel.documents.keys.json_schema import schemas
-from costmodel.documents.reader.library import FOLDERS, read
+from costmodel.documents.reader.folders import FOLDER_OF
+from costmodel.documents.reader.library import read
 from costmodel.documents.schemas.base import Sourced
 from costmodel.documents.schemas.hardware import Peak
 from costmodel.ground.errors import CostModelError
@@ -20,7 +21,7 @@ from costmodel.ground.errors import CostModelError
 from .catalogue import ROOT, SOURCES, read_yaml, relative
 
 BIBLIOGRAPHY = set(read_yaml(SOURCES))
-KINDS = {folder: kind for kind, (folder, _) in FOLDERS.items()}
+KINDS = {folder: kind for kind, folder in FOLDER_OF.items()}
 DOCUMENTS = sorted(path for top in ("hardware", "scenarios") for path in (ROOT / top).rglob("*.y*ml"))
 ACCELERATORS = sorted((ROOT / "hardware/accelerators").glob("*.yaml"))
 SCHEMA_LINE = "# yaml-language-server: $schema="
@@ -58,16 +59,16 @@ def head_fault(path: Path, text: str) -> str:
     return "" if schema == wanted else f"the first line leads to {schema}"
 
 
-@pytest.mark.parametrize("kind", FOLDERS)
+@pytest.mark.parametrize("kind", FOLDER_OF)
 def test_no_kind_is_empty(kind: str) -> None:
-    assert list((ROOT / FOLDERS[kind][0]).glob("*.yaml")), f"{FOLDERS[kind][0]} holds no document"
+    assert list((ROOT / FOLDER_OF[kind]).glob("*.yaml")), f"{FOLDER_OF[kind]} holds no document"
 
 
 @every_document
 def test_document_validates_under_its_own_name(path: Path) -> None:
     assert path.suffix == ".yaml"
     kind = KINDS.get(relative(path.parent))
-    assert kind, f"{relative(path.parent)} is the folder of no kind in costmodel.documents.reader.library.FOLDERS"
+    assert kind, f"{relative(path.parent)} is the folder of no kind in costmodel.documents.reader.folders.FOLDER_OF"
     try:
         document = read(kind, str(path))
     except CostModelError as error:
@@ -127,7 +128,7 @@ def test_schemas_name_every_kind() -> None:
         for definition in json.loads(text)["$defs"].values()
         if "schema" in definition["properties"]
     }
-    assert listed == {f"costmodel/{kind}/v1" for kind in FOLDERS}
+    assert listed == {f"costmodel/{kind}/v1" for kind in FOLDER_OF}
 
 
 def test_every_field_of_a_schema_has_a_description() -> None:

@@ -27,6 +27,7 @@ PARTS: tuple[str, ...] = (
     "schedules",
     "ring",
     "linear",
+    "compressed",
     "scan",
     "lightning",
     "kimi_delta",

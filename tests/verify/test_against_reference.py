@@ -11,6 +11,7 @@ from estimate import cases
 from exchange.published import TWINS
 
 from costmodel.documents.reader.library import names, read
+from costmodel.documents.schemas.model import Layers
 from costmodel.equations.layers.indexer import indexer_flop
 from costmodel.equations.layers.linear_attention import linear_attention_flop
 from costmodel.equations.layers.selective_scan import selective_scan_activations
@@ -20,7 +21,8 @@ from costmodel.equations.parallelism.pipeline import in_flight, pipeline_time
 from costmodel.equations.parallelism.pipeline_in_flight import live_micro_batches
 from costmodel.equations.parallelism.pipeline_schedules import later_schedule_time, zero_bubble_idle
 from costmodel.estimate.model.mixers.grouped_attention import flop as attention_core
-from costmodel.estimate.model.mixers.mixer import CoreSize
+from costmodel.estimate.model.mixers.mixer import CacheWidth, CoreSize
+from costmodel.estimate.model.mixers.table import core_flop, mixer, mixer_activations, mixer_cache, mixer_matmuls
 from costmodel.estimate.model.shards import matmuls, model_active_parameters, model_parameters, shard
 from costmodel.estimate.shared.plan_batch import Structure, one_row
 from costmodel.estimate.training.memory.breakdown import whole_activations
@@ -38,6 +40,7 @@ SCHEDULES = reference("schedules")
 LATENT = reference("latent")
 LINEAR = reference("linear")
 SCAN = reference("scan")
+COMPRESSED = reference("compressed")
 SHARING = reference("sharing")
 ENCODER = reference("encoder")
 VISION = reference("vision")
@@ -144,6 +147,61 @@ def test_work_of_an_indexer_equals_its_products() -> None:
     projected = 2 * (own["q_lora_rank"] * heads * width + LINEAR["hidden"] * (width + heads))
     ours = indexer_flop(1.0, float(tokens), float(heads), float(width), causal=False) / tokens
     assert ours + projected == own["flop"]
+
+
+def compressed(rate: float, top_k: float = 0.0, **other: Any) -> Layers:
+    """Our layer of compressed attention of that kind; without an indexer, of which transformers saves nothing."""
+    own = {**COMPRESSED["attention"], "sinks": True, **other}
+    if rate:
+        picked = {"indexer": {**COMPRESSED["indexer"], "top_k": top_k}} if top_k and rate == 4 else {}
+        own["entries"] = {"rate": rate, "overlap": rate == 4, **picked}
+    return Layers.model_validate({"count": 1, "compressed": own})
+
+
+@pytest.mark.parametrize("real", COMPRESSED["kinds"], ids=lambda real: f"rate {real['rate']}")
+def test_activations_of_compressed_attention_equal_what_a_compiled_module_saves(real: dict[str, float]) -> None:
+    """Its input; figures of the norms; with entries the largest gate of a run and the sum, and their rotation."""
+    rate, width, heads = real["rate"], COMPRESSED["attention"]["head_dim"], COMPRESSED["attention"]["heads"]
+    shape = {**cases.model(layers=1, hidden=COMPRESSED["hidden"]), "positions": "rotary"}
+    kind = compressed(rate)
+    own = mixer(cases.inputs(shape).model, kind, 1.0)
+    assert own is not None
+    more = 2 * COMPRESSED["hidden"] + (heads + 2) * STATISTIC
+    if rate:
+        frequencies = 2 * COMPRESSED["attention"]["rope_dim"] / 2
+        more += (2 * width + 1) * STATISTIC / rate
+        more += frequencies / (COMPRESSED["sequences"] * COMPRESSED["tokens"])
+    assert real["saved"] - mixer_activations(kind, own, 1.0, 2.0, 1.0) == more
+
+
+@pytest.mark.parametrize("real", COMPRESSED["kinds"], ids=lambda real: f"rate {real['rate']}")
+def test_work_and_cache_of_compressed_attention_equal_those_of_the_module(real: dict[str, float]) -> None:
+    """Every query reads all here. A module keeps a window but for the next token, and no tokens of whole runs."""
+    tokens, hidden, rate = float(COMPRESSED["tokens"]), float(COMPRESSED["hidden"]), real["rate"]
+    whole, kept = compressed(rate, tokens, window=tokens), compressed(rate, tokens)
+    own = mixer(cases.inputs(cases.model(layers=1, hidden=COMPRESSED["hidden"])).model, whole, 1.0)
+    assert own is not None
+    products = sum(2 * each.n * each.k for each in mixer_matmuls(hidden, whole, own, 1.0))
+    core = core_flop(whole, own, 1.0, tokens, own.heads, causal=False) / tokens
+    scores = 0.0 if rate != 4 else 2 * tokens / rate * COMPRESSED["indexer"]["heads"]  # a weighted sum, no product
+    assert products + core - scores == real["flop"]
+    assert kept.compressed is not None
+    state = mixer_cache(kept, 1.0, 0.0, CacheWidth(1.0, 1.0, 1.0))
+    cache = mixer_cache(kept, 1.0, tokens, CacheWidth(1.0, 1.0, 1.0)) - state
+    assert cache - kept.compressed.head_dim == real["cache"]
+
+
+def test_activations_of_several_streams_equal_what_a_compiled_layer_saves() -> None:
+    """Streams normalised in fp32 more, as the module writes them, and 101 fp32 figures of the weights of each half.
+
+    Norms keep a figure for each head of queries, where the core that was measured keeps none.
+    """
+    half = {"mlp": {"ffn_hidden": COMPRESSED["ffn_hidden"], "gated": True}}
+    kind = {**compressed(0).model_dump(exclude_none=True), **half}
+    shape = {**cases.model(layers=1, hidden=COMPRESSED["hidden"]), "layers": [kind]}
+    ours = bytes_of_layer({**shape, "residual_streams": COMPRESSED["streams"]})
+    wide = 2 * 4 * COMPRESSED["streams"] * COMPRESSED["hidden"]
+    assert COMPRESSED["layer"] - ours == wide + 2 * 101 * STATISTIC + (2 + 2) * STATISTIC
 
 
 def bytes_of_layer(shape: dict[str, Any]) -> float:

@@ -6,7 +6,8 @@ The hint of an unknown key and of an unknown choice comes from here, in YAML and
 from __future__ import annotations
 
 import re
-from dataclasses import dataclass
+
+from costmodel.ground.record import record
 
 _NO_EFFECT = "no cost is counted for it; leave it out"
 _BATCHES = "global_batch is the sequences of a whole step, micro_batch those of one forward pass of one replica"
@@ -20,7 +21,7 @@ def _all(words: str, meaning: str) -> dict[str, str]:
     return dict.fromkeys(words.split(), meaning)
 
 
-@dataclass(frozen=True)
+@record
 class Meant:
     """The keys of a scenario that a word stands for, best first, and how to come from the one to the other."""
 

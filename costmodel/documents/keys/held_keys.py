@@ -7,18 +7,19 @@ The keys under `plan:` in the scenario's file are the user's own plan, which a s
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
-from dataclasses import dataclass, field
+from dataclasses import field
 from typing import Any
 
 from costmodel.documents.keys.overrides import full, value_text
 from costmodel.documents.schemas.plan import Plan, Space
+from costmodel.ground.record import record
 
 _PRECISION = "workload.precision"
 _MODE_OF = {"recompute_modules": "selective", "recompute_layers": "full"}
 _ENDS = ("first_stage_layers", "last_stage_layers")
 
 
-@dataclass(frozen=True)
+@record
 class HeldKeys:
     """What a search holds, the space that is left, and why it cannot hold the rest.
 

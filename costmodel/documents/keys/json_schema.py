@@ -13,7 +13,8 @@ from pathlib import Path
 from pydantic import BaseModel
 from pydantic.json_schema import models_json_schema
 
-from costmodel.documents.reader.library import FOLDERS
+from costmodel.documents.reader.folders import FOLDER_OF
+from costmodel.documents.reader.library import document_class
 from costmodel.documents.schemas.rl.rl_kinds import RL
 from costmodel.documents.schemas.serving.serving_kinds import SERVING
 
@@ -23,13 +24,13 @@ _CHECKOUT = Path(__file__).resolve().parents[3]
 
 def schemas() -> dict[str, str]:
     """The text of every schema file, by its path from the root of a checkout."""
-    tops = dict.fromkeys(folder.split("/")[0] for folder, _ in FOLDERS.values())
+    tops = dict.fromkeys(folder.split("/")[0] for folder in FOLDER_OF.values())
     return {f"{top}/schema.json": _text(top) for top in tops}
 
 
 def models_of(kind: str) -> list[type[BaseModel]]:
     """What a document of a kind may be: scenarios and stacks train, serve, or do both."""
-    return [FOLDERS[kind][1], *(wing[kind] for wing in (SERVING, RL) if kind in wing)]
+    return [document_class(kind), *(wing[kind] for wing in (SERVING, RL) if kind in wing)]
 
 
 def schema_of(kind: str) -> dict[str, object]:
@@ -42,7 +43,7 @@ def schema_of(kind: str) -> dict[str, object]:
 
 
 def _text(top: str) -> str:
-    kinds = {kind: models_of(kind) for kind, (folder, _) in FOLDERS.items() if folder.split("/")[0] == top}
+    kinds = {kind: models_of(kind) for kind, folder in FOLDER_OF.items() if folder.split("/")[0] == top}
     schema = {"$schema": _DRAFT, "title": f"costmodel: {', '.join(kinds)}", **_one_of(kinds)}
     return json.dumps(schema, indent=2, sort_keys=True, ensure_ascii=False) + "\n"
 

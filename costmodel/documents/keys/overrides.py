@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable
-from dataclasses import dataclass
 from typing import Any
 
 from costmodel.documents.keys.paths import at
 from costmodel.documents.keys.references import REFERENCES
 from costmodel.documents.text.yaml_tree import Items, Mapping, assigned, copied, key_at
 from costmodel.ground.errors import COMMAND_LINE, CostModelError, Fault, Place, fail
+from costmodel.ground.record import record
 
 # The tree of a named document: kind, name, where the name was written.
 Fetch = Callable[[str, str, Place | None], Any]
@@ -54,7 +54,7 @@ def value_text(value: Any) -> str:
     return "null" if value is None else str(value).lower() if isinstance(value, bool) else str(value)
 
 
-@dataclass(frozen=True)
+@record
 class Assignment:
     """A value for a path, and where each of the two was written."""
 

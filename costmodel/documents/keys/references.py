@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 import itertools
-from dataclasses import dataclass
+
+from costmodel.ground.record import record
 
 
-@dataclass(frozen=True)
+@record
 class Reference:
     """A key that names a document: of what kind, and what a case calls it."""
 

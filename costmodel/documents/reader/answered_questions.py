@@ -10,9 +10,9 @@ from __future__ import annotations
 
 import functools
 import re
-from dataclasses import dataclass
 
 from costmodel.documents.reader.folders import shipped
+from costmodel.ground.record import record
 
 FOLDER = "docs/answers"
 _PAGE = re.compile(r"<!-- costmodel explain: (?P<words>[^\n]*) -->\n+# (?P<question>[^\n]*)\n(?P<text>.*)", re.DOTALL)
@@ -21,7 +21,7 @@ _LINK = re.compile(r"\[([^\]]*)\]\([^)\s]*\)")
 _LIST_ITEM = re.compile(r"\n(?=- )")
 
 
-@dataclass(frozen=True)
+@record
 class AnsweredQuestion:
     """A question with its answer in Markdown, and the words that lead to it, the name of its file first."""
 

@@ -3,17 +3,17 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable
-from dataclasses import dataclass
 from typing import Any
 
 from costmodel.documents.keys.paths import at
+from costmodel.ground.record import record
 
 _SCENARIO, _NODE, _ACCELERATOR = "assume.price", "cluster.node.price", "cluster.node.accelerator"
 
 _EXCHANGED = "cluster.node"  # an exchanged node brings its own price, which is none for another accelerator
 
 
-@dataclass(frozen=True)
+@record
 class ForeignPrice:
     """A price that was left out because the machine changed: as it was written, and what it was stated for."""
 

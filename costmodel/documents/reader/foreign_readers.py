@@ -8,18 +8,19 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable
-from dataclasses import dataclass, field
+from dataclasses import field
 from pathlib import Path
 from typing import Any
 
 from costmodel.documents.schemas.default_values import Assumption
+from costmodel.ground.record import record
 
 FILE = "config.json"  # what a folder of a model holds
 _OURS = re.compile(r'"schema"\s*:\s*"costmodel/([\w-]+)/')
 _OF_TRANSFORMERS = re.compile(r'"(architectures|model_type|transformers_version)"\s*:')
 
 
-@dataclass(frozen=True)
+@record
 class Foreign:
     """A document made from a foreign text: format, tree, values that the text leaves out, losses and warnings."""
 

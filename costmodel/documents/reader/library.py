@@ -10,22 +10,16 @@ import functools
 import hashlib
 from collections.abc import Sequence
 from dataclasses import dataclass, field
+from importlib import import_module
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from pydantic import BaseModel
 
 from costmodel.documents.keys.field_aliases import STACK_ALIASES
 from costmodel.documents.keys.paths import at, place_at
-from costmodel.documents.reader.find_documents import (
-    find,
-)
-from costmodel.documents.reader.folders import (
-    FOLDER_OF,
-    as_named,
-    has,
-    instead_of_shipped,
-)
+from costmodel.documents.reader.find_documents import find
+from costmodel.documents.reader.folders import as_named, has, instead_of_shipped
 from costmodel.documents.reader.folders import names as names
 from costmodel.documents.reader.foreign_readers import Foreign, reader_of
 from costmodel.documents.reader.hub_names import is_hub_name
@@ -39,40 +33,42 @@ from costmodel.documents.reader.sources import serving_words as serving_words
 from costmodel.documents.reader.sources import strategies as strategies
 from costmodel.documents.reader.sources import uncited
 from costmodel.documents.reader.validation_errors import validate
-from costmodel.documents.schemas.efficiency import Efficiency
-from costmodel.documents.schemas.hardware import Accelerator, Fabric, Node
-from costmodel.documents.schemas.measurement import MeasuredTable
-from costmodel.documents.schemas.model import Model
-from costmodel.documents.schemas.optimizer import Optimizer
-from costmodel.documents.schemas.practice import PowerGrid, Practice
-from costmodel.documents.schemas.prior import Priors
-from costmodel.documents.schemas.release import Releases
-from costmodel.documents.schemas.reliability import Reliability
-from costmodel.documents.schemas.scenario import Scenario
-from costmodel.documents.schemas.stack import Stack
 from costmodel.documents.text.files import file_text
 from costmodel.documents.text.yaml_tree import WORTH_KEEPING, copied, read_tree
 from costmodel.ground.errors import CostModelError, Fault, Place, fail
 
+if TYPE_CHECKING:
+    from costmodel.documents.schemas.hardware import Accelerator, Fabric
+
 UNMEASURED = "unmeasured"  # the efficiency of everything that has none
 
-_MODELS: dict[str, type[BaseModel]] = {
-    "accelerator": Accelerator,
-    "fabric": Fabric,
-    "node": Node,
-    "efficiency": Efficiency,
-    "prior": Priors,
-    "reliability": Reliability,
-    "practice": Practice,
-    "grid": PowerGrid,
-    "model": Model,
-    "stack": Stack,
-    "optimizer": Optimizer,
-    "release": Releases,
-    "scenario": Scenario,
-    "measured": MeasuredTable,
+_CLASSES = {
+    "accelerator": "hardware.Accelerator",
+    "fabric": "hardware.Fabric",
+    "node": "hardware.Node",
+    "efficiency": "efficiency.Efficiency",
+    "prior": "prior.Priors",
+    "reliability": "reliability.Reliability",
+    "practice": "practice.Practice",
+    "grid": "practice.PowerGrid",
+    "model": "model.Model",
+    "stack": "stack.Stack",
+    "optimizer": "optimizer.Optimizer",
+    "release": "release.Releases",
+    "scenario": "scenario.Scenario",
+    "measured": "measurement.MeasuredTable",
 }
-FOLDERS = {kind: (folder, _MODELS[kind]) for kind, folder in FOLDER_OF.items()}
+
+
+def document_class(kind: str) -> type[BaseModel]:
+    """What a document of a kind is checked against; its module is imported when one is read.
+
+    >>> document_class("grid").__name__
+    'PowerGrid'
+    """
+    module, _, name = _CLASSES[kind].partition(".")
+    found: type[BaseModel] = getattr(import_module(f"costmodel.documents.schemas.{module}"), name)
+    return found
 
 
 @dataclass
@@ -164,7 +160,7 @@ _INNERMOST_FIRST = ("efficiency", "fabric", "accelerator", "node", "model", "sta
 def _build_schemas() -> None:
     """Builds the schemas that a scenario's holds first, which it then takes over instead of building them again."""
     for kind in _INNERMOST_FIRST:
-        _MODELS[kind].model_rebuild()
+        document_class(kind).model_rebuild()
 
 
 def _checked(kind: str, tree: Any, shown: str, found: Sequence[Fault]) -> Any:
@@ -182,7 +178,7 @@ def _read_foreign(kind: str, text: str, shown: str) -> tuple[Any, Foreign]:
     reader = reader_of(kind, Path(shown), text)
     assert reader is not None, f"nothing reads {shown}"
     foreign = reader(text, shown)
-    return validate(FOLDERS[kind][1], foreign.tree, shown), foreign
+    return validate(document_class(kind), foreign.tree, shown), foreign
 
 
 def _model(kind: str, tree: Any) -> type[BaseModel]:
@@ -197,7 +193,7 @@ def _model(kind: str, tree: Any) -> type[BaseModel]:
         from costmodel.documents.schemas.rl.rl_kinds import RL
 
         return RL[kind]
-    return FOLDERS[kind][1]
+    return document_class(kind)
 
 
 @functools.lru_cache(maxsize=512)

@@ -9,8 +9,8 @@ from __future__ import annotations
 import functools
 import itertools
 from collections.abc import Iterable, Iterator
-from dataclasses import dataclass, field, replace
-from typing import Any, ClassVar
+from dataclasses import field, replace
+from typing import TYPE_CHECKING, Any, ClassVar
 
 from pydantic import BaseModel
 
@@ -25,23 +25,26 @@ from costmodel.documents.reader.node_groups import node_groups
 from costmodel.documents.schemas.default_values import FlagQuestion
 from costmodel.documents.schemas.efficiency import Efficiency
 from costmodel.documents.schemas.hardware import Accelerator, Cluster, Fabric, Node
-from costmodel.documents.schemas.measurement import MeasuredTable, Run
 from costmodel.documents.schemas.model import Model
 from costmodel.documents.schemas.optimizer import Optimizer
 from costmodel.documents.schemas.plan import Space
-from costmodel.documents.schemas.practice import PowerGrid, Practice
-from costmodel.documents.schemas.reliability import Failures
 from costmodel.documents.schemas.scenario import Scenario
 from costmodel.documents.schemas.stack import Stack
 from costmodel.documents.text.digest import check_seal
 from costmodel.documents.text.yaml_tree import Mapping, copied
 from costmodel.ground.errors import COMMAND_LINE, CostModelError, Fault, Place, fail
+from costmodel.ground.record import record
+
+if TYPE_CHECKING:
+    from costmodel.documents.schemas.measurement import MeasuredTable, Run
+    from costmodel.documents.schemas.practice import PowerGrid, Practice
+    from costmodel.documents.schemas.reliability import Failures
 
 _RESULT = "costmodel/result/"  # and the version: the schema of answers as --json writes them
 ACCELERATOR = ("cluster.node.accelerator", "cluster.node")  # where a scenario names it, or what holds it
 
 
-@dataclass(frozen=True)
+@record
 class LoadedScenario:
     """What scenarios of every kind name, ready to be estimated."""
 
@@ -115,7 +118,7 @@ class LoadedScenario:
         return place_at(self.tree, *paths)
 
 
-@dataclass(frozen=True)
+@record
 class ResolvedScenario(LoadedScenario):
     """A training scenario with every document it names."""
 

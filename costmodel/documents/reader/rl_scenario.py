@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field, fields
+from dataclasses import field, fields
 from typing import Any, ClassVar
 
 from costmodel.documents.keys.paths import place_at
@@ -29,9 +29,10 @@ from costmodel.documents.schemas.serving.serving_schema import ServingAssumption
 from costmodel.documents.schemas.serving.serving_workload import Lengths, Serving
 from costmodel.documents.schemas.stack import Stack
 from costmodel.ground.errors import Place, fail
+from costmodel.ground.record import record
 
 
-@dataclass(frozen=True)
+@record
 class RlCase(LoadedScenario):
     """A scenario of reinforcement learning with every document it names."""
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import Any, ClassVar
 
 from costmodel.documents.keys.paths import place_at
@@ -13,9 +12,10 @@ from costmodel.documents.schemas.serving.engine import Engine
 from costmodel.documents.schemas.serving.serving_plan import DRAFTS
 from costmodel.documents.schemas.serving.serving_schema import ServingScenario
 from costmodel.ground.errors import Place, fail
+from costmodel.ground.record import record
 
 
-@dataclass(frozen=True)
+@record
 class ServingCase(LoadedScenario):
     """A serving scenario with every document it names."""
 

@@ -5,18 +5,18 @@ from __future__ import annotations
 import functools
 import re
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 from costmodel.documents.keys.suggestions import nearest
 from costmodel.documents.text.yaml_tree import parse
 from costmodel.ground.errors import Fault, Place
+from costmodel.ground.record import record
 
 _EQUATIONS = Path(__file__).resolve().parents[2] / "equations"
 
 
-@dataclass(frozen=True)
+@record
 class Provenance:
     """Where a figure was written, and the source its group names."""
 

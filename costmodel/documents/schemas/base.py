@@ -1,7 +1,6 @@
 """What every document shares: frozen, unknown keys refused, quantities with units, sources by name."""
 
 import math
-from dataclasses import dataclass
 from typing import Annotated, Any, Literal
 
 from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, GetCoreSchemaHandler, GetJsonSchemaHandler
@@ -12,6 +11,7 @@ from costmodel.ground.counts import words_of
 from costmodel.ground.errors import Place
 from costmodel.ground.parsing import UnitError, example, kinds_of, measured, parse, with_unit, written_unit
 from costmodel.ground.quoting import HUGE, LONGEST, quoted_value
+from costmodel.ground.record import record
 from costmodel.ground.units import Figure
 
 OWN = "calibrate-"  # prefix of the keys of sources that were made from your own tables
@@ -63,7 +63,7 @@ def _parsed(text: str, unit: str, sample: str) -> float:
     raise PydanticCustomError("quantity_unit", "{reason}", {"reason": reason})
 
 
-@dataclass(frozen=True)
+@record
 class Quantity:
     """Describes a number of a document: its unit, which may name what it counts, and its range.
 

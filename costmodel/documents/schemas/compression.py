@@ -2,7 +2,6 @@
 
 import functools
 import re
-from dataclasses import dataclass
 from typing import Annotated, Any, Literal
 
 from pydantic import Field, PlainValidator, WithJsonSchema
@@ -10,6 +9,7 @@ from pydantic_core import PydanticCustomError
 
 from costmodel.documents.schemas.base import Document, Seconds, Share
 from costmodel.ground.parsing import UnitError, parse
+from costmodel.ground.record import record
 
 Method = Literal["none", "fp16", "int8", "one-bit", "top-k", "powersgd"]
 PLAIN: tuple[Method, ...] = ("none", "fp16", "int8", "one-bit")
@@ -18,7 +18,7 @@ _KEPT = re.compile(r"top-k +(\S.*)\Z")
 _RANK = re.compile(r"powersgd +([0-9]{1,5})\Z")
 
 
-@dataclass(frozen=True)
+@record
 class Codec:
     """A method of compression; top-k keeps a share of the gradients, PowerSGD factors of a rank."""
 

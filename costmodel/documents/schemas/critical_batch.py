@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import functools
 import re
-from dataclasses import dataclass
 from typing import Annotated, Any, Literal
 
 from pydantic import PlainValidator, WithJsonSchema
@@ -12,6 +11,7 @@ from pydantic_core import PydanticCustomError
 
 from costmodel.documents.schemas.count_kinds import TOKENS
 from costmodel.ground.parsing import UnitError, parse
+from costmodel.ground.record import record
 
 Fit = Literal["kaplan", "deepseek"]
 _FORM = re.compile(r"(kaplan|deepseek)(?: +(.+))?")
@@ -21,7 +21,7 @@ _OF: dict[str, tuple[str, float, float, str]] = {
 }
 
 
-@dataclass(frozen=True)
+@record
 class BatchFit:
     """A published fit, and what it is taken at: a loss, or the work of the whole run."""
 

@@ -1,9 +1,9 @@
 """Values that no document states."""
 
-from dataclasses import dataclass
+from costmodel.ground.record import record
 
 
-@dataclass(frozen=True)
+@record
 class Assumption:
     """A value that is not in the scenario: its path there, the value in words, and where it is from."""
 
@@ -12,7 +12,7 @@ class Assumption:
     origin: str
 
 
-@dataclass(frozen=True)
+@record
 class FlagQuestion:
     """What flags of the command line ask for: the words themselves, and what they leave to defaults."""
 

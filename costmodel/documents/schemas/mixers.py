@@ -46,11 +46,11 @@ class Attention(Document):
 
 
 class Indexer(Document):
-    """What picks the tokens that sparse attention reads."""
+    """What picks the tokens, or the entries for runs of tokens, that sparse attention reads."""
 
     heads: Heads = Field(description="Heads of the indexer; all read one key a token")
     head_dim: Elements = Field(description="Width of its heads and of the key")
-    top_k: Tokens = Field(description="Tokens that a query reads")
+    top_k: Tokens = Field(description="Tokens, or entries, that a query reads")
 
 
 class LatentAttention(Document):
@@ -73,6 +73,43 @@ class LatentAttention(Document):
         if self.indexer is not None and self.query_rank is None:
             keys = {"keys": ("query_rank", "indexer")}
             raise PydanticCustomError("indexer", "an indexer reads compressed queries: state query_rank", keys)
+        return self
+
+
+class Entries(Document):
+    """Entries of compressed attention: each is a weighted mean over a run of tokens, and key and value as they are."""
+
+    rate: Tokens = Field(description="Tokens of a run, which one entry stands for")
+    overlap: bool = Field(
+        default=False, description="An entry reads the run before its own too, with projections of its own for it"
+    )
+    indexer: Indexer | None = Field(default=None, description="Picks the entries a query reads; absent: it reads all")
+
+    @property
+    def series(self) -> float:
+        """Vectors that a token projects to: one for the entry of its run, with overlap one for the next entry too."""
+        return 2.0 if self.overlap else 1.0
+
+
+class CompressedAttention(Document):
+    """Attention over a window of tokens and over compressed entries, with one vector as key and value of all heads."""
+
+    heads: Heads = Field(description="Query heads")
+    head_dim: Elements = Field(description="Width of a head, of the key of a token and of an entry")
+    rope_dim: Elements = Field(description="Part of that width with rotary positions")
+    query_rank: Elements = Field(description="Width queries are compressed to")
+    window: Tokens = Field(description="Tokens a query sees one by one, its own the last")
+    entries: Entries | None = Field(default=None, description="Entries for earlier tokens; absent: the window alone")
+    output_groups: Groups = Field(description="Groups of heads, each with a matrix to a narrow result of its own")
+    output_rank: Elements = Field(description="Width of the narrow result of a group")
+    sinks: bool = Field(default=False, description="A learned score for every head that no token takes")
+
+    @model_validator(mode="after")
+    def _whole_groups(self) -> Self:
+        if self.heads % self.output_groups:
+            words = {"heads": f"{self.heads:g}", "groups": f"{self.output_groups:g}"}
+            keys = {"keys": ("output_groups", "heads")}
+            raise PydanticCustomError("groups", "{groups} output_groups do not divide the {heads} heads", words | keys)
         return self
 
 
@@ -121,5 +158,5 @@ class SelectiveScan(Document):
     biases: bool = Field(default=False, description="Biases on the projections into the mixer and out of it")
 
 
-AnyMixer = Attention | LatentAttention | StateSpace | LinearAttention | SelectiveScan
+AnyMixer = Attention | LatentAttention | CompressedAttention | StateSpace | LinearAttention | SelectiveScan
 ScanMixer = StateSpace | LinearAttention | SelectiveScan  # a state of fixed size in place of a cache

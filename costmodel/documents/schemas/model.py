@@ -19,6 +19,7 @@ from costmodel.documents.schemas.count_kinds import (
 from costmodel.documents.schemas.mixers import (
     AnyMixer,
     Attention,
+    CompressedAttention,
     LatentAttention,
     LinearAttention,
     ScanMixer,
@@ -46,6 +47,9 @@ class Experts(Document):
     gated: bool = Field(description="Three matrices (SwiGLU and its kin) instead of two")
     biases: bool = Field(default=False, description="Biases on every matrix of an expert")
     router_bias: bool = Field(default=False, description="A bias for every expert in the router")
+    hashed: bool = Field(
+        default=False, description="Experts of a token stand in a fixed table by its number; the router weighs them"
+    )
     latent_dim: Elements | None = Field(
         default=None,
         description="Width that routed experts read and write, two matrices lead to it and back; absent: the stream's",
@@ -66,6 +70,9 @@ class Experts(Document):
             keys = {"keys": ("groups", "group_limit")}
             raise PydanticCustomError("groups", "groups and group_limit stand together or not at all", keys)
         self._sensible_groups()
+        if self.hashed and self.router_bias:
+            keys = {"keys": ("hashed", "router_bias")}
+            raise PydanticCustomError("hashed", "hashed experts are not chosen by scores: router_bias has no use", keys)
         if self.top_k > self.count:
             words = {"top_k": f"{self.top_k:g}", "count": f"{self.count:g}", "keys": ("top_k", "count")}
             raise PydanticCustomError("top_k", "top_k {top_k} is more than the {count} experts there are", words)
@@ -99,6 +106,9 @@ class Layers(Document):
     )
     attention: Attention | None = Field(default=None, description="Attention half")
     latent: LatentAttention | None = Field(default=None, description="Latent attention in its place")
+    compressed: CompressedAttention | None = Field(
+        default=None, description="Attention over a window and compressed entries in its place"
+    )
     state_space: StateSpace | None = Field(
         default=None, description="A state-space mixer in its place, or beside attention: their results are added"
     )
@@ -114,8 +124,8 @@ class Layers(Document):
         if len(self.mixers) > (2 if beside else 1) or len(feeds) > 1 or not (self.mixers or feeds):
             raise PydanticCustomError(
                 "layer_halves",
-                "a layer has one of attention, latent, state_space, linear and selective_scan, or attention and "
-                "state_space together, and one of mlp and experts; or only one of all",
+                "a layer has one of attention, latent, compressed, state_space, linear and selective_scan, or "
+                "attention and state_space together, and one of mlp and experts; or only one of all",
                 {},
             )
         return self
@@ -123,7 +133,10 @@ class Layers(Document):
     @property
     def mixers(self) -> list[AnyMixer]:
         """The mixers of the layer: one, none, or attention and the state space beside it."""
-        found = (self.attention, self.latent, self.state_space, self.linear, self.selective_scan)
+        found = (
+            *(self.attention, self.latent, self.compressed),
+            *(self.state_space, self.linear, self.selective_scan),
+        )
         return [mixer for mixer in found if mixer is not None]
 
     @property
@@ -133,7 +146,10 @@ class Layers(Document):
 
     @property
     def head_counts(self) -> tuple[float, ...]:
-        """Heads of every mixer, which tensor parallelism shards; of linear attention those of keys, else channels."""
+        """Heads of every mixer, which tensor parallelism shards; of linear attention those of keys, else channels.
+
+        Of compressed attention they are the groups of its heads.
+        """
         return tuple(_sharded(mixer) for mixer in self.mixers)
 
     @property
@@ -148,6 +164,11 @@ class Layers(Document):
         return (self.state_space or self.linear or self.selective_scan) is not None and self.attention is None
 
     @property
+    def needs_all_tokens(self) -> bool:
+        """Whether a rank needs the keys of a whole sequence: an indexer picks among them, or all heads share them."""
+        return self.compressed is not None or (self.latent is not None and self.latent.indexer is not None)
+
+    @property
     def dense(self) -> Mlp | None:
         """What every token goes through in the feed-forward half: the MLP, or the shared experts."""
         return self.experts.shared if self.experts is not None else self.mlp
@@ -156,6 +177,8 @@ class Layers(Document):
 def _sharded(mixer: AnyMixer) -> float:
     if isinstance(mixer, SelectiveScan):
         return mixer.inner
+    if isinstance(mixer, CompressedAttention):
+        return mixer.output_groups
     return mixer.key_heads if isinstance(mixer, LinearAttention) else mixer.heads
 
 
@@ -239,6 +262,10 @@ class Model(Sourced):
     layer_embedding: LayerEmbedding | None = Field(
         default=None, description="A table of tokens for every layer beside the embedding; absent: none"
     )
+    residual_streams: Count | None = Field(
+        default=None,
+        description="Streams that hyper-connections mix around each half of a layer; absent: one alone",
+    )
     tied: bool = Field(description="Whether embedding and head share one matrix")
     norm: Norm = Field(description="Kind of normalisation")
     head_transform: bool = Field(
@@ -266,6 +293,20 @@ class Model(Sourced):
             raise PydanticCustomError(
                 "layer_order", "only the first of several kinds of layers may be leading, all others come behind it", {}
             )
+        return self
+
+    @model_validator(mode="after")
+    def _streams_are_mixed(self) -> Self:
+        if self.residual_streams is None:
+            return self
+        if self.layer_embedding is not None:
+            keys = {"keys": ("residual_streams", "layer_embedding")}
+            raise PydanticCustomError(
+                "streams", "several streams and a layer_embedding are not modelled together", keys
+            )
+        if any(kind.parallel for kind in self.kinds):
+            keys = {"keys": ("residual_streams", "layers")}
+            raise PydanticCustomError("streams", "several streams are mixed around halves in turn, not parallel", keys)
         return self
 
     @property

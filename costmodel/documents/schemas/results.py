@@ -1,10 +1,11 @@
 """The results of a plan: each with its unit, its meaning and which direction is better."""
 
-from dataclasses import dataclass
 from typing import Literal
 
+from costmodel.ground.record import record
 
-@dataclass(frozen=True)
+
+@record
 class ResultColumn:
     """A figure of an answer, and a column of a table of answers."""
 

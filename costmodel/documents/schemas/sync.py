@@ -2,11 +2,12 @@
 
 import functools
 import re
-from dataclasses import dataclass
 from typing import Annotated, Any, Literal
 
 from pydantic import PlainValidator, WithJsonSchema
 from pydantic_core import PydanticCustomError
+
+from costmodel.ground.record import record
 
 Way = Literal["all-reduce", "parameter-server", "async", "stale", "first"]
 USUAL = "all-reduce"
@@ -14,7 +15,7 @@ _WRITTEN = "all-reduce, parameter-server, parameter-server 16, async, stale 4 or
 _FORM = re.compile(r"(all-reduce|async)|(parameter-server)( [0-9]{1,9})?|(stale|first) ([0-9]{1,9})")
 
 
-@dataclass(frozen=True)
+@record
 class Sync:
     """A way to agree, and its number: of further server machines, of steps of staleness, of replicas waited for."""
 

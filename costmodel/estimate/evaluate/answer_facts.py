@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from costmodel.documents.keys.paths import at
@@ -10,6 +9,7 @@ from costmodel.documents.keys.references import REFERENCES
 from costmodel.documents.reader.library import names, read
 from costmodel.equations.parallelism.counts import world_size
 from costmodel.estimate.machine.price import Price, price_of
+from costmodel.ground.record import record
 
 if TYPE_CHECKING:
     from collections.abc import Collection
@@ -21,7 +21,7 @@ _TALK = frozenset({"title", "sources"})
 _SHOWN_APART = frozenset({"accelerator", "accelerators", "built_with", "price"})  # facts of their own, of a node
 
 
-@dataclass(frozen=True)
+@record
 class NamedDocument:
     """The name of a document in an answer; `changed` if its figures differ from the document of that name."""
 
@@ -30,7 +30,7 @@ class NamedDocument:
     changed: bool = False
 
 
-@dataclass(frozen=True)
+@record
 class Subject:
     """The subject of an answer for any workload: the model, the machine, the software, the price."""
 
@@ -46,7 +46,7 @@ class Subject:
     groups: tuple[tuple[float, str], ...]
 
 
-@dataclass(frozen=True)
+@record
 class Facts(Subject):
     """The facts of a training answer."""
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -37,6 +37,7 @@ from costmodel.estimate.training.time.unequal_groups import mean_of_groups, micr
 from costmodel.estimate.training.time.unequal_stages import KindStages, kinds_of_stages, over_stages
 from costmodel.ground.equation import Number, known_as, term
 from costmodel.ground.plan_sizes import EXCHANGING
+from costmodel.ground.record import record
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -48,7 +49,7 @@ if TYPE_CHECKING:
 FITS, TIGHT = 0.90, 1.00
 
 
-@dataclass(frozen=True)
+@record
 class Evaluation:
     """Costs of a block, with the memory breakdown and the step that they come from."""
 

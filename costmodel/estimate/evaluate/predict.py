@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from contextlib import nullcontext
-from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -24,6 +23,7 @@ from costmodel.estimate.training.parallelism.pipeline.schedule_rules import FOLD
 from costmodel.estimate.training.training_inputs import TrainingInputs, training_inputs
 from costmodel.ground.errors import Place, fail
 from costmodel.ground.plan_sizes import SIZES
+from costmodel.ground.record import record
 from costmodel.ground.units import show
 
 if TYPE_CHECKING:
@@ -32,7 +32,7 @@ if TYPE_CHECKING:
     from costmodel.ground.choices import Recompute, Schedule
 
 
-@dataclass(frozen=True)
+@record
 class Answer:
     """One evaluated plan, with its assumptions and remarks."""
 

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass
 from typing import Literal, get_args
 
 from costmodel.documents.schemas.efficiency import CollectiveFit
@@ -25,6 +24,7 @@ from costmodel.estimate.machine.links import inside_bandwidth, network_rate, nvl
 from costmodel.estimate.machine.machine import Machine
 from costmodel.estimate.machine.process_groups import Group
 from costmodel.ground.equation import Number
+from costmodel.ground.record import record
 
 Level = Literal["inside", "between"]
 FITTED = "fitted"
@@ -32,7 +32,7 @@ _EVERY = frozenset(get_args(Operation))
 _ALL_REDUCE = frozenset(("all_reduce",))
 
 
-@dataclass(frozen=True)
+@record
 class Algorithm:
     """One way to run a collective at one level; `needed` lists what the machine and its software must have.
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass, replace
+from dataclasses import replace
 
 import numpy as np
 
@@ -23,11 +23,12 @@ from costmodel.estimate.machine.machine import Machine
 from costmodel.estimate.machine.process_groups import Group
 from costmodel.estimate.shared.results import number
 from costmodel.ground.equation import Number
+from costmodel.ground.record import record
 
 _RINGS = ("all_reduce", "all_gather", "reduce_scatter")
 
 
-@dataclass(frozen=True)
+@record
 class AloneTime:
     """Seconds of both levels by one algorithm; chunks pass through them in a pipeline, so that the slower counts."""
 

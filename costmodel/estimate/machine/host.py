@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass
 from typing import Protocol
 
 from costmodel.documents.reader.resolved_scenario import ResolvedScenario
@@ -11,6 +10,7 @@ from costmodel.documents.schemas.efficiency import HostUpdateFit
 from costmodel.equations.run.economics import share
 from costmodel.ground.equation import Number
 from costmodel.ground.errors import fail
+from costmodel.ground.record import record
 
 
 class Choice(Protocol):
@@ -20,7 +20,7 @@ class Choice(Protocol):
         """The written value, or the default."""
 
 
-@dataclass(frozen=True)
+@record
 class Host:
     """Rates and capacities of a node's host; the link is of one accelerator, all else of the node."""
 

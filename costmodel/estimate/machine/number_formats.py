@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-
 from costmodel.documents.reader.library import UNMEASURED
 from costmodel.documents.reader.resolved_scenario import ACCELERATOR, LoadedScenario, ResolvedScenario
 from costmodel.documents.schemas.efficiency import MatmulFit
@@ -13,12 +11,13 @@ from costmodel.documents.schemas.stack import Stack
 from costmodel.equations.kernels.roofline import best_matmul_share
 from costmodel.equations.run.economics import share
 from costmodel.ground.errors import fail
+from costmodel.ground.record import record
 from costmodel.ground.units import Figure
 
 _WIDE = ("fp32", "tf32", "fp16", "bf16")
 
 
-@dataclass(frozen=True)
+@record
 class Linear:
     """What the linear maps of the layers run in, their rate, and their sustained factor over that of the rest."""
 

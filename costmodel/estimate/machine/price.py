@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass
 
 from costmodel.documents.reader.foreign_prices import ForeignPrice
 from costmodel.documents.reader.resolved_scenario import LoadedScenario
@@ -11,6 +10,7 @@ from costmodel.documents.schemas.hardware import ListPrice, Node
 from costmodel.documents.schemas.sync import sync_of
 from costmodel.ground.equation import Number, term
 from costmodel.ground.errors import Place
+from costmodel.ground.record import record
 
 # Ends of the list prices of shipped nodes, USD a second for an accelerator; a twentieth of one, ten times the other.
 CHEAPEST, DEAREST = 0.97 / 3600, 17.80 / 3600
@@ -26,7 +26,7 @@ def odd_price(stated: float | None) -> bool:
     return stated is not None and not (stated == 0 or LEAST <= stated <= MOST)
 
 
-@dataclass(frozen=True)
+@record
 class Price:
     """The rent of one accelerator in use, and where it is from.
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import functools
-from dataclasses import dataclass, replace
+from dataclasses import replace
 
 import numpy as np
 
@@ -22,9 +22,10 @@ from costmodel.estimate.shared.plan_batch import Block, Structure, single_rank
 from costmodel.estimate.shared.time_breakdown import largest
 from costmodel.ground.equation import Number, term
 from costmodel.ground.plan_sizes import PLAN_SIZES
+from costmodel.ground.record import record
 
 
-@dataclass(frozen=True)
+@record
 class Group:
     """Ranks that talk to each other, as they lie on the topology: in the fullest domain inside, in another fewest."""
 
@@ -37,7 +38,7 @@ class Group:
     extent: Number
 
 
-@dataclass(frozen=True)
+@record
 class Transfer:
     """One kind of collective a rank takes part in, and how often in a step.
 
@@ -70,7 +71,7 @@ class Transfer:
         return self.count * wire_bytes(self.message, self.group.ranks, operation=self.operation)
 
 
-@dataclass(frozen=True)
+@record
 class Exchange:
     """One kind of collective of a layer and micro-batch: how often forward, backward, and again."""
 
@@ -90,7 +91,7 @@ class Exchange:
         return Transfer(self.group, self.operation, self.message, self.time, count, self.carried)
 
 
-@dataclass(frozen=True)
+@record
 class LayerTraffic:
     """Exposed time of an axis in a layer for one micro-batch, and the exchanges.
 
@@ -154,7 +155,7 @@ def merged_group(inputs: Machine, name: str, one: Group, other: Group) -> Group:
     )
 
 
-@dataclass(frozen=True)
+@record
 class Groups:
     """The groups of a plan; dp is who shards and reduces gradients: data and context parallel, without the replicas."""
 

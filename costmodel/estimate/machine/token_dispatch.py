@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import Protocol
 
 import numpy as np
@@ -14,6 +13,7 @@ from costmodel.estimate.machine.links import link_of, network_rate
 from costmodel.estimate.machine.machine import Machine
 from costmodel.estimate.machine.process_groups import Group
 from costmodel.ground.equation import Number, term
+from costmodel.ground.record import record
 
 
 class DispatchKernels(Protocol):
@@ -32,7 +32,7 @@ class DispatchKernels(Protocol):
         """Fixed time [s]."""
 
 
-@dataclass(frozen=True)
+@record
 class SentTokens:
     """Tokens of a rank, and their copies: those spread over its domain, and those spread over domains."""
 

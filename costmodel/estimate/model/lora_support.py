@@ -20,6 +20,10 @@ def tunable(case: ResolvedScenario) -> None:
         sentence = "adapters are modelled for attention, MLPs and experts, not for mixers that scan"
         hint = "take workload.tuning: full, or a model without state_space and linear"
         raise fail("D016", sentence, case.place("workload.tuning"), hint)
+    if any(kind.compressed is not None for kind in kinds):
+        sentence = "adapters are not modelled beside the matrices of compressed attention"
+        hint = "take workload.tuning: full, or a model without compressed"
+        raise fail("D016", sentence, case.place("workload.tuning"), hint)
     if tuning.method == "qlora" and RECIPES[workload.precision].narrow:
         sentence = f"weights of qlora are unpacked into 16 bits, which products in {workload.precision} do not read"
         hint = "take workload.precision: bf16, or workload.tuning.method: lora"

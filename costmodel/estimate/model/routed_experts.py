@@ -3,11 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass
 
 import numpy as np
 
-from costmodel.documents.schemas.model import Experts, Layers
+from costmodel.documents.schemas.model import Experts, Layers, Model
 from costmodel.equations.kernels.flop import matmul_flop
 from costmodel.equations.layers.experts import (
     dispatched_activations,
@@ -15,15 +14,18 @@ from costmodel.equations.layers.experts import (
     routed_rows,
     router_parameters,
 )
+from costmodel.equations.layers.hashed_routing import expert_table_bytes
 from costmodel.equations.layers.parameters import mlp_parameters, table_parameters
 from costmodel.equations.memory.activations import mlp_activations
 from costmodel.estimate.model.mixers.mixer import Matmul
 from costmodel.ground.equation import Number, term
+from costmodel.ground.record import record
 
+INDEX = 4.0  # bytes of the number of an expert in a table of hashed routing
 LATENT = ("experts narrow", "experts widen")  # matrices from the stream to narrower experts and back
 
 
-@dataclass(frozen=True)
+@record
 class Routed:
     """The routed experts of one layer on one rank: so many, of these widths outside and inside."""
 
@@ -116,3 +118,18 @@ def reached(experts: Experts, parts: Number) -> Number:
         spread = np.maximum(parts / groups, 1.0)
         each = distinct_destinations(limit * spread, experts.top_k, among)
         return np.where(parts < groups, distinct_destinations(np.minimum(parts, groups), each, groups), each)
+
+
+def expert_tables(model: Model) -> Number:
+    """Bytes of the tables of layers whose experts are found by the number of a token; no parameters."""
+    found: Number = 0.0
+    for kind in model.layers:
+        if kind.experts is not None and kind.experts.hashed:
+            with term("tables of hashed experts"):
+                found = found + kind.count * expert_table_bytes(model.vocab, kind.experts.top_k, INDEX)
+    return found
+
+
+def has_hashed_experts(model: Model) -> bool:
+    """Whether any layer has a table of experts."""
+    return any(kind.experts is not None and kind.experts.hashed for kind in model.layers)

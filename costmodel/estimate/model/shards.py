@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass
 
 from costmodel.documents.schemas.model import Layers, Model
 from costmodel.equations.layers.experts import active_parameters
@@ -15,6 +14,7 @@ from costmodel.equations.layers.parameters import (
 from costmodel.estimate.model.layer_embeddings import entry_matmuls, entry_parameters, entry_tables
 from costmodel.estimate.model.mixers.mixer import Matmul, Mixer
 from costmodel.estimate.model.mixers.table import mixer, mixer_matmuls
+from costmodel.estimate.model.residual_streams import stream_head_held, stream_matmuls, stream_parameters
 from costmodel.estimate.model.routed_experts import (
     Routed,
     expert_parameters,
@@ -24,9 +24,10 @@ from costmodel.estimate.model.routed_experts import (
 )
 from costmodel.estimate.model.vision_tower import patch_parameters, projector_parameters, tower_model
 from costmodel.ground.equation import Number, term
+from costmodel.ground.record import record
 
 
-@dataclass(frozen=True)
+@record
 class Shard:
     """One layer kind as a rank holds it: its mixing half, the MLP or shared experts, its routed experts.
 
@@ -59,6 +60,8 @@ def shard(model: Model, kind: Layers, tp: Number, ep: Number = 1.0, etp: Number 
             held = held + mlp_parameters(model.hidden, ffn_hidden, gated=mlp.gated, biases=mlp.biases)
         if model.layer_embedding is not None:
             held = held + entry_parameters(model)
+        if model.residual_streams is not None:
+            held = held + stream_parameters(model, additions(kind))
         if kind.experts is not None:
             held = held + routing_parameters(model.hidden, kind.experts)
     return Shard(kind, tp, part, ffn_hidden, held, routed(model.hidden, kind, ep, etp))
@@ -79,6 +82,7 @@ def exchanges(kind: Layers) -> float:
 def matmuls(model: Model, part: Shard) -> Iterator[Matmul]:
     """The weight matrices of a layer as one rank holds them, without the routed experts'."""
     hidden, kind = model.hidden, part.kind
+    yield from stream_matmuls(model, additions(kind), part.tp)
     if part.mixer is not None:
         yield from mixer_matmuls(hidden, kind, part.mixer, part.tp)
     if kind.dense is not None:
@@ -99,6 +103,8 @@ def prediction_parameters(model: Model, tp: Number) -> Number:
         joined = table_parameters(2.0 * model.hidden, model.hidden / tp)
         norms = 3.0 * norm_parameters(model.hidden, norm=model.norm)
         layer = shard(model, model.prediction.layer, tp).parameters
+        if model.residual_streams is not None:
+            norms = norms + stream_head_held(model)
         return model.prediction.depth * (joined + norms + layer)
 
 
@@ -128,12 +134,17 @@ def vision_parameters(model: Model, tp: Number) -> Number:
 
 
 def head_parameters(model: Model, rows: Number) -> Number:
-    """Parameters beside the table of the head: a square matrix with its bias, and a bias for each of its rows."""
-    found: Number = 0.0
+    """Parameters beside the table of the head: a square matrix with its bias, a bias for each row, one of streams."""
+    found = stream_head_held(model)
     if model.head_transform:
         with term("head transform"):
             found = table_parameters(model.hidden, model.hidden) + model.hidden
     return found + rows if model.head_bias else found
+
+
+def has_head_parts(model: Model) -> bool:
+    """Whether the head has parameters beside its table."""
+    return model.head_transform or model.head_bias or model.residual_streams is not None
 
 
 def model_parameters(model: Model) -> Number:
@@ -149,7 +160,7 @@ def model_parameters(model: Model) -> Number:
         total = total + entry_tables(model, layer_count(model), 1.0)
     if model.vision is not None:
         total = total + vision_parameters(model, 1.0)
-    if model.head_transform or model.head_bias:
+    if has_head_parts(model):
         total = total + head_parameters(model, model.vocab)
     if model.token_types is not None:
         total = total + table_parameters(model.token_types, model.hidden)

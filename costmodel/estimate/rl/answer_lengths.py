@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-
 from costmodel.documents.schemas.rl.rl_workload import Rl
 from costmodel.equations.run.reinforcement_learning import expected_longest
 from costmodel.equations.run.rollouts import (
@@ -16,11 +14,12 @@ from costmodel.equations.run.rollouts import (
 )
 from costmodel.estimate.shared.assumptions import AssumptionLog
 from costmodel.ground.equation import Number, term
+from costmodel.ground.record import record
 
 SPREAD = 0.95  # of reasoning answers, standard deviation over mean: 0.8 of the logarithm
 
 
-@dataclass(frozen=True)
+@record
 class AnswerLengths:
     """Tokens of a prompt, and of answers: as written, and as they are after the cut."""
 

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-
 import numpy as np
 
 from costmodel.documents.schemas.rl.rl_workload import Environment, Rollouts
@@ -20,6 +18,7 @@ from costmodel.estimate.serving.plan_columns import SIZES, PlanColumns
 from costmodel.estimate.serving.serving_inputs import ServingInputs
 from costmodel.estimate.serving.steady_state import replica_rate
 from costmodel.ground.equation import Number, sum_of_rows, term
+from costmodel.ground.record import record
 
 FEW = 7 / 8  # share of answers that have ended where the tail begins
 
@@ -29,7 +28,7 @@ def first_of(values: Number) -> Number:
     return np.asanyarray(values).reshape(-1)[:1].reshape(())
 
 
-@dataclass(frozen=True)
+@record
 class RolloutEngines:
     """The engines of an iteration: of each the answers, and how many run at a time."""
 
@@ -40,7 +39,7 @@ class RolloutEngines:
     together: float
 
 
-@dataclass(frozen=True)
+@record
 class Generation:
     """Seconds of a generation, of its prompts and of its tail; tokens of the longest answer."""
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass, replace
+from dataclasses import replace
 
 import numpy as np
 
@@ -21,11 +21,12 @@ from costmodel.estimate.shared.results import number
 from costmodel.estimate.training.time.forward_pass import forward_time
 from costmodel.ground.equation import Number, known_as, term
 from costmodel.ground.errors import fail
+from costmodel.ground.record import record
 
 NONE = Generation(0.0, 0.0, 0.0, 0.0, 0.0)
 
 
-@dataclass(frozen=True)
+@record
 class Iteration:
     """Seconds of every phase, what of them is hidden, and the whole."""
 

@@ -5,7 +5,6 @@ from __future__ import annotations
 import dataclasses
 import math
 from collections.abc import Iterator
-from dataclasses import dataclass
 
 import numpy as np
 
@@ -24,9 +23,10 @@ from costmodel.estimate.shared.limits import stated_limits
 from costmodel.estimate.shared.results import number
 from costmodel.estimate.training.training_inputs import TrainingInputs
 from costmodel.ground.equation import Number, known_as, term
+from costmodel.ground.record import record
 
 
-@dataclass(frozen=True)
+@record
 class RlAnswer:
     """One plan, evaluated, with what was assumed and what speaks against it."""
 

@@ -3,16 +3,16 @@
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass
 
 from costmodel.documents.reader.rl_scenario import RlCase
 from costmodel.documents.schemas.hardware import Cluster, Node
 from costmodel.documents.schemas.rl.rl_plan import RolloutPlan
 from costmodel.equations.parallelism.counts import world_size
+from costmodel.ground.record import record
 from costmodel.ground.units import Figure
 
 
-@dataclass(frozen=True)
+@record
 class ClusterPart:
     """So many accelerators as a cluster."""
 
@@ -21,7 +21,7 @@ class ClusterPart:
     node: Node
 
 
-@dataclass(frozen=True)
+@record
 class RankSplit:
     """The part that trains and the part that generates; the same one where they take turns."""
 

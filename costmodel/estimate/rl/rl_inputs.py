@@ -25,10 +25,11 @@ from costmodel.estimate.shared.assumptions import AssumptionLog
 from costmodel.estimate.shared.results import number
 from costmodel.estimate.training.training_inputs import training_inputs
 from costmodel.ground.errors import Place, fail
+from costmodel.ground.record import record
 from costmodel.ground.units import Figure, show
 
 
-@dataclass(frozen=True)
+@record
 class Packing:
     """Sequences of one length that stand for answers of all lengths: tokens in each, and how many a rank takes."""
 

@@ -2,20 +2,19 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-
 import numpy as np
 
 from costmodel.estimate.evaluate.predict import Answer
 from costmodel.estimate.rl.generation import RolloutEngines
 from costmodel.estimate.shared.results import number
 from costmodel.estimate.training.time.forward_pass import frozen_copy
+from costmodel.ground.record import record
 
 STAY = ("weights", "optimizer")  # of a trained model, between its passes
 LATE = ("gradients", "gathered", "buckets", "context", "activations", "recompute", "logits", "update", "fragmentation")
 
 
-@dataclass(frozen=True)
+@record
 class MemoryPart:
     """One line of the ledger: bytes while generating, and while updating."""
 
@@ -24,7 +23,7 @@ class MemoryPart:
     updating: float
 
 
-@dataclass(frozen=True)
+@record
 class RlMemory:
     """The lines, what each phase needs, and what an accelerator may use."""
 

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-
 import numpy as np
 
 from costmodel.equations.memory.offload import link_time
@@ -12,11 +10,12 @@ from costmodel.estimate.machine.node_in_use import interface_rate
 from costmodel.estimate.model.shards import model_parameters
 from costmodel.estimate.rl.rl_inputs import RlInputs
 from costmodel.ground.equation import Number, term
+from costmodel.ground.record import record
 
 TOKEN_BYTES = 8.0  # of experience: a token's number and its log-probability, four bytes each
 
 
-@dataclass(frozen=True)
+@record
 class WeightTransfer:
     """Bytes of all weights, the rate they move at, what sets it, and the time; bytes of the answers that go back."""
 

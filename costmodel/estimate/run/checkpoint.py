@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass
 
 from costmodel.equations.memory.offload import link_time
 from costmodel.equations.run.failures.checkpoint_transfer import (
@@ -18,11 +17,12 @@ from costmodel.estimate.shared.run_inputs import RunInputs
 from costmodel.estimate.training.lora import trained_in, trained_in_experts
 from costmodel.estimate.training.training_inputs import TrainingInputs
 from costmodel.ground.equation import Number, known_as, term
+from costmodel.ground.record import record
 
 COPIES = 4.0  # a node's own part and a peer's, of the last checkpoint and of the one that is being taken
 
 
-@dataclass(frozen=True)
+@record
 class Checkpoint:
     """Bytes of the whole job, and seconds.
 

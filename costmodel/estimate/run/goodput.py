@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import Literal
 
 import numpy as np
@@ -23,11 +22,12 @@ from costmodel.estimate.shared.run_inputs import RunInputs
 from costmodel.estimate.training.constraints.plan_constraints import micro_batches
 from costmodel.estimate.training.training_inputs import TrainingInputs
 from costmodel.ground.equation import Number, known_as, term
+from costmodel.ground.record import record
 
 Ends = Literal["low", "", "high"]  # of the band of what interrupts and of what a restart takes
 
 
-@dataclass(frozen=True)
+@record
 class Cycle:
     """What repeats between two checkpoints: seconds, and saves to memory for each one to storage."""
 

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass
 
 import numpy as np
 
@@ -21,11 +20,12 @@ from costmodel.estimate.training.time.straggler_time import used_share
 from costmodel.estimate.training.time.unequal_groups import mean_of_groups
 from costmodel.estimate.training.training_inputs import TrainingInputs
 from costmodel.ground.equation import Number, known_as, term
+from costmodel.ground.record import record
 
 COVERED = 0.99  # of the time
 
 
-@dataclass(frozen=True)
+@record
 class RunFigures:
     """A run, and what makes it up."""
 

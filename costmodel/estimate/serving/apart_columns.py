@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-
 import numpy as np
 
 from costmodel.equations.run.economics import rate as rate_of
@@ -21,9 +19,10 @@ from costmodel.estimate.serving.memory_columns import memory_columns
 from costmodel.estimate.serving.plan_columns import PlanColumns
 from costmodel.estimate.serving.serving_inputs import ServingInputs
 from costmodel.ground.equation import Number, term
+from costmodel.ground.record import record
 
 
-@dataclass(frozen=True)
+@record
 class SeenApart:
     """What users see at a rate, and how busy prefill is."""
 
@@ -35,7 +34,7 @@ class SeenApart:
     busy: Number
 
 
-@dataclass(frozen=True)
+@record
 class ApartRates:
     """Requests a second: at the load, at most, within the limits, and of each kind of instances."""
 

@@ -9,10 +9,9 @@ from costmodel.equations.memory.kv_cache import attention_cache_bytes
 from costmodel.equations.serving.step.decode_step import absorbed_attention_flop
 from costmodel.equations.serving.step.prefill import appended_attention_flop
 from costmodel.estimate.machine.number_formats import vector_rate
-from costmodel.estimate.model.mixers.latent_attention import picked
 from costmodel.estimate.model.mixers.mixer import Mixer
 from costmodel.estimate.model.mixers.selective_scan import scan_time
-from costmodel.estimate.model.mixers.table import cache_read, core_flop, state_bytes
+from costmodel.estimate.model.mixers.table import cache_read, core_flop, shared_keys, state_bytes
 from costmodel.estimate.model.shards import Shard
 from costmodel.estimate.serving.kv_cache import cache_width
 from costmodel.estimate.serving.plan_columns import PlanColumns
@@ -32,12 +31,12 @@ def decode_attention(
         with term("written back"):
             nbytes = nbytes + sequences * state_bytes(kind, layout.tp, width)
     reading = stream_time(nbytes, inputs.memory_bandwidth, fit.memory_share)
-    if kind.latent is not None and part.mixer is not None:
+    shared = shared_keys(kind, context)
+    if shared is not None and part.mixer is not None:
         with term("absorbed"):
-            cached = sequences * picked(kind.latent, context)
-            flop = absorbed_attention_flop(
-                cached, inputs.load.verified, part.mixer.heads, kind.latent.kv_rank, kind.latent.rope_dim
-            )
+            cached = sequences * shared.count
+            widths = (shared.width, shared.rope_dim)
+            flop = absorbed_attention_flop(cached, inputs.load.verified, part.mixer.heads, *widths)
             rate = fit.absorbed_share * inputs.types.peak_wide
             reading = np.maximum(reading, attention_forward_time(flop, rate, 1.0))
     return fit.start + reading
@@ -62,8 +61,7 @@ def _prompt_flop(inputs: ServingInputs, part: Shard, mixer: Mixer) -> Number:
     """Work of attention of a prompt; behind a beginning that is in the cache, of what follows it."""
     load, kind = inputs.load, part.kind
     windowed = kind.attention is not None and kind.attention.window is not None
-    sparse = kind.latent is not None and kind.latent.indexer is not None
-    if kind.scan_heads or windowed or sparse or not np.any(load.hit):
+    if kind.scan_heads or windowed or kind.needs_all_tokens or not np.any(load.hit):
         return core_flop(kind, mixer, 1.0, load.computed, mixer.heads, causal=True)
     return appended_attention_flop(load.computed, load.hit, mixer.heads, mixer.head_dim)
 

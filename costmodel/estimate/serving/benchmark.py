@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-
 import numpy as np
 
 from costmodel.equations.kernels.roofline import stream_time
@@ -18,9 +16,10 @@ from costmodel.estimate.serving.plan_columns import PlanColumns, Rows
 from costmodel.estimate.serving.serving_inputs import ServingInputs
 from costmodel.estimate.serving.steady_state import SteadyState
 from costmodel.ground.equation import Number
+from costmodel.ground.record import record
 
 
-@dataclass(frozen=True)
+@record
 class Benchmark:
     """What so many users in a closed loop see of each layout, and why some layouts cannot be."""
 

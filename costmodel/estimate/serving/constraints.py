@@ -64,7 +64,7 @@ def _past_host_memory(inputs: ServingInputs, layout: PlanColumns) -> Mask:
 def _experts(inputs: ServingInputs, layout: PlanColumns) -> Iterator[tuple[str, Mask]]:
     found = [kind.experts for kind in inputs.model.layers if kind.experts is not None]
     if not found:
-        yield "L057", np.asarray((layout.ep > 1) | (layout.dp_attention > 1) | (inputs.copies > 0))
+        yield "L057", np.asarray((layout.ep > 1) | (layout.dp_attention > 1) | (layout.redundant_experts > 0))
         return
     ranks = layout.stage_ranks
     wrong = leaves_rest(ranks, layout.ep)

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-
 from costmodel.documents.reader.resolved_scenario import ACCELERATOR
 from costmodel.documents.reader.serving_scenario import ServingCase
 from costmodel.documents.schemas.efficiency import MatmulFit
@@ -13,6 +11,7 @@ from costmodel.equations.serving.step.quantised_weights import scaled_element_by
 from costmodel.estimate.shared.assumptions import AssumptionLog
 from costmodel.ground.equation import Number, term
 from costmodel.ground.errors import CostModelError, Place, fail
+from costmodel.ground.record import record
 from costmodel.ground.units import Figure
 
 _KNOWN = {  # bytes of an element alone, of a scale, elements that share it: of scaled_element_bytes
@@ -25,7 +24,7 @@ _WHOLE = {"bf16": 2.0, "fp16": 2.0, "fp8": 1.0, "int8": 1.0}
 _WEIGHTS_OF: dict[str, str] = {"fp8-cs": "fp8", "fp8-row": "fp8", "mxfp8": "fp8"}  # of a precision of products
 
 
-@dataclass(frozen=True)
+@record
 class Types:
     """Bytes of elements, and the rate of the layers' matrix products."""
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from dataclasses import replace
 
 import numpy as np
 
@@ -23,6 +23,8 @@ from costmodel.equations.serving.memory.memory_budget import (
 )
 from costmodel.equations.serving.step.quantised_weights import mixed_weight_bytes
 from costmodel.estimate.model.layer_embeddings import entry_tables
+from costmodel.estimate.model.residual_streams import MIXING, stream_head_held, stream_width
+from costmodel.estimate.model.routed_experts import expert_tables, has_hashed_experts
 from costmodel.estimate.model.shards import layer_count, matmuls, shard, vision_parameters
 from costmodel.estimate.serving.adapters import adapter_memory
 from costmodel.estimate.serving.expert_copies import with_copies
@@ -30,9 +32,12 @@ from costmodel.estimate.serving.kv_cache import admitted_cache, sequence_cache, 
 from costmodel.estimate.serving.plan_columns import PlanColumns
 from costmodel.estimate.serving.serving_inputs import ServingInputs
 from costmodel.ground.equation import Number, term
+from costmodel.ground.record import record
+
+WIDE = frozenset({"router", MIXING})  # matrices that stay wide where weights are quantised
 
 
-@dataclass(frozen=True)
+@record
 class EngineMemoryUse:
     """Bytes of the fullest accelerator of a replica, and what the pools of all its accelerators hold."""
 
@@ -72,7 +77,7 @@ def layer_weights(inputs: ServingInputs, layout: PlanColumns, kind: Layers) -> t
     with term("narrow weights"):
         narrow: Number = 0.0
         for matrix in matmuls(inputs.model, part):
-            if matrix.name != "router":
+            if matrix.name not in WIDE:
                 narrow = narrow + matrix.split * table_parameters(matrix.n, matrix.k)
     maps = mixed_weight_bytes(part.parameters, narrow, types.weight, types.wide)
     if inputs.case.scenario.workload.adapters is not None:
@@ -95,6 +100,10 @@ def weight_memory(inputs: ServingInputs, layout: PlanColumns) -> tuple[Number, N
         last = norm_parameters(model.hidden, norm=model.norm) * types.wide
         if model.vision is not None:
             last = last + vision_parameters(model, layout.tp) * types.wide
+        if has_hashed_experts(model):
+            last = last + expert_tables(model)
+        if model.residual_streams is not None:
+            last = last + stream_head_held(model) * types.wide
         if model.layer_embedding is not None:
             last = last + entry_tables(model, layer_count(model), layout.tp) * types.wide
     alone = table if model.tied else table + table
@@ -120,7 +129,8 @@ def memory_use(inputs: ServingInputs, layout: PlanColumns) -> EngineMemoryUse:
     widest = max((kind.dense.ffn_hidden for kind in model.layers if kind.dense is not None), default=model.hidden)
     with term("activations"):
         inner = widest / layout.tp
-        layer = np.maximum(layer_peak_bytes(layout.budget, model.hidden, inner, inputs.types.wide), engine.memory.layer)
+        peak = layer_peak_bytes(layout.budget, stream_width(model), inner, inputs.types.wide)
+        layer = np.maximum(peak, engine.memory.layer)
         activations = activation_peak(inputs.sequences, model.vocab, engine.memory.logit, layer)
     runtime = np.where(layout.ranks > 1, engine.memory.group_context, engine.memory.context) + engine.memory.graphs
     fraction, pool, activations = _pool(inputs, layout, total, weights, activations, runtime)

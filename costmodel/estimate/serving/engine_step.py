@@ -6,7 +6,7 @@ Of a pipeline the sequences of a step are those of one micro-batch, of which the
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass, fields, replace
+from dataclasses import fields, replace
 
 import numpy as np
 
@@ -23,19 +23,21 @@ from costmodel.estimate.machine.process_groups import Group, group
 from costmodel.estimate.model.layer_embeddings import entry_traffic
 from costmodel.estimate.model.mixers.mixer import Matmul
 from costmodel.estimate.model.mixers.table import mixer_traffic, summed_inside
+from costmodel.estimate.model.residual_streams import stream_head, stream_traffic, stream_width
 from costmodel.estimate.model.shards import Shard, additions, matmuls, shard
 from costmodel.estimate.serving.adapters import adapter_time
 from costmodel.estimate.serving.attention_time import decode_attention, prompt_attention
-from costmodel.estimate.serving.engine_memory import vocab_rows
+from costmodel.estimate.serving.engine_memory import WIDE, vocab_rows
 from costmodel.estimate.serving.expert_step import expert_exchange, expert_layer, halved
 from costmodel.estimate.serving.plan_columns import PlanColumns
 from costmodel.estimate.serving.quantised_products import product
 from costmodel.estimate.serving.serving_inputs import ServingInputs
 from costmodel.estimate.serving.vision_time import vision_time
 from costmodel.ground.equation import Number, known_as, term
+from costmodel.ground.record import record
 
 
-@dataclass(frozen=True)
+@record
 class StepTime:
     """Seconds of a step by what they are spent on."""
 
@@ -72,7 +74,7 @@ class StepTime:
 STEP_TERMS = tuple(field.name for field in fields(StepTime))
 
 
-@dataclass(frozen=True)
+@record
 class Batch:
     """What a step carries: sequences that decode, tokens of prompts, and how many prompts these are."""
 
@@ -169,7 +171,7 @@ def _layer(
     adapted = inputs.case.scenario.workload.adapters is not None
     for matrix in matmuls(inputs.model, part):
         with term(matrix.name):
-            maps = maps + product(inputs, own, matrix, narrow=matrix.name != "router")
+            maps = maps + product(inputs, own, matrix, narrow=matrix.name not in WIDE)
             maps = maps + adapter_time(inputs, own, matrix) if adapted else maps
     exchanged: Number = 0.0
     if kind.experts is not None:
@@ -218,7 +220,10 @@ def head_time(inputs: ServingInputs, layout: PlanColumns, rows: Number) -> StepT
     """The head for the rows that a token is drawn from: one of each sequence and each prompt."""
     with term("head"):
         table = Matmul("head", vocab_rows(inputs, layout.tp), inputs.model.hidden)
-        return StepTime(matmul=product(inputs, layout.own(rows), table, narrow=False))
+        times = product(inputs, layout.own(rows), table, narrow=False)
+        for matrix in stream_head(inputs.model, layout.tp):
+            times = times + product(inputs, layout.own(rows), matrix, narrow=False)
+        return StepTime(matmul=times)
 
 
 def reductions(layout: PlanColumns, kind: Layers) -> Number:
@@ -252,9 +257,11 @@ def _passes(inputs: ServingInputs, part: Shard, rows: Number) -> Number:
     kind, model, element = part.kind, inputs.model, inputs.types.wide
     calls = kind.norms + (1.0 if part.mixer is not None else 0.0) + (1.0 if kind.dense is not None else 0.0)
     with term("memory-bound"):
-        nbytes = norm_traffic(
-            rows, model.hidden, kind.norms, additions(kind), element, dropout=False, fused=True, backward=False
-        )
+        added = 0.0 if model.residual_streams else additions(kind)
+        nbytes = norm_traffic(rows, model.hidden, kind.norms, added, element, dropout=False, fused=True, backward=False)
+        if model.residual_streams is not None:
+            nbytes = nbytes + stream_traffic(model, additions(kind), rows, element, backward=False)
+            calls = calls + 2.0 * additions(kind)
         if kind.dense is not None:
             nbytes = nbytes + mlp_traffic(rows, part.ffn_hidden, element, gated=kind.dense.gated, backward=False)
         if part.mixer is not None:
@@ -274,6 +281,6 @@ def _ends(inputs: ServingInputs, layout: PlanColumns, rows: Number) -> StepTime:
         return StepTime(memory_bound=lookup)
     with term("pp send"):
         stages = group(inputs, "pp", layout.pp, layout.stage_ranks)
-        message = activation_message(layout.own(rows), inputs.model.hidden, inputs.types.wide)
+        message = activation_message(layout.own(rows), stream_width(inputs.model), inputs.types.wide)
         sent = (layout.pp - 1.0) * send_time(inputs, message, stages)
     return StepTime(memory_bound=lookup, pp=np.where(layout.pp > 1, sent, 0.0))

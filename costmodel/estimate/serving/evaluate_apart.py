@@ -30,6 +30,7 @@ from costmodel.estimate.serving.step_table import step_table
 from costmodel.estimate.shared.limits import stated_limits
 from costmodel.estimate.shared.results import Costs
 from costmodel.ground.equation import Number, term, untraced
+from costmodel.ground.record import record
 from costmodel.ground.solvers import last_within
 
 BINDING = ("prefill", "cache", "sequences", "transfer")
@@ -37,7 +38,7 @@ SMALL_BUDGETS = (512.0, 2048.0)  # of replicas that do both, beside their own
 FEWEST_PER_S = 1e-9  # requests a second of the emptiest plan that is looked at
 
 
-@dataclass(frozen=True)
+@record
 class ApartEvaluation:
     """Results of plans whose prefill and decode are apart, with what they came from."""
 
@@ -169,14 +170,14 @@ def together(inputs: ServingInputs, prefill: PlanColumns, decode: PlanColumns) -
 
 def _of_one(inputs: ServingInputs, layout: PlanColumns) -> Rows:
     """Requests a second within the limits of one replica that does both."""
-    names = ("tp", "ep", "dp_attention", "budget")
+    names = ("tp", "ep", "dp_attention", "budget", "redundant_experts")
     shapes = np.stack([np.asarray(getattr(layout, name), dtype=np.float64).view(np.ndarray) for name in names])
     unique, which = np.unique(shapes, axis=1, return_inverse=True)
     one = np.ones(unique.shape[1])
     best = np.zeros(unique.shape[1])
     for budget in (*SMALL_BUDGETS, np.inf):
         held = np.minimum(unique[3], budget)
-        found = evaluate(inputs, PlanColumns(unique[0], one, unique[1], unique[2], one, held)).results
+        found = evaluate(inputs, PlanColumns(unique[0], one, unique[1], unique[2], one, held, unique[4])).results
         fits = found.column("memory_share") <= 1
         best = np.where(fits, np.maximum(best, found.column("rate_within_slo_per_s")), best)
     return np.asarray(best)[which.reshape(-1)]

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass, replace
+from dataclasses import replace
 
 import numpy as np
 from numpy.typing import NDArray
@@ -45,6 +45,7 @@ from costmodel.estimate.serving.step_table import step_table
 from costmodel.estimate.shared.limits import stated_limits
 from costmodel.estimate.shared.results import Costs
 from costmodel.ground.equation import Number, term, untraced
+from costmodel.ground.record import record
 
 OF_HALVES = (  # results of plans whose prefill and decode are apart
     "transfer_time",
@@ -55,7 +56,7 @@ OF_HALVES = (  # results of plans whose prefill and decode are apart
 )
 
 
-@dataclass(frozen=True)
+@record
 class ServingEvaluation:
     """Results of some plans, with the memory, the operating point and the steady state they came from."""
 
@@ -109,7 +110,7 @@ def _late(inputs: ServingInputs, found: ServingEvaluation, stays: str) -> NDArra
     return np.asarray(found.results.column(stays) < back)
 
 
-@dataclass(frozen=True)
+@record
 class _Kinds:
     """What replicas are whatever their load: memory, steps, the state at saturation, and the rate within limits."""
 

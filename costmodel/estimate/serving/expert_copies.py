@@ -16,15 +16,15 @@ from costmodel.ground.equation import Number, term
 
 def placed(inputs: ServingInputs, layout: PlanColumns, experts: Experts) -> Number:
     """Experts of a layer that stand on the ranks of ep, copies counted; without ep there are none."""
-    if not inputs.copies:
+    if not np.any(np.asarray(layout.redundant_experts)):
         return experts.count
     with term("copies"):
-        return placed_experts(experts.count, np.where(layout.ep > 1, inputs.copies, 0.0))
+        return placed_experts(experts.count, np.where(layout.ep > 1, layout.redundant_experts, 0.0))
 
 
 def with_copies(inputs: ServingInputs, layout: PlanColumns, experts: Experts, weights: Number) -> Number:
     """Bytes of a rank's routed experts, with its copies."""
-    if not inputs.copies:
+    if not np.any(np.asarray(layout.redundant_experts)):
         return weights
     with term("copies"):
         return placed_weights(weights, experts.count, placed(inputs, layout, experts))
@@ -32,5 +32,6 @@ def with_copies(inputs: ServingInputs, layout: PlanColumns, experts: Experts, we
 
 def unplaced(inputs: ServingInputs, *layouts: PlanColumns) -> Iterator[tuple[str, NDArray[np.bool_]]]:
     """Rows whose copies of experts have no rank to stand on, by the reason."""
-    if inputs.copies and inputs.model.has_experts:
-        yield "L060", np.all([np.asarray(layout.ep == 1) for layout in layouts], axis=0)
+    if inputs.model.has_experts:
+        copied = np.any([np.asarray(layout.redundant_experts > 0) for layout in layouts], axis=0)
+        yield "L060", copied & np.all([np.asarray(layout.ep == 1) for layout in layouts], axis=0)

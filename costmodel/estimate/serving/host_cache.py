@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-
 import numpy as np
 
 from costmodel.equations.memory.offload import link_time
@@ -16,9 +14,10 @@ from costmodel.estimate.serving.instances import prompt_time
 from costmodel.estimate.serving.plan_columns import PlanColumns
 from costmodel.estimate.serving.predict_serving import ServingAnswer, halves_of
 from costmodel.ground.equation import Number, term
+from costmodel.ground.record import record
 
 
-@dataclass(frozen=True)
+@record
 class HostCache:
     """What the hosts of a replica could keep, and the cache of a mean prompt on its way back.
 

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-
 import numpy as np
 
 from costmodel.equations.memory.offload import link_time
@@ -19,6 +17,7 @@ from costmodel.estimate.serving.kv_cache import sequence_cache
 from costmodel.estimate.serving.plan_columns import PlanColumns
 from costmodel.estimate.serving.serving_inputs import ServingInputs
 from costmodel.ground.equation import Number, term
+from costmodel.ground.record import record
 
 HOST_COLUMNS = (
     "host_hit",
@@ -31,7 +30,7 @@ HOST_COLUMNS = (
 BUSIEST = 0.999  # share of the link's time, for a wait that divides by the rest
 
 
-@dataclass(frozen=True)
+@record
 class HostLoading:
     """Loads of one request, on the mean over those that load and those that do not.
 

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass
 
 import numpy as np
 
@@ -14,10 +13,11 @@ from costmodel.equations.serving.memory.host_cache import shared_host_rate
 from costmodel.estimate.shared.assumptions import AssumptionLog
 from costmodel.ground.equation import Number, term
 from costmodel.ground.errors import fail
+from costmodel.ground.record import record
 from costmodel.ground.units import show
 
 
-@dataclass(frozen=True)
+@record
 class HostPool:
     """What the engine's document states, the rate of each accelerator, and the memory of a node's host."""
 

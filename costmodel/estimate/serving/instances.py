@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-
 import numpy as np
 
 from costmodel.equations.run.economics import rate as rate_of
@@ -29,11 +27,12 @@ from costmodel.estimate.serving.plan_columns import PlanColumns
 from costmodel.estimate.serving.serving_inputs import Load, ServingInputs, without_speculation
 from costmodel.estimate.serving.steady_state import TAIL
 from costmodel.ground.equation import Number, term
+from costmodel.ground.record import record
 
 SHORTEST = 1e-12  # seconds of a wait that is divided by
 
 
-@dataclass(frozen=True)
+@record
 class PromptTime:
     """Steps of an instance that computes prompts alone: a fixed part, and what each token adds."""
 
@@ -43,7 +42,7 @@ class PromptTime:
     own: Number  # of a mean prompt by itself
 
 
-@dataclass(frozen=True)
+@record
 class CacheTransfer:
     """The cache of a mean prompt on its way from prefill to decode."""
 
@@ -53,7 +52,7 @@ class CacheTransfer:
     most: Number  # prompts a second that the links of all instances carry
 
 
-@dataclass(frozen=True)
+@record
 class FirstToken:
     """Time to the first token: its mean, and what one request in a hundred exceeds."""
 

@@ -9,6 +9,7 @@ from costmodel.equations.memory.kv_cache import (
     block_tokens,
 )
 from costmodel.equations.parallelism.counts import kv_heads_per_rank
+from costmodel.estimate.model.mixers import compressed_attention
 from costmodel.estimate.model.mixers.mixer import CacheWidth
 from costmodel.estimate.model.mixers.table import mixer_cache, state_bytes, token_bytes
 from costmodel.estimate.serving.serving_inputs import ServingInputs
@@ -51,6 +52,9 @@ def admitted_cache(inputs: ServingInputs, tp: Number, budget: Number) -> Number:
             each = 0.0 if kind.attention.shared_kv else each
             if kind.scan_heads:
                 each = each + state_bytes(kind, tp, cache_width(inputs))
+        elif kind.compressed is not None:
+            windowed = admitted_window_tokens(longest, kind.compressed.window, budget, block)
+            each = compressed_attention.held(kind.compressed, windowed, tokens, cache_width(inputs))
         else:
             each = layer_cache(inputs, kind, tp, tokens)
         total = total + kind.count * each

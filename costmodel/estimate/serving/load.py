@@ -17,6 +17,7 @@ from costmodel.estimate.serving.replica_kinds import rows_of
 from costmodel.estimate.serving.serving_inputs import ServingInputs
 from costmodel.estimate.serving.steady_state import SteadyState, replica_rate, steady_state
 from costmodel.ground.equation import Number, term, untraced
+from costmodel.ground.record import record
 from costmodel.ground.solvers import Places, Values, last_within
 
 LEAST = 1e-4  # sequences in flight of the emptiest engine that is looked at
@@ -26,7 +27,7 @@ Column = NDArray[np.float64]
 BINDING = ("budget", "cache", "sequences", "host link")
 
 
-@dataclass(frozen=True)
+@record
 class Bounds:
     """Sequences in flight at most: where steps are full, the pool, the engine's own limit, loads from the host."""
 

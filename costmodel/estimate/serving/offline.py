@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from dataclasses import replace
 
 import numpy as np
 
@@ -23,9 +23,10 @@ from costmodel.estimate.serving.plan_columns import PlanColumns
 from costmodel.estimate.serving.serving_inputs import ServingInputs
 from costmodel.estimate.serving.steady_state import TAIL, SteadyState
 from costmodel.ground.equation import Number, term
+from costmodel.ground.record import record
 
 
-@dataclass(frozen=True)
+@record
 class OfflineBatch:
     """Time until the last answer, and the share of it that is lost as the longest answers run out; else unknown.
 

@@ -7,7 +7,7 @@ mean time is D(b) + γ b s / o and the rate b over o times that. A given rate is
 from __future__ import annotations
 
 import functools
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from typing import Protocol
 
 import numpy as np
@@ -23,6 +23,7 @@ from costmodel.estimate.serving.plan_columns import PlanColumns
 from costmodel.estimate.serving.replica_kinds import of_each_plan, shared_cuts
 from costmodel.estimate.serving.serving_inputs import ServingInputs
 from costmodel.ground.equation import Number, known_as, term
+from costmodel.ground.record import record
 
 FEWEST = 2.0  # sequences of a micro-batch that the slope is taken at, where fewer are in flight
 
@@ -41,7 +42,7 @@ class Steps(Protocol):
         """The same with so many tokens of prompts beside them."""
 
 
-@dataclass(frozen=True)
+@record
 class OperatingPoint:
     """Steps of a replica with so many sequences in flight."""
 
@@ -63,7 +64,7 @@ class OperatingPoint:
         return self.alpha + self.beta * self.concurrency
 
 
-@dataclass(frozen=True)
+@record
 class ExactSteps:
     """Steps out of the equations themselves."""
 

@@ -3,17 +3,18 @@
 from __future__ import annotations
 
 import functools
-from dataclasses import dataclass, fields
+from dataclasses import field, fields
 
 import numpy as np
 from numpy.typing import NDArray
 
 from costmodel.ground.equation import Number
+from costmodel.ground.record import record
 
 Rows = NDArray[np.float64]
 
 
-@dataclass(frozen=True)
+@record
 class PlanColumns:
     """Equal-length float columns; `share` is of the load, that of one replica."""
 
@@ -23,6 +24,11 @@ class PlanColumns:
     dp_attention: Rows
     replicas: Rows
     budget: Rows
+    redundant_experts: Rows = field(default_factory=lambda: np.zeros(1))  # of a layer; left out, none
+
+    def __post_init__(self) -> None:
+        if len(self.redundant_experts) != len(self.tp):
+            object.__setattr__(self, "redundant_experts", np.zeros(len(self.tp)))
 
     def __len__(self) -> int:
         return len(self.tp)
@@ -46,4 +52,10 @@ class PlanColumns:
         return tokens / self.dp_attention
 
 
-SIZES = tuple(field.name for field in fields(PlanColumns))
+SIZES = tuple(part.name for part in fields(PlanColumns))
+
+
+def sizes_of(layout: PlanColumns, row: int = 0) -> dict[str, float]:
+    """A plan's sizes; copies of experts where it has any."""
+    found = {name: float(getattr(layout, name)[row]) for name in SIZES}
+    return found if found["redundant_experts"] else {name: found[name] for name in SIZES[:-1]}

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from contextlib import nullcontext
-from dataclasses import dataclass
 
 import numpy as np
 from numpy.typing import NDArray
@@ -23,11 +22,12 @@ from costmodel.estimate.serving.serving_inputs import ServingInputs, inputs_of, 
 from costmodel.estimate.shared.limits import Limit, stated_limits
 from costmodel.ground.equation import Number
 from costmodel.ground.errors import Place, fail
+from costmodel.ground.record import record
 
 AnyEvaluation = ServingEvaluation | ApartEvaluation
 
 
-@dataclass(frozen=True)
+@record
 class ServingAnswer:
     """One plan, evaluated, with what was assumed and what speaks against it."""
 
@@ -70,7 +70,7 @@ def layout_of(inputs: ServingInputs, plan: ServingPlan) -> tuple[PlanColumns, tu
     if replicas is None:
         replicas = max(float(np.floor(inputs.ranks / ranks)), 1.0)
         assumed = (Assumption("plan.replicas", f"{replicas:g}", f"{float(inputs.ranks):g} GPUs over {ranks:g}"),)
-    values = (plan.tp, plan.pp, plan.ep, plan.dp_attention, replicas, inputs.budget)
+    values = (plan.tp, plan.pp, plan.ep, plan.dp_attention, replicas, inputs.budget, plan.redundant_experts or 0.0)
     return PlanColumns(*(np.array([value], dtype=np.float64) for value in values)), assumed
 
 
@@ -93,7 +93,7 @@ def halves_of(inputs: ServingInputs, plan: ServingPlan) -> tuple[PlanColumns, Pl
         raise fail("D016", "an offline batch is not modelled with prefill and decode apart", place, "take concurrency")
     halves = []
     for half in (plan.prefill, plan.decode):
-        values = (half.tp, 1.0, half.ep, half.dp_attention, half.replicas, inputs.budget)
+        values = (half.tp, 1.0, half.ep, half.dp_attention, half.replicas, inputs.budget, plan.redundant_experts or 0.0)
         halves.append(PlanColumns(*(np.array([value], dtype=np.float64) for value in values)))
     return halves[0], halves[1]
 

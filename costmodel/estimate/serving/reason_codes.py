@@ -7,48 +7,60 @@ from costmodel.estimate.shared.reasons import Reason
 
 INVALID = {
     "L050": Reason("too many GPUs", "The replicas need more accelerators than the cluster has."),
-    "L051": Reason("heads % tp", "Tensor parallelism gives every rank whole query heads, so tp must divide the heads."),
-    "L052": Reason(
-        "kv heads, tp", "tp must divide the key and value heads, or be a multiple of them; they then repeat."
+    "L051": Reason(
+        "heads not divisible by tp",
+        "Tensor parallelism gives every rank whole query heads, so tp must divide the number of heads.",
     ),
-    "L053": Reason("vocabulary % tp", "Engines cut the padded vocabulary evenly, so tp must divide it."),
-    "L054": Reason("widths % tp", "tp must divide the inner width of an MLP."),
-    "L055": Reason("stages, layers", "A pipeline has at most as many stages as the model has layers."),
+    "L052": Reason(
+        "kv heads not divisible by tp",
+        "tp must divide the number of key-value heads, or be a multiple of it; the heads are then replicated.",
+    ),
+    "L053": Reason(
+        "vocabulary not divisible by tp", "Engines split the padded vocabulary evenly, so tp must divide it."
+    ),
+    "L054": Reason("widths not divisible by tp", "tp must divide the inner width of an MLP."),
+    "L055": Reason("more stages than layers", "A pipeline has at most as many stages as the model has layers."),
     "L056": Reason(
-        "ep, tp dp_attention",
-        "Experts cut the ranks of a stage a second way: ep must divide tp · dp_attention, and the experts of a layer "
-        "with their copies, and what is left the inner width of an expert.",
+        "experts not divisible by ep",
+        "Expert parallelism divides the ranks of a stage a second time. So ep must divide tp · dp_attention and the "
+        "experts of a layer, copies included; tp · dp_attention / ep must divide the inner width of an expert.",
     ),
     "L057": Reason(
-        "no experts", "Without experts there is nothing for ep to cut or to copy, and dp_attention is replicas."
+        "no experts",
+        "The model has no experts, so ep and copies of experts have no effect, and dp_attention would be the same "
+        "as replicas.",
     ),
     "L059": Reason(
-        "layers tied across stages",
-        "Layers read keys and values of an earlier layer, or tables beside the embedding, which engines hold on one "
-        "pipeline stage: pp is 1.",
+        "layers depend on other stages",
+        "Some layers read the keys and values of an earlier layer, or tables next to the embedding. Engines hold "
+        "these on one pipeline stage, so pp must be 1.",
     ),
-    "L058": Reason("drafts, stages", "Engines draft tokens for one pipeline stage alone: speculation takes pp 1."),
-    "L061": Reason(
-        "cache on the host", "The ranks of a node keep more cache on its host than the host has memory for."
+    "L058": Reason(
+        "speculation with a pipeline", "Engines draft tokens only without a pipeline: speculation needs pp 1."
     ),
+    "L061": Reason("cache on the host", "The cache that the ranks of a node keep on the host exceeds its memory."),
     "L060": Reason(
-        "copies, no ep", "Copies of experts stand on ranks that hold whole experts: redundant_experts takes ep above 1."
+        "expert copies without ep",
+        "Copies of experts are placed on ranks that hold whole experts, so redundant_experts needs ep above 1.",
     ),
 }
 LIMITS = {
     "M001": Reason(
-        "does not fit", "Weights, a step and one request take more than the engine may use of an accelerator."
+        "does not fit",
+        "The weights, one step and one request need more memory than the engine may use on an accelerator.",
     ),
     "M002": TRAINING["M002"],
-    "S001": Reason("time per token", "The time per output token is over its limit at this load."),
-    "S002": Reason("first token", "The time to the first token is over its limit at this load."),
-    "S003": Reason("cache full", "The requests in flight at this load need more cache than the pool holds."),
-    "S004": Reason("token budget", "Steps are full: their budget of tokens passes fewer requests than arrive."),
-    "S005": Reason("above saturation", "Requests take more time than there is, so that queues grow without end."),
+    "S001": Reason("time per token", "The time per output token exceeds its limit at this load."),
+    "S002": Reason("first token", "The time to first token exceeds its limit at this load."),
+    "S003": Reason("cache full", "The requests in flight at this load need more cache than the pool has."),
+    "S004": Reason("token budget", "Steps are full: their token budget serves fewer requests than arrive."),
+    "S005": Reason(
+        "above saturation", "Requests arrive faster than the engine can serve them, so queues grow without bound."
+    ),
     "S006": Reason(
         "limits at risk",
-        "The chance that the plan fits, answers its load and keeps every limit, by the bands, is under what is asked.",
+        "The chance that the plan fits, serves its load and meets every limit is below the required chance.",
     ),
-    "T001": Reason("limit of the scenario", "Another result is beyond a limit that the scenario sets."),
+    "T001": Reason("limit of the scenario", "Another result breaks a limit of the scenario."),
 }
 REFUSALS = {**INVALID, **LIMITS}

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, fields, is_dataclass, replace
+from dataclasses import fields, is_dataclass, replace
 from typing import Any, TypeVar
 
 import numpy as np
@@ -10,15 +10,16 @@ from numpy.typing import NDArray
 
 from costmodel.estimate.serving.plan_columns import PlanColumns, Rows
 from costmodel.estimate.serving.serving_inputs import ServingInputs
+from costmodel.ground.record import record
 from costmodel.ground.shared_columns import BATCH, CUT, Factored, Plans
 from costmodel.ground.solvers import Curves, Line
 
 T = TypeVar("T")
-CUTS = ("tp", "pp", "ep", "dp_attention")  # how a replica cuts the model
+CUTS = ("tp", "pp", "ep", "dp_attention", "redundant_experts")  # how a replica cuts the model
 FEW = 4  # plans of a cut, from which on it pays to store it once
 
 
-@dataclass(frozen=True)
+@record
 class ReplicaKinds:
     """Replicas that differ, and which of them each plan has; nothing where every plan has its own."""
 

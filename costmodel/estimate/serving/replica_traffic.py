@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from typing import Literal
 
 import numpy as np
@@ -11,16 +11,18 @@ import numpy as np
 from costmodel.equations.network.collectives import activation_message
 from costmodel.estimate.machine.collective_time import send_time
 from costmodel.estimate.machine.process_groups import Transfer, group
+from costmodel.estimate.model.residual_streams import stream_width
 from costmodel.estimate.serving.engine_step import all_reduce, reductions
 from costmodel.estimate.serving.expert_step import expert_transfers
 from costmodel.estimate.serving.plan_columns import PlanColumns
 from costmodel.estimate.serving.serving_inputs import ServingInputs
 from costmodel.ground.equation import Number
+from costmodel.ground.record import record
 
 Moment = Literal["step", "prompt"]
 
 
-@dataclass(frozen=True)
+@record
 class ServingTransfer:
     """One kind of collective, and whether it belongs to a step of decoding or to a prompt alone."""
 
@@ -52,4 +54,5 @@ def _of(inputs: ServingInputs, layout: PlanColumns, tokens: Number, *, prompts: 
         for each in expert_transfers(inputs, layout, kind.experts, tokens, prompts=prompts):
             yield replace(each, count=layers * each.count)
     stages = group(inputs, "pp", layout.pp, layout.stage_ranks)
+    message = activation_message(layout.own(tokens), stream_width(inputs.model), inputs.types.wide)
     yield Transfer(stages, "send", message, send_time(inputs, message, stages), layout.pp - 1.0)

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator
-from dataclasses import dataclass
 
 import numpy as np
 
@@ -19,6 +18,7 @@ from costmodel.estimate.serving.serving_inputs import ServingInputs, never_fitte
 from costmodel.estimate.shared.limits import Limit
 from costmodel.estimate.shared.results import Costs
 from costmodel.ground.equation import Number, term
+from costmodel.ground.record import record
 
 OF_FIRST = frozenset({"ttft", "ttft_p99"})
 OF_POOL = frozenset({"cache_pool", "cache_pool_tokens", "concurrency_worst", "concurrency_steady"})
@@ -32,7 +32,7 @@ SMALLEST = 1e-12  # of an amount, for a logarithm
 OWN = "limits_chance"  # the result itself
 
 
-@dataclass(frozen=True)
+@record
 class ServingSpreads:
     """Spreads of the time per token, the first token and the cache pool around predictions."""
 

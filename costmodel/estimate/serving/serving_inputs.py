@@ -24,10 +24,11 @@ from costmodel.estimate.serving.host_pool import HostPool, host_pool
 from costmodel.estimate.shared.assumptions import AssumptionLog
 from costmodel.ground.equation import Number, term
 from costmodel.ground.errors import fail
+from costmodel.ground.record import record
 from costmodel.ground.units import Figure, gib, show
 
 
-@dataclass(frozen=True)
+@record
 class Load:
     """Lengths of requests, and how many tokens of them are in the cache already."""
 
@@ -83,7 +84,6 @@ class ServingInputs(Machine):
     budget: float
     assumed: tuple[Assumption, ...]
     draft: ServingInputs | None = None  # of speculative decoding
-    copies: float = 0.0  # of routed experts, over those of the model
     host_pool: HostPool | None = None  # where the engine keeps cache on the host
 
 
@@ -161,8 +161,7 @@ def _planned(inputs: ServingInputs, log: AssumptionLog) -> ServingInputs:
         log.note("stack.dispatch", "to their experts", origin)
     if wanted is not None:
         inputs = replace(inputs, draft=draft_inputs(inputs, wanted, log), load=verifying(inputs.load, wanted))
-    copies = 0.0 if plan is None or plan.redundant_experts is None else plan.redundant_experts
-    return replace(inputs, copies=copies, assumed=(*_converted(case), *log.assumed))
+    return replace(inputs, assumed=(*_converted(case), *log.assumed))
 
 
 def without_speculation(inputs: ServingInputs) -> ServingInputs:

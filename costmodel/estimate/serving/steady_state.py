@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-
 import numpy as np
 
 from costmodel.equations.run.economics import rate as rate_of
@@ -35,12 +33,13 @@ from costmodel.estimate.serving.host_loading import loading_time
 from costmodel.estimate.serving.operating_point import OperatingPoint
 from costmodel.estimate.serving.serving_inputs import ServingInputs
 from costmodel.ground.equation import Number, term
+from costmodel.ground.record import record
 
 FEWEST_WAIT = 1e-12  # of requests, for a variance that divides by their share
 TAIL = 0.01  # share of requests beyond the p99
 
 
-@dataclass(frozen=True)
+@record
 class SteadyState:
     """What users of one replica see at a load."""
 

@@ -7,7 +7,7 @@ and to tokens. So a table over rows for each way of cutting the model gives any 
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from functools import partial
 
 import numpy as np
@@ -20,13 +20,14 @@ from costmodel.estimate.serving.plan_columns import PlanColumns
 from costmodel.estimate.serving.replica_kinds import CUTS, distinct
 from costmodel.estimate.serving.serving_inputs import ServingInputs
 from costmodel.ground.equation import Number
+from costmodel.ground.record import record
 from costmodel.ground.solvers import Curves, Line
 
 LARGEST = 262_144.0  # rows of a step
 PROMPT = 1024.0  # tokens at which the proportion of prompt attention is taken
 
 
-@dataclass(frozen=True)
+@record
 class OtherHalf:
     """Exchange of experts, and the compute of the other half of the batch that it hides behind."""
 
@@ -39,7 +40,7 @@ class OtherHalf:
         return np.minimum(self.sent.at(rows), self.compute.at(rows) + beside - self.host)
 
 
-@dataclass(frozen=True)
+@record
 class StepTable:
     """Times of steps of each way to cut the model, and the way that each plan has."""
 

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-
 from costmodel.equations.kernels.memory_traffic import mlp_traffic, norm_traffic
 from costmodel.equations.kernels.roofline import attention_forward_time, stream_time
 from costmodel.estimate.model.mixers.table import core_flop, mixer_traffic
@@ -13,9 +11,10 @@ from costmodel.estimate.serving.plan_columns import PlanColumns
 from costmodel.estimate.serving.quantised_products import product
 from costmodel.estimate.serving.serving_inputs import ServingInputs
 from costmodel.ground.equation import Number, term
+from costmodel.ground.record import record
 
 
-@dataclass(frozen=True)
+@record
 class VisionTime:
     """Seconds of products, of attention, and of what is bound by memory."""
 

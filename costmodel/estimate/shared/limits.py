@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass
 from typing import Literal
 
 import numpy as np
 from numpy.typing import NDArray
 
 from costmodel.documents.schemas.base import Document
+from costmodel.ground.record import record
 
 Kind = Literal["at_most", "at_least", "target"]
 
@@ -17,7 +17,7 @@ Kind = Literal["at_most", "at_least", "target"]
 KINDS: tuple[Kind, ...] = ("at_most", "at_least", "target")
 
 
-@dataclass(frozen=True)
+@record
 class Limit:
     """One limit on one column of results, with the key it was written under."""
 

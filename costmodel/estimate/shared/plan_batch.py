@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import functools
-from dataclasses import dataclass, field
+from dataclasses import field
 from typing import Any, Literal
 
 import numpy as np
@@ -14,12 +14,13 @@ from costmodel.ground.choices import ContextParallel, Method, Module, Offloaded,
 from costmodel.ground.choices import Split as Written
 from costmodel.ground.equation import Number
 from costmodel.ground.plan_sizes import OF_ITSELF_ONE, SIZES
+from costmodel.ground.record import record
 
 Rows = NDArray[np.float64]
 Split = Written | Literal["fitting", "stated"]  # fitting: as few ends lighter as divide; stated: by the counts
 
 
-@dataclass(frozen=True)
+@record
 class Structure:
     """The choices that all rows of a block share."""
 
@@ -43,7 +44,7 @@ class Structure:
     shares: str = "proportional"
 
 
-@dataclass(frozen=True)
+@record
 class Block:
     """A batch of plans: columns of sizes with one row per plan, and one structure of choices for all.
 

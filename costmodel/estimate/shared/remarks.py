@@ -7,147 +7,151 @@ from costmodel.estimate.shared.reasons import Reason
 REMARKS = {
     "N001": Reason(
         "tp leaves the domain",
-        "Tensor parallelism reaches across nodes, some of its groups at least, where its many small collectives are "
-        "slow.",
+        "Some tensor-parallel groups span several nodes, where their many small collectives are slow.",
     ),
-    "N002": Reason("kv heads repeat", "tp exceeds the key and value heads; they repeat on several ranks."),
-    "N003": Reason("tight", "Peak memory is between 90 and 100 % of what is usable; a small change may not fit."),
+    "N002": Reason(
+        "kv heads are replicated", "tp exceeds the number of key-value heads, so several ranks hold the same heads."
+    ),
+    "N003": Reason(
+        "tight", "Peak memory is between 90 and 100 % of the usable memory; a small change may no longer fit."
+    ),
     "N004": Reason("outside the fit", "A matmul has a side under 256, where the efficiency was not fitted."),
     "N005": Reason(
         "never fitted",
-        "No measured kernels of this accelerator were fitted, or their fit has no residual; constants or residuals "
-        "common to all are used, and bands are wider.",
+        "No kernels of this accelerator were measured and fitted, or their fit has no residual. Constants or "
+        "residuals common to all accelerators are used, and bands are wider.",
     ),
     "N006": Reason(
         "longer than trained",
         "The sequence is longer than the model's max_sequence; rotary positions may need scaling.",
     ),
     "N007": Reason(
-        "convention of GPT blocks", "That FLOP convention counts multi-head attention and an MLP of four times hidden."
+        "convention for GPT blocks",
+        "This FLOP convention counts multi-head attention and an MLP with an inner width of four times hidden.",
     ),
     "N008": Reason(
-        "assumed of no experts", "The model has no experts, so assume.experts and assume.overlap.ep change nothing."
+        "no experts to assume for", "The model has no experts, so assume.experts and assume.overlap.ep have no effect."
     ),
     "N009": Reason(
         "heads without tensor cores",
-        "Head width times element size is no multiple of 16 bytes, so unfused attention misses the tensor cores; take "
-        "heads of a multiple of 8 elements, or fused attention (costmodel explain peak_of_heads).",
+        "Head width times element size is not a multiple of 16 bytes, so unfused attention cannot use the tensor "
+        "cores. Use heads of a multiple of 8 elements, or fused attention (costmodel explain peak_of_heads).",
     ),
     "N010": Reason(
         "unequal chunks",
-        "Ranks hold chunks of unequal layers, which wait for each other. The mean chunk stands for all: where chunks "
-        "are of one to four layers the pipeline takes up to a third longer, or a seventh less. A search does not try "
-        "it unasked.",
+        "Ranks hold chunks with different numbers of layers, which wait for each other. The prediction uses the "
+        "mean chunk: with chunks of one to four layers the pipeline can take up to a third longer, or a seventh "
+        "less. A search tries this only if asked.",
     ),
     "N011": Reason(
         "over the peak",
-        "MFU or HFU is over 100 %. Either something assumed lets the accelerator run faster than it can "
-        "(assume.sustained well below 1), or the share is of another peak or convention than the products' own "
-        "(assume.mfu_peak, assume.flop_convention).",
+        "MFU or HFU is over 100 %. Either an assumption makes the accelerator faster than it can be "
+        "(assume.sustained well below 1), or the share refers to another peak or convention than the matrix "
+        "products use (assume.mfu_peak, assume.flop_convention).",
     ),
     "N014": Reason(
         "over the host link",
-        "The interfaces of an accelerator together carry more than its link to the host; it sends no faster than that.",
+        "The network interfaces of an accelerator together are faster than its link to the host, so it sends at the "
+        "speed of that link.",
     ),
     "N020": Reason(
         "batch in tokens",
-        "The tokens of a batch are no whole number of sequences; the nearest number of sequences is taken.",
+        "The tokens of a batch are not a whole number of sequences, so the number of sequences is rounded.",
     ),
     "N021": Reason(
         "unusual sequence",
-        "k is 1,000 and Ki is 1,024: 16k is 16,000 tokens, 16Ki the 16,384 that most models are trained on. Fewer than "
-        "32 tokens may have been meant in thousands.",
+        "k is 1,000 and Ki is 1,024: 16k is 16,000 tokens, 16Ki the 16,384 that most models are trained on. If "
+        "there are fewer than 32 tokens, thousands may have been meant.",
     ),
     "N022": Reason(
         "unusual batch",
-        "global_batch counts sequences, and a step of these takes over 256 million tokens, twice the largest published "
-        "(MiniMax-01, 2025: 128 million). A batch in tokens is written with its unit: '4M tokens'.",
+        "global_batch counts sequences, and such a step has over 256 million tokens, twice the largest published "
+        "batch (MiniMax-01, 2025: 128 million). Write a batch in tokens with its unit: '4M tokens'.",
     ),
     "N023": Reason(
         "at risk",
-        "The peak is within usable memory, but its P90 is not: one run in ten or more is expected to need more. "
-        "Rankings show the chance to fit; --safe 90% asks for it.",
+        "The predicted peak is within usable memory, but its P90 is not: at least one run in ten is expected to "
+        "need more. Rankings show the chance to fit; use --safe 90% to require it.",
     ),
     "N024": Reason(
         "plan and search disagree",
-        "A key of the plan that --set gives is held in a search, unless search lists values of that key or of one "
-        "that decides it; then the search tries what it lists.",
+        "A search keeps a plan value given with --set, unless search: lists values for that key or for a key that "
+        "determines it. Then the search tries the listed values.",
     ),
     "N025": Reason(
         "host assumed",
-        "The node does not state its host's memory; the least that shipped nodes with the same link have for each "
-        "accelerator is assumed. cluster.node.memory states your own.",
+        "The node does not state its host's memory. costmodel assumes the smallest memory per accelerator among "
+        "shipped nodes with the same link. State yours as cluster.node.memory.",
     ),
     "N026": Reason(
-        "leaner steps",
-        "A step in backward keeps the gradients of one layer, and a paged optimizer moves its states to the host where "
-        "the accelerator is full: --set stack=torchtune --set workload.optimizer=paged-adam-8bit --set "
-        "workload.optimizer.in_backward=true.",
+        "lower memory is possible",
+        "An optimizer step in the backward pass keeps the gradients of only one layer, and a paged optimizer moves "
+        "its states to the host when the accelerator is full: --set stack=torchtune --set "
+        "workload.optimizer=paged-adam-8bit --set workload.optimizer.in_backward=true.",
     ),
     "N027": Reason(
         "decomposition not timed",
-        "An optimizer with a projection finds a new subspace now and then, by a singular value decomposition of every "
-        "gradient, which takes seconds to minutes. It is not in the step time.",
+        "An optimizer with a projection computes a new subspace from time to time, by a singular value "
+        "decomposition of every gradient. This takes seconds to minutes and is not in the step time.",
     ),
     "N030": Reason(
         "nothing to compress",
-        "plan.compression has no effect: one rank holds all gradients, or the stack sends them as narrow already.",
+        "plan.compression has no effect: one rank holds all gradients, or the stack already sends them in as few bits.",
     ),
     "N031": Reason(
         "compression not in the stack",
-        "The training software does not offer this compression, so that it takes a hook of your own.",
+        "The training software does not offer this compression; you need your own communication hook.",
     ),
     "N032": Reason(
-        "speed alone",
-        "Convergence of stale gradients, and of samples that are left out, has no law here: steps are those stated.",
+        "speed only",
+        "No law gives the convergence with stale gradients or dropped samples, so costmodel uses the stated number "
+        "of steps.",
     ),
     "N033": Reason(
-        "shares of one kind", "All nodes are of one kind, so that plan.shares has no effect: all shares are equal."
+        "only one kind of nodes", "All nodes are of one kind, so plan.shares has no effect: all shares are equal."
     ),
     "N034": Reason(
-        "sites, more samples",
-        "At equal tokens the loss rises with the number of sites and with the steps between exchanges. No law here "
-        "states by how much: what is computed is speed, traffic and memory.",
+        "sites need more samples",
+        "At equal tokens, the loss rises with the number of sites and with the steps between exchanges. costmodel "
+        "does not model by how much: it predicts only speed, traffic and memory.",
     ),
     "N035": Reason(
         "over the critical batch",
-        "The batch is over twice workload.critical_batch: twice as large a one saves under a sixth of the steps. The "
-        "critical batch grows during training, and differs two to three times with data and tokenizer.",
+        "The batch is over twice workload.critical_batch; doubling it again saves less than a sixth of the steps. "
+        "The critical batch grows during training, and varies two to three times with data and tokenizer.",
     ),
     "N036": Reason(
-        "power cap",
-        "The cap is at or over the rating of the accelerator, so that it has no effect.",
+        "power cap has no effect",
+        "The power cap is not below the rated power of the accelerator, so it has no effect.",
     ),
     "N037": Reason(
         "half of the run is lost",
-        "Goodput is under 50 %: the job is interrupted about as often as it saves its work. Ends of the band are then "
-        "without meaning; costmodel run lists what helps.",
+        "Goodput is under 50 %: the job is interrupted about as often as it saves its work. The band is then not "
+        "meaningful; costmodel run lists what helps.",
     ),
     "N038": Reason(
-        "longer than the time-out",
-        "A checkpoint stops training longer than the 10 minutes after which NCCL's process groups give up by default, "
-        "so that ranks that wait in a collective fail: mode async, a faster store or writer, or a longer timeout.",
+        "longer than the NCCL timeout",
+        "A checkpoint stops training for longer than 10 minutes, the default timeout of NCCL's process groups, so "
+        "ranks that wait in a collective fail. Use mode async, faster storage, or a longer timeout.",
     ),
     "N040": Reason(
-        "software of other accelerators",
-        "The training software, or the engine, is not described on accelerators of this maker: what it overlaps, saves "
-        "and launches there may differ. --stack names another.",
+        "software not described for this vendor",
+        "The document of the training software or engine does not cover accelerators of this vendor. Overlap, saved "
+        "activations and kernel launches may differ there. --stack selects another.",
     ),
     "N041": Reason(
         "fewer tokens than a step",
-        "workload.tokens is less than the tokens of one step. They are counted one by one: 15 trillion is written 15T.",
+        "workload.tokens is less than the tokens of one step. The key counts single tokens: write 15 trillion as 15T.",
     ),
     "N042": Reason(
         "unusual price",
-        "The shipped nodes rent for 0.97 to 17.80 USD/GPU/h by their list prices. This price is under a twentieth "
-        "of the least, or over ten times the largest.",
+        "The list prices of the shipped nodes are 0.97 to 17.80 USD/GPU/h. This price is under a twentieth of the "
+        "lowest, or over ten times the highest.",
     ),
-    "N043": Reason(
-        "price of no server", "The plan has no parameter server, so that assume.server_price has no effect."
-    ),
+    "N043": Reason("no parameter server", "The plan has no parameter server, so assume.server_price has no effect."),
     "N044": Reason(
-        "power cap under its law",
-        "The cap is under 70 % of the rating of the accelerator: the voltage cannot fall further, and steps take "
-        "longer than computed.",
+        "power cap below the model's range",
+        "The power cap is under 70 % of the rated power. The voltage cannot fall further, so real steps take longer "
+        "than predicted.",
     ),
 }

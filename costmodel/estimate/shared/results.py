@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterator
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -12,6 +12,7 @@ from numpy.typing import NDArray
 
 from costmodel.documents.schemas.results import RESULTS, RUN_RESULTS, ResultColumn, results
 from costmodel.ground.equation import Number
+from costmodel.ground.record import record
 from costmodel.ground.shared_columns import Factored
 
 if TYPE_CHECKING:
@@ -61,7 +62,7 @@ def _at(value: Any, index: int) -> float:
     return float(column[index if len(column) > 1 else 0])
 
 
-@dataclass(frozen=True)
+@record
 class Costs:
     """Results of a block of plans, one array per column."""
 

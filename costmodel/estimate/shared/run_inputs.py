@@ -3,17 +3,17 @@
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass
 
 from costmodel.documents.reader.resolved_scenario import ResolvedScenario
 from costmodel.documents.schemas.reliability import Failures
 from costmodel.documents.schemas.run import DataStore, Mode, PlannedStops, Spot, WholeRun
 from costmodel.estimate.shared.assumptions import AssumptionLog
 from costmodel.ground.errors import fail
+from costmodel.ground.record import record
 from costmodel.ground.units import show
 
 
-@dataclass(frozen=True)
+@record
 class FailureRates:
     """Interruptions per second of one node, and of a job independent of its nodes; each with its band."""
 
@@ -27,7 +27,7 @@ class FailureRates:
     repair: float | None
 
 
-@dataclass(frozen=True)
+@record
 class CheckpointInputs:
     """Inputs about checkpoints. A missing interval is optimised; missing rates are those of each node."""
 
@@ -46,7 +46,7 @@ class CheckpointInputs:
     by_each_replica: bool
 
 
-@dataclass(frozen=True)
+@record
 class RestartInputs:
     """Parts of a restart beside loading; the start has a band."""
 
@@ -58,7 +58,7 @@ class RestartInputs:
     ranks: float | None
 
 
-@dataclass(frozen=True)
+@record
 class PowerInputs:
     """Power of an accelerator with its share of the node, where it is stated; shares, and carbon of the energy."""
 
@@ -72,7 +72,7 @@ class PowerInputs:
     tariff: float | None
 
 
-@dataclass(frozen=True)
+@record
 class ElasticInputs:
     """Seconds for which all stop when a replica leaves or comes back, and until it is back."""
 
@@ -80,7 +80,7 @@ class ElasticInputs:
     repair: float
 
 
-@dataclass(frozen=True)
+@record
 class RunInputs:
     """The numbers of the whole run."""
 

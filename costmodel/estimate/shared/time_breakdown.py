@@ -4,15 +4,16 @@ from __future__ import annotations
 
 import functools
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, fields, replace
+from dataclasses import fields, replace
 
 import numpy as np
 
 from costmodel.equations.parallelism.recompute import mixed
 from costmodel.ground.equation import Number, known_as, term
+from costmodel.ground.record import record
 
 
-@dataclass(frozen=True)
+@record
 class TimeByCategory:
     """Seconds of one micro-batch in one direction, by category."""
 
@@ -84,7 +85,7 @@ def _labelled(label: str, change: Callable[[Number], Number], value: Number) -> 
 PASS_TERMS = tuple(field.name for field in fields(TimeByCategory))
 
 
-@dataclass(frozen=True)
+@record
 class ForwardBackward:
     """Times of the forward and the backward pass."""
 

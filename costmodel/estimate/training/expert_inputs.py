@@ -2,16 +2,15 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-
 from costmodel.documents.reader.resolved_scenario import ResolvedScenario
 from costmodel.documents.schemas.stack import ExpertKernels
 from costmodel.estimate.shared.assumptions import AssumptionLog
 from costmodel.estimate.training.stack_in_use import dispatched_bytes
 from costmodel.ground.errors import fail
+from costmodel.ground.record import record
 
 
-@dataclass(frozen=True)
+@record
 class ExpertInputs:
     """Inputs about experts: rows of a rank over the mean, overlap, host time, tokens sent."""
 

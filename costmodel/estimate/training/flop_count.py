@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass, replace
+from dataclasses import replace
 
 from costmodel.documents.schemas.model import Layers
 from costmodel.equations.kernels.flop import (
@@ -16,6 +16,7 @@ from costmodel.equations.kernels.flop import (
 from costmodel.equations.parallelism.counts import padded_vocab
 from costmodel.equations.run.economics import tokens_per_step
 from costmodel.estimate.model.mixers.table import core_flop, mixer
+from costmodel.estimate.model.residual_streams import stream_head, stream_width
 from costmodel.estimate.model.routed_experts import expert_flop, expert_matmuls
 from costmodel.estimate.model.shards import counted_kinds, layer_count, matmuls, model_active_parameters, shard
 from costmodel.estimate.shared.memoize import RECOMPUTE, SPLIT, memoized
@@ -27,13 +28,14 @@ from costmodel.estimate.training.recompute.savings import reached_of_all
 from costmodel.estimate.training.training_inputs import TrainingInputs
 from costmodel.estimate.training.vision_front import front_flop
 from costmodel.ground.equation import Number, term
+from costmodel.ground.record import record
 
 COUNTED = ("model-causal", "model-full")
 MEGATRON = ("korthikanti", "megatron-2021")
 COUNTS_RECOMPUTE = "megatron-2021"  # the whole of it, whatever a plan recomputes
 
 
-@dataclass(frozen=True)
+@record
 class StepFlop:
     """FLOP of a whole step: in the requested convention, and executed."""
 
@@ -53,11 +55,13 @@ def forward_flop(inputs: TrainingInputs, *, causal: bool) -> tuple[Number, Numbe
         head = matmul_flop(tokens, model.vocab, model.hidden)
         if model.head_transform:
             head = head + matmul_flop(tokens, model.hidden, model.hidden)
+        for matrix in stream_head(model, 1.0):
+            head = head + matmul_flop(tokens, matrix.n, matrix.k)
     if model.prediction is not None:
         depth = model.prediction.depth
         with term("multi-token prediction"):
             linear, core = _with_layers(inputs, model.prediction.layer, depth, tokens, linear, core, causal=causal)
-            linear = linear + depth * matmul_flop(tokens, model.hidden, 2.0 * model.hidden)
+            linear = linear + depth * matmul_flop(tokens, model.hidden, model.hidden + stream_width(model))
             head = head + depth * head
     return linear, core, head
 

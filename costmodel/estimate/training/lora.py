@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Container, Iterable, Iterator
-from dataclasses import dataclass
 
 from costmodel.documents.schemas.mixers import LatentAttention
 from costmodel.documents.schemas.model import Layers
@@ -25,6 +24,7 @@ from costmodel.estimate.training.training_inputs import NF4, TrainingInputs
 from costmodel.ground.choices import Module
 from costmodel.ground.equation import Number, term
 from costmodel.ground.errors import Place
+from costmodel.ground.record import record
 from costmodel.ground.units import Figure
 
 ISSUED = Figure(3.0, Place("LoRA", path="operations of an adapter forward: two products and the sum"))
@@ -32,7 +32,7 @@ UNPACKING = Figure(1.7, Place("bitsandbytes pull request 1747", path="old kernel
 ROUTED = ("experts up", "experts down")
 
 
-@dataclass(frozen=True)
+@record
 class Adapter:
     """The adapter of one weight matrix on a rank: outputs n, inputs k, its input tensor and the matrix beside it.
 

@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-
 from costmodel.documents.reader.resolved_scenario import ResolvedScenario
 from costmodel.estimate.shared.assumptions import AssumptionLog
+from costmodel.ground.record import record
 
 
-@dataclass(frozen=True)
+@record
 class OverlapShares:
     """Share of each axis' communication that compute can hide, and of ZeRO-3's weight all-gathers."""
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from typing import NamedTuple
 
 import numpy as np
@@ -18,6 +18,7 @@ from costmodel.equations.parallelism.counts import (
 )
 from costmodel.estimate.model.layer_embeddings import entry_tables
 from costmodel.estimate.model.shards import (
+    has_head_parts,
     head_parameters,
     layer_count,
     position_rows,
@@ -41,6 +42,7 @@ from costmodel.estimate.training.parallelism.pipeline.schedule_rules import (
 from costmodel.estimate.training.training_inputs import TrainingInputs
 from costmodel.ground.choices import Schedule
 from costmodel.ground.equation import Number, term
+from costmodel.ground.record import record
 
 
 def local_tokens(inputs: TrainingInputs, block: Block) -> Number:
@@ -61,7 +63,7 @@ class LargestRankParameters(NamedTuple):
     routed: Number
 
 
-@dataclass(frozen=True)
+@record
 class StageParameters:
     """Parameters of a rank before sharding over dp: per layer (mean, largest), in its layers, in embedding and head.
 
@@ -139,7 +141,7 @@ def stage_parameters(inputs: TrainingInputs, block: Block, layers: StageLayers) 
     embedding = _with_entry(model, embedding, last_norm, tp)
     both = embedding + last_norm if model.tied else embedding + head + last_norm
     extra = prediction_parameters(model, tp)
-    if model.head_transform or model.head_bias:
+    if has_head_parts(model):
         extra = extra + head_parameters(model, rows)
     head, both = head + extra, both + extra
     copied = _embeds_again(model, block.structure.schedule)

@@ -43,6 +43,7 @@ from costmodel.estimate.training.stack_in_use import (
 from costmodel.ground.choices import Recompute
 from costmodel.ground.equation import Number, term
 from costmodel.ground.errors import Place
+from costmodel.ground.record import record
 from costmodel.ground.units import Figure
 
 REPLICAS = frozenset({"dp", "edp", "replicas"})  # groups that reach from one kind of nodes to another
@@ -58,7 +59,7 @@ ELEMENT_BYTES = {
 }
 
 
-@dataclass(frozen=True)
+@record
 class ElementWidths:
     """Bytes of an element: of activations and 16-bit weights, of gradients as accumulated, and as reduced."""
 
@@ -67,7 +68,7 @@ class ElementWidths:
     reduced: float
 
 
-@dataclass(frozen=True)
+@record
 class KernelRates:
     """Peaks of one accelerator and the fits of its kernels; `variation` is the relative device-to-device spread."""
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import functools
 import operator
 from collections.abc import Iterator
-from dataclasses import dataclass, replace
+from dataclasses import replace
 
 import numpy as np
 
@@ -26,9 +26,10 @@ from costmodel.estimate.training.time.layer_kernels import plain_product
 from costmodel.estimate.training.time.layer_time import LayerWork, layer_work
 from costmodel.estimate.training.training_inputs import TrainingInputs
 from costmodel.ground.equation import Number, term
+from costmodel.ground.record import record
 
 
-@dataclass(frozen=True)
+@record
 class FrontWork:
     """Seconds of the tower for a micro-batch, and the work of its layers of each kind with their number."""
 
@@ -36,7 +37,7 @@ class FrontWork:
     layers: tuple[tuple[Number, LayerWork], ...]
 
 
-@dataclass(frozen=True)
+@record
 class FrontMemory:
     """Bytes that the tower saves of a micro-batch, and those of a layer while it is recomputed."""
 
@@ -44,7 +45,7 @@ class FrontMemory:
     whole: Number
 
 
-@dataclass(frozen=True)
+@record
 class FrontFlop:
     """Useful FLOP of the tower in a step, and those that backward repeats."""
 

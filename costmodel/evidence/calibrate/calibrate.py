@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 
 from costmodel.documents.reader.cached_reader import CachedReader
 from costmodel.documents.reader.folders import has
@@ -12,12 +11,13 @@ from costmodel.evidence.calibrate.kernel_fits import KernelTimings, Sample, kern
 from costmodel.evidence.calibrate.regression import Error, error_of, fitted, held_out
 from costmodel.evidence.calibrate.samples import UnusedRow, gathered
 from costmodel.exchange.tables.kernel_table import Timings, read_timings
+from costmodel.ground.record import record
 
 LEAST_POINTS = 12
 TOO_FEW = f"too few to fit, which takes {LEAST_POINTS}"
 
 
-@dataclass(frozen=True)
+@record
 class Fit:
     """Fitted constants, with the error in sample, on held-out halves, and of the constants in use.
 
@@ -37,7 +37,7 @@ class Fit:
         return len(self.sample.measured)
 
 
-@dataclass(frozen=True)
+@record
 class Calibrated:
     """Every fit of some files, the number of skipped rows by reason, and remarks on the files."""
 

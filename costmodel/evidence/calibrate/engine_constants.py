@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -25,6 +25,7 @@ from costmodel.evidence.validate.validate import Where, chosen_rows, meant
 from costmodel.exchange.tables.kernel_table import stem
 from costmodel.exchange.tables.serving_table import ServingTable, read_serving_runs
 from costmodel.ground.errors import CostModelError, Place, fail
+from costmodel.ground.record import record
 
 FEWEST = 3  # runs of an engine that its constants are refined from
 IDENTIFIED = 0.7  # spread over that of the prior, at most, of a constant that runs identify
@@ -33,7 +34,7 @@ QUANTITIES = ("tpot", "ttft")
 Column = NDArray[np.float64]
 
 
-@dataclass(frozen=True)
+@record
 class ConstantPath:
     """A constant of an engine: where it stands, and how far real ones lie from what is shipped, as a logarithm."""
 
@@ -55,7 +56,7 @@ LEAVES = (
 )
 
 
-@dataclass(frozen=True)
+@record
 class RefinedEngine:
     """One constant: what is shipped, what the runs make of it, and how well they know it."""
 
@@ -71,7 +72,7 @@ class RefinedEngine:
         return self.spread <= IDENTIFIED * self.leaf.spread
 
 
-@dataclass(frozen=True)
+@record
 class EngineFit:
     """The runs of some tables, the constants refined from them, and median errors before and after, by quantity."""
 
@@ -83,7 +84,7 @@ class EngineFit:
     after: Mapping[str, float]
 
 
-@dataclass(frozen=True)
+@record
 class _Runs:
     """Benchmarks of one engine: those of one scenario together, with their measured times."""
 

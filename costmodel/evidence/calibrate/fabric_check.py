@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import itertools
-from dataclasses import dataclass
 from typing import cast
 
 import numpy as np
@@ -14,13 +13,14 @@ from costmodel.equations.network.collectives import Operation, bus_bandwidth
 from costmodel.equations.run.economics import share
 from costmodel.evidence.calibrate.calibrate import Fit
 from costmodel.evidence.calibrate.regression import Array
+from costmodel.ground.record import record
 from costmodel.ground.units import show
 
 _LARGE = 0.125  # of the largest message, from which on bandwidth decides
 _UNITS = {"bytes": "B", "nbytes": "B"}
 
 
-@dataclass(frozen=True)
+@record
 class SizeComparison:
     """Rows of one size: their number, and their median measured and predicted times."""
 
@@ -35,7 +35,7 @@ class SizeComparison:
         return float(share(self.predicted, self.measured)) - 1
 
 
-@dataclass(frozen=True)
+@record
 class Soundness:
     """The bus bandwidth of large messages: measured, predicted for a sound fabric by the fit in use, and the spread."""
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import field, replace
 
 import numpy as np
 from numpy.typing import NDArray
@@ -22,6 +22,7 @@ from costmodel.evidence.calibrate.regression_problem import (
     within,
 )
 from costmodel.evidence.calibrate.widths import Unexplained, fitted_widths, spreads
+from costmodel.ground.record import record
 
 MIN_SENSITIVITY = (
     0.005  # change of the logarithm of a time, over that of a constant, from which a run counts as telling of it
@@ -29,7 +30,7 @@ MIN_SENSITIVITY = (
 IDENTIFIED_BELOW = 0.7  # a posterior spread above this share of the prior's: the data do not identify the constant
 
 
-@dataclass(frozen=True)
+@record
 class Posterior:
     """One constant after the fit; spreads are on its fitted scale."""
 
@@ -46,7 +47,7 @@ def is_identified(prior: Prior, spread: float, moved: float) -> bool:
     return spread < IDENTIFIED_BELOW * prior.spread or abs(moved) > prior.spread
 
 
-@dataclass(frozen=True)
+@record
 class StepFit:
     """Constants and errors: as shipped, at the priors, in sample, and held out.
 

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
 
 import numpy as np
 
@@ -31,6 +30,7 @@ from costmodel.evidence.calibrate.kernel_forms import (
 )
 from costmodel.evidence.calibrate.regression import Array, Columns, FittedForm
 from costmodel.evidence.calibrate.samples import PRECISIONS, FitKey, Gathered, UnusedRow
+from costmodel.ground.record import record
 from costmodel.ground.units import show
 
 MICROSECOND = 1e-6
@@ -54,7 +54,7 @@ _RANGES = {
 }
 
 
-@dataclass(frozen=True)
+@record
 class Sample:
     """Timings that determine the constants of one form, and the constants that a document holds now."""
 
@@ -72,7 +72,7 @@ class Sample:
     path: tuple[str, ...]
 
 
-@dataclass(frozen=True)
+@record
 class KernelTimings:
     """The timings of one key: sizes as columns, measured times, and the documents of their hardware."""
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -24,12 +24,13 @@ from costmodel.evidence.validate.validate import Where, chosen_rows, meant, noth
 from costmodel.exchange.tables.kernel_table import read_runs, stem
 from costmodel.exchange.tables.run_table import Table
 from costmodel.ground.errors import Place, fail
+from costmodel.ground.record import record
 from costmodel.ground.units import significant
 
 SECONDS = "operation"  # the leaf that is a time
 
 
-@dataclass(frozen=True)
+@record
 class Refined:
     """A fit on the runs of some tables: its runs, the skipped ones, and the groups held out in turn."""
 

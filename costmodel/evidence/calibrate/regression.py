@@ -9,10 +9,11 @@ from __future__ import annotations
 
 import hashlib
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
 
 import numpy as np
 from numpy.typing import NDArray
+
+from costmodel.ground.record import record
 
 Array = NDArray[np.float64]
 Columns = Mapping[str, Array | float]
@@ -23,7 +24,7 @@ NOISE = (0.01, SCALE)
 _STEPS, _TRIES, _NUDGE = 200, 14, 1e-5
 
 
-@dataclass(frozen=True)
+@record
 class Constant:
     """A constant to fit: its name in the document, its unit, its usual value, its bounds and its spread.
 
@@ -38,7 +39,7 @@ class Constant:
     spread: float = 1.0
 
 
-@dataclass(frozen=True)
+@record
 class FittedForm:
     """A closed form with its constants, and its times for columns of shapes."""
 
@@ -47,7 +48,7 @@ class FittedForm:
     time: Callable[[Mapping[str, float], Columns], Array]
 
 
-@dataclass(frozen=True)
+@record
 class Error:
     """Errors of times: median and P90 of |predicted / measured − 1|, the signed median, and the loss of the fit."""
 

@@ -25,6 +25,7 @@ from costmodel.evidence.validate.rows import modelled
 from costmodel.evidence.validate.skip_reasons import CannotModel, SkippedRow
 from costmodel.evidence.validate.validate import UNKNOWN
 from costmodel.exchange.tables.csv_cells import CsvRow
+from costmodel.ground.record import record
 
 Array = NDArray[np.float64]
 
@@ -36,7 +37,7 @@ STEP = 0.02
 ROUNDS = 12
 
 
-@dataclass(frozen=True)
+@record
 class TimedRun:
     """A modelled run: its scenario, its measured time, its family, and the group with which it is held out."""
 
@@ -47,7 +48,7 @@ class TimedRun:
     group: str
 
 
-@dataclass(frozen=True)
+@record
 class Errors:
     """Errors of some runs: median and P90 of |error|, the median error, and the share of runs inside the band."""
 
@@ -58,7 +59,7 @@ class Errors:
     inside_band: float
 
 
-@dataclass(frozen=True)
+@record
 class Scores:
     """Log of predicted over measured of runs, spreads by kernels and links, whether each time lies inside its band."""
 

@@ -19,6 +19,7 @@ from costmodel.equations.parallelism.counts import tokens_in_micro_batch
 from costmodel.evidence.calibrate.inference_kernels import group_kind
 from costmodel.exchange.tables.csv_cells import CsvRow
 from costmodel.exchange.tables.kernel_table import Timings, stem
+from costmodel.ground.record import record
 
 LINKS = {
     "NVLink3 + EFA 4x100Gb (p4de)": "p4de",
@@ -63,7 +64,7 @@ UNFITTED = {
 }
 
 
-@dataclass(frozen=True)
+@record
 class FitKey:
     """The target of a group of timings: the document, its part, the entry, and the method of measurement.
 

@@ -4,13 +4,13 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
 
 import numpy as np
 from numpy.typing import NDArray
 
 from costmodel.documents.schemas.prior import Prior
 from costmodel.equations.run.uncertainty import FREEDOM, combined_error, heavy_tail_spread
+from costmodel.ground.record import record
 
 Array = NDArray[np.float64]
 STEP, UNSEEN, EXPERTS = "spread.step", "spread.unseen", "spread.experts"
@@ -21,7 +21,7 @@ _RATIOS = np.exp(np.linspace(-2, 2, 41))  # tried widths over the priors
 _TURNS = 3
 
 
-@dataclass(frozen=True)
+@record
 class Unexplained:
     """Runs whose sources are left out: log errors, spreads by kernels and links, which have experts, their sources."""
 

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections import defaultdict
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -18,6 +17,7 @@ from costmodel.evidence.calibrate.default_efficiency import Part, changed, part_
 from costmodel.evidence.calibrate.kernel_fits import link_of
 from costmodel.evidence.calibrate.priors import own_source
 from costmodel.ground.errors import Place, fail
+from costmodel.ground.record import record
 from costmodel.ground.units import significant
 
 JUDGED = "training-runs-fit"  # the source of entries that were set from whole steps, not from kernels
@@ -25,7 +25,7 @@ WORST_MEDIAN, WORST_P90, SLACK = 0.25, 0.60, 2.0
 WORST_REPORTED = 0.20  # of what is not written either way
 
 
-@dataclass(frozen=True)
+@record
 class Decision:
     """Whether a fit is written into a document, and the reason if not."""
 

@@ -5,11 +5,12 @@ from __future__ import annotations
 import datetime
 import time
 from collections.abc import Callable, Iterator
-from dataclasses import asdict, dataclass, replace
+from dataclasses import asdict, replace
 from typing import Any
 
 from costmodel.evidence.measure.operators import OperatorTrial, Session, Timing, attentions, blocks, products, streams
 from costmodel.evidence.measure.stopwatch import MeasurementStopped, clock_under_load, torch_module
+from costmodel.ground.record import record
 
 # What is measured, and the share of the time that may be over behind it.
 PARTS: tuple[tuple[Callable[[Session], Iterator[OperatorTrial]], float], ...] = (
@@ -21,7 +22,7 @@ PARTS: tuple[tuple[Callable[[Session], Iterator[OperatorTrial]], float], ...] = 
 LACKED_TIME = "would take"
 
 
-@dataclass(frozen=True)
+@record
 class MeasuredKernels:
     """Rows of the table, and whether the user stopped before the last."""
 

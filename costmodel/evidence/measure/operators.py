@@ -6,18 +6,19 @@ import functools
 import itertools
 import math
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass, field, replace
+from dataclasses import field, replace
 from typing import Any
 
 from costmodel.equations.kernels.flop import attention_flop, matmul_flop
 from costmodel.evidence.measure.stopwatch import Device, Stopwatch, copies, torch_module
+from costmodel.ground.record import record
 
 ELEMENT = 2.0
 FP8_FROM, CUDNN_FROM = (8, 9), (9, 0)  # compute capabilities; elsewhere cuDNN is another class of attention
 KERNELS = {"sdpa_flash": "FLASH_ATTENTION", "sdpa_cudnn": "CUDNN_ATTENTION"}
 
 
-@dataclass(frozen=True)
+@record
 class Timing:
     """One operation: its shape as in tables of training operators, and its times forward and backward."""
 
@@ -37,7 +38,7 @@ class Timing:
     skipped: str = ""
 
 
-@dataclass(frozen=True)
+@record
 class ShapeSpread:
     """The shapes to measure, and the number of repeats."""
 
@@ -80,7 +81,7 @@ BRIEF = ShapeSpread(
 )
 
 
-@dataclass(frozen=True)
+@record
 class Session:
     """Options of a measurement: device, spread of shapes, seconds to spend, progress callback, cancellation check."""
 
@@ -110,7 +111,7 @@ class Session:
         return [self.operands(*shapes) for _ in range(copies(ELEMENT * elements, self.device.kind))]
 
 
-@dataclass(frozen=True)
+@record
 class OperatorTrial:
     """One operation of one shape, its amount of work, and the function that times it."""
 

@@ -8,10 +8,10 @@ import statistics
 import subprocess
 import time
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
 from typing import Any
 
 from costmodel.ground.errors import Place, fail
+from costmodel.ground.record import record
 
 COPIES_OVER_CACHE = 3.0
 MOST_COPIES, COPIES_ON_A_PROCESSOR = 64, 2
@@ -20,7 +20,7 @@ LEAD, MOST_LEADS = 4096, 64
 LOAD, LOADED = 16384, 1.5
 
 
-@dataclass(frozen=True)
+@record
 class Device:
     """The device of a measurement, and facts about it."""
 

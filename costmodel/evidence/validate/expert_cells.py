@@ -40,6 +40,8 @@ def expert_layers(filling: Filling, shelf: CachedReader, dense: dict[str, Any]) 
     mixer = {"attention": shape.pop("attention")}
     if kind is not None and kind.latent is not None:
         mixer = {"latent": kind.latent.model_dump(exclude_none=True)}
+    if kind is not None and kind.compressed is not None:
+        mixer = {"compressed": kind.compressed.model_dump(exclude_none=True)}
     feeding = shape.pop("mlp")
     experts: dict[str, Any] = {
         "count": row.number("n_experts"),

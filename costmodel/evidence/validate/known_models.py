@@ -95,7 +95,8 @@ def _named(row: CsvRow, shelf: CachedReader) -> Model | None:
     model: Model | None = shelf.document("model", name) if name else None
     if model is None:
         return None
-    heads = {core.heads for kind in model.layers for core in (kind.attention, kind.latent) if core is not None}
+    cores = (core for kind in model.layers for core in (kind.attention, kind.latent, kind.compressed))
+    heads = {core.heads for core in cores if core is not None}
     return model if row.number("heads") in heads else None
 
 

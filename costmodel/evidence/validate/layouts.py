@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import math
 import re
-from dataclasses import dataclass
 
 from costmodel.documents.schemas.hardware import Node
 from costmodel.documents.schemas.stack import Stack
@@ -12,6 +11,7 @@ from costmodel.estimate.training.parallelism.pipeline.schedule_rules import LOOP
 from costmodel.evidence.validate.imputation import LAST_OF_2021, Filling
 from costmodel.evidence.validate.machines import proxy_node
 from costmodel.evidence.validate.skip_reasons import CannotModel, invalid, needed
+from costmodel.ground.record import record
 
 LAST_BY_STAGE = 2024
 DEGREES = ("tp", "pp", "cp", "dp")
@@ -19,7 +19,7 @@ _GROUP = re.compile(r"(?:FSDP group|zero1_group)=([1-9]\d*)")
 _SLICES = re.compile(r"\bslices=([1-9]\d*)")
 
 
-@dataclass(frozen=True)
+@record
 class RowLayout:
     """The degrees of a row."""
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from typing import Literal
 
 from costmodel.documents.schemas.scenario import FlopConvention
@@ -19,6 +19,7 @@ from costmodel.evidence.validate.rows import Modelled
 from costmodel.evidence.validate.skip_reasons import CannotModel
 from costmodel.exchange.tables.csv_cells import CsvRow
 from costmodel.exchange.tables.run_table import MEMORIES, TIMES
+from costmodel.ground.record import record
 
 ServingQuantity = Literal["tpot", "ttft", "throughput", "cache"]
 Quantity = Literal["time", "memory"] | ServingQuantity
@@ -32,7 +33,7 @@ TOTALS: dict[str, Sequence[str]] = {
 FITS = "fits"
 
 
-@dataclass(frozen=True)
+@record
 class ComparedFigure:
     """A measured figure and the predicted one; for memory whether the run is predicted to fit, as 1 or 0."""
 

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import statistics
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
 
 import numpy as np
 
@@ -14,6 +13,7 @@ from costmodel.equations.run.economics import share
 from costmodel.estimate.shared.results import number
 from costmodel.evidence.validate.validate import Compared, Validated
 from costmodel.exchange.tables.csv_cells import CsvRow
+from costmodel.ground.record import record
 
 LEAST = 5
 # Cells that runs of one sweep share, and those a layout is made of.
@@ -27,7 +27,7 @@ LAYOUT = (
 )  # fmt: skip
 
 
-@dataclass(frozen=True)
+@record
 class MeasuredLayout:
     """One layout of a sweep with the median of its runs. `predicted` is None where it is not modelled."""
 
@@ -37,7 +37,7 @@ class MeasuredLayout:
     predicted: float | None
 
 
-@dataclass(frozen=True)
+@record
 class LayoutSweep:
     """One model, batch, sequence and cluster, measured in several layouts."""
 
@@ -82,7 +82,7 @@ class LayoutSweep:
         return [abs(number(share(ran.predicted or 0.0, ran.measured)) - 1) for ran in self.modelled]
 
 
-@dataclass(frozen=True)
+@record
 class RegretScore:
     """The regret over some sweeps; sweeps have equal weight, but layouts do in `mean_error`."""
 

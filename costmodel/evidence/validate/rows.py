@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from dataclasses import dataclass, field
+from dataclasses import field
 from typing import Any
 
 from costmodel.documents.reader.cached_reader import CachedReader
@@ -37,13 +37,14 @@ from costmodel.evidence.validate.software import stack_of
 from costmodel.evidence.validate.spelling import OPEN, positions_of, precision_of, recompute_of, schedule_of, ulysses
 from costmodel.exchange.tables.csv_cells import CsvRow
 from costmodel.ground.errors import CostModelError
+from costmodel.ground.record import record
 
 _ADAPTERS = re.compile(r"(?<!no )(?<!not )(?<!without )\b(?:q?lora|peft)\b", re.IGNORECASE)
 _CELLS = {"zero": "zero_stage", "bandwidth": "nic_gbps_per_gpu"}  # by keys of a scenario, where they differ
 _OTHER_MIXERS = ("hybrid", "mamba", "ssm", "rwkv")
 
 
-@dataclass(frozen=True)
+@record
 class Modelled:
     """The prediction for a row, and its imputed cells."""
 

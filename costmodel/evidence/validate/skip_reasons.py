@@ -3,27 +3,43 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass
 
 from costmodel.estimate.shared.reasons import REFUSALS, Reason
 from costmodel.exchange.tables.csv_cells import CsvRow
+from costmodel.ground.record import record
 
 REASONS = {
-    "V001": Reason("accelerator unknown", "Documents lack the accelerator, a node that holds it, or what it reaches."),
-    "V002": Reason("experts", "The model has experts, and the training software's document does not describe them."),
-    "V004": Reason("precision without a fit", "Accelerator or stack lack it, or no matmuls of it were fitted."),
-    "V005": Reason("nothing measured", "The row has no measured cell of the quantity asked for."),
-    "V006": Reason(
-        "shape incomplete", "A cell that no rule fills is empty: of the model, the batch or the layout. The rules:"
+    "V001": Reason(
+        "accelerator unknown",
+        "No document describes the accelerator or a node that holds it, or the documents lack a figure that is needed.",
     ),
-    "V007": Reason("plan invalid", "The layout breaks a constraint; the row names its code, L001 and following."),
-    "V009": Reason("feature unknown", "The run recomputes, offloads or tunes in a way that is not modelled."),
-    "V011": Reason("model unknown", "No document has the shape that the row's model stands for."),
-    "V012": Reason("layout unclear", "The degrees of the row and its number of accelerators contradict each other."),
+    "V002": Reason(
+        "experts not described",
+        "The model has experts, but the training software's document does not describe how it runs them.",
+    ),
+    "V004": Reason(
+        "precision without a fit",
+        "The accelerator or the stack does not support the precision, or no matmuls of it were fitted.",
+    ),
+    "V005": Reason("nothing measured", "The row has no measured cell for the requested quantity."),
+    "V006": Reason(
+        "shape incomplete", "A cell of the model, the batch or the layout is empty, and no rule fills it. The rules:"
+    ),
+    "V007": Reason("plan invalid", "The layout breaks a constraint; the row names its code (L001 and following)."),
+    "V009": Reason("feature unknown", "The run uses a kind of recompute, offload or tuning that is not modelled."),
+    "V011": Reason("model unknown", "No document has the shape of the row's model."),
+    "V012": Reason("layout unclear", "The degrees in the row contradict its number of accelerators."),
     "V013": Reason("engine unknown", "No stack describes the serving engine of the row."),
-    "V014": Reason("impossible", "The row is faster than the memory bandwidth of its accelerators allows."),
-    "V015": Reason("contradiction", "Requests in flight, rate and latency of the row contradict Little's law."),
-    "V010": Reason("cell unreadable", "A cell is not what its column holds, or the row is not as long as the header."),
+    "V014": Reason(
+        "faster than the bandwidth", "The row is faster than the memory bandwidth of its accelerators allows."
+    ),
+    "V015": Reason(
+        "contradicts Little's law", "The row's requests in flight, rate and latency contradict Little's law."
+    ),
+    "V010": Reason(
+        "cell unreadable",
+        "A cell does not have the type of its column, or the row has more or fewer cells than the header.",
+    ),
 }
 
 
@@ -35,7 +51,7 @@ class CannotModel(Exception):
         self.code, self.why = code, why
 
 
-@dataclass(frozen=True)
+@record
 class SkippedRow:
     """A skipped run: the code of the reason, and the detail."""
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import statistics
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import field
 from typing import get_args
 
 import numpy as np
@@ -34,6 +34,7 @@ from costmodel.exchange.tables.kernel_table import read_measured
 from costmodel.exchange.tables.run_table import Table
 from costmodel.exchange.tables.serving_table import ServingTable
 from costmodel.ground.errors import CostModelError, Place, fail
+from costmodel.ground.record import record
 
 DOCUMENTED: dict[Quantity, tuple[str, ...]] = {"time": ("step_time", "flop_rate"), "memory": tuple(TOTALS)}
 TABLES = (".csv", ".txt", ".log")  # files that are no documents: tables, and logs of engines
@@ -43,7 +44,7 @@ _SHOWN = 8
 Where = Mapping[str, Sequence[str]]
 
 
-@dataclass(frozen=True)
+@record
 class Compared:
     """One measured figure with its prediction, or the reason why there is none."""
 
@@ -77,7 +78,7 @@ class Compared:
         return self.tolerance is None or (self.error is not None and abs(self.error) <= self.tolerance)
 
 
-@dataclass(frozen=True)
+@record
 class Score:
     """The errors of some figures in total; rows have equal weight, percentiles are linear."""
 
@@ -89,7 +90,7 @@ class Score:
     inside_band: float | None
 
 
-@dataclass(frozen=True)
+@record
 class Outcomes:
     """For runs that did or did not fit in memory: how many, wrong predictions, and the mean predicted chance to fit."""
 
@@ -101,7 +102,7 @@ class Outcomes:
     chance_of_unfit: float | None
 
 
-@dataclass(frozen=True)
+@record
 class Validated:
     """The figures of one table: a document, or a CSV file."""
 

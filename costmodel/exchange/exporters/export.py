@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-
 from costmodel.exchange.exporters import (
     accelerate_writer,
     bridge_writer,
@@ -16,12 +14,13 @@ from costmodel.exchange.exporters.job import Job, Unsaid
 from costmodel.exchange.exporters.read_back import check_read_back
 from costmodel.exchange.exporters.target import ExportTarget, check_plan, check_stack, check_workload
 from costmodel.ground.errors import Fault
+from costmodel.ground.record import record
 
 _ALL = (megatron, bridge_writer, torchtitan_writer, deepspeed_writer, accelerate_writer, training_arguments_writer)
 TARGETS: dict[str, ExportTarget] = {module.TARGET.name: module.TARGET for module in _ALL}
 
 
-@dataclass(frozen=True)
+@record
 class Exported:
     """The text of a file, keys of the scenario that it cannot express, and what it leaves to its reader."""
 

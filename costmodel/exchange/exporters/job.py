@@ -10,6 +10,7 @@ from costmodel.documents.schemas.plan import Plan
 from costmodel.documents.schemas.scenario import Assumptions, Training
 from costmodel.ground.errors import Fault, Place
 from costmodel.ground.plan_sizes import OF_ITSELF_ONE
+from costmodel.ground.record import record
 
 _ONE = ("tp", "pp", "vpp", *(name for name in OF_ITSELF_ONE if name != "etp"))  # degrees that mean nothing at 1
 _DEFAULT = {
@@ -24,7 +25,7 @@ _DEFAULT = {
 }
 
 
-@dataclass(frozen=True)
+@record
 class Job:
     """A settled plan, and the names of what it runs with.
 

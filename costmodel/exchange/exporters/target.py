@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
 
 from costmodel.exchange.exporters.job import Job, Unsaid, effective
+from costmodel.ground.record import record
 
 # Keys that no training software states in a file of its own.
 NOWHERE = {
@@ -18,7 +18,7 @@ NOWHERE = {
 }
 
 
-@dataclass(frozen=True)
+@record
 class ExportTarget:
     """A format with its table.
 

@@ -9,11 +9,12 @@ from __future__ import annotations
 import json
 import math
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass, field
+from dataclasses import field
 from typing import Any
 
 from costmodel.exchange.logs.protobuf_fields import WireError, fields, messages
 from costmodel.ground.errors import Place, fail
+from costmodel.ground.record import record
 
 COMPUTE, SEND, RECEIVE, COLLECTIVE = 4, 5, 6, 7  # types of nodes in et_def.proto
 _TYPES = {"COMP_NODE": COMPUTE, "COMM_SEND_NODE": SEND, "COMM_RECV_NODE": RECEIVE, "COMM_COLL_NODE": COLLECTIVE}
@@ -22,7 +23,7 @@ _ATTRIBUTE_NAME, _BOOL, _STRING = 1, 27, 29
 _MOST = 1e12  # microseconds
 
 
-@dataclass(frozen=True)
+@record
 class ChakraNode:
     """An operation: its name and type, microseconds, and whether the host runs it."""
 

@@ -3,16 +3,16 @@
 from __future__ import annotations
 
 import statistics
-from dataclasses import dataclass
 
 from costmodel.exchange.logs.step_lines import Log, RunSummary, StepLine
 from costmodel.ground.errors import Place, fail
+from costmodel.ground.record import record
 
 WARM_UP = 5  # steps that are left out
 FEWEST = 5  # steps that make a run
 
 
-@dataclass(frozen=True)
+@record
 class MeasuredRun:
     """Figures of a run under the names of the columns of a table of measured runs.
 

@@ -12,12 +12,12 @@ import math
 import zlib
 from collections import defaultdict
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass
 from typing import Any, NamedTuple
 
 from costmodel.exchange.logs.chakra_trace import ChakraNode, chakra_nodes
 from costmodel.exchange.logs.kernel_kinds import axis_of, kernel_kind
 from costmodel.ground.errors import Place, fail
+from costmodel.ground.record import record
 
 LARGEST = 1_500_000_000  # bytes of a trace as text
 _MICROSECOND = 1e-6
@@ -26,7 +26,7 @@ COMPUTED = ("matmul", "attention", "memory_bound", "optimizer")
 _STEP = "ProfilerStep#"
 
 
-@dataclass(frozen=True)
+@record
 class ProfiledStep:
     """Seconds of the mean recorded step, its terms, and what has to be known of how they were read."""
 

@@ -4,13 +4,13 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
 from datetime import datetime
 from itertools import islice
 from statistics import median
 from typing import NamedTuple
 
 from costmodel.ground.errors import Place, fail
+from costmodel.ground.record import record
 
 GIB_OVER_GB = 1.073741824
 MOST_LINES = 20_000  # lines of steps that are read: a median needs no more
@@ -111,7 +111,7 @@ LOG_FORMATS = (
 )
 
 
-@dataclass(frozen=True)
+@record
 class StepLine:
     """One step as it is printed, several times where every rank prints it."""
 
@@ -130,7 +130,7 @@ class RunSummary(NamedTuple):
     place: Place
 
 
-@dataclass(frozen=True)
+@record
 class Log:
     """The steps of a log in the order of their numbers, and memory that another program's line states.
 

@@ -5,12 +5,12 @@ from __future__ import annotations
 import re
 from collections import Counter
 from collections.abc import Iterator
-from dataclasses import dataclass
 from typing import Any
 
 from costmodel.documents.text.yaml_tree import Mapping
 from costmodel.exchange.importers.serving.container_manifest import manifest_trees
 from costmodel.ground.errors import CostModelError, Place, fail
+from costmodel.ground.record import record
 
 TOPOLOGY, SLURM, KUBERNETES = "matrix of nvidia-smi topo -m", "nodes of Slurm", "nodes of Kubernetes"
 TOOLS = (TOPOLOGY, SLURM, KUBERNETES)
@@ -33,7 +33,7 @@ _PRODUCT, _COUNT, _HELD = "nvidia.com/gpu.product", "nvidia.com/gpu.count", "nvi
 _DEEPEST = 24
 
 
-@dataclass(frozen=True)
+@record
 class MachineShape:
     """A node as far as a text states it.
 

@@ -5,7 +5,6 @@ from __future__ import annotations
 import fnmatch
 import re
 from collections.abc import Sequence
-from dataclasses import dataclass
 from typing import NamedTuple
 
 from costmodel.exchange.shell.conditions import holds
@@ -13,6 +12,7 @@ from costmodel.exchange.shell.parts import Literal, ScriptReader, Token
 from costmodel.exchange.shell.tree import CaseStatement, Chain, CommandGroup, Function, If, Loop, Node, Simple, parsed
 from costmodel.exchange.shell.values import Doubt, Field, Variables, WordPiece
 from costmodel.ground.errors import Place, fail
+from costmodel.ground.record import record
 
 MOST_COMMANDS = 20_000
 DEEPEST = 16  # functions in functions
@@ -38,7 +38,7 @@ class ShellCommand(NamedTuple):
     doubt: Doubt | None = None
 
 
-@dataclass(frozen=True)
+@record
 class Script:
     """The commands of a script, in order; its #SBATCH options; the words of its variables at the end.
 

@@ -8,18 +8,19 @@ import io
 import re
 from collections import Counter
 from collections.abc import Collection, Iterator, Mapping
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from pathlib import Path
 from typing import Literal
 
 from costmodel.documents.reader.folders import is_near, place_in
 from costmodel.ground.errors import Fault, Place, fail
 from costmodel.ground.quoting import quoted_value
+from costmodel.ground.record import record
 
 Kind = Literal["text", "count", "whole", "number", "flag"]
 
 
-@dataclass(frozen=True)
+@record
 class Column:
     """What a column holds: text, a count from one, a whole number from zero, a number above zero, true or false."""
 
@@ -36,7 +37,7 @@ _QUOTES = "quotes stand around a whole cell, in pairs; one inside them is writte
 _WANTED = {"count": "a whole number from 1", "whole": "a whole number from 0", "number": "a number above 0"}
 
 
-@dataclass(frozen=True)
+@record
 class CsvRow:
     """One record: the cells as written, those of known columns as what they mean, and what is wrong with the others."""
 
@@ -64,7 +65,7 @@ class CsvRow:
         return None if value is None else bool(value)
 
 
-@dataclass(frozen=True)
+@record
 class Sheet:
     """A table as it is written: its header and where that stands, and the records below it with their places."""
 

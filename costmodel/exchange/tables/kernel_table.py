@@ -7,7 +7,6 @@ Any other column is left alone.
 from __future__ import annotations
 
 from collections.abc import Collection, Iterator
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Literal
 
@@ -22,6 +21,7 @@ from costmodel.exchange.tables.run_table import REQUIRED as RUN_REQUIRED
 from costmodel.exchange.tables.serving_table import COLUMNS as SERVING_COLUMNS
 from costmodel.exchange.tables.serving_table import is_serving, read_serving_runs
 from costmodel.ground.errors import CostModelError, Fault, Place, fail
+from costmodel.ground.record import record
 
 Kind = Literal["matmul", "attention", "decode", "collective", "cluster", "operator", "experts", "grouped", "dispatch"]
 
@@ -30,7 +30,7 @@ _GPU = Column("text", "accelerator: the name of its document, or one that explai
 _TYPE = Column("text", "type of the elements")
 
 
-@dataclass(frozen=True)
+@record
 class TableColumns:
     """The columns a kind of table has: those it must have, with a value in every row, and those it may have."""
 
@@ -132,7 +132,7 @@ _KNOWN = {*RUN_COLUMNS, *(name for layout in KINDS.values() for name in (*layout
 _RUNS = 3  # so many of the columns that runs must have make a table one of runs; no kind of kernels has them
 
 
-@dataclass(frozen=True)
+@record
 class Timings:
     """The rows of one file, and what kind of timings they are."""
 
@@ -163,8 +163,8 @@ def read_timings(path: str, per_node: int = 0) -> Timings:
     _checked(place, names, KINDS[kind])
     faults: list[Fault] = []
     rows = []
-    for where, record in found.records:
-        row = row_of(where, names, record, {**KINDS[kind].columns, **KINDS[kind].optional})
+    for where, cells in found.records:
+        row = row_of(where, names, cells, {**KINDS[kind].columns, **KINDS[kind].optional})
         rows.append(row)
         faults += row.faults or _empty(where, names, row, KINDS[kind])
     if faults:

@@ -9,12 +9,12 @@ accelerator, and one for a measured quantity. The header names of memory tables 
 from __future__ import annotations
 
 import itertools
-from dataclasses import dataclass
 
 from costmodel.documents.keys.suggestions import nearest
 from costmodel.documents.text.files import LARGEST_TABLE, digest, file_text
 from costmodel.exchange.tables.csv_cells import Column, CsvRow, log_hint, repeated, row_of, sheet
 from costmodel.ground.errors import CostModelError, Fault, Place, fail
+from costmodel.ground.record import record
 
 COLUMNS: dict[str, Column] = {
     "id": Column("text", "name of the run; file and line if left out"),
@@ -98,7 +98,7 @@ _MOST_GUESSED = 100  # columns that are not used; of more, what they were meant 
 MEMORIES = ("value_gb", "peak_mem_gb", "fits")
 
 
-@dataclass(frozen=True)
+@record
 class Table:
     """The rows of one file."""
 

@@ -7,7 +7,6 @@ alone, and can still be selected by (`--where tier=core`).
 from __future__ import annotations
 
 from collections.abc import Collection
-from dataclasses import dataclass
 
 from costmodel.documents.keys.suggestions import nearest
 from costmodel.documents.text.files import LARGEST_TABLE, digest, file_text
@@ -15,6 +14,7 @@ from costmodel.exchange.logs.engine_start import is_engine_start, start_as_table
 from costmodel.exchange.tables.csv_cells import Column, repeated, row_of, sheet
 from costmodel.exchange.tables.run_table import Table
 from costmodel.ground.errors import CostModelError, Fault, Place, fail
+from costmodel.ground.record import record
 
 COLUMNS: dict[str, Column] = {
     "id": Column("text", "name of the run; file and line if left out"),
@@ -60,7 +60,7 @@ OF_ALL = ("engine", "model", "gpu", "tp")
 OF_RUNS = (*OF_ALL, "prompt", "output", "concurrency")
 
 
-@dataclass(frozen=True)
+@record
 class ServingTable(Table):
     """The rows of one file of serving runs."""
 

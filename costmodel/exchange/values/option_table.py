@@ -7,13 +7,14 @@ option of the format is in it, and every costmodel key is filled by one or named
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, field
+from dataclasses import field
 from typing import Any
 
 from costmodel.exchange.imported import OriginValue
+from costmodel.ground.record import record
 
 
-@dataclass(frozen=True)
+@record
 class DerivedValue:
     """A value computed from others; `text` describes the rule, for the origin and the printed table."""
 
@@ -21,14 +22,14 @@ class DerivedValue:
     apply: Callable[[Any], OriginValue | None] = field(repr=False)
 
 
-@dataclass(frozen=True)
+@record
 class Fact:
     """A value that no option changes: it is fixed in the code that the format configures."""
 
     value: Any
 
 
-@dataclass(frozen=True)
+@record
 class ForeignOption:
     """One option.
 

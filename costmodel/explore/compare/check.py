@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Literal
 
@@ -19,12 +18,13 @@ from costmodel.explore.compare.compare import Input, MovedFigure, moved, named_d
 from costmodel.explore.compare.plan_figures import called_equations, choices, figures, higher_is_better, marks
 from costmodel.explore.compare.select_plan import answered
 from costmodel.ground.errors import CostModelError, Fault, Place, fail
+from costmodel.ground.record import record
 
 WATCHED = ("step_time", "memory_peak", "cost_per_mtoken")
 _NEAR = 1e-6  # checksums are sums of logarithms, rounded as finely
 
 
-@dataclass(frozen=True)
+@record
 class CheckResult:
     """One thing held against another: `bound` is what it should be, `place` where that is written."""
 
@@ -38,7 +38,7 @@ class CheckResult:
     place: Place | None = None
 
 
-@dataclass(frozen=True)
+@record
 class CheckedScenario:
     """One scenario with everything that was held against it."""
 
@@ -55,7 +55,7 @@ class CheckedScenario:
         return all(finding.kept for finding in self.findings)
 
 
-@dataclass(frozen=True)
+@record
 class BaselinePolicy:
     """What scenarios are held to besides their limits."""
 

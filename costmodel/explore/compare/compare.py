@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import field
 
 from costmodel.documents.keys.references import REFERENCES
 from costmodel.documents.reader.foreign_prices import ForeignPrice
@@ -16,12 +16,13 @@ from costmodel.explore.compare.input_paths import InputValue, leaves
 from costmodel.explore.compare.plan_figures import MEMORY, TRAFFIC, choices, figures
 from costmodel.explore.search.search import SearchResult
 from costmodel.ground.errors import Place
+from costmodel.ground.record import record
 from costmodel.ground.units import counted
 
 SAME = 1e-9  # figures nearer than this are equal; platforms differ by less
 
 
-@dataclass(frozen=True)
+@record
 class Side:
     """One of two things compared: what it rests on, and its figures."""
 
@@ -36,7 +37,7 @@ class Side:
     left_out: tuple[ForeignPrice, ...] = ()  # prices of another machine
 
 
-@dataclass(frozen=True)
+@record
 class Input:
     """A value that is another on the other side, written or assumed; None where it is neither."""
 
@@ -46,7 +47,7 @@ class Input:
     place: Place | None = None
 
 
-@dataclass(frozen=True)
+@record
 class MovedFigure:
     """A figure that is another on the other side."""
 
@@ -62,7 +63,7 @@ class MovedFigure:
         return self.after / self.before - 1
 
 
-@dataclass(frozen=True)
+@record
 class Difference:
     """Everything that is not the same."""
 

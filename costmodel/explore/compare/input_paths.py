@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from typing import Any, TypeVar
 
 from pydantic import BaseModel
@@ -12,6 +12,7 @@ from costmodel.documents.keys import paths
 from costmodel.documents.keys.references import REFERENCES, holder
 from costmodel.documents.reader.resolved_scenario import LoadedScenario
 from costmodel.ground.errors import Place
+from costmodel.ground.record import record
 from costmodel.ground.units import Figure
 
 C = TypeVar("C", bound=LoadedScenario)
@@ -19,7 +20,7 @@ _TALK = frozenset({"schema_", "title", "source", "sources", "check", "note", "na
 _ASIDE = frozenset({"search", "limits", "fitted", "year", "family"})
 
 
-@dataclass(frozen=True)
+@record
 class InputValue:
     """One value, and where it was written if it was."""
 

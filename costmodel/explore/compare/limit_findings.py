@@ -3,17 +3,17 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
 from typing import Generic, TypeVar
 
 from costmodel.documents.reader.resolved_scenario import LoadedScenario
 from costmodel.estimate.shared.limits import Limit, stated_limits
 from costmodel.ground.errors import Place
+from costmodel.ground.record import record
 
 A = TypeVar("A")
 
 
-@dataclass(frozen=True)
+@record
 class LimitFinding:
     """One limit, or the load, and whether the plan keeps it."""
 
@@ -29,7 +29,7 @@ class LimitFinding:
         return None if self.limit is None else getattr(self.limit.value, "place", None)
 
 
-@dataclass(frozen=True)
+@record
 class CheckedAnswer(Generic[A]):
     """A scenario with everything that was held against it."""
 

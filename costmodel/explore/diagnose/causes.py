@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass
 from typing import Literal
 
 from costmodel.documents.reader.library import read
@@ -12,6 +11,7 @@ from costmodel.estimate.evaluate.error_band import residual
 from costmodel.estimate.evaluate.predict import Answer
 from costmodel.estimate.shared.results import number
 from costmodel.explore.diagnose.prediction import PredictedTerms
+from costmodel.ground.record import record
 
 # How a figure makes a step longer: as it grows, as it falls, as a share that falls to nothing, or as time beside.
 Way = Literal["grows", "falls", "share", "added"]
@@ -19,7 +19,7 @@ Way = Literal["grows", "falls", "share", "added"]
 LEAST_SPREAD = 0.01  # nothing is known better than to a hundredth
 
 
-@dataclass(frozen=True)
+@record
 class Cause:
     """One figure that may be off.
 

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable
-from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from costmodel.documents.reader.resolved_scenario import ResolvedScenario
@@ -16,6 +15,7 @@ from costmodel.explore.diagnose.causes import Cause, causes
 from costmodel.explore.diagnose.measured import MeasuredStep
 from costmodel.explore.diagnose.prediction import PredictedTerms, with_figure
 from costmodel.explore.explain.explained_answer import ExplainedAnswer
+from costmodel.ground.record import record
 
 if TYPE_CHECKING:
     from costmodel.explore.diagnose.second_run import SecondRun
@@ -29,7 +29,7 @@ DUST = 0.004  # share of a step below which a term of a profile is ignored
 AGAINST = 3.0  # standard deviations from which a term speaks against a cause
 
 
-@dataclass(frozen=True)
+@record
 class Explanation:
     """A cause with the value that closes the gap; none where no value does, and then how much of it the last explains.
 
@@ -62,7 +62,7 @@ class Explanation:
         return float(ends[0]), float(ends[1])
 
 
-@dataclass(frozen=True)
+@record
 class Diagnosis:
     """A measured step beside its prediction and band, and what would explain the gap, the likeliest first."""
 

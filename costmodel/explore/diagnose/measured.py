@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import field
 
 from costmodel.documents.keys.suggestions import nearest
 from costmodel.documents.text.files import file_text
@@ -16,6 +16,7 @@ from costmodel.explore.diagnose.prediction import PredictedTerms
 from costmodel.ground.errors import COMMAND_LINE, Place, fail
 from costmodel.ground.parsing import UnitError, parse
 from costmodel.ground.plan_sizes import EXCHANGING
+from costmodel.ground.record import record
 from costmodel.ground.units import show_time
 
 # Of an axis, its communication whether hidden or not, beside the part that is exposed.
@@ -27,7 +28,7 @@ OPTIONS = {"step_time": "--step", "tokens_per_s": "--tokens-per-s", "mfu": "--mf
 AGREE = 0.04  # a share by which figures of one step may differ: an MFU of two digits is known to 3 %
 
 
-@dataclass(frozen=True)
+@record
 class MeasuredStep:
     """A measured step in seconds, by the figures that state it, and its terms."""
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -18,11 +18,12 @@ from costmodel.estimate.training.training_inputs import TrainingInputs, training
 from costmodel.explore.compare.input_paths import changed
 from costmodel.ground.errors import CostModelError
 from costmodel.ground.plan_sizes import EXCHANGING
+from costmodel.ground.record import record
 
 WITHOUT_KERNELS = ("bubble", "launch")
 
 
-@dataclass(frozen=True)
+@record
 class PredictedTerms:
     """A step in seconds and its terms: those that add up to it, and the communication of each axis, hidden or not."""
 

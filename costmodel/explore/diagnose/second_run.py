@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 
 from costmodel.documents.reader.resolved_scenario import ResolvedScenario
 from costmodel.equations.run.diagnosis import cause_distance
@@ -15,6 +15,7 @@ from costmodel.explore.diagnose.measured import step_of
 from costmodel.explore.diagnose.prediction import PredictedTerms, of_evaluation, with_figure
 from costmodel.explore.explain.explained_answer import explained_plan
 from costmodel.ground.errors import fail
+from costmodel.ground.record import record
 
 RATIO_SPREAD = 0.02  # of two steps of one job, mean over many: what is wrong with both predictions cancels
 _DOCUMENTS = (
@@ -29,7 +30,7 @@ SHORT = {
 }
 
 
-@dataclass(frozen=True)
+@record
 class SecondRun:
     """A run with one setting changed: its measured step, and what is predicted of it."""
 

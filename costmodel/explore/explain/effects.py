@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -27,6 +27,7 @@ from costmodel.estimate.training.time.site_exchange import exchange, to_use_well
 from costmodel.estimate.training.time.unequal_groups import micro_batches_of_groups
 from costmodel.estimate.training.time.unequal_stages import CROSSED_BY_STAGES, stages_of_groups
 from costmodel.estimate.training.training_inputs import training_inputs
+from costmodel.ground.record import record
 from costmodel.ground.units import counted, show, show_time, significant
 
 if TYPE_CHECKING:
@@ -38,7 +39,7 @@ if TYPE_CHECKING:
 FREE = 1e18  # bytes a second of a link that nothing waits for
 
 
-@dataclass(frozen=True)
+@record
 class Effect:
     """A key of the scenario, its value, the time of a step with it and without it, and further remarks."""
 

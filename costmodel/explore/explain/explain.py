@@ -19,6 +19,7 @@ from costmodel.estimate.training.memory.breakdown import LINES
 from costmodel.ground.equation import Combined, Equation, Leaf, Named, Origin, Step, leaf, origin_of, trace
 from costmodel.ground.errors import Place, fail
 from costmodel.ground.plan_sizes import SIZES
+from costmodel.ground.record import record
 from costmodel.ground.units import Figure
 
 if TYPE_CHECKING:
@@ -52,7 +53,7 @@ class ExplainedFigure:
     quantity: str = ""
 
 
-@dataclass(frozen=True)
+@record
 class Book:
     """What names of an evaluation mean: the documents that it read, its columns, and which of them its terms are."""
 

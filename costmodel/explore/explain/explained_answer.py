@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from costmodel.estimate.evaluate.predict import Answer, predict
 from costmodel.explore.explain.effects import Effect, effects
+from costmodel.ground.record import record
 
 if TYPE_CHECKING:
     from costmodel.documents.reader.resolved_scenario import ResolvedScenario
@@ -14,7 +14,7 @@ if TYPE_CHECKING:
     from costmodel.explore.search.changes import Remedy
 
 
-@dataclass(frozen=True)
+@record
 class ExplainedAnswer(Answer):
     """One evaluated plan, with the remedies for each reason against it, the effects of its choices, and of its run.
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-from dataclasses import dataclass, field
+from dataclasses import field
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -14,6 +14,7 @@ from costmodel.documents.reader.library import DocumentReader, names
 from costmodel.documents.text.files import file_text
 from costmodel.equations.memory.states import gradient_bytes, optimizer_bytes, weight_bytes
 from costmodel.estimate.model.shards import model_active_parameters, model_parameters
+from costmodel.ground.record import record
 
 if TYPE_CHECKING:
     from costmodel.documents.schemas.model import Model
@@ -30,7 +31,7 @@ STAGES: tuple[Zero, ...] = (0, 1, 2, 3)
 DEGREES = (8.0, 64.0)
 
 
-@dataclass(frozen=True)
+@record
 class RecipeStates:
     """Bytes of one recipe: weights alone, and all states a rank keeps by degree and zero stage."""
 
@@ -39,7 +40,7 @@ class RecipeStates:
     kept: dict[tuple[float, Zero], Number]
 
 
-@dataclass(frozen=True)
+@record
 class Alone:
     """What a model needs before it is laid out."""
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, get_args
 
 from pydantic import ValidationError
@@ -13,6 +12,7 @@ from costmodel.estimate.evaluate.predict import Answer, answer
 from costmodel.ground.choices import Recompute, Zero
 from costmodel.ground.errors import CostModelError
 from costmodel.ground.plan_sizes import SIZES
+from costmodel.ground.record import record
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 LEAST = 0.002  # share of the step below which a change of a term is ignored
 
 
-@dataclass(frozen=True)
+@record
 class Neighbour:
     """A plan next to the scenario's own.
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import contextlib
 import importlib
 import pkgutil
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 import costmodel.equations
@@ -14,8 +14,15 @@ from costmodel.documents.keys.overrides import full
 from costmodel.documents.keys.schema_paths import key_of
 from costmodel.documents.reader.answered_questions import AnsweredQuestion, question_of, questions
 from costmodel.documents.reader.find_documents import title_of
-from costmodel.documents.reader.folders import has, names
-from costmodel.documents.reader.library import FOLDERS, bibliography, glossary, rl_words, serving_words, strategies
+from costmodel.documents.reader.folders import FOLDER_OF, has, names
+from costmodel.documents.reader.library import (
+    bibliography,
+    document_class,
+    glossary,
+    rl_words,
+    serving_words,
+    strategies,
+)
 from costmodel.documents.schemas.rl.rl_results import RESULTS as RL_RESULTS
 from costmodel.documents.schemas.rl.rl_schema import RlScenario
 from costmodel.documents.schemas.scenario import Scenario
@@ -37,6 +44,7 @@ from costmodel.explore.explain.explain import unknown
 from costmodel.explore.explain.labels import LABELS, fit_page, meaning_of
 from costmodel.ground.equation import EQUATIONS, Equation
 from costmodel.ground.errors import FAULT_CODES, CostModelError
+from costmodel.ground.record import record
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -60,7 +68,7 @@ for found in pkgutil.walk_packages(costmodel.equations.__path__, "costmodel.equa
     importlib.import_module(found.name)
 
 
-@dataclass(frozen=True)
+@record
 class Page:
     """What a word or a code means."""
 
@@ -161,12 +169,12 @@ def _key_elsewhere(path: str) -> Page:
     machine output, or a word of other tools.
     """
     plain = path.removeprefix("fit.")
-    for kind, (_, document) in FOLDERS.items():
-        key = key_of(document, plain) if "." in path or kind == "efficiency" else None
+    for kind in FOLDER_OF:
+        key = key_of(document_class(kind), plain) if "." in path or kind == "efficiency" else None
         if key is not None:
             meaning = str(key.get("description", ""))
             return Page(path, f"a key of {kind} documents", meaning)
-    for kind in FOLDERS:
+    for kind in FOLDER_OF:
         if has(kind, path):
             what = f"{title_of(kind, path)}\ncostmodel show {path} prints it" if kind != "efficiency" else ""
             return Page(path, f"a{'n' if kind[0] in 'aeio' else ''} {kind}, by name", what)

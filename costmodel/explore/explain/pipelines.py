@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass
 from typing import TYPE_CHECKING, get_args
 
 from costmodel.estimate.evaluate.evaluate_plans import evaluate
@@ -18,6 +17,7 @@ from costmodel.explore.explain.timeline import ForwardBackwardTime, Pipeline
 from costmodel.explore.search.search_space import chunk_counts
 from costmodel.ground.choices import Schedule
 from costmodel.ground.errors import Place, fail
+from costmodel.ground.record import record
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
@@ -28,7 +28,7 @@ if TYPE_CHECKING:
 SCHEDULES: tuple[Schedule, ...] = get_args(Schedule)
 
 
-@dataclass(frozen=True)
+@record
 class Offer:
     """One schedule for the plan: what it takes, or why it cannot be."""
 
@@ -44,7 +44,7 @@ class Offer:
         return self.answer.refused or self.answer.broken
 
 
-@dataclass(frozen=True)
+@record
 class Pipelines:
     """A plan's own answer, its schedules, and the times of its stages."""
 

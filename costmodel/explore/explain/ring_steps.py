@@ -2,19 +2,19 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import Literal
 
 from costmodel.documents.reader.library import read
 from costmodel.equations.network.collectives import ring_time
 from costmodel.equations.network.ring_chunks import ring_chunk
+from costmodel.ground.record import record
 
 Half = Literal["scatter", "gather"]
 HALVES: tuple[Half, ...] = ("scatter", "gather")
 USUAL = "nvlink4"
 
 
-@dataclass(frozen=True)
+@record
 class RingStep:
     """A step of a ring: the chunk that each rank sends to the next one, and when it starts."""
 
@@ -24,7 +24,7 @@ class RingStep:
     starts: float
 
 
-@dataclass(frozen=True)
+@record
 class Ring:
     """All steps of an all-reduce, and the time of it."""
 

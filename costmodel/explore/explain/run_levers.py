@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from functools import cached_property
 from typing import TYPE_CHECKING
 
 from costmodel.estimate.machine.price import price_per_accelerator
 from costmodel.estimate.run.whole_run import RunFigures, whole_run
 from costmodel.estimate.shared.results import number
+from costmodel.ground.record import record
 from costmodel.ground.units import show, show_time
 
 if TYPE_CHECKING:
@@ -18,7 +19,7 @@ if TYPE_CHECKING:
     from costmodel.estimate.shared.run_inputs import RunInputs
 
 
-@dataclass(frozen=True)
+@record
 class RunLever:
     """A change, what to set for it, and the goodput with it."""
 
@@ -27,7 +28,7 @@ class RunLever:
     goodput: float
 
 
-@dataclass(frozen=True)
+@record
 class RunOutlook:
     """What would change a run; each change is a whole run more, computed where a page asks for it."""
 

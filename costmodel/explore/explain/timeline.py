@@ -6,11 +6,11 @@ It only waits and adds: sends take no time, as in the closed forms.
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from costmodel.estimate.training.parallelism.pipeline.schedule_rules import BOTH_WAYS, FOLDED
 from costmodel.explore.explain.schedule_order import Kind, order, stage_of
+from costmodel.ground.record import record
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from costmodel.ground.choices import Schedule
 
 
-@dataclass(frozen=True)
+@record
 class ForwardBackwardTime:
     """Seconds of one forward and one backward of a micro-batch, and of backward what a schedule may defer."""
 
@@ -31,7 +31,7 @@ class ForwardBackwardTime:
         return {"F": self.forward, "B": self.backward - self.weight, "W": self.weight}[kind]
 
 
-@dataclass(frozen=True)
+@record
 class Pipeline:
     """Ranks, micro-batches and chunks under a schedule, and what a rank's first, inner and last chunks take."""
 
@@ -58,7 +58,7 @@ class Pipeline:
         return inner + more
 
 
-@dataclass(frozen=True)
+@record
 class Event:
     """One forward or backward of one micro-batch on one rank."""
 

@@ -3,17 +3,17 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass
 
 from costmodel.equations.run.economics import rate, share
 from costmodel.estimate.evaluate.evaluate_plans import Evaluation
 from costmodel.estimate.shared.results import number
 from costmodel.ground.equation import Combined, Leaf, Named, Origin, Step, origin_of
+from costmodel.ground.record import record
 
 PRODUCTS = {"matmul_time": "matmul"}
 
 
-@dataclass(frozen=True)
+@record
 class Operation:
     """One call of a matrix product: what it is of, its FLOP, bytes and seconds, and the peak of its type."""
 
@@ -35,7 +35,7 @@ class Operation:
         return float(rate(self.flop, self.seconds))
 
 
-@dataclass(frozen=True)
+@record
 class Roof:
     """The two limits of an accelerator for one type, and the intensity at which they meet."""
 

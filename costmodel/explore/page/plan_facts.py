@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import functools
-from dataclasses import dataclass
 
 from costmodel.documents.reader.resolved_scenario import ResolvedScenario
 from costmodel.estimate.evaluate.evaluate_plans import Evaluation, missing_input
@@ -18,12 +17,13 @@ from costmodel.explore.explain.timeline import Event, Pipeline, events
 from costmodel.explore.page.operations import Operation, operations
 from costmodel.explore.page.time_losses import TimeLoss, loss_nodes, share_nodes, time_losses
 from costmodel.explore.page.transfer_nodes import transfer_nodes
+from costmodel.ground.record import record
 
 MOST_EVENTS = 320  # drawn one by one; of more, the first and the last of each rank
 MOST_RANKS = 16
 
 
-@dataclass(frozen=True)
+@record
 class StageMemory:
     """The lines of the ledger of one pipeline stage, and their sum."""
 
@@ -32,7 +32,7 @@ class StageMemory:
     peak: float
 
 
-@dataclass(frozen=True)
+@record
 class Window:
     """A stretch of the clock of a pipeline, and what its ranks do in it."""
 
@@ -41,7 +41,7 @@ class Window:
     events: tuple[Event, ...]
 
 
-@dataclass(frozen=True)
+@record
 class PlanFacts:
     """A training plan with all that a page draws of it; of a plan that is not valid, the answer alone."""
 

@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import functools
 from collections.abc import Iterable
-from dataclasses import dataclass
 
 from costmodel.estimate.evaluate.evaluate_plans import missing_input
 from costmodel.explore.compare.select_plan import plan_of
 from costmodel.explore.explain.explain import ExplainedFigure, nodes_of, traced_evaluation
 from costmodel.explore.search.search import SearchResult
+from costmodel.ground.record import record
 
 TRACED = ("step_time", "step_time_high", "tokens_per_s_per_gpu", "mfu", "memory_peak")
 OF_BEST = "cost_per_mtoken"  # beside those, of the first plan
@@ -22,7 +22,7 @@ def key_of(place: int, name: str) -> str:
     return f"plans.{place}.{name}"
 
 
-@dataclass(frozen=True)
+@record
 class RankedFacts:
     """A search, and how the figures of its first plans were made."""
 

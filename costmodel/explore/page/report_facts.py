@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass, replace
+from dataclasses import replace
 
 from costmodel.documents.reader.resolved_scenario import ResolvedScenario
 from costmodel.evidence.validate.validate import Compared
@@ -15,13 +15,14 @@ from costmodel.explore.search.rank import Ranked
 from costmodel.explore.search.search import SearchResult, search, with_remedies
 from costmodel.explore.vary.sensitivity import Sensitivity, sensitivity
 from costmodel.ground.errors import CostModelError
+from costmodel.ground.record import record
 
 FRONT = "memory_peak,step_time"
 TOP = 50
 Say = Callable[[str], None]
 
 
-@dataclass(frozen=True)
+@record
 class ReportFacts:
     """A plan, the search around it, what moves it, plans to choose among, and measured runs on its accelerator."""
 

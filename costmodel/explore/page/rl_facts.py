@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import functools
-from dataclasses import dataclass
 
 from costmodel.documents.reader.rl_scenario import RlCase
 from costmodel.estimate.machine.process_groups import Transfer
@@ -17,9 +16,10 @@ from costmodel.explore.rl.search_splits import FoundSplits, search
 from costmodel.explore.vary.rl_sensitivity import RlSensitivity, sensitivity
 from costmodel.ground.equation import trace
 from costmodel.ground.errors import CostModelError
+from costmodel.ground.record import record
 
 
-@dataclass(frozen=True)
+@record
 class RlFacts:
     """A plan of reinforcement learning with all that a page draws of it."""
 

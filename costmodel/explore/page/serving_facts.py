@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import functools
 import math
-from dataclasses import dataclass
 
 from costmodel.documents.reader.serving_scenario import ServingCase
 from costmodel.estimate.serving.predict_serving import ServingAnswer, predict
@@ -18,13 +17,14 @@ from costmodel.explore.serving.vary_serving import ServingTrial, by_rate, tried
 from costmodel.explore.vary.serving_sensitivity import ServingSensitivity, sensitivity
 from costmodel.ground.equation import trace
 from costmodel.ground.errors import CostModelError
+from costmodel.ground.record import record
 
 _LOADS = (0.05, 0.1, 0.2, 0.3, 0.4, 0.5, 0.6, 0.7, 0.8, 0.9, 0.95)  # shares of the rate that it can answer
 _SIZES = (0.25, 0.5, 1, 2, 4, 8)  # of the scenario's rate
 _IN_FLIGHT = (1, 2, 4, 8, 16, 32, 64, 128, 256, 512)
 
 
-@dataclass(frozen=True)
+@record
 class ServingFacts:
     """A serving plan with all that a page draws of it."""
 

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-
 from costmodel.equations.run.economics import work_time
 from costmodel.estimate.evaluate.evaluate_plans import TERM_COLUMNS, Evaluation
 from costmodel.estimate.run.whole_run import shares
@@ -12,9 +10,10 @@ from costmodel.estimate.training.flop_count import work_of_step
 from costmodel.estimate.training.training_inputs import TrainingInputs
 from costmodel.explore.explain.explain import Book, ExplainedFigure, trees_of
 from costmodel.ground.equation import Number, known_as, origin_of, trace
+from costmodel.ground.record import record
 
 
-@dataclass(frozen=True)
+@record
 class TimeLoss:
     """One step on the way from the ideal to the predicted time."""
 

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-from dataclasses import dataclass
 
 from costmodel.documents.reader.override_case import vary_any
 from costmodel.documents.reader.rl_scenario import RlCase, reinforced
@@ -16,13 +15,14 @@ from costmodel.explore.search.combinations import combinations, count_combinatio
 from costmodel.explore.search.ranges import Axis, doubled, values_of
 from costmodel.ground.errors import CostModelError, Fault, Place, fail
 from costmodel.ground.parsing import UnitError, parse
+from costmodel.ground.record import record
 from costmodel.ground.units import counted
 
 MOST_POINTS = 20_000
 SHOWN = ("iteration_time", "generation", "tail", "update_time", "memory_peak")
 
 
-@dataclass(frozen=True)
+@record
 class RlTrial:
     """A scenario with some settings: its results, or what is wrong with it."""
 
@@ -43,7 +43,7 @@ class RlTrial:
         return () if self.answer is None else self.answer.refused or self.answer.broken
 
 
-@dataclass(frozen=True)
+@record
 class SweptRl:
     """All combinations in the order of the axes, the last changing fastest."""
 
@@ -78,7 +78,7 @@ def column(word: str) -> str:
     return named[word]
 
 
-@dataclass(frozen=True)
+@record
 class RlScaleRow:
     """One size, and answers a second for each accelerator over those of the smallest."""
 

@@ -18,6 +18,7 @@ from costmodel.estimate.training.training_inputs import TrainingInputs
 from costmodel.explore.search.plan_batches import valid_blocks
 from costmodel.explore.search.rank import Axes, Front, Ranked, Top
 from costmodel.explore.search.search_space import PartialPlans, SubSpace
+from costmodel.ground.record import record
 
 # Takes in every block that was evaluated, and which of its plans count.
 Keep = Callable[[Block, Costs, Mask], None]
@@ -69,7 +70,7 @@ class Accumulator:
         return self
 
 
-@dataclass(frozen=True)
+@record
 class SearchQuery:
     """The query of a search unit; `bar` is the score of the scenario's own plan."""
 

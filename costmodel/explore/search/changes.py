@@ -8,7 +8,6 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
-from dataclasses import dataclass
 from typing import Any, Literal
 
 from costmodel.documents.reader.find_documents import find, said_first
@@ -20,6 +19,7 @@ from costmodel.documents.schemas.precision import RECIPES
 from costmodel.documents.text.files import file_text
 from costmodel.estimate.shared.results import number
 from costmodel.ground.errors import CostModelError
+from costmodel.ground.record import record
 from costmodel.ground.units import gib
 
 Price = Literal["", "time", "quality", "money"]
@@ -28,7 +28,7 @@ _MOST_NODES = 200  # documents of nodes, which users may add to
 SHORTEST = 256  # tokens; a shorter sequence trains another model
 
 
-@dataclass(frozen=True)
+@record
 class Remedy:
     """A remedy: settings to use instead, with the figures of the resulting answer.
 
@@ -57,7 +57,7 @@ class Remedy:
         return tuple(settings[0] for settings in self.alternatives if len(settings) == 1)
 
 
-@dataclass(frozen=True)
+@record
 class Change:
     """Settings that go together; of one kind of change, only the first that works is offered."""
 

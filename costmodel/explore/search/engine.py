@@ -16,11 +16,11 @@ from collections import deque
 from collections.abc import Callable, Iterator
 from concurrent.futures import BrokenExecutor, Executor, Future, ProcessPoolExecutor, wait
 from contextlib import contextmanager
-from dataclasses import dataclass
 from typing import TypeVar
 
 from costmodel.explore.search.dask_workers import dask_workers
 from costmodel.ground.errors import fail
+from costmodel.ground.record import record
 
 LOOK_EVERY = 0.2  # seconds between looks at whether to stop
 LOSSES_IN_A_ROW = 3
@@ -36,7 +36,7 @@ class SearchStopped(Exception):
     """The user asked to stop before the last piece."""
 
 
-@dataclass(frozen=True)
+@record
 class Pool:
     """An executor, and a check that it has workers."""
 
@@ -44,7 +44,7 @@ class Pool:
     look: Callable[[], None] = lambda: None
 
 
-@dataclass(frozen=True)
+@record
 class SearchEngine:
     """The engine of a search: local, dask, dask=ADDRESS or mpi, with its number of workers.
 

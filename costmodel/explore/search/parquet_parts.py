@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
-from dataclasses import dataclass, fields
+from dataclasses import fields
 from pathlib import Path
 from typing import Any
 
@@ -18,11 +18,12 @@ from costmodel.explore.search.accumulator import Keep
 from costmodel.explore.search.atomic_files import atomic_write, check_regular, usable
 from costmodel.ground.errors import Place, fail
 from costmodel.ground.plan_sizes import SIZES
+from costmodel.ground.record import record
 
 _NAME = re.compile(r"part-([0-9a-f]+)-(\d{8,})\.parquet")
 
 
-@dataclass(frozen=True)
+@record
 class Parts:
     """The Parquet files of one search in a folder."""
 

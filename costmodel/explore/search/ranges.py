@@ -5,11 +5,12 @@ from __future__ import annotations
 import math
 import re
 from collections.abc import Iterable
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from decimal import Decimal
 
 from costmodel.documents.keys.overrides import full
 from costmodel.ground.errors import CostModelError, Fault, Place, fail
+from costmodel.ground.record import record
 
 MOST_VALUES = 10_000
 _SET = "--set"
@@ -20,7 +21,7 @@ _RANGE = re.compile(
 )
 
 
-@dataclass(frozen=True)
+@record
 class Span:
     """A range in one unit, with a factor, an increment or no stated step."""
 
@@ -35,7 +36,7 @@ class Span:
         return set_text(value, self.unit, digits)
 
 
-@dataclass(frozen=True)
+@record
 class Axis:
     """A key and its values."""
 

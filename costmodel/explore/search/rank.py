@@ -13,11 +13,12 @@ from costmodel.estimate.shared.plan_batch import Block, Structure
 from costmodel.estimate.shared.results import COLUMNS, Costs, machine_name
 from costmodel.ground.errors import fail
 from costmodel.ground.plan_sizes import SIZES
+from costmodel.ground.record import record
 
 MOST_ON_A_FRONT = 4096
 
 
-@dataclass(frozen=True)
+@record
 class Ranked:
     """One plan with its costs."""
 
@@ -75,7 +76,7 @@ def sign(result: str) -> float:
     return -1.0 if COLUMNS[result].better == "higher" else 1.0
 
 
-@dataclass(frozen=True)
+@record
 class Axes:
     """Two results to trade off, and the objective that breaks ties."""
 

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import itertools
 from collections.abc import Iterator
-from dataclasses import dataclass
 
 import numpy as np
 
@@ -16,9 +15,10 @@ from costmodel.estimate.training.training_inputs import TrainingInputs
 from costmodel.explore.search.search import NO_PRECISION, SearchResult
 from costmodel.explore.search.search_space import candidates, grids
 from costmodel.ground.plan_sizes import SIZES
+from costmodel.ground.record import record
 
 
-@dataclass(frozen=True)
+@record
 class Example:
     """One plan of a space, in a variant of the scenario; of an invalid one, without results."""
 

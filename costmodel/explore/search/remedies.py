@@ -5,7 +5,7 @@ from __future__ import annotations
 import itertools
 from collections import Counter
 from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import dataclass, fields, replace
+from dataclasses import fields, replace
 from typing import Any
 
 from costmodel.documents.keys.overrides import value_text
@@ -22,6 +22,7 @@ from costmodel.explore.search.rank import Ranked
 from costmodel.explore.search.search_space import SubSpace, grids, stem
 from costmodel.ground.errors import CostModelError
 from costmodel.ground.plan_sizes import SIZES
+from costmodel.ground.record import record
 
 _KEYS = tuple(key for key in Plan.model_fields if key in Space.model_fields)  # that a search can list
 _MOST_CANDIDATES = 100_000  # of a larger space one kind of structure is searched
@@ -31,7 +32,7 @@ _UNLISTED = ("cp", "offload")  # keys that a search takes one value of, unless i
 _DEGREES = (2, 4, 8)
 
 
-@dataclass(frozen=True)
+@record
 class RemedyOutcome:
     """The result of a changed search: the number of valid plans, and the best that works or else the nearest."""
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 import time
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 
 from costmodel.documents.reader.override_case import vary
 from costmodel.documents.reader.resolved_scenario import ResolvedScenario
@@ -25,12 +25,13 @@ from costmodel.explore.search.stream import SearchOptions, SearchProgress, resul
 from costmodel.explore.search.work_units import ScenarioVariants, candidates
 from costmodel.ground.errors import COMMAND_LINE, CostModelError, Place, fail
 from costmodel.ground.plan_sizes import SIZES
+from costmodel.ground.record import record
 
 PRECISION = "workload.precision"
 NO_PRECISION = "L044"
 
 
-@dataclass(frozen=True)
+@record
 class SearchResult:
     """The result of a search; if stopped, for the candidates so far.
 

@@ -6,7 +6,7 @@ import itertools
 import math
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from typing import Any, TypeVar
 
 import numpy as np
@@ -22,6 +22,7 @@ from costmodel.estimate.training.parallelism.pipeline.schedule_rules import LOOP
 from costmodel.estimate.training.training_inputs import TrainingInputs
 from costmodel.ground.choices import ContextParallel, Method, Module, Offloaded, Order, Recompute, Schedule, Where
 from costmodel.ground.plan_sizes import BEHIND_PLACES, OF_ITSELF_ONE, PLACED, SIZES
+from costmodel.ground.record import record
 
 V = TypeVar("V")
 
@@ -35,7 +36,7 @@ LONG_SEQUENCE = 16_384  # from here on a search looks at context parallelism una
 LEAST_LOCAL_SEQUENCE = 4_096  # and gives no rank less of a sequence than this
 
 
-@dataclass(frozen=True)
+@record
 class SubSpace:
     """Structures that allow almost the same plans, and the lists of sizes to combine with each.
 
@@ -64,7 +65,7 @@ class SubSpace:
         return tuple(map(rows.under, self.structures))
 
 
-@dataclass(frozen=True)
+@record
 class PartialPlans:
     """Rows of sizes without micro-batches, and the number of candidates of each row under every structure.
 

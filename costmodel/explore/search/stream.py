@@ -6,7 +6,6 @@ import os
 from collections.abc import Callable, Iterator
 from concurrent.futures import Executor, Future
 from contextlib import nullcontext
-from dataclasses import dataclass
 from functools import lru_cache
 from itertools import chain, groupby, islice
 from multiprocessing import get_start_method
@@ -24,6 +23,7 @@ from costmodel.explore.search.parquet_parts import Parts
 from costmodel.explore.search.rank import Ranked
 from costmodel.explore.search.search_space import stem
 from costmodel.explore.search.work_units import ScenarioVariants, WorkUnit, pieces
+from costmodel.ground.record import record
 
 MOST_KEPT = 31 << 20  # bytes; glibc takes no larger size
 POOL_FROM = 1 << 22  # candidates; fewer are done before a pool has started
@@ -31,7 +31,7 @@ LARGEST_BUNDLE = 1 << 23  # candidates
 AT_LAST = 2  # variants for each worker whose pieces are given out singly, so that all end together
 
 
-@dataclass(frozen=True)
+@record
 class SearchProgress:
     """The progress of a search."""
 
@@ -41,7 +41,7 @@ class SearchProgress:
     best: Ranked | None
 
 
-@dataclass(frozen=True)
+@record
 class SearchOptions:
     """Options of a search: engine, checkpoint folder, progress callback and cancellation check.
 
@@ -64,7 +64,7 @@ class SearchOptions:
         return engine(self.engine, self.workers, self.wait, self.notify)
 
 
-@dataclass(frozen=True)
+@record
 class Task:
     """The data that all pieces of a search share."""
 

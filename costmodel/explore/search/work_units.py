@@ -8,7 +8,7 @@ import math
 import pickle
 import re
 from collections.abc import Iterator
-from dataclasses import dataclass, field
+from dataclasses import field
 
 from costmodel.documents.reader.override_case import vary
 from costmodel.documents.reader.resolved_scenario import ResolvedScenario
@@ -16,13 +16,14 @@ from costmodel.estimate.training.training_inputs import TrainingInputs, training
 from costmodel.explore.search.ranges import Axis, said_with
 from costmodel.explore.search.search_space import SubSpace, grids
 from costmodel.ground.errors import CostModelError
+from costmodel.ground.record import record
 
 CANDIDATES_A_PIECE = 1 << 22
 MOST_HELD = 32  # variants
 _WHOLE = re.compile(r"[-+]?\d{1,18}", re.ASCII)
 
 
-@dataclass(frozen=True)
+@record
 class ScenarioVariants:
     """A scenario at every combination of values of some keys; without keys, the scenario itself."""
 
@@ -78,7 +79,7 @@ class ScenarioVariants:
             raise said_with("--over", [axis.path for axis in self.over], error) from None
 
 
-@dataclass(frozen=True)
+@record
 class WorkUnit:
     """A range of placements of a grid, in one variant."""
 

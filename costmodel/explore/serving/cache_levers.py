@@ -3,16 +3,16 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass
 
 from costmodel.documents.reader.override_case import vary_any
 from costmodel.documents.reader.serving_scenario import serving
 from costmodel.estimate.serving.element_types import stored_types
 from costmodel.estimate.serving.predict_serving import ServingAnswer, predict
 from costmodel.ground.errors import CostModelError
+from costmodel.ground.record import record
 
 
-@dataclass(frozen=True)
+@record
 class CacheLever:
     """One key set otherwise, and the tokens that the pool of a replica then holds; 0 where it does not fit."""
 

@@ -34,7 +34,7 @@ def side(name: str, case: ServingCase) -> Side:
     """A scenario as one of two that are compared: every value it rests on, and every result."""
     answer = predict(case)
     layout = answer.evaluation.layout
-    sizes = [f"plan.{size}" for size in SIZES if size != "budget"]
+    sizes = [f"plan.{size}" for size in SIZES if size not in ("budget", "redundant_experts")]
     values = {path: value for path, value in leaves(case).items() if path not in sizes}
     if answer.plan.prefill is None:
         values |= {path: InputValue(float(getattr(layout, path.removeprefix("plan."))[0])) for path in sizes}

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from dataclasses import replace
 
 import numpy as np
 from numpy.typing import NDArray
@@ -17,12 +17,13 @@ from costmodel.estimate.serving.predict_serving import unacceptable
 from costmodel.estimate.serving.serving_inputs import ServingInputs
 from costmodel.explore.serving.search_layouts import UNSTABLE, RankedPlan, candidates, ranked_plan
 from costmodel.ground.errors import fail
+from costmodel.ground.record import record
 
 LOADS = 24  # from the lightest to the heaviest that a plan answers
 LIGHTEST = 1 / 128  # of the heaviest load
 
 
-@dataclass(frozen=True)
+@record
 class FrontPoint:
     """A plan at a load: requests a second, or requests or users at a time, of the whole fleet."""
 
@@ -30,7 +31,7 @@ class FrontPoint:
     load: float
 
 
-@dataclass(frozen=True)
+@record
 class ServingFront:
     """The points that none beats in both results, best in the first one first."""
 

@@ -16,10 +16,11 @@ from costmodel.documents.schemas.serving.serving_results import RESULTS
 from costmodel.estimate.serving.constraints import invalid, invalid_halves
 from costmodel.estimate.serving.evaluate_apart import ApartEvaluation, evaluate_apart
 from costmodel.estimate.serving.evaluate_layouts import evaluate
-from costmodel.estimate.serving.plan_columns import SIZES, PlanColumns
+from costmodel.estimate.serving.plan_columns import PlanColumns, sizes_of
 from costmodel.estimate.serving.predict_serving import AnyEvaluation, ServingAnswer, answer, routed, unacceptable
 from costmodel.estimate.serving.serving_inputs import ServingInputs
 from costmodel.ground.errors import fail
+from costmodel.ground.record import record
 
 BUDGETS = (2048.0, 8192.0, 16384.0)  # tried beside what the engine picks
 TOO_LARGE = frozenset({"M001"})
@@ -31,7 +32,7 @@ ALIKE = 1e-6  # share below which two plans are as good as each other
 Mask = NDArray[np.bool_]
 
 
-@dataclass(frozen=True)
+@record
 class RankedPlan:
     """A plan with its results, what it breaks, and what binds its rate."""
 
@@ -95,7 +96,7 @@ def candidates(inputs: ServingInputs) -> PlanColumns:
 
     def listed(name: str, usual: Iterable[float]) -> list[float]:
         if plan is not None and (f"plan.{name}" in held or ("plan" in held and name in plan.model_fields_set)):
-            return [float(getattr(plan, name))]
+            return [float(getattr(plan, name) or 0.0)]
         written = getattr(space, name, None) if space is not None else None
         return [float(value) for value in (usual if written is None else written)]
 
@@ -107,20 +108,23 @@ def candidates(inputs: ServingInputs) -> PlanColumns:
         listed("ep", degrees if mixture else (1.0,)),
         listed("dp_attention", degrees if mixture else (1.0,)),
         listed("budget", budgets),
+        listed("redundant_experts", () if plan is None else (plan.redundant_experts or 0.0,)) or [0.0],
     )
-    tp, pp, ep, groups, budget = (axis.ravel() for axis in np.meshgrid(*axes, indexing="ij"))
+    columns = [axis.ravel() for axis in np.meshgrid(*axes, indexing="ij")]
+    tp, pp, ep, groups, _, copies = columns
     each = np.asarray(pp * (tp * groups))
-    room = each <= ranks
-    tp, pp, ep, groups, budget, each = (column[room] for column in (tp, pp, ep, groups, budget, each))
-    whole = np.ones(len(tp), dtype=bool) if not mixture else (ep == 1) | (ep == tp * groups)
-    tp, pp, ep, groups, budget, each = (column[whole] for column in (tp, pp, ep, groups, budget, each))
-    replicas = np.floor(ranks / each)
+    sensible = each <= ranks
+    if mixture:
+        sensible &= (ep == 1) | (ep == tp * groups)
+        sensible &= (copies == 0) | (ep > 1) | (len(axes[-1]) == 1)
+    tp, pp, ep, groups, budget, copies, each = (column[sensible] for column in (*columns, each))
     counts = listed("replicas", ())
     if counts:
         rows = np.arange(len(tp)).repeat(len(counts))
         many = np.tile(np.array(counts), len(tp))
-        return PlanColumns(tp[rows], pp[rows], ep[rows], groups[rows], many, budget[rows])
-    return PlanColumns(tp, pp, ep, groups, replicas, budget)
+        tp, pp, ep, groups, budget, copies = (column[rows] for column in (tp, pp, ep, groups, budget, copies))
+        return PlanColumns(tp, pp, ep, groups, many, budget, copies)
+    return PlanColumns(tp, pp, ep, groups, np.floor(ranks / each), budget, copies)
 
 
 def _powers(most: float) -> list[float]:
@@ -153,16 +157,21 @@ def pairs(inputs: ServingInputs, layout: PlanColumns) -> tuple[PlanColumns, Plan
     """Instances for prompts and for tokens in every layout of one stage, as many of each as the accelerators hold."""
     ranks = float(inputs.ranks)
     alone = layout.at(layout.pp == 1)
-    shapes = np.unique(np.stack([alone.tp, alone.ep, alone.dp_attention]), axis=1).T
+    shapes = np.unique(np.stack([alone.tp, alone.ep, alone.dp_attention, alone.redundant_experts]), axis=1).T
     rows = []
     for first, second in itertools.product(shapes, shapes):
+        if first[3] != second[3]:  # a plan has as many copies on both
+            continue
         own, other = first[0] * first[2], second[0] * second[2]
         counts = np.unique(np.geomspace(1, max((ranks - own) // other, 1), COUNTS).round())
         for count in counts[counts * other + own <= ranks]:
             rows.append((*first, (ranks - count * other) // own, *second, count))
-    columns = np.array(rows, dtype=np.float64).reshape(-1, 8).T
+    columns = np.array(rows, dtype=np.float64).reshape(-1, 10).T
     one, budget = np.ones(columns.shape[1]), np.full(columns.shape[1], float(inputs.budget))
-    halves = (PlanColumns(tp, one, ep, groups, count, budget) for tp, ep, groups, count in (columns[:4], columns[4:]))
+    halves = (
+        PlanColumns(tp, one, ep, groups, count, budget, copies)
+        for tp, ep, groups, copies, count in (columns[:5], columns[5:])
+    )
     prefill, decode = halves
     return prefill, decode
 
@@ -217,9 +226,9 @@ def _keys(inputs: ServingInputs, evaluation: AnyEvaluation, kept: Mask) -> list[
 
 def ranked_plan(evaluation: AnyEvaluation, row: int, codes: dict[str, Mask]) -> RankedPlan:
     """A row of an evaluation as a plan."""
-    sizes = {name: float(getattr(evaluation.layout, name)[row]) for name in SIZES}
+    sizes = sizes_of(evaluation.layout, row)
     half = evaluation.prefill if isinstance(evaluation, ApartEvaluation) else None
-    prefill = None if half is None else {name: float(getattr(half, name)[row]) for name in SIZES}
+    prefill = None if half is None else sizes_of(half, row)
     broken = tuple(code for code, mask in codes.items() if mask[row])
     return RankedPlan(sizes, evaluation.results.row(row), broken, evaluation.binding(row), prefill)
 
@@ -229,7 +238,7 @@ def _count(found: FoundPlans, code: str, mask: Mask, layout: PlanColumns) -> Non
     found.refused[code] += int(mask.sum())
     if mask.any() and code not in found.examples:
         row = int(np.argmax(mask))
-        found.examples[code] = {name: float(getattr(layout, name)[row]) for name in SIZES}
+        found.examples[code] = sizes_of(layout, row)
 
 
 def share_of(found: FoundPlans, code: str) -> float:

@@ -20,13 +20,14 @@ from costmodel.explore.search.ranges import Axis, Span, axis, said_with, span
 from costmodel.explore.serving.search_layouts import UNSTABLE
 from costmodel.ground.errors import CostModelError, Fault, Place, fail
 from costmodel.ground.parsing import UnitError, parse
+from costmodel.ground.record import record
 
 MOST_POINTS = 20_000
 _TARGET = re.compile(r"\s*([a-z_0-9]+)\s*(<=|>=|≤|≥)\s*(.+?)\s*\Z")
 _SAMPLES, _HALVINGS, _DIGITS = 25, 40, 4
 
 
-@dataclass(frozen=True)
+@record
 class ServingTrial:
     """A scenario with some settings: its results, or what is wrong with it."""
 
@@ -58,7 +59,7 @@ def remarks_of(trials: Sequence[ServingTrial]) -> list[str]:
     return [code for answer in answers if answer is not None and not answer.refused for code in answer.remarked]
 
 
-@dataclass(frozen=True)
+@record
 class SweptServing:
     """All combinations in the order of the axes, the last changing fastest."""
 
@@ -132,7 +133,7 @@ def copies(plan: ServingPlan, count: float) -> list[str]:
     return apart or [f"plan.replicas={count:.0f}"]
 
 
-@dataclass(frozen=True)
+@record
 class ServingTarget:
     """A result and the bound it should reach."""
 

@@ -3,15 +3,15 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator
-from dataclasses import dataclass
 from typing import TypeVar
 
 from costmodel.explore.search.engine import SearchStopped
+from costmodel.ground.record import record
 
 Item = TypeVar("Item")
 
 
-@dataclass(frozen=True)
+@record
 class Watcher:
     """Progress callback and cancellation check."""
 

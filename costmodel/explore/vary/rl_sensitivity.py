@@ -3,15 +3,15 @@
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass
 
 from costmodel.documents.reader.rl_scenario import RlCase
 from costmodel.estimate.rl.predict_rl import RlAnswer, predict
 from costmodel.explore.vary.sensitivity import Knob, knobs_of
 from costmodel.ground.errors import Place, fail
+from costmodel.ground.record import record
 
 
-@dataclass(frozen=True)
+@record
 class RlSensitivity:
     """A result of the scenario's own plan, and what moves it, most first."""
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import itertools
 import math
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 
 from costmodel.documents.reader.resolved_scenario import ResolvedScenario
 from costmodel.equations.data_parallel.batch_size import steps_for_batch
@@ -20,6 +20,7 @@ from costmodel.explore.vary.progress import UNWATCHED, Watcher
 from costmodel.explore.vary.sweep import SweepPoint, point, tried
 from costmodel.ground.errors import CostModelError, Fault, Place, fail
 from costmodel.ground.parsing import UnitError, parse
+from costmodel.ground.record import record
 from costmodel.ground.units import counted
 
 _MUCH = 0.2  # share of all that grew, from which a term is named
@@ -27,7 +28,7 @@ PAYS = 0.75  # share of the time to a loss that a doubling may leave: 1.5 times 
 _BEND = 0.95  # what a doubling must keep
 
 
-@dataclass(frozen=True)
+@record
 class ScaleRow:
     """One size: throughput for each accelerator over that of the smallest, and the terms that grew most since."""
 
@@ -39,7 +40,7 @@ class ScaleRow:
     to_loss: float = math.nan  # time to a loss over that of the smallest, where there is a critical batch
 
 
-@dataclass(frozen=True)
+@record
 class Scaled:
     """All sizes, smallest first; `bend` is the place of the last one before a doubling keeps too little."""
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Iterator, Mapping
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from typing import Literal, TypeVar
 
 from pydantic import ValidationError
@@ -19,6 +19,7 @@ from costmodel.estimate.shared.plan_batch import Block
 from costmodel.explore.compare.input_paths import changed, holding, leaves
 from costmodel.explore.compare.select_plan import answered, planned
 from costmodel.ground.errors import CostModelError, Place, fail
+from costmodel.ground.record import record
 
 C = TypeVar("C", bound=LoadedScenario)
 TENTH = 0.10
@@ -28,7 +29,7 @@ _OPTIMIZER = "workload.optimizer."  # a separate document; the workload holds on
 _MEASURED_ON = (".sustained.power", ".sustained.peak", ".link")  # of the part that was fitted: they are not this part's
 
 
-@dataclass(frozen=True)
+@record
 class Knob:
     """One figure turned down and up by its spread: by which share the result changes."""
 
@@ -45,7 +46,7 @@ class Knob:
         return max(self.low, self.high, 0.0) - min(self.low, self.high, 0.0)
 
 
-@dataclass(frozen=True)
+@record
 class Sensitivity:
     """A result, and what moves it, most first."""
 

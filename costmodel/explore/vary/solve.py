@@ -28,6 +28,7 @@ from costmodel.explore.vary.progress import UNWATCHED, Watcher
 from costmodel.explore.vary.sweep import SweepPoint, column, point, tried
 from costmodel.ground.errors import CostModelError, Fault, Place, fail
 from costmodel.ground.parsing import UnitError, in_ones, parse
+from costmodel.ground.record import record
 
 _TARGET = re.compile(r"\s*([a-z_0-9]+)\s*(<=|>=|≤|≥)\s*(.+?)\s*\Z")
 _QUANTITY = re.compile(r"([-+0-9.,_eE]+?)\s*([^-+0-9.,_].*)?\Z")
@@ -37,7 +38,7 @@ _ABOUT = 10.0
 NO_PLAN = "C004"  # a search that finds no valid plan
 
 
-@dataclass(frozen=True)
+@record
 class Target:
     """A result and the bound it should reach."""
 
@@ -53,7 +54,7 @@ class Target:
         return value >= self.bound if self.at_least else value <= self.bound
 
 
-@dataclass(frozen=True)
+@record
 class ReachableRange:
     """Values from one to another that reach the target; an end is open where it is that of what was searched."""
 

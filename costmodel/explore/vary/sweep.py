@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-from dataclasses import dataclass, field
+from dataclasses import field
 
 from costmodel.documents.reader.override_case import vary
 from costmodel.documents.reader.resolved_scenario import ResolvedScenario
@@ -20,11 +20,12 @@ from costmodel.explore.search.ranges import Axis
 from costmodel.explore.search.rank import by_name
 from costmodel.explore.vary.progress import UNWATCHED, Watcher
 from costmodel.ground.errors import CostModelError, Fault
+from costmodel.ground.record import record
 
 MOST_POINTS = 100_000
 
 
-@dataclass(frozen=True)
+@record
 class SweepPoint:
     """One combination: the settings that make it, and what came of them: results, or why there are none."""
 
@@ -51,7 +52,7 @@ class SweepPoint:
         return not (self.fault or self.refused or self.broken)
 
 
-@dataclass(frozen=True)
+@record
 class Swept:
     """All combinations in the order of the axes, the last changing fastest; of a stopped sweep, the first of them."""
 

@@ -9,7 +9,7 @@ from typing import Any
 from costmodel.documents.schemas.serving.serving_plan import ServingPlan
 from costmodel.estimate.evaluate.answer_facts import subject_of
 from costmodel.estimate.serving.host_cache import host_cache
-from costmodel.estimate.serving.plan_columns import SIZES
+from costmodel.estimate.serving.plan_columns import SIZES, sizes_of
 from costmodel.estimate.serving.predict_serving import ServingAnswer
 from costmodel.estimate.serving.reason_codes import REFUSALS
 from costmodel.estimate.serving.replica_traffic import ServingTransfer
@@ -54,7 +54,7 @@ def frame(inputs: ServingInputs) -> dict[str, Any]:
 
 def plan(sizes: Mapping[str, float], costs: Mapping[str, float]) -> dict[str, Any]:
     """A plan with its results."""
-    degrees = {name: int(sizes[name]) if float(sizes[name]).is_integer() else sizes[name] for name in SIZES}
+    degrees = {name: int(size) if float(size).is_integer() else size for name, size in sizes.items()}
     known = {machine_name(name): number(value) for name, value in costs.items() if name not in SIZES}
     return {**degrees, **known, "fits": costs["memory_share"] <= 1}
 
@@ -68,7 +68,7 @@ def halves(plan: ServingPlan) -> dict[str, Any]:
 def estimate(answer: ServingAnswer) -> dict[str, Any]:
     """One plan as costmodel/result/v1."""
     layout = answer.evaluation.layout
-    sizes = {name: float(getattr(layout, name)[0]) for name in SIZES}
+    sizes = sizes_of(layout)
     result = frame(answer.inputs)
     result["assumed"] = [{"path": item.path, "value": item.value, "from": item.origin} for item in answer.assumed]
     row = {**plan(sizes, answer.costs), **halves(answer.plan), "binds": answer.binding}

@@ -3,15 +3,16 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import field
 from typing import Any, Literal
 
+from costmodel.ground.record import record
 from costmodel.report.page.marks import SvgFigure
 
 Verdict = Literal["good", "warn", "bad", "plain"]
 
 
-@dataclass(frozen=True)
+@record
 class Value:
     """A figure as people read it, with its exact value for programs, and the trace that it opens."""
 
@@ -24,7 +25,7 @@ class Value:
 Cell = str | Value
 
 
-@dataclass(frozen=True)
+@record
 class Headline:
     """One of the numbers at the head of a page."""
 
@@ -34,7 +35,7 @@ class Headline:
     verdict: Verdict = "plain"
 
 
-@dataclass(frozen=True)
+@record
 class PageTable:
     """Rows under heads; r in `align` stands right. A plan table sorts and filters."""
 
@@ -48,7 +49,7 @@ class PageTable:
     whole: bool = False  # whether the first cell of a row opens all of it
 
 
-@dataclass(frozen=True)
+@record
 class Part:
     """A section: what it shows in a sentence, its figures, and tables."""
 
@@ -65,7 +66,7 @@ class Part:
     plain: str = ""  # text as it is written, such as a document
 
 
-@dataclass(frozen=True)
+@record
 class HtmlPage:
     """A page: its conclusion first."""
 

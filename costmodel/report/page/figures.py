@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
 
+from costmodel.ground.record import record
 from costmodel.report.page.marks import LINE, Bar, Mark, Rule, SvgFigure, Words, length, shortened
 from costmodel.report.page.scale import Scale, rounded
 
@@ -16,7 +16,7 @@ _STRONG = 1.12
 Draw = Callable[[float], SvgFigure]
 
 
-@dataclass(frozen=True)
+@record
 class Piece:
     """A part of a bar from one value to another."""
 
@@ -28,7 +28,7 @@ class Piece:
     value: float | None = None
 
 
-@dataclass(frozen=True)
+@record
 class BarRow:
     """A label, the pieces of its bar, and what is written behind it."""
 
@@ -38,7 +38,7 @@ class BarRow:
     strong: bool = False
 
 
-@dataclass(frozen=True)
+@record
 class Bars:
     """Rows of bars over one axis; `limit` is a line with its words."""
 
@@ -138,7 +138,7 @@ def _row(
     return marks
 
 
-@dataclass(frozen=True)
+@record
 class FigureEntry:
     """A named amount, drawn as one bar."""
 

@@ -3,14 +3,16 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass, field
+from dataclasses import field
 from typing import ClassVar
+
+from costmodel.ground.record import record
 
 LETTER = 6.9  # width of a letter at the size that figures are written in; a guess for all fonts
 LINE = 15.0
 
 
-@dataclass(frozen=True)
+@record
 class Bar:
     """A rectangle, whose value programs can read."""
 
@@ -25,7 +27,7 @@ class Bar:
     value: float | None = None
 
 
-@dataclass(frozen=True)
+@record
 class Rule:
     """A straight line: an axis, a grid line, or a limit."""
 
@@ -37,7 +39,7 @@ class Rule:
     role: str = "grid"
 
 
-@dataclass(frozen=True)
+@record
 class Words:
     """A line of text; `x` is where it starts, ends or has its middle."""
 
@@ -49,7 +51,7 @@ class Words:
     role: str = "label"
 
 
-@dataclass(frozen=True)
+@record
 class Dot:
     """A point with both its values; the shape distinguishes roles without colour."""
 
@@ -64,7 +66,7 @@ class Dot:
     hollow: bool = False
 
 
-@dataclass(frozen=True)
+@record
 class Curve:
     """A line through points; `closed` makes an area of it."""
 
@@ -77,7 +79,7 @@ class Curve:
 Mark = Bar | Rule | Words | Dot | Curve
 
 
-@dataclass(frozen=True)
+@record
 class SvgFigure:
     """A drawing with its title and what it shows in a sentence."""
 

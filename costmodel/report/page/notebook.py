@@ -2,15 +2,16 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from dataclasses import field
 
 from costmodel.explore.page.plan_facts import PlanFacts
 from costmodel.ground.errors import fail
+from costmodel.ground.record import record
 from costmodel.report.page.forms import SLIDE
 from costmodel.report.page.plan_page import FIGURES, plan_figure
 
 
-@dataclass(frozen=True)
+@record
 class Drawn:
     """A figure as the text of an SVG."""
 

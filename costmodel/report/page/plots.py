@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, field
+from dataclasses import field
 
+from costmodel.ground.record import record
 from costmodel.report.page.marks import LINE, Bar, Curve, Dot, Mark, Rule, SvgFigure, Words, length, shortened
 from costmodel.report.page.scale import Scale, around, rounded
 
@@ -13,7 +14,7 @@ _TALL, _BELOW = 300.0, 44.0
 Say = Callable[[float], str]
 
 
-@dataclass(frozen=True)
+@record
 class PlotAxis:
     """What an axis is of, and how its values are written."""
 
@@ -38,7 +39,7 @@ class PlotAxis:
         return [tick * self.unit for tick in inner.ticks(count)]
 
 
-@dataclass(frozen=True)
+@record
 class PlotPoint:
     """A point to draw; its label is written beside it, its tip shown on asking."""
 
@@ -52,7 +53,7 @@ class PlotPoint:
     hollow: bool = False
 
 
-@dataclass(frozen=True)
+@record
 class PlotLine:
     """A line through values, with the ends of its band where it has one."""
 
@@ -63,7 +64,7 @@ class PlotLine:
     high: Sequence[float] = ()
 
 
-@dataclass(frozen=True)
+@record
 class Plot:
     """Points and lines over two axes."""
 
@@ -160,7 +161,7 @@ def _legend(entries: Sequence[tuple[str, str]], width: float) -> tuple[list[Mark
     return marks, y + 12 if entries else 0.0
 
 
-@dataclass(frozen=True)
+@record
 class PlotSpan:
     """Something that lasts, on one of the lanes."""
 
@@ -172,7 +173,7 @@ class PlotSpan:
     tip: str
 
 
-@dataclass(frozen=True)
+@record
 class Timeline:
     """Lanes of spans over time."""
 

@@ -5,7 +5,8 @@ from __future__ import annotations
 import math
 import re
 from collections.abc import Iterable
-from dataclasses import dataclass
+
+from costmodel.ground.record import record
 
 _STEPS = (1.0, 2.0, 2.5, 5.0, 10.0)
 _WITHIN_A_DECADE = (1.0, 2.0, 5.0)
@@ -14,7 +15,7 @@ _ONE_DECADE, _MANY_DECADES = 1.2, 4.0
 _NOUGHTS = re.compile(r"(\d)\.0+(?!\d)|(\.\d*?[1-9])0+(?!\d)")
 
 
-@dataclass(frozen=True)
+@record
 class Scale:
     """A straight or logarithmic axis from `low` to `high`, drawn from `start` to `end`."""
 

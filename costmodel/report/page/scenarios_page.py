@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from functools import partial
 from typing import Any
 
@@ -13,6 +13,7 @@ from costmodel.explore.explain.explain import ExplainedFigure
 from costmodel.explore.page.plan_facts import PlanFacts
 from costmodel.explore.page.rl_facts import RlFacts
 from costmodel.explore.page.serving_facts import ServingFacts
+from costmodel.ground.record import record
 from costmodel.report.machine import json_answer, rl_json, serving_json
 from costmodel.report.page import rl_page, rl_parts, serving_page
 from costmodel.report.page.content import Cell, HtmlPage, PageTable, Part, Value, Verdict
@@ -33,7 +34,7 @@ from costmodel.report.terminal.style.layout import CellTable, Line
 Say = Callable[[str], Value]
 
 
-@dataclass(frozen=True)
+@record
 class ScenarioKind:
     """What scenarios of one kind are compared by: columns with their heads, and the one that ranks them."""
 
@@ -66,7 +67,7 @@ KINDS = {
 }  # fmt: skip
 
 
-@dataclass(frozen=True)
+@record
 class ScenarioEntry:
     """A scenario of any kind as the page of several shows it."""
 

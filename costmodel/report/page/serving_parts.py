@@ -61,9 +61,9 @@ def plans_data(found: FoundPlans) -> dict[str, Any]:
         for name in names
     ]  # fmt: skip
     sizes = [
-        {"name": name, "label": name, "unit": "", "values": [ranked.sizes[name] for ranked in found.best]}
+        {"name": name, "label": name, "unit": "", "values": [ranked.sizes.get(name, 0) for ranked in found.best]}
         for name in SIZES
-        if name not in names and all(name in ranked.sizes for ranked in found.best)
+        if name not in names and any(name in ranked.sizes for ranked in found.best)
     ]
     return {
         "columns": [*sizes, *columns],

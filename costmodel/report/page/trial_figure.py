@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
 
 from costmodel.documents.reader.resolved_scenario import LoadedScenario
 from costmodel.explore.compare.input_paths import leaves
+from costmodel.ground.record import record
 from costmodel.report.page.figures import Bars, FigureEntry, amounts
 from costmodel.report.page.plots import Plot, PlotAxis, PlotLine, PlotPoint
 from costmodel.report.terminal.vary.vary import tick_words
@@ -17,7 +17,7 @@ _TICKS = 8
 _NONE = FigureEntry("none has an answer", 0.0, "first")
 
 
-@dataclass(frozen=True)
+@record
 class TrialValue:
     """A trial by what was set, its result with the band where there is one, and whether it keeps all limits.
 

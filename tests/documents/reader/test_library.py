@@ -9,8 +9,8 @@ from typing import Any
 import pytest
 
 from costmodel.documents.reader.find_documents import find
-from costmodel.documents.reader.folders import plural
-from costmodel.documents.reader.library import FOLDERS, names, read
+from costmodel.documents.reader.folders import FOLDER_OF, plural
+from costmodel.documents.reader.library import names, read
 from costmodel.documents.reader.resolved_scenario import load
 from costmodel.documents.text.yaml_tree import parse
 from costmodel.estimate.training.training_inputs import training_inputs
@@ -210,7 +210,7 @@ def test_a_working_folder_that_is_gone(run: Any, tmp_path: Path, monkeypatch: py
     assert find("scenario", NAME).is_file()
 
 
-@pytest.mark.parametrize("kind", FOLDERS)
+@pytest.mark.parametrize("kind", FOLDER_OF)
 def test_an_unknown_name_of_every_kind(kind: str, run: Any) -> None:
     with pytest.raises(CostModelError) as caught:
         read(kind, "no-such-thing-at-all")
@@ -233,10 +233,10 @@ def leaves(tree: Any) -> Iterator[Any]:
         yield tree
 
 
-@pytest.mark.parametrize("kind", FOLDERS)
+@pytest.mark.parametrize("kind", FOLDER_OF)
 def test_every_leaf_of_every_document_knows_its_place(kind: str) -> None:
     for name in names(kind):
-        path = ROOT / FOLDERS[kind][0] / f"{name}.yaml"
+        path = ROOT / FOLDER_OF[kind] / f"{name}.yaml"
         lines = path.read_text("utf-8").splitlines()
         for leaf in leaves(parse(path.read_text("utf-8"), str(path))):
             place = getattr(leaf, "place", None)

@@ -8,7 +8,14 @@ from math import prod
 import pytest
 
 from costmodel.documents.reader.library import names, read
-from costmodel.documents.schemas.mixers import Attention, LatentAttention, LinearAttention, SelectiveScan, StateSpace
+from costmodel.documents.schemas.mixers import (
+    Attention,
+    CompressedAttention,
+    LatentAttention,
+    LinearAttention,
+    SelectiveScan,
+    StateSpace,
+)
 from costmodel.documents.schemas.model import Experts, Layers, Mlp, Model, VisionTower
 from costmodel.equations.layers.parameters import (
     attention_parameters,
@@ -66,7 +73,10 @@ def tensors(model: Model) -> list[tuple[float, ...]]:
     found += [(hidden, hidden), (hidden,)] if model.head_transform else []  # the last norm stands behind it
     found += [(model.vocab,)] if model.head_bias else []
     for kind in model.layers:
-        found += int(kind.count) * [*layer(kind, hidden), *int(kind.norms) * norm]
+        mixing = int(kind.count) * [*2 * stream_tensors(model.residual_streams, hidden)]
+        found += int(kind.count) * [*layer(kind, hidden), *int(kind.norms) * norm] + mixing
+    streams = model.residual_streams
+    found += [(streams, streams * hidden), (streams,), (1,)] if streams else []  # the last mean of them
     found += entry_tensors(model) if model.layer_embedding else []
     return found + (vision_tensors(model.vision, hidden) if model.vision else [])
 
@@ -101,6 +111,7 @@ def layer(kind: Layers, hidden: float) -> list[tuple[float, ...]]:
     """Shapes of the tensors of one layer, without its norms."""
     shapes = attention_tensors(kind.attention, hidden) if kind.attention else []
     shapes += latent_tensors(kind.latent, hidden) if kind.latent else []
+    shapes += compressed_tensors(kind.compressed, hidden) if kind.compressed else []
     shapes += state_space_tensors(kind.state_space, hidden) if kind.state_space else []
     shapes += linear_tensors(kind.linear, hidden) if kind.linear else []
     shapes += scan_tensors(kind.selective_scan, hidden) if kind.selective_scan else []
@@ -134,6 +145,27 @@ def latent_tensors(latent: LatentAttention, hidden: float) -> list[tuple[float, 
         (latent.heads * (latent.nope_dim + latent.value_dim), narrow),
         (hidden, latent.heads * latent.value_dim),
     ]
+
+
+def compressed_tensors(own: CompressedAttention, hidden: float) -> list[tuple[float, ...]]:
+    """Narrow queries, the key with its norm, results by groups, sinks; what makes entries, and their indexer's."""
+    inner, narrow = own.heads * own.head_dim, own.output_groups * own.output_rank
+    shapes: list[tuple[float, ...]] = [(own.query_rank, hidden), (own.query_rank,), (inner, own.query_rank)]
+    shapes += [(own.head_dim, hidden), (own.head_dim,), (narrow, inner / own.output_groups), (hidden, narrow)]
+    shapes += [(own.heads,)] if own.sinks else []
+    if own.entries is None:
+        return shapes
+    indexer, series = own.entries.indexer, 2 if own.entries.overlap else 1
+    for width in (own.head_dim, *([indexer.head_dim] if indexer else [])):
+        shapes += [*2 * [(series * width, hidden)], (own.entries.rate, series * width), (width,)]
+    if indexer is not None:
+        shapes += [(indexer.heads * indexer.head_dim, own.query_rank), (indexer.heads, hidden)]
+    return shapes
+
+
+def stream_tensors(streams: float | None, hidden: float) -> list[tuple[float, ...]]:
+    """Around a half: a matrix of all streams, biases, and a factor for reading, writing and mixing."""
+    return [] if streams is None else [((2 + streams) * streams, streams * hidden), ((2 + streams) * streams,), (3,)]
 
 
 def state_space_tensors(space: StateSpace, hidden: float) -> list[tuple[float, ...]]:

@@ -4,8 +4,10 @@ from __future__ import annotations
 
 import pytest
 
+from costmodel.explore.serving.search_layouts import search
 from costmodel.report.terminal.serving.serving_formatting import plan_words
-from estimate.serving.cases import one, predicted
+from costmodel.report.terminal.serving.serving_search import plan_settings
+from estimate.serving.cases import inputs, one, predicted
 
 H800 = ("model=deepseek-v3", "cluster={node: hgx-h800, nodes: 36}", "stack=sglang", "limits={}")
 LOAD = "workload={kind: serving, prompt: 4383, output: 1211, concurrency: 8640, precision: fp8-block}"
@@ -56,3 +58,31 @@ def test_copies_pay_by_the_imbalance_that_they_take_away() -> None:
 )
 def test_which_plans_take_copies(settings: tuple[str, ...], code: tuple[str, ...]) -> None:
     assert predicted(*settings).refused == code
+
+
+def test_search_tries_copies_as_it_tries_degrees() -> None:
+    """Every plan has the figures that it has alone, and 144 ranks take 32 copies; what the plan states stays."""
+    space = "search={tp: [1], pp: [1], ep: [32, 144], dp_attention: [32, 144], redundant_experts: [0, 32]}"
+    found = search(inputs(*H800, LOAD, "plan={tp: 1}", space), 50)
+    shown = {(each.sizes["ep"], each.sizes.get("redundant_experts", 0)) for each in found.best}
+    assert shown == {(32, 0), (32, 32), (144, 32)}
+    assert found.refused["L056"] == 3  # 144 ranks without copies, at three budgets
+    for ranked in found.best:
+        own = plan(int(ranked.sizes["ep"]), int(ranked.sizes.get("redundant_experts", 0)))
+        alone = predicted(*H800, LOAD, own, f"plan.replicas={ranked.sizes['replicas']:.0f}",
+                          f"stack.budget={ranked.sizes['budget']:.0f}")  # fmt: skip
+        assert ranked.costs["tpot"] == pytest.approx(alone.costs["tpot"], rel=1e-9)
+        assert ranked.costs["cache_pool_tokens"] == pytest.approx(alone.costs["cache_pool_tokens"])
+        settings = [f"{key}={value}" for key, value in plan_settings(found, ranked).items()]
+        again = predicted(*H800, LOAD, "plan={tp: 1}", *settings)
+        assert float(again.plan.redundant_experts or 0) == ranked.sizes.get("redundant_experts", 0)
+    kept = search(inputs(*H800, LOAD, plan(32, 32), space), 9)
+    assert {each.sizes.get("redundant_experts", 0) for each in kept.best} == {32}
+
+
+def test_instances_apart_have_as_many_copies_on_both_sides() -> None:
+    space = "search={tp: [1], pp: [1], ep: [32], dp_attention: [32], redundant_experts: [0, 32], disaggregated: true}"
+    found = search(inputs(*H800, LOAD, "plan={tp: 1}", space), 50)
+    apart = [(each.prefill, each.sizes) for each in found.best if each.prefill is not None]
+    assert {decode.get("redundant_experts", 0) for _, decode in apart} == {0, 32}
+    assert all(first.get("redundant_experts") == other.get("redundant_experts") for first, other in apart)

@@ -24,6 +24,10 @@ PICKING = {
     **{"heads": 16, "query_rank": 512, "kv_rank": 128, "nope_dim": 64, "rope_dim": 32, "value_dim": 64},
     "indexer": {"heads": 8, "head_dim": 64, "top_k": 512},
 }
+GROUPED = {
+    **{"heads": 16, "head_dim": 64, "rope_dim": 32, "query_rank": 512, "window": 128, "entries": {"rate": 128}},
+    **{"output_groups": 4, "output_rank": 64},
+}
 SHARING = {"heads": 16, "kv_heads": 4, "head_dim": 64, "shared_kv": True}
 SELECTIVE = {"inner": 2048, "state": 16, "rank": 64, "conv": 4}
 
@@ -59,7 +63,10 @@ CASES: dict[str, list[tuple[dict[str, Any], dict[str, Any], dict[str, Any]]]] = 
             {"pp": 2, "split": "lighter-first"},
         ),
     ],
-    "L003": [({"shape": model(hidden=1536, heads=12, kv_heads=4)}, {"tp": 8}, {"tp": 4})],
+    "L003": [
+        ({"shape": model(hidden=1536, heads=12, kv_heads=4)}, {"tp": 8}, {"tp": 4}),
+        ({"shape": with_mixer(compressed=GROUPED)}, {"tp": 8}, {"tp": 4}),
+    ],
     "L004": [({"shape": model(hidden=1536, heads=24, kv_heads=6)}, {"tp": 8}, {"tp": 2})],
     "L005": [({"global_batch": 60}, {}, {"tp": 2}), ({}, {"micro_batch": 16}, {"micro_batch": 8})],
     "L006": [({"global_batch": 12}, {"pp": 4, "vpp": 2}, {"pp": 4})],
@@ -95,7 +102,8 @@ CASES: dict[str, list[tuple[dict[str, Any], dict[str, Any], dict[str, Any]]]] = 
     "L034": [
         ({"shape": with_mixer(latent=PICKING)}, {"cp": 2, "cp_type": kind}, {"cp": 2, "cp_type": "all-gather"})
         for kind in ("p2p", "a2a")
-    ],
+    ]
+    + [({"shape": with_mixer(compressed=GROUPED)}, {"cp": 2, "cp_type": "p2p"}, {"cp": 2, "cp_type": "all-gather"})],
     "L035": [
         ({"shape": with_mixer(attention=SHARING)}, {"pp": 2}, {}),
         ({"shape": {**model(), "layer_embedding": {"rows": 1000, "width": 64}}}, {"pp": 2}, {}),

@@ -11,7 +11,7 @@ from estimate.cases import TRAINING_STACKS
 
 from costmodel.documents.keys.schema_paths import key_of
 from costmodel.documents.reader.find_documents import find
-from costmodel.documents.reader.library import FOLDERS, names, read
+from costmodel.documents.reader.library import document_class, names, read
 from costmodel.documents.schemas.prior import Prior
 from costmodel.evidence.calibrate.priors import STEPS, off_scale, on_scale, shipped
 from evidence.calibrate.planted_runs import FOLDER, HIDDEN, PRIORS, SHELF, SUSTAINED
@@ -26,7 +26,7 @@ def test_scales_and_what_is_shipped() -> None:
 
 @pytest.mark.parametrize("prior", PRIORS, ids=lambda prior: prior.name)
 def test_the_documents_of_a_constant_ship_one_value_of_it(prior: Prior) -> None:
-    assert key_of(FOLDERS[prior.kind][1], prior.leaf)
+    assert key_of(document_class(prior.kind), prior.leaf)
     alone = [prior.model_copy(update={"documents": [name]}) for name in prior.documents]
     assert {shipped(one, SHELF) for one in alone} == {shipped(prior, SHELF)}
     assert prior.like in ("", *(other.name for other in PRIORS))

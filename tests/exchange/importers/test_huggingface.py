@@ -88,7 +88,6 @@ def test_a_layer_of_maverick_sees_all_tokens_only_beside_experts() -> None:
     ("name", "code", "wanted", "place"),
     [
         ("bert-unsupported", "X003", ("BertModel", "encoder"), "architectures"),
-        ("deepseek-v4-pro", "X003", ("DeepseekV4ForCausalLM", "residual streams"), "architectures"),
     ],
 )
 def test_a_refusal_names_class_and_key(name: str, code: str, wanted: tuple[str, ...], place: str) -> None:

@@ -23,7 +23,8 @@ SIZES = {
     "scan_inner": 3072, "scan_state": 16, "scan_rank": 96,
     "scan_conv": 4, "written_rank": 80, "expert_latent": 384, "entry_rows": 262400, "entry_width": 64,
     "global_head_dim": 160, "global_kv_heads": 2,  "written_experts": 8, "expert_offset": 0,
-    "index_heads": 8, "index_dim": 64, "index_top_k": 256,
+    "output_groups": 4, "output_rank": 160, "sparse_rate": 8, "heavy_rate": 64, "streams": 3, "hash_layers": 2,
+    "written_rope": 24, "index_heads": 8, "index_dim": 64, "index_top_k": 256,
 }  # fmt: skip
 OWN = {"helium": {"head_dim": 128}}  # of a class whose heads together are as wide as the model
 LISTED = ["sliding_attention", "full_attention", "full_attention", "sliding_attention", "full_attention",
@@ -113,6 +114,11 @@ MORE: dict[str, list[Changes]] = {
         {"num_experts": 1},
     ],
     "dots1": [{"first_k_dense_replace": 2, "max_window_layers": 3, "n_shared_experts": 1}],
+    "deepseek_v4": [
+        {"compress_ratios": [0, 0, 4, 128, 4, 128, 0], "num_hash_layers": 0},
+        {"layer_types": [f"{kind}_attention" for kind in ("sliding", "compressed_sparse", "heavily_compressed")] * 2},
+        {"mlp_layer_types": ["moe", "hash_moe", "hash_moe", "moe", "moe", "moe"], "partial_rotary_factor": 0.25},
+    ],
     "minimax_m2": [{"num_experts_per_tok": 4}],
 }
 

@@ -1,14 +1,15 @@
 """How engines are laid out over the accelerators: one replica, and how many; and a space of such plans."""
 
-from typing import Self
+from typing import Annotated, Self
 
 from pydantic import Field, model_validator
 from pydantic_core import PydanticCustomError
 
-from costmodel.documents.schemas.base import Count, Document, Share
+from costmodel.documents.schemas.base import Count, Document, Quantity, Share
 from costmodel.documents.schemas.count_kinds import Gpus, Replicas, Stages
 from costmodel.documents.schemas.serving.serving_workload import Tokens
 
+Copies = Annotated[float, Quantity("1", 0, 1e18, whole=True)]
 _OF_ONE = ("tp", "pp", "ep", "dp_attention", "replicas")
 DRAFTS = ("eagle", "mtp", "ngram")  # any other is a model
 
@@ -74,6 +75,9 @@ class ServingSpace(Document):
     )
     replicas: list[Replicas] | None = Field(
         default=None, min_length=1, description="Copies of the engine; else as many as the accelerators hold"
+    )
+    redundant_experts: list[Copies] | None = Field(
+        default=None, min_length=1, description="Copies of routed experts of a layer, 0 for none; else the plan's own"
     )
     disaggregated: bool = Field(
         default=False, description="Whether plans with prefill and decode apart are tried beside those that do both"

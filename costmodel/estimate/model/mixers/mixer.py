@@ -3,14 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
-from dataclasses import dataclass
 from typing import Any, Protocol
 
 from costmodel.documents.schemas.model import Model
 from costmodel.ground.equation import Number
+from costmodel.ground.record import record
 
 
-@dataclass(frozen=True)
+@record
 class Matmul:
     """A weight matrix as one rank multiplies it: so many columns n, inner dimension k.
 
@@ -23,7 +23,7 @@ class Matmul:
     split: Number = 1.0
 
 
-@dataclass(frozen=True)
+@record
 class Mixer:
     """Heads of a rank, the width that its core works in, and its parameters; beside it a second mixer, if any.
 
@@ -37,7 +37,7 @@ class Mixer:
     beside: Mixer | None = None
 
 
-@dataclass(frozen=True)
+@record
 class CoreSize:
     """What a core runs over: sequences, tokens of each, and heads."""
 
@@ -46,7 +46,7 @@ class CoreSize:
     heads: Number
 
 
-@dataclass(frozen=True)
+@record
 class CacheWidth:
     """Bytes of an element of a cache, of a state, and of what stays in 16 bits."""
 

@@ -8,6 +8,7 @@ from dataclasses import replace
 from costmodel.documents.schemas.mixers import (
     AnyMixer,
     Attention,
+    CompressedAttention,
     LatentAttention,
     LinearAttention,
     ScanMixer,
@@ -16,6 +17,7 @@ from costmodel.documents.schemas.mixers import (
 )
 from costmodel.documents.schemas.model import Layers, Model
 from costmodel.estimate.model.mixers import (
+    compressed_attention,
     grouped_attention,
     latent_attention,
     linear_attention,
@@ -23,11 +25,13 @@ from costmodel.estimate.model.mixers import (
     state_space,
 )
 from costmodel.estimate.model.mixers.mixer import CacheWidth, CoreSize, Matmul, Mixer, MixerKind
-from costmodel.ground.equation import Number
+from costmodel.ground.equation import Number, term
+from costmodel.ground.record import record
 
 KINDS: dict[type[AnyMixer], MixerKind] = {
     Attention: grouped_attention,
     LatentAttention: latent_attention,
+    CompressedAttention: compressed_attention,
     StateSpace: state_space,
     LinearAttention: linear_attention,
     SelectiveScan: selective_scan,
@@ -79,6 +83,25 @@ def mixer_activations(kind: Layers, part: Mixer, tokens: Number, element: Number
     return sum(found[1:], start=found[0])
 
 
+def narrow_width(hidden: Number, kind: Layers) -> Number | None:
+    """Width of what ranks of tp gather of the input of the mixing half where it is narrowed first; else nothing."""
+    if kind.latent is not None:
+        with term("latents"):
+            return (kind.latent.query_rank or hidden) + kind.latent.kv_rank + kind.latent.rope_dim
+    if kind.compressed is not None:
+        with term("narrow queries and keys"):
+            return kind.compressed.query_rank + kind.compressed.head_dim + compressed_attention.sent(kind.compressed)
+    return None
+
+
+def score_heads(kind: Layers, part: Mixer, *, fused: bool) -> Number:
+    """Heads as the scores of one sequence by itself count them: unfused, those of entries come on top."""
+    if fused or kind.compressed is None or kind.compressed.entries is None:
+        return part.heads
+    with term("scores of entries"):
+        return part.heads + part.heads / kind.compressed.entries.rate
+
+
 def summed_inside(kind: Layers) -> float:
     """Width of what ranks of tp sum up inside the mixing half, beside its result: the steps of a selective scan."""
     return 0.0 if kind.selective_scan is None else selective_scan.made(kind.selective_scan)
@@ -94,15 +117,39 @@ def cache_read(kind: Layers, tp: Number, tokens: Number, width: CacheWidth) -> N
     """What a query reads of it: of sparse attention the tokens picked, and of shared keys those of another layer."""
     if kind.latent is not None:
         return latent_attention.read(kind.latent, tokens, width)
+    if kind.compressed is not None:
+        return compressed_attention.read(kind.compressed, tokens, width)
     if kind.attention is not None and kind.attention.shared_kv:
         return grouped_attention.read(kind.attention, tp, tokens, width)
     return mixer_cache(kind, tp, tokens, width)
+
+
+@record
+class SharedKeys:
+    """Keys that all heads of a layer read, so that products may bound a step: how many, their width, that of positions
+    beside it.
+    """
+
+    count: Number
+    width: Number
+    rope_dim: Number
+
+
+def shared_keys(kind: Layers, tokens: Number) -> SharedKeys | None:
+    """What one query reads of so many tokens where all heads read the same keys."""
+    if kind.latent is not None:
+        return SharedKeys(latent_attention.picked(kind.latent, tokens), kind.latent.kv_rank, kind.latent.rope_dim)
+    if kind.compressed is not None:
+        return SharedKeys(compressed_attention.picked(kind.compressed, tokens), kind.compressed.head_dim, 0.0)
+    return None
 
 
 def token_bytes(kind: Layers, width: CacheWidth) -> Number:
     """What a token adds to the cache of a layer that sees every token, with all heads once."""
     if kind.attention is not None and kind.attention.window is not None:
         return 0.0
+    if kind.compressed is not None:
+        return compressed_attention.grown(kind.compressed, 1.0, width)
     growing = [own for own in kind.mixers if not isinstance(own, ScanMixer)]
     return KINDS[type(growing[0])].cache(growing[0], 1.0, 1.0, width) if growing else 0.0
 

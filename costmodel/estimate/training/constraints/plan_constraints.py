@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from dataclasses import dataclass
 
 import numpy as np
 from numpy.typing import NDArray
@@ -75,6 +74,7 @@ from costmodel.estimate.training.parallelism.pipeline.schedule_rules import BOTH
 from costmodel.estimate.training.training_inputs import TrainingInputs
 from costmodel.ground.choices import Zero
 from costmodel.ground.equation import Number
+from costmodel.ground.record import record
 
 
 @memoized()
@@ -185,7 +185,7 @@ def _same_split(inputs: TrainingInputs, block: Block) -> Mask:
     return same
 
 
-@dataclass(frozen=True)
+@record
 class Check:
     """The test of a rule, and what it reads.
 

@@ -16,7 +16,8 @@ from costmodel.equations.memory.activations import (
 from costmodel.equations.network.collectives import activation_message
 from costmodel.equations.parallelism.recompute import activation_output_bytes, mixed
 from costmodel.estimate.model.layer_embeddings import entry_activations
-from costmodel.estimate.model.mixers.table import mixer_activations
+from costmodel.estimate.model.mixers.table import mixer_activations, score_heads
+from costmodel.estimate.model.residual_streams import stream_mixing_activations, stream_width
 from costmodel.estimate.model.routed_experts import expert_activations, rows_of
 from costmodel.estimate.model.shards import Shard, additions, exchanges, shard
 from costmodel.estimate.shared.plan_batch import Block
@@ -49,7 +50,7 @@ def layer_activations(inputs: TrainingInputs, block: Block, part: Shard) -> Numb
         return checkpointed(inputs, structure, tokens, split)
     if what == "operations":
         sizes = (mixer.heads, mixer.kv_heads, mixer.head_dim) if mixer is not None else (0.0, 0.0, 0.0)
-        kept = op_level_activations(tokens, model.hidden, *sizes, part.ffn_hidden, inputs.widths.element, split)
+        kept = op_level_activations(tokens, stream_width(model), *sizes, part.ffn_hidden, inputs.widths.element, split)
         if part.routed is not None:
             kept = kept + _expert_activations(inputs, part, block) / 2.0
         kept = np.minimum(kept, whole_activations(inputs, block, part, selective=False))
@@ -118,6 +119,9 @@ def whole_activations(inputs: TrainingInputs, block: Block, part: Shard, *, sele
             kept = kept + mlp_activations(tokens, part.ffn_hidden, inputs.widths.element, gated=part.kind.dense.gated)
         if part.routed is not None:
             kept = kept + _expert_activations(inputs, part, block)
+        if model.residual_streams is not None:
+            halves = additions(part.kind)
+            kept = kept + stream_mixing_activations(model, halves, tokens, inputs.widths.element) / split
         if model.layer_embedding is not None:
             kept = kept + entry_activations(model, tokens, inputs.widths.element) / split
         if part.mixer is None or part.kind.recurrent:
@@ -125,7 +129,7 @@ def whole_activations(inputs: TrainingInputs, block: Block, part: Shard, *, sele
         return kept + score_activations(
             block.micro_batch / block.cp,
             inputs.sequence,
-            part.mixer.heads,
+            score_heads(part.kind, part.mixer, fused=kernels.attention != "unfused"),
             inputs.widths.element,
             kernel=kernels.attention,
             dropout=kernels.dropout,

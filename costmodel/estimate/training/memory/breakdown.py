@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-
 import numpy as np
 
 from costmodel.equations.memory.activations import mask_bytes
@@ -12,6 +10,7 @@ from costmodel.equations.memory.states import (
     reserved_bytes,
 )
 from costmodel.equations.parallelism.layer_split import mirrored_layers
+from costmodel.estimate.model.routed_experts import expert_tables, has_hashed_experts
 from costmodel.estimate.model.shards import Shard, shard
 from costmodel.estimate.shared.memoize import OFFLOAD, RECOMPUTE, memoized
 from costmodel.estimate.shared.per_stage import STAGES, PerStage, same_on_all_stages, stages_of
@@ -48,6 +47,7 @@ from costmodel.estimate.training.stage_parameters import StageParameters, local_
 from costmodel.estimate.training.training_inputs import TrainingInputs
 from costmodel.estimate.training.vision_front import front_memory
 from costmodel.ground.equation import Number, known_as, term
+from costmodel.ground.record import record
 
 LINES = (
     "weights",
@@ -69,7 +69,7 @@ OF_BACKWARD = ("gathered", "context", "activations", "recompute", "logits")
 ON_HOST = ("host states", "host activations")
 
 
-@dataclass(frozen=True)
+@record
 class Ledger:
     """Bytes by line and stage; every line has one entry per stage."""
 
@@ -155,6 +155,8 @@ def _stage(
         activations, gone = moved_activations(inputs, block, flying * kept.layers, kept.largest, head)
         saved, whole = _first(inputs, block, flying, kept.whole) if at_first else (0.0, kept.whole)
         column["activations"] = activations + saved
+        if at_first and has_hashed_experts(inputs.model):
+            column["weights"] = column["weights"] + expert_tables(inputs.model)
         column["recompute"], column["logits"] = _one_of(whole, head)
         if at_last and forwards_first(block.structure.schedule):
             column["logits"] = column["logits"] + waiting_bytes(inputs, block, micro_batches)
@@ -193,7 +195,7 @@ def _fixed(
     return with_memories(inputs, block, column, held.trained, held.routed_trained), on_host
 
 
-@dataclass(frozen=True)
+@record
 class SavedActivations:
     """Activations of a micro-batch: of a stage's layers, of its largest layer, and of a recomputed layer."""
 

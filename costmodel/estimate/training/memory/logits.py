@@ -5,6 +5,8 @@ from __future__ import annotations
 import numpy as np
 
 from costmodel.equations.memory.activations import head_activations, logit_bytes
+from costmodel.equations.network.collectives import activation_message
+from costmodel.estimate.model.residual_streams import stream_width
 from costmodel.estimate.model.shards import shard
 from costmodel.estimate.shared.memoize import RECOMPUTE, memoized
 from costmodel.estimate.shared.plan_batch import Block
@@ -20,6 +22,10 @@ def loss_bytes(inputs: TrainingInputs, block: Block) -> Number:
     tokens = local_tokens(inputs, block)
     logits = logit_bytes(tokens, vocab_per_rank(inputs, block.tp), inputs.stack.buckets.loss)
     once = logits + head_activations(tokens, inputs.model.hidden, inputs.widths.element, block.sequence_ranks)
+    if inputs.model.residual_streams is not None:
+        with term("streams"):
+            wide = activation_message(tokens, stream_width(inputs.model), inputs.widths.element)
+            once = once + wide / block.sequence_ranks
     ahead = inputs.model.prediction
     if ahead is None:
         return once

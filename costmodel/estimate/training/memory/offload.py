@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-
 import numpy as np
 from numpy.typing import NDArray
 
@@ -18,6 +16,7 @@ from costmodel.estimate.training.parallelism.pipeline.schedule_rules import summ
 from costmodel.estimate.training.stage_parameters import StageParameters
 from costmodel.estimate.training.training_inputs import TrainingInputs
 from costmodel.ground.equation import Number, term
+from costmodel.ground.record import record
 
 WINDOW = 2.0  # layers on the device at least: one in use, one in flight
 PAGE = 2_097_152.0  # bytes (2 MiB) that unified memory moves at once (CUDA)
@@ -122,7 +121,7 @@ def used_capacity(inputs: TrainingInputs, block: Block, states: Number, activati
         return both, np.maximum(drives, share(host.ranks * activations, host.capacity))
 
 
-@dataclass(frozen=True)
+@record
 class OffloadTraffic:
     """The offload work of a rank.
 
@@ -137,7 +136,7 @@ class OffloadTraffic:
     backward: Number
 
 
-@dataclass(frozen=True)
+@record
 class OffloadTime:
     """Seconds of offload in a step: exposed host-link traffic, transfers after the update, and the update itself."""
 

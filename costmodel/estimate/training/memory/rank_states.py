@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-
 import numpy as np
 
 from costmodel.documents.schemas.stack import StateBytes
@@ -33,9 +31,10 @@ from costmodel.estimate.training.parallelism.pipeline.schedule_rules import (
 from costmodel.estimate.training.stage_parameters import StageParameters
 from costmodel.estimate.training.training_inputs import ELEMENT_BYTES, TrainingInputs
 from costmodel.ground.equation import Number, term
+from costmodel.ground.record import record
 
 
-@dataclass(frozen=True)
+@record
 class RankParameters:
     """Parameters of a rank in one position: all, those of its layers, the trained ones.
 

@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import Literal
 
 from costmodel.documents.schemas.model import Layers
 from costmodel.equations.kernels.memory_traffic import mlp_traffic, rotary_traffic
 from costmodel.equations.parallelism.recompute import norm_again_traffic
 from costmodel.equations.run.economics import share
+from costmodel.estimate.model.mixers.table import narrow_width
 from costmodel.estimate.model.routed_experts import LATENT
 from costmodel.estimate.model.shards import Shard, additions, exchanges, matmuls, shard
 from costmodel.estimate.shared.plan_batch import Structure
@@ -16,6 +16,7 @@ from costmodel.estimate.training.lora import ROUTED, adapters, issued, packed_ma
 from costmodel.estimate.training.training_inputs import Dropped, TrainingInputs
 from costmodel.ground.choices import Module
 from costmodel.ground.equation import Number, term
+from costmodel.ground.record import record
 
 # operations issued again; the core counts none, as in selective recompute without names
 OPERATIONS: dict[Module, float] = {
@@ -39,13 +40,13 @@ UP_PROJECTIONS = ("q", "q up", "kv up")
 Way = Dropped | Literal["modules"]
 
 
-@dataclass(frozen=True)
+@record
 class RecomputedWork:
     """Recomputed work of a layer of one kind.
 
     Weight matrices, also those of routed experts, are named with the number of repetitions: policies by operation save
     every second matrix product, and attention where that is one operation. With the core, context-parallel exchanges
-    are repeated. Gathers and scatters are those of tensor parallelism; latents are its gathers of latent attention.
+    are repeated. Gathers and scatters are those of tensor parallelism; latents are its gathers of narrowed inputs.
     """
 
     dropped: Way
@@ -84,7 +85,7 @@ def again_of(inputs: TrainingInputs, structure: Structure, kind: Layers) -> Reco
     matrices = _matrices(inputs, kind) - spared
     if what == "operations":
         return RecomputedWork(what, matrices, 0.5, core=inputs.rates.attention is None)
-    latents = 0.0 if kind.latent is None else 1.0
+    latents = 0.0 if narrow_width(inputs.model.hidden, kind) is None else 1.0
     return RecomputedWork(
         what,
         matrices,
@@ -170,7 +171,7 @@ def issued_again(inputs: TrainingInputs, structure: Structure, kind: Layers, aga
 def _operations(structure: Structure, kind: Layers) -> float:
     """Number of operations of the named modules in a layer."""
     has = {
-        "attention-output": kind.attention or kind.latent,
+        "attention-output": kind.attention or kind.latent or kind.compressed,
         "mla-up-projection": kind.latent,
         "mlp-activation": kind.mlp,
         "mlp": kind.mlp,

@@ -16,6 +16,8 @@ from costmodel.equations.parallelism.recompute import (
 )
 from costmodel.equations.run.economics import share
 from costmodel.estimate.model.mixers.mixer import Mixer
+from costmodel.estimate.model.mixers.table import score_heads
+from costmodel.estimate.model.residual_streams import stream_width
 from costmodel.estimate.model.shards import Shard, additions
 from costmodel.estimate.shared.plan_batch import Block, Structure
 from costmodel.estimate.shared.time_breakdown import summed
@@ -57,7 +59,7 @@ def reached_of_all(model: Model, block: Block) -> Number:
 
 def checkpointed(inputs: TrainingInputs, structure: Structure, tokens: Number, split: Number) -> Number:
     """Saved inputs with full recompute: one per group of layers that are recomputed together."""
-    kept = checkpoint_activations(tokens, inputs.model.hidden, inputs.widths.element, split)
+    kept = checkpoint_activations(tokens, stream_width(inputs.model), inputs.widths.element, split)
     return kept / together(structure)
 
 
@@ -89,7 +91,8 @@ def recompute_saving_bytes(
         if "norms" in modules:
             spared = spared + norm_output_bytes(tokens, inputs.model.hidden, additions(part.kind), width, split)
         if "attention" in modules and part.mixer is not None and not part.kind.recurrent:
-            rows = (micro_batch, inputs.sequence, part.mixer.heads, inputs.widths.element)
+            heads = score_heads(part.kind, part.mixer, fused=kernels.attention != "unfused")
+            rows = (micro_batch, inputs.sequence, heads, inputs.widths.element)
             spared = spared + score_activations(
                 *rows, kernel=kernels.attention, dropout=kernels.dropout, recompute="none"
             )
@@ -97,7 +100,9 @@ def recompute_saving_bytes(
                 spared = spared + _core_output(inputs, part, part.mixer, tokens)
         if OUT in again_of(inputs, structure, part.kind).matrices:
             with term("stream between the halves"):
-                spared = spared + checkpoint_activations(tokens, inputs.model.hidden, inputs.widths.element, split)
+                spared = spared + checkpoint_activations(
+                    tokens, stream_width(inputs.model), inputs.widths.element, split
+                )
         if "mla-up-projection" in modules and part.mixer is not None and (latent := part.kind.latent) is not None:
             query = latent.nope_dim + latent.rope_dim
             heads = part.mixer.heads

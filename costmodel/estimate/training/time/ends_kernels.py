@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from costmodel.equations.kernels.memory_traffic import embedding_traffic, loss_traffic
 from costmodel.estimate.model.mixers.mixer import Matmul
+from costmodel.estimate.model.residual_streams import stream_head
 from costmodel.estimate.model.shards import layer_count
 from costmodel.estimate.shared.memoize import memoized
 from costmodel.estimate.shared.plan_batch import Block
@@ -25,6 +26,8 @@ def head_pass(inputs: TrainingInputs, block: Block) -> ForwardBackward:
         if inputs.model.head_transform:
             square = Matmul("head transform", inputs.model.hidden / block.tp, inputs.model.hidden, block.tp)
             head = head + plain_product(inputs, tokens, square, trained=inputs.tuning is None)
+        for matrix in stream_head(inputs.model, block.tp):
+            head = head + plain_product(inputs, tokens, matrix, trained=inputs.tuning is None)
         fused = inputs.stack.kernels.streams == "fused"
         loss = stream(inputs, loss_traffic(tokens, vocab, inputs.widths.element, fused=fused))
     return head + ForwardBackward(TimeByCategory(memory_bound=loss), TimeByCategory())

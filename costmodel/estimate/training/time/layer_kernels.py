@@ -32,7 +32,8 @@ from costmodel.equations.parallelism.context_parallel import merge_traffic
 from costmodel.estimate.model.layer_embeddings import entry_traffic
 from costmodel.estimate.model.mixers.mixer import Matmul, Mixer
 from costmodel.estimate.model.mixers.selective_scan import scan_time
-from costmodel.estimate.model.mixers.table import core_flop, mixer_traffic
+from costmodel.estimate.model.mixers.table import core_flop, mixer_traffic, score_heads
+from costmodel.estimate.model.residual_streams import stream_traffic
 from costmodel.estimate.model.shards import Shard, additions, matmuls
 from costmodel.estimate.shared.plan_batch import Block, local_sequence, single_rank
 from costmodel.estimate.shared.time_breakdown import ForwardBackward, TimeByCategory
@@ -152,11 +153,12 @@ def attention_pass(inputs: TrainingInputs, part: Shard, block: Block) -> Forward
     if part.kind.recurrent:
         return _scan(inputs, part, mixer, block)
     shared = block.micro_batch / block.cp
-    batches = shared * mixer.heads
+    counted = score_heads(part.kind, mixer, fused=False)
+    batches = shared * counted
     with term("scores"):
         scores = _scores(inputs, batches, head_dim)
-    softmax = stream(inputs, score_traffic(shared, sequence, mixer.heads, inputs.widths.element, backward=False))
-    back = stream(inputs, score_traffic(shared, sequence, mixer.heads, inputs.widths.element, backward=True))
+    softmax = stream(inputs, score_traffic(shared, sequence, counted, inputs.widths.element, backward=False))
+    back = stream(inputs, score_traffic(shared, sequence, counted, inputs.widths.element, backward=True))
     forward, backward = 2.0 * scores, 4.0 * scores
     return ForwardBackward(
         TimeByCategory(attention=forward, memory_bound=softmax), TimeByCategory(attention=backward, memory_bound=back)
@@ -295,12 +297,15 @@ def _memory_bound(inputs: TrainingInputs, part: Shard, tokens: Number, split: Nu
             tokens,
             model.hidden,
             part.kind.norms,
-            additions(part.kind),
+            0.0 if model.residual_streams else additions(part.kind),
             inputs.widths.element,
             dropout=dropout,
             fused=inputs.stack.kernels.streams == "fused",
             backward=backward,
         )
+        if model.residual_streams is not None:
+            halves = additions(part.kind)
+            norms = norms + stream_traffic(model, halves, tokens, inputs.widths.element, backward=backward)
         nbytes = norms / split
         if model.layer_embedding is not None:
             nbytes = nbytes + entry_traffic(model, tokens, inputs.widths.element, backward=backward) / split

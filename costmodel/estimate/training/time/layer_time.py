@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-
 import numpy as np
 
 from costmodel.documents.schemas.model import Layers
@@ -22,9 +20,10 @@ from costmodel.estimate.training.time.launch_overhead import launched
 from costmodel.estimate.training.time.layer_kernels import core_of, layer_pass, shared_experts
 from costmodel.estimate.training.training_inputs import TrainingInputs
 from costmodel.ground.equation import Number
+from costmodel.ground.record import record
 
 
-@dataclass(frozen=True)
+@record
 class LayerWork:
     """Seconds of a layer in both directions, and its traffic."""
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from dataclasses import replace
 
 import numpy as np
 
@@ -18,6 +18,7 @@ from costmodel.estimate.training.time.step import TERMS, TrainingStep
 from costmodel.estimate.training.training_inputs import TrainingInputs
 from costmodel.ground.equation import Number, known_as, term
 from costmodel.ground.errors import Place
+from costmodel.ground.record import record
 from costmodel.ground.units import Figure
 
 WIDTHS = {
@@ -27,7 +28,7 @@ WIDTHS = {
 WELL_USED = 0.95
 
 
-@dataclass(frozen=True)
+@record
 class SiteExchange:
     """An exchange of all fragments: bytes in fp32, as they are sent and that a site sends; its time, what of it steps
     hide, and the utilisation of a site.

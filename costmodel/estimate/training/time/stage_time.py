@@ -5,13 +5,14 @@ from __future__ import annotations
 import functools
 import operator
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 
 import numpy as np
 
 from costmodel.documents.schemas.model import Model, TokenPrediction
 from costmodel.estimate.machine.process_groups import Exchange
 from costmodel.estimate.model.mixers.mixer import Matmul
+from costmodel.estimate.model.residual_streams import stream_width
 from costmodel.estimate.shared.memoize import RECOMPUTE, memoized
 from costmodel.estimate.shared.per_stage import PerStage, same_on_all_stages
 from costmodel.estimate.shared.plan_batch import Block
@@ -27,11 +28,12 @@ from costmodel.estimate.training.time.layer_time import LayerWork, layer_work
 from costmodel.estimate.training.training_inputs import TrainingInputs
 from costmodel.estimate.training.vision_front import front_work
 from costmodel.ground.equation import Number, term
+from costmodel.ground.record import record
 
 Exchanged = tuple[Number, Exchange, Number]
 
 
-@dataclass(frozen=True)
+@record
 class Stages:
     """Work for one micro-batch: of a mean layer, of embedding and head; and the layers of each rank.
 
@@ -136,6 +138,6 @@ def _prediction(
     """Multi-token prediction beside the head: per module a projection of both inputs, a layer, and the head again."""
     with term("multi-token prediction"):
         hidden, tokens = inputs.model.hidden, local_tokens(inputs, block)
-        joined = Matmul("projection", hidden / block.tp, 2.0 * hidden)
+        joined = Matmul("projection", hidden / block.tp, hidden + stream_width(inputs.model))
         each = work.both + plain_product(inputs, tokens, joined, trained=inputs.tuning is None) + head
         return each.each(functools.partial(operator.mul, ahead.depth))

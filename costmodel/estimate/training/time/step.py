@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass, replace
+from dataclasses import replace
 
 import numpy as np
 
@@ -22,6 +22,7 @@ from costmodel.estimate.machine.process_groups import (
     without_irrelevant_order,
 )
 from costmodel.estimate.model.projected_states import step_flop
+from costmodel.estimate.model.residual_streams import stream_width
 from costmodel.estimate.model.shards import model_parameters
 from costmodel.estimate.shared.memoize import RECOMPUTE, memoized
 from costmodel.estimate.shared.per_stage import PerStage
@@ -50,9 +51,10 @@ from costmodel.estimate.training.time.straggler_time import Slowed, slowed, with
 from costmodel.estimate.training.training_inputs import ELEMENT_BYTES, TrainingInputs
 from costmodel.ground.equation import Number, known_as, term
 from costmodel.ground.plan_sizes import EXCHANGING
+from costmodel.ground.record import record
 
 
-@dataclass(frozen=True)
+@record
 class TrainingStep:
     """Seconds of a step by category, and its transfers."""
 
@@ -97,7 +99,7 @@ def training_step(
     )
 
 
-@dataclass(frozen=True)
+@record
 class PipelineTime:
     """Seconds from the first forward to the last backward, the time of the busiest rank, its wait, and the ranks."""
 
@@ -154,7 +156,7 @@ TERMS = ("matmul", "attention", "memory_bound", "launch", *EXCHANGING, "bubble",
 def _sends(inputs: TrainingInputs, block: Block, micro_batches: Number) -> PipelineTraffic:
     """Traffic between pipeline stages."""
     with term("pp message"):
-        message = activation_message(local_tokens(inputs, block), inputs.model.hidden, inputs.widths.element)
+        message = activation_message(local_tokens(inputs, block), stream_width(inputs.model), inputs.widths.element)
     return pipeline_traffic(inputs, block, groups(inputs, block).pp, message, micro_batches)
 
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from dataclasses import replace
 
 import numpy as np
 
@@ -20,11 +20,12 @@ from costmodel.estimate.shared.plan_batch import Block
 from costmodel.estimate.training.parallelism.pipeline.pipeline_ranks import Rank
 from costmodel.estimate.training.training_inputs import TrainingInputs
 from costmodel.ground.equation import Number, term
+from costmodel.ground.record import record
 
 WAITING = ("zero", "schedule", "sync")  # the choices that decide who waits for whom
 
 
-@dataclass(frozen=True)
+@record
 class Slowed:
     """Slow-down of the compute of all ranks, and of the rank with the slow part beyond that."""
 

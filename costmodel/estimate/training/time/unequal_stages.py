@@ -8,7 +8,7 @@ So the step is that of a pipeline of one kind, and of memory only a kind's own s
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 
 import numpy as np
 from numpy.typing import NDArray
@@ -31,12 +31,13 @@ from costmodel.estimate.training.stage_parameters import stage_parameters
 from costmodel.estimate.training.time.step import training_step
 from costmodel.estimate.training.training_inputs import TrainingInputs
 from costmodel.ground.equation import Number, term
+from costmodel.ground.record import record
 
 CROSSED_BY_STAGES = frozenset({"pp"})
 _NONE = 1e-6  # layers of a rank that is left out of a comparison
 
 
-@dataclass(frozen=True)
+@record
 class KindStages:
     """Layers as one kind has them: for the time of the whole pipeline, and for the memory of its own stages.
 
@@ -54,7 +55,7 @@ class KindStages:
         return tuple(position for position, layers in enumerate(ranks) if np.ravel(layers)[0] > _NONE)
 
 
-@dataclass(frozen=True)
+@record
 class _Pace:
     """Seconds of a micro-batch on a kind, plan by plan: of a layer, of a stage beside its layers, and of the head.
 

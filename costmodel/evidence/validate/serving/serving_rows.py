@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 import re
-from dataclasses import dataclass, field
+from dataclasses import field
 from typing import Any
 
 from costmodel.documents.reader.accelerator_aliases import accelerator_named
@@ -14,6 +14,7 @@ from costmodel.documents.schemas.model import Model
 from costmodel.evidence.validate.machines import proxy_node
 from costmodel.evidence.validate.skip_reasons import CannotModel, needed
 from costmodel.exchange.tables.csv_cells import CsvRow
+from costmodel.ground.record import record
 
 ENGINES = {"vllm": "vllm", "sglang": "sglang", "trtllm": "trt-llm", "tensorrtllm": "trt-llm"}
 RULES = {
@@ -29,7 +30,7 @@ _OLD_VLLM = re.compile(r"v?0\.(\d+)")
 _FIRST_NEW = 17  # release of vLLM from which its sampler takes less memory
 
 
-@dataclass(frozen=True)
+@record
 class ServingRow:
     """What a row asks: the scenario without its load, the layout, and which cells were filled on the way."""
 

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass
 from typing import Any
 
 from costmodel.documents.schemas.serving.serving_plan import ServingPlan, Speculation
@@ -16,6 +15,7 @@ from costmodel.exchange.importers.serving import read_serve_command
 from costmodel.exchange.importers.serving.settle_serving import settled_serving
 from costmodel.ground.errors import CostModelError, Fault
 from costmodel.ground.parsing import parse
+from costmodel.ground.record import record
 
 _ALL = (vllm_command, sglang_command, trtllm_command)
 ENGINES: dict[str, EngineTarget] = {module.TARGET.name: module.TARGET for module in _ALL}
@@ -25,7 +25,7 @@ _ROUNDED = 1e-8  # of a size, the digits that a command has
 _SETTINGS = ("budget", "sequences", "block", "prefix_cache", "graphs")
 
 
-@dataclass(frozen=True)
+@record
 class ExportedCommand:
     """The text of a command, keys of the scenario that it cannot express, and what it leaves to its reader."""
 

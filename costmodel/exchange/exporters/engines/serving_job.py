@@ -4,18 +4,18 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
 
 from costmodel.documents.schemas.model import Model
 from costmodel.documents.schemas.serving.engine import Engine
 from costmodel.documents.schemas.serving.serving_plan import ServingPlan
 from costmodel.documents.schemas.serving.serving_workload import Serving
 from costmodel.exchange.exporters.job import Remarks
+from costmodel.ground.record import record
 
 SHARE_DIGITS = 4  # of a share of memory, rounded down
 
 
-@dataclass(frozen=True)
+@record
 class ServingJob:
     """A settled serving plan.
 
@@ -76,7 +76,7 @@ def rounded_share(share: float) -> float:
     return math.floor(share * scale + 1e-6) / scale
 
 
-@dataclass(frozen=True)
+@record
 class EngineTarget:
     """An engine whose command is written.
 

@@ -26,6 +26,8 @@ def model(config: Config, name: str, title: str) -> dict[str, Any]:
     if config["position_rows"].value is not None:
         tree["position_rows"] = config["position_rows"]
     tree |= {key: config[key] for key in ("embedding_norm", "token_types") if config[key].value}
+    if config["streams"].value is not None:
+        tree["residual_streams"] = config["streams"]
     if config["entry_width"].value is not None:
         tree["layer_embedding"] = {"rows": config["entry_rows"], "width": config["entry_width"]}
     tree |= {"tied": config["tied"], "norm": config["norm"]}

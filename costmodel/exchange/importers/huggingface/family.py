@@ -8,11 +8,12 @@ of the configuration class, a fact of the class' code, or a rule over other fiel
 from __future__ import annotations
 
 from collections.abc import Callable, Hashable, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from typing import TYPE_CHECKING, Any, Literal, NamedTuple
 
 from costmodel.exchange.imported import Loss
 from costmodel.exchange.values.option_table import DerivedValue, Fact, ForeignOption
+from costmodel.ground.record import record
 
 if TYPE_CHECKING:
     from costmodel.exchange.importers.huggingface.config import Config
@@ -33,6 +34,7 @@ class Field(NamedTuple):
 
 _ATTENTION, _LATENT, _STATE = "layers.attention", "layers.latent", "layers.state_space"
 _LINEAR, _INDEXER, _SCAN = "layers.linear", f"{_LATENT}.indexer", "layers.selective_scan"
+_COMPRESSED = "layers.compressed"
 _MLP, _EXPERTS = "layers.mlp", "layers.experts"
 
 FIELDS: dict[str, Field] = {
@@ -52,6 +54,7 @@ FIELDS: dict[str, Field] = {
     "head_has_bias": Field("flag", "head_bias"),
     "bidirectional": Field("flag", f"{_ATTENTION}.bidirectional"),
     "parallel": Field("flag", "layers.parallel"),
+    "streams": Field("count", "residual_streams", optional=True),
     "prediction_depth": Field("count", "prediction.depth", optional=True),
     # attention
     "heads": Field("count", f"{_ATTENTION}.heads"),
@@ -74,6 +77,11 @@ FIELDS: dict[str, Field] = {
     "index_heads": Field("count", f"{_INDEXER}.heads"),
     "index_dim": Field("count", f"{_INDEXER}.head_dim"),
     "index_top_k": Field("count", f"{_INDEXER}.top_k"),
+    # compressed attention
+    "output_groups": Field("count", f"{_COMPRESSED}.output_groups"),
+    "output_rank": Field("count", f"{_COMPRESSED}.output_rank"),
+    "sparse_rate": Field("count", f"{_COMPRESSED}.entries.rate"),
+    "heavy_rate": Field("count", f"{_COMPRESSED}.entries.rate"),
     # state space
     "state_heads": Field("count", f"{_STATE}.heads"),
     "state_head_dim": Field("count", f"{_STATE}.head_dim"),
@@ -118,6 +126,8 @@ FIELDS: dict[str, Field] = {
     # read by rules alone: which layers are of which kind
     "layer_types": Field("list", optional=True),
     "mlp_types": Field("list", optional=True),
+    "entry_ratios": Field("list", optional=True),
+    "hash_layers": Field("figure", optional=True),
     "numbered_layers": Field("list", optional=True),
     "leading_dense": Field("figure", optional=True),
     "sparse_step": Field("count"),
@@ -128,6 +138,8 @@ FIELDS: dict[str, Field] = {
     "windowed": Field("flag"),
     # read by rules alone: other ways to state the above
     "shared_experts": Field("figure", optional=True),
+    "written_rope": Field("count"),
+    "rotary_share": Field("figure", optional=True),
     "expansion": Field("figure", optional=True),
     "global_head_dim": Field("count", optional=True),
     "global_kv_heads": Field("count", optional=True),
@@ -164,6 +176,12 @@ UNSAID = {
     "layers.leading": "from the order of the layers", "layers.attention.shared_kv": "from the order of the layers",
     "vision": "from the configuration of the tower",
     "layers.latent.heads": "as of attention",
+    **dict.fromkeys((f"{_COMPRESSED}.{key}" for key in ("heads", "head_dim", "window", "sinks")), "as of attention"),
+    **dict.fromkeys((f"{_COMPRESSED}.{key}" for key in ("query_rank", "rope_dim")), "as of latent attention"),
+    f"{_COMPRESSED}.entries.overlap": "of entries that an indexer picks",
+    **dict.fromkeys((f"{_COMPRESSED}.entries.indexer.{key}" for key in ("heads", "head_dim", "top_k")),
+                    "as of latent attention"),
+    "layers.experts.hashed": "from the order of the layers",
     "layers.experts.gated": "as of the MLP",
     "layers.experts.shared.gated": "as of the MLP", "layers.experts.shared.biases": "as of the MLP",
     "prediction.layer": "as the last layer",
@@ -182,7 +200,7 @@ class Refusal(NamedTuple):
     reason: str
 
 
-@dataclass(frozen=True)
+@record
 class Family:
     """One family: the names by which files call it, and where a file states each field of its models.
 

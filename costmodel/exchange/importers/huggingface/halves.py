@@ -65,6 +65,19 @@ def latent_attention(config: Config) -> Half:
     return found
 
 
+def compressed_attention(config: Config, *, rate: str | None, indexed: bool) -> Half:
+    """Attention over a window and entries of that rate, those that an indexer picks of overlapping runs."""
+    keys = ("heads", "head_dim", "rope_dim", "query_rank", "window", "output_groups", "output_rank", "sinks")
+    half: Half = {key: config[key] for key in keys}
+    if rate is not None:
+        half["entries"] = {"rate": config[rate]}
+        if indexed:
+            half["entries"]["overlap"] = config.derived(True, "as the class makes entries that are picked", rate)
+            half["entries"]["indexer"] = {"heads": config["index_heads"], "head_dim": config["index_dim"]}
+            half["entries"]["indexer"]["top_k"] = config["index_top_k"]
+    return half
+
+
 def linear_attention(config: Config) -> Half:
     """Linear attention of any rule."""
     keys = ("rule", "heads", "value_dim", "key_heads", "key_dim", "conv", "chunk")

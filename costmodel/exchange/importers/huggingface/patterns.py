@@ -91,7 +91,7 @@ def by_type(otherwise: Mixers) -> Mixers:
         types, count = config["layer_types"], layer_count(config)
         if types.value is None:
             return otherwise(config)
-        if not _as_many(config, types.value, count, "layer_types"):
+        if not as_many(config, types.value, count, "layer_types"):
             return ["full"] * count
         window, found = windowed(config), [_mixer(config, item) for item in types.value]
         return [window if mixer == "window" else mixer for mixer in found]
@@ -142,7 +142,8 @@ def _mixer(config: Config, item: Any) -> Mixer:
     return known or "full"
 
 
-def _as_many(config: Config, listed: Sequence[Any], count: int, name: str) -> bool:
+def as_many(config: Config, listed: Sequence[Any], count: int, name: str) -> bool:
+    """Whether a list has an entry for every layer; a fault where it does not."""
     if len(listed) != count and config.sound(name, "layer_count"):
         sentence = f"{name} lists {len(listed)} layers, and the model has {count}"
         config.refuse("X005", sentence, config[name].place, "one entry for every layer")
@@ -185,7 +186,7 @@ def by_mlp_type(otherwise: Feeds) -> Feeds:
         types, count = config["mlp_types"], layer_count(config)
         if types.value is None:
             return otherwise(config)
-        if not _as_many(config, types.value, count, "mlp_types"):
+        if not as_many(config, types.value, count, "mlp_types"):
             return ["mlp"] * count
         feeds: list[Feed] = []
         for item in types.value:

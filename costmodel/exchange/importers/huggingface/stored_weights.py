@@ -7,12 +7,12 @@ mxfp4, and modelopt of NVIDIA.
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
 from typing import Any
 
 from costmodel.exchange.imported import Loss, Origin, OriginValue
 from costmodel.exchange.importers.huggingface.config import Config
 from costmodel.exchange.values.foreign_values import shown
+from costmodel.ground.record import record
 
 KEYS = ("quantization_config", "compression_config")
 GROUP = 128  # weights that share a scale, of int4-g128
@@ -34,7 +34,7 @@ _ALGORITHMS = {
 }
 
 
-@dataclass(frozen=True)
+@record
 class _Kept:
     """What the settings come to: a type, or nothing, and whether weights share scales in other groups."""
 
@@ -59,7 +59,15 @@ def stored_weights(config: Config, *, mixture: bool) -> tuple[dict[str, OriginVa
     if kept.type == "int4-g128" and kept.group != GROUP:
         words = "a whole column" if kept.group <= 0 else shown(kept.group).strip("'")
         losses.append(Loss("approximated", f"{named}: scales of {words} weights, taken as of {GROUP}", place))
-    return {of: OriginValue(kept.type, Origin("file", f"{key}.quant_method", place))}, losses
+    found = {of: OriginValue(kept.type, Origin("file", f"{key}.quant_method", place))}
+    return found | (_of_experts(config, settings) if mixture else {}), losses
+
+
+def _of_experts(config: Config, settings: Mapping[str, Any]) -> dict[str, OriginValue]:
+    """The type of routed experts where expert_dtype states a narrower one; its groups have scales of powers of two."""
+    value, place = config.written("expert_dtype")
+    stated = settings.get("expert_dtype", value)
+    return {"stored_experts": OriginValue("mxfp4", Origin("file", "expert_dtype", place))} if stated == "fp4" else {}
 
 
 def _kept(method: str, settings: Mapping[str, Any]) -> _Kept:

@@ -40,8 +40,8 @@ _UNSPLIT = _all("it has no tensor parallelism whose norms it could split", "sequ
 _STACKS = _all("the stack has one type of sums", "gradients", "workload")
 _OTHER_MODELS = {
     **_all("none of its models has it", "position_rows token_types embedding_norm layer_embedding "
-           "head_transform head_bias layers.parallel layers.latent layers.state_space layers.linear "
-           "layers.selective_scan prediction vision", "model"),
+           "head_transform head_bias layers.parallel layers.latent layers.compressed "
+           "layers.state_space layers.linear layers.selective_scan residual_streams prediction vision", "model"),
     **_all("none of its models has it", "qk_norm qk_norm_whole sinks output_gate keys_as_values "
            "value_norm bidirectional shared_kv", "model.layers.attention"),
     "model.layers.experts": "moe_config is refused",

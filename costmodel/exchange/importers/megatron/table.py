@@ -200,6 +200,10 @@ NOT_SAID = {
         ("model.token_types", "model.head_transform", "model.head_bias"), "BERT has a script of its own in Megatron-LM"
     ),
     "model.layer_embedding": "no model of Megatron-LM has one",
+    **dict.fromkeys(
+        ("model.residual_streams", "model.layers.compressed", "model.layers.experts.hashed"),
+        "a model of the kind of DeepSeek-V4 is read from its config.json",
+    ),
     "model.layers.selective_scan": "no model of Megatron-LM that is read has such a layer",
     "model.vision": "a vision model has a script of its own in Megatron-LM",
     "model.stored": "training has types of its own",

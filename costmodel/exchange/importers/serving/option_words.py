@@ -12,13 +12,14 @@ from costmodel.exchange.shell import Word
 from costmodel.exchange.values.foreign_keys import ForeignKey
 from costmodel.exchange.values.foreign_values import shown
 from costmodel.ground.errors import Fault, Place
+from costmodel.ground.record import record
 
 _OPTION = re.compile(r"--?[A-Za-z]")
 _NUMBER = re.compile(r"-?\d")
 _SWITCH = ("true", "false")
 
 
-@dataclass(frozen=True)
+@record
 class Spelling:
     """How a program writes its options.
 

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
 from typing import Any
 
 from rich.text import Text
@@ -14,6 +13,7 @@ from costmodel.documents.reader.resolved_scenario import ResolvedScenario
 from costmodel.estimate.evaluate.answer_facts import facts_of
 from costmodel.explore.explain.explain import ExplainedFigure, quantities
 from costmodel.explore.explain.pages import Page, all_words, worth_asking
+from costmodel.ground.record import record
 from costmodel.report.terminal.style.answer import head
 from costmodel.report.terminal.style.formatting import TIME_TERMS, figure, is_held, result
 from costmodel.report.terminal.style.head import fact_fields, head_of, is_cost, title
@@ -111,7 +111,7 @@ _BEFORE = {"maximum": "max", "minimum": "min"}
 _TERMS = {key: title for title, key in TIME_TERMS}
 
 
-@dataclass(frozen=True)
+@record
 class Joining:
     """What stands before, between and after figures where they are combined, as equations are written."""
 

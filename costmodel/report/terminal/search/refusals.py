@@ -115,7 +115,9 @@ def _layers(inputs: TrainingInputs, block: Block) -> str:
 def _heads(inputs: TrainingInputs, block: Block) -> str:
     tp = _size(block, "tp")
     wrong = {heads for kind in inputs.model.kinds for heads in kind.head_counts if heads % tp}
-    return f"{joined(map(counted, sorted(wrong)))} heads are not divisible by tp {counted(tp)}"
+    grouped = any(kind.compressed is not None for kind in inputs.model.kinds)
+    what = "groups of heads" if grouped else "heads"
+    return f"{joined(map(counted, sorted(wrong)))} {what} are not divisible by tp {counted(tp)}"
 
 
 def _kv_heads(inputs: TrainingInputs, block: Block) -> str:
@@ -270,7 +272,10 @@ def _no_context(inputs: TrainingInputs, block: Block) -> str:
 
 def _not_gathered(inputs: TrainingInputs, block: Block) -> str:
     ranks, kind = counted(_size(block, "cp")), block.structure.cp_type
-    return f"the indexer of {inputs.model.name} picks among all tokens, which cp {ranks} by {kind} never has at once"
+    name = inputs.model.name
+    if any(kind.compressed is not None for kind in inputs.model.layers):
+        return f"heads of {name} read one vector of a token or a run, which cp {ranks} by {kind} does not bring to all"
+    return f"the indexer of {name} picks among all tokens, which cp {ranks} by {kind} never has at once"
 
 
 def _wrong_keys(inputs: TrainingInputs, block: Block) -> str:

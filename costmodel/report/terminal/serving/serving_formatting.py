@@ -91,7 +91,7 @@ def plan_words(answer: ServingAnswer) -> str:
     sizes = apart or [half_words(layout)]
     drafts = answer.plan.speculation
     sizes += [f"{drafts.tokens:.0f} drafted by {drafts.draft}"] if drafts is not None else []
-    copies = inputs.copies
+    copies = float(layout.redundant_experts[0])
     sizes += [f"{copies:.0f} cop{'ies' if copies > 1 else 'y'} of experts"] if copies else []
     replicas = float(layout.replicas[0])
     sizes += [] if apart else [f"{replicas:.0f} replica{'s' if replicas > 1 else ''}"]
@@ -181,8 +181,9 @@ def _invalid(answer: ServingAnswer, code: str) -> str:
     if plan.prefill is not None:
         return REFUSALS[code].meaning
     layers, tp = model.cut_kinds, f"tp {plan.tp:g}"
+    grouped = "groups of query heads" if any(kind.compressed is not None for kind in layers) else "query heads"
     counts: dict[str, tuple[str, Sequence[object]]] = {
-        "L051": ("query heads", [count for kind in layers for count in kind.head_counts]),
+        "L051": (grouped, [count for kind in layers for count in kind.head_counts]),
         "L053": ("padded words of the vocabulary", [padded_vocab(model.vocab, inputs.engine.vocab_multiple, 1.0)]),
         "L054": ("columns of an MLP", [kind.dense.ffn_hidden for kind in layers if kind.dense is not None]),
     }

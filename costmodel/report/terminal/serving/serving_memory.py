@@ -52,7 +52,8 @@ def _width_note(answer: ServingAnswer) -> str:
     types = answer.inputs.types
     weight, expert = one(types.weight), one(types.expert_weight)
     experts = f", {expert:.4g} of experts" if expert != weight and answer.inputs.model.has_experts else ""
-    copies = f", {answer.inputs.copies:.0f} copies of experts" if answer.inputs.copies else ""
+    count = answer.plan.redundant_experts
+    copies = f", {count:.0f} copies of experts" if count else ""
     return f"{weight:.4g} B a parameter of the layers{experts}{copies}"
 
 

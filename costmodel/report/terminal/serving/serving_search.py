@@ -62,8 +62,10 @@ def search(found: FoundPlans, *, why_not: bool = False) -> list[Line]:
 
 def _table(found: FoundPlans) -> CellTable:
     mixture = found.inputs.model.has_experts
-    degrees = ("tp", "pp", *(("ep", "dp_attention") if mixture else ()), "replicas", "budget")
-    heads = {"dp_attention": "dpa", "replicas": "repl"}
+    copied = any("redundant_experts" in each.sizes for each in found.best)
+    of_experts = ("ep", *(("redundant_experts",) if copied else ()), "dp_attention") if mixture else ()
+    degrees = ("tp", "pp", *of_experts, "replicas", "budget")
+    heads = {"dp_attention": "dpa", "replicas": "repl", "redundant_experts": "copies"}
     priced = not math.isnan(found.best[0].costs["cost_within_limits"])
     names = ("#", *(heads.get(name, name) for name in degrees), "req/s", "tpot", "ttft p99", "chance", "tok/s/GPU")
     rows = [_row(position, ranked, degrees, priced=priced) for position, ranked in enumerate(found.best, 1)]
@@ -91,8 +93,8 @@ def _row(position: int, ranked: RankedPlan, degrees: Sequence[str], *, priced: b
 
 def degree_words(ranked: RankedPlan, name: str) -> str:
     """A degree of a plan; apart, of prefill and of decode."""
-    if ranked.prefill is None or name in ("pp", "budget"):
-        return counted(ranked.sizes[name])
+    if ranked.prefill is None or name in ("pp", "budget", "redundant_experts"):
+        return counted(ranked.sizes.get(name, 0.0))
     return f"{counted(ranked.prefill[name])} → {counted(ranked.sizes[name])}"
 
 
@@ -169,12 +171,15 @@ def plan_settings(found: FoundPlans, ranked: RankedPlan) -> dict[str, str]:
     settings = {}
     if ranked.prefill is not None:
         halves = (("prefill", ranked.prefill), ("decode", sizes))
-        kept = f", redundant_experts: {found.inputs.copies:.0f}" if found.inputs.copies else ""
+        copies = sizes.get("redundant_experts")
+        kept = f", redundant_experts: {copies:.0f}" if copies else ""
         return {"plan": f"{{{', '.join(f'{name}: {_half(half)}' for name, half in halves)}{kept}}}"}
-    for name in ("tp", "pp", "ep", "dp_attention", "replicas"):
-        usual = 1.0 if own is None else float(getattr(own.evaluation.layout, name)[0])
-        if sizes[name] != usual:
-            settings[f"plan.{name}"] = f"{sizes[name]:.0f}"
+    for name in ("tp", "pp", "ep", "dp_attention", "replicas", "redundant_experts"):
+        none = 0.0 if name == "redundant_experts" else 1.0
+        usual = none if own is None else float(getattr(own.evaluation.layout, name)[0])
+        size = sizes.get(name, 0.0)
+        if size != usual:
+            settings[f"plan.{name}"] = f"{size:.0f}" if size else "null"
     if sizes["budget"] != float(found.inputs.budget):
         named = {} if "stack" in found.inputs.case.tree else {"stack": found.inputs.engine.name}
         settings |= {**named, "stack.budget": f"{sizes['budget']:.0f}"}

@@ -10,7 +10,7 @@ from rich.text import Text
 
 from costmodel.documents.reader.serving_scenario import ServingCase
 from costmodel.estimate.evaluate.answer_facts import subject_of
-from costmodel.estimate.serving.plan_columns import SIZES
+from costmodel.estimate.serving.plan_columns import sizes_of
 from costmodel.estimate.serving.result_columns import machine_name
 from costmodel.estimate.serving.serving_band import OWN
 from costmodel.estimate.shared.limits import stated_limits
@@ -98,7 +98,7 @@ def _row(trial: ServingTrial, values: dict[str, str]) -> dict[str, Any]:
     known: dict[str, Any] = {}
     if answer is not None and not answer.refused:
         layout = answer.evaluation.layout
-        known = plan({name: float(getattr(layout, name)[0]) for name in SIZES}, answer.costs)
+        known = plan(sizes_of(layout), answer.costs)
     fault = None if trial.fault is None else trial.fault.sentence
     return {**values, **known, "works": trial.works, "codes": list(trial.codes), "notes": remarks_of([trial]),
             "fault": fault}  # fmt: skip

@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from dataclasses import field
 from typing import TYPE_CHECKING, Any
 
 import costmodel
+from costmodel.ground.record import record
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
@@ -14,7 +15,7 @@ if TYPE_CHECKING:
     from costmodel.report.terminal.style.layout import Line
 
 
-@dataclass(frozen=True)
+@record
 class Filed:
     """A document that goes to a file: its text there, and what is printed beside it, for a path of None on no file.
 
@@ -25,7 +26,7 @@ class Filed:
     summary: Callable[[Path | None], Sequence[Line]]
 
 
-@dataclass(frozen=True)
+@record
 class Reply:
     """The answer of a command: lines for people, a result for programs, and whether the answer is yes.
 

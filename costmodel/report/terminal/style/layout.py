@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 import re
-from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from rich.cells import cell_len
 from rich.text import Text
 
+from costmodel.ground.record import record
 from costmodel.report.terminal.style.theme import columns, styled, visible
 
 if TYPE_CHECKING:
@@ -23,7 +23,7 @@ _WORD = r"(?:'[^']*'|\"[^\"]*\"|[^\s'\"])+"
 _PARTS = re.compile(rf"--[a-z-]+ (?!-){_WORD}|{_WORD}")  # of a command; an option stays with its value
 
 
-@dataclass(frozen=True)
+@record
 class CellTable:
     """A table: cells under named columns.
 
@@ -114,7 +114,7 @@ class CellTable:
         return len(self.indent) + sum(map(self._widest, kept)) + len(self.gap) * max(0, len(kept) - 1)
 
 
-@dataclass(frozen=True)
+@record
 class WidthDrawing:
     """A figure, or a command to paste, that is drawn for the width at hand; without one as wide as it likes."""
 

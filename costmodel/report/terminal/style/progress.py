@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from rich.cells import cell_len
 from rich.progress import BarColumn, Progress, TextColumn, TimeRemainingColumn
 from rich.table import Column
 
+from costmodel.ground.record import record
 from costmodel.report.terminal.style.formatting import result
 
 if TYPE_CHECKING:
@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from costmodel.explore.search.stream import SearchProgress
 
 
-@dataclass(frozen=True)
+@record
 class ProgressMark:
     """A progress mark: amount done, the quantity of its rate, and words before and after the rate."""
 

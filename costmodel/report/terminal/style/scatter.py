@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from rich.cells import cell_len
 
+from costmodel.ground.record import record
 from costmodel.report.terminal.style.layout import WidthDrawing, drawn, laid
 from costmodel.report.terminal.style.theme import styled
 
@@ -19,7 +19,7 @@ WIDE, HIGH, NARROWEST = 60, 13, 16
 _TICKS = 4
 
 
-@dataclass(frozen=True)
+@record
 class ScatterPoint:
     """A mark at two values; later points are drawn over earlier ones."""
 

@@ -146,3 +146,16 @@ def test_an_indexer_picks_among_gathered_latents() -> None:
     sizes = (2 * LONG * (512 + 64), 2 * LONG * 128)
     assert set(sent) == {(kind, size) for kind in ("all_gather", "reduce_scatter") for size in sizes}
     assert line(given, "context") == 2 * sum(sizes)
+
+
+def test_entries_alone_are_gathered() -> None:
+    """Of four tokens an entry of 512 and a key of 128, of 128 an entry of 512; a window sends nothing."""
+    asked = inputs("deepseek-v4-flash", nodes=32, sequence=LONG, global_batch=64, stack="megatron-core")
+    plan = {"cp": 4, "pp": 1, "ep": 64, "recompute": "none"}
+    for kind in ("p2p", "a2a"):
+        assert ask(asked, **plan, cp_type=kind).refused == ("L034",)
+    given = ask(asked, **plan, cp_type="all-gather")
+    sent = {(item.operation, one(item.message)) for item in given.evaluation.step.transfers if item.axis == "cp"}
+    sizes = (2 * LONG * (512 + 128) / 4, 2 * LONG * 512 / 128)
+    assert sent == {(kind, size) for kind in ("all_gather", "reduce_scatter") for size in sizes}
+    assert line(given, "context") == 2 * sizes[0]

@@ -42,8 +42,8 @@ def context_not_offered(inputs: TrainingInputs, block: Block) -> Mask:
 
 
 def indexer_not_gathered(inputs: TrainingInputs, block: Block) -> Mask:
-    """Rows where a ring or an exchange of heads would hide tokens from an indexer, which picks among all of them."""
-    picks = any(kind.latent is not None and kind.latent.indexer is not None for kind in inputs.model.layers)
+    """Rows where a ring or an exchange of heads would hide tokens from an indexer, or entries from their queries."""
+    picks = any(kind.needs_all_tokens for kind in inputs.model.layers)
     return (block.cp > 1) & (picks and block.structure.cp_type != "all-gather")
 
 

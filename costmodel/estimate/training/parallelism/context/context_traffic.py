@@ -6,7 +6,13 @@ from dataclasses import replace
 
 import numpy as np
 
-from costmodel.documents.schemas.mixers import AnyMixer, LatentAttention, LinearAttention, StateSpace
+from costmodel.documents.schemas.mixers import (
+    AnyMixer,
+    CompressedAttention,
+    LatentAttention,
+    LinearAttention,
+    StateSpace,
+)
 from costmodel.equations.network.collectives import ring_steps
 from costmodel.equations.parallelism.context_parallel import (
     exchange_buffer,
@@ -17,6 +23,7 @@ from costmodel.equations.parallelism.context_parallel import (
 from costmodel.equations.parallelism.counts import tokens_in_micro_batch
 from costmodel.estimate.machine.collective_time import collective_time, send_time
 from costmodel.estimate.machine.process_groups import Exchange, Group, LayerTraffic
+from costmodel.estimate.model.mixers import compressed_attention
 from costmodel.estimate.model.mixers.latent_attention import gathered
 from costmodel.estimate.model.mixers.mixer import Mixer
 from costmodel.estimate.model.mixers.table import each
@@ -123,6 +130,8 @@ def _sent(own: AnyMixer, mixer: Mixer) -> tuple[tuple[Number, Number, float], ..
     """Heads, width and number of the vectors of a token that an all-gather sends."""
     if isinstance(own, LatentAttention):
         return gathered(own, mixer)
+    if isinstance(own, CompressedAttention):
+        return compressed_attention.gathered(own)
     return ((mixer.kv_heads, mixer.head_dim, 2.0),)
 
 
@@ -154,5 +163,8 @@ def context_buffers(inputs: TrainingInputs, block: Block, part: Shard) -> Number
     if latent is not None and latent.indexer is not None:
         widths = (latent.kv_rank, latent.rope_dim, latent.indexer.head_dim)
         return np.where(block.cp > 1, gathered_buffer(tokens, *widths, inputs.widths.element), 0.0)
+    if part.kind.compressed is not None:
+        width = compressed_attention.sent(part.kind.compressed)
+        return np.where(block.cp > 1, gathered_buffer(tokens, width, 0.0, 0.0, inputs.widths.element), 0.0)
     held = exchange_buffer(tokens, mixer.heads, mixer.kv_heads, mixer.head_dim, inputs.widths.element, cp_type=kind)
     return np.where(block.cp > 1, held, 0.0)

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass
 from typing import Literal
 
 import numpy as np
@@ -24,10 +23,11 @@ from costmodel.estimate.training.stage_parameters import vocab_per_rank
 from costmodel.estimate.training.training_inputs import TrainingInputs
 from costmodel.ground.equation import Number, term
 from costmodel.ground.errors import Place
+from costmodel.ground.record import record
 from costmodel.ground.units import Figure
 
 
-@dataclass(frozen=True)
+@record
 class CodecPractice:
     """How a method works: bytes of an element, of a scale and elements that share one, passes over the gradients.
 

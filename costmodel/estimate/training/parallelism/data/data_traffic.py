@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import functools
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 
 import numpy as np
 from numpy.typing import NDArray
@@ -20,9 +20,10 @@ from costmodel.estimate.shared.time_breakdown import largest
 from costmodel.estimate.training.parallelism.data.compressed_sum import summed_as
 from costmodel.estimate.training.training_inputs import TrainingInputs
 from costmodel.ground.equation import Number, term
+from costmodel.ground.record import record
 
 
-@dataclass(frozen=True)
+@record
 class DataTraffic:
     """Exposed data-parallel time of a step, and sharded gathers within the layers.
 
@@ -36,7 +37,7 @@ class DataTraffic:
     transfers: tuple[Transfer, ...]
 
 
-@dataclass(frozen=True)
+@record
 class Buffer:
     """Traffic once per step: its transfers, their total time, and the time of the last pieces."""
 
@@ -132,7 +133,7 @@ def _shown(inputs: TrainingInputs, back: Buffer, forward: Number) -> Number:
         return exposed_time(back.time, forward, inputs.overlap.weights, back.tail)
 
 
-@dataclass(frozen=True)
+@record
 class FsdpUnits:
     """Units of FSDP: parameters of a layer and of a table, layers and tables of a stage, and micro-batches of a step.
 
@@ -158,7 +159,7 @@ class FsdpUnits:
         return np.where(self.shared, 0.0, each), np.where(self.shared, self.layers * each, 0.0)
 
 
-@dataclass(frozen=True)
+@record
 class FsdpTraffic:
     """Unit-wise traffic: its transfers, and the times of a layer and of a table."""
 

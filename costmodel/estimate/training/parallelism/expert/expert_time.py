@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import functools
-from dataclasses import dataclass
 
 from costmodel.equations.kernels.flop import matmul_flop
 from costmodel.equations.kernels.memory_traffic import mlp_traffic
@@ -27,9 +26,10 @@ from costmodel.estimate.training.time.layer_kernels import (
 )
 from costmodel.estimate.training.training_inputs import TrainingInputs
 from costmodel.ground.equation import Number, term
+from costmodel.ground.record import record
 
 
-@dataclass(frozen=True)
+@record
 class ExpertWork:
     """Device time of a layer's routed experts, and host time to issue one direction.
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from dataclasses import replace
 
 import numpy as np
 
@@ -20,9 +20,10 @@ from costmodel.estimate.training.expert_inputs import ExpertInputs
 from costmodel.estimate.training.stage_parameters import local_tokens
 from costmodel.estimate.training.training_inputs import TrainingInputs
 from costmodel.ground.equation import Number, term
+from costmodel.ground.record import record
 
 
-@dataclass(frozen=True)
+@record
 class ExpertGroups:
     """The second division of the ranks of a stage, innermost first: etp, ep, and the ranks with the same experts."""
 

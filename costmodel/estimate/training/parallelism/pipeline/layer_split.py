@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import itertools
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from typing import TypeVar
 
 import numpy as np
@@ -40,6 +40,7 @@ from costmodel.estimate.training.parallelism.pipeline.schedule_rules import (
 )
 from costmodel.ground.choices import Schedule
 from costmodel.ground.equation import Number, term
+from costmodel.ground.record import record
 
 T = TypeVar("T")
 _UNEVEN = {  # not divided like that
@@ -56,7 +57,7 @@ def _experts_alone(model: Model) -> str | None:
     return None if ahead == any(rest) else "leading" if ahead else "others"
 
 
-@dataclass(frozen=True)
+@record
 class StageLayers:
     """Layers of the first, a middle and the last rank, in all their chunks.
 

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import functools
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
@@ -17,11 +16,12 @@ from costmodel.estimate.shared.time_breakdown import PASS_TERMS, ForwardBackward
 from costmodel.estimate.training.parallelism.pipeline.schedule_rules import is_later, is_plain
 from costmodel.estimate.training.training_inputs import TrainingInputs
 from costmodel.ground.equation import Number, known_as, term
+from costmodel.ground.record import record
 
 Part = Callable[[ForwardBackward], Number]
 
 
-@dataclass(frozen=True)
+@record
 class Rank:
     """One rank for one micro-batch: its layers, and embedding or head, or both if it is the only rank."""
 

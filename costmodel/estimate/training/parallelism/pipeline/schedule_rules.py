@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import Literal, TypeGuard, get_args
 
 import numpy as np
@@ -15,11 +14,12 @@ from costmodel.estimate.shared.plan_batch import Block
 from costmodel.estimate.training.training_inputs import TrainingInputs
 from costmodel.ground.choices import LaterSchedule, PlainSchedule, Schedule
 from costmodel.ground.equation import Number
+from costmodel.ground.record import record
 
 Lying = Literal["straight", "looped", "folded", "both ways"]
 
 
-@dataclass(frozen=True)
+@record
 class ScheduleShape:
     """The layout of a schedule's chunks over the ranks, and the micro-batches that it needs.
 

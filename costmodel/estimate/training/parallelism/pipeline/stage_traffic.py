@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-
 from costmodel.equations.network.overlap import exposed_sends, sends_of_rank
 from costmodel.estimate.machine.collective_time import send_time
 from costmodel.estimate.machine.process_groups import Group, Transfer
@@ -11,9 +9,10 @@ from costmodel.estimate.shared.plan_batch import Block
 from costmodel.estimate.training.parallelism.pipeline.schedule_rules import FOLDED
 from costmodel.estimate.training.training_inputs import TrainingInputs
 from costmodel.ground.equation import Number, term
+from costmodel.ground.record import record
 
 
-@dataclass(frozen=True)
+@record
 class PipelineTraffic:
     """Sends between stages."""
 

@@ -3,16 +3,15 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from typing import Literal
 
-from costmodel.documents.schemas.mixers import LatentAttention
 from costmodel.documents.schemas.model import Layers
 from costmodel.equations.network.collectives import Operation, activation_message
 from costmodel.equations.network.overlap import exposed_time
 from costmodel.estimate.machine.collective_time import collective_time
 from costmodel.estimate.machine.process_groups import Exchange, Group, LayerTraffic, group
-from costmodel.estimate.model.mixers.table import summed_inside
+from costmodel.estimate.model.mixers.table import narrow_width, summed_inside
 from costmodel.estimate.model.shards import exchanges, shard
 from costmodel.estimate.shared.memoize import memoized
 from costmodel.estimate.shared.plan_batch import Block
@@ -22,9 +21,10 @@ from costmodel.estimate.training.recompute.recomputed_work import RecomputedWork
 from costmodel.estimate.training.stage_parameters import local_tokens
 from costmodel.estimate.training.training_inputs import TrainingInputs
 from costmodel.ground.equation import Number, term
+from costmodel.ground.record import record
 
 
-@dataclass(frozen=True)
+@record
 class AtEnds:
     """One kind of collective per micro-batch, with its count for the head and for the embedding."""
 
@@ -34,7 +34,7 @@ class AtEnds:
     embedding: float
 
 
-@dataclass(frozen=True)
+@record
 class EndsTraffic:
     """Seconds of embedding and head, forward and backward, for one micro-batch, and their exchanges."""
 
@@ -104,11 +104,11 @@ def _together(made: Sequence[Exchange], part: Literal["forward", "backward", "ag
 def _summed(
     inputs: TrainingInputs, tp: Group, tokens: Number, kind: Layers, again: RecomputedWork
 ) -> Iterator[Exchange]:
-    """All-reduce of the outputs, in backward of the input gradients; for latent attention of its narrow vectors."""
-    count, latent = exchanges(kind), kind.latent
-    yield _sum(inputs, tp, tokens, inputs.model.hidden, (count, count - 1.0 if latent else count, again.scatters))
-    if latent is not None:
-        yield _sum(inputs, tp, tokens, _narrow(inputs, latent), (0.0, 1.0, 0.0))
+    """All-reduce of the outputs, in backward of the input gradients; of narrowed inputs, of the narrow vectors."""
+    count, hidden, narrow = exchanges(kind), inputs.model.hidden, narrow_width(inputs.model.hidden, kind)
+    yield _sum(inputs, tp, tokens, hidden, (count, count if narrow is None else count - 1.0, again.scatters))
+    if narrow is not None:
+        yield _sum(inputs, tp, tokens, narrow, (0.0, 1.0, 0.0))
     yield from _inside(inputs, tp, tokens, kind, again)
 
 
@@ -131,25 +131,18 @@ def _sum(
     return Exchange(tp, "all_reduce", message, time, *counts)
 
 
-def _narrow(inputs: TrainingInputs, latent: LatentAttention) -> Number:
-    """Width of the compressed vectors of latent attention."""
-    with term("latents"):
-        return (latent.query_rank or inputs.model.hidden) + latent.kv_rank + latent.rope_dim
-
-
 def _scattered(
     inputs: TrainingInputs, tp: Group, tokens: Number, kind: Layers, again: RecomputedWork
 ) -> Iterator[Exchange]:
     """All-gather of inputs and reduce-scatter of outputs; backward does both for the gradients.
 
-    Latent attention compresses to its narrow vectors before the all-gather.
+    Latent and compressed attention narrow their input before the all-gather.
     """
-    count, hidden, latent = exchanges(kind), inputs.model.hidden, kind.latent
-    yield from _pair(
-        inputs, tp, tokens, hidden, (count - 1.0 if latent else count, count), (again.gathers, again.scatters)
-    )
-    if latent is not None:
-        yield from _pair(inputs, tp, tokens, _narrow(inputs, latent), (1.0, 0.0), (again.latents, 0.0))
+    count, hidden, narrow = exchanges(kind), inputs.model.hidden, narrow_width(inputs.model.hidden, kind)
+    gathers = count if narrow is None else count - 1.0
+    yield from _pair(inputs, tp, tokens, hidden, (gathers, count), (again.gathers, again.scatters))
+    if narrow is not None:
+        yield from _pair(inputs, tp, tokens, narrow, (1.0, 0.0), (again.latents, 0.0))
     yield from _inside(inputs, tp, tokens, kind, again)
 
 

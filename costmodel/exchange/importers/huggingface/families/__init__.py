@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from costmodel.exchange.importers.huggingface.families import (
+    compressed,
     encoders,
     gemma,
     gemma_4,
@@ -28,6 +29,7 @@ FAMILIES: tuple[Family, ...] = (
     *mixtures.FAMILIES,
     *mixed_orders.FAMILIES,
     *latent.FAMILIES,
+    *compressed.FAMILIES,
     *linear.FAMILIES,
     *hybrids.FAMILIES,
     *selective.FAMILIES,

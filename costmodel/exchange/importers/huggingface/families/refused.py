@@ -52,7 +52,6 @@ REFUSED: dict[str, str] = {
     ),
     **dict.fromkeys(("gemma3n", "gemma3n_text"), f"{_STREAMS}, and a narrow one beside attention"),
     **dict.fromkeys(("zamba", "zamba2"), "layers that share their weights"),
-    "deepseek_v4": "keys compressed at two rates, several residual streams and experts chosen by a hash",
     "hymba": "tokens ahead of every sequence, and attention beside Mamba-1 in one layer",
     "apertus1p5_text": "a vocabulary for input and another for output",
     "blt": "patches of bytes in place of tokens",

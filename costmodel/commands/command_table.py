@@ -1,0 +1,56 @@
+"""Every command, in the order in which one meets them; what a command needs is imported when it is asked for."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from importlib import import_module
+from typing import Any, NamedTuple
+
+LOOK, CHOOSE, COMPARE = "Look at one plan", "Choose a plan", "Compare"
+TRUST, EXCHANGE, DOCUMENTS = "Trust", "Exchange", "Documents"
+
+
+class CommandEntry(NamedTuple):
+    """Where a command stands: its panel of the help, its module in `costmodel/commands`, its function."""
+
+    panel: str
+    module: str
+    function: str
+
+    def load(self) -> Callable[..., Any]:
+        """The function, its module imported.
+
+        >>> CommandEntry(LOOK, "estimate", "memory").load().__name__
+        'memory'
+        """
+        found: Callable[..., Any] = getattr(import_module(f"costmodel.commands.{self.module}"), self.function)
+        return found
+
+
+COMMANDS = {
+    "estimate": CommandEntry(LOOK, "estimate", "estimate"),
+    "memory": CommandEntry(LOOK, "estimate", "memory"),
+    "comm": CommandEntry(LOOK, "estimate", "comm"),
+    "pipeline": CommandEntry(LOOK, "pipeline", "pipeline"),
+    "run": CommandEntry(LOOK, "run", "run"),
+    "collective": CommandEntry(LOOK, "collective", "collective"),
+    "explain": CommandEntry(LOOK, "explain", "explain"),
+    "search": CommandEntry(CHOOSE, "search", "search"),
+    "sweep": CommandEntry(CHOOSE, "vary", "sweep"),
+    "scale": CommandEntry(CHOOSE, "vary", "scale"),
+    "sensitivity": CommandEntry(CHOOSE, "vary", "sensitivity"),
+    "solve": CommandEntry(CHOOSE, "vary", "solve"),
+    "diff": CommandEntry(COMPARE, "diff", "diff"),
+    "check": CommandEntry(COMPARE, "check", "check"),
+    "diagnose": CommandEntry(COMPARE, "diagnose", "diagnose"),
+    "validate": CommandEntry(TRUST, "evidence", "validate"),
+    "measure": CommandEntry(TRUST, "measure", "measure"),
+    "calibrate": CommandEntry(TRUST, "calibrate", "calibrate"),
+    "import": CommandEntry(EXCHANGE, "imports", "import_file"),
+    "report": CommandEntry(EXCHANGE, "report", "report"),
+    "export": CommandEntry(EXCHANGE, "export", "export"),
+    "list": CommandEntry(DOCUMENTS, "documents", "list_documents"),
+    "show": CommandEntry(DOCUMENTS, "documents", "show"),
+    "init": CommandEntry(DOCUMENTS, "documents", "init"),
+    "schema": CommandEntry(DOCUMENTS, "documents", "schema"),
+}

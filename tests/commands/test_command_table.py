@@ -1,0 +1,54 @@
+"""Start: a command imports what its answer needs, and nothing of the others."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from costmodel.commands.command_table import COMMANDS
+
+ROOT = Path(__file__).resolve().parents[2]
+HEAVY = {"numpy", "pydantic", "pandas"}
+_CODE = """
+import atexit, sys
+atexit.register(lambda: print(*sys.modules, file=sys.stderr))
+from costmodel.commands.app import main
+main()
+"""
+
+
+def _imported(*words: str, **environment: str) -> set[str]:
+    """The modules that a command line leaves imported."""
+    command = [sys.executable, "-c", _CODE, *words]
+    env = {**os.environ, **environment}
+    ran = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, timeout=60, check=False, env=env)
+    return set(ran.stderr.split())
+
+
+@pytest.mark.parametrize("words", ["", "--help", "--version"])
+def test_the_program_alone_imports_nothing_heavy(words: str) -> None:
+    assert "costmodel.commands.app" in (found := _imported(*words.split()))
+    assert found & HEAVY == set()
+
+
+@pytest.mark.parametrize("line", ["costmodel est", "costmodel list mod"])
+def test_completion_imports_nothing_heavy(line: str) -> None:
+    """But pydantic, which newer releases of Typer import themselves to read a command line."""
+    place = {"COMP_WORDS": line, "COMP_CWORD": str(line.count(" "))}
+    found = _imported(_COSTMODEL_COMPLETE="complete_bash", **place)
+    assert "costmodel.commands.app" in found
+    assert found & (HEAVY - {"pydantic"} | {"costmodel.documents.schemas.base"}) == set()
+
+
+def test_an_estimate_imports_no_other_command_and_no_document_it_does_not_read() -> None:
+    found = {name for name in _imported("estimate", "quickstart") if name.startswith("costmodel.")}
+    others = {entry.module for entry in COMMANDS.values()} - {"estimate"}
+    assert {name for name in others if f"costmodel.commands.{name}" in found} == set()
+    assert "costmodel.documents.schemas.scenario" in found
+    kinds = {"measurement", "prior", "release", "serving", "rl"}
+    assert {name for name in kinds if f"costmodel.documents.schemas.{name}" in found} == set()
+    assert {name for name in found if name.split(".")[1] in ("exchange", "evidence")} == set()

@@ -1,0 +1,59 @@
+"""Records behave as frozen dataclasses do, whose functions are made for each class."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field, replace
+from typing import Any
+
+import pytest
+
+from costmodel.ground.record import record
+
+
+class _Fields:
+    size: float
+    name: str = "a"
+    text: str = field(default="", repr=False, compare=False)
+
+
+def _made(decorator: Any) -> Any:
+    """A class of these fields."""
+    return decorator(type("Made", (), {**vars(_Fields), "__annotations__": _Fields.__annotations__, "__doc__": "One."}))
+
+
+RECORD, DATACLASS = _made(record), _made(dataclass(frozen=True))
+VALUES = [(1.0,), (1.0, "b"), (2.0,), (float("nan"),), (1.0, "a", "seen by nobody")]
+
+
+@pytest.mark.parametrize("one", VALUES)
+@pytest.mark.parametrize("other", VALUES)
+def test_records_are_equal_where_dataclasses_are(one: Any, other: Any) -> None:
+    assert (RECORD(*one) == RECORD(*other)) == (DATACLASS(*one) == DATACLASS(*other))
+    assert hash(RECORD(*one)) == hash(DATACLASS(*one))
+    assert repr(RECORD(*one)) == repr(DATACLASS(*one))
+    assert replace(RECORD(*one), size=3.0).size == replace(DATACLASS(*one), size=3.0).size
+
+
+def test_a_record_differs_from_one_of_another_class() -> None:
+    inherited = record(type("Inherited", (RECORD,), {"__doc__": "One."}))
+    assert RECORD(1.0) != inherited(1.0)
+    assert RECORD(1.0) != 1.0
+
+
+def test_a_record_keeps_its_own_functions() -> None:
+    @record
+    class Shown:
+        size: float
+
+        def __repr__(self) -> str:
+            return "shown"
+
+    assert (repr(Shown(1.0)), Shown(1.0) == Shown(1.0)) == ("shown", True)
+
+
+def test_records_without_fields_are_equal() -> None:
+    @record
+    class Nothing:
+        """None."""
+
+    assert {Nothing(), Nothing()} == {Nothing()}

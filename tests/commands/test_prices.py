@@ -78,7 +78,7 @@ def test_a_sweep_over_nodes_prices_each_by_its_own(run: Any) -> None:
     assert f"  {P5}\n" in out
     assert f"  {LEFT_OUT}\n" in out
     assert "  at 2.50 USD/GPU/h (assume.price of the scenario)\n" in out
-    assert "  no price known for dgx-a100; --price 2.50 sets one\n" in out
+    assert "  no price known for dgx-a100; --price 2.50USD/GPU/h sets one\n" in out
     columns = list(csv.DictReader(io.StringIO(run(*asked, "--format", "csv").out)))
     assert columns[1]["price_date"] == "2026-11-09"
     assert columns[1]["price_source"].startswith("p5, on demand in us-east-1")

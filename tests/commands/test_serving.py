@@ -330,3 +330,32 @@ def test_a_model_that_does_not_fit_might_serve(run: Any) -> None:
     assert line in run(*asked).out
     assert line not in run(*asked, "--batch", "64").out
     assert run(*asked, "--stack", "vllm").code == 0
+
+
+def test_scale_counts_the_nodes_that_are_rented(run: Any) -> None:
+    flags = (
+        "scale",
+        "--model",
+        "llama-3.1-70b",
+        "--gpu",
+        "h100",
+        "--node",
+        "p5",
+        "--prompt",
+        "2000",
+        "--answer",
+        "500",
+    )
+    rows = told(run, *flags, "--rate", "12..48")["sizes"]
+    for row in rows:
+        assert row["nodes"] == -(-row["gpus"] // 8)
+        assert row["rent_per_month_usd"] == pytest.approx(row["nodes"] * 8 * 6.88 * 730, rel=1e-3)
+    assert "a month" in run(*flags, "--rate", "12").out
+
+
+def test_estimate_says_the_rent_of_a_month(run: Any) -> None:
+    out = run("estimate", NAME).out
+    assert "rent          $29.2 k a month of 730 h, $40.0 an hour: 16 GPUs" in out  # 16 × 2.50 × 730
+    assert (
+        "whole batch   $" in run("estimate", NAME, "--set", "workload.rate=null", "--set", "workload.requests=1k").out
+    )

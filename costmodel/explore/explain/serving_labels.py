@@ -29,6 +29,7 @@ SERVING_LABELS: dict[str, tuple[str, str]] = {
         "million prompt tokens and a million generated ones cost, each by its own share of the rent",
         "cost_per_mtoken",
     ),
+    "a month": ("rent of all replicas for 730 hours", "rent_per_month"),
     "why not": ("the codes of the reasons against the other layouts, with how many each refuses", ""),
     "rate": ("requests a second that arrive: workload.rate", ""),
     "repl": ("copies of the engine: plan.replicas", "replicas"),

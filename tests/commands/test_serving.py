@@ -245,11 +245,9 @@ def test_explain_traces_results_to_the_documents(run: Any) -> None:
     [
         ("search", NAME, "--workers", "2"),
         ("search", NAME, "--wait", "5 s"),
-        ("check", NAME, "--within", "2 %"),
         ("sweep", NAME, "--over", "plan.tp=4,8", "--best"),
         ("scale", NAME, "--ranks", "8..16"),
         ("scale", "quickstart", "--rate", "1..2"),
-        ("check", NAME, "--against", "nothing.json"),
         ("pipeline", NAME),
     ],
 )
@@ -359,3 +357,30 @@ def test_estimate_says_the_rent_of_a_month(run: Any) -> None:
     assert (
         "whole batch   $" in run("estimate", NAME, "--set", "workload.rate=null", "--set", "workload.requests=1k").out
     )
+
+
+def test_check_holds_figures_of_a_baseline(run: Any, tmp_path: Path) -> None:
+    """Worse by more than is allowed is a no; better is none; a scenario that is not in it is said to be new."""
+    held = ("check", NAME, "--against", str(tmp_path / "base.json"))
+    assert "holds today's figures of 1" in run(*held, "--update").out
+    assert run(*held).code == 0
+    assert run(*held, "--exact").code == 0
+    slower = run(*held, "--set", "cluster.node.accelerator.memory.bandwidth=3 TB/s")
+    assert (slower.code, "✗ tpot" in slower.out, "it may be worse by 1 %" in slower.out) == (1, True, True)
+    findings = json.loads(run(*held, "--set", "cluster.node.accelerator.memory.bandwidth=3 TB/s", "--json").out)[
+        "scenarios"
+    ][0]["findings"]
+    worse = {found["name"]: found for found in findings if found["kind"] == "regression" and not found["kept"]}
+    assert worse["tpot"]["value"] > 1.01 * worse["tpot"]["bound"]
+    assert run(*held, "--set", "cluster.node.accelerator.memory.bandwidth=3 TB/s", "--within", "50 %").code == 0
+    assert run(*held, "--set", "cluster.node.accelerator.memory.bandwidth=3.5 TB/s").code == 0
+    assert run(*held, "--set", "cluster.node.accelerator.memory.bandwidth=3.5 TB/s", "--exact").code == 1
+    (tmp_path / "other.yaml").write_text(run("show", NAME).out, "utf-8")
+    other = ("check", str(tmp_path / "other.yaml"), "--against", str(tmp_path / "base.json"))
+    assert "not in the baseline" in run(*other).out
+    assert "costmodel/baseline/v1" in (tmp_path / "base.json").read_text("utf-8")
+
+
+@pytest.mark.parametrize("more", [("--within", "2 %"), ("--against", "nothing.json"), ("--update",)])
+def test_what_is_about_a_baseline_needs_one(more: tuple[str, ...], run: Any, faults: Faults) -> None:
+    assert [found.code for found in faults(run("check", NAME, *more))] == ["C008"]

@@ -12,7 +12,7 @@ from costmodel.explore.compare.compare import Difference, MovedFigure
 from costmodel.explore.compare.limit_findings import CheckedAnswer, LimitFinding
 from costmodel.report.terminal.compare import limit_lines
 from costmodel.report.terminal.compare.compare import SAME, change_words, difference_lines, inputs_json
-from costmodel.report.terminal.compare.limit_lines import check_lines, limit_words
+from costmodel.report.terminal.compare.limit_lines import baseline_words, check_lines, limit_words
 from costmodel.report.terminal.serving.serving_formatting import reason, result
 from costmodel.report.terminal.style.answer import head
 from costmodel.report.terminal.style.layout import Line
@@ -21,13 +21,15 @@ _NAMES = {machine_name(name): name for name in COLUMNS}
 _TELLING = 1e-4  # share below which a result counts as unchanged
 
 
-def check(found: Sequence[CheckedAnswer[ServingAnswer]], *, verbose: bool) -> list[Line]:
+def check(found: Sequence[CheckedAnswer[ServingAnswer]], *, verbose: bool, wrote: str = "") -> list[Line]:
     """What is not kept, and how many limits there are; with verbose what is kept too."""
-    return check_lines(found, finding_words, verbose=verbose)
+    return check_lines(found, finding_words, verbose=verbose, wrote=wrote)
 
 
 def finding_words(checked: CheckedAnswer[ServingAnswer], finding: LimitFinding) -> str:
     """A finding in one line."""
+    if finding.limit is None and not finding.code:
+        return baseline_words(finding, result)
     if finding.limit is None:
         return f"{finding.code} {reason(checked.answer, finding.code)}"
     return limit_words(finding, result)

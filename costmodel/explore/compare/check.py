@@ -96,7 +96,7 @@ def check(scenarios: Sequence[str], holding: BaselinePolicy, assignments: Sequen
 def key_of(scenario: str, case: LoadedScenario) -> str:
     """What a scenario is called in a baseline: its name, its file's name, or its title if it came from a pipe."""
     if scenario == "-":
-        return case.scenario.title
+        return str(case.scenario.title)
     path = Path(scenario)
     name = path.stem if path.suffix in SUFFIXES else path.name
     return name.encode("utf-8", "surrogateescape").decode("utf-8", "replace")  # of a file whose name is no UTF-8

@@ -36,7 +36,8 @@ def _count(checked: CheckedAnswer[Any]) -> str:
     limits = [finding for finding in checked.findings if finding.limit is not None]
     figures = [finding for finding in checked.findings if finding.bound is not None]
     parts = [f"{sum(finding.kept for finding in limits)} of {len(limits)} limits kept"] if limits else []
-    parts += [f"{sum(finding.kept for finding in figures)} of {len(figures)} no worse than the baseline"] if figures else []
+    if figures:
+        parts.append(f"{sum(finding.kept for finding in figures)} of {len(figures)} no worse than the baseline")
     return ", ".join(parts) or ("no limits" if checked.kept else "not kept")
 
 

@@ -15,6 +15,7 @@ from costmodel.ground.errors import CostModelError, Place, fail
 from costmodel.report.terminal.style.answer import Reply
 
 if TYPE_CHECKING:
+    from costmodel.documents.reader.resolved_scenario import LoadedScenario
     from costmodel.documents.schemas.baseline import Baseline
 
 ScenariosArgument = Annotated[
@@ -27,7 +28,7 @@ ScenariosArgument = Annotated[
     ),
 ]
 _WITHIN = "1 %"
-_OF_TRAINING = ("--against", "--update", "--exact", "--within")
+_OF_BASELINE = ("--against", "--update", "--exact", "--within")
 AgainstOption = Annotated[
     Path | None, typer.Option("--against", metavar="FILE", help="Baseline to compare with", show_default=False)
 ]
@@ -60,17 +61,23 @@ def check(
 
     Next: costmodel diff A B
     """
-    from costmodel.explore.compare.check import BaselinePolicy, renewed
+    from costmodel.explore.compare.check import BaselineFile, BaselinePolicy, renewed
     from costmodel.explore.compare.check import check as run
     from costmodel.report.terminal.compare import check as report
 
     kinds = {_kind(name) for name in scenarios} - {"training"}
-    if kinds:
-        given = (against is not None, update, exact, within != _WITHIN)
-        refused = list(zip(_OF_TRAINING, given, strict=True))
-        return _of_limits(scenarios, assignments or (), kinds, verbose=verbose, refused=refused)
+    given = (against is not None, update, exact, within != _WITHIN)
+    if "rl" in kinds or (kinds and against is None and any(given)):
+        return _of_limits(scenarios, assignments or (), kinds, verbose=verbose, given=given)
     baseline = _baseline(against, update=update)
     holding = BaselinePolicy(None if update else baseline, _share(within), exact)
+    if kinds:
+        from costmodel.commands import serving
+
+        written = against if update else None
+        return serving.check(
+            _cases(scenarios, assignments or ()), BaselineFile(holding, baseline, written), verbose=verbose
+        )
     found = run(scenarios, holding, tuple(assignments or ()))
     if update and against is not None:
         write_file(against, report.baseline_text(renewed(found, baseline)))
@@ -94,16 +101,32 @@ def _of_limits(
     kinds: set[str],
     *,
     verbose: bool,
-    refused: Sequence[tuple[str, bool]],
+    given: Sequence[bool],
 ) -> Reply:
-    """Scenarios of serving or of reinforcement learning, held to their limits."""
-    from costmodel.commands import rl, serving
+    """Scenarios of reinforcement learning, held to their limits; of serving, options that need a baseline."""
+    from costmodel.commands import rl
     from costmodel.documents.reader.resolved_scenario import load_any
 
-    cases = [load_any(name, assignments) for name in scenarios]
     if "rl" in kinds:
-        return rl.check(cases, verbose=verbose, refused=refused)
-    return serving.check(cases, verbose=verbose, refused=refused)
+        cases, refused = [load_any(name, assignments) for name in scenarios], zip(_OF_BASELINE, given, strict=True)
+        return rl.check(cases, verbose=verbose, refused=list(refused))
+    names = ", ".join(name for name, value in zip(_OF_BASELINE, given, strict=True) if value)
+    raise fail("C008", f"{names} is about a baseline, and none is named", None, "name it: --against baseline.json")
+
+
+def _cases(scenarios: Sequence[str], assignments: Sequence[str]) -> dict[str, LoadedScenario]:
+    """Scenarios by what a baseline calls them."""
+    from costmodel.documents.reader.resolved_scenario import load_any
+    from costmodel.explore.compare.check import key_of
+
+    found: dict[str, LoadedScenario] = {}
+    for scenario in scenarios:
+        case = load_any(scenario, assignments)
+        key = key_of(scenario, case)
+        if key in found:
+            raise fail("C008", f"two scenarios are called '{key}' in a baseline", Place(scenario), "check one alone")
+        found[key] = case
+    return found
 
 
 def _kind(name: str) -> str:

@@ -70,9 +70,8 @@ def diff(
 
     before, changed = question.scenario, not question.is_plain
     if before is None:
-        raise fail(
-            "C013", "A is missing: flags apply to B", None, "name a scenario: costmodel diff quickstart --gpu h200"
-        )
+        hint = "write A first: costmodel estimate FLAGS --write a.yaml; then costmodel diff a.yaml --stack sglang, say"
+        raise fail("C013", "A is missing: flags apply to B", None, hint)
     if not (after or plans or changed):
         hint = "name another scenario, or add flags, --set or --plans"
         raise fail("C013", "there is nothing to compare with", None, hint)

@@ -133,7 +133,7 @@ def list_documents(
     """List scenarios, models, stacks and hardware by name, keys that --set accepts, and formats of import and export.
 
     With the name of a format, list which of its options fill which key. Accelerators are listed by vendor, with the
-    published runs they were compared with, the median error and its date.
+    published runs they were compared with, the median error and its date; nodes with their list prices.
 
     Examples:
       costmodel list models
@@ -157,7 +157,13 @@ def list_documents(
     kinds = _SHOWN if asked is None else _KINDS[asked]
     found = {kind: [(name, title_of(kind, name)) for name in by_maker(kind)] for kind in kinds}
     held = held_against(by_maker("accelerator")) if asked is DocumentGroup.ACCELERATORS else None
-    return Reply(lambda: report.listed(found, held), lambda: report.listed_json(found, held), "documents")
+    prices = None
+    if asked is DocumentGroup.NODES:
+        from costmodel.explore.node_prices import node_prices
+
+        prices = node_prices(by_maker("node"))
+    lines, result = lambda: report.listed(found, held, prices), lambda: report.listed_json(found, held, prices)
+    return Reply(lines, result, "documents")
 
 
 def _formats(prefix: str) -> Reply:

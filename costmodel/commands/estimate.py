@@ -11,8 +11,11 @@ from costmodel.commands import completion, pages
 from costmodel.commands.shared import PAGE, VerboseOption, answering_in
 from costmodel.commands.short_form import Question, asking
 from costmodel.report.terminal.style.answer import Reply
+from costmodel.report.terminal.style.theme import WARN, styled
 
 if TYPE_CHECKING:
+    from rich.text import Text
+
     from costmodel.documents.reader.resolved_scenario import LoadedScenario
     from costmodel.estimate.evaluate.predict import Answer
     from costmodel.estimate.serving.predict_serving import ServingAnswer
@@ -32,6 +35,13 @@ def predicted(case: LoadedScenario) -> ExplainedAnswer:
 def works(asked: Answer | ServingAnswer) -> bool:
     """Whether a plan is valid, fits and keeps its limits."""
     return not (asked.refused or asked.broken)
+
+
+def undecided(question: Question, asked: Answer) -> list[Text]:
+    """Where a model does not fit and nothing says that it is trained: how to ask for serving instead."""
+    if not question.is_undecided or "M001" not in asked.broken:
+        return []
+    return [styled("This is training, as no option says otherwise; --stack vllm asks for serving.", WARN)]
 
 
 @answering_in(*PAGE)
@@ -61,7 +71,8 @@ def estimate(question: Question, verbose: VerboseOption = False) -> Reply:
     from costmodel.report.terminal.plan import estimate as report
 
     asked = predicted(case)
-    lines, forms = lambda: report.estimate(asked, verbose=verbose), pages.of_plan(asked)
+    doubt = undecided(question, asked)
+    lines, forms = lambda: [*report.estimate(asked, verbose=verbose), *doubt], pages.of_plan(asked)
     return Reply(lines, lambda: json_answer.estimate(asked), "plans", yes=works(asked), others=forms)
 
 
@@ -107,7 +118,8 @@ def memory(question: Question, verbose: VerboseOption = False) -> Reply:
 
         return rl.memory(case, verbose=verbose)
     asked = predicted(case)
-    lines, forms = lambda: memory_breakdown.memory(asked, verbose=verbose), pages.of_plan(asked, "memory")
+    doubt = undecided(question, asked)
+    lines, forms = lambda: [*memory_breakdown.memory(asked, verbose=verbose), *doubt], pages.of_plan(asked, "memory")
     return Reply(lines, lambda: json_answer.memory(asked), "ledger", yes=works(asked), others=forms)
 
 

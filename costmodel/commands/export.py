@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from enum import StrEnum
 from typing import TYPE_CHECKING, Annotated
 
@@ -31,13 +32,35 @@ class ExportFormat(StrEnum):
 
 
 _ENGINES = (ExportFormat.VLLM, ExportFormat.SGLANG, ExportFormat.TRT_LLM)
+_MEANT = {re.sub(r"[^a-z0-9]", "", one): one for one in ExportFormat} | {
+    "tensorrtllm": ExportFormat.TRT_LLM,
+    "megatronlm": ExportFormat.MEGATRON,
+    "megatroncore": ExportFormat.MEGATRON,
+    "megatronbridge": ExportFormat.BRIDGE,
+    "transformers": ExportFormat.HF,
+    "huggingface": ExportFormat.HF,
+}
+
+
+def _offered(incomplete: str) -> list[str]:
+    """Formats that begin so."""
+    return [str(one) for one in ExportFormat if one.startswith(incomplete)]
 
 
 @answering
 @asking
 def export(
     question: Question,
-    to: Annotated[ExportFormat, typer.Option("--to", help="Format of the file")] = ExportFormat.MEGATRON,
+    to: Annotated[
+        str,
+        typer.Option(
+            "--to",
+            metavar="FORMAT",
+            help=f"Format of the file: {', '.join(ExportFormat)}",
+            show_default="megatron, or the engine of a scenario that serves",
+            autocompletion=_offered,
+        ),
+    ] = "",
     rank: Annotated[
         int | None,
         typer.Option(
@@ -65,14 +88,45 @@ def export(
     """
     from costmodel.report.terminal.documents import exports as report
 
-    planned = to in _ENGINES and rank is None  # flags are planned as estimate plans them
-    found = _found(question.loaded(planned=planned), to, rank)
+    wanted = _format(to)
+    planned = rank is None and (not to or wanted in _ENGINES)  # flags are planned as estimate plans them
+    case = question.loaded(planned=planned)
+    found = _found(case, wanted or _usual(case), rank)
     return Reply(
         lambda: report.text(found, lossy=lossy),
         lambda: report.as_json(found),
         yes=lossy or not found.file.faults,
         filed=Filed(lambda _path: report.file_text(found), lambda path: report.summary(found, path)),
     )
+
+
+def _format(word: str) -> ExportFormat | None:
+    """The format that a word names, however it is written; a fault that names the nearest."""
+    from costmodel.documents.keys.suggestions import nearest
+    from costmodel.ground.errors import Place, fail
+
+    plain = re.sub(r"[^a-z0-9]", "", word.lower())
+    if not word or plain in _MEANT:
+        return _MEANT[plain] if word else None
+    close = nearest(plain, list(_MEANT))
+    meant = f"did you mean {_MEANT[close].value}? " if close else ""
+    place = Place("command line", 0, len("--to ") + 1, "", f"--to {word}", max(1, len(word)))
+    raise fail("D009", f"no format is called '{word}'", place, f"{meant}known: {', '.join(ExportFormat)}")
+
+
+def _usual(case: LoadedScenario) -> ExportFormat:
+    """Megatron's options of a training; the command of the engine that serves, where one is written."""
+    from costmodel.ground.errors import Place, fail
+
+    if case.kind != "serving":
+        return ExportFormat.MEGATRON
+    from costmodel.documents.reader.serving_scenario import serving
+
+    name = serving(case).stack.name
+    if name in list(_ENGINES):
+        return ExportFormat(name)
+    hint = f"--to {' or '.join(_ENGINES)}"
+    raise fail("C030", f"the command of the engine {name} is not written", Place(case.file), hint)
 
 
 def _found(case: LoadedScenario, to: ExportFormat, rank: int | None) -> Found:

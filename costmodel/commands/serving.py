@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import functools
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING
 
 from costmodel.commands import pages
@@ -19,6 +19,7 @@ from costmodel.report.terminal.serving import serving_memory as memory_report
 from costmodel.report.terminal.style.answer import Reply
 
 if TYPE_CHECKING:
+    from costmodel.explore.compare.check import BaselineFile
     from costmodel.explore.search.ranges import Axis
 
 
@@ -158,15 +159,20 @@ def solve(case: LoadedScenario, vary: str, wanted: str, *, refused: Sequence[tup
     return Reply(lambda: report.solve(found), lambda: report.solve_json(found), "ranges", yes=bool(found.reaches))
 
 
-def check(cases: Sequence[LoadedScenario], *, verbose: bool, refused: Sequence[tuple[str, bool]]) -> Reply:
+def check(cases: Mapping[str, LoadedScenario], against: BaselineFile, *, verbose: bool) -> Reply:
     """The answer of `check`."""
+    from costmodel.commands.output import write_file
     from costmodel.explore.serving.compare_serving import check as run
+    from costmodel.explore.serving.serving_baseline import renewed
+    from costmodel.report.terminal.compare.check import baseline_text
     from costmodel.report.terminal.serving import serving_compare as report
 
-    without("check", refused)
-    found = run([serving(case) for case in cases])
+    found = run({key: serving(case) for key, case in cases.items()}, against.holding)
     kept = all(checked.kept for checked in found)
-    lines, result = lambda: report.check(found, verbose=verbose), lambda: report.check_json(found)
+    if against.written is not None:
+        write_file(against.written, baseline_text(renewed(found, against.before)))
+    wrote = "" if against.written is None else str(against.written)
+    lines, result = lambda: report.check(found, verbose=verbose, wrote=wrote), lambda: report.check_json(found)
     return Reply(lines, result, "scenarios", yes=kept, others=pages.of_serving_check(found))
 
 

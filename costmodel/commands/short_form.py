@@ -62,6 +62,13 @@ class Question:
         """Whether flags are given without a scenario, and so without a plan."""
         return self.scenario is None
 
+    @property
+    def is_undecided(self) -> bool:
+        """Whether nothing says that the model is trained, nor that it serves."""
+        deciding = [self.flags[name] for name in ("sequence", "batch", "stack")]
+        set_ = any(item.startswith(("workload", "stack", "plan")) for item in self.assignments)
+        return self.is_alone and not set_ and all(value is None for value in deciding)
+
     def with_model(self) -> Question:
         """The same where a model stands in the place of a scenario: as if --model named it."""
         if self.flags["model"] is not None:

@@ -21,6 +21,21 @@ def test_the_choices_of_the_option_are_the_targets() -> None:
     assert {choice.value for choice in ExportFormat} == TARGETS.keys() | ENGINES.keys()
 
 
+@pytest.mark.parametrize("words", [(), ("--to", "vllm")])
+def test_a_scenario_that_serves_is_the_command_of_its_engine(words: tuple[str, ...], run: Run) -> None:
+    assert "vllm serve" in run("export", "serve-llama-3.1-70b", *words).out
+
+
+@pytest.mark.parametrize("word", ["trtllm", "TensorRT-LLM", "tensorrt_llm", "trt-llm"])
+def test_a_format_has_several_spellings(word: str, run: Run) -> None:
+    assert "trtllm-serve" in run("export", "serve-llama-3.1-70b", "--to", word).out
+
+
+def test_a_format_that_is_none_is_answered_with_the_nearest(run: Run) -> None:
+    ran = run("export", "serve-llama-3.1-70b", "--to", "vlm")
+    assert (ran.code, "did you mean vllm? known: megatron, bridge" in ran.err) == (2, True)
+
+
 def test_what_is_exported_is_imported_and_costs_the_same(run: Run, tmp_path: Path) -> None:
     done = run("export", "quickstart", "--to", "megatron", "-o", str(tmp_path / "train.sh"))
     assert done.code == 0, done.err

@@ -78,7 +78,7 @@ def test_a_sweep_over_nodes_prices_each_by_its_own(run: Any) -> None:
     assert f"  {P5}\n" in out
     assert f"  {LEFT_OUT}\n" in out
     assert "  at 2.50 USD/GPU/h (assume.price of the scenario)\n" in out
-    assert "  no price known for dgx-a100; set assume.price\n" in out
+    assert "  no price known for dgx-a100; --price 2.50USD/GPU/h sets one\n" in out
     columns = list(csv.DictReader(io.StringIO(run(*asked, "--format", "csv").out)))
     assert columns[1]["price_date"] == "2026-11-09"
     assert columns[1]["price_source"].startswith("p5, on demand in us-east-1")
@@ -174,3 +174,13 @@ def test_every_node_of_a_cloud_has_a_dated_price() -> None:
         price = read("node", name).price
         assert (price is None) == (name in PRICELESS), name
         assert price is None or (price.date[:4].isdigit() and price.source), name
+
+
+def test_a_list_of_nodes_shows_which_have_a_price(run: Any) -> None:
+    """A price of a whole node is shown for each of its accelerators."""
+    found = {node["name"]: node for node in json.loads(run("list", "nodes", "--json").out)["documents"]}
+    assert found["dgx-h100"]["price_usd_per_gpu_h"] is None
+    assert found["p5"]["price_usd_per_gpu_h"] == pytest.approx(found["p5-4xlarge"]["price_usd_per_gpu_h"], rel=0.01)
+    shown = run("estimate", "--model", "llama-3.1-8b", "--gpu", "h100", "--node", "p5", "--rate", "4", "--json").out
+    priced = json.loads(shown)["facts"]["price_usd_per_gpu_h"]
+    assert priced == pytest.approx(found["p5"]["price_usd_per_gpu_h"])

@@ -247,11 +247,9 @@ def test_explain_traces_results_to_the_documents(run: Any) -> None:
     [
         ("search", NAME, "--workers", "2"),
         ("search", NAME, "--wait", "5 s"),
-        ("check", NAME, "--within", "2 %"),
         ("sweep", NAME, "--over", "plan.tp=4,8", "--best"),
         ("scale", NAME, "--ranks", "8..16"),
         ("scale", "quickstart", "--rate", "1..2"),
-        ("check", NAME, "--against", "nothing.json"),
         ("pipeline", NAME),
     ],
 )
@@ -325,3 +323,83 @@ def test_scale_states_what_no_number_of_replicas_keeps(run: Any) -> None:
     shown = run("scale", "serve-llama-3.1-70b", "--rate", "50", "--set", "limits.ttft_p99.at_most=50ms")
     assert shown.code == 1
     assert "No number of replicas keeps the limits" in shown.out
+
+
+def test_a_difference_too_small_to_print_is_none(run: Any) -> None:
+    out = run("diff", NAME, "--set", "workload.output=513").out.replace("−", "+")
+    assert any(row.rstrip().endswith("same") for row in out.splitlines())
+    assert " +0.0 %" not in out
+
+
+def test_flags_are_compared_with_flags_by_a_file(run: Any, tmp_path: Path) -> None:
+    flags = ("--model", "llama-3.1-8b", "--gpu", "h100", "--gpus", "8", "--rate", "4")
+    ran = run("diff", *flags)
+    assert ran.code == 2
+    assert "costmodel estimate FLAGS --write a.yaml" in ran.err
+    run("estimate", *flags, "--write", "a.yaml", cwd=tmp_path)
+    found = told(lambda *words: run(*words, cwd=tmp_path), "diff", "a.yaml", "--stack", "sglang")
+    assert [item["path"] for item in found["inputs"]] == ["stack"]
+
+
+def test_a_model_that_does_not_fit_might_serve(run: Any) -> None:
+    asked = ("memory", "--model", "Qwen/Qwen3-8B", "--gpu", "rtx4090", "--gpus", "1")
+    line = "--stack vllm asks for serving"
+    assert line in run(*asked).out
+    assert line not in run(*asked, "--batch", "64").out
+    assert run(*asked, "--stack", "vllm").code == 0
+
+
+def test_scale_counts_the_nodes_that_are_rented(run: Any) -> None:
+    flags = (
+        "scale",
+        "--model",
+        "llama-3.1-70b",
+        "--gpu",
+        "h100",
+        "--node",
+        "p5",
+        "--prompt",
+        "2000",
+        "--answer",
+        "500",
+    )
+    rows = told(run, *flags, "--rate", "12..48")["sizes"]
+    for row in rows:
+        assert row["nodes"] == -(-row["gpus"] // 8)
+        assert row["rent_per_month_usd"] == pytest.approx(row["nodes"] * 8 * 6.88 * 730, rel=1e-3)
+    assert "a month" in run(*flags, "--rate", "12").out
+
+
+def test_estimate_says_the_rent_of_a_month(run: Any) -> None:
+    out = run("estimate", NAME).out
+    assert "rent          $29.2 k a month of 730 h, $40.0 an hour: 16 GPUs" in out  # 16 × 2.50 × 730
+    assert (
+        "whole batch   $" in run("estimate", NAME, "--set", "workload.rate=null", "--set", "workload.requests=1k").out
+    )
+
+
+def test_check_holds_figures_of_a_baseline(run: Any, tmp_path: Path) -> None:
+    """Worse by more than is allowed is a no; better is none; a scenario that is not in it is said to be new."""
+    held = ("check", NAME, "--against", str(tmp_path / "base.json"))
+    assert "holds today's figures of 1" in run(*held, "--update").out
+    assert run(*held).code == 0
+    assert run(*held, "--exact").code == 0
+    slower = run(*held, "--set", "cluster.node.accelerator.memory.bandwidth=3 TB/s")
+    assert (slower.code, "✗ tpot" in slower.out, "it may be worse by 1 %" in slower.out) == (1, True, True)
+    findings = json.loads(run(*held, "--set", "cluster.node.accelerator.memory.bandwidth=3 TB/s", "--json").out)[
+        "scenarios"
+    ][0]["findings"]
+    worse = {found["name"]: found for found in findings if found["kind"] == "regression" and not found["kept"]}
+    assert worse["tpot"]["value"] > 1.01 * worse["tpot"]["bound"]
+    assert run(*held, "--set", "cluster.node.accelerator.memory.bandwidth=3 TB/s", "--within", "50 %").code == 0
+    assert run(*held, "--set", "cluster.node.accelerator.memory.bandwidth=3.5 TB/s").code == 0
+    assert run(*held, "--set", "cluster.node.accelerator.memory.bandwidth=3.5 TB/s", "--exact").code == 1
+    (tmp_path / "other.yaml").write_text(run("show", NAME).out, "utf-8")
+    other = ("check", str(tmp_path / "other.yaml"), "--against", str(tmp_path / "base.json"))
+    assert "not in the baseline" in run(*other).out
+    assert "costmodel/baseline/v1" in (tmp_path / "base.json").read_text("utf-8")
+
+
+@pytest.mark.parametrize("more", [("--within", "2 %"), ("--against", "nothing.json"), ("--update",)])
+def test_what_is_about_a_baseline_needs_one(more: tuple[str, ...], run: Any, faults: Faults) -> None:
+    assert [found.code for found in faults(run("check", NAME, *more))] == ["C008"]

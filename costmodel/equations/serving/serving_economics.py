@@ -7,6 +7,7 @@ import numpy as np
 from costmodel.equations.serving.load.percentiles import normal_quantile
 from costmodel.ground.equation import Number, equation
 
+MONTH = 730 * 3600.0  # s, a twelfth of 365 days: what clouds count as a month
 MOST_SPARES = 64  # up to which spare replicas are counted one by one
 
 
@@ -154,6 +155,31 @@ def replicas_needed(request_rate: Number, headroom: Number, replica_rate: Number
     Monotone: increasing in request_rate, headroom; decreasing in replica_rate
     """
     return np.ceil(request_rate * (1 + headroom) / replica_rate)
+
+
+@equation
+def accelerators_rented(ranks: Number, each: Number) -> Number:
+    """Accelerators that are paid for where whole nodes are rented.
+
+    n ⌈N / n⌉
+
+    Args:
+        ranks: accelerators in use, N [1]
+        each: of a node, n [1]
+
+    Returns:
+        accelerators [1]
+
+    Example:
+        >>> float(accelerators_rented(60.0, 8.0))
+        64.0
+
+    Source:
+        exact
+
+    Monotone: increasing in ranks
+    """
+    return np.ceil(ranks / each) * each
 
 
 @equation

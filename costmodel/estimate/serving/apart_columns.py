@@ -11,6 +11,7 @@ from costmodel.equations.serving.load.steady_state import requests_in_flight
 from costmodel.equations.serving.memory.prefix_reuse import residency_time
 from costmodel.equations.serving.serving_economics import replicas_needed
 from costmodel.estimate.machine.price import price_per_accelerator
+from costmodel.estimate.serving.deployment_rent import rent_columns
 from costmodel.estimate.serving.engine_memory import EngineMemoryUse
 from costmodel.estimate.serving.engine_step import StepTime
 from costmodel.estimate.serving.host_loading import HOST_COLUMNS
@@ -79,6 +80,7 @@ def apart_columns(
     columns |= memory_columns(memories[1]) | dict.fromkeys(HOST_COLUMNS, np.nan)
     columns["memory_share"] = np.maximum(memory_columns(memories[0])["memory_share"], columns["memory_share"])
     columns["prefill_per_decode"] = _ratio(inputs, halves, rates)
+    columns |= rent_columns(inputs, gpus, np.nan)
     return columns | _money(inputs, prompts, answers, rates) | _within(inputs, gpus, rates)
 
 

@@ -16,6 +16,7 @@ from costmodel.equations.serving.serving_economics import output_cost, prompt_co
 from costmodel.estimate.machine.price import price_per_accelerator
 from costmodel.estimate.serving.concurrency import closed_loop
 from costmodel.estimate.serving.conversations import by_replicas
+from costmodel.estimate.serving.deployment_rent import rent_columns
 from costmodel.estimate.serving.engine_memory import EngineMemoryUse, memory_use
 from costmodel.estimate.serving.engine_step import StepTime
 from costmodel.estimate.serving.host_loading import host_columns
@@ -163,6 +164,7 @@ def _evaluated(inputs: ServingInputs, layout: PlanColumns) -> ServingEvaluation:
     columns["prefix_residency"] = _residency(inputs, memory.tokens, state)
     columns |= host_columns(inputs, layout, memory, point.host, point.whole, state.rate)
     columns |= _money(inputs, layout, point, state, batch) | dict.fromkeys(OF_HALVES, np.nan)
+    columns |= rent_columns(inputs, columns["gpus"], batch.makespan)
     columns |= speculation_columns(inputs, layout, quick.steps, bounds, state.tpot, _time_per_token)
     limits, arriving = stated_limits(inputs.case.scenario.limits), inputs.case.scenario.workload.rate
     columns[OWN] = limits_chance(inputs, limits, columns.__getitem__, arriving)

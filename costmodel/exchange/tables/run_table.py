@@ -106,6 +106,7 @@ class Table:
     columns: tuple[str, ...]
     rows: tuple[CsvRow, ...]
     digest: str
+    renamed: tuple[tuple[str, str], ...] = ()  # columns of another name, with what each is read as
 
     @property
     def mistaken(self) -> dict[str, str]:

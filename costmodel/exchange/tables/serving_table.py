@@ -6,12 +6,13 @@ alone, and can still be selected by (`--where tier=core`).
 
 from __future__ import annotations
 
-from collections.abc import Collection
+from collections.abc import Collection, Mapping, Sequence
+from dataclasses import replace
 
 from costmodel.documents.keys.suggestions import nearest
 from costmodel.documents.text.files import LARGEST_TABLE, digest, file_text
 from costmodel.exchange.logs.engine_start import is_engine_start, start_as_table
-from costmodel.exchange.tables.csv_cells import Column, repeated, row_of, sheet
+from costmodel.exchange.tables.csv_cells import Column, CsvRow, repeated, row_of, sheet
 from costmodel.exchange.tables.run_table import Table
 from costmodel.ground.errors import CostModelError, Fault, Place, fail
 from costmodel.ground.record import record
@@ -54,6 +55,18 @@ COLUMNS: dict[str, Column] = {
     "tier": Column("text", "core, or doubtful"),
     "doubt": Column("text", "why a row is doubtful"),
 }
+# Columns as benchmarks call them, with ours and what one of their unit is in ours.
+_MS = 1e-3
+ALIASES: dict[str, tuple[str, float]] = {
+    **dict.fromkeys(("ttft_ms", "mean_ttft_ms"), ("ttft_s", _MS)),
+    **dict.fromkeys(("tpot_ms", "mean_tpot_ms"), ("tpot_s", _MS)),
+    **dict.fromkeys(("isl", "input_len", "input_tokens", "prompt_tokens"), ("prompt", 1.0)),
+    **dict.fromkeys(("osl", "output_len", "output_tokens", "answer_tokens"), ("output", 1.0)),
+    **dict.fromkeys(("accelerator", "device"), ("gpu", 1.0)),
+    "max_concurrency": ("concurrency", 1.0),
+    "framework": ("engine", 1.0),
+    "tp_size": ("tp", 1.0),
+}
 MARKS = ("ttft_s", "tpot_s", "log_kv_gib")
 LOGGED = "log_kv_gib"
 OF_ALL = ("engine", "model", "gpu", "tp")
@@ -74,7 +87,7 @@ class ServingTable(Table):
 
 def is_serving(names: Collection[str]) -> bool:
     """Whether a header is that of a table of serving runs."""
-    return any(mark in names for mark in MARKS)
+    return any(name in MARKS or ALIASES.get(name.lower(), ("",))[0] in MARKS for name in names)
 
 
 def read_serving_runs(path: str) -> ServingTable:
@@ -84,15 +97,37 @@ def read_serving_runs(path: str) -> ServingTable:
     """
     text = file_text(path, largest=LARGEST_TABLE)
     found = sheet(path, start_as_table(text) if is_engine_start(text) else text, COLUMNS)
-    faults = repeated(found.place, found.names)
-    for name in OF_ALL if LOGGED in found.names else OF_RUNS:
-        if name not in found.names:
-            close = nearest(name, [other for other in found.names if other not in COLUMNS], 0.7)
+    names, renamed = _renamed(found.names)
+    faults = repeated(found.place, names)
+    for name in OF_ALL if LOGGED in names else OF_RUNS:
+        if name not in names:
+            close = nearest(name, [other for other in names if other not in COLUMNS], 0.7)
             hint = f"is it '{close}'?" if close else f"{name}: {COLUMNS[name].meaning}; its cells may be empty"
             faults.append(Fault("D004", f"the column '{name}' is missing", found.place, hint))
     if faults:
         raise CostModelError(*faults)
-    rows = tuple(row_of(place, found.names, record, COLUMNS) for place, record in found.records)
+    scales = {ours: scale for ours, scale in map(ALIASES.__getitem__, map(str.lower, renamed)) if scale != 1}
+    rows = tuple(_scaled(row_of(place, names, record, COLUMNS), scales) for place, record in found.records)
     if not rows:
         raise fail("D014", "the table has no rows", Place(path, found.place.line, 1), "write a run below its header")
-    return ServingTable(path, tuple(name for name in found.names if name), rows, digest(text))
+    said = tuple((name, _meant(name)) for name in renamed)
+    return ServingTable(path, tuple(name for name in names if name), rows, digest(text), said)
+
+
+def _renamed(names: Sequence[str]) -> tuple[list[str], list[str]]:
+    """Columns by our names, and those that others call otherwise; ours counts where a table has both."""
+    other = [name for name in names if name.lower() in ALIASES and ALIASES[name.lower()][0] not in names]
+    return [ALIASES[name.lower()][0] if name in other else name for name in names], other
+
+
+def _meant(name: str) -> str:
+    """What a column of another name is read as."""
+    ours, scale = ALIASES[name.lower()]
+    return f"{ours}, from milliseconds" if scale == _MS else ours
+
+
+def _scaled(row: CsvRow, scales: Mapping[str, float]) -> CsvRow:
+    """A row with its cells in our units."""
+    if not scales:
+        return row
+    return replace(row, cells={name: value * scales.get(name, 1) for name, value in row.cells.items()})

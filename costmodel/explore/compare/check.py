@@ -9,7 +9,7 @@ from typing import Literal
 
 import costmodel
 from costmodel.documents.reader.folders import SUFFIXES
-from costmodel.documents.reader.resolved_scenario import ResolvedScenario, load
+from costmodel.documents.reader.resolved_scenario import LoadedScenario, ResolvedScenario, load
 from costmodel.documents.schemas.baseline import Baseline, Entry, EquationFingerprint
 from costmodel.estimate.evaluate.predict import Answer
 from costmodel.estimate.shared.limits import Limit, stated_limits
@@ -64,6 +64,15 @@ class BaselinePolicy:
     exact: bool = False
 
 
+@record
+class BaselineFile:
+    """The baseline that an answer is held to: what it holds, how, and the file to write anew where that is asked."""
+
+    holding: BaselinePolicy
+    before: Baseline | None = None
+    written: Path | None = None
+
+
 def check(scenarios: Sequence[str], holding: BaselinePolicy, assignments: Sequence[str] = ()) -> list[CheckedScenario]:
     """Every scenario checked, or the faults of all that cannot be read."""
     cases: dict[str, ResolvedScenario] = {}
@@ -84,10 +93,10 @@ def check(scenarios: Sequence[str], holding: BaselinePolicy, assignments: Sequen
     return [_checked(key, answered(case), holding) for key, case in cases.items()]
 
 
-def key_of(scenario: str, case: ResolvedScenario) -> str:
+def key_of(scenario: str, case: LoadedScenario) -> str:
     """What a scenario is called in a baseline: its name, its file's name, or its title if it came from a pipe."""
     if scenario == "-":
-        return case.scenario.title
+        return str(case.scenario.title)
     path = Path(scenario)
     name = path.stem if path.suffix in SUFFIXES else path.name
     return name.encode("utf-8", "surrogateescape").decode("utf-8", "replace")  # of a file whose name is no UTF-8

@@ -15,13 +15,18 @@ A = TypeVar("A")
 
 @record
 class LimitFinding:
-    """One limit, or the load, and whether the plan keeps it."""
+    """One limit, the load, or a figure of a baseline, and whether the plan keeps it.
+
+    bound: of a baseline, what the figure was; allowed: the share by which it may be worse
+    """
 
     name: str
     kept: bool
     value: float | None = None
     limit: Limit | None = None
     code: str = ""
+    bound: float | None = None
+    allowed: float = 0.0
 
     @property
     def place(self) -> Place | None:

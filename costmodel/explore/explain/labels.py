@@ -30,7 +30,8 @@ LABELS: dict[str, tuple[str, str]] = {
     "scaling": ("", "scaling_efficiency"),
     "communication": ("of an estimate, how much of the time is compute", "communication_efficiency"),
     "cost": (
-        "rent for a million tokens, and for all tokens of the workload if it states them",
+        "rent for a million tokens, and for all tokens of the workload if it states them; in serving, also the rent "
+        "of a month: costmodel explain rent",
         "cost_per_mtoken",
     ),
     "matrix multiply": ("", "matmul"),

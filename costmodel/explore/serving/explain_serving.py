@@ -33,7 +33,7 @@ def explain(inputs: ServingInputs, quantity: str) -> ExplainedFigure:
     """The tree of one figure of the scenario's own plan, from the calls that were really made."""
     if quantity not in COLUMNS:
         raise unknown(quantity, quantities())
-    if quantity.startswith("cost_") and np.isnan(float(price_per_accelerator(inputs.case))):
+    if quantity.startswith(("cost_", "rent_")) and np.isnan(float(price_per_accelerator(inputs.case))):
         raise fail("C004", f"{quantity} is not known", Place(inputs.case.file), "set assume.price, e.g. 2.50 USD/GPU/h")
     with trace():
         results = banded(inputs, _evaluated(inputs).results)

@@ -12,6 +12,7 @@ from costmodel.documents.schemas.limits import (
     Bound,
     BytesLimit,
     GpuTokenRateLimit,
+    MoneyLimit,
     ShareLimit,
     TimeLimit,
     TokenPriceLimit,
@@ -70,6 +71,7 @@ class ServingLimits(Document):
     gpus_needed: CountLimit = _bounded(CountLimit, "gpus_needed")
     replicas: CountLimit = _bounded(CountLimit, "replicas")
     gpus: CountLimit = _bounded(CountLimit, "gpus")
+    nodes: CountLimit = _bounded(CountLimit, "nodes")
     interference_share: ShareLimit = _bounded(ShareLimit, "interference_share")
     prefix_hit: ShareLimit = _bounded(ShareLimit, "prefix_hit")
     prefix_residency: TimeLimit = _bounded(TimeLimit, "prefix_residency")
@@ -107,6 +109,8 @@ class ServingLimits(Document):
     memory: ShareLimit = _bounded(ShareLimit, "memory_share")
     cost_per_minput: TokenPriceLimit = _bounded(TokenPriceLimit, "cost_per_minput")
     cost_per_moutput: TokenPriceLimit = _bounded(TokenPriceLimit, "cost_per_moutput")
+    rent_per_month: MoneyLimit = _bounded(MoneyLimit, "rent_per_month")
+    cost_of_batch: MoneyLimit = _bounded(MoneyLimit, "cost_of_batch")
     cost_per_mtoken: TokenPriceLimit = _bounded(TokenPriceLimit, "cost_per_mtoken")
 
 

@@ -43,6 +43,7 @@ RESULTS: dict[str, ResultColumn] = {
     "gpus_needed": ResultColumn("1", "accelerators of these replicas", "lower"),
     "replicas": ResultColumn("1", "copies of the engine; apart, groups of its prefill and decode instances", "neither"),
     "gpus": ResultColumn("1", "accelerators of all replicas", "lower"),
+    "nodes": ResultColumn("1", "nodes that these accelerators are in, the last one perhaps in part", "lower"),
     "interference_share": ResultColumn("1", "share of the time per token that waits for other users' prompts", "lower"),
     "prefix_hit": ResultColumn("1", "share of prompt tokens that are already in the cache", "higher"),
     "prefix_residency": ResultColumn("s", "time that an unused prefix stays in the cache of a replica", "higher"),
@@ -102,6 +103,10 @@ RESULTS: dict[str, ResultColumn] = {
     ),
     "cost_per_minput": ResultColumn("USD", "rent per million prompt tokens at this load", "lower", "USD/Mtoken"),
     "cost_per_moutput": ResultColumn("USD", "rent per million generated tokens at this load", "lower", "USD/Mtoken"),
+    "rent_per_month": ResultColumn(
+        "USD", "rent of all replicas for 730 hours; of whole nodes, where a node has a list price", "lower"
+    ),
+    "cost_of_batch": ResultColumn("USD", "rent of all replicas until the last answer of an offline batch", "lower"),
     "cost_per_mtoken": ResultColumn("USD", "all rent per million generated tokens", "lower", "USD/Mtoken"),
 }
 

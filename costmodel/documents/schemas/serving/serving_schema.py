@@ -51,6 +51,8 @@ Objective = Literal[
     "ttft",
     "ttft_p99",
     "makespan",
+    "rent_per_month",
+    "cost_of_batch",
 ]
 
 

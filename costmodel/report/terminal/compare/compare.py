@@ -36,6 +36,7 @@ _RUN_TITLES = {
 _TERMS = {key: title for title, key in TIME_TERMS}
 _INPUTS_SHOWN = 24
 _TELLING = 1e-4
+SAME = "same"
 
 
 def diff(found: Difference, title: str) -> list[Line]:
@@ -163,7 +164,18 @@ def figure_row(move: MovedFigure, title: str, *, share: bool) -> tuple[str, str,
         return title, before, after, _signed(move, delta), mark
     if unit == "1":
         return title, before, after, f"{delta * 100:+.1f} pt".replace("-", "−"), mark
-    return title, before, after, f"{move.change:+.1%}".replace("-", "−").replace("%", " %"), mark
+    change = change_words(move.change)
+    return title, before, after, change, "" if change == SAME else mark
+
+
+def change_words(change: float) -> str:
+    """By which share a figure moved, or that it is the same to the digits that are printed.
+
+    >>> change_words(-0.021), change_words(0.0004)
+    ('−2.1 %', 'same')
+    """
+    words = f"{change * 100:+.1f} %"
+    return SAME if words[1:] == "0.0 %" else words.replace("-", "−")
 
 
 def difference(move: MovedFigure) -> float:

@@ -11,13 +11,15 @@ from costmodel.explore.compare.limit_findings import CheckedAnswer, LimitFinding
 from costmodel.report.terminal.style.answer import head
 from costmodel.report.terminal.style.head import subject_fields, title
 from costmodel.report.terminal.style.layout import Line
-from costmodel.report.terminal.style.theme import BAD, GOOD, styled
+from costmodel.report.terminal.style.theme import BAD, GOOD, WARN, styled
 
+UNKNOWN, EXACT = "known", "exact"  # findings about a baseline as a whole
+UNKNOWN_WORDS = "▲ not in the baseline; --update adds it"
 _SIGNS = {"at_most": "≤", "at_least": "≥", "target": "≈"}
 Words = Callable[[CheckedAnswer[Any], LimitFinding], str]
 
 
-def check_lines(found: Sequence[CheckedAnswer[Any]], words: Words, *, verbose: bool) -> list[Line]:
+def check_lines(found: Sequence[CheckedAnswer[Any]], words: Words, *, verbose: bool, wrote: str = "") -> list[Line]:
     """What is not kept, and how many limits there are; with verbose what is kept too."""
     lines: list[Line] = []
     for checked in found:
@@ -25,13 +27,31 @@ def check_lines(found: Sequence[CheckedAnswer[Any]], words: Words, *, verbose: b
         lines.append(styled(f"{'✗' if failed else '✓'} {checked.name}: {_count(checked)}", BAD if failed else GOOD))
         shown = checked.findings if verbose else failed
         lines += [styled(f"    {words(checked, finding)}") for finding in shown]
-    return lines
+        if not verbose and any(finding.name == UNKNOWN and finding.kept for finding in checked.findings):
+            lines.append(styled(f"    {UNKNOWN_WORDS}", WARN))
+    return [*lines, styled(f"{wrote} holds today's figures of {len(found)}.")] if wrote else lines
 
 
 def _count(checked: CheckedAnswer[Any]) -> str:
     limits = [finding for finding in checked.findings if finding.limit is not None]
-    kept = sum(finding.kept for finding in limits)
-    return f"{kept} of {len(limits)} limits kept" if limits else "no limits" if checked.kept else "not kept"
+    figures = [finding for finding in checked.findings if finding.bound is not None]
+    parts = [f"{sum(finding.kept for finding in limits)} of {len(limits)} limits kept"] if limits else []
+    if figures:
+        parts.append(f"{sum(finding.kept for finding in figures)} of {len(figures)} no worse than the baseline")
+    return ", ".join(parts) or ("no limits" if checked.kept else "not kept")
+
+
+def baseline_words(finding: LimitFinding, say: Callable[[str, float], str]) -> str:
+    """A figure against that of a baseline in one line: both, and by how much it may be worse."""
+    mark = "✓" if finding.kept else "✗"
+    if finding.name == UNKNOWN:
+        return UNKNOWN_WORDS if finding.kept else f"{mark} not in the baseline; --update adds it"
+    assert finding.value is not None
+    assert finding.bound is not None
+    if finding.name == EXACT:
+        return f"{mark} {finding.value:.0f} of {finding.bound:.0f} figures moved"
+    now, before = say(finding.name, finding.value), say(finding.name, finding.bound)
+    return f"{mark} {finding.name} {now}, before {before}; it may be worse by {finding.allowed * 100:g} %"
 
 
 def limit_words(finding: LimitFinding, text_of: Callable[[str, float], str]) -> str:
@@ -66,12 +86,17 @@ def check_json(found: Sequence[CheckedAnswer[Any]], words: Words, workload: str)
 def _finding(checked: CheckedAnswer[Any], finding: LimitFinding, words: Words) -> dict[str, Any]:
     place, limit, value = finding.place, finding.limit, finding.value
     return {
-        "kind": limit.kind if limit is not None else finding.name,
+        "kind": limit.kind if limit is not None else _kind(finding),
         "name": finding.name,
         "kept": finding.kept,
         "value": value if value is not None and math.isfinite(value) else None,
-        "bound": None if limit is None else float(limit.value),
+        "bound": finding.bound if limit is None else float(limit.value),
         "file": place.file if place is not None else None,
         "line": place.line or None if place is not None else None,
         "text": words(checked, finding),
     }
+
+
+def _kind(finding: LimitFinding) -> str:
+    """What a finding is that is no limit."""
+    return "regression" if finding.bound is not None and finding.name != EXACT else finding.name

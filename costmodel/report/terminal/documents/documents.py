@@ -14,25 +14,41 @@ from costmodel.report.terminal.style.theme import DIM, HEAD, styled
 if TYPE_CHECKING:
     from costmodel.documents.keys.key_list import ScenarioKey
     from costmodel.documents.schemas.hardware import HeldAgainst
+    from costmodel.explore.node_prices import NodePrice
 
 _RUNS = "median: of |predicted / measured - 1| over published runs, most of them fitted"
 Listed = dict[str, list[tuple[str, str]]]  # names and titles by kind
 Text = tuple[str, str, str]  # kind, file, text
+_LISTED = "list prices by the hour, of each accelerator; --price sets another"
+Prices = Mapping[str, "NodePrice | None"]
 Held = Mapping[str, "HeldAgainst"]  # by accelerator, the runs that predictions for it were compared with
 
 
-def listed(found: Listed, held: Held | None = None) -> list[Line]:
-    """Names and titles, kind by kind; of accelerators alone also the runs they were compared with."""
+def listed(found: Listed, held: Held | None = None, prices: Prices | None = None) -> list[Line]:
+    """Names and titles, kind by kind; for accelerators the runs they were compared with, for nodes their prices."""
     lines: list[Line] = []
     for kind, entries in found.items():
         lines.append(styled(kind, HEAD))
         if entries and held is not None:
             lines.append(_compared(entries, held))
+        elif entries and prices is not None:
+            lines.append(_priced(entries, prices))
         else:
             lines.append(CellTable(("name", "title"), entries, "ll", headed=False) if entries else styled("  none"))
     if held is not None:
         lines += [styled(_RUNS, DIM)]
+    if prices is not None:
+        lines += [styled(_LISTED, DIM)]
     return lines
+
+
+def _priced(entries: Sequence[tuple[str, str]], prices: Prices) -> CellTable:
+    rows = []
+    for name, title in entries:
+        price = prices[name]
+        figures = ("none", "") if price is None else (f"{price.hourly:.2f}", price.date)
+        rows.append((name, *figures, title))
+    return CellTable(("name", "USD/GPU/h", "date", "title"), rows, "lrll", drop=("title",))
 
 
 def _compared(entries: Sequence[tuple[str, str]], held: Held) -> CellTable:
@@ -44,7 +60,7 @@ def _compared(entries: Sequence[tuple[str, str]], held: Held) -> CellTable:
     return CellTable(("name", "runs", "median", "date", "title"), rows, "lrrll", drop=("title",))
 
 
-def listed_json(found: Listed, held: Held | None = None) -> dict[str, Any]:
+def listed_json(found: Listed, held: Held | None = None, prices: Prices | None = None) -> dict[str, Any]:
     """The same as plain values."""
 
     def runs(name: str) -> dict[str, Any]:
@@ -52,10 +68,16 @@ def listed_json(found: Listed, held: Held | None = None) -> dict[str, Any]:
             return {}
         return {"held_against": held[name].model_dump(mode="json") if name in held else None}
 
+    def rent(name: str) -> dict[str, Any]:
+        if prices is None:
+            return {}
+        price = prices[name]
+        return {"price_usd_per_gpu_h": price and price.hourly, "price_date": price and price.date}
+
     return {
         **head("costmodel/list/v1"),
         "documents": [
-            {"kind": kind, "name": name, "title": title, **runs(name)}
+            {"kind": kind, "name": name, "title": title, **runs(name), **rent(name)}
             for kind, entries in found.items()
             for name, title in entries
         ],

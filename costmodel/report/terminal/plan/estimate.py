@@ -112,5 +112,6 @@ def _cost_words(inputs: TrainingInputs, costs: dict[str, float]) -> str:
     budget, words = inputs.case.scenario.workload.tokens, f"{show(costs['cost_per_mtoken'], 'USD')} per Mtoken"
     lasting = "" if budget is None else f"{show_time(costs['run_time'])} for {show(budget, '')} tokens"
     if math.isnan(costs["cost_per_mtoken"]):
-        return f"{lasting}{'; ' if lasting else ''}no price known for {inputs.case.node.name}; set assume.price"
+        missing = f"no price known for {inputs.case.node.name}; --price 2.50USD/GPU/h sets one"
+        return f"{lasting}; {missing}" if lasting else missing
     return f"{words}, {show(costs['run_cost'], 'USD')} and {lasting}" if lasting else words

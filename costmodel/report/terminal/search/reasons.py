@@ -27,7 +27,9 @@ def not_modelled(left: Iterable[SkippedRow]) -> Iterator[Text]:
 
 
 def mistaken(tables: Iterable[Table]) -> Iterator[Text]:
-    """Columns that are not used and look like ones that would be."""
+    """Columns that are read under another name, and those that are not used and look like ones that would be."""
     for table in tables:
+        for name, meant in table.renamed:
+            yield styled(f"{table.file}: the column '{name}' is read as {meant}", DIM)
         for name, meant in table.mistaken.items():
             yield styled(f"{table.file}: the column '{name}' is not used; is it '{meant}'?", WARN)

@@ -11,8 +11,8 @@ from costmodel.estimate.serving.result_columns import COLUMNS, machine_name
 from costmodel.explore.compare.compare import Difference, MovedFigure
 from costmodel.explore.compare.limit_findings import CheckedAnswer, LimitFinding
 from costmodel.report.terminal.compare import limit_lines
-from costmodel.report.terminal.compare.compare import difference_lines, inputs_json
-from costmodel.report.terminal.compare.limit_lines import check_lines, limit_words
+from costmodel.report.terminal.compare.compare import SAME, change_words, difference_lines, inputs_json
+from costmodel.report.terminal.compare.limit_lines import baseline_words, check_lines, limit_words
 from costmodel.report.terminal.serving.serving_formatting import reason, result
 from costmodel.report.terminal.style.answer import head
 from costmodel.report.terminal.style.layout import Line
@@ -21,13 +21,15 @@ _NAMES = {machine_name(name): name for name in COLUMNS}
 _TELLING = 1e-4  # share below which a result counts as unchanged
 
 
-def check(found: Sequence[CheckedAnswer[ServingAnswer]], *, verbose: bool) -> list[Line]:
+def check(found: Sequence[CheckedAnswer[ServingAnswer]], *, verbose: bool, wrote: str = "") -> list[Line]:
     """What is not kept, and how many limits there are; with verbose what is kept too."""
-    return check_lines(found, finding_words, verbose=verbose)
+    return check_lines(found, finding_words, verbose=verbose, wrote=wrote)
 
 
 def finding_words(checked: CheckedAnswer[ServingAnswer], finding: LimitFinding) -> str:
     """A finding in one line."""
+    if finding.limit is None and not finding.code:
+        return baseline_words(finding, result)
     if finding.limit is None:
         return f"{finding.code} {reason(checked.answer, finding.code)}"
     return limit_words(finding, result)
@@ -52,7 +54,8 @@ def _rows(moves: Sequence[MovedFigure]) -> Iterator[tuple[str, ...]]:
             continue
         better = (move.change > 0) == (column.better == "higher")
         mark = "" if column.better == "neither" else "better" if better else "worse"
-        yield name, result(name, move.before), result(name, move.after), f"{move.change * 100:+.1f} %", mark
+        change = change_words(move.change)
+        yield name, result(name, move.before), result(name, move.after), change, "" if change == SAME else mark
 
 
 def diff_json(found: Difference) -> dict[str, Any]:

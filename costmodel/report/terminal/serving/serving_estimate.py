@@ -7,11 +7,14 @@ import shlex
 
 from rich.text import Text
 
+from costmodel.equations.serving.serving_economics import MONTH
 from costmodel.estimate.evaluate.answer_facts import subject_of
+from costmodel.estimate.serving.deployment_rent import by_whole_nodes
 from costmodel.estimate.serving.predict_serving import ServingAnswer
 from costmodel.estimate.serving.reason_codes import REFUSALS
 from costmodel.estimate.serving.serving_band import OWN
-from costmodel.ground.units import gib, show_time, significant
+from costmodel.ground.counts import number_of
+from costmodel.ground.units import gib, rounded_dollars, show_time, significant
 from costmodel.report.terminal.serving.serving_formatting import TERMS, limits_on, one, plan_words, reason, result
 from costmodel.report.terminal.style.formatting import BAND, ENDS, between, percent
 from costmodel.report.terminal.style.head import origin_lines, price_lines, subject_words
@@ -138,7 +141,11 @@ def _facts(answer: ServingAnswer) -> list[Line]:
     rows += _beginnings(answer)
     rows += _speculation(answer)
     rows += _apart(answer)
-    return [CellTable([""] * 5, rows, "lllll", headed=False), styled(f"  cost          {_cost(costs)}")]
+    return [
+        CellTable([""] * 5, rows, "lllll", headed=False),
+        styled(f"  cost          {_cost(costs)}"),
+        *_rent(answer),
+    ]
 
 
 def _least(answer: ServingAnswer) -> list[tuple[str, str, str, str, str]]:
@@ -228,10 +235,23 @@ def _pool(costs: dict[str, float]) -> str:
 
 def _cost(costs: dict[str, float]) -> str:
     if math.isnan(costs["cost_per_mtoken"]):
-        return "no price known; set assume.price, e.g. 2.50 USD/GPU/h"
+        return "no price known; --price 2.50USD/GPU/h sets one"
     prompts, answers = (result(name, costs[name]) for name in ("cost_per_minput", "cost_per_moutput"))
     every = result("cost_per_mtoken", costs["cost_per_mtoken"])
     return f"{prompts} per M prompt tokens and {answers} per M generated; all rent, {every} per M generated"
+
+
+def _rent(answer: ServingAnswer) -> list[Line]:
+    """What all replicas cost together, and an offline batch on them; nothing where no price is known."""
+    costs = answer.costs
+    if math.isnan(costs["rent_per_month"]):
+        return []
+    used, nodes = number_of(costs["gpus"], "GPU"), number_of(costs["nodes"], "node")
+    paid = f"{used} in {nodes}, rented whole" if by_whole_nodes(answer.inputs) else used
+    month, batch = (rounded_dollars(costs[name]) for name in ("rent_per_month", "cost_of_batch"))
+    whole = [styled(f"  whole batch   {batch}")] if answer.inputs.case.scenario.workload.requests is not None else []
+    hour = rounded_dollars(costs["rent_per_month"] * 3600 / MONTH)
+    return [styled(f"  rent          {month} a month of 730 h, {hour} an hour: {paid}"), *whole]
 
 
 def _where_it_goes(answer: ServingAnswer) -> list[Line]:

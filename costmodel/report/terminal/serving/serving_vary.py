@@ -32,7 +32,17 @@ from costmodel.report.terminal.style.theme import BAD, DIM, HEAD, WARN, styled
 
 _SURE = 0.9  # the chance that --safe 90% asks for
 _TOSS = 0.05  # a chance so near to a half is called a coin toss
-_SCALE = ("requests_per_s", "replicas", "gpus", "utilisation", "tpot", "ttft_p99", "limits_chance", "cost_per_mtoken")
+_SCALE = (
+    "requests_per_s",
+    "replicas",
+    "gpus",
+    "nodes",
+    "tpot",
+    "ttft_p99",
+    "limits_chance",
+    "cost_per_mtoken",
+    "rent_per_month",
+)
 _HEADS = {
     "rate_within_slo_per_s": "within limits",
     "ttft": "first token",
@@ -42,6 +52,8 @@ _HEADS = {
     "requests_per_s": "rate",
     "utilisation": "util.",
     "gpus": "GPUs",
+    "replicas": "repl",
+    "rent_per_month": "a month",
     "limits_chance": "chance",
     "cost_per_mtoken": "rent/M out",
 }

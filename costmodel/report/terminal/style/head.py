@@ -176,7 +176,7 @@ def left_out_words(left: ForeignPrice) -> str:
 
 def is_cost(column: str) -> bool:
     """Whether a result counts with the price."""
-    return column.startswith(("cost_", "run_cost"))
+    return column.startswith(("cost_", "rent_", "run_cost"))
 
 
 def prices(found: Iterable[Price]) -> list[Text]:
@@ -193,7 +193,7 @@ def price_words(price: Price) -> str:
 
 
 def _unknown(price: Price) -> str:
-    return f"no price known for {price.node}; set assume.price"
+    return f"no price known for {price.node}; --price 2.50USD/GPU/h sets one"
 
 
 def hourly(price: Price) -> str:

@@ -1,0 +1,28 @@
+"""What all replicas cost together: nodes, the rent of a month, and of an offline batch."""
+
+from __future__ import annotations
+
+from costmodel.equations.run.economics import run_cost, share
+from costmodel.equations.serving.serving_economics import MONTH, accelerators_rented
+from costmodel.estimate.machine.price import list_price, price_per_accelerator
+from costmodel.estimate.serving.serving_inputs import ServingInputs
+from costmodel.ground.equation import Number, term
+
+
+def by_whole_nodes(inputs: ServingInputs) -> bool:
+    """Whether what is paid for are nodes: their list price is of a node, and no other price is stated."""
+    listed = list_price(inputs.case.node)
+    return inputs.case.stated_price is None and not inputs.case.groups and listed is not None and listed.per == "node"
+
+
+def rent_columns(inputs: ServingInputs, gpus: Number, makespan: Number) -> dict[str, Number]:
+    """Nodes that so many accelerators fill, and their rent for a month and for an offline batch."""
+    each = inputs.case.node.accelerators
+    with term("whole nodes"):
+        whole = accelerators_rented(gpus, each)
+    paid, price = whole if by_whole_nodes(inputs) else gpus, price_per_accelerator(inputs.case)
+    return {
+        "nodes": share(whole, each),
+        "rent_per_month": run_cost(MONTH, paid, price),
+        "cost_of_batch": run_cost(makespan, paid, price),
+    }

@@ -63,7 +63,7 @@ def scale_page(found: Scaled, commands: Sequence[str]) -> HtmlPage:
 
 
 def _scaling(found: Scaled) -> str:
-    """How far it scales, in words for somebody who did not ask."""
+    """How far it scales, in words for a reader of the page alone."""
     known = [row for row in found.rows if row.point.costs]
     if found.bend is not None or len(known) < 2:
         return bend(found)

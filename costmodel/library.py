@@ -20,7 +20,9 @@ from costmodel.report.terminal.style.answer import Reply
 if TYPE_CHECKING:
     from pandas import DataFrame
 
-    from costmodel.documents.reader.resolved_scenario import ResolvedScenario
+    from costmodel.explore.page.plan_facts import PlanFacts
+    from costmodel.explore.page.rl_facts import RlFacts
+    from costmodel.explore.page.serving_facts import ServingFacts
     from costmodel.report.page.notebook import Drawn
 
 __all__ = ["CostModelError", "Result", "compare", "estimate", "explain", "figure", "load", "memory", "search", "sweep"]
@@ -310,13 +312,32 @@ def explain(scenario: Scenario, quantity: str = "", settings: Iterable[str] = ()
     return Result(node, Reply(lambda: report.tree(case, node, depth), lambda: report.tree_json(case, node)))
 
 
-def figure(case: ResolvedScenario, name: str = "time") -> Drawn:
+def figure(case: LoadedScenario, name: str = "time") -> Drawn:
     """A figure of the scenario's own plan: time, memory, network, roofline or pipeline.
+
+    A scenario that serves, or of reinforcement learning, has the first two.
 
     Raises:
         CostModelError: there is no such figure, or nothing to draw
     """
-    from costmodel.explore.page.plan_facts import plan_facts
     from costmodel.report.page.notebook import drawn_figure
 
-    return drawn_figure(plan_facts(case), name)
+    return drawn_figure(_page_facts(case), name)
+
+
+def _page_facts(case: LoadedScenario) -> PlanFacts | ServingFacts | RlFacts:
+    """What a page shows of a scenario of any kind."""
+    if case.kind == "serving":
+        from costmodel.documents.reader.serving_scenario import serving
+        from costmodel.explore.page.serving_facts import serving_facts
+
+        return serving_facts(serving(case))
+    if case.kind == "rl":
+        from costmodel.documents.reader.rl_scenario import reinforced
+        from costmodel.estimate.rl.predict_rl import predict as predict_rl
+        from costmodel.explore.page.rl_facts import RlFacts
+
+        return RlFacts(predict_rl(reinforced(case)))
+    from costmodel.explore.page.plan_facts import plan_facts
+
+    return plan_facts(training(case))

@@ -8,6 +8,7 @@ from collections.abc import Callable, Sequence
 from pathlib import Path
 
 EVERY = 0.5  # seconds between two looks
+_LOOKS = 2
 
 Mark = tuple[int, int]
 
@@ -18,13 +19,25 @@ def marks(paths: Sequence[Path]) -> dict[Path, Mark | None]:
 
 
 def wait_for_change(
-    paths: Sequence[Path], before: dict[Path, Mark | None], sleep: Callable[[float], None] = time.sleep
+    paths: Sequence[Path],
+    before: dict[Path, Mark | None],
+    sleep: Callable[[float], None] = time.sleep,
+    gone: Callable[[Path], None] = lambda path: None,
 ) -> None:
-    """Return once a file is not as it was; a file that is gone for a moment, as editors do, is waited for."""
+    """Return once a file is not as it was.
+
+    A file that is not there is waited for, since editors write a new one in its place; `gone` is called once for each
+    that several looks do not find.
+    """
+    missed: dict[Path, int] = {}
     while True:
         now = marks(paths)
         if now != before and all(now.values()):
             return
+        for path in (path for path, mark in now.items() if mark is None):
+            missed[path] = missed.get(path, 0) + 1
+            if missed[path] == _LOOKS:
+                gone(path)
         sleep(EVERY)
 
 

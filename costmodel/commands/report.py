@@ -90,7 +90,7 @@ def _watched(question: Question, path: str, figure: FigureName | None) -> Reply:
     def again() -> Reply:
         nonlocal before
         while True:
-            wait_for_change(files, before)
+            wait_for_change(files, before, gone=_print_gone)
             before = marks(files)
             try:
                 return replace(_reply([replace(question, write=None)], figure), again=again)
@@ -98,6 +98,14 @@ def _watched(question: Question, path: str, figure: FigureName | None) -> Reply:
                 print_faults(error)
 
     return replace(_reply([question], figure), again=again)
+
+
+def _print_gone(path: Path) -> None:
+    """That a watched file is not there, on standard error."""
+    from costmodel.commands.output import printed
+    from costmodel.report.terminal.style.theme import WARN, styled
+
+    printed([styled(f"{path} is not there; the page stays as it is until the file is back", WARN)], stderr=True)
 
 
 def _reply(questions: Sequence[Question], figure: FigureName | None) -> Reply:

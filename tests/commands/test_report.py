@@ -84,7 +84,7 @@ def test_a_watched_page_is_written_again_at_every_change(
     class Ended(Exception):
         """The test has seen enough."""
 
-    def wait(paths: Any, before: Any) -> None:
+    def wait(paths: Any, before: Any, gone: Any) -> None:
         seen.append(page.read_text("utf-8"))
         change = next(changes, None)
         if change is None:
@@ -103,16 +103,18 @@ def test_a_watched_page_is_written_again_at_every_change(
 def test_a_change_is_seen_and_a_file_that_is_gone_waited_for(tmp_path: Path) -> None:
     path = tmp_path / "mine.yaml"
     path.write_text("one", "utf-8")
-    before, looks = file_changes.marks([path]), iter(["gone", "back"])
+    before, looks, missed = file_changes.marks([path]), iter(["gone", "still", "still", "back"]), list[Path]()
 
     def sleep(seconds: float) -> None:
-        if next(looks) == "gone":
+        look = next(looks)
+        if look == "gone":
             path.unlink()
-        else:
+        elif look == "back":
             path.write_text("longer", "utf-8")
 
-    file_changes.wait_for_change([path], before, sleep)
+    file_changes.wait_for_change([path], before, sleep, missed.append)
     assert path.read_text("utf-8") == "longer"
+    assert missed == [path]
 
 
 def test_a_scenario_without_a_plan_is_about_the_best(run: Any, tmp_path: Path) -> None:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
 
-from costmodel.estimate.evaluate.evaluate_plans import verdict
+from costmodel.estimate.evaluate.evaluate_plans import fits_at_p90, verdict
 from costmodel.estimate.evaluate.predict import Answer
 from costmodel.estimate.shared.reasons import REFUSALS
 from costmodel.estimate.shared.remarks import REMARKS
@@ -104,8 +104,11 @@ def conclusion(answer: Answer) -> str:
     memory = f"{gib(costs['memory_peak'])} of {gib(inputs.usable)} GiB"
     if costs["memory_share"] > 1:
         return f"This plan does not fit: it needs {memory} on each accelerator. If it did, {step}."
-    longest = max(TIME_TERMS, key=lambda item: costs[item[1]])[0]
-    stated = f"{step[0].upper()}{step[1:]}, and the plan {verdict_words(costs)} ({memory}). Bound by {longest}."
+    longest, part = max(((words, costs[name]) for words, name in TIME_TERMS), key=lambda item: item[1])
+    room = "the plan just fits" if verdict(costs["memory_share"]) == "tight" else "the plan fits"
+    room += "" if fits_at_p90(costs) else f" with a chance of {percent(costs['fit_chance'])}"
+    stated = f"{step[0].upper()}{step[1:]}, and {room} ({memory}). "
+    stated += f"The largest part of a step is {longest}, {percent(part / costs['step_time'])}."
     if not answer.broken:
         return stated
     words = "; ".join(reason(answer, code) for code in answer.broken)

@@ -51,8 +51,11 @@ def _best_words(facts: ReportFacts) -> str:
     if found.your_rank == 1 or ratio <= 1.0005:
         return " No plan of the search is better."
     best = brief_words(one_row(found.best[0].structure, **found.best[0].sizes))
-    risky = ", though at P90 its memory does not fit" if "N023" in found.best[0].remarked else ""
-    return f" It ranks {ordinal(found.your_rank)} of {found.tally.kept:,}: {best} is {ratio:.2f} × faster{risky}."
+    risky = ", but its memory may not suffice" if "N023" in found.best[0].remarked else ""
+    return (
+        f" It ranks {ordinal(found.your_rank)} of {found.tally.kept:,} plans: the best is {ratio:.2f} × as fast{risky} "
+        f"({best})."
+    )
 
 
 def _parts(facts: ReportFacts, own: Sequence[Part], traces: Traces, *, sliders: bool) -> list[Part]:

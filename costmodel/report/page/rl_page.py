@@ -106,7 +106,7 @@ def _best_words(facts: RlFacts) -> str:
     ratio = facts.answer.costs["iteration_time"] / best.costs["iteration_time"]
     if ratio <= 1.0005:
         return " No split of the accelerators that was tried is faster."
-    return f" {plan_words(best)} is {ratio:.2f} × faster."
+    return f" The best plan that was tried is {ratio:.2f} × as fast ({plan_words(best)})."
 
 
 def value_of(costs: dict[str, float], traces: Traces, name: str) -> Value:
@@ -129,8 +129,9 @@ def rl_conclusion(answer: RlAnswer) -> str:
         share, lasts = percent(costs["goodput"]), costs["run_time"]
         taken = f"The run takes {result('run_time', lasts)}; " if math.isfinite(lasts) else ""
         ahead = f"{taken}{share} of its time are iterations that count. "
-    rate = f"{time} at {significant(costs['answers_per_s'], 3)} answers a second"
-    stated = f"{rate[0].upper()}{rate[1:]}, and the plan fits ({gib(costs['memory_peak'])} GiB)."
+    rate = f"{time}, {significant(costs['answers_per_s'], 3)} answers a second"
+    stated = f"{rate[0].upper()}{rate[1:]}, and the plan fits ({gib(costs['memory_peak'])} of "
+    stated += f"{gib(answer.memory.usable)} GiB)."
     stated = f"{stated} Bound by {bound_by(answer)}."
     broken = "; ".join(reason(answer, code) for code in answer.broken)
     return f"{ahead}This plan breaks a limit: {broken}. {stated}" if broken else f"{ahead}{stated}"

@@ -18,7 +18,7 @@ from costmodel.estimate.shared.remarks import REMARKS
 from costmodel.estimate.shared.results import number
 from costmodel.explore.page.serving_facts import ServingFacts
 from costmodel.explore.serving.vary_serving import ServingTrial
-from costmodel.ground.units import gib, show_memory
+from costmodel.ground.units import gib, show_memory, significant
 from costmodel.report.page.content import Cell, CellOf, Headline, HtmlPage, PageTable, Part, Value, Verdict
 from costmodel.report.page.figures import BarRow, Bars, FigureEntry, Piece, amounts
 from costmodel.report.page.network_part import transfer_value
@@ -28,10 +28,10 @@ from costmodel.report.page.shared_parts import inputs_part, kept_limits
 from costmodel.report.page.trace import Traces
 from costmodel.report.page.values import memory_role, seconds, term_role
 from costmodel.report.terminal.serving.serving_communication import sent
-from costmodel.report.terminal.serving.serving_estimate import bound_words
+from costmodel.report.terminal.serving.serving_estimate import BINDS, bound_words
 from costmodel.report.terminal.serving.serving_formatting import TERMS, plan_words, reason, result
 from costmodel.report.terminal.serving.serving_tree import ServingDrawing
-from costmodel.report.terminal.style.formatting import BAND, between
+from costmodel.report.terminal.style.formatting import BAND, between, percent
 from costmodel.report.terminal.style.head import subject_words
 
 
@@ -87,10 +87,19 @@ def serving_conclusion(answer: ServingAnswer) -> str:
     if not math.isfinite(costs["ttft"]):
         most = result("saturation_per_s", costs["saturation_per_s"])
         return f"This plan cannot answer what arrives: it answers at most {most}, and queues grow without end."
-    times = f"first token after {result('ttft', costs['ttft'])}, then {result('tpot', costs['tpot'])} a token"
-    rate = f"{result('requests_per_s', costs['requests_per_s'])} are answered, {times}. {bound_words(answer)}"
+    times = f"the first token after {result('ttft', costs['ttft'])} and a further one every"
+    rate = f"{significant(costs['requests_per_s'])} requests a second are answered, {times} "
+    rate += f"{result('tpot', costs['tpot'])}. {_largest(answer)} The rate is bound by {BINDS[answer.binding]}."
     broken = "; ".join(reason(answer, code) for code in answer.broken)
     return f"This plan breaks a limit: {broken}. {rate}" if broken else f"All limits are kept: {rate}"
+
+
+def _largest(answer: ServingAnswer) -> str:
+    """The longest term of the time per token."""
+    costs = answer.costs
+    words, value = max(((words, costs[name]) for words, name in TERMS), key=lambda item: item[1])
+    words = {"prompts between": "prompts of other requests in between"}.get(words, words)
+    return f"The largest part of a token's time is {words}, {percent(value / costs['tpot'])}."
 
 
 def _headlines(answer: ServingAnswer, cell_of: CellOf) -> list[Headline]:

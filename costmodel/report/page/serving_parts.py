@@ -99,7 +99,8 @@ def best_words(facts: ServingFacts) -> str:
         return " No plan of the search answers more within the limits."
     plan = f"tp {best.sizes['tp']:.0f} · pp {best.sizes['pp']:.0f}"
     return (
-        f" It ranks {ordinal(found.your_rank)} of {found.fit:,}: {plan} answers {best.costs[name] / own:.2f} × as much."
+        f" It ranks {ordinal(found.your_rank)} of {found.fit:,} plans: the best answers {best.costs[name] / own:.2f} × "
+        f"as much ({plan})."
     )
 
 

@@ -60,7 +60,16 @@ def scale_page(found: Scaled, commands: Sequence[str]) -> HtmlPage:
     parts = [scale_part(found, traces, searched=searched)]
     points = point_commands(found.case, [row.point for row in found.rows], searched=searched)
     data = {"trace": traces.data(), "points": points}
-    return HtmlPage(title(found.case), subtitle, bend(found), verdict, [], parts, commands=commands, data=data)
+    return HtmlPage(title(found.case), subtitle, _scaling(found), verdict, [], parts, commands=commands, data=data)
+
+
+def _scaling(found: Scaled) -> str:
+    """How far it scales, in words for a reader of the page alone."""
+    known = [row for row in found.rows if row.point.costs]
+    if found.bend is not None or len(known) < 2:
+        return bend(found)
+    first, last = (row.ranks for row in (known[0], known[-1]))
+    return f"From {first:,.0f} to {last:,.0f} accelerators every doubling keeps 95 % or more of what each one does."
 
 
 def _is_searched(case: ResolvedScenario, *, best: bool) -> bool:

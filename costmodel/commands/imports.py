@@ -102,7 +102,7 @@ def import_file(
       costmodel import run.log --as runs --config train.sh --node dgx-h100 --nodes 4 -o runs.csv > what-was-read.txt
 
     Several files describe one training job; a contradiction between them is an error. Nothing is run or downloaded.
-    With -o the document goes to a file, and costmodel prints what was read and what was omitted. Exit code 2, and
+    With -o the document goes to a file, and the answer lists what was read and what was omitted. Exit code 2, and
     nothing written, if no document can express what the file states; with --strict, exit code 1 if anything is lost.
 
     Next: costmodel estimate mine.yaml

@@ -10,7 +10,7 @@ from costmodel.equations.run.economics import rate as rate_of
 from costmodel.equations.run.economics import share
 from costmodel.equations.serving.load.closed_loop import burst_first_token_time, interfered_token_time, surplus_wait
 from costmodel.equations.serving.load.first_token import prompt_steps
-from costmodel.equations.serving.load.percentiles import lognormal_percentile, normal_quantile
+from costmodel.equations.serving.load.percentiles import lognormal_percentile, normal_quantile, variance_of_spread
 from costmodel.estimate.serving.host_loading import loading_time
 from costmodel.estimate.serving.operating_point import OperatingPoint
 from costmodel.estimate.serving.plan_columns import PlanColumns
@@ -46,10 +46,10 @@ def closed_loop(
 
 def _behind_all(inputs: ServingInputs, point: OperatingPoint) -> Number:
     """First token of a long prompt that has those of all others in flight ahead: no closed loop waits longer."""
-    spread = inputs.load.prompt_spread
     with term("behind all others"):
         own = first_token_time(inputs, point, 0.0, burst=False)
-        long = lognormal_percentile(0.0, own, (spread * own) * (spread * own), normal_quantile(TAIL))
+        variance = variance_of_spread(own, inputs.load.prompt_spread)
+        long = lognormal_percentile(0.0, own, variance, normal_quantile(TAIL))
         return long + point.concurrency * (inputs.load.computed * point.gamma)
 
 

@@ -55,7 +55,7 @@ COLUMNS: dict[str, Column] = {
     "tier": Column("text", "core, or doubtful"),
     "doubt": Column("text", "why a row is doubtful"),
 }
-# Columns as benchmarks call them, with ours and what one of their unit is in ours.
+# Columns as benchmarks call them, with costmodel's and what one of their unit is in its unit.
 _MS = 1e-3
 ALIASES: dict[str, tuple[str, float]] = {
     **dict.fromkeys(("ttft_ms", "mean_ttft_ms"), ("ttft_s", _MS)),
@@ -115,7 +115,7 @@ def read_serving_runs(path: str) -> ServingTable:
 
 
 def _renamed(names: Sequence[str]) -> tuple[list[str], list[str]]:
-    """Columns by our names, and those that others call otherwise; ours counts where a table has both."""
+    """Columns by costmodel's names, also those with another name; costmodel's counts where a table has both."""
     other = [name for name in names if name.lower() in ALIASES and ALIASES[name.lower()][0] not in names]
     return [ALIASES[name.lower()][0] if name in other else name for name in names], other
 

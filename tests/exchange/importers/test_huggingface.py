@@ -318,7 +318,7 @@ def test_an_option_of_another_version_is_warned_of(config: dict[str, Any], wante
             "num_attention_heads",
         ),
         (FLASH | {"compress_ratios": [0, 4]}, "X005", "compress_ratios lists 2 layers", "compress_ratios"),
-        (FLASH | {"compress_ratios": 4}, "D006", "a list is wanted", "compress_ratios"),
+        (FLASH | {"compress_ratios": 4}, "D006", "a list is expected", "compress_ratios"),
         (FLASH | {"compress_ratios": [0] * 42 + [8, 0]}, "X003", "compress_ratios 8", "compress_ratios"),
         (FLASH | {"mlp_layer_types": ["dense"] * 43}, "X003", "mlp_layer_types 'dense'", "mlp_layer_types"),
         (FLASH | {"num_key_value_heads": 8}, "X003", "num_key_value_heads 8", "num_key_value_heads"),

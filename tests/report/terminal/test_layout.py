@@ -11,7 +11,7 @@ from rich.text import Text
 from costmodel.report.terminal.style.layout import NARROWEST, CellTable, drawn, laid
 from costmodel.report.terminal.style.theme import DIM, HEAD
 
-ROWS = [("a", "1", "22", "some words that continue"), ("bb", "333", "4", "few")]
+ROWS = [("a", "1", "22", "some words that go on"), ("bb", "333", "4", "few")]
 GRID = CellTable(("name", "figure", "rate", "what it means"), ROWS, "lrrl", drop=("rate", "figure"))
 
 
@@ -22,7 +22,7 @@ def plain(lines: list[Text]) -> list[str]:
 def test_without_a_terminal_nothing_is_cut() -> None:
     assert plain(GRID.lines()) == [
         "  name  figure  rate  what it means",
-        "  a          1    22  some words that continue",
+        "  a          1    22  some words that go on",
         "  bb       333     4  few",
     ]
 
@@ -45,8 +45,8 @@ def test_words_wrap_before_columns_go() -> None:
 
 
 def test_the_last_column_wraps_when_no_other_can_go() -> None:
-    grid = CellTable(("name", "title"), [("a", "some words that continue and on"), ("b", "few")], "ll", headed=False)
-    assert plain(grid.lines(27)) == ["  a  some words that continue", "     and on", "  b  few"]
+    grid = CellTable(("name", "title"), [("a", "some words that go on and on"), ("b", "few")], "ll", headed=False)
+    assert plain(grid.lines(27)) == ["  a  some words that go on", "     and on", "  b  few"]
 
 
 def test_an_empty_table() -> None:

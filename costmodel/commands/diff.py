@@ -70,7 +70,7 @@ def diff(
 
     before, changed = question.scenario, not question.is_plain
     if before is None:
-        hint = "write A first: costmodel estimate FLAGS --write a.yaml; then costmodel diff a.yaml --stack sglang, say"
+        hint = "write A first: costmodel estimate FLAGS --write a.yaml; then costmodel diff a.yaml --stack sglang"
         raise fail("C013", "A is missing: flags apply to B", None, hint)
     if not (after or plans or changed):
         hint = "name another scenario, or add flags, --set or --plans"

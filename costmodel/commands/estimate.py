@@ -38,10 +38,10 @@ def works(asked: Answer | ServingAnswer) -> bool:
 
 
 def undecided(question: Question, asked: Answer) -> list[Text]:
-    """Where a model does not fit and nothing says that it is trained: how to ask for serving instead."""
+    """Where a model does not fit and no option states that it is trained: how to ask for serving instead."""
     if not question.is_undecided or "M001" not in asked.broken:
         return []
-    return [styled("This is training, as no option says otherwise; --stack vllm asks for serving.", WARN)]
+    return [styled("This is training, as no option states otherwise; --stack vllm asks for serving.", WARN)]
 
 
 @answering_in(*PAGE)

@@ -64,7 +64,7 @@ class Question:
 
     @property
     def is_undecided(self) -> bool:
-        """Whether nothing says that the model is trained, nor that it serves."""
+        """Whether no option states that the model is trained, nor that it serves."""
         deciding = [self.flags[name] for name in ("sequence", "batch", "stack")]
         set_ = any(item.startswith(("workload", "stack", "plan")) for item in self.assignments)
         return self.is_alone and not set_ and all(value is None for value in deciding)

@@ -158,14 +158,14 @@ def replicas_needed(request_rate: Number, headroom: Number, replica_rate: Number
 
 
 @equation
-def accelerators_rented(ranks: Number, each: Number) -> Number:
+def accelerators_rented(ranks: Number, accelerators: Number) -> Number:
     """Accelerators that are paid for where whole nodes are rented.
 
     n ⌈N / n⌉
 
     Args:
         ranks: accelerators in use, N [1]
-        each: of a node, n [1]
+        accelerators: of a node, n [1]
 
     Returns:
         accelerators [1]
@@ -179,7 +179,7 @@ def accelerators_rented(ranks: Number, each: Number) -> Number:
 
     Monotone: increasing in ranks
     """
-    return np.ceil(ranks / each) * each
+    return np.ceil(ranks / accelerators) * accelerators
 
 
 @equation

@@ -55,7 +55,7 @@ COLUMNS: dict[str, Column] = {
     "tier": Column("text", "core, or doubtful"),
     "doubt": Column("text", "why a row is doubtful"),
 }
-# Columns as benchmarks call them, with ours and what one of their unit is in ours.
+# Columns as benchmarks call them, with the column that each stands for and its unit in that of the column.
 _MS = 1e-3
 ALIASES: dict[str, tuple[str, float]] = {
     **dict.fromkeys(("ttft_ms", "mean_ttft_ms"), ("ttft_s", _MS)),
@@ -115,7 +115,7 @@ def read_serving_runs(path: str) -> ServingTable:
 
 
 def _renamed(names: Sequence[str]) -> tuple[list[str], list[str]]:
-    """Columns by our names, and those that others call otherwise; ours counts where a table has both."""
+    """Columns by their names here, and those of another name; a table with both columns keeps the first."""
     other = [name for name in names if name.lower() in ALIASES and ALIASES[name.lower()][0] not in names]
     return [ALIASES[name.lower()][0] if name in other else name for name in names], other
 

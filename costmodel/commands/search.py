@@ -113,6 +113,7 @@ def search(
       costmodel search llama-3-70b-512 --into FOLDER --keep all --resume > best.txt
 
     A key of the plan that --set gives is held, unless the scenario's search lists it; the plan of the file is ranked.
+    A scenario that serves takes no --over: costmodel sweep SCENARIO --over cluster.node=… --show gpus,rent_per_month.
     Ctrl-C ends with the best of what was seen; --resume goes on from there, also after a crash.
     Exit code 1 when no plan fits; then the nearest is shown, and what to set instead.
 

@@ -17,6 +17,7 @@ from costmodel.report.terminal.style.answer import Reply
 if TYPE_CHECKING:
     from costmodel.documents.reader.resolved_scenario import LoadedScenario
     from costmodel.documents.schemas.baseline import Baseline
+    from costmodel.explore.compare.check import BaselineFile
 
 ScenariosArgument = Annotated[
     list[str],
@@ -72,12 +73,8 @@ def check(
     baseline = _baseline(against, update=update)
     holding = BaselinePolicy(None if update else baseline, _share(within), exact)
     if kinds:
-        from costmodel.commands import serving
-
-        written = against if update else None
-        return serving.check(
-            _cases(scenarios, assignments or ()), BaselineFile(holding, baseline, written), verbose=verbose
-        )
+        held_to = BaselineFile(holding, baseline, against if update else None)
+        return _of_serving(scenarios, assignments or (), held_to, verbose=verbose)
     found = run(scenarios, holding, tuple(assignments or ()))
     if update and against is not None:
         write_file(against, report.baseline_text(renewed(found, baseline)))
@@ -114,8 +111,9 @@ def _of_limits(
     raise fail("C008", f"{names} is about a baseline, and none is named", None, "name it: --against baseline.json")
 
 
-def _cases(scenarios: Sequence[str], assignments: Sequence[str]) -> dict[str, LoadedScenario]:
-    """Scenarios by what a baseline calls them."""
+def _of_serving(scenarios: Sequence[str], assignments: Sequence[str], held_to: BaselineFile, *, verbose: bool) -> Reply:
+    """Scenarios that serve, by what a baseline calls them."""
+    from costmodel.commands import serving
     from costmodel.documents.reader.resolved_scenario import load_any
     from costmodel.explore.compare.check import key_of
 
@@ -126,7 +124,7 @@ def _cases(scenarios: Sequence[str], assignments: Sequence[str]) -> dict[str, Lo
         if key in found:
             raise fail("C008", f"two scenarios are called '{key}' in a baseline", Place(scenario), "check one alone")
         found[key] = case
-    return found
+    return serving.check(found, held_to, verbose=verbose)
 
 
 def _kind(name: str) -> str:

@@ -106,7 +106,7 @@ def sensitivity(case: LoadedScenario, of: str, top: int) -> Reply:
 _BESIDE: dict[tuple[str, ...], str] = {
     (command, "--best"): "leave it out: a scenario without plan takes the best for its load by itself"
     for command in ("sweep", "scale")
-}
+} | {("search", "--over"): "costmodel sweep … --over cluster.node=A,B --show gpus,nodes,rent_per_month compares them"}
 
 
 def without(command: str, given: Sequence[tuple[str, bool]]) -> None:

@@ -370,6 +370,14 @@ def test_scale_counts_the_nodes_that_are_rented(run: Any) -> None:
     assert "a month" in run(*flags, "--rate", "12").out
 
 
+def test_search_over_nodes_names_the_command_that_compares_them(run: Any) -> None:
+    assert "costmodel sweep" in run("search", NAME, "--over", "cluster.node=p5,p5en").err
+    over = ("--over", "cluster.node=p5,p5en", "--set", "assume.price=null", "--show", "gpus,nodes,rent_per_month")
+    rents = [point["rent_per_month_usd"] for point in told(run, "sweep", NAME, *over)["points"]]
+    assert rents[0] == pytest.approx(16 * 6.88 * 730, rel=1e-3)
+    assert rents[1] > 0
+
+
 def test_estimate_says_the_rent_of_a_month(run: Any) -> None:
     out = run("estimate", NAME).out
     assert "rent          $29.2 k a month of 730 h, $40.0 an hour: 16 GPUs" in out  # 16 × 2.50 × 730

@@ -55,7 +55,7 @@ COLUMNS: dict[str, Column] = {
     "tier": Column("text", "core, or doubtful"),
     "doubt": Column("text", "why a row is doubtful"),
 }
-# Columns as benchmarks call them, with costmodel's and what one of their unit is in its unit.
+# Columns as benchmarks call them, with the column that each stands for and its unit in that of the column.
 _MS = 1e-3
 ALIASES: dict[str, tuple[str, float]] = {
     **dict.fromkeys(("ttft_ms", "mean_ttft_ms"), ("ttft_s", _MS)),

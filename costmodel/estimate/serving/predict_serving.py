@@ -74,7 +74,7 @@ def filled(inputs: ServingInputs, plan: ServingPlan) -> tuple[ServingPlan, tuple
         return plan, ()
     taken = sum(half.replicas * (half.tp * half.dp_attention) for half in counted.values())
     left, group = float(inputs.ranks - taken), float(sum(half.tp * half.dp_attention for half in free.values()))
-    count = max(left // group, 1.0)
+    count = max(float(np.floor(left / group)), 1.0)
     idle = left - count * group
     origin = f"{left:g} GPUs over {group:g}" + (f", {idle:g} idle" if idle > 0 else "")
     assumed = tuple(Assumption(f"plan.{name}.replicas", f"{count:g}", origin) for name in free)

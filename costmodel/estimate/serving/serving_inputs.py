@@ -90,8 +90,7 @@ class ServingInputs(Machine):
 
 def inputs_of(case: ServingCase) -> ServingInputs:
     """The numbers of a serving scenario."""
-    log = AssumptionLog()
-    case = with_checkpoint_precision(case, log)
+    case = with_checkpoint_precision(case, log := AssumptionLog())
     fits, engine = case.efficiency, case.stack
     types = element_types(case, log)
     if fits.memory is None or case.network.network is None or not {"all_gather", "all_reduce"} <= set(fits.collectives):

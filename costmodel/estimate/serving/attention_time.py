@@ -15,11 +15,25 @@ from costmodel.estimate.model.mixers.compressed_attention import appended_flop
 from costmodel.estimate.model.mixers.mixer import Mixer
 from costmodel.estimate.model.mixers.selective_scan import scan_time
 from costmodel.estimate.model.mixers.table import cache_read, core_flop, shared_keys, state_bytes, without_scan
-from costmodel.estimate.model.shards import Shard
+from costmodel.estimate.model.shards import Shard, shard
 from costmodel.estimate.serving.kv_cache import cache_width
 from costmodel.estimate.serving.plan_columns import PlanColumns
 from costmodel.estimate.serving.serving_inputs import ServingInputs
 from costmodel.ground.equation import Number, term
+
+_CONTEXT = 8192.0  # tokens of the cache at which two widths are compared: both times grow with it evenly
+
+
+def narrow_cache_without_gain(inputs: ServingInputs, layout: PlanColumns) -> bool:
+    """Whether attention to a narrower cache takes as long as to one of 16 bits, by products of absorbed attention."""
+    types = inputs.types
+    if types.cache >= types.wide or not all(kind.latent is not None for kind in inputs.model.layers):
+        return False
+    wide = replace(inputs, types=replace(types, cache=types.wide))
+    parts = [shard(inputs.model, kind, layout.tp, layout.stage_ranks) for kind in inputs.model.layers]
+    one, context = np.ones(1), np.full(1, _CONTEXT)
+    times = [[decode_attention(each, layout, part, one, context) for part in parts] for each in (inputs, wide)]
+    return bool(np.all(np.asarray(times[0]) == np.asarray(times[1])))
 
 
 def decode_attention(

@@ -12,6 +12,7 @@ from costmodel.documents.reader.serving_scenario import ServingCase
 from costmodel.documents.schemas.default_values import Assumption
 from costmodel.documents.schemas.serving.serving_plan import ServingPlan
 from costmodel.estimate.machine.price import odd_price
+from costmodel.estimate.serving.attention_time import narrow_cache_without_gain
 from costmodel.estimate.serving.constraints import invalid, invalid_halves
 from costmodel.estimate.serving.conversations import conversing
 from costmodel.estimate.serving.evaluate_apart import ApartEvaluation, evaluate_apart
@@ -162,8 +163,10 @@ def answer(inputs: ServingInputs, plan: ServingPlan) -> ServingAnswer:
     broken = dict.fromkeys(code for code, mask in unacceptable(inputs, evaluation) if mask.any())
     costs = banded(inputs, evaluation.results).row()
     stated = (*assumed, *inputs.assumed)
-    binding, remarked = evaluation.binding(), tuple(remarks(inputs))
-    return ServingAnswer(inputs, plan, evaluation, costs, stated, refused, tuple(broken), binding, remarked)
+    binding, remarked = evaluation.binding(), [*remarks(inputs)]
+    if not refused and narrow_cache_without_gain(inputs, evaluation.layout):
+        remarked.append("N045")
+    return ServingAnswer(inputs, plan, evaluation, costs, stated, refused, tuple(broken), binding, tuple(remarked))
 
 
 def remarks(inputs: ServingInputs) -> Iterator[str]:

@@ -18,6 +18,7 @@ from costmodel.documents.schemas.serving.serving_workload import Lengths
 from costmodel.equations.serving.memory.prefix_reuse import hit_tokens
 from costmodel.estimate.machine.machine import Machine
 from costmodel.estimate.model.vision_support import note_unseen, seen
+from costmodel.estimate.serving.checkpoint_precision import with_checkpoint_precision
 from costmodel.estimate.serving.drafts import draft_inputs, speculation_of, verifying
 from costmodel.estimate.serving.element_types import Types, element_types
 from costmodel.estimate.serving.host_pool import HostPool, host_pool
@@ -89,7 +90,8 @@ class ServingInputs(Machine):
 
 def inputs_of(case: ServingCase) -> ServingInputs:
     """The numbers of a serving scenario."""
-    log, fits, engine = AssumptionLog(), case.efficiency, case.stack
+    case = with_checkpoint_precision(case, log := AssumptionLog())
+    fits, engine = case.efficiency, case.stack
     types = element_types(case, log)
     if fits.memory is None or case.network.network is None or not {"all_gather", "all_reduce"} <= set(fits.collectives):
         sentence = f"the efficiencies of {case.accelerator.name} and its network lack a fit that every answer needs"

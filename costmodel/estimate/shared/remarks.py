@@ -154,4 +154,9 @@ REMARKS = {
         "The power cap is under 70 % of the rated power. The voltage cannot fall further, so real steps take longer "
         "than predicted.",
     ),
+    "N045": Reason(
+        "a narrower cache is no faster",
+        "Absorbed latent attention with so many heads on a rank is bound by compute, and costmodel counts its products "
+        "in 16 bits whatever the cache is kept in. The narrower cache holds more tokens; a step takes as long.",
+    ),
 }

@@ -13,7 +13,8 @@ from costmodel.documents.reader.override_case import vary_any
 from costmodel.documents.reader.resolved_scenario import LoadedScenario
 from costmodel.documents.reader.serving_scenario import ServingCase, serving
 from costmodel.documents.schemas.serving.serving_plan import ServingPlan
-from costmodel.estimate.serving.predict_serving import ServingAnswer, answer, predict
+from costmodel.estimate.serving.predict_serving import ServingAnswer, predict
+from costmodel.estimate.serving.predict_serving import answer as answer_of
 from costmodel.estimate.serving.result_columns import COLUMNS, machine_name
 from costmodel.estimate.serving.serving_inputs import inputs_of
 from costmodel.explore.explain.unknown_word import unknown
@@ -150,7 +151,7 @@ def _without_load(found: ServingAnswer) -> ServingAnswer:
     case = found.inputs.case
     workload = case.scenario.workload.model_copy(update={"rate": _RARE})
     scenario = case.scenario.model_copy(update={"workload": workload})
-    return answer(inputs_of(replace(case, scenario=scenario)), found.plan)
+    return answer_of(inputs_of(replace(case, scenario=scenario)), found.plan)
 
 
 def copies(plan: ServingPlan, count: float) -> list[str]:

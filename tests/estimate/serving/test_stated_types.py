@@ -21,6 +21,22 @@ def test_weights_are_those_of_the_published_checkpoint() -> None:
     assert costs(*DEEPSEEK)["memory_share"] < 1 < costs(*DEEPSEEK, "workload.weights=bf16")["memory_share"]
 
 
+SILENT = "workload={kind: serving, prompt: 2048, output: 512, rate: 8 /s}"
+
+
+def test_products_read_what_the_checkpoint_is_in_where_the_accelerator_can() -> None:
+    """As if it were written; in 16 bits where that is written, and where the accelerator has no fp8."""
+    silent = predicted(*DEEPSEEK, SILENT)
+    written = predicted(*DEEPSEEK, SILENT, "workload.precision=fp8-block")
+    assert silent.costs["saturation_per_s"] == written.costs["saturation_per_s"]
+    assert ("workload.precision", "fp8-block") in [(item.path, item.value) for item in silent.assumed]
+    wide = predicted(*DEEPSEEK, SILENT, "workload.precision=bf16")
+    assert wide.costs["ttft"] > 1.3 * silent.costs["ttft"]
+    old = predicted("model=deepseek-v3", SILENT, "cluster={node: dgx-a100, nodes: 2}", "plan.tp=16")
+    assert ("workload.precision", "bf16") in [(item.path, item.value) for item in old.assumed]
+    assert predicted(SILENT).inputs.types.recipe.name == "bf16"
+
+
 def test_experts_of_gpt_oss_are_in_four_bits() -> None:
     types = inputs("model=gpt-oss-120b").types
     assert (one(types.weight), one(types.expert_weight)) == (2.0, 0.5 + 1 / 32)
@@ -67,3 +83,16 @@ def test_what_arrives_beyond_ends_its_sentence(run: Any) -> None:
     assert lines
     assert all(line.endswith(".") or told.splitlines()[told.splitlines().index(line) + 1].strip() for line in lines)
     assert " 1 request/s" in run("estimate", "serve-llama-3.1-70b", "--set", "workload.rate=1/s").out
+
+
+def test_a_narrow_cache_of_latent_attention_gains_where_heads_are_cut_alone() -> None:
+    """Of 128 heads 242 FLOP meet each byte of a 16-bit cache, of 16 heads 30; an H200 reaches some 130 for each."""
+    base = ("model=deepseek-v3", "cluster.node=dgx-h200", "limits={}", "workload.rate=1 /s", "workload.prompt=8000")
+    for plan, gains in (("plan={dp_attention: 8, ep: 8}", False), ("plan={tp: 8}", True)):
+        wide, narrow = predicted(*base, plan), predicted(*base, plan, "workload.cache=fp8")
+        assert ("N045" in narrow.remarked) is not gains
+        assert "N045" not in wide.remarked
+        per_request = [each.costs["attention"] for each in (wide, narrow)]
+        assert (per_request[1] < 0.98 * per_request[0]) is gains
+    llama = predicted("workload.cache=fp8")
+    assert "N045" not in llama.remarked

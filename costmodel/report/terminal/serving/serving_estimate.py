@@ -120,13 +120,7 @@ def _facts(answer: ServingAnswer) -> list[Line]:
         ("whole answer", stated("latency"), "worst gap", stated("worst_gap"), limits_on(answer, "worst_gap")),
         ("requests", stated("requests_per_s"), "within limits", stated("rate_within_slo_per_s"), _chance(answer)),
         ("utilisation", stated("utilisation"), "saturation", stated("saturation_per_s"), ""),
-        (
-            "in flight",
-            f"{significant(costs['concurrency'])} a {of_one}",
-            "cache",
-            fits,
-            "",
-        ),
+        ("in flight", f"{significant(costs['concurrency'])} a {of_one}", "cache", fits, ""),
         ("throughput", stated("output_tokens_per_s"), "per GPU", stated("tokens_per_s_per_gpu"), ""),
         (
             "memory",

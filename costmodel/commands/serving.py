@@ -103,10 +103,12 @@ def sensitivity(case: LoadedScenario, of: str, top: int) -> Reply:
                  others=pages.of_serving_sensitivity(found))  # fmt: skip
 
 
-_BESIDE: dict[tuple[str, ...], str] = {
-    (command, "--best"): "leave it out: a scenario without plan takes the best for its load by itself"
-    for command in ("sweep", "scale")
-} | {("search", "--over"): "costmodel sweep … --over cluster.node=A,B --show gpus,nodes,rent_per_month compares them"}
+_BEST = "leave it out: a scenario without a plan takes the best plan at each value anyway"
+_INSTEAD: dict[tuple[str, ...], str] = {
+    ("sweep", "--best"): _BEST,
+    ("scale", "--best"): _BEST,
+    ("search", "--over"): "costmodel sweep … --over cluster.node=A,B --show gpus,nodes,rent_per_month compares them",
+}
 
 
 def without(command: str, given: Sequence[tuple[str, bool]]) -> None:
@@ -114,7 +116,7 @@ def without(command: str, given: Sequence[tuple[str, bool]]) -> None:
     names = [name for name, value in given if value]
     if names:
         sentence = f"{command} of a scenario that serves has no {', '.join(names)}"
-        raise fail("C030", sentence, None, _BESIDE.get((command, *names), "leave it out"))
+        raise fail("C030", sentence, None, _INSTEAD.get((command, *names), "leave it out"))
 
 
 def sweep(case: LoadedScenario, axes: Sequence[Axis], show: str, *, refused: Sequence[tuple[str, bool]]) -> Reply:

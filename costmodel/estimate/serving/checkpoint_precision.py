@@ -12,7 +12,7 @@ from costmodel.estimate.shared.assumptions import AssumptionLog
 
 def with_checkpoint_precision(case: ServingCase, log: AssumptionLog) -> ServingCase:
     """The same case, whose products read what the checkpoint is in if engine and accelerator multiply in that."""
-    workload, (kept, _) = case.scenario.workload, stored_types(case)
+    workload, (kept, experts) = case.scenario.workload, stored_types(case)
     recipe = next((each for name, each in RECIPES.items() if name == kept), None)
     if "precision" in workload.model_fields_set or recipe is None or recipe.name == workload.precision:
         return case
@@ -22,6 +22,9 @@ def with_checkpoint_precision(case: ServingCase, log: AssumptionLog) -> ServingC
         return case
     log.note("workload.precision", recipe.name, "the type of the checkpoint")
     taken = workload.model_copy(update={"precision": recipe.name})
+    if experts is not None:
+        log.note("workload.expert_weights", experts, "the type of the checkpoint's experts")
+        taken = taken.model_copy(update={"expert_weights": experts})
     return replace(case, scenario=case.scenario.model_copy(update={"workload": taken}))
 
 

@@ -107,6 +107,11 @@ def significant(value: float, digits: int = 3) -> str:
     return text
 
 
+def percent(value: float, digits: int = 3) -> str:
+    """A fraction as people read it."""
+    return f"{significant(value * 100, digits)} %"
+
+
 def _scaled(value: float, unit: str, digits: int) -> str:
     for prefix, factor in (("E", 1e18), ("P", 1e15), ("T", 1e12), ("G", 1e9), ("M", 1e6), ("k", 1e3)):
         if abs(value) >= factor:

@@ -35,6 +35,12 @@ def test_the_program_alone_imports_nothing_heavy(words: str) -> None:
     assert found & HEAVY == set()
 
 
+def test_list_imports_no_numbers() -> None:
+    """Nor pydantic of its own accord: newer releases of Typer import that for every command."""
+    found = _imported("list", "models")
+    assert found & (HEAVY - {"pydantic"} | {"costmodel.documents.schemas.base"}) == set()
+
+
 @pytest.mark.parametrize("line", ["costmodel est", "costmodel list mod"])
 def test_completion_imports_nothing_heavy(line: str) -> None:
     """But pydantic, which newer releases of Typer import themselves to read a command line."""

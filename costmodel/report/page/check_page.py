@@ -7,12 +7,12 @@ from typing import Any
 
 from costmodel.explore.compare.check import CheckedScenario
 from costmodel.explore.compare.limit_findings import CheckedAnswer
+from costmodel.ground.units import percent
 from costmodel.report.page.content import HtmlPage, PageTable, Part, Value
 from costmodel.report.page.figures import BarRow, Bars, Piece
 from costmodel.report.page.plan_page import conclusion
 from costmodel.report.terminal.compare.check import sentence, summary
 from costmodel.report.terminal.compare.limit_lines import Words
-from costmodel.report.terminal.style.formatting import percent
 from costmodel.report.terminal.style.head import head_of, title
 from costmodel.report.terminal.style.theme import styled
 

@@ -12,11 +12,11 @@ from costmodel.documents.schemas.measurement import MeasuredTable
 from costmodel.evidence.validate.outcomes import FITS
 from costmodel.evidence.validate.scores import Score, Scoreboard
 from costmodel.evidence.validate.validate import Compared
-from costmodel.ground.units import show_memory, show_time
+from costmodel.ground.units import percent, show_memory, show_time
 from costmodel.report.page.content import Cell, Headline, HtmlPage, PageTable, Part, Value
 from costmodel.report.page.plots import Plot, PlotAxis, PlotLine, PlotPoint
 from costmodel.report.page.trace import Traces
-from costmodel.report.terminal.style.formatting import percent, result
+from costmodel.report.terminal.style.formatting import result
 
 _MOST_DRAWN = 600
 

@@ -10,12 +10,11 @@ from costmodel.explore.communication import is_sent
 from costmodel.explore.page.plan_facts import PlanFacts
 from costmodel.explore.page.transfer_nodes import UNITS, key_of
 from costmodel.ground.plan_sizes import EXCHANGING
-from costmodel.ground.units import counted, show, show_time
+from costmodel.ground.units import counted, percent, show, show_time
 from costmodel.report.page.content import Cell, PageTable, Part, Value
 from costmodel.report.page.figures import BarRow, Bars, Piece
 from costmodel.report.page.values import Figures, seconds
 from costmodel.report.terminal.plan.communication import link_name
-from costmodel.report.terminal.style.formatting import percent
 
 
 def network_part(facts: PlanFacts, figures: Figures) -> Part | None:

@@ -5,11 +5,11 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 
 from costmodel.explore.page.plan_facts import PlanFacts, Window
+from costmodel.ground.units import percent
 from costmodel.report.page.content import Cell, PageTable, Part
 from costmodel.report.page.marks import SvgFigure
 from costmodel.report.page.plots import PlotSpan, Timeline
 from costmodel.report.page.values import Figures, seconds
-from costmodel.report.terminal.style.formatting import percent
 
 _ROLES = {"F": "forward", "B": "backward", "W": "weight"}
 _WORDS = {"F": "forward", "B": "backward", "W": "weight gradient"}

@@ -11,7 +11,7 @@ from costmodel.estimate.shared.remarks import REMARKS
 from costmodel.estimate.shared.results import OF_RUN, OF_STEP
 from costmodel.explore.communication import is_sent
 from costmodel.explore.page.plan_facts import PlanFacts
-from costmodel.ground.units import gib, show
+from costmodel.ground.units import gib, percent, show
 from costmodel.report.page.content import Headline, HtmlPage, PageTable, Part, Verdict
 from costmodel.report.page.marks import SvgFigure
 from costmodel.report.page.network_part import network_figure, network_part
@@ -23,7 +23,7 @@ from costmodel.report.page.trace import Traces
 from costmodel.report.page.values import Figures, seconds
 from costmodel.report.terminal.plan.plan_words import plan_words, verdict_words
 from costmodel.report.terminal.search.refusals import reason
-from costmodel.report.terminal.style.formatting import BAND, TIME_TERMS, between, percent, result
+from costmodel.report.terminal.style.formatting import BAND, TIME_TERMS, between, result
 from costmodel.report.terminal.style.head import head_of, title
 
 _ROOM: dict[str, Verdict] = {"fits": "good", "tight": "warn", "does not fit": "bad"}

@@ -3,12 +3,11 @@
 from __future__ import annotations
 
 from costmodel.explore.page.plan_facts import PlanFacts
-from costmodel.ground.units import gib, show_memory
+from costmodel.ground.units import gib, percent, show_memory
 from costmodel.report.page.content import PageTable, Part
 from costmodel.report.page.figures import BarRow, Bars, FigureEntry, Piece, waterfall
 from costmodel.report.page.values import TERM_WORDS, Figures, memory_role, seconds, term_role
 from costmodel.report.terminal.plan.memory_notes import ledger_label, ledger_note
-from costmodel.report.terminal.style.formatting import percent
 
 _LOSSES = {"ideal": "ideal: model FLOP at peak", "recomputed": "computed again", "kernels": "kernels below peak"}
 

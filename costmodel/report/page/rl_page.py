@@ -15,7 +15,7 @@ from costmodel.estimate.rl.rl_reason_codes import REFUSALS
 from costmodel.explore.page.rl_facts import RlFacts
 from costmodel.explore.rl.search_splits import FoundSplits
 from costmodel.explore.rl.vary_rl import RlScaleRow, RlTrial, SweptRl
-from costmodel.ground.units import gib, significant
+from costmodel.ground.units import gib, percent, significant
 from costmodel.report.page.content import Cell, CellOf, Headline, HtmlPage, PageTable, Part, Value, Verdict
 from costmodel.report.page.figures import Bars
 from costmodel.report.page.plots import Plot
@@ -37,7 +37,7 @@ from costmodel.report.terminal.rl.rl_estimate import bound_by
 from costmodel.report.terminal.rl.rl_formatting import iteration_words, plan_words, reason, result
 from costmodel.report.terminal.rl.rl_run import run_shares
 from costmodel.report.terminal.rl.rl_tree import RlDrawing
-from costmodel.report.terminal.style.formatting import BAND, ENDS, between, percent
+from costmodel.report.terminal.style.formatting import BAND, ENDS, between
 from costmodel.report.terminal.style.head import subject_words, title
 from costmodel.report.terminal.style.next_command import command
 from costmodel.report.terminal.vary.sensitivity import gains_of

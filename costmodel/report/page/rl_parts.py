@@ -12,7 +12,7 @@ from costmodel.estimate.rl.rl_memory import RlMemory
 from costmodel.estimate.rl.rl_reason_codes import REFUSALS
 from costmodel.estimate.shared.results import number
 from costmodel.explore.rl.search_splits import FoundSplits
-from costmodel.ground.units import counted, gib, show, show_memory, show_time, significant
+from costmodel.ground.units import counted, gib, percent, show, show_memory, show_time, significant
 from costmodel.report.page.content import Cell, CellOf, PageTable, Part, Value
 from costmodel.report.page.figures import BarRow, Bars, FigureEntry, Piece, waterfall
 from costmodel.report.page.network_part import transfer_value
@@ -24,7 +24,6 @@ from costmodel.report.terminal.rl.rl_communication import within
 from costmodel.report.terminal.rl.rl_estimate import bound_by, of_generation
 from costmodel.report.terminal.rl.rl_formatting import NAMES, reason, result
 from costmodel.report.terminal.rl.rl_search import settings
-from costmodel.report.terminal.style.formatting import percent
 
 _TEN_MINUTES = 600.0
 _ROLES = {

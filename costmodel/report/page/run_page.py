@@ -9,14 +9,14 @@ from typing import Any
 from costmodel.estimate.shared.results import number
 from costmodel.explore.explain.run_levers import RunLever, RunOutlook
 from costmodel.explore.page.plan_facts import PlanFacts
-from costmodel.ground.units import show_time
+from costmodel.ground.units import percent, show_time
 from costmodel.report.page.content import Headline, HtmlPage, PageTable, Part, Value
 from costmodel.report.page.figures import Bars, FigureEntry, amounts
 from costmodel.report.page.plan_page import plan_page
 from costmodel.report.page.row_commands import settings_of
 from costmodel.report.page.trace import Traces
 from costmodel.report.terminal.plan.run import largest_part, run_parts, whole_of
-from costmodel.report.terminal.style.formatting import BAND, between, percent, result
+from costmodel.report.terminal.style.formatting import BAND, between, result
 from costmodel.report.terminal.style.next_command import command
 
 _FIGURES = (("Wall time", "run_time"), ("Cost", "run_cost"), ("Energy", "energy"), ("Goodput", "goodput"))

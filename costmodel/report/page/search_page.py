@@ -8,13 +8,12 @@ from costmodel.estimate.shared.plan_batch import one_row
 from costmodel.estimate.shared.reasons import REFUSALS
 from costmodel.explore.page.ranked_nodes import RankedFacts
 from costmodel.explore.search.search import SearchResult
-from costmodel.ground.units import gib
+from costmodel.ground.units import gib, percent
 from costmodel.report.page.content import Headline, HtmlPage, Verdict
 from costmodel.report.page.search_parts import front_part, plans_data, ranking_part, why_part
 from costmodel.report.page.trace import PrefixedTraces, Traces
 from costmodel.report.page.values import Figures, seconds
 from costmodel.report.terminal.plan.plan_words import brief_words
-from costmodel.report.terminal.style.formatting import percent
 from costmodel.report.terminal.style.head import head_of, title
 
 

@@ -15,7 +15,7 @@ from costmodel.explore.page.reachable_plans import AXES
 from costmodel.explore.search.rank import Ranked
 from costmodel.explore.search.search import SearchResult
 from costmodel.ground.plan_sizes import HEADS, IN_ORDER, OF_ITSELF_ONE
-from costmodel.ground.units import gib, significant
+from costmodel.ground.units import gib, percent, significant
 from costmodel.report.page.content import Cell, PageTable, Part
 from costmodel.report.page.plots import Plot, PlotAxis, PlotPoint
 from costmodel.report.page.row_commands import row_commands
@@ -23,7 +23,7 @@ from costmodel.report.page.trace import Traces
 from costmodel.report.page.values import TERM_WORDS, seconds
 from costmodel.report.terminal.plan.plan_settings import plan_settings
 from costmodel.report.terminal.search.choices import short_words
-from costmodel.report.terminal.style.formatting import is_held, percent, result
+from costmodel.report.terminal.style.formatting import is_held, result
 
 _DOTS = 200  # plans of a ranking that are drawn
 _DIGITS = 7  # of figures of ranked plans

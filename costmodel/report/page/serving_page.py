@@ -18,7 +18,7 @@ from costmodel.estimate.shared.remarks import REMARKS
 from costmodel.estimate.shared.results import number
 from costmodel.explore.page.serving_facts import ServingFacts
 from costmodel.explore.serving.vary_serving import ServingTrial
-from costmodel.ground.units import gib, show_memory, significant
+from costmodel.ground.units import gib, percent, show_memory, significant
 from costmodel.report.page.content import Cell, CellOf, Headline, HtmlPage, PageTable, Part, Value, Verdict
 from costmodel.report.page.figures import BarRow, Bars, FigureEntry, Piece, amounts
 from costmodel.report.page.network_part import transfer_value
@@ -31,7 +31,7 @@ from costmodel.report.terminal.serving.serving_communication import sent
 from costmodel.report.terminal.serving.serving_estimate import BINDS, bound_words
 from costmodel.report.terminal.serving.serving_formatting import TERMS, plan_words, reason, result
 from costmodel.report.terminal.serving.serving_tree import ServingDrawing
-from costmodel.report.terminal.style.formatting import BAND, between, percent
+from costmodel.report.terminal.style.formatting import BAND, between
 from costmodel.report.terminal.style.head import subject_words
 
 

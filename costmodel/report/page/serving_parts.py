@@ -17,7 +17,7 @@ from costmodel.explore.page.serving_facts import ServingFacts
 from costmodel.explore.serving.best_layout import plan_settings
 from costmodel.explore.serving.search_layouts import FoundPlans, RankedPlan, reasons, share_of
 from costmodel.explore.serving.vary_serving import ServingTrial, SweptServing, remarks_of
-from costmodel.ground.units import show_time, significant
+from costmodel.ground.units import percent, show_time, significant
 from costmodel.report.page.content import HtmlPage, PageTable, Part
 from costmodel.report.page.figures import Bars
 from costmodel.report.page.plots import Plot, PlotAxis, PlotPoint
@@ -28,7 +28,6 @@ from costmodel.report.page.values import seconds
 from costmodel.report.terminal.search.own_plan import ordinal
 from costmodel.report.terminal.serving.serving_formatting import result
 from costmodel.report.terminal.serving.serving_search import degree_words
-from costmodel.report.terminal.style.formatting import percent
 from costmodel.report.terminal.style.head import subject_words
 
 _SHOWN = ("rate_within_slo_per_s", "tpot", "ttft_p99", "tokens_per_gpu_within_limits")

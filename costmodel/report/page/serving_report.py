@@ -7,13 +7,13 @@ from dataclasses import replace
 from functools import partial
 
 from costmodel.explore.page.serving_facts import ServingFacts
+from costmodel.ground.units import percent
 from costmodel.report.page.content import HtmlPage
 from costmodel.report.page.serving_page import serving_page, traces_of, trial_commands, value_of
 from costmodel.report.page.serving_parts import best_words, capacity_part, plans_data, plans_part, why_part
 from costmodel.report.page.shared_parts import bands_part, scenario_part
 from costmodel.report.page.vary_parts import knobs_part
 from costmodel.report.terminal.serving.serving_formatting import result
-from costmodel.report.terminal.style.formatting import percent
 from costmodel.report.terminal.vary.sensitivity import gains_of
 
 

@@ -6,10 +6,10 @@ import math
 from collections.abc import Mapping
 
 from costmodel.estimate.shared.results import machine_name
-from costmodel.ground.units import show_time
+from costmodel.ground.units import percent, show_time
 from costmodel.report.page.content import Value
 from costmodel.report.page.trace import Traces
-from costmodel.report.terminal.style.formatting import TIME_TERMS, percent, result
+from costmodel.report.terminal.style.formatting import TIME_TERMS, result
 
 TERM_WORDS = {key: words for words, key in TIME_TERMS}
 TERM_ROLES = {

@@ -14,7 +14,7 @@ from costmodel.explore.compare.input_paths import leaves
 from costmodel.explore.vary.scale import Scaled
 from costmodel.explore.vary.sensitivity import Knob, Sensitivity
 from costmodel.explore.vary.sweep import SweepPoint, Swept
-from costmodel.ground.units import counted
+from costmodel.ground.units import counted, percent
 from costmodel.report.page.content import Cell, PageTable, Part, Value
 from costmodel.report.page.figures import BarRow, Bars, FigureEntry, Piece, amounts
 from costmodel.report.page.plots import Plot, PlotAxis, PlotLine, PlotPoint
@@ -22,7 +22,7 @@ from costmodel.report.page.row_commands import efficiency_value, row_commands, s
 from costmodel.report.page.trace import Traces
 from costmodel.report.terminal.documents.tree import written_words
 from costmodel.report.terminal.plan.plan_settings import settings_of_block
-from costmodel.report.terminal.style.formatting import percent, result, spaced
+from costmodel.report.terminal.style.formatting import result, spaced
 from costmodel.report.terminal.style.next_command import command
 from costmodel.report.terminal.vary.sensitivity import bottleneck, settable
 from costmodel.report.terminal.vary.vary import bend, short_path, tick_words, why_words

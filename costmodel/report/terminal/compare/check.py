@@ -17,13 +17,13 @@ from costmodel.explore.compare.check import CheckedScenario, CheckResult
 from costmodel.explore.compare.compare import MovedFigure
 from costmodel.explore.compare.plan_figures import plan_in_words
 from costmodel.ground.equation import EQUATIONS
-from costmodel.ground.units import gib
+from costmodel.ground.units import gib, percent
 from costmodel.report.machine.formats import json_text, markdown_text
 from costmodel.report.machine.github import annotation
 from costmodel.report.terminal.compare.compare import figures_json, inputs, inputs_json, terms
 from costmodel.report.terminal.search.refusals import reason
 from costmodel.report.terminal.style.answer import head
-from costmodel.report.terminal.style.formatting import percent, result
+from costmodel.report.terminal.style.formatting import result
 from costmodel.report.terminal.style.head import fact_fields, head_of, is_cost, title
 from costmodel.report.terminal.style.layout import CellTable, Line
 from costmodel.report.terminal.style.theme import BAD, DIM, GOOD, HEAD, WARN, styled

@@ -9,10 +9,10 @@ from rich.text import Text
 from costmodel.estimate.evaluate.answer_facts import facts_of
 from costmodel.explore.diagnose.causes import Cause
 from costmodel.explore.diagnose.diagnose import Diagnosis, Explanation
-from costmodel.ground.units import show, show_time, significant
+from costmodel.ground.units import percent, show, show_time, significant
 from costmodel.report.terminal.plan.plan_lines import following, problems, titled
 from costmodel.report.terminal.style.answer import head
-from costmodel.report.terminal.style.formatting import between, percent
+from costmodel.report.terminal.style.formatting import between
 from costmodel.report.terminal.style.head import fact_fields, title
 from costmodel.report.terminal.style.layout import CellTable, Line
 from costmodel.report.terminal.style.theme import BAD, GOOD, WARN, styled

@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
+from costmodel.ground.units import percent
 from costmodel.report.machine.formats import json_text
 from costmodel.report.terminal.style.answer import head
-from costmodel.report.terminal.style.formatting import percent
 from costmodel.report.terminal.style.layout import CellTable, Line, drawn
 from costmodel.report.terminal.style.theme import DIM, HEAD, styled
 

@@ -8,8 +8,8 @@ from rich.text import Text
 
 from costmodel.exchange.tables.run_table import COLUMNS
 from costmodel.explore.import_runs import ImportedRun
+from costmodel.ground.units import percent
 from costmodel.report.terminal.style.answer import head
-from costmodel.report.terminal.style.formatting import percent
 from costmodel.report.terminal.style.layout import CellTable, Line, drawn
 from costmodel.report.terminal.style.theme import HEAD, WARN, styled
 

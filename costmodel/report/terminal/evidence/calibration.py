@@ -10,9 +10,9 @@ from costmodel.evidence.calibrate.calibrate import Calibrated, Fit
 from costmodel.evidence.calibrate.regression import Error
 from costmodel.evidence.calibrate.write_back import Decision
 from costmodel.ground.counts import number_of
-from costmodel.ground.units import show
+from costmodel.ground.units import percent, show
 from costmodel.report.terminal.style.answer import head
-from costmodel.report.terminal.style.formatting import percent, signed
+from costmodel.report.terminal.style.formatting import signed
 from costmodel.report.terminal.style.layout import CellTable, Line
 from costmodel.report.terminal.style.theme import DIM, HEAD, WARN, styled
 

@@ -10,10 +10,10 @@ from rich.text import Text
 
 from costmodel.estimate.machine.algorithm_table import ALGORITHMS
 from costmodel.explore.measured_collective import signed_error
-from costmodel.ground.units import show, show_time, significant
+from costmodel.ground.units import percent, show, show_time, significant
 from costmodel.report.terminal.style.answer import head
 from costmodel.report.terminal.style.charts import line
-from costmodel.report.terminal.style.formatting import BAND, between, percent, signed
+from costmodel.report.terminal.style.formatting import BAND, between, signed
 from costmodel.report.terminal.style.head import machine_words
 from costmodel.report.terminal.style.layout import CellTable, Line, typed
 from costmodel.report.terminal.style.theme import HEAD, WARN, styled

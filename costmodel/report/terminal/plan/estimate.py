@@ -8,11 +8,11 @@ from typing import TYPE_CHECKING
 from rich.text import Text
 
 from costmodel.estimate.machine.price import price_of
-from costmodel.ground.units import gib, show, show_time, significant
+from costmodel.ground.units import gib, percent, show, show_time, significant
 from costmodel.report.terminal.plan.effect_lines import effect_lines
 from costmodel.report.terminal.plan.plan_lines import following, problems, refusal, titled
 from costmodel.report.terminal.plan.plan_words import memory_band, verdict_words
-from costmodel.report.terminal.style.formatting import BAND, ENDS, TIME_TERMS, between, percent
+from costmodel.report.terminal.style.formatting import BAND, ENDS, TIME_TERMS, between
 from costmodel.report.terminal.style.head import price_lines
 from costmodel.report.terminal.style.layout import CellTable, Line
 from costmodel.report.terminal.style.remark_lines import assumed_lines

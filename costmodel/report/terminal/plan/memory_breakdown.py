@@ -11,11 +11,11 @@ from costmodel.estimate.evaluate.evaluate_plans import verdict
 from costmodel.estimate.shared.per_stage import STAGES
 from costmodel.estimate.shared.results import number
 from costmodel.estimate.training.memory.breakdown import ALLOCATED, LINES, RESERVED
-from costmodel.ground.units import gib
+from costmodel.ground.units import gib, percent
 from costmodel.report.terminal.plan.memory_notes import ledger_label, ledger_note
 from costmodel.report.terminal.plan.plan_lines import following, problems, refusal, titled
 from costmodel.report.terminal.plan.plan_words import memory_band, verdict_words
-from costmodel.report.terminal.style.formatting import BAND, percent
+from costmodel.report.terminal.style.formatting import BAND
 from costmodel.report.terminal.style.head import read_from
 from costmodel.report.terminal.style.layout import CellTable, Line, typed
 from costmodel.report.terminal.style.remark_lines import assumed_lines

@@ -9,10 +9,9 @@ from rich.text import Text
 from costmodel.estimate.evaluate.evaluate_plans import fits_at_p90
 from costmodel.estimate.shared.reasons import REFUSALS
 from costmodel.explore.explain.timeline import Event, ForwardBackwardTime, Pipeline, events
-from costmodel.ground.units import gib, show_time
+from costmodel.ground.units import gib, percent, show_time
 from costmodel.report.machine import json_answer
 from costmodel.report.terminal.plan.plan_lines import following, problems, refusal, titled
-from costmodel.report.terminal.style.formatting import percent
 from costmodel.report.terminal.style.layout import CellTable, Line, WidthDrawing, drawn, laid
 from costmodel.report.terminal.style.theme import DIM, HEAD, bar, styled
 

@@ -15,10 +15,10 @@ from costmodel.estimate.machine.price import price_of
 from costmodel.estimate.run.goodput import reshard, speed_of_fewer
 from costmodel.estimate.run.whole_run import COVERED, RunFigures, shares, spares_of, spares_wanted
 from costmodel.estimate.shared.results import number
-from costmodel.ground.units import counted, show, show_time, significant
+from costmodel.ground.units import counted, percent, show, show_time, significant
 from costmodel.report.machine import json_answer
 from costmodel.report.terminal.plan.plan_lines import following, problems, refusal, titled
-from costmodel.report.terminal.style.formatting import BAND, between, percent, result
+from costmodel.report.terminal.style.formatting import BAND, between, result
 from costmodel.report.terminal.style.head import price_lines
 from costmodel.report.terminal.style.layout import CellTable, Line
 from costmodel.report.terminal.style.remark_lines import assumed_lines

@@ -13,9 +13,8 @@ from costmodel.estimate.rl.predict_rl import RlAnswer
 from costmodel.estimate.rl.rl_columns import COLUMNS
 from costmodel.estimate.rl.rl_reason_codes import OWN, REFUSALS
 from costmodel.estimate.shared.limits import stated_limits
-from costmodel.ground.units import counted, gib, show, show_memory, significant
+from costmodel.ground.units import counted, gib, percent, show, show_memory, significant
 from costmodel.report.terminal.search.refusals import reason as training_reason
-from costmodel.report.terminal.style.formatting import percent
 from costmodel.report.terminal.style.head import origin_lines, price_lines, subject_words
 from costmodel.report.terminal.style.layout import Line, typed
 from costmodel.report.terminal.style.next_command import command

@@ -11,10 +11,10 @@ from costmodel.estimate.machine.clock_throttling import cap_over_rating
 from costmodel.estimate.rl.predict_rl import RlAnswer
 from costmodel.estimate.run.whole_run import shares
 from costmodel.estimate.shared.results import number
-from costmodel.ground.units import counted, show, show_time
+from costmodel.ground.units import counted, percent, show, show_time
 from costmodel.report.machine import rl_json
 from costmodel.report.terminal.rl.rl_formatting import following, problems, result, titled
-from costmodel.report.terminal.style.formatting import BAND, ENDS, between, percent
+from costmodel.report.terminal.style.formatting import BAND, ENDS, between
 from costmodel.report.terminal.style.layout import CellTable, Line
 from costmodel.report.terminal.style.remark_lines import assumed_lines
 from costmodel.report.terminal.style.theme import HEAD, bar, styled

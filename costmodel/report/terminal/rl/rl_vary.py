@@ -11,11 +11,11 @@ from costmodel.estimate.evaluate.answer_facts import subject_of
 from costmodel.estimate.rl.rl_columns import COLUMNS, machine_name
 from costmodel.explore.compare.compare import Difference, MovedFigure
 from costmodel.explore.rl.vary_rl import RlScaleRow, RlTrial, SweptRl
+from costmodel.ground.units import percent
 from costmodel.report.machine.rl_json import plan, subject
 from costmodel.report.terminal.compare.compare import difference_lines, inputs_json
 from costmodel.report.terminal.rl.rl_formatting import iteration_words, result
 from costmodel.report.terminal.style.answer import head
-from costmodel.report.terminal.style.formatting import percent
 from costmodel.report.terminal.style.head import origin_lines, subject_words
 from costmodel.report.terminal.style.layout import CellTable, Line
 from costmodel.report.terminal.style.theme import HEAD, styled

@@ -8,8 +8,7 @@ from costmodel.estimate.evaluate.evaluate_plans import verdict
 from costmodel.explore.search.bands import unsure
 from costmodel.explore.search.rank import Ranked
 from costmodel.explore.search.search import SearchResult
-from costmodel.ground.units import gib
-from costmodel.report.terminal.style.formatting import percent
+from costmodel.ground.units import gib, percent
 from costmodel.report.terminal.style.layout import Line
 from costmodel.report.terminal.style.theme import DIM, styled
 

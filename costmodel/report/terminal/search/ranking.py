@@ -20,7 +20,7 @@ from costmodel.explore.search.refusals import Example
 from costmodel.explore.search.search import NO_PRECISION, SearchResult, lacking_precisions
 from costmodel.ground.counts import number_of
 from costmodel.ground.plan_sizes import ALWAYS, HEADS, OF_ITSELF_ONE, SIZES, WAYS
-from costmodel.ground.units import counted, gib, show_time, significant
+from costmodel.ground.units import counted, gib, percent, show_time, significant
 from costmodel.report.terminal.plan.plan_lines import searched
 from costmodel.report.terminal.plan.plan_settings import plan_settings
 from costmodel.report.terminal.plan.plan_words import plan_words
@@ -30,7 +30,7 @@ from costmodel.report.terminal.search.own_plan import beaten, gain, ordinal
 from costmodel.report.terminal.search.refusals import reason, reason_of
 from costmodel.report.terminal.search.remedies import remedy_lines
 from costmodel.report.terminal.search.search_prices import prices_of, shows_cost
-from costmodel.report.terminal.style.formatting import percent, result, spaced
+from costmodel.report.terminal.style.formatting import result, spaced
 from costmodel.report.terminal.style.head import head_of
 from costmodel.report.terminal.style.layout import CellTable, Line, typed
 from costmodel.report.terminal.style.next_command import command

@@ -23,9 +23,9 @@ from costmodel.estimate.training.parallelism.pipeline.schedule_rules import (
     is_later,
 )
 from costmodel.estimate.training.training_inputs import TrainingInputs
-from costmodel.ground.units import counted, gib
+from costmodel.ground.units import counted, gib, percent
 from costmodel.report.terminal.search.run_refusals import PLAN_SENTENCES, RUN_SENTENCES
-from costmodel.report.terminal.style.formatting import joined, listed, percent, result
+from costmodel.report.terminal.style.formatting import joined, listed, result
 
 _BOUNDS = {"at_most": "over", "at_least": "under", "target": "off"}
 

@@ -14,9 +14,9 @@ from costmodel.estimate.serving.predict_serving import ServingAnswer
 from costmodel.estimate.serving.reason_codes import REFUSALS
 from costmodel.estimate.serving.serving_band import OWN
 from costmodel.ground.counts import number_of
-from costmodel.ground.units import gib, rounded_dollars, show_time, significant
+from costmodel.ground.units import gib, percent, rounded_dollars, show_time, significant
 from costmodel.report.terminal.serving.serving_formatting import TERMS, limits_on, one, plan_words, reason, result
-from costmodel.report.terminal.style.formatting import BAND, ENDS, between, percent
+from costmodel.report.terminal.style.formatting import BAND, ENDS, between
 from costmodel.report.terminal.style.head import origin_lines, price_lines, subject_words
 from costmodel.report.terminal.style.layout import CellTable, Line, drawn
 from costmodel.report.terminal.style.next_command import command

@@ -17,8 +17,7 @@ from costmodel.estimate.serving.predict_serving import ServingAnswer, code_of
 from costmodel.estimate.serving.reason_codes import REFUSALS
 from costmodel.estimate.shared.limits import KINDS, Limit, stated_limits
 from costmodel.ground.counts import number_of
-from costmodel.ground.units import counted, gib, show, show_memory, show_time, significant
-from costmodel.report.terminal.style.formatting import percent
+from costmodel.ground.units import counted, gib, percent, show, show_memory, show_time, significant
 from costmodel.report.terminal.style.theme import WARN, styled
 
 BOUNDING = frozenset({*SERVICE_LEVEL, *LEVEL_OF_USERS})  # limits on these bound the rate of a replica

@@ -17,7 +17,7 @@ from costmodel.estimate.shared.limits import Limit, stated_limits
 from costmodel.explore.serving.best_layout import plan_settings
 from costmodel.explore.serving.search_layouts import FoundPlans, RankedPlan, reasons, share_of
 from costmodel.ground.counts import number_of
-from costmodel.ground.units import counted, show_time, significant
+from costmodel.ground.units import counted, percent, show_time, significant
 from costmodel.report.machine.answer_fields import notes
 from costmodel.report.machine.serving_json import frame, plan
 from costmodel.report.terminal.serving.serving_formatting import (
@@ -27,7 +27,6 @@ from costmodel.report.terminal.serving.serving_formatting import (
     result,
     unlimited,
 )
-from costmodel.report.terminal.style.formatting import percent
 from costmodel.report.terminal.style.head import origin_lines, price_lines, subject_words
 from costmodel.report.terminal.style.layout import CellTable, Line, drawn
 from costmodel.report.terminal.style.next_command import command

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 
 from costmodel.estimate.shared.results import COLUMNS
 from costmodel.ground.parsing import parse
-from costmodel.ground.units import show, show_memory, significant
+from costmodel.ground.units import percent, show, show_memory, significant
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
@@ -31,11 +31,6 @@ TIME_TERMS = (
 _DIGITS = re.compile(r"(\d{4,})(\.\d+)?( .*)?\Z", re.ASCII)
 _MULTIPLES = ((1e12, "T"), (1e9, "G"), (1e6, "M"))
 BAND, ENDS = "P10 – P90", ("low", "high")
-
-
-def percent(value: float, digits: int = 3) -> str:
-    """A fraction as people read it."""
-    return f"{significant(value * 100, digits)} %"
 
 
 def signed(value: float) -> str:

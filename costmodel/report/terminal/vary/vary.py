@@ -19,14 +19,14 @@ from costmodel.explore.vary.scale import Scaled, ScaleRow
 from costmodel.explore.vary.sweep import SweepPoint, Swept
 from costmodel.ground.counts import number_of
 from costmodel.ground.errors import fail
-from costmodel.ground.units import show_time, significant
+from costmodel.ground.units import percent, show_time, significant
 from costmodel.report.machine.answer_fields import notes
 from costmodel.report.machine.json_answer import conflicts, held, whole_plan
 from costmodel.report.terminal.plan.plan_lines import searched
 from costmodel.report.terminal.plan.plan_words import brief_words, verdict_words
 from costmodel.report.terminal.style.answer import head
 from costmodel.report.terminal.style.charts import line
-from costmodel.report.terminal.style.formatting import TIME_TERMS, joined, percent, result, spaced
+from costmodel.report.terminal.style.formatting import TIME_TERMS, joined, result, spaced
 from costmodel.report.terminal.style.head import (
     fact_fields,
     head_of,

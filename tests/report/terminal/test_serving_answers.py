@@ -81,7 +81,7 @@ def test_a_value_out_of_range_is_told_in_the_unit_it_was_written_in(
 
 def test_options_of_training_are_refused_with_what_serving_does_instead(run: Any, faults: Any) -> None:
     (fault,) = faults(run("sweep", SERVED, "--over", "workload.rate=1/s,2/s", "--best"))
-    assert (fault.code, "without plan takes the best" in fault.help) == ("C030", True)
+    assert (fault.code, "takes the best plan at each value" in fault.help) == ("C030", True)
     (fault,) = faults(run("diagnose", "quickstart", "--step", "20"))
     assert "'20 s', '20 ms' or '20 us'" in fault.sentence
 

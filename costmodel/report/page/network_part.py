@@ -47,7 +47,9 @@ def _figures_of(item: Transfer, place: int, figures: Figures) -> Iterator[Value]
 def transfer_value(item: Transfer, place: int, name: str, value_of: Callable[[str, float, str], Value]) -> Value:
     """A figure of a transfer as people read it."""
     value = number(getattr(item, name))
-    text = {"1": counted, "s": show_time}.get(UNITS[name], lambda amount: show(amount, "B"))(value)
+    text = {"1": lambda count: counted(round(count, 6)), "s": show_time}.get(
+        UNITS[name], lambda amount: show(amount, "B")
+    )(value)
     return value_of(key_of(place, name), value, text)
 
 

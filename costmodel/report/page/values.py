@@ -29,7 +29,7 @@ MEMORY_ROLES = {
     "optimizer": "optimizer",
     "activations": "activations",
     "recompute": "activations",
-    "logits": "other",
+    "logits": "third",
     "buckets": "buffers",
     "gathered": "buffers",
     "runtime": "runtime",

@@ -53,7 +53,7 @@ every_search = pytest.mark.parametrize("name", SEARCHES)
 
 @pytest.fixture(autouse=True)
 def _always_factored(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(plan_batches, "FEW", 1)
+    monkeypatch.setattr(plan_batches, "WORTH_FACTORING", 1)
 
 
 def case(name: str) -> Any:
@@ -125,7 +125,7 @@ def test_structures_of_a_grid_agree_in_what_micro_batches_are_asked_for(name: st
 @every_search
 def test_it_makes_no_difference_to_the_answer(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
     factored = search(case(name), 20, workers=1)
-    monkeypatch.setattr(plan_batches, "FEW", 1 << 30)
+    monkeypatch.setattr(plan_batches, "WORTH_FACTORING", 1 << 30)
     plain = search(case(name), 20, workers=1)
     assert factored.best == plain.best
     assert factored.tally == plain.tally

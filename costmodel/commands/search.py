@@ -119,7 +119,7 @@ def search(
       costmodel search llama-3-70b-512 --into FOLDER --keep all --resume > best.txt
 
     --set fixes a key of the plan, unless the scenario's search lists that key; the plan of the file is only ranked.
-    A serving scenario takes no --over: costmodel sweep SCENARIO --over cluster.node=… --show gpus,rent_per_month.
+    A serving scenario takes no --over: costmodel sweep SCENARIO --over cluster.node=… --show gpus_needed.
     Ctrl-C prints the best plans so far; --resume continues from there, even after a crash.
     Exit code 1 when no plan fits; then the nearest plan is shown, and what to set instead.
 

@@ -107,7 +107,10 @@ _BEST = "leave it out: a scenario without a plan takes the best plan at each val
 _INSTEAD: dict[tuple[str, ...], str] = {
     ("sweep", "--best"): _BEST,
     ("scale", "--best"): _BEST,
-    ("search", "--over"): "costmodel sweep … --over cluster.node=A,B --show gpus,nodes,rent_per_month compares them",
+    (
+        "search",
+        "--over",
+    ): "costmodel sweep … --over cluster.node=A,B --show gpus_needed,cost_within_limits compares them",
 }
 
 

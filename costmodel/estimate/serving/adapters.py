@@ -7,17 +7,18 @@ from costmodel.equations.kernels.roofline import matmul_time
 from costmodel.equations.layers.lora import adapter_parameters
 from costmodel.equations.serving.step.decode_step import experts_read
 from costmodel.estimate.model.mixers.mixer import Matmul
+from costmodel.estimate.model.residual_streams import MIXING
 from costmodel.estimate.serving.serving_inputs import ServingInputs
 from costmodel.ground.equation import Number, term
 
-ROUTER = "router"  # is not adapted
+_ALONE = frozenset({"router", MIXING})  # matrices that no adapter stands beside
 FUSED = {"qkv": 3.0, "mlp up": 2.0}  # maps in one matrix, each with an adapter of its own
 
 
 def adapter_memory(inputs: ServingInputs, matrix: Matmul) -> Number:
     """Bytes of all slots beside one matrix; engines set aside as many as there may be, of the largest rank."""
     adapters = inputs.case.scenario.workload.adapters
-    if adapters is None or matrix.name == ROUTER:
+    if adapters is None or matrix.name in _ALONE:
         return 0.0
     with term("adapters"):
         each = _parameters(inputs, adapters.rank, matrix)
@@ -27,7 +28,7 @@ def adapter_memory(inputs: ServingInputs, matrix: Matmul) -> Number:
 def adapter_time(inputs: ServingInputs, rows: Number, matrix: Matmul) -> Number:
     """Time of the two products beside one matrix, of rows whose requests name adapters at random."""
     adapters, types = inputs.case.scenario.workload.adapters, inputs.types
-    if adapters is None or matrix.name == ROUTER:
+    if adapters is None or matrix.name in _ALONE:
         return 0.0
     columns, fit = matrix.split * matrix.n, types.fit_wide
     with term("adapters"):

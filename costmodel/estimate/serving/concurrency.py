@@ -15,8 +15,10 @@ from costmodel.estimate.serving.host_loading import loading_time
 from costmodel.estimate.serving.operating_point import OperatingPoint
 from costmodel.estimate.serving.plan_columns import PlanColumns
 from costmodel.estimate.serving.serving_inputs import ServingInputs
-from costmodel.estimate.serving.steady_state import TAIL, SteadyState, steady_state
+from costmodel.estimate.serving.steady_state import TAIL, SteadyState, replica_rate, steady_state
 from costmodel.ground.equation import Number, term
+
+_ROUNDS = 4  # each leaves a tenth of the distance or less, as loads are a small part of an answer
 
 
 def closed_loop(
@@ -28,20 +30,34 @@ def closed_loop(
     tpot = load.per_token(step)
     first = inputs.engine.burst.share if burst else 0.0
     ttft = first_token_time(inputs, point, first, burst=burst)
-    with term("rate"):
-        answer = ttft + (load.output - 1.0) * tpot
-        rate = rate_of(point.concurrency, answer)
+    later, latest, rate = _rate(inputs, point, ttft + (load.output - 1.0) * tpot)
     with term("line"):
         line = surplus_wait(users, point.concurrency, rate)
-    open_loop = steady_state(replace(inputs, load=replace(load, loaded=0.0)), point, rate)
+    with term("most"):
+        most = np.minimum(rate, replica_rate(inputs, point))
+    open_loop = steady_state(replace(inputs, load=replace(load, loaded=0.0)), point, most)
     p99 = np.minimum(open_loop.ttft_p99, _behind_all(inputs, point))
     if burst:
         with term("last of the first wave"):
             p99 = first_token_time(inputs, point, 2.0 * (1.0 - share(TAIL, first)), burst=True)
-    if np.any(load.loaded):
+    ttft, p99 = ttft + later + line, p99 + latest + line
+    return replace(open_loop, rate=rate, tpot=tpot, ttft=ttft, ttft_p99=p99, in_flight=np.asarray(point.concurrency))
+
+
+def _rate(inputs: ServingInputs, point: OperatingPoint, answer: Number) -> tuple[Number, Number, Number]:
+    """Delays of first tokens by loads from the host, mean and p99, and the rate of answers that take so long with them.
+
+    The delay grows with the rate, which it slows down, so that a few rounds settle both.
+    """
+    with term("rate"):
+        rate = rate_of(point.concurrency, answer)
+    later: Number = 0.0
+    latest: Number = 0.0
+    for _ in range(_ROUNDS if np.any(inputs.load.loaded) else 0):
         later, latest = loading_time(point.host, rate)
-        ttft, p99 = ttft + later, p99 + latest
-    return replace(open_loop, tpot=tpot, ttft=ttft + line, ttft_p99=p99 + line, in_flight=np.asarray(point.concurrency))
+        with term("rate"):
+            rate = rate_of(point.concurrency, answer + later)
+    return later, latest, rate
 
 
 def _behind_all(inputs: ServingInputs, point: OperatingPoint) -> Number:

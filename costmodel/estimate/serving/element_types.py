@@ -78,15 +78,20 @@ def element_types(case: ServingCase, log: AssumptionLog) -> Types:
 
 
 def stored_types(case: ServingCase) -> tuple[WeightType | None, WeightType | None]:
-    """Types of the model's own checkpoint, of all layers and of experts alone, where the workload leaves 16 bits."""
+    """Types of the model's own checkpoint, of all layers and of experts alone, where the workload states no others.
+
+    Stating the type that the checkpoint has anyway changes nothing; products in it read weights in it.
+    """
     workload, name = case.scenario.workload, case.model.name
-    given = (workload.weights, workload.expert_weights, workload.expert_precision)
-    if given != (None, None, None) or workload.precision not in ("bf16", "fp16"):
-        return None, None
     kept = case.model.stored or STORED.get(name)
     experts = case.model.stored_experts or STORED_EXPERTS.get(name)
+    if (workload.expert_weights, workload.expert_precision) != (None, None) or workload.weights not in (None, kept):
+        return None, None
+    wide = workload.precision in ("bf16", "fp16")
+    if not wide and workload.precision != kept:
+        return None, None
     offered = [*case.stack.weights, *case.stack.precisions]
-    return kept if kept in offered else None, experts if experts in offered else None
+    return kept if wide and kept in offered else None, experts if experts in offered else None
 
 
 def _origin(stated: WeightType | None) -> str:

@@ -21,6 +21,7 @@ from costmodel.equations.serving.load.batch_decay import (
 from costmodel.equations.serving.load.closed_loop import interfered_token_time, surplus_wait
 from costmodel.equations.serving.load.steady_state import mixed_step_time
 from costmodel.estimate.serving.concurrency import closed_loop, first_token_time
+from costmodel.estimate.serving.host_loading import loading_time
 from costmodel.estimate.serving.load import of_each
 from costmodel.estimate.serving.operating_point import OperatingPoint
 from costmodel.estimate.serving.plan_columns import PlanColumns
@@ -89,6 +90,9 @@ def offline_state(
         p99 = first_token_time(inputs, point, 2.0 * (1.0 - TAIL), burst=True) + last
     if load.output_spread == 0:
         ttft, p99 = _in_waves(inputs, point, requests, ttft, p99)
+    if np.any(load.loaded):
+        loads, latest = loading_time(point.host, rate)
+        ttft, p99 = ttft + loads, p99 + latest
     return replace(found, rate=rate, tpot=tpot, ttft=ttft, ttft_p99=p99)
 
 

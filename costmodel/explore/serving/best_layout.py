@@ -40,7 +40,7 @@ def best_layout(case: ServingCase) -> tuple[dict[str, str], str] | None:
     if best is None:
         workload = case.scenario.workload
         wide = workload.weights is None and workload.precision in ("bf16", "fp16") and not any(stored_types(case))
-        narrower = "--set workload.weights=fp8 takes half the memory; " if wide else ""
+        narrower = "--set workload.weights=fp8 halves the weights, if that is enough; " if wide else ""
         why = "costmodel search with the same flags and --why-not shows why"
         raise fail("C004", "no plan of the search fits", Place(case.file), narrower + why)
     which = "the plan nearest to the limits" if best.broken else "the best plan"

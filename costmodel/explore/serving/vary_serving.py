@@ -250,7 +250,8 @@ def solve(case: ServingCase, vary: str, wanted: str) -> SolvedServing:
 
 def _is_whole(case: ServingCase, path: str, searched: Span) -> bool:
     """Whether only whole numbers may stand there: one between two is refused for that alone."""
-    fault = tried(case, [f"{path}={searched.text(searched.low + 0.5, 17)}"]).fault
+    between = math.floor((searched.low + searched.high) / 2) + 0.5
+    fault = tried(case, [f"{path}={searched.text(between, 17)}"]).fault
     return searched.low.is_integer() and fault is not None and "whole number" in fault.sentence
 
 

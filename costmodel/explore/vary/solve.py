@@ -275,8 +275,9 @@ def _is_whole(case: ResolvedScenario, path: str, searched: Span) -> bool:
     """Whether only whole numbers may stand there: one between two is refused for that alone."""
     if in_ones(searched.unit) is None or not searched.low.is_integer() or not searched.high.is_integer():
         return False
+    between = math.floor((searched.low + searched.high) / 2) + 0.5
     try:
-        varied(case, [f"{path}={searched.text(searched.low + 0.5, 17)}"])
+        varied(case, [f"{path}={searched.text(between, 17)}"])
     except CostModelError as error:
         return "whole number" in error.faults[0].sentence
     return False

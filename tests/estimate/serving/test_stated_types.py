@@ -45,8 +45,14 @@ def test_experts_of_gpt_oss_are_in_four_bits() -> None:
 
 def test_a_checkpoint_of_two_types_has_blocks_in_fp8_and_experts_in_mxfp4() -> None:
     """Its config.json: fp8 in blocks of 128 by 128, expert_dtype fp4; mxfp4 has a byte of scale for 32."""
-    for settings in ((), (SILENT,)):  # products in bf16 as stated, and in the type of the checkpoint
+    written = (SILENT, "workload.precision=fp8-block"), (SILENT, "workload.weights=fp8-block")
+    for settings in (
+        (),
+        (SILENT,),
+        *written,
+    ):  # products in bf16 as stated, in the checkpoint's type, and stated as that
         types = inputs("model=deepseek-v4-pro", *settings).types
+        assert types.recipe.name == ("fp8-block" if settings else "bf16")
         assert one(types.weight) == 1 + 4 / 128**2
         assert one(types.expert_weight) == 0.5 + 1 / 32
 

@@ -187,7 +187,7 @@ UNFILLED_KEYS = {
     "plan.sync": "its replicas agree at every step",
     "workload.images": "a property of the data, which no option states",
     "workload.critical_batch": "a property of the loss, which no option states",
-    "model.schema": "ours",
+    "model.schema": "costmodel only",
     "model.name": "a name is for the reader of the file to give",
     "model.title": "as the name",
     "model.source": "costmodel only",
@@ -199,9 +199,7 @@ UNFILLED_KEYS = {
     **dict.fromkeys(
         ("model.token_types", "model.head_transform", "model.head_bias"), "BERT has a script of its own in Megatron-LM"
     ),
-    **dict.fromkeys(
-        ("model.layer_embedding", "model.meta_tokens", "model.stream_rule"), "no model of Megatron-LM has one"
-    ),
+    **dict.fromkeys(("model.layer_embedding", "model.meta_tokens"), "no model of Megatron-LM has one"),
     "model.layers.side_rank": "no model of Megatron-LM has one",
     "model.layers.shared_output": "no model of Megatron-LM has one",
     **dict.fromkeys(

@@ -31,7 +31,7 @@ def fill_vllm_host_cache(keys: ForeignKeys, layer: Layer) -> None:
             return
     ranks = (keys["tensor-parallel-size"].value or 1) * (keys["pipeline-parallel-size"].value or 1)
     if whole:
-        _say(keys, layer, name, whole / max(ranks, 1), f"{name} over {ranks} ranks")
+        _fill_size(keys, layer, name, whole / max(ranks, 1), f"{name} over {ranks} ranks")
 
 
 def fill_sglang_host_cache(keys: ForeignKeys, layer: Layer) -> None:
@@ -43,11 +43,12 @@ def fill_sglang_host_cache(keys: ForeignKeys, layer: Layer) -> None:
         keys.lose("approximated", f"{policy}: what leaves the device is written to the host", "hicache-write-policy")
     size, ratio = keys["hicache-size"].value, keys["hicache-ratio"]
     if size:
-        _say(keys, layer, "hicache-size", float(size) * GB, "hicache-size, of each rank")
+        _fill_size(keys, layer, "hicache-size", float(size) * GB, "hicache-size, of each rank")
     elif ratio.value > 0:
         layer.facts[RATIO] = ratio
     else:
-        keys.refuse("X005", "hicache-ratio is 0 and no hicache-size is stated", "hicache-ratio")
+        sentence = f"hicache-ratio is {ratio.value:g} and no hicache-size is stated"
+        keys.refuse("X005", sentence, "hicache-ratio")
 
 
 def fill_trtllm_host_cache(keys: ForeignKeys, layer: Layer) -> None:
@@ -55,7 +56,7 @@ def fill_trtllm_host_cache(keys: ForeignKeys, layer: Layer) -> None:
     name = "kv_cache_config.host_cache_size"
     size = keys[name].value
     if size:
-        _say(keys, layer, name, float(size), "host_cache_size, of each rank")
+        _fill_size(keys, layer, name, float(size), "host_cache_size, of each rank")
 
 
 def _number(value: Any) -> float | None:
@@ -63,7 +64,7 @@ def _number(value: Any) -> float | None:
     return float(text) if text.isascii() and text.isdigit() and len(text) < 20 else None
 
 
-def _say(keys: ForeignKeys, layer: Layer, name: str, nbytes: float, origin: str) -> None:
+def _fill_size(keys: ForeignKeys, layer: Layer, name: str, nbytes: float, origin: str) -> None:
     if not (math.isfinite(nbytes) and 0 < nbytes <= 2.0**60):
         keys.refuse("X005", f"{name} is no size of memory", name)
         return

@@ -54,7 +54,7 @@ ENDINGS = (
     (("-awq", "-awq-int4", "-gptq", "-gptq-int4", "-int4", "-w4a16"), Quantised(None, "int4-g128")),
 )
 CHECKPOINTS = {name: Quantised(kept) for name, kept in STORED.items()}
-OF_EXPERTS = STORED_EXPERTS  # experts alone, whose products stay in 16 bits
+OF_EXPERTS = STORED_EXPERTS  # of routed experts
 
 
 def fill_types(keys: ForeignKeys, layer: Layer, products: str, method: str, cache: str) -> None:

@@ -14,7 +14,7 @@ from costmodel.exchange.importers.launch.settle import Settled
 from costmodel.exchange.importers.serving.served_adapters import COUNT, RANK
 from costmodel.exchange.importers.serving.served_types import CHECKPOINTS, OF_EXPERTS, Quantised, of_checkpoint
 from costmodel.exchange.values.placed_values import placed
-from costmodel.ground.errors import CostModelError, Place
+from costmodel.ground.errors import CostModelError, Place, fail
 
 _TREE = ("model", "workload", "stack", "plan", "assume", "limits")
 _LOADS = ("workload.rate", "workload.concurrency", "workload.users", "workload.requests")
@@ -95,6 +95,8 @@ def _copies(found: Settled) -> None:
     own = facts.get("plan.replicas")
     if copies is None or (own is not None and own.origin.kind == "assumed"):
         return
+    if copies.value < 1:
+        raise fail("X005", "the manifest runs no replica", copies.place, "state one or more, or --set plan.replicas=…")
     each = found.number("plan.replicas")
     text = "replicas of the manifest" if each == 1 else f"replicas of the manifest, {each} of a command in each"
     facts["plan.replicas"] = OriginValue(copies.value * each, Origin("derived", text, copies.place))

@@ -26,7 +26,7 @@ def wait_for_change(
 ) -> None:
     """Return once a file is not as it was.
 
-    A file that is not there is waited for, since editors write a new one in its place; `gone` is called once for each
+    A missing file may return, since editors write a new one in its place; `gone` is called once for each
     that several looks do not find.
     """
     missed: dict[Path, int] = {}

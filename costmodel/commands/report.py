@@ -101,11 +101,11 @@ def _watched(question: Question, path: str, figure: FigureName | None) -> Reply:
 
 
 def _print_gone(path: Path) -> None:
-    """That a watched file is not there, on standard error."""
+    """Print on standard error that a watched file is missing."""
     from costmodel.commands.output import printed
     from costmodel.report.terminal.style.theme import WARN, styled
 
-    printed([styled(f"{path} is not there; the page stays as it is until the file is back", WARN)], stderr=True)
+    printed([styled(f"{path} is missing; the page stays as it is until the file is back", WARN)], stderr=True)
 
 
 def _reply(questions: Sequence[Question], figure: FigureName | None) -> Reply:

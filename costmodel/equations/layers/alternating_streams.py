@@ -51,7 +51,7 @@ def alternating_parameters(hidden: Number, streams: Number) -> Number:
 
     Monotone: increasing in hidden, streams
     """
-    return streams * hidden + 2 * hidden + streams * (streams * streams + streams)
+    return streams * hidden + 2 * hidden + streams * alternating_coefficients(streams)
 
 
 @equation

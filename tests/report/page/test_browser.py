@@ -6,20 +6,17 @@ It needs Playwright and a Chromium: pip install -e '.[test,browser]'. Without th
 from __future__ import annotations
 
 import json
-import os
 import re
 import shutil
 import subprocess
 import time
-from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
 import pytest
 
-playwright = pytest.importorskip("playwright.sync_api")
+pytest.importorskip("playwright.sync_api")
 
-NAMES = ("chromium", "chromium-browser", "google-chrome", "google-chrome-stable")
 PAGES = {
     "report": ("report", "quickstart"),
     "moe": ("estimate", "deepseek-v3-2048"),
@@ -32,19 +29,6 @@ PAGES = {
 }
 WIDE, NARROW = {"width": 1100, "height": 900}, {"width": 320, "height": 700}
 USABLE = 20.0  # seconds; the time itself is printed, for a busy machine says little
-
-
-@pytest.fixture(scope="module")
-def browser() -> Iterator[Any]:
-    """A headless Chromium: that of the system, or the one that Playwright brought."""
-    path = next(filter(None, map(shutil.which, NAMES)), None)
-    with playwright.sync_playwright() as started:
-        if path is None and not os.path.exists(started.chromium.executable_path):
-            pytest.skip("there is no Chromium")
-        sandbox = ["--no-sandbox"] if hasattr(os, "geteuid") and os.geteuid() == 0 else []
-        made = started.chromium.launch(executable_path=path, args=sandbox)
-        yield made
-        made.close()
 
 
 class Files:

@@ -8,14 +8,11 @@ from typing import TYPE_CHECKING
 
 from costmodel.commands import pages
 from costmodel.documents.reader.resolved_scenario import LoadedScenario
-from costmodel.documents.reader.serving_scenario import serving
+from costmodel.documents.reader.serving_scenario import ServingCase, serving
 from costmodel.estimate.serving.predict_serving import ServingAnswer, predict
-from costmodel.explore.serving.serving_remedies import with_remedies
 from costmodel.ground.errors import fail
 from costmodel.report.machine import serving_json
-from costmodel.report.terminal.serving import serving_communication as communication_report
 from costmodel.report.terminal.serving import serving_estimate as estimate_report
-from costmodel.report.terminal.serving import serving_memory as memory_report
 from costmodel.report.terminal.style.answer import Reply
 
 if TYPE_CHECKING:
@@ -28,10 +25,20 @@ def _works(answer: ServingAnswer) -> bool:
     return not (answer.refused or answer.broken)
 
 
+def _predicted(case: ServingCase) -> ServingAnswer:
+    """The scenario's own plan evaluated, with remedies where it needs any."""
+    answer = predict(case)
+    if _works(answer):
+        return answer
+    from costmodel.explore.serving.serving_remedies import with_remedies
+
+    return with_remedies(answer)
+
+
 def estimate(case: LoadedScenario, *, verbose: bool) -> Reply:
     """The answer of `estimate`."""
     held = serving(case)
-    asked = with_remedies(predict(held))
+    asked = _predicted(held)
     lines, forms = lambda: estimate_report.estimate(asked, verbose=verbose), pages.of_serving_plan(held, asked)
     return Reply(lines, lambda: serving_json.estimate(asked), "plans", yes=_works(asked), others=forms)
 
@@ -39,21 +46,24 @@ def estimate(case: LoadedScenario, *, verbose: bool) -> Reply:
 def memory(case: LoadedScenario, *, verbose: bool) -> Reply:
     """The answer of `memory`."""
     from costmodel.explore.serving.cache_levers import levers
+    from costmodel.report.terminal.serving import serving_memory as report
 
     held = serving(case)
-    asked = with_remedies(predict(held))
+    asked = _predicted(held)
     tried = [] if asked.refused else levers(asked)
-    lines = functools.partial(memory_report.memory, asked, tried, verbose=verbose)
+    lines = functools.partial(report.memory, asked, tried, verbose=verbose)
     forms = pages.of_serving_plan(held, asked, "memory")
     return Reply(lines, lambda: serving_json.memory(asked), "ledger", yes=_works(asked), others=forms)
 
 
 def comm(case: LoadedScenario) -> Reply:
     """The answer of `comm`."""
-    held, stated = serving(case), communication_report.communication
-    asked = with_remedies(predict(held))
+    from costmodel.report.terminal.serving import serving_communication as report
+
+    held = serving(case)
+    asked = _predicted(held)
     forms = {"html": pages.of_serving_plan(held, asked)["html"]}
-    lines, result = lambda: stated(asked), lambda: serving_json.communication(asked)
+    lines, result = lambda: report.communication(asked), lambda: serving_json.communication(asked)
     return Reply(lines, result, "transfers", yes=_works(asked), others=forms)
 
 
@@ -62,7 +72,7 @@ def explain(case: LoadedScenario, quantity: str, depth: int) -> Reply:
     from costmodel.explore.serving.explain_serving import explain as explain_figure
     from costmodel.report.terminal.serving import serving_tree
 
-    asked = with_remedies(predict(serving(case)))
+    asked = _predicted(serving(case))
     if asked.refused:
         return Reply(lambda: estimate_report.estimate(asked), lambda: serving_json.estimate(asked), yes=False)
     node = explain_figure(asked.inputs, quantity)

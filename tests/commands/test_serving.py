@@ -278,6 +278,16 @@ def test_training_imports_nothing_of_serving() -> None:
     assert {name for name in loaded if ".serving" in name} == set()
 
 
+def test_serving_imports_no_schema_of_training() -> None:
+    """Serving starts no later than training: half of a start is the classes of schemas, most of them of training."""
+    loaded = {name.removeprefix("costmodel.") for name in _modules("estimate", NAME)}
+    schemas = "scenario plan stack optimizer run practice reliability stragglers compression tuning sites release"
+    unneeded = {f"documents.schemas.{name}" for name in schemas.split()} | {"documents.keys.held_keys"}
+    unneeded |= {"estimate.training", "explore.serving.vary_serving", "explore.serving.search_layouts"}
+    assert loaded & unneeded == set()
+    assert {"documents.schemas.serving.serving_schema", "documents.schemas.model"} <= loaded
+
+
 def test_a_front_weighs_two_results_of_every_plan_at_every_load(run: Any) -> None:
     found = told(run, "search", NAME, "--pareto", "tokens_per_s_per_user,tokens_per_s_per_gpu")
     points = [(plan["tokens_per_s_per_user"], plan["tokens_per_s_per_gpu"]) for plan in found["pareto"]["plans"]]

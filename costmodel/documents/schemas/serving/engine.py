@@ -18,9 +18,8 @@ from costmodel.documents.schemas.base import (
     Source,
     Sourced,
 )
-from costmodel.documents.schemas.precision import Precision, WeightType
+from costmodel.documents.schemas.precision import DispatchType, Precision, WeightType
 from costmodel.documents.schemas.serving.serving_workload import CacheType
-from costmodel.documents.schemas.stack import DispatchType
 from costmodel.ground.choices import AttentionKernel
 
 PoolDefinition = Literal["share-of-total", "share-of-free-before", "share-of-free-after"]

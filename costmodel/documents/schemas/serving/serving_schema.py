@@ -6,7 +6,7 @@ from pydantic import Discriminator, Field, Tag
 
 from costmodel.documents.schemas.base import Document, Multiple, Portion, Price, Share, as_written
 from costmodel.documents.schemas.hardware import Cluster
-from costmodel.documents.schemas.scenario import ModelReference
+from costmodel.documents.schemas.model import ModelReference
 from costmodel.documents.schemas.serving.engine import Engine
 from costmodel.documents.schemas.serving.serving_limits import ServingLimits
 from costmodel.documents.schemas.serving.serving_plan import ServingPlan, ServingSpace

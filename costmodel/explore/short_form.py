@@ -13,10 +13,8 @@ from typing import Any
 
 from costmodel.documents.keys.overrides import Assignment, overruled, path_of
 from costmodel.documents.keys.paths import at, place_at
-from costmodel.documents.reader.accelerator_aliases import accelerator_named
 from costmodel.documents.reader.cached_reader import CachedReader
-from costmodel.documents.reader.find_documents import find
-from costmodel.documents.reader.library import DocumentReader, names
+from costmodel.documents.reader.library import DocumentReader
 from costmodel.documents.reader.resolved_scenario import (
     LoadedScenario,
     ResolvedScenario,
@@ -25,11 +23,10 @@ from costmodel.documents.reader.resolved_scenario import (
     training,
 )
 from costmodel.documents.schemas.default_values import Assumption, FlagQuestion
-from costmodel.documents.schemas.hardware import Node
 from costmodel.documents.schemas.serving.engine import Engine
-from costmodel.documents.text.yaml_tree import Mapping, Text, assigned, copied, key_at
-from costmodel.evidence.validate.machines import proxy_node
+from costmodel.documents.text.yaml_tree import Mapping, assigned, copied, key_at
 from costmodel.explore.flag_defaults import default_assignment, default_sizes, default_stack, size_paths
+from costmodel.explore.node_of_gpu import flag_place, flag_text, node_of_gpu
 from costmodel.ground.errors import COMMAND_LINE, CostModelError, Place, fail
 from costmodel.ground.record import record
 
@@ -189,7 +186,7 @@ def _changes(flags: ScenarioFlags, kind: str, *, alone: bool) -> tuple[list[Assi
     keys = KEYS.get(kind, KEYS["training"])
     found = [_assignment(name, path, flags.given[name]) for name, path in keys.items() if name in flags.given]
     if flags.gpu is not None:
-        changes, assumed = _of_gpu(flags.gpu, flags.node)
+        changes, assumed = node_of_gpu(flags.gpu, flags.node)
         return [*changes, *found], assumed
     if flags.node is not None or not alone:
         return found, []
@@ -201,11 +198,11 @@ def _assignment(name: str, path: str, text: str) -> Assignment:
     """A flag as an assignment to its key."""
     option = f"--{name}"
     if name in _NAMES:
-        place, value = _place(option, path, text), _text(text, _place(option, path, text))
+        place, value = flag_place(option, path, text), flag_text(text, flag_place(option, path, text))
     else:
         per_second = " /s" if name == "rate" and _NUMBER.fullmatch(text) else ""
         place, value = assigned(path, f"{_WORD.sub(' ', text)}{per_second}", option)
-        place = _place(option, path, text)  # as it was typed
+        place = flag_place(option, path, text)  # as it was typed
     return Assignment(path, Place(COMMAND_LINE, 0, 1, path, place.text, len(option)), value, place)
 
 
@@ -216,60 +213,6 @@ def _without_other_loads(tree: dict[Any, Any], changes: list[Assignment]) -> Ite
         for path in (*_LOADS, *_OF_LOADS):
             if path != change.path and at(tree, path) is not None:
                 yield replace(change, path=path, value=None)
-
-
-def _place(option: str, path: str, text: str) -> Place:
-    return Place(COMMAND_LINE, 0, len(option) + 2, path, f"{option} {text}", max(1, len(text)))
-
-
-def _text(text: str, place: Place) -> Text:
-    if not text.strip():
-        raise fail("C001", "nothing stands after the flag", place, "leave the flag out")
-    value = Text(text)
-    value.place = place
-    return value
-
-
-def _of_gpu(spelling: str, named: str | None) -> tuple[list[Assignment], list[Assumption]]:
-    """The node that an accelerator is usually found in; a node that is named too has to hold it."""
-    place = _place("--gpu", "cluster.node.accelerator", spelling)
-    shelf = CachedReader()
-    name = accelerator_named(spelling, shelf=shelf)
-    if not name:
-        find("accelerator", spelling, place)
-        raise fail("D009", f"there is no accelerator named '{spelling}'", place, "costmodel list accelerators")
-    of_gpu = Assignment("cluster.node.accelerator", place, _text(name, place), place)
-    stand = proxy_node(shelf, name)
-    if named is not None:
-        _check_held(name, named, shelf, place, "" if stand is None else stand.node)
-        return [of_gpu], []
-    if stand is None:
-        hint = f"name a machine like its own with --node, and --set cluster.node.accelerator={name}"
-        raise fail("D009", f"no node of the library holds {name}", place, hint)
-    node: Node = shelf.document("node", stand.node)
-    changes = [Assignment("cluster.node", place, _text(stand.node, place), place)]
-    held = node.accelerator == name
-    changes += [] if held else [of_gpu]
-    if stand.fabric is not None:
-        changes.append(Assignment("cluster.node.scale_up.fabric", place, _text(stand.fabric, place), place))
-    why = f"the node that {'holds' if held else 'stands for the own of'} {name}; --node names another"
-    return changes, [Assumption("cluster.node", stand.node, why)]
-
-
-def _check_held(name: str, named: str, shelf: CachedReader, place: Place, stand: str) -> None:
-    """A fault where a node holds another accelerator, and does not stand for the own of that one."""
-    try:
-        held = shelf.document("node", named).accelerator
-    except CostModelError:  # the scenario's reader reports the place
-        return
-    held = held if isinstance(held, str) else held.name
-    if name == (accelerator_named(held, shelf=shelf) or held) or named == stand:
-        return
-    holders = [other for other in sorted(names("node")) if shelf.document("node", other).accelerator == name]
-    nodes = [*filter(None, [stand]), *(other for other in holders if other != stand)]
-    with_it = f"--node {' or '.join(nodes[:3])}" if nodes else "leave --gpu out"
-    hint = f"{with_it}; of a machine of your own, --set cluster.node.accelerator={name}"
-    raise fail("C032", f"{named} holds {held}, not {name}", place, hint)
 
 
 # --- sizes that follow from others
@@ -296,7 +239,7 @@ def _sizes(
 
 def _nodes_of(case: LoadedScenario, gpus: int) -> Iterator[Assignment]:
     """Full nodes of so many GPUs, or a part of one."""
-    place = _place("--gpus", "cluster.nodes", str(gpus))
+    place = flag_place("--gpus", "cluster.nodes", str(gpus))
     each = int(case.node.accelerators)
     if gpus > each and gpus % each:
         near = f"--gpus {gpus // each * each} or {(gpus // each + 1) * each}"

@@ -353,3 +353,53 @@ def test_the_hook(repository: tuple[Path, Path]) -> None:
     assert as_runner(command, folder, shell).returncode == 0
     (folder / "scenarios" / "held.yaml").write_text(LIMITED, "utf-8")
     assert as_runner(command, folder, shell).returncode == 1
+
+
+# ── Flags ────────────────────────────────────────────────────────────────────────────────────────────────────────────
+
+TRAINED = ("--model", "llama-3.1-8b", "--gpu", "h100", "--gpus", "64")
+SERVED = ("--model", "llama-3.1-8b", "--gpu", "h100", "--rate", "8", "--prompt", "2k", "--answer", "200")
+
+
+@pytest.mark.parametrize(
+    ("flags", "limit", "figure"),
+    [(TRAINED, "mfu.at_least", "mfu"), (SERVED, "tpot.at_most", "tpot")],
+    ids=["training", "serving"],
+)
+def test_flags_alone_are_checked_as_estimate_answers_them(
+    flags: tuple[str, ...], limit: str, figure: str, run: Any, tmp_path: Path
+) -> None:
+    worst = "0.0001" if figure == "mfu" else "1 h"
+    answer = json.loads(run("estimate", *flags, "--json").out)["plans"][0]
+    checked = told(run, "check", *flags, "--set", f"limits.{limit}={worst}")
+    (scenario,) = checked["scenarios"]
+    (finding,) = scenario["findings"]
+    expected = answer[figure] if figure in answer else answer[f"{figure}_s"]
+    assert (scenario["name"], finding["value"]) == (" ".join(flags), pytest.approx(expected))
+    assert {item["path"] for item in scenario["flags"]["assumed"]} >= {"cluster.node", "plan"}
+    shown = run("check", *flags, "--set", f"limits.{limit}={worst}").out
+    assert "assumed plan" in shown  # the plan that the search found is stated
+    baseline = str(tmp_path / "baseline.json")
+    assert run("check", *flags, "--against", baseline, "--update").code == 0
+    assert run("check", *flags, "--against", baseline, "--exact").code == 0
+    assert [*json.loads(Path(baseline).read_text("utf-8"))["scenarios"]] == [" ".join(flags)]
+
+
+def test_flags_apply_to_every_scenario(run: Any, faults: Faults) -> None:
+    found = told(run, "check", NAME, "quickstart", "--gpu", "h200")["scenarios"]
+    assert [(one["name"], one["facts"]["accelerator"]) for one in found] == [
+        (name, "h200-sxm") for name in (NAME, "quickstart")
+    ]
+    assert "need a model" in faults(run("check", "--gpus", "8"))[0].sentence
+    assert [fault.code for fault in faults(run("check", "nope", NAME, "nor-this"))] == ["D009", "D009"]
+
+
+def test_a_serving_scenario_without_a_plan_is_checked_with_the_best_one(run: Any, tmp_path: Path) -> None:
+    text = (ROOT / "scenarios" / "serve-llama-3.1-70b.yaml").read_text("utf-8")
+    path = tmp_path / "open.yaml"
+    path.write_text(re.sub(r"^plan:.*\n(?:  .*\n)+", "", text, flags=re.MULTILINE), "utf-8")
+    assert "plan:" not in path.read_text("utf-8")
+    ran = run("check", str(path))
+    assert (ran.code, ran.err) == (0, "")
+    assert "2 of 2 limits kept" in ran.out
+    assert "the best plan in costmodel search" in ran.out

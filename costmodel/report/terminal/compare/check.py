@@ -18,6 +18,7 @@ from costmodel.explore.compare.compare import MovedFigure
 from costmodel.explore.compare.plan_figures import plan_in_words
 from costmodel.ground.equation import EQUATIONS
 from costmodel.ground.units import gib, percent
+from costmodel.report.machine.answer_fields import flags_json
 from costmodel.report.machine.formats import json_text, markdown_text
 from costmodel.report.machine.github import annotation
 from costmodel.report.terminal.compare.compare import figures_json, inputs, inputs_json, terms
@@ -251,6 +252,7 @@ def check_json(found: Sequence[CheckedScenario]) -> dict[str, Any]:
                 "name": checked.name,
                 "title": title(checked.answer.inputs.case),
                 "facts": fact_fields(facts_of(checked.answer.inputs.case)),
+                "flags": flags_json(checked.answer.inputs.case.asked),
                 "kept": checked.kept,
                 "fits_p90": None if checked.answer.refused else fits_at_p90(checked.answer.evaluation.costs.row()),
                 "findings": [_finding(checked, finding) for finding in checked.findings],

@@ -8,10 +8,11 @@ from typing import Any
 
 from costmodel.estimate.evaluate.answer_facts import subject_of
 from costmodel.explore.compare.limit_findings import CheckedAnswer, LimitFinding
+from costmodel.report.machine.answer_fields import flags_json
 from costmodel.report.terminal.style.answer import head
-from costmodel.report.terminal.style.head import subject_fields, title
+from costmodel.report.terminal.style.head import origin_lines, subject_fields, title
 from costmodel.report.terminal.style.layout import Line
-from costmodel.report.terminal.style.theme import BAD, GOOD, WARN, styled
+from costmodel.report.terminal.style.theme import BAD, DIM, GOOD, WARN, styled
 
 UNKNOWN, EXACT = "known", "exact"  # findings about a baseline as a whole
 UNKNOWN_WORDS = "▲ not in the baseline; --update adds it"
@@ -25,6 +26,7 @@ def check_lines(found: Sequence[CheckedAnswer[Any]], words: Words, *, verbose: b
     for checked in found:
         failed = [finding for finding in checked.findings if not finding.kept]
         lines.append(styled(f"{'✗' if failed else '✓'} {checked.name}: {_count(checked)}", BAD if failed else GOOD))
+        lines += [styled(f"    {line.plain}", DIM) for line in origin_lines(checked.answer.inputs.case)]
         shown = checked.findings if verbose else failed
         lines += [styled(f"    {words(checked, finding)}") for finding in shown]
         if not verbose and any(finding.name == UNKNOWN and finding.kept for finding in checked.findings):
@@ -75,6 +77,7 @@ def check_json(found: Sequence[CheckedAnswer[Any]], words: Words, workload: str)
                 "name": checked.name,
                 "title": title(checked.answer.inputs.case),
                 "facts": subject_fields(subject_of(checked.answer.inputs.case)),
+                "flags": flags_json(checked.answer.inputs.case.asked),
                 "kept": checked.kept,
                 "findings": [_finding(checked, finding, words) for finding in checked.findings],
             }

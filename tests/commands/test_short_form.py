@@ -423,13 +423,12 @@ def test_the_next_command_of_a_search_without_an_engine_named(run: Any, tmp_path
 
 
 def test_every_command_about_a_scenario_takes_the_flags() -> None:
-    """But check, whose baseline is of scenarios by their names."""
     program: Any = typer.main.get_command(app)
     options = {name: {param.name for param in command.params} for name, command in program.commands.items()}
     flags = {*ScenarioFlags.__dataclass_fields__, "assignments", "write"}
     asked = {name for name, held in options.items() if {"scenario", "scenarios"} & held}
-        assert {name for name in asked if not flags <= options[name]} == set()
-    assert {"run", "scale", "solve", "sweep", "sensitivity", "diagnose", "report", "diff"} <= asked
+    assert {name for name in asked if not flags <= options[name]} == set()
+    assert {"run", "scale", "solve", "sweep", "sensitivity", "diagnose", "report", "diff", "check"} <= asked
 
 
 PLAN = {"tp": 2, "pp": 1, "vpp": 1, "micro_batch": 1, "zero": 2, "recompute": "none"}

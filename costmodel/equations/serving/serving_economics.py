@@ -92,9 +92,6 @@ def token_energy(power: Number, tokens_per_second: Number) -> Number:
         >>> round(token_energy(10200.0, 14.8e3), 3)
         0.689
 
-    Holds:
-        no estimate calls it
-
     Source:
         composition
 

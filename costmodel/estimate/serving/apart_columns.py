@@ -19,6 +19,7 @@ from costmodel.estimate.serving.instances import CacheTransfer
 from costmodel.estimate.serving.memory_columns import memory_columns
 from costmodel.estimate.serving.plan_columns import PlanColumns
 from costmodel.estimate.serving.serving_inputs import ServingInputs
+from costmodel.estimate.serving.token_energy import busy_share_apart, energy_per_token
 from costmodel.ground.equation import Number, term
 from costmodel.ground.record import record
 
@@ -80,7 +81,9 @@ def apart_columns(
     columns |= memory_columns(memories[1]) | dict.fromkeys(HOST_COLUMNS, np.nan)
     columns["memory_share"] = np.maximum(memory_columns(memories[0])["memory_share"], columns["memory_share"])
     columns["prefill_per_decode"] = _ratio(inputs, halves, rates)
-    columns |= rent_columns(inputs, gpus, np.nan)
+    columns |= rent_columns(inputs, gpus, np.nan) | {"cost_per_mcached": np.nan}
+    busy = busy_share_apart(prompts, seen.busy, answers, columns["concurrency"])
+    columns["energy_per_token"] = energy_per_token(inputs, busy, columns)
     return columns | _money(inputs, prompts, answers, rates) | _within(inputs, gpus, rates)
 
 

@@ -14,6 +14,7 @@ from costmodel.equations.serving.load.steady_state import interference_share
 from costmodel.equations.serving.memory.prefix_reuse import residency_time
 from costmodel.equations.serving.serving_economics import output_cost, prompt_cost, replicas_needed
 from costmodel.estimate.machine.price import price_per_accelerator
+from costmodel.estimate.serving.cached_prompts import cached_cost
 from costmodel.estimate.serving.concurrency import closed_loop
 from costmodel.estimate.serving.conversations import by_replicas
 from costmodel.estimate.serving.deployment_rent import rent_columns
@@ -43,6 +44,7 @@ from costmodel.estimate.serving.serving_inputs import ServingInputs
 from costmodel.estimate.serving.speculation_gain import speculation_columns
 from costmodel.estimate.serving.steady_state import SteadyState, replica_rate, steady_state
 from costmodel.estimate.serving.step_table import step_table
+from costmodel.estimate.serving.token_energy import busy_share, energy_per_token
 from costmodel.estimate.shared.limits import stated_limits
 from costmodel.estimate.shared.results import Costs
 from costmodel.ground.equation import Number, term, untraced
@@ -165,6 +167,8 @@ def _evaluated(inputs: ServingInputs, layout: PlanColumns) -> ServingEvaluation:
     columns |= host_columns(inputs, layout, memory, point.host, point.whole, state.rate)
     columns |= _money(inputs, layout, point, state, batch) | dict.fromkeys(OF_HALVES, np.nan)
     columns |= rent_columns(inputs, columns["gpus"], batch.makespan)
+    columns["cost_per_mcached"] = cached_cost(inputs, layout, point)
+    columns["energy_per_token"] = energy_per_token(inputs, busy_share(inputs, columns), columns)
     columns |= speculation_columns(inputs, layout, quick.steps, bounds, state.tpot, _time_per_token)
     limits, arriving = stated_limits(inputs.case.scenario.limits), inputs.case.scenario.workload.rate
     columns[OWN] = limits_chance(inputs, limits, columns.__getitem__, arriving)

@@ -4,7 +4,7 @@ from typing import Annotated, Literal
 
 from pydantic import Discriminator, Field, Tag
 
-from costmodel.documents.schemas.base import Document, Multiple, Portion, Price, Share, as_written
+from costmodel.documents.schemas.base import Document, Multiple, Portion, Price, Share, Watts, as_written
 from costmodel.documents.schemas.hardware import Cluster
 from costmodel.documents.schemas.scenario import ModelReference
 from costmodel.documents.schemas.serving.engine import Engine
@@ -30,6 +30,10 @@ class ServingAssumptions(Document):
 
     experts: ExpertLoad = Field(default_factory=ExpertLoad.model_construct, description="Mixture of experts")
     price: Price | None = Field(default=None, description="Of one accelerator; else the node's list price")
+    power: Watts | None = Field(
+        default=None,
+        description="Of an accelerator and its share of the node while it serves; else the practice's",
+    )
     headroom: Share | None = Field(default=None, description="Over the rate, for the number of replicas; else none")
     routing: Routing | None = Field(
         default=None, description="Of requests to replicas: random, to the least loaded, or to the cache; else random"
@@ -53,6 +57,7 @@ Objective = Literal[
     "makespan",
     "rent_per_month",
     "cost_of_batch",
+    "energy_per_token",
 ]
 
 

@@ -12,7 +12,7 @@ from costmodel.equations.run.economics import rate as rate_of
 from costmodel.equations.run.economics import share, token_cost
 from costmodel.equations.serving.load.steady_state import interference_share
 from costmodel.equations.serving.memory.prefix_reuse import residency_time
-from costmodel.equations.serving.serving_economics import output_cost, prompt_cost, replicas_needed
+from costmodel.equations.serving.serving_economics import output_cost, prompt_cost
 from costmodel.estimate.machine.price import price_per_accelerator
 from costmodel.estimate.serving.cached_prompts import cached_cost
 from costmodel.estimate.serving.concurrency import closed_loop
@@ -38,6 +38,7 @@ from costmodel.estimate.serving.offline import OfflineBatch, offline_batch, offl
 from costmodel.estimate.serving.operating_point import ExactSteps, OperatingPoint, micro_batch
 from costmodel.estimate.serving.plan_columns import SIZES, PlanColumns
 from costmodel.estimate.serving.replica_kinds import of_each_plan, replica_kinds, shared_cuts
+from costmodel.estimate.serving.replicas_for_load import replicas_for_load
 from costmodel.estimate.serving.service_limits import over_limits, service_limits
 from costmodel.estimate.serving.serving_band import OWN, limits_chance
 from costmodel.estimate.serving.serving_inputs import ServingInputs
@@ -247,7 +248,7 @@ def _times(inputs: ServingInputs, layout: PlanColumns, decode: StepTime, state: 
 
 def _within(inputs: ServingInputs, layout: PlanColumns, within: Number) -> dict[str, Number]:
     """What plans are worth at the rate up to which they keep the limits, and how many replicas the load needs."""
-    load, price, headroom = inputs.load, price_per_accelerator(inputs.case), inputs.case.scenario.assume.headroom
+    load, price = inputs.load, price_per_accelerator(inputs.case)
     with term("within limits"):
         tokens = load.output * within
     with np.errstate(divide="ignore"):
@@ -256,11 +257,7 @@ def _within(inputs: ServingInputs, layout: PlanColumns, within: Number) -> dict[
         "tokens_per_gpu_within_limits": tokens / layout.ranks,
         "cost_within_limits": cost,
     }
-    arriving = inputs.case.scenario.workload.rate
-    if arriving is None:
-        return found | {"replicas_needed": np.nan, "gpus_needed": np.nan}
-    with np.errstate(divide="ignore"):  # no number of replicas keeps limits that one without load breaks
-        needed = replicas_needed(arriving, headroom or 0.0, within)
+    needed = replicas_for_load(inputs, within)
     return found | {"replicas_needed": needed, "gpus_needed": needed * layout.ranks}
 
 

@@ -68,6 +68,9 @@ class Load:
         return self.prompt - self.hit
 
 
+ENOUGH_UP = 0.999  # share of time in which enough replicas are up, where a scenario states how long each of them is
+
+
 @dataclass(frozen=True, eq=False)
 class ServingInputs(Machine):
     """The numbers of a serving scenario, in SI base units, each remembering where it was written."""
@@ -166,6 +169,8 @@ def _planned(inputs: ServingInputs, log: AssumptionLog) -> ServingInputs:
     if plan is not None and _spans(inputs, plan):
         origin = f"stacks/{inputs.engine.name}; inside one they are gathered"
         log.note("stack.dispatch", "to their experts", origin)
+    if case.scenario.assume.availability is not None and case.scenario.assume.enough_up is None:
+        log.note("assume.enough_up", show(ENOUGH_UP, "1"), "of the time")
     if wanted is not None:
         inputs = replace(inputs, draft=draft_inputs(inputs, wanted, log), load=verifying(inputs.load, wanted))
     return replace(inputs, assumed=(*_converted(case), *log.assumed))

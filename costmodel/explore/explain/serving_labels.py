@@ -33,6 +33,7 @@ SERVING_LABELS: dict[str, tuple[str, str]] = {
         "million prompt tokens and of a million generated tokens, each with its own share of the rent",
         "cost_per_mtoken",
     ),
+    "energy/token": ("", "energy_per_token"),
     "a month": ("rent of all replicas for 730 hours", "rent_per_month"),
     "why not": ("the codes of the reasons against the other layouts, with the number of layouts for each", ""),
     "rate": ("requests that arrive per second: workload.rate", ""),

@@ -121,6 +121,17 @@ def unlimited(case: ServingCase) -> list[Text]:
     return [styled(f"  No limit on times: replicas are sized for saturation; {more}", WARN)]
 
 
+def counted_for(case: ServingCase) -> list[Text]:
+    """What replicas are counted for beside the rate."""
+    assume = case.scenario.assume
+    parts = [f"× {1 + assume.headroom:g} headroom"] if assume.headroom else []
+    if assume.growth is not None:
+        parts.append(f"with growth for {show_time(assume.growth.start)}")
+    if assume.availability is not None:
+        parts.append(f"each replica up {percent(assume.availability, 4)} of the time")
+    return [styled(f"  Counted for the rate {', '.join(parts)}")] if parts else []
+
+
 def limits_on(answer: ServingAnswer, column: str) -> str:
     """Whether a result keeps the limits on it, and which these are."""
     stated = []

@@ -21,6 +21,7 @@ from costmodel.ground.units import counted, percent, show_time, significant
 from costmodel.report.machine.answer_fields import notes
 from costmodel.report.machine.serving_json import frame, plan
 from costmodel.report.terminal.serving.serving_formatting import (
+    counted_for,
     lengths_words,
     load_words,
     rate_words,
@@ -135,13 +136,12 @@ def _needs(found: FoundPlans) -> Iterator[Text]:
     needed, rate = best.costs["replicas_needed"], inputs.case.scenario.workload.rate
     if rate is None or math.isnan(needed) or math.isinf(needed):
         return
-    headroom = inputs.case.scenario.assume.headroom
-    more = f" × {1 + headroom:g} headroom" if headroom else ""
     taken = f"{number_of(needed, 'replica')} of {_replica_words(best.sizes)}"
     if best.prefill is not None:
         taken = f"{number_of(needed, 'set')} of these instances"
     gpus = number_of(best.costs["gpus_needed"], "GPU")
-    yield styled(f"  {rate_words(rate, significant(rate))}{more} need {taken}: {gpus}")
+    yield styled(f"  {rate_words(rate, significant(rate))} need {taken}: {gpus}")
+    yield from counted_for(inputs.case)
     yield from unlimited(inputs.case)
 
 

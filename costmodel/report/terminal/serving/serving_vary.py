@@ -22,7 +22,14 @@ from costmodel.ground.counts import number_of
 from costmodel.ground.units import significant
 from costmodel.report.machine.answer_fields import notes
 from costmodel.report.machine.serving_json import number, plan
-from costmodel.report.terminal.serving.serving_formatting import layout_words, rate_words, reason, result, unlimited
+from costmodel.report.terminal.serving.serving_formatting import (
+    counted_for,
+    layout_words,
+    rate_words,
+    reason,
+    result,
+    unlimited,
+)
 from costmodel.report.terminal.style.answer import head
 from costmodel.report.terminal.style.head import origin_lines, price_lines, subject_fields, subject_words, title
 from costmodel.report.terminal.style.layout import CellTable, Line, drawn
@@ -155,7 +162,7 @@ def scale(case: ServingCase, trials: Sequence[ServingTrial], *, assumed: bool = 
         gpus = each["gpus"] / each["replicas"]
         up_to = rate_words(one, significant(one))
         stated = f"Each replica, {number_of(gpus, 'GPU')}, is expected to meet the limits up to {up_to}."
-        lines += [styled(stated), *unlimited(case), *_at_risk(case, kept)]
+        lines += [styled(stated), *counted_for(case), *unlimited(case), *_at_risk(case, kept)]
     return [*lines, *_remarked(trials)]
 
 

@@ -1,4 +1,4 @@
-"""The executor of an engine: what Ray adds to a step."""
+"""A step of an engine: what Ray adds to it."""
 
 from __future__ import annotations
 

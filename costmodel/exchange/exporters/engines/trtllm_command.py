@@ -113,6 +113,7 @@ TARGET = EngineTarget(
     cannot={
         "stack.kernels.own_all_reduce": "it chooses its all-reduce itself",
         "plan.redundant_experts": _COPIES,
+        "stack.executor": "it starts its processes itself",
         **UNWRITTEN,
         "workload.adapters": _ADAPTERS,
     },

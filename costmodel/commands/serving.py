@@ -69,27 +69,32 @@ def explain(case: LoadedScenario, quantity: str, depth: int) -> Reply:
     return Reply(lambda: serving_tree.tree(asked, node, depth), lambda: serving_tree.tree_json(asked, node))
 
 
-def search(case: LoadedScenario, top: int, *, why_not: bool) -> Reply:
+def search(case: LoadedScenario, top: int, over: Sequence[Axis], *, why_not: bool) -> Reply:
     """The answer of `search`."""
+    from costmodel.commands.progress import paced
     from costmodel.estimate.serving.serving_inputs import inputs_of
     from costmodel.explore.serving.search_layouts import search as search_space
+    from costmodel.report.machine.serving_search_json import search_json
     from costmodel.report.terminal.serving import serving_search as report
 
-    found = search_space(inputs_of(serving(case)), top)
-    rows = "refused" if why_not else "plans"
-    lines, result = lambda: report.search(found, why_not=why_not), lambda: report.search_json(found)
-    return Reply(lines, result, rows, yes=found.kept > 0, others=pages.of_serving_search(found))
+    with paced("values") as watcher:
+        found = search_space(inputs_of(serving(case)), top, over, watcher)
+    rows, forms = "refused" if why_not else "plans", pages.of_serving_search(found)
+    lines, result = lambda: report.search(found, why_not=why_not), lambda: search_json(found)
+    return Reply(lines, result, rows, yes=found.kept > 0, stopped=found.stopped, others=forms)
 
 
-def pareto(case: LoadedScenario, top: int, axes: str) -> Reply:
+def pareto(case: LoadedScenario, top: int, axes: str, over: Sequence[Axis]) -> Reply:
     """The answer of `search --pareto`."""
+    from costmodel.commands.progress import paced
     from costmodel.estimate.serving.serving_inputs import inputs_of
     from costmodel.explore.serving.pareto import front
     from costmodel.report.terminal.serving import serving_front as report
 
-    found = front(inputs_of(serving(case)), axes)
+    with paced("values") as watcher:
+        found = front(inputs_of(serving(case)), axes, over, watcher)
     lines, result = lambda: report.front(found, top), lambda: report.front_json(found)
-    return Reply(lines, result, "pareto.plans", yes=bool(found.points))
+    return Reply(lines, result, "pareto.plans", yes=bool(found.points), stopped=found.stopped)
 
 
 def sensitivity(case: LoadedScenario, of: str, top: int) -> Reply:
@@ -107,10 +112,6 @@ _BEST = "leave it out: a scenario without a plan takes the best plan at each val
 _INSTEAD: dict[tuple[str, ...], str] = {
     ("sweep", "--best"): _BEST,
     ("scale", "--best"): _BEST,
-    (
-        "search",
-        "--over",
-    ): "costmodel sweep … --over cluster.node=A,B --show gpus_needed,cost_within_limits compares them",
 }
 
 

@@ -13,8 +13,8 @@ from costmodel.documents.reader.serving_scenario import serving
 from costmodel.estimate.serving.predict_serving import ServingAnswer
 from costmodel.estimate.serving.serving_inputs import ServingInputs, inputs_of
 from costmodel.explore.search.combinations import cells_at, count_combinations, values_at
+from costmodel.explore.search.progress import Watcher
 from costmodel.explore.search.ranges import Axis, said_with
-from costmodel.explore.vary.progress import Watcher
 from costmodel.ground.errors import COMMAND_LINE, CostModelError, Fault, Place, fail
 from costmodel.ground.record import record
 

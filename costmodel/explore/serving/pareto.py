@@ -17,11 +17,11 @@ from costmodel.estimate.serving.evaluate_layouts import ServingEvaluation, evalu
 from costmodel.estimate.serving.plan_columns import PlanColumns
 from costmodel.estimate.serving.predict_serving import unacceptable
 from costmodel.estimate.serving.serving_inputs import ServingInputs
+from costmodel.explore.search.progress import UNWATCHED, Watcher
 from costmodel.explore.search.ranges import Axis
 from costmodel.explore.serving.found_plans import RankedPlan, ServingVariants, priced, varied
 from costmodel.explore.serving.layout_candidates import candidates
 from costmodel.explore.serving.search_layouts import UNSTABLE, ranked_plan
-from costmodel.explore.vary.progress import UNWATCHED, Watcher
 from costmodel.ground.errors import Fault, fail
 from costmodel.ground.record import record
 

@@ -16,10 +16,10 @@ from costmodel.estimate.serving.evaluate_layouts import evaluate
 from costmodel.estimate.serving.plan_columns import PlanColumns, sizes_of
 from costmodel.estimate.serving.predict_serving import AnyEvaluation, ServingAnswer, answer, routed, unacceptable
 from costmodel.estimate.serving.serving_inputs import ServingInputs
+from costmodel.explore.search.progress import UNWATCHED, Watcher
 from costmodel.explore.search.ranges import Axis
 from costmodel.explore.serving.found_plans import FoundPlans, RankedPlan, VariantPlans, priced, varied
 from costmodel.explore.serving.layout_candidates import candidates, pairs
-from costmodel.explore.vary.progress import UNWATCHED, Watcher
 from costmodel.ground.errors import Fault
 from costmodel.ground.record import record
 
@@ -46,10 +46,10 @@ def search(inputs: ServingInputs, top: int = 10, over: Sequence[Axis] = (), watc
     since = time.perf_counter()
     found, own, unpriced = FoundPlans(varied(inputs, over)), _own(inputs), list[str]()
     found.yours = own.answer
-    objective, better = inputs.case.scenario.objective, 0
+    better = 0
 
     def of_variant(number: int, inputs: ServingInputs) -> tuple[VariantPlans, list[RankedPlan], int]:
-        if RESULTS[objective].unit == "USD" and not price_of(inputs.case).known:
+        if _unpriced(inputs):
             unpriced.append(inputs.case.node.name)
             return VariantPlans(number), [], 0
         return _searched(number, inputs, top, own.key)
@@ -62,7 +62,7 @@ def search(inputs: ServingInputs, top: int = 10, over: Sequence[Axis] = (), watc
         found.parts.append(part)
         found.best = _ordered(inputs, [*found.best, *ranked])[:top]
         better += ahead
-    priced(objective, unpriced)
+    priced(inputs.case.scenario.objective, unpriced)
     found.your_rank = better + 1 if own.key is not None else 0
     found.elapsed = time.perf_counter() - since
     return found
@@ -71,7 +71,13 @@ def search(inputs: ServingInputs, top: int = 10, over: Sequence[Axis] = (), watc
 def _own(inputs: ServingInputs) -> _Own:
     plan = inputs.case.scenario.plan
     own = None if plan is None else answer(inputs, plan)
-    return _Own(own, None if own is None or own.refused else _key(inputs, own.costs, own.broken))
+    ranked = own is not None and not own.refused and not _unpriced(inputs)
+    return _Own(own, _key(inputs, own.costs, own.broken) if own is not None and ranked else None)
+
+
+def _unpriced(inputs: ServingInputs) -> bool:
+    """Whether plans are ordered by a cost, and no price is known."""
+    return RESULTS[inputs.case.scenario.objective].unit == "USD" and not price_of(inputs.case).known
 
 
 def _ordered(inputs: ServingInputs, plans: list[RankedPlan]) -> list[RankedPlan]:
@@ -159,7 +165,8 @@ _KEYS = ("gpus", "ttft_p99", "tpot")  # of plans that are as good as each other
 def _key(inputs: ServingInputs, costs: dict[str, float], broken: tuple[str, ...]) -> tuple[float, ...]:
     objective = inputs.case.scenario.objective
     sign = -1.0 if RESULTS[objective].better == "higher" else 1.0
-    return (float(bool(broken)), sign * float(_shown(np.array(costs[objective]))), *(costs[name] for name in _KEYS))
+    first = np.nan_to_num(sign * _shown(np.array(costs[objective])), nan=np.inf)
+    return (float(bool(broken)), float(first), *(costs[name] for name in _KEYS))
 
 
 def _shown(values: NDArray[np.float64]) -> NDArray[np.float64]:

@@ -161,8 +161,10 @@ def _yours(found: FoundPlans) -> Iterator[Text]:
     named = zip(found.variants.paths, headings(found.variants.paths), strict=True)
     values = [f"{name} {spaced(written[path].text)}" for path, name in named if path in written]
     words = " · ".join([*values, layout_words(own), f"budget {own.evaluation.layout.budget[0]:,.0f}"])
-    stands = f"ranks {found.your_rank:,}" if found.your_rank else f"is not valid: {', '.join(own.refused)}"
-    yield styled(f"  yours ({words}) {stands} of {found.valid:,}")
+    stands = f"ranks {found.your_rank:,} of {found.valid:,}"
+    if not found.your_rank:
+        stands = f"is not valid: {', '.join(own.refused)}" if own.refused else "is not ranked: it has no price"
+    yield styled(f"  yours ({words}) {stands}")
 
 
 def _needs(found: FoundPlans) -> Iterator[Text]:
@@ -178,7 +180,9 @@ def _needs(found: FoundPlans) -> Iterator[Text]:
     if best.prefill is not None:
         taken = f"{number_of(needed, 'set')} of these instances"
     gpus = number_of(best.costs["gpus_needed"], "GPU")
-    values = " · ".join(map(spaced, found.variants.values(best.variant).values()))
+    paths, stated = found.variants.paths, found.variants.values(best.variant)
+    named = zip(headings(paths), stated.values(), strict=True)
+    values = " · ".join(f"{name} {spaced(value)}" for name, value in named)
     taken += f" ({values})" if values else ""
     yield styled(f"  {rate_words(rate, significant(rate))}{more} need {taken}: {gpus}")
     yield from unlimited(inputs.case)

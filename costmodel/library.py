@@ -185,10 +185,9 @@ def search(
         >>> search("quickstart", 3).frame()["rank"].tolist()
         [1, 2, 3]
     """
-    case = _case(scenario, settings)
     from costmodel.explore.search.ranges import axes
 
-    varied = axes(over)
+    case, varied = _case(scenario, settings), axes(over)
     if case.kind == "serving":
         return _served_search(case, top, varied, pareto, workers=workers is not None)
     if case.kind == "rl":
@@ -224,18 +223,14 @@ def _served_search(case: LoadedScenario, top: int, over: Sequence[Axis], pareto:
     from costmodel.estimate.serving.serving_inputs import inputs_of
     from costmodel.explore.serving.pareto import front
     from costmodel.explore.serving.search_layouts import search as search_layouts
-    from costmodel.report.machine.serving_search_json import search_json
-    from costmodel.report.terminal.serving import serving_front, serving_search
 
     answers.without("search", [("workers", workers)])
     inputs = inputs_of(serving(case))
     if pareto:
         best = front(inputs, pareto, over)
-        lines, result = lambda: serving_front.front(best, top), lambda: serving_front.front_json(best)
-        return Result(best, Reply(lines, result, "pareto.plans", yes=bool(best.points)))
+        return Result(best, answers.front_reply(best, top))
     found = search_layouts(inputs, top, over)
-    lines, result = lambda: serving_search.search(found), lambda: search_json(found)
-    return Result(found, Reply(lines, result, "plans", yes=found.kept > 0))
+    return Result(found, answers.found_reply(found))
 
 
 def sweep(scenario: Scenario, over: Iterable[str], show: str = "", settings: Iterable[str] = ()) -> Result:

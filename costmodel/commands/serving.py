@@ -21,6 +21,8 @@ from costmodel.report.terminal.style.answer import Reply
 if TYPE_CHECKING:
     from costmodel.explore.compare.check import BaselineFile
     from costmodel.explore.search.ranges import Axis
+    from costmodel.explore.serving.found_plans import FoundPlans
+    from costmodel.explore.serving.pareto import ServingFront
 
 
 def _works(answer: ServingAnswer) -> bool:
@@ -74,11 +76,16 @@ def search(case: LoadedScenario, top: int, over: Sequence[Axis], *, why_not: boo
     from costmodel.commands.progress import paced
     from costmodel.estimate.serving.serving_inputs import inputs_of
     from costmodel.explore.serving.search_layouts import search as search_space
+
+    with paced("values") as watcher:
+        return found_reply(search_space(inputs_of(serving(case)), top, over, watcher), why_not=why_not)
+
+
+def found_reply(found: FoundPlans, *, why_not: bool = False) -> Reply:
+    """What a search found as an answer."""
     from costmodel.report.machine.serving_search_json import search_json
     from costmodel.report.terminal.serving import serving_search as report
 
-    with paced("values") as watcher:
-        found = search_space(inputs_of(serving(case)), top, over, watcher)
     rows, forms = "refused" if why_not else "plans", pages.of_serving_search(found)
     lines, result = lambda: report.search(found, why_not=why_not), lambda: search_json(found)
     return Reply(lines, result, rows, yes=found.kept > 0, stopped=found.stopped, others=forms)
@@ -89,10 +96,15 @@ def pareto(case: LoadedScenario, top: int, axes: str, over: Sequence[Axis]) -> R
     from costmodel.commands.progress import paced
     from costmodel.estimate.serving.serving_inputs import inputs_of
     from costmodel.explore.serving.pareto import front
-    from costmodel.report.terminal.serving import serving_front as report
 
     with paced("values") as watcher:
-        found = front(inputs_of(serving(case)), axes, over, watcher)
+        return front_reply(front(inputs_of(serving(case)), axes, over, watcher), top)
+
+
+def front_reply(found: ServingFront, top: int) -> Reply:
+    """A front as an answer."""
+    from costmodel.report.terminal.serving import serving_front as report
+
     lines, result = lambda: report.front(found, top), lambda: report.front_json(found)
     return Reply(lines, result, "pareto.plans", yes=bool(found.points), stopped=found.stopped)
 

@@ -178,7 +178,6 @@ def search(
     """The best plans of the scenario's space, ranked by its objective.
 
     `found` is a `SearchResult`; of a scenario that serves `FoundPlans`, with `pareto` a `ServingFront`.
-
     over: leaves that vary too, as `--over` writes them. pareto: two results, for the front between them.
 
     Example:
@@ -212,9 +211,8 @@ def _reinforced_search(case: LoadedScenario, top: int, refused: Sequence[tuple[s
 
     rl.without("search", refused)
     found = search_splits(reinforced(case), top)
-    return Result(
-        found, Reply(lambda: report.search(found), lambda: report.search_json(found), "plans", yes=found.works)
-    )
+    lines, result = lambda: report.search(found), lambda: report.search_json(found)
+    return Result(found, Reply(lines, result, "plans", yes=found.works))
 
 
 def _served_search(case: LoadedScenario, top: int, over: Sequence[Axis], pareto: str, *, workers: bool) -> Result:
@@ -226,11 +224,8 @@ def _served_search(case: LoadedScenario, top: int, over: Sequence[Axis], pareto:
 
     answers.without("search", [("workers", workers)])
     inputs = inputs_of(serving(case))
-    if pareto:
-        best = front(inputs, pareto, over)
-        return Result(best, answers.front_reply(best, top))
-    found = search_layouts(inputs, top, over)
-    return Result(found, answers.found_reply(found))
+    found: Any = front(inputs, pareto, over) if pareto else search_layouts(inputs, top, over)
+    return Result(found, answers.front_reply(found, top) if pareto else answers.found_reply(found))
 
 
 def sweep(scenario: Scenario, over: Iterable[str], show: str = "", settings: Iterable[str] = ()) -> Result:

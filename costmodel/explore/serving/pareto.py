@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import replace
 
 import numpy as np
@@ -10,13 +11,18 @@ from numpy.typing import NDArray
 from costmodel.documents.keys.suggestions import nearest
 from costmodel.documents.schemas.serving.serving_results import RESULTS
 from costmodel.documents.schemas.serving.serving_workload import LOADS as LOAD_KEYS
+from costmodel.estimate.machine.price import price_of
 from costmodel.estimate.serving.constraints import invalid
 from costmodel.estimate.serving.evaluate_layouts import ServingEvaluation, evaluate
 from costmodel.estimate.serving.plan_columns import PlanColumns
 from costmodel.estimate.serving.predict_serving import unacceptable
 from costmodel.estimate.serving.serving_inputs import ServingInputs
-from costmodel.explore.serving.search_layouts import UNSTABLE, RankedPlan, candidates, ranked_plan
-from costmodel.ground.errors import fail
+from costmodel.explore.search.progress import UNWATCHED, Watcher
+from costmodel.explore.search.ranges import Axis
+from costmodel.explore.serving.found_plans import RankedPlan, ServingVariants, priced, varied
+from costmodel.explore.serving.layout_candidates import candidates
+from costmodel.explore.serving.search_layouts import UNSTABLE, ranked_plan
+from costmodel.ground.errors import Fault, fail
 from costmodel.ground.record import record
 
 LOADS = 24  # from the lightest to the heaviest that a plan answers
@@ -32,14 +38,38 @@ class FrontPoint:
 
 
 @record
+class VariantFront:
+    """What one value of each key that varies gives to a front: its points that none of its own beats, or a fault."""
+
+    points: tuple[FrontPoint, ...] = ()
+    looked_at: int = 0
+    fault: Fault | None = None
+
+
+@record
 class ServingFront:
     """The points that none beats in both results, best in the first one first."""
 
-    inputs: ServingInputs
+    variants: ServingVariants
     x: str
     y: str
     points: tuple[FrontPoint, ...]
-    looked_at: int
+    parts: tuple[VariantFront, ...]
+
+    @property
+    def inputs(self) -> ServingInputs:
+        """The scenario as it is written."""
+        return self.variants.inputs
+
+    @property
+    def stopped(self) -> bool:
+        """Whether it ended before the last value."""
+        return len(self.parts) < len(self.variants)
+
+    @property
+    def looked_at(self) -> int:
+        """Plans in all."""
+        return sum(part.looked_at for part in self.parts)
 
     @property
     def knee(self) -> FrontPoint | None:
@@ -68,9 +98,37 @@ def axes(text: str) -> tuple[str, str]:
     return named[parts[0]], named[parts[1]]
 
 
-def front(inputs: ServingInputs, text: str) -> ServingFront:
-    """Every plan of the scenario's space at loads up to the most it answers."""
+def front(inputs: ServingInputs, text: str, over: Sequence[Axis] = (), watcher: Watcher = UNWATCHED) -> ServingFront:
+    """Every plan of the scenario's space at loads up to the most it answers; over several scenarios if keys vary."""
     x, y = axes(text)
+    variants = varied(inputs, over)
+    unpriced: dict[str, list[str]] = {name: [] for name in (x, y) if RESULTS[name].unit == "USD"}
+
+    def of_variant(number: int, inputs: ServingInputs) -> VariantFront:
+        if unpriced and not price_of(inputs.case).known:
+            unpriced[next(iter(unpriced))].append(inputs.case.node.name)
+            return VariantFront()
+        return _of_variant(number, inputs, x, y)
+
+    parts = []
+    for found in variants.each(of_variant, watcher):
+        parts.append(VariantFront(fault=found) if isinstance(found, Fault) else found)
+    for name, nodes in unpriced.items():
+        priced(name, nodes)
+    points = [point for part in parts for point in part.points]
+    if not points:
+        raise fail("C004", f"no plan has both {x} and {y}", inputs.case.place("search", "plan"), _unknown(inputs, x, y))
+    return ServingFront(variants, x, y, tuple(_unbeaten(points, x, y)), tuple(parts))
+
+
+def _unknown(inputs: ServingInputs, x: str, y: str) -> str:
+    """What a result needs that no plan has."""
+    if "makespan" in (x, y) or "tail_share" in (x, y) or "cost_of_batch" in (x, y):
+        return "makespan, tail_share and cost_of_batch are of an offline batch: workload.requests"
+    return ""
+
+
+def _of_variant(number: int, inputs: ServingInputs, x: str, y: str) -> VariantFront:
     layout = candidates(inputs)
     kept = np.ones(len(layout), dtype=bool)
     for _, mask in invalid(inputs, layout):
@@ -80,8 +138,8 @@ def front(inputs: ServingInputs, text: str) -> ServingFront:
         raise fail("C004", "search lists no valid plan", inputs.case.place("search"))
     points: list[FrontPoint] = []
     for load in _loads(inputs, layout):
-        points += _at(_loaded(inputs, load), layout, x, y, load)
-    return ServingFront(inputs, x, y, tuple(_unbeaten(points, x, y)), len(layout))
+        points += _at(_loaded(inputs, load), layout, x, y, load, number)
+    return VariantFront(tuple(_unbeaten(points, x, y)), len(layout))
 
 
 def _names(name: str) -> tuple[str, str]:
@@ -114,7 +172,7 @@ def _loaded(inputs: ServingInputs, load: float) -> ServingInputs:
     return replace(inputs, case=replace(case, scenario=case.scenario.model_copy(update={"workload": changed})))
 
 
-def _at(inputs: ServingInputs, layout: PlanColumns, x: str, y: str, load: float) -> list[FrontPoint]:
+def _at(inputs: ServingInputs, layout: PlanColumns, x: str, y: str, load: float, number: int) -> list[FrontPoint]:
     """The points of one load that none of it beats."""
     with np.errstate(all="ignore"):
         evaluation = evaluate(inputs, layout)
@@ -125,7 +183,8 @@ def _at(inputs: ServingInputs, layout: PlanColumns, x: str, y: str, load: float)
     rows = np.flatnonzero(stands)
     first, second = (_sign(name) * evaluation.results.column(name)[rows] for name in (x, y))
     return [
-        FrontPoint(ranked_plan(evaluation, int(rows[place]), codes), float(load)) for place in _least(first, second)
+        FrontPoint(ranked_plan(evaluation, int(rows[place]), codes, number), float(load))
+        for place in _least(first, second)
     ]
 
 

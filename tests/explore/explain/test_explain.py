@@ -131,11 +131,10 @@ def test_the_root_is_the_figure(name: str) -> None:
         assert root.unit == (COLUMNS[quantity].unit if quantity in COLUMNS else "B")
 
 
-@pytest.mark.parametrize("quantity", ["step_time", "memory_peak", "mfu", "cost", "logits"])
+@pytest.mark.parametrize("quantity", ["step_time", "memory_peak", "mfu", "bubble", "logits"])
 def test_a_figure_asked_alone_has_the_tree_it_has_among_all(quantity: str) -> None:
-    alone, among = (
-        nodes(root) for root in (explained("gpt-3-175b-1024", quantity), every_figure("gpt-3-175b-1024")[quantity])
-    )
+    name = "gpt-3-175b-1024"
+    alone, among = nodes(explained(name, quantity)), nodes(every_figure(name)[quantity])
     for one, other in zip(alone, among, strict=True):
         assert replace(one, beneath=[]) == replace(other, beneath=[])
         assert [inner.name for inner in one.beneath] == [inner.name for inner in other.beneath]

@@ -38,6 +38,7 @@ def registered() -> list[Equation]:
     return sorted(found, key=lambda item: (item.room, item.name))
 
 
+@functools.cache
 def read_yaml(path: Path) -> Any:
     """A YAML file as plain dicts and lists; an absent one is empty."""
     return YAML(typ="safe", pure=True).load(path.read_text("utf-8")) or {} if path.is_file() else {}

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
@@ -19,6 +19,7 @@ from costmodel.report.terminal.style.answer import Reply
 if TYPE_CHECKING:
     from costmodel.documents.reader.resolved_scenario import LoadedScenario
     from costmodel.documents.schemas.baseline import Baseline
+    from costmodel.explore.compare.check import BaselineFile
 
 OthersArgument = Annotated[
     list[str] | None,
@@ -61,10 +62,7 @@ def check(
 
     Next: costmodel diff A B
     """
-    from costmodel.documents.reader.resolved_scenario import training
-    from costmodel.explore.compare.check import BaselineFile, BaselinePolicy, renewed
-    from costmodel.explore.compare.check import check as run
-    from costmodel.report.terminal.compare import check as report
+    from costmodel.explore.compare.check import BaselineFile, BaselinePolicy
 
     cases = _loaded(question, others or ())
     kinds = {case.kind for case in cases.values()} - {"training"}
@@ -73,15 +71,27 @@ def check(
         return _of_limits(list(cases.values()), kinds, verbose=verbose, given=given)
     baseline = _baseline(against, update=update)
     holding = BaselinePolicy(None if update else baseline, _share(within), exact)
+    held_to = BaselineFile(holding, baseline, against if update else None)
     if kinds:
         from costmodel.commands import serving
 
-        return serving.check(cases, BaselineFile(holding, baseline, against if update else None), verbose=verbose)
-    found = run({key: training(case) for key, case in cases.items()}, holding)
-    if update and against is not None:
-        write_file(against, report.baseline_text(renewed(found, baseline)))
+        return serving.check(cases, held_to, verbose=verbose)
+    return _of_training(cases, held_to, verbose=verbose)
+
+
+def _of_training(cases: Mapping[str, LoadedScenario], held_to: BaselineFile, *, verbose: bool) -> Reply:
+    """Training scenarios, by what a baseline calls them."""
+    from costmodel.documents.reader.resolved_scenario import training
+    from costmodel.explore.compare.check import check as run
+    from costmodel.explore.compare.check import renewed
+    from costmodel.report.terminal.compare import check as report
+
+    found = run({key: training(case) for key, case in cases.items()}, held_to.holding)
+    wrote = held_to.written
+    if wrote is not None:
+        write_file(wrote, report.baseline_text(renewed(found, held_to.before)))
     return Reply(
-        lambda: report.check(found, verbose=verbose, wrote=str(against) if update else ""),
+        lambda: report.check(found, verbose=verbose, wrote="" if wrote is None else str(wrote)),
         lambda: report.check_json(found),
         "scenarios",
         yes=all(checked.kept for checked in found),

@@ -84,7 +84,7 @@ def sweep(case: LoadedScenario, axes: Sequence[Axis], show: str, *, refused: Seq
     return Reply(lines, result, "points", yes=works, others=pages.of_rl_sweep(found))
 
 
-def scale(case: LoadedScenario, ranks: str, *, weak: bool, refused: Sequence[tuple[str, bool]]) -> Reply:
+def scale(case: LoadedScenario, ranks: str, *, weak: bool, verbose: bool, refused: Sequence[tuple[str, bool]]) -> Reply:
     """The answer of `scale`."""
     from costmodel.explore.rl.vary_rl import by_ranks
     from costmodel.report.terminal.rl import rl_vary as report
@@ -95,7 +95,7 @@ def scale(case: LoadedScenario, ranks: str, *, weak: bool, refused: Sequence[tup
     held = reinforced(case)
     found = by_ranks(held, ranks, weak=weak)
     lines, result = (
-        lambda: report.scale(held, found, weak=weak),
+        lambda: report.scale(held, found, weak=weak, verbose=verbose),
         lambda: report.scale_json(held, found, weak=weak),
     )
     works = any(row.trial.works for row in found)

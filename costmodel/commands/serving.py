@@ -148,7 +148,7 @@ def sweep(case: LoadedScenario, axes: Sequence[Axis], show: str, *, refused: Seq
     )
 
 
-def scale(case: LoadedScenario, rates: str, *, refused: Sequence[tuple[str, bool]]) -> Reply:
+def scale(case: LoadedScenario, rates: str, *, verbose: bool, refused: Sequence[tuple[str, bool]]) -> Reply:
     """The answer of `scale`: as many replicas as each rate needs."""
     from costmodel.explore.search.ranges import doubled, values_of
     from costmodel.explore.serving.vary_serving import around_rate, by_rate
@@ -160,8 +160,10 @@ def scale(case: LoadedScenario, rates: str, *, refused: Sequence[tuple[str, bool
     values = [value if "/" in value else f"{value} /s" for value in given]
     found = by_rate(held, values or around_rate(held))
     works = any(trial.works for trial in found)
-    lines, result = lambda: report.scale(held, found, assumed=not rates), lambda: report.scale_json(held, found)
-    return Reply(lines, result, "sizes", yes=works, others=pages.of_serving_scale(held, found))
+    lines = functools.partial(report.scale, held, found, assumed=not rates, verbose=verbose)
+    return Reply(
+        lines, lambda: report.scale_json(held, found), "sizes", yes=works, others=pages.of_serving_scale(held, found)
+    )
 
 
 def solve(case: LoadedScenario, vary: str, wanted: str, *, refused: Sequence[tuple[str, bool]]) -> Reply:

@@ -12,7 +12,7 @@ import typer
 from costmodel.commands import completion, pages
 from costmodel.commands.output import write_file
 from costmodel.commands.shared import PAGE, answering_in
-from costmodel.commands.short_form import Question, asking, with_best_plan
+from costmodel.commands.short_form import Question, asking, with_plan
 from costmodel.ground.errors import CostModelError, Fault, Place, fail
 from costmodel.report.terminal.style.answer import Reply
 
@@ -84,6 +84,7 @@ def _of_training(cases: Mapping[str, LoadedScenario], held_to: BaselineFile, *, 
     from costmodel.documents.reader.resolved_scenario import training
     from costmodel.explore.compare.check import check as run
     from costmodel.explore.compare.check import renewed
+    from costmodel.report.machine import runner_forms
     from costmodel.report.terminal.compare import check as report
 
     found = run({key: training(case) for key, case in cases.items()}, held_to.holding)
@@ -96,8 +97,8 @@ def _of_training(cases: Mapping[str, LoadedScenario], held_to: BaselineFile, *, 
         "scenarios",
         yes=all(checked.kept for checked in found),
         others={
-            "github": lambda: report.github(found),
-            "junit": lambda: report.junit(found),
+            "github": lambda: runner_forms.github(report.suites(found), report.summary(found)),
+            "junit": lambda: runner_forms.junit(report.suites(found)),
             "markdown": lambda: report.markdown(found),
             **pages.of_check(found),
         },
@@ -122,7 +123,7 @@ def _loaded(question: Question, others: Sequence[str]) -> dict[str, LoadedScenar
     faults: list[Fault] = []
     for asked in (question, *(replace(question, scenario=name, write=None) for name in others)):
         try:
-            case = _planned(asked.loaded())
+            case = with_plan(asked.loaded())
             key = key_of(asked.scenario, case)
             if key in found:
                 place = Place(asked.scenario or case.file)
@@ -133,12 +134,6 @@ def _loaded(question: Question, others: Sequence[str]) -> dict[str, LoadedScenar
     if faults:
         raise CostModelError(*dict.fromkeys(faults))
     return found
-
-
-def _planned(case: LoadedScenario) -> LoadedScenario:
-    """The case, of serving with the best plan where it has none; training finds its best when it is answered."""
-    unplanned = case.kind == "serving" and case.scenario.plan is None
-    return with_best_plan(case) if unplanned else case
 
 
 def _baseline(path: Path | None, *, update: bool) -> Baseline | None:

@@ -103,7 +103,7 @@ def scale(case: LoadedScenario, ranks: str, *, weak: bool, verbose: bool, refuse
 
 
 def diff(
-    before: LoadedScenario, after: LoadedScenario, title: str, *, exit_code: bool, refused: Sequence[tuple[str, bool]]
+    sides: Sequence[tuple[str, LoadedScenario]], title: str, *, exit_code: bool, refused: Sequence[tuple[str, bool]]
 ) -> Reply:
     """The answer of `diff`."""
     from costmodel.explore.compare.compare import compare
@@ -111,7 +111,8 @@ def diff(
     from costmodel.report.terminal.rl import rl_vary as report
 
     without("diff", refused)
-    found = compare(side(before.name, reinforced(before)), side(after.name, reinforced(after)))
+    before, after = (side(name, reinforced(case)) for name, case in sides)
+    found = compare(before, after)
     yes = found.same or not exit_code
     return Reply(lambda: report.diff(found, title), lambda: report.diff_json(found), "figures", yes=yes)
 

@@ -193,12 +193,13 @@ def check(cases: Mapping[str, LoadedScenario], against: BaselineFile, *, verbose
     return Reply(lines, result, "scenarios", yes=kept, others=pages.of_serving_check(found))
 
 
-def diff(before: LoadedScenario, after: LoadedScenario, title: str, *, exit_code: bool) -> Reply:
+def diff(sides: Sequence[tuple[str, LoadedScenario]], title: str, *, exit_code: bool) -> Reply:
     """The answer of `diff`."""
     from costmodel.explore.compare.compare import compare
     from costmodel.explore.serving.compare_serving import side
     from costmodel.report.terminal.serving import serving_compare as report
 
-    found = compare(side(before.name, serving(before)), side(after.name, serving(after)))
+    before, after = (side(name, serving(case)) for name, case in sides)
+    found = compare(before, after)
     yes = found.same or not exit_code
     return Reply(lambda: report.diff(found, title), lambda: report.diff_json(found), "figures", yes=yes)

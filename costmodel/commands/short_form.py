@@ -123,6 +123,14 @@ class Question:
             case = with_best_plan(case)
         return case if self.write is None else write_scenario(case, self.write)
 
+    def of_change(self) -> tuple[Question, Question]:
+        """Flags alone, and the same with what --set changes, which takes the place of flags for the same keys."""
+        from costmodel.explore.short_form import ScenarioFlags, changed_flags
+
+        flags, assignments = changed_flags(ScenarioFlags(**self.flags), self.assignments)
+        changed = {name: getattr(flags, name) for name in self.flags}
+        return replace(self, assignments=()), replace(self, flags=changed, assignments=assignments, write=None)
+
     def _of_flags(self) -> LoadedScenario:
         """The case of flags, whose table is loaded for them alone."""
         from costmodel.explore.short_form import ScenarioFlags, loaded_of_flags
@@ -208,6 +216,12 @@ def _flags(
     ] = None,
 ) -> None:
     """The flags, as the table of `explore.short_form` has them."""
+
+
+def with_plan(case: LoadedScenario) -> LoadedScenario:
+    """The case, of serving with the best plan where it has none; training finds its best when it is answered."""
+    unplanned = case.kind == "serving" and case.scenario.plan is None
+    return with_best_plan(case) if unplanned else case
 
 
 def with_best_plan(case: LoadedScenario) -> LoadedScenario:

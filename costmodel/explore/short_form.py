@@ -105,7 +105,7 @@ def loaded_of_flags(scenario: str | None, flags: ScenarioFlags, assignments: Ite
     assignments = tuple(assignments)
     if scenario is None and not flags.words:
         raise fail("C004", "no scenario and no model is named", None, "costmodel list scenarios, or --model NAME")
-    if scenario is None and flags.model is None:
+    if scenario is None and flags.model is None and "model" not in map(path_of, assignments):
         raise fail("C004", "flags without a scenario need a model", None, "add --model NAME, or --model ./config.json")
     reader = DocumentReader()
     frame = _frame(_kind_set(assignments) or kind_of(flags))
@@ -129,6 +129,23 @@ def loaded_of_flags(scenario: str | None, flags: ScenarioFlags, assignments: Ite
         remarks.append(f"--gpus {flags.gpus} has no effect: --set {sized[0]} counts")
     asked = FlagQuestion(flags.words, tuple(assumed), tuple(remarks))
     return replace(case, name=scenario or "", assignments=assignments, asked=asked)
+
+
+def changed_flags(flags: ScenarioFlags, assignments: tuple[str, ...]) -> tuple[ScenarioFlags, tuple[str, ...]]:
+    """What assignments change of flags alone: the flags without those whose keys are set, and the assignments, which
+    state the workload as the flags do.
+    """
+    paths = {path_of(item) for item in assignments}
+    lost = [name for name in flags.given if _overruled(name, paths)]
+    kind = () if "workload.kind" in paths else (f"workload.kind={kind_of(flags)}",)
+    return replace(flags, **dict.fromkeys(lost)), (*kind, *assignments)
+
+
+def _overruled(flag: str, paths: set[str]) -> bool:
+    """Whether a key is set in the place of a flag: the node in that of its accelerator, one load in that of another."""
+    own = {keys[flag] for keys in KEYS.values() if flag in keys}
+    more = {"gpu": {"cluster.node"}, "gpus": {*_SIZES}, "rate": {*_LOADS}, "concurrency": {*_LOADS}}
+    return not paths.isdisjoint(own | more.get(flag, set()))
 
 
 def _kind_set(assignments: Iterable[str]) -> str:

@@ -103,9 +103,9 @@ class Question:
     def _stated(self, case: LoadedScenario) -> Iterator[tuple[str, str]]:
         """What the command line sets: the words, and the key."""
         from costmodel.documents.keys.overrides import path_of
-        from costmodel.explore.short_form import KEYS
+        from costmodel.explore.short_form import keys_of
 
-        keys = {**KEYS.get(case.kind, KEYS["training"]), "gpus": "cluster.nodes"}
+        keys = {**keys_of(case.kind), "gpus": "cluster.nodes"}
         yield from (
             (f"--{name} {self.flags[name]}", path) for name, path in keys.items() if self.flags[name] is not None
         )

@@ -8,7 +8,7 @@ import typer
 
 from costmodel.commands import pages
 from costmodel.commands.shared import PAGE, VerboseOption, answering, answering_in
-from costmodel.commands.short_form import Question, asking
+from costmodel.commands.short_form import Question, asking, with_plan
 from costmodel.ground.errors import fail
 from costmodel.report.terminal.style.answer import Reply
 
@@ -169,7 +169,7 @@ def sensitivity(
     from costmodel.explore.vary.sweep import shown
     from costmodel.report.terminal.vary import sensitivity as report
 
-    case = question.loaded()
+    case = with_plan(question.loaded())
     if case.kind == "serving":
         from costmodel.commands import serving
 

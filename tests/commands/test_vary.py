@@ -163,3 +163,25 @@ def test_scale_shows_the_assumptions_of_all_sizes_on_request(
     assert len(lines) == len(set(lines)) >= 1
     assert path not in plain
     assert set(plain.splitlines()) <= set(verbose.splitlines())
+
+
+@pytest.mark.parametrize(
+    ("asked", "result", "price"),
+    [
+        (("llama-3-70b-512",), "cost_per_mtoken", "assume.price"),
+        (
+            ("quickstart", "--gpu", "h200", "--set", "cluster.node=a3-ultragpu-8g"),
+            "cost_per_mtoken",
+            "cluster.node.price.hourly",
+        ),
+        (("serve-llama-3.1-70b",), "rent_per_month", "assume.price"),
+        (("grpo-qwen-2.5-7b-64",), "run_cost", "assume.price"),
+    ],
+)
+def test_a_cost_moves_as_its_price_does(asked: tuple[str, ...], result: str, price: str, run: Any) -> None:
+    found = told(run, "sensitivity", *asked, "--of", result)["figures"]
+    (row,) = (figure for figure in found if ".price" in figure["path"])
+    assert (row["path"], row["kind"]) == (price, "assumption")
+    assert (row["low"], row["high"]) == (pytest.approx(-0.1), pytest.approx(0.1))
+    shown = run("sensitivity", *asked, "--of", result).out
+    assert "price buys" not in shown

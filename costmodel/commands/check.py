@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
@@ -12,13 +12,14 @@ import typer
 from costmodel.commands import completion, pages
 from costmodel.commands.output import write_file
 from costmodel.commands.shared import PAGE, answering_in
-from costmodel.commands.short_form import Question, asking, with_best_plan
+from costmodel.commands.short_form import Question, asking, with_plan
 from costmodel.ground.errors import CostModelError, Fault, Place, fail
 from costmodel.report.terminal.style.answer import Reply
 
 if TYPE_CHECKING:
     from costmodel.documents.reader.resolved_scenario import LoadedScenario
     from costmodel.documents.schemas.baseline import Baseline
+    from costmodel.explore.compare.check import BaselineFile
 
 OthersArgument = Annotated[
     list[str] | None,
@@ -61,10 +62,7 @@ def check(
 
     Next: costmodel diff A B
     """
-    from costmodel.documents.reader.resolved_scenario import training
-    from costmodel.explore.compare.check import BaselineFile, BaselinePolicy, renewed
-    from costmodel.explore.compare.check import check as run
-    from costmodel.report.terminal.compare import check as report
+    from costmodel.explore.compare.check import BaselineFile, BaselinePolicy
 
     cases = _loaded(question, others or ())
     kinds = {case.kind for case in cases.values()} - {"training"}
@@ -73,21 +71,34 @@ def check(
         return _of_limits(list(cases.values()), kinds, verbose=verbose, given=given)
     baseline = _baseline(against, update=update)
     holding = BaselinePolicy(None if update else baseline, _share(within), exact)
+    held_to = BaselineFile(holding, baseline, against if update else None)
     if kinds:
         from costmodel.commands import serving
 
-        return serving.check(cases, BaselineFile(holding, baseline, against if update else None), verbose=verbose)
-    found = run({key: training(case) for key, case in cases.items()}, holding)
-    if update and against is not None:
-        write_file(against, report.baseline_text(renewed(found, baseline)))
+        return serving.check(cases, held_to, verbose=verbose)
+    return _of_training(cases, held_to, verbose=verbose)
+
+
+def _of_training(cases: Mapping[str, LoadedScenario], held_to: BaselineFile, *, verbose: bool) -> Reply:
+    """Training scenarios, by what a baseline calls them."""
+    from costmodel.documents.reader.resolved_scenario import training
+    from costmodel.explore.compare.check import check as run
+    from costmodel.explore.compare.check import renewed
+    from costmodel.report.machine import runner_forms
+    from costmodel.report.terminal.compare import check as report
+
+    found = run({key: training(case) for key, case in cases.items()}, held_to.holding)
+    wrote = held_to.written
+    if wrote is not None:
+        write_file(wrote, report.baseline_text(renewed(found, held_to.before)))
     return Reply(
-        lambda: report.check(found, verbose=verbose, wrote=str(against) if update else ""),
+        lambda: report.check(found, verbose=verbose, wrote="" if wrote is None else str(wrote)),
         lambda: report.check_json(found),
         "scenarios",
         yes=all(checked.kept for checked in found),
         others={
-            "github": lambda: report.github(found),
-            "junit": lambda: report.junit(found),
+            "github": lambda: runner_forms.github(report.suites(found), report.summary(found)),
+            "junit": lambda: runner_forms.junit(report.suites(found)),
             "markdown": lambda: report.markdown(found),
             **pages.of_check(found),
         },
@@ -112,7 +123,7 @@ def _loaded(question: Question, others: Sequence[str]) -> dict[str, LoadedScenar
     faults: list[Fault] = []
     for asked in (question, *(replace(question, scenario=name, write=None) for name in others)):
         try:
-            case = _planned(asked.loaded())
+            case = with_plan(asked.loaded())
             key = key_of(asked.scenario, case)
             if key in found:
                 place = Place(asked.scenario or case.file)
@@ -123,12 +134,6 @@ def _loaded(question: Question, others: Sequence[str]) -> dict[str, LoadedScenar
     if faults:
         raise CostModelError(*dict.fromkeys(faults))
     return found
-
-
-def _planned(case: LoadedScenario) -> LoadedScenario:
-    """The case, of serving with the best plan where it has none; training finds its best when it is answered."""
-    unplanned = case.kind == "serving" and case.scenario.plan is None
-    return with_best_plan(case) if unplanned else case
 
 
 def _baseline(path: Path | None, *, update: bool) -> Baseline | None:

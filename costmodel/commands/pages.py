@@ -237,6 +237,7 @@ def of_serving_check(found: Sequence[CheckedAnswer[ServingAnswer]]) -> dict[str,
 
 
 def _of_limits(found: Sequence[Any], conclude: Callable[[Any], str], words: Any) -> dict[str, Form]:
+    from costmodel.report.terminal.compare.limit_lines import forms_for_runners
 
     def drawn() -> Drawn:
         from costmodel.report.page import check_page
@@ -246,7 +247,7 @@ def _of_limits(found: Sequence[Any], conclude: Callable[[Any], str], words: Any)
             lambda: check_page.check_answers_figure(found),
         )
 
-    return _late_forms(drawn)
+    return {**_late_forms(drawn), **forms_for_runners(found, words)}
 
 
 def of_serving_sensitivity(found: ServingSensitivity) -> dict[str, Form]:

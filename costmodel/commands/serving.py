@@ -161,7 +161,7 @@ def sweep(case: LoadedScenario, axes: Sequence[Axis], show: str, *, refused: Seq
     )
 
 
-def scale(case: LoadedScenario, rates: str, *, refused: Sequence[tuple[str, bool]]) -> Reply:
+def scale(case: LoadedScenario, rates: str, *, verbose: bool, refused: Sequence[tuple[str, bool]]) -> Reply:
     """The answer of `scale`: as many replicas as each rate needs."""
     from costmodel.explore.search.ranges import doubled, values_of
     from costmodel.explore.serving.vary_serving import around_rate, by_rate
@@ -173,8 +173,10 @@ def scale(case: LoadedScenario, rates: str, *, refused: Sequence[tuple[str, bool
     values = [value if "/" in value else f"{value} /s" for value in given]
     found = by_rate(held, values or around_rate(held))
     works = any(trial.works for trial in found)
-    lines, result = lambda: report.scale(held, found, assumed=not rates), lambda: report.scale_json(held, found)
-    return Reply(lines, result, "sizes", yes=works, others=pages.of_serving_scale(held, found))
+    lines = functools.partial(report.scale, held, found, assumed=not rates, verbose=verbose)
+    return Reply(
+        lines, lambda: report.scale_json(held, found), "sizes", yes=works, others=pages.of_serving_scale(held, found)
+    )
 
 
 def solve(case: LoadedScenario, vary: str, wanted: str, *, refused: Sequence[tuple[str, bool]]) -> Reply:
@@ -204,12 +206,13 @@ def check(cases: Mapping[str, LoadedScenario], against: BaselineFile, *, verbose
     return Reply(lines, result, "scenarios", yes=kept, others=pages.of_serving_check(found))
 
 
-def diff(before: LoadedScenario, after: LoadedScenario, title: str, *, exit_code: bool) -> Reply:
+def diff(sides: Sequence[tuple[str, LoadedScenario]], title: str, *, exit_code: bool) -> Reply:
     """The answer of `diff`."""
     from costmodel.explore.compare.compare import compare
     from costmodel.explore.serving.compare_serving import side
     from costmodel.report.terminal.serving import serving_compare as report
 
-    found = compare(side(before.name, serving(before)), side(after.name, serving(after)))
+    before, after = (side(name, serving(case)) for name, case in sides)
+    found = compare(before, after)
     yes = found.same or not exit_code
     return Reply(lambda: report.diff(found, title), lambda: report.diff_json(found), "figures", yes=yes)

@@ -103,9 +103,9 @@ class Question:
     def _stated(self, case: LoadedScenario) -> Iterator[tuple[str, str]]:
         """What the command line sets: the words, and the key."""
         from costmodel.documents.keys.overrides import path_of
-        from costmodel.explore.short_form import KEYS
+        from costmodel.explore.short_form import keys_of
 
-        keys = {**KEYS.get(case.kind, KEYS["training"]), "gpus": "cluster.nodes"}
+        keys = {**keys_of(case.kind), "gpus": "cluster.nodes"}
         yield from (
             (f"--{name} {self.flags[name]}", path) for name, path in keys.items() if self.flags[name] is not None
         )
@@ -122,6 +122,14 @@ class Question:
         if planned and self.scenario is None and "plan" not in case.original:
             case = with_best_plan(case)
         return case if self.write is None else write_scenario(case, self.write)
+
+    def of_change(self) -> tuple[Question, Question]:
+        """Flags alone, and the same with what --set changes, which takes the place of flags for the same keys."""
+        from costmodel.explore.short_form import ScenarioFlags, changed_flags
+
+        flags, assignments = changed_flags(ScenarioFlags(**self.flags), self.assignments)
+        changed = {name: getattr(flags, name) for name in self.flags}
+        return replace(self, assignments=()), replace(self, flags=changed, assignments=assignments, write=None)
 
     def _of_flags(self) -> LoadedScenario:
         """The case of flags, whose table is loaded for them alone."""
@@ -208,6 +216,12 @@ def _flags(
     ] = None,
 ) -> None:
     """The flags, as the table of `explore.short_form` has them."""
+
+
+def with_plan(case: LoadedScenario) -> LoadedScenario:
+    """The case, of serving with the best plan where it has none; training finds its best when it is answered."""
+    unplanned = case.kind == "serving" and case.scenario.plan is None
+    return with_best_plan(case) if unplanned else case
 
 
 def with_best_plan(case: LoadedScenario) -> LoadedScenario:

@@ -50,6 +50,11 @@ KEYS = {
         "safe": "limits.limits_chance.at_least",
     },
 }
+_INSTEAD = {  # of flags that a workload does not have
+    "training": "--sequence and --batch are the sizes",
+    "serving": "--prompt and --answer are the lengths, --rate or --concurrency the load",
+    "rl": "--set reaches its keys: costmodel list keys",
+}
 _NAMES = ("model", "node", "stack")  # flags whose value is a name or path, never YAML
 _LOADS = ("workload.rate", "workload.concurrency", "workload.users", "workload.requests")  # of which a scenario has one
 _OF_LOADS = ("workload.think_time", "workload.traffic")  # which go with one of them
@@ -105,7 +110,7 @@ def loaded_of_flags(scenario: str | None, flags: ScenarioFlags, assignments: Ite
     assignments = tuple(assignments)
     if scenario is None and not flags.words:
         raise fail("C004", "no scenario and no model is named", None, "costmodel list scenarios, or --model NAME")
-    if scenario is None and flags.model is None:
+    if scenario is None and flags.model is None and "model" not in map(path_of, assignments):
         raise fail("C004", "flags without a scenario need a model", None, "add --model NAME, or --model ./config.json")
     reader = DocumentReader()
     frame = _frame(_kind_set(assignments) or kind_of(flags))
@@ -131,6 +136,23 @@ def loaded_of_flags(scenario: str | None, flags: ScenarioFlags, assignments: Ite
     return replace(case, name=scenario or "", assignments=assignments, asked=asked)
 
 
+def changed_flags(flags: ScenarioFlags, assignments: tuple[str, ...]) -> tuple[ScenarioFlags, tuple[str, ...]]:
+    """What assignments change of flags alone: the flags without those whose keys are set, and the assignments, which
+    state the workload as the flags do.
+    """
+    paths = {path_of(item) for item in assignments}
+    lost = [name for name in flags.given if _overruled(name, paths)]
+    kind = () if "workload.kind" in paths else (f"workload.kind={kind_of(flags)}",)
+    return replace(flags, **dict.fromkeys(lost)), (*kind, *assignments)
+
+
+def _overruled(flag: str, paths: set[str]) -> bool:
+    """Whether a key is set in the place of a flag: the node in that of its accelerator, one load in that of another."""
+    own = {keys[flag] for keys in KEYS.values() if flag in keys}
+    more = {"gpu": {"cluster.node"}, "gpus": {*_SIZES}, "rate": {*_LOADS}, "concurrency": {*_LOADS}}
+    return not paths.isdisjoint(own | more.get(flag, set()))
+
+
 def _kind_set(assignments: Iterable[str]) -> str:
     """The workload that --set names, of those that flags stand for."""
     given = [item.partition("=")[2].strip() for item in assignments if path_of(item) == "workload.kind"]
@@ -152,17 +174,20 @@ def kind_of(flags: ScenarioFlags) -> str:
     return "serving" if engine and not {*flags.given} & {"sequence", "batch"} else "training"
 
 
+def keys_of(kind: str) -> dict[str, str]:
+    """The keys that flags set in a scenario of a workload; reinforcement learning has those of the machine alone."""
+    return _COMMON if kind == "rl" else KEYS.get(kind, KEYS["training"])
+
+
 def _checked(flags: ScenarioFlags, kind: str, *, alone: bool) -> None:
     """A fault for flags that a workload of this kind does not have."""
-    known = {*KEYS.get(kind, KEYS["training"]), "gpu", "gpus"}
+    known = {*keys_of(kind), "gpu", "gpus"}
     strange = [f"--{name}" for name in flags.given if name not in known]
-    if not strange or kind not in KEYS:
+    if not strange or kind not in (*KEYS, "rl"):
         return
     why = ", ".join(f"--{name}" for name in flags.given if name in {*KEYS["serving"]} - {*KEYS["training"]})
     because = f"{why} is of serving" if alone else f"the workload of the scenario is {kind}"
-    usual = "--prompt and --answer are the lengths, --rate or --concurrency the load"
-    hint = usual if kind == "serving" else "--sequence and --batch are the sizes"
-    raise fail("C030", f"{because}, which has no {' and no '.join(strange)}", Place(COMMAND_LINE), hint)
+    raise fail("C030", f"{because}, which has no {' and no '.join(strange)}", Place(COMMAND_LINE), _INSTEAD[kind])
 
 
 def _frame(kind: str) -> Mapping:
@@ -183,7 +208,7 @@ def _frame(kind: str) -> Mapping:
 
 def _changes(flags: ScenarioFlags, kind: str, *, alone: bool) -> tuple[list[Assignment], list[Assumption]]:
     """The assignments of all flags but the number of GPUs; and the node, where no flag names it."""
-    keys = KEYS.get(kind, KEYS["training"])
+    keys = keys_of(kind)
     found = [_assignment(name, path, flags.given[name]) for name, path in keys.items() if name in flags.given]
     if flags.gpu is not None:
         changes, assumed = node_of_gpu(flags.gpu, flags.node)
@@ -233,7 +258,8 @@ def _sizes(
     placeholders = [default_assignment(path, 1) for path in open_sizes]
     first = any_from(DocumentReader(), copied(tree), shown, (*changes, *placeholders))
     found = list(_nodes_of(first, flags.gpus)) if wanted and flags.gpus is not None else []
-    assumed = list(default_sizes(first, [path for path in open_sizes if path != "cluster.nodes" or not wanted]))
+    left = [path for path in open_sizes if path != "cluster.nodes" or not wanted]
+    assumed = list(default_sizes(first, left)) if left else []
     return [*found, *(default_assignment(item.path, value) for item, value in assumed)], [item for item, _ in assumed]
 
 

@@ -403,3 +403,20 @@ def test_a_serving_scenario_without_a_plan_is_checked_with_the_best_one(run: Any
     assert (ran.code, ran.err) == (0, "")
     assert "2 of 2 limits kept" in ran.out
     assert "the best plan in costmodel search" in ran.out
+
+
+@pytest.mark.parametrize(
+    ("name", "limit"),
+    [("serve-llama-3.1-70b", "tpot.at_most=3ms"), ("grpo-qwen-2.5-7b-64", "iteration_time.at_most=3s")],
+)
+def test_runners_read_checks_of_every_workload(name: str, limit: str, run: Any) -> None:
+    """The forms for runners were the terminal's for serving and reinforcement learning."""
+    annotated = run("check", name, "--set", f"limits.{limit}", "--format", "github")
+    assert (annotated.code, annotated.err) == (1, "")
+    first, *_, last = annotated.out.splitlines()
+    assert first.startswith(f"::error file=scenarios/{name}.yaml,line=1,title=costmodel check::{name}: ")
+    assert re.fullmatch(r"1 of \d+ failed", last)
+    suite = ElementTree.fromstring(run("check", name, "--set", f"limits.{limit}", "--format", "junit").out)[0]
+    failures = [case for case in suite if case.find("failure") is not None]
+    assert (suite.get("name"), suite.get("failures"), suite.get("tests")) == (name, "1", str(len(suite)))
+    assert [case.get("name") for case in failures] == [f"at_most {limit.partition('.')[0]}"]

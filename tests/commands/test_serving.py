@@ -283,7 +283,7 @@ def test_training_imports_nothing_of_serving() -> None:
 def test_serving_imports_no_schema_of_training() -> None:
     """Serving starts no later than training: half of a start is the classes of schemas, most of them of training."""
     loaded = {name.removeprefix("costmodel.") for name in _modules("estimate", NAME)}
-    schemas = "scenario plan stack optimizer run practice reliability stragglers compression tuning sites release"
+    schemas = "scenario plan stack optimizer run reliability stragglers compression tuning sites release"
     unneeded = {f"documents.schemas.{name}" for name in schemas.split()} | {"documents.keys.held_keys"}
     unneeded |= {"estimate.training", "explore.serving.vary_serving", "explore.serving.search_layouts"}
     assert loaded & unneeded == set()
@@ -343,14 +343,16 @@ def test_a_difference_too_small_to_print_is_none(run: Any) -> None:
     assert " +0.0 %" not in out
 
 
-def test_flags_are_compared_with_flags_by_a_file(run: Any, tmp_path: Path) -> None:
+def test_flags_are_compared_with_a_change_of_them(run: Any, tmp_path: Path) -> None:
     flags = ("--model", "llama-3.1-8b", "--gpu", "h100", "--gpus", "8", "--rate", "4")
-    ran = run("diff", *flags)
-    assert ran.code == 2
-    assert "costmodel estimate FLAGS --write a.yaml" in ran.err
     run("estimate", *flags, "--write", "a.yaml", cwd=tmp_path)
-    found = told(lambda *words: run(*words, cwd=tmp_path), "diff", "a.yaml", "--stack", "sglang")
-    assert [item["path"] for item in found["inputs"]] == ["stack"]
+    by_file = told(lambda *words: run(*words, cwd=tmp_path), "diff", "a.yaml", "--stack", "sglang")
+    found = told(run, "diff", *flags, "--set", "stack=sglang")
+    assert [item["path"] for item in found["inputs"]] == [item["path"] for item in by_file["inputs"]] == ["stack"]
+    assert found["figures"] == by_file["figures"]
+    assert (found["before"], found["after"]) == (" ".join(flags), "with --set stack=sglang")
+    other = told(run, "diff", *flags, "--set", "workload.concurrency=16")  # one load in the place of another
+    assert {item["path"] for item in other["inputs"]} == {"workload.rate", "workload.concurrency"}
 
 
 def test_a_model_that_does_not_fit_might_serve(run: Any) -> None:

@@ -502,3 +502,14 @@ def test_the_help_has_its_options_in_groups(run: Any) -> None:
     lines = run("estimate", "--help").out.splitlines()
     headings = [line for before, line in itertools.pairwise(lines) if not before and line and "  " not in line]
     assert headings[-6:] == ["Arguments", "Job", "Machine", "Serving", "Any key of the scenario", "Output"]
+
+
+def test_flags_beside_a_scenario_of_reinforcement_learning(run: Any, faults: Callable[[Any], Any]) -> None:
+    """Those of the machine; they were taken for flags of training."""
+    name = "grpo-qwen-2.5-7b-64"
+    found = json.loads(run("estimate", name, "--gpu", "h200", "--gpus", "128", "--price", "2USD/GPU/h", "--json").out)
+    by_set = ("cluster.node=dgx-h200", "cluster.nodes=16", "assume.price=2 USD/GPU/h")
+    same = json.loads(run("estimate", name, *(word for text in by_set for word in ("--set", text)), "--json").out)
+    assert found["plans"] == same["plans"]
+    (fault,) = faults(run("estimate", name, "--sequence", "128", "--rate", "3"))
+    assert (fault.code, "no --sequence and no --rate" in fault.sentence) == ("C030", True)

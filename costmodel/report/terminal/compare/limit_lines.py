@@ -8,7 +8,10 @@ from typing import Any
 
 from costmodel.estimate.evaluate.answer_facts import subject_of
 from costmodel.explore.compare.limit_findings import CheckedAnswer, LimitFinding
+from costmodel.ground.counts import number_of
+from costmodel.report.machine import runner_forms
 from costmodel.report.machine.answer_fields import flags_json
+from costmodel.report.machine.runner_forms import RunnerCase, RunnerSuite
 from costmodel.report.terminal.style.answer import head
 from costmodel.report.terminal.style.head import origin_lines, subject_fields, title
 from costmodel.report.terminal.style.layout import Line
@@ -64,6 +67,41 @@ def limit_words(finding: LimitFinding, text_of: Callable[[str, float], str]) -> 
     place = finding.place
     where = f"  ({place.file}:{place.line})" if place is not None and place.line else ""
     return f"{'✓' if finding.kept else '✗'} {finding.name} {text_of(finding.name, finding.value)} {bound}{where}"
+
+
+def forms_for_runners(found: Sequence[CheckedAnswer[Any]], words: Words) -> dict[str, Callable[[], str]]:
+    """What runners of CI read: annotations of GitHub, and JUnit's XML."""
+    return {
+        "github": lambda: runner_forms.github(_suites(found, words), _summary(found)),
+        "junit": lambda: runner_forms.junit(_suites(found, words)),
+    }
+
+
+def _suites(found: Sequence[CheckedAnswer[Any]], words: Words) -> list[RunnerSuite]:
+    return [
+        RunnerSuite(
+            checked.name,
+            checked.answer.inputs.case.file,
+            tuple(_runner_case(checked, finding, words) for finding in checked.findings),
+        )
+        for checked in found
+    ]
+
+
+def _runner_case(checked: CheckedAnswer[Any], finding: LimitFinding, words: Words) -> RunnerCase:
+    kind = finding.limit.kind if finding.limit is not None else _kind(finding)
+    name = " ".join(dict.fromkeys(part for part in (kind, finding.code or finding.name) if part))
+    return RunnerCase(name, words(checked, finding).lstrip("✗✓▲ "), finding.kept, finding.place)
+
+
+def _summary(found: Sequence[CheckedAnswer[Any]]) -> str:
+    """How many of all things held failed."""
+    findings = [finding for checked in found for finding in checked.findings]
+    failed = sum(not finding.kept for finding in findings)
+    of = number_of(len(found), "scenario")
+    if not findings:
+        return f"{of}, with nothing to check: give them limits, or name a baseline with --against"
+    return f"{failed} of {len(findings)} failed" if failed else f"{len(findings)} kept, {of}"
 
 
 def check_json(found: Sequence[CheckedAnswer[Any]], words: Words, workload: str) -> dict[str, Any]:

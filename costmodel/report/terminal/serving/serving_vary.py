@@ -34,7 +34,7 @@ from costmodel.report.terminal.style.answer import head
 from costmodel.report.terminal.style.head import origin_lines, price_lines, subject_fields, subject_words, title
 from costmodel.report.terminal.style.layout import CellTable, Line, drawn
 from costmodel.report.terminal.style.next_command import command
-from costmodel.report.terminal.style.remark_lines import remarks
+from costmodel.report.terminal.style.remark_lines import assumed_of_all, remarks
 from costmodel.report.terminal.style.theme import BAD, DIM, HEAD, WARN, styled
 
 _SURE = 0.9  # the chance that --safe 90% asks for
@@ -147,8 +147,10 @@ def sweep_json(found: SweptServing) -> dict[str, Any]:
     }
 
 
-def scale(case: ServingCase, trials: Sequence[ServingTrial], *, assumed: bool = False) -> list[Line]:
-    """A row for each rate, with as many replicas as keep every limit."""
+def scale(
+    case: ServingCase, trials: Sequence[ServingTrial], *, assumed: bool = False, verbose: bool = False
+) -> list[Line]:
+    """A row for each rate, with as many replicas as keep every limit; verbose, all assumptions too."""
     names = (*(_HEADS.get(name, name) for name in _SCALE), "")
     rows = [(_rate(trial), *_results(_SCALE[1:], trial), _against(trial)) for trial in trials]
     kept = [trial for trial in trials if trial.works]
@@ -163,7 +165,8 @@ def scale(case: ServingCase, trials: Sequence[ServingTrial], *, assumed: bool = 
         up_to = rate_words(one, significant(one))
         stated = f"Each replica, {number_of(gpus, 'GPU')}, is expected to meet the limits up to {up_to}."
         lines += [styled(stated), *counted_for(case), *unlimited(case), *_at_risk(case, kept)]
-    return [*lines, *_remarked(trials)]
+    answers = [trial.answer.assumed for trial in trials if trial.answer is not None]
+    return [*lines, *_remarked(trials), *([Text(), *assumed_of_all(answers)] if verbose else [])]
 
 
 def _never_kept(case: ServingCase, trials: Sequence[ServingTrial]) -> list[Line]:

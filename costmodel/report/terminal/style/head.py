@@ -28,6 +28,7 @@ if TYPE_CHECKING:
 
     from costmodel.documents.reader.foreign_readers import Foreign
     from costmodel.documents.reader.resolved_scenario import LoadedScenario, ResolvedScenario
+    from costmodel.documents.schemas.default_values import FlagQuestion
     from costmodel.estimate.machine.price import Price
 
 _PRICED_BY = ("cluster.node", "cluster.node.accelerator", "cluster.node.accelerators", "cluster.node.price.hourly")
@@ -75,9 +76,13 @@ def rounded_batch(case: ResolvedScenario, varied: Collection[str] = ()) -> list[
 
 def origin_lines(case: LoadedScenario) -> list[Text]:
     """Your own files, foreign ones, what flags replace, and their defaults."""
-    replaced = [styled(remark, WARN) for remark in case.asked.remarks]
-    assumed = [styled(f"assumed {item.path} {item.value}: {item.origin}", DIM) for item in case.asked.assumed]
-    return [*own_files(case), *read_from(case.foreign), *replaced, *assumed]
+    return [*own_files(case), *read_from(case.foreign), *flag_lines(case.asked)]
+
+
+def flag_lines(asked: FlagQuestion) -> Iterator[Text]:
+    """What flags replace, and the defaults of what they leave open."""
+    yield from (styled(remark, WARN) for remark in asked.remarks)
+    yield from (styled(f"assumed {item.path} {item.value}: {item.origin}", DIM) for item in asked.assumed)
 
 
 def read_from(files: Mapping[str, Foreign]) -> list[Text]:

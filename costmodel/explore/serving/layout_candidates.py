@@ -9,7 +9,9 @@ from collections.abc import Iterable
 import numpy as np
 
 from costmodel.documents.keys.overrides import path_of
+from costmodel.estimate.serving.constraints import invalid_halves
 from costmodel.estimate.serving.plan_columns import PlanColumns
+from costmodel.estimate.serving.predict_serving import apart_is_modelled
 from costmodel.estimate.serving.serving_inputs import ServingInputs
 from costmodel.ground.errors import CostModelError, fail
 
@@ -76,8 +78,26 @@ def _powers(most: float) -> list[float]:
     return list(itertools.takewhile(lambda degree: degree <= most, (2.0**power for power in range(20))))
 
 
+def valid_pairs(inputs: ServingInputs, layout: PlanColumns) -> tuple[PlanColumns, PlanColumns]:
+    """Of these those that make sense; none where the scenario's search lists none."""
+    space = inputs.case.scenario.search
+    if space is None or not space.disaggregated:
+        nothing = layout.at(slice(0, 0))
+        return nothing, nothing
+    prefill, decode = pairs(inputs, layout)
+    kept = np.ones(len(decode), dtype=bool)
+    for _, mask in invalid_halves(inputs, prefill, decode):
+        kept &= ~mask
+    return prefill.at(kept), decode.at(kept)
+
+
 def pairs(inputs: ServingInputs, layout: PlanColumns) -> tuple[PlanColumns, PlanColumns]:
-    """Instances for prompts and for tokens in every layout of one stage, as many of each as the accelerators hold."""
+    """Instances for prompts and for tokens in every layout of one stage, as many of each as the accelerators hold.
+
+    Raises:
+        CostModelError: the load is not modelled with instances apart
+    """
+    apart_is_modelled(inputs)
     ranks = float(inputs.ranks)
     alone = layout.at(layout.pp == 1)
     shapes = np.unique(np.stack([alone.tp, alone.ep, alone.dp_attention, alone.redundant_experts]), axis=1).T

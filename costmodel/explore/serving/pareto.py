@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import replace
 
 import numpy as np
@@ -13,14 +13,15 @@ from costmodel.documents.schemas.serving.serving_results import RESULTS
 from costmodel.documents.schemas.serving.serving_workload import LOADS as LOAD_KEYS
 from costmodel.estimate.machine.price import price_of
 from costmodel.estimate.serving.constraints import invalid
-from costmodel.estimate.serving.evaluate_layouts import ServingEvaluation, evaluate
+from costmodel.estimate.serving.evaluate_apart import evaluate_apart
+from costmodel.estimate.serving.evaluate_layouts import evaluate
 from costmodel.estimate.serving.plan_columns import PlanColumns
-from costmodel.estimate.serving.predict_serving import unacceptable
+from costmodel.estimate.serving.predict_serving import AnyEvaluation, routed, unacceptable
 from costmodel.estimate.serving.serving_inputs import ServingInputs
 from costmodel.explore.search.progress import UNWATCHED, Watcher
 from costmodel.explore.search.ranges import Axis
 from costmodel.explore.serving.found_plans import RankedPlan, ServingVariants, priced, varied
-from costmodel.explore.serving.layout_candidates import candidates
+from costmodel.explore.serving.layout_candidates import candidates, valid_pairs
 from costmodel.explore.serving.search_layouts import UNSTABLE, ranked_plan
 from costmodel.ground.errors import Fault, fail
 from costmodel.ground.record import record
@@ -134,12 +135,25 @@ def _of_variant(number: int, inputs: ServingInputs, x: str, y: str) -> VariantFr
     for _, mask in invalid(inputs, layout):
         kept &= ~mask
     layout = layout.at(kept)
+    prefill, decode = valid_pairs(inputs, layout)
     if not len(layout):
         raise fail("C004", "search lists no valid plan", inputs.case.place("search"))
     points: list[FrontPoint] = []
-    for load in _loads(inputs, layout):
-        points += _at(_loaded(inputs, load), layout, x, y, load, number)
-    return VariantFront(tuple(_unbeaten(points, x, y)), len(layout))
+    for load in _loads(inputs, layout, (prefill, decode)):
+        for evaluation in _evaluated(_loaded(inputs, load), layout, (prefill, decode)):
+            points += _at(_loaded(inputs, load), evaluation, x, y, load, number)
+    return VariantFront(tuple(_unbeaten(points, x, y)), len(layout) + len(decode))
+
+
+Halves = tuple[PlanColumns, PlanColumns]
+
+
+def _evaluated(inputs: ServingInputs, layout: PlanColumns, halves: Halves) -> Iterator[AnyEvaluation]:
+    """Plans whose engines do both, and those with prefill and decode apart."""
+    with np.errstate(all="ignore"):
+        yield evaluate(inputs, layout)
+        if len(halves[0]):
+            yield evaluate_apart(routed(inputs, halves[0]), *halves)
 
 
 def _names(name: str) -> tuple[str, str]:
@@ -148,17 +162,18 @@ def _names(name: str) -> tuple[str, str]:
     return name, machine_name(name)
 
 
-def _loads(inputs: ServingInputs, layout: PlanColumns) -> NDArray[np.float64]:
+def _loads(inputs: ServingInputs, layout: PlanColumns, halves: Halves) -> NDArray[np.float64]:
     """Loads of equal ratio, up to the most that any plan answers."""
-    with np.errstate(all="ignore"):
-        found = evaluate(inputs, layout).results
-    fits = found.column("memory_share") <= 1
     workload = inputs.case.scenario.workload
-    if workload.rate is not None:
-        most = found.column("saturation_per_s")
-    else:
-        most = found.column("concurrency_steady") * layout.replicas
-    top = float(np.max(np.where(fits & np.isfinite(most), most, 0.0), initial=0.0))
+    top = 0.0
+    for evaluation in _evaluated(inputs, layout, halves):
+        found = evaluation.results
+        if workload.rate is not None:
+            most = found.column("saturation_per_s")
+        else:
+            most = found.column("concurrency_steady") * evaluation.layout.replicas
+        answered = (found.column("memory_share") <= 1) & np.isfinite(most)
+        top = max(top, float(np.max(np.where(answered, most, 0.0), initial=0.0)))
     if not top:
         raise fail("C004", "no plan of the search fits", inputs.case.place("search", "plan"))
     return np.geomspace(max(top * LIGHTEST, 1.0 if workload.rate is None else 0.0), top * (1 - 1e-6), LOADS)
@@ -172,10 +187,8 @@ def _loaded(inputs: ServingInputs, load: float) -> ServingInputs:
     return replace(inputs, case=replace(case, scenario=case.scenario.model_copy(update={"workload": changed})))
 
 
-def _at(inputs: ServingInputs, layout: PlanColumns, x: str, y: str, load: float, number: int) -> list[FrontPoint]:
+def _at(inputs: ServingInputs, evaluation: AnyEvaluation, x: str, y: str, load: float, number: int) -> list[FrontPoint]:
     """The points of one load that none of it beats."""
-    with np.errstate(all="ignore"):
-        evaluation = evaluate(inputs, layout)
     codes = dict(_broken(inputs, evaluation))
     stands = np.isfinite(evaluation.results.column(x)) & np.isfinite(evaluation.results.column(y))
     for code, mask in codes.items():
@@ -188,7 +201,7 @@ def _at(inputs: ServingInputs, layout: PlanColumns, x: str, y: str, load: float,
     ]
 
 
-def _broken(inputs: ServingInputs, evaluation: ServingEvaluation) -> dict[str, NDArray[np.bool_]]:
+def _broken(inputs: ServingInputs, evaluation: AnyEvaluation) -> dict[str, NDArray[np.bool_]]:
     codes: dict[str, NDArray[np.bool_]] = {}
     for code, mask in unacceptable(inputs, evaluation):
         codes[code] = codes.get(code, np.zeros(len(evaluation.layout), dtype=bool)) | mask

@@ -14,10 +14,11 @@ from costmodel.estimate.serving.predict_serving import remarks
 from costmodel.estimate.serving.result_columns import machine_name
 from costmodel.explore.serving.pareto import FrontPoint, ServingFront
 from costmodel.ground.counts import number_of
-from costmodel.ground.units import counted, significant
+from costmodel.ground.units import significant
 from costmodel.report.machine.answer_fields import notes
 from costmodel.report.machine.serving_json import frame, plan
 from costmodel.report.terminal.serving.serving_formatting import result
+from costmodel.report.terminal.serving.serving_search import apart_words, degree_words
 from costmodel.report.terminal.serving.serving_variants import stopped_lines, title_lines, varied_cells, varied_heads
 from costmodel.report.terminal.style.formatting import spaced
 from costmodel.report.terminal.style.head import is_cost, origin_lines, price_lines, price_varies, prices
@@ -60,6 +61,7 @@ def front(found: ServingFront, shown: int) -> list[Line]:
         styled("  ● on the front · ◆ its knee", DIM),
         Text(),
         CellTable(head, rows, align, drop=("budget", "pp"), indent="  "),
+        *apart_words([point.plan for point in found.points]),
         *_without_points(found),
     ]
     if len(rows) < len(found.points):
@@ -94,7 +96,7 @@ def _row(found: ServingFront, place: int, point: FrontPoint, degrees: Sequence[s
     return (
         f"{place}",
         *varied_cells(found.variants, ranked.variant),
-        *(counted(ranked.sizes[name]) for name in degrees),
+        *(degree_words(ranked, name) for name in degrees),
         significant(point.load),
         *(result(name, ranked.costs[name]) for name in names),
         f"✗ {' '.join(ranked.broken)}" if ranked.broken else "",
@@ -114,6 +116,7 @@ def front_json(found: ServingFront) -> dict[str, Any]:
         {
             **found.variants.cells(point.plan.variant),
             **plan(point.plan.sizes, point.plan.costs),
+            **({} if point.plan.prefill is None else {"prefill": point.plan.prefill}),
             "load": point.load,
             "broken": list(point.plan.broken),
         }

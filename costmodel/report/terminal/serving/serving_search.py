@@ -127,12 +127,17 @@ def degree_words(ranked: RankedPlan, name: str) -> str:
 
 def _key(found: FoundPlans) -> Iterator[Text]:
     """What the columns mean."""
-    if any(each.prefill is not None for each in found.best):
-        yield styled("  →: from the instances for prompts to those that generate", DIM)
+    yield from apart_words(found.best)
     limits = [_limit_words(limit) for limit in _limits(found)]
     kept = f"keeps {' and '.join(limits)}" if limits else "is answered"
     yield styled(f"  req/s: most that {kept}", DIM)
     yield styled("  tok/s/GPU and cost there; times and chance to keep all limits at the scenario's load", DIM)
+
+
+def apart_words(plans: Sequence[RankedPlan]) -> list[Text]:
+    """What an arrow means, where a plan has instances apart."""
+    apart = any(each.prefill is not None for each in plans)
+    return [styled("  →: from the instances for prompts to those that generate", DIM)] if apart else []
 
 
 def _prices(found: FoundPlans) -> list[Text]:

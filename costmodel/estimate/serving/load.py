@@ -38,7 +38,7 @@ class Bounds:
 
     @property
     def admitted(self) -> Column:
-        """Of requests that wait for nothing but room in steps."""
+        """Of requests that wait only for room in steps."""
         return np.maximum(np.minimum(np.minimum(self.cache, self.sequences), self.link), LEAST)
 
     @property

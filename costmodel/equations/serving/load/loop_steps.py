@@ -30,7 +30,7 @@ def steps_in_line(prompt: Number, room: Number, utilisation: Number, variation: 
 
     Example:
         >>> [round(float(steps_in_line(s, 2048.0, 0.6, 0.0)), 2) for s in (8192.0, 2048.0, 256.0)]
-        [3.0, 0.75, 0.02]
+        [3.0, 0.75, 0.03]
 
     Source:
         sakasegawa-1977; composition
@@ -46,16 +46,16 @@ def steps_in_line(prompt: Number, room: Number, utilisation: Number, variation: 
 
 
 @equation
-def steps_of_a_request(line: Number, ridden: Number, later: Number, missed: Number) -> Number:
+def steps_of_a_request(line_steps: Number, prompt_steps: Number, later_steps: Number, missed_steps: Number) -> Number:
     """Steps from one request of a user to the next: missed, in line, with its prompt, and for its later tokens.
 
     K = g + L + a + n
 
     Args:
-        line: steps in line, L [1]
-        ridden: steps that carry the prompt, the last of which gives the first token, a [1]
-        later: steps that give the later tokens, n [1]
-        missed: steps that begin before a request is there, g: one half where it comes at any time [1]
+        line_steps: steps in line, L [1]
+        prompt_steps: steps that carry the prompt, the last of which gives the first token, a [1]
+        later_steps: steps that give the later tokens, n [1]
+        missed_steps: steps that begin before a request is there, g: one half where it comes at any time [1]
 
     Returns:
         steps [1]
@@ -67,9 +67,9 @@ def steps_of_a_request(line: Number, ridden: Number, later: Number, missed: Numb
     Source:
         count
 
-    Monotone: increasing in line, ridden, later, missed
+    Monotone: increasing in line_steps, prompt_steps, later_steps, missed_steps
     """
-    return missed + line + ridden + later
+    return missed_steps + line_steps + prompt_steps + later_steps
 
 
 @equation
@@ -113,7 +113,7 @@ def of_others(amount: Number, users: Number) -> Number:
         amount of the others [1]
 
     Example:
-        >>> [of_others(8.0, users) for users in (1.0, 2.0, 8.0)]
+        >>> [float(of_others(8.0, users)) for users in (1.0, 2.0, 8.0)]
         [0.0, 4.0, 7.0]
 
     Holds:
@@ -129,7 +129,9 @@ def of_others(amount: Number, users: Number) -> Number:
 
 
 @equation
-def tokens_beside(prompt: Number, room: Number, line: Number, ridden: Number, arriving: Number) -> Number:
+def tokens_beside(
+    prompt: Number, room: Number, line_steps: Number, prompt_steps: Number, arriving_tokens: Number
+) -> Number:
     """Tokens of others' prompts in the steps from a prompt's first chance to its first token.
 
     L r + m min(1, r / s) / 2 + f u / (f + u), f = m (L + a − ½), u = max(r / 2, r − s): ahead in line, ahead among
@@ -138,9 +140,9 @@ def tokens_beside(prompt: Number, room: Number, line: Number, ridden: Number, ar
     Args:
         prompt: tokens of the prompt that are computed, on average, s [1]
         room: tokens that a step leaves to prompts, r [1]
-        line: steps in line, L [1]
-        ridden: steps that carry the prompt, a [1]
-        arriving: tokens of others' prompts that come in a step, m [1]
+        line_steps: steps in line, L [1]
+        prompt_steps: steps that carry the prompt, a [1]
+        arriving_tokens: tokens of others' prompts that come in a step, m [1]
 
     Returns:
         tokens [1]
@@ -152,17 +154,17 @@ def tokens_beside(prompt: Number, room: Number, line: Number, ridden: Number, ar
     Source:
         composition
 
-    Monotone: increasing in line, ridden, arriving
+    Monotone: increasing in line_steps, prompt_steps, arriving_tokens
     """
     fill = np.maximum(room, 1e-9)
-    together = arriving / 2 * np.minimum(1.0, fill / prompt)
-    came, left = arriving * (line + ridden - 0.5), np.maximum(fill / 2, fill - prompt)
-    return line * room + together + left * (1 - left / (came + left))
+    together = arriving_tokens / 2 * np.minimum(1.0, fill / prompt)
+    came, left = arriving_tokens * (line_steps + prompt_steps - 0.5), np.maximum(fill / 2, fill - prompt)
+    return line_steps * room + together + left * (1 - left / (came + left))
 
 
 @equation
 def loop_first_token_time(
-    missed: Number,
+    missed_steps: Number,
     mean_step: Number,
     steps: Number,
     step: Number,
@@ -175,7 +177,7 @@ def loop_first_token_time(
     g t̄ + (L + a) D + β + γ (s + B)
 
     Args:
-        missed: steps that begin before a request is there, g [1]
+        missed_steps: steps that begin before a request is there, g [1]
         mean_step: mean step that others' requests make, t̄ [s]
         steps: in line and with the prompt, L + a [1]
         step: a step of the others without prompts, D [s]
@@ -200,23 +202,23 @@ def loop_first_token_time(
     Pitfall:
         a prompt a little over the room takes two steps, but not twice its time
 
-    Monotone: increasing in missed, mean_step, steps, step, sequence_time, prompt_token_time, tokens
+    Monotone: increasing in missed_steps, mean_step, steps, step, sequence_time, prompt_token_time, tokens
     """
-    return missed * mean_step + steps * step + sequence_time + prompt_token_time * tokens
+    return missed_steps * mean_step + steps * step + sequence_time + prompt_token_time * tokens
 
 
 @equation
-def loop_token_time(cycle: Number, mean_step: Number, first_token: Number, later: Number, least: Number) -> Number:
+def loop_token_time(steps: Number, mean_step: Number, ttft: Number, later_steps: Number, met_step: Number) -> Number:
     """Mean time per token behind the first in a closed loop: what a request's steps take, less its first token.
 
     max((K t̄ − f) / n, t₋ + β): no less than others' mean step with its own row
 
     Args:
-        cycle: steps of a request, K [1]
+        steps: steps of a request, K [1]
         mean_step: mean step, t̄ [s]
-        first_token: time to the first token, f [s]
-        later: steps that give the later tokens, n; without any, the least stands for them [1]
-        least: mean step that others' requests make, with one more sequence, t₋ + β [s]
+        ttft: time to the first token, f [s]
+        later_steps: steps that give the later tokens, n; without any, the least stands for them [1]
+        met_step: mean step that others' requests make, with one more sequence, t₋ + β [s]
 
     Returns:
         time of a step in which it decodes [s]
@@ -228,26 +230,26 @@ def loop_token_time(cycle: Number, mean_step: Number, first_token: Number, later
     Source:
         little-1961; reiser-1980
 
-    Monotone: increasing in cycle, mean_step, least; decreasing in first_token
+    Monotone: increasing in steps, mean_step, met_step; decreasing in ttft
     """
-    some = later > 0
-    return np.maximum(np.where(some, (cycle * mean_step - first_token) / np.where(some, later, 1.0), least), least)
+    some = later_steps > 0
+    return np.maximum(np.where(some, (steps * mean_step - ttft) / np.where(some, later_steps, 1.0), met_step), met_step)
 
 
 @equation
 def crowded_first_token_time(
-    first_token: Number, cycle: Number, mean_step: Number, later: Number, token: Number
+    ttft: Number, steps: Number, mean_step: Number, later_steps: Number, tpot: Number
 ) -> Number:
     """Time to the first token where users may be more than full steps answer: the rest of what a request passes.
 
     max(f, K t̄ − n t)
 
     Args:
-        first_token: with a line that others leave, f [s]
-        cycle: steps from one request of a user to the next, K = N / x [1]
+        ttft: with a line that others leave, f [s]
+        steps: steps from one request of a user to the next, K = N / x [1]
         mean_step: mean step, t̄ [s]
-        later: steps that give the later tokens, n [1]
-        token: time of each, t [s]
+        later_steps: steps that give the later tokens, n [1]
+        tpot: time of each, t [s]
 
     Returns:
         time to the first token [s]
@@ -259,22 +261,22 @@ def crowded_first_token_time(
     Source:
         little-1961
 
-    Monotone: increasing in first_token, cycle, mean_step; decreasing in later, token
+    Monotone: increasing in ttft, steps, mean_step; decreasing in later_steps, tpot
     """
-    return np.maximum(first_token, cycle * mean_step - later * token)
+    return np.maximum(ttft, steps * mean_step - later_steps * tpot)
 
 
 @equation
 def loop_first_token_variance(
-    first_token: Number, alone: Number, service: Number, users: Number, variation: Number
+    ttft: Number, own_time: Number, service: Number, users: Number, variation: Number
 ) -> Number:
     """Variance of the time to the first token in a closed loop: of the own prompt, and of how many others are met.
 
     S² (v² + μ (1 − μ / N) (1 + v²)), μ = min((f − f₀) / S, N − 1): each of N users is met or not
 
     Args:
-        first_token: mean time to the first token, f [s]
-        alone: the same without others' prompts, f₀ [s]
+        ttft: mean time to the first token, f [s]
+        own_time: the same without others' prompts, f₀ [s]
         service: time of a prompt in full steps, S [s]
         users: users, N [1]
         variation: of the prompts, standard deviation over mean, v [1]
@@ -295,5 +297,5 @@ def loop_first_token_variance(
 
     Monotone: increasing in service, variation
     """
-    met = np.clip((first_token - alone) / service, 0.0, np.maximum(users - 1, 0.0))
+    met = np.clip((ttft - own_time) / service, 0.0, np.maximum(users - 1, 0.0))
     return service**2 * (variation**2 + met * (1 - met / users) * (1 + variation**2))

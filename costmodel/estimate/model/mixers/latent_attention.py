@@ -76,6 +76,19 @@ def flop(own: LatentAttention, part: Mixer, size: CoreSize, *, causal: bool) -> 
         return core + scores / _ranks(own, size.heads)
 
 
+def appended_flop(own: LatentAttention, part: Mixer, computed: Number, hit: Number) -> Number:
+    """Work of tokens behind those that are cached, on a rank of an engine, each of which runs the whole indexer."""
+    assert own.indexer is not None
+    widths = (own.kv_rank, own.rope_dim, own.indexer.top_k)
+    found: list[Number] = []
+    for tokens in (hit, hit + computed):
+        core = selected_attention_flop(1.0, tokens, part.heads, *widths, causal=True)
+        with term("indexer"):
+            scores = indexer_flop(1.0, tokens, own.indexer.heads, own.indexer.head_dim, causal=True)
+            found.append(core + scores)
+    return found[1] - found[0]
+
+
 def _ranks(own: LatentAttention, heads: Number) -> Number:
     """Ranks that heads are sharded over."""
     with term("ranks"):

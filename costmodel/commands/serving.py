@@ -10,7 +10,7 @@ from costmodel.commands import pages
 from costmodel.documents.reader.resolved_scenario import LoadedScenario
 from costmodel.documents.reader.serving_scenario import serving
 from costmodel.estimate.serving.predict_serving import ServingAnswer, predict
-from costmodel.explore.serving.serving_remedies import with_remedies
+from costmodel.explore.serving.serving_remedies import with_remedies, with_search_remedies
 from costmodel.ground.errors import fail
 from costmodel.report.machine import serving_json
 from costmodel.report.terminal.serving import serving_communication as communication_report
@@ -78,7 +78,8 @@ def search(case: LoadedScenario, top: int, over: Sequence[Axis], *, why_not: boo
     from costmodel.explore.serving.search_layouts import search as search_space
 
     with paced("values") as watcher:
-        return found_reply(search_space(inputs_of(serving(case)), top, over, watcher), why_not=why_not)
+        found = search_space(inputs_of(serving(case)), top, over, watcher)
+    return found_reply(with_search_remedies(found), why_not=why_not)
 
 
 def found_reply(found: FoundPlans, *, why_not: bool = False) -> Reply:
@@ -98,7 +99,8 @@ def pareto(case: LoadedScenario, top: int, axes: str, over: Sequence[Axis]) -> R
     from costmodel.explore.serving.pareto import front
 
     with paced("values") as watcher:
-        return front_reply(front(inputs_of(serving(case)), axes, over, watcher), top)
+        found = front(inputs_of(serving(case)), axes, over, watcher)
+    return front_reply(found, top)
 
 
 def front_reply(found: ServingFront, top: int) -> Reply:

@@ -221,10 +221,11 @@ def _served_search(case: LoadedScenario, top: int, over: Sequence[Axis], pareto:
     from costmodel.estimate.serving.serving_inputs import inputs_of
     from costmodel.explore.serving.pareto import front
     from costmodel.explore.serving.search_layouts import search as search_layouts
+    from costmodel.explore.serving.serving_remedies import with_search_remedies
 
     answers.without("search", [("workers", workers)])
     inputs = inputs_of(serving(case))
-    found: Any = front(inputs, pareto, over) if pareto else search_layouts(inputs, top, over)
+    found: Any = front(inputs, pareto, over) if pareto else with_search_remedies(search_layouts(inputs, top, over))
     return Result(found, answers.front_reply(found, top) if pareto else answers.found_reply(found))
 
 

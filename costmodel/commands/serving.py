@@ -86,9 +86,11 @@ def search(case: LoadedScenario, top: int, over: Sequence[Axis], *, why_not: boo
     from costmodel.commands.progress import paced
     from costmodel.estimate.serving.serving_inputs import inputs_of
     from costmodel.explore.serving.search_layouts import search as search_space
+    from costmodel.explore.serving.serving_remedies import with_search_remedies
 
     with paced("values") as watcher:
-        return found_reply(search_space(inputs_of(serving(case)), top, over, watcher), why_not=why_not)
+        found = search_space(inputs_of(serving(case)), top, over, watcher)
+    return found_reply(with_search_remedies(found), why_not=why_not)
 
 
 def found_reply(found: FoundPlans, *, why_not: bool = False) -> Reply:
@@ -108,7 +110,8 @@ def pareto(case: LoadedScenario, top: int, axes: str, over: Sequence[Axis]) -> R
     from costmodel.explore.serving.pareto import front
 
     with paced("values") as watcher:
-        return front_reply(front(inputs_of(serving(case)), axes, over, watcher), top)
+        found = front(inputs_of(serving(case)), axes, over, watcher)
+    return front_reply(found, top)
 
 
 def front_reply(found: ServingFront, top: int) -> Reply:

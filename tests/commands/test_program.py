@@ -109,7 +109,7 @@ def test_the_version(run: Any) -> None:
     ("args", "words"),
     [
         (("estimat",), "Did you mean 'estimate'?"),
-        (("check", "--against"), "requires an argument"),
+        (("calibrate",), "Missing argument"),
         (("sweep",), "Missing option '--over'"),
         (("estimate", NAME, "--st", "x"), "No such option: --st"),
         (("estimate", NAME, "extra"), "unexpected extra argument"),

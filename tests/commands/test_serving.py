@@ -421,7 +421,26 @@ def test_a_value_of_a_search_that_is_wrong_is_marked_at_its_option(run: Any, fau
     assert (found.code, found.marked) == ("D009", "p55")
 
 
+def test_a_search_in_vain_says_what_to_set(run: Any) -> None:
+    words = ("search", NAME, "--set", "workload.rate=16 /s")
+    found, out = told(run, *words), run(*words).out
+    assert found["remedies"][0] == {"set": ["cluster.nodes=4"]}
+    assert "try  --set cluster.nodes=4" in out
+    assert out.endswith(f"Next: costmodel search {NAME} --set 'workload.rate=16 /s' --set cluster.nodes=4\n")
+    assert told(run, *words, "--set", "cluster.nodes=4")["remedies"] == []
+
+
+def test_a_plan_of_a_search_with_instances_apart_is_not_exported_as_one_that_does_both(run: Any) -> None:
+    apart = ("--set", "search.disaggregated=true", "--set", "cluster.nodes=3")
+    assert told(run, "search", NAME, *apart, "--top", "1")["plans"][0]["prefill"]["tp"] == 4
+    ran = run("export", NAME, *apart, "--to", "vllm", "--rank", "1")
+    assert (ran.code, "X009 plan.prefill" in ran.out + ran.err) == (1, True)
+
+
 def test_sweep_over_nodes_shows_the_rent_of_each(run: Any) -> None:
+    asked = ("sweep", NAME, "--over", "cluster.node=dgx-h100,p5,dgx-h200", "--show", "rent_per_month")
+    for words in ("at 2.50 USD", "at 6.88 USD", "was left out", "no price known for dgx-h200"):
+        assert words in run(*asked).out
     over = ("--over", "cluster.node=p5,p5en", "--set", "assume.price=null", "--show", "gpus,nodes,rent_per_month")
     rents = [point["rent_per_month_usd"] for point in told(run, "sweep", NAME, *over)["points"]]
     assert rents[0] == pytest.approx(16 * 6.88 * 730, rel=1e-3)

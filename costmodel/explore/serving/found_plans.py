@@ -104,9 +104,20 @@ class ServingVariants:
                 yield error.faults[0]
 
 
+@record
+class SearchRemedy:
+    """Settings under which a search finds a plan that keeps every limit, and that plan."""
+
+    settings: tuple[str, ...]
+    best: RankedPlan
+
+
 @dataclass
 class FoundPlans:
-    """What a search of a serving scenario found; if stopped, at the values so far."""
+    """What a search of a serving scenario found; if stopped, at the values so far.
+
+    remedies: where no plan keeps every limit, at the values of the nearest one; see `with_search_remedies`
+    """
 
     variants: ServingVariants
     parts: list[VariantPlans] = field(default_factory=list)
@@ -114,6 +125,7 @@ class FoundPlans:
     best: list[RankedPlan] = field(default_factory=list)
     yours: ServingAnswer | None = None
     your_rank: int = 0
+    remedies: tuple[SearchRemedy, ...] = ()
 
     @property
     def inputs(self) -> ServingInputs:
@@ -124,6 +136,12 @@ class FoundPlans:
     def stopped(self) -> bool:
         """Whether it ended before the last value."""
         return len(self.parts) < len(self.variants)
+
+    @property
+    def nearest(self) -> int:
+        """The variant of the best plan, or the first one that has plans."""
+        with_plans = (part.number for part in self.parts if part.fault is None)
+        return self.best[0].variant if self.best else next(with_plans, 0)
 
     @property
     def candidates(self) -> int:

@@ -134,3 +134,25 @@ def test_a_front_over_values_is_what_none_of_their_fronts_beats() -> None:
 def test_a_result_that_no_plan_has_gives_no_front() -> None:
     with pytest.raises(CostModelError, match="no plan has both tpot and makespan"):
         front(inputs(), "tpot,makespan")
+
+
+def test_a_front_has_instances_apart_where_the_search_lists_them() -> None:
+    """Each of its points is what the plan gives at that load."""
+    stated = ("cluster.nodes=3", "search.disaggregated=true")
+    apart = front(inputs(*stated), "tpot,tokens_per_s_per_gpu")
+    alone = front(inputs("cluster.nodes=3"), "tpot,tokens_per_s_per_gpu")
+    assert apart.looked_at > alone.looked_at
+    point = next(point for point in apart.points if point.plan.prefill is not None)
+    assert point.plan.prefill is not None
+    halves = {"prefill": point.plan.prefill, "decode": point.plan.sizes}
+    plan = (f"{name}: {{tp: {half['tp']:.0f}, replicas: {half['replicas']:.0f}}}" for name, half in halves.items())
+    again = costs(*stated, f"plan={{{', '.join(plan)}}}", f"workload.rate={point.load!r} /s")
+    assert again["tpot"] == pytest.approx(point.plan.costs["tpot"], rel=1e-9)
+
+
+@pytest.mark.parametrize("load", ["requests: 1000", "concurrency: 64, traffic: burst"])
+def test_instances_apart_are_refused_where_estimate_refuses_them(load: str) -> None:
+    stated = inputs(f"workload={{kind: serving, prompt: 500, output: 50, {load}}}", "search.disaggregated=true")
+    for asked in (search, lambda given: front(given, "tpot,ttft")):
+        with pytest.raises(CostModelError, match="not modelled with separate prefill and decode"):
+            asked(stated)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import shlex
 from collections.abc import Iterator, Sequence
 
 from rich.text import Text
@@ -33,6 +34,7 @@ from costmodel.report.terminal.serving.serving_formatting import (
     unlimited,
 )
 from costmodel.report.terminal.serving.serving_variants import (
+    best_words,
     head_of,
     replica_words,
     stopped_lines,
@@ -60,16 +62,19 @@ def search(found: FoundPlans, *, why_not: bool = False) -> list[Line]:
     counts += f" · {found.kept:,} keep{'s' if found.kept == 1 else ''} all limits"
     lines: list[Line] = [*head_of(variants), styled(f"{counts} · {found.elapsed:.2f} s")]
     lines += stopped_lines(found)
-    shown = [each.variant for each in found.best] or [0]
+    shown = [each.variant for each in found.best] or [found.nearest]
     lines += [*remark_lines([tuple(remarks(variants.of(number))) for number in shown]), Text()]
+    after = _after_none(found)
     if not found.best:
-        return [*lines, styled("No plan fits.", BAD), *value_lines(found), *_examples(found)]
+        lines += [styled("No plan fits.", BAD), *value_lines(found), *_examples(found), *_tries(found)]
+        return [*lines, *([Text()] if after else []), *after]
     lines += [_table(found), *_key(found), *_prices(found), Text(), *_yours(found), *_needs(found)]
     lines += [] if why_not else _shares(found)
     lines += [*value_lines(found), *(_examples(found) if why_not else [])]
     best = found.best[0]
     verb = "Best" if not best.broken else "Nearest"
-    return [*lines, Text(), drawn(f"{verb}: {command(inputs.case, 'estimate', settings=plan_settings(found, best))}")]
+    own = drawn(f"{verb}: {command(inputs.case, 'estimate', settings=plan_settings(found, best))}")
+    return [*lines, *_tries(found), Text(), own, *after]
 
 
 def _table(found: FoundPlans) -> CellTable:
@@ -191,6 +196,29 @@ def _needs(found: FoundPlans) -> Iterator[Text]:
     yield styled(f"  {rate_words(rate, significant(rate))} need {taken}: {gpus}")
     yield from counted_for(inputs.case)
     yield from unlimited(inputs.case)
+
+
+def _tries(found: FoundPlans) -> list[Line]:
+    """Settings of the search under which a plan keeps every limit, and the best plan there."""
+    if not found.remedies:
+        return []
+    rows = [
+        (
+            "try" if not place else "",
+            " ".join(f"--set {shlex.quote(setting)}" for setting in remedy.settings),
+            f"{best_words(remedy.best)}, {number_of(remedy.best.costs['gpus'], 'GPU')}",
+        )
+        for place, remedy in enumerate(found.remedies)
+    ]
+    return [Text(), CellTable(("", "what to set", "keeps all limits"), rows, "lkl")]
+
+
+def _after_none(found: FoundPlans) -> list[Line]:
+    """The search to ask next, where a remedy is settings of it."""
+    if not found.remedies:
+        return []
+    settings = dict(setting.split("=", 1) for setting in found.remedies[0].settings)
+    return [drawn(f"Next: {command(found.inputs.case, 'search', settings=settings)}")]
 
 
 def _shares(found: FoundPlans) -> list[Line]:

@@ -129,7 +129,7 @@ def search(
     from costmodel.explore.search.ranges import axes
 
     varied = axes(over or ())
-    case = question.varied({axis.path: f"--over {axis.path}" for axis in varied})
+    case = question.varied({axis.path: f"--over {axis.path}" for axis in varied}, "--over")
     if case.kind != "training":
         given = [("--into", into is not None), ("--keep", keep is Keep.ALL), ("--resume", resume)]
         given += [("--engine", engine != "local"), ("--workers", workers is not None), ("--wait", bool(wait))]

@@ -25,7 +25,7 @@ from costmodel.report.terminal.style.head import price_fields, price_varies
 def search_json(found: FoundPlans) -> dict[str, Any]:
     """A search as costmodel/result/v1; where keys vary, each row has their values."""
     inputs, variants = found.inputs, found.variants
-    varied = {"values": [_value(found, part) for part in found.parts], "complete": not found.stopped}
+    varied = {"values": [_value(found, part) for part in found.parts]}
     return {
         **frame(inputs, variants.paths),
         "assumed": [{"path": item.path, "value": item.value, "from": item.origin} for item in inputs.assumed],
@@ -36,6 +36,7 @@ def search_json(found: FoundPlans) -> dict[str, Any]:
         "valid": found.valid,
         "fit": found.fit,
         "kept": found.kept,
+        "complete": not found.stopped,
         "elapsed_s": found.elapsed,
         **(varied if variants.over else {}),
         "plans": [ranked_row(variants, each) for each in found.best],

@@ -83,6 +83,7 @@ def _translated(found: ServingAnswer, engine: Engine) -> tuple[ServingAnswer, st
         "budget": found.inputs.budget,
         "sequences": found.inputs.sequences,
         "host_cache": _moved_host_cache(before, engine),
+        "chunked": engine.chunked or (before.chunked and _number(found.inputs.load.computed) > found.inputs.budget),
     }
     moved = engine.model_copy(update=kept)
     plan = found.plan.model_copy(update={"replicas": _number(found.evaluation.layout.replicas)})

@@ -17,6 +17,7 @@ from costmodel.estimate.serving.serving_inputs import inputs_of
 from costmodel.explore.serving.found_plans import FoundPlans, SearchRemedy
 from costmodel.explore.serving.search_layouts import search
 from costmodel.explore.serving.vary_serving import ServingTrial, copies, tried
+from costmodel.ground.equation import Number
 from costmodel.ground.errors import CostModelError
 from costmodel.ground.units import significant
 
@@ -58,6 +59,9 @@ def _fixed(answer: ServingAnswer, trial: ServingTrial) -> bool:
 
 def _degrees(answer: ServingAnswer, codes: tuple[str, ...]) -> Iterator[Iterator[tuple[str, ...]]]:
     """Other degrees, and of what does not fit shorter prompts."""
+    if "L062" in codes:
+        yield iter([("stack.chunked=true",)])
+        yield iter([(f"stack.budget={_rounded_up(answer.inputs.load.computed):.0f}",)])
     if answer.plan.prefill is None:
         for key in dict.fromkeys(key for code in codes for key in _KEYS.get(code, ("tp", "pp"))):
             now = float(getattr(answer.plan, key) or 1.0)
@@ -65,6 +69,11 @@ def _degrees(answer: ServingAnswer, codes: tuple[str, ...]) -> Iterator[Iterator
             yield ((f"plan.{key}={value}",) for value in near if answer.refused or value > now)
     if "M001" in codes and not answer.refused:
         yield itertools.islice(_shorter(answer), 1) if answer.plan.prefill is None else iter(())
+
+
+def _rounded_up(tokens: Number) -> float:
+    """The power of two that holds so many tokens."""
+    return float(2 ** math.ceil(math.log2(float(np.max(tokens)))))
 
 
 def _shorter(answer: ServingAnswer) -> Iterator[tuple[str, ...]]:

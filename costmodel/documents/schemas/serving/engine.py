@@ -182,6 +182,11 @@ class Engine(Document):
     host_cache: EngineHostCache | None = Field(
         default=None, description="Cache on the host; left out, the engine keeps none there"
     )
+    chunked: bool = Field(
+        default=True,
+        description="Whether a prompt may be computed in parts, over several steps; otherwise it must fit into a step, "
+        "and the room that is left is estimated as if it could be used",
+    )
     graphs: bool = Field(default=True, description="Whether decoding replays captured graphs, padded to their sizes")
     vocab_multiple: Count = Field(description="The vocabulary is padded to a multiple of this, which tp must divide")
     precisions: list[Precision] = Field(min_length=1, description="Types that it multiplies in")

@@ -208,6 +208,9 @@ def _invalid(answer: ServingAnswer, code: str) -> str:
         heads = [kind.attention.kv_heads for kind in layers if kind.attention is not None]
         wrong = next((each for each in map(one, heads) if each % plan.tp and plan.tp % each), one(heads[0]))
         return f"{wrong:,.0f} key-value heads are neither divisible by {tp} nor a divisor of it"
+    if code == "L062":
+        prompt, budget = one(inputs.load.computed), one(inputs.budget)
+        return f"a prompt of {prompt:,.0f} tokens is computed in one step, which holds {budget:,.0f}"
     if code == "L055":
         return f"pp {plan.pp:g} is more than the {one(layer_count(model)):,.0f} layers of the model"
     if code not in counts:

@@ -8,6 +8,7 @@ import numpy as np
 
 from costmodel.equations.kernels.roofline import attention_forward_time, stream_time
 from costmodel.equations.memory.kv_cache import attention_cache_bytes
+from costmodel.equations.run.economics import share
 from costmodel.equations.serving.step.decode_step import absorbed_attention_flop
 from costmodel.equations.serving.step.prefill import appended_attention_flop
 from costmodel.estimate.machine.number_formats import vector_rate
@@ -84,7 +85,10 @@ def _prompt_flop(inputs: ServingInputs, part: Shard, mixer: Mixer) -> Number:
     if kind.compressed is not None:
         return compressed_attention.appended_flop(kind.compressed, mixer, load.computed, load.hit)
     if kind.latent is not None and kind.latent.indexer is not None:
-        return latent_attention.appended_flop(kind.latent, mixer, load.computed, load.hit)
+        core, scores = latent_attention.appended_flop(kind.latent, mixer, load.computed, load.hit)
+        with term("scores in fp8"):  # as engines have them
+            quicker = share(inputs.types.peak_wide, inputs.case.accelerator.peak.fp8 or inputs.types.peak_wide)
+            return core + scores * quicker
     windowed = kind.attention is not None and kind.attention.window is not None
     if kind.scan_heads or windowed or not np.any(load.hit):
         return core_flop(kind, mixer, 1.0, load.computed, mixer.heads, causal=True)

@@ -146,7 +146,6 @@ class EngineBurst(Sourced):
 
     front: Seconds = Field(default=0.0, description="Of the front end, for each request")
     share: Portion = Field(description="Share of requests that belong to the start")
-    rides: Positive = Field(default=1.0, description="Steps that a prompt takes there, over those of a steady stream")
 
 
 class EngineSpread(Sourced):

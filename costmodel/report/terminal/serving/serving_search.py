@@ -36,6 +36,7 @@ from costmodel.report.terminal.serving.serving_variants import (
     best_words,
     head_of,
     replica_words,
+    result_head,
     stopped_lines,
     value_lines,
     varied_cells,
@@ -88,12 +89,11 @@ def _table(found: FoundPlans) -> CellTable:
     own = () if objective in _SHOWN else (objective,)
     rows = [_row(found, position, ranked, degrees, (*money, *own)) for position, ranked in enumerate(found.best, 1)]
     over = varied_heads(variants)
-    figures = ("req/s", "tpot", "ttft p99", "chance", "tok/s/GPU", *money, *own)
+    figures = ("req/s", "tpot", "ttft p99", "chance", "tok/s/GPU", *money, *map(result_head, own))
     names = ("#", *over, *(heads.get(name, name) for name in degrees), *figures, "binds", "")
     align = f"r{'k' * len(over)}{'r' * (len(degrees) + len(figures))}ll"
-    return CellTable(
-        names, rows, align, drop=(*budget, "binds", "chance", *(["tok/s/GPU"] if over else [])), indent="  "
-    )
+    further = (*(("tok/s/GPU",) if over or own else ()), *(money if own else ()))
+    return CellTable(names, rows, align, drop=(*budget, "binds", "chance", *further), indent="  ")
 
 
 def _row(

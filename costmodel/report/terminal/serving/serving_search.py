@@ -66,7 +66,12 @@ def search(found: FoundPlans, *, why_not: bool = False) -> list[Line]:
     lines += [*remark_lines([tuple(remarks(variants.of(number))) for number in shown]), Text()]
     after = _after_none(found)
     if not found.best:
-        lines += [styled("No plan fits.", BAD), *value_lines(found), *_examples(found), *_tries(found)]
+        lines += [
+            styled("No plan fits." if found.valid else "No plan is valid.", BAD),
+            *value_lines(found),
+            *_examples(found),
+            *_tries(found),
+        ]
         return [*lines, *([Text()] if after else []), *after]
     lines += [_table(found), *_key(found), *_prices(found), Text(), *_yours(found), *_needs(found)]
     lines += [] if why_not else _shares(found)

@@ -437,6 +437,12 @@ def test_a_plan_of_a_search_with_instances_apart_is_not_exported_as_one_that_doe
     assert (ran.code, "X009 plan.prefill" in ran.out + ran.err) == (1, True)
 
 
+def test_a_degree_that_no_plan_of_a_search_can_have_is_named(run: Any, faults: Faults) -> None:
+    assert "No plan is valid." in run("search", NAME, "--set", "plan.tp=3").out
+    (found,) = faults(run("search", NAME, "--set", "plan.tp=32"))
+    assert (found.code, found.marked) == ("C004", "32")
+
+
 def test_sweep_over_nodes_shows_the_rent_of_each(run: Any) -> None:
     asked = ("sweep", NAME, "--over", "cluster.node=dgx-h100,p5,dgx-h200", "--show", "rent_per_month")
     for words in ("at 2.50 USD", "at 6.88 USD", "was left out", "no price known for dgx-h200"):

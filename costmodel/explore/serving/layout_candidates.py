@@ -30,7 +30,8 @@ def _no_room(inputs: ServingInputs) -> CostModelError:
     hint = "a smaller degree, or more nodes"
     if sizes["dp_attention"] > 1 and sizes["tp"] > 1:
         hint = "tp counts inside a group of attention: SGLang's --tp 8 --dp 8 is tp 1, dp_attention 8"
-    return fail("C004", sentence, inputs.case.place("plan"), hint)
+    largest = max(sizes, key=lambda name: sizes[name])
+    return fail("C004", sentence, inputs.case.place(f"plan.{largest}", "plan"), hint)
 
 
 def candidates(inputs: ServingInputs) -> PlanColumns:

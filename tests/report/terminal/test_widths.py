@@ -54,6 +54,7 @@ ANSWERS = (
     f"search {NAME} --pareto communication_efficiency,cost_per_mtoken --top 5",
     f"search {NAME} --over cluster.nodes=32,64 --over cluster.node=dgx-h100,dgx-h200 --top 3",
     f"search {NAME} --set objective=cost_per_mtoken --top 3",
+    "search serve-llama-3.1-70b --over cluster.node=p5,p6-b200 --over cluster.nodes=1,2 --set objective=rent_per_month",
     f"search {NAME} --set 'limits.step_time.at_most=14 s'",
     f"sweep {NAME} --over plan.tp=2,3,4,8 --over plan.micro_batch=1,2",
     f"sweep {NAME} --over plan.tp=4,8 --show mfu,step_time,memory_peak,tokens_per_s,cost_per_mtoken,run_cost --best",

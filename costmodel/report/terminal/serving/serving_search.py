@@ -37,6 +37,7 @@ from costmodel.report.terminal.serving.serving_variants import (
     best_words,
     head_of,
     replica_words,
+    result_head,
     stopped_lines,
     value_lines,
     varied_cells,
@@ -66,7 +67,12 @@ def search(found: FoundPlans, *, why_not: bool = False) -> list[Line]:
     lines += [*remark_lines([tuple(remarks(variants.of(number))) for number in shown]), Text()]
     after = _after_none(found)
     if not found.best:
-        lines += [styled("No plan fits.", BAD), *value_lines(found), *_examples(found), *_tries(found)]
+        lines += [
+            styled("No plan fits." if found.valid else "No plan is valid.", BAD),
+            *value_lines(found),
+            *_examples(found),
+            *_tries(found),
+        ]
         return [*lines, *([Text()] if after else []), *after]
     lines += [_table(found), *_key(found), *_prices(found), Text(), *_yours(found), *_needs(found)]
     lines += [] if why_not else _shares(found)
@@ -89,12 +95,11 @@ def _table(found: FoundPlans) -> CellTable:
     own = () if objective in _SHOWN else (objective,)
     rows = [_row(found, position, ranked, degrees, (*money, *own)) for position, ranked in enumerate(found.best, 1)]
     over = varied_heads(variants)
-    figures = ("req/s", "tpot", "ttft p99", "chance", "tok/s/GPU", *money, *own)
+    figures = ("req/s", "tpot", "ttft p99", "chance", "tok/s/GPU", *money, *map(result_head, own))
     names = ("#", *over, *(heads.get(name, name) for name in degrees), *figures, "binds", "")
     align = f"r{'k' * len(over)}{'r' * (len(degrees) + len(figures))}ll"
-    return CellTable(
-        names, rows, align, drop=(*budget, "binds", "chance", *(["tok/s/GPU"] if over else [])), indent="  "
-    )
+    further = (*(("tok/s/GPU",) if over or own else ()), *(money if own else ()))
+    return CellTable(names, rows, align, drop=(*budget, "binds", "chance", *further), indent="  ")
 
 
 def _row(

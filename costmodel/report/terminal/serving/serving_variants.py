@@ -32,6 +32,8 @@ _HEADS = {
     "rate_within_slo_per_s": "req/s",
     "cost_within_limits": "rent/M out",
     "tokens_per_gpu_within_limits": "tok/s/GPU",
+    "rent_per_month": "a month",
+    "gpus_needed": "GPUs needed",
 }
 _MOST_VALUES = 24  # shown of keys that vary
 
@@ -100,7 +102,8 @@ def value_table(found: FoundPlans, most: int | None = None) -> CellTable:
     """The same as a table of at most so many values."""
     variants, objective = found.variants, found.inputs.case.scenario.objective
     needed = any(part.best is not None and math.isfinite(part.best.costs["gpus_needed"]) for part in found.parts)
-    figures = {objective: _HEADS.get(objective, objective)} | ({"gpus_needed": "GPUs needed"} if needed else {})
+    counted_too = ("gpus_needed",) if needed else ()
+    figures = {name: result_head(name) for name in dict.fromkeys((objective, *counted_too))}
     rows = [_value_row(found, part, list(figures)) for part in found.parts[:most]]
     names = (*headings(variants.paths), "plans", "fit", "keep", "best plan", *figures.values(), "why not the others")
     align = f"{'k' * len(variants.over)}rrrk{'r' * len(figures)}l"
@@ -121,6 +124,11 @@ def _value_row(found: FoundPlans, part: VariantPlans, figures: Sequence[str]) ->
         for name in figures
     )
     return (*values, *counts, best_words(best), *shown, " · ".join(itertools.islice(against, 4)))
+
+
+def result_head(name: str) -> str:
+    """The head of a result's column."""
+    return _HEADS.get(name, name)
 
 
 def best_words(best: RankedPlan | None) -> str:

@@ -117,7 +117,7 @@ def test_the_version(run: Any) -> None:
     ("args", "words"),
     [
         (("estimat",), "Did you mean 'estimate'?"),
-        (("check",), "Missing argument"),
+        (("calibrate",), "Missing argument"),
         (("sweep",), "Missing option '--over'"),
         (("estimate", NAME, "--st", "x"), "No such option: --st"),
         (("estimate", NAME, "extra"), "unexpected extra argument"),

@@ -14,16 +14,15 @@ from costmodel.documents.schemas.critical_batch import CriticalBatch
 from costmodel.documents.schemas.hardware import Cluster
 from costmodel.documents.schemas.images import TrainingImages
 from costmodel.documents.schemas.limits import Limits
-from costmodel.documents.schemas.model import Model
+from costmodel.documents.schemas.model import ModelReference
 from costmodel.documents.schemas.optimizer import Optimizer
 from costmodel.documents.schemas.plan import Plan, Space
-from costmodel.documents.schemas.precision import Precision
+from costmodel.documents.schemas.precision import DispatchType, Precision
 from costmodel.documents.schemas.run import WholeRun
-from costmodel.documents.schemas.stack import DispatchType, GradientType, Stack
+from costmodel.documents.schemas.stack import GradientType, Stack
 from costmodel.documents.schemas.stragglers import StragglerAssumption
 from costmodel.documents.schemas.tuning import Tuning
 
-ModelReference = Annotated[Annotated[str, Tag("name")] | Annotated[Model, Tag("inline")], Discriminator(as_written)]
 StackReference = Annotated[Annotated[str, Tag("name")] | Annotated[Stack, Tag("inline")], Discriminator(as_written)]
 
 OptimizerReference = Annotated[

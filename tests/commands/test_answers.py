@@ -12,6 +12,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from each import each
 
 import costmodel
 from costmodel.documents.reader.find_documents import find
@@ -137,7 +138,7 @@ def test_a_ranking_remarks_what_estimates_of_its_plans_do(more: tuple[str, ...],
     assert set(said) == expected - {"N003"}
 
 
-@pytest.mark.parametrize("code", [*FAULT_CODES, *REFUSALS, *REMARKS])
+@each("code", [*FAULT_CODES, *REFUSALS, *REMARKS])
 def test_every_code_is_explained(code: str, run: Any) -> None:
     ran = run("explain", code)
     assert ran.code == 0

@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from each import each
 
 from costmodel.documents.keys.schema_paths import key_of
 from costmodel.documents.reader.override_case import vary
@@ -231,7 +232,7 @@ def test_a_sequence_or_batch_that_is_rarely_meant_is_remarked(assignment: str, c
     assert {code for code in remarked if code.startswith("N02")} == codes
 
 
-@pytest.mark.parametrize("name", RESULTS)
+@each("name", RESULTS)
 def test_a_limit_and_a_target_take_the_unit_of_their_result(name: str, run: Any) -> None:
     """`limits:` and `solve --for` refuse the same."""
     key = next((key for key, field in Limits.model_fields.items() if (field.title or key) == name), name)

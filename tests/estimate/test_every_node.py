@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import pytest
+from each import each
 
 from costmodel.documents.reader.library import names, read
 from costmodel.documents.reader.resolved_scenario import load
@@ -13,7 +14,7 @@ from costmodel.ground.errors import CostModelError
 LAYERS = 8_030_261_248 - 128_256 * 4096  # parameters that every token is multiplied by
 
 
-@pytest.mark.parametrize("name", names("node"))
+@each("name", names("node"))
 def test_it_estimates_within_its_peak_and_memory(name: str) -> None:
     chip = read("accelerator", read("node", name).accelerator)
     asked = [f"cluster.node={name}", "cluster.nodes=2", "workload.global_batch=480", "plan.tp=1"]

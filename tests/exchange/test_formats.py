@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 
 import pytest
+from each import each
 
 from costmodel.exchange.formats import CONFIG, FORMATS, MEGATRON, detected, scores
 from costmodel.ground.errors import CostModelError
@@ -37,7 +38,7 @@ OTHERS = {
 }
 
 
-@pytest.mark.parametrize("name", sorted(configs()))
+@each("name", sorted(configs()))
 def test_every_published_config_is_one_of_transformers(name: str) -> None:
     assert detected(json.dumps(configs()[name], indent=1), "a.json").name == "config.json of transformers"
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import time
 
 import pytest
+from each import each
 
 from costmodel.exchange.shell import Script, Word, read_script
 from costmodel.ground.errors import CostModelError, Fault
@@ -36,8 +37,8 @@ def faults(text: str) -> tuple[Fault, ...]:
 
 
 # Each was tried with bash 5.2: a function `show` printed its arguments.
-@pytest.mark.parametrize(
-    ("text", "arguments"),
+@each(
+    "text, arguments",
     [
         ("A=1\nshow $A \"$A b\" ${A}c '$A'", [["1", "1 b", "1c", "$A"]]),
         ('A="x  y"\nshow $A "$A" z$A', [["x", "y", "x  y", "zx", "y"]]),

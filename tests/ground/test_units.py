@@ -10,6 +10,7 @@ import pickle
 
 import numpy as np
 import pytest
+from each import each
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from pydantic_core import PydanticCustomError
@@ -31,8 +32,8 @@ def test_docstring_examples_run() -> None:
     assert sum(result.failed for result in results) == 0
 
 
-@pytest.mark.parametrize(
-    ("text", "unit", "value"),
+@each(
+    "text, unit, value",
     [
         ("3.35 TB/s", "B/s", 3.35e12),
         ("80 GB", "B", 80e9),
@@ -160,8 +161,8 @@ def test_what_is_refused_hears_what_is_taken(text: str, unit: str, spelling: str
     assert spelling in str(error.value)
 
 
-@pytest.mark.parametrize(
-    ("text", "unit"),
+@each(
+    "text, unit",
     [
         ("80", "B"),
         ("3.35", "B/s"),
@@ -239,7 +240,7 @@ def test_what_counts_or_measures_something_else_is_refused_exactly(text: str, un
     assert sentence in str(error.value)
 
 
-@pytest.mark.parametrize("kind", KINDS)
+@each("kind", KINDS)
 def test_a_count_is_of_its_own_kind_alone(kind: str) -> None:
     for other in KINDS:
         for word in words_of(other):

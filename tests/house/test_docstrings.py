@@ -98,7 +98,7 @@ def test_there_are_equations() -> None:
     assert ALL
 
 
-@pytest.mark.parametrize("module", MODULES, ids=lambda module: module.__name__.removeprefix("costmodel.equations."))
+@each("module", MODULES)
 def test_every_public_function_is_registered_under_a_name_of_its_own(module: object) -> None:
     name, file = module.__name__, Path(module.__file__)  # type: ignore[attr-defined]
     tree = parsed(file)

@@ -287,7 +287,7 @@ INNOCENT: list[tuple[Rule, str]] = [
 ]
 
 
-@pytest.mark.parametrize(("rule", "source"), PLANTED)
+@each("rule, source", PLANTED)
 def test_a_planted_fault_is_caught(rule: Rule, source: str) -> None:
     assert list(rule(ast.parse(source)))
 

@@ -8,6 +8,7 @@ from typing import Any
 
 import numpy as np
 import pytest
+from each import each
 
 from costmodel.ground.equation import Argument, Equation
 
@@ -100,7 +101,7 @@ def check_monotone(
     assert np.all(steps >= -slack), f"{picked}: not {direction}: {moved[position]} gives {result}"
 
 
-@pytest.mark.parametrize("equation", registered(), ids=lambda item: item.name)
+@each("equation", registered())
 def test_scalar_is_row(equation: Equation) -> None:
     arguments, combinations = numbers(equation), choices(equation)
     positions = {argument.name: position for position, argument in enumerate(arguments)}

@@ -24,6 +24,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from each import each
 
 from costmodel.commands.command_table import COMMANDS
 
@@ -184,7 +185,7 @@ def test_transcript(transcript: Transcript, run: Any, request: pytest.FixtureReq
         assert normal(transcript.expected) == printed, f"{transcript}: --update-transcripts writes it again"
 
 
-@pytest.mark.parametrize("file", FILES, ids=shown)
+@each("file", FILES)
 def test_update(file: Path, run: Any, request: pytest.FixtureRequest) -> None:
     if not request.config.getoption("--update-transcripts"):
         pytest.skip("only with --update-transcripts")

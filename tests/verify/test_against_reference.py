@@ -7,6 +7,7 @@ from typing import Any
 
 import numpy as np
 import pytest
+from each import each
 from estimate import cases
 from exchange.published import TWINS
 
@@ -48,7 +49,7 @@ EXPERTS = reference("experts")
 STATISTIC = 4.0  # a norm keeps one fp32 figure a token, its root mean square, which our count leaves out
 
 
-@pytest.mark.parametrize("name", PARAMETERS)
+@each("name", PARAMETERS)
 def test_parameters_equal_those_of_transformers(name: str) -> None:
     model, real = read("model", name), PARAMETERS[name]
     assert float(model_parameters(model)) == real["total"]

@@ -94,7 +94,7 @@ OTHERS = {
 }
 
 
-@pytest.mark.parametrize("name", SHAPES)
+@each("name", SHAPES)
 def test_names_of_the_hub(name: str) -> None:
     assert is_hub_name(name)
     assert shape_of(name, names("model")) == SHAPES[name]

@@ -6,6 +6,7 @@ import json
 from typing import Any
 
 import pytest
+from each import each
 
 from costmodel.commands import completion
 from costmodel.documents.keys.key_list import all_keys, keys_of, values_of
@@ -30,9 +31,7 @@ def test_every_leaf_of_a_shipped_scenario_is_a_key() -> None:
     assert [leaf for leaf in found if leaf not in KEYS and "sources" not in leaf] == []
 
 
-@pytest.mark.parametrize(
-    "path", [path for path in TRAINING if path.startswith("plan.") and not path.startswith("plan.sites.")]
-)
+@each("path", [path for path in TRAINING if path.startswith("plan.") and not path.startswith("plan.sites.")])
 def test_a_default_is_what_a_plan_takes_without_the_key(path: str) -> None:
     value = at(load("quickstart", ["plan={}"]).scenario.plan, path.removeprefix("plan."))
     default = KEYS[path].default

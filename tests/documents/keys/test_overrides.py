@@ -7,6 +7,7 @@ from collections.abc import Callable
 from typing import Any
 
 import pytest
+from each import each
 
 Faults = Callable[[Any], list[Any]]
 
@@ -87,7 +88,7 @@ FAULTS = {
 }
 
 
-@pytest.mark.parametrize("name", FAULTS)
+@each("name", FAULTS)
 def test_fault(name: str, run: Any, faults: Faults) -> None:
     assignment, code, marked, sentence, hint = FAULTS[name]
     (found,) = faults(run("estimate", NAME, "--set", assignment))

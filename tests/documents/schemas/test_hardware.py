@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import pytest
+from each import each
 
 from costmodel.documents.reader.find_documents import by_maker
 from costmodel.documents.reader.library import names, read
@@ -17,15 +18,13 @@ TENSOR_FLOP = {
 }
 
 
-@pytest.mark.parametrize(
-    ("flop", "name"), [(flop, name) for flop, parts in TENSOR_FLOP.items() for name in parts.split()]
-)
+@each("flop, name", [(flop, name) for flop, parts in TENSOR_FLOP.items() for name in parts.split()])
 def test_peak_is_what_the_tensor_cores_do_at_the_clock(flop: int, name: str) -> None:
     chip = read("accelerator", name)
     assert chip.peak.wide == pytest.approx(chip.chip.units * float(chip.chip.clock) * flop, rel=0.015)
 
 
-@pytest.mark.parametrize("name", names("accelerator"))
+@each("name", names("accelerator"))
 def test_fp8_is_twice_as_fast_at_most(name: str) -> None:
     """A sparse rate beside a dense one would be four times as fast; a few parts are made for narrow types."""
     peak = read("accelerator", name).peak
@@ -33,7 +32,7 @@ def test_fp8_is_twice_as_fast_at_most(name: str) -> None:
         assert 0.99 < peak.fp8 / peak.wide < 2.05
 
 
-@pytest.mark.parametrize("name", names("node"))
+@each("name", names("node"))
 def test_a_pair_has_no_more_than_all_links(name: str) -> None:
     node = read("node", name)
     full, pair = read("fabric", node.scale_up.fabric).bandwidth, node.scale_up.pair_bandwidth

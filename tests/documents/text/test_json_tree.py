@@ -6,6 +6,7 @@ import json
 from typing import Any
 
 import pytest
+from each import each
 from hypothesis import given, settings
 from hypothesis import strategies as some
 
@@ -57,14 +58,35 @@ def test_the_tree_is_that_of_the_yaml_reader(tree: Any, indent: int | None) -> N
     assert faults == theirs
 
 
-@pytest.mark.parametrize(
+@each(
     "text",
     [
-        '{"a": b}', '{"a": 1,}', '{"a" 1}', '{"a": 01}', '{"a": .5}', '{"a": 1 2}', '{"a": NaN}', "{'a': 1}",
-        '{"a": 1}}', '{"a": [1 2]}', '{"a": [,]}', '{"a": tru}', '{"a": "x\ty"}', '{"a": "\\x"}', '{"a": 1} # end',
-        '{"a"}', '{"a": ]}', '{"a": }', '{"a": {}', '{,}', '{"a": 1;}', '{"a": str}', '{"a": map}', '{"a": 1}\n---\n{}',
+        '{"a": b}',
+        '{"a": 1,}',
+        '{"a" 1}',
+        '{"a": 01}',
+        '{"a": .5}',
+        '{"a": 1 2}',
+        '{"a": NaN}',
+        "{'a': 1}",
+        '{"a": 1}}',
+        '{"a": [1 2]}',
+        '{"a": [,]}',
+        '{"a": tru}',
+        '{"a": "x\ty"}',
+        '{"a": "\\x"}',
+        '{"a": 1} # end',
+        '{"a"}',
+        '{"a": ]}',
+        '{"a": }',
+        '{"a": {}',
+        "{,}",
+        '{"a": 1;}',
+        '{"a": str}',
+        '{"a": map}',
+        '{"a": 1}\n---\n{}',
     ],
-)  # fmt: skip
+)
 def test_what_is_not_quite_json_is_left_to_the_yaml_reader(text: str) -> None:
     assert composed(text) is None
     assert fault_of(text) is not None or "NaN" in text

@@ -6,6 +6,7 @@ import re
 from math import prod
 
 import pytest
+from each import each
 
 from costmodel.documents.reader.library import names, read
 from costmodel.documents.schemas.feed_forward import Experts, Mlp
@@ -97,12 +98,12 @@ def vision_tensors(tower: VisionTower, hidden: float) -> list[tuple[float, ...]]
     found += [(tower.position_rows, tower.hidden)] if tower.position_rows else []
     for kind in tower.layers:
         found += int(kind.count) * [*layer(kind, tower.hidden), *int(kind.norms) * norm]
-    for each in tower.projectors:
-        width = each.norm_width or each.inputs
-        one = {"layernorm": 2, "rmsnorm": 1, None: 0}[each.norm] * [(width,)]
-        ways = [(hidden, each.inputs)] if each.inner is None else [(each.inner, each.inputs), (hidden, each.inner)]
-        one += [*ways, *([(way[0],) for way in ways] if each.biases else [])]
-        found += int(each.count) * one
+    for item in tower.projectors:
+        width = item.norm_width or item.inputs
+        one = {"layernorm": 2, "rmsnorm": 1, None: 0}[item.norm] * [(width,)]
+        ways = [(hidden, item.inputs)] if item.inner is None else [(item.inner, item.inputs), (hidden, item.inner)]
+        one += [*ways, *([(way[0],) for way in ways] if item.biases else [])]
+        found += int(item.count) * one
     return found
 
 
@@ -249,14 +250,14 @@ def test_there_is_something_to_hold_against() -> None:
     assert set(KNOWN) <= set(MODELS)
 
 
-@pytest.mark.parametrize("name", EXACT)
+@each("name", EXACT)
 def test_exact_counts_are_exact(name: str) -> None:
     published = MODELS[name].published
     assert published is not None
     assert model_parameters(MODELS[name]) == published.parameters
 
 
-@pytest.mark.parametrize("name", ROUNDED)
+@each("name", ROUNDED)
 def test_rounded_counts_round_to_what_was_printed(name: str) -> None:
     published = MODELS[name].published
     assert published is not None
@@ -269,7 +270,7 @@ def test_active_parameters_known_by_heart(name: str) -> None:
     assert model_active_parameters(MODELS[name]) == ACTIVE[name]
 
 
-@pytest.mark.parametrize("name", [name for name in MODELS if name not in MIXED])
+@each("name", [name for name in MODELS if name not in MIXED])
 def test_every_parameter_of_a_dense_model_is_active(name: str) -> None:
     assert model_active_parameters(MODELS[name]) == model_parameters(MODELS[name])
 
@@ -291,7 +292,7 @@ def test_latent_attention_of_deepseek_v3() -> None:
     assert part.parameters == 187_107_328
 
 
-@pytest.mark.parametrize("name", MODELS)
+@each("name", MODELS)
 def test_the_count_is_the_sum_of_the_tensors(name: str) -> None:
     assert model_parameters(MODELS[name]) == sum(map(prod, tensors(MODELS[name])))
 
@@ -304,12 +305,12 @@ def test_counts_known_by_heart(name: str) -> None:
 @pytest.mark.parametrize(("layers", "hidden", "vocab", "rows"), [(12, 768, 50257, 1024), (96, 12288, 50257, 2048)])
 def test_gpt_closed_form(layers: float, hidden: float, vocab: float, rows: float) -> None:
     heads = hidden / 64
-    each = attention_parameters(hidden, heads, heads, 64.0, biases=True, output_bias=True)
-    each = each + mlp_parameters(hidden, 4 * hidden, gated=False, biases=True)
-    each = each + 2 * norm_parameters(hidden, norm="layernorm")
+    item = attention_parameters(hidden, heads, heads, 64.0, biases=True, output_bias=True)
+    item = item + mlp_parameters(hidden, 4 * hidden, gated=False, biases=True)
+    item = item + 2 * norm_parameters(hidden, norm="layernorm")
     ends = table_parameters(vocab, hidden) + table_parameters(rows, hidden) + norm_parameters(hidden, norm="layernorm")
-    assert each == 12 * hidden**2 + 13 * hidden
-    assert layers * each + ends == layers * (12 * hidden**2 + 13 * hidden) + (vocab + rows + 2) * hidden
+    assert item == 12 * hidden**2 + 13 * hidden
+    assert layers * item + ends == layers * (12 * hidden**2 + 13 * hidden) + (vocab + rows + 2) * hidden
 
 
 def test_twelve_h_squared_holds_for_gpt_alone() -> None:

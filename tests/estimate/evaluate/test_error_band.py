@@ -8,6 +8,7 @@ from typing import Any
 
 import numpy as np
 import pytest
+from each import each
 
 from costmodel.documents.reader.library import UNMEASURED, read
 from costmodel.documents.schemas.efficiency import Fitted
@@ -76,17 +77,17 @@ def width(given: Answer, name: str = "step_time") -> float:
     return row[f"{name}_high"] / row[f"{name}_low"]
 
 
-@pytest.mark.parametrize("stack", TRAINING_STACKS)
+@each("stack", TRAINING_STACKS)
 def test_a_band_holds_its_value(stack: str) -> None:
     row = ask(priced(stack), tp=2, pp=2).evaluation.costs.row()
-    for name in (each for each in BANDED if each in OF_STEP):
+    for name in (item for item in BANDED if item in OF_STEP):
         assert row[f"{name}_low"] < row[name] < row[f"{name}_high"], name
 
 
 @pytest.mark.parametrize("stack", ["megatron-core", "megatron-2021", "fsdp2"])
 def test_nothing_uncertain_has_no_width(stack: str) -> None:
     row = ask(certain(priced(stack)), tp=2, pp=2).evaluation.costs.row()
-    for name in (each for each in BANDED if each in OF_STEP):
+    for name in (item for item in BANDED if item in OF_STEP):
         assert row[f"{name}_low"] == pytest.approx(row[name], rel=1e-12)
         assert row[f"{name}_high"] == pytest.approx(row[name], rel=1e-12)
 

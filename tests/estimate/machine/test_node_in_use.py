@@ -6,6 +6,7 @@ import itertools
 from typing import Any
 
 import pytest
+from each import each
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -31,7 +32,7 @@ def domain(case: ResolvedScenario) -> float:
     return one(domain_of(case, case.scenario.cluster.nodes * case.node.accelerators))
 
 
-@pytest.mark.parametrize("name", names("node"))
+@each("name", names("node"))
 def test_a_whole_node_has_what_its_document_says(name: str) -> None:
     """Every shipped node: the domain of the document, and its interfaces shared by its accelerators."""
     node: Node = read("node", name)
@@ -93,7 +94,7 @@ def test_an_accelerator_sends_over_the_interfaces_next_to_it(node: str, accelera
 def test_more_accelerators_in_use_reach_more(nics: int, whole: int, built: int) -> None:
     """Neither domain nor interfaces shrink with another accelerator in use, nor are they more than the whole node's."""
     found = [
-        (domain_in_use(whole, each, built), interfaces_in_use(nics, each, built)) for each in range(1, 2 * built + 1)
+        (domain_in_use(whole, item, built), interfaces_in_use(nics, item, built)) for item in range(1, 2 * built + 1)
     ]
     assert all(before <= after for pair in itertools.pairwise(found) for before, after in zip(*pair, strict=True))
     assert all(reached <= whole and sending <= nics for reached, sending in found)
@@ -150,31 +151,31 @@ def test_tensor_parallelism_over_two_half_used_nodes_leaves_the_domain() -> None
     """Nodes with 4 of their 8 GPUs are no NVLink domain of 8 together."""
     more = ("plan.tp=8", "cluster.nodes=8")
     half, whole = (
-        predict(load("quickstart", (*more, f"{USED}={each}", f"cluster.nodes={32 // each}"))) for each in (4, 8)
+        predict(load("quickstart", (*more, f"{USED}={item}", f"cluster.nodes={32 // item}"))) for item in (4, 8)
     )
     assert "N001" in half.remarked
     assert "N001" not in whole.remarked
     groups = {item.group.name: one(item.group.domains) for item in half.evaluation.step.transfers}
     assert groups["tp"] == 2
-    exposed = [one(each.evaluation.costs.columns["tp_exposed"]) for each in (half, whole)]
+    exposed = [one(item.evaluation.costs.columns["tp_exposed"]) for item in (half, whole)]
     assert exposed[0] > 2 * exposed[1]
 
 
 def test_half_of_a_node_reaches_half_of_its_bus_bandwidth() -> None:
     """NVIDIA/nccl#1168: about 45 GB/s with 4 GPUs a node, about 90 with 8: a ratio near 2."""
     busbw = {}
-    for each in (4, 8):
-        asked = used("dgx-a100", each, "stack.buckets.size=268 MB", "workload.global_batch=96", "plan.tp=1")
+    for item in (4, 8):
+        asked = used("dgx-a100", item, "stack.buckets.size=268 MB", "workload.global_batch=96", "plan.tp=1")
         given = ask(training_inputs(asked), zero=0, recompute="full")
         (reduced,) = (item for item in given.evaluation.step.transfers if item.operation == "all_reduce")
         ranks = one(reduced.group.ranks)
-        busbw[each] = 2 * (ranks - 1) / ranks * one(reduced.message) / one(reduced.time)
+        busbw[item] = 2 * (ranks - 1) / ranks * one(reduced.message) / one(reduced.time)
     assert 1.7 < busbw[8] / busbw[4] < 2.1
 
 
 def test_a_node_in_use_shares_the_host_of_the_whole() -> None:
     """What is the node's, memory and drives, those in use share; the link to the host is an accelerator's own."""
-    half, whole = (training_inputs(used("dgx-h100", each)).host for each in (4, 8))
+    half, whole = (training_inputs(used("dgx-h100", item)).host for item in (4, 8))
     assert (half.capacity, half.bandwidth, half.drives, half.link) == (
         whole.capacity,
         whole.bandwidth,
@@ -212,11 +213,11 @@ def test_what_is_assumed_of_other_ranks_is_not_said_of_one() -> None:
 
 def test_more_of_a_node_is_never_slower() -> None:
     """From one GPU to all of a node a step takes less, and a GPU keeps nearly all of its speed."""
-    found = [predict(load("quickstart", (*ALONE, "cluster.nodes=4", f"{USED}={each}"))) for each in (1, 2, 4, 8)]
-    rows = [each.evaluation.costs.row() for each in found]
+    found = [predict(load("quickstart", (*ALONE, "cluster.nodes=4", f"{USED}={item}"))) for item in (1, 2, 4, 8)]
+    rows = [item.evaluation.costs.row() for item in found]
     assert [row["step_time"] for row in rows] == sorted((row["step_time"] for row in rows), reverse=True)
-    each = [row["tokens_per_s_per_gpu"] for row in rows]
-    assert min(each) > 0.9 * max(each)
+    item = [row["tokens_per_s_per_gpu"] for row in rows]
+    assert min(item) > 0.9 * max(item)
 
 
 def test_a_case_of_a_part_says_of_what() -> None:

@@ -8,6 +8,7 @@ from typing import Any, get_args
 
 import numpy as np
 import pytest
+from each import each
 
 from costmodel.estimate.evaluate.predict import plan_block
 from costmodel.estimate.machine.collective_time import collective_time, send_time
@@ -67,7 +68,7 @@ LAYOUTS = [
 
 
 @pytest.mark.parametrize("order", get_args(Order))
-@pytest.mark.parametrize(("nodes", "tp", "cp", "pp", "replicas"), LAYOUTS)
+@each("nodes, tp, cp, pp, replicas", LAYOUTS)
 def test_groups_lie_as_ranks_are_numbered(order: str, nodes: int, tp: int, cp: int, pp: int, replicas: int) -> None:
     asked, dp = inputs(model(hidden=4096, heads=32), nodes=nodes), 8 * nodes // (tp * pp * cp)
     laid = placed(asked, dp=dp, tp=tp, pp=pp, cp=cp, dp_replicate=replicas, order=order)

@@ -9,6 +9,7 @@ from typing import Any
 
 import numpy as np
 import pytest
+from each import each
 
 from costmodel.documents.reader.find_documents import find
 from costmodel.documents.schemas.tuning import adaptable
@@ -117,7 +118,7 @@ def test_cut_by_tp_and_etp_one_matrix_of_a_pair_stays_whole_or_none(stack: str, 
     assert held(asked, tp=4, ep=2, etp=4) == (rank * rest, rank * 59 * 128 * expert)
 
 
-@pytest.mark.parametrize("path", sorted(find("model", "deepseek-v3").parent.glob("*.yaml")), ids=lambda path: path.stem)
+@each("path", sorted(find("model", "deepseek-v3").parent.glob("*.yaml")))
 def test_the_names_of_a_layer_are_those_of_its_adapters(path: Any) -> None:
     if re.search("(state_space|linear|selective_scan|compressed):", path.read_text("utf-8")):
         return  # adapters beside mixers that scan, and beside compressed attention, are refused

@@ -6,6 +6,7 @@ from dataclasses import replace
 from typing import Any
 
 import pytest
+from each import each
 
 from costmodel.documents.reader.library import names, read
 from costmodel.documents.schemas.precision import RECIPES
@@ -124,7 +125,7 @@ def test_the_mfu_says_which_peak() -> None:
 
 
 @pytest.mark.parametrize("precision", NARROW)
-@pytest.mark.parametrize("accelerator", sorted(NODES))
+@each("accelerator", sorted(NODES))
 def test_every_accelerator_has_it_or_says_not(accelerator: str, precision: str) -> None:
     recipe, chip = RECIPES[precision], read("accelerator", accelerator)
     has = getattr(chip.peak, recipe.type) is not None and (not recipe.families or chip.family in recipe.families)

@@ -7,6 +7,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from each import each
 from estimate.cases import TRAINING_STACKS
 
 from costmodel.documents.reader.library import names, read
@@ -30,7 +31,7 @@ def test_three_runs_of_one_s_own() -> None:
     assert list(own(cases, SHELF)) == [part.prior for part in found.fit.constants]
 
 
-@pytest.mark.parametrize("stack", TRAINING_STACKS)
+@each("stack", TRAINING_STACKS)
 def test_runs_of_any_stack_sharpen_what_there_is_of_it(stack: str) -> None:
     """A program that is compiled whole launches nothing that could be sharpened."""
     told = {prior.name for prior in own([load("quickstart", [f"stack={stack}"])], SHELF)}
@@ -39,7 +40,7 @@ def test_runs_of_any_stack_sharpen_what_there_is_of_it(stack: str) -> None:
     assert told >= {"sustained, h100-sxm", "network, ib-ndr"}
 
 
-@pytest.mark.parametrize("node", names("node"))
+@each("node", names("node"))
 def test_runs_on_any_node_sharpen_what_there_is_of_it(node: str) -> None:
     found = load("quickstart", [f"cluster.node={node}"])
     assert f"sustained, {found.efficiency.of}" in {prior.name for prior in own([found], SHELF)}

@@ -6,6 +6,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from each import each
 
 from costmodel.documents.reader.cached_reader import CachedReader
 from costmodel.documents.reader.library import names, read
@@ -157,9 +158,7 @@ SWITCHED_ON = {  # model, accelerator, release and precision
 }
 
 
-@pytest.mark.parametrize(
-    ("run", "said"), [(line.split(), said) for said, runs in SWITCHED_ON.items() for line in runs.strip().splitlines()]
-)
+@each("run, said", [(line.split(), said) for said, runs in SWITCHED_ON.items() for line in runs.strip().splitlines()])
 def test_what_a_release_switches_on(run: list[str], said: str) -> None:
     model_name, accelerator, release, precision = run
     assert launch_says("features", f"Megatron-Bridge {release}", model_name, accelerator, precision, SHELF) == said

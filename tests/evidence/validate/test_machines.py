@@ -5,6 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 
 import pytest
+from each import each
 
 from costmodel.documents.reader.accelerator_aliases import OTHER, accelerator_named
 from costmodel.documents.reader.cached_reader import CachedReader
@@ -37,8 +38,8 @@ def test_every_shipped_accelerator_is_found_and_stands_somewhere() -> None:
     assert [accelerator_named(name) for name in known] == list(known)
 
 
-@pytest.mark.parametrize(
-    ("spelling", "name"),
+@each(
+    "spelling, name",
     [
         ("NVIDIA A100-SXM4-80GB", "a100-sxm-80"),
         ("nvidia-h100", "h100-sxm"),

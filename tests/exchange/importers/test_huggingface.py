@@ -6,6 +6,7 @@ import json
 from typing import Any
 
 import pytest
+from each import each
 from verify.make import reference
 
 from costmodel.documents.reader.library import read as shipped
@@ -27,7 +28,7 @@ def losses(found: Imported, kind: str) -> list[str]:
     return [loss.sentence for loss in found.losses if loss.kind == kind]
 
 
-@pytest.mark.parametrize("name", BUILT)
+@each("name", BUILT)
 def test_parameters_equal_those_that_transformers_builds(name: str) -> None:
     assert parameters(read(configs()[name])) == BUILT[name]
 
@@ -55,7 +56,7 @@ def test_the_prediction_module_of_mimo_makes_up_the_published_count() -> None:
     assert parameters(found) + module == 7_833_409_536
 
 
-@pytest.mark.parametrize(("twin", "name"), [*TWINS.items(), ("kimi-k2", "kimi-k2-instruct")])
+@each("twin, name", [*TWINS.items(), ("kimi-k2", "kimi-k2-instruct")])
 def test_the_shape_equals_that_of_the_library(name: str, twin: str) -> None:
     ours, theirs = shape(model(read(configs()[name]))), shape(shipped("model", twin))
     stored = ours.pop("stored"), ours.pop("stored_experts")
@@ -277,8 +278,8 @@ def test_an_option_of_another_version_is_warned_of(config: dict[str, Any], wante
 # --- faults
 
 
-@pytest.mark.parametrize(
-    ("config", "code", "words", "path"),
+@each(
+    "config, code, words, path",
     [
         ("[]", "X001", "a mapping", ""),
         ("{}", "X001", "neither architectures nor model_type", ""),

@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import copy
+import functools
 from typing import Any
 
 import pytest
+from each import each
 from verify.make import reference
 from verify.real.config_cases import changed
 
@@ -24,7 +26,7 @@ COUNTS = reference("config_parameters")
 OPTIONS = reference("config_options")
 TIED = reference("config_wrappers")
 BUILT = [family for family in FAMILIES if family.code.startswith("transformers")]
-every_family = pytest.mark.parametrize("family", BUILT, ids=lambda family: family.name)
+every_family = each("family", BUILT)
 
 # Models that transformers builds and we refuse, since no document of ours would count them to the digit.
 NOT_IN_CONFIGS = {
@@ -75,7 +77,7 @@ def test_parameters_and_windows_equal_those_that_transformers_builds(family: Fam
         assert sum(kind.count for kind in kinds if windowed(kind)) == windows, given
 
 
-@pytest.mark.parametrize("name", [name for name in COUNTS if COUNTS[name]["default"] and name not in MORE_IS_NEEDED])
+@each("name", [name for name in COUNTS if COUNTS[name]["default"] and name not in MORE_IS_NEEDED])
 def test_a_file_of_names_alone_is_the_default_model_of_its_class(name: str) -> None:
     names = {key: COUNTS[name]["small"][key] for key in ("architectures", "model_type")}
     if names["architectures"][0].endswith("ForConditionalGeneration"):
@@ -113,7 +115,7 @@ def test_defaults_and_second_names_are_those_of_the_class(family: Family) -> Non
         assert missing == set(), name
 
 
-@pytest.mark.parametrize("wrapper", [one for one in WRAPPERS if one.classes[0] in TIED], ids=lambda one: one.classes[0])
+@each("wrapper", [one for one in WRAPPERS if one.classes[0] in TIED])
 def test_a_text_half_is_tied_by_the_option_that_its_wrapper_reads(wrapper: Any) -> None:
     small = COUNTS[wrapper.inner]["small"]
     for outer, inner, tied in TIED[wrapper.classes[0]]:
@@ -147,11 +149,7 @@ def test_every_class_of_a_decoder_that_is_read_is_in_the_table() -> None:
 
 def test_every_key_of_the_model_document_is_filled_by_a_field_or_named_as_unsaid() -> None:
     def keys(path: str = "") -> list[str]:
-        node = (
-            key_of(Model, path)
-            if path
-            else {"properties": {name: {} for name in Model.model_json_schema()["properties"]}}
-        )
+        node = key_of(Model, path) if path else {"properties": {name: {} for name in schema()["properties"]}}
         inner = _properties(node or {})
         if not inner:
             return [path]
@@ -162,13 +160,18 @@ def test_every_key_of_the_model_document_is_filled_by_a_field_or_named_as_unsaid
     assert missing == []
 
 
+@functools.cache
+def schema() -> dict[str, Any]:
+    return Model.model_json_schema()
+
+
 def _within(key: str, outer: str) -> bool:
     return key == outer or key.startswith(f"{outer}.")
 
 
 def _properties(node: dict[str, Any]) -> list[str]:
     """The keys inside a mapping, through references and lists."""
-    definitions = Model.model_json_schema()["$defs"]
+    definitions = schema()["$defs"]
     todo = [node]
     while todo:
         here = todo.pop()

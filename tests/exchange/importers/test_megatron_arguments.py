@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 import pytest
+from each import each
 from verify.make import reference
 from verify.real.megatron_cases import CASES, options
 
@@ -105,13 +106,13 @@ SOUND = [(case, found) for case, found in CHECKED if "refused" not in found and 
 BROKEN = [case for case, found in CHECKED if ("refused" in found or case[1] in LATER) and case[1] not in OLD]
 
 
-@pytest.mark.parametrize(("case", "arguments"), SOUND, ids=[case[1] or "as it is" for case, _ in SOUND])
+@each("case, arguments", SOUND)
 def test_options_come_to_what_megatron_makes_of_them(case: tuple[str, str, int], arguments: dict[str, str]) -> None:
     found = read("train.py " + " ".join(_quoted(options(case))), case[2])
     assert ours(found) == theirs(arguments)
 
 
-@pytest.mark.parametrize(("case", "arguments"), SOUND, ids=[case[1] or "as it is" for case, _ in SOUND])
+@each("case, arguments", SOUND)
 def test_arguments_at_the_head_of_a_log_say_the_same(case: tuple[str, str, int], arguments: dict[str, str]) -> None:
     script = read("train.py " + " ".join(_quoted(options(case))), case[2])
     log = read(printed(arguments))
@@ -158,7 +159,7 @@ def test_no_option_stands_in_two_lists() -> None:
     assert sum(map(len, lists)) == len(set().union(*lists))
 
 
-@pytest.mark.parametrize("name", sorted(REAL["read"]))
+@each("name", sorted(REAL["read"]))
 def test_kind_and_default_are_those_of_megatron(name: str) -> None:
     _, action, default = REAL["read"][name].split(" ", 2)
     option = OPTIONS[name]

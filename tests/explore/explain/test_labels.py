@@ -14,6 +14,7 @@ from collections.abc import Callable, Iterator
 from typing import Any
 
 import pytest
+from each import each
 
 from costmodel.explore.explain.labels import LABELS
 from costmodel.explore.explain.pages import page
@@ -161,7 +162,7 @@ def test_a_label_without_a_page_is_found() -> None:
     assert _ALONE.match("  cost        $0.08 per Mtoken")
 
 
-@pytest.mark.parametrize("label", LABELS)
+@each("label", LABELS)
 def test_what_a_label_points_to_is_a_page(label: str) -> None:
     meaning, see = LABELS[label]
     assert meaning or see

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
+from each import each
 
 from costmodel.documents.reader.library import bibliography, serving_words
 from costmodel.documents.reader.resolved_scenario import load_any
@@ -26,7 +27,7 @@ def test_words_are_sorted_and_no_name_is_used_twice() -> None:
     assert len(names) == len(set(names))
 
 
-@pytest.mark.parametrize("word", serving_words())
+@each("word", serving_words())
 def test_an_entry_is_complete(word: str) -> None:
     entry = serving_words()[word]
     assert set(entry) - {"also"} == {"title", "text", "equations", "source"}

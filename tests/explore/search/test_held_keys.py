@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 import json
 from pathlib import Path
 from typing import Any
@@ -66,6 +67,11 @@ def searched(case: ResolvedScenario) -> SearchResult:
     return search(case, 200, workers=1)
 
 
+@functools.cache
+def found_freely(name: str, settings: tuple[str, ...]) -> SearchResult:
+    return searched(load(name, settings))
+
+
 def test_every_key_of_the_plan_is_tried_here_and_can_be_listed() -> None:
     assert {*HELD} == {*Plan.model_fields} - {"sites"}, "a search takes the sites that the plan has"
     assert {*HELD} == {*Space.model_fields} - {"precision"}
@@ -81,7 +87,7 @@ def test_a_key_that_is_set_is_held(key: str, tmp_path: Path) -> None:
     assert texts(found, key) == {value}
     assert value_text(case.held.values[key]) == value
     assert case.held.conflicts == ()
-    free = searched(load(name, more))
+    free = found_freely(name, more)
     assert texts(free, key) != {value}, "which a free search would not give"
 
 

@@ -6,6 +6,7 @@ from typing import Any
 
 import numpy as np
 import pytest
+from each import each
 from estimate.cases import case
 
 from costmodel.documents.reader.resolved_scenario import ResolvedScenario
@@ -95,7 +96,7 @@ def test_what_is_not_known_is_on_no_front() -> None:
     assert found.rows == []
 
 
-@pytest.mark.parametrize("name", sorted({*COLUMNS} - {*BAND_ENDS}))
+@each("name", sorted({*COLUMNS} - {*BAND_ENDS}))
 def test_every_result_can_be_an_axis(name: str) -> None:
     other = "step_time" if name != "step_time" else "mfu"
     assert axes(f"{machine_name(name)}, {other}", "mfu").x == name

@@ -11,6 +11,7 @@ from collections.abc import Iterator, Sequence
 from typing import Any
 
 import pytest
+from each import each
 from rich.cells import cell_len
 from rich.color import Color
 from rich.console import Console
@@ -213,7 +214,7 @@ def test_a_command_can_be_pasted_at_every_width(width: int) -> None:
     assert shlex.split(pasted.replace("\\\n", "")) == shlex.split(command)
 
 
-@pytest.mark.parametrize("width", range(30, 121))
+@each("width", range(30, 121))
 def test_the_line_of_progress_is_one_line(width: int) -> None:
     """It names how far it is at any width, and the best so far where there is room."""
     stream = io.StringIO()

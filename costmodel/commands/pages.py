@@ -23,7 +23,7 @@ if TYPE_CHECKING:
     from costmodel.explore.rl.search_splits import FoundSplits
     from costmodel.explore.rl.vary_rl import RlScaleRow, SweptRl
     from costmodel.explore.search.search import SearchResult
-    from costmodel.explore.serving.search_layouts import FoundPlans
+    from costmodel.explore.serving.found_plans import FoundPlans
     from costmodel.explore.serving.vary_serving import ServingTrial, SweptServing
     from costmodel.explore.vary.rl_sensitivity import RlSensitivity
     from costmodel.explore.vary.scale import Scaled

@@ -18,6 +18,8 @@ from costmodel.report.terminal.style.answer import Reply
 if TYPE_CHECKING:
     from costmodel.explore.compare.check import BaselineFile
     from costmodel.explore.search.ranges import Axis
+    from costmodel.explore.serving.found_plans import FoundPlans
+    from costmodel.explore.serving.pareto import ServingFront
 
 
 def _works(answer: ServingAnswer) -> bool:
@@ -79,27 +81,45 @@ def explain(case: LoadedScenario, quantity: str, depth: int) -> Reply:
     return Reply(lambda: serving_tree.tree(asked, node, depth), lambda: serving_tree.tree_json(asked, node))
 
 
-def search(case: LoadedScenario, top: int, *, why_not: bool) -> Reply:
+def search(case: LoadedScenario, top: int, over: Sequence[Axis], *, why_not: bool) -> Reply:
     """The answer of `search`."""
+    from costmodel.commands.progress import paced
     from costmodel.estimate.serving.serving_inputs import inputs_of
     from costmodel.explore.serving.search_layouts import search as search_space
+    from costmodel.explore.serving.serving_remedies import with_search_remedies
+
+    with paced("values") as watcher:
+        found = search_space(inputs_of(serving(case)), top, over, watcher)
+    return found_reply(with_search_remedies(found), why_not=why_not)
+
+
+def found_reply(found: FoundPlans, *, why_not: bool = False) -> Reply:
+    """What a search found as an answer."""
+    from costmodel.report.machine.serving_search_json import search_json
     from costmodel.report.terminal.serving import serving_search as report
 
-    found = search_space(inputs_of(serving(case)), top)
-    rows = "refused" if why_not else "plans"
-    lines, result = lambda: report.search(found, why_not=why_not), lambda: report.search_json(found)
-    return Reply(lines, result, rows, yes=found.kept > 0, others=pages.of_serving_search(found))
+    rows, forms = "refused" if why_not else "plans", pages.of_serving_search(found)
+    lines, result = lambda: report.search(found, why_not=why_not), lambda: search_json(found)
+    return Reply(lines, result, rows, yes=found.kept > 0, stopped=found.stopped, others=forms)
 
 
-def pareto(case: LoadedScenario, top: int, axes: str) -> Reply:
+def pareto(case: LoadedScenario, top: int, axes: str, over: Sequence[Axis]) -> Reply:
     """The answer of `search --pareto`."""
+    from costmodel.commands.progress import paced
     from costmodel.estimate.serving.serving_inputs import inputs_of
     from costmodel.explore.serving.pareto import front
+
+    with paced("values") as watcher:
+        found = front(inputs_of(serving(case)), axes, over, watcher)
+    return front_reply(found, top)
+
+
+def front_reply(found: ServingFront, top: int) -> Reply:
+    """A front as an answer."""
     from costmodel.report.terminal.serving import serving_front as report
 
-    found = front(inputs_of(serving(case)), axes)
     lines, result = lambda: report.front(found, top), lambda: report.front_json(found)
-    return Reply(lines, result, "pareto.plans", yes=bool(found.points))
+    return Reply(lines, result, "pareto.plans", yes=bool(found.points), stopped=found.stopped)
 
 
 def sensitivity(case: LoadedScenario, of: str, top: int) -> Reply:
@@ -117,10 +137,6 @@ _BEST = "leave it out: a scenario without a plan takes the best plan at each val
 _INSTEAD: dict[tuple[str, ...], str] = {
     ("sweep", "--best"): _BEST,
     ("scale", "--best"): _BEST,
-    (
-        "search",
-        "--over",
-    ): "costmodel sweep … --over cluster.node=A,B --show gpus_needed,cost_within_limits compares them",
 }
 
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import functools
 import inspect
+import shlex
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import replace
 from pathlib import Path
@@ -15,7 +16,7 @@ from costmodel.commands import completion
 from costmodel.commands.output import allowed, write_file
 from costmodel.commands.shared import KEYS_PANEL, SetOption
 from costmodel.ground.counts import number_of
-from costmodel.ground.errors import Place, fail
+from costmodel.ground.errors import CostModelError, Place, fail
 from costmodel.ground.record import record
 from costmodel.report.terminal.style.answer import Reply
 
@@ -90,15 +91,39 @@ class Question:
 
         return training(self.loaded(planned=planned))
 
-    def varied(self, keys: Mapping[str, str]) -> LoadedScenario:
+    def varied(self, keys: Mapping[str, str], several: str = "") -> LoadedScenario:
         """The scenario loaded for a command that varies keys, each with the option that does: none of them is assumed,
-        and what else sets one has no effect. A scenario without a plan takes the best one at each value."""
-        case = self.loaded(planned=False)
+        and what else sets one has no effect. A scenario without a plan takes the best one at each value.
+
+        several: the option that takes several values of a key, where the command has one
+        """
+        try:
+            case = self.loaded(planned=False)
+        except CostModelError as error:
+            raise self._of_several(error, several) if several else error from None
         assumed = tuple(item for item in case.asked.assumed if item.path not in keys)
         lost = tuple(
             f"{words} has no effect: {keys[path]} counts" for words, path in self._stated(case) if path in keys
         )
         return replace(case, asked=replace(case.asked, assumed=assumed, remarks=(*case.asked.remarks, *lost)))
+
+    def _of_several(self, error: CostModelError, option: str) -> CostModelError:
+        """The same faults; one of a flag with several values has the option that takes these as its remedy."""
+        from costmodel.explore.short_form import KEYS
+
+        keys = {**KEYS["training"], **KEYS["serving"]}
+        found = []
+        for fault in error.faults:
+            name, _, values = ("" if fault.place is None else fault.place.text).removeprefix("--").partition(" ")
+            if name == "gpu" and "," in values:
+                fault = replace(fault, hint=f"for several: {option} cluster.node=A,B; costmodel list nodes shows them")
+            elif name in keys and ("," in values or ".." in values):
+                unit = " /s" if name == "rate" and not values.endswith("s") else ""
+                steps = "*2" if ".." in values and "*" not in values else ""
+                stated = f"{','.join(f'{value}{unit}' for value in values.split(','))}{steps}"
+                fault = replace(fault, hint=f"for several values: {shlex.join([option, f'{keys[name]}={stated}'])}")
+            found.append(fault)
+        return CostModelError(*found)
 
     def _stated(self, case: LoadedScenario) -> Iterator[tuple[str, str]]:
         """What the command line sets: the words, and the key."""

@@ -61,7 +61,7 @@ def sweep(
     from costmodel.report.terminal.vary import vary as report
 
     varied = axes(over)
-    case = question.varied({axis.path: f"--over {axis.path}" for axis in varied})
+    case = question.varied({axis.path: f"--over {axis.path}" for axis in varied}, "--over")
     if case.kind == "serving":
         from costmodel.commands import serving
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import itertools
 import json
+import shlex
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -514,3 +515,27 @@ def test_flags_beside_a_scenario_of_reinforcement_learning(run: Any, faults: Cal
     assert found["plans"] == same["plans"]
     (fault,) = faults(run("estimate", name, "--sequence", "128", "--rate", "3"))
     assert (fault.code, "no --sequence and no --rate" in fault.sentence) == ("C030", True)
+
+
+@pytest.mark.parametrize(
+    ("flag", "value", "wanted"),
+    [
+        ("--rate", "4,8", "--over 'workload.rate=4 /s,8 /s'"),
+        ("--rate", "4..8", "--over 'workload.rate=4..8 /s*2'"),
+        ("--node", "p5,p5en", "--over cluster.node=p5,p5en"),
+        ("--stack", "vllm,sglang", "--over stack=vllm,sglang"),
+        ("--gpu", "h100,h200", "--over cluster.node=A,B"),
+    ],
+)
+def test_several_values_of_a_flag_lead_to_the_option_that_takes_them(
+    run: Any, faults: Any, flag: str, value: str, wanted: str
+) -> None:
+    (found,) = faults(run("search", "serve-llama-3.1-70b", flag, value))
+    assert wanted in found.help
+    if "A,B" not in wanted:
+        assert run("search", "serve-llama-3.1-70b", *shlex.split(wanted)).code == 0
+
+
+def test_several_sizes_lead_to_nodes_where_a_command_varies_keys(run: Any) -> None:
+    said = [run(*words, "--gpus", "8,16").err for words in (("search", "quickstart"), ("estimate", "quickstart"))]
+    assert ["--over cluster.nodes=" in each for each in said] == [True, False]

@@ -16,8 +16,8 @@ from costmodel.estimate.shared.critical_batch import FITS_APART, critical_batch,
 from costmodel.estimate.shared.results import number
 from costmodel.estimate.training.constraints.plan_constraints import micro_batches
 from costmodel.explore.compare.select_plan import by_search
+from costmodel.explore.search.progress import UNWATCHED, Watcher
 from costmodel.explore.search.ranges import doubled, values_of
-from costmodel.explore.vary.progress import UNWATCHED, Watcher
 from costmodel.explore.vary.sweep import SweepPoint, point, tried
 from costmodel.ground.errors import CostModelError, Fault, Place, fail
 from costmodel.ground.parsing import UnitError, parse

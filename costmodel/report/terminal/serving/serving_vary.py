@@ -10,6 +10,7 @@ from rich.text import Text
 
 from costmodel.documents.reader.serving_scenario import ServingCase
 from costmodel.estimate.evaluate.answer_facts import subject_of
+from costmodel.estimate.machine.price import price_of
 from costmodel.estimate.serving.plan_columns import sizes_of
 from costmodel.estimate.serving.predict_serving import ServingAnswer
 from costmodel.estimate.serving.result_columns import machine_name
@@ -22,9 +23,25 @@ from costmodel.ground.counts import number_of
 from costmodel.ground.units import significant
 from costmodel.report.machine.answer_fields import notes
 from costmodel.report.machine.serving_json import number, plan
-from costmodel.report.terminal.serving.serving_formatting import layout_words, rate_words, reason, result, unlimited
+from costmodel.report.terminal.serving.serving_formatting import (
+    counted_for,
+    layout_words,
+    rate_words,
+    reason,
+    result,
+    unlimited,
+)
 from costmodel.report.terminal.style.answer import head
-from costmodel.report.terminal.style.head import origin_lines, price_lines, subject_fields, subject_words, title
+from costmodel.report.terminal.style.head import (
+    is_cost,
+    origin_lines,
+    price_lines,
+    price_varies,
+    prices,
+    subject_fields,
+    subject_words,
+    title,
+)
 from costmodel.report.terminal.style.layout import CellTable, Line, drawn
 from costmodel.report.terminal.style.next_command import command
 from costmodel.report.terminal.style.remark_lines import assumed_of_all, remarks
@@ -74,8 +91,14 @@ def sweep(found: SweptServing) -> list[Line]:
     if found.best:
         names, align = (*names[:-1], "best plan", ""), align + "l"
         rows = [(*row[:-1], _layout(trial), row[-1]) for row, trial in zip(rows, found.trials, strict=True)]
-    priced = any(name.startswith("cost_") for name in found.shown)
-    return [*_subject(found.case, paths, price=priced), CellTable(names, rows, align), *_remarked(found.trials)]
+    priced, own = any(map(is_cost, found.shown)), price_varies(paths)
+    head = _subject(found.case, paths, price=priced and not own)
+    return [*head, CellTable(names, rows, align), *(_prices(found) if priced and own else []), *_remarked(found.trials)]
+
+
+def _prices(found: SweptServing) -> list[Text]:
+    """The prices of trials that have their own, each once; nodes without one."""
+    return prices(price_of(trial.answer.inputs.case) for trial in found.trials if trial.answer is not None)
 
 
 def _remarked(trials: Sequence[ServingTrial]) -> list[Line]:
@@ -157,7 +180,7 @@ def scale(
         gpus = each["gpus"] / each["replicas"]
         up_to = rate_words(one, significant(one))
         stated = f"Each replica, {number_of(gpus, 'GPU')}, is expected to meet the limits up to {up_to}."
-        lines += [styled(stated), *unlimited(case), *_at_risk(case, kept)]
+        lines += [styled(stated), *counted_for(case), *unlimited(case), *_at_risk(case, kept)]
     answers = [trial.answer.assumed for trial in trials if trial.answer is not None]
     return [*lines, *_remarked(trials), *([Text(), *assumed_of_all(answers)] if verbose else [])]
 

@@ -104,7 +104,7 @@ def guarded(run: Callable[[], None]) -> NoReturn:
         discard(sys.stdout)
         raise SystemExit(_meant(error)) from None
     except SystemExit as left:  # Typer and Rich turn a closed pipe into one
-        raise SystemExit(_meant(left) if isinstance(left.__context__, BrokenPipeError) else _said(left)) from None
+        raise SystemExit(_meant(left) if isinstance(left.__context__, BrokenPipeError) else _exit_code(left)) from None
     except Exception as error:
         _unless_interrupted()
         if is_completing():  # a shell shows no error messages during completion
@@ -113,7 +113,7 @@ def guarded(run: Callable[[], None]) -> NoReturn:
     raise SystemExit(Exit.YES)
 
 
-def _said(left: SystemExit) -> Any:
+def _exit_code(left: SystemExit) -> Any:
     """The exit code of the command; Typer leaves with 1 where it cannot complete, which is no answer."""
     completion = is_completing() or any(word.endswith("-completion") for word in sys.argv[1:])
     return Exit.CANNOT if completion and left.code == Exit.NO else left.code

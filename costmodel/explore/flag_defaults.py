@@ -67,26 +67,28 @@ def default_sizes(case: LoadedScenario, paths: Iterable[str]) -> Iterator[tuple[
     """Each of these sizes with its reason; those that others follow from come first."""
     paths, longest = set(paths), float(case.model.max_sequence)
     if "cluster.nodes" in paths:
-        yield _said("cluster.nodes", *_default_nodes(case))
+        yield _default_size("cluster.nodes", *_default_nodes(case))
     if case.kind == "serving":
         for name, flag, usual in (("prompt", "prompt", DEFAULT_PROMPT), ("output", "answer", DEFAULT_OUTPUT)):
             if f"workload.{name}" in paths:
-                yield _said(f"workload.{name}", usual, f"default; --{flag} sets it")
+                yield _default_size(f"workload.{name}", usual, f"default; --{flag} sets it")
         if "workload.concurrency" in paths:
-            yield _said("workload.concurrency", 1, "one request at a time; --rate or --concurrency sets the load")
+            yield _default_size(
+                "workload.concurrency", 1, "one request at a time; --rate or --concurrency sets the load"
+            )
         return
     sequence = min(DEFAULT_SEQUENCE, longest)
     if "workload.sequence" in paths:
         why = "default" if sequence == DEFAULT_SEQUENCE else "the longest of the model"
-        yield _said("workload.sequence", int(sequence), f"{why}; --sequence sets it")
+        yield _default_size("workload.sequence", int(sequence), f"{why}; --sequence sets it")
     else:
         sequence = float(training(case).scenario.workload.sequence)
     if "workload.global_batch" in paths:
         batch = max(1, round(DEFAULT_BATCH / sequence))
-        yield _said("workload.global_batch", batch, f"{counted(DEFAULT_BATCH)} tokens; --batch sets it")
+        yield _default_size("workload.global_batch", batch, f"{counted(DEFAULT_BATCH)} tokens; --batch sets it")
 
 
-def _said(path: str, value: int, origin: str) -> tuple[Assumption, int]:
+def _default_size(path: str, value: int, origin: str) -> tuple[Assumption, int]:
     return Assumption(path, counted(value), origin), value
 
 

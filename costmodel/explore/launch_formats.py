@@ -84,8 +84,8 @@ def _formats() -> Iterator[LaunchFormat]:
     yield LaunchFormat("megatron", MEGATRON, tuple(options), UNFILLED_KEYS, True)
     for title, (name, table) in TABLES.items():
         written = name in TARGETS or name in ENGINES
-        unsaid = NOT_STATED_BY_ENGINES[name] if name in ENGINES else NOT_STATED[title]
-        yield LaunchFormat(name, title, tuple(_options(table.items())), unsaid, written)
+        not_stated = NOT_STATED_BY_ENGINES[name] if name in ENGINES else NOT_STATED[title]
+        yield LaunchFormat(name, title, tuple(_options(table.items())), not_stated, written)
 
 
 def _options(table: Iterable[tuple[str, ForeignKey]]) -> Iterator[FormatOption]:

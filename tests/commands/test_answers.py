@@ -62,9 +62,9 @@ def test_explain_alone_says_what_is_worth_asking(run: Any) -> None:
     others = [f"{kind} of {wing}" for wing in ("serving", "reinforcement learning") for kind in ("results", "words")]
     assert list(kinds)[:9] == ["results", "memory", *others, "strategies", "questions", "codes"]
     assert kinds["equations.kernels.tiles"] == "tiled_rows, peak_of_heads, tail_slowdown, page_writing_time"
-    told = [word for known in kinds.values() for word in known.split(", ")]
-    assert len(told) == len(set(told))
-    assert not {"k", "of", "p10", "step_time_low", "zero-3"} & set(told)
+    printed = [word for known in kinds.values() for word in known.split(", ")]
+    assert len(printed) == len(set(printed))
+    assert not {"k", "of", "p10", "step_time_low", "zero-3"} & set(printed)
 
 
 @pytest.mark.parametrize(("asked", "none"), [([NAME, "--set", "plan.micro_batch=64"], True), ([NAME], False)])
@@ -387,8 +387,8 @@ def test_nothing_is_explained_of_a_plan_that_is_invalid(run: Any) -> None:
     ran = run("explain", NAME, "step_time", "--set", "plan.pp=3")
     assert (ran.code, ran.err) == (1, "")
     assert ran.out == run("estimate", NAME, "--set", "plan.pp=3").out
-    told = json.loads(run("explain", NAME, "step_time", "--set", "plan.pp=3", "--json").out)
-    assert "L001" in [item["code"] for item in told["refused"]]
+    printed = json.loads(run("explain", NAME, "step_time", "--set", "plan.pp=3", "--json").out)
+    assert "L001" in [item["code"] for item in printed["refused"]]
 
 
 @pytest.mark.parametrize(
@@ -418,5 +418,5 @@ def test_documents_of_one_s_own_are_marked_for_programs(run: Any, tmp_path: Path
         shutil.copy(find("stack", stack), shelf)
     with (shelf / "megatron-core.yaml").open("a", encoding="utf-8") as file:
         file.write("# measured here\n")
-    told = json.loads(run("estimate", NAME, "--json", cwd=tmp_path).out)["documents"]
-    assert [item["name"] for item in told if item["own"]] == ["scenarios/stacks/megatron-core.yaml"]
+    printed = json.loads(run("estimate", NAME, "--json", cwd=tmp_path).out)["documents"]
+    assert [item["name"] for item in printed if item["own"]] == ["scenarios/stacks/megatron-core.yaml"]

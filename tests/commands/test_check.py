@@ -45,7 +45,7 @@ limits:
 """
 
 
-def told(run: Any, *args: str, **more: Any) -> Any:
+def json_of(run: Any, *args: str, **more: Any) -> Any:
     ran = run(*args, "--json", **more)
     assert ran.err == ""
     return json.loads(ran.out)
@@ -100,7 +100,7 @@ def test_a_broken_limit_has_both_sides_and_its_line(run: Any, tmp_path: Path) ->
 def test_every_result_can_be_limited(run: Any) -> None:
     """A bound at the figure itself is kept; one a millionth beyond is broken."""
     whole = ("--set", "run={}")
-    plan = told(run, "estimate", NAME, *whole)["plans"][0]
+    plan = json_of(run, "estimate", NAME, *whole)["plans"][0]
     for column, about in COLUMNS.items():
         if column == "memory_share" or column in BAND_ENDS:  # the one is called memory, the others no search computes
             continue
@@ -111,7 +111,7 @@ def test_every_result_can_be_limited(run: Any) -> None:
         assert run("check", NAME, *whole, *bounds).code == 0
         if value > 0:
             less = value * (1 - 1e-6)
-            found = told(run, "check", NAME, *whole, "--set", f"{most}{less!r}{unit}")["scenarios"][0]["findings"]
+            found = json_of(run, "check", NAME, *whole, "--set", f"{most}{less!r}{unit}")["scenarios"][0]["findings"]
             assert [(item["kind"], item["kept"]) for item in found] == [("at_most", False)]
             assert found[0]["bound"] == pytest.approx(less)
             assert found[0]["value"] == pytest.approx(value)
@@ -121,17 +121,17 @@ def test_every_result_can_be_limited(run: Any) -> None:
     ("target", "within", "code"), [(1.0, 0.0, 0), (1.04, 0.05, 0), (0.96, 0.05, 0), (1.1, 0.05, 1)]
 )
 def test_targets_are_kept_from_both_sides(run: Any, target: float, within: float, code: int) -> None:
-    step = told(run, "estimate", NAME)["plans"][0]["step_time_s"]
+    step = json_of(run, "estimate", NAME)["plans"][0]["step_time_s"]
     limits = [f"limits.step_time.target={step * target!r} s", f"limits.step_time.within={within}"]
     assert run("check", NAME, "--set", limits[0], "--set", limits[1]).code == code
 
 
 def test_a_name_with_a_point_in_it_is_whole(run: Any) -> None:
     """The same scenario by name and by path is one in a baseline."""
-    named = told(run, "check", "megatron-7.5b-512", "--against", "tests/baseline.json")
+    named = json_of(run, "check", "megatron-7.5b-512", "--against", "tests/baseline.json")
     assert named["scenarios"][0]["name"] == "megatron-7.5b-512"
     assert [finding["kind"] for finding in named["scenarios"][0]["findings"]] == ["regression", "regression"]
-    assert named == told(run, "check", "scenarios/megatron-7.5b-512.yaml", "--against", "tests/baseline.json")
+    assert named == json_of(run, "check", "scenarios/megatron-7.5b-512.yaml", "--against", "tests/baseline.json")
 
 
 def test_what_is_unknown_keeps_no_limit(run: Any) -> None:
@@ -150,8 +150,8 @@ def test_plans_that_are_invalid_or_do_not_fit_fail(run: Any) -> None:
 
 def test_a_scenario_without_a_plan_is_held_by_its_best(run: Any) -> None:
     free = ("--set", "plan=null", "--set", "limits.step_time.at_most=1 us")
-    found = told(run, "check", NAME, *free)["scenarios"][0]["findings"]
-    best = told(run, "search", NAME, "--top", "1", "--set", "plan=null")["plans"][0]
+    found = json_of(run, "check", NAME, *free)["scenarios"][0]["findings"]
+    best = json_of(run, "search", NAME, "--top", "1", "--set", "plan=null")["plans"][0]
     assert found[0]["value"] == best["step_time_s"]
 
 
@@ -163,7 +163,7 @@ def test_regressions_are_for_the_worse_only(run: Any, tmp_path: Path) -> None:
     assert run("check", NAME, "quickstart", "--against", file, "--update").code == 0
     assert [path.name for path in tmp_path.iterdir()] == ["base.json"]
     slower, faster = (f"cluster.node.scale_out.fabric.bandwidth={rate}" for rate in ("10 GB/s", "1 TB/s"))
-    plans = [told(run, "estimate", NAME, *change)["plans"][0] for change in ((), ("--set", slower))]
+    plans = [json_of(run, "estimate", NAME, *change)["plans"][0] for change in ((), ("--set", slower))]
     loss = plans[1]["step_time_s"] / plans[0]["step_time_s"] - 1
     assert loss > 0.03
     ran = run("check", NAME, "--against", file, "--set", slower)
@@ -189,7 +189,7 @@ def test_updating_keeps_what_was_not_asked_for(run: Any, tmp_path: Path) -> None
     assert run("check", NAME, "--against", str(file), "--update", "--set", slower).code == 0
     after = json.loads(file.read_text("utf-8"))
     assert after["scenarios"]["quickstart"] == before["scenarios"]["quickstart"]
-    changed = told(run, "estimate", NAME, "--set", slower)["plans"][0]
+    changed = json_of(run, "estimate", NAME, "--set", slower)["plans"][0]
     assert after["scenarios"][NAME]["figures"]["step_time_s"] == changed["step_time_s"]
     assert after["scenarios"][NAME]["figures"]["step_time_s"] != before["scenarios"][NAME]["figures"]["step_time_s"]
 
@@ -371,7 +371,7 @@ def test_flags_alone_are_checked_as_estimate_answers_them(
 ) -> None:
     worst = "0.0001" if figure == "mfu" else "1 h"
     answer = json.loads(run("estimate", *flags, "--json").out)["plans"][0]
-    checked = told(run, "check", *flags, "--set", f"limits.{limit}={worst}")
+    checked = json_of(run, "check", *flags, "--set", f"limits.{limit}={worst}")
     (scenario,) = checked["scenarios"]
     (finding,) = scenario["findings"]
     expected = answer[figure] if figure in answer else answer[f"{figure}_s"]
@@ -386,7 +386,7 @@ def test_flags_alone_are_checked_as_estimate_answers_them(
 
 
 def test_flags_apply_to_every_scenario(run: Any, faults: Faults) -> None:
-    found = told(run, "check", NAME, "quickstart", "--gpu", "h200")["scenarios"]
+    found = json_of(run, "check", NAME, "quickstart", "--gpu", "h200")["scenarios"]
     assert [(one["name"], one["facts"]["accelerator"]) for one in found] == [
         (name, "h200-sxm") for name in (NAME, "quickstart")
     ]

@@ -16,7 +16,7 @@ Faults = Callable[[Any], list[Any]]
 NAME = "llama-3-70b-512"
 
 
-def told(run: Any, *args: str, **more: Any) -> Any:
+def json_of(run: Any, *args: str, **more: Any) -> Any:
     ran = run(*args, "--json", **more)
     assert ran.err == ""
     return json.loads(ran.out)
@@ -24,8 +24,8 @@ def told(run: Any, *args: str, **more: Any) -> Any:
 
 def test_a_difference_is_that_of_two_estimates(run: Any) -> None:
     change = ("--set", "plan.recompute=full", "--set", "cluster.node.accelerator.memory.bandwidth=3 TB/s")
-    found = told(run, "diff", NAME, *change)
-    before, after = (told(run, "estimate", NAME, *more)["plans"][0] for more in ((), change))
+    found = json_of(run, "diff", NAME, *change)
+    before, after = (json_of(run, "estimate", NAME, *more)["plans"][0] for more in ((), change))
     assert [item["path"] for item in found["inputs"]] == [
         "cluster.node.accelerator.memory.bandwidth",
         "plan.recompute",
@@ -37,7 +37,7 @@ def test_a_difference_is_that_of_two_estimates(run: Any) -> None:
     assert set(moved) == differ
     for name, item in moved.items():
         assert (item["before"], item["after"]) == (before[name], after[name])
-    ledgers = [told(run, "memory", NAME, *more)["ledger"] for more in ((), change)]
+    ledgers = [json_of(run, "memory", NAME, *more)["ledger"] for more in ((), change)]
     worst = [max(stages, key=lambda stage: stage["peak_bytes"]) for stages in ledgers]
     lines = {item["name"]: item for item in found["figures"] if item["name"].startswith("memory.")}
     assert lines["memory.activations_bytes"]["before"] == worst[0]["activations_bytes"]
@@ -46,18 +46,18 @@ def test_a_difference_is_that_of_two_estimates(run: Any) -> None:
 
 def test_what_was_assumed_stands_before_what_is_written(run: Any, tmp_path: Path) -> None:
     name, path = "deepseek-v3-2048", "assume.experts.deduplicated"
-    estimate = told(run, "estimate", name)
+    estimate = json_of(run, "estimate", name)
     (assumed,) = [item["value"] for item in estimate["assumed"] if item["path"] == path]
     other = {"true": "false", "false": "true"}[assumed]
     change = ("--set", f"{path}={other}")
-    (written,) = told(run, "diff", name, *change)["inputs"]
+    (written,) = json_of(run, "diff", name, *change)["inputs"]
     assert (written["path"], written["before"], written["after"]) == (path, assumed, other)
     (tmp_path / "old.json").write_text(json.dumps(estimate), "utf-8")
-    assert told(run, "diff", str(tmp_path / "old.json"), name, *change)["inputs"] == [written]
+    assert json_of(run, "diff", str(tmp_path / "old.json"), name, *change)["inputs"] == [written]
     (tmp_path / "new.json").write_text(run("estimate", name, *change, "--json").out, "utf-8")
-    (withdrawn,) = told(run, "diff", str(tmp_path / "new.json"), name)["inputs"]
+    (withdrawn,) = json_of(run, "diff", str(tmp_path / "new.json"), name)["inputs"]
     assert (withdrawn["before"], withdrawn["after"]) == (other, assumed)
-    (same,) = told(run, "diff", name, "--set", f"{path}={assumed}")["inputs"]
+    (same,) = json_of(run, "diff", name, "--set", f"{path}={assumed}")["inputs"]
     assert (same["before"], same["after"]) == (None, assumed)
 
 
@@ -75,11 +75,11 @@ def test_the_exit_code_of_a_difference(run: Any) -> None:
 
 def test_stored_results_keep_their_figures(run: Any, tmp_path: Path) -> None:
     file = tmp_path / "old.json"
-    old = told(run, "memory", NAME)
+    old = json_of(run, "memory", NAME)
     old["plans"][0]["step_time_s"] = 2 * old["plans"][0]["step_time_s"]
     old["documents"][1]["digest"] = "0" * 12
     file.write_text(json.dumps(sealed(old)), "utf-8")
-    found = told(run, "diff", str(file), NAME)
+    found = json_of(run, "diff", str(file), NAME)
     assert [item["path"] for item in found["inputs"]] == [old["documents"][1]["name"]]
     (figure,) = found["figures"]
     assert (figure["name"], figure["change"]) == ("step_time_s", -0.5)
@@ -91,12 +91,12 @@ def test_stored_results_keep_their_figures(run: Any, tmp_path: Path) -> None:
 @pytest.mark.parametrize("name", ["deepseek-v3-2048", "offload-llama-2-13b-8"])
 def test_a_stored_result_is_itself(name: str, run: Any) -> None:
     """Also where its plan holds lists."""
-    assert told(run, "diff", "-", name, stdin=run("estimate", name, "--json").out)["same"]
+    assert json_of(run, "diff", "-", name, stdin=run("estimate", name, "--json").out)["same"]
 
 
 def test_two_plans_of_one_search(run: Any) -> None:
-    plans = told(run, "search", NAME, "--top", "2")["plans"]
-    found = told(run, "diff", NAME, "--plans", "1,2")
+    plans = json_of(run, "search", NAME, "--top", "2")["plans"]
+    found = json_of(run, "diff", NAME, "--plans", "1,2")
     step = next(item for item in found["figures"] if item["name"] == "step_time_s")
     assert (step["before"], step["after"]) == (plans[0]["step_time_s"], plans[1]["step_time_s"])
     keys = [
@@ -104,7 +104,7 @@ def test_two_plans_of_one_search(run: Any) -> None:
     ]
     assert {item["path"] for item in found["inputs"]} >= {f"plan.{key}" for key in keys}
     stored = run("search", NAME, "--top", "2", "--json").out
-    again = told(run, "diff", "-", NAME, "--plans", "2,2", stdin=stored)
+    again = json_of(run, "diff", "-", NAME, "--plans", "2,2", stdin=stored)
     assert again["same"]
 
 
@@ -126,7 +126,7 @@ def test_what_diff_refuses(args: tuple[str, ...], code: str, run: Any, faults: F
 
 @pytest.mark.parametrize("plans", ["[]", "{}", "null", "[1]", '[{"step_time_s": "x"}]'])
 def test_results_of_odd_figures(plans: str, run: Any, tmp_path: Path) -> None:
-    result = told(run, "estimate", NAME)
+    result = json_of(run, "estimate", NAME)
     result["plans"] = json.loads(plans)
     result["ledger"] = [1, {"peak_bytes": "x"}]
     result["transfers"] = [{"group": 1}]
@@ -156,13 +156,13 @@ FLAGS = ("--model", "llama-3.1-8b", "--gpu", "h100", "--gpus", "64", "--price", 
 @pytest.mark.parametrize("setting", ["cluster.node=dgx-h200", "plan.tp=8", "model=qwen-3-8b", "cluster.nodes=4"])
 def test_flags_are_a_and_what_is_set_changes_b(setting: str, run: Any) -> None:
     """A is what `estimate FLAGS` answers, B what it answers with the key of a flag set in its place."""
-    found = told(run, "diff", *FLAGS, "--set", setting)
+    found = json_of(run, "diff", *FLAGS, "--set", setting)
     key, _, value = setting.partition("=")
     instead = {"cluster.node": ("--gpu", "h200"), "model": ("--model", value), "cluster.nodes": ("--gpus", "32")}
     name, text = instead.get(key, ("--set", setting))
     words = dict(zip(FLAGS[::2], FLAGS[1::2], strict=True)) | {name: text}
-    before = told(run, "estimate", *FLAGS)["plans"][0]
-    after = told(run, "estimate", *(word for pair in words.items() for word in pair))["plans"][0]
+    before = json_of(run, "estimate", *FLAGS)["plans"][0]
+    after = json_of(run, "estimate", *(word for pair in words.items() for word in pair))["plans"][0]
     moved = {item["name"]: item for item in found["figures"] if "." not in item["name"]}
     names = [name for result in OF_STEP if before[name := machine_name(result)] is not None]
     assert set(moved) == {name for name in names if before[name] != pytest.approx(after[name], rel=1e-9)}

@@ -78,12 +78,12 @@ def test_csv_holds_the_rows_of_the_json(name: str, run: Any) -> None:
     assert len(read) == len(rows)
     if not rows:
         assert ran.out.strip() == ",".join(columns)
-    for row, told in zip(rows, read, strict=True):
+    for row, printed in zip(rows, read, strict=True):
         for column, value in row.items():
             if isinstance(value, float):
-                assert float(told[column]) == value
+                assert float(printed[column]) == value
             elif not isinstance(value, dict):
-                assert told[column] == (
+                assert printed[column] == (
                     "" if value is None else str(value).lower() if value in (True, False) else str(value)
                 )
 
@@ -332,8 +332,8 @@ def test_of_an_invalid_plan_only_the_reasons_are_told(command: str, run: Any) ->
     ran = run(command, NAME, *INVALID)
     assert ran.code == 1
     assert re.search(r"(?m)^  ✗ L001 ", ran.out)
-    told = "\n".join(line for line in ran.out.splitlines() if "--set" not in line)  # figures of other plans
-    assert not re.search(r"\d (s|ms|GiB|%)\b|\$", told)
+    printed = "\n".join(line for line in ran.out.splitlines() if "--set" not in line)  # figures of other plans
+    assert not re.search(r"\d (s|ms|GiB|%)\b|\$", printed)
     result = json.loads(run(command, NAME, *INVALID, "--json").out)
     assert (result["plans"], result["refused"][0]["code"]) == ([], "L001")
     assert not any(result.get(name) for name in ("ledger", "transfers", "schedules", "stages", "timeline"))
@@ -360,13 +360,13 @@ def test_every_line_of_the_start_that_is_commented_out_is_right(run: Any, tmp_pa
 
 @pytest.mark.parametrize("kind", DocumentKind)
 def test_schemas(kind: DocumentKind, run: Any) -> None:
-    told = json.loads(run("schema", kind.value).out)
-    forms = [told["$defs"][form["$ref"].rpartition("/")[2]] for form in told.get("oneOf", [])] or [told]
+    printed = json.loads(run("schema", kind.value).out)
+    forms = [printed["$defs"][form["$ref"].rpartition("/")[2]] for form in printed.get("oneOf", [])] or [printed]
     assert len(forms) == (3 if kind in ("scenario", "stack") else 1)  # training, serving, reinforcement learning
     for form in forms:
         assert form["properties"]["schema"]["const"] == f"costmodel/{kind.value}/v1"
         assert form["additionalProperties"] is False
-    assert told["$schema"].startswith("http://json-schema.org/draft-07")
+    assert printed["$schema"].startswith("http://json-schema.org/draft-07")
     assert run("schema", kind.value, "--json") == run("schema", kind.value)
 
 

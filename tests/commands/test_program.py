@@ -72,12 +72,12 @@ def test_every_example_of_the_help_runs(name: str, run: Any) -> None:
 
 @every_command
 def test_help_names_commands_that_exist(name: str) -> None:
-    spoken = SPOKEN.findall(inspect.getdoc(COMMANDS[name].load()) or "")
-    assert set(spoken) <= set(COMMANDS)
+    answer = SPOKEN.findall(inspect.getdoc(COMMANDS[name].load()) or "")
+    assert set(answer) <= set(COMMANDS)
 
 
 def test_answers_name_commands_that_exist(run: Any) -> None:
-    spoken: set[str] = set()
+    answer: set[str] = set()
     for args in (
         ("estimate", NAME),
         ("memory", NAME),
@@ -95,10 +95,10 @@ def test_answers_name_commands_that_exist(run: Any) -> None:
         ("explain", "D009"),
         ("--help",),
     ):
-        spoken.update(SPOKEN.findall(run(*args).out))
+        answer.update(SPOKEN.findall(run(*args).out))
     for args in (("estimate", "nope"), ("show", "nope"), ("explain", "nope"), ("search", "-"), ("explain", NAME)):
-        spoken.update(SPOKEN.findall(run(*args).err))
-    assert {"search", "explain", "estimate"} <= spoken <= set(COMMANDS)
+        answer.update(SPOKEN.findall(run(*args).err))
+    assert {"search", "explain", "estimate"} <= answer <= set(COMMANDS)
 
 
 def test_the_help_lists_every_command(run: Any) -> None:
@@ -154,10 +154,10 @@ def test_a_crash_is_ours(run: Any, monkeypatch: pytest.MonkeyPatch) -> None:
     assert "error[bug]: ZeroDivisionError: division� by zero" in ran.err
     assert "https://github.com/" in ran.err
     assert "Traceback" not in ran.err
-    told = run("estimate", NAME, env={"COSTMODEL_DEBUG": "1"})
-    assert told.code == 3
-    assert "Traceback" in told.err
-    assert "in crash" in told.err
+    answer = run("estimate", NAME, env={"COSTMODEL_DEBUG": "1"})
+    assert answer.code == 3
+    assert "Traceback" in answer.err
+    assert "in crash" in answer.err
 
 
 def test_debugging_changes_nothing_else(run: Any) -> None:

@@ -53,8 +53,8 @@ def test_a_line_on_a_terminal_that_goes_away(command: tuple[str, ...], line: str
             seen += part
         out = program.stdout.read() if program.stdout else ""
     os.close(ours)
-    told = seen.decode()
-    assert re.search(line, told)
+    printed = seen.decode()
+    assert re.search(line, printed)
     assert answer in out
     assert not re.search(line, out)
 

@@ -17,13 +17,13 @@ from costmodel.explore.vary import sensitivity
 NAME = "grpo-qwen-2.5-7b-64"
 
 
-def told(run: Any, *args: str) -> Any:
+def json_of(run: Any, *args: str) -> Any:
     """The answer as JSON."""
     return json.loads(run(*args, "--json").out)
 
 
 def test_results_are_described_columns_and_phases_sum(run: Any) -> None:
-    found = told(run, "estimate", NAME)
+    found = json_of(run, "estimate", NAME)
     (plan,) = found["plans"]
     columns = {column["name"] for column in found["columns"]}
     assert {machine_name(name) for name in COLUMNS} == columns
@@ -35,13 +35,13 @@ def test_results_are_described_columns_and_phases_sum(run: Any) -> None:
 
 
 def test_the_ledger_and_the_transfers(run: Any) -> None:
-    memory, sent = told(run, "memory", NAME), told(run, "comm", NAME)
+    memory, sent = json_of(run, "memory", NAME), json_of(run, "comm", NAME)
     peak = max(sum(line[f"{phase}_bytes"] for line in memory["ledger"]) for phase in ("generating", "updating"))
     assert peak == pytest.approx(memory["plans"][0]["memory_peak_bytes"])
     sync = sent["weight_sync"]
     assert sync["time_s"] == pytest.approx(sync["bytes"] / sync["rate_bytes_per_s"])
     assert {item["of"] for item in sent["transfers"]} >= {"update", "engine step"}
-    sharded = told(run, "comm", NAME, "--set", "plan.tp=2", "--set", "plan.cp=1")["weight_sync"]
+    sharded = json_of(run, "comm", NAME, "--set", "plan.tp=2", "--set", "plan.cp=1")["weight_sync"]
     assert sharded["layout"] == "sharded"
     assert sharded["rate_bytes_per_s"] < sync["rate_bytes_per_s"]
 
@@ -49,31 +49,31 @@ def test_the_ledger_and_the_transfers(run: Any) -> None:
 def test_search_ranks_splits_with_both_plans(run: Any) -> None:
     space = "search={tp: [1], cp: [2, 4], rollout_tp: [1, 2]}"
     stale = ("--set", "workload.staleness=0.5", "--set", "workload.rollouts=partial")
-    found = told(run, "search", NAME, "--set", space, *stale)
+    found = json_of(run, "search", NAME, "--set", space, *stale)
     times = [plan["iteration_time_s"] for plan in found["plans"]]
     assert times == sorted(times)
     best = found["plans"][0]
     settings = [f"plan.cp={best['cp']}", f"plan.rollout.tp={best['rollout_tp']}"]
     if not best["colocated"]:
         settings += ["plan.rollout.colocated=false", f"plan.rollout.ranks={best['rollout_ranks']:.0f}"]
-    again = told(run, "estimate", NAME, *stale, *(word for item in settings for word in ("--set", item)))
+    again = json_of(run, "estimate", NAME, *stale, *(word for item in settings for word in ("--set", item)))
     assert again["plans"][0]["iteration_time_s"] == pytest.approx(times[0])
-    held = told(run, "search", NAME, "--set", space, "--set", "plan.rollout={colocated: false, ranks: 16}")
+    held = json_of(run, "search", NAME, "--set", space, "--set", "plan.rollout={colocated: false, ranks: 16}")
     assert {plan["rollout_ranks"] for plan in held["plans"]} == {16}
 
 
 def test_sweep_scale_diff_and_run(run: Any) -> None:
-    points = told(run, "sweep", NAME, "--over", "workload.response.mean=2k,8k")["points"]
+    points = json_of(run, "sweep", NAME, "--over", "workload.response.mean=2k,8k")["points"]
     assert points[0]["iteration_time_s"] < points[1]["iteration_time_s"]
-    sizes = told(run, "scale", NAME, "--ranks", "32..128")["sizes"]
+    sizes = json_of(run, "scale", NAME, "--ranks", "32..128")["sizes"]
     assert [size["gpus"] for size in sizes] == [32, 64, 128]
     assert 1 == sizes[0]["efficiency"] > sizes[1]["efficiency"] > sizes[2]["efficiency"]
-    weak = told(run, "scale", NAME, "--ranks", "32..128", "--weak")["sizes"]
+    weak = json_of(run, "scale", NAME, "--ranks", "32..128", "--weak")["sizes"]
     assert weak[2]["efficiency"] > sizes[2]["efficiency"] + 0.2
-    moved = told(run, "diff", NAME, "--set", "workload.algorithm=ppo")
+    moved = json_of(run, "diff", NAME, "--set", "workload.algorithm=ppo")
     assert {move["path"] for move in moved["inputs"]} == {"workload.algorithm"}
-    assert told(run, "diff", NAME, NAME)["same"]
-    found = told(run, "run", NAME)
+    assert json_of(run, "diff", NAME, NAME)["same"]
+    found = json_of(run, "run", NAME)
     assert found["run"]["iterations"] == 400
     assert 0.9 < found["plans"][0]["goodput"] < 1
 
@@ -87,7 +87,7 @@ def test_a_power_cap_slows_training_alone_and_says_so(run: Any) -> None:
     assert words not in free.out
     assert words not in rated.out
     assert "slows only training" in run("run", NAME, "--set", "run.power.cap=400W").out
-    slow, plain = (told(run, "estimate", NAME, *more)["plans"][0] for more in (("--set", "run.power.cap=400W"), ()))
+    slow, plain = (json_of(run, "estimate", NAME, *more)["plans"][0] for more in (("--set", "run.power.cap=400W"), ()))
     assert slow["generation_s"] == plain["generation_s"]
     assert slow["update_time_s"] > plain["update_time_s"]
 
@@ -129,20 +129,20 @@ def test_a_plan_that_does_not_fit_leaves_with_one(run: Any) -> None:
 
 def test_every_figure_leads_back_to_what_it_was_made_of(run: Any) -> None:
     """The trees of an iteration hold the numbers of the answer, down to lines of documents."""
-    (plan,) = told(run, "estimate", NAME)["plans"]
-    tree = told(run, "explain", NAME, "iteration_time")
+    (plan,) = json_of(run, "estimate", NAME)["plans"]
+    tree = json_of(run, "explain", NAME, "iteration_time")
     assert tree["value"] == plan["iteration_time_s"]
     assert tree["value"] == pytest.approx(sum(part["value"] for part in tree["inputs"]))
     assert [part["name"] for part in tree["inputs"]] == ["generation", "old_log_probabilities", "reference_time",
                                                           "update_time", "weight_sync"]  # fmt: skip
-    peak = told(run, "explain", NAME, "memory_peak")
+    peak = json_of(run, "explain", NAME, "memory_peak")
     assert peak["value"] == plan["memory_peak_bytes"]
     assert sum(part["value"] for part in peak["inputs"]) == pytest.approx(peak["value"])
     lines = run("explain", NAME, "weight_sync", "--depth", "9").out
     assert "link_time" in lines
     assert "scenarios/stacks/verl.yaml" in lines
-    failing = told(run, "explain", NAME, "goodput", "--set", "run={}")
-    assert failing["value"] == told(run, "run", NAME)["plans"][0]["goodput"]
+    failing = json_of(run, "explain", NAME, "goodput", "--set", "run={}")
+    assert failing["value"] == json_of(run, "run", NAME)["plans"][0]["goodput"]
 
 
 def test_check_holds_limits(run: Any) -> None:
@@ -160,7 +160,7 @@ def test_sensitivity_names_what_an_iteration_waits_for(run: Any, monkeypatch: py
     kept = ("cluster.node.accelerator.memory.bandwidth", "cluster.node.scale_out.fabric.bandwidth")
     every = sensitivity.leaves
     monkeypatch.setattr(sensitivity, "leaves", lambda case: {path: every(case)[path] for path in kept})
-    figures = told(run, "sensitivity", NAME)["figures"]
+    figures = json_of(run, "sensitivity", NAME)["figures"]
     assert [figure["path"] for figure in figures] == list(kept)
     assert figures[0]["high"] < -0.02 < figures[1]["high"] < 0
 

@@ -22,7 +22,7 @@ NAME = "serve-llama-3.1-70b"
 Faults = Callable[[Any], list[Any]]
 
 
-def told(run: Any, *args: str) -> Any:
+def json_of(run: Any, *args: str) -> Any:
     """The answer as JSON."""
     return json.loads(run(*args, "--json").out)
 
@@ -35,7 +35,7 @@ def test_estimate_says_times_rates_and_what_binds(run: Any) -> None:
 
 
 def test_every_result_is_a_column_with_a_limit(run: Any) -> None:
-    found = told(run, "estimate", NAME)
+    found = json_of(run, "estimate", NAME)
     plan = found["plans"][0]
     columns = {column["name"]: column for column in found["columns"]}
     assert {machine_name(name) for name in COLUMNS} == set(columns)
@@ -46,7 +46,7 @@ def test_every_result_is_a_column_with_a_limit(run: Any) -> None:
 
 def test_csv_has_a_row_of_the_plan(run: Any) -> None:
     (row,) = csv.DictReader(io.StringIO(run("estimate", NAME, "--format", "csv").out))
-    assert float(row["tpot_s"]) == told(run, "estimate", NAME)["plans"][0]["tpot_s"]
+    assert float(row["tpot_s"]) == json_of(run, "estimate", NAME)["plans"][0]["tpot_s"]
     assert row["binds"] == "cache"
 
 
@@ -69,7 +69,7 @@ def test_the_answer_is_no_with_a_code_and_a_reason(run: Any, settings: list[str]
     assert ran.code == 1
     assert f"✗ {code} " in ran.out
     assert words in ran.out
-    assert code in [item["code"] for item in told(run, "estimate", NAME, *options)["refused"]]
+    assert code in [item["code"] for item in json_of(run, "estimate", NAME, *options)["refused"]]
 
 
 @pytest.mark.parametrize(
@@ -94,9 +94,9 @@ def test_what_cannot_be_read_is_a_fault(run: Any, faults: Faults, setting: str, 
 
 
 def test_memory_and_comm_have_their_rows(run: Any) -> None:
-    (ledger,) = told(run, "memory", NAME)["ledger"]
+    (ledger,) = json_of(run, "memory", NAME)["ledger"]
     assert set(ledger) == {f"{line}_bytes" for line in ("weights", "activations", "runtime", "cache")}
-    transfers = told(run, "comm", NAME)["transfers"]
+    transfers = json_of(run, "comm", NAME)["transfers"]
     assert [(item["of"], item["operation"], item["count"]) for item in transfers] == [
         ("step", "all_reduce", 160.0),
         ("prompt", "all_reduce", 160.0),
@@ -110,13 +110,13 @@ def test_the_interview_case_of_tensor_parallelism(run: Any) -> None:
     settings = ["model=llama-3.1-8b", "plan.tp=4", "plan.replicas=1", "cluster.nodes=1"]
     load = "workload={kind: serving, prompt: 3200, output: 100, rate: 0.01 /s}"
     options = [part for setting in (*settings, load) for part in ("--set", setting)]
-    prompt = told(run, "comm", NAME, *options)["transfers"][1]
+    prompt = json_of(run, "comm", NAME, *options)["transfers"][1]
     assert (prompt["message_bytes"], prompt["count"]) == (26_214_400, 64)
     assert prompt["volume_bytes"] == pytest.approx(2.517e9, rel=1e-3)
 
 
 def test_search_ranks_what_keeps_the_limits_first(run: Any) -> None:
-    found = told(run, "search", NAME)
+    found = json_of(run, "search", NAME)
     broken = [bool(plan["broken"]) for plan in found["plans"]]
     assert broken == sorted(broken)
     rates = [plan["rate_within_slo_per_s"] for plan in found["plans"] if not plan["broken"]]
@@ -127,9 +127,9 @@ def test_search_ranks_what_keeps_the_limits_first(run: Any) -> None:
 
 
 def test_search_gives_the_figures_of_estimate(run: Any) -> None:
-    best = told(run, "search", NAME, "--top", "1")["plans"][0]
+    best = json_of(run, "search", NAME, "--top", "1")["plans"][0]
     options = ["--set", f"plan.tp={best['tp']}", "--set", f"stack.budget={best['budget']}"]
-    alone = told(run, "estimate", NAME, *options)["plans"][0]
+    alone = json_of(run, "estimate", NAME, *options)["plans"][0]
     same = {name for name, value in alone.items() if name in best and isinstance(value, float)}
     assert {"tpot_s", "ttft_p99_s", "rate_within_slo_per_s", "cost_within_limits_usd"} <= same
     assert {name: best[name] for name in same} == pytest.approx({name: alone[name] for name in same}, rel=1e-6)
@@ -143,19 +143,19 @@ def test_search_says_no_where_no_plan_keeps_the_limits(run: Any) -> None:
 
 
 def test_search_holds_what_the_command_line_sets(run: Any) -> None:
-    found = told(run, "search", NAME, "--set", "plan.tp=4", "--top", "100")
+    found = json_of(run, "search", NAME, "--set", "plan.tp=4", "--top", "100")
     assert {plan["tp"] for plan in found["plans"]} == {4}
 
 
 def test_replicas_for_a_rate_with_headroom(run: Any) -> None:
-    found = told(run, "search", NAME, "--set", "assume.headroom=20 %", "--top", "1")["plans"][0]
+    found = json_of(run, "search", NAME, "--set", "assume.headroom=20 %", "--top", "1")["plans"][0]
     each = found["rate_within_slo_per_s"] / found["replicas"]
     assert found["replicas_needed"] == -(-8 * 1.2 // each)
     assert found["gpus_needed"] == 8 * found["replicas_needed"]
 
 
 def test_a_safe_size_is_larger_and_says_so(run: Any) -> None:
-    loose, safe = (told(run, "search", NAME, "--set", "workload.rate=40 /s", *more, "--top", "1")["plans"][0]
+    loose, safe = (json_of(run, "search", NAME, "--set", "workload.rate=40 /s", *more, "--top", "1")["plans"][0]
                    for more in ((), ("--safe", "90%")))  # fmt: skip
     assert safe["replicas_needed"] > loose["replicas_needed"]
     assert "all with a chance of 90.0 %" in run("search", NAME, "--safe", "90%").out
@@ -172,8 +172,10 @@ def test_sizes_without_limits_or_spread_say_so(run: Any) -> None:
 
 
 def test_scale_without_a_plan_takes_the_one_that_a_search_finds(run: Any) -> None:
-    (size,) = told(run, "scale", NAME, "--rate", "4", "--set", "plan=null")["sizes"]
-    best = told(run, "search", NAME, "--set", "plan=null", "--set", "workload.rate=4 /s", "--set", "stack.budget=8192")
+    (size,) = json_of(run, "scale", NAME, "--rate", "4", "--set", "plan=null")["sizes"]
+    best = json_of(
+        run, "search", NAME, "--set", "plan=null", "--set", "workload.rate=4 /s", "--set", "stack.budget=8192"
+    )
     assert [size[name] for name in ("tp", "pp")] == [best["plans"][0][name] for name in ("tp", "pp")]
     assert size["replicas"] < best["plans"][0]["replicas"]
 
@@ -185,19 +187,19 @@ def test_scale_without_a_plan_takes_the_one_that_a_search_finds(run: Any) -> Non
 def test_remarks_stand_in_every_form(run: Any, words: tuple[str, ...]) -> None:
     far = ("--set", "workload.context=140000")
     asked = (words[0], NAME, *words[1:], *far)
-    assert [note["code"] for note in told(run, *asked)["notes"]] == ["N006"]
+    assert [note["code"] for note in json_of(run, *asked)["notes"]] == ["N006"]
     assert "N006 longer than trained" in " ".join(run(*asked).out.split())
 
 
 def test_sweep_over_the_budget(run: Any) -> None:
-    points = told(run, "sweep", NAME, "--over", "stack.budget=512,8192")["points"]
+    points = json_of(run, "sweep", NAME, "--over", "stack.budget=512,8192")["points"]
     assert [point["stack.budget"] for point in points] == ["512", "8192"]
     assert points[0]["worst_gap_s"] < points[1]["worst_gap_s"]
     assert [point["works"] for point in points] == [False, True]
 
 
 def test_scale_takes_as_many_replicas_as_the_rate_needs(run: Any) -> None:
-    sizes = told(run, "scale", NAME, "--rate", "4,9.5,19")["sizes"]
+    sizes = json_of(run, "scale", NAME, "--rate", "4,9.5,19")["sizes"]
     assert [size["replicas"] for size in sizes] == [1, 3, 5]
     assert all(size["works"] for size in sizes)
 
@@ -205,19 +207,19 @@ def test_scale_takes_as_many_replicas_as_the_rate_needs(run: Any) -> None:
 def test_a_range_of_rates_doubles(run: Any) -> None:
     """As the ranks of a training do; no range of numbers is too long for an answer or a refusal."""
     load = ("scale", "--model", "llama-3.1-8b", "--gpu", "h100", "--prompt", "1000", "--answer", "200", "--rate")
-    sizes = told(run, *load, "10..100000")["sizes"]
+    sizes = json_of(run, *load, "10..100000")["sizes"]
     assert [size["requests_per_s"] for size in sizes] == [10 * 2**step for step in range(14)]
-    assert [size["requests_per_s"] for size in told(run, *load, "2..6 /s+2")["sizes"]] == [2, 4, 6]
+    assert [size["requests_per_s"] for size in json_of(run, *load, "2..6 /s+2")["sizes"]] == [2, 4, 6]
     refused = run(*load, "1..100000+1")
     assert (refused.code, "at most 10,000 are allowed" in refused.err) == (2, True)
 
 
 def test_solve_finds_the_rate_that_keeps_a_limit(run: Any) -> None:
-    found = told(run, "solve", NAME, "--vary", "workload.rate", "--for", "ttft_p99<=500 ms")
+    found = json_of(run, "solve", NAME, "--vary", "workload.rate", "--for", "ttft_p99<=500 ms")
     (stretch,) = found["ranges"]
     assert stretch["at_high"]["ttft_p99_s"] == pytest.approx(0.5, rel=1e-3)
     assert stretch["at_high"]["ttft_p99_s"] <= 0.5
-    limit = told(run, "estimate", NAME, "--set", "limits.ttft_p99.at_most=500 ms")["plans"][0]
+    limit = json_of(run, "estimate", NAME, "--set", "limits.ttft_p99.at_most=500 ms")["plans"][0]
     assert float(stretch["high"].split()[0]) == pytest.approx(limit["rate_within_slo_per_s"], rel=1e-3)
 
 
@@ -239,7 +241,7 @@ def test_explain_traces_results_to_the_documents(run: Any) -> None:
     ran = run("explain", NAME, "tpot")
     assert "mean_step_time" in ran.out
     assert "workload.prompt.mean" in ran.out
-    tree = told(run, "explain", NAME, "kv_bytes_per_token")
+    tree = json_of(run, "explain", NAME, "kv_bytes_per_token")
     assert tree["value"] == 327_680
 
 
@@ -291,7 +293,7 @@ def test_serving_imports_no_schema_of_training() -> None:
 
 
 def test_a_front_weighs_two_results_of_every_plan_at_every_load(run: Any) -> None:
-    found = told(run, "search", NAME, "--pareto", "tokens_per_s_per_user,tokens_per_s_per_gpu")
+    found = json_of(run, "search", NAME, "--pareto", "tokens_per_s_per_user,tokens_per_s_per_gpu")
     points = [(plan["tokens_per_s_per_user"], plan["tokens_per_s_per_gpu"]) for plan in found["pareto"]["plans"]]
     assert [x for x, _ in points] == sorted((x for x, _ in points), reverse=True)
     assert [y for _, y in points] == sorted(y for _, y in points)
@@ -312,7 +314,7 @@ def test_a_front_is_of_results_that_have_a_better_end(run: Any, faults: Faults) 
 
 
 def test_sensitivity_turns_every_figure_of_a_plan(run: Any) -> None:
-    found = told(run, "sensitivity", NAME)
+    found = json_of(run, "sensitivity", NAME)
     figures = {figure["path"]: figure for figure in found["figures"]}
     bandwidth = figures["cluster.node.accelerator.memory.bandwidth"]
     assert (found["result"], bandwidth["high"] < 0 < bandwidth["low"]) == ("tpot_s", True)
@@ -346,12 +348,12 @@ def test_a_difference_too_small_to_print_is_none(run: Any) -> None:
 def test_flags_are_compared_with_a_change_of_them(run: Any, tmp_path: Path) -> None:
     flags = ("--model", "llama-3.1-8b", "--gpu", "h100", "--gpus", "8", "--rate", "4")
     run("estimate", *flags, "--write", "a.yaml", cwd=tmp_path)
-    by_file = told(lambda *words: run(*words, cwd=tmp_path), "diff", "a.yaml", "--stack", "sglang")
-    found = told(run, "diff", *flags, "--set", "stack=sglang")
+    by_file = json_of(lambda *words: run(*words, cwd=tmp_path), "diff", "a.yaml", "--stack", "sglang")
+    found = json_of(run, "diff", *flags, "--set", "stack=sglang")
     assert [item["path"] for item in found["inputs"]] == [item["path"] for item in by_file["inputs"]] == ["stack"]
     assert found["figures"] == by_file["figures"]
     assert (found["before"], found["after"]) == (" ".join(flags), "with --set stack=sglang")
-    other = told(run, "diff", *flags, "--set", "workload.concurrency=16")  # one load in the place of another
+    other = json_of(run, "diff", *flags, "--set", "workload.concurrency=16")  # one load in the place of another
     assert {item["path"] for item in other["inputs"]} == {"workload.rate", "workload.concurrency"}
 
 
@@ -377,7 +379,7 @@ def test_scale_counts_the_nodes_that_are_rented(run: Any) -> None:
         "--answer",
         "500",
     )
-    rows = told(run, *flags, "--rate", "12..48")["sizes"]
+    rows = json_of(run, *flags, "--rate", "12..48")["sizes"]
     for row in rows:
         assert row["nodes"] == -(-row["gpus"] // 8)
         assert row["rent_per_month_usd"] == pytest.approx(row["nodes"] * 8 * 6.88 * 730, rel=1e-3)
@@ -387,7 +389,7 @@ def test_scale_counts_the_nodes_that_are_rented(run: Any) -> None:
 def test_search_over_nodes_ranks_the_plans_of_all(run: Any) -> None:
     """Rows, reasons and counts name the value; a price is that of its node, and what varies is no fact of all."""
     keys = ("--over", "cluster.node=p5,dgx-b200", "--over", "cluster.nodes=1,2")
-    found = told(run, "search", NAME, *keys, "--set", "assume.price=null", "--top", "3")
+    found = json_of(run, "search", NAME, *keys, "--set", "assume.price=null", "--top", "3")
     assert found["facts"]["node"] is found["facts"]["price_usd_per_gpu_h"] is None
     assert [(value["cluster.node"], value["cluster.nodes"]) for value in found["values"]] == [
         ("p5", 1), ("p5", 2), ("dgx-b200", 1), ("dgx-b200", 2),
@@ -408,9 +410,9 @@ def test_search_over_nodes_ranks_the_plans_of_all(run: Any) -> None:
 
 def test_the_command_under_a_search_over_engines_gives_its_first_row(run: Any) -> None:
     words = ("search", NAME, "--over", "stack=sglang,trt-llm", "--over", "stack.budget=4096,8192")
-    best = told(run, *words)["plans"][0]
+    best = json_of(run, *words)["plans"][0]
     line = run(*words).out.splitlines()[-1]
-    again = told(run, *shlex.split(line.partition("costmodel ")[2]))["plans"][0]
+    again = json_of(run, *shlex.split(line.partition("costmodel ")[2]))["plans"][0]
     assert {name: again[name] for name in ("tp", "budget", "rate_within_slo_per_s")} == {
         name: best[name] for name in ("tp", "budget", "rate_within_slo_per_s")
     }
@@ -423,16 +425,16 @@ def test_a_value_of_a_search_that_is_wrong_is_marked_at_its_option(run: Any, fau
 
 def test_a_search_in_vain_says_what_to_set(run: Any) -> None:
     words = ("search", NAME, "--set", "workload.rate=16 /s")
-    found, out = told(run, *words), run(*words).out
+    found, out = json_of(run, *words), run(*words).out
     assert found["remedies"][0] == {"set": ["cluster.nodes=4"]}
     assert "try  --set cluster.nodes=4" in out
     assert out.endswith(f"Next: costmodel search {NAME} --set 'workload.rate=16 /s' --set cluster.nodes=4\n")
-    assert told(run, *words, "--set", "cluster.nodes=4")["remedies"] == []
+    assert json_of(run, *words, "--set", "cluster.nodes=4")["remedies"] == []
 
 
 def test_a_plan_of_a_search_with_instances_apart_is_not_exported_as_one_that_does_both(run: Any) -> None:
     apart = ("--set", "search.disaggregated=true", "--set", "cluster.nodes=3")
-    assert told(run, "search", NAME, *apart, "--top", "1")["plans"][0]["prefill"]["tp"] == 4
+    assert json_of(run, "search", NAME, *apart, "--top", "1")["plans"][0]["prefill"]["tp"] == 4
     ran = run("export", NAME, *apart, "--to", "vllm", "--rank", "1")
     assert (ran.code, "X009 plan.prefill" in ran.out + ran.err) == (1, True)
 
@@ -448,7 +450,7 @@ def test_sweep_over_nodes_shows_the_rent_of_each(run: Any) -> None:
     for words in ("at 2.50 USD", "at 6.88 USD", "was left out", "no price known for dgx-h200"):
         assert words in run(*asked).out
     over = ("--over", "cluster.node=p5,p5en", "--set", "assume.price=null", "--show", "gpus,nodes,rent_per_month")
-    rents = [point["rent_per_month_usd"] for point in told(run, "sweep", NAME, *over)["points"]]
+    rents = [point["rent_per_month_usd"] for point in json_of(run, "sweep", NAME, *over)["points"]]
     assert rents[0] == pytest.approx(16 * 6.88 * 730, rel=1e-3)
     assert rents[1] > 0
 

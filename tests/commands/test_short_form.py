@@ -458,11 +458,11 @@ def test_a_command_of_flags_answers_as_of_the_scenario_they_stand_for(
     of_file = run(name, "same.yaml", *options, cwd=tmp_path)
     of_the_command_line = ("Next:", "assumed", "--", "at 3.00 USD", "costmodel ")
 
-    def told(ran: Any) -> list[str]:
+    def answer_lines(ran: Any) -> list[str]:
         return [line for line in ran.out.splitlines()[1:] if not line.strip().startswith(of_the_command_line)]
 
     assert of_flags.code == of_file.code
-    assert told(of_flags) == told(of_file)
+    assert answer_lines(of_flags) == answer_lines(of_file)
 
 
 @pytest.mark.parametrize(

@@ -7,7 +7,7 @@ import shlex
 from typing import Any, get_args
 
 import pytest
-from explore.vary.told import NAME, Faults, told
+from explore.vary.json_answers import NAME, Faults, json_of
 
 from costmodel.ground.choices import ContextParallel, Zero
 
@@ -17,9 +17,9 @@ from costmodel.ground.choices import ContextParallel, Zero
 def test_a_misspelt_path_is_told_as_set_tells_it(path: str, where: str, run: Any, faults: Faults) -> None:
     ran = run("solve", NAME, "--vary", path + where, "--for", "mfu>=40 %")
     (found,) = faults(ran)
-    (told,) = faults(run("estimate", NAME, "--set", f"{path}=1"))
+    (answer,) = faults(run("estimate", NAME, "--set", f"{path}=1"))
     assert found.code == "D003"
-    assert found._replace(marked="") == told._replace(marked="")
+    assert found._replace(marked="") == answer._replace(marked="")
     assert f"--vary {found.marked}" in ran.err
 
 
@@ -52,7 +52,7 @@ def test_a_key_that_is_left_out_is_looked_for_about_its_example(run: Any, faults
     asked = ("solve", "megatron-22b-8", "--for", "run_time<=20000 d", "--vary")
     (fault,) = faults(run(*asked, "workload.tokens"))
     assert fault.help == "give a range: --vary 'workload.tokens=1.5..150 T'"
-    (reach,) = told(run, *asked, "workload.tokens=1.5..150 T")["ranges"]
+    (reach,) = json_of(run, *asked, "workload.tokens=1.5..150 T")["ranges"]
     assert 1.5e12 <= float(reach["low"]) < float(reach["high"]) < 150e12
 
 
@@ -179,7 +179,7 @@ def test_scale_shows_the_assumptions_of_all_sizes_on_request(
     ],
 )
 def test_a_cost_moves_as_its_price_does(asked: tuple[str, ...], result: str, price: str, run: Any) -> None:
-    found = told(run, "sensitivity", *asked, "--of", result)["figures"]
+    found = json_of(run, "sensitivity", *asked, "--of", result)["figures"]
     (row,) = (figure for figure in found if ".price" in figure["path"])
     assert (row["path"], row["kind"]) == (price, "assumption")
     assert (row["low"], row["high"]) == (pytest.approx(-0.1), pytest.approx(0.1))

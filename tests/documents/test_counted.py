@@ -43,9 +43,9 @@ def test_a_global_batch_in_tokens_is_divided_by_the_sequence(run: Any) -> None:
     assert answer["assumed"][0]["from"] == "4,000,000 tokens / 8,192 = 488.281, rounded"
     assert [note["code"] for note in answer["notes"]] == ["N020"]
     assert answer["scenario"]["document"]["workload"]["global_batch"] == "4M tokens"
-    told = run("estimate", "-", stdin=CASE).out
-    assert "N020" in told
-    assert "488 sequences" in told
+    printed = run("estimate", "-", stdin=CASE).out
+    assert "N020" in printed
+    assert "488 sequences" in printed
 
 
 def test_a_batch_of_whole_sequences_is_not_rounded(run: Any) -> None:

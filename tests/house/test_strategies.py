@@ -73,14 +73,14 @@ def test_words_of_keys_have_pages() -> None:
 
 
 def test_a_path_of_a_scenario_has_a_page() -> None:
-    told = page("assume.experts.deduplicated")
+    answer = page("assume.experts.deduplicated")
     meant = str(ExpertAssumption.model_fields["deduplicated"].description)
-    assert (told.word, told.title) == ("assume.experts.deduplicated", page("deduplicated").title)
-    assert told.text.splitlines() == [meant, page("deduplicated").text.splitlines()[0]]
+    assert (answer.word, answer.title) == ("assume.experts.deduplicated", page("deduplicated").title)
+    assert answer.text.splitlines() == [meant, page("deduplicated").text.splitlines()[0]]
     assert page("cluster.fabric.bandwidth").text == page("cluster.node.scale_out.fabric.bandwidth").text
     assert page("assume.flop_convention").title == "a key of the scenario"
-    told = page("overlap.ahead")
-    assert (told.title, told.text) == ("a key of stack documents", str(Overlap.model_fields["ahead"].description))
+    answer = page("overlap.ahead")
+    assert (answer.title, answer.text) == ("a key of stack documents", str(Overlap.model_fields["ahead"].description))
     with pytest.raises(CostModelError) as refused:
         page("assume.expert.deduplicated")
     assert refused.value.faults[0].code == "C003"
@@ -89,8 +89,8 @@ def test_a_path_of_a_scenario_has_a_page() -> None:
 def test_a_program_of_its_own_knows_every_equation() -> None:
     """Also those in modules that no estimate imports."""
     code = "from costmodel.explore.explain.pages import all_words; print(*all_words(), sep='\\n')"
-    told = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, timeout=60, check=True).stdout
-    assert [name for name in EQUATIONS if name not in told.split("\n")] == []
+    answer = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, timeout=60, check=True).stdout
+    assert [name for name in EQUATIONS if name not in answer.split("\n")] == []
 
 
 @pytest.mark.parametrize(

@@ -71,10 +71,10 @@ def test_a_run_may_leave_a_key_out() -> None:
 def test_figures_out_of_tolerance_are_shown_when_gathered(run: Any, tmp_path: Path) -> None:
     text = run("show", "korthikanti-2022").out.replace("name: korthikanti-2022", "name: strict")
     (tmp_path / "strict.yaml").write_text(text.replace("step_time: 10 %", "step_time: 9 %"), "utf-8")
-    told = run("validate", "strict.yaml", "--by", "source", cwd=tmp_path)
-    assert told.code == 1
-    assert [line.split()[0] for line in told.out.splitlines() if "✗" in line] == ["175b-full"]
-    assert "22b-full" not in told.out
+    answer = run("validate", "strict.yaml", "--by", "source", cwd=tmp_path)
+    assert answer.code == 1
+    assert [line.split()[0] for line in answer.out.splitlines() if "✗" in line] == ["175b-full"]
+    assert "22b-full" not in answer.out
 
 
 def broken(run: Any, folder: Path, *changes: tuple[str, str]) -> Path:
@@ -134,10 +134,10 @@ def test_faults_of_all_runs_are_told_at_once(run: Any, faults: Any, tmp_path: Pa
 def test_a_run_whose_plan_is_invalid_is_not_modelled(run: Any, tmp_path: Path) -> None:
     """And not within a tolerance."""
     path = str(broken(run, tmp_path, (FIRST, "plan.tp: 3")))
-    told = run("validate", path)
-    assert told.code == 1
-    assert "not modelled: V007 plan invalid: llama2-7b-128: L001" in told.out
-    assert "3 figures" in told.out
+    answer = run("validate", path)
+    assert answer.code == 1
+    assert "not modelled: V007 plan invalid: llama2-7b-128: L001" in answer.out
+    assert "3 figures" in answer.out
     result = json.loads(run("validate", path, "--json").out)
     assert (result["overall"]["rows"], result["overall"]["modelled"]) == (4, 3)
     row = result["rows"][0]
@@ -148,6 +148,6 @@ def test_a_run_whose_plan_is_invalid_is_not_modelled(run: Any, tmp_path: Path) -
 
 def test_memory_is_compared_when_asked_for(run: Any) -> None:
     assert "GiB" not in run("validate", "qi-2023").out
-    told = run("validate", "qi-2023", "--quantity", "memory")
-    assert told.code == 0
-    assert [line.split()[1:3] for line in told.out.splitlines() if "vpp3" in line] == [["37.25", "GiB"]]  # 40 GB
+    answer = run("validate", "qi-2023", "--quantity", "memory")
+    assert answer.code == 0
+    assert [line.split()[1:3] for line in answer.out.splitlines() if "vpp3" in line] == [["37.25", "GiB"]]  # 40 GB

@@ -172,8 +172,8 @@ TRANSCRIPTS = [found for file in FILES for found in transcripts_in(file, file.re
 
 
 def test_every_command_has_a_transcript() -> None:
-    told = {transcript.command.split()[2] for transcript in TRANSCRIPTS if transcript.file.suffix == ".txt"}
-    assert told >= set(COMMANDS)
+    answer = {transcript.command.split()[2] for transcript in TRANSCRIPTS if transcript.file.suffix == ".txt"}
+    assert answer >= set(COMMANDS)
 
 
 @pytest.mark.parametrize("transcript", TRANSCRIPTS, ids=str)
@@ -247,13 +247,13 @@ def test_gaps(expected: str, same: bool) -> None:
 
 
 def test_outputs_are_written_again(run: Any) -> None:
-    told = rewritten(Path("a.md"), SAMPLE, run)
-    assert told.startswith("Words.\n\n```console\n$ costmodel explain busbw\nbusbw  ")
-    assert "old words" not in told
-    assert "…" in told or "last" not in told
-    assert "there is no group of documents called 'nowhere'" in told
-    assert "$ costmodel not this one\n```\n" in told
-    assert rewritten(Path("a.md"), told, run) == told
+    answer = rewritten(Path("a.md"), SAMPLE, run)
+    assert answer.startswith("Words.\n\n```console\n$ costmodel explain busbw\nbusbw  ")
+    assert "old words" not in answer
+    assert "…" in answer or "last" not in answer
+    assert "there is no group of documents called 'nowhere'" in answer
+    assert "$ costmodel not this one\n```\n" in answer
+    assert rewritten(Path("a.md"), answer, run) == answer
 
 
 def test_lines_between_gaps_are_kept() -> None:

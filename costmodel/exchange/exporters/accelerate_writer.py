@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from costmodel.exchange.exporters.job import Job, Unsaid
+from costmodel.exchange.exporters.job import Job, TrainingRemarks
 from costmodel.exchange.exporters.target import NOWHERE, ExportTarget, check_whole_layers
 from costmodel.exchange.importers.launch.accelerate import EXCHANGES, STRATEGIES, VERSION
 from costmodel.exchange.writing.document_text import document_text
@@ -29,12 +29,12 @@ CANNOT = {
 }
 
 
-def write(job: Job, unsaid: Unsaid) -> str:
+def write(job: Job, remarks: TrainingRemarks) -> str:
     """The YAML; what it cannot express is refused."""
-    check_whole_layers(unsaid)
+    check_whole_layers(remarks)
     precision = job.workload.precision
     if precision not in _NARROW:
-        unsaid.refuse("workload.precision", f"{precision}: of accelerate's types bf16, fp16 and fp8 are written")
+        remarks.refuse("workload.precision", f"{precision}: of accelerate's types bf16, fp16 and fp8 are written")
     found: dict[str, Any] = {
         "compute_environment": "LOCAL_MACHINE",
         "distributed_type": "MULTI_GPU" if job.stack == "ddp" else "FSDP",
@@ -44,35 +44,35 @@ def write(job: Job, unsaid: Unsaid) -> str:
         "mixed_precision": _NARROW.get(precision, "bf16"),
     }
     if job.stack == "ddp" and job.plan.dp_replicate > 1:
-        unsaid.refuse("plan.dp_replicate", "nothing is sharded: every rank is a replica")
+        remarks.refuse("plan.dp_replicate", "nothing is sharded: every rank is a replica")
     if job.stack != "ddp":
-        found["fsdp_config"] = _sharded(job, unsaid)
+        found["fsdp_config"] = _sharded(job, remarks)
     if job.stack == "fsdp2":
-        found["parallelism_config"] = _degrees(job, unsaid)
+        found["parallelism_config"] = _degrees(job, remarks)
     elif job.plan.tp > 1 or job.plan.cp > 1:
-        unsaid.refuse("plan.tp", "parallelism_config needs version 2 of FSDP", "--set stack=fsdp2")
-    unsaid.note(
+        remarks.refuse("plan.tp", "parallelism_config needs version 2 of FSDP", "--set stack=fsdp2")
+    remarks.note(
         f"in the TrainingArguments beside it (--to hf): per_device_train_batch_size {job.count('micro_batch')}, "
         f"gradient_accumulation_steps {job.accumulation}"
     )
     return document_text(found, {})
 
 
-def _sharded(job: Job, unsaid: Unsaid) -> dict[str, Any]:
+def _sharded(job: Job, remarks: TrainingRemarks) -> dict[str, Any]:
     plan = job.plan
     offloaded = sorted(plan.offload)
     if offloaded not in ([], ["optimizer", "parameters"]):
         hint = "--set 'plan.offload=[optimizer, parameters]'"
-        unsaid.refuse("plan.offload", f"[{', '.join(offloaded)}]: FSDP offloads a shard with its optimizer", hint)
+        remarks.refuse("plan.offload", f"[{', '.join(offloaded)}]: FSDP offloads a shard with its optimizer", hint)
     if offloaded and plan.offload_to != "cpu":
-        unsaid.refuse("plan.offload_to", "FSDP offloads to the host's memory alone")
+        remarks.refuse("plan.offload_to", "FSDP offloads to the host's memory alone")
     found: dict[str, Any] = {"fsdp_version": 2 if job.stack == "fsdp2" else 1}
     if job.stack == "fsdp2":
         if plan.zero not in (2, 3):
-            unsaid.refuse("plan.zero", f"{plan.zero}: FSDP 2 has 3, or 2")
+            remarks.refuse("plan.zero", f"{plan.zero}: FSDP 2 has 3, or 2")
         found["fsdp_reshard_after_forward"] = plan.zero == 3
     else:
-        found["fsdp_sharding_strategy"] = _strategy(job, unsaid)
+        found["fsdp_sharding_strategy"] = _strategy(job, remarks)
     found |= {
         "fsdp_auto_wrap_policy": "TRANSFORMER_BASED_WRAP",
         "fsdp_state_dict_type": "SHARDED_STATE_DICT",
@@ -80,23 +80,23 @@ def _sharded(job: Job, unsaid: Unsaid) -> dict[str, Any]:
         "fsdp_activation_checkpointing": plan.recompute == "full",
     }
     if plan.recompute == "selective":
-        unsaid.refuse("plan.recompute", "selective: whole layers are recomputed, or nothing")
+        remarks.refuse("plan.recompute", "selective: whole layers are recomputed, or nothing")
     return found
 
 
-def _strategy(job: Job, unsaid: Unsaid) -> str:
+def _strategy(job: Job, remarks: TrainingRemarks) -> str:
     plan = job.plan
     hybrid = plan.dp_replicate > 1
     if hybrid and plan.dp_replicate != job.nodes:
-        unsaid.refuse("plan.dp_replicate", f"{plan.dp_replicate:g}: FSDP 1 has a replica for each node, {job.nodes}")
+        remarks.refuse("plan.dp_replicate", f"{plan.dp_replicate:g}: FSDP 1 has a replica for each node, {job.nodes}")
     wanted = (plan.zero, hybrid)
     found = next((name for name, meant in STRATEGIES.items() if meant == wanted), None)
     if found is None:
-        unsaid.refuse("plan.zero", f"{plan.zero}: FSDP 1 has 3, 2 and 0")
+        remarks.refuse("plan.zero", f"{plan.zero}: FSDP 1 has 3, 2 and 0")
     return found or "FULL_SHARD"
 
 
-def _degrees(job: Job, unsaid: Unsaid) -> dict[str, int | str]:
+def _degrees(job: Job, remarks: TrainingRemarks) -> dict[str, int | str]:
     plan, name = job.plan, "parallelism_config_"
     found: dict[str, int | str] = {
         f"{name}dp_replicate_size": job.count("dp_replicate"),
@@ -107,7 +107,7 @@ def _degrees(job: Job, unsaid: Unsaid) -> dict[str, int | str]:
     if plan.cp > 1:
         strategy = next((word for word, ours in EXCHANGES.items() if ours == plan.cp_type), None)
         if strategy is None:
-            unsaid.refuse("plan.cp_type", f"{plan.cp_type}: ring attention of PyTorch has all-gather and p2p")
+            remarks.refuse("plan.cp_type", f"{plan.cp_type}: ring attention of PyTorch has all-gather and p2p")
         found[f"{name}cp_comm_strategy"] = strategy or "allgather"
     return found
 

@@ -4,20 +4,20 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from costmodel.exchange.exporters.job import Job, Unsaid
+from costmodel.exchange.exporters.job import Job, TrainingRemarks
 from costmodel.exchange.exporters.target import NOWHERE, ExportTarget
 from costmodel.exchange.importers.launch.bridge import DEGREES, ENDS, OVERLAPS, PRECISIONS, SPLITS, VERSION
 from costmodel.exchange.importers.megatron.words import EXCHANGES, MODULES, OPTIMIZERS, SHARDED, spelling
 
 
-def write(job: Job, unsaid: Unsaid) -> str:
+def write(job: Job, remarks: TrainingRemarks) -> str:
     """The overrides, one a line; what they cannot express is refused."""
-    words = [*_layout(job, unsaid), *_sharding(job, unsaid), *_recompute(job, unsaid), *_workload(job, unsaid)]
-    unsaid.note("the model is that of the recipe; yours to add: data, tokenizer and learning rate")
+    words = [*_layout(job, remarks), *_sharding(job, remarks), *_recompute(job, remarks), *_workload(job, remarks)]
+    remarks.note("the model is that of the recipe; yours to add: data, tokenizer and learning rate")
     return "".join(f"{word}\n" for word in words)
 
 
-def _layout(job: Job, unsaid: Unsaid) -> Iterator[str]:
+def _layout(job: Job, remarks: TrainingRemarks) -> Iterator[str]:
     plan, experts = job.plan, job.model.has_experts
     for key in ("tp", "pp", "cp", *(("ep",) if experts else ())):
         yield f"{DEGREES[f'plan.{key}']}={job.count(key)}"
@@ -30,15 +30,15 @@ def _layout(job: Job, unsaid: Unsaid) -> Iterator[str]:
     if plan.order == "tp-cp-pp-dp":
         yield "dist.use_tp_pp_dp_mapping=true"
     elif plan.order != "tp-cp-dp-pp" and plan.cp > 1:
-        unsaid.refuse("plan.order", f"{plan.order} is no order of Megatron-Bridge")
+        remarks.refuse("plan.order", f"{plan.order} is no order of Megatron-Bridge")
     if plan.pp > 1:
-        yield from _pipeline(job, unsaid)
+        yield from _pipeline(job, remarks)
 
 
-def _pipeline(job: Job, unsaid: Unsaid) -> Iterator[str]:
+def _pipeline(job: Job, remarks: TrainingRemarks) -> Iterator[str]:
     plan = job.plan
     if plan.schedule not in ("1f1b", "interleaved", None):
-        unsaid.refuse("plan.schedule", f"{plan.schedule} is no schedule of Megatron-Bridge", "1f1b, or interleaved")
+        remarks.refuse("plan.schedule", f"{plan.schedule} is no schedule of Megatron-Bridge", "1f1b, or interleaved")
     if plan.vpp > 1:
         yield f"{DEGREES['plan.vpp']}={job.count('vpp')}"
     for key in ("first_stage_layers", "last_stage_layers"):
@@ -46,23 +46,23 @@ def _pipeline(job: Job, unsaid: Unsaid) -> Iterator[str]:
         if layers is not None:
             yield f"{DEGREES[f'plan.{key}']}={layers:.0f}"
     if plan.split in ("spread", "full-chunks"):
-        unsaid.refuse("plan.split", f"{plan.split} needs a layout string, which is not written")
+        remarks.refuse("plan.split", f"{plan.split} needs a layout string, which is not written")
     ends = next((ends for ends, split in SPLITS.items() if split == plan.split), (False, False))
     yield from (f"{name}=true" for name, on in zip(ENDS, ends, strict=True) if on)
 
 
-def _sharding(job: Job, unsaid: Unsaid) -> Iterator[str]:
+def _sharding(job: Job, remarks: TrainingRemarks) -> Iterator[str]:
     plan = job.plan
     yield f"ddp.use_distributed_optimizer={str(bool(plan.zero)).lower()}"
     if plan.zero in (2, 3):
         yield "dist.use_megatron_fsdp=true"
         yield f"ddp.data_parallel_sharding_strategy={spelling(SHARDED, plan.zero)}"
         if plan.order == "tp-cp-pp-dp" and plan.pp > 1:
-            unsaid.refuse("plan.order", "tp-cp-pp-dp does not go with Megatron-FSDP")
+            remarks.refuse("plan.order", "tp-cp-pp-dp does not go with Megatron-FSDP")
     if plan.dp_replicate > 1:
         yield f"{DEGREES['plan.dp_replicate']}={job.count('dp_replicate')}"
     if "parameters" in plan.offload or (plan.offload and plan.offload_to != "cpu"):
-        unsaid.refuse(
+        remarks.refuse(
             "plan.offload", "optimizer and activations are offloaded to the host's memory, parameters are not"
         )
     if "optimizer" in plan.offload:
@@ -71,12 +71,12 @@ def _sharding(job: Job, unsaid: Unsaid) -> Iterator[str]:
         layers = sum(kind.count for kind in job.model.layers)
         wanted = layers if plan.offload_layers is None else plan.offload_layers
         if wanted >= layers:
-            unsaid.refuse("plan.offload_layers", "fewer than all layers are offloaded")
+            remarks.refuse("plan.offload_layers", "fewer than all layers are offloaded")
         yield "model.cpu_offloading=true"
         yield f"model.cpu_offloading_num_layers={wanted:.0f}"
 
 
-def _recompute(job: Job, unsaid: Unsaid) -> Iterator[str]:
+def _recompute(job: Job, remarks: TrainingRemarks) -> Iterator[str]:
     plan = job.plan
     if plan.recompute == "none":
         yield "model.recompute_granularity=null"
@@ -89,12 +89,12 @@ def _recompute(job: Job, unsaid: Unsaid) -> Iterator[str]:
     elif plan.recompute_modules is not None:
         lost = [name for name in plan.recompute_modules if name not in MODULES.values()]
         if lost:
-            unsaid.refuse("plan.recompute_modules", f"no module of Megatron-Bridge is {', '.join(lost)}")
+            remarks.refuse("plan.recompute_modules", f"no module of Megatron-Bridge is {', '.join(lost)}")
         names = [spelling(MODULES, name) for name in plan.recompute_modules if name in MODULES.values()]
         yield f"model.recompute_modules=[{','.join(names)}]"
 
 
-def _workload(job: Job, unsaid: Unsaid) -> Iterator[str]:
+def _workload(job: Job, remarks: TrainingRemarks) -> Iterator[str]:
     workload = job.workload
     yield f"model.seq_length={workload.sequence:.0f}"
     yield f"train.micro_batch_size={job.count('micro_batch')}"
@@ -102,14 +102,14 @@ def _workload(job: Job, unsaid: Unsaid) -> Iterator[str]:
     if workload.tokens is not None:
         yield f"train.train_iters={max(1, round(workload.tokens / workload.sequence / workload.global_batch))}"
     if workload.precision not in PRECISIONS.values():
-        unsaid.refuse("workload.precision", f"{workload.precision} is no recipe of Megatron-Bridge")
+        remarks.refuse("workload.precision", f"{workload.precision} is no recipe of Megatron-Bridge")
     else:
         yield f"mixed_precision={spelling(PRECISIONS, workload.precision)}"
     usual = "fp16" if workload.precision == "fp16" else "fp32"
     if job.gradients != usual:
-        unsaid.refuse("workload.gradients", f"{job.gradients}: the recipe of {workload.precision} has {usual}")
+        remarks.refuse("workload.gradients", f"{job.gradients}: the recipe of {workload.precision} has {usual}")
     if job.optimizer not in OPTIMIZERS.values():
-        unsaid.refuse("workload.optimizer", f"{job.optimizer} is no optimizer of Megatron-Bridge")
+        remarks.refuse("workload.optimizer", f"{job.optimizer} is no optimizer of Megatron-Bridge")
     else:
         yield f"optimizer.optimizer={spelling(OPTIMIZERS, job.optimizer)}"
     for key, name in OVERLAPS.items():

@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 from typing import Any
 
-from costmodel.exchange.exporters.job import Job, Unsaid
+from costmodel.exchange.exporters.job import Job, TrainingRemarks
 from costmodel.exchange.exporters.target import NOWHERE, ExportTarget
 from costmodel.exchange.importers.launch.deepspeed import GRADIENTS, OPTIMIZERS, VERSION
 
@@ -13,12 +13,12 @@ _NAMES = {"adamw": "AdamW", "lion": "Lion", "muon": "Muon"}
 _OF_PROGRAM = "of the program that calls deepspeed.initialize"
 
 
-def write(job: Job, unsaid: Unsaid) -> str:
+def write(job: Job, remarks: TrainingRemarks) -> str:
     """The JSON; what it cannot express is refused."""
-    return json.dumps(configuration(job, unsaid), indent=2) + "\n"
+    return json.dumps(configuration(job, remarks), indent=2) + "\n"
 
 
-def configuration(job: Job, unsaid: Unsaid) -> dict[str, Any]:
+def configuration(job: Job, remarks: TrainingRemarks) -> dict[str, Any]:
     """The keys of a job."""
     plan, precision = job.plan, job.workload.precision
     found: dict[str, Any] = {
@@ -28,19 +28,19 @@ def configuration(job: Job, unsaid: Unsaid) -> dict[str, Any]:
         "zero_optimization": _sharding(job),
     }
     if precision not in ("bf16", "fp16"):
-        unsaid.refuse("workload.precision", f"{precision} is no type of DeepSpeed's")
+        remarks.refuse("workload.precision", f"{precision} is no type of DeepSpeed's")
     found["fp16" if precision == "fp16" else "bf16"] = {"enabled": True}
     if job.gradients not in GRADIENTS.values():
-        unsaid.refuse("workload.gradients", f"{job.gradients} is no type of gradients of DeepSpeed's")
+        remarks.refuse("workload.gradients", f"{job.gradients} is no type of gradients of DeepSpeed's")
     found["data_types"] = {"grad_accum_dtype": job.gradients}
     if job.optimizer not in OPTIMIZERS.values():
-        unsaid.refuse("workload.optimizer", f"{job.optimizer} is no optimizer of DeepSpeed's")
+        remarks.refuse("workload.optimizer", f"{job.optimizer} is no optimizer of DeepSpeed's")
     found["optimizer"] = {"type": _NAMES.get(job.optimizer, "AdamW"), "params": {"lr": 1e-4}}
-    unsaid.note("yours to change: optimizer.params, with the learning rate")
+    remarks.note("yours to change: optimizer.params, with the learning rate")
     if plan.cp > 1 and plan.cp_type == "a2a":
         found["sequence_parallel_size"] = job.count("cp")
     elif plan.cp > 1:
-        unsaid.refuse("plan.cp_type", f"{plan.cp_type}: DeepSpeed has a2a alone", "--set plan.cp_type=a2a")
+        remarks.refuse("plan.cp_type", f"{plan.cp_type}: DeepSpeed has a2a alone", "--set plan.cp_type=a2a")
     return found
 
 

@@ -10,7 +10,7 @@ from costmodel.exchange.exporters import (
     torchtitan_writer,
     training_arguments_writer,
 )
-from costmodel.exchange.exporters.job import Job, Unsaid
+from costmodel.exchange.exporters.job import Job, TrainingRemarks
 from costmodel.exchange.exporters.read_back import check_read_back
 from costmodel.exchange.exporters.target import ExportTarget, check_plan, check_stack, check_workload
 from costmodel.ground.errors import Fault
@@ -32,15 +32,15 @@ class Exported:
 
 def exported(target: ExportTarget, job: Job) -> Exported:
     """The job in a format, read back and compared where the format can express it."""
-    unsaid = Unsaid(job)
-    check_stack(target, unsaid)
-    check_plan(target, unsaid)
-    check_workload(target, unsaid)
-    text = target.write(job, unsaid)
-    if not unsaid.faults:
-        check_read_back(target.name, text, unsaid)
-    notes = [*_beside(target, job), *unsaid.notes]
-    return Exported(target, text, tuple(unsaid.faults), tuple(notes))
+    remarks = TrainingRemarks(job)
+    check_stack(target, remarks)
+    check_plan(target, remarks)
+    check_workload(target, remarks)
+    text = target.write(job, remarks)
+    if not remarks.faults:
+        check_read_back(target.name, text, remarks)
+    notes = [*_beside(target, job), *remarks.notes]
+    return Exported(target, text, tuple(remarks.faults), tuple(notes))
 
 
 def _beside(target: ExportTarget, job: Job) -> list[str]:
@@ -49,5 +49,5 @@ def _beside(target: ExportTarget, job: Job) -> list[str]:
     experts = {f"assume.experts.{key}" for key, value in job.assume.experts if value is not None}
     experts -= {"assume.experts.deduplicated", "assume.experts.capacity"} if target.name == "megatron" else set()
     price = {"assume.price"} if job.assume.price is not None else set()
-    unsaid = sorted(overlap | experts | price)
-    return [f"not stated by this file: {', '.join(unsaid)}"] if unsaid else []
+    remarks = sorted(overlap | experts | price)
+    return [f"not stated by this file: {', '.join(remarks)}"] if remarks else []

@@ -84,7 +84,7 @@ class Remarks:
             self.notes.append(sentence)
 
 
-class Unsaid(Remarks):
+class TrainingRemarks(Remarks):
     """The remarks about a job that trains."""
 
     def __init__(self, job: Job, faults: list[Fault] | None = None) -> None:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from costmodel.exchange.exporters import megatron_model
-from costmodel.exchange.exporters.job import Job, Unsaid
+from costmodel.exchange.exporters.job import Job, TrainingRemarks
 from costmodel.exchange.exporters.target import NOWHERE, ExportTarget
 from costmodel.exchange.importers.megatron.table import VERSION
 from costmodel.exchange.importers.megatron.words import (
@@ -34,17 +34,22 @@ _YOURS = "yours to add: --data-path, --tokenizer-type with --tokenizer-model, --
 _OF_EXPERTS = "--moe-router-load-balancing-type, --moe-router-topk-scaling-factor"
 
 
-def write(job: Job, unsaid: Unsaid) -> str:
+def write(job: Job, remarks: TrainingRemarks) -> str:
     """The script; what it cannot express is refused."""
     groups = {
-        "model": megatron_model.model_options(job.model, unsaid),
-        "layout": [*_layout(job, unsaid), *_sharding(job, unsaid), *_recompute(job, unsaid), *_offload(job, unsaid)],
-        "workload": [*_workload(job, unsaid), *_types(job, unsaid)],
-        "software": [*_software(job, unsaid)],
+        "model": megatron_model.model_options(job.model, remarks),
+        "layout": [
+            *_layout(job, remarks),
+            *_sharding(job, remarks),
+            *_recompute(job, remarks),
+            *_offload(job, remarks),
+        ],
+        "workload": [*_workload(job, remarks), *_types(job, remarks)],
+        "software": [*_software(job, remarks)],
     }
-    unsaid.note(_YOURS)
+    remarks.note(_YOURS)
     for left in _of_model(job):
-        unsaid.note(f"yours to add, of the model: {left}")
+        remarks.note(f"yours to add, of the model: {left}")
     lines = ["OPTIONS=("]
     for name, options in groups.items():
         lines += [f"    # {name}", *(f"    {option}" for option in options)]
@@ -61,7 +66,7 @@ def _of_model(job: Job) -> Iterator[str]:
         yield _OF_EXPERTS
 
 
-def _layout(job: Job, unsaid: Unsaid) -> Iterator[str]:
+def _layout(job: Job, remarks: TrainingRemarks) -> Iterator[str]:
     plan, experts = job.plan, job.model.has_experts
     for key, name in DEGREES.items():
         if key != "ep" or experts:
@@ -73,17 +78,17 @@ def _layout(job: Job, unsaid: Unsaid) -> Iterator[str]:
     if plan.tp > 1 and plan.sequence_parallel:
         yield "--sequence-parallel"
     if plan.pp > 1:
-        yield from _pipeline(job, unsaid)
+        yield from _pipeline(job, remarks)
     if plan.order == "tp-cp-pp-dp":
         yield "--use-tp-pp-dp-mapping"
     elif plan.order != "tp-cp-dp-pp" and plan.cp > 1:
-        unsaid.refuse("plan.order", f"{plan.order} is no order of Megatron-LM")
+        remarks.refuse("plan.order", f"{plan.order} is no order of Megatron-LM")
 
 
-def _pipeline(job: Job, unsaid: Unsaid) -> Iterator[str]:
+def _pipeline(job: Job, remarks: TrainingRemarks) -> Iterator[str]:
     plan = job.plan
     if plan.schedule not in ("1f1b", "interleaved", None):
-        unsaid.refuse("plan.schedule", f"{plan.schedule} is no schedule of Megatron-LM", "1f1b, or interleaved")
+        remarks.refuse("plan.schedule", f"{plan.schedule} is no schedule of Megatron-LM", "1f1b, or interleaved")
     if plan.vpp > 1:
         yield f"--num-virtual-stages-per-pipeline-rank {job.count('vpp')}"
     if plan.first_stage_layers is not None:
@@ -92,11 +97,11 @@ def _pipeline(job: Job, unsaid: Unsaid) -> Iterator[str]:
         yield f"--decoder-last-pipeline-num-layers {plan.last_stage_layers:.0f}"
     if plan.split in ("spread", "full-chunks"):
         hint = "plan.first_stage_layers and plan.last_stage_layers can be written"
-        unsaid.refuse("plan.split", f"{plan.split} needs a layout string, which is not written", hint)
+        remarks.refuse("plan.split", f"{plan.split} needs a layout string, which is not written", hint)
     yield from _SPLITS.get(plan.split or "even", ())
 
 
-def _sharding(job: Job, unsaid: Unsaid) -> Iterator[str]:
+def _sharding(job: Job, remarks: TrainingRemarks) -> Iterator[str]:
     if job.plan.zero == 1:
         yield "--use-distributed-optimizer"
     elif job.plan.zero:
@@ -104,12 +109,12 @@ def _sharding(job: Job, unsaid: Unsaid) -> Iterator[str]:
         yield f"--data-parallel-sharding-strategy {spelling(SHARDED, job.plan.zero)}"
         yield "--ckpt-format fsdp_dtensor"
         if job.plan.order == "tp-cp-pp-dp" and job.plan.pp > 1:
-            unsaid.refuse("plan.order", "tp-cp-pp-dp does not go with Megatron-FSDP")
+            remarks.refuse("plan.order", "tp-cp-pp-dp does not go with Megatron-FSDP")
     if job.plan.dp_replicate > 1:
         yield f"--num-distributed-optimizer-instances {job.count('dp_replicate')}"
 
 
-def _recompute(job: Job, unsaid: Unsaid) -> Iterator[str]:
+def _recompute(job: Job, remarks: TrainingRemarks) -> Iterator[str]:
     plan = job.plan
     if plan.recompute in ("selective", "full"):
         yield f"--recompute-granularity {plan.recompute}"
@@ -122,17 +127,17 @@ def _recompute(job: Job, unsaid: Unsaid) -> Iterator[str]:
     elif plan.recompute == "selective" and plan.recompute_modules is not None:
         lost = [name for name in plan.recompute_modules if name not in MODULES.values()]
         if lost:
-            unsaid.refuse("plan.recompute_modules", f"no module of Megatron-LM is {', '.join(lost)}")
+            remarks.refuse("plan.recompute_modules", f"no module of Megatron-LM is {', '.join(lost)}")
         names = [spelling(MODULES, name) for name in plan.recompute_modules if name in MODULES.values()]
         yield f"--recompute-modules {' '.join(names)}"
 
 
-def _offload(job: Job, unsaid: Unsaid) -> Iterator[str]:
+def _offload(job: Job, remarks: TrainingRemarks) -> Iterator[str]:
     plan = job.plan
     if "parameters" in plan.offload:
-        unsaid.refuse("plan.offload", "Megatron-LM does not offload parameters")
+        remarks.refuse("plan.offload", "Megatron-LM does not offload parameters")
     if plan.offload and plan.offload_to != "cpu":
-        unsaid.refuse("plan.offload_to", "Megatron-LM offloads to the host's memory alone")
+        remarks.refuse("plan.offload_to", "Megatron-LM offloads to the host's memory alone")
     if "optimizer" in plan.offload:
         yield "--optimizer-cpu-offload"
         yield "--use-precision-aware-optimizer"
@@ -141,23 +146,23 @@ def _offload(job: Job, unsaid: Unsaid) -> Iterator[str]:
         wanted = layers if plan.offload_layers is None else plan.offload_layers
         if wanted >= layers:
             hint = f"--set plan.offload_layers={layers - 1:.0f}"
-            unsaid.refuse("plan.offload_layers", "Megatron-LM offloads fewer than all layers", hint)
+            remarks.refuse("plan.offload_layers", "Megatron-LM offloads fewer than all layers", hint)
         yield f"--cpu-offloading-num-layers {wanted:.0f}"
 
 
-def _workload(job: Job, unsaid: Unsaid) -> Iterator[str]:
+def _workload(job: Job, remarks: TrainingRemarks) -> Iterator[str]:
     workload = job.workload
     yield f"--seq-length {workload.sequence:.0f}"
     yield f"--micro-batch-size {job.count('micro_batch')}"
     yield f"--global-batch-size {workload.global_batch:.0f}"
     if workload.tokens is None:
-        unsaid.note("yours to add: --train-iters or --train-samples, since the scenario has no workload.tokens")
+        remarks.note("yours to add: --train-iters or --train-samples, since the scenario has no workload.tokens")
         return
     samples = round(workload.tokens / workload.sequence)
     yield f"--train-samples {samples}"
 
 
-def _types(job: Job, unsaid: Unsaid) -> Iterator[str]:
+def _types(job: Job, remarks: TrainingRemarks) -> Iterator[str]:
     precision = job.workload.precision
     wide = "fp16" if precision == "fp16" else "bf16"
     yield f"--{wide}"
@@ -168,15 +173,15 @@ def _types(job: Job, unsaid: Unsaid) -> Iterator[str]:
         yield "--fp4-format e2m1"
         yield "--fp4-recipe nvfp4"
     elif precision in ("fp32", "tf32"):
-        unsaid.refuse("workload.precision", f"{precision}: a script without --bf16 and --fp16 is not written")
+        remarks.refuse("workload.precision", f"{precision}: a script without --bf16 and --fp16 is not written")
     elif precision != wide:
-        unsaid.refuse("workload.precision", f"{precision} is no recipe of Megatron-LM")
+        remarks.refuse("workload.precision", f"{precision} is no recipe of Megatron-LM")
     if (wide, job.gradients) not in _GRADIENTS:
-        unsaid.refuse("workload.gradients", f"{job.gradients} beside {wide} is no choice of Megatron-LM")
+        remarks.refuse("workload.gradients", f"{job.gradients} beside {wide} is no choice of Megatron-LM")
     yield from _GRADIENTS.get((wide, job.gradients), [])
     optimizer = "adamw" if job.optimizer == "adamw-bf16" else job.optimizer
     if optimizer not in OPTIMIZERS.values():
-        unsaid.refuse("workload.optimizer", f"{job.optimizer} is no optimizer of Megatron-LM")
+        remarks.refuse("workload.optimizer", f"{job.optimizer} is no optimizer of Megatron-LM")
     else:
         yield f"--optimizer {spelling(OPTIMIZERS, optimizer)}"
     if job.optimizer == "adamw-bf16":
@@ -186,7 +191,7 @@ def _types(job: Job, unsaid: Unsaid) -> Iterator[str]:
         yield "--exp-avg-sq-dtype bf16"
 
 
-def _software(job: Job, unsaid: Unsaid) -> Iterator[str]:
+def _software(job: Job, remarks: TrainingRemarks) -> Iterator[str]:
     """Overlap and dispatch, which a stack has and single options switch on."""
     yield "--attention-dropout 0.0"
     yield "--hidden-dropout 0.0"
@@ -202,7 +207,7 @@ def _software(job: Job, unsaid: Unsaid) -> Iterator[str]:
         if key == "weights" and not job.plan.zero:
             continue
         if key == "tp" and not job.plan.sequence_parallel:
-            unsaid.note("--tp-comm-overlap needs --sequence-parallel: assume.overlap.tp=0 states that nothing hides")
+            remarks.note("--tp-comm-overlap needs --sequence-parallel: assume.overlap.tp=0 states that nothing hides")
             continue
         yield f"--{name}"
 

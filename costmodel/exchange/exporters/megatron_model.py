@@ -8,7 +8,7 @@ from typing import Any, TypeVar
 from costmodel.documents.schemas.feed_forward import Experts, Mlp
 from costmodel.documents.schemas.mixers import Attention, LatentAttention
 from costmodel.documents.schemas.model import Model
-from costmodel.exchange.exporters.job import Unsaid
+from costmodel.exchange.exporters.job import TrainingRemarks
 from costmodel.exchange.exporters.layer_order import layers_in_order, pattern
 
 _POSITIONS = {"rotary": "rope", "learned": "learned_absolute"}
@@ -63,17 +63,17 @@ CANNOT = {
 }
 
 
-def model_options(model: Model, unsaid: Unsaid) -> list[str]:
+def model_options(model: Model, remarks: TrainingRemarks) -> list[str]:
     """Options that state the model; what they cannot express is refused."""
-    _check(model, unsaid)
-    attention = _one((kind.attention for kind in model.layers), "model.layers.attention", unsaid, without="window")
-    latent = _one((kind.latent for kind in model.layers), "model.layers.latent", unsaid)
-    mlp = _one((kind.mlp for kind in model.layers), "model.layers.mlp", unsaid)
-    experts = _one((kind.experts for kind in model.layers), "model.layers.experts", unsaid)
+    _check(model, remarks)
+    attention = _one((kind.attention for kind in model.layers), "model.layers.attention", remarks, without="window")
+    latent = _one((kind.latent for kind in model.layers), "model.layers.latent", remarks)
+    mlp = _one((kind.mlp for kind in model.layers), "model.layers.mlp", remarks)
+    experts = _one((kind.experts for kind in model.layers), "model.layers.experts", remarks)
     if attention is not None and latent is not None:
-        unsaid.refuse("model.layers.latent", "all layers have one kind of attention")
+        remarks.refuse("model.layers.latent", "all layers have one kind of attention")
     if experts is not None:
-        _router(experts, unsaid)
+        _router(experts, remarks)
     feed = mlp or experts
     found = [
         f"--num-layers {sum(round(kind.count) for kind in model.layers)}",
@@ -84,17 +84,17 @@ def model_options(model: Model, unsaid: Unsaid) -> list[str]:
         f"--vocab-size {model.vocab:.0f}",
         *([] if model.tied else ["--untie-embeddings-and-output-weights"]),
         *(["--swiglu"] if feed is not None and feed.gated else []),
-        *_biases(attention, mlp, experts, unsaid),
+        *_biases(attention, mlp, experts, remarks),
         *(_attention(attention) if attention is not None else []),
         *(_latent(latent) if latent is not None else []),
-        *_windows(model, unsaid),
+        *_windows(model, remarks),
         *([f"--ffn-hidden-size {mlp.ffn_hidden:.0f}"] if mlp is not None else []),
         *(_experts(experts, model) if experts is not None else []),
     ]
     return found + ([f"--mtp-num-layers {model.prediction.depth:.0f}"] if model.prediction is not None else [])
 
 
-def _check(model: Model, unsaid: Unsaid) -> None:
+def _check(model: Model, remarks: TrainingRemarks) -> None:
     """Refuses what no option can express."""
     kinds = model.layers
     for key, there in (
@@ -128,23 +128,25 @@ def _check(model: Model, unsaid: Unsaid) -> None:
         ),
     ):
         if there:
-            unsaid.refuse(key, f"cannot be written: {CANNOT[key]}")
+            remarks.refuse(key, f"cannot be written: {CANNOT[key]}")
     if model.positions not in _POSITIONS:
-        unsaid.refuse("model.positions", f"Megatron-LM has no {model.positions} positions")
+        remarks.refuse("model.positions", f"Megatron-LM has no {model.positions} positions")
     if model.norm not in _NORMS:
-        unsaid.refuse("model.norm", f"Megatron-LM has no {model.norm}")
+        remarks.refuse("model.norm", f"Megatron-LM has no {model.norm}")
 
 
-def _one(parts: Iterable[Part | None], key: str, unsaid: Unsaid, *, without: str = "") -> Part | None:
+def _one(parts: Iterable[Part | None], key: str, remarks: TrainingRemarks, *, without: str = "") -> Part | None:
     """The one part that all layers with such a part have."""
     found: list[Any] = [part for part in parts if part is not None]
     shapes = [{name: value for name, value in part.model_dump().items() if name != without} for part in found]
     if any(shape != shapes[0] for shape in shapes):
-        unsaid.refuse(key, "differs from layer to layer: one option states it for all")
+        remarks.refuse(key, "differs from layer to layer: one option states it for all")
     return found[0] if found else None
 
 
-def _biases(attention: Attention | None, mlp: Mlp | None, experts: Experts | None, unsaid: Unsaid) -> Iterator[str]:
+def _biases(
+    attention: Attention | None, mlp: Mlp | None, experts: Experts | None, remarks: TrainingRemarks
+) -> Iterator[str]:
     """Biases everywhere, on queries, keys and values alone, or nowhere."""
     inner = [part.biases for part in (mlp, experts) if part is not None]
     own = (attention.biases, attention.output_bias) if attention is not None else (False, False)
@@ -154,15 +156,15 @@ def _biases(attention: Attention | None, mlp: Mlp | None, experts: Experts | Non
     if own == (True, False):
         yield "--add-qkv-bias"
     if any(inner) or own[1]:
-        unsaid.refuse("model.layers.attention.biases", "biases are on all linear maps, on q, k and v, or on none")
+        remarks.refuse("model.layers.attention.biases", "biases are on all linear maps, on q, k and v, or on none")
 
 
-def _router(part: Experts, unsaid: Unsaid) -> None:
+def _router(part: Experts, remarks: TrainingRemarks) -> None:
     """What the options leave open of a router, and a bias that it cannot be without."""
     if part.biases and not part.router_bias:
-        unsaid.refuse("model.layers.experts.router_bias", "biases on all linear maps are on the router's too")
+        remarks.refuse("model.layers.experts.router_bias", "biases on all linear maps are on the router's too")
     if part.biases:
-        unsaid.note("no option of its own states the router's bias: it comes with those of all linear maps")
+        remarks.note("no option of its own states the router's bias: it comes with those of all linear maps")
 
 
 def _attention(part: Attention) -> Iterator[str]:
@@ -189,11 +191,11 @@ def _latent(part: LatentAttention) -> Iterator[str]:
     yield f"--v-head-dim {part.value_dim:.0f}"
 
 
-def _windows(model: Model, unsaid: Unsaid) -> Iterator[str]:
+def _windows(model: Model, remarks: TrainingRemarks) -> Iterator[str]:
     windows = [kind.attention.window if kind.attention is not None else None for kind in layers_in_order(model)]
     widths = {window for window in windows if window is not None}
     if len(widths) > 1:
-        unsaid.refuse("model.layers.attention.window", "one window serves all layers that have one")
+        remarks.refuse("model.layers.attention.window", "one window serves all layers that have one")
     if widths:
         yield f"--window-size {widths.pop() - 1:.0f},0"
         if None in windows:

@@ -8,7 +8,7 @@ from typing import Any
 from costmodel.documents.schemas.model import Model
 from costmodel.documents.schemas.plan import Plan
 from costmodel.exchange.exporters import accelerate_writer, training_arguments_writer
-from costmodel.exchange.exporters.job import Job, Unsaid, effective
+from costmodel.exchange.exporters.job import Job, TrainingRemarks, effective
 from costmodel.exchange.formats import ACCELERATE, ARGUMENTS, BRIDGE, DEEPSPEED, TORCHTITAN
 from costmodel.exchange.imported import Imported, Origin, OriginValue
 from costmodel.exchange.importers.launch.layer import Layer
@@ -28,22 +28,22 @@ _WORKLOAD = ("sequence", "global_batch", "precision", "gradients", "optimizer")
 _ENGINES = {stack: (engine,) for engine, stack in UNDER_TRANSFORMERS.items()}
 
 
-def check_read_back(name: str, text: str, unsaid: Unsaid) -> None:
+def check_read_back(name: str, text: str, remarks: TrainingRemarks) -> None:
     """A fault for every key that the text states differently, or not at all."""
-    job = unsaid.job
+    job = remarks.job
     try:
         found = READERS[name](text, job)
     except CostModelError as error:
         for fault in error.faults:
-            unsaid.refuse("plan", f"the file would break a rule of its own format: {fault.sentence}", fault.hint)
+            remarks.refuse("plan", f"the file would break a rule of its own format: {fault.sentence}", fault.hint)
         return
     for fault in found.missing:
-        unsaid.refuse("plan", f"read back, the file leaves something open: {fault.sentence}")
+        remarks.refuse("plan", f"read back, the file leaves something open: {fault.sentence}")
     for loss in found.losses:
         if loss.kind != "ignored":
-            unsaid.note(f"read back, {loss.kind}: {loss.sentence}")
+            remarks.note(f"read back, {loss.kind}: {loss.sentence}")
     for path, ours, theirs in differences(found.document, job):
-        unsaid.refuse(path, f"{ours} comes back as {theirs}")
+        remarks.refuse(path, f"{ours} comes back as {theirs}")
 
 
 def differences(document: dict[Any, Any], job: Job) -> Iterator[tuple[str, object, object]]:
@@ -82,12 +82,12 @@ def _torchtitan(text: str, job: Job) -> Imported:
 
 
 def _accelerate(text: str, job: Job) -> Imported:
-    beside = training_arguments_writer.write(job, Unsaid(job))
+    beside = training_arguments_writer.write(job, TrainingRemarks(job))
     return _settled([read_layer(text, _FILE, ACCELERATE), read_layer(beside, _FILE, ARGUMENTS)], job)
 
 
 def _arguments(text: str, job: Job) -> Imported:
-    layout = accelerate_writer.write(job, Unsaid(job))
+    layout = accelerate_writer.write(job, TrainingRemarks(job))
     return _settled([read_layer(layout, _FILE, ACCELERATE), read_layer(text, _FILE, ARGUMENTS)], job)
 
 

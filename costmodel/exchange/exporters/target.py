@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 
-from costmodel.exchange.exporters.job import Job, Unsaid, effective
+from costmodel.exchange.exporters.job import Job, TrainingRemarks, effective
 from costmodel.ground.record import record
 
 # Keys that no training software states in a file of its own.
@@ -35,7 +35,7 @@ class ExportTarget:
     options: Mapping[str, str]
     elsewhere: Mapping[str, str]
     cannot: Mapping[str, str]
-    write: Callable[[Job, Unsaid], str]
+    write: Callable[[Job, TrainingRemarks], str]
     comment: str = "#"  # begins a line of comment; empty where the format has none
 
     @property
@@ -44,37 +44,37 @@ class ExportTarget:
         return f"{self.title} for {self.version}"
 
 
-def check_stack(target: ExportTarget, unsaid: Unsaid) -> None:
+def check_stack(target: ExportTarget, remarks: TrainingRemarks) -> None:
     """A fault where the scenario's software is not started by files of the format."""
-    stack = unsaid.job.stack
+    stack = remarks.job.stack
     if stack not in target.stacks:
         hint = f"--set stack={target.stacks[0]} makes it the scenario's, with its costs"
-        unsaid.refuse("stack", f"{target.version.split()[0]} runs {' or '.join(target.stacks)}, not {stack}", hint)
+        remarks.refuse("stack", f"{target.version.split()[0]} runs {' or '.join(target.stacks)}, not {stack}", hint)
 
 
-def check_plan(target: ExportTarget, unsaid: Unsaid) -> None:
+def check_plan(target: ExportTarget, remarks: TrainingRemarks) -> None:
     """A fault for every key of the plan that does something and that the format has no option for."""
-    for key, value in effective(unsaid.job.plan, experts=unsaid.job.model.has_experts).items():
+    for key, value in effective(remarks.job.plan, experts=remarks.job.model.has_experts).items():
         path = f"plan.{key}"
         if path not in target.options and path not in target.elsewhere:
             reason = target.cannot.get(path, "no option states it")
-            unsaid.refuse(path, f"{_worded(value)} cannot be written: {reason}")
+            remarks.refuse(path, f"{_worded(value)} cannot be written: {reason}")
 
 
-def check_workload(target: ExportTarget, unsaid: Unsaid) -> None:
+def check_workload(target: ExportTarget, remarks: TrainingRemarks) -> None:
     """A fault for what is trained and how, where the format does not state it."""
-    workload = unsaid.job.workload
+    workload = remarks.job.workload
     if workload.tuning != "full" and "workload.tuning" not in target.options:
         reason = target.cannot.get("workload.tuning", "no option states it")
-        unsaid.refuse("workload.tuning", f"adapters cannot be written: {reason}")
+        remarks.refuse("workload.tuning", f"adapters cannot be written: {reason}")
 
 
-def check_whole_layers(unsaid: Unsaid) -> None:
+def check_whole_layers(remarks: TrainingRemarks) -> None:
     """A fault where full recompute reaches some layers, in a format that recomputes all of them or none."""
-    plan = unsaid.job.plan
+    plan = remarks.job.plan
     uniform = plan.recompute_method == "uniform" and plan.recompute_layers == 1
     if plan.recompute == "full" and plan.recompute_layers is not None and not uniform:
-        unsaid.refuse("plan.recompute_layers", f"{plan.recompute_layers:g}: all layers are recomputed, one at a time")
+        remarks.refuse("plan.recompute_layers", f"{plan.recompute_layers:g}: all layers are recomputed, one at a time")
 
 
 def _worded(value: object) -> str:

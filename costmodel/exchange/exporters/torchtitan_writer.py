@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from typing import Any
 
-from costmodel.exchange.exporters.job import Job, Unsaid
+from costmodel.exchange.exporters.job import Job, TrainingRemarks
 from costmodel.exchange.exporters.target import NOWHERE, ExportTarget, check_whole_layers
 from costmodel.exchange.importers.launch.torchtitan_keys import EXCHANGES, MODELS
 from costmodel.exchange.writing.equal_model import twins_of
@@ -19,27 +19,27 @@ _SPLITS = {"lighter-ends": (1, 1), "even": (0, 0), "lighter-first": (1, 0), "lig
 _RECIPES = {"fp8-cs": "tensorwise", "fp8-row": "rowwise"}
 
 
-def write(job: Job, unsaid: Unsaid) -> str:
+def write(job: Job, remarks: TrainingRemarks) -> str:
     """The TOML; what it cannot express is refused."""
-    check_whole_layers(unsaid)
+    check_whole_layers(remarks)
     sections: dict[str, dict[str, Any]] = {
-        "model": _model(job, unsaid),
+        "model": _model(job, remarks),
         "optimizer": {"name": "AdamW"},
         "compile": {"enable": True},
-        "training": _training(job, unsaid),
-        "parallelism": _parallelism(job, unsaid),
+        "training": _training(job, remarks),
+        "parallelism": _parallelism(job, remarks),
         "activation_checkpoint": {"mode": job.plan.recompute or "none", "selective_ac_option": "op"},
     }
     if job.workload.precision in _RECIPES:
         sections["model"]["converters"] = ["float8"]
         sections["quantize.linear.float8"] = {"recipe_name": _RECIPES[job.workload.precision]}
     elif job.workload.precision != "bf16":
-        unsaid.refuse("workload.precision", f"{job.workload.precision} is no converter of torchtitan's")
+        remarks.refuse("workload.precision", f"{job.workload.precision} is no converter of torchtitan's")
     if job.optimizer != "adamw":
-        unsaid.refuse("workload.optimizer", f"{job.optimizer} is no optimizer of torchtitan's")
+        remarks.refuse("workload.optimizer", f"{job.optimizer} is no optimizer of torchtitan's")
     if job.gradients != "fp32":
-        unsaid.refuse("workload.gradients", f"{job.gradients}: torchtitan reduces gradients in fp32")
-    unsaid.note("yours to add: learning rate, data and the tokenizer")
+        remarks.refuse("workload.gradients", f"{job.gradients}: torchtitan reduces gradients in fp32")
+    remarks.note("yours to add: learning rate, data and the tokenizer")
     parts = [
         f"[{name}]\n" + "".join(f"{key} = {_toml(value)}\n" for key, value in entries.items())
         for name, entries in sections.items()
@@ -53,23 +53,23 @@ def _toml(value: Any) -> str:
     return str(value).lower() if isinstance(value, bool) else f'"{value}"' if isinstance(value, str) else str(value)
 
 
-def _model(job: Job, unsaid: Unsaid) -> dict[str, Any]:
+def _model(job: Job, remarks: TrainingRemarks) -> dict[str, Any]:
     """The flavor that has the model's shape."""
     twins = twins_of(job.model)
     for (name, flavor), ours in MODELS.items():
         if ours in twins:
             return {"name": name, "flavor": flavor}
-    unsaid.note("model.name and model.flavor are yours to add: no flavor of torchtitan has this shape")
+    remarks.note("model.name and model.flavor are yours to add: no flavor of torchtitan has this shape")
     return {}
 
 
-def _training(job: Job, unsaid: Unsaid) -> dict[str, Any]:
+def _training(job: Job, remarks: TrainingRemarks) -> dict[str, Any]:
     plan, workload = job.plan, job.workload
     offloaded = sorted(plan.offload)
     if offloaded not in ([], ["optimizer", "parameters"]):
-        unsaid.refuse("plan.offload", f"[{', '.join(offloaded)}]: FSDP offloads a shard with its optimizer")
+        remarks.refuse("plan.offload", f"[{', '.join(offloaded)}]: FSDP offloads a shard with its optimizer")
     if offloaded and plan.offload_to != "cpu":
-        unsaid.refuse("plan.offload_to", "FSDP offloads to the host's memory alone")
+        remarks.refuse("plan.offload_to", "FSDP offloads to the host's memory alone")
     local = job.count("micro_batch") * (job.accumulation if plan.pp > 1 else 1)
     found = {
         "local_batch_size": local,
@@ -82,13 +82,13 @@ def _training(job: Job, unsaid: Unsaid) -> dict[str, Any]:
     return found
 
 
-def _parallelism(job: Job, unsaid: Unsaid) -> dict[str, Any]:
+def _parallelism(job: Job, remarks: TrainingRemarks) -> dict[str, Any]:
     plan = job.plan
     if plan.zero not in (2, 3):
-        unsaid.refuse("plan.zero", f"{plan.zero}: FSDP 2 has 3, or 2")
+        remarks.refuse("plan.zero", f"{plan.zero}: FSDP 2 has 3, or 2")
     elif plan.dp == plan.dp_replicate > 1 and plan.cp == 1:
         for key in ("plan.zero", "stack"):
-            unsaid.refuse(key, f"as many replicas as dp, {plan.dp:g}: torchtitan shards nothing then, and runs DDP")
+            remarks.refuse(key, f"as many replicas as dp, {plan.dp:g}: torchtitan shards nothing then, and runs DDP")
     found: dict[str, Any] = {
         "data_parallel_replicate_degree": job.count("dp_replicate"),
         "data_parallel_shard_degree": round((plan.dp or 1) / plan.dp_replicate),
@@ -99,31 +99,31 @@ def _parallelism(job: Job, unsaid: Unsaid) -> dict[str, Any]:
     }
     if plan.tp > 1 and not plan.sequence_parallel:
         hint = "--set plan.sequence_parallel=true"
-        unsaid.refuse("plan.sequence_parallel", "false: its tensor parallelism cuts the sequence too", hint)
+        remarks.refuse("plan.sequence_parallel", "false: its tensor parallelism cuts the sequence too", hint)
     if plan.cp > 1:
         method = next((word for word, ours in EXCHANGES.items() if ours == plan.cp_type), None)
         if method is None:
-            unsaid.refuse("plan.cp_type", f"{plan.cp_type}: ring attention of PyTorch has all-gather and p2p")
+            remarks.refuse("plan.cp_type", f"{plan.cp_type}: ring attention of PyTorch has all-gather and p2p")
         found["context_parallel_rotate_method"] = method or "allgather"
     if job.model.has_experts and (plan.ep > 1 or (plan.etp or 1) > 1):
         found["expert_parallel_degree"] = job.count("ep")
         found["expert_tensor_parallel_degree"] = round(plan.etp or 1)
-    return found | (_pipeline(job, unsaid) if plan.pp > 1 else {})
+    return found | (_pipeline(job, remarks) if plan.pp > 1 else {})
 
 
-def _pipeline(job: Job, unsaid: Unsaid) -> dict[str, Any]:
+def _pipeline(job: Job, remarks: TrainingRemarks) -> dict[str, Any]:
     plan = job.plan
     schedule = plan.schedule or "1f1b"
     if schedule not in _SCHEDULES:
-        unsaid.refuse("plan.schedule", f"{schedule} is no schedule of torchtitan's", f"{', '.join(_SCHEDULES)}")
+        remarks.refuse("plan.schedule", f"{schedule} is no schedule of torchtitan's", f"{', '.join(_SCHEDULES)}")
     if plan.vpp > 1 and schedule in _ONE_STAGE:
-        unsaid.refuse("plan.vpp", f"{plan.vpp:g} chunks: {schedule} has one stage a rank")
+        remarks.refuse("plan.vpp", f"{plan.vpp:g} chunks: {schedule} has one stage a rank")
     found: dict[str, Any] = {
         "pipeline_parallel_schedule": _SCHEDULES.get(schedule, "1F1B"),
         "pipeline_parallel_microbatch_size": job.count("micro_batch"),
     }
     if plan.first_stage_layers is not None or plan.last_stage_layers is not None or plan.split not in _SPLITS:
-        unsaid.refuse("plan.split", "stages other than even ones, with one layer fewer at the ends or not")
+        remarks.refuse("plan.split", "stages other than even ones, with one layer fewer at the ends or not")
     first, last = _SPLITS.get(plan.split or "even", (0, 0))
     found["pipeline_parallel_first_stage_less_layers"] = first
     found["pipeline_parallel_last_stage_less_layers"] = last

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from costmodel.exchange.exporters import accelerate_writer
-from costmodel.exchange.exporters.job import Job, Unsaid
+from costmodel.exchange.exporters.job import Job, TrainingRemarks
 from costmodel.exchange.exporters.target import ExportTarget
 from costmodel.exchange.importers.launch.training_arguments import OPTIMIZERS, VERSION
 from costmodel.exchange.writing.document_text import document_text
@@ -13,13 +13,13 @@ from costmodel.exchange.writing.document_text import document_text
 _LAYOUT = "the configuration of accelerate, which --to accelerate writes"
 
 
-def write(job: Job, unsaid: Unsaid) -> str:
+def write(job: Job, remarks: TrainingRemarks) -> str:
     """The YAML; what neither it nor accelerate's can express is refused."""
-    accelerate_writer.write(job, Unsaid(job, unsaid.faults))
+    accelerate_writer.write(job, TrainingRemarks(job, remarks.faults))
     workload = job.workload
     optimizer = next((name for name, ours in OPTIMIZERS.items() if ours == job.optimizer), None)
     if optimizer is None:
-        unsaid.refuse("workload.optimizer", f"{job.optimizer} is no optimizer of transformers")
+        remarks.refuse("workload.optimizer", f"{job.optimizer} is no optimizer of transformers")
     found: dict[str, Any] = {
         "output_dir": "out",
         "per_device_train_batch_size": job.count("micro_batch"),
@@ -29,14 +29,14 @@ def write(job: Job, unsaid: Unsaid) -> str:
     if workload.precision in ("bf16", "fp16"):
         found[workload.precision] = True
     elif workload.precision in ("fp32", "tf32"):
-        unsaid.refuse("workload.precision", f"{workload.precision}: arguments without bf16 and fp16 are not written")
+        remarks.refuse("workload.precision", f"{workload.precision}: arguments without bf16 and fp16 are not written")
     if job.stack == "ddp":
         found["activation_checkpointing"] = job.plan.recompute == "full"
         if job.plan.recompute == "selective":
-            unsaid.refuse("plan.recompute", "selective: whole layers are recomputed, or nothing")
+            remarks.refuse("plan.recompute", "selective: whole layers are recomputed, or nothing")
     if workload.tokens is not None:
         found["max_steps"] = max(1, round(workload.tokens / workload.sequence / workload.global_batch))
-    unsaid.note(f"tokens of a sequence are your program's: {workload.sequence:,.0f}; learning rate and data too")
+    remarks.note(f"tokens of a sequence are your program's: {workload.sequence:,.0f}; learning rate and data too")
     return document_text(found, {})
 
 

@@ -152,8 +152,8 @@ def _regressions(
 
 def _changed(before: Entry, answer: Answer) -> list[Input]:
     """The plan and the documents that are not what they were when the baseline was written."""
-    old = {f"plan.{key}": _said(value) for key, value in before.plan.items()} | before.documents
-    new = {f"plan.{key}": _said(value) for key, value in choices(answer.evaluation.block).items()}
+    old = {f"plan.{key}": _value_text(value) for key, value in before.plan.items()} | before.documents
+    new = {f"plan.{key}": _value_text(value) for key, value in choices(answer.evaluation.block).items()}
     new |= named_documents(answer.inputs.case)
     return [
         Input(path, old.get(path), new.get(path))
@@ -162,7 +162,7 @@ def _changed(before: Entry, answer: Answer) -> list[Input]:
     ]
 
 
-def _said(value: str | float | bool) -> str:
+def _value_text(value: str | float | bool) -> str:
     if isinstance(value, bool):
         return str(value).lower()
     return f"{value:.10g}" if isinstance(value, int | float) else value

@@ -25,11 +25,11 @@ _UNITS = {"_bytes": "B", "_s": "s"}
 
 def choices(block: Block) -> dict[str, Any]:
     """What a plan is, in full; what only follows from the rest is no choice."""
-    made = {name: _said(value) for name, value in plan_to_mapping(block.structure).items()}
+    made = {name: _plain_value(value) for name, value in plan_to_mapping(block.structure).items()}
     return {**{name: number(getattr(block, name)) for name in SIZES}, **made}
 
 
-def _said(value: Any) -> Any:
+def _plain_value(value: Any) -> Any:
     return f"[{', '.join(value)}]" if isinstance(value, list) else value
 
 

@@ -25,7 +25,9 @@ def check_page(found: Sequence[CheckedScenario], commands: Sequence[str]) -> Htm
             ("✓" if finding.kept else "✗", finding.kind, sentence(checked, finding)) for finding in checked.findings
         ]
         moved = (
-            [(move.name, _said(move.before), _said(move.after)) for move in checked.moved] if not checked.kept else []
+            [(move.name, _shown_value(move.before), _shown_value(move.after)) for move in checked.moved]
+            if not checked.kept
+            else []
         )
         tables = [PageTable(("", "held to", "what"), rows, "lll")] if rows else []
         tables += [PageTable(("figure", "was", "is"), moved, "lrr", "What moved")] if moved else []
@@ -87,5 +89,5 @@ def _kept_figure(found: Sequence[tuple[str, Sequence[bool]]]) -> Bars:
     return Bars("kept", "What is kept, by scenario", words, rows, "", lambda value: f"{value:g}", legend=legend)
 
 
-def _said(value: float | None) -> Value:
+def _shown_value(value: float | None) -> Value:
     return Value("" if value is None else f"{value:.6g}", value)

@@ -142,8 +142,8 @@ ONE = {
     ),
     "list for a word or a mapping": ("kind: t", "tuning: [a]\n  kind: t", "D006", "[", "a mapping of keys", ""),
     **{
-        f"{name} where a word may stand": ("kind: t", f"tuning: {{method: lora, {text}}}\n  kind: t", *told)
-        for name, text, *told in (
+        f"{name} where a word may stand": ("kind: t", f"tuning: {{method: lora, {text}}}\n  kind: t", *answer)
+        for name, text, *answer in (
             ("unknown key", "ranks: 8", "D003", "ranks", "unknown key 'ranks'", "did you mean 'rank'?"),
             ("zero", "rank: 0", "D008", "0", "0 is out of range", ""),
             ("unknown choice", "modules: [upp]", "D010", "upp", "'upp' is not one of", "did you mean 'up'?"),
@@ -325,9 +325,9 @@ def test_keys_names_and_what_is_set_are_told_together(run: Any, faults: Faults, 
     broken = scenario.replace("llama-3-70b ", "llama ").replace("dgx-h100 ", "mine.yaml ").replace("tp: 8", "tpp: 8")
     (tmp_path / "s.yaml").write_text(broken)
     found = faults(run("estimate", "s.yaml", "--set", "plan.pp", "--set", "plan.dp=two", cwd=tmp_path))
-    told = [(fault.code, fault.marked) for fault in found]
-    assert told[:2] == [("C001", "plan.pp"), ("D007", "two")]
-    assert told[2:] == [("D003", "tpp"), ("D009", "llama"), ("D009", "h100-smx")]
+    answer = [(fault.code, fault.marked) for fault in found]
+    assert answer[:2] == [("C001", "plan.pp"), ("D007", "two")]
+    assert answer[2:] == [("D003", "tpp"), ("D009", "llama"), ("D009", "h100-smx")]
 
 
 def test_faults_are_told_in_the_order_of_the_file(run: Any, faults: Faults, scenario: str) -> None:

@@ -51,14 +51,14 @@ def run(schedule: str, p: int, m: int, v: int, duration: Duration) -> Ran:
 
 def complete(schedule: str, p: int, m: int, v: int) -> bool:
     """Whether every stage does F, B and W of every micro-batch once."""
-    told = Counter(
+    counts = Counter(
         (kind, stage_of(schedule, p, rank, chunk), batch)
         for rank in range(p)
         for group in order(schedule, p, m, v, rank)
         for kind, chunk, batch in group
     )
     stages = 2 * p if schedule in FOLDED else p if schedule in BOTH_WAYS else v * p
-    return len(told) == 3 * stages * m and set(told.values()) == {1}
+    return len(counts) == 3 * stages * m and set(counts.values()) == {1}
 
 
 def _needs(kind: Kind, stage: int, batch: int, stages: int) -> tuple[Kind, int, int] | None:

@@ -85,10 +85,10 @@ def test_parts_whose_engine_was_never_measured_have_wider_bands() -> None:
 
 
 def test_what_arrives_beyond_ends_its_sentence(run: Any) -> None:
-    told = run("estimate", "serve-llama-3.1-70b", "--set", "workload.rate=300/s").out
-    lines = [line for line in told.splitlines() if "grows without bound" in line]
+    answer = run("estimate", "serve-llama-3.1-70b", "--set", "workload.rate=300/s").out
+    lines = [line for line in answer.splitlines() if "grows without bound" in line]
     assert lines
-    assert all(line.endswith(".") or told.splitlines()[told.splitlines().index(line) + 1].strip() for line in lines)
+    assert all(line.endswith(".") or answer.splitlines()[answer.splitlines().index(line) + 1].strip() for line in lines)
     assert " 1 request/s" in run("estimate", "serve-llama-3.1-70b", "--set", "workload.rate=1/s").out
 
 

@@ -305,8 +305,8 @@ def test_a_check_reads_no_size_that_it_does_not_need(check: Any, more: dict[str,
             sizes = {name: draw.choice([1.0, 2.0, 4.0, 8.0], 64).tolist() for name in SIZES}
             other = {name: draw.permutation(values).tolist() for name, values in sizes.items()}
             known = {name: sizes[name] if name in check.needs else other[name] for name in SIZES}
-            told = [check.refused(asked, _block(structure, **each)) for each in (sizes, known)]
-            assert np.array_equal(*told)
+            masks = [check.refused(asked, _block(structure, **each)) for each in (sizes, known)]
+            assert np.array_equal(*masks)
 
 
 @pytest.mark.parametrize("stack", TRAINING_STACKS)

@@ -390,13 +390,13 @@ def test_tables_of_training_runs_are_sent_to_validate(run: Any, tmp_path: Path) 
 
 
 def test_json_has_every_fit_and_what_was_left_out(run: Any) -> None:
-    told = json.loads(run("calibrate", GEMM, NCCL, "--json").out)
-    assert told["schema"] == "costmodel/calibration/v1"
-    assert [fit["part"] for fit in told["fits"]] == ["collectives", "matmul"]
-    matmul = told["fits"][1]
+    printed = json.loads(run("calibrate", GEMM, NCCL, "--json").out)
+    assert printed["schema"] == "costmodel/calibration/v1"
+    assert [fit["part"] for fit in printed["fits"]] == ["collectives", "matmul"]
+    matmul = printed["fits"][1]
     assert {constant["name"] for constant in matmul["constants"]} == set(write.MATMUL)
     assert matmul["held_out_median"] < matmul["in_use_median"]
-    assert told["written"] == []
+    assert printed["written"] == []
 
 
 def _collectives(folder: Path, factor: float, sizes: int = 6) -> Any:

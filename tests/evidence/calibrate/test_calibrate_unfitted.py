@@ -33,18 +33,18 @@ def table(tmp_path: Path) -> str:
 
 
 def test_what_is_not_fitted_is_held_against_what_is_in_use(run: Any, table: str) -> None:
-    told = json.loads(run("calibrate", table, "--json").out)
-    marks = {fit["entry"]: (fit["points"], fit["why_not"]) for fit in told["fits"]}
+    answer = json.loads(run("calibrate", table, "--json").out)
+    marks = {fit["entry"]: (fit["points"], fit["why_not"]) for fit in answer["fits"]}
     assert marks == {
         "all_reduce": (3, "too few to fit, which takes 12"),
         "all_gather": (14, "of low confidence: not fitted"),
     }
-    for fit in told["fits"]:
+    for fit in answer["fits"]:
         assert fit["in_sample_median"] is fit["held_out_p90"] is None
         assert 0 < fit["in_use_median"] < 0.6
         assert fit["constants"] == []
         assert not fit["write"]
-    assert told["left_out"] == [{"reason": "collectives of unknown size, or of one rank", "rows": 1}]
+    assert answer["left_out"] == [{"reason": "collectives of unknown size, or of one rank", "rows": 1}]
 
 
 def test_table_csv_and_markdown_say_the_same(run: Any, table: str) -> None:
@@ -160,8 +160,8 @@ def test_a_text_of_nccl_cut_short_is_remarked(run: Any, tmp_path: Path) -> None:
     lines = NCCL.read_text("utf-8").splitlines()
     last = max(place for place, line in enumerate(lines) if line.startswith("# Avg bus bandwidth"))
     path.write_text("\n".join(lines[: last - 2]), "utf-8")
-    told = json.loads(run("calibrate", str(path), "--json", cwd=tmp_path).out)
-    (remark,) = told["remarks"]
+    answer = json.loads(run("calibrate", str(path), "--json", cwd=tmp_path).out)
+    (remark,) = answer["remarks"]
     assert "cut short" in remark
     assert remark in run("calibrate", str(path), cwd=tmp_path).out.replace("\n", "")
     assert "cut short" not in run("calibrate", str(NCCL)).out

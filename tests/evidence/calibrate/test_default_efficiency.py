@@ -22,10 +22,10 @@ def on(run: Any, folder: Path, *parts: str) -> Path:
     rows: list[dict[str, str]] = []
     for part in parts:
         path = mine(folder, gpu=part, accelerator=part, precision="bf16")
-        told = json.loads(run("validate", str(path), "--json").out)["rows"]
+        answer = json.loads(run("validate", str(path), "--json").out)["rows"]
         with path.open() as file:
             found = list(csv.DictReader(file))
-        for row, ours in zip(found, told, strict=True):
+        for row, ours in zip(found, answer, strict=True):
             rows.append({**row, "id": f"{part}-{row['id']}", "step_time_s": str(1.15 * ours["predicted"])})
     with (folder / "parts.csv").open("w", newline="") as file:
         writer = csv.DictWriter(file, list(rows[0]))
@@ -35,8 +35,8 @@ def on(run: Any, folder: Path, *parts: str) -> Path:
 
 
 def predicted(run: Any, folder: Path, node: str) -> Any:
-    told = json.loads(run("estimate", "quickstart", "--set", f"cluster.node={node}", "--json", cwd=folder).out)
-    return told["plans"]
+    answer = json.loads(run("estimate", "quickstart", "--set", f"cluster.node={node}", "--json", cwd=folder).out)
+    return answer["plans"]
 
 
 @pytest.mark.parametrize("parts", [("mi250x-gcd",), ("mi250x-gcd", "rtx4090"), ("rtx4090",)])
@@ -46,16 +46,16 @@ def test_what_runs_tell_of_a_part_that_nobody_measured_is_its_own(run: Any, tmp_
     """
     path = on(run, tmp_path, *parts)
     before = predicted(run, tmp_path, "gaudi3-8")
-    told = json.loads(run("calibrate", str(path), "--write", "--json", cwd=tmp_path).out)
-    assert told["written"] == [f"hardware/efficiencies/{part}.yaml" for part in parts]
+    answer = json.loads(run("calibrate", str(path), "--write", "--json", cwd=tmp_path).out)
+    assert answer["written"] == [f"hardware/efficiencies/{part}.yaml" for part in parts]
     assert predicted(run, tmp_path, "gaudi3-8") == before
-    texts = [(tmp_path / name).read_text("utf-8") for name in told["written"]]
+    texts = [(tmp_path / name).read_text("utf-8") for name in answer["written"]]
     for part, text in zip(parts, texts, strict=True):
         chip, found = (
             read("accelerator", part),
             read("efficiency", str(tmp_path / f"hardware/efficiencies/{part}.yaml")),
         )
-        slow = next(each for each in told["constants"] if each["name"] == f"sustained, {part}")
+        slow = next(each for each in answer["constants"] if each["name"] == f"sustained, {part}")
         assert slow["resolved"]
         assert found.sustained.factor == pytest.approx(slow["value"], rel=0.005)
         assert found.sustained.factor != pytest.approx(slow["prior"], rel=0.02)
@@ -64,9 +64,9 @@ def test_what_runs_tell_of_a_part_that_nobody_measured_is_its_own(run: Any, tmp_
         assert "fitted:" not in text, "residuals are of what others measured"
         assert "factor fitted on runs; all else is of training-runs-fit" in text
     after = json.loads(run("validate", str(path), "--json", cwd=tmp_path).out)["overall"]
-    assert after["median_error"] == pytest.approx(told["errors"]["in_sample"]["median"], abs=0.005)
+    assert after["median_error"] == pytest.approx(answer["errors"]["in_sample"]["median"], abs=0.005)
     again = json.loads(run("calibrate", str(path), "--write", "--json", cwd=tmp_path).out)
-    assert again["constants"] == told["constants"]
+    assert again["constants"] == answer["constants"]
     assert [(tmp_path / name).read_text("utf-8") for name in again["written"]] == texts
     notes = run("estimate", "quickstart", "--set", f"cluster.node={found_in(parts[0])}", cwd=tmp_path).out
     assert "N005" in notes

@@ -60,9 +60,9 @@ def test_what_all_runs_of_a_family_have_in_common_is_its_own(rows: list[CsvRow])
     small = [replace(run, family="small", measured=1.1 * run.measured) for run in runs if run.case.model.hidden < 4096]
     free = tuple(prior.model_copy(update={"spread": 3.0}) for prior in (SUSTAINED, LAUNCH))
     many = [*runs, *(5 * small)]
-    told, mixed_up = (step_fit(many, free, SHELF, apart=apart).constants[1].value for apart in (0.05, 0.0))
-    assert told == pytest.approx(60e-6, rel=0.06)
-    assert mixed_up - 60e-6 > 1.5 * (told - 60e-6)
+    identified, mixed_up = (step_fit(many, free, SHELF, apart=apart).constants[1].value for apart in (0.05, 0.0))
+    assert identified == pytest.approx(60e-6, rel=0.06)
+    assert mixed_up - 60e-6 > 1.5 * (identified - 60e-6)
 
 
 def test_what_a_family_has_in_common_is_the_less_the_fewer_its_runs_are(rows: list[CsvRow]) -> None:

@@ -112,6 +112,6 @@ def test_rows_of_the_hottest_rank_are_those_of_drawn_experts(routing: tuple[int,
     drawn = (ends[0] + random.random((4000, experts)) * (ends[1] - ends[0])) ** (1 / (1 - skew))
     rows = np.round(drawn / drawn.sum(axis=1, keepdims=True) * tokens * top_k)
     load = np.median(rows.reshape(len(rows), ep, -1).sum(axis=2).max(axis=1)) / (tokens * top_k / ep)
-    told = slowest_part(ep, rank_variation(load_variation(tokens, top_k, experts, skew), experts, ep))
-    assert float(told) == pytest.approx(load, rel=0.3)
+    spread = slowest_part(ep, rank_variation(load_variation(tokens, top_k, experts, skew), experts, ep))
+    assert float(spread) == pytest.approx(load, rel=0.3)
     assert float(drawing_share(tokens, top_k, experts, skew)) == pytest.approx(np.mean(rows > 0), abs=0.05)

@@ -34,10 +34,10 @@ def test_three_runs_of_one_s_own() -> None:
 @each("stack", TRAINING_STACKS)
 def test_runs_of_any_stack_sharpen_what_there_is_of_it(stack: str) -> None:
     """A program that is compiled whole launches nothing that could be sharpened."""
-    told = {prior.name for prior in own([load("quickstart", [f"stack={stack}"])], SHELF)}
+    answer = {prior.name for prior in own([load("quickstart", [f"stack={stack}"])], SHELF)}
     launches = float(read("stack", stack).launch.operation) > 0
-    assert (f"launch, {stack}" in told) is launches
-    assert told >= {"sustained, h100-sxm", "network, ib-ndr"}
+    assert (f"launch, {stack}" in answer) is launches
+    assert answer >= {"sustained, h100-sxm", "network, ib-ndr"}
 
 
 @each("node", names("node"))
@@ -49,19 +49,19 @@ def test_runs_on_any_node_sharpen_what_there_is_of_it(node: str) -> None:
 def test_runs_of_maxtext_are_calibrated(run: Any, tmp_path: Path) -> None:
     text = (FOLDER / "mine.csv").read_text("utf-8").replace("Megatron-LM", "MaxText")
     (tmp_path / "mine.csv").write_text(text, "utf-8")
-    told = json.loads(run("calibrate", "mine.csv", "--json", cwd=tmp_path).out)
-    assert {constant["name"].split(",")[0] for constant in told["constants"]} == {"sustained", "network"}
+    answer = json.loads(run("calibrate", "mine.csv", "--json", cwd=tmp_path).out)
+    assert {constant["name"].split(",")[0] for constant in answer["constants"]} == {"sustained", "network"}
 
 
 def test_what_the_constants_do_not_describe_is_not_written(run: Any, tmp_path: Path) -> None:
     """Times in milliseconds."""
     path = mine(tmp_path, step_time_s="18000")
     ran = run("calibrate", str(path), "--write", "--json", cwd=tmp_path)
-    told = json.loads(ran.out)
+    answer = json.loads(ran.out)
     assert ran.code == 1
     assert run("calibrate", str(path), cwd=tmp_path).code == 0, "nothing was asked to be written"
-    assert told["written"] == []
-    assert "are times in seconds?" in told["why"]
+    assert answer["written"] == []
+    assert "are times in seconds?" in answer["why"]
     assert not (tmp_path / "hardware").exists()
     assert "not to be written: half of the runs" in run("calibrate", str(path), cwd=tmp_path).out
 
@@ -74,8 +74,8 @@ def test_runs_that_are_left_out_are_named(run: Any, tmp_path: Path) -> None:
     assert "identified by 1 of 3 runs" in shown
     assert "not modelled: V001 accelerator unknown: run-2" in shown
     assert "not modelled: V007 plan invalid: run-3" in shown
-    told = json.loads(run("calibrate", "other.csv", "--json", cwd=tmp_path).out)
-    assert [(left["id"], left["refused"]) for left in told["refused"]] == [("run-2", "V001"), ("run-3", "V007")]
+    answer = json.loads(run("calibrate", "other.csv", "--json", cwd=tmp_path).out)
+    assert [(left["id"], left["refused"]) for left in answer["refused"]] == [("run-2", "V001"), ("run-3", "V007")]
     (tmp_path / "none.csv").write_text("\n".join([text[0], unknown]), "utf-8")
     ran = run("calibrate", "none.csv", cwd=tmp_path)
     assert (ran.code, "none of 1 runs is modelled; run-2: " in ran.err) == (2, True)
@@ -97,10 +97,10 @@ def test_runs_that_are_all_faster_are_heard_in_any_precision(run: Any, tmp_path:
     cells |= {**shape, **layout, "micro_batch": "2", "global_batch": "128", "precision": precision}
     (row, *_) = json.loads(run("validate", str(mine(tmp_path, **cells)), "--json").out)["rows"]
     path = mine(tmp_path, **cells, step_time_s=str(0.9 * row["predicted"]))
-    told = json.loads(run("calibrate", str(path), "--json").out)
-    slow = told["constants"][0]
+    answer = json.loads(run("calibrate", str(path), "--json").out)
+    slow = answer["constants"][0]
     assert (slow["name"], slow["resolved"]) == ("sustained, h100-sxm", True)
-    assert told["errors"]["in_sample"]["median"] < 0.6 * told["errors"]["shipped"]["median"]
+    assert answer["errors"]["in_sample"]["median"] < 0.6 * answer["errors"]["shipped"]["median"]
 
 
 def test_a_table_comes_by_stdin_too(run: Any) -> None:

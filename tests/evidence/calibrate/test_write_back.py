@@ -33,19 +33,19 @@ def test_what_is_worse_than_what_is_in_use_is_not_written() -> None:
 def test_what_is_written_is_used(run: Any, tmp_path: Path) -> None:
     shutil.copy(FOLDER / "mine.csv", tmp_path)
     before = json.loads(run("validate", "mine.csv", "--json", cwd=tmp_path).out)["overall"]
-    told = json.loads(run("calibrate", "mine.csv", "--write", "--json", cwd=tmp_path).out)
-    assert told["written"] == ["hardware/efficiencies/a100-sxm-80.yaml"]
-    text = (tmp_path / told["written"][0]).read_text()
+    answer = json.loads(run("calibrate", "mine.csv", "--write", "--json", cwd=tmp_path).out)
+    assert answer["written"] == ["hardware/efficiencies/a100-sxm-80.yaml"]
+    text = (tmp_path / answer["written"][0]).read_text()
     assert "# Shares of the bf16 peak" in text
     assert "source: calibrate-" in text
     after = json.loads(run("validate", "mine.csv", "--json", cwd=tmp_path).out)["overall"]
     assert after["median_error"] < before["median_error"]
     again = run("calibrate", "mine.csv", "--json", cwd=FOLDER)
-    assert json.loads(again.out)["constants"] == told["constants"], "the same runs give the same constants"
+    assert json.loads(again.out)["constants"] == answer["constants"], "the same runs give the same constants"
     assert "factor fitted on runs; all else is of training-runs-fit" in text
     twice = json.loads(run("calibrate", "mine.csv", "--write", "--json", cwd=tmp_path).out)
-    assert twice["constants"] == told["constants"], "what was written does not count twice"
-    assert (tmp_path / told["written"][0]).read_text() == text
+    assert twice["constants"] == answer["constants"], "what was written does not count twice"
+    assert (tmp_path / answer["written"][0]).read_text() == text
 
 
 @pytest.mark.parametrize("order", [("gemm.csv", "mine.csv"), ("mine.csv", "gemm.csv")])
@@ -110,8 +110,8 @@ def test_a_folder_that_is_looked_in_twice(run: Any, tmp_path: Path, monkeypatch:
     """A fit is not its own prior."""
     shutil.copy(FOLDER / "mine.csv", tmp_path)
     monkeypatch.setenv("COSTMODEL_PATH", str(tmp_path))
-    told = [run("calibrate", "mine.csv", "--write", "--json", cwd=tmp_path).out for _ in range(3)]
-    assert len({json.dumps(json.loads(each)["constants"]) for each in told}) == 1
+    answer = [run("calibrate", "mine.csv", "--write", "--json", cwd=tmp_path).out for _ in range(3)]
+    assert len({json.dumps(json.loads(each)["constants"]) for each in answer}) == 1
 
 
 def test_all_leaves_of_an_entry_are_written(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

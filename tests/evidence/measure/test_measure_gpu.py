@@ -219,10 +219,10 @@ def test_beside_a_layer_stands_what_is_predicted_of_it() -> None:
         block | {"kind": "processor"},
         {"op": "gelu", "gpu": H100.name},
     ]
-    told, *others = layers_beside_kernels.with_predictions(rows)
+    first, *others = layers_beside_kernels.with_predictions(rows)
     assert others == rows[1:]
-    assert 2e3 < told["predicted_fwd_us"] < 6e3
-    assert 1.9 < told["predicted_bwd_us"] / told["predicted_fwd_us"] < 2.05  # 2.2 with adding to gradients in fp32
+    assert 2e3 < first["predicted_fwd_us"] < 6e3
+    assert 1.9 < first["predicted_bwd_us"] / first["predicted_fwd_us"] < 2.05  # 2.2 with gradients in fp32
 
 
 def test_what_is_predicted_of_a_layer_is_of_one_part() -> None:

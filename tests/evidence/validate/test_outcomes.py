@@ -44,8 +44,8 @@ def test_measured_time_from_what_is_stated(row: Any, cells: dict[str, Any], seco
     found = figure(row(**{"step_time_s": EMPTY, **cells}))
     assert found.measured == pytest.approx(seconds, rel=2e-3)
     open_question = {"mfu", "hfu", "tflops_per_gpu"} & set(cells) and "flops_convention" not in cells
-    told = "tokens_per_s_per_gpu" not in cells and bool(open_question)
-    assert ("flops_convention" in found.filled) == told
+    assumed = "tokens_per_s_per_gpu" not in cells and bool(open_question)
+    assert ("flops_convention" in found.filled) == assumed
 
 
 def test_6n_and_korthikanti_are_conventions_too(row: Any) -> None:
@@ -59,7 +59,7 @@ def test_6n_and_korthikanti_are_conventions_too(row: Any) -> None:
 
 
 def test_metrics_are_totals_of_the_ledger() -> None:
-    told = {
+    totals = {
         "torch.cuda.max_allocated": "memory_allocated",
         "max_allocated of busiest rank (reported 66.55 GiB; reserved 70.88 GiB)": "memory_allocated",
         "mem-max-allocated-bytes (median over steps)": "memory_allocated",
@@ -72,7 +72,7 @@ def test_metrics_are_totals_of_the_ledger() -> None:
         'reported "Memory (GB)"': "memory_allocated",
         "": "memory_peak",
     }
-    assert {metric: total_of(metric) for metric in told} == told
+    assert {metric: total_of(metric) for metric in totals} == totals
 
 
 def test_memory_is_the_total_its_metric_means(row: Any) -> None:
@@ -108,8 +108,8 @@ def test_what_ran_fitted(row: Any) -> None:
     found = [
         figure(row(**cells), "memory") for cells in ({}, large, {"fits": 0}, {**large, "fits": 0}, {"value_gb": 9})
     ]
-    told = outcomes(found)
-    assert (told.fit, told.called_unfit, told.unfit, told.called_fit) == (3, 1, 2, 1)
+    counts = outcomes(found)
+    assert (counts.fit, counts.called_unfit, counts.unfit, counts.called_fit) == (3, 1, 2, 1)
     assert [item.error for item in found[:4]] == [0.0, -1.0, 1.0, 0.0]
     assert score(found).median_error == abs(found[4].error or 0)
     alone = score(found[:4])

@@ -46,10 +46,10 @@ def test_one_unreadable_row_leaves_the_others_be(tmp_path: Path, run: Any) -> No
 
 
 def test_columns_and_rules_are_told(run: Any) -> None:
-    told = run("explain", "D014").out
-    assert all(f"  {name}: {column.meaning}" in told for name, column in [*COLUMNS.items(), *SERVED.items()])
-    told = run("explain", "V006").out
-    assert all(f"  {name}: {rule}" in told for name, rule in RULES.items())
+    answer = run("explain", "D014").out
+    assert all(f"  {name}: {column.meaning}" in answer for name, column in [*COLUMNS.items(), *SERVED.items()])
+    answer = run("explain", "V006").out
+    assert all(f"  {name}: {rule}" in answer for name, rule in RULES.items())
 
 
 def compared(ratio: float | None, group: str = "a", **more: Any) -> Compared:
@@ -148,9 +148,9 @@ def test_the_table_for_people(runs: str, run: Any) -> None:
     assert plain.code == 0
     assert "another" in plain.out
     assert "not modelled: V004 precision without a fit: fp8: a100-sxm-80 has no fp8" in plain.out
-    told = run("validate", runs, "--by", "reason", "--worst", "2").out
-    assert "V004 precision without a fit" in told
-    assert told.count("22b-") == 2 or "micro_batch 4" in told
+    answer = run("validate", runs, "--by", "reason", "--worst", "2").out
+    assert "V004 precision without a fit" in answer
+    assert answer.count("22b-") == 2 or "micro_batch 4" in answer
     memory = run("validate", runs, "--quantity", "memory").out
     assert "2 runs fitted, 0 of them predicted not to fit" in memory
     assert "0 of 2 wrong on whether it fits" in memory

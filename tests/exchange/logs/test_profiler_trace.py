@@ -131,6 +131,6 @@ def test_a_slow_kernel_of_a_trace_is_found_by_diagnose(tmp_path: Path, run: Any)
         at += length
     path = written(tmp_path, {"traceEvents": [marked(5, 0, at), *found]})
     ran = run("diagnose", "quickstart", "--trace", path, "--json")
-    told = json.loads(ran.out)
-    assert told["measured_s"] == pytest.approx(at * 1e-6)
-    assert told["causes"][0]["cause"] == "clocks"
+    answer = json.loads(ran.out)
+    assert answer["measured_s"] == pytest.approx(at * 1e-6)
+    assert answer["causes"][0]["cause"] == "clocks"

@@ -353,7 +353,7 @@ def test_no_bytes_break_it(tmp_path: Path, data: bytes, run: Any) -> None:
 
 
 def test_every_kind_is_told(run: Any) -> None:
-    told = run("explain", "D015").out
-    assert all(line in told for line in told_kinds())
+    answer = run("explain", "D015").out
+    assert all(line in answer for line in told_kinds())
     assert len(list(told_kinds())) == len(KINDS) + 1, "and that runs are taken too"
     assert set(OPERATIONS) >= {"all_reduce", "all_gather", "reduce_scatter", "alltoall"}

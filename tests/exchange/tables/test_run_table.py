@@ -170,9 +170,9 @@ def test_every_fault_is_told_at_once(tmp_path: Path) -> None:
     rows = read_table(written(tmp_path, f"{TEXT}{wrong}\n{wrong}\n")).rows
     assert [[fault.code for fault in row.faults] for row in rows] == [[], ["D006", "D006"], ["D006", "D006"]]
     renamed = TEXT.replace("hidden", "width").replace("heads", "tops")
-    with pytest.raises(CostModelError) as told:
+    with pytest.raises(CostModelError) as caught:
         read_table(written(tmp_path, renamed))
-    assert [fault.code for fault in told.value.faults] == ["D004", "D004"]
+    assert [fault.code for fault in caught.value.faults] == ["D004", "D004"]
 
 
 @pytest.mark.parametrize("path", ["nowhere.csv", "."])

@@ -21,7 +21,7 @@ NAME = "llama-3-70b-512"
 TRIALS = 12  # of the suite; planted.py plays as many as it is asked for
 
 
-def told(run: Any, *args: str) -> dict[str, Any]:
+def json_of(run: Any, *args: str) -> dict[str, Any]:
     ran = run("diagnose", NAME, *args, "--json")
     assert ran.code in (0, 1), ran
     found: dict[str, Any] = json.loads(ran.out)
@@ -58,7 +58,7 @@ def test_terms_of_a_prediction_add_up() -> None:
 
 def test_each_value_closes_the_gap(run: Any) -> None:
     """What is said to be needed, set in the scenario, gives the measured step."""
-    found = told(run, "--step", "18.9 s")
+    found = json_of(run, "--step", "18.9 s")
     units = {"1": "", "s": " s", "B/s": " B/s"}
     tried = 0
     for cause in found["causes"]:
@@ -84,7 +84,7 @@ def test_each_value_closes_the_gap(run: Any) -> None:
 def test_a_changed_scenario_is_found_out(run: Any, setting: str, cause: str) -> None:
     slow = of_evaluation(predict(load(NAME, [setting])).evaluation)
     terms = [part for name, time in slow.terms.items() for part in ("--term", f"{name}={time!r} s")]
-    found = told(run, "--step", f"{slow.step!r} s", *terms)
+    found = json_of(run, "--step", f"{slow.step!r} s", *terms)
     assert found["inside"] is False
     assert cause in [each["cause"] for each in found["causes"][:2]]
 
@@ -92,9 +92,9 @@ def test_a_changed_scenario_is_found_out(run: Any, setting: str, cause: str) -> 
 def test_mfu_and_tokens_state_the_step(run: Any) -> None:
     plan = json.loads(run("estimate", NAME, "--json").out)["plans"][0]
     for option, value in (("--mfu", plan["mfu"]), ("--tokens-per-s", plan["tokens_per_s"])):
-        assert told(run, option, f"{value!r}")["measured_s"] == pytest.approx(plan["step_time_s"], rel=1e-9)
+        assert json_of(run, option, f"{value!r}")["measured_s"] == pytest.approx(plan["step_time_s"], rel=1e-9)
     both = ("--step", f"{plan['step_time_s']!r} s", "--mfu", f"{plan['mfu']!r}")
-    assert told(run, *both)["inside"] is True
+    assert json_of(run, *both)["inside"] is True
 
 
 def test_exit_codes_say_whether_it_is_inside(run: Any) -> None:
@@ -104,7 +104,7 @@ def test_exit_codes_say_whether_it_is_inside(run: Any) -> None:
 
 
 def test_a_step_faster_than_the_band_needs_better_figures(run: Any) -> None:
-    found = told(run, "--step", "14 s")
+    found = json_of(run, "--step", "14 s")
     (first, *_) = found["causes"]
     assert first["cause"] == "clocks"
     assert first["needed"] < first["expected_low"]
@@ -113,7 +113,7 @@ def test_a_step_faster_than_the_band_needs_better_figures(run: Any) -> None:
 
 def test_a_term_that_a_cause_would_move_speaks_against_it(run: Any) -> None:
     base = of_evaluation(predict(load(NAME)).evaluation)
-    found = told(run, "--step", "20 s", "--term", f"matmul={base.terms['matmul']!r} s")
+    found = json_of(run, "--step", "20 s", "--term", f"matmul={base.terms['matmul']!r} s")
     clocks = next(each for each in found["causes"] if each["cause"] == "clocks")
     assert clocks["against"]["term"] == "matmul"
     assert found["causes"][0]["cause"] != "clocks"
@@ -161,5 +161,5 @@ def test_terms_longer_than_their_step_are_refused(terms: tuple[str, ...], run: A
 
 @pytest.mark.parametrize(("step", "other"), [("20 min", True), ("2 s", True), ("18.9 s", False)])
 def test_a_step_far_from_its_prediction_is_doubted(step: str, other: bool, run: Any) -> None:
-    assert told(run, "--step", step)["of_another_job"] is other
+    assert json_of(run, "--step", step)["of_another_job"] is other
     assert ("Is this the same job?" in run("diagnose", NAME, "--step", step).out) is other

@@ -274,11 +274,11 @@ def test_remedies_are_looked_for_when_they_are_asked_for(tmp_path: Path, monkeyp
 
 def test_remedies_are_in_the_json(tmp_path: Path, run: Any) -> None:
     loaded(tmp_path, document("llama-3-70b", nodes=1, sequence=4096, global_batch=64))
-    told = json.loads(run("search", str(tmp_path / "asked.yaml"), "--json").out)
-    assert told["try"]
-    assert [part["set"][0] for part in told["remedies"] if len(part["set"]) == 1] == told["try"]
-    assert {part["costs"] for part in told["remedies"]} <= {"time", "quality", "money"}
-    assert all(part["memory_peak_bytes"] > 0 and part["step_time_s"] > 0 for part in told["remedies"])
+    answer = json.loads(run("search", str(tmp_path / "asked.yaml"), "--json").out)
+    assert answer["try"]
+    assert [part["set"][0] for part in answer["remedies"] if len(part["set"]) == 1] == answer["try"]
+    assert {part["costs"] for part in answer["remedies"]} <= {"time", "quality", "money"}
+    assert all(part["memory_peak_bytes"] > 0 and part["step_time_s"] > 0 for part in answer["remedies"])
 
 
 # ── P90 of the memory ────────────────────────────────────────────────────────────────────────────────────────────────
@@ -307,8 +307,8 @@ def test_a_plan_that_fits_and_whose_p90_does_not_says_so_everywhere(tmp_path: Pa
     swept = run("sweep", name, *given_room, "--over", "plan.tp=1").out
     assert any(words in swept for words in said)
     for command in (("estimate", name), ("sweep", name, "--over", "plan.tp=1")):
-        told = json.loads(run(*command, *given_room, "--json").out)
-        (row,) = told.get("plans") or told["points"]
+        answer = json.loads(run(*command, *given_room, "--json").out)
+        (row,) = answer.get("plans") or answer["points"]
         assert (row["verdict"] in ("fits", "tight"), row["fits_p90"]) == (True, False)
         assert command[0] == "sweep" or 0.5 < row["fit_chance"] < 0.9
     (checked,) = json.loads(run("check", name, *given_room, "--json").out)["scenarios"]
@@ -317,13 +317,13 @@ def test_a_plan_that_fits_and_whose_p90_does_not_says_so_everywhere(tmp_path: Pa
 
 def test_rows_of_a_search_mark_it(run: Any) -> None:
     """As its JSON says, and a remark names the mark."""
-    told = json.loads(run("search", "llama-3-70b-512", "--json").out)["plans"]
+    answer = json.loads(run("search", "llama-3-70b-512", "--json").out)["plans"]
     lines = run("search", "llama-3-70b-512").out.splitlines()
     rows = [line for line in lines if re.match(r" +\d+ +\d+ +\d+ ", line)]
-    assert [line.endswith("%") for line in rows] == [not plan["fits_p90"] for plan in told]
-    assert any(plan["fits_p90"] for plan in told)
-    count = sum(not plan["fits_p90"] for plan in told)
-    assert any(line.startswith(f"  ▲ N023 at risk ({count} of {len(told)})") for line in lines)
+    assert [line.endswith("%") for line in rows] == [not plan["fits_p90"] for plan in answer]
+    assert any(plan["fits_p90"] for plan in answer)
+    count = sum(not plan["fits_p90"] for plan in answer)
+    assert any(line.startswith(f"  ▲ N023 at risk ({count} of {len(answer)})") for line in lines)
 
 
 def test_where_p90_fits_nothing_is_said(run: Any) -> None:

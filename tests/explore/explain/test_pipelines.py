@@ -56,9 +56,9 @@ def test_one_stage_holds_one_micro_batch() -> None:
 def test_the_clock_shows_the_bubble_of_the_estimate(assignments: tuple[str, ...]) -> None:
     found = asked(*assignments)
     assert found.clock is not None
-    told = events(found.clock)
-    busy = max(sum(event.end - event.start for event in rank) for rank in told)
-    bubble = max(rank[-1].end for rank in told) - busy
+    printed = events(found.clock)
+    busy = max(sum(event.end - event.start for event in rank) for rank in printed)
+    bubble = max(rank[-1].end for rank in printed) - busy
     assert bubble == pytest.approx(found.own.evaluation.costs.row()["bubble"], rel=1e-6)
 
 

@@ -37,8 +37,8 @@ def pipelines(draw: Any) -> Pipeline:
     return Pipeline(ranks, batches, chunks, schedule, first, middle, last)
 
 
-def whole(told: list[list[Event]]) -> float:
-    return max(rank[-1].end for rank in told)
+def whole(answer: list[list[Event]]) -> float:
+    return max(rank[-1].end for rank in answer)
 
 
 EVEN, TWICE = (ForwardBackwardTime(1.0, 2.0),) * 3, (ForwardBackwardTime(2.0, 4.0),) * 3
@@ -78,10 +78,10 @@ DRAWN: dict[str, tuple[Pipeline, tuple[str, ...]]] = {
 }
 
 
-def drawn(told: list[list[Event]], seconds: int) -> tuple[str, ...]:
+def drawn(answer: list[list[Event]], seconds: int) -> tuple[str, ...]:
     """Every rank as such a line; what cannot be drawn is no whole second."""
     lines = []
-    for rank in told:
+    for rank in answer:
         line = ["·"] * seconds
         for event in rank:
             letters = {"F": "0123", "B": "abcd"}[event.kind]

@@ -155,13 +155,13 @@ def test_killed_again_and_again(whole: tuple[SearchResult, Path], tmp_path: Path
     with started(folder) as program:
         out, err = program.communicate(timeout=120)
     assert (program.returncode, err) == (0, b"")
-    told = json.loads(out)
-    assert (told["candidates"], told["evaluated"], told["fit"]) == (
+    printed = json.loads(out)
+    assert (printed["candidates"], printed["evaluated"], printed["fit"]) == (
         once.tally.candidates,
         once.tally.evaluated,
         once.tally.fit,
     )
-    assert [plan["step_time_s"] for plan in told["plans"]] == [plan.costs["step_time"] for plan in once.best]
+    assert [plan["step_time_s"] for plan in printed["plans"]] == [plan.costs["step_time"] for plan in once.best]
     names = [path.name for path in sorted(folder.glob("part-*"))]
     assert names == [path.name for path in sorted(complete.glob("part-*"))]
     assert table(folder).equals(table(complete))
@@ -176,9 +176,9 @@ def test_ctrl_c_ends_with_what_is_finished(tmp_path: Path, group: bool) -> None:
         (os.killpg if group else os.kill)(program.pid, signal.SIGINT)
         out, err = program.communicate(timeout=60)
     assert (program.returncode, err) == (130, b"")
-    told = json.loads(out)
-    assert told["complete"] is False
-    assert 0 < told["evaluated"] == json.loads((tmp_path / "_manifest.json").read_text())["plans"]
+    printed = json.loads(out)
+    assert printed["complete"] is False
+    assert 0 < printed["evaluated"] == json.loads((tmp_path / "_manifest.json").read_text())["plans"]
 
 
 def test_another_search_is_refused(tmp_path: Path) -> None:

@@ -179,11 +179,11 @@ def test_mpi_finds_the_same(tmp_path: Path) -> None:
     """Three ranks: one asks, two work."""
     words = ["-m", "costmodel", "search", NAME, "--over", "cluster.nodes=16,32", "--json"]
     ranks = ["mpiexec", "-n", "3", sys.executable, "-m", "mpi4py.futures", *words, "--engine", "mpi"]
-    told = [
+    answer = [
         subprocess.run(line, cwd=ROOT, capture_output=True, text=True, timeout=120, check=True).stdout
         for line in ([sys.executable, *words], ranks)
     ]
-    alone, shared = ([line for line in text.splitlines() if "elapsed_s" not in line] for text in told)
+    alone, shared = ([line for line in text.splitlines() if "elapsed_s" not in line] for text in answer)
     assert len(alone) > 100
     assert shared == alone
 

@@ -165,9 +165,9 @@ def test_every_search_holds_it_and_its_head_says_so(command: tuple[str, ...], ru
     verb, *options = command
     ran = run(verb, NAME, *options, "--set", "plan.zero=3", "--set", "plan.tp=4")
     assert "held by --set: tp 4 · zero 3" in ran.out.splitlines()[:4]
-    told = json.loads(run(verb, NAME, *options, "--set", "plan.zero=3", "--set", "plan.tp=4", "--json").out)
-    assert told["held"] == {"tp": 4, "zero": 3}
-    rows = told.get("plans") or told.get("points") or told.get("sizes") or [told["plan"]]
+    answer = json.loads(run(verb, NAME, *options, "--set", "plan.zero=3", "--set", "plan.tp=4", "--json").out)
+    assert answer["held"] == {"tp": 4, "zero": 3}
+    rows = answer.get("plans") or answer.get("points") or answer.get("sizes") or [answer["plan"]]
     assert {(row["tp"], row["zero"]) for row in rows} == {(4, 3)}
 
 
@@ -194,9 +194,9 @@ def test_values_of_a_key_are_held_one_after_the_other(key: str, run: Any) -> Non
 def test_what_varies_is_not_said_to_be_held(run: Any) -> None:
     given = ("--set", "plan.zero=3", "--set", "plan.tp=4", "--json")
     for asked in (("search", NAME), ("sweep", NAME, "--best")):
-        told = json.loads(run(*asked, "--over", "plan.zero=1,2", *given).out)
-        assert told["held"] == {"tp": 4}
-        assert {row["zero"] for row in told.get("plans") or told["points"]} <= {1, 2}
+        answer = json.loads(run(*asked, "--over", "plan.zero=1,2", *given).out)
+        assert answer["held"] == {"tp": 4}
+        assert {row["zero"] for row in answer.get("plans") or answer["points"]} <= {1, 2}
         assert "held by --set: tp 4\n" in run(*asked, "--over", "plan.zero=1,2", *given[:-1]).out
 
 

@@ -7,19 +7,19 @@ from typing import Any
 
 import pytest
 
-from explore.vary.told import NAME, Faults, estimated, told
+from explore.vary.json_answers import NAME, Faults, estimated, json_of
 
 
 def test_sizes_carry_their_remarks(run: Any) -> None:
-    found = told(run, "scale", NAME, "--set", "cluster.node=gaudi2-8", "--ranks", "256..512")
+    found = json_of(run, "scale", NAME, "--set", "cluster.node=gaudi2-8", "--ranks", "256..512")
     assert [row["notes"] for row in found["sizes"]] == 2 * [["N005", "N040"]]
     assert [note["code"] for note in found["notes"]] == ["N005", "N040"]
-    assert told(run, "scale", NAME, "--ranks", "256..512")["notes"] == []
+    assert json_of(run, "scale", NAME, "--ranks", "256..512")["notes"] == []
 
 
 @pytest.mark.parametrize("weak", [False, True])
 def test_a_size_is_an_estimate(weak: bool, run: Any) -> None:
-    found = told(run, "scale", NAME, "--ranks", "128..1024", *(["--weak"] if weak else []))
+    found = json_of(run, "scale", NAME, "--ranks", "128..1024", *(["--weak"] if weak else []))
     assert [row["ranks"] for row in found["sizes"]] == [128, 256, 512, 1024]
     plans = [
         estimated(run, f"cluster.nodes={nodes}", f"workload.global_batch={1024 * nodes // 64 if weak else 1024}")
@@ -41,7 +41,7 @@ def test_terms_that_scale_watches_are_the_whole_step(run: Any) -> None:
 
 def test_where_it_bends(run: Any) -> None:
     """Found again from the rows alone: the first doubling that keeps less than 95 %."""
-    found = told(run, "scale", NAME, "--ranks", "64..8192")
+    found = json_of(run, "scale", NAME, "--ranks", "64..8192")
     rows = [row for row in found["sizes"] if row["efficiency"] is not None]
     kept = [after["efficiency"] / before["efficiency"] for before, after in itertools.pairwise(rows)]
     first = next(place for place, share in enumerate(kept) if share < 0.95)
@@ -55,10 +55,10 @@ def test_where_it_bends(run: Any) -> None:
 
 
 def test_sizes_within_a_node_and_written_dp(run: Any) -> None:
-    rows = told(run, "scale", "quickstart", "--ranks", "4,8,16", "--set", "plan.dp=8")["sizes"]
+    rows = json_of(run, "scale", "quickstart", "--ranks", "4,8,16", "--set", "plan.dp=8")["sizes"]
     assert [row["dp"] for row in rows] == [1, 2, 4]
     assert all(row["step_time_s"] for row in rows)
-    broken = told(run, "scale", NAME, "--ranks", "500,512")["sizes"]
+    broken = json_of(run, "scale", NAME, "--ranks", "500,512")["sizes"]
     assert [row["verdict"] for row in broken] == ["C010", "fits"]
 
 
@@ -80,7 +80,7 @@ def test_a_size_at_which_no_plan_is_valid_is_one_without(run: Any) -> None:
     """Of 3 and 64 nodes only the latter have plans of 8 × 4 ranks."""
     bare = ("--set", "plan=null", "--set", "search.tp=[8]", "--set", "search.pp=[4]")
     asked = ("solve", NAME, "--vary", "cluster.nodes=3,64", "--for", "mfu>=1 %", *bare)
-    found = told(run, *asked)
+    found = json_of(run, *asked)
     assert (found["invalid"], found["faults"], found["answer"]) == (1, [], "64")
     assert found["plan"]["tp"] == 8
     assert isinstance(found["plan"]["tp"], int)
@@ -94,8 +94,8 @@ def test_a_stated_dp_follows_from_the_ranks_and_that_is_said(run: Any) -> None:
 
 def test_groups_grow_in_proportion(run: Any) -> None:
     """Unequal groups keep their proportion, and a size that does not divide among them is a fault of its row."""
-    rows = told(run, "scale", "mixed-llama-3-8b-96", "--ranks", "48,96,112")["sizes"]
-    alone = told(run, "estimate", "mixed-llama-3-8b-96")["plans"][0]
+    rows = json_of(run, "scale", "mixed-llama-3-8b-96", "--ranks", "48,96,112")["sizes"]
+    alone = json_of(run, "estimate", "mixed-llama-3-8b-96")["plans"][0]
     assert rows[1]["step_time_s"] == alone["step_time_s"] < rows[0]["step_time_s"]
     said = run("scale", "mixed-llama-3-8b-96", "--ranks", "48,96,112").out
     assert "112 accelerators do not divide among the groups" in said

@@ -6,13 +6,13 @@ from typing import Any
 
 import pytest
 
-from explore.vary.told import NAME, NETWORK, Faults, estimated, told
+from explore.vary.json_answers import NAME, NETWORK, Faults, estimated, json_of
 
 
 @pytest.fixture(scope="module")
 def figures(run: Any) -> list[dict[str, Any]]:
     """Those of a step, the largest first."""
-    found: list[dict[str, Any]] = told(run, "sensitivity", NAME)["figures"]
+    found: list[dict[str, Any]] = json_of(run, "sensitivity", NAME)["figures"]
     return found
 
 
@@ -50,7 +50,7 @@ def test_fits_are_turned_by_their_error(figures: list[dict[str, Any]]) -> None:
 
 def test_a_share_that_a_measured_rate_stands_in_for_is_not_turned(run: Any) -> None:
     """Of a part never fitted the best measured matmul is: faster makes the step shorter."""
-    figures = told(run, "sensitivity", NAME, "--set", "cluster.node=gaudi3-8")["figures"]
+    figures = json_of(run, "sensitivity", NAME, "--set", "cluster.node=gaudi3-8")["figures"]
     found = {item["path"].partition("accelerator.")[2]: item for item in figures}
     assert "efficiency.matmul.bf16.compute_share" not in found
     assert found["best_matmul.bf16"]["high"] < 0 < found["best_matmul.bf16"]["low"]
@@ -59,7 +59,7 @@ def test_a_share_that_a_measured_rate_stands_in_for_is_not_turned(run: Any) -> N
 def test_whole_numbers_and_bounds_are_heeded(figures: list[dict[str, Any]], run: Any) -> None:
     whole = (".domain", ".nics", ".accelerators", ".half_sequence")
     assert not any(item["path"].endswith(whole) for item in figures)
-    full = told(run, "sensitivity", NAME, "--set", "assume.overlap.tp=1")["figures"]
+    full = json_of(run, "sensitivity", NAME, "--set", "assume.overlap.tp=1")["figures"]
     item = next(item for item in full if item["path"] == "assume.overlap.tp")
     assert item["high"] == 0.0
     assert item["low"] > 0
@@ -87,7 +87,7 @@ def test_a_value_that_cannot_be_is_told_at_the_option_that_gave_it(
 
 def test_what_an_optimizer_keeps_moves_memory(run: Any) -> None:
     """Every path that is said can be set."""
-    figures = told(run, "sensitivity", NAME, "--of", "memory_peak")["figures"]
+    figures = json_of(run, "sensitivity", NAME, "--of", "memory_peak")["figures"]
     (moments,) = (item for item in figures if item["path"] == "workload.optimizer.moments")
     assert moments["kind"] == "assumption"
     more = estimated(run, "workload.optimizer.moments=8.8 B")["memory_peak_bytes"]

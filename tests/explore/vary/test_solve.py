@@ -13,7 +13,7 @@ from typing import Any
 import pytest
 
 from costmodel.ground.plan_sizes import SIZES
-from explore.vary.told import NAME, NETWORK, Faults, estimated, told
+from explore.vary.json_answers import NAME, NETWORK, Faults, estimated, json_of
 
 # What is varied, a value put there, and the result that this value gives: turned round, that result gives the value.
 SOLVED = {
@@ -32,7 +32,7 @@ def test_an_answer_put_back_reaches_the_target(name: str, run: Any) -> None:
     vary, put, wanted, expected = SOLVED[name]
     column, at_least = wanted[:-2], wanted.endswith(">=")
     bound = estimated(run, put)[column] * (1 - 1e-12 if at_least else 1 + 1e-12)
-    found = told(run, "solve", NAME, "--vary", vary, "--for", f"{wanted}{bound!r} {UNITS[column]}".strip())
+    found = json_of(run, "solve", NAME, "--vary", vary, "--for", f"{wanted}{bound!r} {UNITS[column]}".strip())
     (reach,) = found["ranges"]
     assert found["how"] == "bisection"
     number, _, unit = found["answer"].partition(" ")
@@ -48,10 +48,10 @@ NODES = (32, 64, 96, 128)
 
 
 def test_whole_numbers_are_all_tried(run: Any) -> None:
-    found = told(run, "solve", NAME, "--vary", "cluster.nodes=1..140", "--for", "run_time<=200 d")
+    found = json_of(run, "solve", NAME, "--vary", "cluster.nodes=1..140", "--for", "run_time<=200 d")
     works = []
     for nodes in NODES:
-        plans = told(run, "estimate", NAME, "--set", f"cluster.nodes={nodes}")["plans"]
+        plans = json_of(run, "estimate", NAME, "--set", f"cluster.nodes={nodes}")["plans"]
         if plans and plans[0]["run_time_s"] <= 200 * 86400 and plans[0]["fits"]:
             works.append(str(nodes))
     inside = [reach["low"] for reach in found["ranges"]]
@@ -60,14 +60,14 @@ def test_whole_numbers_are_all_tried(run: Any) -> None:
 
 
 def test_the_best_plan_at_each_value(run: Any) -> None:
-    found = told(run, "solve", NAME, "--vary", "cluster.nodes=16..128*2", "--for", "run_time<=180 d", "--best")
+    found = json_of(run, "solve", NAME, "--vary", "cluster.nodes=16..128*2", "--for", "run_time<=180 d", "--best")
     days = {
-        nodes: told(run, "search", NAME, "--top", "1", "--set", f"cluster.nodes={nodes}")["plans"][0]["run_time_s"]
+        nodes: json_of(run, "search", NAME, "--top", "1", "--set", f"cluster.nodes={nodes}")["plans"][0]["run_time_s"]
         / 86400
         for nodes in (16, 32, 64, 128)
     }
     assert found["answer"] == str(min(nodes for nodes, taken in days.items() if taken <= 180))
-    there = told(run, "search", NAME, "--top", "1", "--set", f"cluster.nodes={found['answer']}")["plans"][0]
+    there = json_of(run, "search", NAME, "--top", "1", "--set", f"cluster.nodes={found['answer']}")["plans"][0]
     assert {name: found["plan"][name] for name in SIZES} == {name: there[name] for name in SIZES}
 
 
@@ -75,14 +75,14 @@ def test_no_value_reaches_it(run: Any) -> None:
     ran = run("solve", NAME, "--vary", "cluster.fabric.bandwidth", "--for", "mfu>=60 %")
     assert (ran.code, ran.err) == (1, "")
     assert "No value of" in ran.out
-    found = told(run, "solve", NAME, "--vary", "cluster.fabric.bandwidth", "--for", "mfu>=60 %")
+    found = json_of(run, "solve", NAME, "--vary", "cluster.fabric.bandwidth", "--for", "mfu>=60 %")
     assert (found["answer"], found["ranges"]) == (None, [])
     nearest = found["nearest"]
     assert estimated(run, f"{NETWORK}={nearest['value']}")["mfu"] == nearest["reaches"] < 0.6
 
 
 def test_plans_that_do_not_fit_are_no_answer(run: Any) -> None:
-    found = told(run, "solve", NAME, "--vary", "plan.tp=1,2,4,8", "--for", "mfu>=10 %")
+    found = json_of(run, "solve", NAME, "--vary", "plan.tp=1,2,4,8", "--for", "mfu>=10 %")
     fit = [tp for tp in (1, 2, 4, 8) if estimated(run, f"plan.tp={tp}")["fits"]]
     assert (found["ranges"][0]["low"], found["ranges"][-1]["high"]) == (str(fit[0]), str(fit[-1]))
 
@@ -110,9 +110,9 @@ def test_what_solve_refuses(vary: str, wanted: str, code: str, run: Any, faults:
 
 def test_targets_may_be_written_both_ways(run: Any) -> None:
     for wanted in ("mfu≥45 %", "mfu >= 0.45"):
-        assert told(run, "solve", NAME, "--vary", "plan.tp=4,8", "--for", wanted)["target"]["bound"] == 0.45
+        assert json_of(run, "solve", NAME, "--vary", "plan.tp=4,8", "--for", wanted)["target"]["bound"] == 0.45
     assert math.isclose(
-        told(run, "solve", NAME, "--vary", "plan.tp=4,8", "--for", "step_time_s<=16.5 s")["target"]["bound"], 16.5
+        json_of(run, "solve", NAME, "--vary", "plan.tp=4,8", "--for", "step_time_s<=16.5 s")["target"]["bound"], 16.5
     )
 
 
@@ -164,7 +164,7 @@ def test_solve_says_where_it_tried_only_some(vary: str, wanted: str, some: bool,
 
 def test_whole_numbers_have_a_range_of_their_own(run: Any) -> None:
     """A whole leaf without a unit is looked for around what is written."""
-    found = told(run, "solve", NAME, "--vary", "workload.global_batch", "--for", "mfu>=10 %")
+    found = json_of(run, "solve", NAME, "--vary", "workload.global_batch", "--for", "mfu>=10 %")
     assert found["ranges"]
 
 

@@ -14,11 +14,11 @@ from typing import Any
 import pytest
 
 from costmodel.ground.plan_sizes import SIZES
-from explore.vary.told import NAME, NETWORK, Faults, estimated, told
+from explore.vary.json_answers import NAME, NETWORK, Faults, estimated, json_of
 
 
 def test_a_row_is_an_estimate(run: Any) -> None:
-    found = told(run, "sweep", NAME, "--over", "plan.tp=4,8", "--over", "cluster.fabric.bandwidth=25..100 GB/s*2")
+    found = json_of(run, "sweep", NAME, "--over", "plan.tp=4,8", "--over", "cluster.fabric.bandwidth=25..100 GB/s*2")
     assert [axis["path"] for axis in found["axes"]] == ["plan.tp", NETWORK]
     assert len(found["points"]) == 6
     for row, (tp, rate) in zip(found["points"], [(tp, rate) for tp in (4, 8) for rate in (25, 50, 100)], strict=True):
@@ -30,7 +30,7 @@ def test_a_row_is_an_estimate(run: Any) -> None:
 def test_broken_points_are_rows(run: Any) -> None:
     ran = run("sweep", NAME, "--over", "plan.tp=8,3,0", "--show", "mfu")
     assert (ran.code, ran.err) == (0, "")
-    rows = told(run, "sweep", NAME, "--over", "plan.tp=8,3,0", "--show", "mfu")["points"]
+    rows = json_of(run, "sweep", NAME, "--over", "plan.tp=8,3,0", "--show", "mfu")["points"]
     assert [row["verdict"] for row in rows] == ["fits", "L001", "D008"]
     assert [row["mfu"] is None for row in rows] == [False, True, True]
     assert rows[2]["fault"].startswith("0 is out of range")
@@ -49,10 +49,10 @@ def test_what_there_is_to_remark_is_said_once(run: Any) -> None:
 def test_rows_carry_the_remarks_of_their_estimates(run: Any) -> None:
     """A row without an answer has none."""
     asked = ("sweep", NAME, "--over", "cluster.node=gaudi2-8,dgx-h100", "--over", "plan.tp=8,16,3")
-    found, codes = told(run, *asked), []
+    found, codes = json_of(run, *asked), []
     for row in found["points"]:
         options = [part for setting in row["point"].split() for part in ("--set", setting)]
-        result = told(run, "estimate", NAME, *options)
+        result = json_of(run, "estimate", NAME, *options)
         codes.append([note["code"] for note in result["notes"] if result["plans"]])
     assert {*map(len, codes)} == {0, 2, 4}
     assert [row["notes"] for row in found["points"]] == codes
@@ -75,14 +75,16 @@ RANGES = {
 
 @pytest.mark.parametrize("text", RANGES)
 def test_ranges(text: str, run: Any) -> None:
-    found = told(run, "sweep", NAME, "--over", f"workload.global_batch={text}", "--set", "plan.dp=null")
+    found = json_of(run, "sweep", NAME, "--over", f"workload.global_batch={text}", "--set", "plan.dp=null")
     assert [row["workload.global_batch"] for row in found["points"]] == RANGES[text]
 
 
 def test_lists_in_brackets_are_one_value(run: Any) -> None:
     over = "search.tp=[1,2],[4,8]"
-    found = told(run, "sweep", NAME, "--over", over, "--best", "--show", "step_time")
-    best = [told(run, "search", NAME, "--top", "1", "--set", f"search.tp={tp}")["plans"] for tp in ("[1,2]", "[4,8]")]
+    found = json_of(run, "sweep", NAME, "--over", over, "--best", "--show", "step_time")
+    best = [
+        json_of(run, "search", NAME, "--top", "1", "--set", f"search.tp={tp}")["plans"] for tp in ("[1,2]", "[4,8]")
+    ]
     steps = [plans[0]["step_time_s"] if plans else None for plans in best]
     assert [row["step_time_s"] for row, step in zip(found["points"], steps, strict=True) if step is not None] == [
         step for step in steps if step is not None
@@ -102,7 +104,7 @@ def test_standard_input_is_swept(run: Any, scenario: str) -> None:
 
 def test_forms_of_a_sweep_agree(run: Any, tmp_path: Path) -> None:
     asked = ("sweep", NAME, "--over", "plan.tp=2,3,8", "--show", "mfu,step_time")
-    rows = told(run, *asked)["points"]
+    rows = json_of(run, *asked)["points"]
     assert [json.loads(line) for line in run(*asked, "--format", "jsonl").out.splitlines()] == rows
     table = list(csv.DictReader(io.StringIO(run(*asked, "--format", "csv").out)))
     assert [row["mfu"] for row in table] == ["" if row["mfu"] is None else str(row["mfu"]) for row in rows]
@@ -114,7 +116,7 @@ def test_parquet(run: Any, tmp_path: Path, faults: Faults) -> None:
     files = pytest.importorskip("pyarrow.parquet")
     asked = ("sweep", NAME, "--over", "plan.tp=2,3,8", "--show", "mfu")
     assert run(*asked, "-o", "a.parquet", cwd=tmp_path).code == 0
-    assert files.read_table(tmp_path / "a.parquet").to_pylist() == told(run, *asked)["points"]
+    assert files.read_table(tmp_path / "a.parquet").to_pylist() == json_of(run, *asked)["points"]
     assert faults(run(*asked, "--format", "parquet"))[0].code == "C007"
 
 

@@ -115,12 +115,12 @@ def test_all_text_is_in_the_accessibility_tree(name: str, shared: Shared) -> Non
             page.locator("input[type=search]").fill("tp=8 zero=1")
         client = page.context.new_cdp_session(page)
         nodes = client.send("Accessibility.getFullAXTree")["nodes"]
-        spoken = folded("".join(str(node.get("name", {}).get("value", "")) for node in nodes if not node["ignored"]))
+        read = folded("".join(str(node.get("name", {}).get("value", "")) for node in nodes if not node["ignored"]))
         for text in page.evaluate(
             "[...document.querySelectorAll('h1,h2,p,dt,dd,th,caption,svg text')]"
             ".filter(item => item.checkVisibility()).map(item => item.textContent)"
         ):
-            assert folded(text) in spoken, text
+            assert folded(text) in read, text
         unnamed = page.evaluate(
             "[...document.querySelectorAll('button,input,svg,section,[role=region]')].filter(item =>"
             " !item.textContent.trim() && !item.labels?.length && !item.getAttribute('aria-label')"

@@ -88,9 +88,9 @@ def test_a_front_over_several_scenarios_tells_them_apart_and_draws_what_is_known
 
 def test_gpus_are_counted_where_all_have_as_many(run: Any) -> None:
     space = ("search", "quickstart", "--set", "search.tp=[4]", "--top", "1")
-    for more, told in (
+    for more, expected in (
         (("--set", "search.precision=[bf16, fp8]"), True),
         (("--over", "assume.price=1 USD/GPU/h,2 USD/GPU/h"), True),
         (("--over", "cluster.nodes=2,4"), False),
     ):
-        assert ("32 GPUs · " in run(*space, *more).out) is told
+        assert ("32 GPUs · " in run(*space, *more).out) is expected

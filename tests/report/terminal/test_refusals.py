@@ -168,10 +168,10 @@ def test_by_how_much_a_plan_is_too_large(run: Any) -> None:
 def test_why_not_says_an_example_in_its_figures(run: Any) -> None:
     ran = run("search", NAME, "--why-not", "--set", "limits.step_time.at_most=15.6 s")
     lines = ran.out.splitlines()
-    told = [lines[at + 1].strip() for at, line in enumerate(lines) if line.strip().startswith("e.g. ")]
-    assert any(re.fullmatch(r"80 layers do not split over pp .*", line) for line in told)
-    assert any("GiB over the 79.6 GiB usable" in line for line in told)
-    assert any("over its at_most 15.6 s" in line for line in told)
+    printed = [lines[at + 1].strip() for at, line in enumerate(lines) if line.strip().startswith("e.g. ")]
+    assert any(re.fullmatch(r"80 layers do not split over pp .*", line) for line in printed)
+    assert any("GiB over the 79.6 GiB usable" in line for line in printed)
+    assert any("over its at_most 15.6 s" in line for line in printed)
 
 
 def test_a_search_says_by_how_much_its_nearest_plan_misses_a_limit(run: Any) -> None:

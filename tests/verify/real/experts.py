@@ -37,7 +37,7 @@ def _exchanges(ranks: int, ep: int) -> list[dict[str, Any]]:
         mesh = init_device_mesh("cpu", (ranks // ep, ep, 1), mesh_dim_names=("edp", "ep", "tp"))
         experts = _local(SHAPE["count"] // ep)
         layer = expert_parallel.AllToAllEP(experts, mesh["ep"], mesh["tp"])
-        with mock.patch.object(expert_parallel, "all_to_all_single", _told), Recorder() as recorder:
+        with mock.patch.object(expert_parallel, "all_to_all_single", _announced_counts), Recorder() as recorder:
             for _ in range(PASSES):
                 x = torch.randn(TOKENS, SHAPE["hidden"], dtype=torch.bfloat16, requires_grad=True)
                 layer(x, *_balanced()).square().sum().backward()
@@ -52,7 +52,7 @@ def _local(count: int) -> MixtralExperts:
     return MixtralExperts(MixtralConfig(**sizes, experts_implementation="grouped_mm")).to(torch.bfloat16)
 
 
-def _told(received: Tensor, sent: Tensor, group: Any) -> None:
+def _announced_counts(received: Tensor, sent: Tensor, group: Any) -> None:
     """How many tokens will come, which a group that moves nothing cannot tell: with balance, as many as go."""
     received.copy_(sent)
 

@@ -124,7 +124,7 @@ def sides(checked: CheckedScenario, finding: CheckResult) -> tuple[str, str]:
         return "invalid", reason(checked.answer, finding.name)
     if finding.kind == "exact":
         return f"{finding.value or 0:.0f} of {finding.bound or 0:.0f} figures moved", "none may"
-    value, bound = (_said(checked, finding.name, number) for number in (finding.value, finding.bound))
+    value, bound = (_figure_text(checked, finding.name, number) for number in (finding.value, finding.bound))
     if finding.kind == "regression":
         return value, f"was {bound}"
     if finding.limit is None:
@@ -134,7 +134,7 @@ def sides(checked: CheckedScenario, finding: CheckResult) -> tuple[str, str]:
     return value, f"{_BOUNDS[finding.limit.kind]} {bound}{around}{f'; {wanted}' if wanted else ''}"
 
 
-def _said(checked: CheckedScenario, name: str, value: float | None) -> str:
+def _figure_text(checked: CheckedScenario, name: str, value: float | None) -> str:
     """A figure as people read it; shares of memory in GiB."""
     if value is None or math.isnan(value):
         return "unknown"

@@ -32,8 +32,8 @@ def _one(entry: LaunchFormat) -> list[Line]:
     rows = [(option.option, ", ".join(option.fills.split()) or option.lost) for option in counted]
     lines: list[Line] = [styled(entry.title, HEAD), CellTable(("option", "key, or what is lost"), rows, "kl")]
     if entry.not_stated:
-        unsaid = list(entry.not_stated.items())
-        lines += [Text(), CellTable(("key that it does not state", "because"), unsaid, "kl")]
+        not_stated = list(entry.not_stated.items())
+        lines += [Text(), CellTable(("key that it does not state", "because"), not_stated, "kl")]
     return [*lines, Text(), drawn(f"{without} more options cost nothing")]
 
 

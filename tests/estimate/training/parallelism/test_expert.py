@@ -82,8 +82,8 @@ def test_an_expert_is_cut_as_far_as_the_stack_cuts_it_unsaid(stack: str, degree:
     unsaid = ask(asked, tp=4, pp=1, ep=2)
     assert unsaid.evaluation.costs.row() == EQUAL(costs(asked, tp=4, pp=1, ep=2, etp=degree), nan_ok=True)
     assert [each.value for each in unsaid.assumed if each.path == "plan.etp"] == [str(degree)]
-    for told in (ask(asked, tp=4, pp=1, ep=2, etp=2), ask(asked, ep=2), ask(inputs(model(), stack=stack), tp=4)):
-        assert not [each for each in told.assumed if each.path == "plan.etp"]
+    for evaluated in (ask(asked, tp=4, pp=1, ep=2, etp=2), ask(asked, ep=2), ask(inputs(model(), stack=stack), tp=4)):
+        assert not [each for each in evaluated.assumed if each.path == "plan.etp"]
     assert ask(inputs(model(), stack=stack), tp=4).refused == ()
 
 

@@ -13,7 +13,7 @@ NAME = "llama-3-70b-512"
 NETWORK = "cluster.node.scale_out.fabric.bandwidth"
 
 
-def told(run: Any, *args: str) -> Any:
+def json_of(run: Any, *args: str) -> Any:
     ran = run(*args, "--json")
     assert ran.err == ""
     return json.loads(ran.out)
@@ -21,5 +21,5 @@ def told(run: Any, *args: str) -> Any:
 
 def estimated(run: Any, *settings: str) -> dict[str, Any]:
     options = [part for setting in settings for part in ("--set", setting)]
-    plan: dict[str, Any] = told(run, "estimate", NAME, *options)["plans"][0]
+    plan: dict[str, Any] = json_of(run, "estimate", NAME, *options)["plans"][0]
     return plan

@@ -11,7 +11,7 @@ import numpy as np
 from costmodel.documents.reader.cached_reader import CachedReader
 from costmodel.documents.reader.folders import is_near
 from costmodel.evidence.calibrate.engine_constants import SHARED, EngineConstant, own_constants
-from costmodel.evidence.calibrate.fit_from_runs import IDENTIFIED_BELOW
+from costmodel.evidence.calibrate.fit_from_runs import is_identified
 from costmodel.evidence.calibrate.regression_problem import Errors
 from costmodel.evidence.calibrate.serving_problem import (
     Array,
@@ -26,11 +26,12 @@ from costmodel.evidence.calibrate.write_back import SLACK, WORST_MEDIAN
 from costmodel.evidence.validate.serving.benchmarks import Figures
 from costmodel.evidence.validate.skip_reasons import SkippedRow
 from costmodel.evidence.validate.validate import Where, chosen_rows, groups_of_row, meant, nothing_chosen
-from costmodel.exchange.tables.serving_table import ServingTable, read_serving_runs
+from costmodel.exchange.tables.serving_table import LOGGED, ServingTable, read_serving_runs
 from costmodel.ground.errors import CostModelError, Place, fail
 from costmodel.ground.record import record
 
 FEWEST = 3  # benchmarks that constants are fitted to
+FURTHEST = 5.0  # spreads of its prior that a constant moves at most
 STEPS, REWEIGHTINGS = 8, 50
 LARGEST_STEP, SMALLEST_STEP = 1.0, 0.01  # of a logarithm
 OUTLYING = 1.0  # spread from which the residuals of many benchmarks count by their size, not their square
@@ -39,17 +40,13 @@ STRAIGHT = 0.3  # a step beyond which slopes are taken anew
 
 @record
 class RefinedConstant:
-    """One constant: as shipped, fitted, and the spread of its logarithm."""
+    """One constant: as shipped, fitted, the spread of its logarithm, and whether the benchmarks identify it."""
 
     constant: EngineConstant
     prior: float
     value: float
     spread: float
-
-    @property
-    def identified(self) -> bool:
-        """Whether the benchmarks determine it better than its prior does."""
-        return self.spread <= IDENTIFIED_BELOW * self.constant.spread
+    identified: bool
 
 
 @record
@@ -79,6 +76,12 @@ class EngineFit:
     @property
     def why(self) -> str:
         """The reason why the fit is not written; empty where it is."""
+        far = [
+            each for each in self.constants if abs(math.log(each.value / each.prior)) > FURTHEST * each.constant.spread
+        ]
+        if far:
+            times = far[0].value / far[0].prior
+            return f"{far[0].constant.name} would be {times:.2g} times what is shipped; are times in seconds?"
         quantity = next(iter(self.shipped))
         now, found = self.shipped[quantity].median, self.fitted[quantity].median
         if found > WORST_MEDIAN:
@@ -106,6 +109,13 @@ def engine_fit(
 ) -> EngineFit:
     """Constants of one engine from your own benchmarks, or those that engines share from many of them."""
     asked, shelf = tuple(read_serving_runs(name) for name in tables), CachedReader()
+    for table in asked:
+        if LOGGED in table.columns:
+            sentence, hint = (
+                f"{table.file} holds start-up logs, and calibrate fits times of runs",
+                "validate compares their cache",
+            )
+            raise fail("C005", sentence, Place("command line"), hint)
     where = meant(where or {}, asked)
     chosen = [row for table in asked for row in chosen_rows(table, where, shelf)]
     if where and not chosen:
@@ -147,16 +157,11 @@ def _fit(
     """The constants by all rows, and by those without each value of a column."""
     rows, shipped = problem.rows, problem.figures(problem.prior)
     start = Linearised(problem.prior, problem.residuals(shipped), problem.slopes(problem.prior))
-    whole, spreads = most_probable(problem, start, np.ones(len(rows), bool))
-    constants = tuple(
-        RefinedConstant(constant, float(np.exp(prior)), value, float(spread))
-        for constant, prior, value, spread in zip(
-            problem.constants, problem.prior, problem.values(whole.logs), spreads, strict=True
-        )
-    )
-    kept = np.where([constant.identified for constant in constants], whole.logs, problem.prior)
-    fitted = errors_of(problem.figures(kept), rows)
-    found = EngineFit(tables, len(rows), left, constants, errors_of(shipped, rows), fitted, leave_out)
+    whole, spreads, free = identified_fit(problem, start, np.ones(len(rows), bool))
+    priors, values = problem.values(problem.prior), problem.values(whole.logs)
+    constants = tuple(map(RefinedConstant, problem.constants, priors, values, spreads.tolist(), free.tolist()))
+    now, fitted = errors_of(shipped, rows), errors_of(problem.figures(whole.logs), rows)
+    found = EngineFit(tables, len(rows), left, constants, now, fitted, leave_out)
     return with_left_out(found, problem, whole, shipped, shelf) if leave_out else found
 
 
@@ -168,7 +173,7 @@ def with_left_out(
     unseen, parts = list(shipped), []
     for value in sorted(set(values), key=lambda value: (-values.count(value), value)):
         which = np.array([each == value for each in values])
-        others = most_probable(problem, whole, ~which)[0]
+        others = identified_fit(problem, whole, ~which)[0]
         figures, places = problem.figures(others.logs, which), np.flatnonzero(which).tolist()
         for place, each in zip(places, figures, strict=True):
             unseen[place] = each
@@ -190,21 +195,35 @@ def _values(problem: ServingProblem, grouping: str, shelf: CachedReader) -> list
     return found
 
 
-def most_probable(problem: ServingProblem, start: Linearised, rows: Mask) -> tuple[Linearised, Array]:
-    """The most probable constants by some rows, and the spread of each: Gauss-Newton steps on the equations.
+def identified_fit(problem: ServingProblem, start: Linearised, rows: Mask) -> tuple[Linearised, Array, Mask]:
+    """The constants that some rows identify, the others as shipped; spreads where all are fitted, and which are."""
+    everything = np.ones(len(problem.prior), bool)
+    found, spreads = most_probable(problem, start, rows, everything)
+    each = zip(problem.spreads, spreads, found.logs - problem.prior, strict=True)
+    free = np.array([is_identified(*map(float, numbers)) for numbers in each])
+    if not free.all():
+        logs = np.where(free, found.logs, problem.prior)
+        found = Linearised(logs, problem.residuals(problem.figures(logs)), found.slopes)
+        found, _ = most_probable(problem, found, rows, free)
+    return found, spreads, free
+
+
+def most_probable(problem: ServingProblem, start: Linearised, rows: Mask, free: Mask) -> tuple[Linearised, Array]:
+    """The most probable free constants by some rows, and their spreads: Gauss-Newton steps on the equations.
 
     Slopes are taken anew after long steps only.
     """
     here, spreads = start, problem.spreads
     most = np.log([constant.most for constant in problem.constants])
     for _ in range(STEPS):
-        step, curved = robust_step(*here.of(rows), here.logs - problem.prior, spreads, problem.outlying)
+        residuals, slopes = here.of(rows)
+        step, curved = robust_step(residuals, slopes * free, here.logs - problem.prior, spreads, problem.outlying)
         logs = np.minimum(here.logs + np.clip(step, -LARGEST_STEP, LARGEST_STEP), most)
         moved = float(np.max(np.abs(logs - here.logs)))
         if moved < SMALLEST_STEP:
             break
-        slopes = problem.slopes(logs) if moved > STRAIGHT else here.slopes
-        here = Linearised(logs, problem.residuals(problem.figures(logs)), slopes)
+        anew = problem.slopes(logs) if moved > STRAIGHT else here.slopes
+        here = Linearised(logs, problem.residuals(problem.figures(logs)), anew)
     return here, np.sqrt(np.diag(np.linalg.inv(curved)))
 
 

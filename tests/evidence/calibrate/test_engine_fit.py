@@ -138,6 +138,12 @@ def test_a_fit_that_describes_nothing_is_not_written() -> None:
     assert engine_texts(found) == {}
 
 
+def test_start_up_logs_hold_no_times() -> None:
+    Path("logs.csv").write_text("engine,model,gpu,tp,log_kv_gib\nvllm,meta-llama/Llama-3.1-8B,h100-sxm,1,58\n")
+    with pytest.raises(CostModelError, match="logs.csv holds start-up logs"):
+        engine_fit(["logs.csv"])
+
+
 def test_few_or_mixed_runs() -> None:
     """Two runs are too few, and constants are of one engine unless those that engines share are fitted."""
     with pytest.raises(CostModelError, match="2 runs are modelled, and 3 are needed"):

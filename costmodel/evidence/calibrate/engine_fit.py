@@ -108,14 +108,7 @@ def engine_fit(
     tables: Sequence[str], *, where: Where | None = None, leave_out: str = "", afresh: bool = False
 ) -> EngineFit:
     """Constants of one engine from your own benchmarks, or those that engines share from many of them."""
-    asked, shelf = tuple(read_serving_runs(name) for name in tables), CachedReader()
-    for table in asked:
-        if LOGGED in table.columns:
-            sentence, hint = (
-                f"{table.file} holds start-up logs, and calibrate fits times of runs",
-                "validate compares their cache",
-            )
-            raise fail("C005", sentence, Place("command line"), hint)
+    asked, shelf = tuple(map(_table_of_runs, tables)), CachedReader()
     where = meant(where or {}, asked)
     chosen = [row for table in asked for row in chosen_rows(table, where, shelf)]
     if where and not chosen:
@@ -128,6 +121,15 @@ def engine_fit(
     else:
         problem = serving_problem(groups, own_constants(_one_engine(groups)), ("tpot", "ttft"), shelf)
     return _fit(problem, shelf, leave_out, asked, tuple(left))
+
+
+def _table_of_runs(name: str) -> ServingTable:
+    """A table of benchmarks; a fault where it holds start-up logs."""
+    table = read_serving_runs(name)
+    if LOGGED in table.columns:
+        sentence = f"{table.file} holds start-up logs, and calibrate fits times of runs"
+        raise fail("C005", sentence, Place("command line"), f"costmodel validate {name} compares their cache")
+    return table
 
 
 def _too_few(tables: Sequence[str], count: int, left: Sequence[SkippedRow]) -> CostModelError:

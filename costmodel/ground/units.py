@@ -182,8 +182,8 @@ def show(value: float, unit: str, digits: int = 3) -> str:
 
     >>> show(3.35e12, "B/s"), show(134217728, "B"), show(0.5, "1"), show(8192, "1"), show(0.0801, "USD")
     ('3.35 TB/s', '134 MB', '0.500', '8,192', '$0.0801')
-    >>> show(1.728e13, "J"), show(1.847e6, "kg"), show(3.8e-3 / 86400, "1/node/s")
-    ('4.80 GWh', '1,847 t', '3.80 /1000 node-days')
+    >>> show(1.728e13, "J"), show(3.49, "J"), show(1.847e6, "kg"), show(3.8e-3 / 86400, "1/node/s")
+    ('4.80 GWh', '3.49 J', '1,847 t', '3.80 /1000 node-days')
     """
     value = float(value)
     if unit == "s":
@@ -193,7 +193,7 @@ def show(value: float, unit: str, digits: int = 3) -> str:
     if unit == "J/s":
         return _scaled(value, "W", digits)
     if unit == "J":
-        return _scaled(value / 3600, "Wh", digits)
+        return f"{significant(value, digits)} J" if abs(value) < 3600 else _scaled(value / 3600, "Wh", digits)
     if unit == "kg":
         return f"{significant(value / 1e3, digits)} t" if abs(value) >= 1e3 else f"{significant(value, digits)} kg"
     if unit in _RATES:

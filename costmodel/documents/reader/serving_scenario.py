@@ -8,11 +8,14 @@ from costmodel.documents.keys.paths import place_at
 from costmodel.documents.reader.library import DocumentReader
 from costmodel.documents.reader.resolved_scenario import UNDERSTOOD, LoadedScenario, named_documents
 from costmodel.documents.schemas.model import Model
+from costmodel.documents.schemas.practice import Practice
 from costmodel.documents.schemas.serving.engine import Engine
 from costmodel.documents.schemas.serving.serving_plan import DRAFTS
 from costmodel.documents.schemas.serving.serving_schema import ServingScenario
 from costmodel.ground.errors import Place, fail
 from costmodel.ground.record import record
+
+PRACTICE = "usual"
 
 
 @record
@@ -23,6 +26,7 @@ class ServingCase(LoadedScenario):
     scenario: ServingScenario
     stack: Engine
     draft: Model | None = None  # of speculative decoding, where the plan names a model
+    practice: Practice | None = None  # of how much power nodes draw; none where a job has engines as its part
 
 
 def serving_case_of(scenario: ServingScenario, reader: DocumentReader, tree: dict[str, Any]) -> ServingCase:
@@ -32,7 +36,9 @@ def serving_case_of(scenario: ServingScenario, reader: DocumentReader, tree: dic
     if not isinstance(engine, Engine):
         sentence = f"{engine.name} is training software; a scenario that serves takes an engine"
         raise fail("D010", sentence, place_at(tree, "stack"), "stack: vllm; costmodel list stacks shows them all")
-    return ServingCase(scenario=scenario, draft=_draft(scenario, reader, tree), **held)
+    practice = reader.document("practice", PRACTICE)
+    assert isinstance(practice, Practice)
+    return ServingCase(scenario=scenario, practice=practice, draft=_draft(scenario, reader, tree), **held)
 
 
 def _draft(scenario: ServingScenario, reader: DocumentReader, tree: dict[str, Any]) -> Model | None:

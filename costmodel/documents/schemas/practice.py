@@ -56,6 +56,13 @@ class NodeDraw(Sourced):
     part: Positive = Field(description="Multiple of the accelerators' power, where the node's rating is unknown")
 
 
+class ServingDraw(Sourced):
+    """Power that nodes draw while they serve."""
+
+    rated: Share = Field(description="Share of the rated power of the node")
+    spread: Share = Field(description="Standard deviation of its logarithm from service to service")
+
+
 class IdleDraw(Sourced):
     """Power that nodes draw while training stands still."""
 
@@ -85,6 +92,7 @@ class Practice(Document):
     interference: WriteInterference = Field(description="Write in the background")
     restart: RestartTime = Field(description="Restart")
     draw: NodeDraw = Field(description="Power in training")
+    serving: ServingDraw = Field(description="Power in serving")
     idle: IdleDraw = Field(description="Power while training stands still")
     cooling: Cooling = Field(description="Power of the data centre")
     steps: StepVariation = Field(description="How steps vary; for diagnose alone")

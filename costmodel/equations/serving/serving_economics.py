@@ -92,9 +92,6 @@ def token_energy(power: Number, tokens_per_second: Number) -> Number:
         >>> round(token_energy(10200.0, 14.8e3), 3)
         0.689
 
-    Holds:
-        no estimate calls it
-
     Source:
         composition
 
@@ -201,7 +198,7 @@ def spare_replicas(required: Number, availability: Number, probability: Number) 
         2.0
 
     Holds:
-        replicas fail independently; exact up to 64, of more by the normal law; no estimate calls it
+        replicas fail independently; exact up to 64, of more by the normal law
 
     Source:
         exact
@@ -243,9 +240,6 @@ def spare_rate(growth: Number, startup: Number) -> Number:
     Example:
         >>> round(spare_rate(0.1, 180.0))
         18
-
-    Holds:
-        no estimate calls it
 
     Source:
         composition

@@ -7,10 +7,11 @@ import math
 import numpy as np
 
 from costmodel.equations.run.economics import data_read_time, run_cost, tokens_per_step
-from costmodel.equations.run.energy import capped_rating, drawn_power, emissions, mean_power, run_energy
+from costmodel.equations.run.energy import emissions, mean_power, run_energy
 from costmodel.equations.run.failures.goodput import checkpoint_share, restart_share, steps_time, wall_time
 from costmodel.equations.run.failures.reliability import expected_interruptions, spare_nodes
 from costmodel.equations.run.uncertainty import combined_error, end_spread, ninetieth_percentile, tenth_percentile
+from costmodel.estimate.machine.node_power import usual_power
 from costmodel.estimate.machine.price import price_per_server, servers_of
 from costmodel.estimate.run.checkpoint import Checkpoint, checkpoint
 from costmodel.estimate.run.goodput import Cycle, Ends, between_failures, cycle, goodput, mtbf, restart_time
@@ -132,19 +133,10 @@ def power(inputs: TrainingInputs, run: RunInputs) -> Number:
     """Power of an accelerator with its share of the node in training; not a number where none is known."""
     if inputs.groups and run.power.draw is None:
         return mean_of_groups(inputs, lambda kind: power(kind, run))
-    node, part, asked = inputs.case.node, inputs.case.accelerator, run.power
+    case, asked = inputs.case, run.power
     if asked.draw is not None:
         return asked.draw
-    if part.power is None:
-        return math.nan if node.power is None else drawn_power(node.power.max, asked.rated_share, node.built)
-    cap = part.power.max if asked.cap is None else np.minimum(asked.cap, part.power.max)
-    if node.power is None:
-        return asked.over_part * cap
-    if asked.cap is None:
-        return drawn_power(node.power.max, asked.rated_share, node.built)
-    with term("capped"):
-        rated = capped_rating(node.power.max, part.power.max, cap, node.built)
-    return drawn_power(rated, asked.rated_share, node.built)
+    return usual_power(case.node, case.accelerator, asked.rated_share, asked.over_part, asked.cap)
 
 
 def energy(inputs: TrainingInputs, run: RunInputs, wall: Number, idle_time: Number) -> Number:

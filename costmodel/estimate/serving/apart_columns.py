@@ -9,7 +9,6 @@ from costmodel.equations.run.economics import share, token_cost
 from costmodel.equations.serving.disaggregation import prefill_decode_ratio
 from costmodel.equations.serving.load.steady_state import requests_in_flight
 from costmodel.equations.serving.memory.prefix_reuse import residency_time
-from costmodel.equations.serving.serving_economics import replicas_needed
 from costmodel.estimate.machine.price import price_per_accelerator
 from costmodel.estimate.serving.deployment_rent import rent_columns
 from costmodel.estimate.serving.engine_memory import EngineMemoryUse
@@ -18,7 +17,9 @@ from costmodel.estimate.serving.host_loading import HOST_COLUMNS
 from costmodel.estimate.serving.instances import CacheTransfer
 from costmodel.estimate.serving.memory_columns import memory_columns
 from costmodel.estimate.serving.plan_columns import PlanColumns
+from costmodel.estimate.serving.replicas_for_load import replicas_for_load
 from costmodel.estimate.serving.serving_inputs import ServingInputs
+from costmodel.estimate.serving.token_energy import busy_share_apart, energy_per_token
 from costmodel.ground.equation import Number, term
 from costmodel.ground.record import record
 
@@ -80,7 +81,9 @@ def apart_columns(
     columns |= memory_columns(memories[1]) | dict.fromkeys(HOST_COLUMNS, np.nan)
     columns["memory_share"] = np.maximum(memory_columns(memories[0])["memory_share"], columns["memory_share"])
     columns["prefill_per_decode"] = _ratio(inputs, halves, rates)
-    columns |= rent_columns(inputs, gpus, np.nan)
+    columns |= rent_columns(inputs, gpus, np.nan) | {"cost_per_mcached": np.nan}
+    busy = busy_share_apart(prompts, seen.busy, answers, columns["concurrency"])
+    columns["energy_per_token"] = energy_per_token(inputs, busy, columns)
     return columns | _money(inputs, prompts, answers, rates) | _within(inputs, gpus, rates)
 
 
@@ -139,14 +142,12 @@ def _money(inputs: ServingInputs, prompts: Number, answers: Number, rates: Apart
 
 def _within(inputs: ServingInputs, gpus: Number, rates: ApartRates) -> dict[str, Number]:
     """What a plan is worth at the rate up to which it keeps the limits, and how many of it the load needs."""
-    price, scenario = price_per_accelerator(inputs.case), inputs.case.scenario
+    price = price_per_accelerator(inputs.case)
     with term("within limits"):
         tokens = inputs.load.output * rates.within
     with np.errstate(divide="ignore"):
         cost = token_cost(1e6, gpus, price, tokens)
-        arriving = scenario.workload.rate
-        headroom = scenario.assume.headroom or 0.0
-        needed = np.nan if arriving is None else replicas_needed(arriving, headroom, rates.within)
+    needed = replicas_for_load(inputs, rates.within)
     return {
         "tokens_per_gpu_within_limits": tokens / gpus,
         "cost_within_limits": cost,

@@ -12,8 +12,9 @@ from costmodel.equations.run.economics import rate as rate_of
 from costmodel.equations.run.economics import share, token_cost
 from costmodel.equations.serving.load.steady_state import interference_share
 from costmodel.equations.serving.memory.prefix_reuse import residency_time
-from costmodel.equations.serving.serving_economics import output_cost, prompt_cost, replicas_needed
+from costmodel.equations.serving.serving_economics import output_cost, prompt_cost
 from costmodel.estimate.machine.price import price_per_accelerator
+from costmodel.estimate.serving.cached_prompts import cached_cost
 from costmodel.estimate.serving.concurrency import closed_loop
 from costmodel.estimate.serving.conversations import by_replicas
 from costmodel.estimate.serving.deployment_rent import rent_columns
@@ -37,12 +38,14 @@ from costmodel.estimate.serving.offline import OfflineBatch, offline_batch, offl
 from costmodel.estimate.serving.operating_point import ExactSteps, OperatingPoint, micro_batch
 from costmodel.estimate.serving.plan_columns import SIZES, PlanColumns
 from costmodel.estimate.serving.replica_kinds import of_each_plan, replica_kinds, shared_cuts
+from costmodel.estimate.serving.replicas_for_load import replicas_for_load
 from costmodel.estimate.serving.service_limits import over_limits, service_limits
 from costmodel.estimate.serving.serving_band import OWN, limits_chance
 from costmodel.estimate.serving.serving_inputs import ServingInputs
 from costmodel.estimate.serving.speculation_gain import speculation_columns
 from costmodel.estimate.serving.steady_state import SteadyState, replica_rate, steady_state
 from costmodel.estimate.serving.step_table import step_table
+from costmodel.estimate.serving.token_energy import busy_share, energy_per_token
 from costmodel.estimate.shared.limits import stated_limits
 from costmodel.estimate.shared.results import Costs
 from costmodel.ground.equation import Number, term, untraced
@@ -151,7 +154,7 @@ def _evaluated(inputs: ServingInputs, layout: PlanColumns) -> ServingEvaluation:
     many = in_flight(quick)
     point = Engines(inputs, layout, exact, bounds).point(many)
     batch = offline_batch(inputs, layout, point)
-    state = _state(inputs, layout, point, most.rate, batch)
+    state = _state(inputs, layout, point, (most.rate, bounds.admitted), batch)
     decode = exact.breakdown(micro_batch(layout, many))
     columns = _times(inputs, layout, decode, state)
     columns |= {
@@ -165,6 +168,8 @@ def _evaluated(inputs: ServingInputs, layout: PlanColumns) -> ServingEvaluation:
     columns |= host_columns(inputs, layout, memory, point.host, point.whole, state.rate)
     columns |= _money(inputs, layout, point, state, batch) | dict.fromkeys(OF_HALVES, np.nan)
     columns |= rent_columns(inputs, columns["gpus"], batch.makespan)
+    columns["cost_per_mcached"] = cached_cost(inputs, layout, point)
+    columns["energy_per_token"] = energy_per_token(inputs, busy_share(inputs, columns), columns)
     columns |= speculation_columns(inputs, layout, quick.steps, bounds, state.tpot, _time_per_token)
     limits, arriving = stated_limits(inputs.case.scenario.limits), inputs.case.scenario.workload.rate
     columns[OWN] = limits_chance(inputs, limits, columns.__getitem__, arriving)
@@ -177,21 +182,25 @@ def _time_per_token(inputs: ServingInputs, layout: PlanColumns) -> Number:
 
 
 def _state(
-    inputs: ServingInputs, layout: PlanColumns, point: OperatingPoint, answered: Number, batch: OfflineBatch
+    inputs: ServingInputs,
+    layout: PlanColumns,
+    point: OperatingPoint,
+    most: tuple[Number, Number],
+    batch: OfflineBatch,
 ) -> SteadyState:
-    """What users see under the scenario's kind of load."""
+    """What users see under the scenario's kind of load; most: requests a second, and such that the engine admits."""
     workload = inputs.case.scenario.workload
     if workload.rate is not None:
         with term("of a replica"):
             arriving = workload.rate / layout.replicas
-        return steady_state(inputs, point, np.minimum(arriving, answered))
+        return steady_state(inputs, point, np.minimum(arriving, most[0]))
     if workload.users is not None:
         return steady_state(inputs, point, replica_rate(inputs, point))
     if workload.requests is not None:
         return offline_state(inputs, layout, point, batch)
     assert workload.concurrency is not None
     users = of_each(inputs, layout, workload.concurrency)
-    return closed_loop(inputs, layout, point, users, burst=workload.traffic == "burst")
+    return closed_loop(inputs, layout, point, users, most[1], burst=workload.traffic == "burst")
 
 
 def _overloaded(inputs: ServingInputs, layout: PlanColumns, most: SteadyState) -> NDArray[np.bool_]:
@@ -243,7 +252,7 @@ def _times(inputs: ServingInputs, layout: PlanColumns, decode: StepTime, state: 
 
 def _within(inputs: ServingInputs, layout: PlanColumns, within: Number) -> dict[str, Number]:
     """What plans are worth at the rate up to which they keep the limits, and how many replicas the load needs."""
-    load, price, headroom = inputs.load, price_per_accelerator(inputs.case), inputs.case.scenario.assume.headroom
+    load, price = inputs.load, price_per_accelerator(inputs.case)
     with term("within limits"):
         tokens = load.output * within
     with np.errstate(divide="ignore"):
@@ -252,11 +261,7 @@ def _within(inputs: ServingInputs, layout: PlanColumns, within: Number) -> dict[
         "tokens_per_gpu_within_limits": tokens / layout.ranks,
         "cost_within_limits": cost,
     }
-    arriving = inputs.case.scenario.workload.rate
-    if arriving is None:
-        return found | {"replicas_needed": np.nan, "gpus_needed": np.nan}
-    with np.errstate(divide="ignore"):  # no number of replicas keeps limits that one without load breaks
-        needed = replicas_needed(arriving, headroom or 0.0, within)
+    needed = replicas_for_load(inputs, within)
     return found | {"replicas_needed": needed, "gpus_needed": needed * layout.ranks}
 
 

@@ -72,6 +72,7 @@ class ExactSteps:
     inputs: ServingInputs
     layout: PlanColumns
     of_one: Number | None = None  # time of a step of a single sequence, where it is known
+    held: Number | None = None  # tokens that a sequence in flight holds, where they are not of these inputs
 
     @functools.cached_property
     def one(self) -> Number:
@@ -106,7 +107,8 @@ class ExactSteps:
         return self.layout if len(self.layout) == 1 else shared_cuts(self.layout)
 
     def _batch(self, decodes: Number) -> Batch:
-        return Batch(decodes, context_of(self.inputs), verified=self.inputs.load.verified)
+        context = context_of(self.inputs) if self.held is None else self.held
+        return Batch(decodes, context, verified=self.inputs.load.verified)
 
 
 def context_of(inputs: ServingInputs) -> Number:

@@ -38,6 +38,11 @@ INVALID = {
     "L058": Reason(
         "speculation with a pipeline", "Engines draft tokens only without a pipeline: speculation needs pp 1."
     ),
+    "L062": Reason(
+        "prompt longer than a step",
+        "The engine computes each prompt in one step (stack.chunked: false), so the token budget of a step must hold "
+        "the mean prompt.",
+    ),
     "L061": Reason("cache on the host", "The cache that the ranks of a node keep on the host exceeds its memory."),
     "L060": Reason(
         "expert copies without ep",

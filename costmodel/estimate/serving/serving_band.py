@@ -26,6 +26,7 @@ _OF_STEPS = ("tpot", "tokens_per_s_per_user", "worst_gap", "latency", "saturatio
 _AT_LIMITS = ("tokens_per_gpu_within_limits", "cost_within_limits")
 _OF_TOKENS = ("requests_per_s", "output_tokens_per_s", "total_tokens_per_s", "tokens_per_s_per_gpu", "makespan")
 _OF_RENT = ("cost_per_minput", "cost_per_moutput", "cost_per_mtoken", "cost_of_batch")
+OF_POWER = frozenset({"energy_per_token"})
 OF_TOKEN = frozenset({*_OF_STEPS, *_AT_LIMITS})
 OF_ANSWERS = frozenset({*_OF_TOKENS, *_OF_RENT})  # exact at a stated rate, off where the load waits for answers
 SMALLEST = 1e-12  # of an amount, for a logarithm
@@ -39,18 +40,27 @@ class ServingSpreads:
     token: Number
     first: Number
     pool: Number
+    power: Number
 
 
 def spreads(inputs: ServingInputs) -> ServingSpreads:
     """Spreads of the engine's runs; of parts whose engine was never measured, with that of memory traffic over all."""
     spread = inputs.engine.spread
-    token = spread.experts if inputs.model.has_experts else spread.tpot
+    token: Number = spread.experts if inputs.model.has_experts else spread.tpot
+    first: Number = spread.ttft
     if never_fitted(inputs):
-        return ServingSpreads(_of_kernels(inputs, token), _of_kernels(inputs, spread.ttft), spread.pool)
-    return ServingSpreads(token, spread.ttft, spread.pool)
+        token, first = (_of_kernels(inputs, each) for each in (token, first))
+    return ServingSpreads(token, first, spread.pool, _of_power(inputs, token))
 
 
-def _of_kernels(inputs: ServingInputs, spread: float) -> Number:
+def _of_power(inputs: ServingInputs, token: Number) -> Number:
+    """The spread of energy: of power, where it is not stated, and of the tokens that wait for their answers."""
+    scenario, practice = inputs.case.scenario, inputs.case.practice
+    drawn = 0.0 if scenario.assume.power is not None or practice is None else practice.serving.spread
+    return drawn if scenario.workload.rate is not None else combined_error(drawn, token)
+
+
+def _of_kernels(inputs: ServingInputs, spread: Number) -> Number:
     """A spread of the engine's runs with that of memory traffic over all parts, where kernels are of other parts."""
     memory = inputs.case.common.memory
     fitted = None if memory is None else memory.fitted
@@ -64,7 +74,7 @@ def banded(inputs: ServingInputs, results: Costs) -> Costs:
     """The results with the ends of their bands, log-normal."""
     found, columns = spreads(inputs), dict(results.columns)
     for name in BANDED:
-        spread = found.first if name in OF_FIRST else found.pool if name in OF_POOL else found.token
+        spread = getattr(found, _kind(name, closed=True))
         columns[f"{name}_low"] = tenth_percentile(columns[name], spread)
         columns[f"{name}_high"] = ninetieth_percentile(columns[name], spread)
     return Costs(columns, results.rows)
@@ -112,7 +122,8 @@ def _kind(column: str, *, closed: bool) -> str:
     """Whose error a result shares, if it has one."""
     if column in OF_TOKEN or (closed and column in OF_ANSWERS):
         return "token"
-    return "first" if column in OF_FIRST else "pool" if column in OF_POOL else ""
+    kinds = {"first": OF_FIRST, "pool": OF_POOL, "power": OF_POWER}
+    return next((kind for kind, columns in kinds.items() if column in columns), "")
 
 
 def _kept(limit: Limit, value: Number, spread: Number) -> Number:

@@ -22,6 +22,7 @@ from costmodel.estimate.serving.checkpoint_precision import with_checkpoint_prec
 from costmodel.estimate.serving.drafts import draft_inputs, speculation_of, verifying
 from costmodel.estimate.serving.element_types import Types, element_types
 from costmodel.estimate.serving.host_pool import HostPool, host_pool
+from costmodel.estimate.serving.service_power import ServicePower, service_power
 from costmodel.estimate.shared.assumptions import AssumptionLog
 from costmodel.ground.equation import Number, term
 from costmodel.ground.errors import fail
@@ -33,7 +34,7 @@ from costmodel.ground.units import Figure, gib, show
 class Load:
     """Lengths of requests, and how many tokens of them are in the cache already."""
 
-    prompt: float
+    prompt: Number
     output: float
     prompt_spread: float
     output_spread: float
@@ -67,6 +68,9 @@ class Load:
         return self.prompt - self.hit
 
 
+ENOUGH_UP = 0.999  # share of time in which enough replicas are up, where a scenario states how long each of them is
+
+
 @dataclass(frozen=True, eq=False)
 class ServingInputs(Machine):
     """The numbers of a serving scenario, in SI base units, each remembering where it was written."""
@@ -83,6 +87,7 @@ class ServingInputs(Machine):
     memory_share: float
     sequences: float
     budget: float
+    power: ServicePower
     assumed: tuple[Assumption, ...]
     draft: ServingInputs | None = None  # of speculative decoding
     host_pool: HostPool | None = None  # where the engine keeps cache on the host
@@ -99,8 +104,7 @@ def inputs_of(case: ServingCase) -> ServingInputs:
     assume, network = case.scenario.assume, case.network.network
     _check_model(case, log)
     picked = engine.picked(case.accelerator.memory.capacity, case.accelerator.family)
-    named = f"stacks/{engine.name}"
-    by_size = f"{named}, {gib(case.accelerator.memory.capacity)} GiB"
+    by_size = f"stacks/{engine.name}, {gib(case.accelerator.memory.capacity)} GiB"
     share = log.choose("assume.network_share", assume.network_share, network.share, f"efficiencies/{case.network.of}")
     kernels = fits.serving or case.common.serving
     assert kernels is not None  # of unmeasured.yaml
@@ -127,6 +131,7 @@ def inputs_of(case: ServingCase) -> ServingInputs:
         budget=log.choose("stack.budget", engine.budget, picked.budget, by_size),
         assumed=(),
         host_pool=host_pool(case, log),
+        power=service_power(case, log),
     )
     return _planned(inputs, log)
 
@@ -166,6 +171,8 @@ def _planned(inputs: ServingInputs, log: AssumptionLog) -> ServingInputs:
         log.note("stack.dispatch", "to their experts", origin)
     elif plan is not None and inputs.engine.dispatch is not None and inputs.engine.dispatch.two_batches:
         log.note("stack.dispatch.two_batches", "without effect", "experts on one domain are gathered")
+    if case.scenario.assume.availability is not None and case.scenario.assume.enough_up is None:
+        log.note("assume.enough_up", show(ENOUGH_UP, "1"), "of the time")
     if wanted is not None:
         inputs = replace(inputs, draft=draft_inputs(inputs, wanted, log), load=verifying(inputs.load, wanted))
     return replace(inputs, assumed=(*_converted(case), *log.assumed))

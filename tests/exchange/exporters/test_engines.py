@@ -230,3 +230,15 @@ def test_what_one_command_does_not_hold_is_refused(engine: str) -> None:
     apart = "plan={prefill: {tp: 4}, decode: {tp: 4}}"
     file = exported(engine, "dense", "workload.precision=bf16", apart).file
     assert [fault.place.path for fault in file.faults if fault.place] == ["plan.prefill", "plan.decode"]
+
+
+def test_the_executor_of_vllm_is_written_and_read_back() -> None:
+    assert "--distributed-executor-backend ray" in exported("vllm", "dense", "stack.executor=ray").file.text
+
+
+def test_trt_llm_gets_prompts_in_parts_only_where_one_is_longer_than_a_step() -> None:
+    long = ("workload.prompt=16384", "workload.context=20000", "workload.rate=1 /s")
+    text = export_engine(asked("vllm", "dense", *long), "trt-llm").file.text
+    assert "enable_chunked_prefill: true" in text
+    assert "enable_chunked_prefill" not in exported("vllm", "dense", to="trt-llm").file.text
+    assert "--no-enable-chunked-prefill" in exported("vllm", "dense", "stack.chunked=false").file.text

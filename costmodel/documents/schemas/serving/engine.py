@@ -18,9 +18,8 @@ from costmodel.documents.schemas.base import (
     Source,
     Sourced,
 )
-from costmodel.documents.schemas.precision import Precision, WeightType
+from costmodel.documents.schemas.precision import DispatchType, Precision, WeightType
 from costmodel.documents.schemas.serving.serving_workload import CacheType
-from costmodel.documents.schemas.stack import DispatchType
 from costmodel.ground.choices import AttentionKernel
 
 PoolDefinition = Literal["share-of-total", "share-of-free-before", "share-of-free-after"]
@@ -79,6 +78,12 @@ class EngineHost(Sourced):
 
     step: Seconds = Field(description="Each step: scheduling, sampling, launching what is in no graph")
     sequence: Seconds = Field(default=0.0, description="For each sequence of it")
+
+
+class EngineExecutors(Sourced):
+    """What ways to run the processes of several devices take, beyond the host time of a step."""
+
+    ray: Seconds = Field(description="Added to each step by Ray")
 
 
 class EngineKernels(Sourced):
@@ -141,7 +146,6 @@ class EngineBurst(Sourced):
 
     front: Seconds = Field(default=0.0, description="Of the front end, for each request")
     share: Portion = Field(description="Share of requests that belong to the start")
-    rides: Positive = Field(default=1.0, description="Steps that a prompt takes there, over those of a steady stream")
 
 
 class EngineSpread(Sourced):
@@ -177,6 +181,11 @@ class Engine(Document):
     host_cache: EngineHostCache | None = Field(
         default=None, description="Cache on the host; left out, the engine keeps none there"
     )
+    chunked: bool = Field(
+        default=True,
+        description="Whether a prompt may be computed in parts, over several steps; otherwise it must fit into a step, "
+        "and the room that is left is estimated as if it could be used",
+    )
     graphs: bool = Field(default=True, description="Whether decoding replays captured graphs, padded to their sizes")
     vocab_multiple: Count = Field(description="The vocabulary is padded to a multiple of this, which tp must divide")
     precisions: list[Precision] = Field(min_length=1, description="Types that it multiplies in")
@@ -184,12 +193,31 @@ class Engine(Document):
     caches: list[CacheType] = Field(min_length=1, description="Types that it keeps keys and values in")
     kernels: EngineKernels = Field(description="Which kernels run")
     host: EngineHost = Field(description="Host time")
+    executors: EngineExecutors | None = Field(
+        default=None, description="Other ways to run the processes of several devices; left out, there are none"
+    )
+    executor: Literal["mp", "ray"] | None = Field(
+        default=None, description="How they run: as processes of the engine, or by Ray; left out, mp"
+    )
     dispatch: EngineDispatch | None = Field(
         default=None, description="Expert parallelism over many domains; left out, tokens are gathered everywhere"
     )
     burst: EngineBurst = Field(description="The start of benchmarks")
     spread: EngineSpread = Field(description="Error beyond that of the kernels, for the band of an answer")
     sources: dict[str, Source] = Field(default_factory=dict, description="Sources by key")
+
+    @model_validator(mode="after")
+    def _known_executor(self) -> Self:
+        if self.executor == "ray" and self.executors is None:
+            words = {"keys": ("executor",), "name": self.name}
+            raise PydanticCustomError("executor", "{name} has no executor of Ray; leave executor out", words)
+        return self
+
+    @property
+    def step_host(self) -> float:
+        """Host time of each step, with what the executor adds."""
+        added = self.executors.ray if self.executor == "ray" and self.executors is not None else None
+        return self.host.step if added is None else self.host.step + added
 
     def picked(self, memory: float, family: str) -> EngineDefaults:
         """What it picks on a device; the last of its list where none fits."""

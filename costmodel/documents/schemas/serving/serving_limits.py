@@ -11,6 +11,7 @@ from costmodel.documents.schemas.limits import (
     TARGET,
     Bound,
     BytesLimit,
+    EnergyLimit,
     GpuTokenRateLimit,
     MoneyLimit,
     ShareLimit,
@@ -109,9 +110,11 @@ class ServingLimits(Document):
     memory: ShareLimit = _bounded(ShareLimit, "memory_share")
     cost_per_minput: TokenPriceLimit = _bounded(TokenPriceLimit, "cost_per_minput")
     cost_per_moutput: TokenPriceLimit = _bounded(TokenPriceLimit, "cost_per_moutput")
+    cost_per_mcached: TokenPriceLimit = _bounded(TokenPriceLimit, "cost_per_mcached")
     rent_per_month: MoneyLimit = _bounded(MoneyLimit, "rent_per_month")
     cost_of_batch: MoneyLimit = _bounded(MoneyLimit, "cost_of_batch")
     cost_per_mtoken: TokenPriceLimit = _bounded(TokenPriceLimit, "cost_per_mtoken")
+    energy_per_token: EnergyLimit = _bounded(EnergyLimit, "energy_per_token")
 
 
 SERVICE_LEVEL = ("ttft", "ttft_p99", "tpot", "worst_gap", "latency")  # at_most on these bounds the rate

@@ -103,11 +103,20 @@ RESULTS: dict[str, ResultColumn] = {
     ),
     "cost_per_minput": ResultColumn("USD", "rent per million prompt tokens at this load", "lower", "USD/Mtoken"),
     "cost_per_moutput": ResultColumn("USD", "rent per million generated tokens at this load", "lower", "USD/Mtoken"),
+    "cost_per_mcached": ResultColumn(
+        "USD",
+        "rent per million prompt tokens that are in the cache: for the attention of others to them",
+        "lower",
+        "USD/Mtoken",
+    ),
     "rent_per_month": ResultColumn(
         "USD", "rent of all replicas for 730 hours; of whole nodes, where a node has a list price", "lower"
     ),
     "cost_of_batch": ResultColumn("USD", "rent of all replicas until the last answer of an offline batch", "lower"),
     "cost_per_mtoken": ResultColumn("USD", "all rent per million generated tokens", "lower", "USD/Mtoken"),
+    "energy_per_token": ResultColumn(
+        "J", "energy of the nodes of all replicas per generated token, prompts included", "lower", "J/token"
+    ),
 }
 
-BANDED = ("ttft", "ttft_p99", "tpot", "tokens_per_s_per_user", "cache_pool", "cache_pool_tokens")
+BANDED = ("energy_per_token", "ttft", "ttft_p99", "tpot", "tokens_per_s_per_user", "cache_pool", "cache_pool_tokens")

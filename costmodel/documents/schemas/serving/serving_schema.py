@@ -1,16 +1,17 @@
 """A serving scenario: model, cluster, workload, engine, plan or space of plans, assumptions, limits."""
 
-from typing import Annotated, Literal
+from typing import Annotated, Literal, Self
 
-from pydantic import Discriminator, Field, Tag
+from pydantic import Discriminator, Field, Tag, model_validator
+from pydantic_core import PydanticCustomError
 
-from costmodel.documents.schemas.base import Document, Multiple, Portion, Price, Share, as_written
+from costmodel.documents.schemas.base import Document, Multiple, Portion, Price, Seconds, Share, Watts, as_written
 from costmodel.documents.schemas.hardware import Cluster
-from costmodel.documents.schemas.scenario import ModelReference
+from costmodel.documents.schemas.model import ModelReference
 from costmodel.documents.schemas.serving.engine import Engine
 from costmodel.documents.schemas.serving.serving_limits import ServingLimits
 from costmodel.documents.schemas.serving.serving_plan import ServingPlan, ServingSpace
-from costmodel.documents.schemas.serving.serving_workload import Serving
+from costmodel.documents.schemas.serving.serving_workload import RequestRate, Serving
 
 EngineReference = Annotated[Annotated[str, Tag("name")] | Annotated[Engine, Tag("inline")], Discriminator(as_written)]
 
@@ -25,12 +26,33 @@ class ExpertLoad(Document):
     imbalance: Multiple | None = Field(default=None, description="Rows of the busiest rank's experts over the mean")
 
 
+class RateGrowth(Document):
+    """How fast the load grows, and how long a new replica takes to answer."""
+
+    rate: RequestRate = Field(description="Requests per second that are added")
+    time: Seconds = Field(description="In how long")
+    start: Seconds = Field(description="From the decision to a replica that answers")
+
+
 class ServingAssumptions(Document):
     """Assumptions; every default used is reported in the answer."""
 
     experts: ExpertLoad = Field(default_factory=ExpertLoad.model_construct, description="Mixture of experts")
     price: Price | None = Field(default=None, description="Of one accelerator; else the node's list price")
+    power: Watts | None = Field(
+        default=None,
+        description="Of an accelerator and its share of the node while it serves; else the practice's",
+    )
     headroom: Share | None = Field(default=None, description="Over the rate, for the number of replicas; else none")
+    growth: RateGrowth | None = Field(
+        default=None, description="Of the rate while new replicas start, for the number of replicas; else none"
+    )
+    availability: Portion | None = Field(
+        default=None, description="Share of time in which a replica is up, for the number of replicas; else all"
+    )
+    enough_up: Portion | None = Field(
+        default=None, description="Share of time in which enough replicas are up; else 99.9 %"
+    )
     routing: Routing | None = Field(
         default=None, description="Of requests to replicas: random, to the least loaded, or to the cache; else random"
     )
@@ -40,6 +62,16 @@ class ServingAssumptions(Document):
     cache_transfer: Transfer | None = Field(
         default=None, description="From prefill to decode: whole behind the prompt, or layer by layer; else whole"
     )
+
+    @model_validator(mode="after")
+    def _spares(self) -> Self:
+        if self.enough_up is not None and self.availability is None:
+            words = {"keys": ("enough_up",)}
+            raise PydanticCustomError("spares", "enough_up needs availability: how long each replica is up", words)
+        if self.enough_up == 1 and self.availability != 1:
+            words = {"keys": ("enough_up",)}
+            raise PydanticCustomError("spares", "no number of replicas is always enough; write 99.99 %", words)
+        return self
 
 
 Objective = Literal[
@@ -53,6 +85,7 @@ Objective = Literal[
     "makespan",
     "rent_per_month",
     "cost_of_batch",
+    "energy_per_token",
 ]
 
 

@@ -39,6 +39,30 @@ def queue_wait(service: Number, utilisation: Number, variation: Number) -> Numbe
 
 
 @equation
+def occupied_share(requests: Number) -> Number:
+    """Share of the time in which an engine has at least one request, arrivals at random and all served at once (M/G/∞).
+
+    1 − exp(−n)
+
+    Args:
+        requests: in the engine on average, n [1]
+
+    Returns:
+        share [1]
+
+    Example:
+        >>> round(float(occupied_share(1.0)), 3)
+        0.632
+
+    Source:
+        harchol-balter-2013 §15
+
+    Monotone: increasing in requests
+    """
+    return -np.expm1(-requests)
+
+
+@equation
 def queue_wait_variance(service: Number, utilisation: Number, variation: Number) -> Number:
     """Variance of the wait in line before one server whose times of service are log-normal.
 

@@ -79,6 +79,10 @@ TARGET = EngineTarget(
         "stack.kernels.own_all_reduce": "--disable-custom-all-reduce",
     },
     elsewhere=BESIDE,
-    cannot=UNWRITTEN,
+    cannot={
+        "stack.executor": "it starts its processes itself",
+        "stack.chunked": "a budget of steps cuts prompts; without one it is the whole prompt",
+        **UNWRITTEN,
+    },
     write=write,
 )

@@ -6,7 +6,6 @@ import re
 from typing import Any
 
 from costmodel.documents.text.yaml_tree import Text
-from costmodel.exchange.imported import LossKind
 from costmodel.exchange.importers.launch.layer import Layer, layer_of
 from costmodel.exchange.importers.serving.drafts import fill_copies, fill_vllm_draft, json_option
 from costmodel.exchange.importers.serving.engine_names import OF_VLLM
@@ -33,9 +32,6 @@ SPELLING = Spelling(
         "--device-memory-utilization": "gpu-memory-utilization",
     },
     negated=True,
-)  # fmt: skip
-_WHOLE_PROMPTS: tuple[LossKind, str] = (
-    "not expressible", "off: a prompt is not split, and waits for a step with room for all of it",
 )  # fmt: skip
 _SIZES = ("max-model-len", "max-num-batched-tokens", "max-num-seqs")
 _SUFFIXED = re.compile(r"(\d+(?:\.\d+)?)([kKmMgG])\Z")
@@ -64,6 +60,7 @@ TABLE: dict[str, ForeignKey] = {
     "block-size": ForeignKey("count", "stack.block"),
     "kv-cache-dtype": ForeignKey("word", "workload.cache"),
     "enable-prefix-caching": ForeignKey("flag", "stack.prefix_cache"),
+    "distributed-executor-backend": ForeignKey("word", "stack.executor"),
     "enforce-eager": ForeignKey("flag", "stack.graphs", False),
     "disable-custom-all-reduce": ForeignKey("flag", "stack.kernels", False),
     "dtype": ForeignKey("word", "workload.precision"),
@@ -84,7 +81,7 @@ TABLE: dict[str, ForeignKey] = {
     "kv-transfer-config": ForeignKey("text", "stack.host_cache"),
     **lost("not expressible", "the pool is of a stated size", "kv-cache-memory-bytes num-gpu-blocks-override"),
     **lost("not expressible", "the model's configuration is changed", "hf-overrides", "{}"),
-    "enable-chunked-prefill": ForeignKey("flag", default=True, loss=_WHOLE_PROMPTS, harmless=(None, True)),
+    "enable-chunked-prefill": ForeignKey("flag", "stack.chunked", True),
     "enable-dbo": ForeignKey("flag", "stack.dispatch", False),
     **lost("approximated", "experts are moved while it runs", "enable-eplb"),
     "eplb-config": ForeignKey("text", "plan.redundant_experts"),
@@ -101,7 +98,7 @@ TABLE: dict[str, ForeignKey] = {
             "limit-mm-per-prompt mm-processor-kwargs mm-processor-cache-gb mm-encoder-tp-mode allowed-local-media-path "
             "language-model-only skip-mm-profiling disable-log-stats enable-log-requests no-enable-log-requests "
             "disable-uvicorn-access-log enable-metrics otlp-traces-endpoint collect-detailed-traces "
-            "show-hidden-metrics-for-version distributed-executor-backend nnodes node-rank master-addr master-port "
+            "show-hidden-metrics-for-version nnodes node-rank master-addr master-port "
             "data-parallel-size-local data-parallel-address data-parallel-rpc-port data-parallel-backend "
             "data-parallel-rank data-parallel-start-rank data-parallel-hybrid-lb data-parallel-external-lb "
             "api-server-count headless max-parallel-loading-workers ray-workers-use-nsight scheduling-policy "
@@ -145,6 +142,10 @@ def read_vllm(tree: Any, file: str) -> Layer:
     for name in ("max-num-batched-tokens", "max-num-seqs", "block-size"):
         layer.fill(TABLE[name].fills, keys[name])
     layer.fill("stack.prefix_cache", keys["enable-prefix-caching"])
+    if keys["distributed-executor-backend"].value in ("mp", "ray"):  # others run one process, or are not of vLLM
+        layer.fill("stack.executor", keys["distributed-executor-backend"])
+    if keys["enable-chunked-prefill"].value is False:
+        layer.facts["stack.chunked"] = keys["enable-chunked-prefill"]
     fill_switches(keys, layer, eager="enforce-eager", plain_reduce="disable-custom-all-reduce")
     fill_halves(keys, layer, "enable-dbo")
     automatic = keys["kv-cache-dtype"]

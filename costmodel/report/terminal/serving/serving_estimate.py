@@ -14,7 +14,7 @@ from costmodel.estimate.serving.predict_serving import ServingAnswer
 from costmodel.estimate.serving.reason_codes import REFUSALS
 from costmodel.estimate.serving.serving_band import OWN
 from costmodel.ground.counts import number_of
-from costmodel.ground.units import gib, percent, rounded_dollars, show_time, significant
+from costmodel.ground.units import gib, percent, rounded_dollars, show, show_time, significant
 from costmodel.report.terminal.serving.serving_formatting import TERMS, limits_on, one, plan_words, reason, result
 from costmodel.report.terminal.style.formatting import BAND, ENDS, between
 from costmodel.report.terminal.style.head import origin_lines, price_lines, subject_words
@@ -139,6 +139,7 @@ def _facts(answer: ServingAnswer) -> list[Line]:
         CellTable([""] * 5, rows, "lllll", headed=False),
         styled(f"  cost          {_cost(costs)}"),
         *_rent(answer),
+        *_energy(costs),
     ]
 
 
@@ -231,6 +232,8 @@ def _cost(costs: dict[str, float]) -> str:
     if math.isnan(costs["cost_per_mtoken"]):
         return "no price known; --price 2.50USD/GPU/h sets one"
     prompts, answers = (result(name, costs[name]) for name in ("cost_per_minput", "cost_per_moutput"))
+    if not math.isnan(costs["cost_per_mcached"]):
+        prompts = f"{prompts} ({result('cost_per_mcached', costs['cost_per_mcached'])} cached)"
     every = result("cost_per_mtoken", costs["cost_per_mtoken"])
     return f"{prompts} per M prompt tokens and {answers} per M generated; all rent, {every} per M generated"
 
@@ -246,6 +249,16 @@ def _rent(answer: ServingAnswer) -> list[Line]:
     whole = [styled(f"  whole batch   {batch}")] if answer.inputs.case.scenario.workload.requests is not None else []
     hour = rounded_dollars(costs["rent_per_month"] * 3600 / MONTH)
     return [styled(f"  rent          {month} a month of 730 h, {hour} an hour: {paid}"), *whole]
+
+
+def _energy(costs: dict[str, float]) -> list[Line]:
+    """What a generated token takes, and all replicas together; nothing where no power is known."""
+    if math.isnan(costs["energy_per_token"]):
+        return []
+    each = result("energy_per_token", costs["energy_per_token"])
+    band = between(*(result("energy_per_token", costs[f"energy_per_token_{end}"]) for end in ENDS))
+    power = show(costs["energy_per_token"] * costs["output_tokens_per_s"], "J/s")
+    return [styled(f"  energy        {each} per generated token ({band}), {power} in total")]
 
 
 def _where_it_goes(answer: ServingAnswer) -> list[Line]:

@@ -121,6 +121,17 @@ def unlimited(case: ServingCase) -> list[Text]:
     return [styled(f"  No limit on times: replicas are sized for saturation; {more}", WARN)]
 
 
+def counted_for(case: ServingCase) -> list[Text]:
+    """What replicas are counted for beside the rate."""
+    assume = case.scenario.assume
+    parts = [f"× {1 + assume.headroom:g} headroom"] if assume.headroom else []
+    if assume.growth is not None:
+        parts.append(f"with growth for {show_time(assume.growth.start)}")
+    if assume.availability is not None:
+        parts.append(f"each replica up {percent(assume.availability, 4)} of the time")
+    return [styled(f"  Counted for the rate {', '.join(parts)}")] if parts else []
+
+
 def limits_on(answer: ServingAnswer, column: str) -> str:
     """Whether a result keeps the limits on it, and which these are."""
     stated = []
@@ -197,6 +208,9 @@ def _invalid(answer: ServingAnswer, code: str) -> str:
         heads = [kind.attention.kv_heads for kind in layers if kind.attention is not None]
         wrong = next((each for each in map(one, heads) if each % plan.tp and plan.tp % each), one(heads[0]))
         return f"{wrong:,.0f} key-value heads are neither divisible by {tp} nor a divisor of it"
+    if code == "L062":
+        prompt, budget = one(inputs.load.computed), one(inputs.budget)
+        return f"a prompt of {prompt:,.0f} tokens is computed in one step, which holds {budget:,.0f}"
     if code == "L055":
         return f"pp {plan.pp:g} is more than the {one(layer_count(model)):,.0f} layers of the model"
     if code not in counts:

@@ -1,0 +1,25 @@
+"""Power of an accelerator with its share of the node, where no scenario states it."""
+
+from __future__ import annotations
+
+import math
+
+import numpy as np
+
+from costmodel.documents.schemas.hardware import Accelerator, Node
+from costmodel.equations.run.energy import capped_rating, drawn_power
+from costmodel.ground.equation import Number, term
+
+
+def usual_power(node: Node, part: Accelerator, rated_share: Number, over_part: Number, cap: Number | None) -> Number:
+    """A share of the node's rating, or a multiple of the accelerator's; not a number where neither is known."""
+    if part.power is None:
+        return math.nan if node.power is None else drawn_power(node.power.max, rated_share, node.built)
+    limit = part.power.max if cap is None else np.minimum(cap, part.power.max)
+    if node.power is None:
+        return over_part * limit
+    if cap is None:
+        return drawn_power(node.power.max, rated_share, node.built)
+    with term("capped"):
+        rated = capped_rating(node.power.max, part.power.max, limit, node.built)
+    return drawn_power(rated, rated_share, node.built)

@@ -1,0 +1,31 @@
+"""What prompt tokens cost that are already in the cache: the attention of the others to them."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import numpy as np
+
+from costmodel.equations.run.economics import share
+from costmodel.equations.serving.serving_economics import prompt_cost
+from costmodel.estimate.machine.price import price_per_accelerator
+from costmodel.estimate.serving.operating_point import ExactSteps, OperatingPoint, context_of, micro_batch
+from costmodel.estimate.serving.plan_columns import PlanColumns
+from costmodel.estimate.serving.serving_inputs import ServingInputs
+from costmodel.ground.equation import Number, term
+
+
+def cached_cost(inputs: ServingInputs, layout: PlanColumns, point: OperatingPoint) -> Number:
+    """Rent of a million cached tokens of prompts: by what a prompt takes longer than without its cached beginning."""
+    load = inputs.load
+    if not np.any(load.hit):
+        return np.nan
+    bare = replace(inputs, load=replace(load, prompt=load.computed, hit=0.0))
+    with term("without cached tokens"):
+        carried = share(load.computed, point.rides)
+        steps = ExactSteps(bare, layout, held=context_of(inputs))
+        alone = steps.mixed(micro_batch(layout, point.concurrency), carried)
+    with term("each cached token"):
+        longer = np.maximum(point.mixed - alone, 0.0) * point.rides
+        each = longer / np.where(np.asarray(load.hit) > 0, load.hit, np.nan)
+    return prompt_cost(1e6, layout.ranks, price_per_accelerator(inputs.case), each)

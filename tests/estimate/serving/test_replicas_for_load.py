@@ -1,0 +1,54 @@
+"""Replicas for a rate: with headroom, while it grows, and with some of them down; the binomial counts them here."""
+
+from __future__ import annotations
+
+import math
+
+import pytest
+
+from costmodel.documents.reader.resolved_scenario import load_any
+from costmodel.documents.reader.serving_scenario import serving
+from costmodel.estimate.serving.predict_serving import predict
+from costmodel.ground.errors import CostModelError
+
+NAME = "serve-llama-3.1-70b"
+
+
+def needed(*settings: str) -> float:
+    return predict(serving(load_any(NAME, ["workload.rate=50 /s", *settings]))).costs["replicas_needed"]
+
+
+def up(count: int, availability: float, least: int) -> float:
+    """The share of time in which so many of them are up."""
+    down = 1 - availability
+    return sum(math.comb(count, out) * availability ** (count - out) * down**out for out in range(count - least + 1))
+
+
+@pytest.mark.parametrize("availability", [0.9, 0.995])
+def test_enough_are_up_for_the_wanted_share_of_time(availability: float) -> None:
+    least, most = int(needed()), int(needed(f"assume.availability={availability}"))
+    assert up(most, availability, least) >= 0.999 > up(most - 1, availability, least)
+    often = int(needed(f"assume.availability={availability}", "assume.enough_up=0.9"))
+    assert up(often, availability, least) >= 0.9 > up(often - 1, availability, least)
+
+
+def test_replicas_that_are_always_up_need_no_spares() -> None:
+    assert needed("assume.availability=1") == needed()
+
+
+def test_growth_counts_what_arrives_while_a_replica_starts() -> None:
+    growing = "assume.growth={rate: 6 /s, time: 1 min, start: 3 min}"
+    assert needed(growing) == needed("workload.rate=68 /s")
+    assert needed(growing, "assume.headroom=20%") == needed("workload.rate=81.6 /s")
+
+
+@pytest.mark.parametrize(
+    ("setting", "words"),
+    [
+        ("assume.enough_up=0.99", "enough_up needs availability"),
+        ("assume={availability: 99 %, enough_up: 100 %}", "no number of replicas is always enough"),
+    ],
+)
+def test_what_has_no_effect_or_no_answer_is_refused(setting: str, words: str) -> None:
+    with pytest.raises(CostModelError, match=words):
+        needed(setting)

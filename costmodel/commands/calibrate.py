@@ -55,6 +55,7 @@ class LeaveOut(StrEnum):
     ACCELERATOR_FAMILY = "accelerator_family"
     ACCELERATOR = "accelerator"
     FRAMEWORK = "framework"
+    MODEL = "model"
     MODEL_NAME = "model_name"
     PRECISION = "precision"
     MODEL_ON_ACCELERATOR = "model_name,accelerator"
@@ -94,6 +95,7 @@ def calibrate(
       costmodel calibrate mine.csv
       costmodel calibrate runs.csv --leave-out source_family
       costmodel calibrate serving.csv --where engine=vllm
+      costmodel calibrate serving.csv --leave-out source
 
     In a table of kernels each row is a timing: costmodel explain D015 lists the columns. The held-out error is that of
     one half of the shapes with constants fitted on the other half. --write preserves comments and order. A constant is
@@ -103,7 +105,8 @@ def calibrate(
     the fit updates the slowdown of a real step, the network share and the host time. Constants that the runs do not
     determine stay unchanged.
     In a table with tpot_s or ttft_s each row is a benchmark of a serving engine; three or more of one engine refine
-    its host time and the start of its benchmarks, close to the shipped values.
+    its host time and the start of its benchmarks, close to the shipped values. --afresh and --leave-out fit the ten
+    constants that engines share instead, to the time per token of all engines; this takes many benchmarks.
 
     Exit code 1 when --write does not write a fit because it does not describe the runs.
 
@@ -118,8 +121,8 @@ def calibrate(
     kernels = {"--node": node is not None, "--source": source is not None, "--replace": replace}
     steps = {"--leave-out": leave_out is not None, "--afresh": afresh}
     if of_serving(files[0]):
-        _suited_to_serving(files[0], kernels | steps)
-        return _serving(files, chosen_values(where or []), write=write)
+        _suited_to_serving(files[0], kernels)
+        return _serving(files, leave_out, chosen_values(where or []), afresh=afresh, write=write)
     runs = of_runs(files[0])
     _suited(files[0], "runs" if runs else "kernels", kernels, {"--where": bool(where)} | steps)
     if runs:
@@ -161,20 +164,24 @@ def _runs(
 
 
 def _suited_to_serving(file: str, options: Mapping[str, bool]) -> None:
-    """Refuse an option of the other kinds of table."""
+    """Refuse an option of tables of kernels."""
     for option in (name for name, given in options.items() if given):
         raise fail("C014", f"{file} holds runs of serving, to which {option} does not apply", None, "leave it out")
 
 
-def _serving(files: list[str], where: dict[str, list[str]], *, write: bool) -> Reply:
-    from costmodel.evidence.calibrate.engine_constants import engine_text, refined
+def _serving(
+    files: list[str], leave_out: LeaveOut | None, where: dict[str, list[str]], *, afresh: bool, write: bool
+) -> Reply:
+    from costmodel.evidence.calibrate.engine_documents import engine_texts
+    from costmodel.evidence.calibrate.engine_fit import engine_fit
     from costmodel.report.terminal.evidence import engine_calibration
 
-    found = refined(files, where)
-    documents = engine_text(found) if write else {}
+    found = engine_fit(files, where=where, leave_out=leave_out.value if leave_out else "", afresh=afresh)
+    documents = engine_texts(found) if write else {}
     written_together(documents, folder=True)
     return Reply(
         lambda: engine_calibration.refinement(found, documents),
         lambda: engine_calibration.refinement_json(found, documents),
+        yes=not (write and found.why),
         rows="constants",
     )

@@ -10,7 +10,8 @@ import numpy as np
 from costmodel.documents.reader.library import read
 from costmodel.documents.reader.override_case import vary_any
 from costmodel.documents.reader.serving_scenario import ServingCase, serving
-from costmodel.documents.schemas.serving.engine import Engine, EngineHostCache
+from costmodel.documents.schemas.serving.engine import Engine, EngineDispatch, EngineHostCache
+from costmodel.estimate.serving.expert_step import dispatches
 from costmodel.estimate.serving.predict_serving import ServingAnswer, answer, predict
 from costmodel.estimate.serving.serving_inputs import inputs_of
 from costmodel.exchange.exporters.engines.engine_export import ENGINES, ExportedCommand, exported_command
@@ -83,6 +84,7 @@ def _translated(found: ServingAnswer, engine: Engine) -> tuple[ServingAnswer, st
         "budget": found.inputs.budget,
         "sequences": found.inputs.sequences,
         "host_cache": _moved_host_cache(before, engine),
+        "dispatch": _moved_dispatch(before, engine),
         "chunked": engine.chunked or (before.chunked and _number(found.inputs.load.computed) > found.inputs.budget),
     }
     moved = engine.model_copy(update=kept)
@@ -100,7 +102,9 @@ def _translated(found: ServingAnswer, engine: Engine) -> tuple[ServingAnswer, st
     _checked(again)
     own = _number(found.evaluation.memory.fraction)
     text = f"memory: {own:.4g} of {before.name} is {rounded_share(share):.4g} of {engine.name}, the same pool"
-    return again, f"{text}; times are of {engine.name}"
+    halves = before.dispatch is not None and before.dispatch.two_batches and engine.dispatch is None
+    lost = ", without half batches" if halves else ""
+    return again, f"{text}; times are of {engine.name}{lost}"
 
 
 def _moved_host_cache(before: Engine, engine: Engine) -> EngineHostCache | None:
@@ -109,6 +113,13 @@ def _moved_host_cache(before: Engine, engine: Engine) -> EngineHostCache | None:
     if stated is None or own is None:
         return own
     return own.model_copy(update={"size": stated.size, "ratio": stated.ratio})
+
+
+def _moved_dispatch(before: Engine, engine: Engine) -> EngineDispatch | None:
+    """As many half batches as before, where the other engine has them."""
+    if before.dispatch is None or engine.dispatch is None:
+        return engine.dispatch
+    return engine.dispatch.model_copy(update={"two_batches": before.dispatch.two_batches})
 
 
 def _share_for(pool: float, with_share: Callable[[float], ServingAnswer]) -> float:
@@ -145,4 +156,5 @@ def _job(found: ServingAnswer) -> ServingJob:
         pool=_number(use.tokens) / groups,
         requests=_number(use.requests_worst) / groups,
         longest_stated=case.scenario.workload.context is not None,
+        dispatched=bool(np.any(dispatches(inputs, layout))),
     )

@@ -168,8 +168,8 @@ FAULT_CODES = {
     "C012": "--vary takes a path, or path=A..B with units, for example --vary cluster.fabric.bandwidth=10..400 GB/s.",
     "C013": "diff takes two scenarios or results, or one with --set or --plans, for example --plans 0,1; plan 0 "
     "is the scenario's own.",
-    "C014": "With kernels, calibrate takes --node, --source and --replace; with runs it takes --where, "
-    "--leave-out and --afresh.",
+    "C014": "With kernels, calibrate takes --node, --source and --replace; with runs, of training or serving, it takes "
+    "--where, --leave-out and --afresh.",
     "C015": "A file or a document is named twice and would be counted twice.",
     "C030": "The command is about training but the scenario is about serving, or the other way round.",
     "C031": "The nominal size of a memory was changed, but not its usable size, which the answers depend on.",

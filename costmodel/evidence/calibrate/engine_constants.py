@@ -1,249 +1,164 @@
-"""Constants of a serving engine, refined from a few benchmarks of your own."""
+"""Constants of serving engines: where they stand in documents, and how far real ones lie from what is shipped."""
 
 from __future__ import annotations
 
 import math
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
-from pathlib import Path
 from typing import Any
 
-import numpy as np
-from numpy.typing import NDArray
-
 from costmodel.documents.reader.cached_reader import CachedReader
-from costmodel.documents.reader.folders import is_checkout, is_shipped
-from costmodel.documents.schemas.serving.engine import Engine
-from costmodel.documents.text.yaml_editor import document_text, place_of, rewritten
-from costmodel.estimate.serving.serving_inputs import ServingInputs
-from costmodel.evidence.calibrate.priors import own_source
-from costmodel.evidence.validate.serving.benchmarks import Predicted, group_inputs, groups, of_group
-from costmodel.evidence.validate.serving.serving_rows import ServingRow, serving_row
-from costmodel.evidence.validate.serving.validate_serving import plausible
-from costmodel.evidence.validate.skip_reasons import CannotModel, SkippedRow
-from costmodel.evidence.validate.validate import Where, chosen_rows, meant
-from costmodel.exchange.tables.kernel_table import stem
-from costmodel.exchange.tables.serving_table import ServingTable, read_serving_runs
-from costmodel.ground.errors import CostModelError, Place, fail
+from costmodel.documents.reader.folders import places
+from costmodel.documents.reader.serving_scenario import ServingCase
+from costmodel.documents.schemas.base import OWN
 from costmodel.ground.record import record
 
-FEWEST = 3  # runs of an engine that its constants are refined from
-IDENTIFIED = 0.7  # spread over that of the prior, at most, of a constant that runs identify
-STEPS = 6
-QUANTITIES = ("tpot", "ttft")
-Column = NDArray[np.float64]
+EXPERTS = ("serving", "experts")  # where an efficiency document has the fused experts of engines, by type
+UNLIMITED = math.inf
 
 
 @record
-class ConstantPath:
-    """A constant of an engine: where it stands, and how far real ones lie from what is shipped, as a logarithm."""
+class LeafPath:
+    """One number of one document."""
 
-    group: str
+    kind: str
+    document: str
+    path: tuple[str, ...]
     key: str
-    spread: float
-    most: float = math.inf
+
+    def __str__(self) -> str:
+        return f"{self.document} {'.'.join((*self.path, self.key))}"
+
+
+@record
+class EngineConstant:
+    """A number that one or more leaves of documents share; spread is that of its logarithm around what is shipped."""
+
+    name: str
+    leaves: tuple[LeafPath, ...]
+    spread: float = 0.5
+    most: float = UNLIMITED
 
     @property
-    def name(self) -> str:
-        """Its path in the document."""
-        return f"{self.group}.{self.key}"
+    def key(self) -> str:
+        """Its key in each document."""
+        return self.leaves[0].key
+
+    @property
+    def documents(self) -> list[str]:
+        """The documents that share it."""
+        return list(dict.fromkeys(leaf.document for leaf in self.leaves))
 
 
-LEAVES = (
-    ConstantPath("host", "step", 0.5),
-    ConstantPath("burst", "front", 0.7),
-    ConstantPath("burst", "share", 0.5, 1.0),
+def _engine(
+    name: str, path: str, stacks: Sequence[str], spread: float = 0.5, most: float = UNLIMITED
+) -> EngineConstant:
+    group, key = path.split(".")
+    return EngineConstant(name, tuple(LeafPath("stack", stack, (group,), key) for stack in stacks), spread, most)
+
+
+def _experts(name: str, key: str, *entries: tuple[Sequence[str], Sequence[str]]) -> EngineConstant:
+    """A constant of fused experts, in entries of some types in some efficiency documents."""
+    leaves = tuple(
+        LeafPath("efficiency", document, (*EXPERTS, kind), key)
+        for documents, kinds in entries
+        for document in documents
+        for kind in kinds
+    )
+    return EngineConstant(name, leaves, most=UNLIMITED if key == "start" else 1.0)
+
+
+VLLM, SGLANG, TRT_LLM = ("vllm", "vllm-0.16"), ("sglang",), ("trt-llm",)
+WIDE, BLOCKS, FOUR_BITS = ("bf16", "fp8"), ("fp8-block",), ("nvfp4",)
+HOPPER, BLACKWELL = ("h100-sxm", "h200-sxm"), ("b200-sxm", "gb200")
+SHARED = (
+    _engine("vllm host.step", "host.step", VLLM),
+    _engine("sglang host.step", "host.step", SGLANG),
+    _engine("trt-llm host.step", "host.step", TRT_LLM),
+    _engine("engines kernels.operation", "kernels.operation", (*VLLM, *SGLANG, *TRT_LLM)),
+    _experts(
+        "experts start, 8 and 16 bits",
+        "start",
+        (HOPPER, WIDE),
+        ((*BLACKWELL, "unmeasured"), (*WIDE, *BLOCKS)),
+    ),
+    _experts("experts start, nvfp4", "start", ((*BLACKWELL, "unmeasured"), FOUR_BITS)),
+    _experts("experts compute_share, Hopper", "compute_share", (HOPPER, WIDE)),
+    _experts("experts compute_share, Blackwell", "compute_share", (BLACKWELL, (*WIDE, *BLOCKS))),
+    _experts("experts compute_share, nvfp4", "compute_share", ((*BLACKWELL, "unmeasured"), FOUR_BITS)),
+    _experts(
+        "experts memory_share, Blackwell",
+        "memory_share",
+        (BLACKWELL, (*WIDE, *BLOCKS, *FOUR_BITS)),
+        (("unmeasured",), FOUR_BITS),
+    ),
 )
 
 
-@record
-class RefinedEngine:
-    """One constant: what is shipped, what the runs make of it, and how well they know it."""
-
-    engine: str
-    leaf: ConstantPath
-    prior: float
-    value: float
-    spread: float
-
-    @property
-    def identified(self) -> bool:
-        """Whether the runs determine it better than its prior does."""
-        return self.spread <= IDENTIFIED * self.leaf.spread
-
-
-@record
-class EngineFit:
-    """The runs of some tables, the constants refined from them, and median errors before and after, by quantity."""
-
-    tables: tuple[ServingTable, ...]
-    runs: int
-    left: tuple[SkippedRow, ...]
-    constants: tuple[RefinedEngine, ...]
-    before: Mapping[str, float]
-    after: Mapping[str, float]
-
-
-@record
-class _Runs:
-    """Benchmarks of one engine: those of one scenario together, with their measured times."""
-
-    engine: Engine
-    members: tuple[tuple[ServingInputs, tuple[ServingRow, ...]], ...]
-
-    def residuals(self, values: Column) -> Column:
-        """Logarithms of predicted over measured under these constants, each over its spread; NaN of no measurement."""
-        return (self.apart(values) / self.spreads).ravel()
-
-    def apart(self, values: Column) -> Column:
-        """Logarithms of predicted over measured: a row for each run, a column for each quantity."""
-        engine, found = _with(self.engine, values), []
-        for inputs, rows in self.members:
-            for row, figures in zip(rows, of_group(replace(inputs, engine=engine), rows), strict=True):
-                assert not isinstance(figures, CannotModel)
-                cells = {name: row.row.number(f"{name}_s") or math.nan for name in QUANTITIES}
-                found.append([math.log(figures[name] / cells[name]) for name in QUANTITIES])
-        return np.array(found)
-
-    @property
-    def spreads(self) -> Column:
-        """How far runs lie from predictions, as the engine's document has it, in the same rows and columns."""
-        spread = self.engine.spread
-        return np.array(
-            [
-                [spread.experts if inputs.model.has_experts else spread.tpot, spread.ttft]
-                for inputs, rows in self.members
-                for _ in rows
-            ]
-        )
-
-    def errors(self, values: Column) -> dict[str, float]:
-        """Median of the errors' amounts by quantity."""
-        amounts = np.abs(np.expm1(self.apart(values)))
-        shown = dict(zip(QUANTITIES, amounts.T, strict=True))
-        return {name: float(np.nanmedian(each)) for name, each in shown.items() if not np.isnan(each).all()}
-
-
-def refined(tables: Sequence[str], where: Where | None = None) -> EngineFit:
-    """Constants of the engine that the runs of these tables are of."""
-    asked, shelf = [read_serving_runs(name) for name in tables], CachedReader()
-    where = meant(where or {}, asked)
-    rows, left = [], []
-    for row in (row for table in asked for row in chosen_rows(table, where, shelf)):
-        try:
-            rows.append(serving_row(row, shelf))
-        except CannotModel as refused:
-            left.append(SkippedRow(row.id, refused.code, refused.why))
-    runs = _of_one_engine(rows, left, shelf)
-    count = sum(len(members) for _, members in runs.members)
-    if count < FEWEST:
-        why = f"; {left[0].run}: {left[0].why}" if left else ""
-        sentence = f"{count} runs are modelled, and {FEWEST} are needed{why}"
-        raise fail("C005", sentence, Place("command line"), f"costmodel validate {' '.join(tables)} explains each")
-    prior, values, spreads = _fit(runs)
-    constants = tuple(
-        RefinedEngine(runs.engine.name, leaf, *map(float, each))
-        for leaf, *each in zip(LEAVES, prior, values, spreads, strict=True)
-        if each[0] > 0
-    )
-    shown = spreads <= IDENTIFIED * np.array([leaf.spread for leaf in LEAVES])
-    kept = np.where(shown, values, prior)
-    return EngineFit(tuple(asked), count, tuple(left), constants, runs.errors(prior), runs.errors(kept))
-
-
-def _of_one_engine(rows: list[ServingRow], left: list[SkippedRow], shelf: CachedReader) -> _Runs:
-    """The rows that can be modelled; a fault where they are of several engines."""
-    engines = sorted({row.scenario["stack"] for row in rows})
-    if len(engines) != 1:
-        what = f"runs of {', '.join(engines)}" if engines else "no runs that can be modelled"
-        hint = "--where engine=vllm, and --where engine_version where releases differ"
-        raise fail("C005", f"these tables hold {what}; constants are of one engine", Place("command line"), hint)
-    members = []
-    for places in groups(rows):
-        asked = [rows[place] for place in places]
-        try:
-            inputs = group_inputs(asked[0].scenario, shelf)
-        except CostModelError as error:
-            left += [SkippedRow(row.row.id, "V006", error.faults[0].sentence) for row in asked]
-            continue
-        if good := tuple(_plausible(asked, of_group(inputs, asked), left)):
-            members.append((inputs, good))
-    return _Runs(shelf.document("stack", engines[0]), tuple(members))
-
-
-def _plausible(rows: list[ServingRow], found: list[Predicted], left: list[SkippedRow]) -> Iterator[ServingRow]:
-    """The rows that can be modelled, and true; the others are added to those left."""
-    for row, figures in zip(rows, found, strict=True):
-        try:
-            if isinstance(figures, CannotModel):
-                raise figures
-            plausible(row, figures)
-        except CannotModel as refused:
-            left.append(SkippedRow(row.row.id, refused.code, refused.why))
-        else:
-            yield row
-
-
-def _fit(runs: _Runs) -> tuple[Column, Column, Column]:
-    """Shipped constants, the most probable ones on the logarithmic scale, and the spread of each."""
-    prior = np.array([getattr(getattr(runs.engine, leaf.group), leaf.key) for leaf in LEAVES], dtype=np.float64)
-    free = np.flatnonzero(prior > 0)
-    known = np.array([leaf.spread for leaf in LEAVES])
-    most = np.log(np.array([leaf.most for leaf in LEAVES]))[free]
-    start = np.log(prior[free])
-
-    def residuals(logs: Column) -> Column:
-        values = prior.copy()
-        values[free] = np.exp(logs)
-        return runs.residuals(values)
-
-    logs, small = start.copy(), 0.05
-    for _ in range(STEPS):
-        now = residuals(logs)
-        shown = np.isfinite(now)
-        slopes = np.stack(
-            [(residuals(logs - small * unit) - now)[shown] / -small for unit in np.eye(len(free))], axis=1
-        )
-        curve = slopes.T @ slopes + np.diag(known[free] ** -2)
-        pull = slopes.T @ now[shown] + (logs - start) / known[free] ** 2
-        logs = np.minimum(logs - np.clip(np.linalg.solve(curve, pull), -1.0, 1.0), most)
-    values, spreads = prior.copy(), known.copy()
-    values[free] = np.exp(logs)
-    spreads[free] = np.sqrt(np.diag(np.linalg.inv(curve)))
-    return prior, values, spreads
-
-
-def _with(engine: Engine, values: Column) -> Engine:
-    """The engine with these constants."""
-    changes: dict[str, dict[str, float]] = {}
-    for leaf, value in zip(LEAVES, values, strict=True):
-        changes.setdefault(leaf.group, {})[leaf.key] = float(value)
-    return engine.model_copy(
-        update={group: getattr(engine, group).model_copy(update=held) for group, held in changes.items()}
+def own_constants(engine: str) -> tuple[EngineConstant, ...]:
+    """The constants of one engine that a few of your own benchmarks can improve: its host, the start of benchmarks."""
+    return (
+        _engine(f"{engine} host.step", "host.step", (engine,)),
+        _engine(f"{engine} burst.front", "burst.front", (engine,), 0.7),
+        _engine(f"{engine} burst.share", "burst.share", (engine,), 0.5, 1.0),
     )
 
 
-def engine_text(found: EngineFit) -> dict[Path, str]:
-    """The engine's document of the working folder with what the runs identify; comments and order stay."""
-    shown = [constant for constant in found.constants if constant.identified]
-    if not shown:
-        return {}
-    name = shown[0].engine
-    path = place_of("stack", name)
-    if is_shipped(path) or is_checkout(Path()):
-        raise fail("C002", f"{path} is a shipped file", Place(str(path)), "run calibrate in your own folder")
-    where = ", ".join(f"{stem(table.file)} {table.digest}" for table in found.tables) + f", {found.runs} runs"
-    source = own_source(where)
-    changes: dict[tuple[str, ...], dict[str, Any]] = {}
-    for constant in shown:
-        entry = changes.setdefault((constant.leaf.group,), {"source": source, "check": None, "note": "Own benchmarks"})
-        entry[constant.leaf.key] = written(constant.leaf, constant.value)
-    cited = {"title": "Fit of costmodel calibrate on measured benchmarks", "where": where}
-    return {path: rewritten(document_text("stack", name), {**changes, ("sources", source): cited})}
+def shipped_value(constant: EngineConstant, shelf: CachedReader) -> float:
+    """The value in the first document that has it, before your own benchmarks changed it."""
+    leaf = constant.leaves[0]
+    return float(getattr(shipped_entry(leaf, shelf), leaf.key))
 
 
-def written(leaf: ConstantPath, value: float) -> str:
+def shipped_entry(leaf: LeafPath, shelf: CachedReader) -> Any:
+    """The part of a document that has a number, before your own benchmarks changed it."""
+    entries = [entry for document in _versions(leaf, shelf) if (entry := _entry(document, leaf.path)) is not None]
+    return next((entry for entry in entries if not entry.source.startswith(OWN)), entries[-1])
+
+
+def _versions(leaf: LeafPath, shelf: CachedReader) -> Iterator[Any]:
+    """A document of the working folder, and what it replaces."""
+    for path in places(leaf.kind, leaf.document):
+        if path.is_file():
+            yield shelf.document(leaf.kind, str(path))
+
+
+def _entry(document: Any, path: Sequence[str]) -> Any:
+    """What stands at a path of a document."""
+    for name in path:
+        document = document.get(name) if isinstance(document, Mapping) else getattr(document, name, None)
+    return document
+
+
+def with_values(case: ServingCase, constants: Sequence[EngineConstant], values: Sequence[float]) -> ServingCase:
+    """The scenario with its constants at these values; documents that it does not use stay."""
+    for constant, value in zip(constants, values, strict=True):
+        for leaf in constant.leaves:
+            if leaf.kind == "stack" and leaf.document == case.stack.name:
+                case = replace(case, stack=_changed(case.stack, leaf, value))
+            if leaf.kind == "efficiency" and leaf.document == case.efficiency.of:
+                case = replace(case, efficiency=_changed(case.efficiency, leaf, value))
+            if leaf.kind == "efficiency" and leaf.document == case.common.of:
+                case = replace(case, common=_changed(case.common, leaf, value))
+    return case
+
+
+def _changed(document: Any, leaf: LeafPath, value: float) -> Any:
+    return _updated(document, (*leaf.path, leaf.key), value)
+
+
+def _updated(part: Any, path: Sequence[str], value: float) -> Any:
+    """A part of a document with the number at a path changed; a part that lacks the path stays."""
+    name, *rest = path
+    held = part.get(name) if isinstance(part, Mapping) else getattr(part, name, None)
+    if held is None:
+        return part
+    new = _updated(held, rest, value) if rest else value
+    return {**part, name: new} if isinstance(part, Mapping) else part.model_copy(update={name: new})
+
+
+def written(constant: EngineConstant, value: float) -> str:
     """A value as documents write it."""
-    if leaf.key == "share":
+    if constant.key.endswith("share"):
         return f"{100 * value:.3g} %"
     return f"{value * 1e6:.3g} us" if value < 1e-3 else f"{value * 1e3:.3g} ms"

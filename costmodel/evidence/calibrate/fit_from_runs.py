@@ -43,9 +43,9 @@ class Posterior:
     interval: tuple[float, float]  # one spread to either side, as values
 
 
-def is_identified(prior: Prior, spread: float, moved: float) -> bool:
-    """Whether the runs determine a constant: the spread they leave is small, or all pull far beyond the prior"""
-    return spread < IDENTIFIED_BELOW * prior.spread or abs(moved) > prior.spread
+def is_identified(prior_spread: float, spread: float, moved: float) -> bool:
+    """Whether the runs determine a constant: the spread they leave is small, or all pull far beyond the prior."""
+    return spread < IDENTIFIED_BELOW * prior_spread or abs(moved) > prior_spread
 
 
 @record
@@ -123,7 +123,9 @@ def _unidentified(free: Problem, scaled: Array, curved: Array, slopes: Array) ->
     """Names of the constants that the runs do not identify, or that affect none of them."""
     each = zip(free.priors, _spreads(curved), free.moved(scaled), _affected(slopes).T, strict=True)
     return frozenset(
-        prior.name for prior, own, moved, affected in each if not (affected.any() and is_identified(prior, own, moved))
+        prior.name
+        for prior, own, moved, affected in each
+        if not (affected.any() and is_identified(prior.spread, own, moved))
     )
 
 

@@ -98,6 +98,7 @@ def timed(
 
 def _named(row: CsvRow, columns: str) -> str:
     """What a column holds, or several with commas between them; else the source."""
+    columns = "model_name" if columns == "model" else columns
     return " on ".join(filter(None, map(row.text, columns.split(",")))) or row.text("source") or UNKNOWN
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
@@ -10,8 +11,9 @@ import pytest
 
 from costmodel.documents.reader.cached_reader import CachedReader
 from costmodel.estimate.serving.predict_serving import predict
+from costmodel.estimate.serving.serving_inputs import inputs_of
 from costmodel.evidence.validate.scores import scoreboard
-from costmodel.evidence.validate.serving.benchmarks import group_inputs, groups, of_group
+from costmodel.evidence.validate.serving.benchmarks import case_of_group, groups, of_group
 from costmodel.evidence.validate.serving.serving_rows import RULES, serving_row
 from costmodel.evidence.validate.validate import Compared, validated
 from costmodel.exchange.tables.serving_table import read_serving_runs
@@ -57,10 +59,10 @@ def test_rows_together_are_the_scenario_alone() -> None:
     shelf = CachedReader()
     rows = [serving_row(row, shelf) for row in table.rows]
     assert groups(rows) == [[0, 1]]
-    inputs = group_inputs(rows[0].scenario, shelf)
+    inputs = inputs_of(case_of_group(rows, shelf))
     for row, found in zip(rows, of_group(inputs, rows), strict=True):
         tree = {**row.scenario, "plan": {"tp": row.layout[0], "replicas": 1.0}}
-        alone = predict(group_inputs(tree, shelf).case)
+        alone = predict(case_of_group([replace(row, scenario=tree)], shelf))
         assert isinstance(found, dict)
         np.testing.assert_allclose(
             [found[name] for name in ("tpot", "ttft")], [alone.costs["tpot"], alone.costs["ttft"]]

@@ -100,6 +100,21 @@ def test_a_command_that_is_imported_again_has_the_same_pool(to: str, name: str, 
     assert there.costs["cache_pool_tokens"] == pytest.approx(predict(case).costs["cache_pool_tokens"], rel=0.02)
 
 
+@pytest.mark.parametrize(("engine", "option"), [("vllm", "--enable-dbo"), ("sglang", "--enable-two-batch-overlap")])
+def test_half_batches_come_back_where_tokens_go_to_their_experts(engine: str, option: str) -> None:
+    """Experts on two domains take DeepEP as predicted; on one they are gathered, and halves are of no effect."""
+    halves = "stack.dispatch.two_batches=true"
+    wide = ("plan.tp=1", "plan.dp_attention=16", "plan.ep=16", "plan.replicas=1")
+    there = exported(engine, "latent", *wide, halves)
+    assert there.file.faults == ()
+    assert "deepep" in there.file.text
+    assert option in there.file.text
+    assert option not in exported(engine, "latent", *wide).file.text
+    narrow = exported(engine, "latent", "plan.tp=1", "plan.dp_attention=8", "plan.ep=8", "plan.replicas=2", halves)
+    assert "deepep" not in narrow.file.text + "".join(fault.sentence for fault in narrow.file.faults)
+    assert "without effect" in [each.value for each in narrow.answer.inputs.assumed]
+
+
 @pytest.mark.parametrize("engine", ENGINES)
 @pytest.mark.parametrize("draft", ["eagle", "mtp", "ngram", "llama-3.2-1b"])
 def test_a_draft_comes_back_and_its_acceptance_is_said(engine: str, draft: str) -> None:

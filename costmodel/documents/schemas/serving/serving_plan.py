@@ -50,7 +50,7 @@ class ServingPlan(Document):
         default=None, description="Copies of the engine; default: as many as the accelerators hold"
     )
     speculation: Speculation | None = Field(default=None, description="Speculative decoding; default: none")
-    redundant_experts: Count | None = Field(
+    redundant_experts: Copies | None = Field(
         default=None, description="Copies of routed experts of a layer, over all ranks of ep; default: none"
     )
     prefill: Instances | None = Field(default=None, description="Instances that only compute prompts")

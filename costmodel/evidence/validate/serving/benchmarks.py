@@ -5,7 +5,6 @@ from __future__ import annotations
 import json
 import math
 from collections.abc import Iterable, Mapping, Sequence
-from typing import Any
 
 import numpy as np
 
@@ -29,17 +28,27 @@ def predictions(rows: Sequence[ServingRow], shelf: CachedReader) -> list[Predict
     """What is predicted for each row, or why there is nothing."""
     found: dict[int, Predicted] = {}
     for members in groups(rows):
-        scenario = rows[members[0]].scenario
-        most = max(rows[index].scenario["cluster"]["nodes"] for index in members)
+        asked = [rows[index] for index in members]
         try:
-            inputs = group_inputs({**scenario, "cluster": {**scenario["cluster"], "nodes": most}}, shelf)
-        except CostModelError as error:
-            fault = error.faults[0]
-            reason = CannotModel("V004" if fault.code == "D016" else "V006", fault.sentence)
+            inputs = inputs_of(case_of_group(asked, shelf))
+        except CannotModel as reason:
             found |= dict.fromkeys(members, reason)
             continue
-        found |= dict(zip(members, of_group(inputs, [rows[index] for index in members]), strict=True))
+        found |= dict(zip(members, of_group(inputs, asked), strict=True))
     return [found[index] for index in range(len(rows))]
+
+
+def case_of_group(rows: Sequence[ServingRow], shelf: CachedReader) -> ServingCase:
+    """The scenario of rows that differ in layout and load alone, on as many nodes as the largest of them."""
+    scenario, most = rows[0].scenario, max(row.scenario["cluster"]["nodes"] for row in rows)
+    tree = {**scenario, "cluster": {**scenario["cluster"], "nodes": most}}
+    try:
+        case = serving_case_of(validate(ServingScenario, tree, "row"), shelf, tree)
+        inputs_of(case)
+    except CostModelError as error:
+        fault = error.faults[0]
+        raise CannotModel("V004" if fault.code == "D016" else "V006", fault.sentence) from None
+    return case
 
 
 def groups(rows: Iterable[ServingRow]) -> list[list[int]]:
@@ -51,12 +60,6 @@ def groups(rows: Iterable[ServingRow]) -> list[list[int]]:
         key = json.dumps({**row.scenario, "workload": workload, "cluster": cluster}, sort_keys=True)
         alike.setdefault(key, []).append(index)
     return list(alike.values())
-
-
-def group_inputs(scenario: dict[str, Any], shelf: CachedReader) -> ServingInputs:
-    """The numbers of a scenario, through the door every scenario goes through."""
-    case: ServingCase = serving_case_of(validate(ServingScenario, scenario, "row"), shelf, scenario)
-    return inputs_of(case)
 
 
 def of_group(inputs: ServingInputs, rows: Sequence[ServingRow]) -> list[Predicted]:
@@ -81,5 +84,5 @@ def _row(found: Benchmark, widths: Mapping[str, float], index: int) -> Predicted
     figures = {name: float(np.asarray(values)[index]) for name, values in columns.items()}
     for name, width in widths.items():
         far = math.exp(TENTH * width)
-        figures |= {f"{name}_low": figures[name] / far, f"{name}_high": figures[name] * far}
+        figures |= {f"{name}_low": figures[name] / far, f"{name}_high": figures[name] * far, f"{name}_spread": width}
     return figures | {"floor": float(found.floor[index])}

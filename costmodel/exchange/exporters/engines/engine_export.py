@@ -123,6 +123,8 @@ def _differences(document: dict[Any, Any], job: ServingJob) -> Iterator[tuple[st
         back = stack.get(key, silent.get(key))
         if back != value:
             yield f"stack.{key}", value, back
+    if stack.get("dispatch", {}).get("two_batches", False) != job.halved:
+        yield "stack.dispatch.two_batches", job.halved, not job.halved
     yield from _other_host_caches(stack.get("host_cache", {}), job)
     share = f"{100 * job.share:.6g} %"
     if stack["memory"]["share"] != share:

@@ -21,7 +21,8 @@ class ServingJob:
 
     checkpoint: the model as its hub calls it. shipped: its shape in the library. share: of memory, as the engine
     defines it. context: tokens of the longest request. pool: tokens that the cache of one group of
-    attention holds. longest_stated: whether the scenario states the context.
+    attention holds. longest_stated: whether the scenario states the context. dispatched: whether
+    tokens go to the ranks of their experts alone.
     """
 
     file: str
@@ -39,6 +40,7 @@ class ServingJob:
     pool: float
     requests: float
     longest_stated: bool
+    dispatched: bool
 
     def count(self, key: str) -> int:
         """A count of the plan."""
@@ -49,6 +51,11 @@ class ServingJob:
     def copies(self) -> int:
         """Copies of experts."""
         return round(self.plan.redundant_experts or 0.0)
+
+    @property
+    def halved(self) -> bool:
+        """Whether a step is two halves, of which one computes while the tokens of the other travel."""
+        return self.dispatched and self.engine.dispatch is not None and self.engine.dispatch.two_batches
 
     @property
     def ranks(self) -> int:

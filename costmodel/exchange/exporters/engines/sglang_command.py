@@ -6,6 +6,7 @@ from costmodel.exchange.exporters.engines.adapter_options import sglang_adapters
 from costmodel.exchange.exporters.engines.benchmark_lines import benchmark, commented, pool_words
 from costmodel.exchange.exporters.engines.checkpoint_types import METHODS, check_cache, check_types
 from costmodel.exchange.exporters.engines.draft_options import sglang_draft
+from costmodel.exchange.exporters.engines.exchange_options import sglang_exchange
 from costmodel.exchange.exporters.engines.host_cache_options import sglang_host_cache
 from costmodel.exchange.exporters.engines.serving_job import BESIDE, UNWRITTEN, EngineTarget, ServingJob, lines_of
 from costmodel.exchange.exporters.job import Remarks
@@ -23,6 +24,7 @@ def write(job: ServingJob, remarks: Remarks) -> str:
         words.append(f"--dp-size {groups} --enable-dp-attention")
     if job.count("ep") > 1:
         words.append(f"--ep-size {job.count('ep')}")
+    words += sglang_exchange(job)
     if copies := job.copies:
         words.append(f"--enable-eplb --ep-num-redundant-experts {copies}")
     words += [
@@ -72,6 +74,7 @@ TARGET = EngineTarget(
         "stack.block": "--page-size",
         "stack.prefix_cache": "--disable-radix-cache",
         "stack.host_cache": "--enable-hierarchical-cache, --hicache-size or --hicache-ratio",
+        "stack.dispatch.two_batches": "--enable-two-batch-overlap",
         "stack.graphs": "--disable-cuda-graph",
         "stack.kernels.own_all_reduce": "--disable-custom-all-reduce",
     },

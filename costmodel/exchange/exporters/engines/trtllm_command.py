@@ -114,6 +114,7 @@ TARGET = EngineTarget(
     },
     elsewhere=BESIDE,
     cannot={
+        "stack.dispatch.two_batches": "no option of it runs half batches",
         "stack.kernels.own_all_reduce": "it chooses its all-reduce itself",
         "plan.redundant_experts": _COPIES,
         "stack.executor": "it starts its processes itself",

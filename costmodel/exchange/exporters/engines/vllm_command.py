@@ -8,6 +8,7 @@ from costmodel.exchange.exporters.engines.adapter_options import vllm_adapters
 from costmodel.exchange.exporters.engines.benchmark_lines import benchmark, commented, pool_words
 from costmodel.exchange.exporters.engines.checkpoint_types import METHODS, check_cache, check_types
 from costmodel.exchange.exporters.engines.draft_options import vllm_draft
+from costmodel.exchange.exporters.engines.exchange_options import vllm_exchange
 from costmodel.exchange.exporters.engines.host_cache_options import host_bytes
 from costmodel.exchange.exporters.engines.serving_job import BESIDE, UNWRITTEN, EngineTarget, ServingJob, lines_of
 from costmodel.exchange.exporters.job import Remarks
@@ -42,6 +43,7 @@ def write(job: ServingJob, remarks: Remarks) -> str:
         words.append(f"--kv-offloading-size {job.count('tp') * job.count('pp') * host / GIB:.10g}")
     if copies := job.copies:
         words.append(f"--enable-eplb --eplb-config '{json.dumps({'num_redundant_experts': copies})}'")
+    words += vllm_exchange(job, remarks)
     words += vllm_adapters(job, remarks)
     words += [f"--distributed-executor-backend {engine.executor}"] if engine.executor else []
     words += ["--no-enable-chunked-prefill"] if not engine.chunked else []
@@ -90,6 +92,7 @@ TARGET = EngineTarget(
         "stack.host_cache": "--kv-offloading-size, of all ranks",
         "stack.chunked": "--enable-chunked-prefill",
         "stack.executor": "--distributed-executor-backend",
+        "stack.dispatch.two_batches": "--enable-dbo",
         "stack.graphs": "--enforce-eager",
         "stack.kernels.own_all_reduce": "--disable-custom-all-reduce",
     },

@@ -11,7 +11,7 @@ from costmodel.exchange.importers.serving.host_caches import fill_sglang_host_ca
 from costmodel.exchange.importers.serving.option_words import Spelling
 from costmodel.exchange.importers.serving.served_adapters import fill_sglang_adapters
 from costmodel.exchange.importers.serving.served_types import fill_types, share_of
-from costmodel.exchange.importers.serving.vllm_options import fill_switches
+from costmodel.exchange.importers.serving.vllm_options import fill_halves, fill_switches
 from costmodel.exchange.values.foreign_keys import ForeignKey, ForeignKeys, lost, quiet
 
 VERSION = "SGLang 0.5.23"
@@ -85,8 +85,8 @@ TABLE: dict[str, ForeignKey] = {
     **lost("not expressible", "a store behind the host keeps the cache too", "hicache-storage-backend"),
     **lost("not expressible", "the pool is of a stated size", "max-total-tokens"),
     **lost("not expressible", "the model's configuration is changed", "json-model-override-args", "{}"),
-    **lost("approximated", "half-batches hide each other's communication", "enable-two-batch-overlap "
-           "enable-single-batch-overlap"),
+    "enable-two-batch-overlap": ForeignKey("flag", "stack.dispatch", False),
+    **lost("approximated", "experts of one batch hide its own communication", "enable-single-batch-overlap"),
     **lost("approximated", "experts are moved while it runs", "enable-eplb"),
     "ep-num-redundant-experts": ForeignKey("count", "plan.redundant_experts", 0),
     **lost("approximated", "how much of prompts a step takes at most", "max-prefill-tokens enable-mixed-chunk"),
@@ -139,6 +139,7 @@ def read_sglang(tree: Any, file: str) -> Layer:
     if radix.value:
         layer.facts["stack.prefix_cache"] = radix._replace(value=False)
     fill_switches(keys, layer, eager="disable-cuda-graph", plain_reduce="disable-custom-all-reduce")
+    fill_halves(keys, layer, "enable-two-batch-overlap")
     fill_sglang_draft(keys, layer)
     fill_copies(keys, layer, "ep-num-redundant-experts", keys["ep-num-redundant-experts"].value)
     fill_sglang_host_cache(keys, layer)

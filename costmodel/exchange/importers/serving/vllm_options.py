@@ -82,7 +82,7 @@ TABLE: dict[str, ForeignKey] = {
     **lost("not expressible", "the pool is of a stated size", "kv-cache-memory-bytes num-gpu-blocks-override"),
     **lost("not expressible", "the model's configuration is changed", "hf-overrides", "{}"),
     "enable-chunked-prefill": ForeignKey("flag", "stack.chunked", True),
-    **lost("approximated", "half-batches hide each other's communication", "enable-dbo"),
+    "enable-dbo": ForeignKey("flag", "stack.dispatch", False),
     **lost("approximated", "experts are moved while it runs", "enable-eplb"),
     "eplb-config": ForeignKey("text", "plan.redundant_experts"),
     **lost("approximated", "another exchange between experts", "all2all-backend"),
@@ -147,6 +147,7 @@ def read_vllm(tree: Any, file: str) -> Layer:
     if keys["enable-chunked-prefill"].value is False:
         layer.facts["stack.chunked"] = keys["enable-chunked-prefill"]
     fill_switches(keys, layer, eager="enforce-eager", plain_reduce="disable-custom-all-reduce")
+    fill_halves(keys, layer, "enable-dbo")
     automatic = keys["kv-cache-dtype"]
     if automatic.value == "fp8_inc":
         keys.refuse("X003", "kv-cache-dtype fp8_inc is of another accelerator", "kv-cache-dtype")
@@ -165,6 +166,12 @@ def fill_switches(keys: ForeignKeys, layer: Layer, *, eager: str, plain_reduce: 
         layer.facts["stack.graphs"] = keys[eager]._replace(value=False)
     if keys[plain_reduce].value:
         layer.facts["stack.kernels.own_all_reduce"] = keys[plain_reduce]._replace(value="0 B")
+
+
+def fill_halves(keys: ForeignKeys, layer: Layer, name: str) -> None:
+    """Half batches, one of which computes while the tokens of the other travel."""
+    if keys[name].value:
+        layer.facts["stack.dispatch.two_batches"] = keys[name]._replace(value=True)
 
 
 def _expand(tree: Any, name: str) -> None:

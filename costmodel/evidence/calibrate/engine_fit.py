@@ -1,0 +1,245 @@
+"""Fits constants of serving engines to benchmarks, robustly and near the shipped values."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
+
+import numpy as np
+
+from costmodel.documents.reader.cached_reader import CachedReader
+from costmodel.documents.reader.folders import is_near
+from costmodel.evidence.calibrate.engine_constants import SHARED, EngineConstant, own_constants
+from costmodel.evidence.calibrate.fit_from_runs import is_identified
+from costmodel.evidence.calibrate.regression_problem import Errors
+from costmodel.evidence.calibrate.serving_problem import (
+    Array,
+    BenchmarkGroup,
+    Mask,
+    ServingProblem,
+    benchmark_groups,
+    errors_of,
+    serving_problem,
+)
+from costmodel.evidence.calibrate.write_back import SLACK, WORST_MEDIAN
+from costmodel.evidence.validate.serving.benchmarks import Figures
+from costmodel.evidence.validate.skip_reasons import SkippedRow
+from costmodel.evidence.validate.validate import Where, chosen_rows, groups_of_row, meant, nothing_chosen
+from costmodel.exchange.tables.serving_table import LOGGED, ServingTable, read_serving_runs
+from costmodel.ground.errors import CostModelError, Place, fail
+from costmodel.ground.record import record
+
+FEWEST = 3  # benchmarks that constants are fitted to
+FURTHEST = 5.0  # spreads of its prior that a constant moves at most
+STEPS, REWEIGHTINGS = 8, 50
+LARGEST_STEP, SMALLEST_STEP = 1.0, 0.01  # of a logarithm
+OUTLYING = 1.0  # spread from which the residuals of many benchmarks count by their size, not their square
+STRAIGHT = 0.3  # a step beyond which slopes are taken anew
+
+
+@record
+class RefinedConstant:
+    """One constant: as shipped, fitted, the spread of its logarithm, and whether the benchmarks identify it."""
+
+    constant: EngineConstant
+    prior: float
+    value: float
+    spread: float
+    identified: bool
+
+
+@record
+class LeftOutRows:
+    """Rows with one value of a column: errors as shipped and with constants fitted to all other rows."""
+
+    value: str
+    shipped: Mapping[str, Errors]
+    unseen: Mapping[str, Errors]
+    constants: Mapping[str, float]
+
+
+@record
+class EngineFit:
+    """The benchmarks of some tables, the constants fitted to them, and errors by quantity."""
+
+    tables: tuple[ServingTable, ...]
+    runs: int
+    left: tuple[SkippedRow, ...]
+    constants: tuple[RefinedConstant, ...]
+    shipped: Mapping[str, Errors]
+    fitted: Mapping[str, Errors]
+    grouping: str = ""
+    unseen: Mapping[str, Errors] | None = None
+    by_value: tuple[LeftOutRows, ...] = ()
+
+    @property
+    def why(self) -> str:
+        """The reason why the fit is not written; empty where it is."""
+        far = [
+            each for each in self.constants if abs(math.log(each.value / each.prior)) > FURTHEST * each.constant.spread
+        ]
+        if far:
+            times = far[0].value / far[0].prior
+            return f"{far[0].constant.name} would be {times:.2g} times what is shipped; are times in seconds?"
+        quantity = next(iter(self.shipped))
+        now, found = self.shipped[quantity].median, self.fitted[quantity].median
+        if found > WORST_MEDIAN:
+            return f"half of the runs still have an error of {quantity} over {WORST_MEDIAN:.0%}; are times in seconds?"
+        return "half of the runs are further off than now, by more than as much again" if found > SLACK * now else ""
+
+
+@record
+class Linearised:
+    """Logarithms of the constants, the residuals there by row and quantity, and their slopes in each constant."""
+
+    logs: Array
+    residuals: Array
+    slopes: Array
+
+    def of(self, rows: Mask) -> tuple[Array, Array]:
+        """Residuals that some rows have, and their slopes."""
+        residuals, slopes = self.residuals[rows].ravel(), self.slopes[rows].reshape(-1, len(self.logs))
+        shown = np.isfinite(residuals)
+        return residuals[shown], slopes[shown]
+
+
+def engine_fit(
+    tables: Sequence[str], *, where: Where | None = None, leave_out: str = "", afresh: bool = False
+) -> EngineFit:
+    """Constants of one engine from your own benchmarks, or those that engines share from many of them."""
+    asked, shelf = tuple(map(_table_of_runs, tables)), CachedReader()
+    where = meant(where or {}, asked)
+    chosen = [row for table in asked for row in chosen_rows(table, where, shelf)]
+    if where and not chosen:
+        raise nothing_chosen(where, asked, shelf)
+    groups, left = benchmark_groups(chosen, shelf)
+    if sum(len(group.rows) for group in groups) < FEWEST:
+        raise _too_few(tables, sum(len(group.rows) for group in groups), left)
+    if leave_out or afresh:
+        problem = serving_problem(groups, SHARED, ("tpot",), shelf, OUTLYING)
+    else:
+        problem = serving_problem(groups, own_constants(_one_engine(groups)), ("tpot", "ttft"), shelf)
+    return _fit(problem, shelf, leave_out, asked, tuple(left))
+
+
+def _table_of_runs(name: str) -> ServingTable:
+    """A table of benchmarks; a fault where it holds start-up logs."""
+    table = read_serving_runs(name)
+    if LOGGED in table.columns:
+        sentence = f"{table.file} holds start-up logs, and calibrate fits times of runs"
+        raise fail("C005", sentence, Place("command line"), f"costmodel validate {name} compares their cache")
+    return table
+
+
+def _too_few(tables: Sequence[str], count: int, left: Sequence[SkippedRow]) -> CostModelError:
+    near = all(map(is_near, tables))  # a reason repeats words of the table
+    why = f"; {left[0].run}: {left[0].why}" if left and near else ""
+    sentence = f"{count} runs are modelled, and {FEWEST} are needed{why}"
+    return fail("C005", sentence, Place("command line"), f"costmodel validate {' '.join(tables)} explains each")
+
+
+def _one_engine(groups: Sequence[BenchmarkGroup]) -> str:
+    """The engine of all rows; a fault where they are of several."""
+    engines = sorted({group.case.stack.name for group in groups})
+    if len(engines) > 1:
+        what = f"these tables hold runs of {', '.join(engines)}; constants are of one engine"
+        hint = "--where engine=vllm chooses one, --where engine_version a release; --afresh fits what engines share"
+        raise fail("C005", what, Place("command line"), hint)
+    return engines[0]
+
+
+def _fit(
+    problem: ServingProblem,
+    shelf: CachedReader,
+    leave_out: str,
+    tables: tuple[ServingTable, ...],
+    left: tuple[SkippedRow, ...],
+) -> EngineFit:
+    """The constants by all rows, and by those without each value of a column."""
+    rows, shipped = problem.rows, problem.figures(problem.prior)
+    start = Linearised(problem.prior, problem.residuals(shipped), problem.slopes(problem.prior))
+    whole, spreads, free = identified_fit(problem, start, np.ones(len(rows), bool))
+    priors, values = problem.values(problem.prior), problem.values(whole.logs)
+    constants = tuple(map(RefinedConstant, problem.constants, priors, values, spreads.tolist(), free.tolist()))
+    now, fitted = errors_of(shipped, rows), errors_of(problem.figures(whole.logs), rows)
+    found = EngineFit(tables, len(rows), left, constants, now, fitted, leave_out)
+    return with_left_out(found, problem, whole, shipped, shelf) if leave_out else found
+
+
+def with_left_out(
+    found: EngineFit, problem: ServingProblem, whole: Linearised, shipped: Sequence[Figures], shelf: CachedReader
+) -> EngineFit:
+    """A fit with the errors of each value's rows where the constants are fitted to all other rows."""
+    rows, values = problem.rows, _values(problem, found.grouping, shelf)
+    unseen, parts = list(shipped), []
+    for value in sorted(set(values), key=lambda value: (-values.count(value), value)):
+        which = np.array([each == value for each in values])
+        others = identified_fit(problem, whole, ~which)[0]
+        figures, places = problem.figures(others.logs, which), np.flatnonzero(which).tolist()
+        for place, each in zip(places, figures, strict=True):
+            unseen[place] = each
+        asked = [rows[place] for place in places]
+        now = errors_of([shipped[place] for place in places], asked)
+        constants = zip((constant.name for constant in problem.constants), problem.values(others.logs), strict=True)
+        parts.append(LeftOutRows(value, now, errors_of(figures, asked), dict(constants)))
+    return replace(found, unseen=errors_of(unseen, rows), by_value=tuple(parts))
+
+
+def _values(problem: ServingProblem, grouping: str, shelf: CachedReader) -> list[str]:
+    """What each row has in a column, or in several with a comma between them."""
+    found = []
+    for group in problem.groups:
+        for row in group.rows:
+            cells = groups_of_row(row.row, "", shelf)
+            cells |= {"model_name": cells["model"], "accelerator_family": group.case.accelerator.family}
+            found.append(" on ".join(cells[name] for name in grouping.split(",")))
+    return found
+
+
+def identified_fit(problem: ServingProblem, start: Linearised, rows: Mask) -> tuple[Linearised, Array, Mask]:
+    """The constants that some rows identify, the others as shipped; spreads where all are fitted, and which are."""
+    everything = np.ones(len(problem.prior), bool)
+    found, spreads = most_probable(problem, start, rows, everything)
+    each = zip(problem.spreads, spreads, found.logs - problem.prior, strict=True)
+    free = np.array([is_identified(*map(float, numbers)) for numbers in each])
+    if not free.all():
+        logs = np.where(free, found.logs, problem.prior)
+        found = Linearised(logs, problem.residuals(problem.figures(logs)), found.slopes)
+        found, _ = most_probable(problem, found, rows, free)
+    return found, spreads, free
+
+
+def most_probable(problem: ServingProblem, start: Linearised, rows: Mask, free: Mask) -> tuple[Linearised, Array]:
+    """The most probable free constants by some rows, and their spreads: Gauss-Newton steps on the equations.
+
+    Slopes are taken anew after long steps only.
+    """
+    here, spreads = start, problem.spreads
+    most = np.log([constant.most for constant in problem.constants])
+    for _ in range(STEPS):
+        residuals, slopes = here.of(rows)
+        step, curved = robust_step(residuals, slopes * free, here.logs - problem.prior, spreads, problem.outlying)
+        logs = np.minimum(here.logs + np.clip(step, -LARGEST_STEP, LARGEST_STEP), most)
+        moved = float(np.max(np.abs(logs - here.logs)))
+        if moved < SMALLEST_STEP:
+            break
+        anew = problem.slopes(logs) if moved > STRAIGHT else here.slopes
+        here = Linearised(logs, problem.residuals(problem.figures(logs)), anew)
+    return here, np.sqrt(np.diag(np.linalg.inv(curved)))
+
+
+def robust_step(
+    residuals: Array, slopes: Array, away: Array, spreads: Array, outlying: float = math.inf
+) -> tuple[Array, Array]:
+    """The step to the least loss where residuals change by these slopes, and the curvature of the loss there.
+
+    A residual costs its square, beyond what is outlying its size; a distance from a prior costs its square.
+    """
+    step: Array = np.zeros(len(away))
+    for _ in range(REWEIGHTINGS):
+        weights = 1 / np.sqrt(1 + ((residuals + slopes @ step) / outlying) ** 2)
+        curved: Array = slopes.T @ (slopes * weights[:, None]) + np.diag(spreads**-2)
+        uphill = slopes.T @ (weights * residuals) + away / spreads**2
+        step = -np.linalg.solve(curved, uphill).astype(np.float64)
+    return step, curved

@@ -24,8 +24,8 @@ def invalid_halves(inputs: ServingInputs, prefill: PlanColumns, decode: PlanColu
     """Rows of instances for prompts and for tokens that make no sense, by the reason."""
     gpus = prefill.replicas * prefill.ranks + decode.replicas * decode.ranks
     yield "L050", np.asarray(gpus > inputs.ranks)
-    for half, beside in ((prefill, ("L050", "L060")), (decode, ("L050", "L060", "L062"))):
-        yield from ((code, mask) for code, mask in invalid(inputs, half) if code not in beside)
+    for half in (prefill, decode):
+        yield from ((code, mask) for code, mask in invalid(inputs, half) if code not in ("L050", "L060"))
     yield from unplaced(inputs, prefill, decode)
 
 

@@ -11,6 +11,7 @@ from numpy.typing import NDArray
 from costmodel.equations.run.economics import rate as rate_of
 from costmodel.equations.run.economics import share
 from costmodel.estimate.serving.apart_columns import ApartRates, SeenApart, apart_columns
+from costmodel.estimate.serving.cached_prompts import cached_cost_apart
 from costmodel.estimate.serving.engine_memory import EngineMemoryUse, memory_use
 from costmodel.estimate.serving.evaluate_layouts import evaluate
 from costmodel.estimate.serving.instances import (
@@ -151,6 +152,7 @@ def evaluate_apart(inputs: ServingInputs, prefill: PlanColumns, decode: PlanColu
     columns = apart_columns(inputs, (prefill, decode), memories, step, transfer, exact.seen(rate, many), rates)
     columns |= dict.fromkeys(("speculation_gain", "speculation_break_even", "makespan", "tail_share"), np.nan)
     columns["accepted_tokens"] = inputs.load.accepted
+    columns["cost_per_mcached"] = cached_cost_apart(inputs, prefill, prompt.gamma)
     with np.errstate(divide="ignore", invalid="ignore"):  # replicas that keep no limits
         columns["disaggregation_gain"] = share(within, together(inputs, prefill, decode))
     columns[OWN] = limits_chance(inputs, stated_limits(inputs.case.scenario.limits), columns.__getitem__, arriving)

@@ -102,6 +102,19 @@ def routed(inputs: ServingInputs, prefill: PlanColumns) -> ServingInputs:
     return conversing(inputs, float(prefill.replicas[0])) if np.any(inputs.load.history) else inputs
 
 
+def routed_parts(
+    inputs: ServingInputs, prefill: PlanColumns, decode: PlanColumns
+) -> Iterator[tuple[ServingInputs, PlanColumns, PlanColumns]]:
+    """Instances apart with what turns find on them: together those with as many instances for prompts."""
+    if not np.any(inputs.load.history):
+        yield inputs, prefill, decode
+        return
+    replicas = np.asarray(prefill.replicas, dtype=np.float64)
+    for count in np.unique(replicas):
+        half = prefill.at(replicas == count)
+        yield routed(inputs, half), half, decode.at(replicas == count)
+
+
 def apart_is_modelled(inputs: ServingInputs) -> None:
     """A fault for a load that is not modelled with separate prefill and decode."""
     workload = inputs.case.scenario.workload

@@ -303,9 +303,7 @@ def test_prompts_are_split_unless_it_is_switched_off(option: str, whole: bool, t
     assert not found.warnings
 
 
-def test_prompts_of_other_engines_are_whole_where_they_are_by_default_or_by_option(tmp_path: Path) -> None:
-    found = read("python -m sglang.launch_server --model Qwen/Qwen3-8B --chunked-prefill-size -1\n", tmp_path)
-    assert found.document["stack"]["chunked"] is False
+def test_prompts_of_trt_llm_are_split_where_an_option_states_it(tmp_path: Path) -> None:
     (tmp_path / "options.yaml").write_text("enable_chunked_prefill: true\n")
     found = read("trtllm-serve Qwen/Qwen3-8B --extra_llm_api_options options.yaml\n", tmp_path)
     assert found.document["stack"]["chunked"] is True

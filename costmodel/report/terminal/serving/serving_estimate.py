@@ -252,9 +252,9 @@ def _rent(answer: ServingAnswer) -> list[Line]:
 
 
 def _energy(costs: dict[str, float]) -> list[Line]:
-    """What a generated token takes, and all replicas together; nothing where no power is known."""
+    """What a generated token takes, and all replicas together."""
     if math.isnan(costs["energy_per_token"]):
-        return []
+        return [styled("  energy        no power known; --set 'assume.power=900 W' sets that of an accelerator")]
     each = result("energy_per_token", costs["energy_per_token"])
     band = between(*(result("energy_per_token", costs[f"energy_per_token_{end}"]) for end in ENDS))
     power = show(costs["energy_per_token"] * costs["output_tokens_per_s"], "J/s")

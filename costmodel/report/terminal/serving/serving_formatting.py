@@ -124,12 +124,14 @@ def unlimited(case: ServingCase) -> list[Text]:
 def counted_for(case: ServingCase) -> list[Text]:
     """What replicas are counted for beside the rate."""
     assume = case.scenario.assume
-    parts = [f"× {1 + assume.headroom:g} headroom"] if assume.headroom else []
+    parts = [f"{1 + assume.headroom:g} times the rate" if assume.headroom else "the rate"]
     if assume.growth is not None:
-        parts.append(f"with growth for {show_time(assume.growth.start)}")
+        parts.append(f"its growth in {show_time(assume.growth.start)}")
     if assume.availability is not None:
-        parts.append(f"each replica up {percent(assume.availability, 4)} of the time")
-    return [styled(f"  Counted for the rate {', '.join(parts)}")] if parts else []
+        parts.append(f"replicas that are up {percent(assume.availability)} of the time")
+    if parts == ["the rate"]:
+        return []
+    return [styled(f"  Counted for {' and '.join([', '.join(parts[:-1]), parts[-1]] if len(parts) > 1 else parts)}")]
 
 
 def limits_on(answer: ServingAnswer, column: str) -> str:

@@ -45,7 +45,7 @@ from costmodel.report.terminal.serving.serving_variants import (
 )
 from costmodel.report.terminal.style.formatting import spaced
 from costmodel.report.terminal.style.head import price_varies, prices
-from costmodel.report.terminal.style.layout import CellTable, Line, drawn
+from costmodel.report.terminal.style.layout import CellTable, Line, drawn, typed
 from costmodel.report.terminal.style.next_command import command
 from costmodel.report.terminal.style.remark_lines import remarks as remark_lines
 from costmodel.report.terminal.style.theme import BAD, DIM, styled
@@ -79,7 +79,7 @@ def search(found: FoundPlans, *, why_not: bool = False) -> list[Line]:
     lines += [*value_lines(found), *(_examples(found) if why_not else [])]
     best = found.best[0]
     verb = "Best" if not best.broken else "Nearest"
-    own = drawn(f"{verb}: {command(inputs.case, 'estimate', settings=plan_settings(found, best))}")
+    own = typed(f"{verb}:", command(inputs.case, "estimate", settings=plan_settings(found, best)))
     return [*lines, *_tries(found), Text(), own, *after]
 
 
@@ -165,7 +165,9 @@ def _limit_words(limit: Limit) -> str:
 
 
 def _limits(found: FoundPlans) -> list[Limit]:
-    return service_limits(found.inputs)
+    """Limits that are the same at every value."""
+    varied = {path.split(".")[1] for path in found.variants.paths if path.startswith("limits.")}
+    return [limit for limit in service_limits(found.inputs) if limit.column not in varied]
 
 
 def _yours(found: FoundPlans) -> Iterator[Text]:

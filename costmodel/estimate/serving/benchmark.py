@@ -37,9 +37,10 @@ def benchmark(inputs: ServingInputs, layout: PlanColumns, users: Rows, *, burst:
         for row in np.flatnonzero(mask):
             refused[row] = refused[row] or code
     with np.errstate(all="ignore"):  # rows that are refused
-        many = np.minimum(users, bounds_of(inputs, layout, memory).least)
+        bounds = bounds_of(inputs, layout, memory)
+        many = np.minimum(users, bounds.least)
         point = operating_point(inputs, layout, many, ExactSteps(inputs, layout))
-        state = closed_loop(inputs, layout, point, users, burst=burst)
+        state = closed_loop(inputs, layout, point, users, bounds.admitted, burst=burst)
         tokens = loop_tokens_per_gpu(users, inputs.load.output, state.ttft, state.tpot, layout.ranks)
         floor = np.broadcast_to(np.asarray(shortest_step(inputs, layout, many)), len(layout))
     return Benchmark(state, np.asarray(tokens), floor, refused)

@@ -8,10 +8,10 @@ import numpy as np
 
 from costmodel.equations.run.economics import rate as rate_of
 from costmodel.equations.run.economics import share
-from costmodel.equations.serving.load.closed_loop import burst_first_token_time, interfered_token_time, surplus_wait
+from costmodel.equations.serving.load.closed_loop import burst_first_token_time, surplus_wait
 from costmodel.equations.serving.load.first_token import prompt_steps
-from costmodel.equations.serving.load.percentiles import lognormal_percentile, normal_quantile, variance_of_spread
 from costmodel.estimate.serving.host_loading import loading_time
+from costmodel.estimate.serving.loop import loop
 from costmodel.estimate.serving.operating_point import OperatingPoint
 from costmodel.estimate.serving.plan_columns import PlanColumns
 from costmodel.estimate.serving.serving_inputs import ServingInputs
@@ -22,60 +22,62 @@ _ROUNDS = 4  # each leaves a tenth of the distance or less, as loads are a small
 
 
 def closed_loop(
-    inputs: ServingInputs, layout: PlanColumns, point: OperatingPoint, users: Number, *, burst: bool
+    inputs: ServingInputs,
+    layout: PlanColumns,
+    point: OperatingPoint,
+    users: Number,
+    admitted: Number,
+    *,
+    burst: bool,
 ) -> SteadyState:
-    """So many requests on one replica, of which as many are in flight as the operating point has."""
+    """So many requests on one replica, of which so many are admitted; the others wait until one of these ends."""
     load = inputs.load
-    step = interfered_token_time(point.decode, point.mixed, point.concurrency, load.steps, point.rides)
-    tpot = load.per_token(step)
+    with term("admitted"):
+        many = np.minimum(users, admitted)
+    found = loop(load, layout, point, many)
+    tpot = load.per_token(found.token)
     first = inputs.engine.burst.share if burst else 0.0
-    ttft = first_token_time(inputs, point, first, burst=burst)
-    later, latest, rate = _rate(inputs, point, ttft + (load.output - 1.0) * tpot)
+    ttft = first_token_time(inputs, point, first) if burst else _with_front(inputs, found.first, many)
+    later, latest, rate = _rate(inputs, point, many, ttft + (load.output - 1.0) * tpot)
     with term("line"):
-        line = surplus_wait(users, point.concurrency, rate)
+        line = surplus_wait(users, many, rate)
     with term("most"):
         most = np.minimum(rate, replica_rate(inputs, point))
     open_loop = steady_state(replace(inputs, load=replace(load, loaded=0.0)), point, most)
-    p99 = np.minimum(open_loop.ttft_p99, _behind_all(inputs, point))
+    p99 = _with_front(inputs, found.far, many)
     if burst:
         with term("last of the first wave"):
-            p99 = first_token_time(inputs, point, 2.0 * (1.0 - share(TAIL, first)), burst=True)
+            p99 = first_token_time(inputs, point, 2.0 * (1.0 - share(TAIL, first)))
     ttft, p99 = ttft + later + line, p99 + latest + line
     return replace(open_loop, rate=rate, tpot=tpot, ttft=ttft, ttft_p99=p99, in_flight=np.asarray(point.concurrency))
 
 
-def _rate(inputs: ServingInputs, point: OperatingPoint, answer: Number) -> tuple[Number, Number, Number]:
+def _rate(inputs: ServingInputs, point: OperatingPoint, users: Number, answer: Number) -> tuple[Number, Number, Number]:
     """Delays of first tokens by loads from the host, mean and p99, and the rate of answers that take so long with them.
 
     The delay grows with the rate, which it slows down, so that a few rounds settle both.
     """
     with term("rate"):
-        rate = rate_of(point.concurrency, answer)
+        rate = rate_of(users, answer)
     later: Number = 0.0
     latest: Number = 0.0
     for _ in range(_ROUNDS if np.any(inputs.load.loaded) else 0):
         later, latest = loading_time(point.host, rate)
         with term("rate"):
-            rate = rate_of(point.concurrency, answer + later)
+            rate = rate_of(users, answer + later)
     return later, latest, rate
 
 
-def _behind_all(inputs: ServingInputs, point: OperatingPoint) -> Number:
-    """First token of a long prompt that has those of all others in flight ahead: no closed loop waits longer."""
-    with term("behind all others"):
-        own = first_token_time(inputs, point, 0.0, burst=False)
-        variance = variance_of_spread(own, inputs.load.prompt_spread)
-        long = lognormal_percentile(0.0, own, variance, normal_quantile(TAIL))
-        return long + point.concurrency * (inputs.load.computed * point.gamma)
+def _with_front(inputs: ServingInputs, first: Number, users: Number) -> Number:
+    """A first token with the host's time for each request in flight."""
+    with term("host"):
+        return first + inputs.engine.host.sequence * users
 
 
-def first_token_time(inputs: ServingInputs, point: OperatingPoint, first: Number, *, burst: bool) -> Number:
-    """Time to the first token without a line, where so large a share of the requests waits for the start."""
+def first_token_time(inputs: ServingInputs, point: OperatingPoint, first: Number) -> Number:
+    """First token of a benchmark without a line, where so large a share of the requests waits for the start."""
     load, engine = inputs.load, inputs.engine
-    front = engine.burst.front if burst else 0.0
-    steps = prompt_steps(load.computed, point.room, 0.0)
-    if burst:
-        steps = engine.burst.rides * steps
+    front, sequence = engine.burst.front, engine.host.sequence
+    steps = engine.burst.rides * prompt_steps(load.computed, point.room, 0.0)
     prompt = load.computed * point.gamma
-    sequence = engine.host.sequence
     return burst_first_token_time(front, sequence, point.concurrency, point.decode, point.mixed, steps, prompt, first)

@@ -154,7 +154,7 @@ def _evaluated(inputs: ServingInputs, layout: PlanColumns) -> ServingEvaluation:
     many = in_flight(quick)
     point = Engines(inputs, layout, exact, bounds).point(many)
     batch = offline_batch(inputs, layout, point)
-    state = _state(inputs, layout, point, most.rate, batch)
+    state = _state(inputs, layout, point, (most.rate, bounds.admitted), batch)
     decode = exact.breakdown(micro_batch(layout, many))
     columns = _times(inputs, layout, decode, state)
     columns |= {
@@ -182,21 +182,25 @@ def _time_per_token(inputs: ServingInputs, layout: PlanColumns) -> Number:
 
 
 def _state(
-    inputs: ServingInputs, layout: PlanColumns, point: OperatingPoint, answered: Number, batch: OfflineBatch
+    inputs: ServingInputs,
+    layout: PlanColumns,
+    point: OperatingPoint,
+    most: tuple[Number, Number],
+    batch: OfflineBatch,
 ) -> SteadyState:
-    """What users see under the scenario's kind of load."""
+    """What users see under the scenario's kind of load; most: requests a second, and such that the engine admits."""
     workload = inputs.case.scenario.workload
     if workload.rate is not None:
         with term("of a replica"):
             arriving = workload.rate / layout.replicas
-        return steady_state(inputs, point, np.minimum(arriving, answered))
+        return steady_state(inputs, point, np.minimum(arriving, most[0]))
     if workload.users is not None:
         return steady_state(inputs, point, replica_rate(inputs, point))
     if workload.requests is not None:
         return offline_state(inputs, layout, point, batch)
     assert workload.concurrency is not None
     users = of_each(inputs, layout, workload.concurrency)
-    return closed_loop(inputs, layout, point, users, burst=workload.traffic == "burst")
+    return closed_loop(inputs, layout, point, users, most[1], burst=workload.traffic == "burst")
 
 
 def _overloaded(inputs: ServingInputs, layout: PlanColumns, most: SteadyState) -> NDArray[np.bool_]:

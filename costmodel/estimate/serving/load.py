@@ -37,10 +37,14 @@ class Bounds:
     link: Column
 
     @property
+    def admitted(self) -> Column:
+        """Of requests that wait only for room in steps."""
+        return np.maximum(np.minimum(np.minimum(self.cache, self.sequences), self.link), LEAST)
+
+    @property
     def least(self) -> Column:
         """The one that binds."""
-        inside = np.minimum(np.minimum(self.budget, self.cache), self.sequences)
-        return np.maximum(np.minimum(inside, self.link), LEAST)
+        return np.maximum(np.minimum(self.budget, self.admitted), LEAST)
 
     def binding(self) -> NDArray[np.intp]:
         """Which of them, by its place in BINDING."""

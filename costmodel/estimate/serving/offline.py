@@ -78,16 +78,16 @@ def offline_state(
     """
     requests, load = _of_replica(inputs, layout), inputs.load
     assert requests is not None
-    found = closed_loop(inputs, layout, point, point.concurrency, burst=False)
+    found = closed_loop(inputs, layout, point, point.concurrency, point.concurrency, burst=False)
     rate = rate_of(requests, batch.makespan)
     with term("line"):
         line = surplus_wait(requests, point.concurrency, rate_of(requests, batch.full))
         mean, last = 0.5 * line, (1.0 - TAIL) * line
     met = prompts_met(requests, point.concurrency)
     tpot = load.per_token(interfered_token_time(point.decode, point.mixed, met, load.steps, point.rides))
-    ttft = first_token_time(inputs, point, 1.0, burst=True) + mean
+    ttft = first_token_time(inputs, point, 1.0) + mean
     with term("last of the first wave"):
-        p99 = first_token_time(inputs, point, 2.0 * (1.0 - TAIL), burst=True) + last
+        p99 = first_token_time(inputs, point, 2.0 * (1.0 - TAIL)) + last
     if load.output_spread == 0:
         ttft, p99 = _in_waves(inputs, point, requests, ttft, p99)
     if np.any(load.loaded):
@@ -111,7 +111,7 @@ def _in_waves(
             wave_time(many, first, load.steps, steps / first_room, point.step),
             wave_time(many, later, load.steps, steps / room, point.step),
         )
-        beside = first_token_time(inputs, point, 0.0, burst=True)
+        beside = first_token_time(inputs, point, 0.0)
         mean = beside + wave_first_token_mean(requests, many, *periods, first, later)
         last = beside + wave_first_token((1.0 - TAIL) * requests, many, *periods, first, later)
     more = np.asarray(requests > many)

@@ -16,6 +16,8 @@ from statistics import NormalDist
 import numpy as np
 from numpy.typing import NDArray
 
+LATER = 1e-9  # behind the begin of a step
+
 Column = NDArray[np.float64]
 
 
@@ -30,7 +32,8 @@ class Engine:
     output: float
     token_budget: float
     request_rate: float
-    variation: float = 0.0
+    variation: float = 0.0  # of prompts; of answers too where their own is not stated
+    answers: float | None = None
 
 
 @dataclass
@@ -107,9 +110,28 @@ def serve_users(engine: Engine, users: int, count: int, seed: int = 0) -> Observ
     return _Run(engine, [0.0] * users, prompts, outputs).observed()
 
 
+def serve_loop(engine: Engine, users: int, count: int, seed: int = 0) -> Observed:
+    """The same of users who do not start together, half of whose requests come after the next step has begun."""
+    random = np.random.default_rng(seed)
+    prompts = lengths(random, engine.prompt, engine.variation, count, 1)
+    spread = engine.variation if engine.answers is None else engine.answers
+    outputs = lengths(random, engine.output, spread, count, 2)
+    answer = engine.output * (engine.base_time + engine.sequence_time * users)
+    starts = (answer * np.arange(users) / users).tolist()
+    return _Run(engine, starts, prompts, outputs, (random.random(count) < 0.5).tolist()).observed()
+
+
 class _Run:
-    def __init__(self, engine: Engine, arrivals: list[float], prompts: list[int], outputs: list[int]) -> None:
+    def __init__(
+        self,
+        engine: Engine,
+        arrivals: list[float],
+        prompts: list[int],
+        outputs: list[int],
+        late: list[bool] | None = None,
+    ) -> None:
         self.engine, self.arrivals, self.left, self.outputs = engine, arrivals, prompts, outputs
+        self.late = late or [False] * len(outputs)
         self.first, self.last = [0.0] * len(outputs), [0.0] * len(outputs)
         self.waiting: deque[int] = deque()
         self.ends: list[tuple[int, int]] = []  # last step of each running sequence
@@ -133,10 +155,12 @@ class _Run:
         self.clock += time * steps
         self.step += steps
         self.longest = max(self.longest, time if self.ends else 0.0)
+        ended = []
         while self.ends and self.ends[0][0] <= self.step:
-            self.last[heapq.heappop(self.ends)[1]] = self.clock
-            if len(self.arrivals) < len(self.outputs):
-                self.arrivals.append(self.clock)
+            ended.append(heapq.heappop(self.ends)[1])
+            self.last[ended[-1]] = self.clock
+        following = sorted(self.clock + LATER * self.late[request] for request in ended)
+        self.arrivals += following[: len(self.outputs) - len(self.arrivals)]
 
     def _decode_steps(self) -> None:
         """All steps alike up to the next arrival or the next end."""

@@ -74,32 +74,6 @@ def normal_share(deviations: Number) -> Number:
 
 
 @equation
-def variance_of_spread(mean: Number, variation: Number) -> Number:
-    """Variance of a time whose standard deviation is stated relative to its mean.
-
-    (c m)²
-
-    Args:
-        mean: mean time, m [s]
-        variation: standard deviation over the mean, c [1]
-
-    Returns:
-        variance [s·s]
-
-    Example:
-        >>> float(variance_of_spread(0.2, 0.5))
-        0.010000000000000002
-
-    Source:
-        limpert-2001; exact
-
-    Monotone: increasing in mean, variation
-    """
-    deviation = variation * mean
-    return deviation * deviation
-
-
-@equation
 def lognormal_percentile(fastest: Number, mean: Number, variance: Number, deviations: Number) -> Number:
     """Time that so many standard deviations lead to, of a time that is log-normal above the fastest one.
 

@@ -1,0 +1,134 @@
+"""What users of a closed loop see once it has long run: the requests of a step at which users and steps agree."""
+
+from __future__ import annotations
+
+import numpy as np
+from numpy.typing import NDArray
+
+from costmodel.equations.run.economics import share
+from costmodel.equations.serving.load.first_token import prompt_room, prompt_service_time, prompt_steps
+from costmodel.equations.serving.load.loop_steps import (
+    crowded_first_token_time,
+    loop_first_token_time,
+    loop_first_token_variance,
+    loop_token_time,
+    of_others,
+    requests_per_step,
+    steps_in_line,
+    steps_of_a_request,
+    tokens_beside,
+)
+from costmodel.equations.serving.load.percentiles import lognormal_percentile, normal_quantile
+from costmodel.equations.serving.load.steady_state import mixed_step_time
+from costmodel.estimate.serving.operating_point import OperatingPoint
+from costmodel.estimate.serving.plan_columns import PlanColumns
+from costmodel.estimate.serving.serving_inputs import Load
+from costmodel.estimate.serving.steady_state import TAIL
+from costmodel.ground.equation import Number, term, untraced
+from costmodel.ground.record import record
+from costmodel.ground.solvers import last_within
+
+MISSED = 0.5  # of a step of others: a request comes at any time of it
+LEAST = 1e-12  # requests of a step
+
+Column = NDArray[np.float64]
+
+
+@record
+class Loop:
+    """Times of a request: to the first token, mean and p99, and of a step for each later one."""
+
+    first: Number
+    far: Number
+    token: Number
+
+
+@record
+class _Passed:
+    """What a request passes where steps answer so many of the others: its steps, and the room of each for prompts."""
+
+    room: Number
+    line: Number
+    ridden: Number
+    steps: Number
+
+
+def loop(load: Load, layout: PlanColumns, point: OperatingPoint, users: Number) -> Loop:
+    """So many users on one replica, all of whom the engine admits."""
+    passed = _passed(load, layout, users, _answered(load, layout, users))
+    answered = _most(load, layout, users, passed)
+    others = of_others(answered, users)
+    with term("prompts of others"):
+        arriving = others * load.computed
+    missed = _missed(users)
+    mean, step = _step(load, point, answered), _step(load, point, others, prompts=False)
+    with term("of others"):
+        beside = mixed_step_time(step, 0.0, 0.0, point.gamma, arriving)
+        tokens = load.computed + tokens_beside(load.computed, passed.room, passed.line, passed.ridden, arriving)
+        steps = passed.line + passed.ridden
+    with term("other stages"):
+        passing = load.computed * (point.whole - point.gamma)  # while each of them serves others
+    first = loop_first_token_time(missed, beside, steps, step, point.beta, point.gamma, tokens) + passing
+    later = _later(load)
+    with term("own sequence"):
+        least = beside + point.beta
+    token = loop_token_time(passed.steps, mean, first, later, least)
+    first = crowded_first_token_time(first, share(users, answered), mean, later, token)
+    with term("alone"):
+        ridden = prompt_steps(load.computed, passed.room, 0.0)
+        alone = loop_first_token_time(missed, step, ridden, step, point.beta, point.gamma, load.computed) + passing
+    with term("behind others"):
+        service = prompt_service_time(load.computed, point.gamma, step, passed.room)
+        variance = loop_first_token_variance(first, alone, service, users, load.prompt_spread)
+    far = lognormal_percentile(step, first, variance, normal_quantile(TAIL))
+    return Loop(first, far, token)
+
+
+def _missed(users: Number) -> Number:
+    """Steps that begin before a request is there; none does where it is the only one."""
+    with term("missed"):
+        return MISSED * np.clip(users - 1.0, 0.0, 1.0)
+
+
+def _later(load: Load) -> Number:
+    """Steps that generate an answer but for its first token."""
+    with term("later tokens"):
+        return (load.output - 1.0) / load.accepted
+
+
+def _answered(load: Load, layout: PlanColumns, users: Number) -> Column:
+    """Requests of a step at which what users pass takes as many of them as there are."""
+
+    def excess(answered: Column) -> Column:
+        over: Column = np.log(answered * np.asarray(_passed(load, layout, users, answered).steps) / users)
+        return over
+
+    with untraced(), np.errstate(all="ignore"):
+        most: Column = np.asarray(_most(load, layout, users, None), dtype=np.float64).view(np.ndarray)
+        return last_within(excess, LEAST, most)
+
+
+def _passed(load: Load, layout: PlanColumns, users: Number, answered: Number) -> _Passed:
+    with term("line of prompts"):
+        others = of_others(answered, users)
+        decoding = load.verified * (others * load.steps)
+        room = layout.pp * prompt_room(layout.budget, decoding / layout.pp)
+        used = share(others * load.computed, np.maximum(room, LEAST))
+        line = steps_in_line(load.computed, room, used, load.prompt_spread)
+        ridden = prompt_steps(load.computed, room, used)
+    return _Passed(room, line, ridden, steps_of_a_request(line, ridden, _later(load), _missed(users)))
+
+
+def _most(load: Load, layout: PlanColumns, users: Number, passed: _Passed | None) -> Number:
+    """Requests of a step, where users pass so many steps, or none but those of their tokens."""
+    with term("answered"):
+        steps = 1.0 + _later(load) if passed is None else passed.steps
+        tokens = load.computed + load.verified * load.steps
+        return requests_per_step(users, steps, layout.pp * layout.budget, tokens)
+
+
+def _step(load: Load, point: OperatingPoint, answered: Number, *, prompts: bool = True) -> Number:
+    """Mean time of a step that answers so many requests, or of one without prompts beside as many sequences."""
+    with term("mean step" if prompts else "without prompts"):
+        tokens = answered * load.computed if prompts else 0.0
+        return mixed_step_time(point.alpha, point.beta, answered * load.steps, point.gamma, tokens)

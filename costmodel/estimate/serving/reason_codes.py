@@ -43,6 +43,21 @@ INVALID = {
         "expert copies without ep",
         "Copies of experts are placed on ranks that hold whole experts, so redundant_experts needs ep above 1.",
     ),
+    "L062": Reason(
+        "tp not divisible by dcp",
+        "Decode context parallelism groups the ranks of tensor parallelism, so dcp must divide tp.",
+    ),
+    "L063": Reason(
+        "dcp above copies of kv heads",
+        "Ranks that divide a cache by tokens hold the same key-value heads. So dcp times these heads must not exceed "
+        "tp, and dcp must divide the query heads of each.",
+    ),
+    "L064": Reason(
+        "cache not divided by tokens",
+        "Engines divide only some caches by tokens: vLLM those of full attention and of latent attention, SGLang those "
+        "of latent attention. Windows, states and indexers are not divided. Helix of TensorRT-LLM adds ranks instead, "
+        "which no plan states. So dcp must be 1.",
+    ),
 }
 LIMITS = {
     "M001": Reason(

@@ -15,7 +15,7 @@ from costmodel.ground.shared_columns import BATCH, CUT, Factored, Plans
 from costmodel.ground.solvers import Curves, Line
 
 T = TypeVar("T")
-CUTS = ("tp", "pp", "ep", "dp_attention", "redundant_experts")  # how a replica cuts the model
+CUTS = ("tp", "pp", "ep", "dp_attention", "redundant_experts", "dcp")  # how a replica cuts the model
 WORTH_STORING = 4  # plans of a cut, from which on it pays to store it once
 
 

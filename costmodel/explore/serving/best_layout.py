@@ -6,6 +6,7 @@ from costmodel.documents.reader.override_case import vary_any
 from costmodel.documents.reader.resolved_scenario import LoadedScenario
 from costmodel.documents.reader.serving_scenario import ServingCase, serving
 from costmodel.estimate.serving.element_types import stored_types
+from costmodel.estimate.serving.plan_columns import RARE
 from costmodel.estimate.serving.serving_inputs import inputs_of
 from costmodel.explore.serving.search_layouts import FoundPlans, RankedPlan, search
 from costmodel.ground.errors import Place, fail
@@ -56,10 +57,10 @@ def plan_settings(found: FoundPlans, ranked: RankedPlan) -> dict[str, str]:
         copies = sizes.get("redundant_experts")
         kept = f", redundant_experts: {copies:.0f}" if copies else ""
         return {"plan": f"{{{', '.join(f'{name}: {_half(half)}' for name, half in halves)}{kept}}}"}
-    for name in ("tp", "pp", "ep", "dp_attention", "replicas", "redundant_experts"):
-        none = 0.0 if name == "redundant_experts" else 1.0
+    for name in ("tp", "pp", "ep", "dp_attention", "replicas", *RARE):
+        none = RARE.get(name, 1.0)
         usual = none if own is None else float(getattr(own.evaluation.layout, name)[0])
-        size = sizes.get(name, 0.0)
+        size = sizes.get(name, none)
         if size != usual:
             settings[f"plan.{name}"] = f"{size:.0f}" if size else "null"
     if sizes["budget"] != float(found.inputs.budget):
@@ -72,6 +73,6 @@ def plan_settings(found: FoundPlans, ranked: RankedPlan) -> dict[str, str]:
 
 def _half(sizes: dict[str, float]) -> str:
     """Instances of one kind as they are written in a plan."""
-    names = ("tp", "ep", "dp_attention", "replicas")
-    degrees = {name: sizes[name] for name in names if sizes[name] > 1 or name == "tp"}
+    names = ("tp", "ep", "dp_attention", "dcp", "replicas")
+    degrees = {name: sizes[name] for name in names if sizes.get(name, 1.0) > 1 or name == "tp"}
     return f"{{{', '.join(f'{name}: {degree:.0f}' for name, degree in degrees.items())}}}"

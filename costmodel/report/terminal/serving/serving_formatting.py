@@ -28,6 +28,7 @@ TERMS = (
     ("attention", "attention"),
     ("memory-bound ops", "memory_bound"),
     ("tp all-reduce", "tp_exposed"),
+    ("shared context", "dcp_exposed"),
     ("expert exchange", "ep_exposed"),
     ("pipeline sends", "pp_exposed"),
     ("host", "host_time"),
@@ -108,7 +109,7 @@ def layout_words(answer: ServingAnswer) -> str:
 
 def half_words(layout: object) -> str:
     """The degrees of a replica or an instance."""
-    degrees = {name: one(getattr(layout, name, 1.0)) for name in ("tp", "pp", "ep", "dp_attention")}
+    degrees = {name: one(getattr(layout, name, 1.0)) for name in ("tp", "pp", "ep", "dp_attention", "dcp")}
     return " · ".join(f"{name} {degree:.0f}" for name, degree in degrees.items() if degree > 1 or name == "tp")
 
 
@@ -208,6 +209,13 @@ def _invalid(answer: ServingAnswer, code: str) -> str:
         heads = [kind.attention.kv_heads for kind in layers if kind.attention is not None]
         wrong = next((each for each in map(one, heads) if each % plan.tp and plan.tp % each), one(heads[0]))
         return f"{wrong:,.0f} key-value heads are neither divisible by {tp} nor a divisor of it"
+    if code == "L062":
+        return f"{tp} is not divisible by dcp {plan.dcp:g}"
+    if code == "L063":
+        kept = [kind.attention for kind in layers if kind.attention is not None]
+        most = min(one(each.heads) / one(each.kv_heads) for each in kept)
+        heads = max(one(each.kv_heads) for each in kept)
+        return f"{tp} has no {plan.dcp:g} ranks for each of {heads:,.0f} key-value heads, with {most:,.0f} query heads each"
     if code == "L055":
         return f"pp {plan.pp:g} is more than the {one(layer_count(model)):,.0f} layers of the model"
     if code not in counts:

@@ -41,7 +41,8 @@ def front(found: ServingFront, shown: int) -> list[Line]:
     titles = [f"{name} ({RESULTS[name].better} is better)" for name in names]
     text_of = tuple(partial(result, name) for name in names)
     mixture = found.inputs.model.has_experts
-    degrees = ("tp", "pp", *(("ep", "dp_attention") if mixture else ()), "replicas", "budget")
+    shared = ("dcp",) if any("dcp" in point.plan.sizes for point in found.points) else ()
+    degrees = ("tp", "pp", *(("ep", "dp_attention") if mixture else ()), *shared, "replicas", "budget")
     heads = {"dp_attention": "dpa", "replicas": "repl"}
     rows = [_row(place, point, degrees, names) for place, point in _spread(found.points, shown)]
     head = ("#", *(heads.get(name, name) for name in degrees), load, *names, "")
@@ -66,7 +67,7 @@ def _row(place: int, point: FrontPoint, degrees: Sequence[str], names: Sequence[
     ranked = point.plan
     return (
         f"{place}",
-        *(counted(ranked.sizes[name]) for name in degrees),
+        *(counted(ranked.sizes.get(name, 1.0)) for name in degrees),
         significant(point.load),
         *(result(name, ranked.costs[name]) for name in names),
         f"✗ {' '.join(ranked.broken)}" if ranked.broken else "",

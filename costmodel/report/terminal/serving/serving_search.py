@@ -9,6 +9,7 @@ from typing import Any
 from rich.text import Text
 
 from costmodel.estimate.evaluate.answer_facts import subject_of
+from costmodel.estimate.serving.plan_columns import RARE
 from costmodel.estimate.serving.predict_serving import remarks
 from costmodel.estimate.serving.reason_codes import REFUSALS
 from costmodel.estimate.serving.service_limits import service_limits
@@ -65,7 +66,8 @@ def _table(found: FoundPlans) -> CellTable:
     mixture = found.inputs.model.has_experts
     copied = any("redundant_experts" in each.sizes for each in found.best)
     of_experts = ("ep", *(("redundant_experts",) if copied else ()), "dp_attention") if mixture else ()
-    degrees = ("tp", "pp", *of_experts, "replicas", "budget")
+    shared = ("dcp",) if any("dcp" in each.sizes for each in found.best) else ()
+    degrees = ("tp", "pp", *of_experts, *shared, "replicas", "budget")
     heads = {"dp_attention": "dpa", "replicas": "repl", "redundant_experts": "copies"}
     priced = not math.isnan(found.best[0].costs["cost_within_limits"])
     names = ("#", *(heads.get(name, name) for name in degrees), "req/s", "tpot", "ttft p99", "chance", "tok/s/GPU")
@@ -94,9 +96,11 @@ def _row(position: int, ranked: RankedPlan, degrees: Sequence[str], *, priced: b
 
 def degree_words(ranked: RankedPlan, name: str) -> str:
     """A degree of a plan; apart, of prefill and of decode."""
+    none = RARE.get(name, 1.0)
+    own = counted(ranked.sizes.get(name, none))
     if ranked.prefill is None or name in ("pp", "budget", "redundant_experts"):
-        return counted(ranked.sizes.get(name, 0.0))
-    return f"{counted(ranked.prefill[name])} → {counted(ranked.sizes[name])}"
+        return own
+    return f"{counted(ranked.prefill.get(name, none))} → {own}"
 
 
 def _key(found: FoundPlans) -> Iterator[Text]:
@@ -147,7 +151,7 @@ def _needs(found: FoundPlans) -> Iterator[Text]:
 
 def _replica_words(sizes: Mapping[str, float]) -> str:
     """The degrees of one replica."""
-    degrees = {name: sizes.get(name, 1.0) for name in ("tp", "pp", "ep", "dp_attention")}
+    degrees = {name: sizes.get(name, 1.0) for name in ("tp", "pp", "ep", "dp_attention", "dcp")}
     return " · ".join(f"{name} {counted(size)}" for name, size in degrees.items() if size > 1 or name == "tp")
 
 

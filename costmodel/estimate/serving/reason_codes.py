@@ -54,9 +54,8 @@ INVALID = {
     ),
     "L064": Reason(
         "cache not divided by tokens",
-        "Engines divide only some caches by tokens: vLLM those of full attention and of latent attention, SGLang those "
-        "of latent attention. Windows, states and indexers are not divided. Helix of TensorRT-LLM adds ranks instead, "
-        "which no plan states. So dcp must be 1.",
+        "The engine divides only some caches by tokens, or none (stack.decode_context); windows, states and indexers "
+        "never. So dcp must be 1.",
     ),
 }
 LIMITS = {

@@ -57,7 +57,7 @@ def renewed(checked: Sequence[CheckedAnswer[ServingAnswer]], old: Baseline | Non
         case, layout = found.answer.inputs.case, found.answer.evaluation.layout
         kept[found.name] = Entry(
             title=case.scenario.title,
-            plan=sizes_of(layout),
+            plan={**sizes_of(layout)},
             documents=named_documents(case),
             figures=figures(found.answer),
         )

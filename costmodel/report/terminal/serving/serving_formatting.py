@@ -209,13 +209,8 @@ def _invalid(answer: ServingAnswer, code: str) -> str:
         heads = [kind.attention.kv_heads for kind in layers if kind.attention is not None]
         wrong = next((each for each in map(one, heads) if each % plan.tp and plan.tp % each), one(heads[0]))
         return f"{wrong:,.0f} key-value heads are neither divisible by {tp} nor a divisor of it"
-    if code == "L062":
-        return f"{tp} is not divisible by dcp {plan.dcp:g}"
-    if code == "L063":
-        kept = [kind.attention for kind in layers if kind.attention is not None]
-        most = min(one(each.heads) / one(each.kv_heads) for each in kept)
-        heads = max(one(each.kv_heads) for each in kept)
-        return f"{tp} has no {plan.dcp:g} ranks for each of {heads:,.0f} key-value heads, with {most:,.0f} query heads each"
+    if code in ("L062", "L063", "L064"):
+        return _undivided(answer, code)
     if code == "L055":
         return f"pp {plan.pp:g} is more than the {one(layer_count(model)):,.0f} layers of the model"
     if code not in counts:
@@ -223,6 +218,28 @@ def _invalid(answer: ServingAnswer, code: str) -> str:
     what, all_of_them = counts[code]
     undivided = next((each for each in map(one, all_of_them) if each % plan.tp), None)
     return REFUSALS[code].meaning if undivided is None else f"{undivided:,.0f} {what} are not divisible by {tp}"
+
+
+def _undivided(answer: ServingAnswer, code: str) -> str:
+    """Why ranks do not divide the cache of a sequence by tokens."""
+    plan, engine = answer.plan, answer.inputs.engine
+    if code == "L062":
+        return f"tp {plan.tp:g} is not divisible by dcp {plan.dcp:g}"
+    if code == "L063":
+        own = [kind.attention for kind in answer.inputs.model.layers if kind.attention is not None]
+        if not own:
+            return REFUSALS[code].meaning
+        most = max(own, key=lambda each: one(each.kv_heads))
+        groups = (
+            f"{one(most.kv_heads):,.0f} key-value heads with {one(most.heads) / one(most.kv_heads):,.0f} query heads"
+        )
+        return f"tp {plan.tp:g} has no {plan.dcp:g} ranks that hold the same of {groups} each"
+    if engine.decode_context is None:
+        return f"{engine.name} has no option that divides the cache by tokens among ranks of tp"
+    caches = " and ".join(
+        f"full {name}" if name == "attention" else f"{name} attention" for name in engine.decode_context.caches
+    )
+    return f"{engine.name} divides caches of {caches} by tokens; a layer has another, a window, a state or an indexer"
 
 
 _SENTENCES = {"M001": _small, "S003": _over, "S004": _over, "S005": _over} | {

@@ -15,11 +15,11 @@ from costmodel.documents.schemas.model import Layers
 from costmodel.equations.kernels.roofline import stream_time
 from costmodel.equations.network.collectives import Operation, activation_message
 from costmodel.equations.serving.step.decode_context import (
-    gathered_context_tokens,
     gathered_heads,
     partial_result_traffic,
     softmax_statistics_bytes,
 )
+from costmodel.equations.serving.step.prefill import chunk_count, reread_tokens
 from costmodel.estimate.machine.collective_time import collective_time
 from costmodel.estimate.machine.process_groups import Group, Transfer, group
 from costmodel.estimate.model.mixers.table import token_bytes
@@ -32,6 +32,8 @@ from costmodel.ground.record import record
 
 _COPIES = 4.0  # passes over gathered queries and results: laid out anew, weighted, laid out for the sum, and behind it
 _MERGE = 1.0  # one more in grouped attention, which attends to new tokens apart
+
+_STATISTIC = 4.0  # bytes of the logarithm of a sum of softmax, in fp32
 
 
 @record
@@ -54,7 +56,7 @@ def row_transfers(inputs: ServingInputs, layout: PlanColumns, part: Shard, rows:
     merged = inputs.engine.decode_context and inputs.engine.decode_context.merged
     operations: tuple[tuple[str, Operation, Number], ...] = (
         ("gather queries", "all_gather", activation_message(own, heads * query, inputs.types.wide)),
-        ("gather sums of softmax", "all_gather", softmax_statistics_bytes(own, heads, layout.dcp)),
+        ("gather sums of softmax", "all_gather", softmax_statistics_bytes(own, heads, layout.dcp, _STATISTIC)),
         ("sum results", "reduce_scatter", activation_message(own, heads * result, merged or inputs.types.wide)),
     )
     for name, operation, message in operations:
@@ -82,7 +84,8 @@ def prompt_transfer(inputs: ServingInputs, layout: PlanColumns, kind: Layers, to
     ranks, load = _ranks(inputs, layout), inputs.load
     with term("gather earlier tokens"):
         prompts = layout.own(tokens / load.computed)
-        earlier = prompts * gathered_context_tokens(load.computed, load.hit, layout.budget)
+        cached = chunk_count(load.computed, layout.budget) * load.hit
+        earlier = prompts * (cached + reread_tokens(load.computed, layout.budget))
         message = earlier * token_bytes(kind, cache_width(inputs))
         time = collective_time(inputs, message, ranks, "all_gather")
     return Transfer(ranks, "all_gather", message, time, divides(layout, np.where(message > 0, 1.0, 0.0)))

@@ -122,7 +122,8 @@ def test_ranks_that_divide_the_cache_come_back(engine: str) -> None:
         own = "stack={like: trt-llm, prefix_cache: false, decode_context: {caches: [latent]}}"
         case = serving(load_any(SCENARIO, [own, *(each for each in MODELS["latent"] if "stack" not in each), *plan]))
         [fault] = export_engine(case, engine).file.faults
-        assert fault.place is not None and fault.place.path == "plan.dcp"
+        assert fault.place is not None
+        assert fault.place.path == "plan.dcp"
         return
     found = exported(engine, "latent", *plan)
     assert not found.file.faults

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import numpy as np
-
 from costmodel.ground.equation import Number, equation
 
 
@@ -67,34 +65,35 @@ def gathered_heads(heads: Number, ranks: Number) -> Number:
 
 
 @equation
-def softmax_statistics_bytes(rows: Number, heads: Number, ranks: Number) -> Number:
-    """Logarithms of the sums of softmax, in fp32, that every rank gathers of all ranks to weight their results.
+def softmax_statistics_bytes(rows: Number, heads: Number, ranks: Number, element: Number) -> Number:
+    """Logarithms of the sums of softmax that every rank gathers of all ranks to weight their results.
 
-    4 c b a
+    e c b a
 
     Args:
         rows: queries, b [1]
         heads: query heads that each rank reads its tokens with, a [1]
         ranks: ranks that divide the tokens, c [1]
+        element: bytes of an element, 4 in fp32, e [B]
 
     Returns:
         the gathered buffer [B]
 
     Example:
-        >>> softmax_statistics_bytes(64.0, 16.0, 2.0)
+        >>> softmax_statistics_bytes(64.0, 16.0, 2.0, 4.0)
         8192.0
 
     Source:
         vllm-engine v1/attention/ops/common.py cp_lse_ag_out_rs
 
-    Monotone: increasing in rows, heads, ranks
+    Monotone: increasing in rows, heads, ranks, element
     """
-    return 4 * ranks * rows * heads
+    return element * ranks * rows * heads
 
 
 @equation
 def partial_result_traffic(
-    rows: Number, heads: Number, query: Number, result: Number, ranks: Number, element: Number
+    rows: Number, heads: Number, query_width: Number, result_width: Number, ranks: Number, element: Number
 ) -> Number:
     """Bytes through memory of putting partial results together: copies of queries and results, and their correction.
 
@@ -104,8 +103,8 @@ def partial_result_traffic(
     Args:
         rows: queries, b [1]
         heads: query heads that each rank reads its tokens with, a [1]
-        query: width of a query, d_q [1]
-        result: width of a result, d_r [1]
+        query_width: width of a query, d_q [1]
+        result_width: width of a result, d_r [1]
         ranks: ranks that divide the tokens, c [1]
         element: bytes of an element, e [B]
 
@@ -122,39 +121,6 @@ def partial_result_traffic(
     Source:
         vllm-engine distributed/device_communicators, v1/attention/ops/common.py
 
-    Monotone: increasing in rows, heads, query, result, element; decreasing in ranks
+    Monotone: increasing in rows, heads, query_width, result_width, element; decreasing in ranks
     """
-    return 2 * element * rows * heads * (query + 2 * result + result / ranks)
-
-
-@equation
-def gathered_context_tokens(computed: Number, cached: Number, budget: Number) -> Number:
-    """Earlier tokens that the chunks of one prompt gather from the ranks that keep them, all chunks together.
-
-    n h + M n (n − 1) / 2, with n = ⌈s / M⌉ chunks: each gathers what was cached before, and the chunks before it
-
-    Args:
-        computed: tokens of the prompt that are computed, s [1]
-        cached: tokens ahead of them that are in the cache, h [1]
-        budget: tokens of a step at most, M [1]
-
-    Returns:
-        tokens [1]
-
-    Example:
-        >>> [float(gathered_context_tokens(tokens, 0.0, 8192.0)) for tokens in (8192.0, 32768.0)]
-        [0.0, 49152.0]
-
-    Holds:
-        latent attention, which gathers latents for prompts; grouped attention gathers queries instead, as in decode
-
-    Source:
-        vllm-engine model_executor/layers/attention/mla_attention.py; sglang srt/layers/dcp/planner.py
-
-    Pitfall:
-        dcp shortens no prompt: every rank computes the attention of its heads to all tokens, as without it
-
-    Monotone: increasing in computed, cached
-    """
-    chunks: Number = np.ceil(computed / budget)
-    return chunks * cached + budget * chunks * (chunks - 1) / 2
+    return 2 * element * rows * heads * (query_width + 2 * result_width + result_width / ranks)

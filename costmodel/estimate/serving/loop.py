@@ -35,7 +35,7 @@ Column = NDArray[np.float64]
 
 
 @record
-class Loop:
+class LoopTimes:
     """Times of a request: to the first token, mean and p99, and of a step for each later one."""
 
     first: Number
@@ -53,7 +53,7 @@ class _Passed:
     steps: Number
 
 
-def loop(load: Load, layout: PlanColumns, point: OperatingPoint, users: Number) -> Loop:
+def loop(load: Load, layout: PlanColumns, point: OperatingPoint, users: Number) -> LoopTimes:
     """So many users on one replica, all of whom the engine admits."""
     passed = _passed(load, layout, users, _answered(load, layout, users))
     answered = _most(load, layout, users, passed)
@@ -81,7 +81,7 @@ def loop(load: Load, layout: PlanColumns, point: OperatingPoint, users: Number) 
         service = prompt_service_time(load.computed, point.gamma, step, passed.room)
         variance = loop_first_token_variance(first, alone, service, users, load.prompt_spread)
     far = lognormal_percentile(step, first, variance, normal_quantile(TAIL))
-    return Loop(first, far, token)
+    return LoopTimes(first, far, token)
 
 
 def _missed(users: Number) -> Number:

@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 
 from costmodel.equations.serving.load.service_level import saturation_rate
 from costmodel.equations.serving.load.steady_state import engine_utilisation, mean_step_time, request_work
-from costmodel.estimate.serving.loop import Loop, loop
+from costmodel.estimate.serving.loop import LoopTimes, loop
 from costmodel.estimate.serving.operating_point import OperatingPoint
 from costmodel.estimate.serving.plan_columns import SIZES, PlanColumns
 from costmodel.estimate.serving.serving_inputs import Load
@@ -24,7 +24,7 @@ from .cases import one
 STEP = (9.92e-3, 60.73e-6, 47.82e-6)
 
 
-def predicted(engine: Engine, users: float) -> Loop:
+def predicted(engine: Engine, users: float) -> LoopTimes:
     """The loop of an engine whose steps are linear."""
     load = Load(engine.prompt, engine.output, engine.variation, 0.0, 0.0, engine.prompt + engine.output)
     plan = PlanColumns(**{name: np.ones(1) for name in SIZES} | {"budget": np.array([engine.token_budget])})
@@ -34,7 +34,7 @@ def predicted(engine: Engine, users: float) -> Loop:
     return loop(load, plan, point, np.array([users]))
 
 
-def rate(engine: Engine, users: float, found: Loop) -> float:
+def rate(engine: Engine, users: float, found: LoopTimes) -> float:
     """Requests a second, by Little's law."""
     return users / (one(found.first) + (engine.output - 1) * one(found.token))
 

@@ -141,7 +141,7 @@ def prompt_step(inputs: ServingInputs, layout: PlanColumns, tokens: Number) -> N
     prompts = tokens / inputs.load.computed
     beside = rows_time(inputs, layout, tokens, prompts=True) + prompt_time(inputs, layout, tokens)
     with term("host"):
-        spent = StepTime(host=inputs.engine.host.step)
+        spent = StepTime(host=inputs.engine.step_host)
     return overlapped(inputs, layout, beside + head_time(inputs, layout, prompts) + spent).total
 
 
@@ -197,9 +197,9 @@ def _layer(
 
 def decode_time(inputs: ServingInputs, layout: PlanColumns, decodes: Number, context: Number) -> StepTime:
     """What takes its time by the sequences of a step: attention over their cache, and the host."""
-    host = inputs.engine.host
+    engine = inputs.engine
     with term("host"):
-        spent = host.step + host.sequence * decodes
+        spent = engine.step_host + engine.host.sequence * decodes
     return StepTime(
         attention=_attention(inputs, layout, lambda part: decode_attention(inputs, layout, part, decodes, context)),
         host=spent,

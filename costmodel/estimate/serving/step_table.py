@@ -114,7 +114,7 @@ def step_table(inputs: ServingInputs, layout: PlanColumns) -> StepTable:
 
     def other_half(*, prompts: bool) -> OtherHalf:
         sent, compute = (curves(partial(_part_of_step, prompts=prompts, compute=each)) for each in (False, True))
-        return OtherHalf(sent, compute, inputs.engine.host.step)
+        return OtherHalf(sent, compute, inputs.engine.step_host)
 
     rows = curves(partial(rows_time, prompts=False))
     decoding = [decode_time(inputs, cuts, count, context).total for count in (1.0, 2.0)]

@@ -236,3 +236,7 @@ def test_what_one_command_does_not_hold_is_refused(engine: str) -> None:
     apart = "plan={prefill: {tp: 4}, decode: {tp: 4}}"
     file = exported(engine, "dense", "workload.precision=bf16", apart).file
     assert [fault.place.path for fault in file.faults if fault.place] == ["plan.prefill", "plan.decode"]
+
+
+def test_the_executor_of_vllm_is_written_and_read_back() -> None:
+    assert "--distributed-executor-backend ray" in exported("vllm", "dense", "stack.executor=ray").file.text

@@ -81,6 +81,12 @@ class EngineHost(Sourced):
     sequence: Seconds = Field(default=0.0, description="For each sequence of it")
 
 
+class EngineExecutors(Sourced):
+    """What ways to run the processes of several devices take, beyond the host time of a step."""
+
+    ray: Seconds = Field(description="Added to each step by Ray")
+
+
 class EngineKernels(Sourced):
     """Which kernels run."""
 
@@ -195,6 +201,12 @@ class Engine(Document):
     caches: list[CacheType] = Field(min_length=1, description="Types that it keeps keys and values in")
     kernels: EngineKernels = Field(description="Which kernels run")
     host: EngineHost = Field(description="Host time")
+    executors: EngineExecutors | None = Field(
+        default=None, description="Other ways to run the processes of several devices; left out, there are none"
+    )
+    executor: Literal["mp", "ray"] | None = Field(
+        default=None, description="How they run: as processes of the engine, or by Ray; left out, mp"
+    )
     dispatch: EngineDispatch | None = Field(
         default=None, description="Expert parallelism over many domains; left out, tokens are gathered everywhere"
     )
@@ -204,6 +216,19 @@ class Engine(Document):
     burst: EngineBurst = Field(description="The start of benchmarks")
     spread: EngineSpread = Field(description="Error beyond that of the kernels, for the band of an answer")
     sources: dict[str, Source] = Field(default_factory=dict, description="Sources by key")
+
+    @model_validator(mode="after")
+    def _known_executor(self) -> Self:
+        if self.executor == "ray" and self.executors is None:
+            words = {"keys": ("executor",), "name": self.name}
+            raise PydanticCustomError("executor", "{name} has no executor of Ray; leave executor out", words)
+        return self
+
+    @property
+    def step_host(self) -> float:
+        """Host time of each step, with what the executor adds."""
+        added = self.executors.ray if self.executor == "ray" and self.executors is not None else None
+        return self.host.step if added is None else self.host.step + added
 
     def picked(self, memory: float, family: str) -> EngineDefaults:
         """What it picks on a device; the last of its list where none fits."""

@@ -22,7 +22,7 @@ ENGINES: dict[str, EngineTarget] = {module.TARGET.name: module.TARGET for module
 _FILE = "export"  # what the text is called while it is read
 _UNWRITTEN = {"prefix_cache": True, "graphs": True, "block": 32}  # what stands where a command is silent
 _ROUNDED = 1e-8  # of a size, the digits that a command has
-_SETTINGS = ("budget", "sequences", "block", "prefix_cache", "graphs")
+_SETTINGS = ("budget", "sequences", "block", "prefix_cache", "graphs", "executor")
 
 
 @record

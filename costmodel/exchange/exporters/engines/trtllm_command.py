@@ -118,6 +118,7 @@ TARGET = EngineTarget(
         "stack.kernels.own_all_reduce": "it chooses its all-reduce itself",
         "plan.dcp": _CONTEXT,
         "plan.redundant_experts": _COPIES,
+        "stack.executor": "it starts its processes itself",
         **UNWRITTEN,
         "workload.adapters": _ADAPTERS,
     },

@@ -44,6 +44,7 @@ def write(job: ServingJob, remarks: Remarks) -> str:
     if copies := job.copies:
         words.append(f"--enable-eplb --eplb-config '{json.dumps({'num_redundant_experts': copies})}'")
     words += vllm_adapters(job, remarks)
+    words += [f"--distributed-executor-backend {engine.executor}"] if engine.executor else []
     words += ["--enforce-eager"] if not engine.graphs else []
     words += ["--disable-custom-all-reduce"] if not engine.kernels.own_all_reduce else []
     asked = benchmark(job, remarks, "vllm bench serve")
@@ -88,6 +89,7 @@ TARGET = EngineTarget(
         "stack.block": "--block-size",
         "stack.prefix_cache": "--enable-prefix-caching",
         "stack.host_cache": "--kv-offloading-size, of all ranks",
+        "stack.executor": "--distributed-executor-backend",
         "stack.graphs": "--enforce-eager",
         "stack.kernels.own_all_reduce": "--disable-custom-all-reduce",
     },

@@ -64,6 +64,7 @@ TABLE: dict[str, ForeignKey] = {
     "block-size": ForeignKey("count", "stack.block"),
     "kv-cache-dtype": ForeignKey("word", "workload.cache"),
     "enable-prefix-caching": ForeignKey("flag", "stack.prefix_cache"),
+    "distributed-executor-backend": ForeignKey("word", "stack.executor"),
     "enforce-eager": ForeignKey("flag", "stack.graphs", False),
     "disable-custom-all-reduce": ForeignKey("flag", "stack.kernels", False),
     "dtype": ForeignKey("word", "workload.precision"),
@@ -102,7 +103,7 @@ TABLE: dict[str, ForeignKey] = {
             "limit-mm-per-prompt mm-processor-kwargs mm-processor-cache-gb mm-encoder-tp-mode allowed-local-media-path "
             "language-model-only skip-mm-profiling disable-log-stats enable-log-requests no-enable-log-requests "
             "disable-uvicorn-access-log enable-metrics otlp-traces-endpoint collect-detailed-traces "
-            "show-hidden-metrics-for-version distributed-executor-backend nnodes node-rank master-addr master-port "
+            "show-hidden-metrics-for-version nnodes node-rank master-addr master-port "
             "data-parallel-size-local data-parallel-address data-parallel-rpc-port data-parallel-backend "
             "data-parallel-rank data-parallel-start-rank data-parallel-hybrid-lb data-parallel-external-lb "
             "api-server-count headless max-parallel-loading-workers ray-workers-use-nsight scheduling-policy "
@@ -147,6 +148,8 @@ def read_vllm(tree: Any, file: str) -> Layer:
     for name in ("max-num-batched-tokens", "max-num-seqs", "block-size"):
         layer.fill(TABLE[name].fills, keys[name])
     layer.fill("stack.prefix_cache", keys["enable-prefix-caching"])
+    if keys["distributed-executor-backend"].value in ("mp", "ray"):  # others run one process, or are not of vLLM
+        layer.fill("stack.executor", keys["distributed-executor-backend"])
     fill_switches(keys, layer, eager="enforce-eager", plain_reduce="disable-custom-all-reduce")
     automatic = keys["kv-cache-dtype"]
     if automatic.value == "fp8_inc":

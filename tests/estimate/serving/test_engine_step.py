@@ -1,0 +1,31 @@
+"""A step of an engine: what Ray adds to it."""
+
+from __future__ import annotations
+
+import pytest
+
+from costmodel.documents.reader.resolved_scenario import load_any
+from costmodel.documents.reader.serving_scenario import serving
+from costmodel.estimate.serving.predict_serving import predict
+from costmodel.ground.errors import CostModelError
+
+NAME = "serve-llama-3.1-70b"
+
+
+def costs(*settings: str) -> dict[str, float]:
+    return predict(serving(load_any(NAME, list(settings)))).costs
+
+
+def test_processes_of_the_engine_are_the_default() -> None:
+    assert costs("stack.executor=mp")["tpot"] == costs()["tpot"]
+
+
+def test_ray_adds_its_time_to_each_step() -> None:
+    found, plain = costs("stack.executor=ray"), costs()
+    assert found["host_time"] - plain["host_time"] == pytest.approx(50e-6)
+    assert found["tpot"] > plain["tpot"] + 50e-6  # the longer step meets more prompts
+
+
+def test_an_engine_without_ray_refuses_it() -> None:
+    with pytest.raises(CostModelError, match="no executor of Ray"):
+        costs("stack=sglang", "stack.executor=ray")

@@ -24,7 +24,7 @@ from costmodel.estimate.serving.engine_step import (
 from costmodel.estimate.serving.expert_step import dispatches, halved
 from costmodel.estimate.serving.operating_point import context_of
 from costmodel.estimate.serving.plan_columns import PlanColumns
-from costmodel.estimate.serving.replica_kinds import CUTS, distinct
+from costmodel.estimate.serving.replica_kinds import cuts_of, distinct
 from costmodel.estimate.serving.serving_inputs import ServingInputs
 from costmodel.ground.equation import Number
 from costmodel.ground.record import record
@@ -100,7 +100,7 @@ def _part_of_step(
 
 def step_table(inputs: ServingInputs, layout: PlanColumns) -> StepTable:
     """The table of some plans."""
-    first, which = distinct([getattr(layout, name) for name in CUTS])
+    first, which = distinct([getattr(layout, name) for name in cuts_of(layout)])
     cuts, context = layout.at(first), context_of(inputs)
 
     def line(one: Number, two: Number, step: float) -> Line:

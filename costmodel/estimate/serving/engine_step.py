@@ -70,7 +70,10 @@ class StepTime:
         """All of it."""
         total: Number = 0.0
         for name in STEP_TERMS:
-            total = total + known_as(name, getattr(self, name))
+            spent = getattr(self, name)
+            if isinstance(spent, float) and spent == 0:
+                continue
+            total = total + known_as(name, spent)
         return total
 
 

@@ -23,6 +23,7 @@ if TYPE_CHECKING:
     from costmodel.explore.page.plan_facts import PlanFacts
     from costmodel.explore.page.rl_facts import RlFacts
     from costmodel.explore.page.serving_facts import ServingFacts
+    from costmodel.explore.search.ranges import Axis
     from costmodel.report.page.notebook import Drawn
 
 __all__ = ["CostModelError", "Result", "compare", "estimate", "explain", "figure", "load", "memory", "search", "sweep"]
@@ -174,52 +175,58 @@ def search(
     pareto: str = "",
     workers: int | None = None,
 ) -> Result:
-    """The best plans of the scenario's space, ranked by its objective; `found` is a `SearchResult` or `FoundPlans`.
+    """The best plans of the scenario's space, ranked by its objective.
 
+    `found` is a `SearchResult`; of a scenario that serves `FoundPlans`, with `pareto` a `ServingFront`.
     over: leaves that vary too, as `--over` writes them. pareto: two results, for the front between them.
 
     Example:
         >>> search("quickstart", 3).frame()["rank"].tolist()
         [1, 2, 3]
     """
-    case = _case(scenario, settings)
-    if case.kind == "serving":
-        return _served_search(case, top)
-    if case.kind == "rl":
-        return _reinforced_search(case, top)
     from costmodel.explore.search.ranges import axes
+
+    case, varied = _case(scenario, settings), axes(over)
+    if case.kind == "serving":
+        return _served_search(case, top, varied, pareto, workers=workers is not None)
+    if case.kind == "rl":
+        refused = [("over", bool(varied)), ("pareto", bool(pareto)), ("workers", workers is not None)]
+        return _reinforced_search(case, top, refused)
     from costmodel.explore.search.search import search as search_space
     from costmodel.explore.search.search import with_remedies
     from costmodel.report.machine import json_answer
     from costmodel.report.terminal.search import ranking as report
 
-    found = with_remedies(search_space(training(case), top, workers=workers, pareto=pareto, over=axes(over)))
+    found = with_remedies(search_space(training(case), top, workers=workers, pareto=pareto, over=varied))
     rows = "pareto.plans" if pareto else "plans"
     yes = bool(found.best)
     return Result(found, Reply(lambda: report.search(found, top), lambda: json_answer.search(found), rows, yes=yes))
 
 
-def _reinforced_search(case: LoadedScenario, top: int) -> Result:
+def _reinforced_search(case: LoadedScenario, top: int, refused: Sequence[tuple[str, bool]]) -> Result:
+    from costmodel.commands import rl
     from costmodel.documents.reader.rl_scenario import reinforced
     from costmodel.explore.rl.search_splits import search as search_splits
     from costmodel.report.terminal.rl import rl_search as report
 
+    rl.without("search", refused)
     found = search_splits(reinforced(case), top)
-    return Result(
-        found, Reply(lambda: report.search(found), lambda: report.search_json(found), "plans", yes=found.works)
-    )
+    lines, result = lambda: report.search(found), lambda: report.search_json(found)
+    return Result(found, Reply(lines, result, "plans", yes=found.works))
 
 
-def _served_search(case: LoadedScenario, top: int) -> Result:
+def _served_search(case: LoadedScenario, top: int, over: Sequence[Axis], pareto: str, *, workers: bool) -> Result:
+    from costmodel.commands import serving as answers
     from costmodel.documents.reader.serving_scenario import serving
     from costmodel.estimate.serving.serving_inputs import inputs_of
+    from costmodel.explore.serving.pareto import front
     from costmodel.explore.serving.search_layouts import search as search_layouts
-    from costmodel.report.terminal.serving import serving_search as report
+    from costmodel.explore.serving.serving_remedies import with_search_remedies
 
-    found = search_layouts(inputs_of(serving(case)), top)
-    return Result(
-        found, Reply(lambda: report.search(found), lambda: report.search_json(found), "plans", yes=found.kept > 0)
-    )
+    answers.without("search", [("workers", workers)])
+    inputs = inputs_of(serving(case))
+    found: Any = front(inputs, pareto, over) if pareto else with_search_remedies(search_layouts(inputs, top, over))
+    return Result(found, answers.front_reply(found, top) if pareto else answers.found_reply(found))
 
 
 def sweep(scenario: Scenario, over: Iterable[str], show: str = "", settings: Iterable[str] = ()) -> Result:

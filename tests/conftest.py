@@ -9,6 +9,7 @@ import os
 import re
 import signal
 import sys
+import tempfile
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import NamedTuple
@@ -22,6 +23,11 @@ typer.main.get_command = functools.cache(typer.main.get_command)  # a process bu
 signal.signal(signal.SIGINT, signal.default_int_handler)  # the commands took it; pytest wants it back
 
 ROOT = Path(__file__).resolve().parents[1]
+
+if os.environ.pop("PYTHONDONTWRITEBYTECODE", ""):  # programs that tests start would each compile every module anew
+    COMPILED = tempfile.TemporaryDirectory(prefix="costmodel-", ignore_cleanup_errors=True)
+    os.environ["PYTHONPYCACHEPREFIX"] = COMPILED.name
+
 SHELL_VARIABLES = ("NO_COLOR", "FORCE_COLOR", "COLUMNS", "LINES", "TERM", "COSTMODEL_PATH", "COSTMODEL_DEBUG")
 
 

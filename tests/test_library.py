@@ -20,6 +20,11 @@ ASKED: list[tuple[str, tuple[str, ...], Any]] = [
     ("search", ("quickstart", "--top", "3"), lambda: library.search("quickstart", 3)),
     ("search", ("serve-llama-3.1-70b", "--top", "2"), lambda: library.search("serve-llama-3.1-70b", 2)),
     (
+        "search",
+        ("serve-llama-3.1-70b", "--over", "stack=vllm,sglang", "--pareto", "tpot,ttft"),
+        lambda: library.search("serve-llama-3.1-70b", over=["stack=vllm,sglang"], pareto="tpot,ttft"),
+    ),
+    (
         "sweep",
         ("quickstart", "--over", "plan.micro_batch=1,2", "--show", "mfu"),
         lambda: library.sweep("quickstart", ["plan.micro_batch=1,2"], "mfu"),
@@ -52,6 +57,14 @@ def test_a_function_answers_as_its_command(
     assert len(repr(answer).splitlines()) >= 3
     assert answer._repr_html_().startswith("<pre")
     assert capfd.readouterr() == ("", "")
+
+
+@pytest.mark.parametrize(
+    ("scenario", "given"), [("serve-llama-3.1-70b", {"workers": 2}), ("grpo-qwen-2.5-7b-64", {"over": ["plan.tp=1,2"]})]
+)
+def test_what_a_search_does_not_take_is_refused(scenario: str, given: dict[str, Any]) -> None:
+    with pytest.raises(costmodel.CostModelError, match=f"has no {next(iter(given))}"):
+        library.search(scenario, **given)
 
 
 def test_a_comparison_names_what_moved() -> None:

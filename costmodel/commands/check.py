@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
@@ -10,8 +11,9 @@ import typer
 
 from costmodel.commands import completion, pages
 from costmodel.commands.output import write_file
-from costmodel.commands.shared import PAGE, SetOption, answering_in
-from costmodel.ground.errors import CostModelError, Place, fail
+from costmodel.commands.shared import PAGE, answering_in
+from costmodel.commands.short_form import Question, asking, with_plan
+from costmodel.ground.errors import CostModelError, Fault, Place, fail
 from costmodel.report.terminal.style.answer import Reply
 
 if TYPE_CHECKING:
@@ -19,14 +21,9 @@ if TYPE_CHECKING:
     from costmodel.documents.schemas.baseline import Baseline
     from costmodel.explore.compare.check import BaselineFile
 
-ScenariosArgument = Annotated[
-    list[str],
-    typer.Argument(
-        metavar="SCENARIO…",
-        help="Scenarios: shipped names or paths; '-' for stdin",
-        show_default=False,
-        autocompletion=completion.scenarios,
-    ),
+OthersArgument = Annotated[
+    list[str] | None,
+    typer.Argument(help="More scenarios", show_default=False, autocompletion=completion.scenarios),
 ]
 _WITHIN = "1 %"
 _OF_BASELINE = ("--against", "--update", "--exact", "--within")
@@ -36,15 +33,16 @@ AgainstOption = Annotated[
 
 
 @answering_in("github", "junit", *PAGE)
+@asking
 def check(
-    scenarios: ScenariosArgument,
+    question: Question,
+    others: OthersArgument = None,
     against: AgainstOption = None,
     update: Annotated[bool, typer.Option("--update", help="Write today's figures into the baseline")] = False,
     within: Annotated[
         str, typer.Option("--within", metavar="SHARE", help="By how much a watched result may get worse")
     ] = _WITHIN,
     exact: Annotated[bool, typer.Option("--exact", help="No figure may move at all, for better or worse")] = False,
-    assignments: SetOption = None,
     verbose: Annotated[bool, typer.Option("--verbose", "-v", help="Also show the limits that are met")] = False,
 ) -> Reply:
     """For CI: check that scenarios meet their limits and are no worse than a baseline.
@@ -53,88 +51,89 @@ def check(
       costmodel check llama-3-70b-512 quickstart
       costmodel check SCENARIO --against baseline.json --update
       costmodel check SCENARIO --against baseline.json --format github
+      costmodel check --model llama-3.1-8b --gpu h100 --gpus 64 --set limits.mfu.at_least=40%
 
     A scenario states its limits on any result: at_most, at_least, target and within. Step time, memory and cost may not
     be worse than the baseline by more than --within, other results not by more than within of their limit. If a
-    scenario has no plan, the best plan of its search is checked.
+    scenario has no plan, the best plan of its search is checked. --set and flags apply to every scenario; flags alone
+    describe one, which a baseline knows by these flags.
 
     Exit code 1 when a check fails, 2 when a scenario or the baseline cannot be read.
 
     Next: costmodel diff A B
     """
-    from costmodel.explore.compare.check import BaselineFile, BaselinePolicy, renewed
-    from costmodel.explore.compare.check import check as run
-    from costmodel.report.terminal.compare import check as report
+    from costmodel.explore.compare.check import BaselineFile, BaselinePolicy
 
-    kinds = {_kind(name) for name in scenarios} - {"training"}
+    cases = _loaded(question, others or ())
+    kinds = {case.kind for case in cases.values()} - {"training"}
     given = (against is not None, update, exact, within != _WITHIN)
     if "rl" in kinds or (kinds and against is None and any(given)):
-        return _of_limits(scenarios, assignments or (), kinds, verbose=verbose, given=given)
+        return _of_limits(list(cases.values()), kinds, verbose=verbose, given=given)
     baseline = _baseline(against, update=update)
     holding = BaselinePolicy(None if update else baseline, _share(within), exact)
+    held_to = BaselineFile(holding, baseline, against if update else None)
     if kinds:
-        held_to = BaselineFile(holding, baseline, against if update else None)
-        return _of_serving(scenarios, assignments or (), held_to, verbose=verbose)
-    found = run(scenarios, holding, tuple(assignments or ()))
-    if update and against is not None:
-        write_file(against, report.baseline_text(renewed(found, baseline)))
+        from costmodel.commands import serving
+
+        return serving.check(cases, held_to, verbose=verbose)
+    return _of_training(cases, held_to, verbose=verbose)
+
+
+def _of_training(cases: Mapping[str, LoadedScenario], held_to: BaselineFile, *, verbose: bool) -> Reply:
+    """Training scenarios, by what a baseline calls them."""
+    from costmodel.documents.reader.resolved_scenario import training
+    from costmodel.explore.compare.check import check as run
+    from costmodel.explore.compare.check import renewed
+    from costmodel.report.machine import runner_forms
+    from costmodel.report.terminal.compare import check as report
+
+    found = run({key: training(case) for key, case in cases.items()}, held_to.holding)
+    wrote = held_to.written
+    if wrote is not None:
+        write_file(wrote, report.baseline_text(renewed(found, held_to.before)))
     return Reply(
-        lambda: report.check(found, verbose=verbose, wrote=str(against) if update else ""),
+        lambda: report.check(found, verbose=verbose, wrote="" if wrote is None else str(wrote)),
         lambda: report.check_json(found),
         "scenarios",
         yes=all(checked.kept for checked in found),
         others={
-            "github": lambda: report.github(found),
-            "junit": lambda: report.junit(found),
+            "github": lambda: runner_forms.github(report.suites(found), report.summary(found)),
+            "junit": lambda: runner_forms.junit(report.suites(found)),
             "markdown": lambda: report.markdown(found),
             **pages.of_check(found),
         },
     )
 
 
-def _of_limits(
-    scenarios: Sequence[str],
-    assignments: Sequence[str],
-    kinds: set[str],
-    *,
-    verbose: bool,
-    given: Sequence[bool],
-) -> Reply:
+def _of_limits(cases: Sequence[LoadedScenario], kinds: set[str], *, verbose: bool, given: Sequence[bool]) -> Reply:
     """Scenarios of reinforcement learning, held to their limits; of serving, options that need a baseline."""
     from costmodel.commands import rl
-    from costmodel.documents.reader.resolved_scenario import load_any
 
     if "rl" in kinds:
-        cases, refused = [load_any(name, assignments) for name in scenarios], zip(_OF_BASELINE, given, strict=True)
-        return rl.check(cases, verbose=verbose, refused=list(refused))
+        return rl.check(cases, verbose=verbose, refused=list(zip(_OF_BASELINE, given, strict=True)))
     names = ", ".join(name for name, value in zip(_OF_BASELINE, given, strict=True) if value)
     raise fail("C008", f"{names} is about a baseline, and none is named", None, "name it: --against baseline.json")
 
 
-def _of_serving(scenarios: Sequence[str], assignments: Sequence[str], held_to: BaselineFile, *, verbose: bool) -> Reply:
-    """Scenarios that serve, by what a baseline calls them."""
-    from costmodel.commands import serving
-    from costmodel.documents.reader.resolved_scenario import load_any
+def _loaded(question: Question, others: Sequence[str]) -> dict[str, LoadedScenario]:
+    """Every scenario by its name in a baseline, or the faults of all that cannot be read."""
     from costmodel.explore.compare.check import key_of
 
     found: dict[str, LoadedScenario] = {}
-    for scenario in scenarios:
-        case = load_any(scenario, assignments)
-        key = key_of(scenario, case)
-        if key in found:
-            raise fail("C008", f"two scenarios are called '{key}' in a baseline", Place(scenario), "check one alone")
-        found[key] = case
-    return serving.check(found, held_to, verbose=verbose)
-
-
-def _kind(name: str) -> str:
-    """The kind of a scenario; the check of training reports what cannot be read."""
-    from costmodel.documents.reader.resolved_scenario import load_any
-
-    try:
-        return "training" if name == "-" else load_any(name).kind
-    except CostModelError:
-        return "training"
+    faults: list[Fault] = []
+    for asked in (question, *(replace(question, scenario=name, write=None) for name in others)):
+        try:
+            case = with_plan(asked.loaded())
+            key = key_of(asked.scenario, case)
+            if key in found:
+                place = Place(asked.scenario or case.file)
+                raise fail("C008", f"two scenarios are called '{key}' in a baseline", place, "check one alone")
+            found[key] = case
+        except CostModelError as error:
+            faults += error.faults
+    if faults:
+        raise CostModelError(*dict.fromkeys(faults))
+    return found
 
 
 def _baseline(path: Path | None, *, update: bool) -> Baseline | None:

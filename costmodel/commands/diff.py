@@ -3,22 +3,29 @@
 from __future__ import annotations
 
 import functools
+import shlex
+from collections.abc import Sequence
 from dataclasses import replace
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
 from costmodel.commands import completion
 from costmodel.commands.shared import answering
-from costmodel.commands.short_form import Question, asking
-from costmodel.ground.errors import CostModelError, Place, fail
+from costmodel.commands.short_form import Question, asking, with_plan
+from costmodel.ground.errors import Place, fail
 from costmodel.report.terminal.style.answer import Reply
+
+if TYPE_CHECKING:
+    from costmodel.documents.reader.resolved_scenario import LoadedScenario
+
+Ranks = tuple[int | None, int | None]
 
 BeforeArgument = Annotated[
     str | None,
     typer.Argument(
         metavar="A",
-        help="A scenario, or a result written with --json; '-' for stdin",
+        help="A scenario, or a result written with --json; '-' for stdin; or only flags",
         show_default=False,
         autocompletion=completion.scenarios,
     ),
@@ -57,60 +64,88 @@ def diff(
       costmodel diff llama-3-70b-512 --set plan.recompute=full
       costmodel diff llama-3-70b-512 --plans 0,1
       costmodel diff llama-3-70b-512 --gpu h200
+      costmodel diff --model llama-3.1-8b --gpu h100 --gpus 64 --set cluster.node=dgx-h200
       costmodel estimate SCENARIO --json | costmodel diff - SCENARIO --set plan.zero=3
 
-    --set and flags apply to B. A stored result keeps the figures it had; everything else is predicted anew.
+    Of a scenario, --set and flags apply to B. Without one, the flags describe A, and B is A changed by --set; each
+    takes the best plan of its search. A stored result keeps the figures it had; everything else is predicted anew.
 
     Next: costmodel check SCENARIO --against BASELINE
     """
-    from costmodel.documents.reader.resolved_scenario import load, load_any
-    from costmodel.explore.compare.compare import compare
-    from costmodel.explore.compare.comparison_sides import side_of
-    from costmodel.report.terminal.compare import compare as report
+    from costmodel.documents.reader.resolved_scenario import load_any
 
+    ranks, stated = _ranks(plans), bool(plans)
     before, changed = question.scenario, not question.is_plain
     if before is None:
-        hint = "write A first: costmodel estimate FLAGS --write a.yaml; then costmodel diff a.yaml --stack sglang"
-        raise fail("C013", "A is missing: flags apply to B", None, hint)
+        return _of_flags(question, ranks, stated=stated, exit_code=exit_code)
     if not (after or plans or changed):
         hint = "name another scenario, or add flags, --set or --plans"
         raise fail("C013", "there is nothing to compare with", None, hint)
     if before == "-" and after in ("", "-"):
         raise fail("C013", "standard input is read once", None, "put one of the two into a file")
-    first, second = _ranks(plans)
-    other = replace(question, scenario=after or before)
-    if (kind := _kind(before)) != "training":
+    sides = (before, load_any(before)), (after or before, replace(question, scenario=after or before).loaded())
+    first, second = map(_rank_words, ranks)
+    title = f"{before}{first} → {after or ('changed' if changed else before)}{second}"
+    return _answer(sides, title, ranks if stated else None, changed=changed, exit_code=exit_code)
+
+
+def _of_flags(question: Question, ranks: Ranks, *, stated: bool, exit_code: bool) -> Reply:
+    """Flags alone against the same with what --set changes, or two plans of their search."""
+    if not question.is_flags:
+        raise fail("C013", "A is missing", None, "name a scenario, or describe one: --model NAME --gpu NAME")
+    if not (question.assignments or stated):
+        raise fail(
+            "C013",
+            "there is nothing to compare with",
+            None,
+            "the flags describe A; add what changes B: --set stack=sglang",
+        )
+    before, after = (half.loaded(planned=not stated) for half in question.of_change())
+    change = " ".join(f"--set {shlex.quote(item)}" for item in question.assignments)
+    names = shlex.join(before.asked.words), f"with {change}" if change else "the same"
+    title = " → ".join(f"{name}{_rank_words(rank)}" for name, rank in zip(names, ranks, strict=True))
+    sides = (names[0], before), (names[1], after)
+    return _answer(sides, title, ranks if stated else None, changed=True, exit_code=exit_code)
+
+
+def _answer(
+    sides: Sequence[tuple[str, LoadedScenario]],
+    title: str,
+    ranks: Ranks | None,
+    *,
+    changed: bool,
+    exit_code: bool,
+) -> Reply:
+    """The difference of two scenarios, each as it is or as the plan of a rank."""
+    sides = [(name, with_plan(case)) for name, case in sides]
+    (one, before), (other, after) = sides
+    if before.kind != "training":
         from costmodel.commands import rl, serving
 
-        sides = load_any(before), other.loaded()
-        stated, refused = f"{before} → {after or 'changed'}", [("--plans", bool(plans))]
-        if kind == "rl":
-            return rl.diff(*sides, stated, exit_code=exit_code, refused=refused)
+        refused = [("--plans", ranks is not None)]
+        if before.kind == "rl":
+            return rl.diff(sides, title, exit_code=exit_code, refused=refused)
         serving.without("diff", refused)
-        return serving.diff(*sides, stated, exit_code=exit_code)
-    one = side_of(before, load(before), first, changed=False)
-    found = compare(one, side_of(after or before, other.case(), second, changed=changed))
-    title = f"{before}{_told(first)} → {after or ('changed' if changed else before)}{_told(second)}"
+        return serving.diff(sides, title, exit_code=exit_code)
+    from costmodel.documents.reader.resolved_scenario import training
+    from costmodel.explore.compare.compare import compare
+    from costmodel.explore.compare.comparison_sides import side_of
+    from costmodel.report.terminal.compare import compare as report
+
+    first, second = ranks or (None, None)
+    found = compare(
+        side_of(one, training(before), first, changed=False), side_of(other, training(after), second, changed=changed)
+    )
     return Reply(
         lambda: report.diff(found, title), lambda: report.diff_json(found), "figures", yes=found.same or not exit_code
     )
 
 
-def _kind(name: str) -> str:
-    """The workload of a scenario that can be used; the comparison itself reports what cannot be read."""
-    from costmodel.documents.reader.resolved_scenario import load_any
-
-    try:
-        return "training" if name == "-" else load_any(name).kind
-    except CostModelError:
-        return "training"
-
-
-def _told(rank: int | None) -> str:
+def _rank_words(rank: int | None) -> str:
     return "" if rank is None else " own plan" if rank == 0 else f" plan {rank}"
 
 
-def _ranks(text: str) -> tuple[int | None, int | None]:
+def _ranks(text: str) -> Ranks:
     if not text:
         return None, None
     parts = [part.strip() for part in text.split(",")]

@@ -152,5 +152,8 @@ def _legible(run: Callable[..., Any]) -> Callable[..., Any]:
 def _usage_error(error: Any) -> Iterator[Text]:
     """What is wrong with a command line, and where to read how it is right."""
     yield Text.assemble(("error", BAD), f": {error.format_message()}")
+    options = {parameter.name for parameter in error.ctx.command.params}
+    if getattr(getattr(error, "param", None), "name", "") == "gpus" and "over" in options:
+        yield styled("help: for several sizes: --over cluster.nodes=1,2,4")
     yield styled(error.ctx.get_usage())
     yield styled(f"Try '{error.ctx.command_path} --help' for help.", DIM)

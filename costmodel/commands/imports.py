@@ -40,11 +40,12 @@ NodeOption = Annotated[
 NodesOption = Annotated[
     int | None, typer.Option("--nodes", min=1, help="Number of nodes; default: as the files state", show_default=False)
 ]
-AcceleratorOption = Annotated[
+GpuOption = Annotated[
     str,
     typer.Option(
+        "--gpu",
         "--accelerator",
-        help="Accelerator of a machine, if the tool does not print it",
+        help="Accelerator that it runs on, in its usual node; of a machine, the one that the tool does not print",
         show_default=False,
         autocompletion=completion.accelerators,
     ),
@@ -79,9 +80,9 @@ StrictOption = Annotated[bool, typer.Option("--strict", help="Exit code 1 if an 
 @answering
 def import_file(
     files: FilesArgument,
+    gpu: GpuOption = "",
     node: NodeOption = "",
     nodes: NodesOption = None,
-    accelerator: AcceleratorOption = "",
     vocab: VocabOption = None,
     assignments: GivenOption = None,
     kind: KindOption = ImportedKind.DOCUMENT,
@@ -97,8 +98,8 @@ def import_file(
       costmodel import config.json -o model.yaml > what-was-read.txt
       costmodel import train.sh --node dgx-h100 --nodes 4 -o mine.yaml > what-was-read.txt
       costmodel import config.json ds.json --node dgx-h100 --nodes 4 --set workload.sequence=4096 > mine.yaml
-      costmodel import serve.sh benchmark.sh --node dgx-h100 > mine.yaml
-      costmodel import topo.txt --accelerator h100-sxm --node dgx-h100 > cluster.yaml
+      costmodel import serve.sh benchmark.sh --gpu h200 > mine.yaml
+      costmodel import topo.txt --gpu h100 --node dgx-h100 > cluster.yaml
       costmodel import run.log --as runs --config train.sh --node dgx-h100 --nodes 4 -o runs.csv > what-was-read.txt
 
     Several files describe one training job; a contradiction between them is an error. Nothing is run or downloaded.
@@ -109,7 +110,7 @@ def import_file(
     """
     from costmodel.explore.import_file import GivenBesideFile
 
-    beside = GivenBesideFile(node, nodes, vocab, partial, tuple(assignments or ()), accelerator)
+    beside = GivenBesideFile(node, nodes, vocab, partial, tuple(assignments or ()), gpu)
     if kind is ImportedKind.RUNS:
         return _runs(files, config or [], beside, warmup)
     if config or warmup is not None:

@@ -23,7 +23,7 @@ if TYPE_CHECKING:
     from costmodel.explore.rl.search_splits import FoundSplits
     from costmodel.explore.rl.vary_rl import RlScaleRow, SweptRl
     from costmodel.explore.search.search import SearchResult
-    from costmodel.explore.serving.search_layouts import FoundPlans
+    from costmodel.explore.serving.found_plans import FoundPlans
     from costmodel.explore.serving.vary_serving import ServingTrial, SweptServing
     from costmodel.explore.vary.rl_sensitivity import RlSensitivity
     from costmodel.explore.vary.scale import Scaled
@@ -237,6 +237,7 @@ def of_serving_check(found: Sequence[CheckedAnswer[ServingAnswer]]) -> dict[str,
 
 
 def _of_limits(found: Sequence[Any], conclude: Callable[[Any], str], words: Any) -> dict[str, Form]:
+    from costmodel.report.terminal.compare.limit_lines import forms_for_runners
 
     def drawn() -> Drawn:
         from costmodel.report.page import check_page
@@ -246,7 +247,7 @@ def _of_limits(found: Sequence[Any], conclude: Callable[[Any], str], words: Any)
             lambda: check_page.check_answers_figure(found),
         )
 
-    return _late_forms(drawn)
+    return {**_late_forms(drawn), **forms_for_runners(found, words)}
 
 
 def of_serving_sensitivity(found: ServingSensitivity) -> dict[str, Form]:

@@ -11,7 +11,7 @@ from contextlib import contextmanager
 from types import FrameType
 from typing import Any
 
-from costmodel.explore.vary.progress import Watcher
+from costmodel.explore.search.progress import Watcher
 from costmodel.report.terminal.style.progress import Meter, ProgressMark
 from costmodel.report.terminal.style.theme import live_console
 

@@ -84,7 +84,7 @@ def sweep(case: LoadedScenario, axes: Sequence[Axis], show: str, *, refused: Seq
     return Reply(lines, result, "points", yes=works, others=pages.of_rl_sweep(found))
 
 
-def scale(case: LoadedScenario, ranks: str, *, weak: bool, refused: Sequence[tuple[str, bool]]) -> Reply:
+def scale(case: LoadedScenario, ranks: str, *, weak: bool, verbose: bool, refused: Sequence[tuple[str, bool]]) -> Reply:
     """The answer of `scale`."""
     from costmodel.explore.rl.vary_rl import by_ranks
     from costmodel.report.terminal.rl import rl_vary as report
@@ -95,7 +95,7 @@ def scale(case: LoadedScenario, ranks: str, *, weak: bool, refused: Sequence[tup
     held = reinforced(case)
     found = by_ranks(held, ranks, weak=weak)
     lines, result = (
-        lambda: report.scale(held, found, weak=weak),
+        lambda: report.scale(held, found, weak=weak, verbose=verbose),
         lambda: report.scale_json(held, found, weak=weak),
     )
     works = any(row.trial.works for row in found)
@@ -103,7 +103,7 @@ def scale(case: LoadedScenario, ranks: str, *, weak: bool, refused: Sequence[tup
 
 
 def diff(
-    before: LoadedScenario, after: LoadedScenario, title: str, *, exit_code: bool, refused: Sequence[tuple[str, bool]]
+    sides: Sequence[tuple[str, LoadedScenario]], title: str, *, exit_code: bool, refused: Sequence[tuple[str, bool]]
 ) -> Reply:
     """The answer of `diff`."""
     from costmodel.explore.compare.compare import compare
@@ -111,7 +111,8 @@ def diff(
     from costmodel.report.terminal.rl import rl_vary as report
 
     without("diff", refused)
-    found = compare(side(before.name, reinforced(before)), side(after.name, reinforced(after)))
+    before, after = (side(name, reinforced(case)) for name, case in sides)
+    found = compare(before, after)
     yes = found.same or not exit_code
     return Reply(lambda: report.diff(found, title), lambda: report.diff_json(found), "figures", yes=yes)
 

@@ -116,24 +116,24 @@ def search(
       costmodel search --model llama-3.1-8b --gpu h100 --gpus 64 --sequence 8192 --batch 4Mi-tokens
       costmodel search llama-3-70b-512 --pareto memory_peak,step_time
       costmodel search llama-3-70b-512 --over cluster.node=dgx-h100,dgx-h200
+      costmodel search serve-llama-3.1-70b --over stack=vllm,sglang,trt-llm
       costmodel search llama-3-70b-512 --into FOLDER --keep all --resume > best.txt
 
     --set fixes a key of the plan, unless the scenario's search lists that key; the plan of the file is only ranked.
-    A serving scenario takes no --over: costmodel sweep SCENARIO --over cluster.node=… --show gpus_needed.
     Ctrl-C prints the best plans so far; --resume continues from there, even after a crash.
     Exit code 1 when no plan fits; then the nearest plan is shown, and what to set instead.
 
     Next: costmodel estimate SCENARIO --set plan.tp=…
     """
     from costmodel.documents.reader.resolved_scenario import training
-
-    case = question.loaded(planned=False)
-    if case.kind != "training":
-        given = [("--over", bool(over)), ("--into", into is not None)]
-        given += [("--keep", keep is Keep.ALL), ("--resume", resume), ("--engine", engine != "local")]
-        given += [("--workers", workers is not None), ("--wait", bool(wait))]
-        return _other_wing(case, top, pareto, why_not=why_not, given=given)
     from costmodel.explore.search.ranges import axes
+
+    varied = axes(over or ())
+    case = question.varied({axis.path: f"--over {axis.path}" for axis in varied}, "--over")
+    if case.kind != "training":
+        given = [("--into", into is not None), ("--keep", keep is Keep.ALL), ("--resume", resume)]
+        given += [("--engine", engine != "local"), ("--workers", workers is not None), ("--wait", bool(wait))]
+        return _other_wing(case, top, pareto, varied, why_not=why_not, given=given)
     from costmodel.explore.search.refusals import examples
     from costmodel.explore.search.stream import SearchOptions
     from costmodel.report.machine import json_answer
@@ -142,7 +142,7 @@ def search(
     if into is None and (resume or keep is Keep.ALL):
         raise fail("C021", f"{'--resume' if resume else '--keep all'} needs a folder", None, "add --into FOLDER")
     how = SearchOptions(engine, workers, into, keep is Keep.ALL, resume, wait=_seconds(wait))
-    found = _found(training(case), how, top or TOP, pareto, axes(over or ()))
+    found = _found(training(case), how, top or TOP, pareto, varied)
     shown = examples(found) if why_not else None
     rows = "refused" if why_not else "pareto.plans" if pareto else "plans"
     count = top or (FRONT if pareto else TOP)
@@ -152,19 +152,27 @@ def search(
 
 
 def _other_wing(
-    case: LoadedScenario, top: int | None, pareto: str, *, why_not: bool, given: Sequence[tuple[str, bool]]
+    case: LoadedScenario,
+    top: int | None,
+    pareto: str,
+    over: Sequence[Axis],
+    *,
+    why_not: bool,
+    given: Sequence[tuple[str, bool]],
 ) -> Reply:
     """The search of another workload, whose space is small: it takes none of the options for large ones."""
     if case.kind == "rl":
         from costmodel.commands import rl
 
-        return rl.search(case, top or TOP, why_not=why_not, refused=[("--pareto", bool(pareto)), *given])
+        return rl.search(
+            case, top or TOP, why_not=why_not, refused=[("--pareto", bool(pareto)), ("--over", bool(over)), *given]
+        )
     from costmodel.commands import serving
 
-    serving.without("search", given)
+    serving.without("search", [*given, ("--why-not beside --pareto", bool(pareto) and why_not)])
     if pareto:
-        return serving.pareto(case, top or FRONT, pareto)
-    return serving.search(case, top or TOP, why_not=why_not)
+        return serving.pareto(case, top or FRONT, pareto, over)
+    return serving.search(case, top or TOP, over, why_not=why_not)
 
 
 def _found(case: ResolvedScenario, how: SearchOptions, top: int, pareto: str, over: Sequence[Axis]) -> SearchResult:

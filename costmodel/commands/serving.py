@@ -8,19 +8,18 @@ from typing import TYPE_CHECKING
 
 from costmodel.commands import pages
 from costmodel.documents.reader.resolved_scenario import LoadedScenario
-from costmodel.documents.reader.serving_scenario import serving
+from costmodel.documents.reader.serving_scenario import ServingCase, serving
 from costmodel.estimate.serving.predict_serving import ServingAnswer, predict
-from costmodel.explore.serving.serving_remedies import with_remedies
 from costmodel.ground.errors import fail
 from costmodel.report.machine import serving_json
-from costmodel.report.terminal.serving import serving_communication as communication_report
 from costmodel.report.terminal.serving import serving_estimate as estimate_report
-from costmodel.report.terminal.serving import serving_memory as memory_report
 from costmodel.report.terminal.style.answer import Reply
 
 if TYPE_CHECKING:
     from costmodel.explore.compare.check import BaselineFile
     from costmodel.explore.search.ranges import Axis
+    from costmodel.explore.serving.found_plans import FoundPlans
+    from costmodel.explore.serving.pareto import ServingFront
 
 
 def _works(answer: ServingAnswer) -> bool:
@@ -28,10 +27,20 @@ def _works(answer: ServingAnswer) -> bool:
     return not (answer.refused or answer.broken)
 
 
+def _predicted(case: ServingCase) -> ServingAnswer:
+    """The scenario's own plan evaluated, with remedies where it needs any."""
+    answer = predict(case)
+    if _works(answer):
+        return answer
+    from costmodel.explore.serving.serving_remedies import with_remedies
+
+    return with_remedies(answer)
+
+
 def estimate(case: LoadedScenario, *, verbose: bool) -> Reply:
     """The answer of `estimate`."""
     held = serving(case)
-    asked = with_remedies(predict(held))
+    asked = _predicted(held)
     lines, forms = lambda: estimate_report.estimate(asked, verbose=verbose), pages.of_serving_plan(held, asked)
     return Reply(lines, lambda: serving_json.estimate(asked), "plans", yes=_works(asked), others=forms)
 
@@ -39,21 +48,24 @@ def estimate(case: LoadedScenario, *, verbose: bool) -> Reply:
 def memory(case: LoadedScenario, *, verbose: bool) -> Reply:
     """The answer of `memory`."""
     from costmodel.explore.serving.cache_levers import levers
+    from costmodel.report.terminal.serving import serving_memory as report
 
     held = serving(case)
-    asked = with_remedies(predict(held))
+    asked = _predicted(held)
     tried = [] if asked.refused else levers(asked)
-    lines = functools.partial(memory_report.memory, asked, tried, verbose=verbose)
+    lines = functools.partial(report.memory, asked, tried, verbose=verbose)
     forms = pages.of_serving_plan(held, asked, "memory")
     return Reply(lines, lambda: serving_json.memory(asked), "ledger", yes=_works(asked), others=forms)
 
 
 def comm(case: LoadedScenario) -> Reply:
     """The answer of `comm`."""
-    held, stated = serving(case), communication_report.communication
-    asked = with_remedies(predict(held))
+    from costmodel.report.terminal.serving import serving_communication as report
+
+    held = serving(case)
+    asked = _predicted(held)
     forms = {"html": pages.of_serving_plan(held, asked)["html"]}
-    lines, result = lambda: stated(asked), lambda: serving_json.communication(asked)
+    lines, result = lambda: report.communication(asked), lambda: serving_json.communication(asked)
     return Reply(lines, result, "transfers", yes=_works(asked), others=forms)
 
 
@@ -62,34 +74,52 @@ def explain(case: LoadedScenario, quantity: str, depth: int) -> Reply:
     from costmodel.explore.serving.explain_serving import explain as explain_figure
     from costmodel.report.terminal.serving import serving_tree
 
-    asked = with_remedies(predict(serving(case)))
+    asked = _predicted(serving(case))
     if asked.refused:
         return Reply(lambda: estimate_report.estimate(asked), lambda: serving_json.estimate(asked), yes=False)
     node = explain_figure(asked.inputs, quantity)
     return Reply(lambda: serving_tree.tree(asked, node, depth), lambda: serving_tree.tree_json(asked, node))
 
 
-def search(case: LoadedScenario, top: int, *, why_not: bool) -> Reply:
+def search(case: LoadedScenario, top: int, over: Sequence[Axis], *, why_not: bool) -> Reply:
     """The answer of `search`."""
+    from costmodel.commands.progress import paced
     from costmodel.estimate.serving.serving_inputs import inputs_of
     from costmodel.explore.serving.search_layouts import search as search_space
+    from costmodel.explore.serving.serving_remedies import with_search_remedies
+
+    with paced("values") as watcher:
+        found = search_space(inputs_of(serving(case)), top, over, watcher)
+    return found_reply(with_search_remedies(found), why_not=why_not)
+
+
+def found_reply(found: FoundPlans, *, why_not: bool = False) -> Reply:
+    """What a search found as an answer."""
+    from costmodel.report.machine.serving_search_json import search_json
     from costmodel.report.terminal.serving import serving_search as report
 
-    found = search_space(inputs_of(serving(case)), top)
-    rows = "refused" if why_not else "plans"
-    lines, result = lambda: report.search(found, why_not=why_not), lambda: report.search_json(found)
-    return Reply(lines, result, rows, yes=found.kept > 0, others=pages.of_serving_search(found))
+    rows, forms = "refused" if why_not else "plans", pages.of_serving_search(found)
+    lines, result = lambda: report.search(found, why_not=why_not), lambda: search_json(found)
+    return Reply(lines, result, rows, yes=found.kept > 0, stopped=found.stopped, others=forms)
 
 
-def pareto(case: LoadedScenario, top: int, axes: str) -> Reply:
+def pareto(case: LoadedScenario, top: int, axes: str, over: Sequence[Axis]) -> Reply:
     """The answer of `search --pareto`."""
+    from costmodel.commands.progress import paced
     from costmodel.estimate.serving.serving_inputs import inputs_of
     from costmodel.explore.serving.pareto import front
+
+    with paced("values") as watcher:
+        found = front(inputs_of(serving(case)), axes, over, watcher)
+    return front_reply(found, top)
+
+
+def front_reply(found: ServingFront, top: int) -> Reply:
+    """A front as an answer."""
     from costmodel.report.terminal.serving import serving_front as report
 
-    found = front(inputs_of(serving(case)), axes)
     lines, result = lambda: report.front(found, top), lambda: report.front_json(found)
-    return Reply(lines, result, "pareto.plans", yes=bool(found.points))
+    return Reply(lines, result, "pareto.plans", yes=bool(found.points), stopped=found.stopped)
 
 
 def sensitivity(case: LoadedScenario, of: str, top: int) -> Reply:
@@ -107,10 +137,6 @@ _BEST = "leave it out: a scenario without a plan takes the best plan at each val
 _INSTEAD: dict[tuple[str, ...], str] = {
     ("sweep", "--best"): _BEST,
     ("scale", "--best"): _BEST,
-    (
-        "search",
-        "--over",
-    ): "costmodel sweep … --over cluster.node=A,B --show gpus_needed,cost_within_limits compares them",
 }
 
 
@@ -138,7 +164,7 @@ def sweep(case: LoadedScenario, axes: Sequence[Axis], show: str, *, refused: Seq
     )
 
 
-def scale(case: LoadedScenario, rates: str, *, refused: Sequence[tuple[str, bool]]) -> Reply:
+def scale(case: LoadedScenario, rates: str, *, verbose: bool, refused: Sequence[tuple[str, bool]]) -> Reply:
     """The answer of `scale`: as many replicas as each rate needs."""
     from costmodel.explore.search.ranges import doubled, values_of
     from costmodel.explore.serving.vary_serving import around_rate, by_rate
@@ -150,8 +176,10 @@ def scale(case: LoadedScenario, rates: str, *, refused: Sequence[tuple[str, bool
     values = [value if "/" in value else f"{value} /s" for value in given]
     found = by_rate(held, values or around_rate(held))
     works = any(trial.works for trial in found)
-    lines, result = lambda: report.scale(held, found, assumed=not rates), lambda: report.scale_json(held, found)
-    return Reply(lines, result, "sizes", yes=works, others=pages.of_serving_scale(held, found))
+    lines = functools.partial(report.scale, held, found, assumed=not rates, verbose=verbose)
+    return Reply(
+        lines, lambda: report.scale_json(held, found), "sizes", yes=works, others=pages.of_serving_scale(held, found)
+    )
 
 
 def solve(case: LoadedScenario, vary: str, wanted: str, *, refused: Sequence[tuple[str, bool]]) -> Reply:
@@ -181,12 +209,13 @@ def check(cases: Mapping[str, LoadedScenario], against: BaselineFile, *, verbose
     return Reply(lines, result, "scenarios", yes=kept, others=pages.of_serving_check(found))
 
 
-def diff(before: LoadedScenario, after: LoadedScenario, title: str, *, exit_code: bool) -> Reply:
+def diff(sides: Sequence[tuple[str, LoadedScenario]], title: str, *, exit_code: bool) -> Reply:
     """The answer of `diff`."""
     from costmodel.explore.compare.compare import compare
     from costmodel.explore.serving.compare_serving import side
     from costmodel.report.terminal.serving import serving_compare as report
 
-    found = compare(side(before.name, serving(before)), side(after.name, serving(after)))
+    before, after = (side(name, serving(case)) for name, case in sides)
+    found = compare(before, after)
     yes = found.same or not exit_code
     return Reply(lambda: report.diff(found, title), lambda: report.diff_json(found), "figures", yes=yes)

@@ -45,6 +45,7 @@ _SUFFIXES = {
     ".xlsx": "xlsx",
 }
 PAGE = ("html", "svg", "png", "xlsx")  # further forms of answers that have a page
+_OF_RUNNERS = ("github", "junit")
 DRAWN = ("html", "svg", "png", "trace")
 
 
@@ -168,7 +169,7 @@ def _form(reply: Reply, form: str) -> str | bytes:
         return xlsx_bytes(reply)
     if form == AnswerFormat.MARKDOWN:
         return formats.markdown_text(reply.lines(), formats.facts_of(reply))
-    if form in DRAWN:
+    if form in (*DRAWN, *_OF_RUNNERS):
         raise fail("C007", f"this answer has no {form}", None, "take --format table, json or markdown")
     return ""
 

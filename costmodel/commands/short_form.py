@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import functools
 import inspect
+import shlex
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import replace
 from pathlib import Path
@@ -15,7 +16,7 @@ from costmodel.commands import completion
 from costmodel.commands.output import allowed, write_file
 from costmodel.commands.shared import KEYS_PANEL, SetOption
 from costmodel.ground.counts import number_of
-from costmodel.ground.errors import Place, fail
+from costmodel.ground.errors import CostModelError, Place, fail
 from costmodel.ground.record import record
 from costmodel.report.terminal.style.answer import Reply
 
@@ -90,22 +91,46 @@ class Question:
 
         return training(self.loaded(planned=planned))
 
-    def varied(self, keys: Mapping[str, str]) -> LoadedScenario:
+    def varied(self, keys: Mapping[str, str], several: str = "") -> LoadedScenario:
         """The scenario loaded for a command that varies keys, each with the option that does: none of them is assumed,
-        and what else sets one has no effect. A scenario without a plan takes the best one at each value."""
-        case = self.loaded(planned=False)
+        and what else sets one has no effect. A scenario without a plan takes the best one at each value.
+
+        several: the option that takes several values of a key, where the command has one
+        """
+        try:
+            case = self.loaded(planned=False)
+        except CostModelError as error:
+            raise self._of_several(error, several) if several else error from None
         assumed = tuple(item for item in case.asked.assumed if item.path not in keys)
         lost = tuple(
             f"{words} has no effect: {keys[path]} counts" for words, path in self._stated(case) if path in keys
         )
         return replace(case, asked=replace(case.asked, assumed=assumed, remarks=(*case.asked.remarks, *lost)))
 
+    def _of_several(self, error: CostModelError, option: str) -> CostModelError:
+        """The same faults; one of a flag with several values has the option that takes these as its remedy."""
+        from costmodel.explore.short_form import KEYS
+
+        keys = {**KEYS["training"], **KEYS["serving"]}
+        found = []
+        for fault in error.faults:
+            name, _, values = ("" if fault.place is None else fault.place.text).removeprefix("--").partition(" ")
+            if name == "gpu" and "," in values:
+                fault = replace(fault, hint=f"for several: {option} cluster.node=A,B; costmodel list nodes shows them")
+            elif name in keys and ("," in values or ".." in values):
+                unit = " /s" if name == "rate" and not values.endswith("s") else ""
+                steps = "*2" if ".." in values and "*" not in values else ""
+                stated = f"{','.join(f'{value}{unit}' for value in values.split(','))}{steps}"
+                fault = replace(fault, hint=f"for several values: {shlex.join([option, f'{keys[name]}={stated}'])}")
+            found.append(fault)
+        return CostModelError(*found)
+
     def _stated(self, case: LoadedScenario) -> Iterator[tuple[str, str]]:
         """What the command line sets: the words, and the key."""
         from costmodel.documents.keys.overrides import path_of
-        from costmodel.explore.short_form import KEYS
+        from costmodel.explore.short_form import keys_of
 
-        keys = {**KEYS.get(case.kind, KEYS["training"]), "gpus": "cluster.nodes"}
+        keys = {**keys_of(case.kind), "gpus": "cluster.nodes"}
         yield from (
             (f"--{name} {self.flags[name]}", path) for name, path in keys.items() if self.flags[name] is not None
         )
@@ -122,6 +147,14 @@ class Question:
         if planned and self.scenario is None and "plan" not in case.original:
             case = with_best_plan(case)
         return case if self.write is None else write_scenario(case, self.write)
+
+    def of_change(self) -> tuple[Question, Question]:
+        """Flags alone, and the same with what --set changes, which takes the place of flags for the same keys."""
+        from costmodel.explore.short_form import ScenarioFlags, changed_flags
+
+        flags, assignments = changed_flags(ScenarioFlags(**self.flags), self.assignments)
+        changed = {name: getattr(flags, name) for name in self.flags}
+        return replace(self, assignments=()), replace(self, flags=changed, assignments=assignments, write=None)
 
     def _of_flags(self) -> LoadedScenario:
         """The case of flags, whose table is loaded for them alone."""
@@ -208,6 +241,12 @@ def _flags(
     ] = None,
 ) -> None:
     """The flags, as the table of `explore.short_form` has them."""
+
+
+def with_plan(case: LoadedScenario) -> LoadedScenario:
+    """The case, of serving with the best plan where it has none; training finds its best when it is answered."""
+    unplanned = case.kind == "serving" and case.scenario.plan is None
+    return with_best_plan(case) if unplanned else case
 
 
 def with_best_plan(case: LoadedScenario) -> LoadedScenario:

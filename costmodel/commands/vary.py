@@ -7,8 +7,8 @@ from typing import Annotated
 import typer
 
 from costmodel.commands import pages
-from costmodel.commands.shared import PAGE, answering, answering_in
-from costmodel.commands.short_form import Question, asking
+from costmodel.commands.shared import PAGE, VerboseOption, answering, answering_in
+from costmodel.commands.short_form import Question, asking, with_plan
 from costmodel.ground.errors import fail
 from costmodel.report.terminal.style.answer import Reply
 
@@ -61,7 +61,7 @@ def sweep(
     from costmodel.report.terminal.vary import vary as report
 
     varied = axes(over)
-    case = question.varied({axis.path: f"--over {axis.path}" for axis in varied})
+    case = question.varied({axis.path: f"--over {axis.path}" for axis in varied}, "--over")
     if case.kind == "serving":
         from costmodel.commands import serving
 
@@ -97,6 +97,7 @@ def scale(
     ] = "",
     weak: Annotated[bool, typer.Option("--weak/--strong", help="Grow the batch with the ranks, or keep it")] = False,
     best: BestOption = False,
+    verbose: VerboseOption = False,
 ) -> Reply:
     """Show what more accelerators gain: strong or weak scaling, where efficiency falls, and which terms grow.
 
@@ -121,19 +122,20 @@ def scale(
     if case.kind == "serving":
         from costmodel.commands import serving
 
-        return serving.scale(case, rate, refused=[("--ranks", bool(ranks)), ("--weak", weak), ("--best", best)])
+        refused = [("--ranks", bool(ranks)), ("--weak", weak), ("--best", best)]
+        return serving.scale(case, rate, verbose=verbose, refused=refused)
     if case.kind == "rl":
         from costmodel.commands import rl
 
-        return rl.scale(case, ranks, weak=weak, refused=[("--rate", bool(rate)), ("--best", best)])
+        refused = [("--rate", bool(rate)), ("--best", best)]
+        return rl.scale(case, ranks, weak=weak, verbose=verbose, refused=refused)
     if rate or not ranks:
-        raise fail(
-            "C010", "--rate is for scenarios that serve" if rate else "--ranks is missing", None, "--ranks 64..4096"
-        )
+        sentence = "--rate is for scenarios that serve" if rate else "--ranks is missing"
+        raise fail("C010", sentence, None, "--ranks 64..4096")
     with paced("sizes") as pace:
         found = run(training(case), ranks, weak=weak, best=best or question.is_alone, pace=pace)
     works = any(row.point.works for row in found.rows)
-    lines, result = lambda: report.scale(found), lambda: report.scale_json(found)
+    lines, result = lambda: report.scale(found, verbose=verbose), lambda: report.scale_json(found)
     return Reply(lines, result, "sizes", yes=works, stopped=found.stopped, others=pages.of_scale(found))
 
 
@@ -167,7 +169,7 @@ def sensitivity(
     from costmodel.explore.vary.sweep import shown
     from costmodel.report.terminal.vary import sensitivity as report
 
-    case = question.loaded()
+    case = with_plan(question.loaded())
     if case.kind == "serving":
         from costmodel.commands import serving
 

@@ -8,15 +8,15 @@ from dataclasses import replace
 import numpy as np
 
 from costmodel.documents.reader.library import read
-from costmodel.documents.reader.serving_scenario import ServingCase
+from costmodel.documents.reader.override_case import vary_any
+from costmodel.documents.reader.serving_scenario import ServingCase, serving
 from costmodel.documents.schemas.serving.engine import Engine, EngineHostCache
-from costmodel.documents.schemas.serving.serving_plan import ServingPlan
 from costmodel.estimate.serving.predict_serving import ServingAnswer, answer, predict
 from costmodel.estimate.serving.serving_inputs import inputs_of
-from costmodel.estimate.shared.results import number
 from costmodel.exchange.exporters.engines.engine_export import ENGINES, ExportedCommand, exported_command
 from costmodel.exchange.exporters.engines.serving_job import ServingJob, rounded_share
 from costmodel.explore.checkpoint_names import checkpoint_name
+from costmodel.explore.serving.best_layout import plan_settings
 from costmodel.explore.serving.search_layouts import search
 from costmodel.ground.equation import Number
 from costmodel.ground.errors import Place, fail
@@ -61,13 +61,8 @@ def _asked(case: ServingCase, rank: int | None) -> ServingAnswer:
     if len(found.best) < wanted:
         sentence = f"the search finds {len(found.best)} plans that fit, so none of rank {wanted}"
         raise fail("C004", sentence, Place(case.file), "costmodel search SCENARIO --why-not shows why")
-    sizes = dict(found.best[wanted - 1].sizes)
-    engine = case.stack.model_copy(update={"budget": sizes.pop("budget")})
-    stated, copies = case.scenario.plan, sizes.pop("redundant_experts", None)
-    plan = ServingPlan.model_validate({key: number(np.array([value])) for key, value in sizes.items()})
-    drafts = None if stated is None else stated.speculation
-    plan = plan.model_copy(update={"speculation": drafts, "redundant_experts": copies})
-    return answer(inputs_of(replace(case, stack=engine)), plan)
+    settings = plan_settings(found, found.best[wanted - 1])
+    return predict(serving(vary_any(case, [f"{path}={value}" for path, value in settings.items()])))
 
 
 def _checked(found: ServingAnswer) -> None:
@@ -88,6 +83,7 @@ def _translated(found: ServingAnswer, engine: Engine) -> tuple[ServingAnswer, st
         "budget": found.inputs.budget,
         "sequences": found.inputs.sequences,
         "host_cache": _moved_host_cache(before, engine),
+        "chunked": engine.chunked or (before.chunked and _number(found.inputs.load.computed) > found.inputs.budget),
     }
     moved = engine.model_copy(update=kept)
     plan = found.plan.model_copy(update={"replicas": _number(found.evaluation.layout.replicas)})

@@ -27,6 +27,7 @@ _ROOM = 2.0  # memory of the default machine over those bytes
 _SIZES = {
     "training": ("cluster.nodes", "workload.sequence", "workload.global_batch"),
     "serving": ("cluster.nodes", "workload.prompt", "workload.output", "workload.concurrency"),
+    "rl": (),
 }
 
 

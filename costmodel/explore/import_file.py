@@ -9,7 +9,7 @@ from typing import Any
 
 from costmodel.documents.keys.paths import at
 from costmodel.documents.reader.folders import SUFFIXES
-from costmodel.documents.reader.library import DocumentReader, read
+from costmodel.documents.reader.library import DocumentReader
 from costmodel.documents.reader.resolved_scenario import any_from
 from costmodel.documents.schemas.hardware import Node
 from costmodel.documents.schemas.model import Model
@@ -26,6 +26,7 @@ from costmodel.exchange.writing.document_text import document_text
 from costmodel.exchange.writing.equal_model import twin_of
 from costmodel.explore.import_layers import OpenedFile, layered, opened
 from costmodel.explore.import_machine import imported_machine
+from costmodel.explore.import_node import GivenNode, given_node
 from costmodel.explore.import_serving import is_served, served
 from costmodel.ground.errors import CostModelError, Fault, Place, fail
 from costmodel.ground.record import record
@@ -43,7 +44,7 @@ class GivenBesideFile:
     vocab: int | None = None
     partial: bool = False
     assignments: tuple[str, ...] = ()
-    accelerator: str = ""
+    gpu: str = ""
 
 
 @record
@@ -79,10 +80,8 @@ def import_files(names: Sequence[str], beside: GivenBesideFile) -> ImportedFile:
         return _imported(first.file, found, DocumentReader().checked("model", found.document, first.file))
     if first.format in TOOLS:
         return _machine(texts, beside)
-    if beside.accelerator:
-        hint = "leave it out; the machine of a launch file is given by --node"
-        raise fail("C001", "--accelerator is of nvidia-smi topo -m, Slurm or Kubernetes", None, hint)
-    world = _world(beside)
+    given = given_node(beside.node, beside.gpu)
+    world = _world(beside, given)
     if len(texts) == 1 and first.format == MEGATRON:
         title = PurePath(first.file).stem if first.file != "<stdin>" else "imported"
         _refuse_assignments(beside)
@@ -92,7 +91,7 @@ def import_files(names: Sequence[str], beside: GivenBesideFile) -> ImportedFile:
     else:
         part = layered(texts, world, beside.assignments)
     file = " and ".join(text.file for text in texts)
-    found = _scenario(part, first.file, beside)
+    found = _scenario(part, first.file, beside, given)
     ready = None if found.missing else any_from(DocumentReader(), copied(found.document), first.file, ()).model
     return _imported(file, found, ready)
 
@@ -106,7 +105,7 @@ def _machine(texts: Sequence[OpenedFile], beside: GivenBesideFile) -> ImportedFi
     if len(texts) > 1:
         raise fail("X004", f"{first.format} is read alone", Place(texts[1].file), "import the two apart")
     shape = machine_shape(first.text, first.file, first.format)
-    found = imported_machine(shape, beside.node, beside.nodes, beside.accelerator)
+    found = imported_machine(shape, beside.node, beside.nodes, beside.gpu)
     return ImportedFile(first.file, found, None, None, "")
 
 
@@ -116,19 +115,19 @@ def _refuse_assignments(beside: GivenBesideFile) -> None:
         raise fail("C001", "--set has no effect on a script of Megatron-LM, which states everything", None, hint)
 
 
-def _world(beside: GivenBesideFile) -> int | None:
+def _world(beside: GivenBesideFile, given: GivenNode | None) -> int | None:
     """Accelerators as they are given beside the file."""
-    if beside.nodes and not beside.node:
-        raise fail("C001", "--nodes has no effect without --node", None, "add --node dgx-h100, for example")
-    node: Node | None = read("node", beside.node) if beside.node else None
-    return int(node.accelerators) * beside.nodes if node is not None and beside.nodes else None
+    if beside.nodes and given is None:
+        raise fail("C001", "--nodes has no effect without --gpu or --node", None, "add --gpu h100, for example")
+    return int(given.node.accelerators) * beside.nodes if given is not None and beside.nodes else None
 
 
 def _refuse_unused(beside: GivenBesideFile) -> None:
     """A fault for options that have no place in a model alone."""
-    given = {"--node": beside.node, "--nodes": beside.nodes, "--vocab": beside.vocab, "--partial": beside.partial}
+    machine = {"--gpu": beside.gpu, "--node": beside.node, "--nodes": beside.nodes}
+    given = {**machine, "--vocab": beside.vocab, "--partial": beside.partial}
     for option in (option for option, value in given.items() if value):
-        hint = "leave it out; costmodel search --model FILE --node NODE takes both"
+        hint = "leave it out; costmodel search --model FILE --gpu NAME takes both"
         raise fail("C001", f"{option} has no effect on a config.json, which states a model alone", None, hint)
 
 
@@ -171,43 +170,39 @@ def _line(place: Place | None) -> str:
 # --- a scenario from options of a training program
 
 
-def _scenario(found: Imported, file: str, beside: GivenBesideFile) -> Imported:
+def _scenario(found: Imported, file: str, beside: GivenBesideFile, given: GivenNode | None) -> Imported:
     """The scenario that a file states; a fault for what is missing, unless a part of one is asked for."""
-    node: Node | None = read("node", beside.node) if beside.node else None
     title = PurePath(file).stem if file != "<stdin>" else "imported"
     made = Origin("file", "the text itself", Place(file))
     tree: dict[str, Any] = {"schema": OriginValue("costmodel/scenario/v1", made), "title": OriginValue(title, made)}
     missing = found.missing
-    if node is None:
-        missing = (*missing, Fault("X002", "no file states the machine", Place(file), "--node dgx-h100, for example"))
-    elif "accelerators" in found.facts:
-        tree["cluster"] = {
-            "node": _given(node.name, "--node"),
-            "nodes": _nodes(node, beside, found),
-        }
+    stated = given is not None and "accelerators" in found.facts
+    if given is None:
+        hint = "--gpu h100 or --node dgx-h100, for example"
+        missing = (*missing, Fault("X002", "no file states the machine", Place(file), hint))
+    elif stated:
+        tree["cluster"] = {"node": given.name, "nodes": _nodes(given.node, beside, found)}
     if missing and not beside.partial:
         raise CostModelError(*missing)
     ahead, origins = placed(tree, Place(file))
+    if given is not None and stated:
+        given.written_into(ahead, origins)
     document = Mapping({**ahead, **found.document})
     document.place = Place(file)
     return replace(found, document=document, origins={**origins, **found.origins}, missing=missing)
-
-
-def _given(value: Any, option: str) -> OriginValue:
-    return OriginValue(value, Origin("assumed", f"{option}, given beside the file"))
 
 
 def _nodes(node: Node, beside: GivenBesideFile, found: Imported) -> OriginValue:
     """How many nodes hold the accelerators that the text states; an engine may leave a part of one."""
     accelerators = found.facts["accelerators"]
     if beside.nodes:
-        return _given(beside.nodes, "--nodes")
+        return OriginValue(beside.nodes, Origin("assumed", "--nodes, given beside the file"))
     nodes, left = divmod(int(accelerators.value), int(node.accelerators))
     if left and at(found.document, "workload.kind") == "serving":
         nodes, left = nodes + 1, 0
     if left:
         sentence = f"{accelerators.value:,} accelerators do not fill nodes of {node.accelerators:g}, as {node.name} is"
-        raise fail("X005", sentence, accelerators.place, "name another --node, or give --nodes")
+        raise fail("X005", sentence, accelerators.place, "name another --gpu or --node, or give --nodes")
     return OriginValue(
         nodes, Origin("derived", f"accelerators over {node.accelerators:g} of a node", accelerators.place)
     )

@@ -79,7 +79,7 @@ def _check(node: Node, shape: MachineShape, part: str) -> None:
 def _choice(shape: MachineShape, fitting: list[Node], part: str) -> Fault:
     listed = ", ".join(node.name for node in fitting)
     if not fitting:
-        hint = "costmodel init node writes one of your own" if part else "--accelerator states the part"
+        hint = "costmodel init node writes one of your own" if part else "--gpu states the part"
         return Fault("X002", f"{shape.words}: no node of the library has this shape", shape.place, hint)
     more = "" if part else "; --accelerator h100-sxm, for example, leaves fewer"
     return Fault("X002", f"{shape.words}: which node is it?", shape.place, f"--node with one of {listed}{more}")

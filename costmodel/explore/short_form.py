@@ -13,10 +13,8 @@ from typing import Any
 
 from costmodel.documents.keys.overrides import Assignment, overruled, path_of
 from costmodel.documents.keys.paths import at, place_at
-from costmodel.documents.reader.accelerator_aliases import accelerator_named
 from costmodel.documents.reader.cached_reader import CachedReader
-from costmodel.documents.reader.find_documents import find
-from costmodel.documents.reader.library import DocumentReader, names
+from costmodel.documents.reader.library import DocumentReader
 from costmodel.documents.reader.resolved_scenario import (
     LoadedScenario,
     ResolvedScenario,
@@ -25,11 +23,10 @@ from costmodel.documents.reader.resolved_scenario import (
     training,
 )
 from costmodel.documents.schemas.default_values import Assumption, FlagQuestion
-from costmodel.documents.schemas.hardware import Node
 from costmodel.documents.schemas.serving.engine import Engine
-from costmodel.documents.text.yaml_tree import Mapping, Text, assigned, copied, key_at
-from costmodel.evidence.validate.machines import proxy_node
+from costmodel.documents.text.yaml_tree import Mapping, assigned, copied, key_at
 from costmodel.explore.flag_defaults import default_assignment, default_sizes, default_stack, size_paths
+from costmodel.explore.node_of_gpu import flag_place, flag_text, node_of_gpu
 from costmodel.ground.errors import COMMAND_LINE, CostModelError, Place, fail
 from costmodel.ground.record import record
 
@@ -52,6 +49,11 @@ KEYS = {
         "dtype": "workload.precision",
         "safe": "limits.limits_chance.at_least",
     },
+}
+_INSTEAD = {  # of flags that a workload does not have
+    "training": "--sequence and --batch are the sizes",
+    "serving": "--prompt and --answer are the lengths, --rate or --concurrency the load",
+    "rl": "--set reaches its keys: costmodel list keys",
 }
 _NAMES = ("model", "node", "stack")  # flags whose value is a name or path, never YAML
 _LOADS = ("workload.rate", "workload.concurrency", "workload.users", "workload.requests")  # of which a scenario has one
@@ -108,7 +110,7 @@ def loaded_of_flags(scenario: str | None, flags: ScenarioFlags, assignments: Ite
     assignments = tuple(assignments)
     if scenario is None and not flags.words:
         raise fail("C004", "no scenario and no model is named", None, "costmodel list scenarios, or --model NAME")
-    if scenario is None and flags.model is None:
+    if scenario is None and flags.model is None and "model" not in map(path_of, assignments):
         raise fail("C004", "flags without a scenario need a model", None, "add --model NAME, or --model ./config.json")
     reader = DocumentReader()
     frame = _frame(_kind_set(assignments) or kind_of(flags))
@@ -134,6 +136,23 @@ def loaded_of_flags(scenario: str | None, flags: ScenarioFlags, assignments: Ite
     return replace(case, name=scenario or "", assignments=assignments, asked=asked)
 
 
+def changed_flags(flags: ScenarioFlags, assignments: tuple[str, ...]) -> tuple[ScenarioFlags, tuple[str, ...]]:
+    """What assignments change of flags alone: the flags without those whose keys are set, and the assignments, which
+    state the workload as the flags do.
+    """
+    paths = {path_of(item) for item in assignments}
+    lost = [name for name in flags.given if _overruled(name, paths)]
+    kind = () if "workload.kind" in paths else (f"workload.kind={kind_of(flags)}",)
+    return replace(flags, **dict.fromkeys(lost)), (*kind, *assignments)
+
+
+def _overruled(flag: str, paths: set[str]) -> bool:
+    """Whether a key is set in the place of a flag: the node in that of its accelerator, one load in that of another."""
+    own = {keys[flag] for keys in KEYS.values() if flag in keys}
+    more = {"gpu": {"cluster.node"}, "gpus": {*_SIZES}, "rate": {*_LOADS}, "concurrency": {*_LOADS}}
+    return not paths.isdisjoint(own | more.get(flag, set()))
+
+
 def _kind_set(assignments: Iterable[str]) -> str:
     """The workload that --set names, of those that flags stand for."""
     given = [item.partition("=")[2].strip() for item in assignments if path_of(item) == "workload.kind"]
@@ -155,17 +174,20 @@ def kind_of(flags: ScenarioFlags) -> str:
     return "serving" if engine and not {*flags.given} & {"sequence", "batch"} else "training"
 
 
+def keys_of(kind: str) -> dict[str, str]:
+    """The keys that flags set in a scenario of a workload; reinforcement learning has those of the machine alone."""
+    return _COMMON if kind == "rl" else KEYS.get(kind, KEYS["training"])
+
+
 def _checked(flags: ScenarioFlags, kind: str, *, alone: bool) -> None:
     """A fault for flags that a workload of this kind does not have."""
-    known = {*KEYS.get(kind, KEYS["training"]), "gpu", "gpus"}
+    known = {*keys_of(kind), "gpu", "gpus"}
     strange = [f"--{name}" for name in flags.given if name not in known]
-    if not strange or kind not in KEYS:
+    if not strange or kind not in (*KEYS, "rl"):
         return
     why = ", ".join(f"--{name}" for name in flags.given if name in {*KEYS["serving"]} - {*KEYS["training"]})
     because = f"{why} is of serving" if alone else f"the workload of the scenario is {kind}"
-    usual = "--prompt and --answer are the lengths, --rate or --concurrency the load"
-    hint = usual if kind == "serving" else "--sequence and --batch are the sizes"
-    raise fail("C030", f"{because}, which has no {' and no '.join(strange)}", Place(COMMAND_LINE), hint)
+    raise fail("C030", f"{because}, which has no {' and no '.join(strange)}", Place(COMMAND_LINE), _INSTEAD[kind])
 
 
 def _frame(kind: str) -> Mapping:
@@ -186,10 +208,10 @@ def _frame(kind: str) -> Mapping:
 
 def _changes(flags: ScenarioFlags, kind: str, *, alone: bool) -> tuple[list[Assignment], list[Assumption]]:
     """The assignments of all flags but the number of GPUs; and the node, where no flag names it."""
-    keys = KEYS.get(kind, KEYS["training"])
+    keys = keys_of(kind)
     found = [_assignment(name, path, flags.given[name]) for name, path in keys.items() if name in flags.given]
     if flags.gpu is not None:
-        changes, assumed = _of_gpu(flags.gpu, flags.node)
+        changes, assumed = node_of_gpu(flags.gpu, flags.node)
         return [*changes, *found], assumed
     if flags.node is not None or not alone:
         return found, []
@@ -201,11 +223,11 @@ def _assignment(name: str, path: str, text: str) -> Assignment:
     """A flag as an assignment to its key."""
     option = f"--{name}"
     if name in _NAMES:
-        place, value = _place(option, path, text), _text(text, _place(option, path, text))
+        place, value = flag_place(option, path, text), flag_text(text, flag_place(option, path, text))
     else:
         per_second = " /s" if name == "rate" and _NUMBER.fullmatch(text) else ""
         place, value = assigned(path, f"{_WORD.sub(' ', text)}{per_second}", option)
-        place = _place(option, path, text)  # as it was typed
+        place = flag_place(option, path, text)  # as it was typed
     return Assignment(path, Place(COMMAND_LINE, 0, 1, path, place.text, len(option)), value, place)
 
 
@@ -216,60 +238,6 @@ def _without_other_loads(tree: dict[Any, Any], changes: list[Assignment]) -> Ite
         for path in (*_LOADS, *_OF_LOADS):
             if path != change.path and at(tree, path) is not None:
                 yield replace(change, path=path, value=None)
-
-
-def _place(option: str, path: str, text: str) -> Place:
-    return Place(COMMAND_LINE, 0, len(option) + 2, path, f"{option} {text}", max(1, len(text)))
-
-
-def _text(text: str, place: Place) -> Text:
-    if not text.strip():
-        raise fail("C001", "nothing stands after the flag", place, "leave the flag out")
-    value = Text(text)
-    value.place = place
-    return value
-
-
-def _of_gpu(spelling: str, named: str | None) -> tuple[list[Assignment], list[Assumption]]:
-    """The node that an accelerator is usually found in; a node that is named too has to hold it."""
-    place = _place("--gpu", "cluster.node.accelerator", spelling)
-    shelf = CachedReader()
-    name = accelerator_named(spelling, shelf=shelf)
-    if not name:
-        find("accelerator", spelling, place)
-        raise fail("D009", f"there is no accelerator named '{spelling}'", place, "costmodel list accelerators")
-    of_gpu = Assignment("cluster.node.accelerator", place, _text(name, place), place)
-    stand = proxy_node(shelf, name)
-    if named is not None:
-        _check_held(name, named, shelf, place, "" if stand is None else stand.node)
-        return [of_gpu], []
-    if stand is None:
-        hint = f"name a machine like its own with --node, and --set cluster.node.accelerator={name}"
-        raise fail("D009", f"no node of the library holds {name}", place, hint)
-    node: Node = shelf.document("node", stand.node)
-    changes = [Assignment("cluster.node", place, _text(stand.node, place), place)]
-    held = node.accelerator == name
-    changes += [] if held else [of_gpu]
-    if stand.fabric is not None:
-        changes.append(Assignment("cluster.node.scale_up.fabric", place, _text(stand.fabric, place), place))
-    why = f"the node that {'holds' if held else 'stands for the own of'} {name}; --node names another"
-    return changes, [Assumption("cluster.node", stand.node, why)]
-
-
-def _check_held(name: str, named: str, shelf: CachedReader, place: Place, stand: str) -> None:
-    """A fault where a node holds another accelerator, and does not stand for the own of that one."""
-    try:
-        held = shelf.document("node", named).accelerator
-    except CostModelError:  # the scenario's reader reports the place
-        return
-    held = held if isinstance(held, str) else held.name
-    if name == (accelerator_named(held, shelf=shelf) or held) or named == stand:
-        return
-    holders = [other for other in sorted(names("node")) if shelf.document("node", other).accelerator == name]
-    nodes = [*filter(None, [stand]), *(other for other in holders if other != stand)]
-    with_it = f"--node {' or '.join(nodes[:3])}" if nodes else "leave --gpu out"
-    hint = f"{with_it}; of a machine of your own, --set cluster.node.accelerator={name}"
-    raise fail("C032", f"{named} holds {held}, not {name}", place, hint)
 
 
 # --- sizes that follow from others
@@ -290,13 +258,14 @@ def _sizes(
     placeholders = [default_assignment(path, 1) for path in open_sizes]
     first = any_from(DocumentReader(), copied(tree), shown, (*changes, *placeholders))
     found = list(_nodes_of(first, flags.gpus)) if wanted and flags.gpus is not None else []
-    assumed = list(default_sizes(first, [path for path in open_sizes if path != "cluster.nodes" or not wanted]))
+    left = [path for path in open_sizes if path != "cluster.nodes" or not wanted]
+    assumed = list(default_sizes(first, left)) if left else []
     return [*found, *(default_assignment(item.path, value) for item, value in assumed)], [item for item, _ in assumed]
 
 
 def _nodes_of(case: LoadedScenario, gpus: int) -> Iterator[Assignment]:
     """Full nodes of so many GPUs, or a part of one."""
-    place = _place("--gpus", "cluster.nodes", str(gpus))
+    place = flag_place("--gpus", "cluster.nodes", str(gpus))
     each = int(case.node.accelerators)
     if gpus > each and gpus % each:
         near = f"--gpus {gpus // each * each} or {(gpus // each + 1) * each}"

@@ -24,6 +24,7 @@ Faults = Callable[[Any], list[Any]]
 
 ROOT = Path(__file__).resolve().parents[2]
 NAME = "llama-3-70b-512"
+FEW = ("--set", "search={zero: [1], recompute: [full], micro_batch: [1], schedule: [1f1b]}")  # plans of a search
 ANSWERS = {
     "estimate": (("estimate", NAME), "step time", "costmodel/result/v1"),
     "estimate in full": (("estimate", NAME, "-v"), "assume.network_share", "costmodel/result/v1"),
@@ -149,7 +150,14 @@ NO = {
     "memory does not fit": ("memory", NAME, "--set", "plan.tp=1", "--set", "plan.pp=1"),
     "comm does not fit": ("comm", NAME, "--set", "plan.tp=1", "--set", "plan.pp=1"),
     "invalid": ("estimate", NAME, "--set", "plan.tp=3"),
-    "no plan fits": ("search", NAME, "--set", "cluster.nodes=1"),
+    "no plan fits": (
+        "search",
+        NAME,
+        "--set",
+        "cluster.nodes=1",
+        "--set",
+        "search={zero: [1], recompute: [full], micro_batch: [1], schedule: [1f1b]}",
+    ),
     "no plan is valid": ("search", NAME, "--set", "search.tp=[3]"),
 }
 

@@ -353,3 +353,70 @@ def test_the_hook(repository: tuple[Path, Path]) -> None:
     assert as_runner(command, folder, shell).returncode == 0
     (folder / "scenarios" / "held.yaml").write_text(LIMITED, "utf-8")
     assert as_runner(command, folder, shell).returncode == 1
+
+
+# ── Flags ────────────────────────────────────────────────────────────────────────────────────────────────────────────
+
+TRAINED = ("--model", "llama-3.1-8b", "--gpu", "h100", "--gpus", "64")
+SERVED = ("--model", "llama-3.1-8b", "--gpu", "h100", "--rate", "8", "--prompt", "2k", "--answer", "200")
+
+
+@pytest.mark.parametrize(
+    ("flags", "limit", "figure"),
+    [(TRAINED, "mfu.at_least", "mfu"), (SERVED, "tpot.at_most", "tpot")],
+    ids=["training", "serving"],
+)
+def test_flags_alone_are_checked_as_estimate_answers_them(
+    flags: tuple[str, ...], limit: str, figure: str, run: Any, tmp_path: Path
+) -> None:
+    worst = "0.0001" if figure == "mfu" else "1 h"
+    answer = json.loads(run("estimate", *flags, "--json").out)["plans"][0]
+    checked = told(run, "check", *flags, "--set", f"limits.{limit}={worst}")
+    (scenario,) = checked["scenarios"]
+    (finding,) = scenario["findings"]
+    expected = answer[figure] if figure in answer else answer[f"{figure}_s"]
+    assert (scenario["name"], finding["value"]) == (" ".join(flags), pytest.approx(expected))
+    assert {item["path"] for item in scenario["flags"]["assumed"]} >= {"cluster.node", "plan"}
+    shown = run("check", *flags, "--set", f"limits.{limit}={worst}").out
+    assert "assumed plan" in shown  # the plan that the search found is stated
+    baseline = str(tmp_path / "baseline.json")
+    assert run("check", *flags, "--against", baseline, "--update").code == 0
+    assert run("check", *flags, "--against", baseline, "--exact").code == 0
+    assert [*json.loads(Path(baseline).read_text("utf-8"))["scenarios"]] == [" ".join(flags)]
+
+
+def test_flags_apply_to_every_scenario(run: Any, faults: Faults) -> None:
+    found = told(run, "check", NAME, "quickstart", "--gpu", "h200")["scenarios"]
+    assert [(one["name"], one["facts"]["accelerator"]) for one in found] == [
+        (name, "h200-sxm") for name in (NAME, "quickstart")
+    ]
+    assert "need a model" in faults(run("check", "--gpus", "8"))[0].sentence
+    assert [fault.code for fault in faults(run("check", "nope", NAME, "nor-this"))] == ["D009", "D009"]
+
+
+def test_a_serving_scenario_without_a_plan_is_checked_with_the_best_one(run: Any, tmp_path: Path) -> None:
+    text = (ROOT / "scenarios" / "serve-llama-3.1-70b.yaml").read_text("utf-8")
+    path = tmp_path / "open.yaml"
+    path.write_text(re.sub(r"^plan:.*\n(?:  .*\n)+", "", text, flags=re.MULTILINE), "utf-8")
+    assert "plan:" not in path.read_text("utf-8")
+    ran = run("check", str(path))
+    assert (ran.code, ran.err) == (0, "")
+    assert "2 of 2 limits kept" in ran.out
+    assert "the best plan in costmodel search" in ran.out
+
+
+@pytest.mark.parametrize(
+    ("name", "limit"),
+    [("serve-llama-3.1-70b", "tpot.at_most=3ms"), ("grpo-qwen-2.5-7b-64", "iteration_time.at_most=3s")],
+)
+def test_runners_read_checks_of_every_workload(name: str, limit: str, run: Any) -> None:
+    """The forms for runners were the terminal's for serving and reinforcement learning."""
+    annotated = run("check", name, "--set", f"limits.{limit}", "--format", "github")
+    assert (annotated.code, annotated.err) == (1, "")
+    first, *_, last = annotated.out.splitlines()
+    assert first.startswith(f"::error file=scenarios/{name}.yaml,line=1,title=costmodel check::{name}: ")
+    assert re.fullmatch(r"1 of \d+ failed", last)
+    suite = ElementTree.fromstring(run("check", name, "--set", f"limits.{limit}", "--format", "junit").out)[0]
+    failures = [case for case in suite if case.find("failure") is not None]
+    assert (suite.get("name"), suite.get("failures"), suite.get("tests")) == (name, "1", str(len(suite)))
+    assert [case.get("name") for case in failures] == [f"at_most {limit.partition('.')[0]}"]

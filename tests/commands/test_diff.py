@@ -148,3 +148,33 @@ def test_the_conclusion_says_when_a_plan_stops_fitting(first: str, then: str, sa
     stored = run("estimate", NAME, *base, "--json").out
     ran = run("diff", "-", NAME, *base[:2], "--set", then, stdin=stored)
     assert ran.out.rstrip().endswith(said)
+
+
+FLAGS = ("--model", "llama-3.1-8b", "--gpu", "h100", "--gpus", "64", "--price", "2USD/GPU/h")
+
+
+@pytest.mark.parametrize("setting", ["cluster.node=dgx-h200", "plan.tp=8", "model=qwen-3-8b", "cluster.nodes=4"])
+def test_flags_are_a_and_what_is_set_changes_b(setting: str, run: Any) -> None:
+    """A is what `estimate FLAGS` answers, B what it answers with the key of a flag set in its place."""
+    found = told(run, "diff", *FLAGS, "--set", setting)
+    key, _, value = setting.partition("=")
+    instead = {"cluster.node": ("--gpu", "h200"), "model": ("--model", value), "cluster.nodes": ("--gpus", "32")}
+    name, text = instead.get(key, ("--set", setting))
+    words = dict(zip(FLAGS[::2], FLAGS[1::2], strict=True)) | {name: text}
+    before = told(run, "estimate", *FLAGS)["plans"][0]
+    after = told(run, "estimate", *(word for pair in words.items() for word in pair))["plans"][0]
+    moved = {item["name"]: item for item in found["figures"] if "." not in item["name"]}
+    names = [name for result in OF_STEP if before[name := machine_name(result)] is not None]
+    assert set(moved) == {name for name in names if before[name] != pytest.approx(after[name], rel=1e-9)}
+    assert all((item["before"], item["after"]) == (before[name], after[name]) for name, item in moved.items())
+    assert key in {item["path"] for item in found["inputs"]}
+    assert (found["before"]["name"], found["after"]["name"]) == (" ".join(FLAGS), f"with --set {setting}")
+
+
+def test_two_plans_of_flags(run: Any, faults: Faults) -> None:
+    shown = run("diff", *FLAGS, "--plans", "1,2").out
+    assert shown.startswith(f"{' '.join(FLAGS)} plan 1 → the same plan 2\n")
+    assert "plan.tp" in shown
+    for args, words in ((FLAGS, "nothing to compare"), ((), "A is missing"), (("--set", "plan.tp=2"), "A is missing")):
+        (fault,) = faults(run("diff", *args))
+        assert (fault.code, words in fault.sentence) == ("C013", True)

@@ -26,6 +26,7 @@ from costmodel.report.terminal.style.answer import Reply
 Faults = Callable[[Any], list[Any]]
 ROOT = Path(__file__).resolve().parents[2]
 NAME = "llama-3-70b-512"
+FEW = ("--set", "search={zero: [1], recompute: [full], micro_batch: [1], schedule: [1f1b]}")  # plans of a search
 FULL = ("--set", "plan.tp=1", "--set", "plan.pp=1")
 INVALID = ("--set", "plan.tp=3")
 
@@ -41,7 +42,17 @@ TABLES = {
     "pipeline": (("pipeline", NAME), "schedules"),
     "list": (("list",), "documents"),
     "validate": (("validate", "korthikanti-2022"), "rows"),
-    "no plan fits": (("search", NAME, "--set", "cluster.nodes=1"), "plans"),
+    "no plan fits": (
+        (
+            "search",
+            NAME,
+            "--set",
+            "cluster.nodes=1",
+            "--set",
+            "search={zero: [1], recompute: [full], micro_batch: [1], schedule: [1f1b]}",
+        ),
+        "plans",
+    ),
     "invalid": (("estimate", NAME, *INVALID), "plans"),
 }
 
@@ -169,7 +180,14 @@ SHOWN = {
     "search": ("search", NAME),
     "front": ("search", NAME, "--pareto", "memory_peak,cost_per_mtoken"),
     "why not": ("search", NAME, "--why-not"),
-    "no plan fits": ("search", NAME, "--set", "cluster.nodes=1"),
+    "no plan fits": (
+        "search",
+        NAME,
+        "--set",
+        "cluster.nodes=1",
+        "--set",
+        "search={zero: [1], recompute: [full], micro_batch: [1], schedule: [1f1b]}",
+    ),
     "large": ("search", "gpt-3-175b-1024", "--set", "cluster.nodes=1024", "--set", "workload.global_batch=12288"),
     "tree": ("explain", NAME, "step_time", "--depth", "9"),
     "page": ("explain", "interleaved_time"),

@@ -13,6 +13,7 @@ from exchange.published import configs
 from exchange.scripts import DEEPSEEK, LLAMA_8B, MIXTRAL
 
 from costmodel.documents.reader.library import read
+from costmodel.documents.reader.resolved_scenario import load_any
 from costmodel.exchange.writing.equal_model import shape, twin_of
 from costmodel.explore.import_file import GivenBesideFile, import_file
 
@@ -261,3 +262,40 @@ def test_a_command_in_a_script_is_not_run(tmp_path: Path, run: Any, faults: Faul
     found = faults(run("import", "train.sh", "--node", "dgx-h100", cwd=tmp_path))
     assert "X008" in {fault.code for fault in found}
     assert [path.name for path in tmp_path.iterdir()] == ["train.sh"]
+
+
+# --- the machine beside a file
+
+
+@pytest.mark.parametrize(
+    ("options", "node", "accelerator"),
+    [
+        (("--gpu", "h200"), "dgx-h200", "h200-sxm"),
+        (("--gpu", "a100-40gb"), "dgx-a100", "a100-sxm-40"),  # which has no node of its own
+        (("--gpu", "h20", "--node", "dgx-h100"), "dgx-h100", "h20"),
+        (("--node", "dgx-h100", "--gpu", "h100"), "dgx-h100", "h100-sxm"),
+    ],
+)
+def test_an_accelerator_states_its_usual_node(
+    options: tuple[str, ...], node: str, accelerator: str, tmp_path: Path, run: Any
+) -> None:
+    script, made = tmp_path / "serve.sh", tmp_path / "made.yaml"
+    script.write_text("vllm serve meta-llama/Llama-3.1-8B-Instruct --tensor-parallel-size 2\n", "utf-8")
+    load = [word for key in ("prompt=512", "output=64", "rate=1/s") for word in ("--set", f"workload.{key}")]
+    ran = run("import", str(script), *options, *load, "-o", str(made))
+    assert (ran.code, ran.err) == (0, "")
+    assert "--gpu" in ran.out
+    case = load_any(str(made))
+    assert (case.node.name, case.accelerator.name) == (node, accelerator)
+
+
+def test_an_accelerator_that_the_node_does_not_hold(tmp_path: Path, run: Any, faults: Faults) -> None:
+    (tmp_path / "serve.sh").write_text("vllm serve meta-llama/Llama-3.1-8B-Instruct\n", "utf-8")
+    for options, code, words in (
+        (("--gpu", "h200", "--node", "dgx-h100"), "C032", "dgx-h100 holds h100-sxm"),
+        (("--gpu", "h1000"), "D009", "'h1000'"),
+        ((), "X002", "no file states the machine"),
+    ):
+        found = faults(run("import", str(tmp_path / "serve.sh"), *options))
+        assert any((fault.code, words in fault.sentence) == (code, True) for fault in found)
+    assert "--gpu has no effect" in faults(run("import", EXAMPLE, "--gpu", "h100"))[0].sentence

@@ -23,6 +23,7 @@ from costmodel.commands.command_table import COMMANDS
 ROOT = Path(__file__).resolve().parents[2]
 SAMPLES = ROOT / "tests/evidence/measured"
 NAME = "llama-3-70b-512"
+FEW = ("--set", "search={zero: [1], recompute: [full], micro_batch: [1], schedule: [1f1b]}")  # plans of a search
 every_command = pytest.mark.parametrize("name", COMMANDS)
 SPOKEN = re.compile(r"costmodel (\w+)")
 
@@ -83,7 +84,14 @@ def test_answers_name_commands_that_exist(run: Any) -> None:
         ("memory", "llama-3-70b"),
         ("comm", NAME),
         ("search", NAME),
-        ("search", NAME, "--set", "cluster.nodes=1"),
+        (
+            "search",
+            NAME,
+            "--set",
+            "cluster.nodes=1",
+            "--set",
+            "search={zero: [1], recompute: [full], micro_batch: [1], schedule: [1f1b]}",
+        ),
         ("explain", "D009"),
         ("--help",),
     ):
@@ -109,7 +117,7 @@ def test_the_version(run: Any) -> None:
     ("args", "words"),
     [
         (("estimat",), "Did you mean 'estimate'?"),
-        (("check",), "Missing argument"),
+        (("calibrate",), "Missing argument"),
         (("sweep",), "Missing option '--over'"),
         (("estimate", NAME, "--st", "x"), "No such option: --st"),
         (("estimate", NAME, "extra"), "unexpected extra argument"),

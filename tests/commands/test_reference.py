@@ -10,27 +10,34 @@ from costmodel.commands.reference import pages, write
 from costmodel.ground.equation import EQUATIONS
 
 ROOT = Path(__file__).resolve().parents[2]
-PAGES = pages()
+NAMES = sorted(path.relative_to(ROOT).as_posix() for path in (ROOT / "docs/reference").iterdir())
 
 
-@pytest.mark.parametrize("name", PAGES)
-def test_page_is_fresh(name: str) -> None:
-    assert (ROOT / name).read_text("utf-8") == PAGES[name], "python -m costmodel.commands.reference writes it again"
+@pytest.fixture(scope="module")
+def written() -> dict[str, str]:
+    return pages()
 
 
-def test_no_page_is_left_over() -> None:
-    assert {path.relative_to(ROOT).as_posix() for path in (ROOT / "docs/reference").iterdir()} == set(PAGES)
+@pytest.mark.parametrize("name", NAMES)
+def test_page_is_fresh(name: str, written: dict[str, str]) -> None:
+    assert (ROOT / name).read_text("utf-8") == written.get(name), (
+        "python -m costmodel.commands.reference writes it again"
+    )
 
 
-def test_pages_name_what_is_asked_for() -> None:
-    assert "| L002 | layers not divisible by pp × vpp |" in PAGES["docs/reference/codes.md"]
-    assert "\n## search\n" in PAGES["docs/reference/commands.md"]
-    assert "`h100-sxm`" in PAGES["docs/reference/hardware.md"]
-    headings = PAGES["docs/reference/equations.md"].splitlines()
+def test_no_page_is_left_over(written: dict[str, str]) -> None:
+    assert set(NAMES) == set(written)
+
+
+def test_pages_name_what_is_asked_for(written: dict[str, str]) -> None:
+    assert "| L002 | layers not divisible by pp × vpp |" in written["docs/reference/codes.md"]
+    assert "\n## search\n" in written["docs/reference/commands.md"]
+    assert "`h100-sxm`" in written["docs/reference/hardware.md"]
+    headings = written["docs/reference/equations.md"].splitlines()
     ours = [item.name for item in EQUATIONS.values() if item.function.__module__.startswith("costmodel.equations.")]
     assert [name for name in ours if f"### {name}" not in headings] == []
 
 
-def test_pages_are_written_beneath_a_folder(tmp_path: Path) -> None:
+def test_pages_are_written_beneath_a_folder(tmp_path: Path, written: dict[str, str]) -> None:
     write(tmp_path)
-    assert {path.relative_to(tmp_path).as_posix() for path in tmp_path.rglob("*.md")} == set(PAGES)
+    assert {path.relative_to(tmp_path).as_posix() for path in tmp_path.rglob("*.md")} == set(written)

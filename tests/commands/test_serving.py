@@ -5,6 +5,7 @@ from __future__ import annotations
 import csv
 import io
 import json
+import shlex
 import subprocess
 import sys
 from collections.abc import Callable
@@ -247,6 +248,7 @@ def test_explain_traces_results_to_the_documents(run: Any) -> None:
     [
         ("search", NAME, "--workers", "2"),
         ("search", NAME, "--wait", "5 s"),
+        ("search", NAME, "--pareto", "tpot,ttft", "--why-not"),
         ("sweep", NAME, "--over", "plan.tp=4,8", "--best"),
         ("scale", NAME, "--ranks", "8..16"),
         ("scale", "quickstart", "--rate", "1..2"),
@@ -276,6 +278,16 @@ def _modules(*args: str) -> set[str]:
 def test_training_imports_nothing_of_serving() -> None:
     loaded = {name for name in _modules("estimate", "quickstart") if name.startswith("costmodel.")}
     assert {name for name in loaded if ".serving" in name} == set()
+
+
+def test_serving_imports_no_schema_of_training() -> None:
+    """Serving starts no later than training: half of a start is the classes of schemas, most of them of training."""
+    loaded = {name.removeprefix("costmodel.") for name in _modules("estimate", NAME)}
+    schemas = "scenario plan stack optimizer run reliability stragglers compression tuning sites release"
+    unneeded = {f"documents.schemas.{name}" for name in schemas.split()} | {"documents.keys.held_keys"}
+    unneeded |= {"estimate.training", "explore.serving.vary_serving", "explore.serving.search_layouts"}
+    assert loaded & unneeded == set()
+    assert {"documents.schemas.serving.serving_schema", "documents.schemas.model"} <= loaded
 
 
 def test_a_front_weighs_two_results_of_every_plan_at_every_load(run: Any) -> None:
@@ -331,14 +343,16 @@ def test_a_difference_too_small_to_print_is_none(run: Any) -> None:
     assert " +0.0 %" not in out
 
 
-def test_flags_are_compared_with_flags_by_a_file(run: Any, tmp_path: Path) -> None:
+def test_flags_are_compared_with_a_change_of_them(run: Any, tmp_path: Path) -> None:
     flags = ("--model", "llama-3.1-8b", "--gpu", "h100", "--gpus", "8", "--rate", "4")
-    ran = run("diff", *flags)
-    assert ran.code == 2
-    assert "costmodel estimate FLAGS --write a.yaml" in ran.err
     run("estimate", *flags, "--write", "a.yaml", cwd=tmp_path)
-    found = told(lambda *words: run(*words, cwd=tmp_path), "diff", "a.yaml", "--stack", "sglang")
-    assert [item["path"] for item in found["inputs"]] == ["stack"]
+    by_file = told(lambda *words: run(*words, cwd=tmp_path), "diff", "a.yaml", "--stack", "sglang")
+    found = told(run, "diff", *flags, "--set", "stack=sglang")
+    assert [item["path"] for item in found["inputs"]] == [item["path"] for item in by_file["inputs"]] == ["stack"]
+    assert found["figures"] == by_file["figures"]
+    assert (found["before"], found["after"]) == (" ".join(flags), "with --set stack=sglang")
+    other = told(run, "diff", *flags, "--set", "workload.concurrency=16")  # one load in the place of another
+    assert {item["path"] for item in other["inputs"]} == {"workload.rate", "workload.concurrency"}
 
 
 def test_a_model_that_does_not_fit_might_serve(run: Any) -> None:
@@ -370,8 +384,63 @@ def test_scale_counts_the_nodes_that_are_rented(run: Any) -> None:
     assert "a month" in run(*flags, "--rate", "12").out
 
 
-def test_search_over_nodes_names_the_command_that_compares_them(run: Any) -> None:
-    assert "costmodel sweep" in run("search", NAME, "--over", "cluster.node=p5,p5en").err
+def test_search_over_nodes_ranks_the_plans_of_all(run: Any) -> None:
+    """Rows, reasons and counts name the value; a price is that of its node, and what varies is no fact of all."""
+    keys = ("--over", "cluster.node=p5,dgx-b200", "--over", "cluster.nodes=1,2")
+    found = told(run, "search", NAME, *keys, "--set", "assume.price=null", "--top", "3")
+    assert found["facts"]["node"] is found["facts"]["price_usd_per_gpu_h"] is None
+    assert [(value["cluster.node"], value["cluster.nodes"]) for value in found["values"]] == [
+        ("p5", 1), ("p5", 2), ("dgx-b200", 1), ("dgx-b200", 2),
+    ]  # fmt: skip
+    for value in found["values"]:
+        named = [
+            row for row in found["refused"] if all(row[key] == value[key] for key in ("cluster.node", "cluster.nodes"))
+        ]
+        assert value["candidates"] == value["kept"] + sum(row["plans"] for row in named)
+        assert value["best"]["price_usd_per_gpu_h"] == (None if value["cluster.node"] == "dgx-b200" else 6.88)
+    assert {row["cluster.node"] for row in found["plans"]} == {"dgx-b200"}
+    out = run("search", NAME, *keys, "--why-not").out
+    assert "no price known for dgx-b200" in out
+    assert "2.50 USD/GPU/h is the price for dgx-h100 and was left out" in out
+    rows = list(csv.DictReader(io.StringIO(run("search", NAME, *keys, "--why-not", "--format", "csv").out)))
+    assert {row["cluster.node"] for row in rows} == {"p5", "dgx-b200"}
+
+
+def test_the_command_under_a_search_over_engines_gives_its_first_row(run: Any) -> None:
+    words = ("search", NAME, "--over", "stack=sglang,trt-llm", "--over", "stack.budget=4096,8192")
+    best = told(run, *words)["plans"][0]
+    line = run(*words).out.splitlines()[-1]
+    again = told(run, *shlex.split(line.partition("costmodel ")[2]))["plans"][0]
+    assert {name: again[name] for name in ("tp", "budget", "rate_within_slo_per_s")} == {
+        name: best[name] for name in ("tp", "budget", "rate_within_slo_per_s")
+    }
+
+
+def test_a_value_of_a_search_that_is_wrong_is_marked_at_its_option(run: Any, faults: Faults) -> None:
+    (found,) = faults(run("search", NAME, "--over", "cluster.node=p5,p55"))
+    assert (found.code, found.marked) == ("D009", "p55")
+
+
+def test_a_search_in_vain_says_what_to_set(run: Any) -> None:
+    words = ("search", NAME, "--set", "workload.rate=16 /s")
+    found, out = told(run, *words), run(*words).out
+    assert found["remedies"][0] == {"set": ["cluster.nodes=4"]}
+    assert "try  --set cluster.nodes=4" in out
+    assert out.endswith(f"Next: costmodel search {NAME} --set 'workload.rate=16 /s' --set cluster.nodes=4\n")
+    assert told(run, *words, "--set", "cluster.nodes=4")["remedies"] == []
+
+
+def test_a_plan_of_a_search_with_instances_apart_is_not_exported_as_one_that_does_both(run: Any) -> None:
+    apart = ("--set", "search.disaggregated=true", "--set", "cluster.nodes=3")
+    assert told(run, "search", NAME, *apart, "--top", "1")["plans"][0]["prefill"]["tp"] == 4
+    ran = run("export", NAME, *apart, "--to", "vllm", "--rank", "1")
+    assert (ran.code, "X009 plan.prefill" in ran.out + ran.err) == (1, True)
+
+
+def test_sweep_over_nodes_shows_the_rent_of_each(run: Any) -> None:
+    asked = ("sweep", NAME, "--over", "cluster.node=dgx-h100,p5,dgx-h200", "--show", "rent_per_month")
+    for words in ("at 2.50 USD", "at 6.88 USD", "was left out", "no price known for dgx-h200"):
+        assert words in run(*asked).out
     over = ("--over", "cluster.node=p5,p5en", "--set", "assume.price=null", "--show", "gpus,nodes,rent_per_month")
     rents = [point["rent_per_month_usd"] for point in told(run, "sweep", NAME, *over)["points"]]
     assert rents[0] == pytest.approx(16 * 6.88 * 730, rel=1e-3)

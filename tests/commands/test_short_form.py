@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import itertools
 import json
+import shlex
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -423,13 +424,12 @@ def test_the_next_command_of_a_search_without_an_engine_named(run: Any, tmp_path
 
 
 def test_every_command_about_a_scenario_takes_the_flags() -> None:
-    """But check, whose baseline is of scenarios by their names."""
     program: Any = typer.main.get_command(app)
     options = {name: {param.name for param in command.params} for name, command in program.commands.items()}
     flags = {*ScenarioFlags.__dataclass_fields__, "assignments", "write"}
     asked = {name for name, held in options.items() if {"scenario", "scenarios"} & held}
-    assert {name for name in asked if not flags <= options[name]} == {"check"}
-    assert {"run", "scale", "solve", "sweep", "sensitivity", "diagnose", "report", "diff"} <= asked
+    assert {name for name in asked if not flags <= options[name]} == set()
+    assert {"run", "scale", "solve", "sweep", "sensitivity", "diagnose", "report", "diff", "check"} <= asked
 
 
 PLAN = {"tp": 2, "pp": 1, "vpp": 1, "micro_batch": 1, "zero": 2, "recompute": "none"}
@@ -494,7 +494,8 @@ def test_serving_flags_are_scaled_by_rates_and_swept(run: Any) -> None:
 
 def test_flags_of_diff_change_the_second_side(run: Any, faults: Faults) -> None:
     of_flags, of_set = run("diff", "quickstart", "--batch", "256"), ("--set", "workload.global_batch=256")
-    assert of_flags.out.splitlines()[4:] == run("diff", "quickstart", *of_set).out.splitlines()[4:]
+    shown = [line for line in of_flags.out.splitlines() if "in the place of" not in line]
+    assert shown[4:] == run("diff", "quickstart", *of_set).out.splitlines()[4:]
     (found,) = faults(run("diff", "--model", "llama-3.1-8b"))
     assert found.code == "C013"
 
@@ -503,3 +504,38 @@ def test_the_help_has_its_options_in_groups(run: Any) -> None:
     lines = run("estimate", "--help").out.splitlines()
     headings = [line for before, line in itertools.pairwise(lines) if not before and line and "  " not in line]
     assert headings[-6:] == ["Arguments", "Job", "Machine", "Serving", "Any key of the scenario", "Output"]
+
+
+def test_flags_beside_a_scenario_of_reinforcement_learning(run: Any, faults: Callable[[Any], Any]) -> None:
+    """Those of the machine; they were taken for flags of training."""
+    name = "grpo-qwen-2.5-7b-64"
+    found = json.loads(run("estimate", name, "--gpu", "h200", "--gpus", "128", "--price", "2USD/GPU/h", "--json").out)
+    by_set = ("cluster.node=dgx-h200", "cluster.nodes=16", "assume.price=2 USD/GPU/h")
+    same = json.loads(run("estimate", name, *(word for text in by_set for word in ("--set", text)), "--json").out)
+    assert found["plans"] == same["plans"]
+    (fault,) = faults(run("estimate", name, "--sequence", "128", "--rate", "3"))
+    assert (fault.code, "no --sequence and no --rate" in fault.sentence) == ("C030", True)
+
+
+@pytest.mark.parametrize(
+    ("flag", "value", "wanted"),
+    [
+        ("--rate", "4,8", "--over 'workload.rate=4 /s,8 /s'"),
+        ("--rate", "4..8", "--over 'workload.rate=4..8 /s*2'"),
+        ("--node", "p5,p5en", "--over cluster.node=p5,p5en"),
+        ("--stack", "vllm,sglang", "--over stack=vllm,sglang"),
+        ("--gpu", "h100,h200", "--over cluster.node=A,B"),
+    ],
+)
+def test_several_values_of_a_flag_lead_to_the_option_that_takes_them(
+    run: Any, faults: Any, flag: str, value: str, wanted: str
+) -> None:
+    (found,) = faults(run("search", "serve-llama-3.1-70b", flag, value))
+    assert wanted in found.help
+    if "A,B" not in wanted:
+        assert run("search", "serve-llama-3.1-70b", *shlex.split(wanted)).code == 0
+
+
+def test_several_sizes_lead_to_nodes_where_a_command_varies_keys(run: Any) -> None:
+    said = [run(*words, "--gpus", "8,16").err for words in (("search", "quickstart"), ("estimate", "quickstart"))]
+    assert ["--over cluster.nodes=" in each for each in said] == [True, False]

@@ -145,3 +145,43 @@ def test_numbers_are_written_as_people_write_them(run: Any) -> None:
     start = next(place for place, line in enumerate(lines) if line.split()[:1] == ["plan.dp"]) + 1
     assert [line.split()[0] for line in lines[start : start + 4]] == ["8", "800", "80,000", "8"]
     assert "e+" not in ran.out + run("estimate", NAME, "--set", "plan.dp=200000000").out
+
+
+@pytest.mark.parametrize(
+    ("name", "sizes", "path"),
+    [
+        (NAME, ("--ranks", "64,128"), "assume.overlap.tp"),
+        ("serve-llama-3.1-70b", ("--rate", "2,4"), "stack.budget"),
+        ("grpo-qwen-2.5-7b-64", ("--ranks", "64,128"), "assume."),
+    ],
+)
+def test_scale_shows_the_assumptions_of_all_sizes_on_request(
+    name: str, sizes: tuple[str, ...], path: str, run: Any
+) -> None:
+    plain, verbose = (run("scale", name, *sizes, *more).out for more in ((), ("-v",)))
+    lines = [line for line in verbose.splitlines() if path in line]
+    assert len(lines) == len(set(lines)) >= 1
+    assert path not in plain
+    assert set(plain.splitlines()) <= set(verbose.splitlines())
+
+
+@pytest.mark.parametrize(
+    ("asked", "result", "price"),
+    [
+        (("llama-3-70b-512",), "cost_per_mtoken", "assume.price"),
+        (
+            ("quickstart", "--gpu", "h200", "--set", "cluster.node=a3-ultragpu-8g"),
+            "cost_per_mtoken",
+            "cluster.node.price.hourly",
+        ),
+        (("serve-llama-3.1-70b",), "rent_per_month", "assume.price"),
+        (("grpo-qwen-2.5-7b-64",), "run_cost", "assume.price"),
+    ],
+)
+def test_a_cost_moves_as_its_price_does(asked: tuple[str, ...], result: str, price: str, run: Any) -> None:
+    found = told(run, "sensitivity", *asked, "--of", result)["figures"]
+    (row,) = (figure for figure in found if ".price" in figure["path"])
+    assert (row["path"], row["kind"]) == (price, "assumption")
+    assert (row["low"], row["high"]) == (pytest.approx(-0.1), pytest.approx(0.1))
+    shown = run("sensitivity", *asked, "--of", result).out
+    assert "price buys" not in shown

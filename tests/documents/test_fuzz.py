@@ -279,8 +279,9 @@ def _audit(event: str, given: tuple[Any, ...]) -> None:
     if event == "open" and not (isinstance(given[2], int) and given[2] & (os.O_WRONLY | os.O_RDWR | os.O_CREAT)):
         return
     path = str(given[0])
+    compiled = "__pycache__" in path or (sys.pycache_prefix is not None and path.startswith(sys.pycache_prefix))
     known = isinstance(given[0], int) or OWN.fullmatch(path.rpartition(os.sep)[2])
-    if not known and "__pycache__" not in path and path != os.devnull:
+    if not known and not compiled and path != os.devnull:
         _watched.append(f"{event} {path}")
 
 

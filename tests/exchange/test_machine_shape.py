@@ -71,7 +71,7 @@ def test_slurm_and_kubernetes_state_the_part_and_how_many_nodes() -> None:
 def asked(text: str, path: Path, node: str = "", accelerator: str = "") -> object:
     file = path / "shape.txt"
     file.write_text(text, "utf-8")
-    return import_file(str(file), GivenBesideFile(node, None, accelerator=accelerator)).found.document
+    return import_file(str(file), GivenBesideFile(node, None, gpu=accelerator)).found.document
 
 
 def test_the_node_is_the_users_choice_among_those_of_the_shape(tmp_path: Path) -> None:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import ast
+import functools
 import importlib
 import itertools
 import pkgutil
@@ -36,6 +38,7 @@ def registered() -> list[Equation]:
     return sorted(found, key=lambda item: (item.room, item.name))
 
 
+@functools.cache
 def read_yaml(path: Path) -> Any:
     """A YAML file as plain dicts and lists; an absent one is empty."""
     return YAML(typ="safe", pure=True).load(path.read_text("utf-8")) or {} if path.is_file() else {}
@@ -44,6 +47,18 @@ def read_yaml(path: Path) -> Any:
 def python_files(folder: Path) -> list[Path]:
     """Every module in a folder and beneath it."""
     return sorted(folder.rglob("*.py"))
+
+
+@functools.cache
+def parsed(path: Path) -> ast.Module:
+    """The syntax tree of a module: many tests look at it, and none changes it."""
+    return ast.parse(path.read_text("utf-8"))
+
+
+@functools.cache
+def nodes(path: Path) -> tuple[ast.AST, ...]:
+    """Every node of a module, in the order of `ast.walk`."""
+    return tuple(ast.walk(parsed(path)))
 
 
 def relative(path: Path) -> str:

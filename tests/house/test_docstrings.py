@@ -15,7 +15,7 @@ from each import each
 from costmodel.ground.equation import EQUATIONS, Equation, parse_contract
 from costmodel.ground.parsing import parse_unit
 
-from .catalogue import ALGORITHMS, MODULES, SOURCES, read_yaml, registered
+from .catalogue import ALGORITHMS, MODULES, SOURCES, parsed, read_yaml, registered
 
 BIBLIOGRAPHY = read_yaml(SOURCES)
 ALL = registered()
@@ -101,7 +101,7 @@ def test_there_are_equations() -> None:
 @pytest.mark.parametrize("module", MODULES, ids=lambda module: module.__name__.removeprefix("costmodel.equations."))
 def test_every_public_function_is_registered_under_a_name_of_its_own(module: object) -> None:
     name, file = module.__name__, Path(module.__file__)  # type: ignore[attr-defined]
-    tree = ast.parse(file.read_text("utf-8"))
+    tree = parsed(file)
     public = [item.name for item in tree.body if isinstance(item, ast.FunctionDef) and not item.name.startswith("_")]
     assert len(public) == len(set(public))
     equations = [item for item in public if item not in ALGORITHMS]

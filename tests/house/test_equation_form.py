@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 from each import each
 
-from .catalogue import PACKAGE, python_files, registered, relative
+from .catalogue import PACKAGE, nodes, parsed, python_files, registered, relative
 
 Fault = tuple[int, str]
 Rule = Callable[[ast.Module], Iterator[Fault]]
@@ -200,8 +200,7 @@ COMPOSITION_FILES = python_files(PACKAGE / "estimate")
 
 
 def _faults(rule: Rule, path: Path) -> list[str]:
-    tree = ast.parse(path.read_text("utf-8"))
-    return [f"{relative(path)}:{line}: {sentence}" for line, sentence in rule(tree)]
+    return [f"{relative(path)}:{line}: {sentence}" for line, sentence in rule(parsed(path))]
 
 
 @each("path, rule", product(EQUATION_FILES, EQUATION_RULES))
@@ -311,7 +310,7 @@ def test_what_no_estimate_calls_says_so() -> None:
     """An equation that stands there for the reader is not taken for part of the model."""
     called = set[str]()
     for path in python_files(PACKAGE):
-        for node in ast.walk(ast.parse(path.read_text("utf-8"))):
+        for node in nodes(path):
             if isinstance(node, ast.ImportFrom) and (node.module or "").startswith("costmodel.equations."):
                 called.update(item.name for item in node.names)
             elif isinstance(node, ast.Call) and isinstance(node.func, ast.Name):

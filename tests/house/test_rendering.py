@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import ast
-from pathlib import Path
+import functools
 
-ROOT = Path(__file__).parents[2]
+from .catalogue import PACKAGE, nodes, parsed, python_files
+
 EVALUATE = {
     ("costmodel.estimate.evaluate.evaluate_plans", "evaluate"),
     ("costmodel.estimate.serving.evaluate_layouts", "evaluate"),
@@ -24,12 +25,13 @@ def imported(tree: ast.AST, *, at_run_time: bool = False) -> dict[str, Name]:
     return found
 
 
+@functools.cache
 def functions() -> dict[Name, set[Name]]:
     """Every function and method of a module, with what of the project it names."""
     found: dict[Name, set[Name]] = {}
-    for path in (ROOT / "costmodel").rglob("*.py"):
-        module = ".".join(path.relative_to(ROOT).with_suffix("").parts)
-        tree = ast.parse(path.read_text(encoding="utf-8"))
+    for path in python_files(PACKAGE):
+        module = ".".join(path.relative_to(PACKAGE.parent).with_suffix("").parts)
+        tree = parsed(path)
         here = {node.name: (module, node.name) for node in tree.body if isinstance(node, ast.FunctionDef)}
         known = {**imported(tree), **here}
         defined = [(node, node.name) for node in tree.body if isinstance(node, ast.FunctionDef)]
@@ -43,6 +45,7 @@ def functions() -> dict[Name, set[Name]]:
     return found
 
 
+@functools.cache
 def evaluating() -> set[Name]:
     """The functions that evaluate plans, by themselves or by what they call."""
     named, found = functions(), set(EVALUATE)
@@ -55,8 +58,8 @@ def test_rendering_evaluates_no_plan() -> None:
     found = evaluating()
     assert found >= {*EVALUATE, ("costmodel.explore.explain.fixes", "remedies")}
     breaches = []
-    for path in sorted((ROOT / "costmodel" / "report").rglob("*.py")):
-        tree = ast.parse(path.read_text(encoding="utf-8"))
+    for path in python_files(PACKAGE / "report"):
+        tree = parsed(path)
         breaches += [f"{path.name}: {name}" for name in imported(tree, at_run_time=True).values() if name in found]
     assert not breaches
 
@@ -70,8 +73,8 @@ def test_rendering_scores_nothing() -> None:
     computing = {(module, name) for module, name in functions() if module.startswith("costmodel.evidence.")}
     assert ("costmodel.evidence.validate.scores", "score") in computing
     breaches = []
-    for path in sorted((ROOT / "costmodel" / "report").rglob("*.py")):
-        tree = ast.parse(path.read_text(encoding="utf-8"))
+    for path in python_files(PACKAGE / "report"):
+        tree = parsed(path)
         used = {name for name in imported(tree, at_run_time=True).values() if name in computing}
         breaches += [f"{path.name}: {name}" for _, name in used if name not in WRITTEN]
     assert not breaches
@@ -81,9 +84,9 @@ def test_answers_that_are_rendered_hold_all_that_is_asked_of_them() -> None:
     """A property that evaluates a plan would do it while something is drawn; pages alone collect as they are drawn."""
     lazy = {tuple(name.split(".")) for module, name in evaluating() if "." in name and ".page." not in module}
     asked: dict[str, set[str]] = {}
-    for path in (ROOT / "costmodel" / "report").rglob("*.py"):
-        tree = ast.parse(path.read_text(encoding="utf-8"))
-        attributes = {node.attr for node in ast.walk(tree) if isinstance(node, ast.Attribute)}
+    for path in python_files(PACKAGE / "report"):
+        tree = parsed(path)
+        attributes = {node.attr for node in nodes(path) if isinstance(node, ast.Attribute)}
         for _, name in imported(tree).values():
             asked.setdefault(name, set()).update(attributes)
     assert lazy

@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 import ast
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from pathlib import Path
 
 from each import each
 
-from .catalogue import PACKAGE, ROOT, python_files, relative
+from .catalogue import PACKAGE, ROOT, nodes, parsed, python_files, relative
 
 MODULE_LINES = 350
 FUNCTION_LINES = 40
@@ -46,31 +46,30 @@ def test_modules_are_short(path: Path) -> None:
     assert lines <= MODULE_LINES
 
 
-def borrowed(tree: ast.Module) -> Iterator[str]:
+def borrowed(tree: Iterable[ast.AST]) -> Iterator[str]:
     """Private names imported from another module of ours."""
-    for node in ast.walk(tree):
+    for node in tree:
         if isinstance(node, ast.ImportFrom) and (node.module or "").startswith("costmodel"):
             yield from (name.name for name in node.names if name.name.startswith("_"))
 
 
 @every_file
 def test_functions_are_short(path: Path) -> None:
-    nodes = ast.walk(ast.parse(path.read_text("utf-8")))
-    found = [node for node in nodes if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef)]
+    found = [node for node in nodes(path) if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef)]
     long = {node.name: lines for node in found if (lines := function_lines(node)) > FUNCTION_LINES}
     assert long == {}
 
 
 @every_file
 def test_everything_public_has_a_docstring(path: Path) -> None:
-    tree = ast.parse(path.read_text("utf-8"))
+    tree = parsed(path)
     assert ast.get_docstring(tree)
     assert list(undocumented(tree)) == []
 
 
 def test_what_is_private_stays_at_home() -> None:
     for path in FILES:
-        assert list(borrowed(ast.parse(path.read_text("utf-8")))) == [], relative(path)
+        assert list(borrowed(nodes(path))) == [], relative(path)
 
 
 def test_the_top_level_is_as_drawn() -> None:
@@ -83,6 +82,5 @@ def test_planted_faults_are_caught() -> None:
     assert function_lines(ast.parse(long).body[0]) == 41  # type: ignore[arg-type]
     bare = "class A:\n    '''A.'''\n    def b(self): pass\ndef _c(): pass"
     assert list(undocumented(ast.parse(bare))) == ["b (line 3)"]
-    assert list(borrowed(ast.parse("from costmodel.ground.units import _factor, parse\nfrom os import _exit"))) == [
-        "_factor"
-    ]
+    private = ast.parse("from costmodel.ground.units import _factor, parse\nfrom os import _exit")
+    assert list(borrowed(ast.walk(private))) == ["_factor"]

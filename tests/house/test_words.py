@@ -10,7 +10,7 @@ import tokenize
 from collections.abc import Iterable, Iterator
 from pathlib import Path
 
-from .catalogue import PACKAGE, ROOT, python_files, relative
+from .catalogue import PACKAGE, ROOT, nodes, python_files, relative
 
 # A banned word, as a regular expression, and the words to use instead.
 BANNED = {
@@ -44,14 +44,19 @@ def banned_words(text: str) -> list[tuple[int, str]]:
     return [(text.count("\n", 0, word.start()), " ".join(word[0].split())) for word in found]
 
 
-def sentences(code: str) -> Iterator[tuple[int, str]]:
-    """The docstrings, comments and other strings with a blank in them, by line; a string without one is a name."""
-    for node in ast.walk(ast.parse(code)):
+def strings(found: Iterable[ast.AST]) -> Iterator[tuple[int, str]]:
+    """The docstrings and other strings with a blank in them, by line; a string without one is a name."""
+    for node in found:
         if isinstance(node, ast.Constant) and isinstance(node.value, str) and re.search(r"\w \w", node.value):
             yield node.lineno, node.value
-    for token in tokenize.generate_tokens(io.StringIO(code).readline):
-        if token.type == tokenize.COMMENT:
-            yield token.start[0], token.string
+
+
+def comments(code: str) -> Iterator[tuple[int, str]]:
+    """The comments, by line, if any of them may have a banned word: only then is the code worth its tokens."""
+    if any(_WORD.search(line[line.find("#") :]) for line in code.split("\n") if "#" in line):
+        for token in tokenize.generate_tokens(io.StringIO(code).readline):
+            if token.type == tokenize.COMMENT:
+                yield token.start[0], token.string
 
 
 def faults(place: str, texts: Iterable[tuple[int, str]]) -> list[str]:
@@ -69,7 +74,7 @@ def repeated_names(names: Iterable[tuple[str, str]]) -> dict[str, list[str]]:
 
 def classes(path: Path) -> Iterator[tuple[str, str]]:
     """The classes of a module, each with the module's path."""
-    for node in ast.walk(ast.parse(path.read_text("utf-8"))):
+    for node in nodes(path):
         if isinstance(node, ast.ClassDef):
             yield node.name, relative(path)
 
@@ -79,7 +84,8 @@ def _remedy() -> str:
 
 
 def test_code_uses_plain_words() -> None:
-    found = [fault for path in CODE for fault in faults(relative(path), sentences(path.read_text("utf-8")))]
+    texts = ((path, (*strings(nodes(path)), *comments(path.read_text("utf-8")))) for path in CODE)
+    found = [fault for path, text in texts for fault in faults(relative(path), text)]
     assert not found, "\n".join([*found, "write instead", _remedy()])
 
 
@@ -99,7 +105,8 @@ def test_module_names_are_unique_on_a_floor() -> None:
 
 def test_planted_faults_are_caught() -> None:
     code = '"""A model has not one."""\nx = "said"\ny = f"{x} is what was told"  # nobody\n'
-    assert faults("a.py", sentences(code)) == ["a.py:1: has not", "a.py:3: told", "a.py:3: nobody"]
+    texts = (*strings(ast.walk(ast.parse(code))), *comments(code))
+    assert faults("a.py", texts) == ["a.py:1: has not", "a.py:3: told", "a.py:3: nobody"]
     assert banned_words("An illegal plan\nof one's own, which has\nnot, Ours") == [
         (0, "illegal"),
         (1, "of one's own"),

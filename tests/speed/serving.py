@@ -13,7 +13,8 @@ from collections.abc import Iterator
 from costmodel.documents.reader.resolved_scenario import load_any
 from costmodel.documents.reader.serving_scenario import serving
 from costmodel.estimate.serving.serving_inputs import ServingInputs, inputs_of
-from costmodel.explore.serving.search_layouts import FoundPlans, search
+from costmodel.explore.serving.found_plans import FoundPlans
+from costmodel.explore.serving.search_layouts import search
 
 NAME = "serve-llama-3.1-70b"
 MANY = range(1, 65)

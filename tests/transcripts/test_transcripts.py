@@ -16,6 +16,7 @@ and between two of them the lines that resemble the old ones most.
 from __future__ import annotations
 
 import difflib
+import functools
 import re
 import shlex
 from dataclasses import dataclass
@@ -139,9 +140,15 @@ def most_alike(piece: list[str], lines: list[str]) -> int | None:
 
 def printed_by(transcript: Transcript, run: Any) -> list[str]:
     """What the command prints now, answer and talk, with the time of a search as it is written in the transcript."""
-    words = shlex.split(transcript.command.removeprefix("$ "))
+    return list(_printed(transcript.command, run))
+
+
+@functools.cache
+def _printed(command: str, run: Any) -> tuple[str, ...]:
+    """Several pages show the same command."""
+    words = shlex.split(command.removeprefix("$ "))
     ran = run(*words[1:])
-    return _trimmed((ran.out + ran.err).splitlines())
+    return tuple(_trimmed((ran.out + ran.err).splitlines()))
 
 
 def normal(lines: list[str] | tuple[str, ...]) -> list[str]:

@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Any, TypeVar
+from typing import TYPE_CHECKING, Any, TypeVar
 
 from costmodel.documents.keys.paths import place_at
-from costmodel.documents.schemas.scenario import Scenario
 from costmodel.ground.errors import fail
+
+if TYPE_CHECKING:
+    from costmodel.documents.schemas.scenario import Scenario
 
 C = TypeVar("C", bound=Any)
 

@@ -14,7 +14,6 @@ from typing import TYPE_CHECKING, Any, ClassVar
 
 from pydantic import BaseModel
 
-from costmodel.documents.keys.held_keys import HeldKeys, held_keys
 from costmodel.documents.keys.overrides import Assignment, assign, listed, memory_in_whole, overruled, path_of
 from costmodel.documents.keys.paths import at, has_key, place_at
 from costmodel.documents.keys.references import LEVELS, REFERENCES, holder
@@ -26,19 +25,22 @@ from costmodel.documents.schemas.default_values import FlagQuestion
 from costmodel.documents.schemas.efficiency import Efficiency
 from costmodel.documents.schemas.hardware import Accelerator, Cluster, Fabric, Node
 from costmodel.documents.schemas.model import Model
-from costmodel.documents.schemas.optimizer import Optimizer
-from costmodel.documents.schemas.plan import Space
-from costmodel.documents.schemas.scenario import Scenario
-from costmodel.documents.schemas.stack import Stack
 from costmodel.documents.text.digest import check_seal
 from costmodel.documents.text.yaml_tree import Mapping, copied
 from costmodel.ground.errors import COMMAND_LINE, CostModelError, Fault, Place, fail
 from costmodel.ground.record import record
 
 if TYPE_CHECKING:
+    from costmodel.documents.keys.held_keys import HeldKeys
     from costmodel.documents.schemas.measurement import MeasuredTable, Run
+    from costmodel.documents.schemas.optimizer import Optimizer
+    from costmodel.documents.schemas.plan import Space
     from costmodel.documents.schemas.practice import PowerGrid, Practice
     from costmodel.documents.schemas.reliability import Failures
+    from costmodel.documents.schemas.scenario import Scenario
+    from costmodel.documents.schemas.stack import Stack
+
+# Schemas of training are imported where a scenario trains: a fifth of the time of an answer about serving.
 
 _RESULT = "costmodel/result/"  # and the version: the schema of answers as --json writes them
 ACCELERATOR = ("cluster.node.accelerator", "cluster.node")  # where a scenario names it, or what holds it
@@ -133,6 +135,8 @@ class ResolvedScenario(LoadedScenario):
     @functools.cached_property
     def held(self) -> HeldKeys:
         """What a search holds of the plan, because the command line set it."""
+        from costmodel.documents.keys.held_keys import held_keys
+
         scenario = self.scenario
         return held_keys(scenario.plan, scenario.search, scenario.workload.precision, self.assignments)
 
@@ -235,7 +239,7 @@ def any_from(
 
 def _loaded(scenario: Any, reader: DocumentReader, tree: dict[str, Any]) -> LoadedScenario:
     """A checked scenario of any workload; what another wing needs is imported for it alone."""
-    if isinstance(scenario, Scenario):
+    if scenario.workload.kind == "training":
         return case_of(scenario, reader, tree)
     from costmodel.documents.reader.other_wings import case_of_wing
 
@@ -279,6 +283,8 @@ def case_of(
     scenario: Scenario, reader: DocumentReader | None = None, tree: dict[str, Any] | None = None
 ) -> ResolvedScenario:
     """A checked scenario with every document it names, and those that these name."""
+    from costmodel.documents.schemas.stack import Stack
+
     reader, tree = reader or DocumentReader(), tree or {}
     held = named_documents(scenario, reader, tree)
     if not isinstance(held["stack"], Stack):

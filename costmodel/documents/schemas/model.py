@@ -1,11 +1,11 @@
 """Model shapes: a short list of layer kinds with counts."""
 
-from typing import Literal, Self
+from typing import Annotated, Literal, Self
 
-from pydantic import Field, model_validator
+from pydantic import Discriminator, Field, Tag, model_validator
 from pydantic_core import PydanticCustomError
 
-from costmodel.documents.schemas.base import Count, Document, Name, NonNegative, Source, Sourced
+from costmodel.documents.schemas.base import Count, Document, Name, NonNegative, Source, Sourced, as_written
 from costmodel.documents.schemas.count_kinds import (
     Elements,
     LayerCount,
@@ -304,3 +304,6 @@ class Model(Sourced):
     def has_experts(self) -> bool:
         """Whether any of the layers has experts."""
         return any(kind.experts is not None for kind in self.layers)
+
+
+ModelReference = Annotated[Annotated[str, Tag("name")] | Annotated[Model, Tag("inline")], Discriminator(as_written)]

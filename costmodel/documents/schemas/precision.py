@@ -11,6 +11,7 @@ Precision = Literal["bf16", "fp16", "fp8", "fp8-cs", "fp8-row", "fp8-block", "mx
 Full = Literal["fp32", "tf32"]
 WeightType = Literal["bf16", "fp16", "fp8", "fp8-block", "int8", "int4-g128", "nvfp4", "mxfp4"]  # of an engine
 Narrow = Literal["fp8", "fp8-cs", "fp8-row", "fp8-block", "mxfp8", "nvfp4", "int8"]
+DispatchType = Literal["bf16", "fp8"]  # of tokens on their way to experts
 
 
 @record

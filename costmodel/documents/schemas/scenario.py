@@ -1,5 +1,6 @@
 """A scenario: model, cluster, workload, software, plan or space of plans, assumptions, limits."""
 
+from functools import cache
 from typing import Annotated, Any, Literal
 
 from pydantic import Discriminator, Field, ModelWrapValidatorHandler, Tag, model_validator
@@ -13,16 +14,15 @@ from costmodel.documents.schemas.critical_batch import CriticalBatch
 from costmodel.documents.schemas.hardware import Cluster
 from costmodel.documents.schemas.images import TrainingImages
 from costmodel.documents.schemas.limits import Limits
-from costmodel.documents.schemas.model import Model
+from costmodel.documents.schemas.model import ModelReference
 from costmodel.documents.schemas.optimizer import Optimizer
 from costmodel.documents.schemas.plan import Plan, Space
-from costmodel.documents.schemas.precision import Precision
+from costmodel.documents.schemas.precision import DispatchType, Precision
 from costmodel.documents.schemas.run import WholeRun
-from costmodel.documents.schemas.stack import DispatchType, GradientType, Stack
+from costmodel.documents.schemas.stack import GradientType, Stack
 from costmodel.documents.schemas.stragglers import StragglerAssumption
 from costmodel.documents.schemas.tuning import Tuning
 
-ModelReference = Annotated[Annotated[str, Tag("name")] | Annotated[Model, Tag("inline")], Discriminator(as_written)]
 StackReference = Annotated[Annotated[str, Tag("name")] | Annotated[Stack, Tag("inline")], Discriminator(as_written)]
 
 OptimizerReference = Annotated[
@@ -109,17 +109,17 @@ class Assumptions(Document):
     """Assumptions; every default used is reported in the answer."""
 
     overlap: OverlapAssumption = Field(
-        default_factory=OverlapAssumption.model_construct,
+        default_factory=cache(OverlapAssumption.model_construct),
         description="Shares of communication that overlap with compute",
     )
     experts: ExpertAssumption = Field(
-        default_factory=ExpertAssumption.model_construct, description="Mixture of experts"
+        default_factory=cache(ExpertAssumption.model_construct), description="Mixture of experts"
     )
     compression: CompressionAssumption = Field(
-        default_factory=CompressionAssumption.model_construct, description="Compressed gradients"
+        default_factory=cache(CompressionAssumption.model_construct), description="Compressed gradients"
     )
     stragglers: StragglerAssumption = Field(
-        default_factory=StragglerAssumption.model_construct, description="Slow ranks that others wait for"
+        default_factory=cache(StragglerAssumption.model_construct), description="Slow ranks that others wait for"
     )
     fragmentation: Share | None = Field(
         default=None, description="Share that the caching allocator adds; default: the stack's"
@@ -165,11 +165,11 @@ class Scenario(Document):
     search: Space | None = Field(
         default=None, description="Values to try, as lists under the keys of plan; default: every valid plan"
     )
-    assume: Assumptions = Field(default_factory=Assumptions.model_construct, description="Assumptions")
+    assume: Assumptions = Field(default_factory=cache(Assumptions.model_construct), description="Assumptions")
     run: WholeRun | None = Field(
         default=None, description="The whole run: failures, checkpoints, energy; default: only the steps"
     )
-    limits: Limits = Field(default_factory=Limits.model_construct, description="Limits that a plan must meet")
+    limits: Limits = Field(default_factory=cache(Limits.model_construct), description="Limits that a plan must meet")
     objective: Literal[
         "step_time",
         "tokens_per_s_per_gpu",

@@ -22,7 +22,7 @@ from costmodel.documents.schemas.base import (
 )
 from costmodel.documents.schemas.compression import Method as CompressionMethod
 from costmodel.documents.schemas.count_kinds import Communicators, Operations, Rows, SomeParameters
-from costmodel.documents.schemas.precision import Full, Narrow
+from costmodel.documents.schemas.precision import DispatchType, Full, Narrow
 from costmodel.ground.choices import (
     AttentionKernel,
     CollectiveAlgorithm,
@@ -36,7 +36,6 @@ from costmodel.ground.choices import (
 )
 
 GradientType = Literal["fp32", "bf16", "fp16"]
-DispatchType = Literal["bf16", "fp8"]
 
 
 class StateBytes(Sourced):

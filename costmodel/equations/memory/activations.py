@@ -233,7 +233,7 @@ def op_level_activations(
     Source:
         torchtitan activation_checkpoint.py
 
-    Monotone: increasing in tokens, hidden, heads, kv_heads, ffn_hidden, element; decreasing in split
+    Monotone: increasing in tokens, hidden, heads, kv_heads, ffn_hidden, element
     """
     streams = hidden * (1 + np.where(split > 1, 3.0, 1.0) / split)
     kept = streams + (2 * heads + kv_heads) * head_dim + ffn_hidden + 2 * heads

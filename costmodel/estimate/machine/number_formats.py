@@ -3,18 +3,21 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from typing import TYPE_CHECKING
 
 from costmodel.documents.reader.library import UNMEASURED
 from costmodel.documents.reader.resolved_scenario import ACCELERATOR, LoadedScenario, ResolvedScenario
 from costmodel.documents.schemas.efficiency import MatmulFit
 from costmodel.documents.schemas.hardware import Accelerator
 from costmodel.documents.schemas.precision import RECIPES, Recipe
-from costmodel.documents.schemas.stack import Stack
 from costmodel.equations.kernels.roofline import best_matmul_share
 from costmodel.equations.run.economics import share
 from costmodel.ground.errors import fail
 from costmodel.ground.record import record
 from costmodel.ground.units import Figure
+
+if TYPE_CHECKING:
+    from costmodel.documents.schemas.stack import Stack
 
 _WIDE = ("fp32", "tf32", "fp16", "bf16")
 

@@ -8,10 +8,11 @@ import numpy as np
 
 from costmodel.equations.kernels.roofline import attention_forward_time, stream_time
 from costmodel.equations.memory.kv_cache import attention_cache_bytes
+from costmodel.equations.run.economics import share
 from costmodel.equations.serving.step.decode_step import absorbed_attention_flop
 from costmodel.equations.serving.step.prefill import appended_attention_flop
 from costmodel.estimate.machine.number_formats import vector_rate
-from costmodel.estimate.model.mixers.compressed_attention import appended_flop
+from costmodel.estimate.model.mixers import compressed_attention, latent_attention
 from costmodel.estimate.model.mixers.mixer import Mixer
 from costmodel.estimate.model.mixers.selective_scan import scan_time
 from costmodel.estimate.model.mixers.table import cache_read, core_flop, shared_keys, state_bytes, without_scan
@@ -89,9 +90,14 @@ def _prompt_flop(inputs: ServingInputs, part: Shard, mixer: Mixer) -> Number:
     """Work of attention of a prompt; behind a beginning that is in the cache, of what follows it."""
     load, kind = inputs.load, part.kind
     if kind.compressed is not None:
-        return appended_flop(kind.compressed, mixer, load.computed, load.hit)
+        return compressed_attention.appended_flop(kind.compressed, mixer, load.computed, load.hit)
+    if kind.latent is not None and kind.latent.indexer is not None:
+        core, scores = latent_attention.appended_flop(kind.latent, mixer, load.computed, load.hit)
+        with term("scores in fp8"):  # as engines have them
+            quicker = share(inputs.types.peak_wide, inputs.case.accelerator.peak.fp8 or inputs.types.peak_wide)
+            return core + scores * quicker
     windowed = kind.attention is not None and kind.attention.window is not None
-    if kind.scan_heads or windowed or kind.needs_all_tokens or not np.any(load.hit):
+    if kind.scan_heads or windowed or not np.any(load.hit):
         return core_flop(kind, mixer, 1.0, load.computed, mixer.heads, causal=True)
     return appended_attention_flop(load.computed, load.hit, mixer.heads, mixer.head_dim)
 

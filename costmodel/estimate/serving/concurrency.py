@@ -78,6 +78,6 @@ def first_token_time(inputs: ServingInputs, point: OperatingPoint, first: Number
     """First token of a benchmark without a line, where so large a share of the requests waits for the start."""
     load, engine = inputs.load, inputs.engine
     front, sequence = engine.burst.front, engine.host.sequence
-    steps = engine.burst.rides * prompt_steps(load.computed, point.room, 0.0)
+    steps = prompt_steps(load.computed, point.room, 0.0)
     prompt = load.computed * point.gamma
-    return burst_first_token_time(front, sequence, point.concurrency, point.decode, point.mixed, steps, prompt, first)
+    return burst_first_token_time(front, sequence, point.concurrency, point.decode, steps, prompt, first)

@@ -25,8 +25,8 @@ def invalid_halves(inputs: ServingInputs, prefill: PlanColumns, decode: PlanColu
     """Rows of instances for prompts and for tokens that make no sense, by the reason."""
     gpus = prefill.replicas * prefill.ranks + decode.replicas * decode.ranks
     yield "L050", np.asarray(gpus > inputs.ranks)
-    for half in (prefill, decode):
-        yield from ((code, mask) for code, mask in invalid(inputs, half) if code not in ("L050", "L060"))
+    for half, beside in ((prefill, ("L050", "L060")), (decode, ("L050", "L060", "L062"))):
+        yield from ((code, mask) for code, mask in invalid(inputs, half) if code not in beside)
     yield from unplaced(inputs, prefill, decode)
 
 
@@ -47,6 +47,8 @@ def invalid(inputs: ServingInputs, layout: PlanColumns) -> Iterator[tuple[str, M
         yield "L059", np.asarray(layout.pp > 1)
     if inputs.host_pool is not None:
         yield "L061", _past_host_memory(inputs, layout)
+    if not inputs.engine.chunked:
+        yield "L062", np.broadcast_to(inputs.load.computed > layout.budget, len(layout))
     if inputs.load.verified > 1:
         yield "L058", np.asarray(layout.pp > 1)
     yield from undivided(inputs, layout, layers)

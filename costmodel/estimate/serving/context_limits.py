@@ -22,7 +22,7 @@ def undivided(
     if not layout.shares_context:
         return
     shared = np.asarray(layout.dcp > 1)
-    yield "L062", leaves_rest(layout.tp, layout.dcp)
+    yield "L063", leaves_rest(layout.tp, layout.dcp)
     few = np.zeros(len(layout), dtype=bool)
     for kind in layers:
         if kind.attention is not None:
@@ -31,9 +31,9 @@ def undivided(
                 alike = layout.dcp * kv_heads
                 queries = heads / kv_heads
             few = few | np.asarray(alike > layout.tp) | leaves_rest(queries, layout.dcp)
-    yield "L063", shared & few
+    yield "L064", shared & few
     if not all(divisible(inputs.engine, kind) for kind in layers):
-        yield "L064", shared
+        yield "L065", shared
 
 
 def divisible(engine: Engine, kind: Layers) -> bool:

@@ -103,23 +103,24 @@ def routed(inputs: ServingInputs, prefill: PlanColumns) -> ServingInputs:
     return conversing(inputs, float(prefill.replicas[0])) if np.any(inputs.load.history) else inputs
 
 
+def apart_is_modelled(inputs: ServingInputs) -> None:
+    """A fault for a load that is not modelled with separate prefill and decode."""
+    workload = inputs.case.scenario.workload
+    key, what, hint = "", "", ""
+    if workload.traffic == "burst":
+        key, what, hint = "workload.traffic", "the start of a benchmark", "leave traffic out"
+    elif workload.requests is not None:
+        key, what, hint = "workload.requests", "an offline batch", "take concurrency"
+    if key:
+        sentence = f"{what} is not modelled with separate prefill and decode"
+        raise fail("D016", sentence, inputs.case.place(key), hint)
+
+
 def halves_of(inputs: ServingInputs, plan: ServingPlan) -> tuple[PlanColumns, PlanColumns] | None:
     """Prefill and decode of a plan, one row each, where they are apart."""
     if plan.prefill is None or plan.decode is None:
         return None
-    if inputs.case.scenario.workload.traffic == "burst":
-        place = inputs.case.place("workload.traffic")
-        raise fail(
-            "D016",
-            "the start of a benchmark is not modelled with separate prefill and decode",
-            place,
-            "leave traffic out",
-        )
-    if inputs.case.scenario.workload.requests is not None:
-        place = inputs.case.place("workload.requests")
-        raise fail(
-            "D016", "an offline batch is not modelled with separate prefill and decode", place, "take concurrency"
-        )
+    apart_is_modelled(inputs)
     halves = []
     for half in (plan.prefill, plan.decode):
         rare = (plan.redundant_experts or 0.0, half.dcp)

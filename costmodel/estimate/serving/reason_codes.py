@@ -38,21 +38,26 @@ INVALID = {
     "L058": Reason(
         "speculation with a pipeline", "Engines draft tokens only without a pipeline: speculation needs pp 1."
     ),
+    "L062": Reason(
+        "prompt longer than a step",
+        "The engine computes each prompt in one step (stack.chunked: false), so the token budget of a step must hold "
+        "the mean prompt.",
+    ),
     "L061": Reason("cache on the host", "The cache that the ranks of a node keep on the host exceeds its memory."),
     "L060": Reason(
         "expert copies without ep",
         "Copies of experts are placed on ranks that hold whole experts, so redundant_experts needs ep above 1.",
     ),
-    "L062": Reason(
+    "L063": Reason(
         "tp not divisible by dcp",
         "Decode context parallelism groups the ranks of tensor parallelism, so dcp must divide tp.",
     ),
-    "L063": Reason(
+    "L064": Reason(
         "dcp above copies of kv heads",
         "Ranks that divide a cache by tokens hold the same key-value heads. So dcp times these heads must not exceed "
         "tp, and dcp must divide the query heads of each.",
     ),
-    "L064": Reason(
+    "L065": Reason(
         "cache not divided by tokens",
         "The engine divides only some caches by tokens, or none (stack.decode_context); windows, states and indexers "
         "never. So dcp must be 1.",

@@ -6,8 +6,8 @@ from costmodel.documents.reader.resolved_scenario import ResolvedScenario
 from costmodel.documents.schemas.efficiency import AttentionFit
 from costmodel.documents.schemas.model import Layers, Model
 from costmodel.documents.schemas.optimizer import Optimizer
-from costmodel.documents.schemas.precision import RECIPES
-from costmodel.documents.schemas.stack import DispatchType, Stack
+from costmodel.documents.schemas.precision import RECIPES, DispatchType
+from costmodel.documents.schemas.stack import Stack
 from costmodel.estimate.shared.assumptions import AssumptionLog
 from costmodel.ground.choices import AttentionKernel
 from costmodel.ground.errors import Place

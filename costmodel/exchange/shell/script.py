@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import fnmatch
 import re
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import NamedTuple
 
 from costmodel.exchange.shell.conditions import holds
@@ -51,11 +51,13 @@ class Script:
     without_arguments: bool = False
 
 
-def read_script(text: str, file: str) -> Script:
-    """The commands of a shell script."""
+def read_script(text: str, file: str, given: Mapping[str, Word] | None = None) -> Script:
+    """The commands of a shell script, where some of its variables are set ahead of it."""
     text = text.removeprefix("\ufeff")
     reader = ScriptReader(text, file)
     walk = _Walk(reader)
+    for name, value in (given or {}).items():
+        walk.variables.held[name] = [(WordPiece(value.text, 0, True, value.doubt),)]
     walk.nodes(parsed(reader), None)
     directives = []
     for found in _DIRECTIVE.finditer(text):

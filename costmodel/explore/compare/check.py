@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import math
+import shlex
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Literal
 
 import costmodel
 from costmodel.documents.reader.folders import SUFFIXES
-from costmodel.documents.reader.resolved_scenario import LoadedScenario, ResolvedScenario, load
+from costmodel.documents.reader.resolved_scenario import LoadedScenario, ResolvedScenario
 from costmodel.documents.schemas.baseline import Baseline, Entry, EquationFingerprint
 from costmodel.estimate.evaluate.predict import Answer
 from costmodel.estimate.shared.limits import Limit, stated_limits
@@ -17,7 +18,7 @@ from costmodel.estimate.shared.results import COLUMNS, machine_name
 from costmodel.explore.compare.compare import Input, MovedFigure, moved, named_documents
 from costmodel.explore.compare.plan_figures import called_equations, choices, figures, higher_is_better, marks
 from costmodel.explore.compare.select_plan import answered
-from costmodel.ground.errors import CostModelError, Fault, Place, fail
+from costmodel.ground.errors import Place
 from costmodel.ground.record import record
 
 WATCHED = ("step_time", "memory_peak", "cost_per_mtoken")
@@ -73,28 +74,17 @@ class BaselineFile:
     written: Path | None = None
 
 
-def check(scenarios: Sequence[str], holding: BaselinePolicy, assignments: Sequence[str] = ()) -> list[CheckedScenario]:
-    """Every scenario checked, or the faults of all that cannot be read."""
-    cases: dict[str, ResolvedScenario] = {}
-    faults: list[Fault] = []
-    for scenario in scenarios:
-        try:
-            case = load(scenario, assignments)
-            key = key_of(scenario, case)
-            if key in cases:
-                raise fail(
-                    "C008", f"two scenarios are called '{key}' in a baseline", Place(scenario), "check one alone"
-                )
-            cases[key] = case
-        except CostModelError as error:
-            faults += error.faults
-    if faults:
-        raise CostModelError(*dict.fromkeys(faults))
+def check(cases: Mapping[str, ResolvedScenario], holding: BaselinePolicy) -> list[CheckedScenario]:
+    """Every scenario checked, by what a baseline calls it."""
     return [_checked(key, answered(case), holding) for key, case in cases.items()]
 
 
-def key_of(scenario: str, case: LoadedScenario) -> str:
-    """What a scenario is called in a baseline: its name, its file's name, or its title if it came from a pipe."""
+def key_of(scenario: str | None, case: LoadedScenario) -> str:
+    """What a scenario is called in a baseline: its name, its file's name, its title if it came from a pipe, or the
+    flags that describe it.
+    """
+    if scenario is None:
+        return shlex.join(case.asked.words)
     if scenario == "-":
         return str(case.scenario.title)
     path = Path(scenario)

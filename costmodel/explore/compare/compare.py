@@ -9,6 +9,7 @@ from dataclasses import field
 from costmodel.documents.keys.references import REFERENCES
 from costmodel.documents.reader.foreign_prices import ForeignPrice
 from costmodel.documents.reader.resolved_scenario import LoadedScenario
+from costmodel.documents.schemas.default_values import FlagQuestion
 from costmodel.estimate.evaluate.answer_facts import Facts, facts_of
 from costmodel.estimate.evaluate.predict import Answer
 from costmodel.estimate.shared.results import machine_name
@@ -35,6 +36,7 @@ class Side:
     facts: Facts | None = None  # what was computed
     parts: tuple[str, ...] = (MEMORY, TRAFFIC)  # of which figures are known, those that are not there being 0
     left_out: tuple[ForeignPrice, ...] = ()  # prices of another machine
+    asked: FlagQuestion = field(default_factory=FlagQuestion)  # flags that it is asked for with, and their defaults
 
 
 @record
@@ -150,7 +152,8 @@ def side(name: str, answer: Answer) -> Side:
     assumed = {item.path: item.value for item in answer.assumed}
     documents, facts = named_documents(answer.inputs.case), facts_of(answer.inputs.case)
     parts = () if answer.refused else (MEMORY, TRAFFIC)
-    return Side(name, values, held, documents, answer.refused, assumed, facts, parts)
+    asked = answer.inputs.case.asked
+    return Side(name, values, held, documents, answer.refused, assumed, facts, parts, asked=asked)
 
 
 def named_documents(case: LoadedScenario) -> dict[str, str]:

@@ -12,7 +12,8 @@ from costmodel.estimate.serving.serving_inputs import inputs_of
 from costmodel.explore.explain.explain import ExplainedFigure
 from costmodel.explore.page.transfer_nodes import transfer_nodes
 from costmodel.explore.serving.explain_serving import explain_all, traced_evaluation
-from costmodel.explore.serving.search_layouts import FoundPlans, search
+from costmodel.explore.serving.found_plans import FoundPlans
+from costmodel.explore.serving.search_layouts import search
 from costmodel.explore.serving.vary_serving import ServingTrial, by_rate, tried
 from costmodel.explore.vary.serving_sensitivity import ServingSensitivity, sensitivity
 from costmodel.ground.equation import trace

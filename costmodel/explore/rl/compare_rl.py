@@ -37,4 +37,6 @@ def side(name: str, case: RlCase) -> Side:
     }
     assumed = {item.path: item.value for item in answer.assumed}
     left_out = case.foreign_prices if case.stated_price is None else ()
-    return Side(name, leaves(case), figures, named_documents(case), answer.refused, assumed, left_out=left_out)
+    return Side(
+        name, leaves(case), figures, named_documents(case), answer.refused, assumed, left_out=left_out, asked=case.asked
+    )

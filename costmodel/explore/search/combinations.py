@@ -4,10 +4,13 @@ from __future__ import annotations
 
 import itertools
 import math
+import re
 from collections.abc import Iterator, Sequence
 
 from costmodel.explore.search.ranges import Axis, said_with
 from costmodel.ground.errors import CostModelError, Fault, fail
+
+_WHOLE = re.compile(r"[-+]?\d{1,18}", re.ASCII)
 
 
 def count_combinations(axes: Sequence[Axis], most: int) -> int:
@@ -29,3 +32,18 @@ def fail_without_answers(axes: Sequence[Axis], faults: Sequence[Fault | None]) -
     found = [fault for fault in faults if fault is not None]
     if found and len(found) == len(faults):
         raise said_with("--over", [axis.path for axis in axes], CostModelError(found[0]))
+
+
+def values_at(axes: Sequence[Axis], number: int) -> dict[str, str]:
+    """The values of one combination; the last axis changes fastest."""
+    values: dict[str, str] = {}
+    for axis in reversed(axes):
+        number, place = divmod(number, len(axis.values))
+        values[axis.path] = axis.values[place]
+    return {axis.path: values[axis.path] for axis in axes}
+
+
+def cells_at(axes: Sequence[Axis], number: int) -> dict[str, int | str]:
+    """The same for tables: numbers if all values of a key are whole numbers, so that a column has one type."""
+    whole = {axis.path for axis in axes if all(map(_WHOLE.fullmatch, axis.values))}
+    return {path: int(value) if path in whole else value for path, value in values_at(axes, number).items()}

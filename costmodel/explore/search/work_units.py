@@ -6,13 +6,13 @@ import functools
 import itertools
 import math
 import pickle
-import re
 from collections.abc import Iterator
 from dataclasses import field
 
 from costmodel.documents.reader.override_case import vary
 from costmodel.documents.reader.resolved_scenario import ResolvedScenario
 from costmodel.estimate.training.training_inputs import TrainingInputs, training_inputs
+from costmodel.explore.search.combinations import cells_at, values_at
 from costmodel.explore.search.ranges import Axis, said_with
 from costmodel.explore.search.search_space import SubSpace, grids
 from costmodel.ground.errors import CostModelError
@@ -20,7 +20,6 @@ from costmodel.ground.record import record
 
 CANDIDATES_A_PIECE = 1 << 22
 MOST_HELD = 32  # variants
-_WHOLE = re.compile(r"[-+]?\d{1,18}", re.ASCII)
 
 
 @record
@@ -36,16 +35,11 @@ class ScenarioVariants:
 
     def values(self, number: int) -> dict[str, str]:
         """The values of the keys in one variant; the last key changes fastest."""
-        values: dict[str, str] = {}
-        for axis in reversed(self.over):
-            number, place = divmod(number, len(axis.values))
-            values[axis.path] = axis.values[place]
-        return {axis.path: values[axis.path] for axis in self.over}
+        return values_at(self.over, number)
 
     def cells(self, number: int) -> dict[str, int | str]:
         """The same for tables: numbers if all values of a key are whole numbers, so that a column has one type."""
-        whole = {axis.path for axis in self.over if all(map(_WHOLE.fullmatch, axis.values))}
-        return {path: int(value) if path in whole else value for path, value in self.values(number).items()}
+        return cells_at(self.over, number)
 
     def of(self, number: int) -> ResolvedScenario:
         """One variant; the latest ones are cached, because they are used repeatedly."""

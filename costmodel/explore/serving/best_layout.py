@@ -2,13 +2,18 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+
 from costmodel.documents.reader.override_case import vary_any
 from costmodel.documents.reader.resolved_scenario import LoadedScenario
 from costmodel.documents.reader.serving_scenario import ServingCase, serving
+from costmodel.documents.schemas.serving.serving_plan import ServingPlan
 from costmodel.estimate.serving.element_types import stored_types
 from costmodel.estimate.serving.plan_columns import RARE
-from costmodel.estimate.serving.serving_inputs import inputs_of
-from costmodel.explore.serving.search_layouts import FoundPlans, RankedPlan, search
+from costmodel.estimate.serving.predict_serving import layout_of
+from costmodel.estimate.serving.serving_inputs import ServingInputs, inputs_of
+from costmodel.explore.serving.found_plans import FoundPlans, RankedPlan
+from costmodel.explore.serving.search_layouts import search
 from costmodel.ground.errors import Place, fail
 
 _MOST = 100_000  # plans of which the best with the engine's own token budget is taken
@@ -49,26 +54,51 @@ def best_layout(case: ServingCase) -> tuple[dict[str, str], str] | None:
 
 
 def plan_settings(found: FoundPlans, ranked: RankedPlan) -> dict[str, str]:
-    """What must be set for the scenario's plan to become another."""
-    sizes, own = ranked.sizes, found.yours
+    """What must be set for the scenario's plan to become another: values of the keys that vary, and the plan."""
+    inputs, sizes = found.variants.of(ranked.variant), ranked.sizes
+    varied = found.variants.values(ranked.variant)
+    plan = inputs.case.scenario.plan
+    if ranked.prefill is not None or (plan is not None and plan.prefill is not None):
+        return {**varied, "plan": f"{{{', '.join(_whole(plan, ranked))}}}", **_budget(inputs, sizes, varied)}
+    own = None if plan is None else layout_of(inputs, plan)[0]
     settings = {}
-    if ranked.prefill is not None:
-        halves = (("prefill", ranked.prefill), ("decode", sizes))
-        copies = sizes.get("redundant_experts")
-        kept = f", redundant_experts: {copies:.0f}" if copies else ""
-        return {"plan": f"{{{', '.join(f'{name}: {_half(half)}' for name, half in halves)}{kept}}}"}
     for name in ("tp", "pp", "ep", "dp_attention", "replicas", *RARE):
         none = RARE.get(name, 1.0)
-        usual = none if own is None else float(getattr(own.evaluation.layout, name)[0])
+        usual = none if own is None else float(getattr(own, name)[0])
         size = sizes.get(name, none)
         if size != usual:
             settings[f"plan.{name}"] = f"{size:.0f}" if size else "null"
-    if sizes["budget"] != float(found.inputs.budget):
-        named = {} if "stack" in found.inputs.case.tree else {"stack": found.inputs.engine.name}
-        settings |= {**named, "stack.budget": f"{sizes['budget']:.0f}"}
+    settings |= _budget(inputs, sizes, varied)
     if own is None and not settings:
         settings["plan.tp"] = f"{sizes['tp']:.0f}"
-    return settings
+    return {**varied, **settings}
+
+
+def _budget(inputs: ServingInputs, sizes: dict[str, float], varied: dict[str, str]) -> dict[str, str]:
+    """The token budget of a plan, where it is not the one that the engine picks."""
+    if sizes["budget"] == float(inputs.budget):
+        return {}
+    named = {} if "stack" in inputs.case.tree or "stack" in varied else {"stack": inputs.engine.name}
+    return {**named, "stack.budget": f"{sizes['budget']:.0f}"}
+
+
+def _whole(plan: ServingPlan | None, ranked: RankedPlan) -> Iterator[str]:
+    """A plan written whole, in the place of one whose instances are others."""
+    sizes = ranked.sizes
+    if ranked.prefill is None:
+        names = [
+            name
+            for name in ("tp", "pp", "ep", "dp_attention", "dcp", "replicas")
+            if sizes.get(name, 1.0) > 1 or name in ("tp", "replicas")
+        ]
+        yield from (f"{name}: {sizes[name]:.0f}" for name in names)
+    else:
+        yield from (f"{name}: {_half(half)}" for name, half in (("prefill", ranked.prefill), ("decode", sizes)))
+    if sizes.get("redundant_experts"):
+        yield f"redundant_experts: {sizes['redundant_experts']:.0f}"
+    if plan is not None and plan.speculation is not None:
+        drafts = plan.speculation
+        yield f"speculation: {{tokens: {drafts.tokens:g}, acceptance: {drafts.acceptance:g}, draft: {drafts.draft}}}"
 
 
 def _half(sizes: dict[str, float]) -> str:

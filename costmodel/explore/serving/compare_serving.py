@@ -43,4 +43,6 @@ def side(name: str, case: ServingCase) -> Side:
     known = {} if answer.refused else figures(answer)
     assumed = {item.path: item.value for item in answer.assumed}
     left_out = case.foreign_prices if case.stated_price is None else ()
-    return Side(name, values, known, named_documents(case), answer.refused, assumed, left_out=left_out)
+    return Side(
+        name, values, known, named_documents(case), answer.refused, assumed, left_out=left_out, asked=case.asked
+    )

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator, Sequence
 from dataclasses import replace
 
 import numpy as np
@@ -10,13 +11,19 @@ from numpy.typing import NDArray
 from costmodel.documents.keys.suggestions import nearest
 from costmodel.documents.schemas.serving.serving_results import RESULTS
 from costmodel.documents.schemas.serving.serving_workload import LOADS as LOAD_KEYS
+from costmodel.estimate.machine.price import price_of
 from costmodel.estimate.serving.constraints import invalid
-from costmodel.estimate.serving.evaluate_layouts import ServingEvaluation, evaluate
+from costmodel.estimate.serving.evaluate_apart import evaluate_apart
+from costmodel.estimate.serving.evaluate_layouts import evaluate
 from costmodel.estimate.serving.plan_columns import PlanColumns
-from costmodel.estimate.serving.predict_serving import unacceptable
+from costmodel.estimate.serving.predict_serving import AnyEvaluation, routed, unacceptable
 from costmodel.estimate.serving.serving_inputs import ServingInputs
-from costmodel.explore.serving.search_layouts import UNSTABLE, RankedPlan, candidates, ranked_plan
-from costmodel.ground.errors import fail
+from costmodel.explore.search.progress import UNWATCHED, Watcher
+from costmodel.explore.search.ranges import Axis
+from costmodel.explore.serving.found_plans import RankedPlan, ServingVariants, priced, varied
+from costmodel.explore.serving.layout_candidates import candidates, valid_pairs
+from costmodel.explore.serving.search_layouts import UNSTABLE, ranked_plan
+from costmodel.ground.errors import Fault, fail
 from costmodel.ground.record import record
 
 LOADS = 24  # from the lightest to the heaviest that a plan answers
@@ -32,14 +39,38 @@ class FrontPoint:
 
 
 @record
+class VariantFront:
+    """What one value of each key that varies gives to a front: its points that none of its own beats, or a fault."""
+
+    points: tuple[FrontPoint, ...] = ()
+    looked_at: int = 0
+    fault: Fault | None = None
+
+
+@record
 class ServingFront:
     """The points that none beats in both results, best in the first one first."""
 
-    inputs: ServingInputs
+    variants: ServingVariants
     x: str
     y: str
     points: tuple[FrontPoint, ...]
-    looked_at: int
+    parts: tuple[VariantFront, ...]
+
+    @property
+    def inputs(self) -> ServingInputs:
+        """The scenario as it is written."""
+        return self.variants.inputs
+
+    @property
+    def stopped(self) -> bool:
+        """Whether it ended before the last value."""
+        return len(self.parts) < len(self.variants)
+
+    @property
+    def looked_at(self) -> int:
+        """Plans in all."""
+        return sum(part.looked_at for part in self.parts)
 
     @property
     def knee(self) -> FrontPoint | None:
@@ -68,20 +99,61 @@ def axes(text: str) -> tuple[str, str]:
     return named[parts[0]], named[parts[1]]
 
 
-def front(inputs: ServingInputs, text: str) -> ServingFront:
-    """Every plan of the scenario's space at loads up to the most it answers."""
+def front(inputs: ServingInputs, text: str, over: Sequence[Axis] = (), watcher: Watcher = UNWATCHED) -> ServingFront:
+    """Every plan of the scenario's space at loads up to the most it answers; over several scenarios if keys vary."""
     x, y = axes(text)
+    variants = varied(inputs, over)
+    unpriced: dict[str, list[str]] = {name: [] for name in (x, y) if RESULTS[name].unit == "USD"}
+
+    def of_variant(number: int, inputs: ServingInputs) -> VariantFront:
+        if unpriced and not price_of(inputs.case).known:
+            unpriced[next(iter(unpriced))].append(inputs.case.node.name)
+            return VariantFront()
+        return _of_variant(number, inputs, x, y)
+
+    parts = []
+    for found in variants.each(of_variant, watcher):
+        parts.append(VariantFront(fault=found) if isinstance(found, Fault) else found)
+    for name, nodes in unpriced.items():
+        priced(name, nodes)
+    points = [point for part in parts for point in part.points]
+    if not points:
+        raise fail("C004", f"no plan has both {x} and {y}", inputs.case.place("search", "plan"), _unknown(inputs, x, y))
+    return ServingFront(variants, x, y, tuple(_unbeaten(points, x, y)), tuple(parts))
+
+
+def _unknown(inputs: ServingInputs, x: str, y: str) -> str:
+    """What a result needs that no plan has."""
+    if "makespan" in (x, y) or "tail_share" in (x, y) or "cost_of_batch" in (x, y):
+        return "makespan, tail_share and cost_of_batch are of an offline batch: workload.requests"
+    return ""
+
+
+def _of_variant(number: int, inputs: ServingInputs, x: str, y: str) -> VariantFront:
     layout = candidates(inputs)
     kept = np.ones(len(layout), dtype=bool)
     for _, mask in invalid(inputs, layout):
         kept &= ~mask
     layout = layout.at(kept)
+    prefill, decode = valid_pairs(inputs, layout)
     if not len(layout):
         raise fail("C004", "search lists no valid plan", inputs.case.place("search"))
     points: list[FrontPoint] = []
-    for load in _loads(inputs, layout):
-        points += _at(_loaded(inputs, load), layout, x, y, load)
-    return ServingFront(inputs, x, y, tuple(_unbeaten(points, x, y)), len(layout))
+    for load in _loads(inputs, layout, (prefill, decode)):
+        for evaluation in _evaluated(_loaded(inputs, load), layout, (prefill, decode)):
+            points += _at(_loaded(inputs, load), evaluation, x, y, load, number)
+    return VariantFront(tuple(_unbeaten(points, x, y)), len(layout) + len(decode))
+
+
+Halves = tuple[PlanColumns, PlanColumns]
+
+
+def _evaluated(inputs: ServingInputs, layout: PlanColumns, halves: Halves) -> Iterator[AnyEvaluation]:
+    """Plans whose engines do both, and those with prefill and decode apart."""
+    with np.errstate(all="ignore"):
+        yield evaluate(inputs, layout)
+        if len(halves[0]):
+            yield evaluate_apart(routed(inputs, halves[0]), *halves)
 
 
 def _names(name: str) -> tuple[str, str]:
@@ -90,17 +162,18 @@ def _names(name: str) -> tuple[str, str]:
     return name, machine_name(name)
 
 
-def _loads(inputs: ServingInputs, layout: PlanColumns) -> NDArray[np.float64]:
+def _loads(inputs: ServingInputs, layout: PlanColumns, halves: Halves) -> NDArray[np.float64]:
     """Loads of equal ratio, up to the most that any plan answers."""
-    with np.errstate(all="ignore"):
-        found = evaluate(inputs, layout).results
-    fits = found.column("memory_share") <= 1
     workload = inputs.case.scenario.workload
-    if workload.rate is not None:
-        most = found.column("saturation_per_s")
-    else:
-        most = found.column("concurrency_steady") * layout.replicas
-    top = float(np.max(np.where(fits & np.isfinite(most), most, 0.0), initial=0.0))
+    top = 0.0
+    for evaluation in _evaluated(inputs, layout, halves):
+        found = evaluation.results
+        if workload.rate is not None:
+            most = found.column("saturation_per_s")
+        else:
+            most = found.column("concurrency_steady") * evaluation.layout.replicas
+        answered = (found.column("memory_share") <= 1) & np.isfinite(most)
+        top = max(top, float(np.max(np.where(answered, most, 0.0), initial=0.0)))
     if not top:
         raise fail("C004", "no plan of the search fits", inputs.case.place("search", "plan"))
     return np.geomspace(max(top * LIGHTEST, 1.0 if workload.rate is None else 0.0), top * (1 - 1e-6), LOADS)
@@ -114,10 +187,8 @@ def _loaded(inputs: ServingInputs, load: float) -> ServingInputs:
     return replace(inputs, case=replace(case, scenario=case.scenario.model_copy(update={"workload": changed})))
 
 
-def _at(inputs: ServingInputs, layout: PlanColumns, x: str, y: str, load: float) -> list[FrontPoint]:
+def _at(inputs: ServingInputs, evaluation: AnyEvaluation, x: str, y: str, load: float, number: int) -> list[FrontPoint]:
     """The points of one load that none of it beats."""
-    with np.errstate(all="ignore"):
-        evaluation = evaluate(inputs, layout)
     codes = dict(_broken(inputs, evaluation))
     stands = np.isfinite(evaluation.results.column(x)) & np.isfinite(evaluation.results.column(y))
     for code, mask in codes.items():
@@ -125,11 +196,12 @@ def _at(inputs: ServingInputs, layout: PlanColumns, x: str, y: str, load: float)
     rows = np.flatnonzero(stands)
     first, second = (_sign(name) * evaluation.results.column(name)[rows] for name in (x, y))
     return [
-        FrontPoint(ranked_plan(evaluation, int(rows[place]), codes), float(load)) for place in _least(first, second)
+        FrontPoint(ranked_plan(evaluation, int(rows[place]), codes, number), float(load))
+        for place in _least(first, second)
     ]
 
 
-def _broken(inputs: ServingInputs, evaluation: ServingEvaluation) -> dict[str, NDArray[np.bool_]]:
+def _broken(inputs: ServingInputs, evaluation: AnyEvaluation) -> dict[str, NDArray[np.bool_]]:
     codes: dict[str, NDArray[np.bool_]] = {}
     for code, mask in unacceptable(inputs, evaluation):
         codes[code] = codes.get(code, np.zeros(len(evaluation.layout), dtype=bool)) | mask

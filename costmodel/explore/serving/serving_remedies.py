@@ -9,13 +9,22 @@ from dataclasses import replace
 
 import numpy as np
 
+from costmodel.documents.reader.override_case import vary_any
+from costmodel.documents.reader.serving_scenario import ServingCase, serving
+from costmodel.estimate.serving.element_types import stored_types
 from costmodel.estimate.serving.predict_serving import ServingAnswer
+from costmodel.estimate.serving.serving_inputs import inputs_of
+from costmodel.explore.serving.found_plans import FoundPlans, SearchRemedy
+from costmodel.explore.serving.search_layouts import search
 from costmodel.explore.serving.vary_serving import ServingTrial, copies, tried
+from costmodel.ground.equation import Number
+from costmodel.ground.errors import CostModelError
 from costmodel.ground.units import significant
 
 _DEGREES = (1, 2, 4, 8, 16, 32, 64)
 _KEYS = {"L050": ("replicas", "tp", "pp"), "L055": ("pp",), "L056": ("ep", "tp"), "L057": ("ep", "dp_attention"),
-         "L058": ("pp",), "L059": ("pp",), "L062": ("dcp", "tp"), "L063": ("dcp", "tp"), "L064": ("dcp",)}  # fmt: skip
+         "L058": ("pp",), "L059": ("pp",), "L063": ("dcp", "tp"), "L064": ("dcp", "tp"), "L065": ("dcp",)}  # fmt: skip
+_DOUBLINGS = 6  # of the nodes that a search has
 _MOST, _LENGTHS = 3, 8  # values shown of a key; prompts tried, each three quarters of the one before
 
 
@@ -50,6 +59,9 @@ def _fixed(answer: ServingAnswer, trial: ServingTrial) -> bool:
 
 def _degrees(answer: ServingAnswer, codes: tuple[str, ...]) -> Iterator[Iterator[tuple[str, ...]]]:
     """Other degrees, and of what does not fit shorter prompts."""
+    if "L062" in codes:
+        yield iter([("stack.chunked=true",)])
+        yield iter([(f"stack.budget={_rounded_up(answer.inputs.load.computed):.0f}",)])
     if answer.plan.prefill is None:
         for key in dict.fromkeys(key for code in codes for key in _KEYS.get(code, ("tp", "pp"))):
             now = float(getattr(answer.plan, key) or 1.0)
@@ -57,6 +69,11 @@ def _degrees(answer: ServingAnswer, codes: tuple[str, ...]) -> Iterator[Iterator
             yield ((f"plan.{key}={value}",) for value in near if answer.refused or value > now)
     if "M001" in codes and not answer.refused:
         yield itertools.islice(_shorter(answer), 1) if answer.plan.prefill is None else iter(())
+
+
+def _rounded_up(tokens: Number) -> float:
+    """The power of two that holds so many tokens."""
+    return float(2 ** math.ceil(math.log2(float(np.max(tokens)))))
 
 
 def _shorter(answer: ServingAnswer) -> Iterator[tuple[str, ...]]:
@@ -81,11 +98,68 @@ def _loads(answer: ServingAnswer) -> Iterator[Iterator[tuple[str, ...]]]:
     costs, case = answer.costs, answer.inputs.case
     within, needed = costs["rate_within_slo_per_s"], costs["replicas_needed"]
     if case.scenario.workload.rate is not None and within > 0:
-        digits = 10.0 ** (math.floor(math.log10(within)) - 2)
-        yield iter([(f"workload.rate={significant(math.floor(within / digits) * digits)}/s",)])
+        yield iter([_rate_setting(within)])
     if case.scenario.workload.rate is not None and math.isfinite(needed) and needed > costs["replicas"]:
         nodes = math.ceil(needed * costs["gpus"] / costs["replicas"] / float(case.node.accelerators))
         more = [f"cluster.nodes={nodes}"] if nodes > float(case.scenario.cluster.nodes) else []
         yield iter([(*copies(answer.plan, needed), *more)])
     if answer.plan.prefill is None:
         yield ((f"plan.tp={value}",) for value in _DEGREES if value != float(answer.plan.tp))
+
+
+def with_search_remedies(found: FoundPlans) -> FoundPlans:
+    """The same result; where no plan keeps every limit, with settings of the search under which one does."""
+    if found.kept or found.stopped:
+        return found
+    case, values = found.variants.of(found.nearest).case, found.variants.values(found.nearest)
+    kinds = (_more_nodes(found, case), *_narrower(case), _lower_rates(found, case))
+    tried_ones = (next(filter(None, (_search_remedy(case, each) for each in kind)), None) for kind in kinds)
+    ahead = tuple(f"{path}={value}" for path, value in values.items())
+    remedies = [replace(one, settings=(*_without(ahead, one.settings), *one.settings)) for one in tried_ones if one]
+    return replace(found, remedies=tuple(remedies[:_MOST]))
+
+
+def _without(settings: tuple[str, ...], others: tuple[str, ...]) -> tuple[str, ...]:
+    """Settings of which none of the others is of the same key."""
+    keys = {other.partition("=")[0] for other in others}
+    return tuple(setting for setting in settings if setting.partition("=")[0] not in keys)
+
+
+def _search_remedy(case: ServingCase, settings: tuple[str, ...]) -> SearchRemedy | None:
+    """The settings, where a search under them finds a plan that keeps every limit."""
+    try:
+        found = search(inputs_of(serving(vary_any(case, settings))), 1)
+    except CostModelError:
+        return None
+    return SearchRemedy(settings, found.best[0]) if found.kept else None
+
+
+def _more_nodes(found: FoundPlans, case: ServingCase) -> Iterator[tuple[str, ...]]:
+    """As many nodes as the best plan needs, or else powers of two as many as there are."""
+    nodes, each = float(case.scenario.cluster.nodes), float(case.node.accelerators)
+    needed = found.best[0].costs["gpus_needed"] if found.best else math.nan
+    first = [math.ceil(needed / each)] if math.isfinite(needed) else []
+    for count in (*first, *(nodes * 2.0**power for power in range(1, _DOUBLINGS))):
+        if count > nodes:
+            yield (f"cluster.nodes={count:.0f}",)
+
+
+def _narrower(case: ServingCase) -> list[Iterator[tuple[str, ...]]]:
+    """Weights, or the cache, of half as many bytes, where the scenario does not state them."""
+    workload = case.scenario.workload
+    wide = workload.precision in ("bf16", "fp16") and not any(stored_types(case))
+    kinds = [key for key in ("weights", "cache") if wide and getattr(workload, key) is None]
+    return [iter([(f"workload.{key}=fp8",)]) for key in kinds]
+
+
+def _lower_rates(found: FoundPlans, case: ServingCase) -> Iterator[tuple[str, ...]]:
+    """The most that the best plan answers within the limits."""
+    within = found.best[0].costs["rate_within_slo_per_s"] if found.best else 0.0
+    if case.scenario.workload.rate is not None and within > 0:
+        yield _rate_setting(within)
+
+
+def _rate_setting(within: float) -> tuple[str, ...]:
+    """A rate to three digits, at most that one."""
+    digits = 10.0 ** (math.floor(math.log10(within)) - 2)
+    return (f"workload.rate={significant(math.floor(within / digits) * digits)}/s",)

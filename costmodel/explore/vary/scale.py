@@ -8,6 +8,7 @@ from collections.abc import Sequence
 from dataclasses import replace
 
 from costmodel.documents.reader.resolved_scenario import ResolvedScenario
+from costmodel.documents.schemas.default_values import Assumption
 from costmodel.equations.data_parallel.batch_size import steps_for_batch
 from costmodel.equations.run.economics import share
 from costmodel.estimate.evaluate.evaluate_plans import TERM_COLUMNS
@@ -15,8 +16,8 @@ from costmodel.estimate.shared.critical_batch import FITS_APART, critical_batch,
 from costmodel.estimate.shared.results import number
 from costmodel.estimate.training.constraints.plan_constraints import micro_batches
 from costmodel.explore.compare.select_plan import by_search
+from costmodel.explore.search.progress import UNWATCHED, Watcher
 from costmodel.explore.search.ranges import doubled, values_of
-from costmodel.explore.vary.progress import UNWATCHED, Watcher
 from costmodel.explore.vary.sweep import SweepPoint, point, tried
 from costmodel.ground.errors import CostModelError, Fault, Place, fail
 from costmodel.ground.parsing import UnitError, parse
@@ -38,6 +39,7 @@ class ScaleRow:
     efficiency: float = math.nan
     grew: tuple[tuple[str, float], ...] = ()
     to_loss: float = math.nan  # time to a loss over that of the smallest, where there is a critical batch
+    assumed: tuple[Assumption, ...] = ()
 
 
 @record
@@ -91,7 +93,7 @@ def _row(case: ResolvedScenario, ranks: float, *, weak: bool, best: bool) -> Sca
     if isinstance(found, Fault) or found.refused:
         return row
     block = found.evaluation.block
-    return replace(row, waves=number(share(micro_batches(found.inputs, block), block.pp)))
+    return replace(row, waves=number(share(micro_batches(found.inputs, block), block.pp)), assumed=found.assumed)
 
 
 def _sizes(text: str) -> list[float]:

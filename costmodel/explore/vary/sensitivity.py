@@ -25,7 +25,8 @@ from costmodel.ground.record import record
 C = TypeVar("C", bound=LoadedScenario)
 TENTH = 0.10
 _MANY = 3  # figures that stand together from which on all are turned at once first
-_ASIDE = ("model.", "workload.", "plan.", "cluster.node.power.", "cluster.node.price.", "cluster.nodes", "assume.price")
+_ASIDE = ("model.", "workload.", "plan.", "cluster.node.power.", "cluster.nodes")
+_PRICES = ("assume.price", "cluster.node.price.")  # which move costs alone
 _OPTIMIZER = "workload.optimizer."  # a separate document; the workload holds only its name
 _MEASURED_ON = (".sustained.power", ".sustained.peak", ".link")  # of the part that was fitted: they are not this part's
 
@@ -160,7 +161,7 @@ def _stood_in_for(case: LoadedScenario, path: str) -> bool:
 def _kind(path: str) -> Literal["hardware", "assumption", "fitted"]:
     if ".efficiency." in path:
         return "fitted"
-    return "assumption" if path.startswith(("assume.", "stack.", _OPTIMIZER)) else "hardware"
+    return "assumption" if path.startswith(("assume.", "stack.", _OPTIMIZER, *_PRICES)) else "hardware"
 
 
 def _spread(case: LoadedScenario, path: str) -> float:

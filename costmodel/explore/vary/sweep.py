@@ -16,9 +16,9 @@ from costmodel.explore.compare.input_paths import leaves
 from costmodel.explore.compare.select_plan import answered, by_search
 from costmodel.explore.explain.unknown_word import unknown
 from costmodel.explore.search.combinations import combinations, count_combinations, fail_without_answers
+from costmodel.explore.search.progress import UNWATCHED, Watcher
 from costmodel.explore.search.ranges import Axis
 from costmodel.explore.search.rank import by_name
-from costmodel.explore.vary.progress import UNWATCHED, Watcher
 from costmodel.ground.errors import CostModelError, Fault
 from costmodel.ground.record import record
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 from costmodel.documents.schemas.serving.serving_plan import ServingPlan
@@ -33,15 +33,15 @@ def plan_frame(answer: ServingAnswer) -> dict[str, Any]:
     return {"workload": "serving", "facts": subject_fields(subject_of(case)), "title": title(case)}
 
 
-def frame(inputs: ServingInputs) -> dict[str, Any]:
-    """What every result opens with."""
+def frame(inputs: ServingInputs, varied: Sequence[str] = ()) -> dict[str, Any]:
+    """What every result opens with; facts of keys that vary are null."""
     case = inputs.case
     return {
         **head("costmodel/result/v1"),
         "workload": "serving",
         "scenario": {"title": title(case), "document": {**plain(case.whole_tree), "title": title(case)}},
         "flags": flags_json(case.asked),
-        "facts": subject_fields(subject_of(case)),
+        "facts": subject_fields(subject_of(case), varied),
         "documents": [
             {"name": name, "digest": digest, "own": name in case.own} for name, digest in case.digests.items()
         ],

@@ -15,7 +15,7 @@ from costmodel.estimate.serving.reason_codes import REFUSALS
 from costmodel.estimate.serving.result_columns import COLUMNS, machine_name
 from costmodel.explore.page.serving_facts import ServingFacts
 from costmodel.explore.serving.best_layout import plan_settings
-from costmodel.explore.serving.search_layouts import FoundPlans, RankedPlan, reasons, share_of
+from costmodel.explore.serving.found_plans import FoundPlans, RankedPlan, reasons, share_of
 from costmodel.explore.serving.vary_serving import ServingTrial, SweptServing, remarks_of
 from costmodel.ground.units import percent, show_time, significant
 from costmodel.report.page.content import HtmlPage, PageTable, Part
@@ -28,6 +28,7 @@ from costmodel.report.page.values import seconds
 from costmodel.report.terminal.search.own_plan import ordinal
 from costmodel.report.terminal.serving.serving_formatting import result
 from costmodel.report.terminal.serving.serving_search import degree_words
+from costmodel.report.terminal.serving.serving_variants import value_table, varied_cells, varied_heads
 from costmodel.report.terminal.style.head import subject_words
 
 _SHOWN = ("rate_within_slo_per_s", "tpot", "ttft_p99", "tokens_per_gpu_within_limits")
@@ -35,21 +36,23 @@ _SHOWN = ("rate_within_slo_per_s", "tpot", "ttft_p99", "tokens_per_gpu_within_li
 
 def plans_part(found: FoundPlans) -> Part:
     """The best plans of a search, to sort and to filter."""
-    heads = ("#", "tp", "pp", "ep", "replicas", "budget", "req/s", "tpot ms", "ttft p99 s", "tok/s/GPU", "binds",
+    over = varied_heads(found.variants)
+    heads = ("#", *over, "tp", "pp", "ep", "replicas", "budget", "req/s", "tpot ms", "ttft p99 s", "tok/s/GPU", "binds",
              "breaks")  # fmt: skip
     rows = []
     for place, ranked in enumerate(found.best, 1):
         costs = ranked.costs
         rows.append((
-            str(place), *(degree_words(ranked, name) for name in ("tp", "pp", "ep", "replicas", "budget")),
+            str(place), *varied_cells(found.variants, ranked.variant),
+            *(degree_words(ranked, name) for name in ("tp", "pp", "ep", "replicas", "budget")),
             significant(costs["rate_within_slo_per_s"], 4), _bare(costs["tpot"] * 1e3), _bare(costs["ttft_p99"]),
             _bare(costs["tokens_per_gpu_within_limits"]), ranked.binding, " ".join(ranked.broken),
         ))  # fmt: skip
     counts = f"{found.candidates:,} plans, {found.valid:,} valid, {found.fit:,} fit, {found.kept:,} keep all limits."
     words = f"{counts} A plan's number opens all of it, and why it is not the best. Heads sort."
     return Part("plans", "The best plans", words, [plans_figure(found)] if found.best else [],
-                [PageTable(heads, rows, "rrrrrrrrrrll", sortable=True, rows_data="plans", whole=True,
-                           figures=[*[""] * 6, *_SHOWN, "", ""])])  # fmt: skip
+                [PageTable(heads, rows, f"r{'l' * len(over)}rrrrrrrrrll", sortable=True, rows_data="plans", whole=True,
+                           figures=[*[""] * (6 + len(over)), *_SHOWN, "", ""])])  # fmt: skip
 
 
 def plans_data(found: FoundPlans) -> dict[str, Any]:
@@ -129,7 +132,8 @@ def plans_figure(found: FoundPlans) -> Plot:
     for place, ranked in enumerate(found.best, 1):
         x, y = ranked.costs["tpot"], ranked.costs["tokens_per_gpu_within_limits"]
         if math.isfinite(x) and math.isfinite(y):
-            words = f"plan {place}: {show_time(x)}, {result('tokens_per_gpu_within_limits', y)}"
+            named = " · ".join((f"plan {place}", *varied_cells(found.variants, ranked.variant)))
+            words = f"{named}: {show_time(x)}, {result('tokens_per_gpu_within_limits', y)}"
             role = "second" if ranked.broken else "first"
             points.append(PlotPoint(x, y, role, words, f"plan {place}", "best" if place == 1 else "", 5))
     legend = [("first", "keeps the limits"), ("second", "breaks a limit")]
@@ -148,17 +152,30 @@ def why_part(found: FoundPlans) -> Part | None:
     return Part("why-not", "Why not the others", tables=[PageTable(heads, rows, "llrrl")]) if rows else None
 
 
+def values_part(found: FoundPlans) -> Part | None:
+    """What became of the plans at each value of the keys that vary."""
+    if not found.variants.over:
+        return None
+    table = value_table(found)
+    return Part("values", "At each value", tables=[PageTable(table.names, table.rows, table.align.replace("k", "l"))])
+
+
 def search_page(found: FoundPlans, commands: Sequence[str]) -> HtmlPage:
     """A search of a serving scenario."""
     case = found.inputs.case
     if found.kept:
         best = found.best[0]
-        words = f"The best plan, tp {best.sizes['tp']:.0f} · pp {best.sizes['pp']:.0f}, answers "
+        named = (
+            *varied_cells(found.variants, best.variant),
+            *(f"{name} {best.sizes[name]:.0f}" for name in ("tp", "pp")),
+        )
+        words = f"The best plan, {' · '.join(named)}, answers "
         words += f"{result('rate_within_slo_per_s', best.costs['rate_within_slo_per_s'])} within all limits."
     else:
         words = "No plan keeps all limits." if found.best else "No plan fits."
-    parts = [part for part in (plans_part(found), why_part(found)) if part is not None]
-    return HtmlPage(case.title, [subject_words(subject_of(case))], words, "good" if found.kept else "bad", [], parts,
+    parts = [part for part in (plans_part(found), values_part(found), why_part(found)) if part is not None]
+    about = [subject_words(subject_of(case), found.variants.paths)]
+    return HtmlPage(case.title, about, words, "good" if found.kept else "bad", [], parts,
                     list(remark_findings(remarks(found.inputs))), commands,
                     {"plans": plans_data(found)} if found.best else {})  # fmt: skip
 

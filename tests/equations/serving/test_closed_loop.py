@@ -64,8 +64,14 @@ def test_users_beyond_full_steps_wait_in_line() -> None:
 
 def test_a_burst_is_mostly_its_start() -> None:
     """64 users at once: on average half of all prompts come first; ten rounds keep a tenth of it."""
-    once, ten = (burst_first_token_time(0.0, 0.0, 64.0, 0.016, 0.14, 1.0, 0.125, 1 / rounds) for rounds in (1, 10))
-    steady = burst_first_token_time(0.0, 0.0, 64.0, 0.016, 0.14, 1.0, 0.125, 0.0)
-    assert steady == pytest.approx(0.148)
+    once, ten = (burst_first_token_time(0.0, 0.0, 64.0, 0.016, 1.0, 0.125, 1 / rounds) for rounds in (1, 10))
+    steady = burst_first_token_time(0.0, 0.0, 64.0, 0.016, 1.0, 0.125, 0.0)
+    assert steady == pytest.approx(0.149)
     assert once - steady == pytest.approx(sum(range(1, 65)) / 64 * 0.125)
     assert ten - steady == pytest.approx((once - steady) / 10)
+
+
+def test_a_prompt_just_over_the_budget_takes_one_step_more_and_its_time_once() -> None:
+    """Two steps that were each as long as a full one made it twice too late."""
+    fits, over = (burst_first_token_time(0.0, 0.0, 1.0, 0.016, steps, 0.4, 0.0) for steps in (1.0, 2.0))
+    assert over - fits == pytest.approx(0.016)

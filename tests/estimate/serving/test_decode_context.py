@@ -135,13 +135,13 @@ def test_tabulated_steps_are_those_of_the_equations(model: tuple[str, ...]) -> N
 @pytest.mark.parametrize(
     ("settings", "codes", "fix"),
     [
-        ((*LATENT, plan(3)), ("L062",), "plan.dcp=2"),
-        ((*GROUPED, plan(4)), ("L063",), "plan.dcp=2"),
-        ((*H200, "plan={tp: 8, dcp: 2}"), ("L063",), "plan.dcp=1"),  # 8 key-value heads, no copies
-        ((*GROUPED, "stack=sglang", plan(2)), ("L064",), "plan.dcp=1"),  # latent attention alone
-        ((*LATENT, "stack=trt-llm", plan(2)), ("L064",), "plan.dcp=1"),
-        (("model=deepseek-v3.2", *H200, plan(8)), ("L064",), "plan.dcp=1"),  # an indexer
-        (("model=gpt-oss-120b", *H200, "plan={tp: 8, dcp: 2}"), ("L063", "L064"), "plan.dcp=1"),  # windows
+        ((*LATENT, plan(3)), ("L063",), "plan.dcp=2"),
+        ((*GROUPED, plan(4)), ("L064",), "plan.dcp=2"),
+        ((*H200, "plan={tp: 8, dcp: 2}"), ("L064",), "plan.dcp=1"),  # 8 key-value heads, no copies
+        ((*GROUPED, "stack=sglang", plan(2)), ("L065",), "plan.dcp=1"),  # latent attention alone
+        ((*LATENT, "stack=trt-llm", plan(2)), ("L065",), "plan.dcp=1"),
+        (("model=deepseek-v3.2", *H200, plan(8)), ("L065",), "plan.dcp=1"),  # an indexer
+        (("model=gpt-oss-120b", *H200, "plan={tp: 8, dcp: 2}"), ("L064", "L065"), "plan.dcp=1"),  # windows
         (("model=kimi-k2", "cluster.node=dgx-h200", "plan={tp: 16, dcp: 16}"), (), ""),
         ((*GROUPED, plan(2)), (), ""),
     ],

@@ -1,4 +1,4 @@
-"""A step of an engine: what Ray adds to it."""
+"""A step of an engine: what Ray adds to it, and prompts that are computed whole."""
 
 from __future__ import annotations
 
@@ -29,3 +29,12 @@ def test_ray_adds_its_time_to_each_step() -> None:
 def test_an_engine_without_ray_refuses_it() -> None:
     with pytest.raises(CostModelError, match="no executor of Ray"):
         costs("stack=sglang", "stack.executor=ray")
+
+
+def test_a_prompt_that_is_computed_whole_must_fit_into_a_step() -> None:
+    long = ("stack=trt-llm", "workload.prompt=16384", "workload.rate=1 /s")
+    found = predict(serving(load_any(NAME, list(long))))
+    assert found.refused == ("L062",)
+    assert costs(*long, "stack.chunked=true")["ttft"] < costs(*long, "stack.budget=16384")["ttft"] * 1.5
+    apart = predict(serving(load_any(NAME, ["stack=trt-llm", "plan={prefill: {tp: 8}, decode: {tp: 8}}"])))
+    assert "L062" not in apart.refused

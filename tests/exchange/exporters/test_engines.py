@@ -117,7 +117,7 @@ def test_ranks_that_divide_the_cache_come_back(engine: str) -> None:
     """The log is then expected to show the cache of all of them; Helix of TensorRT-LLM adds ranks instead."""
     plan = ("plan.tp=16", "plan.dcp=16")
     if engine == "trt-llm":
-        with pytest.raises(CostModelError, match="L064"):
+        with pytest.raises(CostModelError, match="L065"):
             exported(engine, "latent", *plan)
         own = "stack={like: trt-llm, prefix_cache: false, decode_context: {caches: [latent]}}"
         case = serving(load_any(SCENARIO, [own, *(each for each in MODELS["latent"] if "stack" not in each), *plan]))
@@ -240,3 +240,11 @@ def test_what_one_command_does_not_hold_is_refused(engine: str) -> None:
 
 def test_the_executor_of_vllm_is_written_and_read_back() -> None:
     assert "--distributed-executor-backend ray" in exported("vllm", "dense", "stack.executor=ray").file.text
+
+
+def test_trt_llm_gets_prompts_in_parts_only_where_one_is_longer_than_a_step() -> None:
+    long = ("workload.prompt=16384", "workload.context=20000", "workload.rate=1 /s")
+    text = export_engine(asked("vllm", "dense", *long), "trt-llm").file.text
+    assert "enable_chunked_prefill: true" in text
+    assert "enable_chunked_prefill" not in exported("vllm", "dense", to="trt-llm").file.text
+    assert "--no-enable-chunked-prefill" in exported("vllm", "dense", "stack.chunked=false").file.text

@@ -246,7 +246,7 @@ def nccl(path: Path) -> dict[str, Any]:
 def eight(path: Path) -> dict[str, Any]:
     shape = machine_shape(path.read_text("utf-8"), path.name, TOPOLOGY)
     with pytest.raises(CostModelError) as caught:
-        import_files([str(path)], GivenBesideFile(accelerator="h100-sxm"))
+        import_files([str(path)], GivenBesideFile(gpu="h100-sxm"))
     [fault] = caught.value.faults
     assert "dgx-h100," in fault.hint
     return {"node shape": (shape.accelerators, shape.links, shape.nics), "guess": fault.hint}
@@ -255,7 +255,7 @@ def eight(path: Path) -> dict[str, Any]:
 def four(path: Path) -> dict[str, Any]:
     shape = machine_shape(path.read_text("utf-8"), path.name, TOPOLOGY)
     with pytest.raises(CostModelError) as caught:
-        import_files([str(path)], GivenBesideFile(accelerator="h100-sxm"))
+        import_files([str(path)], GivenBesideFile(gpu="h100-sxm"))
     assert "no network interface seen" in caught.value.faults[0].sentence
     return {"node shape": (shape.accelerators, shape.links, shape.nics)}
 

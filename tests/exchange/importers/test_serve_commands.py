@@ -308,13 +308,21 @@ def test_two_engines_are_a_conflict_and_too_few_accelerators_a_fault(tmp_path: P
 
 
 @pytest.mark.parametrize(
-    ("option", "lost"),
+    ("option", "whole"),
     [("--enable-chunked-prefill", False), ("--no-enable-chunked-prefill", True), ("--disable-chunked-prefill", True)],
 )
-def test_prompts_are_split_unless_it_is_switched_off(option: str, lost: bool, tmp_path: Path) -> None:
+def test_prompts_are_split_unless_it_is_switched_off(option: str, whole: bool, tmp_path: Path) -> None:
     found = read(f"vllm serve Qwen/Qwen3-8B {option} --max-num-seqs 64\n", tmp_path)
-    assert any("a prompt is not split" in loss.sentence for loss in found.losses) == lost
+    assert (found.document["stack"].get("chunked") is False) == whole
     assert not found.warnings
+
+
+def test_prompts_of_other_engines_are_whole_where_they_are_by_default_or_by_option(tmp_path: Path) -> None:
+    found = read("python -m sglang.launch_server --model Qwen/Qwen3-8B --chunked-prefill-size -1\n", tmp_path)
+    assert found.document["stack"]["chunked"] is False
+    (tmp_path / "options.yaml").write_text("enable_chunked_prefill: true\n")
+    found = read("trtllm-serve Qwen/Qwen3-8B --extra_llm_api_options options.yaml\n", tmp_path)
+    assert found.document["stack"]["chunked"] is True
 
 
 def test_a_misspelt_option_is_a_warning_with_the_name_that_is_meant(tmp_path: Path) -> None:

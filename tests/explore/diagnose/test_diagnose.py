@@ -18,7 +18,7 @@ from costmodel.explore.diagnose.prediction import of_evaluation
 from .planted import SCENARIOS, own, trial
 
 NAME = "llama-3-70b-512"
-TRIALS = 20  # of the suite; planted.py plays as many as it is asked for
+TRIALS = 12  # of the suite; planted.py plays as many as it is asked for
 
 
 def told(run: Any, *args: str) -> dict[str, Any]:

@@ -6,6 +6,7 @@ import functools
 import math
 import re
 from collections.abc import Iterator
+from dataclasses import replace
 from typing import Any
 
 import pytest
@@ -20,7 +21,14 @@ from costmodel.estimate.evaluate.predict import Answer, answer, own_plan
 from costmodel.estimate.shared.results import COLUMNS, number
 from costmodel.estimate.training.memory.breakdown import LINES, STAGES
 from costmodel.estimate.training.training_inputs import TrainingInputs, training_inputs
-from costmodel.explore.explain.explain import ExplainedFigure, explain, explained_figure, quantities, traced_evaluation
+from costmodel.explore.explain.explain import (
+    ExplainedFigure,
+    explain,
+    explained_figure,
+    nodes_of,
+    quantities,
+    traced_evaluation,
+)
 from costmodel.ground.errors import CostModelError
 from costmodel.ground.units import gib, show, show_time
 from costmodel.report.terminal.documents import tree
@@ -36,8 +44,7 @@ SCENARIOS: dict[str, tuple[str, ...]] = {
     ),
     "deepseek-v3-2048": ("assume.price=2 USD/GPU/h", "run.checkpoint.mode=memory", "run.evaluation=1 %"),
 }
-ASKED = [(name, quantity) for name in SCENARIOS for quantity in quantities()]
-every_figure = each("name, quantity", ASKED)
+every_scenario = each("name", SCENARIOS)
 
 # What composition writes itself: how often in a layer, nothing, one of a thing, half of both directions, operations of
 # modules computed again, a million tokens.
@@ -64,20 +71,27 @@ def explained(name: str, quantity: str) -> ExplainedFigure:
     return explained_figure(asked(name), made(name), quantity)
 
 
+@functools.cache
+def every_figure(name: str) -> dict[str, ExplainedFigure]:
+    """All that can be asked of a scenario, in trees that share what they have in common."""
+    return nodes_of(asked(name), made(name), quantities())
+
+
 def drawn(root: ExplainedFigure, depth: int) -> list[str]:
     """The lines of a tree, below the head."""
     lines = [line.plain for line in tree.tree(load("llama-3-70b-512"), root, depth)]
     return lines[lines.index("") + 1 :]
 
 
-def nodes(root: ExplainedFigure) -> Iterator[ExplainedFigure]:
-    """Every node of a tree once: most are met in many places."""
-    seen, waiting = {id(root)}, [root]
+def nodes(*roots: ExplainedFigure) -> Iterator[ExplainedFigure]:
+    """Every node of some trees once: most are met in many places."""
+    seen = {id(root): root for root in roots}
+    waiting = list(seen.values())
     while waiting:
         node = waiting.pop()
         yield node
         fresh = {id(inner): inner for inner in node.beneath if id(inner) not in seen}
-        seen |= fresh.keys()
+        seen.update(fresh)
         waiting += fresh.values()
 
 
@@ -109,12 +123,21 @@ def test_every_column_and_every_line_can_be_asked() -> None:
     assert set(quantities()) == {*COLUMNS, *LINES}
 
 
-@every_figure
-def test_the_root_is_the_figure(name: str, quantity: str) -> None:
-    root = explained(name, quantity)
-    assert root.value == figure(name, quantity)
-    assert root.name == quantity
-    assert root.unit == (COLUMNS[quantity].unit if quantity in COLUMNS else "B")
+@every_scenario
+def test_the_root_is_the_figure(name: str) -> None:
+    for quantity, root in every_figure(name).items():
+        assert root.value == figure(name, quantity)
+        assert root.name == quantity
+        assert root.unit == (COLUMNS[quantity].unit if quantity in COLUMNS else "B")
+
+
+@pytest.mark.parametrize("quantity", ["step_time", "memory_peak", "mfu", "bubble", "logits"])
+def test_a_figure_asked_alone_has_the_tree_it_has_among_all(quantity: str) -> None:
+    name = "gpt-3-175b-1024"
+    alone, among = nodes(explained(name, quantity)), nodes(every_figure(name)[quantity])
+    for one, other in zip(alone, among, strict=True):
+        assert replace(one, beneath=[]) == replace(other, beneath=[])
+        assert [inner.name for inner in one.beneath] == [inner.name for inner in other.beneath]
 
 
 @pytest.mark.parametrize("count", [1, 8])
@@ -124,9 +147,9 @@ def test_the_host_s_wait_for_experts_is_what_was_estimated(count: int, host: str
     assert explain(asked, Plan(ep=1), "launch").value == costs(asked, ep=1)["launch"] > 0
 
 
-@every_figure
-def test_every_node_follows_from_what_lies_beneath(name: str, quantity: str) -> None:
-    assert_follows(explained(name, quantity))
+@every_scenario
+def test_every_node_follows_from_what_lies_beneath(name: str) -> None:
+    assert_follows(*every_figure(name).values())
 
 
 @pytest.mark.parametrize("quantity", ["step_time", "offload_exposed", "memory_peak", "host_share", "bubble"])
@@ -136,9 +159,9 @@ def test_every_node_of_offload_follows_from_what_lies_beneath(quantity: str) -> 
     assert_follows(explain(other, own_plan(other), quantity))
 
 
-def assert_follows(root: ExplainedFigure) -> None:
+def assert_follows(*roots: ExplainedFigure) -> None:
     """Each figure is what is told of it done with what lies beneath it."""
-    for node in nodes(root):
+    for node in nodes(*roots):
         if node.beneath:
             assert remade(node) == pytest.approx(node.value, rel=1e-9, abs=1e-12), node.name
 
@@ -150,16 +173,16 @@ def test_of_a_choice_what_was_asked_decides() -> None:
     assert (root.value, root.beneath) == (0.0, [])
 
 
-@every_figure
-def test_what_nothing_names_is_called_by_what_was_done(name: str, quantity: str) -> None:
-    for node in nodes(explained(name, quantity)):
+@every_scenario
+def test_what_nothing_names_is_called_by_what_was_done(name: str) -> None:
+    for node in nodes(*every_figure(name).values()):
         if node.name in ("sum", "difference", "product", "quotient", "maximum", "minimum"):
             assert (node.operation, node.equation) == (node.name, None)
 
 
-@every_figure
-def test_every_leaf_has_a_place(name: str, quantity: str) -> None:
-    assert_placed(explained(name, quantity))
+@every_scenario
+def test_every_leaf_has_a_place(name: str) -> None:
+    assert_placed(*every_figure(name).values())
 
 
 @pytest.mark.parametrize("quantity", ["step_time", "memory_peak"])
@@ -176,17 +199,17 @@ def test_every_leaf_has_a_place_elsewhere(name: str, changed: tuple[str, ...], q
     assert_placed(explain(other, own_plan(other), quantity))
 
 
-def assert_placed(root: ExplainedFigure) -> None:
+def assert_placed(*roots: ExplainedFigure) -> None:
     """A leaf was written in a document or the plan, or is a constant of the composition."""
-    for node in nodes(root):
+    for node in nodes(*roots):
         if node.beneath or node.written is not None or node.name.startswith("plan."):
             continue
         assert node.value in CONSTANTS, f"{node.name} = {node.value} came from nowhere"
 
 
-@every_figure
-def test_inputs_of_equations_carry_their_units(name: str, quantity: str) -> None:
-    for node in nodes(explained(name, quantity)):
+@every_scenario
+def test_inputs_of_equations_carry_their_units(name: str) -> None:
+    for node in nodes(*every_figure(name).values()):
         if node.equation is None:
             continue
         declared = {item.name: item.unit for item in node.equation.contract.arguments}

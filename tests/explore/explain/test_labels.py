@@ -52,6 +52,7 @@ estimate serve-llama-3.1-70b -v
 memory serve-llama-3.1-70b
 comm serve-llama-3.1-70b
 search serve-llama-3.1-70b --top 2
+search serve-llama-3.1-70b --top 2 --over cluster.node=p5,p6-b200 --set objective=rent_per_month --why-not
 scale serve-llama-3.1-70b --rate 2,8
 sweep serve-llama-3.1-70b --over workload.prompt=512,2048
 sensitivity serve-llama-3.1-70b

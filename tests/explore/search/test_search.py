@@ -62,15 +62,18 @@ def same_plan(plan: dict[str, Any]) -> tuple[Any, ...]:
 
 
 @functools.cache
-def one_by_one() -> dict[tuple[Any, ...], Answer]:
-    """Every valid plan of the space, asked alone."""
+def every_plan() -> list[tuple[dict[str, Any], Answer]]:
+    """Every plan of the space, asked alone."""
     asked = inputs()
+    plans = [dict(zip(SPACE, values, strict=True)) for values in itertools.product(*SPACE.values())]
+    return [(plan, ask(asked, **plan)) for plan in plans if (plan["vpp"] > 1) == (plan["schedule"] == "interleaved")]
+
+
+@functools.cache
+def one_by_one() -> dict[tuple[Any, ...], Answer]:
+    """The valid ones, each once."""
     found: dict[tuple[Any, ...], Answer] = {}
-    for values in itertools.product(*SPACE.values()):
-        plan = dict(zip(SPACE, values, strict=True))
-        if (plan["vpp"] > 1) != (plan["schedule"] == "interleaved"):
-            continue
-        given = ask(asked, **plan)
+    for plan, given in every_plan():
         if not given.refused:
             found.setdefault(same_plan(plan), given)
     return found
@@ -84,6 +87,12 @@ def spaced(space: dict[str, Any] = SPACE, **more: Any) -> ResolvedScenario:
     """With tokens and a price, so that every column is a number."""
     workload, assume = {"tokens": "1 T"}, {"price": "2 USD/GPU/h"}
     return case(search=space, **{"workload": workload, "assume": assume, **more})
+
+
+@functools.cache
+def whole(objective: str = "tokens_per_s_per_gpu") -> SearchResult:
+    """The search of the space that many tests look at."""
+    return searched(spaced(objective=objective))
 
 
 def key(row: Ranked) -> tuple[Any, ...]:
@@ -110,7 +119,7 @@ def accepted(objective: str, **limits: float) -> list[tuple[float, tuple[Any, ..
 
 @pytest.mark.parametrize("objective", ["tokens_per_s_per_gpu", "step_time"])
 def test_the_ranking_is_that_of_asking_every_plan(objective: str) -> None:
-    found, expected = searched(spaced(objective=objective)).best, accepted(objective)
+    found, expected = whole(objective).best, accepted(objective)
     assert 20 < len(expected) < len(one_by_one()), "some fit, some do not"
     assert [row.score for row in found] == pytest.approx([score for score, _ in expected], rel=SAME_SCORE)
     assert {key(row) for row in found} == {plan for _, plan in expected}
@@ -126,7 +135,7 @@ def test_every_row_is_the_plan_asked_alone() -> None:
 
 @pytest.mark.parametrize("size", [1, 7])
 def test_a_short_list_is_the_head_of_the_long_one(size: int) -> None:
-    assert searched(spaced(), size).best == searched(spaced()).best[:size]
+    assert searched(spaced(), size).best == whole().best[:size]
 
 
 @pytest.mark.parametrize(
@@ -153,7 +162,7 @@ def test_limits_are_obeyed_and_counted(limits: dict[str, Any], code: str) -> Non
 
 
 def test_counts_add_up() -> None:
-    tally = searched(spaced()).tally
+    tally = whole().tally
     chunks = {"1f1b": 1, "gpipe": 1, "interleaved": 1}
     assert tally.candidates == 4 * 3 * 2 * 2 * 2 * 2 * sum(chunks.values())
     assert tally.candidates == tally.fit + sum(tally.refused.values())
@@ -163,15 +172,8 @@ def test_counts_add_up() -> None:
 
 def test_reasons_are_those_of_the_plans() -> None:
     """Each candidate is counted under the first of its own reasons, in the order of the rules."""
-    asked = inputs()
-    counted: Counter[str] = Counter()
-    for values in itertools.product(*SPACE.values()):
-        plan = dict(zip(SPACE, values, strict=True))
-        if (plan["vpp"] > 1) != (plan["schedule"] == "interleaved"):
-            continue
-        refused = ask(asked, **plan).refused
-        counted[refused[0] if refused else ""] += 1
-    tally = searched(spaced()).tally
+    counted = Counter(given.refused[0] if given.refused else "" for _, given in every_plan())
+    tally = whole().tally
     assert sum(counted.values()) == tally.candidates
     for code in ("L001", "L003", "L008"):
         assert tally.refused[code] == counted[code]
@@ -220,7 +222,7 @@ def test_a_choice_the_stack_does_not_offer_is_refused() -> None:
 @pytest.mark.parametrize("objective", ["tokens_per_s_per_gpu", "step_time"])
 @pytest.mark.parametrize("place", [0, 5, 17])
 def test_your_rank_is_where_your_plan_stands(objective: str, place: int) -> None:
-    ranking = searched(spaced(objective=objective)).best
+    ranking = whole(objective).best
     row = ranking[place]
     plan = {**row.sizes, **{name: getattr(row.structure, name) for name in CHOICES}}
     found = searched(spaced(objective=objective, plan=plan), 3)
@@ -294,7 +296,7 @@ PASS_COLUMNS = ("matmul_s", "attention_s", "memory_bound_s", "launch_s", "tp_exp
 
 
 def test_nothing_has_an_advantage_over_the_best() -> None:
-    best = searched(spaced()).best[0]
+    best = whole().best[0]
     found = searched(spaced(plan=plan_of(best).model_dump(exclude_none=True, exclude_defaults=True)))
     assert found.your_rank == 1
     assert advantage(found) == []
@@ -347,7 +349,7 @@ def test_the_command_for_a_plan_says_how_experts_are_cut_where_the_stack_cuts_th
 
 
 def test_without_a_plan_there_is_no_rank() -> None:
-    found = searched(spaced())
+    found = whole()
     assert (found.yours, found.your_rank, found.tally.better_than_yours) == (None, None, 0)
 
 
@@ -412,16 +414,14 @@ def test_unequal_chunks_are_not_tried_unasked(schedule: str) -> None:
 
 
 def test_where_something_fits_there_is_nothing_to_remedy() -> None:
-    assert with_remedies(searched(spaced())).remedies == ()
+    assert with_remedies(whole()).remedies == ()
 
 
 def test_cost_as_objective_wants_a_price() -> None:
     with pytest.raises(CostModelError, match="C004"):
         searched(case(objective="cost_per_mtoken", node="dgx-a100"))
-    found = searched(spaced(objective="cost_per_mtoken")).best
-    assert [row.sizes for row in found] == [row.sizes for row in searched(spaced()).best], (
-        "the rent is the same for all"
-    )
+    found = whole("cost_per_mtoken").best
+    assert [row.sizes for row in found] == [row.sizes for row in whole().best], "the rent is the same for all"
 
 
 # ── In processes ─────────────────────────────────────────────────────────────────────────────────────────────────────

@@ -9,30 +9,42 @@ import pytest
 from explore.vary.told import NAME, NETWORK, Faults, estimated, told
 
 
-def test_hardware_is_turned_by_a_tenth(run: Any) -> None:
-    found = told(run, "sensitivity", NAME)
-    figures = {item["path"]: item for item in found["figures"]}
+@pytest.fixture(scope="module")
+def figures(run: Any) -> list[dict[str, Any]]:
+    """Those of a step, the largest first."""
+    found: list[dict[str, Any]] = told(run, "sensitivity", NAME)["figures"]
+    return found
+
+
+@pytest.fixture(scope="module")
+def printed(run: Any) -> str:
+    """All of them as a table."""
+    out: str = run("sensitivity", NAME, "--top", "1000").out
+    return out
+
+
+def test_hardware_is_turned_by_a_tenth(figures: list[dict[str, Any]], run: Any) -> None:
+    found = {item["path"]: item for item in figures}
     base = estimated(run)["step_time_s"]
     for path, low, high in (
         (NETWORK, "360 Gb/s", "440 Gb/s"),
         ("cluster.node.accelerator.memory.bandwidth", "3.015 TB/s", "3.685 TB/s"),
         ("cluster.node.accelerator.peak.bf16", "890.46 TFLOP/s", "1088.34 TFLOP/s"),
     ):
-        item = figures[path]
+        item = found[path]
         assert (item["kind"], item["spread"]) == ("hardware", 0.1)
         for side, value in (("low", low), ("high", high)):
             step = estimated(run, f"{path}={value}")["step_time_s"]
             assert item[side] == pytest.approx(step / base - 1, rel=1e-6)
-    swings = [max(i["low"], i["high"], 0) - min(i["low"], i["high"], 0) for i in found["figures"]]
+    swings = [max(i["low"], i["high"], 0) - min(i["low"], i["high"], 0) for i in figures]
     assert swings == sorted(swings, reverse=True)
 
 
-def test_fits_are_turned_by_their_error(run: Any) -> None:
+def test_fits_are_turned_by_their_error(figures: list[dict[str, Any]]) -> None:
     from costmodel.documents.reader.library import read
 
     fit = read("efficiency", "h100-sxm").matmul["bf16"]
-    found = {item["path"]: item for item in told(run, "sensitivity", NAME)["figures"]}
-    item = found["cluster.node.accelerator.efficiency.matmul.bf16.compute_share"]
+    item = {item["path"]: item for item in figures}["cluster.node.accelerator.efficiency.matmul.bf16.compute_share"]
     assert (item["kind"], item["spread"]) == ("fitted", fit.fitted.p90)
 
 
@@ -44,9 +56,9 @@ def test_a_share_that_a_measured_rate_stands_in_for_is_not_turned(run: Any) -> N
     assert found["best_matmul.bf16"]["high"] < 0 < found["best_matmul.bf16"]["low"]
 
 
-def test_whole_numbers_and_bounds_are_heeded(run: Any) -> None:
-    found = {item["path"]: item for item in told(run, "sensitivity", NAME)["figures"]}
-    assert not any(path.endswith((".domain", ".nics", ".accelerators", ".half_sequence")) for path in found)
+def test_whole_numbers_and_bounds_are_heeded(figures: list[dict[str, Any]], run: Any) -> None:
+    whole = (".domain", ".nics", ".accelerators", ".half_sequence")
+    assert not any(item["path"].endswith(whole) for item in figures)
     full = told(run, "sensitivity", NAME, "--set", "assume.overlap.tp=1")["figures"]
     item = next(item for item in full if item["path"] == "assume.overlap.tp")
     assert item["high"] == 0.0
@@ -82,12 +94,10 @@ def test_what_an_optimizer_keeps_moves_memory(run: Any) -> None:
     assert moments["high"] == pytest.approx(more / estimated(run)["memory_peak_bytes"] - 1, abs=1e-12)
 
 
-def test_the_bottleneck_is_said(run: Any) -> None:
-    ran = run("sensitivity", NAME)
-    figures = told(run, "sensitivity", NAME)["figures"]
+def test_the_bottleneck_is_said(figures: list[dict[str, Any]], printed: str, run: Any) -> None:
     best = min((item for item in figures if item["kind"] == "hardware"), key=lambda item: item["high"])
     assert best["path"].endswith("peak.bf16")
-    assert f"10 % more peak bf16 buys {-best['high'] * 100:.2g} %." in ran.out
+    assert f"10 % more peak bf16 buys {-best['high'] * 100:.2g} %." in printed
     assert run("sensitivity", NAME, "--of", "mfu").code == 0
 
 
@@ -97,10 +107,9 @@ def test_nothing_to_be_sensitive_of(run: Any, faults: Faults) -> None:
     assert faults(run("sensitivity", NAME, "--of", "speed"))[0].code == "C003"
 
 
-def test_what_stands_there_can_be_set(run: Any) -> None:
+def test_what_stands_there_can_be_set(figures: list[dict[str, Any]], printed: str, run: Any) -> None:
     """Every name of the table with the figure beside it; but for fitted ones, of which it says so."""
-    figures = told(run, "sensitivity", NAME)["figures"]
-    lines = run("sensitivity", NAME, "--top", "1000").out.splitlines()
+    lines = printed.splitlines()
     start = next(place for place, line in enumerate(lines) if line.split()[:1] == ["figure"]) + 1
     names = [line.split()[0] for line in lines[start : start + len(figures)]]
     fitted = [name.startswith("fit.") for name in names]

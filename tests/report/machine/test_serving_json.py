@@ -9,7 +9,7 @@ import pytest
 
 TRAINING, SERVING = "llama-3-70b-512", "serve-llama-3.1-70b"
 OF_TRAINING = {"flop_convention", "read_from"}  # how its FLOP are counted; the launch script it was read from
-OF_ITS_SEARCH = {"held", "evaluated", "complete", "nearest", "try", "remedies"}  # how its space is walked
+OF_ITS_SEARCH = {"held", "evaluated", "nearest", "try"}  # how its space is walked
 ROWS = ("documents", "columns", "assumed")  # lists whose items have one form in both
 
 

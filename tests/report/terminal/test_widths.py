@@ -87,6 +87,8 @@ OBJECTIVES = {"step_time": "step", "tokens_per_s_per_gpu": "tok/s/GPU", "cost_pe
 def lines_of(run: Any, monkeypatch: pytest.MonkeyPatch) -> Any:
     """`lines_of("estimate …")` gives the items of an answer, before they are laid out."""
     found: list[list[Line]] = []
+    for known in COMMANDS.values():
+        known.load()  # a command takes its options of output from what is replaced here
     monkeypatch.setattr(shared, "deliver", lambda reply, **_: found.append(list(reply.lines())))
 
     def lines(command: str) -> list[Line]:

@@ -7,12 +7,12 @@ from pydantic import Discriminator, Field, Tag
 from costmodel.documents.schemas.base import Document, Portion, Positive, Price, as_written
 from costmodel.documents.schemas.hardware import Cluster
 from costmodel.documents.schemas.limits import MoneyLimit, ShareLimit, TimeLimit
+from costmodel.documents.schemas.model import ModelReference
 from costmodel.documents.schemas.rl.rl_plan import RlPlan, RlSpace
 from costmodel.documents.schemas.rl.rl_results import RESULTS
 from costmodel.documents.schemas.rl.rl_stack import RlStack
 from costmodel.documents.schemas.rl.rl_workload import Rl
 from costmodel.documents.schemas.run import WholeRun
-from costmodel.documents.schemas.scenario import ModelReference
 
 RlStackReference = Annotated[Annotated[str, Tag("name")] | Annotated[RlStack, Tag("inline")], Discriminator(as_written)]
 RlObjective = Literal["iteration_time", "run_time", "run_cost"]

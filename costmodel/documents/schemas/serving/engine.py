@@ -18,9 +18,8 @@ from costmodel.documents.schemas.base import (
     Source,
     Sourced,
 )
-from costmodel.documents.schemas.precision import Precision, WeightType
+from costmodel.documents.schemas.precision import DispatchType, Precision, WeightType
 from costmodel.documents.schemas.serving.serving_workload import CacheType
-from costmodel.documents.schemas.stack import DispatchType
 from costmodel.ground.choices import AttentionKernel
 
 PoolDefinition = Literal["share-of-total", "share-of-free-before", "share-of-free-after"]
@@ -158,7 +157,6 @@ class EngineBurst(Sourced):
 
     front: Seconds = Field(default=0.0, description="Of the front end, for each request")
     share: Portion = Field(description="Share of requests that belong to the start")
-    rides: Positive = Field(default=1.0, description="Steps that a prompt takes there, over those of a steady stream")
 
 
 class EngineSpread(Sourced):
@@ -193,6 +191,11 @@ class Engine(Document):
     prefix_cache: bool = Field(description="Whether beginnings that prompts share are computed once")
     host_cache: EngineHostCache | None = Field(
         default=None, description="Cache on the host; left out, the engine keeps none there"
+    )
+    chunked: bool = Field(
+        default=True,
+        description="Whether a prompt may be computed in parts, over several steps; otherwise it must fit into a step, "
+        "and the room that is left is estimated as if it could be used",
     )
     graphs: bool = Field(default=True, description="Whether decoding replays captured graphs, padded to their sizes")
     vocab_multiple: Count = Field(description="The vocabulary is padded to a multiple of this, which tp must divide")

@@ -7,7 +7,7 @@ from pydantic_core import PydanticCustomError
 
 from costmodel.documents.schemas.base import Document, Multiple, Portion, Price, Seconds, Share, Watts, as_written
 from costmodel.documents.schemas.hardware import Cluster
-from costmodel.documents.schemas.scenario import ModelReference
+from costmodel.documents.schemas.model import ModelReference
 from costmodel.documents.schemas.serving.engine import Engine
 from costmodel.documents.schemas.serving.serving_limits import ServingLimits
 from costmodel.documents.schemas.serving.serving_plan import ServingPlan, ServingSpace

@@ -140,43 +140,42 @@ def burst_first_token_time(
     host_each: Number,
     users: Number,
     step: Number,
-    mixed_step: Number,
     steps: Number,
     prompt_time: Number,
     burst_share: Number,
 ) -> Number:
     """Mean time to the first token in a benchmark that starts all its users at once and keeps their number.
 
-    h + v c + D / 2 + a X + t_p ρ (c + 1) / 2: half a step, the steps a prompt rides, and the start, when half of all
-    prompts are ahead, spread over 1/ρ rounds
+    h + v c + (½ + a) D + t_p + t_p ρ (c + 1) / 2: half a step, the steps that carry the prompt, its own time, and the
+    start, when half of all prompts are ahead, spread over 1/ρ rounds
 
     Args:
         host: fixed time of the front end, h [s]
         host_each: of the front end for each request in flight, v [s]
         users: users, c [1]
         step: a step without prompts, D [s]
-        mixed_step: a step that carries one prompt, X [s]
-        steps: mixed steps that a prompt rides, a [1]
-        prompt_time: of one prompt at the full budget, t_p [s]
+        steps: steps that carry a prompt, a [1]
+        prompt_time: that one prompt adds to steps, t_p [s]
         burst_share: share of a user's requests that are the first, ρ: one in R rounds, 0 of a steady loop [1]
 
     Returns:
         time to the first token [s]
 
     Example:
-        >>> round(burst_first_token_time(0.0, 0.0, 64.0, 0.016, 0.14, 1.0, 0.125, 0.1), 3)
-        0.554
+        >>> round(burst_first_token_time(0.0, 0.0, 64.0, 0.016, 1.0, 0.125, 0.1), 3)
+        0.555
 
     Source:
         serving-fit; composition
 
     Pitfall:
-        it is another quantity than that of a steady stream of requests: never set one beside the other
+        it is another quantity than that of a steady stream of requests: never set one beside the other. A prompt a
+        little over the budget takes two steps, but not twice its time
 
-    Monotone: increasing in host, host_each, users, step, mixed_step, steps, prompt_time, burst_share
+    Monotone: increasing in host, host_each, users, step, steps, prompt_time, burst_share
     """
     start = prompt_time * burst_share * (users + 1) / 2
-    return host + host_each * users + step / 2 + steps * mixed_step + start
+    return host + host_each * users + (0.5 + steps) * step + prompt_time + start
 
 
 @equation

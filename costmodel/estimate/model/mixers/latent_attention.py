@@ -76,6 +76,18 @@ def flop(own: LatentAttention, part: Mixer, size: CoreSize, *, causal: bool) -> 
         return core + scores / _ranks(own, size.heads)
 
 
+def appended_flop(own: LatentAttention, part: Mixer, computed: Number, hit: Number) -> tuple[Number, Number]:
+    """Work behind what is cached, of the core and of the indexer, which each rank of an engine runs whole."""
+    assert own.indexer is not None
+    widths = (own.kv_rank, own.rope_dim, own.indexer.top_k)
+    found: list[tuple[Number, Number]] = []
+    for tokens in (hit, hit + computed):
+        core = selected_attention_flop(1.0, tokens, part.heads, *widths, causal=True)
+        with term("indexer"):
+            found.append((core, indexer_flop(1.0, tokens, own.indexer.heads, own.indexer.head_dim, causal=True)))
+    return found[1][0] - found[0][0], found[1][1] - found[0][1]
+
+
 def _ranks(own: LatentAttention, heads: Number) -> Number:
     """Ranks that heads are sharded over."""
     with term("ranks"):

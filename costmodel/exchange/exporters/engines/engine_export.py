@@ -20,9 +20,15 @@ from costmodel.ground.record import record
 _ALL = (vllm_command, sglang_command, trtllm_command)
 ENGINES: dict[str, EngineTarget] = {module.TARGET.name: module.TARGET for module in _ALL}
 _FILE = "export"  # what the text is called while it is read
-_UNWRITTEN = {"prefix_cache": True, "graphs": True, "block": 32}  # what stands where a command is silent
+_UNWRITTEN = {
+    "prefix_cache": True,
+    "graphs": True,
+    "block": 32,
+    "chunked": True,
+}  # what stands where a command is silent
+_WHOLE_PROMPTS = "trt-llm"  # which computes prompts in parts only where a command states it
 _ROUNDED = 1e-8  # of a size, the digits that a command has
-_SETTINGS = ("budget", "sequences", "block", "prefix_cache", "graphs", "executor")
+_SETTINGS = ("budget", "sequences", "block", "prefix_cache", "graphs", "executor", "chunked")
 
 
 @record
@@ -111,9 +117,10 @@ def _differences(document: dict[Any, Any], job: ServingJob) -> Iterator[tuple[st
         if workload.get(key) != value:
             yield f"workload.{key}", value, workload.get(key)
     stack = document["stack"] if isinstance(document["stack"], dict) else {}
+    silent = _UNWRITTEN | ({"chunked": False} if stack.get("like") == _WHOLE_PROMPTS else {})
     for key in _SETTINGS:
         value = {"budget": job.budget, "sequences": job.sequences}.get(key, getattr(job.engine, key))
-        back = stack.get(key, _UNWRITTEN.get(key))
+        back = stack.get(key, silent.get(key))
         if back != value:
             yield f"stack.{key}", value, back
     yield from _other_host_caches(stack.get("host_cache", {}), job)

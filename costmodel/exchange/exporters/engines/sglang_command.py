@@ -78,6 +78,10 @@ TARGET = EngineTarget(
         "stack.kernels.own_all_reduce": "--disable-custom-all-reduce",
     },
     elsewhere=BESIDE,
-    cannot={"stack.executor": "it starts its processes itself", **UNWRITTEN},
+    cannot={
+        "stack.executor": "it starts its processes itself",
+        "stack.chunked": "a budget of steps cuts prompts; without one it is the whole prompt",
+        **UNWRITTEN,
+    },
     write=write,
 )

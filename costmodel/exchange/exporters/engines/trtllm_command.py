@@ -81,6 +81,8 @@ def _options(job: ServingJob, remarks: Remarks) -> dict[str, Any]:
         cache["tokens_per_block"] = round(engine.block)
     if host := host_bytes(job, remarks, "host_cache_size"):
         cache["host_cache_size"] = round(host)
+    if engine.chunked:
+        found["enable_chunked_prefill"] = True
     found |= trtllm_draft(job, remarks)
     if cache:
         found["kv_cache_config"] = cache
@@ -108,6 +110,7 @@ TARGET = EngineTarget(
         "stack.budget": "--max_num_tokens",
         "stack.sequences": "--max_batch_size",
         "stack.memory.share": "--kv_cache_free_gpu_memory_fraction",
+        "stack.chunked": "enable_chunked_prefill",
         "stack.block": "kv_cache_config.tokens_per_block",
         "stack.prefix_cache": "kv_cache_config.enable_block_reuse",
         "stack.host_cache": "kv_cache_config.host_cache_size",

@@ -45,6 +45,7 @@ def write(job: ServingJob, remarks: Remarks) -> str:
         words.append(f"--enable-eplb --eplb-config '{json.dumps({'num_redundant_experts': copies})}'")
     words += vllm_adapters(job, remarks)
     words += [f"--distributed-executor-backend {engine.executor}"] if engine.executor else []
+    words += ["--no-enable-chunked-prefill"] if not engine.chunked else []
     words += ["--enforce-eager"] if not engine.graphs else []
     words += ["--disable-custom-all-reduce"] if not engine.kernels.own_all_reduce else []
     asked = benchmark(job, remarks, "vllm bench serve")
@@ -89,6 +90,7 @@ TARGET = EngineTarget(
         "stack.block": "--block-size",
         "stack.prefix_cache": "--enable-prefix-caching",
         "stack.host_cache": "--kv-offloading-size, of all ranks",
+        "stack.chunked": "--enable-chunked-prefill",
         "stack.executor": "--distributed-executor-backend",
         "stack.graphs": "--enforce-eager",
         "stack.kernels.own_all_reduce": "--disable-custom-all-reduce",

@@ -5,6 +5,7 @@ from __future__ import annotations
 import itertools
 import re
 from collections.abc import Mapping as AnyMapping
+from dataclasses import replace
 from pathlib import PurePath
 from typing import Any, NamedTuple
 
@@ -86,7 +87,8 @@ def _of_command(text: str, file: str, table: AnyMapping[str, ForeignKey]) -> Arg
     launcher = (*script.directives, *words[:begin])
     pairs = itertools.pairwise(launcher)
     named = [(behind.text, behind.place) for word, behind in pairs if word.text == _CONFIGURED and behind.doubt is None]
-    return ArgumentText(found.tree, launched_accelerators(launcher), named, found.faults)
+    unknown = (replace(fault, hint="write its value into the text") for _, fault in found.unless)
+    return ArgumentText(found.tree, launched_accelerators(launcher), named, [*found.faults, *unknown])
 
 
 def _known(command: ShellCommand, table: AnyMapping[str, ForeignKey]) -> int:

@@ -141,7 +141,7 @@ def _degrees(found: Settled) -> None:
         copies = found.number("plan.dp_replicate")
     world = found.facts.get("accelerators")
     if world is None:
-        found.need("the number of accelerators is not stated", "--node dgx-h100 --nodes 4, for example")
+        found.need("the number of accelerators is not stated", "--gpu h100 --nodes 4, for example")
         return
     if world.value % inner:
         sentence = f"tp × pp × cp is {inner}, which does not divide {world.value} accelerators"

@@ -8,7 +8,7 @@ from costmodel.documents.text.yaml_tree import Mapping, key_at
 from costmodel.exchange.importers.launch.layer import Layer
 from costmodel.exchange.importers.launch.texts import tree_of
 from costmodel.exchange.importers.serving import benchmark_commands, sglang_options, trtllm_options, vllm_options
-from costmodel.exchange.importers.serving.option_words import OptionWords, option_words
+from costmodel.exchange.importers.serving.option_words import OptionWords, option_words, unknown_value
 from costmodel.exchange.importers.serving.serve_commands import (
     BENCHMARK,
     SGLANG,
@@ -44,6 +44,7 @@ def read_serve_command(text: str, file: str) -> list[Layer]:
         options = option_words(command.words, benchmark_commands.TABLE, benchmark_commands.SPELLING)
         layer = benchmark_commands.read_benchmark(options.tree, file, of_sglang=of_sglang)
         layer.faults += options.faults
+        layer.unless += options.unless
         layer.facts.pop("model", None)
         found.append(layer)
         break
@@ -62,6 +63,7 @@ def _engine(commands: list[ServeCommand], file: str) -> Layer:
     _name_model(options)
     layer = read(options.tree, file)
     layer.faults += options.faults
+    layer.unless += options.unless
     if first.copies is not None:
         layer.facts["copies"] = first.copies
     for name in ("config", "extra_llm_api_options"):
@@ -96,8 +98,12 @@ def _defaults_give_way(layer: Layer) -> Layer:
 def _name_model(options: OptionWords) -> None:
     """The model as the first word that belongs to no option, where no option names it."""
     named = any(name in options.tree for name in ("model", "model-path"))
-    if options.plain and not named and options.plain[0].doubt is None:
-        word = options.plain[0]
+    if not options.plain or named:
+        return
+    word = options.plain[0]
+    if word.doubt is not None:
+        options.unless.append(unknown_value("the model", word.doubt, word.place, "model"))
+    else:
         tree = Mapping({key_at("model", word.place, word.place): word.text, **options.tree})
         tree.place = word.place
         options.tree = tree

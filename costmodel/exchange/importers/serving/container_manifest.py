@@ -9,6 +9,11 @@ from typing import Any, NamedTuple
 
 from costmodel.documents.text.yaml_tree import Items, Mapping, parse
 from costmodel.exchange.imported import Origin, OriginValue
+from costmodel.exchange.importers.serving.container_environment import (
+    Environment,
+    environment_of,
+    words_with_values,
+)
 from costmodel.exchange.shell import Word, read_script
 from costmodel.ground.errors import Place
 
@@ -29,10 +34,11 @@ class Container(NamedTuple):
 
 
 class ContainerCommand(NamedTuple):
-    """The words that a container starts, and how often it runs where that is stated."""
+    """The words that a container starts, how often it runs where that is stated, and its variables."""
 
     words: tuple[Word, ...]
     copies: OriginValue | None
+    environment: Environment
 
 
 def is_manifest(text: str) -> bool:
@@ -98,13 +104,16 @@ def _copies(tree: Mapping, name: str) -> OriginValue | None:
 def container_commands(text: str, file: str) -> Iterator[ContainerCommand]:
     """What every container starts: the program that its image names gives way to one of its own."""
     for container in containers(text, file):
-        tree = container.tree
-        image, own = tree.get("image"), "entrypoint" if container.composed else "command"
+        tree, composed = container.tree, container.composed
+        key = "environment" if composed else "env"
+        environment = environment_of(tree, _place(tree, key, file), composed=composed)
+        image, own = tree.get("image"), "entrypoint" if composed else "command"
         words = [Word(image, _place(tree, "image", file))] if isinstance(image, str) and not tree.get(own) else []
         for key in ("entrypoint", "command", "args"):
-            words += _words(tree.get(key), _place(tree, key, file), file)
+            words += _words(tree.get(key), _place(tree, key, file), file, environment)
         if len(words) > 1:
-            yield ContainerCommand(tuple(words), container.copies)
+            words = words_with_values(words, environment, composed=composed)
+            yield ContainerCommand(tuple(words), container.copies, environment)
 
 
 def _place(tree: Mapping, name: str, file: str) -> Place:
@@ -112,12 +121,12 @@ def _place(tree: Mapping, name: str, file: str) -> Place:
     return getattr(found, "at", None) or getattr(found, "place", None) or Place(file)
 
 
-def _words(value: Any, place: Place, file: str) -> list[Word]:
-    """A list as its words; a text as a shell would part it."""
+def _words(value: Any, place: Place, file: str, environment: Environment) -> list[Word]:
+    """A list as its words; a text as a shell would part it, with the values of its variables."""
     if isinstance(value, list):
         places = value.places if isinstance(value, Items) else [place] * len(value)
         return [Word(str(item), at) for item, at in zip(value, places, strict=False) if not isinstance(item, dict)]
     if not isinstance(value, str):
         return []
-    commands = read_script(value, file).commands
+    commands = read_script(value.replace("$$", "$"), file, environment).commands
     return [word._replace(place=place) for command in commands for word in command.words]

@@ -8,7 +8,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 
 from costmodel.documents.text.yaml_tree import Mapping, Text, key_at
-from costmodel.exchange.shell import Word
+from costmodel.exchange.shell import Doubt, Word
 from costmodel.exchange.values.foreign_keys import ForeignKey
 from costmodel.exchange.values.foreign_values import shown
 from costmodel.ground.errors import Fault, Place
@@ -36,16 +36,20 @@ class Spelling:
 
 @dataclass
 class OptionWords:
-    """The options of one command; words that are no option's come first, such as the name of the model."""
+    """The options of one command; words that are no option's come first, such as the name of the model.
+
+    unless: faults that another file, or --set, takes away where it states the key.
+    """
 
     tree: Mapping
     plain: list[Word]
     faults: list[Fault]
+    unless: list[tuple[str, Fault]]
 
 
 def option_words(words: Sequence[Word], table: AnyMapping[str, ForeignKey], spelling: Spelling) -> OptionWords:
     """The options among words; the last of several that state one counts."""
-    found = OptionWords(Mapping(), [], [])
+    found = OptionWords(Mapping(), [], [], [])
     found.tree.place = words[0].place if words else Place("")
     index = 0
     while index < len(words):
@@ -106,15 +110,21 @@ def _goes_on(word: Word, rule: ForeignKey | None) -> bool:
     return rule is not None and rule.kind == "text" and not rule.fills and not _OPTION.match(word.text)
 
 
+def unknown_value(what: str, doubt: Doubt, place: Place, fills: str) -> tuple[str, Fault]:
+    """The key that a value fills which the text does not decide, and the fault where nothing else states it."""
+    key = fills.split()[0]
+    code = "X002" if doubt.kind in ("unset", "argument") else "X008"
+    hint = f"write its value into the text, or add --set {key}=…"
+    return key, Fault(code, f"{what} is {doubt.sentence}", place, hint)
+
+
 def _state(
     found: OptionWords, name: str, word: Word, value: Word | None, *, off: bool, rule: ForeignKey | None
 ) -> None:
     doubt = word.doubt or (value.doubt if value is not None else None)
     if doubt is not None:
         if rule is not None and rule.fills:
-            sentence = f"{shown(word.text)[1:-1][:60]} is {doubt.sentence}"
-            code = "X002" if doubt.kind in ("unset", "argument") else "X008"
-            found.faults.append(Fault(code, sentence, word.place, "write its value into the text"))
+            found.unless.append(unknown_value(shown(word.text.rstrip("="))[1:-1][:60], doubt, word.place, rule.fills))
         return
     if rule is not None and rule.kind == "flag":
         said = True if value is None else value.text.lower() == "true"

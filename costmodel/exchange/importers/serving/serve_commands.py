@@ -9,6 +9,7 @@ from pathlib import PurePosixPath
 from typing import NamedTuple
 
 from costmodel.exchange.imported import OriginValue
+from costmodel.exchange.importers.serving.container_environment import SHELLS, Environment
 from costmodel.exchange.importers.serving.container_manifest import container_commands, is_manifest
 from costmodel.exchange.shell import Doubt, Word, read_script
 from costmodel.ground.errors import Place
@@ -16,7 +17,6 @@ from costmodel.ground.errors import Place
 VLLM, SGLANG, TRT_LLM = "vllm", "sglang", "trt-llm"
 BENCHMARK = "benchmark"
 _DEEPEST = 3  # commands that a command holds as a text
-_SHELLS = ("bash", "sh", "zsh", "dash")
 # What a module or a program starts.
 _MODULES = {
     "vllm.entrypoints.openai.api_server": VLLM,
@@ -44,23 +44,24 @@ def serve_commands(text: str, file: str) -> list[ServeCommand]:
     found: list[ServeCommand] = []
     if is_manifest(text):
         for container in container_commands(text, file):
-            found += [
-                each._replace(copies=container.copies) for each in _of_words(container.words, None, file, depth=0)
-            ]
+            started = _of_words(container.words, None, file, 0, container.environment)
+            found += [each._replace(copies=container.copies) for each in started]
         return found
     for command in read_script(text, file).commands:
-        found += _of_words(command.words, command.doubt, file, depth=0)
+        found += _of_words(command.words, command.doubt, file, 0, {})
     return found
 
 
-def _of_words(words: Sequence[Word], doubt: Doubt | None, file: str, depth: int) -> Iterator[ServeCommand]:
+def _of_words(
+    words: Sequence[Word], doubt: Doubt | None, file: str, depth: int, given: Environment
+) -> Iterator[ServeCommand]:
     for index, word in enumerate(words):
         behind = words[index + 1 :]
-        if PurePosixPath(word.text).name in _SHELLS and depth < _DEEPEST:
+        if PurePosixPath(word.text).name in SHELLS and depth < _DEEPEST:
             inner = _text_of_shell(behind)
-            for command in read_script(inner.text, file).commands if inner is not None else ():
+            for command in read_script(inner.text, file, given).commands if inner is not None else ():
                 placed = [each._replace(place=inner.place) for each in command.words] if inner is not None else []
-                yield from _of_words(placed, command.doubt or doubt, file, depth + 1)
+                yield from _of_words(placed, command.doubt or doubt, file, depth + 1, given)
             if inner is not None:
                 return
         starts, skipped = _started(word.text, [each.text for each in behind[:2]])

@@ -183,7 +183,9 @@ def _divided(keys: ForeignKeys, layer: Layer, groups: int) -> None:
         whole = keys[name]
         if whole.value is None:
             continue
-        if whole.value < 1:
+        if whole.value < 1 and path == "stack.budget":
+            layer.facts["stack.chunked"] = keys.derived(False, f"{name} {whole.value}: prompts are not cut", name)
+        elif whole.value < 1:
             keys.lose("not expressible", f"{name} {whole.value}: prompts are not cut", name)
         elif groups == 1:
             layer.facts[path] = whole

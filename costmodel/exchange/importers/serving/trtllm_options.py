@@ -47,6 +47,7 @@ TABLE: dict[str, ForeignKey] = {
     **lost("not expressible", "adapters beside the model", "lora_config"),
     **lost("not expressible", "the sequence itself is cut", "context_parallel_size", 1),
     **lost("not expressible", "experts are cut another way", "moe_cluster_parallel_size moe_tensor_parallel_size", 1),
+    "enable_chunked_prefill": ForeignKey("flag", "stack.chunked", False),
     "kv_cache_config.host_cache_size": ForeignKey("whole", "stack.host_cache"),
     **lost("not expressible", "the pool is of a stated size", "kv_cache_config.max_tokens"),
     **lost("not expressible", "several answers are searched at once", "max_beam_width", 1),
@@ -57,7 +58,7 @@ TABLE: dict[str, ForeignKey] = {
     **lost("approximated", "kernels are compiled another way", "torch_compile_config"),
     **quiet("host port tokenizer custom_tokenizer log_level gpus_per_node num_postprocess_workers trust_remote_code "
             "revision reasoning_parser tool_parser metadata_server_config_file otlp_traces_endpoint chat_template "
-            "fail_fast_on_attention_window_too_large enable_chunked_prefill media_io_kwargs custom_module_dirs "
+            "fail_fast_on_attention_window_too_large media_io_kwargs custom_module_dirs "
             "served_model_name stream_interval print_iter_log enable_iter_perf_stats attn_backend sampler_type "
             "scheduler_config allreduce_strategy nvfp4_gemm_config load_format num_executor_threads "
             "kv_cache_config.event_buffer_max_size kv_cache_config.enable_partial_reuse "
@@ -94,6 +95,8 @@ def read_trtllm(tree: Any, file: str) -> Layer:
     if share.value is not None:
         layer.facts["stack.memory.share"] = share_of(share)
     layer.fill("stack.prefix_cache", keys["kv_cache_config.enable_block_reuse"])
+    if keys["enable_chunked_prefill"].value:
+        layer.facts["stack.chunked"] = keys["enable_chunked_prefill"]
     if "cuda_graph_config" in keys.stated and keys.stated["cuda_graph_config"][0] in (None, False):
         layer.facts["stack.graphs"] = keys.derived(False, "cuda_graph_config: null", "cuda_graph_config")
     fill_trtllm_host_cache(keys, layer)

@@ -6,7 +6,6 @@ import re
 from typing import Any
 
 from costmodel.documents.text.yaml_tree import Text
-from costmodel.exchange.imported import LossKind
 from costmodel.exchange.importers.launch.layer import Layer, layer_of
 from costmodel.exchange.importers.serving.drafts import fill_copies, fill_vllm_draft, json_option
 from costmodel.exchange.importers.serving.engine_names import OF_VLLM
@@ -33,9 +32,6 @@ SPELLING = Spelling(
         "--device-memory-utilization": "gpu-memory-utilization",
     },
     negated=True,
-)  # fmt: skip
-_WHOLE_PROMPTS: tuple[LossKind, str] = (
-    "not expressible", "off: a prompt is not split, and waits for a step with room for all of it",
 )  # fmt: skip
 _SIZES = ("max-model-len", "max-num-batched-tokens", "max-num-seqs")
 _SUFFIXED = re.compile(r"(\d+(?:\.\d+)?)([kKmMgG])\Z")
@@ -86,7 +82,7 @@ TABLE: dict[str, ForeignKey] = {
     "kv-transfer-config": ForeignKey("text", "stack.host_cache"),
     **lost("not expressible", "the pool is of a stated size", "kv-cache-memory-bytes num-gpu-blocks-override"),
     **lost("not expressible", "the model's configuration is changed", "hf-overrides", "{}"),
-    "enable-chunked-prefill": ForeignKey("flag", default=True, loss=_WHOLE_PROMPTS, harmless=(None, True)),
+    "enable-chunked-prefill": ForeignKey("flag", "stack.chunked", True),
     **lost("approximated", "half-batches hide each other's communication", "enable-dbo"),
     **lost("approximated", "experts are moved while it runs", "enable-eplb"),
     "eplb-config": ForeignKey("text", "plan.redundant_experts"),
@@ -150,6 +146,8 @@ def read_vllm(tree: Any, file: str) -> Layer:
     layer.fill("stack.prefix_cache", keys["enable-prefix-caching"])
     if keys["distributed-executor-backend"].value in ("mp", "ray"):  # others run one process, or are not of vLLM
         layer.fill("stack.executor", keys["distributed-executor-backend"])
+    if keys["enable-chunked-prefill"].value is False:
+        layer.facts["stack.chunked"] = keys["enable-chunked-prefill"]
     fill_switches(keys, layer, eager="enforce-eager", plain_reduce="disable-custom-all-reduce")
     automatic = keys["kv-cache-dtype"]
     if automatic.value == "fp8_inc":

@@ -5,7 +5,6 @@ from __future__ import annotations
 import math
 from collections.abc import Iterator, Sequence
 from typing import Any
-from xml.etree import ElementTree
 
 from rich.text import Text
 
@@ -18,8 +17,9 @@ from costmodel.explore.compare.compare import MovedFigure
 from costmodel.explore.compare.plan_figures import plan_in_words
 from costmodel.ground.equation import EQUATIONS
 from costmodel.ground.units import gib, percent
+from costmodel.report.machine.answer_fields import flags_json
 from costmodel.report.machine.formats import json_text, markdown_text
-from costmodel.report.machine.github import annotation
+from costmodel.report.machine.runner_forms import RunnerCase, RunnerSuite
 from costmodel.report.terminal.compare.compare import figures_json, inputs, inputs_json, terms
 from costmodel.report.terminal.search.refusals import reason
 from costmodel.report.terminal.style.answer import head
@@ -178,36 +178,15 @@ def sentence(checked: CheckedScenario, finding: CheckResult) -> str:
     return f"{_named(finding)} {value}, {bound}{f', {aside}' if aside else ''}"
 
 
-def github(found: Sequence[CheckedScenario]) -> str:
-    """Workflow commands that GitHub turns into annotations at the line of a limit."""
-    lines = []
-    for checked in found:
-        file = checked.answer.inputs.case.file
-        for finding in checked.findings:
-            if finding.kept:
-                continue
-            place = finding.place if finding.place is not None and finding.place.line else None
-            where = (place.file, place.line) if place else (file, 1)
-            lines.append(annotation(f"{checked.name}: {sentence(checked, finding)}", "costmodel check", *where))
-    return "".join(f"{line}\n" for line in [*lines, summary(found)])
+def suites(found: Sequence[CheckedScenario]) -> list[RunnerSuite]:
+    """Everything that was checked, for runners of CI."""
+    return [RunnerSuite(one.name, one.answer.inputs.case.file, tuple(_runner_cases(one))) for one in found]
 
 
-def junit(found: Sequence[CheckedScenario]) -> str:
-    """A test suite a scenario, a test case a finding."""
-    root = ElementTree.Element("testsuites", name="costmodel check")
-    for checked in found:
-        failed = sum(not finding.kept for finding in checked.findings)
-        counts = {"name": checked.name, "tests": str(len(checked.findings)), "failures": str(failed)}
-        suite = ElementTree.SubElement(root, "testsuite", counts)
-        for finding in checked.findings:
-            name = f"{finding.kind} {_named(finding)}"
-            case = ElementTree.SubElement(suite, "testcase", classname=checked.name, name=name)
-            if not finding.kept:
-                place = f"{finding.place}\n" if finding.place else ""
-                message = sentence(checked, finding)
-                ElementTree.SubElement(case, "failure", message=message).text = place + message
-    ElementTree.indent(root, " ")
-    return f'<?xml version="1.0" encoding="utf-8"?>\n{ElementTree.tostring(root, encoding="unicode")}\n'
+def _runner_cases(checked: CheckedScenario) -> Iterator[RunnerCase]:
+    for finding in checked.findings:
+        name = f"{finding.kind} {_named(finding)}"
+        yield RunnerCase(name, sentence(checked, finding), finding.kept, finding.place)
 
 
 def markdown(found: Sequence[CheckedScenario]) -> str:
@@ -251,6 +230,7 @@ def check_json(found: Sequence[CheckedScenario]) -> dict[str, Any]:
                 "name": checked.name,
                 "title": title(checked.answer.inputs.case),
                 "facts": fact_fields(facts_of(checked.answer.inputs.case)),
+                "flags": flags_json(checked.answer.inputs.case.asked),
                 "kept": checked.kept,
                 "fits_p90": None if checked.answer.refused else fits_at_p90(checked.answer.evaluation.costs.row()),
                 "findings": [_finding(checked, finding) for finding in checked.findings],

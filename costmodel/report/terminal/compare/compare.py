@@ -13,9 +13,17 @@ from costmodel.explore.compare.compare import Difference, Input, MovedFigure, Si
 from costmodel.explore.compare.plan_figures import MEMORY, TRAFFIC, plan_in_words, unit_of
 from costmodel.ground.counts import number_of
 from costmodel.ground.units import gib, significant
+from costmodel.report.machine.answer_fields import flags_json
 from costmodel.report.terminal.style.answer import head
 from costmodel.report.terminal.style.formatting import TIME_TERMS, result
-from costmodel.report.terminal.style.head import fact_fields, head_lines, is_cost, left_out_words, with_facts
+from costmodel.report.terminal.style.head import (
+    fact_fields,
+    flag_lines,
+    head_lines,
+    is_cost,
+    left_out_words,
+    with_facts,
+)
 from costmodel.report.terminal.style.layout import CellTable, Line
 from costmodel.report.terminal.style.theme import BAD, DIM, HEAD, WARN, styled
 
@@ -41,7 +49,7 @@ SAME = "same"
 
 def diff(found: Difference, title: str) -> list[Line]:
     """What changed in the inputs, what moved, and what it comes to."""
-    lines: list[Line] = [styled(title, HEAD), *_heads(found)]
+    lines: list[Line] = [styled(title, HEAD), *_heads(found), *_of_flags(found)]
     if found.same:
         return [*lines, styled("Nothing differs.")]
     lines += inputs(found.inputs)
@@ -66,6 +74,15 @@ def _heads(found: Difference) -> Iterator[Line]:
         yield from (styled(f"  {' ' if place else mark} {line.plain}", DIM) for place, line in enumerate(lines))
 
 
+def _of_flags(found: Difference) -> Iterator[Line]:
+    """What flags replace and leave to defaults, with the side that it is of where the other has none of it."""
+    one, other = ([*flag_lines(side.asked)] for side in (found.before, found.after))
+    for mark, lines, beside in (("−", one, other), ("+", other, one)):
+        for line in lines:
+            if line not in beside or mark == "−":
+                yield styled(f"  {' ' if line in beside else mark} {line.plain}", str(line.style))
+
+
 def inputs(changes: Sequence[Input]) -> list[Line]:
     """Values that were exchanged, came or went, with the line where the new one stands."""
     if not changes:
@@ -79,7 +96,7 @@ def inputs(changes: Sequence[Input]) -> list[Line]:
 
 def difference_lines(found: Difference, words: str, rows: Sequence[Sequence[str]]) -> list[Line]:
     """What changed in the inputs, why a side is not valid, and the rows of results that moved."""
-    lines: list[Line] = [styled(words, HEAD)]
+    lines: list[Line] = [styled(words, HEAD), *_of_flags(found)]
     if found.same:
         return [*lines, styled("Nothing differs.")]
     lines += inputs(found.inputs)
@@ -243,7 +260,7 @@ def _facts(found: Difference) -> dict[str, Any]:
 
 def _side(side: Side) -> dict[str, Any]:
     facts = None if side.facts is None else fact_fields(side.facts)
-    return {"name": side.name, "refused": list(side.refused), "facts": facts}
+    return {"name": side.name, "refused": list(side.refused), "facts": facts, "flags": flags_json(side.asked)}
 
 
 def inputs_json(changes: Sequence[Input]) -> list[dict[str, Any]]:

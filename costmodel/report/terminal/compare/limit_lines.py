@@ -8,10 +8,14 @@ from typing import Any
 
 from costmodel.estimate.evaluate.answer_facts import subject_of
 from costmodel.explore.compare.limit_findings import CheckedAnswer, LimitFinding
+from costmodel.ground.counts import number_of
+from costmodel.report.machine import runner_forms
+from costmodel.report.machine.answer_fields import flags_json
+from costmodel.report.machine.runner_forms import RunnerCase, RunnerSuite
 from costmodel.report.terminal.style.answer import head
-from costmodel.report.terminal.style.head import subject_fields, title
+from costmodel.report.terminal.style.head import origin_lines, subject_fields, title
 from costmodel.report.terminal.style.layout import Line
-from costmodel.report.terminal.style.theme import BAD, GOOD, WARN, styled
+from costmodel.report.terminal.style.theme import BAD, DIM, GOOD, WARN, styled
 
 UNKNOWN, EXACT = "known", "exact"  # findings about a baseline as a whole
 UNKNOWN_WORDS = "▲ not in the baseline; --update adds it"
@@ -25,6 +29,7 @@ def check_lines(found: Sequence[CheckedAnswer[Any]], words: Words, *, verbose: b
     for checked in found:
         failed = [finding for finding in checked.findings if not finding.kept]
         lines.append(styled(f"{'✗' if failed else '✓'} {checked.name}: {_count(checked)}", BAD if failed else GOOD))
+        lines += [styled(f"    {line.plain}", DIM) for line in origin_lines(checked.answer.inputs.case)]
         shown = checked.findings if verbose else failed
         lines += [styled(f"    {words(checked, finding)}") for finding in shown]
         if not verbose and any(finding.name == UNKNOWN and finding.kept for finding in checked.findings):
@@ -64,6 +69,41 @@ def limit_words(finding: LimitFinding, text_of: Callable[[str, float], str]) -> 
     return f"{'✓' if finding.kept else '✗'} {finding.name} {text_of(finding.name, finding.value)} {bound}{where}"
 
 
+def forms_for_runners(found: Sequence[CheckedAnswer[Any]], words: Words) -> dict[str, Callable[[], str]]:
+    """What runners of CI read: annotations of GitHub, and JUnit's XML."""
+    return {
+        "github": lambda: runner_forms.github(_suites(found, words), _summary(found)),
+        "junit": lambda: runner_forms.junit(_suites(found, words)),
+    }
+
+
+def _suites(found: Sequence[CheckedAnswer[Any]], words: Words) -> list[RunnerSuite]:
+    return [
+        RunnerSuite(
+            checked.name,
+            checked.answer.inputs.case.file,
+            tuple(_runner_case(checked, finding, words) for finding in checked.findings),
+        )
+        for checked in found
+    ]
+
+
+def _runner_case(checked: CheckedAnswer[Any], finding: LimitFinding, words: Words) -> RunnerCase:
+    kind = finding.limit.kind if finding.limit is not None else _kind(finding)
+    name = " ".join(dict.fromkeys(part for part in (kind, finding.code or finding.name) if part))
+    return RunnerCase(name, words(checked, finding).lstrip("✗✓▲ "), finding.kept, finding.place)
+
+
+def _summary(found: Sequence[CheckedAnswer[Any]]) -> str:
+    """How many of all things held failed."""
+    findings = [finding for checked in found for finding in checked.findings]
+    failed = sum(not finding.kept for finding in findings)
+    of = number_of(len(found), "scenario")
+    if not findings:
+        return f"{of}, with nothing to check: give them limits, or name a baseline with --against"
+    return f"{failed} of {len(findings)} failed" if failed else f"{len(findings)} kept, {of}"
+
+
 def check_json(found: Sequence[CheckedAnswer[Any]], words: Words, workload: str) -> dict[str, Any]:
     """Everything as plain values."""
     return {
@@ -75,6 +115,7 @@ def check_json(found: Sequence[CheckedAnswer[Any]], words: Words, workload: str)
                 "name": checked.name,
                 "title": title(checked.answer.inputs.case),
                 "facts": subject_fields(subject_of(checked.answer.inputs.case)),
+                "flags": flags_json(checked.answer.inputs.case.asked),
                 "kept": checked.kept,
                 "findings": [_finding(checked, finding, words) for finding in checked.findings],
             }

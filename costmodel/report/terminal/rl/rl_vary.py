@@ -5,6 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from typing import Any
 
+from rich.text import Text
+
 from costmodel.documents.reader.rl_scenario import RlCase
 from costmodel.documents.schemas.rl.rl_results import RESULTS
 from costmodel.estimate.evaluate.answer_facts import subject_of
@@ -18,6 +20,7 @@ from costmodel.report.terminal.rl.rl_formatting import iteration_words, result
 from costmodel.report.terminal.style.answer import head
 from costmodel.report.terminal.style.head import origin_lines, subject_words
 from costmodel.report.terminal.style.layout import CellTable, Line
+from costmodel.report.terminal.style.remark_lines import assumed_of_all
 from costmodel.report.terminal.style.theme import HEAD, styled
 
 _SCALE = ("iteration_time", "answers_per_s", "generation", "tail", "update_time")
@@ -71,8 +74,8 @@ def sweep_json(found: SweptRl) -> dict[str, Any]:
     return {**head("costmodel/sweep/v1"), **subject(found.case), "shown": shown, "points": points}
 
 
-def scale(case: RlCase, rows: Sequence[RlScaleRow], *, weak: bool) -> list[Line]:
-    """A row for each size."""
+def scale(case: RlCase, rows: Sequence[RlScaleRow], *, weak: bool, verbose: bool = False) -> list[Line]:
+    """A row for each size; verbose, all assumptions too."""
     names = ("GPUs", *(_HEADS.get(name, name) for name in _SCALE), "efficiency", "")
     cells = [
         (
@@ -84,7 +87,9 @@ def scale(case: RlCase, rows: Sequence[RlScaleRow], *, weak: bool) -> list[Line]
         for row in rows
     ]
     how = "prompts grow with the accelerators" if weak else "the same iteration on all sizes"
-    return [*_subject(case, ["cluster.nodes"]), styled(how), CellTable(names, cells, "r" * 7 + "l")]
+    answers = [row.trial.answer.assumed for row in rows if row.trial.answer is not None]
+    assumed = [Text(), *assumed_of_all(answers)] if verbose else []
+    return [*_subject(case, ["cluster.nodes"]), styled(how), CellTable(names, cells, "r" * 7 + "l"), *assumed]
 
 
 def scale_json(case: RlCase, rows: Sequence[RlScaleRow], *, weak: bool) -> dict[str, Any]:

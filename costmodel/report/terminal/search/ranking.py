@@ -8,7 +8,6 @@ from functools import partial
 
 from rich.text import Text
 
-from costmodel.documents.schemas.limits import Bound
 from costmodel.estimate.evaluate.evaluate_plans import missing_input, verdict
 from costmodel.estimate.shared.limits import stated_limits
 from costmodel.estimate.shared.plan_batch import one_row
@@ -19,7 +18,7 @@ from costmodel.explore.search.rank import Front, Ranked
 from costmodel.explore.search.refusals import Example
 from costmodel.explore.search.search import NO_PRECISION, SearchResult, lacking_precisions
 from costmodel.ground.counts import number_of
-from costmodel.ground.plan_sizes import ALWAYS, HEADS, OF_ITSELF_ONE, SIZES, WAYS
+from costmodel.ground.plan_sizes import ALWAYS, HEADS, OF_ITSELF_ONE, WAYS
 from costmodel.ground.units import counted, gib, percent, show_time, significant
 from costmodel.report.terminal.plan.plan_lines import searched
 from costmodel.report.terminal.plan.plan_settings import plan_settings
@@ -30,6 +29,7 @@ from costmodel.report.terminal.search.own_plan import beaten, gain, ordinal
 from costmodel.report.terminal.search.refusals import reason, reason_of
 from costmodel.report.terminal.search.remedies import remedy_lines
 from costmodel.report.terminal.search.search_prices import prices_of, shows_cost
+from costmodel.report.terminal.search.varied_keys import few, headings
 from costmodel.report.terminal.style.formatting import result, spaced
 from costmodel.report.terminal.style.head import head_of
 from costmodel.report.terminal.style.layout import CellTable, Line, typed
@@ -46,7 +46,6 @@ _RESULTS = ("step", "P90", "tok/s/GPU", "MFU", "GiB", "fits")
 _COST = "cost"  # of a million tokens, where plans are ranked by it
 _DROPPED = ("P90", "sp", "MFU", "tok/s/GPU")  # in this order, where the terminal is narrow
 _COLUMN_OF = {"step_time": "step", "tokens_per_s_per_gpu": "tok/s/GPU"}  # of objectives that every table has
-_TAKEN = frozenset((*SIZES, *_NAMES, *CHOICES, *HEADS.values(), _COST, *_RESULTS, *Bound.model_fields))
 
 
 def search(found: SearchResult, shown: int, refused: Mapping[str, Example] | None = None) -> list[Line]:
@@ -60,7 +59,7 @@ def search(found: SearchResult, shown: int, refused: Mapping[str, Example] | Non
     if _SIZED.isdisjoint(axis.path for axis in over):
         counts = f"{float(inputs.ranks):,.0f} GPU{'' if inputs.ranks == 1 else 's'} · {counts}"
     lines: list[Line] = [*head_of(inputs.case, [axis.path for axis in over], priced=shows_cost(found))]
-    lines += [styled(f"over {axis.path}: {_few(axis.values)}", HEAD) for axis in over]
+    lines += [styled(f"over {axis.path}: {few(axis.values)}", HEAD) for axis in over]
     lines += [*searched(inputs.case, found.values(0)), styled(counts), Text()]
     if found.stopped:
         lines[-1:] = [styled(f"Stopped after {percent(tally.candidates / found.total)} of the plans.", BAD), Text()]
@@ -93,14 +92,6 @@ def _after_none(found: SearchResult) -> list[Line]:
     return [Text(), typed("Next:", command(found.inputs.case, "search", settings=settings))]
 
 
-def _few(values: Sequence[str]) -> str:
-    """Values, or the ends of many."""
-    stated = [spaced(value) for value in values]
-    if len(stated) <= 6:
-        return ", ".join(stated)
-    return f"{', '.join(stated[:3])}, … {stated[-1]} ({len(stated):,})"
-
-
 def table(found: SearchResult, plans: Sequence[Ranked]) -> CellTable:
     """Plans in order; on a narrow terminal the P90 goes first, then sp, the MFU and the rate; never the objective."""
     cut = _cut(plans)
@@ -117,18 +108,6 @@ def table(found: SearchResult, plans: Sequence[Ranked]) -> CellTable:
     align = f"r{'l' * len(over)}{_align(cut)}rrrr{'r' * len(own)}rl"
     drop = tuple(name for name in _DROPPED if name != _COLUMN_OF.get(objective))
     return CellTable((place, *over, *names, *_RESULTS[:-2], *own, *_RESULTS[-2:]), cells, align, drop=drop, gap=" ")
-
-
-def headings(paths: Sequence[str]) -> list[str]:
-    """Of each path that varies the shortest end that is no other's, no column of plans and no mere bound."""
-    return [_heading(path, [other for other in paths if other != path]) for path in paths]
-
-
-def _heading(path: str, others: Sequence[str]) -> str:
-    parts = path.split(".")
-    ends = [".".join(parts[start:]) for start in range(len(parts) - 1, -1, -1)]
-    free = (end for end in ends if end not in _TAKEN and not any(f".{other}".endswith(f".{end}") for other in others))
-    return next(free, path)
 
 
 def _cut(plans: Sequence[Ranked]) -> tuple[str, ...]:

@@ -209,7 +209,10 @@ def _invalid(answer: ServingAnswer, code: str) -> str:
         heads = [kind.attention.kv_heads for kind in layers if kind.attention is not None]
         wrong = next((each for each in map(one, heads) if each % plan.tp and plan.tp % each), one(heads[0]))
         return f"{wrong:,.0f} key-value heads are neither divisible by {tp} nor a divisor of it"
-    if code in ("L062", "L063", "L064"):
+    if code == "L062":
+        prompt, budget = one(inputs.load.computed), one(inputs.budget)
+        return f"a prompt of {prompt:,.0f} tokens is computed in one step, which holds {budget:,.0f}"
+    if code in ("L063", "L064", "L065"):
         return _undivided(answer, code)
     if code == "L055":
         return f"pp {plan.pp:g} is more than the {one(layer_count(model)):,.0f} layers of the model"
@@ -223,9 +226,9 @@ def _invalid(answer: ServingAnswer, code: str) -> str:
 def _undivided(answer: ServingAnswer, code: str) -> str:
     """Why ranks do not divide the cache of a sequence by tokens."""
     plan, engine = answer.plan, answer.inputs.engine
-    if code == "L062":
-        return f"tp {plan.tp:g} is not divisible by dcp {plan.dcp:g}"
     if code == "L063":
+        return f"tp {plan.tp:g} is not divisible by dcp {plan.dcp:g}"
+    if code == "L064":
         own = [kind.attention for kind in answer.inputs.model.layers if kind.attention is not None]
         if not own:
             return REFUSALS[code].meaning

@@ -9,20 +9,23 @@ from typing import Any
 from rich.text import Text
 
 from costmodel.documents.schemas.serving.serving_results import RESULTS
-from costmodel.estimate.evaluate.answer_facts import subject_of
+from costmodel.estimate.machine.price import price_of
 from costmodel.estimate.serving.predict_serving import remarks
 from costmodel.estimate.serving.result_columns import machine_name
 from costmodel.explore.serving.pareto import FrontPoint, ServingFront
 from costmodel.ground.counts import number_of
-from costmodel.ground.units import counted, significant
+from costmodel.ground.units import significant
 from costmodel.report.machine.answer_fields import notes
 from costmodel.report.machine.serving_json import frame, plan
-from costmodel.report.terminal.serving.serving_formatting import lengths_words, result
-from costmodel.report.terminal.style.head import origin_lines, subject_words
+from costmodel.report.terminal.serving.serving_formatting import result
+from costmodel.report.terminal.serving.serving_search import apart_words, degree_words
+from costmodel.report.terminal.serving.serving_variants import stopped_lines, title_lines, varied_cells, varied_heads
+from costmodel.report.terminal.style.formatting import spaced
+from costmodel.report.terminal.style.head import is_cost, origin_lines, price_lines, price_varies, prices
 from costmodel.report.terminal.style.layout import CellTable, Line
 from costmodel.report.terminal.style.remark_lines import remarks as remark_lines
 from costmodel.report.terminal.style.scatter import ScatterPoint, scatter
-from costmodel.report.terminal.style.theme import DIM, HEAD, styled
+from costmodel.report.terminal.style.theme import DIM, styled
 
 _LOADS = {"rate": "req/s", "concurrency": "in flight", "users": "users", "requests": "requests"}
 
@@ -31,7 +34,6 @@ def front(found: ServingFront, shown: int) -> list[Line]:
     """The points that none beats in both results, best in the first one first."""
     workload, case = found.inputs.case.scenario.workload, found.inputs.case
     names = (found.x, found.y)
-    lengths = lengths_words(workload)
     load = next(word for key, word in _LOADS.items() if getattr(workload, key) is not None)
     values = [tuple(point.plan.costs[name] for name in names) for point in found.points]
     points = [ScatterPoint(x, y, "●") for x, y in values]
@@ -44,30 +46,58 @@ def front(found: ServingFront, shown: int) -> list[Line]:
     shared = ("dcp",) if any("dcp" in point.plan.sizes for point in found.points) else ()
     degrees = ("tp", "pp", *(("ep", "dp_attention") if mixture else ()), *shared, "replicas", "budget")
     heads = {"dp_attention": "dpa", "replicas": "repl"}
-    rows = [_row(place, point, degrees, names) for place, point in _spread(found.points, shown)]
-    head = ("#", *(heads.get(name, name) for name in degrees), load, *names, "")
+    over = varied_heads(found.variants)
+    rows = [_row(found, place, point, degrees) for place, point in _spread(found.points, shown)]
+    head = ("#", *over, *(heads.get(name, name) for name in degrees), load, *names, "")
+    align = f"r{'k' * len(over)}{'r' * (len(head) - len(over) - 2)}l"
     plans = number_of(found.looked_at, "plan")
     lines: list[Line] = [
-        styled(subject_words(subject_of(case)), HEAD),
-        styled(f"{found.inputs.engine.name} · {lengths} · {plans}, each up to its highest load"),
+        *title_lines(found.variants, f"{plans}, each up to its highest load"),
+        *stopped_lines(found),
+        *_prices(found),
         *origin_lines(case),
-        *remark_lines([tuple(remarks(found.inputs))]),
+        *remark_lines([tuple(remarks(found.variants.of(point.plan.variant))) for point in found.points]),
         Text(),
         scatter(points, (titles[0], titles[1]), (text_of[0], text_of[1])),
         styled("  ● on the front · ◆ its knee", DIM),
         Text(),
-        CellTable(head, rows, "r" * (len(head) - 1) + "l", drop=("budget", "pp"), indent="  "),
+        CellTable(head, rows, align, drop=("budget", "pp"), indent="  "),
+        *apart_words([point.plan for point in found.points]),
+        *_without_points(found),
     ]
     if len(rows) < len(found.points):
         lines.append(styled(f"  {len(rows)} of {len(found.points):,} on the front, spread evenly; --json has all", DIM))
     return lines
 
 
-def _row(place: int, point: FrontPoint, degrees: Sequence[str], names: Sequence[str]) -> tuple[str, ...]:
-    ranked = point.plan
+def _prices(found: ServingFront) -> list[Text]:
+    """The prices behind a cost that plans are weighed by."""
+    if not any(map(is_cost, (found.x, found.y))):
+        return []
+    variants = found.variants
+    if not price_varies(variants.paths):
+        return price_lines(price_of(found.inputs.case))
+    return prices(price_of(variants.of(number).case) for number in range(len(found.parts)))
+
+
+def _without_points(found: ServingFront) -> Iterator[Line]:
+    """The values of keys that vary of which no plan is on the front, with why there is none."""
+    variants, on_front = found.variants, {point.plan.variant for point in found.points}
+    for number, part in enumerate(found.parts if variants.over else ()):
+        if number not in on_front:
+            value = " · ".join(map(spaced, variants.values(number).values()))
+            why = "others beat all its plans" if part.points else "no plan answers a load"
+            yield styled(
+                f"  {value}: {why if part.fault is None else f'✗ {part.fault.code} {part.fault.sentence}'}", DIM
+            )
+
+
+def _row(found: ServingFront, place: int, point: FrontPoint, degrees: Sequence[str]) -> tuple[str, ...]:
+    ranked, names = point.plan, (found.x, found.y)
     return (
         f"{place}",
-        *(counted(ranked.sizes.get(name, 1.0)) for name in degrees),
+        *varied_cells(found.variants, ranked.variant),
+        *(degree_words(ranked, name) for name in degrees),
         significant(point.load),
         *(result(name, ranked.costs[name]) for name in names),
         f"✗ {' '.join(ranked.broken)}" if ranked.broken else "",
@@ -84,12 +114,18 @@ def _spread(points: Sequence[FrontPoint], shown: int) -> Iterator[tuple[int, Fro
 def front_json(found: ServingFront) -> dict[str, Any]:
     """The same as costmodel/result/v1."""
     rows = [
-        {**plan(point.plan.sizes, point.plan.costs), "load": point.load, "broken": list(point.plan.broken)}
+        {
+            **found.variants.cells(point.plan.variant),
+            **plan(point.plan.sizes, point.plan.costs),
+            **({} if point.plan.prefill is None else {"prefill": point.plan.prefill}),
+            "load": point.load,
+            "broken": list(point.plan.broken),
+        }
         for point in found.points
     ]
     axes = [{"name": machine_name(name), "better": RESULTS[name].better} for name in (found.x, found.y)]
     return {
-        **frame(found.inputs),
+        **frame(found.inputs, found.variants.paths),
         "assumed": [{"path": item.path, "value": item.value, "from": item.origin} for item in found.inputs.assumed],
         "notes": notes([tuple(remarks(found.inputs))]),
         "candidates": found.looked_at,

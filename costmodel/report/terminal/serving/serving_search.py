@@ -3,95 +3,126 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator, Mapping, Sequence
-from typing import Any
+import shlex
+from collections.abc import Iterator, Sequence
 
 from rich.text import Text
 
-from costmodel.estimate.evaluate.answer_facts import subject_of
+from costmodel.estimate.machine.price import price_of
 from costmodel.estimate.serving.plan_columns import RARE
 from costmodel.estimate.serving.predict_serving import remarks
 from costmodel.estimate.serving.reason_codes import REFUSALS
 from costmodel.estimate.serving.service_limits import service_limits
 from costmodel.estimate.serving.serving_band import OWN
-from costmodel.estimate.shared.limits import Limit, stated_limits
+from costmodel.estimate.shared.limits import Limit
+from costmodel.explore.compare.input_paths import leaves
 from costmodel.explore.serving.best_layout import plan_settings
-from costmodel.explore.serving.search_layouts import FoundPlans, RankedPlan, reasons, share_of
+from costmodel.explore.serving.found_plans import (
+    FoundPlans,
+    RankedPlan,
+    VariantPlans,
+    reasons,
+    share_of,
+)
 from costmodel.ground.counts import number_of
 from costmodel.ground.units import counted, percent, show_time, significant
-from costmodel.report.machine.answer_fields import notes
-from costmodel.report.machine.serving_json import frame, plan
+from costmodel.report.terminal.search.varied_keys import headings
 from costmodel.report.terminal.serving.serving_formatting import (
     counted_for,
-    lengths_words,
-    load_words,
+    layout_words,
     rate_words,
     result,
     unlimited,
 )
-from costmodel.report.terminal.style.head import origin_lines, price_lines, subject_words
+from costmodel.report.terminal.serving.serving_variants import (
+    best_words,
+    head_of,
+    replica_words,
+    stopped_lines,
+    value_lines,
+    varied_cells,
+    varied_heads,
+)
+from costmodel.report.terminal.style.formatting import spaced
+from costmodel.report.terminal.style.head import price_varies, prices
 from costmodel.report.terminal.style.layout import CellTable, Line, drawn
 from costmodel.report.terminal.style.next_command import command
 from costmodel.report.terminal.style.remark_lines import remarks as remark_lines
-from costmodel.report.terminal.style.theme import BAD, DIM, HEAD, styled
+from costmodel.report.terminal.style.theme import BAD, DIM, styled
 
+_SHOWN = frozenset({
+    "rate_within_slo_per_s", "tpot", "ttft_p99", OWN, "tokens_per_gpu_within_limits", "cost_within_limits",
+})  # fmt: skip
 _SIGNS = {"at_most": "≤", "at_least": "≥", "target": "≈"}
 
 
 def search(found: FoundPlans, *, why_not: bool = False) -> list[Line]:
     """The best plans, how they stand under the load, and what refuses the others."""
-    inputs, workload = found.inputs, found.inputs.case.scenario.workload
-    subject = subject_of(inputs.case)
-    priced = price_lines(subject.price) if subject.price.known else []
+    inputs, variants = found.inputs, found.variants
     counts = f"{number_of(found.candidates, 'plan')} · {found.valid:,} valid · {found.fit:,} fit"
     counts += f" · {found.kept:,} keep{'s' if found.kept == 1 else ''} all limits"
-    lines: list[Line] = [
-        styled(subject_words(subject), HEAD),
-        styled(f"{inputs.engine.name} · {lengths_words(workload)} · {load_words(workload)}"),
-        *priced,
-        *origin_lines(inputs.case),
-        styled(f"{counts} · {found.elapsed:.2f} s"),
-        *remark_lines([tuple(remarks(inputs))]),
-        Text(),
-    ]
+    lines: list[Line] = [*head_of(variants), styled(f"{counts} · {found.elapsed:.2f} s")]
+    lines += stopped_lines(found)
+    shown = [each.variant for each in found.best] or [found.nearest]
+    lines += [*remark_lines([tuple(remarks(variants.of(number))) for number in shown]), Text()]
+    after = _after_none(found)
     if not found.best:
-        return [*lines, styled("No plan fits.", BAD), *_why(found, every=True)]
-    lines += [_table(found), *_key(found), Text(), *_yours(found), *_needs(found), *_why(found, every=why_not)]
+        lines += [styled("No plan fits.", BAD), *value_lines(found), *_examples(found), *_tries(found)]
+        return [*lines, *([Text()] if after else []), *after]
+    lines += [_table(found), *_key(found), *_prices(found), Text(), *_yours(found), *_needs(found)]
+    lines += [] if why_not else _shares(found)
+    lines += [*value_lines(found), *(_examples(found) if why_not else [])]
     best = found.best[0]
     verb = "Best" if not best.broken else "Nearest"
-    return [*lines, Text(), drawn(f"{verb}: {command(inputs.case, 'estimate', settings=plan_settings(found, best))}")]
+    own = drawn(f"{verb}: {command(inputs.case, 'estimate', settings=plan_settings(found, best))}")
+    return [*lines, *_tries(found), Text(), own, *after]
 
 
 def _table(found: FoundPlans) -> CellTable:
-    mixture = found.inputs.model.has_experts
+    variants, objective = found.variants, found.inputs.case.scenario.objective
+    mixture = any(variants.of(each.variant).model.has_experts for each in found.best)
     copied = any("redundant_experts" in each.sizes for each in found.best)
     of_experts = ("ep", *(("redundant_experts",) if copied else ()), "dp_attention") if mixture else ()
+    budget = () if "stack.budget" in variants.paths else ("budget",)
     shared = ("dcp",) if any("dcp" in each.sizes for each in found.best) else ()
-    degrees = ("tp", "pp", *of_experts, *shared, "replicas", "budget")
+    degrees = ("tp", "pp", *of_experts, *shared, "replicas", *budget)
     heads = {"dp_attention": "dpa", "replicas": "repl", "redundant_experts": "copies"}
-    priced = not math.isnan(found.best[0].costs["cost_within_limits"])
-    names = ("#", *(heads.get(name, name) for name in degrees), "req/s", "tpot", "ttft p99", "chance", "tok/s/GPU")
-    rows = [_row(position, ranked, degrees, priced=priced) for position, ranked in enumerate(found.best, 1)]
-    names = (*names, *(("rent/M out",) if priced else ()), "binds", "")
-    return CellTable(names, rows, "r" * (len(names) - 2) + "ll", drop=("budget", "binds", "chance"), indent="  ")
+    money = () if all(math.isnan(each.costs["cost_within_limits"]) for each in found.best) else ("rent/M out",)
+    own = () if objective in _SHOWN else (objective,)
+    rows = [_row(found, position, ranked, degrees, (*money, *own)) for position, ranked in enumerate(found.best, 1)]
+    over = varied_heads(variants)
+    figures = ("req/s", "tpot", "ttft p99", "chance", "tok/s/GPU", *money, *own)
+    names = ("#", *over, *(heads.get(name, name) for name in degrees), *figures, "binds", "")
+    align = f"r{'k' * len(over)}{'r' * (len(degrees) + len(figures))}ll"
+    return CellTable(
+        names, rows, align, drop=(*budget, "binds", "chance", *(["tok/s/GPU"] if over else [])), indent="  "
+    )
 
 
-def _row(position: int, ranked: RankedPlan, degrees: Sequence[str], *, priced: bool) -> tuple[str, ...]:
+def _row(
+    found: FoundPlans, position: int, ranked: RankedPlan, degrees: Sequence[str], more: Sequence[str]
+) -> tuple[str, ...]:
     costs = ranked.costs
-    money = (significant(costs["cost_within_limits"]),) if priced else ()
+    further = {"rent/M out": known(significant(costs["cost_within_limits"]))}
     over = "S003" in ranked.broken or "S004" in ranked.broken or "S005" in ranked.broken
     times = ("—", "—") if over else (show_time(costs["tpot"]), show_time(costs["ttft_p99"]))
     return (
         f"{position}",
+        *varied_cells(found.variants, ranked.variant),
         *(degree_words(ranked, name) for name in degrees),
         significant(costs["rate_within_slo_per_s"]),
         *times,
         f"{costs[OWN]:.0%}",
         significant(costs["tokens_per_gpu_within_limits"]),
-        *money,
+        *(further[name] if name in further else result(name, costs[name]) for name in more),
         ranked.binding,
         f"✗ {' '.join(ranked.broken)}" if ranked.broken else "",
     )
+
+
+def known(text: str) -> str:
+    """A figure; a dash where it is not known, or without end."""
+    return "—" if text in ("nan", "inf") else text
 
 
 def degree_words(ranked: RankedPlan, name: str) -> str:
@@ -105,12 +136,26 @@ def degree_words(ranked: RankedPlan, name: str) -> str:
 
 def _key(found: FoundPlans) -> Iterator[Text]:
     """What the columns mean."""
-    if any(each.prefill is not None for each in found.best):
-        yield styled("  →: from the instances for prompts to those that generate", DIM)
+    yield from apart_words(found.best)
     limits = [_limit_words(limit) for limit in _limits(found)]
     kept = f"keeps {' and '.join(limits)}" if limits else "is answered"
     yield styled(f"  req/s: most that {kept}", DIM)
     yield styled("  tok/s/GPU and cost there; times and chance to keep all limits at the scenario's load", DIM)
+
+
+def apart_words(plans: Sequence[RankedPlan]) -> list[Text]:
+    """What an arrow means, where a plan has instances apart."""
+    apart = any(each.prefill is not None for each in plans)
+    return [styled("  →: from the instances for prompts to those that generate", DIM)] if apart else []
+
+
+def _prices(found: FoundPlans) -> list[Text]:
+    """The prices of plans that have their own, each once; nodes without one."""
+    if not price_varies(found.variants.paths):
+        return []
+    return prices(
+        price_of(found.variants.of(number).case) for number in dict.fromkeys(each.variant for each in found.best)
+    )
 
 
 def _limit_words(limit: Limit) -> str:
@@ -127,86 +172,85 @@ def _yours(found: FoundPlans) -> Iterator[Text]:
     own = found.yours
     if own is None:
         return
-    layout = own.evaluation.layout
-    sizes = (layout.tp[0], layout.pp[0], layout.replicas[0], layout.budget[0])
-    words = "tp {:.0f} · pp {:.0f} · {:.0f} replicas · budget {:,.0f}".format(*sizes)
-    stands = f"ranks {found.your_rank:,}" if found.your_rank else f"is not valid: {', '.join(own.refused)}"
-    yield styled(f"  yours ({words}) {stands} of {found.valid:,}")
+    written = leaves(found.inputs.case)
+    named = zip(found.variants.paths, headings(found.variants.paths), strict=True)
+    values = [f"{name} {spaced(written[path].text)}" for path, name in named if path in written]
+    words = " · ".join([*values, layout_words(own), f"budget {own.evaluation.layout.budget[0]:,.0f}"])
+    stands = f"ranks {found.your_rank:,} of {found.valid:,}"
+    if not found.your_rank:
+        stands = f"is not valid: {', '.join(own.refused)}" if own.refused else "is not ranked: it has no price"
+    yield styled(f"  yours ({words}) {stands}")
 
 
 def _needs(found: FoundPlans) -> Iterator[Text]:
     """How many replicas of the best plan the load needs."""
-    best, inputs = found.best[0], found.inputs
+    best = found.best[0]
+    inputs = found.variants.of(best.variant)
     needed, rate = best.costs["replicas_needed"], inputs.case.scenario.workload.rate
     if rate is None or math.isnan(needed) or math.isinf(needed):
         return
-    taken = f"{number_of(needed, 'replica')} of {_replica_words(best.sizes)}"
+    taken = f"{number_of(needed, 'replica')} of {replica_words(best.sizes)}"
     if best.prefill is not None:
         taken = f"{number_of(needed, 'set')} of these instances"
     gpus = number_of(best.costs["gpus_needed"], "GPU")
+    paths, stated = found.variants.paths, found.variants.values(best.variant)
+    named = zip(headings(paths), stated.values(), strict=True)
+    values = " · ".join(f"{name} {spaced(value)}" for name, value in named)
+    taken += f" ({values})" if values else ""
     yield styled(f"  {rate_words(rate, significant(rate))} need {taken}: {gpus}")
     yield from counted_for(inputs.case)
     yield from unlimited(inputs.case)
 
 
-def _replica_words(sizes: Mapping[str, float]) -> str:
-    """The degrees of one replica."""
-    degrees = {name: sizes.get(name, 1.0) for name in ("tp", "pp", "ep", "dp_attention", "dcp")}
-    return " · ".join(f"{name} {counted(size)}" for name, size in degrees.items() if size > 1 or name == "tp")
-
-
-def _why(found: FoundPlans, *, every: bool) -> Iterator[Line]:
-    """What refuses plans, with how many; each with an example where all is asked for."""
-    shown = list(reasons(found))
-    if not shown:
-        return
-    if not every:
-        words = [f"{code} {REFUSALS[code].title} {percent(share_of(found, code))}" for code, _ in shown[:4]]
-        yield styled(f"  why not   {' · '.join(words)}", DIM)
-        return
-    rows = [(code, f"{count:,}", REFUSALS[code].title, _example(found, code)) for code, count in shown]
-    yield CellTable(("code", "plans", "why", "for example"), rows, "lrll")
-
-
-def _example(found: FoundPlans, code: str) -> str:
-    sizes = found.examples[code]
-    return " · ".join(f"{name} {counted(sizes[name])}" for name in sizes if sizes[name] > 1)
-
-
-def search_json(found: FoundPlans) -> dict[str, Any]:
-    """The same as costmodel/result/v1."""
-    inputs = found.inputs
+def _tries(found: FoundPlans) -> list[Line]:
+    """Settings of the search under which a plan keeps every limit, and the best plan there."""
+    if not found.remedies:
+        return []
     rows = [
-        {
-            **plan(each.sizes, each.costs),
-            **({} if each.prefill is None else {"prefill": each.prefill}),
-            "binds": each.binding,
-            "broken": list(each.broken),
-        }
-        for each in found.best
+        (
+            "try" if not place else "",
+            " ".join(f"--set {shlex.quote(setting)}" for setting in remedy.settings),
+            f"{best_words(remedy.best)}, {number_of(remedy.best.costs['gpus'], 'GPU')}",
+        )
+        for place, remedy in enumerate(found.remedies)
     ]
-    return {
-        **frame(inputs),
-        "assumed": [{"path": item.path, "value": item.value, "from": item.origin} for item in inputs.assumed],
-        "notes": notes([tuple(remarks(inputs))]),
-        "objective": inputs.case.scenario.objective,
-        "limits": [limit.key for limit in stated_limits(inputs.case.scenario.limits)],
-        "candidates": found.candidates,
-        "valid": found.valid,
-        "fit": found.fit,
-        "kept": found.kept,
-        "elapsed_s": found.elapsed,
-        "plans": rows,
-        "yours": {"rank": found.your_rank} if found.yours is not None else None,
-        "refused": [
-            {
-                "code": code,
-                "plans": count,
-                "share": share_of(found, code),
-                "text": REFUSALS[code].title,
-                "meaning": REFUSALS[code].meaning,
-                "example": found.examples[code],
-            }
-            for code, count in reasons(found)
-        ],
-    }
+    return [Text(), CellTable(("", "what to set", "keeps all limits"), rows, "lkl")]
+
+
+def _after_none(found: FoundPlans) -> list[Line]:
+    """The search to ask next, where a remedy is settings of it."""
+    if not found.remedies:
+        return []
+    settings = dict(setting.split("=", 1) for setting in found.remedies[0].settings)
+    return [drawn(f"Next: {command(found.inputs.case, 'search', settings=settings)}")]
+
+
+def _shares(found: FoundPlans) -> list[Line]:
+    """The most frequent reasons, with the share of all plans that each refuses."""
+    words = [f"{code} {REFUSALS[code].title} {percent(share_of(found, code))}" for code, _ in reasons(found)]
+    return [styled(f"  why not   {' · '.join(words[:4])}", DIM)] if words else []
+
+
+def _examples(found: FoundPlans) -> Iterator[Line]:
+    """What refuses plans, with how many at each value, and one of them."""
+    if not any(found.refused.values()):
+        return
+    paths = found.variants.paths
+    rows = [
+        (
+            *map(spaced, found.variants.values(part.number).values()),
+            code,
+            f"{count:,}",
+            REFUSALS[code].title,
+            _example(part, code),
+        )
+        for part in found.parts
+        for code, count in reasons(part)
+    ]
+    yield from [Text()] if paths else []
+    yield CellTable((*headings(paths), "code", "plans", "why", "for example"), rows, f"{'k' * len(paths)}lrll")
+
+
+def _example(part: VariantPlans, code: str) -> str:
+    sizes = part.examples[code]
+    return " · ".join(f"{name} {counted(sizes[name])}" for name in sizes if sizes[name] > 1)

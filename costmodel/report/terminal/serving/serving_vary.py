@@ -10,6 +10,7 @@ from rich.text import Text
 
 from costmodel.documents.reader.serving_scenario import ServingCase
 from costmodel.estimate.evaluate.answer_facts import subject_of
+from costmodel.estimate.machine.price import price_of
 from costmodel.estimate.serving.plan_columns import sizes_of
 from costmodel.estimate.serving.predict_serving import ServingAnswer
 from costmodel.estimate.serving.result_columns import machine_name
@@ -31,10 +32,19 @@ from costmodel.report.terminal.serving.serving_formatting import (
     unlimited,
 )
 from costmodel.report.terminal.style.answer import head
-from costmodel.report.terminal.style.head import origin_lines, price_lines, subject_fields, subject_words, title
+from costmodel.report.terminal.style.head import (
+    is_cost,
+    origin_lines,
+    price_lines,
+    price_varies,
+    prices,
+    subject_fields,
+    subject_words,
+    title,
+)
 from costmodel.report.terminal.style.layout import CellTable, Line, drawn
 from costmodel.report.terminal.style.next_command import command
-from costmodel.report.terminal.style.remark_lines import remarks
+from costmodel.report.terminal.style.remark_lines import assumed_of_all, remarks
 from costmodel.report.terminal.style.theme import BAD, DIM, HEAD, WARN, styled
 
 _SURE = 0.9  # the chance that --safe 90% asks for
@@ -81,8 +91,14 @@ def sweep(found: SweptServing) -> list[Line]:
     if found.best:
         names, align = (*names[:-1], "best plan", ""), align + "l"
         rows = [(*row[:-1], _layout(trial), row[-1]) for row, trial in zip(rows, found.trials, strict=True)]
-    priced = any(name.startswith("cost_") for name in found.shown)
-    return [*_subject(found.case, paths, price=priced), CellTable(names, rows, align), *_remarked(found.trials)]
+    priced, own = any(map(is_cost, found.shown)), price_varies(paths)
+    head = _subject(found.case, paths, price=priced and not own)
+    return [*head, CellTable(names, rows, align), *(_prices(found) if priced and own else []), *_remarked(found.trials)]
+
+
+def _prices(found: SweptServing) -> list[Text]:
+    """The prices of trials that have their own, each once; nodes without one."""
+    return prices(price_of(trial.answer.inputs.case) for trial in found.trials if trial.answer is not None)
 
 
 def _remarked(trials: Sequence[ServingTrial]) -> list[Line]:
@@ -147,8 +163,10 @@ def sweep_json(found: SweptServing) -> dict[str, Any]:
     }
 
 
-def scale(case: ServingCase, trials: Sequence[ServingTrial], *, assumed: bool = False) -> list[Line]:
-    """A row for each rate, with as many replicas as keep every limit."""
+def scale(
+    case: ServingCase, trials: Sequence[ServingTrial], *, assumed: bool = False, verbose: bool = False
+) -> list[Line]:
+    """A row for each rate, with as many replicas as keep every limit; verbose, all assumptions too."""
     names = (*(_HEADS.get(name, name) for name in _SCALE), "")
     rows = [(_rate(trial), *_results(_SCALE[1:], trial), _against(trial)) for trial in trials]
     kept = [trial for trial in trials if trial.works]
@@ -163,7 +181,8 @@ def scale(case: ServingCase, trials: Sequence[ServingTrial], *, assumed: bool = 
         up_to = rate_words(one, significant(one))
         stated = f"Each replica, {number_of(gpus, 'GPU')}, is expected to meet the limits up to {up_to}."
         lines += [styled(stated), *counted_for(case), *unlimited(case), *_at_risk(case, kept)]
-    return [*lines, *_remarked(trials)]
+    answers = [trial.answer.assumed for trial in trials if trial.answer is not None]
+    return [*lines, *_remarked(trials), *([Text(), *assumed_of_all(answers)] if verbose else [])]
 
 
 def _never_kept(case: ServingCase, trials: Sequence[ServingTrial]) -> list[Line]:

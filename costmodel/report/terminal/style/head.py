@@ -28,6 +28,7 @@ if TYPE_CHECKING:
 
     from costmodel.documents.reader.foreign_readers import Foreign
     from costmodel.documents.reader.resolved_scenario import LoadedScenario, ResolvedScenario
+    from costmodel.documents.schemas.default_values import FlagQuestion
     from costmodel.estimate.machine.price import Price
 
 _PRICED_BY = ("cluster.node", "cluster.node.accelerator", "cluster.node.accelerators", "cluster.node.price.hourly")
@@ -75,9 +76,13 @@ def rounded_batch(case: ResolvedScenario, varied: Collection[str] = ()) -> list[
 
 def origin_lines(case: LoadedScenario) -> list[Text]:
     """Your own files, foreign ones, what flags replace, and their defaults."""
-    replaced = [styled(remark, WARN) for remark in case.asked.remarks]
-    assumed = [styled(f"assumed {item.path} {item.value}: {item.origin}", DIM) for item in case.asked.assumed]
-    return [*own_files(case), *read_from(case.foreign), *replaced, *assumed]
+    return [*own_files(case), *read_from(case.foreign), *flag_lines(case.asked)]
+
+
+def flag_lines(asked: FlagQuestion) -> Iterator[Text]:
+    """What flags replace, and the defaults of what they leave open."""
+    yield from (styled(remark, WARN) for remark in asked.remarks)
+    yield from (styled(f"assumed {item.path} {item.value}: {item.origin}", DIM) for item in asked.assumed)
 
 
 def read_from(files: Mapping[str, Foreign]) -> list[Text]:
@@ -248,18 +253,23 @@ def with_facts(facts: Mapping[str, Any], rows: Iterable[Mapping[str, Any]]) -> l
     return [{**facts, **row} for row in rows]
 
 
-def subject_fields(subject: Subject) -> dict[str, Any]:
-    """What an answer of any workload is about, as plain values."""
-    return {
-        "model": subject.model.name,
-        "accelerator": subject.accelerator.name,
-        "ranks": _plain(subject.ranks),
-        "node": subject.node.name,
-        "nodes": _plain(subject.nodes),
-        "accelerators": _plain(subject.accelerators),
-        "stack": subject.stack.name,
-        **price_fields(subject.price),
+def subject_fields(subject: Subject, varied: Collection[str] = ()) -> dict[str, Any]:
+    """What an answer of any workload is about, as plain values; one that varies between rows is null."""
+    each, price = "cluster.node.accelerators", price_fields(subject.price)
+    found = {
+        "model": (subject.model.name, ("model",)),
+        "accelerator": (subject.accelerator.name, ("cluster.node.accelerator",)),
+        "ranks": (_plain(subject.ranks), ("cluster.nodes", each)),
+        "node": (subject.node.name, ("cluster.node",)),
+        "nodes": (_plain(subject.nodes), ("cluster.nodes",)),
+        "accelerators": (_plain(subject.accelerators), (each,)),
+        "stack": (subject.stack.name, ("stack",)),
     }
+    return {
+        **{name: None if any(varies(path, varied) for path in paths) else value
+           for name, (value, paths) in found.items()},
+        **(dict.fromkeys(price) if price_varies(varied) else price),
+    }  # fmt: skip
 
 
 _DOCUMENTS = ("model", "accelerator", "node", "optimizer", "stack")

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import itertools
 from collections import Counter
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from costmodel.estimate.shared.remarks import REMARKS
@@ -26,6 +28,22 @@ def assumed_lines(assumed: tuple[Assumption, ...], *, verbose: bool) -> list[Lin
     if len(shown) < len(assumed):
         lines.append(styled(f"  {len(assumed) - len(shown)} more with -v", DIM))
     return lines
+
+
+def assumed_of_all(answers: Iterable[Sequence[Assumption]]) -> list[Line]:
+    """What answers at several sizes assume: each key once, with the values that it has at any of them."""
+    found: dict[str, list[Assumption]] = {}
+    for item in itertools.chain.from_iterable(answers):
+        found.setdefault(item.path, []).append(item)
+    values = {path: _of_sizes([item.value for item in items]) for path, items in found.items()}
+    whole = [replace(items[0], value=values[path]) for path, items in found.items()]
+    return assumed_lines(tuple(whole), verbose=True)
+
+
+def _of_sizes(values: Sequence[str]) -> str:
+    """Values from size to size; of more than three the first and the last."""
+    distinct = list(dict.fromkeys(values))
+    return ", ".join(distinct) if len(distinct) <= 3 else f"{distinct[0]} … {distinct[-1]}"
 
 
 def remarks(plans: Sequence[Sequence[str]], costs: Sequence[Mapping[str, float]] = ()) -> list[Line]:

@@ -38,7 +38,7 @@ from costmodel.report.terminal.style.head import (
     title,
 )
 from costmodel.report.terminal.style.layout import CellTable, Line, WidthDrawing
-from costmodel.report.terminal.style.remark_lines import remarks
+from costmodel.report.terminal.style.remark_lines import assumed_of_all, remarks
 from costmodel.report.terminal.style.theme import BAD, DIM, WARN, bar, styled
 
 SIZES_OF_A_CLUSTER = ("cluster.nodes", "cluster.node.accelerators", "plan.replicas")
@@ -217,8 +217,8 @@ def finite(value: float | None) -> float | None:
 # ── scale ────────────────────────────────────────────────────────────────────────────────────────────────────────────
 
 
-def scale(found: Scaled) -> list[Line]:
-    """A row a size, and where and why it bends."""
+def scale(found: Scaled, *, verbose: bool = False) -> list[Line]:
+    """A row a size, and where and why it bends; verbose, all assumptions too."""
     kind = "weak scaling, the batch grows with the ranks" if found.weak else "strong scaling, the same batch"
     rows = [(*_size_cells(row), *_planned(row.point, best=found.best)) for row in found.rows]
     names, align = ["ranks", "step", "", "efficiency", "MFU", "what grows, of the step"], "rrlrrl"
@@ -233,6 +233,7 @@ def scale(found: Scaled) -> list[Line]:
     lines += searched(found.case) if found.best else _freed(found)
     lines += [styled("Stopped before the last size.", BAD)] if found.stopped else []
     noted = _remarks([row.point for row in found.rows], "N003")
+    noted += [Text(), *assumed_of_all(row.assumed for row in found.rows)] if verbose else []
     return [*lines, Text(), grid, *noted, Text(), styled(bend(found)), *map(styled, (*_paying(found), *found.cautions))]
 
 

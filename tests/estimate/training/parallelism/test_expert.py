@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 import itertools
 from dataclasses import replace
 from typing import Any
@@ -261,9 +262,12 @@ def test_expert_groups_take_the_ranks_of_a_stage(tp: int, ep: int, etp: int) -> 
     assert (one(placed.ep.ranks), one(placed.ep.domains)) == (ep, worst)
 
 
-@pytest.mark.parametrize("zero", [0, 1, 2, 3])
-@pytest.mark.parametrize("order", ["tp-cp-dp-pp", "tp-cp-pp-dp", "tp-dp-cp-pp"])
+STRUCTURES = [(zero, order) for zero in range(4) for order in ("tp-cp-dp-pp", "tp-cp-pp-dp", "tp-dp-cp-pp")]
+
+
+@pytest.mark.parametrize(("zero", "order"), STRUCTURES)
 def test_a_plan_alone_is_its_row_of_a_table(zero: Any, order: Any) -> None:
+    """Each structure with other rows, so that together they have all."""
     asked = inputs("deepseek-v2", nodes=16, global_batch=256)
     structure = Structure(zero=zero, order=order, recompute="full" if zero == 2 else "none")
     rows = [
@@ -276,7 +280,7 @@ def test_a_plan_alone_is_its_row_of_a_table(zero: Any, order: Any) -> None:
     block = Block(structure, *(np.array(column) for column in zip(*rows, strict=True)))
     assert len(block) > 64
     many = evaluate(asked, block)
-    for row in range(0, len(block), 5):
+    for row in range(STRUCTURES.index((zero, order)), len(block), len(STRUCTURES)):
         single = one_row(structure, **{name: float(getattr(block, name)[row]) for name in SIZES})
         assert many.costs.row(row) == EQUAL(evaluate(asked, single).costs.row(), rel=1e-12, abs=1e-15, nan_ok=True)
 
@@ -300,15 +304,21 @@ def test_groups_of_rows_take_as_long_as_each_group_alone(narrow: bool) -> None:
     assert frozen.backward.memory_bound == pytest.approx(frozen.forward.memory_bound * 512 / 2048)
 
 
-def drawn(experts: Any, parts: int, tokens: int = 100_000) -> float:
-    """Ranks that the experts of a token lie on, drawn: first the groups, then in these the experts."""
-    generator, count, top_k = np.random.default_rng(1), int(experts.count), int(experts.top_k)
-    scores = generator.random((tokens, count))
-    if experts.groups is not None:
-        groups = int(experts.groups)
+@functools.cache
+def routed(count: int, top_k: int, groups: int, group_limit: int, tokens: int = 40_000) -> Any:
+    """The experts of tokens, drawn: first the groups, then in these the experts."""
+    generator = np.random.default_rng(1)
+    scores = generator.random((tokens, count), dtype=np.float32)
+    if groups > 1:
         order = np.argsort(np.argsort(generator.random((tokens, groups)), axis=1), axis=1)
-        scores[np.repeat(order >= experts.group_limit, count // groups, axis=1)] = -1
-    chosen = np.argpartition(-scores, top_k - 1, axis=1)[:, :top_k] // (count // parts)
+        scores[np.repeat(order >= group_limit, count // groups, axis=1)] = -1
+    return np.argpartition(-scores, top_k - 1, axis=1)[:, :top_k]
+
+
+def drawn(experts: Any, parts: int) -> float:
+    """Ranks that the experts of a token lie on, drawn."""
+    groups = (1, 1) if experts.groups is None else (int(experts.groups), int(experts.group_limit))
+    chosen = routed(int(experts.count), int(experts.top_k), *groups) // (int(experts.count) // parts)
     return float(np.mean([np.any(chosen == part, axis=1) for part in range(parts)]) * parts)
 
 

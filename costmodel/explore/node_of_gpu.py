@@ -1,0 +1,70 @@
+"""The node that an accelerator is usually found in: what --gpu stands for."""
+
+from __future__ import annotations
+
+from costmodel.documents.keys.overrides import Assignment
+from costmodel.documents.reader.accelerator_aliases import accelerator_named
+from costmodel.documents.reader.cached_reader import CachedReader
+from costmodel.documents.reader.find_documents import find
+from costmodel.documents.reader.library import names
+from costmodel.documents.schemas.default_values import Assumption
+from costmodel.documents.schemas.hardware import Node
+from costmodel.documents.text.yaml_tree import Text
+from costmodel.evidence.validate.machines import proxy_node
+from costmodel.ground.errors import COMMAND_LINE, CostModelError, Place, fail
+
+
+def node_of_gpu(spelling: str, named: str | None) -> tuple[list[Assignment], list[Assumption]]:
+    """The node that an accelerator is usually found in; a node that is named too has to hold it."""
+    place = flag_place("--gpu", "cluster.node.accelerator", spelling)
+    shelf = CachedReader()
+    name = accelerator_named(spelling, shelf=shelf)
+    if not name:
+        find("accelerator", spelling, place)
+        raise fail("D009", f"there is no accelerator named '{spelling}'", place, "costmodel list accelerators")
+    of_gpu = Assignment("cluster.node.accelerator", place, flag_text(name, place), place)
+    stand = proxy_node(shelf, name)
+    if named is not None:
+        _check_held(name, named, shelf, place, "" if stand is None else stand.node)
+        return [of_gpu], []
+    if stand is None:
+        hint = f"name a machine like its own with --node, and --set cluster.node.accelerator={name}"
+        raise fail("D009", f"no node of the library holds {name}", place, hint)
+    node: Node = shelf.document("node", stand.node)
+    changes = [Assignment("cluster.node", place, flag_text(stand.node, place), place)]
+    held = node.accelerator == name
+    changes += [] if held else [of_gpu]
+    if stand.fabric is not None:
+        changes.append(Assignment("cluster.node.scale_up.fabric", place, flag_text(stand.fabric, place), place))
+    why = f"the node that {'holds' if held else 'stands for the own of'} {name}; --node names another"
+    return changes, [Assumption("cluster.node", stand.node, why)]
+
+
+def _check_held(name: str, named: str, shelf: CachedReader, place: Place, stand: str) -> None:
+    """A fault where a node holds another accelerator, and does not stand for the own of that one."""
+    try:
+        held = shelf.document("node", named).accelerator
+    except CostModelError:  # the scenario's reader reports the place
+        return
+    held = held if isinstance(held, str) else held.name
+    if name == (accelerator_named(held, shelf=shelf) or held) or named == stand:
+        return
+    holders = [other for other in sorted(names("node")) if shelf.document("node", other).accelerator == name]
+    nodes = [*filter(None, [stand]), *(other for other in holders if other != stand)]
+    with_it = f"--node {' or '.join(nodes[:3])}" if nodes else "leave --gpu out"
+    hint = f"{with_it}; of a machine of your own, --set cluster.node.accelerator={name}"
+    raise fail("C032", f"{named} holds {held}, not {name}", place, hint)
+
+
+def flag_place(option: str, path: str, text: str) -> Place:
+    """Where a flag of the command line sets a key."""
+    return Place(COMMAND_LINE, 0, len(option) + 2, path, f"{option} {text}", max(1, len(text)))
+
+
+def flag_text(text: str, place: Place) -> Text:
+    """The value of a flag as a text, never YAML."""
+    if not text.strip():
+        raise fail("C001", "nothing stands after the flag", place, "leave the flag out")
+    value = Text(text)
+    value.place = place
+    return value

@@ -1,0 +1,123 @@
+"""The layouts of a serving scenario worth trying: those its search lists, or all that the accelerators hold."""
+
+from __future__ import annotations
+
+import itertools
+import math
+from collections.abc import Iterable
+
+import numpy as np
+
+from costmodel.documents.keys.overrides import path_of
+from costmodel.estimate.serving.constraints import invalid_halves
+from costmodel.estimate.serving.plan_columns import PlanColumns
+from costmodel.estimate.serving.predict_serving import apart_is_modelled
+from costmodel.estimate.serving.serving_inputs import ServingInputs
+from costmodel.ground.errors import CostModelError, fail
+
+BUDGETS = (2048.0, 8192.0, 16384.0)  # tried beside what the engine picks
+COUNTS = 12  # numbers of decode instances that are tried with each pair of layouts
+
+
+def _no_room(inputs: ServingInputs) -> CostModelError:
+    """A fault where what is held of the plan takes more accelerators than there are."""
+    sentence, plan = "search lists no plan that the cluster has room for", inputs.case.scenario.plan
+    sizes = {name: float(getattr(plan, name, None) or 1.0) for name in ("tp", "pp", "dp_attention")}
+    if math.prod(sizes.values()) <= float(inputs.ranks):
+        return fail("C004", sentence, inputs.case.place("search"))
+    taken = " × ".join(f"{name} {size:.0f}" for name, size in sizes.items() if size > 1)
+    sentence = f"{sentence}: {taken} is {math.prod(sizes.values()):.0f} GPUs, and it has {float(inputs.ranks):.0f}"
+    hint = "a smaller degree, or more nodes"
+    if sizes["dp_attention"] > 1 and sizes["tp"] > 1:
+        hint = "tp counts inside a group of attention: SGLang's --tp 8 --dp 8 is tp 1, dp_attention 8"
+    return fail("C004", sentence, inputs.case.place("plan"), hint)
+
+
+def candidates(inputs: ServingInputs) -> PlanColumns:
+    """Every plan of the space, or every one that makes sense where it lists none; a fault where there is none."""
+    ranks, space, plan = float(inputs.ranks), inputs.case.scenario.search, inputs.case.scenario.plan
+    held = {path_of(assignment) for assignment in inputs.case.assignments}  # what the command line sets stays
+    degrees = _powers(ranks)
+
+    def listed(name: str, usual: Iterable[float]) -> list[float]:
+        if plan is not None and (f"plan.{name}" in held or ("plan" in held and name in plan.model_fields_set)):
+            return [float(getattr(plan, name) or 0.0)]
+        written = getattr(space, name, None) if space is not None else None
+        return [float(value) for value in (usual if written is None else written)]
+
+    mixture = inputs.model.has_experts
+    budgets = sorted({*BUDGETS, float(inputs.budget)}) if inputs.engine.budget is None else [float(inputs.budget)]
+    axes = (
+        listed("tp", degrees),
+        listed("pp", (pp for pp in degrees)),
+        listed("ep", degrees if mixture else (1.0,)),
+        listed("dp_attention", degrees if mixture else (1.0,)),
+        listed("budget", budgets),
+        listed("redundant_experts", () if plan is None else (plan.redundant_experts or 0.0,)) or [0.0],
+        listed("dcp", (1.0 if plan is None else plan.dcp,)),
+    )
+    columns = [axis.ravel() for axis in np.meshgrid(*axes, indexing="ij")]
+    tp, pp, ep, groups, _, copies, dcp = columns
+    each = np.asarray(pp * (tp * groups))
+    sensible = each <= ranks
+    if mixture:
+        sensible &= (ep == 1) | (ep == tp * groups)
+        sensible &= (copies == 0) | (ep > 1) | (len(axes[-2]) == 1)
+    if len(axes[-1]) > 1:
+        sensible &= tp % dcp == 0
+    tp, pp, ep, groups, budget, copies, dcp, each = (column[sensible] for column in (*columns, each))
+    counts = listed("replicas", ())
+    if counts:
+        rows = np.arange(len(tp)).repeat(len(counts))
+        many = np.tile(np.array(counts), len(tp))
+        tp, pp, ep, groups, budget, copies, dcp = (each[rows] for each in (tp, pp, ep, groups, budget, copies, dcp))
+        return PlanColumns(tp, pp, ep, groups, many, budget, copies, dcp)
+    if not len(tp):
+        raise _no_room(inputs)
+    return PlanColumns(tp, pp, ep, groups, np.floor(ranks / each), budget, copies, dcp)
+
+
+def _powers(most: float) -> list[float]:
+    return list(itertools.takewhile(lambda degree: degree <= most, (2.0**power for power in range(20))))
+
+
+def valid_pairs(inputs: ServingInputs, layout: PlanColumns) -> tuple[PlanColumns, PlanColumns]:
+    """Of these those that make sense; none where the scenario's search lists none."""
+    space = inputs.case.scenario.search
+    if space is None or not space.disaggregated:
+        nothing = layout.at(slice(0, 0))
+        return nothing, nothing
+    prefill, decode = pairs(inputs, layout)
+    kept = np.ones(len(decode), dtype=bool)
+    for _, mask in invalid_halves(inputs, prefill, decode):
+        kept &= ~mask
+    return prefill.at(kept), decode.at(kept)
+
+
+def pairs(inputs: ServingInputs, layout: PlanColumns) -> tuple[PlanColumns, PlanColumns]:
+    """Instances for prompts and for tokens in every layout of one stage, as many of each as the accelerators hold.
+
+    Raises:
+        CostModelError: the load is not modelled with instances apart
+    """
+    apart_is_modelled(inputs)
+    ranks = float(inputs.ranks)
+    alone = layout.at(layout.pp == 1)
+    degrees = (alone.tp, alone.ep, alone.dp_attention, alone.redundant_experts, alone.dcp)
+    shapes = np.unique(np.stack(degrees), axis=1).T
+    rows = []
+    for first, second in itertools.product(shapes, shapes):
+        if first[3] != second[3]:  # a plan has as many copies on both
+            continue
+        own, other = first[0] * first[2], second[0] * second[2]
+        counts = np.unique(np.geomspace(1, max((ranks - own) // other, 1), COUNTS).round())
+        for count in counts[counts * other + own <= ranks]:
+            rows.append((*first, (ranks - count * other) // own, *second, count))
+    columns = np.array(rows, dtype=np.float64).reshape(-1, 12).T
+    one, budget = np.ones(columns.shape[1]), np.full(columns.shape[1], float(inputs.budget))
+    halves = (
+        PlanColumns(tp, one, ep, groups, count, budget, copies, dcp)
+        for tp, ep, groups, copies, dcp, count in (columns[:6], columns[6:])
+    )
+    prefill, decode = halves
+    return prefill, decode

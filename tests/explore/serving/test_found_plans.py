@@ -1,0 +1,158 @@
+"""One ranking of the plans of several serving scenarios, and what becomes of the plans of each."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+from estimate.serving.cases import costs, inputs
+
+from costmodel.explore.search.ranges import Axis, axes
+from costmodel.explore.serving.best_layout import plan_settings
+from costmodel.explore.serving.found_plans import FoundPlans
+from costmodel.explore.serving.pareto import front
+from costmodel.explore.serving.search_layouts import search
+from costmodel.ground.errors import CostModelError
+
+NODES = ("dgx-h100", "dgx-h200", "dgx-b200")
+OBJECTIVES = ("rate_within_slo_per_s", "gpus_needed")
+
+
+def over(*texts: str) -> list[Axis]:
+    """Keys that vary."""
+    return axes(texts)
+
+
+def found(*assignments: str, keys: list[Axis], top: int = 10) -> FoundPlans:
+    """A search over some keys."""
+    return search(inputs(*assignments), top, keys)
+
+
+@pytest.mark.parametrize("objective", OBJECTIVES)
+def test_one_ranking_is_that_of_the_searches_at_each_value(objective: str) -> None:
+    """Those that keep the limits first, each part by the objective; counts are those of the searches alone."""
+    stated = (f"objective={objective}", "assume.price=null")
+    together = found(*stated, keys=over(f"cluster.node={','.join(NODES)}"), top=1000)
+    alone = [search(inputs(*stated, f"cluster.node={node}"), 1000) for node in NODES]
+    assert len(together.best) == sum(len(each.best) for each in alone)
+    sign = -1 if objective == OBJECTIVES[0] else 1
+    figures = [(bool(plan.broken), sign * float(f"{plan.costs[objective]:.3g}")) for plan in together.best]
+    assert figures == sorted(figures)
+    for number, each in enumerate(alone):
+        mine = [plan for plan in together.best if plan.variant == number]
+        np.testing.assert_equal([plan.costs for plan in mine], [plan.costs for plan in each.best])
+        assert [plan.sizes for plan in mine] == [plan.sizes for plan in each.best]
+        part = together.parts[number]
+        assert (part.candidates, part.valid, part.fit, part.kept) == (each.candidates, each.valid, each.fit, each.kept)
+        assert part.refused == each.refused
+        assert part.best is mine[0]
+
+
+def test_the_own_plan_ranks_behind_all_that_are_better() -> None:
+    together = found(keys=over(f"cluster.node={','.join(NODES)}"), top=1000)
+    own = together.yours
+    assert own is not None
+    better = [
+        plan for plan in together.best if not plan.broken and plan.costs[OBJECTIVES[0]] > own.costs[OBJECTIVES[0]]
+    ]
+    same = [plan for plan in together.best if plan.variant == 0 and plan.costs["ttft_p99"] == own.costs["ttft_p99"]]
+    assert together.best.index(same[0]) + 1 == together.your_rank >= len(better)
+
+
+def test_the_settings_of_every_row_give_its_figures_again() -> None:
+    """Also where a value changes how many replicas fill the accelerators, and where instances are apart."""
+    stated = ("search.disaggregated=true", "workload.rate=20 /s")
+    together = found(*stated, keys=over("cluster.nodes=1,3", "stack=vllm,sglang", "workload.weights=bf16,fp8"), top=400)
+    rows = [*together.best[:6], *together.best[100::60]]
+    assert {plan.variant for plan in rows} != {0}
+    assert any(plan.prefill for plan in rows)
+    for plan in rows:
+        settings = [f"{path}={value}" for path, value in plan_settings(together, plan).items()]
+        again = costs(*stated, *settings)
+        for name in ("gpus", "tpot", "rate_within_slo_per_s", "cost_within_limits"):
+            assert plan.costs[name] == pytest.approx(again[name], rel=1e-9, nan_ok=True), settings
+
+
+def test_a_plan_with_prefill_and_decode_apart_is_replaced_whole() -> None:
+    apart = ("cluster.nodes=3", "plan={prefill: {tp: 8, replicas: 2}, decode: {tp: 8}}")
+    best = search(inputs(*apart), 1)
+    assert plan_settings(best, best.best[0])["plan"] == "{tp: 8, replicas: 3}"
+
+
+def test_drafts_stay_where_a_plan_is_written_whole() -> None:
+    drafts = "speculation: {tokens: 4, acceptance: 0.7, draft: eagle}"
+    best = search(inputs("search.disaggregated=true", f"plan={{tp: 8, {drafts}}}", "search.tp=[4, 8]"), 100)
+    apart = next(plan for plan in best.best if plan.prefill is not None)
+    assert drafts in plan_settings(best, apart)["plan"]
+
+
+def test_a_value_without_room_is_counted_and_the_others_are_ranked() -> None:
+    together = found("plan.tp=16", keys=over("cluster.nodes=1,2"))
+    assert [part.fault and part.fault.code for part in together.parts] == ["C004", None]
+    assert {plan.variant for plan in together.best} == {1}
+    with pytest.raises(CostModelError, match="has room for"):
+        found("plan.tp=16", keys=over("cluster.nodes=1"))
+
+
+@pytest.mark.parametrize(
+    ("axis", "words"),
+    [
+        ("objective=tpot,ttft", "plans of several objectives"),
+        ("plan={tp: 4},{tp: 8}", "values of one key of the plan"),
+        ("plan.tp=4,8", "search.tp lists values of plan.tp"),
+        ("stack.budget=2048,8192", "search.budget lists values of stack.budget"),
+        ("stack=vllm,megatron-core", "megatron-core is training software"),
+        ("cluster.node=dgx-h100,dgx-h1", "no node named 'dgx-h1'"),
+        ("workload.rate=1..3000", "combinations are more than"),
+    ],
+)
+def test_values_that_make_no_one_ranking_are_refused(axis: str, words: str) -> None:
+    with pytest.raises(CostModelError, match=words):
+        found("search={tp: [4, 8], budget: [2048]}", keys=over(axis))
+
+
+def test_a_node_without_a_price_is_named_not_compared_as_free() -> None:
+    """The price of the scenario is that of its own node."""
+    keys = over("cluster.node=dgx-h100,dgx-h200,p6-b200,dgx-b200")
+    unknown = "no price is known for dgx-h200, dgx-b200"
+    with pytest.raises(CostModelError, match=unknown):
+        found("objective=cost_within_limits", keys=keys)
+    with pytest.raises(CostModelError, match=unknown):
+        front(inputs(), "tpot,cost_per_mtoken", keys)
+    assert found(keys=keys).kept > 0
+
+
+def test_a_front_over_values_is_what_none_of_their_fronts_beats() -> None:
+    pair = ("tpot", "tokens_per_s_per_gpu")
+    together = front(inputs(), ",".join(pair), over(f"cluster.node={','.join(NODES)}"))
+    alone = [front(inputs(f"cluster.node={node}", "assume.price=null"), ",".join(pair)) for node in NODES]
+    points = [(point.plan.costs[pair[0]], -point.plan.costs[pair[1]]) for each in alone for point in each.points]
+    best = sorted(one for one in points if not any(x <= one[0] and y <= one[1] and (x, y) != one for x, y in points))
+    assert [(point.plan.costs[pair[0]], -point.plan.costs[pair[1]]) for point in together.points] == best
+    assert together.looked_at == sum(each.looked_at for each in alone)
+
+
+def test_a_result_that_no_plan_has_gives_no_front() -> None:
+    with pytest.raises(CostModelError, match="no plan has both tpot and makespan"):
+        front(inputs(), "tpot,makespan")
+
+
+def test_a_front_has_instances_apart_where_the_search_lists_them() -> None:
+    """Each of its points is what the plan gives at that load."""
+    stated = ("cluster.nodes=3", "search.disaggregated=true")
+    apart = front(inputs(*stated), "tpot,tokens_per_s_per_gpu")
+    alone = front(inputs("cluster.nodes=3"), "tpot,tokens_per_s_per_gpu")
+    assert apart.looked_at > alone.looked_at
+    point = next(point for point in apart.points if point.plan.prefill is not None)
+    assert point.plan.prefill is not None
+    halves = {"prefill": point.plan.prefill, "decode": point.plan.sizes}
+    plan = (f"{name}: {{tp: {half['tp']:.0f}, replicas: {half['replicas']:.0f}}}" for name, half in halves.items())
+    again = costs(*stated, f"plan={{{', '.join(plan)}}}", f"workload.rate={point.load!r} /s")
+    assert again["tpot"] == pytest.approx(point.plan.costs["tpot"], rel=1e-9)
+
+
+@pytest.mark.parametrize("load", ["requests: 1000", "concurrency: 64, traffic: burst"])
+def test_instances_apart_are_refused_where_estimate_refuses_them(load: str) -> None:
+    stated = inputs(f"workload={{kind: serving, prompt: 500, output: 50, {load}}}", "search.disaggregated=true")
+    for asked in (search, lambda given: front(given, "tpot,ttft")):
+        with pytest.raises(CostModelError, match="not modelled with separate prefill and decode"):
+            asked(stated)

@@ -1,0 +1,40 @@
+"""What a search of a serving scenario offers where no plan of it keeps every limit."""
+
+from __future__ import annotations
+
+import pytest
+from estimate.serving.cases import inputs
+
+from costmodel.explore.search.ranges import axes
+from costmodel.explore.serving.search_layouts import search
+from costmodel.explore.serving.serving_remedies import with_search_remedies
+
+
+@pytest.mark.parametrize(
+    ("settings", "over", "first"),
+    [
+        (("workload.rate=50 /s",), (), "cluster.nodes=11"),  # replicas of tp 8, one a node, at 4.68 requests/s each
+        (("model=deepseek-v3", "cluster.nodes=1"), (), "cluster.nodes=4"),  # none fits on one node
+        (("workload.rate=16 /s",), ("cluster.node=dgx-h100,dgx-h200",), "cluster.node=dgx-h200"),
+        (
+            ("workload.rate=null", "workload.requests=20k", "limits={makespan: {at_most: 10 min}}"),
+            (),
+            "cluster.nodes=8",
+        ),
+    ],
+)
+def test_a_search_under_each_remedy_finds_a_plan_that_keeps_the_limits(
+    settings: tuple[str, ...], over: tuple[str, ...], first: str
+) -> None:
+    found = with_search_remedies(search(inputs(*settings), 3, axes(over)))
+    assert found.kept == 0
+    assert found.remedies[0].settings[0] == first
+    for remedy in found.remedies:
+        again = search(inputs(*settings, *remedy.settings), 1)
+        assert again.kept > 0
+        assert again.best[0].sizes == remedy.best.sizes
+
+
+def test_nothing_is_offered_where_a_plan_keeps_the_limits_or_nothing_would() -> None:
+    assert with_search_remedies(search(inputs())).remedies == ()
+    assert with_search_remedies(search(inputs("limits={tpot: {at_most: 1 ms}}"))).remedies == ()

@@ -63,8 +63,7 @@ def candidates(inputs: ServingInputs) -> PlanColumns:
     if mixture:
         sensible &= (ep == 1) | (ep == tp * groups)
         sensible &= (copies == 0) | (ep > 1) | (len(axes[-2]) == 1)
-    if len(axes[-1]) > 1:
-        sensible &= tp % dcp == 0
+    sensible &= (tp % dcp == 0) | (len(axes[-1]) == 1)
     tp, pp, ep, groups, budget, copies, dcp, each = (column[sensible] for column in (*columns, each))
     counts = listed("replicas", ())
     if counts:

@@ -9,6 +9,7 @@ from numpy.typing import NDArray
 
 from costmodel.equations.parallelism.counts import padded_vocab
 from costmodel.estimate.model.shards import layer_count
+from costmodel.estimate.serving.context_limits import undivided
 from costmodel.estimate.serving.engine_memory import memory_use
 from costmodel.estimate.serving.expert_copies import placed, unplaced
 from costmodel.estimate.serving.host_loading import host_bytes
@@ -50,6 +51,7 @@ def invalid(inputs: ServingInputs, layout: PlanColumns) -> Iterator[tuple[str, M
         yield "L062", np.broadcast_to(inputs.load.computed > layout.budget, len(layout))
     if inputs.load.verified > 1:
         yield "L058", np.asarray(layout.pp > 1)
+    yield from undivided(inputs, layout, layers)
     yield from _experts(inputs, layout)
 
 

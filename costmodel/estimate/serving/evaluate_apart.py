@@ -172,14 +172,15 @@ def together(inputs: ServingInputs, prefill: PlanColumns, decode: PlanColumns) -
 
 def _of_one(inputs: ServingInputs, layout: PlanColumns) -> Rows:
     """Requests a second within the limits of one replica that does both."""
-    names = ("tp", "ep", "dp_attention", "budget", "redundant_experts")
+    names = ("tp", "ep", "dp_attention", "budget", "redundant_experts", "dcp")
     shapes = np.stack([np.asarray(getattr(layout, name), dtype=np.float64).view(np.ndarray) for name in names])
     unique, which = np.unique(shapes, axis=1, return_inverse=True)
     one = np.ones(unique.shape[1])
     best = np.zeros(unique.shape[1])
     for budget in (*SMALL_BUDGETS, np.inf):
         held = np.minimum(unique[3], budget)
-        found = evaluate(inputs, PlanColumns(unique[0], one, unique[1], unique[2], one, held, unique[4])).results
+        tp, ep, groups, _, copies, dcp = unique
+        found = evaluate(inputs, PlanColumns(tp, one, ep, groups, one, held, copies, dcp)).results
         fits = found.column("memory_share") <= 1
         best = np.where(fits, np.maximum(best, found.column("rate_within_slo_per_s")), best)
     return np.asarray(best)[which.reshape(-1)]

@@ -93,7 +93,8 @@ def layout_of(inputs: ServingInputs, plan: ServingPlan) -> tuple[PlanColumns, tu
         replicas = max(float(np.floor(inputs.ranks / ranks)), 1.0)
         origin = f"{number_of(float(inputs.ranks), 'GPU')} over {ranks:g} of a replica"
         assumed = (Assumption("plan.replicas", f"{replicas:g}", origin),)
-    values = (plan.tp, plan.pp, plan.ep, plan.dp_attention, replicas, inputs.budget, plan.redundant_experts or 0.0)
+    rare = (plan.redundant_experts or 0.0, plan.dcp)
+    values = (plan.tp, plan.pp, plan.ep, plan.dp_attention, replicas, inputs.budget, *rare)
     return PlanColumns(*(np.array([value], dtype=np.float64) for value in values)), assumed
 
 
@@ -135,7 +136,8 @@ def halves_of(inputs: ServingInputs, plan: ServingPlan) -> tuple[PlanColumns, Pl
     apart_is_modelled(inputs)
     halves = []
     for half in (plan.prefill, plan.decode):
-        values = (half.tp, 1.0, half.ep, half.dp_attention, half.replicas, inputs.budget, plan.redundant_experts or 0.0)
+        rare = (plan.redundant_experts or 0.0, half.dcp)
+        values = (half.tp, 1.0, half.ep, half.dp_attention, half.replicas, inputs.budget, *rare)
         halves.append(PlanColumns(*(np.array([value], dtype=np.float64) for value in values)))
     return halves[0], halves[1]
 

@@ -24,7 +24,7 @@ from costmodel.report.terminal.style.remark_lines import assumed_lines, remarks
 from costmodel.report.terminal.style.theme import BAD, HEAD, bar, styled
 
 UNSTABLE = frozenset({"S003", "S004", "S005"})
-_OF_SOME = ("ep_exposed", "pp_exposed", "tp_exposed", "draft_time")  # shown only where not zero
+_OF_SOME = ("dcp_exposed", "ep_exposed", "pp_exposed", "tp_exposed", "draft_time")  # shown only where not zero
 BINDS = {
     "prefill": "the instances for prompts",
     "transfer": "the links between prefill and decode",

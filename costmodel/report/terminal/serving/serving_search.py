@@ -9,6 +9,7 @@ from collections.abc import Iterator, Sequence
 from rich.text import Text
 
 from costmodel.estimate.machine.price import price_of
+from costmodel.estimate.serving.plan_columns import RARE
 from costmodel.estimate.serving.predict_serving import remarks
 from costmodel.estimate.serving.reason_codes import REFUSALS
 from costmodel.estimate.serving.service_limits import service_limits
@@ -89,7 +90,8 @@ def _table(found: FoundPlans) -> CellTable:
     copied = any("redundant_experts" in each.sizes for each in found.best)
     of_experts = ("ep", *(("redundant_experts",) if copied else ()), "dp_attention") if mixture else ()
     budget = () if "stack.budget" in variants.paths else ("budget",)
-    degrees = ("tp", "pp", *of_experts, "replicas", *budget)
+    shared = ("dcp",) if any("dcp" in each.sizes for each in found.best) else ()
+    degrees = ("tp", "pp", *of_experts, *shared, "replicas", *budget)
     heads = {"dp_attention": "dpa", "replicas": "repl", "redundant_experts": "copies"}
     money = () if all(math.isnan(each.costs["cost_within_limits"]) for each in found.best) else ("rent/M out",)
     own = () if objective in _SHOWN else (objective,)
@@ -130,9 +132,11 @@ def known(text: str) -> str:
 
 def degree_words(ranked: RankedPlan, name: str) -> str:
     """A degree of a plan; apart, of prefill and of decode."""
+    none = RARE.get(name, 1.0)
+    own = counted(ranked.sizes.get(name, none))
     if ranked.prefill is None or name in ("pp", "budget", "redundant_experts"):
-        return counted(ranked.sizes.get(name, 0.0))
-    return f"{counted(ranked.prefill[name])} → {counted(ranked.sizes[name])}"
+        return own
+    return f"{counted(ranked.prefill.get(name, none))} → {own}"
 
 
 def _key(found: FoundPlans) -> Iterator[Text]:

@@ -148,7 +148,7 @@ def evaluate_apart(inputs: ServingInputs, prefill: PlanColumns, decode: PlanColu
     over = np.asarray(rate < arriving * (1 - 1e-9)) if arriving is not None else np.zeros(len(decode), dtype=bool)
     many = quick.in_flight(rate)
     step = ExactSteps(inputs, decode).breakdown(micro_batch(decode, many))
-    rates = ApartRates(rate, top, within, rate_of(prefill.replicas, prompt.full), each)
+    rates = ApartRates(rate, top, within, passed, each)
     columns = apart_columns(inputs, (prefill, decode), memories, step, transfer, exact.seen(rate, many), rates)
     columns |= dict.fromkeys(("speculation_gain", "speculation_break_even", "makespan", "tail_share"), np.nan)
     columns["accepted_tokens"] = inputs.load.accepted
@@ -156,8 +156,7 @@ def evaluate_apart(inputs: ServingInputs, prefill: PlanColumns, decode: PlanColu
     with np.errstate(divide="ignore", invalid="ignore"):  # replicas that keep no limits
         columns["disaggregation_gain"] = share(within, together(inputs, prefill, decode))
     columns[OWN] = limits_chance(inputs, stated_limits(inputs.case.scenario.limits), columns.__getitem__, arriving)
-    results = Costs(columns, len(decode))
-    return ApartEvaluation(prefill, decode, results, *memories, transfer, many, step.total, most, over)
+    return ApartEvaluation(prefill, decode, Costs(columns, len(decode)), *memories, transfer, many, step.total, most, over)
 
 
 def together(inputs: ServingInputs, prefill: PlanColumns, decode: PlanColumns) -> Rows:

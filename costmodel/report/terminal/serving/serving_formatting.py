@@ -15,10 +15,11 @@ from costmodel.equations.parallelism.counts import padded_vocab
 from costmodel.estimate.model.shards import layer_count
 from costmodel.estimate.serving.predict_serving import ServingAnswer, code_of
 from costmodel.estimate.serving.reason_codes import REFUSALS
+from costmodel.estimate.serving.serving_band import OWN
 from costmodel.estimate.shared.limits import KINDS, Limit, stated_limits
 from costmodel.ground.counts import number_of
 from costmodel.ground.units import counted, gib, percent, show, show_memory, show_time, significant
-from costmodel.report.terminal.style.theme import WARN, styled
+from costmodel.report.terminal.style.theme import DIM, WARN, styled
 
 BOUNDING = frozenset({*SERVICE_LEVEL, *LEVEL_OF_USERS})  # limits on these bound the rate of a replica
 MEMORY = ("cache_pool", "memory_peak", "kv_bytes_per_token")
@@ -120,6 +121,14 @@ def unlimited(case: ServingCase) -> list[Text]:
         return []
     more = "--safe 90%, --set assume.headroom=20% or limits leave room"
     return [styled(f"  No limit on times: replicas are sized for saturation; {more}", WARN)]
+
+
+def without_room(case: ServingCase) -> list[Text]:
+    """That replicas are counted by expected figures, where limits bound them and nothing asks for more."""
+    limits = {limit.column for limit in stated_limits(case.scenario.limits)}
+    if case.scenario.assume.headroom or OWN in limits or not limits & BOUNDING:
+        return []
+    return [styled("  Counted by expected figures; --safe 90% leaves room for their error", DIM)]
 
 
 def counted_for(case: ServingCase) -> list[Text]:

@@ -33,6 +33,7 @@ from costmodel.report.terminal.serving.serving_formatting import (
     rate_words,
     result,
     unlimited,
+    without_room,
 )
 from costmodel.report.terminal.serving.serving_variants import (
     best_words,
@@ -204,9 +205,10 @@ def _needs(found: FoundPlans) -> Iterator[Text]:
     named = zip(headings(paths), stated.values(), strict=True)
     values = " · ".join(f"{name} {spaced(value)}" for name, value in named)
     taken += f" ({values})" if values else ""
-    yield styled(f"  {rate_words(rate, significant(rate))} need {taken}: {gpus}")
+    yield styled(f"  With plan 1, {rate_words(rate, significant(rate))} need {taken}: {gpus}")
     yield from counted_for(inputs.case)
     yield from unlimited(inputs.case)
+    yield from without_room(inputs.case)
 
 
 def _tries(found: FoundPlans) -> list[Line]:

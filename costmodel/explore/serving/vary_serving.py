@@ -29,6 +29,7 @@ from costmodel.ground.record import record
 MOST_POINTS = 20_000
 _RARE = 1e-6  # requests a second of an engine that is empty when one comes
 _TARGET = re.compile(r"\s*([a-z_0-9]+)\s*(<=|>=|≤|≥)\s*(.+?)\s*\Z")
+_FOUND_WITHIN = 1e-4  # of the highest rate that keeps the limits, which is found between points of a table
 _SET_RATE = "--set workload.rate="
 _SAMPLES, _HALVINGS, _DIGITS = 25, 40, 4
 
@@ -141,9 +142,9 @@ def by_rate(case: ServingCase, rates: Sequence[str]) -> list[ServingTrial]:
 
 
 def _sized(case: LoadedScenario, plan: ServingPlan, rate: str, each: float, needed: float) -> ServingTrial:
-    """So many replicas at a rate, and the nodes for them; one more where the share of each rounds up above a limit."""
+    """So many replicas at a rate, and the nodes for them; some more where the share of each rounds up above a limit."""
     trials = []
-    for count in (needed, needed + 1):
+    for count in (needed, needed + 1, math.ceil(needed * (1 + _FOUND_WITHIN))):
         nodes = math.ceil(count * each / float(case.node.accelerators))
         trials.append(tried(case, [rate, *copies(plan, count), f"cluster.nodes={nodes}"]))
         if trials[-1].fault is not None or trials[-1].works:

@@ -73,7 +73,7 @@ SERVING_LABELS: dict[str, tuple[str, str]] = {
         "",
     ),
     "cache sent": (
-        "time to send the cache of a prompt from its prefill instance to a decode instance",
+        "time to send the cache of a prompt from its prefill instance to that of decode",
         "transfer_time",
     ),
     "prefill busy": ("share of the time in which prefill instances process prompts", "prefill_utilisation"),

@@ -121,7 +121,10 @@ def test_what_lacks_a_value_is_named_where_the_text_is_not_shown(
     """The option and its key are costmodel's words; the name of the variable is the file's."""
     (tmp_path / "elsewhere").mkdir()
     monkeypatch.chdir(tmp_path / "elsewhere")
-    (fault,) = faults(PLAIN.replace('"2"', '"$(SECRET)"'), tmp_path)
+    (tmp_path / "m.yaml").write_text(PLAIN.replace('"2"', '"$(SECRET)"'), "utf-8")
+    with pytest.raises(CostModelError) as caught:
+        import_files([str(tmp_path / "m.yaml")], GivenBesideFile("dgx-h100", assignments=ASKED))
+    (fault,) = caught.value.faults
     assert fault.code == "X002"
     assert "--tensor-parallel-size, which --set plan.tp=" in fault.sentence
     assert "SECRET" not in f"{fault.sentence}{fault.hint}{fault.place}"

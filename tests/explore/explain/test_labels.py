@@ -192,7 +192,7 @@ def test_what_a_label_points_to_is_a_page(label: str) -> None:
         (("balance",), "the prefill instances for each decode instance"),
         (("energy",), "that of a generated token"),
         (("gain",), "of drafts, how much faster tokens come"),
-        (("cache", "sent"), "from its prefill instance to a decode instance"),
+        (("cache", "sent"), "from its prefill instance to that of decode"),
         (("prefill", "busy"), "prefill instances process prompts"),
         (("cached",), "an engine still holds"),
         (("gradient_accumulation_steps",), "workload.global_batch"),

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from costmodel.commands.shared import answering
+from costmodel.commands.shared import answering_with_file
 from costmodel.commands.short_form import Question, asking
 from costmodel.report.terminal.style.answer import Filed, Reply
 
@@ -47,7 +47,7 @@ def _offered(incomplete: str) -> list[str]:
     return [str(one) for one in ExportFormat if one.startswith(incomplete)]
 
 
-@answering
+@answering_with_file
 @asking
 def export(
     question: Question,

@@ -15,6 +15,7 @@ from rich.text import Text
 from costmodel.ground.errors import Place, fail
 from costmodel.report.terminal.style.theme import console
 
+_PLAIN_TEXT = ("", ".txt", ".text", ".log", ".out")
 _OTHER_FORMATS = {".parquet", ".html", ".svg", ".png", ".xlsx", ".pdf"}
 
 
@@ -56,6 +57,15 @@ def allowed(path: Path, *, force: bool, forms: Sequence[str] = ()) -> None:
         raise fail("C002", f"{path.suffix} is not written yet", place, hint)
     if os.path.isfile(path) and not force:
         raise fail("C002", f"{path} exists", place, "take another name, or add --force")
+
+
+def known_suffix(path: Path, suffixes: Sequence[str]) -> None:
+    """A fault for a suffix that selects no format and is not one of plain text."""
+    if path.suffix.lower() in (*suffixes, *_PLAIN_TEXT):
+        return
+    known = ", ".join((*suffixes, ".txt"))
+    hint = f"take {known}, or add --format table for plain text"
+    raise fail("C002", f"{path.suffix} selects no format", Place(str(path)), hint)
 
 
 def write_file(path: Path, answer: str | bytes, *, folder: bool = False) -> None:

@@ -14,7 +14,7 @@ import typer
 
 from costmodel.commands import completion
 from costmodel.commands.exit_codes import Exit
-from costmodel.commands.output import allowed, printed, write_file
+from costmodel.commands.output import allowed, known_suffix, printed, write_file
 from costmodel.ground.errors import CostModelError, fail
 from costmodel.report.machine.github import of_faults
 from costmodel.report.terminal.style.answer import Filed, Reply
@@ -45,6 +45,7 @@ _SUFFIXES = {
     ".xlsx": "xlsx",
 }
 PAGE = ("html", "svg", "png", "xlsx")  # further forms of answers that have a page
+_OF_ALL = ("json", "csv", "md", "jsonl", "yaml", "yml")
 _OF_RUNNERS = ("github", "junit")
 DRAWN = ("html", "svg", "png", "trace")
 
@@ -179,12 +180,17 @@ def answering(command: Callable[..., Reply]) -> Callable[..., None]:
     return answering_in()(command)
 
 
+def answering_with_file(command: Callable[..., Reply]) -> Callable[..., None]:
+    """The same for a command that writes a file of another program: its suffix is not for costmodel to know."""
+    return _answering((), command, filed=True)
+
+
 def answering_in(*forms: str) -> Callable[[Callable[..., Reply]], Callable[..., None]]:
     """The same for a command whose answer takes further forms."""
     return functools.partial(_answering, forms)
 
 
-def _answering(forms: Sequence[str], command: Callable[..., Reply]) -> Callable[..., None]:
+def _answering(forms: Sequence[str], command: Callable[..., Reply], *, filed: bool = False) -> Callable[..., None]:
     own = inspect.signature(command, eval_str=True)
     common = list(inspect.signature(deliver, eval_str=True).parameters.values())[1:]
     if forms:
@@ -200,6 +206,8 @@ def _answering(forms: Sequence[str], command: Callable[..., Reply]) -> Callable[
             how["output"] = None
         if how["output"] is not None:
             allowed(how["output"], force=how["force"], forms=forms)
+            if not (filed or how["form"] or how["as_json"]):
+                known_suffix(how["output"], [suffix for suffix in _SUFFIXES if suffix[1:] in (*_OF_ALL, *forms)])
         try:
             deliver(command(**given), **how)
         except CostModelError as error:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import functools
 import inspect
 import shlex
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Collection, Iterator, Mapping
 from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
@@ -98,7 +98,7 @@ class Question:
         several: the option that takes several values of a key, where the command has one
         """
         try:
-            case = self.loaded(planned=False)
+            case = self.loaded(planned=False, varied=keys)
         except CostModelError as error:
             raise self._of_several(error, several) if several else error from None
         assumed = tuple(item for item in case.asked.assumed if item.path not in keys)
@@ -136,14 +136,14 @@ class Question:
         )
         yield from ((f"--set {item}", path_of(item)) for item in self.assignments)
 
-    def loaded(self, *, planned: bool = True) -> LoadedScenario:
-        """The scenario loaded, whatever its workload."""
+    def loaded(self, *, planned: bool = True, varied: Collection[str] = ()) -> LoadedScenario:
+        """The scenario loaded, whatever its workload; the load that a command varies has no default."""
         from costmodel.documents.reader.resolved_scenario import load_any
 
         if self.write is not None:
             allowed(self.write, force=False)
         named = self.scenario is not None and not self.is_flags
-        case = load_any(self.scenario or "", self.assignments) if named else self._of_flags()
+        case = load_any(self.scenario or "", self.assignments) if named else self._of_flags(varied)
         if planned and self.scenario is None and "plan" not in case.original:
             case = with_best_plan(case)
         return case if self.write is None else write_scenario(case, self.write)
@@ -156,11 +156,11 @@ class Question:
         changed = {name: getattr(flags, name) for name in self.flags}
         return replace(self, assignments=()), replace(self, flags=changed, assignments=assignments, write=None)
 
-    def _of_flags(self) -> LoadedScenario:
+    def _of_flags(self, varied: Collection[str]) -> LoadedScenario:
         """The case of flags, whose table is loaded for them alone."""
         from costmodel.explore.short_form import ScenarioFlags, loaded_of_flags
 
-        return loaded_of_flags(self.scenario, ScenarioFlags(**self.flags), self.assignments)
+        return loaded_of_flags(self.scenario, ScenarioFlags(**self.flags), self.assignments, varied)
 
 
 def asking(command: Callable[..., Reply], argument: Any = None) -> Callable[..., Reply]:

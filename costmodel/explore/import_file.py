@@ -151,7 +151,7 @@ def _text(file: str, found: Imported, tree: dict[Any, Any]) -> str:
     head = [
         f"Written by costmodel import from {file} ({found.format})",
         *(f"{worded(loss)}{_line(loss.place)}" for loss in weighty),
-        *(": ".join(filter(None, (f"{fault.code} {fault.with_near_word}", fault.hint))) for fault in found.warnings),
+        *(": ".join(filter(None, (f"{fault.code} {fault.sentence}", fault.hint))) for fault in found.warnings),
         *(f"{OPEN} {fault.sentence}: {fault.hint}" for fault in found.missing),
     ]
     comments = {path: str(origin) for path, origin in found.origins.items() if not is_fixed(path)}

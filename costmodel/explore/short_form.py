@@ -7,7 +7,7 @@ what they leave open has a default, which every answer states.
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Iterator
+from collections.abc import Collection, Iterable, Iterator
 from dataclasses import fields, replace
 from typing import Any
 
@@ -27,6 +27,7 @@ from costmodel.documents.schemas.serving.engine import Engine
 from costmodel.documents.text.yaml_tree import Mapping, assigned, copied, key_at
 from costmodel.explore.flag_defaults import default_assignment, default_sizes, default_stack, size_paths
 from costmodel.explore.node_of_gpu import flag_place, flag_text, node_of_gpu
+from costmodel.ground.counts import number_of
 from costmodel.ground.errors import COMMAND_LINE, CostModelError, Place, fail
 from costmodel.ground.record import record
 
@@ -101,11 +102,15 @@ def case_of_flags(scenario: str | None, flags: ScenarioFlags, assignments: Itera
     return training(loaded_of_flags(scenario, flags, assignments))
 
 
-def loaded_of_flags(scenario: str | None, flags: ScenarioFlags, assignments: Iterable[str] = ()) -> LoadedScenario:
+def loaded_of_flags(
+    scenario: str | None, flags: ScenarioFlags, assignments: Iterable[str] = (), varied: Collection[str] = ()
+) -> LoadedScenario:
     """A scenario of any workload with flags in the place of its keys, or of flags alone: these are of serving where
     one of them is of serving alone.
 
     Where a key is set with --set too, that value counts and the case remarks it.
+
+    varied: keys that the command varies; a load among them takes the place of the default one
     """
     assignments = tuple(assignments)
     if scenario is None and not flags.words:
@@ -125,6 +130,8 @@ def loaded_of_flags(scenario: str | None, flags: ScenarioFlags, assignments: Ite
         assumed += software
     if isinstance(tree, dict):
         changes = [*_without_other_loads(tree, changes), *changes]
+        if kind == "serving" and not {*map(path_of, changes), *set_here}.intersection(_LOADS):
+            changes += _varied_load(tree, varied)
         more, further = _sizes(tree, shown, flags, (*changes, *assignments), set_here)
         changes, assumed = [*changes, *more], [*assumed, *further]
     case = any_from(reader, copied(tree), shown, (*changes, *assignments))
@@ -240,6 +247,13 @@ def _without_other_loads(tree: dict[Any, Any], changes: list[Assignment]) -> Ite
                 yield replace(change, path=path, value=None)
 
 
+def _varied_load(tree: dict[Any, Any], varied: Collection[str]) -> Iterator[Assignment]:
+    """A load in the place of the one that a command varies, until it does, where the scenario states none."""
+    load = next((path for path in _LOADS if path in varied), "")
+    if load and all(at(tree, path) is None for path in _LOADS):
+        yield default_assignment(load, "1 /s" if load == "workload.rate" else 1)
+
+
 # --- sizes that follow from others
 
 
@@ -289,4 +303,9 @@ def _replaced(tree: dict[Any, Any], changes: Iterable[Assignment], set_here: set
             yield f"{flag} has no effect: --set {change.path} counts"
         elif before is not None and not isinstance(before, dict | list) and before != change.value:
             where = place_at(tree, change.path)
-            yield f"{flag} in the place of {before}{f' ({where.file}:{where.line})' if where and where.line else ''}"
+            replaced = number_of(before, "node") if change.path == "cluster.nodes" and _is_count(before) else before
+            yield f"{flag} in the place of {replaced}{f' ({where.file}:{where.line})' if where and where.line else ''}"
+
+
+def _is_count(value: Any) -> bool:
+    return isinstance(value, int | float) and not isinstance(value, bool)

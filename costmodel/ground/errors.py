@@ -60,18 +60,21 @@ class Place:
 class Fault:
     """One fault, with its code, its place and the remedy.
 
-    The text of a private place must not appear in the sentence or the remedy: the code stands for both.
+    The text of a private place must not appear in the sentence or the remedy: the code stands for both, with the key or
+    the option that costmodel itself has for it, if any (`ours`).
     """
 
     code: str
     sentence: str
     place: Place | None = None
     hint: str = ""
+    ours: str = field(default="", repr=False, compare=False)
 
     def __post_init__(self) -> None:
         if self.place is None or not self.place.private:
             return
-        object.__setattr__(self, "sentence", f"{_IN_SHORT.get(self.code, 'a fault')}; {_NOT_SHOWN}")
+        about = f": {self.ours}" if self.ours else ""
+        object.__setattr__(self, "sentence", f"{_IN_SHORT.get(self.code, 'a fault')}{about}; {_NOT_SHOWN}")
         object.__setattr__(self, "place", replace(self.place, text="", path=""))
         object.__setattr__(self, "hint", _TO_SHOW)
 

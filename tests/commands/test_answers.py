@@ -261,6 +261,11 @@ def test_the_answer_no_is_written_too(run: Any, tmp_path: Path) -> None:
     assert json.loads((tmp_path / "a.json").read_text("utf-8"))["refused"]
 
 
+def test_a_form_that_is_asked_for_goes_into_a_file_of_any_suffix(run: Any, tmp_path: Path) -> None:
+    assert run("explain", "busbw", "-o", "a.foo", "--format", "table", cwd=tmp_path) == (0, "", "")
+    assert (tmp_path / "a.foo").read_text("utf-8") == run("explain", "busbw").out
+
+
 def test_nothing_is_overwritten_without_force(run: Any, faults: Faults, tmp_path: Path) -> None:
     (tmp_path / "a.json").write_text("mine", "utf-8")
     (found,) = faults(run("estimate", NAME, "-o", "a.json", cwd=tmp_path))
@@ -285,6 +290,7 @@ PLACES = {
     "no such folder": ("x/a.json", "cannot be written: No such file or directory"),
     "below a file": ("file/a.json", "cannot be written: Not a directory"),
     "format to come": ("a.parquet", ".parquet is not written yet"),
+    "unknown suffix": ("a.foo", ".foo selects no format"),
     "long name": (f"{'x' * 300}.json", "cannot be written: File name too long"),
 }
 

@@ -539,3 +539,7 @@ def test_several_values_of_a_flag_lead_to_the_option_that_takes_them(
 def test_several_sizes_lead_to_nodes_where_a_command_varies_keys(run: Any) -> None:
     said = [run(*words, "--gpus", "8,16").err for words in (("search", "quickstart"), ("estimate", "quickstart"))]
     assert ["--over cluster.nodes=" in each for each in said] == [True, False]
+
+
+def test_gpus_in_the_place_of_nodes_are_compared_with_nodes(run: Any) -> None:
+    assert "--gpus 8 in the place of 2 nodes (" in run("estimate", "serve-llama-3.1-70b", "--gpus", "8").out

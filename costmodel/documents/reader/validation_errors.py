@@ -27,6 +27,7 @@ _CODES = {
     "quantity_range": "D008",
     "literal_error": "D010",
 }
+_MOST_KEYS = 24  # of a mapping in a remedy
 _MAPPING = "a mapping of keys to values is expected here"
 _WANTED = {
     "string_type": "text is expected here",
@@ -132,8 +133,11 @@ class _Faults:
         if not keys or isinstance(detail["input"], list):
             return f"its keys: {', '.join(keys)}" if keys else ""
         typed = place.file == COMMAND_LINE and place.path
+        value = "…" if detail["input"] is None else value
         example = f"{place.path}.{keys[0]}={value}" if typed else f"{{{keys[0]}: {value}}}"
-        return f"for example {example}; its keys: {', '.join(keys)}"
+        left = len(keys) - _MOST_KEYS
+        more = f" and {left} more; costmodel list keys shows them" if left > 0 else ""
+        return f"for example {example}; its keys: {', '.join(keys[:_MOST_KEYS])}{more}"
 
     def listed(self, detail: ErrorDetails, value: str) -> str:
         """How a list is written where a value stands alone."""

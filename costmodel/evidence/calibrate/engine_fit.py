@@ -136,7 +136,8 @@ def _too_few(tables: Sequence[str], count: int, left: Sequence[SkippedRow]) -> C
     near = all(map(is_near, tables))  # a reason repeats words of the table
     why = f"; {left[0].run}: {left[0].why}" if left and near else ""
     sentence = f"{count} runs are modelled, and {FEWEST} are needed{why}"
-    return fail("C005", sentence, Place("command line"), f"costmodel validate {' '.join(tables)} explains each")
+    place = Place(tables[0] if len(tables) == 1 else "command line")
+    return fail("C005", sentence, place, f"costmodel validate {' '.join(tables)} explains each")
 
 
 def _one_engine(groups: Sequence[BenchmarkGroup]) -> str:

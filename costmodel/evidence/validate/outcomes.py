@@ -17,7 +17,7 @@ from costmodel.estimate.training.memory.memory_band import memory_band
 from costmodel.evidence.validate.recompute_cells import states_recompute
 from costmodel.evidence.validate.rows import Modelled
 from costmodel.evidence.validate.skip_reasons import CannotModel
-from costmodel.exchange.tables.csv_cells import CsvRow
+from costmodel.exchange.tables.csv_cells import CsvRow, cell_words
 from costmodel.exchange.tables.run_table import MEMORIES, TIMES
 from costmodel.ground.record import record
 
@@ -56,8 +56,7 @@ def stated(row: CsvRow, quantity: Quantity) -> None:
     beside = MEMORIES if quantity == "time" else TIMES
     unread = [fault for fault in row.faults if fault.place is None or fault.place.path not in beside]
     if unread:
-        shown = (f"{fault.place.path}: {fault.sentence}".removeprefix(": ") for fault in unread if fault.place)
-        raise CannotModel("V010", f"line {row.place.line}, {'; '.join(shown)}")
+        raise CannotModel("V010", f"line {row.place.line}, {'; '.join(map(cell_words, unread))}")
     if quantity == "memory" and row.text("kind") == "analytical":
         raise CannotModel("V005", "the figure is analytical")
     if quantity == "memory" and measured(row, quantity)[1] is None:

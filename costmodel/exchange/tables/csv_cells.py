@@ -132,6 +132,16 @@ def row_of(place: Place, names: list[str], record: list[str], columns: Mapping[s
     return CsvRow(place, dict(zip(names, record, strict=True)), cells, tuple(faults))
 
 
+def cell_words(fault: Fault) -> str:
+    """What is wrong with a cell, with its column where its place states one.
+
+    >>> cell_words(Fault("D006", "a whole number is expected here", Place("runs.csv", 2, 5, "prompt")))
+    'prompt: a whole number is expected here'
+    """
+    column = fault.place.path if fault.place is not None else ""
+    return f"{column}: {fault.sentence}" if column else fault.sentence
+
+
 def repeated(place: Place, names: list[str]) -> list[Fault]:
     """A fault for every column that stands twice, at the last of them."""
     last = {name: index for index, name in enumerate(names)}

@@ -98,7 +98,11 @@ LABELS: dict[str, tuple[str, str]] = {
     "broadcast": ("one rank sends the same buffer to all", ""),
     "reduce": ("one rank gets the sum of all buffers", ""),
     # pipeline
-    "in flight": ("micro-batches whose activations a rank holds at once", "in_flight"),
+    "in flight": (
+        "in serving, requests that are being answered at once: concurrency; in a pipeline, micro-batches whose "
+        "activations a rank holds at once",
+        "in_flight",
+    ),
     "step": ("time of a step, or of training: forward, backward and optimizer", "step_time"),
     "stage": ("of a pipeline: the first, one in the middle, or the last", ""),
     "middle": ("a pipeline stage between the first and the last", ""),

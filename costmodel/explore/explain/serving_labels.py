@@ -70,9 +70,25 @@ SERVING_LABELS: dict[str, tuple[str, str]] = {
     ),
     "ring attention": ("keys and values are passed around the cp ranks: plan.cp_type p2p", "context-parallel"),
     "balance": (
-        "of a pipeline, how equal the times of its stages are: the slowest sets the pace; costmodel pipeline SCENARIO",
+        "of a pipeline, how equal the times of its stages are: the slowest sets the pace; costmodel pipeline SCENARIO; "
+        "where prefill and decode are apart, the prefill instances for each decode instance at which both are full",
         "",
     ),
+    "cache sent": (
+        "time to send the cache of a prompt from its prefill instance to that of decode",
+        "transfer_time",
+    ),
+    "prefill busy": ("share of the time in which prefill instances process prompts", "prefill_utilisation"),
+    "energy": (
+        "of a run, all of it at the meter of the data centre; in serving, that of a generated token: energy_per_token",
+        "energy",
+    ),
+    "gain": (
+        "of drafts, how much faster tokens come than without them, and up to how many requests in flight; of prefill "
+        "apart from decode, the rate within the limits over that of replicas that do both",
+        "",
+    ),
+    "cached": ("of the cost of prompts, a million tokens whose keys and values an engine still holds", ""),
     "roofline": (
         "the time of a kernel is the larger of its FLOP over the peak and its bytes over the memory bandwidth; "
         "costmodel report SCENARIO --figure roofline draws it",

@@ -29,6 +29,8 @@ from costmodel.ground.record import record
 MOST_POINTS = 20_000
 _RARE = 1e-6  # requests a second of an engine that is empty when one comes
 _TARGET = re.compile(r"\s*([a-z_0-9]+)\s*(<=|>=|≤|≥)\s*(.+?)\s*\Z")
+_FOUND_WITHIN = 1e-4  # of the highest rate that keeps the limits, which is found between points of a table
+_SET_RATE = "--set workload.rate="
 _SAMPLES, _HALVINGS, _DIGITS = 25, 40, 4
 
 
@@ -133,10 +135,34 @@ def by_rate(case: ServingCase, rates: Sequence[str]) -> list[ServingTrial]:
             found.append(replace(trial, alone=alone if alone.broken else None))
             continue
         each = trial.answer.costs["gpus"] / trial.answer.costs["replicas"]
-        nodes = math.ceil(max(needed, 1.0) * each / float(case.node.accelerators))
-        sized = [*copies(trial.answer.plan, max(needed, 1.0)), f"cluster.nodes={nodes}"]
-        found.append(tried(held, [rate, *sized]))
+        sized = _sized(held, trial.answer.plan, rate, each, max(needed, 1.0))
+        found.append(sized)
+    _fail_without_rates([trial.fault for trial in found])
     return found
+
+
+def _sized(case: LoadedScenario, plan: ServingPlan, rate: str, each: float, needed: float) -> ServingTrial:
+    """So many replicas at a rate, and the nodes for them; some more where the share of each rounds up above a limit."""
+    trials = []
+    for count in (needed, needed + 1, math.ceil(needed * (1 + _FOUND_WITHIN))):
+        nodes = math.ceil(count * each / float(case.node.accelerators))
+        trials.append(tried(case, [rate, *copies(plan, count), f"cluster.nodes={nodes}"]))
+        if trials[-1].fault is not None or trials[-1].works:
+            return trials[-1]
+    return trials[0]
+
+
+def _fail_without_rates(faults: Sequence[Fault | None]) -> None:
+    """The fault of the first rate, at the option that states it, where every rate has one."""
+    first = faults[0]
+    if first is None or not all(faults):
+        return
+    place = first.place
+    if place is not None and place.text.startswith(_SET_RATE):
+        text = place.text.removeprefix(_SET_RATE).removesuffix(" /s")
+        column = place.column - len(_SET_RATE) + len("--rate ")
+        place = replace(place, text=f"--rate {text}", column=column, width=min(place.width, len(text)))
+    raise CostModelError(replace(first, place=place))
 
 
 def _of_each(plan: ServingPlan | None) -> list[str]:

@@ -77,7 +77,7 @@ REFUSED = {
     "layout": (f"a,{LLAMA.replace(',8,8,', ',4,8,')},4,,,0.009", "V012", "4 GPUs hold no tp 8"),
     "memory": (f"a,{LLAMA.replace(',8,8,1,1,fp8', ',1,1,1,1,bf16')},4,,,0.009", "V007", "M001"),
     "length": (f"a,{LLAMA.replace('1024,1024', ',1024')},4,,,0.009", "V006", "prompt empty"),
-    "cell": (f"a,{LLAMA},4.5,,,0.009", "V010", "line 2"),
+    "cell": (f"a,{LLAMA},4.5,,,0.009", "V010", "line 2, concurrency: "),
     "nothing": (f"a,{LLAMA},4,,0.1,", "V005", "tpot"),
     "rate": (f"a,{LLAMA},4,0.01,0.1,0.009", "V015", "requests in flight"),
     "bandwidth": (f"a,{LLAMA},4,,,0.002", "V014", "weights are read once"),

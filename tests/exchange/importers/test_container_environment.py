@@ -113,3 +113,18 @@ def test_variables_of_variables_do_not_grow_without_end(tmp_path: Path) -> None:
     env = f"          env:\n            - {{name: A0, value: {'a' * 64}}}\n{doubled}"
     (fault,) = faults(PLAIN.replace('"2"', '"$(A63)"') + env, tmp_path)
     assert "without end" in fault.sentence
+
+
+def test_what_lacks_a_value_is_named_where_the_text_is_not_shown(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The option and its key are costmodel's words; the name of the variable is the file's."""
+    (tmp_path / "elsewhere").mkdir()
+    monkeypatch.chdir(tmp_path / "elsewhere")
+    (tmp_path / "m.yaml").write_text(PLAIN.replace('"2"', '"$(SECRET)"'), "utf-8")
+    with pytest.raises(CostModelError) as caught:
+        import_files([str(tmp_path / "m.yaml")], GivenBesideFile("dgx-h100", assignments=ASKED))
+    (fault,) = caught.value.faults
+    assert fault.code == "X002"
+    assert "--tensor-parallel-size, which --set plan.tp=" in fault.sentence
+    assert "SECRET" not in f"{fault.sentence}{fault.hint}{fault.place}"

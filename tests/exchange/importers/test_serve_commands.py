@@ -326,3 +326,12 @@ def test_prompts_of_trt_llm_are_split_where_an_option_states_it(tmp_path: Path) 
 def test_a_misspelt_option_is_a_warning_with_the_name_that_is_meant(tmp_path: Path) -> None:
     [warning] = read("vllm serve Qwen/Qwen3-8B --tensor-paralel-size 4\n", tmp_path).warnings
     assert (warning.code, "tensor-parallel-size" in warning.hint) == ("X007", True)
+
+
+def test_a_file_states_once_what_is_meant_by_a_misspelt_option(run: Any, tmp_path: Path) -> None:
+    text = "vllm serve meta-llama/Llama-3.1-8B-Instruct --gpu-memory-utilisation 0.9\n"
+    (tmp_path / "serve.sh").write_text(text, "utf-8")
+    load = ("workload.rate=5/s", "workload.prompt=2000", "workload.output=500")
+    ran = run("import", "serve.sh", "--gpu", "h100", *(word for each in load for word in ("--set", each)), cwd=tmp_path)
+    assert ran.code == 0, ran.err
+    assert ran.out.count("did you mean gpu-memory-utilization") == 1

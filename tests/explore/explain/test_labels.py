@@ -188,6 +188,13 @@ def test_what_a_label_points_to_is_a_page(label: str) -> None:
         (("fit.matmul.bf16.compute_share",), "large matmuls"),
         (("h100-sxm",), "costmodel show h100-sxm"),
         (("step_time_s",), "wall-clock time"),
+        (("in", "flight"), "requests that are being answered at once"),
+        (("balance",), "the prefill instances for each decode instance"),
+        (("energy",), "that of a generated token"),
+        (("gain",), "of drafts, how much faster tokens come"),
+        (("cache", "sent"), "from its prefill instance to that of decode"),
+        (("prefill", "busy"), "prefill instances process prompts"),
+        (("cached",), "an engine still holds"),
         (("gradient_accumulation_steps",), "workload.global_batch"),
     ],
 )

@@ -92,3 +92,39 @@ def test_a_remedy_names_no_nodes_that_are_there() -> None:
     settings = [setting for kind in idle.remedies for each in kind for setting in each]
     assert "plan.replicas=2" in settings
     assert not any(setting.startswith("cluster.nodes") for setting in settings)
+
+
+@pytest.mark.parametrize(("rate", "code"), [("abc", "D007"), ("50kg", "D007"), ("0", "D008"), ("1e7", "D008")])
+def test_rates_that_cannot_be_read_are_one_fault_at_their_option(run: Any, faults: Any, rate: str, code: str) -> None:
+    (fault,) = faults(run("scale", "serve-llama-3.1-70b", "--rate", rate))
+    assert (fault.code, fault.marked) == (code, rate)
+
+
+def test_a_value_that_cannot_be_read_is_explained_beside_others(run: Any) -> None:
+    scaled = run("scale", "serve-llama-3.1-70b", "--rate", "50,abc")
+    swept = run("sweep", "serve-llama-3.1-70b", "--over", "workload.prompt=0,-5,2000")
+    assert (scaled.code, swept.code) == (0, 0)
+    assert "D007 'abc /s' does not start with a number" in scaled.out
+    assert "D008 0 is out of range" in swept.out
+    assert "D008 -5 is out of range" in swept.out
+
+
+def test_so_many_replicas_that_each_has_its_share_to_the_last_digit_keep_their_limits() -> None:
+    """The least number is a bound: a ten-thousandth more is the most that rounding of the highest rate costs."""
+    limit = "limits={ttft_p99: {at_most: 400 ms}}"
+    (trial,) = by_rate(case(limit), ["999999 /s"])
+    assert trial.works
+    assert trial.answer is not None
+    replicas, needed = (trial.answer.costs[name] for name in ("replicas", "replicas_needed"))
+    assert needed <= replicas <= needed * (1 + 1e-4) + 1
+
+
+def test_a_load_that_is_varied_has_no_default_beside_it(run: Any) -> None:
+    job = ("--model", "llama-3.1-8b", "--gpu", "h100", "--gpus", "8", "--prompt", "2000", "--answer", "500")
+    swept = answered(run, "sweep", *job, "--over", "workload.rate=1/s,5/s")["points"]
+    assert [point["codes"] for point in swept] == [[], []]
+    (alone,) = answered(run, "estimate", *job, "--rate", "5")["plans"]
+    assert swept[1]["tpot_s"] == alone["tpot_s"]
+    solved = run("solve", *job, "--vary", "workload.concurrency=1..8", "--for", "tpot<=1s")
+    assert solved.code == 0
+    assert "assumed workload.concurrency" not in solved.out

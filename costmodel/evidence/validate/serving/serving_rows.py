@@ -13,7 +13,7 @@ from costmodel.documents.reader.hub_names import shape_of
 from costmodel.documents.schemas.model import Model
 from costmodel.evidence.validate.machines import proxy_node
 from costmodel.evidence.validate.skip_reasons import CannotModel, needed
-from costmodel.exchange.tables.csv_cells import CsvRow
+from costmodel.exchange.tables.csv_cells import CsvRow, cell_words
 from costmodel.ground.record import record
 
 ENGINES = {"vllm": "vllm", "sglang": "sglang", "trtllm": "trt-llm", "tensorrtllm": "trt-llm"}
@@ -81,7 +81,7 @@ def serving_row(row: CsvRow, shelf: CachedReader) -> ServingRow:
 def readable(row: CsvRow) -> None:
     """Refuse a row with a cell that cannot be read."""
     if row.faults:
-        shown = "; ".join(fault.sentence for fault in row.faults)
+        shown = "; ".join(cell_words(fault) for fault in row.faults)
         raise CannotModel("V010", f"line {row.place.line}, {shown}")
     if row.number("dp_attention") is not None and row.number("tp") is None:
         next(needed(row, "tp"))

@@ -102,7 +102,7 @@ def _name_model(options: OptionWords) -> None:
         return
     word = options.plain[0]
     if word.doubt is not None:
-        options.unless.append(unknown_value("the model", word.doubt, word.place, "model"))
+        options.unless.append(unknown_value("the model", word.doubt, word.place, "model", "the model"))
     else:
         tree = Mapping({key_at("model", word.place, word.place): word.text, **options.tree})
         tree.place = word.place

@@ -110,12 +110,12 @@ def _goes_on(word: Word, rule: ForeignKey | None) -> bool:
     return rule is not None and rule.kind == "text" and not rule.fills and not _OPTION.match(word.text)
 
 
-def unknown_value(what: str, doubt: Doubt, place: Place, fills: str) -> tuple[str, Fault]:
+def unknown_value(what: str, doubt: Doubt, place: Place, fills: str, ours: str) -> tuple[str, Fault]:
     """The key that a value fills which the text does not decide, and the fault where nothing else states it."""
     key = fills.split()[0]
     code = "X002" if doubt.kind in ("unset", "argument") else "X008"
     hint = f"write its value into the text, or add --set {key}=…"
-    return key, Fault(code, f"{what} is {doubt.sentence}", place, hint)
+    return key, Fault(code, f"{what} is {doubt.sentence}", place, hint, f"{ours}, which --set {key}=… states")
 
 
 def _state(
@@ -124,7 +124,8 @@ def _state(
     doubt = word.doubt or (value.doubt if value is not None else None)
     if doubt is not None:
         if rule is not None and rule.fills:
-            found.unless.append(unknown_value(shown(word.text.rstrip("="))[1:-1][:60], doubt, word.place, rule.fills))
+            written = shown(word.text.rstrip("="))[1:-1][:60]
+            found.unless.append(unknown_value(written, doubt, word.place, rule.fills, f"--{name}"))
         return
     if rule is not None and rule.kind == "flag":
         said = True if value is None else value.text.lower() == "true"

@@ -48,6 +48,7 @@ from costmodel.report.terminal.style.remark_lines import assumed_of_all, remarks
 from costmodel.report.terminal.style.theme import BAD, DIM, HEAD, WARN, styled
 
 _SURE = 0.9  # the chance that --safe 90% asks for
+_MOST_FAULTS = 5
 _TOSS = 0.05  # a chance so near to a half is called a coin toss
 _SCALE = (
     "requests_per_s",
@@ -93,7 +94,16 @@ def sweep(found: SweptServing) -> list[Line]:
         rows = [(*row[:-1], _layout(trial), row[-1]) for row, trial in zip(rows, found.trials, strict=True)]
     priced, own = any(map(is_cost, found.shown)), price_varies(paths)
     head = _subject(found.case, paths, price=priced and not own)
-    return [*head, CellTable(names, rows, align), *(_prices(found) if priced and own else []), *_remarked(found.trials)]
+    table = [CellTable(names, rows, align), *_unread(found.trials)]
+    return [*head, *table, *(_prices(found) if priced and own else []), *_remarked(found.trials)]
+
+
+def _unread(trials: Sequence[ServingTrial]) -> list[Line]:
+    """What is wrong with trials that cannot be evaluated, each once."""
+    found = dict.fromkeys(f"{trial.fault.code} {trial.fault.sentence}" for trial in trials if trial.fault is not None)
+    left = len(found) - _MOST_FAULTS
+    more = [styled(f"  and {left} more, in the answer of --json")] if left > 0 else []
+    return [*(styled(f"  {words}", BAD) for words in [*found][:_MOST_FAULTS]), *more]
 
 
 def _prices(found: SweptServing) -> list[Text]:
@@ -173,7 +183,7 @@ def scale(
     lines = [*_subject(case, ["cluster.nodes"], price=True), CellTable(names, rows, "r" * len(_SCALE) + "l")]
     if assumed:
         lines.insert(-1, styled("rates around workload.rate; --rate '2..16 /s' sets others"))
-    lines += _never_kept(case, trials)
+    lines += [*_unread(trials), *_never_kept(case, trials)]
     if kept and kept[0].answer is not None:
         each = kept[0].answer.costs
         one = each["rate_within_slo_per_s"] / each["replicas"]

@@ -257,8 +257,8 @@ def first_token_tail(
         time [s]
 
     Example:
-        >>> [round(float(first_token_tail(0.11, 0.034 * busy, busy, 0.11, busy, 0.01)), 3) for busy in (0.4, 0.02, 0.005)]
-        [0.235, 0.165, 0.11]
+        >>> [round(float(first_token_tail(0.11, 0.0, 0.0, 0.11, met, 0.01)), 3) for met in (0.005, 0.02, 0.4)]
+        [0.11, 0.165, 0.217]
 
     Holds:
         a lower bound where prompts differ in length, whose p99 is the log-normal one: take the longer of both. Of 180

@@ -121,7 +121,9 @@ def first_token(
     variance = first_token_variance(queued, np.maximum(wait, SHORTEST), later * gamma, gate, prompt.full, spread)
     far = lognormal_percentile(behind, mean, variance, normal_quantile(TAIL))
     with term("alone"):
-        own = own_prompt_time(steps, alpha, gamma, computed, 0.0) + behind
+        own = own_prompt_time(steps, alpha, gamma, computed, 0.0)
+    with term("meets a prompt"):
+        met = engine_utilisation(rate, own)
     with term("one step"):
         one = mixed_step_time(alpha, 0.0, 0.0, gamma, np.minimum(computed, budget))
-    return FirstToken(mean, np.maximum(far, first_token_tail(own, line, busy, one, TAIL)), busy)
+    return FirstToken(mean, np.maximum(far, first_token_tail(own + behind, line, busy, one, met, TAIL)), busy)

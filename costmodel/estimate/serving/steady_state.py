@@ -109,8 +109,10 @@ def _first_token(
     ttft = wait + own_prompt_time(steps, step, gamma, prompt, later) + passing
     variance = first_token_variance(queued, wait, later * gamma, gate, service, spread)
     with term("alone"):
-        own = own_prompt_time(steps, step, gamma, prompt, 0.0) + passing
+        own = own_prompt_time(steps, step, gamma, prompt, 0.0)
+    with term("meets a prompt"):
+        met = engine_utilisation(rate, own)
     with term("one prompt"):
         one = mixed_step_time(point.alpha, point.beta, point.concurrency, gamma, np.minimum(prompt, room))
     far = lognormal_percentile(step, ttft, variance, normal_quantile(TAIL))
-    return ttft, np.maximum(far, first_token_tail(own, line, waits, one, TAIL))
+    return ttft, np.maximum(far, first_token_tail(own + passing, line, waits, one, met, TAIL))

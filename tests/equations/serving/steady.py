@@ -72,7 +72,7 @@ def steady(engine: Engine, request_rate: Number | None = None) -> Steady:
     one = mixed_step_time(alpha, beta, many, gamma, np.minimum(s, room))
     p99 = np.maximum(
         lognormal_percentile(step, ttft, variance, normal_quantile(TAIL)),
-        first_token_tail(alone, line, busy, one, TAIL),
+        first_token_tail(alone, line, busy, one, engine_utilisation(rate, alone), TAIL),
     )
     tpot = mean + clustering_delay(beta, gamma, s, o, prompts, utilisation)
     return Steady(

@@ -97,8 +97,17 @@ def test_a_prefill_server_keeps_half_a_second_to_a_sixth_of_its_time() -> None:
 
 def test_tail_is_of_the_line_or_of_the_step() -> None:
     line = float(wait_percentile(0.05, 0.4, 0.01))
-    assert float(first_token_tail(0.1, 0.05, 0.4, 0.03, 0.01)) == pytest.approx(0.1 + line)
-    assert float(first_token_tail(0.1, 0.05, 0.4, 3.0, 0.01)) == pytest.approx(3.1)
+    assert float(first_token_tail(0.1, 0.05, 0.4, 0.03, 0.4, 0.01)) == pytest.approx(0.1 + line)
+    assert float(first_token_tail(0.1, 0.05, 0.4, 3.0, 1.0, 0.01)) == pytest.approx(3.1, rel=0.01)
+
+
+@pytest.mark.parametrize("met", [0.005, 0.02, 0.1, 0.5])
+def test_few_meet_a_step_of_another_prompt(met: float) -> None:
+    """Drawn: a share comes somewhere in a step of another prompt, and waits for its end; the others find none."""
+    random = np.random.default_rng(7)
+    waits = np.where(random.random(400_000) < met, 3.0 * random.random(400_000), 0.0)
+    found = float(first_token_tail(0.1, 0.0, 0.0, 3.0, met, 0.01))
+    assert found == pytest.approx(0.1 + np.quantile(waits, 0.99), abs=0.05)
 
 
 def test_spread_of_a_requests_time_per_token() -> None:

@@ -218,3 +218,16 @@ def test_a_training_scenario_is_not_served_and_the_other_way_round() -> None:
         load(SHIPPED)
     with pytest.raises(CostModelError, match="training software"):
         inputs("stack=megatron-core")
+
+
+def test_without_traffic_a_first_token_is_late_by_a_step_at_most() -> None:
+    """Fewer than one in a hundred meet another prompt: p99 is the lone prompt, and grows from there without a jump."""
+    long = ("workload.prompt=8000", "limits={}")
+    lone = predicted(*long, "workload.rate=0.001 /s").costs
+    assert lone["ttft"] < lone["ttft_p99"] < lone["ttft"] + lone["tpot"]
+    rates = np.geomspace(1e-3, 3.0, 25)
+    tails = np.array([predicted(*long, f"workload.rate={rate} /s").costs["ttft_p99"] for rate in rates])
+    assert np.all(np.diff(tails) >= 0)
+    assert tails[-1] > 2 * tails[0]
+    limit = 1.5 * lone["ttft"]
+    assert predicted(*long[:1], f"limits={{ttft_p99: {{at_most: {limit} s}}}}").costs["rate_within_slo_per_s"] > 0

@@ -239,25 +239,26 @@ def first_token_variance(
 
 @equation
 def first_token_tail(
-    own_time: Number, wait: Number, utilisation: Number, mixed_step: Number, tail_share: Number
+    own_time: Number, wait: Number, utilisation: Number, mixed_step: Number, met_share: Number, tail_share: Number
 ) -> Number:
     """Time to the first token that few requests exceed, where prompts have one length: behind others, or a long step.
 
-    P + max(w, X), w as in wait_percentile
+    P + max(w, X max(1 − p / m, 0)), w as in wait_percentile; what is left of a step that is met is spread evenly
 
     Args:
         own_time: steps of a prompt by itself, P [s]
         wait: mean wait in line [s]
         utilisation: share of time that prompts fill whole steps [1]
         mixed_step: a step that carries a prompt, or as much of it as fits, X [s]
-        tail_share: share of requests beyond, 0.05 at most [1]
+        met_share: share of requests that come while another prompt is in a step, m, all of them from 1 on [1]
+        tail_share: share of requests beyond, p, 0.05 at most [1]
 
     Returns:
         time [s]
 
     Example:
-        >>> round(float(first_token_tail(0.11, 0.034, 0.4, 0.11, 0.01)), 3)
-        0.424
+        >>> [round(float(first_token_tail(0.11, 0.0, 0.0, 0.11, met, 0.01)), 3) for met in (0.005, 0.02, 0.4)]
+        [0.11, 0.165, 0.217]
 
     Holds:
         a lower bound where prompts differ in length, whose p99 is the log-normal one: take the longer of both. Of 180
@@ -267,8 +268,10 @@ def first_token_tail(
         composition
 
     Pitfall:
-        the p99 of unlike prompts is mostly the long prompt itself, not the line before it
+        the p99 of unlike prompts is mostly the long prompt itself, not the line before it; where fewer than a share p
+        meet another prompt, it is a prompt alone
 
-    Monotone: increasing in own_time, wait, mixed_step
+    Monotone: increasing in own_time, wait, mixed_step, met_share
     """
-    return own_time + np.maximum(wait_percentile(wait, utilisation, tail_share), mixed_step)
+    left = mixed_step * (1 - tail_share / np.clip(met_share, tail_share, 1.0))
+    return own_time + np.maximum(wait_percentile(wait, utilisation, tail_share), left)

@@ -81,7 +81,8 @@ def apart_columns(
     columns |= memory_columns(memories[1]) | dict.fromkeys(HOST_COLUMNS, np.nan)
     columns["memory_share"] = np.maximum(memory_columns(memories[0])["memory_share"], columns["memory_share"])
     columns["prefill_per_decode"] = _ratio(inputs, halves, rates)
-    columns |= rent_columns(inputs, gpus, np.nan)
+    columns |= rent_columns(inputs, gpus, np.nan) | {"accepted_tokens": load.accepted}
+    columns |= dict.fromkeys(("speculation_gain", "speculation_break_even", "makespan", "tail_share"), np.nan)
     busy = busy_share_apart(inputs, prompts, seen.busy, answers, columns["concurrency"])
     columns["energy_per_token"] = energy_per_token(inputs, busy, columns)
     return columns | _money(inputs, prompts, answers, rates) | _within(inputs, gpus, rates)

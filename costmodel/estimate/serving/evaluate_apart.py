@@ -145,18 +145,17 @@ def evaluate_apart(inputs: ServingInputs, prefill: PlanColumns, decode: PlanColu
     rate = _rate(quick, top)
     within = _within(quick, top, {"saturation_per_s": top, "concurrency_worst": memories[1].requests_worst})
     arriving = inputs.case.scenario.workload.rate
-    over = np.asarray(rate < arriving * (1 - 1e-9)) if arriving is not None else np.zeros(len(decode), dtype=bool)
+    over = np.asarray(rate < (arriving or 0.0) * (1 - 1e-9))
     many = quick.in_flight(rate)
     step = ExactSteps(inputs, decode).breakdown(micro_batch(decode, many))
     rates = ApartRates(rate, top, within, passed, each)
     columns = apart_columns(inputs, (prefill, decode), memories, step, transfer, exact.seen(rate, many), rates)
-    columns |= dict.fromkeys(("speculation_gain", "speculation_break_even", "makespan", "tail_share"), np.nan)
-    columns["accepted_tokens"] = inputs.load.accepted
     columns["cost_per_mcached"] = cached_cost_apart(inputs, prefill, prompt.gamma)
     with np.errstate(divide="ignore", invalid="ignore"):  # replicas that keep no limits
         columns["disaggregation_gain"] = share(within, together(inputs, prefill, decode))
     columns[OWN] = limits_chance(inputs, stated_limits(inputs.case.scenario.limits), columns.__getitem__, arriving)
-    return ApartEvaluation(prefill, decode, Costs(columns, len(decode)), *memories, transfer, many, step.total, most, over)
+    found = Costs(columns, len(decode))
+    return ApartEvaluation(prefill, decode, found, *memories, transfer, many, step.total, most, over)
 
 
 def together(inputs: ServingInputs, prefill: PlanColumns, decode: PlanColumns) -> Rows:

@@ -9,6 +9,7 @@ from collections.abc import Iterator, Sequence
 from rich.text import Text
 
 from costmodel.estimate.machine.price import price_of
+from costmodel.estimate.serving.deployment_rent import rent_columns
 from costmodel.estimate.serving.plan_columns import RARE
 from costmodel.estimate.serving.predict_serving import remarks
 from costmodel.estimate.serving.reason_codes import REFUSALS
@@ -25,11 +26,12 @@ from costmodel.explore.serving.found_plans import (
     share_of,
 )
 from costmodel.ground.counts import number_of
-from costmodel.ground.units import counted, percent, show_time, significant
+from costmodel.ground.units import counted, percent, rounded_dollars, show_time, significant
 from costmodel.report.terminal.search.varied_keys import headings
 from costmodel.report.terminal.serving.serving_formatting import (
     counted_for,
     layout_words,
+    one,
     rate_words,
     result,
     unlimited,
@@ -206,6 +208,10 @@ def _needs(found: FoundPlans) -> Iterator[Text]:
     values = " · ".join(f"{name} {spaced(value)}" for name, value in named)
     taken += f" ({values})" if values else ""
     yield styled(f"  With plan 1, {rate_words(rate, significant(rate))} need {taken}: {gpus}")
+    month = rent_columns(inputs, best.costs["gpus_needed"], math.nan)["rent_per_month"]
+    unknown = "No price known; --price 2.50USD/GPU/h adds their rent"
+    rent = unknown if math.isnan(one(month)) else f"Their rent is {rounded_dollars(one(month))} a month of 730 h"
+    yield styled(f"  {rent}")
     yield from counted_for(inputs.case)
     yield from unlimited(inputs.case)
     yield from without_room(inputs.case)

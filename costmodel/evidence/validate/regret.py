@@ -139,7 +139,11 @@ def sweeps(found: Sequence[Validated]) -> list[LayoutSweep]:
     gathered: dict[tuple[str, ...], list[tuple[CsvRow | ResolvedScenario, Compared]]] = {}
     for part in found:
         for figure in part.figures:
-            if figure.quantity == "step_time" and figure.measured is not None and figure.subject is not None:
+            if (
+                figure.quantity == "step_time"
+                and figure.measured is not None
+                and isinstance(figure.subject, CsvRow | ResolvedScenario)
+            ):
                 shared = (figure.groups["source"], *_shared(figure.subject).values())
                 gathered.setdefault(shared, []).append((figure.subject, figure))
     made = [_sweep(members) for members in gathered.values()]

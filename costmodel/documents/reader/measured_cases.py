@@ -11,10 +11,7 @@ from costmodel.documents.schemas.measurement import MeasuredTable, Results, Run
 from costmodel.documents.text.yaml_tree import copied
 from costmodel.ground.errors import CostModelError, Fault, Place, fail
 
-OF_SERVING = (
-    "output_tokens_per_s",
-    "cache_pool_tokens",
-)  # the results of a run that serves; the others are of training
+OF_SERVING = ("output_tokens_per_s", "cache_pool_tokens")  # results of serving; the others are of training
 
 
 def serves(table: MeasuredTable) -> bool:

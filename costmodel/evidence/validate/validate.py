@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from dataclasses import field
+from dataclasses import field, replace
 from typing import TYPE_CHECKING, get_args
 
 from costmodel.documents.reader.accelerator_aliases import accelerator_named
@@ -13,6 +13,7 @@ from costmodel.documents.reader.measured_cases import cases, serves
 from costmodel.documents.reader.resolved_scenario import LoadedScenario, ResolvedScenario
 from costmodel.documents.schemas.measurement import MeasuredTable
 from costmodel.equations.run.economics import share
+from costmodel.estimate.evaluate.answer_facts import subject_of
 from costmodel.estimate.evaluate.predict import Answer, predict
 from costmodel.evidence.validate.alternatives import outcome_over
 from costmodel.evidence.validate.outcomes import (
@@ -108,19 +109,11 @@ def compared(table: MeasuredTable, quantity: Quantity, accelerator: str = "") ->
         for name, value in shown.items():
             tolerance = getattr(table.tolerance, name)
             if isinstance(found, CannotModel):
-                yield Compared(
-                    run.name,
-                    name,
-                    value,
-                    None,
-                    tolerance,
-                    refused=found.code,
-                    why=found.why,
-                    groups=groups,
-                    subject=case,
-                )
+                none = Compared(run.name, name, value, None, tolerance, groups=groups, subject=case)
+                yield replace(none, refused=found.code, why=found.why)
                 continue
-            yield Compared(run.name, name, value, *_beside(found[name], tolerance), groups=groups, subject=case)
+            ours, low, high = found[name]
+            yield Compared(run.name, name, value, ours, tolerance, low, high, groups=groups, subject=case)
 
 
 def _states(table: MeasuredTable, quantity: Quantity) -> bool:
@@ -141,12 +134,6 @@ def _predicted(case: LoadedScenario, names: Iterable[str]) -> dict[str, Ends] | 
     return {name: memory_total(found, name) if name in TOTALS else _with_ends(found, name) for name in names}
 
 
-def _beside(ends: Ends, tolerance: float | None) -> tuple[float, float | None, float | None, float | None]:
-    """A prediction, the tolerance and the band, in the order of a figure's fields."""
-    ours, low, high = ends
-    return ours, tolerance, low, high
-
-
 def _with_ends(found: Answer, name: str) -> tuple[float, float, float]:
     """A column of a plan with its P10 and P90."""
     costs = found.evaluation.costs.row()
@@ -156,8 +143,13 @@ def _with_ends(found: Answer, name: str) -> tuple[float, float, float]:
 def _groups_of_case(table: MeasuredTable, case: LoadedScenario, reason: str) -> dict[str, str]:
     found = (table.source.key, table.name, case.accelerator.name, case.accelerator.name, case.model.name)
     kind = "moe" if any(layers.experts for layers in case.model.layers) else "dense"
-    groups = (*found, case.scenario.workload.precision, case.stack.name, kind, reason)
+    groups = (*found, case.scenario.workload.precision, _stack(case), kind, reason)
     return dict(zip(GROUPINGS, groups, strict=True))
+
+
+def _stack(case: LoadedScenario) -> str:
+    """The name of a scenario's software."""
+    return subject_of(case).stack.name
 
 
 def compared_row(row: CsvRow, quantity: Quantity, shelf: CachedReader) -> Compared:
@@ -279,7 +271,7 @@ def _documented(table: MeasuredTable, quantity: Quantity | None, where: Where) -
     if quantity and (quantity in get_args(ServingQuantity)) != served:
         kind, hint = ("serving", _of(True)) if served else ("training", "time, memory or regret")
         raise _of_other_kind(table.name, kind, quantity, hint)
-    asked = quantity or next((name for name in DOCUMENTED if _states(table, name)), "memory")
+    asked: Quantity = quantity or next((name for name in DOCUMENTED if _states(table, name)), "memory")
     return Validated(table, [figure for figure in compared(table, asked) if _chosen(figure.groups.get, where)])
 
 

@@ -8,8 +8,8 @@ from collections.abc import Callable, Iterator, Sequence
 from dataclasses import replace
 from typing import Any
 
+from costmodel.documents.reader.measured_cases import OF_SERVING
 from costmodel.documents.schemas.measurement import MeasuredTable
-from costmodel.documents.schemas.serving.serving_results import RESULTS as SERVING
 from costmodel.evidence.validate.outcomes import FITS
 from costmodel.evidence.validate.scores import Score, Scoreboard
 from costmodel.evidence.validate.validate import Compared
@@ -17,7 +17,7 @@ from costmodel.ground.units import percent, show_memory, show_time
 from costmodel.report.page.content import Cell, Headline, HtmlPage, PageTable, Part, Value
 from costmodel.report.page.plots import Plot, PlotAxis, PlotLine, PlotPoint
 from costmodel.report.page.trace import Traces
-from  import serving_result
+from costmodel.report.terminal.serving.serving_formatting import result as serving_result
 from costmodel.report.terminal.style.formatting import result
 
 _MOST_DRAWN = 600
@@ -61,8 +61,8 @@ def measured_data(tables: Sequence[str]) -> dict[str, Any]:
 def _text_of(quantity: str) -> Callable[[float], str]:
     if quantity == "step_time":
         return show_time
-    if quantity in SERVING:
-        return lambda value: result(quantity, value, SERVING[quantity].unit, 4)
+    if quantity in OF_SERVING:
+        return lambda value: serving_result(quantity, value)
     return show_memory if quantity.startswith("memory") else lambda value: result("flop_rate", value)
 
 

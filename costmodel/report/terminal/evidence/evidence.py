@@ -5,11 +5,13 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import asdict
 from datetime import date
+from functools import partial
 from typing import Any
 
 from rich.text import Text
 
 import costmodel
+from costmodel.documents.reader.measured_cases import OF_SERVING
 from costmodel.documents.reader.resolved_scenario import LoadedScenario, ResolvedScenario
 from costmodel.documents.schemas.measurement import MeasuredTable
 from costmodel.documents.schemas.serving.serving_results import RESULTS as SERVING
@@ -27,7 +29,7 @@ from costmodel.exchange.tables.run_table import Table
 from costmodel.exchange.tables.serving_table import ServingTable
 from costmodel.ground.counts import number_of
 from costmodel.report.terminal.search.reasons import mistaken, not_modelled, titled
-from  import serving_result
+from costmodel.report.terminal.serving.serving_formatting import result as serving_result
 from costmodel.report.terminal.style.answer import head
 from costmodel.report.terminal.style.formatting import result
 from costmodel.report.terminal.style.layout import CellTable, Line
@@ -110,9 +112,9 @@ def _figure(figure: Compared) -> tuple[str, str, str, str]:
         return figure.run, measured, predicted, "✗" if figure.error else "✓"
     known = COLUMNS.get(figure.quantity) or SERVING.get(figure.quantity)
     unit = known.unit if known else "B"
+    text_of = serving_result if figure.quantity in OF_SERVING else partial(result, unit=unit, digits=4)
     measured, predicted = (
-        "" if value is None else result(figure.quantity, value, unit, 4)
-        for value in (figure.measured, figure.predicted)
+        "" if value is None else text_of(figure.quantity, value) for value in (figure.measured, figure.predicted)
     )
     return figure.run, measured, predicted, "" if figure.error is None else f"{figure.error:+.1%}"
 

@@ -271,7 +271,8 @@ def _documented(table: MeasuredTable, quantity: Quantity | None, where: Where) -
     if quantity and (quantity in get_args(ServingQuantity)) != served:
         kind, hint = ("serving", _of(True)) if served else ("training", "time, memory or regret")
         raise _of_other_kind(table.name, kind, quantity, hint)
-    asked: Quantity = quantity or next((name for name in DOCUMENTED if _states(table, name)), "memory")
+    found: list[Quantity] = [name for name in DOCUMENTED if _states(table, name)]
+    asked = quantity or (found[0] if found else "memory")
     return Validated(table, [figure for figure in compared(table, asked) if _chosen(figure.groups.get, where)])
 
 

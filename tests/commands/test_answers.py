@@ -25,7 +25,6 @@ Faults = Callable[[Any], list[Any]]
 
 ROOT = Path(__file__).resolve().parents[2]
 NAME = "llama-3-70b-512"
-FEW = ("--set", "search={zero: [1], recompute: [full], micro_batch: [1], schedule: [1f1b]}")  # plans of a search
 ANSWERS = {
     "estimate": (("estimate", NAME), "step time", "costmodel/result/v1"),
     "estimate in full": (("estimate", NAME, "-v"), "assume.network_share", "costmodel/result/v1"),

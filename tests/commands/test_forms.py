@@ -26,7 +26,6 @@ from costmodel.report.terminal.style.answer import Reply
 Faults = Callable[[Any], list[Any]]
 ROOT = Path(__file__).resolve().parents[2]
 NAME = "llama-3-70b-512"
-FEW = ("--set", "search={zero: [1], recompute: [full], micro_batch: [1], schedule: [1f1b]}")  # plans of a search
 FULL = ("--set", "plan.tp=1", "--set", "plan.pp=1")
 INVALID = ("--set", "plan.tp=3")
 

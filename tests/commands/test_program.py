@@ -23,7 +23,6 @@ from costmodel.commands.command_table import COMMANDS
 ROOT = Path(__file__).resolve().parents[2]
 SAMPLES = ROOT / "tests/evidence/measured"
 NAME = "llama-3-70b-512"
-FEW = ("--set", "search={zero: [1], recompute: [full], micro_batch: [1], schedule: [1f1b]}")  # plans of a search
 every_command = pytest.mark.parametrize("name", COMMANDS)
 SPOKEN = re.compile(r"costmodel (\w+)")
 

@@ -66,13 +66,13 @@ def clock_slowdown(clock_share: Number, bound_share: Number) -> Number:
 
 @equation
 def drawn_power(rated_power: Number, draw_share: Number, accelerators: Number) -> Number:
-    """Power that a node draws in training, for each of its accelerators.
+    """Power that a busy node draws, for each of its accelerators.
 
     u P / g
 
     Args:
         rated_power: of the node, P [W]
-        draw_share: share of it drawn in training, u [1]
+        draw_share: share of it drawn, u [1]
         accelerators: accelerators in the node, g [1]
 
     Returns:
@@ -82,10 +82,10 @@ def drawn_power(rated_power: Number, draw_share: Number, accelerators: Number) -
         >>> round(drawn_power(10200.0, 0.76, 8.0))
         969
 
-    Holds: 0.76 was measured on nodes of eight H100
+    Holds: 0.76 was measured in training on nodes of eight H100; 0.7 is a middle of services, of 0.4 to 0.9
 
     Source:
-        newkirk-2025
+        newkirk-2025; oviedo-2025
 
     Pitfall:
         model cards print rated power of the accelerators times hours: host, network and fans draw 0.4 times as much

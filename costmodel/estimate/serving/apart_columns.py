@@ -81,8 +81,8 @@ def apart_columns(
     columns |= memory_columns(memories[1]) | dict.fromkeys(HOST_COLUMNS, np.nan)
     columns["memory_share"] = np.maximum(memory_columns(memories[0])["memory_share"], columns["memory_share"])
     columns["prefill_per_decode"] = _ratio(inputs, halves, rates)
-    columns |= rent_columns(inputs, gpus, np.nan) | {"cost_per_mcached": np.nan}
-    busy = busy_share_apart(prompts, seen.busy, answers, columns["concurrency"])
+    columns |= rent_columns(inputs, gpus, np.nan)
+    busy = busy_share_apart(inputs, prompts, seen.busy, answers, columns["concurrency"])
     columns["energy_per_token"] = energy_per_token(inputs, busy, columns)
     return columns | _money(inputs, prompts, answers, rates) | _within(inputs, gpus, rates)
 
@@ -112,6 +112,7 @@ def _times(inputs: ServingInputs, step: StepTime, seen: SeenApart) -> dict[str, 
         "memory_bound": step.memory_bound,
         "tp_exposed": step.tp,
         "ep_exposed": step.ep,
+        "dcp_exposed": step.dcp,
         "pp_exposed": step.pp,
         "host_time": step.host,
         "draft_time": step.draft,

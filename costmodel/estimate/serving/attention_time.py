@@ -17,7 +17,7 @@ from costmodel.estimate.model.mixers.mixer import Mixer
 from costmodel.estimate.model.mixers.selective_scan import scan_time
 from costmodel.estimate.model.mixers.table import cache_read, core_flop, shared_keys, state_bytes, without_scan
 from costmodel.estimate.model.shards import Shard, shard
-from costmodel.estimate.serving.kv_cache import cache_width
+from costmodel.estimate.serving.kv_cache import cache_width, own_tokens
 from costmodel.estimate.serving.plan_columns import PlanColumns
 from costmodel.estimate.serving.serving_inputs import ServingInputs
 from costmodel.ground.equation import Number, term
@@ -44,7 +44,7 @@ def decode_attention(
     kind, fit = part.kind, inputs.kernels.decode
     sequences = layout.own(decodes)
     width = cache_width(inputs)
-    nbytes = sequences * cache_read(kind, layout.tp, context, width)
+    nbytes = sequences * cache_read(kind, layout.tp, own_tokens(layout, context), width)
     if kind.scan_heads:
         with term("written back"):
             nbytes = nbytes + sequences * state_bytes(kind, layout.tp, width)
@@ -57,7 +57,14 @@ def decode_attention(
             flop = absorbed_attention_flop(cached, inputs.load.verified, part.mixer.heads, *widths)
             rate = fit.absorbed_share * inputs.types.peak_wide
             reading = np.maximum(reading, attention_forward_time(flop, rate, 1.0))
-    return fit.start + reading
+    return _calls(layout, part) * fit.start + reading
+
+
+def _calls(layout: PlanColumns, part: Shard) -> Number:
+    """Calls of attention: with dcp, grouped attention attends to new tokens apart from what ranks divide."""
+    if not layout.shares_context or part.kind.latent is not None:
+        return 1.0
+    return np.where(layout.dcp > 1, 2.0, 1.0)
 
 
 def prompt_attention(inputs: ServingInputs, layout: PlanColumns, part: Shard, tokens: Number) -> Number:
@@ -76,7 +83,7 @@ def prompt_attention(inputs: ServingInputs, layout: PlanColumns, part: Shard, to
     nbytes = 2.0 * attention_cache_bytes(layout.own(tokens), _heads(mixer), mixer.head_dim, inputs.types.wide)
     moved = stream_time(nbytes, inputs.memory_bandwidth, fit.memory_share)
     rate = fit.forward_share * inputs.types.peak_wide
-    return fit.start + attention_forward_time(flop, rate, 1.0) + moved
+    return _calls(layout, part) * fit.start + attention_forward_time(flop, rate, 1.0) + moved
 
 
 def _prompt_flop(inputs: ServingInputs, part: Shard, mixer: Mixer) -> Number:

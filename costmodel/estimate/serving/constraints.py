@@ -9,6 +9,7 @@ from numpy.typing import NDArray
 
 from costmodel.equations.parallelism.counts import padded_vocab
 from costmodel.estimate.model.shards import layer_count
+from costmodel.estimate.serving.context_limits import undivided
 from costmodel.estimate.serving.engine_memory import memory_use
 from costmodel.estimate.serving.expert_copies import placed, unplaced
 from costmodel.estimate.serving.host_loading import host_bytes
@@ -24,8 +25,8 @@ def invalid_halves(inputs: ServingInputs, prefill: PlanColumns, decode: PlanColu
     """Rows of instances for prompts and for tokens that make no sense, by the reason."""
     gpus = prefill.replicas * prefill.ranks + decode.replicas * decode.ranks
     yield "L050", np.asarray(gpus > inputs.ranks)
-    for half, beside in ((prefill, ("L050", "L060")), (decode, ("L050", "L060", "L062"))):
-        yield from ((code, mask) for code, mask in invalid(inputs, half) if code not in beside)
+    for half in (prefill, decode):
+        yield from ((code, mask) for code, mask in invalid(inputs, half) if code not in ("L050", "L060"))
     yield from unplaced(inputs, prefill, decode)
 
 
@@ -50,6 +51,7 @@ def invalid(inputs: ServingInputs, layout: PlanColumns) -> Iterator[tuple[str, M
         yield "L062", np.broadcast_to(inputs.load.computed > layout.budget, len(layout))
     if inputs.load.verified > 1:
         yield "L058", np.asarray(layout.pp > 1)
+    yield from undivided(inputs, layout, layers)
     yield from _experts(inputs, layout)
 
 

@@ -28,7 +28,7 @@ from costmodel.estimate.model.routed_experts import expert_tables, has_hashed_ex
 from costmodel.estimate.model.shards import layer_count, matmuls, shard, vision_parameters
 from costmodel.estimate.serving.adapters import adapter_memory
 from costmodel.estimate.serving.expert_copies import with_copies
-from costmodel.estimate.serving.kv_cache import admitted_cache, sequence_cache, token_cache
+from costmodel.estimate.serving.kv_cache import admitted_cache, cache_block, rank_cache, token_cache
 from costmodel.estimate.serving.plan_columns import PlanColumns
 from costmodel.estimate.serving.serving_inputs import ServingInputs
 from costmodel.ground.equation import Number, term
@@ -181,20 +181,20 @@ def _pool(
 
 def _held(inputs: ServingInputs, layout: PlanColumns, use: EngineMemoryUse) -> EngineMemoryUse:
     """What the pools of one replica hold; groups of attention hold apart, ranks of one group alike."""
-    load, block, stages = inputs.load, inputs.engine.block, stage_share(inputs, layout)
+    load, block, stages = inputs.load, cache_block(inputs, layout), stage_share(inputs, layout)
     pool = np.maximum(use.pool, 0.0)
     shared: Number = 0.0
     if np.any(load.common):
         with term("shared beginning"):
-            shared = stages * sequence_cache(inputs, layout.tp, load.common)
+            shared = stages * rank_cache(inputs, layout, load.common)
     with term("a mean request"):
         context = load.private + load.output
         if not inputs.engine.memory.no_eviction:
             context = mean_context(load.private, load.output, load.output_spread)
         context = context + block_waste(block)
-        mean = stages * sequence_cache(inputs, layout.tp, context)
+        mean = stages * rank_cache(inputs, layout, context)
     with term("the longest request"):
-        worst = stages * admitted_cache(inputs, layout.tp, layout.budget)
+        worst = stages * admitted_cache(inputs, layout)
         longest = block_tokens(load.longest, block)
     with term("pool"):
         tokens = pool_tokens(pool, worst / longest, block)

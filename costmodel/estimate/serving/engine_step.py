@@ -28,6 +28,7 @@ from costmodel.estimate.model.shards import Shard, additions, matmuls, shard
 from costmodel.estimate.model.side_branch import side_traffic
 from costmodel.estimate.serving.adapters import adapter_time
 from costmodel.estimate.serving.attention_time import decode_attention, prompt_attention
+from costmodel.estimate.serving.decode_context import latent_time, prompt_exchange, row_time
 from costmodel.estimate.serving.engine_memory import WIDE, vocab_rows
 from costmodel.estimate.serving.expert_step import expert_exchange, expert_layer, halved
 from costmodel.estimate.serving.plan_columns import PlanColumns
@@ -50,6 +51,7 @@ class StepTime:
     pp: Number = 0.0
     host: Number = 0.0
     draft: Number = 0.0
+    dcp: Number = 0.0
 
     def __add__(self, other: StepTime) -> StepTime:
         return StepTime(*(getattr(self, name) + getattr(other, name) for name in STEP_TERMS))
@@ -68,7 +70,10 @@ class StepTime:
         """All of it."""
         total: Number = 0.0
         for name in STEP_TERMS:
-            total = total + known_as(name, getattr(self, name))
+            spent = getattr(self, name)
+            if isinstance(spent, float) and spent == 0:
+                continue
+            total = total + known_as(name, spent)
         return total
 
 
@@ -109,6 +114,8 @@ def step_time(inputs: ServingInputs, layout: PlanColumns, batch: Batch) -> StepT
     if batch.prompted:
         total = total + prompt_time(inputs, layout, batch.tokens)
     total = total + head_time(inputs, layout, batch.queries + batch.prompts)
+    if layout.shares_context:
+        total = total + context_time(inputs, layout, batch.queries)
     total = overlapped(inputs, layout, total)
     return total if inputs.draft is None else total + _drafted(inputs.draft, layout, batch)
 
@@ -183,7 +190,12 @@ def _layer(
         reduced = reductions(layout, kind) * all_reduce(inputs, tp, message)
         if width := summed_inside(kind):
             reduced = reduced + all_reduce(inputs, tp, activation_message(own, width, inputs.types.wide))
-    return StepTime(matmul=maps, memory_bound=_passes(inputs, part, own), tp=reduced, ep=exchanged)
+    step = StepTime(matmul=maps, memory_bound=_passes(inputs, part, own), tp=reduced, ep=exchanged)
+    if not layout.shares_context or kind.attention is None:
+        return step
+    with term("decode context"):
+        shared = row_time(inputs, layout, part, rows)
+    return replace(step, memory_bound=step.memory_bound + shared.passes, dcp=shared.exchange)
 
 
 def decode_time(inputs: ServingInputs, layout: PlanColumns, decodes: Number, context: Number) -> StepTime:
@@ -201,10 +213,11 @@ def prompt_time(inputs: ServingInputs, layout: PlanColumns, tokens: Number) -> S
     """Attention of tokens of prompts beside what their rows take."""
     with term("prompts"):
         attention = _attention(inputs, layout, lambda part: prompt_attention(inputs, layout, part, tokens))
+    gathered = prompt_exchange(inputs, layout, tokens)
     if inputs.model.vision is None:
-        return StepTime(attention=attention)
+        return StepTime(attention=attention, dcp=gathered)
     seen = vision_time(inputs, layout, tokens)
-    return StepTime(seen.matmul, attention + seen.attention, seen.memory_bound)
+    return StepTime(seen.matmul, attention + seen.attention, seen.memory_bound, dcp=gathered)
 
 
 def _attention(inputs: ServingInputs, layout: PlanColumns, of_layer: Callable[[Shard], Number]) -> Number:
@@ -215,6 +228,12 @@ def _attention(inputs: ServingInputs, layout: PlanColumns, of_layer: Callable[[S
             if part.mixer is not None:
                 total = total + kind.count * of_layer(part)
     return total
+
+
+def context_time(inputs: ServingInputs, layout: PlanColumns, queries: Number) -> StepTime:
+    """What latent attention exchanges for the sequences of a step; grouped attention does so for all of its rows."""
+    found = latent_time(inputs, layout, queries)
+    return StepTime(memory_bound=found.passes, dcp=found.exchange)
 
 
 def head_time(inputs: ServingInputs, layout: PlanColumns, rows: Number) -> StepTime:

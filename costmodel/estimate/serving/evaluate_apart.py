@@ -11,6 +11,7 @@ from numpy.typing import NDArray
 from costmodel.equations.run.economics import rate as rate_of
 from costmodel.equations.run.economics import share
 from costmodel.estimate.serving.apart_columns import ApartRates, SeenApart, apart_columns
+from costmodel.estimate.serving.cached_prompts import cached_cost_apart
 from costmodel.estimate.serving.engine_memory import EngineMemoryUse, memory_use
 from costmodel.estimate.serving.evaluate_layouts import evaluate
 from costmodel.estimate.serving.instances import (
@@ -147,15 +148,15 @@ def evaluate_apart(inputs: ServingInputs, prefill: PlanColumns, decode: PlanColu
     over = np.asarray(rate < arriving * (1 - 1e-9)) if arriving is not None else np.zeros(len(decode), dtype=bool)
     many = quick.in_flight(rate)
     step = ExactSteps(inputs, decode).breakdown(micro_batch(decode, many))
-    rates = ApartRates(rate, top, within, rate_of(prefill.replicas, prompt.full), each)
+    rates = ApartRates(rate, top, within, passed, each)
     columns = apart_columns(inputs, (prefill, decode), memories, step, transfer, exact.seen(rate, many), rates)
     columns |= dict.fromkeys(("speculation_gain", "speculation_break_even", "makespan", "tail_share"), np.nan)
     columns["accepted_tokens"] = inputs.load.accepted
+    columns["cost_per_mcached"] = cached_cost_apart(inputs, prefill, prompt.gamma)
     with np.errstate(divide="ignore", invalid="ignore"):  # replicas that keep no limits
         columns["disaggregation_gain"] = share(within, together(inputs, prefill, decode))
     columns[OWN] = limits_chance(inputs, stated_limits(inputs.case.scenario.limits), columns.__getitem__, arriving)
-    results = Costs(columns, len(decode))
-    return ApartEvaluation(prefill, decode, results, *memories, transfer, many, step.total, most, over)
+    return ApartEvaluation(prefill, decode, Costs(columns, len(decode)), *memories, transfer, many, step.total, most, over)
 
 
 def together(inputs: ServingInputs, prefill: PlanColumns, decode: PlanColumns) -> Rows:
@@ -170,14 +171,15 @@ def together(inputs: ServingInputs, prefill: PlanColumns, decode: PlanColumns) -
 
 def _of_one(inputs: ServingInputs, layout: PlanColumns) -> Rows:
     """Requests a second within the limits of one replica that does both."""
-    names = ("tp", "ep", "dp_attention", "budget", "redundant_experts")
+    names = ("tp", "ep", "dp_attention", "budget", "redundant_experts", "dcp")
     shapes = np.stack([np.asarray(getattr(layout, name), dtype=np.float64).view(np.ndarray) for name in names])
     unique, which = np.unique(shapes, axis=1, return_inverse=True)
     one = np.ones(unique.shape[1])
     best = np.zeros(unique.shape[1])
     for budget in (*SMALL_BUDGETS, np.inf):
         held = np.minimum(unique[3], budget)
-        found = evaluate(inputs, PlanColumns(unique[0], one, unique[1], unique[2], one, held, unique[4])).results
+        tp, ep, groups, _, copies, dcp = unique
+        found = evaluate(inputs, PlanColumns(tp, one, ep, groups, one, held, copies, dcp)).results
         fits = found.column("memory_share") <= 1
         best = np.where(fits, np.maximum(best, found.column("rate_within_slo_per_s")), best)
     return np.asarray(best)[which.reshape(-1)]

@@ -243,6 +243,7 @@ def _times(inputs: ServingInputs, layout: PlanColumns, decode: StepTime, state: 
         "memory_bound": decode.memory_bound,
         "tp_exposed": decode.tp,
         "ep_exposed": decode.ep,
+        "dcp_exposed": decode.dcp,
         "pp_exposed": decode.pp,
         "host_time": decode.host,
         "draft_time": decode.draft,

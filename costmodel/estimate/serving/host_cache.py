@@ -11,6 +11,7 @@ from costmodel.estimate.serving.evaluate_layouts import ServingEvaluation
 from costmodel.estimate.serving.host_loading import cached_bytes, host_bytes
 from costmodel.estimate.serving.host_pool import host_rate
 from costmodel.estimate.serving.instances import prompt_time
+from costmodel.estimate.serving.kv_cache import cache_block
 from costmodel.estimate.serving.plan_columns import PlanColumns
 from costmodel.estimate.serving.predict_serving import ServingAnswer, halves_of
 from costmodel.ground.equation import Number, term
@@ -49,7 +50,7 @@ def host_cache(answer: ServingAnswer) -> HostCache | None:
     if inputs.host_pool is not None:
         part = host_bytes(inputs, answer.evaluation.memory)
     load, again = link_time(nbytes, rate, 1.0), prompt * each_token
-    tokens = layout.dp_attention * pool_tokens(part, nbytes / prompt, inputs.engine.block)
+    tokens = layout.dp_attention * pool_tokens(part, nbytes / prompt, cache_block(inputs, layout))
     found = (part, tokens, prompt, load, again, share(again, load))
     return HostCache(node.memory.capacity, *(float(np.asarray(value).reshape(-1)[0]) for value in found))
 

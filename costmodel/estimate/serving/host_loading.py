@@ -13,7 +13,7 @@ from costmodel.equations.serving.memory.memory_budget import pool_tokens
 from costmodel.equations.serving.memory.prefix_reuse import residency_time
 from costmodel.estimate.model.shards import layer_count
 from costmodel.estimate.serving.engine_memory import EngineMemoryUse, stage_share
-from costmodel.estimate.serving.kv_cache import sequence_cache
+from costmodel.estimate.serving.kv_cache import cache_block, rank_cache
 from costmodel.estimate.serving.plan_columns import PlanColumns
 from costmodel.estimate.serving.serving_inputs import ServingInputs
 from costmodel.ground.equation import Number, term
@@ -52,7 +52,7 @@ NOTHING = HostLoading()
 
 def cached_bytes(inputs: ServingInputs, layout: PlanColumns, tokens: Number) -> Number:
     """Cache of so many tokens of one sequence on a rank of the most loaded stage."""
-    return stage_share(inputs, layout) * sequence_cache(inputs, layout.tp, tokens)
+    return stage_share(inputs, layout) * rank_cache(inputs, layout, tokens)
 
 
 def loading(inputs: ServingInputs, layout: PlanColumns, each_token: Number) -> HostLoading:
@@ -90,7 +90,7 @@ def host_tokens(inputs: ServingInputs, layout: PlanColumns, memory: EngineMemory
         return 0.0
     with term("tokens on the host"):
         each = cached_bytes(inputs, layout, load.prompt) / load.prompt
-        return layout.dp_attention * pool_tokens(host_bytes(inputs, memory), each, inputs.engine.block)
+        return layout.dp_attention * pool_tokens(host_bytes(inputs, memory), each, cache_block(inputs, layout))
 
 
 def host_bytes(inputs: ServingInputs, memory: EngineMemoryUse) -> Number:

@@ -9,9 +9,11 @@ from costmodel.equations.memory.kv_cache import (
     block_tokens,
 )
 from costmodel.equations.parallelism.counts import kv_heads_per_rank
+from costmodel.equations.serving.step.decode_context import shared_cache_tokens
 from costmodel.estimate.model.mixers import compressed_attention
 from costmodel.estimate.model.mixers.mixer import CacheWidth
 from costmodel.estimate.model.mixers.table import mixer_cache, state_bytes, token_bytes
+from costmodel.estimate.serving.plan_columns import PlanColumns
 from costmodel.estimate.serving.serving_inputs import ServingInputs
 from costmodel.ground.equation import Number, term
 
@@ -37,14 +39,34 @@ def sequence_cache(inputs: ServingInputs, tp: Number, tokens: Number) -> Number:
     return total if inputs.draft is None else total + sequence_cache(inputs.draft, tp, tokens)
 
 
-def admitted_cache(inputs: ServingInputs, tp: Number, budget: Number) -> Number:
+def own_tokens(layout: PlanColumns, tokens: Number) -> Number:
+    """Of the tokens of a sequence those that a rank keeps: all, but where ranks of dcp divide them."""
+    return shared_cache_tokens(tokens, layout.dcp) if layout.shares_context else tokens
+
+
+def cache_block(inputs: ServingInputs, layout: PlanColumns) -> Number:
+    """Tokens of a sequence that come and go together: a block of each rank of dcp."""
+    if not layout.shares_context:
+        return inputs.engine.block
+    with term("blocks of all ranks of dcp"):
+        return layout.dcp * inputs.engine.block
+
+
+def rank_cache(inputs: ServingInputs, layout: PlanColumns, tokens: Number) -> Number:
+    """What all layers keep of a sequence of so many tokens on a rank, without a pipeline."""
+    return sequence_cache(inputs, layout.tp, own_tokens(layout, tokens))
+
+
+def admitted_cache(inputs: ServingInputs, layout: PlanColumns) -> Number:
     """What an engine sets aside for the longest request: whole blocks, and of a window as much as may be in flight."""
+    tp, budget = layout.tp, layout.budget
     longest, block = inputs.load.longest, inputs.engine.block
+    whole = own_tokens(layout, block_tokens(longest, cache_block(inputs, layout)))
     total: Number = 0.0
     for kind in inputs.model.layers:
         if kind.heads is None:
             continue
-        tokens = block_tokens(longest, block)
+        tokens = whole
         if kind.attention is not None and kind.attention.window is not None:
             tokens = admitted_window_tokens(longest, kind.attention.window, budget, block)
             heads = kv_heads_per_rank(kind.attention.kv_heads, tp)
@@ -58,7 +80,7 @@ def admitted_cache(inputs: ServingInputs, tp: Number, budget: Number) -> Number:
         else:
             each = layer_cache(inputs, kind, tp, tokens)
         total = total + kind.count * each
-    return total if inputs.draft is None else total + admitted_cache(inputs.draft, tp, budget)
+    return total if inputs.draft is None else total + admitted_cache(inputs.draft, layout)
 
 
 def token_cache(inputs: ServingInputs) -> Number:

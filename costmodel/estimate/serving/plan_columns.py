@@ -13,6 +13,8 @@ from costmodel.ground.record import record
 
 Rows = NDArray[np.float64]
 
+RARE = {"redundant_experts": 0.0, "dcp": 1.0}  # sizes that a plan names only where they differ from these
+
 
 @record
 class PlanColumns:
@@ -25,10 +27,12 @@ class PlanColumns:
     replicas: Rows
     budget: Rows
     redundant_experts: Rows = field(default_factory=lambda: np.zeros(1))  # of a layer; left out, none
+    dcp: Rows = field(default_factory=lambda: np.ones(1))  # left out, every rank keeps whole sequences
 
     def __post_init__(self) -> None:
-        if len(self.redundant_experts) != len(self.tp):
-            object.__setattr__(self, "redundant_experts", np.zeros(len(self.tp)))
+        for name, none in RARE.items():
+            if len(getattr(self, name)) != len(self.tp):
+                object.__setattr__(self, name, np.full(len(self.tp), none))
 
     def __len__(self) -> int:
         return len(self.tp)
@@ -43,6 +47,11 @@ class PlanColumns:
         """Accelerators of a replica."""
         return self.pp * self.stage_ranks
 
+    @functools.cached_property
+    def shares_context(self) -> bool:
+        """Whether ranks of any of the plans divide the cache of a sequence by tokens."""
+        return bool(np.any(np.asarray(self.dcp) > 1))
+
     def at(self, rows: NDArray[np.bool_] | NDArray[np.intp] | slice) -> PlanColumns:
         """Some of the rows."""
         return PlanColumns(*(getattr(self, name)[rows] for name in SIZES))
@@ -56,6 +65,6 @@ SIZES = tuple(part.name for part in fields(PlanColumns))
 
 
 def sizes_of(layout: PlanColumns, row: int = 0) -> dict[str, float]:
-    """A plan's sizes; copies of experts where it has any."""
+    """A plan's sizes; those that are rare where it has them."""
     found = {name: float(getattr(layout, name)[row]) for name in SIZES}
-    return found if found["redundant_experts"] else {name: found[name] for name in SIZES[:-1]}
+    return {name: size for name, size in found.items() if size != RARE.get(name)}

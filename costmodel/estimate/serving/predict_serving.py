@@ -93,13 +93,27 @@ def layout_of(inputs: ServingInputs, plan: ServingPlan) -> tuple[PlanColumns, tu
         replicas = max(float(np.floor(inputs.ranks / ranks)), 1.0)
         origin = f"{number_of(float(inputs.ranks), 'GPU')} over {ranks:g} of a replica"
         assumed = (Assumption("plan.replicas", f"{replicas:g}", origin),)
-    values = (plan.tp, plan.pp, plan.ep, plan.dp_attention, replicas, inputs.budget, plan.redundant_experts or 0.0)
+    rare = (plan.redundant_experts or 0.0, plan.dcp)
+    values = (plan.tp, plan.pp, plan.ep, plan.dp_attention, replicas, inputs.budget, *rare)
     return PlanColumns(*(np.array([value], dtype=np.float64) for value in values)), assumed
 
 
 def routed(inputs: ServingInputs, prefill: PlanColumns) -> ServingInputs:
     """The same with what turns find on the instances for prompts; instances apart keep it until the next turn."""
     return conversing(inputs, float(prefill.replicas[0])) if np.any(inputs.load.history) else inputs
+
+
+def routed_parts(
+    inputs: ServingInputs, prefill: PlanColumns, decode: PlanColumns
+) -> Iterator[tuple[ServingInputs, PlanColumns, PlanColumns]]:
+    """Instances apart with what turns find on them: together those with as many instances for prompts."""
+    if not np.any(inputs.load.history):
+        yield inputs, prefill, decode
+        return
+    replicas = np.asarray(prefill.replicas, dtype=np.float64)
+    for count in np.unique(replicas):
+        half = prefill.at(replicas == count)
+        yield routed(inputs, half), half, decode.at(replicas == count)
 
 
 def apart_is_modelled(inputs: ServingInputs) -> None:
@@ -122,7 +136,8 @@ def halves_of(inputs: ServingInputs, plan: ServingPlan) -> tuple[PlanColumns, Pl
     apart_is_modelled(inputs)
     halves = []
     for half in (plan.prefill, plan.decode):
-        values = (half.tp, 1.0, half.ep, half.dp_attention, half.replicas, inputs.budget, plan.redundant_experts or 0.0)
+        rare = (plan.redundant_experts or 0.0, half.dcp)
+        values = (half.tp, 1.0, half.ep, half.dp_attention, half.replicas, inputs.budget, *rare)
         halves.append(PlanColumns(*(np.array([value], dtype=np.float64) for value in values)))
     return halves[0], halves[1]
 

@@ -48,6 +48,20 @@ INVALID = {
         "expert copies without ep",
         "Copies of experts are placed on ranks that hold whole experts, so redundant_experts needs ep above 1.",
     ),
+    "L063": Reason(
+        "tp not divisible by dcp",
+        "Decode context parallelism groups the ranks of tensor parallelism, so dcp must divide tp.",
+    ),
+    "L064": Reason(
+        "dcp above copies of kv heads",
+        "Ranks that divide a cache by tokens hold the same key-value heads. So dcp times these heads must not exceed "
+        "tp, and dcp must divide the query heads of each.",
+    ),
+    "L065": Reason(
+        "cache not divided by tokens",
+        "The engine divides only some caches by tokens, or none (stack.decode_context); windows, states and indexers "
+        "never. So dcp must be 1.",
+    ),
 }
 LIMITS = {
     "M001": Reason(

@@ -15,7 +15,8 @@ from costmodel.ground.shared_columns import BATCH, CUT, Factored, Plans
 from costmodel.ground.solvers import Curves, Line
 
 T = TypeVar("T")
-CUTS = ("tp", "pp", "ep", "dp_attention", "redundant_experts")  # how a replica cuts the model
+CUTS = ("tp", "pp", "ep", "dp_attention", "redundant_experts", "dcp")  # how a replica cuts the model
+_UNSHARED = CUTS[:-1]
 WORTH_STORING = 4  # plans of a cut, from which on it pays to store it once
 
 
@@ -31,21 +32,27 @@ class ReplicaKinds:
         return found if self.which is None else rows_of(found, self.which, len(self.layout))
 
 
+def cuts_of(layout: PlanColumns) -> tuple[str, ...]:
+    """Sizes that decide how replicas cut the model; dcp only where any has it."""
+    return CUTS if layout.shares_context else _UNSHARED
+
+
 def replica_kinds(inputs: ServingInputs, layout: PlanColumns) -> ReplicaKinds:
     """The replicas of some plans; where replicas share one line of requests, their number is part of the kind."""
     if len(layout) == 1 or inputs.case.scenario.assume.routing == "least-loaded":
         return ReplicaKinds(layout)
-    first, which = distinct([np.asarray(getattr(layout, name)) for name in (*CUTS, "budget")])
+    first, which = distinct([np.asarray(getattr(layout, name)) for name in (*cuts_of(layout), "budget")])
     return ReplicaKinds(layout) if len(first) == len(layout) else ReplicaKinds(layout.at(first), which)
 
 
 def shared_cuts(layout: PlanColumns) -> PlanColumns:
     """The same plans, with what depends on the cut of the model alone stored once for all that have it in common."""
-    first, which = distinct([np.asarray(getattr(layout, name)) for name in CUTS])
+    cuts = cuts_of(layout)
+    first, which = distinct([np.asarray(getattr(layout, name)) for name in cuts])
     if len(layout) < WORTH_STORING * len(first):
         return layout
     plans = Plans({CUT: which}, BATCH)
-    columns: dict[str, Any] = {name: Factored(np.asarray(getattr(layout, name))[first], CUT, plans) for name in CUTS}
+    columns: dict[str, Any] = {name: Factored(np.asarray(getattr(layout, name))[first], CUT, plans) for name in cuts}
     return replace(layout, **columns)
 
 

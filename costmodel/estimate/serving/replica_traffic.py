@@ -12,6 +12,8 @@ from costmodel.equations.network.collectives import activation_message
 from costmodel.estimate.machine.collective_time import send_time
 from costmodel.estimate.machine.process_groups import Transfer, group
 from costmodel.estimate.model.residual_streams import stream_width
+from costmodel.estimate.model.shards import shard
+from costmodel.estimate.serving.decode_context import prompt_transfer, row_transfers
 from costmodel.estimate.serving.engine_step import all_reduce, reductions
 from costmodel.estimate.serving.expert_step import expert_transfers
 from costmodel.estimate.serving.plan_columns import PlanColumns
@@ -47,6 +49,7 @@ def _of(inputs: ServingInputs, layout: PlanColumns, tokens: Number, *, prompts: 
         count = count + kind.count * reductions(layout, kind)
     talking = np.where(layout.tp > 1, count, 0.0)
     yield Transfer(tp, "all_reduce", message, all_reduce(inputs, tp, message), talking)
+    yield from _shared(inputs, layout, tokens, prompts=prompts)
     routed = [kind for kind in inputs.model.layers if kind.experts is not None]
     layers = sum(kind.count for kind in routed)
     for kind in routed[:1]:
@@ -56,3 +59,19 @@ def _of(inputs: ServingInputs, layout: PlanColumns, tokens: Number, *, prompts: 
     stages = group(inputs, "pp", layout.pp, layout.stage_ranks)
     message = activation_message(layout.own(tokens), stream_width(inputs.model), inputs.types.wide)
     yield Transfer(stages, "send", message, send_time(inputs, message, stages), layout.pp - 1.0)
+
+
+def _shared(inputs: ServingInputs, layout: PlanColumns, tokens: Number, *, prompts: bool) -> Iterator[Transfer]:
+    """What ranks of dcp exchange; layers of one kind of attention are alike."""
+    if not layout.shares_context:
+        return
+    for name in ("attention", "latent"):
+        kinds = [kind for kind in inputs.model.layers if getattr(kind, name) is not None]
+        layers = sum(kind.count for kind in kinds)
+        for kind in kinds[:1]:
+            part = shard(inputs.model, kind, layout.tp, layout.stage_ranks)
+            found = row_transfers(inputs, layout, part, tokens)
+            if prompts and kind.latent is not None:
+                found = iter((prompt_transfer(inputs, layout, kind, tokens),))
+            for each in found:
+                yield replace(each, count=layers * each.count)

@@ -13,11 +13,18 @@ from functools import partial
 import numpy as np
 
 from costmodel.equations.run.economics import share
-from costmodel.estimate.serving.engine_step import StepTime, decode_time, head_time, prompt_time, rows_time
+from costmodel.estimate.serving.engine_step import (
+    StepTime,
+    context_time,
+    decode_time,
+    head_time,
+    prompt_time,
+    rows_time,
+)
 from costmodel.estimate.serving.expert_step import dispatches, halved
 from costmodel.estimate.serving.operating_point import context_of
 from costmodel.estimate.serving.plan_columns import PlanColumns
-from costmodel.estimate.serving.replica_kinds import CUTS, distinct
+from costmodel.estimate.serving.replica_kinds import cuts_of, distinct
 from costmodel.estimate.serving.serving_inputs import ServingInputs
 from costmodel.ground.equation import Number
 from costmodel.ground.record import record
@@ -54,6 +61,7 @@ class StepTable:
     verified: float = 1.0
     draft: StepTable | None = None
     halves: tuple[OtherHalf, OtherHalf] | None = None  # without prompts, and with
+    shared: Curves | None = None  # what latent attention exchanges for queries of sequences that decode
 
     def decode(self, decodes: Number) -> Number:
         """Time of a step of so many sequences."""
@@ -70,6 +78,8 @@ class StepTable:
         drawn = queries + share(tokens, self.computed)
         beside = self.decoding.at(decodes) + self.prompts.at(tokens) + self.head.at(drawn)
         time = self.prompted.at(queries + tokens) + beside
+        if self.shared is not None:
+            time = time + self.shared.at(queries)
         if self.halves is not None:
             time = time - self.halves[1].hidden(queries + tokens, beside)
         if self.draft is None:
@@ -90,7 +100,7 @@ def _part_of_step(
 
 def step_table(inputs: ServingInputs, layout: PlanColumns) -> StepTable:
     """The table of some plans."""
-    first, which = distinct([getattr(layout, name) for name in CUTS])
+    first, which = distinct([getattr(layout, name) for name in cuts_of(layout)])
     cuts, context = layout.at(first), context_of(inputs)
 
     def line(one: Number, two: Number, step: float) -> Line:
@@ -110,16 +120,19 @@ def step_table(inputs: ServingInputs, layout: PlanColumns) -> StepTable:
     decoding = [decode_time(inputs, cuts, count, context).total for count in (1.0, 2.0)]
     prompts = [prompt_time(inputs, cuts, count).total for count in (PROMPT, 2.0 * PROMPT)]
     head = curves(head_time)
+    latent = cuts.shares_context and any(kind.latent is not None for kind in inputs.model.layers)
+    shared = curves(context_time) if latent else None
     table = StepTable(
         computed=inputs.load.computed,
         prompted=curves(partial(rows_time, prompts=True)) if np.any(dispatches(inputs, cuts)) else rows,
         head=head,
-        drawn=rows + head,
+        drawn=rows + head if shared is None else rows + head + shared,
         decoding=line(decoding[0], decoding[1], 1.0),
         prompts=line(prompts[0], prompts[1], PROMPT),
         one=0.0,
         verified=inputs.load.verified,
         halves=None if halved(inputs, cuts) is None else (other_half(prompts=False), other_half(prompts=True)),
+        shared=shared,
         draft=None if inputs.draft is None else step_table(inputs.draft, layout),
     )
     return replace(table, one=table.decode(np.ones(len(layout))))

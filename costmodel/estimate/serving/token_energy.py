@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
+import numpy as np
+
 from costmodel.equations.run.economics import share
 from costmodel.equations.run.energy import mean_power
 from costmodel.equations.serving.load.queues import occupied_share
@@ -13,9 +15,10 @@ from costmodel.ground.equation import Number, known_as, term
 
 
 def busy_share(inputs: ServingInputs, columns: Mapping[str, Number]) -> Number:
-    """Share of the time in which a replica has requests: all of it where each is replaced when it ends."""
-    if inputs.case.scenario.workload.at_once is not None:
-        return 1.0
+    """Share of the time in which replicas have requests; all of it for those whose requests are replaced."""
+    at_once = inputs.case.scenario.workload.at_once
+    if at_once is not None:
+        return np.minimum(at_once / columns["replicas"], 1.0)
     with term("requests of a replica"):
         here = columns["requests_per_s"] * columns["latency"] / columns["replicas"]
     return occupied_share(here)
@@ -29,8 +32,15 @@ def energy_per_token(inputs: ServingInputs, busy: Number, columns: Mapping[str, 
     return known_as("energy_per_token", token_energy(power, columns["output_tokens_per_s"]))
 
 
-def busy_share_apart(prompts: Number, prefill_busy: Number, answers: Number, decoding: Number) -> Number:
-    """Share of the time in which accelerators have work, where some compute prompts and others answers."""
+def busy_share_apart(
+    inputs: ServingInputs, prompts: Number, prefill_busy: Number, answers: Number, decoding: Number
+) -> Number:
+    """Share of the time in which accelerators have work, where some compute prompts and others answers.
+
+    prompts, answers: accelerators of each kind. decoding: requests in flight of one instance that answers.
+    """
+    closed = inputs.case.scenario.workload.at_once is not None
+    occupied = np.minimum(decoding, 1.0) if closed else occupied_share(decoding)
     with term("busy"):
-        busy = prompts * prefill_busy + answers * occupied_share(decoding)
+        busy = prompts * prefill_busy + answers * occupied
     return share(busy, prompts + answers)

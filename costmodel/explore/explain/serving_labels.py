@@ -19,6 +19,8 @@ SERVING_LABELS: dict[str, tuple[str, str]] = {
     "cache pool": ("", "cache_pool"),
     "prompts between": ("", "prompts_between"),
     "tp all-reduce": ("", "tp_exposed"),
+    "shared context": ("", "dcp_exposed"),
+    "dcp": ("ranks of tensor parallelism that divide the cache of a sequence by tokens: plan.dcp", "dcp"),
     "host": ("", "host_time"),
     "least memory": (
         "weights, a step, the runtime and one request, relative to what the engine may use",

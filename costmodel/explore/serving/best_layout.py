@@ -9,6 +9,7 @@ from costmodel.documents.reader.resolved_scenario import LoadedScenario
 from costmodel.documents.reader.serving_scenario import ServingCase, serving
 from costmodel.documents.schemas.serving.serving_plan import ServingPlan
 from costmodel.estimate.serving.element_types import stored_types
+from costmodel.estimate.serving.plan_columns import RARE
 from costmodel.estimate.serving.predict_serving import layout_of
 from costmodel.estimate.serving.serving_inputs import ServingInputs, inputs_of
 from costmodel.explore.serving.found_plans import FoundPlans, RankedPlan
@@ -61,10 +62,10 @@ def plan_settings(found: FoundPlans, ranked: RankedPlan) -> dict[str, str]:
         return {**varied, "plan": f"{{{', '.join(_whole(plan, ranked))}}}", **_budget(inputs, sizes, varied)}
     own = None if plan is None else layout_of(inputs, plan)[0]
     settings = {}
-    for name in ("tp", "pp", "ep", "dp_attention", "replicas", "redundant_experts"):
-        none = 0.0 if name == "redundant_experts" else 1.0
+    for name in ("tp", "pp", "ep", "dp_attention", "replicas", *RARE):
+        none = RARE.get(name, 1.0)
         usual = none if own is None else float(getattr(own, name)[0])
-        size = sizes.get(name, 0.0)
+        size = sizes.get(name, none)
         if size != usual:
             settings[f"plan.{name}"] = f"{size:.0f}" if size else "null"
     settings |= _budget(inputs, sizes, varied)
@@ -87,8 +88,8 @@ def _whole(plan: ServingPlan | None, ranked: RankedPlan) -> Iterator[str]:
     if ranked.prefill is None:
         names = [
             name
-            for name in ("tp", "pp", "ep", "dp_attention", "replicas")
-            if sizes[name] > 1 or name in ("tp", "replicas")
+            for name in ("tp", "pp", "ep", "dp_attention", "dcp", "replicas")
+            if sizes.get(name, 1.0) > 1 or name in ("tp", "replicas")
         ]
         yield from (f"{name}: {sizes[name]:.0f}" for name in names)
     else:
@@ -102,6 +103,6 @@ def _whole(plan: ServingPlan | None, ranked: RankedPlan) -> Iterator[str]:
 
 def _half(sizes: dict[str, float]) -> str:
     """Instances of one kind as they are written in a plan."""
-    names = ("tp", "ep", "dp_attention", "replicas")
-    degrees = {name: sizes[name] for name in names if sizes[name] > 1 or name == "tp"}
+    names = ("tp", "ep", "dp_attention", "dcp", "replicas")
+    degrees = {name: sizes[name] for name in names if sizes.get(name, 1.0) > 1 or name == "tp"}
     return f"{{{', '.join(f'{name}: {degree:.0f}' for name, degree in degrees.items())}}}"

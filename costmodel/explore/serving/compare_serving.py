@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 
 from costmodel.documents.reader.serving_scenario import ServingCase
-from costmodel.estimate.serving.plan_columns import SIZES
+from costmodel.estimate.serving.plan_columns import RARE, SIZES
 from costmodel.estimate.serving.predict_serving import ServingAnswer, predict
 from costmodel.explore.compare.check import BaselinePolicy
 from costmodel.explore.compare.compare import Side, named_documents
@@ -35,7 +35,7 @@ def side(name: str, case: ServingCase) -> Side:
     """A scenario as one of two that are compared: every value it rests on, and every result."""
     answer = predict(case)
     layout = answer.evaluation.layout
-    sizes = [f"plan.{size}" for size in SIZES if size not in ("budget", "redundant_experts")]
+    sizes = [f"plan.{size}" for size in SIZES if size not in ("budget", *RARE)]
     values = {path: value for path, value in leaves(case).items() if path not in sizes}
     if answer.plan.prefill is None:
         values |= {path: InputValue(float(getattr(layout, path.removeprefix("plan."))[0])) for path in sizes}

@@ -10,6 +10,8 @@ from typing import TypeVar
 
 from costmodel.documents.reader.override_case import vary_any
 from costmodel.documents.reader.serving_scenario import serving
+from costmodel.documents.schemas.serving.serving_results import RESULTS
+from costmodel.estimate.machine.price import price_of
 from costmodel.estimate.serving.predict_serving import ServingAnswer
 from costmodel.estimate.serving.serving_inputs import ServingInputs, inputs_of
 from costmodel.explore.search.combinations import cells_at, count_combinations, values_at
@@ -187,12 +189,23 @@ def varied(inputs: ServingInputs, over: Sequence[Axis]) -> ServingVariants:
     return ServingVariants(inputs, tuple(over))
 
 
-def priced(name: str, unknown: Iterable[str]) -> None:
-    """A fault where plans are compared by a cost, and no price is known of some nodes."""
+def lacks_figure(inputs: ServingInputs, name: str) -> bool:
+    """Whether a result rests on a price or a power that is not known."""
+    if RESULTS[name].unit == "USD":
+        return not price_of(inputs.case).known
+    return name == "energy_per_token" and math.isnan(float(inputs.power.drawn))
+
+
+def comparable(name: str, unknown: Iterable[str]) -> None:
+    """A fault where plans are compared by a cost or an energy, and no price or power is known of some nodes."""
     nodes = ", ".join(dict.fromkeys(unknown))
-    if nodes:
+    if nodes and RESULTS[name].unit == "USD":
         sentence = f"plans are compared by {name}, but no price is known for {nodes}"
         hint = "--price 2.50USD/GPU/h sets one for all; costmodel list nodes shows those with a list price"
+        raise fail("C004", sentence, None, hint)
+    if nodes:
+        sentence = f"plans are compared by {name}, but no power is known for {nodes}"
+        hint = "--set 'assume.power=900 W' sets that of an accelerator and its share of the node"
         raise fail("C004", sentence, None, hint)
 
 

@@ -55,24 +55,26 @@ def candidates(inputs: ServingInputs) -> PlanColumns:
         listed("dp_attention", degrees if mixture else (1.0,)),
         listed("budget", budgets),
         listed("redundant_experts", () if plan is None else (plan.redundant_experts or 0.0,)) or [0.0],
+        listed("dcp", (1.0 if plan is None else plan.dcp,)),
     )
     columns = [axis.ravel() for axis in np.meshgrid(*axes, indexing="ij")]
-    tp, pp, ep, groups, _, copies = columns
+    tp, pp, ep, groups, _, copies, dcp = columns
     each = np.asarray(pp * (tp * groups))
     sensible = each <= ranks
     if mixture:
         sensible &= (ep == 1) | (ep == tp * groups)
-        sensible &= (copies == 0) | (ep > 1) | (len(axes[-1]) == 1)
-    tp, pp, ep, groups, budget, copies, each = (column[sensible] for column in (*columns, each))
+        sensible &= (copies == 0) | (ep > 1) | (len(axes[-2]) == 1)
+    sensible &= (tp % dcp == 0) | (len(axes[-1]) == 1)
+    tp, pp, ep, groups, budget, copies, dcp, each = (column[sensible] for column in (*columns, each))
     counts = listed("replicas", ())
     if counts:
         rows = np.arange(len(tp)).repeat(len(counts))
         many = np.tile(np.array(counts), len(tp))
-        tp, pp, ep, groups, budget, copies = (column[rows] for column in (tp, pp, ep, groups, budget, copies))
-        return PlanColumns(tp, pp, ep, groups, many, budget, copies)
+        tp, pp, ep, groups, budget, copies, dcp = (each[rows] for each in (tp, pp, ep, groups, budget, copies, dcp))
+        return PlanColumns(tp, pp, ep, groups, many, budget, copies, dcp)
     if not len(tp):
         raise _no_room(inputs)
-    return PlanColumns(tp, pp, ep, groups, np.floor(ranks / each), budget, copies)
+    return PlanColumns(tp, pp, ep, groups, np.floor(ranks / each), budget, copies, dcp)
 
 
 def _powers(most: float) -> list[float]:
@@ -101,7 +103,8 @@ def pairs(inputs: ServingInputs, layout: PlanColumns) -> tuple[PlanColumns, Plan
     apart_is_modelled(inputs)
     ranks = float(inputs.ranks)
     alone = layout.at(layout.pp == 1)
-    shapes = np.unique(np.stack([alone.tp, alone.ep, alone.dp_attention, alone.redundant_experts]), axis=1).T
+    degrees = (alone.tp, alone.ep, alone.dp_attention, alone.redundant_experts, alone.dcp)
+    shapes = np.unique(np.stack(degrees), axis=1).T
     rows = []
     for first, second in itertools.product(shapes, shapes):
         if first[3] != second[3]:  # a plan has as many copies on both
@@ -110,11 +113,11 @@ def pairs(inputs: ServingInputs, layout: PlanColumns) -> tuple[PlanColumns, Plan
         counts = np.unique(np.geomspace(1, max((ranks - own) // other, 1), COUNTS).round())
         for count in counts[counts * other + own <= ranks]:
             rows.append((*first, (ranks - count * other) // own, *second, count))
-    columns = np.array(rows, dtype=np.float64).reshape(-1, 10).T
+    columns = np.array(rows, dtype=np.float64).reshape(-1, 12).T
     one, budget = np.ones(columns.shape[1]), np.full(columns.shape[1], float(inputs.budget))
     halves = (
-        PlanColumns(tp, one, ep, groups, count, budget, copies)
-        for tp, ep, groups, copies, count in (columns[:5], columns[5:])
+        PlanColumns(tp, one, ep, groups, count, budget, copies, dcp)
+        for tp, ep, groups, copies, dcp, count in (columns[:6], columns[6:])
     )
     prefill, decode = halves
     return prefill, decode

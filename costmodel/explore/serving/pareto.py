@@ -11,16 +11,15 @@ from numpy.typing import NDArray
 from costmodel.documents.keys.suggestions import nearest
 from costmodel.documents.schemas.serving.serving_results import RESULTS
 from costmodel.documents.schemas.serving.serving_workload import LOADS as LOAD_KEYS
-from costmodel.estimate.machine.price import price_of
 from costmodel.estimate.serving.constraints import invalid
 from costmodel.estimate.serving.evaluate_apart import evaluate_apart
 from costmodel.estimate.serving.evaluate_layouts import evaluate
 from costmodel.estimate.serving.plan_columns import PlanColumns
-from costmodel.estimate.serving.predict_serving import AnyEvaluation, routed, unacceptable
+from costmodel.estimate.serving.predict_serving import AnyEvaluation, routed_parts, unacceptable
 from costmodel.estimate.serving.serving_inputs import ServingInputs
 from costmodel.explore.search.progress import UNWATCHED, Watcher
 from costmodel.explore.search.ranges import Axis
-from costmodel.explore.serving.found_plans import RankedPlan, ServingVariants, priced, varied
+from costmodel.explore.serving.found_plans import RankedPlan, ServingVariants, comparable, lacks_figure, varied
 from costmodel.explore.serving.layout_candidates import candidates, valid_pairs
 from costmodel.explore.serving.search_layouts import UNSTABLE, ranked_plan
 from costmodel.ground.errors import Fault, fail
@@ -103,19 +102,19 @@ def front(inputs: ServingInputs, text: str, over: Sequence[Axis] = (), watcher: 
     """Every plan of the scenario's space at loads up to the most it answers; over several scenarios if keys vary."""
     x, y = axes(text)
     variants = varied(inputs, over)
-    unpriced: dict[str, list[str]] = {name: [] for name in (x, y) if RESULTS[name].unit == "USD"}
+    lacking: dict[str, list[str]] = {x: [], y: []}
 
     def of_variant(number: int, inputs: ServingInputs) -> VariantFront:
-        if unpriced and not price_of(inputs.case).known:
-            unpriced[next(iter(unpriced))].append(inputs.case.node.name)
+        if without := [name for name in lacking if lacks_figure(inputs, name)]:
+            lacking[without[0]].append(inputs.case.node.name)
             return VariantFront()
         return _of_variant(number, inputs, x, y)
 
     parts = []
     for found in variants.each(of_variant, watcher):
         parts.append(VariantFront(fault=found) if isinstance(found, Fault) else found)
-    for name, nodes in unpriced.items():
-        priced(name, nodes)
+    for name, nodes in lacking.items():
+        comparable(name, nodes)
     points = [point for part in parts for point in part.points]
     if not points:
         raise fail("C004", f"no plan has both {x} and {y}", inputs.case.place("search", "plan"), _unknown(inputs, x, y))
@@ -153,7 +152,7 @@ def _evaluated(inputs: ServingInputs, layout: PlanColumns, halves: Halves) -> It
     with np.errstate(all="ignore"):
         yield evaluate(inputs, layout)
         if len(halves[0]):
-            yield evaluate_apart(routed(inputs, halves[0]), *halves)
+            yield from (evaluate_apart(*part) for part in routed_parts(inputs, *halves))
 
 
 def _names(name: str) -> tuple[str, str]:

@@ -9,16 +9,15 @@ import numpy as np
 from numpy.typing import NDArray
 
 from costmodel.documents.schemas.serving.serving_results import RESULTS
-from costmodel.estimate.machine.price import price_of
 from costmodel.estimate.serving.constraints import invalid, invalid_halves
 from costmodel.estimate.serving.evaluate_apart import ApartEvaluation, evaluate_apart
 from costmodel.estimate.serving.evaluate_layouts import evaluate
 from costmodel.estimate.serving.plan_columns import PlanColumns, sizes_of
-from costmodel.estimate.serving.predict_serving import AnyEvaluation, ServingAnswer, answer, routed, unacceptable
+from costmodel.estimate.serving.predict_serving import AnyEvaluation, ServingAnswer, answer, routed_parts, unacceptable
 from costmodel.estimate.serving.serving_inputs import ServingInputs
 from costmodel.explore.search.progress import UNWATCHED, Watcher
 from costmodel.explore.search.ranges import Axis
-from costmodel.explore.serving.found_plans import FoundPlans, RankedPlan, VariantPlans, priced, varied
+from costmodel.explore.serving.found_plans import FoundPlans, RankedPlan, VariantPlans, comparable, lacks_figure, varied
 from costmodel.explore.serving.layout_candidates import candidates, pairs
 from costmodel.ground.errors import Fault
 from costmodel.ground.record import record
@@ -44,13 +43,13 @@ def search(inputs: ServingInputs, top: int = 10, over: Sequence[Axis] = (), watc
     Over several scenarios if keys vary: one ranking of the plans of all.
     """
     since = time.perf_counter()
-    found, own, unpriced = FoundPlans(varied(inputs, over)), _own(inputs), list[str]()
+    found, own, lacking = FoundPlans(varied(inputs, over)), _own(inputs), list[str]()
     found.yours = own.answer
     better = 0
 
     def of_variant(number: int, inputs: ServingInputs) -> tuple[VariantPlans, list[RankedPlan], int]:
-        if _unpriced(inputs):
-            unpriced.append(inputs.case.node.name)
+        if lacks_figure(inputs, inputs.case.scenario.objective):
+            lacking.append(inputs.case.node.name)
             return VariantPlans(number), [], 0
         return _searched(number, inputs, top, own.key)
 
@@ -62,7 +61,7 @@ def search(inputs: ServingInputs, top: int = 10, over: Sequence[Axis] = (), watc
         found.parts.append(part)
         found.best = _ordered(inputs, [*found.best, *ranked])[:top]
         better += ahead
-    priced(inputs.case.scenario.objective, unpriced)
+    comparable(inputs.case.scenario.objective, lacking)
     found.your_rank = better + 1 if own.key is not None else 0
     found.elapsed = time.perf_counter() - since
     return found
@@ -71,13 +70,8 @@ def search(inputs: ServingInputs, top: int = 10, over: Sequence[Axis] = (), watc
 def _own(inputs: ServingInputs) -> _Own:
     plan = inputs.case.scenario.plan
     own = None if plan is None else answer(inputs, plan)
-    ranked = own is not None and not own.refused and not _unpriced(inputs)
+    ranked = own is not None and not own.refused and not lacks_figure(inputs, inputs.case.scenario.objective)
     return _Own(own, _key(inputs, own.costs, own.broken) if own is not None and ranked else None)
-
-
-def _unpriced(inputs: ServingInputs) -> bool:
-    """Whether plans are ordered by a cost, and no price is known."""
-    return RESULTS[inputs.case.scenario.objective].unit == "USD" and not price_of(inputs.case).known
 
 
 def _ordered(inputs: ServingInputs, plans: list[RankedPlan]) -> list[RankedPlan]:
@@ -125,8 +119,9 @@ def _evaluations(part: VariantPlans, inputs: ServingInputs, layout: PlanColumns)
     prefill, decode = prefill.at(kept), decode.at(kept)
     for start in range(0, len(decode), ROWS):
         rows = slice(start, start + ROWS)
-        with np.errstate(all="ignore"):
-            yield evaluate_apart(routed(inputs, prefill.at(rows)), prefill.at(rows), decode.at(rows))
+        for part_of_rows in routed_parts(inputs, prefill.at(rows), decode.at(rows)):
+            with np.errstate(all="ignore"):
+                yield evaluate_apart(*part_of_rows)
 
 
 def _evaluated(

@@ -7,7 +7,7 @@ from collections.abc import Sequence
 
 import costmodel
 from costmodel.documents.schemas.baseline import Baseline, Entry
-from costmodel.estimate.serving.plan_columns import SIZES
+from costmodel.estimate.serving.plan_columns import sizes_of
 from costmodel.estimate.serving.predict_serving import ServingAnswer
 from costmodel.estimate.serving.result_columns import COLUMNS, machine_name
 from costmodel.explore.compare.check import BaselinePolicy
@@ -57,7 +57,7 @@ def renewed(checked: Sequence[CheckedAnswer[ServingAnswer]], old: Baseline | Non
         case, layout = found.answer.inputs.case, found.answer.evaluation.layout
         kept[found.name] = Entry(
             title=case.scenario.title,
-            plan={size: float(getattr(layout, size)[0]) for size in SIZES},
+            plan={**sizes_of(layout)},
             documents=named_documents(case),
             figures=figures(found.answer),
         )

@@ -13,17 +13,16 @@ from costmodel.documents.reader.override_case import vary_any
 from costmodel.documents.reader.serving_scenario import ServingCase, serving
 from costmodel.estimate.serving.element_types import stored_types
 from costmodel.estimate.serving.predict_serving import ServingAnswer
-from costmodel.estimate.serving.serving_inputs import inputs_of
+from costmodel.estimate.serving.serving_inputs import ServingInputs, inputs_of
 from costmodel.explore.serving.found_plans import FoundPlans, SearchRemedy
 from costmodel.explore.serving.search_layouts import search
 from costmodel.explore.serving.vary_serving import ServingTrial, copies, tried
-from costmodel.ground.equation import Number
 from costmodel.ground.errors import CostModelError
 from costmodel.ground.units import significant
 
 _DEGREES = (1, 2, 4, 8, 16, 32, 64)
 _KEYS = {"L050": ("replicas", "tp", "pp"), "L055": ("pp",), "L056": ("ep", "tp"), "L057": ("ep", "dp_attention"),
-         "L058": ("pp",), "L059": ("pp",)}  # fmt: skip
+         "L058": ("pp",), "L059": ("pp",), "L063": ("dcp", "tp"), "L064": ("dcp", "tp"), "L065": ("dcp",)}  # fmt: skip
 _DOUBLINGS = 6  # of the nodes that a search has
 _MOST, _LENGTHS = 3, 8  # values shown of a key; prompts tried, each three quarters of the one before
 
@@ -60,8 +59,7 @@ def _fixed(answer: ServingAnswer, trial: ServingTrial) -> bool:
 def _degrees(answer: ServingAnswer, codes: tuple[str, ...]) -> Iterator[Iterator[tuple[str, ...]]]:
     """Other degrees, and of what does not fit shorter prompts."""
     if "L062" in codes:
-        yield iter([("stack.chunked=true",)])
-        yield iter([(f"stack.budget={_rounded_up(answer.inputs.load.computed):.0f}",)])
+        yield from _room_for_prompts(answer.inputs)
     if answer.plan.prefill is None:
         for key in dict.fromkeys(key for code in codes for key in _KEYS.get(code, ("tp", "pp"))):
             now = float(getattr(answer.plan, key) or 1.0)
@@ -69,11 +67,6 @@ def _degrees(answer: ServingAnswer, codes: tuple[str, ...]) -> Iterator[Iterator
             yield ((f"plan.{key}={value}",) for value in near if answer.refused or value > now)
     if "M001" in codes and not answer.refused:
         yield itertools.islice(_shorter(answer), 1) if answer.plan.prefill is None else iter(())
-
-
-def _rounded_up(tokens: Number) -> float:
-    """The power of two that holds so many tokens."""
-    return float(2 ** math.ceil(math.log2(float(np.max(tokens)))))
 
 
 def _shorter(answer: ServingAnswer) -> Iterator[tuple[str, ...]]:
@@ -112,11 +105,24 @@ def with_search_remedies(found: FoundPlans) -> FoundPlans:
     if found.kept or found.stopped:
         return found
     case, values = found.variants.of(found.nearest).case, found.variants.values(found.nearest)
-    kinds = (_more_nodes(found, case), *_narrower(case), _lower_rates(found, case))
+    kinds = (*_longer_steps(found, case), _more_nodes(found, case), *_narrower(case), _lower_rates(found, case))
     tried_ones = (next(filter(None, (_search_remedy(case, each) for each in kind)), None) for kind in kinds)
     ahead = tuple(f"{path}={value}" for path, value in values.items())
     remedies = [replace(one, settings=(*_without(ahead, one.settings), *one.settings)) for one in tried_ones if one]
     return replace(found, remedies=tuple(remedies[:_MOST]))
+
+
+def _longer_steps(found: FoundPlans, case: ServingCase) -> list[Iterator[tuple[str, ...]]]:
+    """Prompts in parts, or a larger budget, where a prompt does not fit into a step."""
+    if not found.refused["L062"]:
+        return []
+    return list(_room_for_prompts(inputs_of(case)))
+
+
+def _room_for_prompts(inputs: ServingInputs) -> Iterator[Iterator[tuple[str, ...]]]:
+    """What makes room for the mean prompt in a step."""
+    yield iter([("stack.chunked=true",)])
+    yield iter([(f"stack.budget={2 ** math.ceil(math.log2(float(np.max(inputs.load.computed))))}",)])
 
 
 def _without(settings: tuple[str, ...], others: tuple[str, ...]) -> tuple[str, ...]:

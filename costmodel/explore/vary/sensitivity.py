@@ -25,7 +25,7 @@ from costmodel.ground.record import record
 C = TypeVar("C", bound=LoadedScenario)
 TENTH = 0.10
 _MANY = 3  # figures that stand together from which on all are turned at once first
-_ASIDE = ("model.", "workload.", "plan.", "cluster.node.power.", "cluster.nodes")
+_ASIDE = ("model.", "workload.", "plan.", "cluster.nodes")
 _PRICES = ("assume.price", "cluster.node.price.")  # which move costs alone
 _OPTIMIZER = "workload.optimizer."  # a separate document; the workload holds only its name
 _MEASURED_ON = (".sustained.power", ".sustained.peak", ".link")  # of the part that was fitted: they are not this part's

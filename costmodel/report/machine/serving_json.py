@@ -9,7 +9,7 @@ from typing import Any
 from costmodel.documents.schemas.serving.serving_plan import ServingPlan
 from costmodel.estimate.evaluate.answer_facts import subject_of
 from costmodel.estimate.serving.host_cache import host_cache
-from costmodel.estimate.serving.plan_columns import SIZES, sizes_of
+from costmodel.estimate.serving.plan_columns import RARE, SIZES, sizes_of
 from costmodel.estimate.serving.predict_serving import ServingAnswer
 from costmodel.estimate.serving.reason_codes import REFUSALS
 from costmodel.estimate.serving.replica_traffic import ServingTransfer
@@ -62,7 +62,11 @@ def plan(sizes: Mapping[str, float], costs: Mapping[str, float]) -> dict[str, An
 def halves(plan: ServingPlan) -> dict[str, Any]:
     """Prefill and decode of a plan, where they are apart."""
     found = (("prefill", plan.prefill), ("decode", plan.decode))
-    return {name: {key: int(value) for key, value in half.model_dump().items()} for name, half in found if half}
+    return {
+        name: {key: int(value) for key, value in half.model_dump().items() if value != RARE.get(key)}
+        for name, half in found
+        if half
+    }
 
 
 def estimate(answer: ServingAnswer) -> dict[str, Any]:

@@ -9,7 +9,7 @@ from typing import Any
 
 from costmodel.documents.reader.serving_scenario import ServingCase
 from costmodel.estimate.evaluate.answer_facts import subject_of
-from costmodel.estimate.serving.plan_columns import SIZES
+from costmodel.estimate.serving.plan_columns import RARE, SIZES
 from costmodel.estimate.serving.predict_serving import remarks
 from costmodel.estimate.serving.reason_codes import REFUSALS
 from costmodel.estimate.serving.result_columns import COLUMNS, machine_name
@@ -64,7 +64,12 @@ def plans_data(found: FoundPlans) -> dict[str, Any]:
         for name in names
     ]  # fmt: skip
     sizes = [
-        {"name": name, "label": name, "unit": "", "values": [ranked.sizes.get(name, 0) for ranked in found.best]}
+        {
+            "name": name,
+            "label": name,
+            "unit": "",
+            "values": [each.sizes.get(name, RARE.get(name, 1.0)) for each in found.best],
+        }
         for name in SIZES
         if name not in names and any(name in ranked.sizes for ranked in found.best)
     ]

@@ -39,3 +39,9 @@ def test_a_cached_token_costs_more_before_more_that_follow() -> None:
 def test_a_cached_token_costs_far_less_than_a_computed_one() -> None:
     found = costs("workload.shared_prefix=1024")
     assert found["cost_per_mcached"] < 0.1 * costs()["cost_per_minput"]
+
+
+def test_instances_for_prompts_alone_charge_the_same_attention() -> None:
+    longer = ("workload.prompt=4096", "workload.shared_prefix=3072", "workload.rate=1 /s")
+    apart = costs(*longer, "plan={prefill: {tp: 8}, decode: {tp: 8}}")
+    assert apart["cost_per_mcached"] == pytest.approx(costs(*longer)["cost_per_mcached"], rel=0.3)

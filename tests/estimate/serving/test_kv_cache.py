@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from costmodel.estimate.serving.kv_cache import admitted_cache, sequence_cache
+from costmodel.estimate.serving.kv_cache import sequence_cache
 
 from .cases import costs, inputs, one, predicted
 
@@ -137,7 +137,8 @@ def test_windows_of_gpt_oss() -> None:
     """32 requests of 8,192 tokens: 6.09 GiB in the long run, 12.0 GiB as admitted."""
     found = inputs("model=gpt-oss-20b", "workload.context=8192")
     assert 32 * float(sequence_cache(found, 1.0, 8192.0)) / GIB == pytest.approx(6.09, rel=1e-3)
-    assert 32 * float(admitted_cache(found, 1.0, 8192.0)) / GIB == pytest.approx(12.0, rel=3e-3)
+    admitted = predicted("model=gpt-oss-20b", "workload.context=8192", "plan.tp=1").evaluation.memory.one_request
+    assert 32 * one(admitted) / GIB == pytest.approx(12.0, rel=3e-3)
 
 
 def test_sglang_shares_what_is_free_before_loading() -> None:

@@ -31,6 +31,14 @@ def test_nodes_without_requests_draw_what_idle_training_nodes_do() -> None:
     assert found["energy_per_token"] == pytest.approx(power / (512 * 1e-6), rel=1e-6)
 
 
+def test_a_replica_without_a_request_waits() -> None:
+    loop = ("workload.rate=null", "workload.concurrency=1", "assume.power=500 W")
+    one, two = costs(*loop, "plan.replicas=1"), costs(*loop, "plan.replicas=2")
+    waiting = 8 * 500 * 0.37 * 0.76 / 0.7
+    powers = [found["energy_per_token"] * found["output_tokens_per_s"] for found in (one, two)]
+    assert powers[1] == pytest.approx(powers[0] + waiting, rel=1e-3)
+
+
 def test_a_closed_loop_is_never_idle() -> None:
     found = costs("workload.rate=null", "workload.concurrency=1", "plan.replicas=1", "assume.power=500 W")
     assert found["energy_per_token"] == pytest.approx(8 * 500 / found["output_tokens_per_s"])
@@ -54,6 +62,16 @@ def test_prefill_and_decode_apart_draw_by_how_busy_each_is() -> None:
     plan = "plan={prefill: {tp: 8, replicas: 2}, decode: {tp: 8}}"
     found = costs("cluster.nodes=3", plan, "workload.rate=1e-6 /s")
     assert found["energy_per_token"] == pytest.approx(24 * 0.37 * 0.76 * RATED / (512 * 1e-6), rel=1e-3)
+
+
+def test_instances_apart_draw_more_under_load() -> None:
+    plan = ("cluster.nodes=2", "plan={prefill: {tp: 8}, decode: {tp: 8}}", "assume.power=1 kW")
+    idle = 0.37 * 0.76 / 0.7
+    loop = costs(*plan, "workload.rate=null", "workload.concurrency=1")
+    busy = 8 * (idle + (1 - idle) * loop["prefill_utilisation"]) + 8 * (idle + (1 - idle) * loop["concurrency"])
+    assert loop["energy_per_token"] * loop["output_tokens_per_s"] == pytest.approx(1e3 * busy, rel=1e-6)
+    open_loop = costs(*plan, "workload.rate=4 /s")
+    assert 16e3 > open_loop["energy_per_token"] * open_loop["output_tokens_per_s"] > 8e3 + 8e3 * idle
 
 
 def test_a_limit_on_energy_is_kept_by_chance() -> None:

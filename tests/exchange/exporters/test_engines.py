@@ -131,6 +131,27 @@ def test_a_draft_comes_back_and_its_acceptance_is_said(engine: str, draft: str) 
 
 
 @pytest.mark.parametrize("engine", ENGINES)
+def test_ranks_that_divide_the_cache_come_back(engine: str) -> None:
+    """The log is then expected to show the cache of all of them; Helix of TensorRT-LLM adds ranks instead."""
+    plan = ("plan.tp=16", "plan.dcp=16")
+    if engine == "trt-llm":
+        with pytest.raises(CostModelError, match="L065"):
+            exported(engine, "latent", *plan)
+        own = "stack={like: trt-llm, prefix_cache: false, decode_context: {caches: [latent]}}"
+        case = serving(load_any(SCENARIO, [own, *(each for each in MODELS["latent"] if "stack" not in each), *plan]))
+        [fault] = export_engine(case, engine).file.faults
+        assert fault.place is not None
+        assert fault.place.path == "plan.dcp"
+        return
+    found = exported(engine, "latent", *plan)
+    assert not found.file.faults
+    option = "--decode-context-parallel-size 16" if engine == "vllm" else "--dcp-size 16"
+    assert option in " ".join(found.file.text.replace("\\\n", " ").split())
+    alone = exported(engine, "latent", "plan.tp=16")
+    assert found.job.pool == pytest.approx(16 * alone.job.pool)
+
+
+@pytest.mark.parametrize("engine", ENGINES)
 def test_copies_of_experts_come_back(engine: str) -> None:
     """TensorRT-LLM states slots of experts in a file of their own."""
     plan = ("plan.tp=1", "plan.dp_attention=16", "plan.ep=16", "plan.redundant_experts=16")

@@ -108,6 +108,20 @@ def test_sglang_has_its_groups_of_attention_inside_tp(tmp_path: Path) -> None:
     assert newer.document["plan"] == plan
 
 
+def test_ranks_that_divide_the_cache(tmp_path: Path) -> None:
+    """Inside tp, and of SGLang inside a group of attention; another exchange between them is a loss."""
+    vllm = "vllm serve deepseek-ai/DeepSeek-V3 -tp 16"
+    assert "dcp" not in read(f"{vllm} -dcp 1\n", tmp_path).document["plan"]
+    found = read(f"{vllm} -dcp 8 --dcp-comm-backend ag_rs\n", tmp_path)
+    assert found.document["plan"]["dcp"] == 8
+    assert not any("dcp" in loss.sentence for loss in found.losses)
+    other = read(f"{vllm} --decode-context-parallel-size 8 --dcp-comm-backend a2a -pcp 2\n", tmp_path)
+    assert {loss.kind for loss in other.losses} >= {"approximated", "not expressible"}
+    for option in ("--dcp-size", "--decode-context-parallel-size"):
+        plan = read(f"{SGLANG.rstrip().replace('--dp 8', '--dp 2')} {option} 4\n", tmp_path).document["plan"]
+        assert (plan["tp"], plan["dp_attention"], plan["dcp"]) == (8, 2, 4)
+
+
 def test_copies_of_experts(tmp_path: Path) -> None:
     """Both engines refuse to balance without --enable-eplb: copies then stand where they may."""
     found = read(f"{SGLANG.rstrip()} --enable-eplb --ep-num-redundant-experts 16\n", tmp_path)
@@ -303,9 +317,7 @@ def test_prompts_are_split_unless_it_is_switched_off(option: str, whole: bool, t
     assert not found.warnings
 
 
-def test_prompts_of_other_engines_are_whole_where_they_are_by_default_or_by_option(tmp_path: Path) -> None:
-    found = read("python -m sglang.launch_server --model Qwen/Qwen3-8B --chunked-prefill-size -1\n", tmp_path)
-    assert found.document["stack"]["chunked"] is False
+def test_prompts_of_trt_llm_are_split_where_an_option_states_it(tmp_path: Path) -> None:
     (tmp_path / "options.yaml").write_text("enable_chunked_prefill: true\n")
     found = read("trtllm-serve Qwen/Qwen3-8B --extra_llm_api_options options.yaml\n", tmp_path)
     assert found.document["stack"]["chunked"] is True

@@ -38,3 +38,15 @@ def test_instances_fill_the_accelerators_as_replicas_do() -> None:
     assert (half.costs["gpus"], half.assumed[0].value) == (16.0, "3")
     uneven = predicted("plan={prefill: {tp: 2}, decode: {tp: 8}}")
     assert uneven.assumed[0].origin == "16 GPUs over 10, 6 idle"
+
+
+def test_instances_apart_find_what_their_own_number_of_replicas_keeps() -> None:
+    """One instance for prompts has every conversation; of four each has a quarter, whatever else a search looks at."""
+    talk = ("workload.turns=4", "workload.prompt=500", "workload.think_time=20 s", "workload.rate=2 /s", "limits={}")
+    found = search(inputs(*talk, "cluster.nodes=4", "search.disaggregated=true", "search.tp=[8]"), 400)
+    apart = [plan for plan in found.best if plan.prefill is not None]
+    hits = {plan.prefill["replicas"]: plan.costs["prefix_hit"] for plan in apart if plan.prefill is not None}
+    assert len(hits) > 1
+    for replicas, hit in hits.items():
+        sizes = f"plan={{prefill: {{tp: 8, replicas: {replicas:g}}}, decode: {{tp: 8}}}}"
+        assert predicted(*talk, "cluster.nodes=4", sizes).costs["prefix_hit"] == hit

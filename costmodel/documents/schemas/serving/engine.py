@@ -141,6 +141,17 @@ class EngineHostCache(Sourced):
         return bool(self.size or self.ratio)
 
 
+class EngineDecodeContext(Sourced):
+    """Decode context parallelism: ranks of tp that divide the cache of a sequence by tokens."""
+
+    caches: list[Literal["attention", "latent"]] = Field(
+        min_length=1, description="Kinds of cache that it divides: of keys and values by heads, of latent vectors"
+    )
+    merged: Bytes | None = Field(
+        default=None, description="Bytes of an element of the results that ranks sum up; left out, as activations"
+    )
+
+
 class EngineBurst(Sourced):
     """What benchmarks that start all their requests at once see of the front end and of that start."""
 
@@ -201,6 +212,9 @@ class Engine(Document):
     )
     dispatch: EngineDispatch | None = Field(
         default=None, description="Expert parallelism over many domains; left out, tokens are gathered everywhere"
+    )
+    decode_context: EngineDecodeContext | None = Field(
+        default=None, description="Decode context parallelism; left out, the engine has none that a plan states"
     )
     burst: EngineBurst = Field(description="The start of benchmarks")
     spread: EngineSpread = Field(description="Error beyond that of the kernels, for the band of an answer")

@@ -87,6 +87,7 @@ class ServingLimits(Document):
     memory_bound: TimeLimit = _bounded(TimeLimit, "memory_bound")
     tp_exposed: TimeLimit = _bounded(TimeLimit, "tp_exposed")
     ep_exposed: TimeLimit = _bounded(TimeLimit, "ep_exposed")
+    dcp_exposed: TimeLimit = _bounded(TimeLimit, "dcp_exposed")
     pp_exposed: TimeLimit = _bounded(TimeLimit, "pp_exposed")
     host_time: TimeLimit = _bounded(TimeLimit, "host_time")
     draft_time: TimeLimit = _bounded(TimeLimit, "draft_time")

@@ -10,7 +10,7 @@ from costmodel.documents.schemas.count_kinds import Gpus, Replicas, Stages
 from costmodel.documents.schemas.serving.serving_workload import Tokens
 
 Copies = Annotated[float, Quantity("1", 0, 1e18, whole=True)]
-_OF_ONE = ("tp", "pp", "ep", "dp_attention", "replicas")
+_OF_ONE = ("tp", "pp", "ep", "dp_attention", "dcp", "replicas")
 DRAFTS = ("eagle", "mtp", "ngram")  # any other is a model
 
 
@@ -30,6 +30,7 @@ class Instances(Document):
     tp: Gpus = Field(default=1, description="Tensor-parallel degree")
     ep: Gpus = Field(default=1, description="Expert-parallel degree")
     dp_attention: Replicas = Field(default=1, description="Groups of tp ranks that each attend to their own requests")
+    dcp: Gpus = Field(default=1, description="Ranks of tp that divide the cache of a sequence by tokens")
     replicas: Replicas = Field(
         default=1, description="Instances of this kind; left out, as many of each as the accelerators hold"
     )
@@ -45,6 +46,9 @@ class ServingPlan(Document):
     )
     dp_attention: Replicas = Field(
         default=1, description="Groups of tp ranks, each with its own requests, that share the experts"
+    )
+    dcp: Gpus = Field(
+        default=1, description="Decode context parallelism: ranks of tp that divide the cache of a sequence by tokens"
     )
     replicas: Replicas | None = Field(
         default=None, description="Copies of the engine; default: as many as the accelerators hold"
@@ -80,6 +84,9 @@ class ServingSpace(Document):
         default=None,
         min_length=1,
         description="Groups of tp ranks with their own requests; default: 1, with latent attention all",
+    )
+    dcp: list[Gpus] | None = Field(
+        default=None, min_length=1, description="Degrees of decode context parallelism to try; default: the plan's own"
     )
     replicas: list[Replicas] | None = Field(
         default=None, min_length=1, description="Copies of the engine to try; default: as many as the accelerators hold"

@@ -62,6 +62,7 @@ RESULTS: dict[str, ResultColumn] = {
     "memory_bound": ResultColumn("s", "of the time per token: norms, activations, rotations", "lower"),
     "tp_exposed": ResultColumn("s", "of the time per token: tensor-parallel all-reduces", "lower"),
     "ep_exposed": ResultColumn("s", "of the time per token: dispatch of tokens to experts and back", "lower"),
+    "dcp_exposed": ResultColumn("s", "of the time per token: what ranks of dcp exchange in attention", "lower"),
     "pp_exposed": ResultColumn("s", "of the time per token: sends between stages", "lower"),
     "host_time": ResultColumn("s", "of the time per token: host and launches", "lower"),
     "draft_time": ResultColumn("s", "of the time per token: passes of a draft, in speculative decoding", "lower"),

@@ -5,7 +5,17 @@ from typing import Annotated, Literal, Self
 from pydantic import Discriminator, Field, Tag, model_validator
 from pydantic_core import PydanticCustomError
 
-from costmodel.documents.schemas.base import Document, Multiple, Portion, Price, Seconds, Share, Watts, as_written
+from costmodel.documents.schemas.base import (
+    Document,
+    Multiple,
+    Portion,
+    Price,
+    Quantity,
+    Seconds,
+    Share,
+    Watts,
+    as_written,
+)
 from costmodel.documents.schemas.hardware import Cluster
 from costmodel.documents.schemas.model import ModelReference
 from costmodel.documents.schemas.serving.engine import Engine
@@ -30,7 +40,7 @@ class RateGrowth(Document):
     """How fast the load grows, and how long a new replica takes to answer."""
 
     rate: RequestRate = Field(description="Requests per second that are added")
-    time: Seconds = Field(description="In how long")
+    time: Annotated[float, Quantity("s", 1e-3, 1e12)] = Field(description="In how long")
     start: Seconds = Field(description="From the decision to a replica that answers")
 
 
@@ -105,3 +115,11 @@ class ServingScenario(Document):
     assume: ServingAssumptions = Field(default_factory=ServingAssumptions.model_construct, description="Assumptions")
     limits: ServingLimits = Field(default_factory=ServingLimits.model_construct, description="What a plan must keep")
     objective: Objective = Field(default="rate_within_slo_per_s", description="What search orders by")
+
+    @model_validator(mode="after")
+    def _replicas_of_a_rate(self) -> Self:
+        stated = [name for name in ("growth", "availability") if getattr(self.assume, name) is not None]
+        if stated and self.workload.rate is None:
+            words = {"key": stated[0], "keys": ("assume",)}
+            raise PydanticCustomError("spares", "assume.{key} counts replicas for a rate, and none is stated", words)
+        return self

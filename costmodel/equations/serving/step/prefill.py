@@ -25,9 +25,6 @@ def chunk_count(prompt: Number, chunk: Number) -> Number:
         >>> float(chunk_count(32768.0, 2048.0))
         16.0
 
-    Holds:
-        no estimate calls it
-
     Source:
         agrawal-2024
 
@@ -52,9 +49,6 @@ def reread_tokens(prompt: Number, chunk: Number) -> Number:
     Example:
         >>> [float(reread_tokens(32768.0, chunk)) for chunk in (8192.0, 2048.0, 512.0)]
         [49152.0, 245760.0, 1032192.0]
-
-    Holds:
-        no estimate calls it
 
     Source:
         agrawal-2024 §4.3; exact

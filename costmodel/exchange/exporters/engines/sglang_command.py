@@ -22,6 +22,7 @@ def write(job: ServingJob, remarks: Remarks) -> str:
         words.append(f"--pp-size {job.count('pp')}")
     if groups > 1:
         words.append(f"--dp-size {groups} --enable-dp-attention")
+    words += [f"--dcp-size {job.count('dcp')}"] if job.count("dcp") > 1 else []
     if job.count("ep") > 1:
         words.append(f"--ep-size {job.count('ep')}")
     words += sglang_exchange(job)
@@ -60,6 +61,7 @@ TARGET = EngineTarget(
         "plan.tp": "--tp-size, over the groups of attention",
         "plan.pp": "--pp-size",
         "plan.dp_attention": "--dp-size with --enable-dp-attention",
+        "plan.dcp": "--dcp-size",
         "plan.ep": "--ep-size",
         "plan.speculation": "--speculative-algorithm, --speculative-num-steps",
         "plan.redundant_experts": "--enable-eplb, --ep-num-redundant-experts",

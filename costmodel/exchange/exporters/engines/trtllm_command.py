@@ -26,6 +26,8 @@ _METHODS = {
 _ADAPTERS = "lora_config names maps and adapters one by one, with paths that no scenario holds"
 _COPIES = "its load balancer has a file of slots, which this export does not write"
 
+_CONTEXT = "its cp_config adds ranks beside those of tp, where dcp divides the cache among these"
+
 
 def write(job: ServingJob, remarks: Remarks) -> str:
     """The YAML where it is needed, the command, the line to expect in its log, and the benchmark."""
@@ -33,6 +35,8 @@ def write(job: ServingJob, remarks: Remarks) -> str:
     if groups > 1 and job.count("tp") > 1:
         sentence = f"tp {job.count('tp')} with {groups} groups: with enable_attention_dp each rank attends alone"
         remarks.refuse("plan.dp_attention", sentence, f"--set plan.tp=1 --set plan.dp_attention={job.ranks}")
+    if job.count("dcp") > 1:
+        remarks.refuse("plan.dcp", _CONTEXT, "--set plan.dcp=1")
     if job.copies:
         hint = "leave plan.redundant_experts out, and state slots of experts to the engine yourself"
         remarks.refuse("plan.redundant_experts", _COPIES, hint)
@@ -116,6 +120,7 @@ TARGET = EngineTarget(
     cannot={
         "stack.dispatch.two_batches": "no option of it runs half batches",
         "stack.kernels.own_all_reduce": "it chooses its all-reduce itself",
+        "plan.dcp": _CONTEXT,
         "plan.redundant_experts": _COPIES,
         "stack.executor": "it starts its processes itself",
         **UNWRITTEN,

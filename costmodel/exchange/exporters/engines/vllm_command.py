@@ -24,6 +24,7 @@ def write(job: ServingJob, remarks: Remarks) -> str:
         words.append(f"--pipeline-parallel-size {job.count('pp')}")
     if groups > 1:
         words.append(f"--data-parallel-size {groups}")
+    words += [f"--decode-context-parallel-size {job.count('dcp')}"] if job.count("dcp") > 1 else []
     words += _experts(job, remarks)
     words += [
         f"--max-model-len {job.context}",
@@ -76,6 +77,7 @@ TARGET = EngineTarget(
         "plan.tp": "--tensor-parallel-size",
         "plan.pp": "--pipeline-parallel-size",
         "plan.dp_attention": "--data-parallel-size",
+        "plan.dcp": "--decode-context-parallel-size",
         "plan.ep": "--enable-expert-parallel",
         "plan.speculation": "--speculative-config",
         "plan.redundant_experts": "--enable-eplb, --eplb-config",

@@ -29,6 +29,7 @@ NOT_STATED_BY_ENGINES: dict[str, dict[str, str]] = {
         **_ANY,
         "plan.replicas": "one command starts one",
         "workload.adapters": "lora_config names them by their paths, which hold their ranks",
+        "plan.dcp": "cp_config adds ranks beside those of tp, which no plan states",
         "plan.redundant_experts": "a file of its own places experts and their copies",
     },
 }

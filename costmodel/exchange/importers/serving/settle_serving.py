@@ -75,7 +75,7 @@ def _replicas(found: Settled, model: Model | None) -> None:
         if model is None:
             found.need("whether data-parallel-size are replicas hangs on the model", "--set model=NAME")
     _copies(found)
-    if any(found.number(f"plan.{key}") < 1 for key in ("tp", "pp", "ep", "dp_attention", "replicas")):
+    if any(found.number(f"plan.{key}") < 1 for key in ("tp", "pp", "ep", "dp_attention", "dcp", "replicas")):
         found.refuse("X005", "a degree of parallelism is 0", "plan.tp")
         return
     group = found.number("plan.tp") * found.number("plan.dp_attention")
@@ -83,7 +83,7 @@ def _replicas(found: Settled, model: Model | None) -> None:
         facts["plan.ep"] = OriginValue(group, Origin("derived", "enable-expert-parallel: all ranks", together.place))
     if model is not None and not sparse:
         facts.pop("plan.ep", None)
-    for key in ("ep", "dp_attention", "pp"):
+    for key in ("ep", "dp_attention", "dcp", "pp"):
         if found.number(f"plan.{key}") == 1:
             facts.pop(f"plan.{key}", None)
     _machine(found, group * found.number("plan.pp"))

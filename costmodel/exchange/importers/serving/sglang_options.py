@@ -22,7 +22,8 @@ SPELLING = Spelling(
         "--pipeline-parallel-size": "pp-size",
         "--dp": "dp-size", "--data-parallel-size": "dp-size",
         "--ep": "ep-size", "--expert-parallel-size": "ep-size",
-        "--attention-data-parallel-size": "attn-dp-size", "--model": "model-path",
+        "--attention-data-parallel-size": "attn-dp-size",
+        "--decode-context-parallel-size": "dcp-size", "--model": "model-path",
     },
     shortened=True,
     negated=True,
@@ -32,8 +33,7 @@ _ALL_TO_ALL = ("deepep", "mooncake")  # exchanges that take every rank for exper
 TABLE: dict[str, ForeignKey] = {
     **quiet(OF_SGLANG),
     **lost("not expressible", "degrees that no plan states",
-           "attention-context-parallel-size decode-context-parallel-size "
-           "moe-data-parallel-size shared-experts-tp-size enable-prefill-cp"),
+           "attention-context-parallel-size moe-data-parallel-size shared-experts-tp-size enable-prefill-cp"),
     **lost("not expressible", "weights, experts or the cache partly on the host",
            "offload-mode offload-group-size offload-num-in-group offload-prefetch-step "
            "enable-hicache enable-lmcache enable-flexkv kt-weight-path kt-num-gpu-experts "
@@ -74,7 +74,10 @@ TABLE: dict[str, ForeignKey] = {
     "enable-lora": ForeignKey("flag", "workload.adapters", False),
     "max-loras-per-batch": ForeignKey("count", "workload.adapters", 8),
     "max-lora-rank": ForeignKey("count", "workload.adapters"),
-    **lost("not expressible", "the sequence itself is cut", "dcp-size attn-cp-size", 1),
+    "dcp-size": ForeignKey("count", "plan.dcp", 1),
+    **lost("approximated", "another exchange between the ranks of dcp",
+           "dcp-comm-backend dcp-replicate-q-proj", "ag_rs"),
+    **lost("not expressible", "the prompt itself is cut", "attn-cp-size", 1),
     **lost("not expressible", "experts are cut another way", "moe-dp-size dwdp-size", 1),
     **lost("not expressible", "weights or the cache partly on the host",
            "cpu-offload-gb", 0),
@@ -163,6 +166,7 @@ def _degrees(keys: ForeignKeys, layer: Layer) -> int:
     else:
         layer.facts["plan.tp"] = ranks
     layer.facts["plan.pp"] = keys["pp-size"]
+    layer.facts["plan.dcp"] = keys["dcp-size"]
     if (copies.value or 1) > 1:
         layer.facts["plan.replicas"] = copies
     exchange = keys["moe-a2a-backend"]
@@ -180,9 +184,7 @@ def _divided(keys: ForeignKeys, layer: Layer, groups: int) -> None:
         whole = keys[name]
         if whole.value is None:
             continue
-        if whole.value < 1 and path == "stack.budget":
-            layer.facts["stack.chunked"] = keys.derived(False, f"{name} {whole.value}: prompts are not cut", name)
-        elif whole.value < 1:
+        if whole.value < 1:
             keys.lose("not expressible", f"{name} {whole.value}: prompts are not cut", name)
         elif groups == 1:
             layer.facts[path] = whole

@@ -71,8 +71,9 @@ TABLE: dict[str, ForeignKey] = {
     "enable-lora": ForeignKey("flag", "workload.adapters", False),
     "max-loras": ForeignKey("count", "workload.adapters", 1),
     "max-lora-rank": ForeignKey("count", "workload.adapters", 16),
-    **lost("not expressible", "the sequence itself is cut", "decode-context-parallel-size "
-           "prefill-context-parallel-size", 1),
+    "decode-context-parallel-size": ForeignKey("count", "plan.dcp", 1),
+    **lost("not expressible", "the prompt itself is cut", "prefill-context-parallel-size", 1),
+    **lost("approximated", "another exchange between the ranks of dcp", "dcp-comm-backend dcp-q-replicate", "ag_rs"),
     **lost("not expressible", "weights or the cache partly on the host", "cpu-offload-gb swap-space", 0),
     "kv-offloading-size": ForeignKey("figure", "stack.host_cache"),
     "kv-offloading-backend": ForeignKey(
@@ -129,7 +130,8 @@ def read_vllm(tree: Any, file: str) -> Layer:
     layer = Layer(TITLE)
     layer.facts["stack"] = keys.derived("vllm", "the program", next(iter(keys.stated), ""))
     layer.fill("model", keys["model"])
-    for name, path in (("tensor-parallel-size", "plan.tp"), ("pipeline-parallel-size", "plan.pp")):
+    for name, path in (("tensor-parallel-size", "plan.tp"), ("pipeline-parallel-size", "plan.pp"),
+                       ("decode-context-parallel-size", "plan.dcp")):  # fmt: skip
         layer.facts[path] = keys[name]
     layer.facts["data_parallel"] = keys["data-parallel-size"]
     layer.facts["expert_parallel"] = keys["enable-expert-parallel"]

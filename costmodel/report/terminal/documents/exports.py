@@ -20,7 +20,7 @@ from costmodel.report.terminal.style.layout import Line, drawn
 from costmodel.report.terminal.style.theme import BAD, DIM, WARN, styled
 
 _DEGREES = ("tp", "cp", "pp", "vpp", "ep", "dp")
-_OF_A_REPLICA = ("tp", "pp", "ep", "dp_attention")
+_OF_A_REPLICA = ("tp", "pp", "ep", "dp_attention", "dcp")
 
 _LOAD = ("prompt", "output", "rate", "concurrency", "users", "think_time", "requests")
 _WITHOUT_MODEL = ("deepspeed", "accelerate", "hf")  # formats of files that state no model and no length
@@ -93,7 +93,7 @@ def _of_step(found: ExportedPlan) -> Iterator[str]:
 
 def _of_engine(found: ExportedEngine) -> Iterator[str]:
     job, costs = found.job, found.answer.costs
-    degrees = ", ".join(f"{name} {job.count(name)}" for name in _OF_A_REPLICA)
+    degrees = ", ".join(f"{name} {job.count(name)}" for name in _OF_A_REPLICA if name != "dcp" or job.count(name) > 1)
     first, further = (serving_result(name, costs[name]) for name in ("ttft", "tpot"))
     yield f"{degrees}: {number_of(job.ranks, 'accelerator')} a replica"
     yield f"expected: first token {first}, each further one {further}"

@@ -35,7 +35,7 @@ def communication(answer: ServingAnswer) -> list[Line]:
     ]
     if not rows:
         lines.append(styled("  nothing: one accelerator in every group"))
-    for name, key in (("tp", "tp_exposed"), ("ep", "ep_exposed"), ("pp", "pp_exposed")):
+    for name, key in (("tp", "tp_exposed"), ("dcp", "dcp_exposed"), ("ep", "ep_exposed"), ("pp", "pp_exposed")):
         if costs[key]:
             share = f"{costs[key] / costs['tpot'] * 100:.1f} % of the time of a token"
             lines.append(styled(f"  {name}  {show_time(costs[key])} a step, {share}"))
@@ -43,7 +43,10 @@ def communication(answer: ServingAnswer) -> list[Line]:
     if own and costs["tp_exposed"] and answer.inputs.kernels.all_reduce is not None:
         lines.append(styled(f"Up to {show(own, 'B')} the engine's own all-reduce, NCCL above and between nodes."))
     lines += _between(answer)
-    lines.append(styled("Keys and values are split by heads and need no communication."))
+    if costs["dcp_exposed"]:
+        lines.append(styled("Ranks of dcp divide keys and values by tokens, and exchange queries and results by NCCL."))
+    else:
+        lines.append(styled("Keys and values are split by heads and need no communication."))
     return [*lines, *problems(answer), Text(), following(answer, "explain", "tp_exposed", before="Next:")]
 
 

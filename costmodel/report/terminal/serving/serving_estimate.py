@@ -24,7 +24,7 @@ from costmodel.report.terminal.style.remark_lines import assumed_lines, remarks
 from costmodel.report.terminal.style.theme import BAD, HEAD, bar, styled
 
 UNSTABLE = frozenset({"S003", "S004", "S005"})
-_OF_SOME = ("ep_exposed", "pp_exposed", "tp_exposed", "draft_time")  # shown only where not zero
+_OF_SOME = ("dcp_exposed", "ep_exposed", "pp_exposed", "tp_exposed", "draft_time")  # shown only where not zero
 BINDS = {
     "prefill": "the instances for prompts",
     "transfer": "the links between prefill and decode",
@@ -252,9 +252,9 @@ def _rent(answer: ServingAnswer) -> list[Line]:
 
 
 def _energy(costs: dict[str, float]) -> list[Line]:
-    """What a generated token takes, and all replicas together; nothing where no power is known."""
+    """What a generated token takes, and all replicas together."""
     if math.isnan(costs["energy_per_token"]):
-        return []
+        return [styled("  energy        no power known; --set 'assume.power=900 W' sets that of an accelerator")]
     each = result("energy_per_token", costs["energy_per_token"])
     band = between(*(result("energy_per_token", costs[f"energy_per_token_{end}"]) for end in ENDS))
     power = show(costs["energy_per_token"] * costs["output_tokens_per_s"], "J/s")

@@ -28,6 +28,7 @@ TERMS = (
     ("attention", "attention"),
     ("memory-bound ops", "memory_bound"),
     ("tp all-reduce", "tp_exposed"),
+    ("shared context", "dcp_exposed"),
     ("expert exchange", "ep_exposed"),
     ("pipeline sends", "pp_exposed"),
     ("host", "host_time"),
@@ -108,7 +109,7 @@ def layout_words(answer: ServingAnswer) -> str:
 
 def half_words(layout: object) -> str:
     """The degrees of a replica or an instance."""
-    degrees = {name: one(getattr(layout, name, 1.0)) for name in ("tp", "pp", "ep", "dp_attention")}
+    degrees = {name: one(getattr(layout, name, 1.0)) for name in ("tp", "pp", "ep", "dp_attention", "dcp")}
     return " · ".join(f"{name} {degree:.0f}" for name, degree in degrees.items() if degree > 1 or name == "tp")
 
 
@@ -124,12 +125,14 @@ def unlimited(case: ServingCase) -> list[Text]:
 def counted_for(case: ServingCase) -> list[Text]:
     """What replicas are counted for beside the rate."""
     assume = case.scenario.assume
-    parts = [f"× {1 + assume.headroom:g} headroom"] if assume.headroom else []
+    parts = [f"{1 + assume.headroom:g} times the rate" if assume.headroom else "the rate"]
     if assume.growth is not None:
-        parts.append(f"with growth for {show_time(assume.growth.start)}")
+        parts.append(f"its growth in {show_time(assume.growth.start)}")
     if assume.availability is not None:
-        parts.append(f"each replica up {percent(assume.availability, 4)} of the time")
-    return [styled(f"  Counted for the rate {', '.join(parts)}")] if parts else []
+        parts.append(f"replicas that are up {percent(assume.availability)} of the time")
+    if parts == ["the rate"]:
+        return []
+    return [styled(f"  Counted for {' and '.join([', '.join(parts[:-1]), parts[-1]] if len(parts) > 1 else parts)}")]
 
 
 def limits_on(answer: ServingAnswer, column: str) -> str:
@@ -211,6 +214,8 @@ def _invalid(answer: ServingAnswer, code: str) -> str:
     if code == "L062":
         prompt, budget = one(inputs.load.computed), one(inputs.budget)
         return f"a prompt of {prompt:,.0f} tokens is computed in one step, which holds {budget:,.0f}"
+    if code in ("L063", "L064", "L065"):
+        return _undivided(answer, code)
     if code == "L055":
         return f"pp {plan.pp:g} is more than the {one(layer_count(model)):,.0f} layers of the model"
     if code not in counts:
@@ -218,6 +223,28 @@ def _invalid(answer: ServingAnswer, code: str) -> str:
     what, all_of_them = counts[code]
     undivided = next((each for each in map(one, all_of_them) if each % plan.tp), None)
     return REFUSALS[code].meaning if undivided is None else f"{undivided:,.0f} {what} are not divisible by {tp}"
+
+
+def _undivided(answer: ServingAnswer, code: str) -> str:
+    """Why ranks do not divide the cache of a sequence by tokens."""
+    plan, engine = answer.plan, answer.inputs.engine
+    if code == "L063":
+        return f"tp {plan.tp:g} is not divisible by dcp {plan.dcp:g}"
+    if code == "L064":
+        own = [kind.attention for kind in answer.inputs.model.layers if kind.attention is not None]
+        if not own:
+            return REFUSALS[code].meaning
+        most = max(own, key=lambda each: one(each.kv_heads))
+        groups = (
+            f"{one(most.kv_heads):,.0f} key-value heads with {one(most.heads) / one(most.kv_heads):,.0f} query heads"
+        )
+        return f"tp {plan.tp:g} has no {plan.dcp:g} ranks that hold the same of {groups} each"
+    if engine.decode_context is None:
+        return f"{engine.name} has no option that divides the cache by tokens among ranks of tp"
+    caches = " and ".join(
+        f"full {name}" if name == "attention" else f"{name} attention" for name in engine.decode_context.caches
+    )
+    return f"{engine.name} divides caches of {caches} by tokens; a layer has another, a window, a state or an indexer"
 
 
 _SENTENCES = {"M001": _small, "S003": _over, "S004": _over, "S005": _over} | {

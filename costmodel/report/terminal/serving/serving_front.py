@@ -43,7 +43,8 @@ def front(found: ServingFront, shown: int) -> list[Line]:
     titles = [f"{name} ({RESULTS[name].better} is better)" for name in names]
     text_of = tuple(partial(result, name) for name in names)
     mixture = found.inputs.model.has_experts
-    degrees = ("tp", "pp", *(("ep", "dp_attention") if mixture else ()), "replicas", "budget")
+    shared = ("dcp",) if any("dcp" in point.plan.sizes for point in found.points) else ()
+    degrees = ("tp", "pp", *(("ep", "dp_attention") if mixture else ()), *shared, "replicas", "budget")
     heads = {"dp_attention": "dpa", "replicas": "repl"}
     over = varied_heads(found.variants)
     rows = [_row(found, place, point, degrees) for place, point in _spread(found.points, shown)]

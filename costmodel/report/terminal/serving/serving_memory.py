@@ -80,7 +80,9 @@ def _step_note(answer: ServingAnswer) -> str:
 
 def _blocks(answer: ServingAnswer) -> str:
     layout, block = answer.evaluation.layout, answer.inputs.engine.block
-    return f"{answer.costs['cache_pool_tokens'] / layout.dp_attention[0] / block:,.0f} blocks of {block:.0f}"
+    dcp = float(layout.dcp[0])
+    held = answer.costs["cache_pool_tokens"] / layout.dp_attention[0] / dcp
+    return f"{held / block:,.0f} blocks of {block:.0f}" + (f" on each of {dcp:.0f} ranks" if dcp > 1 else "")
 
 
 def _asked_note(answer: ServingAnswer) -> str:

@@ -9,6 +9,7 @@ from collections.abc import Iterator, Sequence
 from rich.text import Text
 
 from costmodel.estimate.machine.price import price_of
+from costmodel.estimate.serving.plan_columns import RARE
 from costmodel.estimate.serving.predict_serving import remarks
 from costmodel.estimate.serving.reason_codes import REFUSALS
 from costmodel.estimate.serving.service_limits import service_limits
@@ -45,7 +46,7 @@ from costmodel.report.terminal.serving.serving_variants import (
 )
 from costmodel.report.terminal.style.formatting import spaced
 from costmodel.report.terminal.style.head import price_varies, prices
-from costmodel.report.terminal.style.layout import CellTable, Line, drawn
+from costmodel.report.terminal.style.layout import CellTable, Line, drawn, typed
 from costmodel.report.terminal.style.next_command import command
 from costmodel.report.terminal.style.remark_lines import remarks as remark_lines
 from costmodel.report.terminal.style.theme import BAD, DIM, styled
@@ -79,7 +80,7 @@ def search(found: FoundPlans, *, why_not: bool = False) -> list[Line]:
     lines += [*value_lines(found), *(_examples(found) if why_not else [])]
     best = found.best[0]
     verb = "Best" if not best.broken else "Nearest"
-    own = drawn(f"{verb}: {command(inputs.case, 'estimate', settings=plan_settings(found, best))}")
+    own = typed(f"{verb}:", command(inputs.case, "estimate", settings=plan_settings(found, best)))
     return [*lines, *_tries(found), Text(), own, *after]
 
 
@@ -89,7 +90,8 @@ def _table(found: FoundPlans) -> CellTable:
     copied = any("redundant_experts" in each.sizes for each in found.best)
     of_experts = ("ep", *(("redundant_experts",) if copied else ()), "dp_attention") if mixture else ()
     budget = () if "stack.budget" in variants.paths else ("budget",)
-    degrees = ("tp", "pp", *of_experts, "replicas", *budget)
+    shared = ("dcp",) if any("dcp" in each.sizes for each in found.best) else ()
+    degrees = ("tp", "pp", *of_experts, *shared, "replicas", *budget)
     heads = {"dp_attention": "dpa", "replicas": "repl", "redundant_experts": "copies"}
     money = () if all(math.isnan(each.costs["cost_within_limits"]) for each in found.best) else ("rent/M out",)
     own = () if objective in _SHOWN else (objective,)
@@ -130,9 +132,11 @@ def known(text: str) -> str:
 
 def degree_words(ranked: RankedPlan, name: str) -> str:
     """A degree of a plan; apart, of prefill and of decode."""
+    none = RARE.get(name, 1.0)
+    own = counted(ranked.sizes.get(name, none))
     if ranked.prefill is None or name in ("pp", "budget", "redundant_experts"):
-        return counted(ranked.sizes.get(name, 0.0))
-    return f"{counted(ranked.prefill[name])} → {counted(ranked.sizes[name])}"
+        return own
+    return f"{counted(ranked.prefill.get(name, none))} → {own}"
 
 
 def _key(found: FoundPlans) -> Iterator[Text]:
@@ -165,7 +169,9 @@ def _limit_words(limit: Limit) -> str:
 
 
 def _limits(found: FoundPlans) -> list[Limit]:
-    return service_limits(found.inputs)
+    """Limits that are the same at every value."""
+    varied = {path.split(".")[1] for path in found.variants.paths if path.startswith("limits.")}
+    return [limit for limit in service_limits(found.inputs) if limit.column not in varied]
 
 
 def _yours(found: FoundPlans) -> Iterator[Text]:

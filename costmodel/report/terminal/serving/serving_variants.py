@@ -142,5 +142,5 @@ def best_words(best: RankedPlan | None) -> str:
 
 def replica_words(sizes: Mapping[str, float]) -> str:
     """The degrees of one replica."""
-    degrees = {name: sizes.get(name, 1.0) for name in ("tp", "pp", "ep", "dp_attention")}
+    degrees = {name: sizes.get(name, 1.0) for name in ("tp", "pp", "ep", "dp_attention", "dcp")}
     return " · ".join(f"{name} {counted(size)}" for name, size in degrees.items() if size > 1 or name == "tp")

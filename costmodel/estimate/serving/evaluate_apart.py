@@ -156,7 +156,8 @@ def evaluate_apart(inputs: ServingInputs, prefill: PlanColumns, decode: PlanColu
     with np.errstate(divide="ignore", invalid="ignore"):  # replicas that keep no limits
         columns["disaggregation_gain"] = share(within, together(inputs, prefill, decode))
     columns[OWN] = limits_chance(inputs, stated_limits(inputs.case.scenario.limits), columns.__getitem__, arriving)
-    return ApartEvaluation(prefill, decode, Costs(columns, len(decode)), *memories, transfer, many, step.total, most, over)
+    results = Costs(columns, len(decode))
+    return ApartEvaluation(prefill, decode, results, *memories, transfer, many, step.total, most, over)
 
 
 def together(inputs: ServingInputs, prefill: PlanColumns, decode: PlanColumns) -> Rows:

@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from costmodel.documents.reader.library import bibliography, names, read
-from costmodel.documents.reader.resolved_scenario import cases
+from costmodel.documents.reader.measured_cases import cases
 from costmodel.evidence.validate.outcomes import Quantity
 from costmodel.evidence.validate.validate import DOCUMENTED, Compared, compared
 

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any, ClassVar
 
 from pydantic import BaseModel
 
-from costmodel.documents.keys.overrides import Assignment, assign, listed, memory_in_whole, overruled, path_of
+from costmodel.documents.keys.overrides import Assignment, assign, memory_in_whole, overruled, path_of
 from costmodel.documents.keys.paths import at, has_key, place_at
 from costmodel.documents.keys.references import LEVELS, REFERENCES, holder
 from costmodel.documents.reader.foreign_prices import ForeignPrice, left_out
@@ -32,7 +32,6 @@ from costmodel.ground.record import record
 
 if TYPE_CHECKING:
     from costmodel.documents.keys.held_keys import HeldKeys
-    from costmodel.documents.schemas.measurement import MeasuredTable, Run
     from costmodel.documents.schemas.optimizer import Optimizer
     from costmodel.documents.schemas.plan import Space
     from costmodel.documents.schemas.practice import PowerGrid, Practice
@@ -259,24 +258,6 @@ def _of_names(reader: DocumentReader, tree: dict[Any, Any]) -> Iterator[Fault]:
                 yield from error.faults
             named = reader.origin.get((kind, named))
         trees[path] = named
-
-
-def cases(measured: MeasuredTable) -> list[tuple[Run, ResolvedScenario]]:
-    """Every run of a measured table with the case it was measured in, or the faults of all runs at once; a document is
-    named before it is changed.
-    """
-    found: list[tuple[Run, ResolvedScenario]] = []
-    faults: list[Fault] = []
-    for run in measured.runs:
-        changes = {change.path: change for change in (*listed(measured.set), *listed(run.set))}
-        inward = sorted(changes.values(), key=lambda change: change.path.count("."))
-        try:
-            found.append((run, case_from(DocumentReader(), copied(measured.scenario), measured.name, inward)))
-        except CostModelError as error:
-            faults += error.faults
-    if faults:
-        raise CostModelError(*dict.fromkeys(faults))
-    return found
 
 
 def case_of(

@@ -5,6 +5,8 @@ from typing import Any, Literal
 from pydantic import Field, InstanceOf
 
 from costmodel.documents.schemas.base import Bytes, Document, FlopRate, Name, Seconds, Share, Source
+from costmodel.documents.schemas.run import TokenRate
+from costmodel.documents.schemas.serving.serving_workload import Tokens
 
 # As it was read: keys and values that know where they stand, for the faults of what is made of them.
 Tree = InstanceOf[dict[str, Any]]
@@ -26,6 +28,10 @@ class Tolerance(Document):
     memory_allocated: Share | None = Field(default=None, description="Of allocated memory")
     memory_reserved: Share | None = Field(default=None, description="Of reserved memory")
     memory_peak: Share | None = Field(default=None, description="Of peak memory")
+    output_tokens_per_s: Share | None = Field(
+        default=None, description="Of the tokens that an engine generates a second"
+    )
+    cache_pool_tokens: Share | None = Field(default=None, description="Of the tokens that an engine's cache holds")
 
 
 class Results(Document):
@@ -37,6 +43,12 @@ class Results(Document):
     memory_allocated: Bytes | None = Field(default=None, description="Peak memory that tensors hold")
     memory_reserved: Bytes | None = Field(default=None, description="Peak memory that the caching allocator holds")
     memory_peak: Bytes | None = Field(default=None, description="Peak memory as the driver shows it")
+    output_tokens_per_s: TokenRate | None = Field(
+        default=None, description="Of serving: tokens generated per second by all replicas"
+    )
+    cache_pool_tokens: Tokens | None = Field(
+        default=None, description="Of serving: tokens that a replica's cache holds"
+    )
 
 
 class Run(Document):

@@ -139,9 +139,12 @@ def sweeps(found: Sequence[Validated]) -> list[LayoutSweep]:
     gathered: dict[tuple[str, ...], list[tuple[CsvRow | ResolvedScenario, Compared]]] = {}
     for part in found:
         for figure in part.figures:
-            if figure.quantity == "step_time" and figure.measured is not None and figure.subject is not None:
-                shared = (figure.groups["source"], *_shared(figure.subject).values())
-                gathered.setdefault(shared, []).append((figure.subject, figure))
+            subject = figure.subject
+            if figure.quantity != "step_time" or figure.measured is None:
+                continue
+            if isinstance(subject, CsvRow | ResolvedScenario):
+                shared = (figure.groups["source"], *_shared(subject).values())
+                gathered.setdefault(shared, []).append((subject, figure))
     made = [_sweep(members) for members in gathered.values()]
     return [sweep for sweep in made if len(sweep.layouts) >= LEAST]
 

@@ -4,10 +4,13 @@ from __future__ import annotations
 
 import statistics
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
 
+from costmodel.documents.reader.measured_cases import OF_SERVING
+from costmodel.documents.schemas.measurement import MeasuredTable
 from costmodel.evidence.validate.left_out import left_out_by_kind
 from costmodel.evidence.validate.outcomes import FITS
 from costmodel.evidence.validate.validate import GROUPINGS, Compared, Validated
@@ -58,15 +61,34 @@ class Scoreboard:
     median: float | None  # of all errors, also of those on whether a run fits
     furthest: float  # the largest of them
     left_out: Mapping[str, Any] | None  # errors of sources that a fit leaves out
+    serving: Mapping[str, Scoreboard]  # of measured documents about serving that stand beside other tables, by result
 
     @property
     def holds(self) -> bool:
         """Whether every figure is within its tolerance."""
-        return all(figure.within for figure in self.figures)
+        return all(figure.within for figure in self.figures) and all(board.holds for board in self.serving.values())
 
 
 def scoreboard(tables: Sequence[Validated], *, left_out: bool = False) -> Scoreboard:
-    """The scores of these tables; beside those of the shipped tables stand the errors of sources that are left out."""
+    """The scores of these tables; beside those of the shipped tables stand the errors of sources that are left out.
+
+    Figures of one result alone come to one error: documents about serving stand apart from tables about training.
+    """
+    apart: dict[str, list[Validated]] = {}
+    for part in tables:
+        apart.setdefault(_served(part), []).append(part)
+    first = "" if "" in apart else next(iter(apart), "")
+    beside = {name: _scoreboard(parts, {}) for name, parts in apart.items() if name != first}
+    return replace(_scoreboard(apart.get(first, []), beside), left_out=left_out_by_kind() if left_out else None)
+
+
+def _served(part: Validated) -> str:
+    """The result that a document about serving has; empty for every other table."""
+    found = part.figures[0].quantity if part.figures and isinstance(part.table, MeasuredTable) else ""
+    return found if found in OF_SERVING else ""
+
+
+def _scoreboard(tables: Sequence[Validated], serving: Mapping[str, Scoreboard]) -> Scoreboard:
     figures = [figure for part in tables for figure in part.figures]
     groups = {
         column: {name: _group(members) for name, members in gathered(figures, column).items()} for column in GROUPINGS
@@ -80,7 +102,8 @@ def scoreboard(tables: Sequence[Validated], *, left_out: bool = False) -> Scoreb
         worst(figures, len(figures)),
         statistics.median(errors) if errors else None,
         max(errors, default=0.0),
-        left_out_by_kind() if left_out else None,
+        None,
+        serving,
     )
 
 

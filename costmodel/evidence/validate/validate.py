@@ -2,16 +2,18 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import field
-from typing import get_args
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import field, replace
+from typing import TYPE_CHECKING, get_args
 
 from costmodel.documents.reader.accelerator_aliases import accelerator_named
 from costmodel.documents.reader.cached_reader import CachedReader
 from costmodel.documents.reader.library import names, read
-from costmodel.documents.reader.resolved_scenario import ResolvedScenario, cases
+from costmodel.documents.reader.measured_cases import cases, serves
+from costmodel.documents.reader.resolved_scenario import LoadedScenario, ResolvedScenario
 from costmodel.documents.schemas.measurement import MeasuredTable
 from costmodel.equations.run.economics import share
+from costmodel.estimate.evaluate.answer_facts import subject_of
 from costmodel.estimate.evaluate.predict import Answer, predict
 from costmodel.evidence.validate.alternatives import outcome_over
 from costmodel.evidence.validate.outcomes import (
@@ -33,7 +35,15 @@ from costmodel.exchange.tables.serving_table import ServingTable
 from costmodel.ground.errors import CostModelError, Place, fail
 from costmodel.ground.record import record
 
-DOCUMENTED: dict[Quantity, tuple[str, ...]] = {"time": ("step_time", "flop_rate"), "memory": tuple(TOTALS)}
+if TYPE_CHECKING:
+    from costmodel.evidence.validate.serving.documented_runs import Ends
+
+DOCUMENTED: dict[Quantity, tuple[str, ...]] = {  # results of measured documents, by what they are about
+    "time": ("step_time", "flop_rate"),
+    "memory": tuple(TOTALS),
+    "throughput": ("output_tokens_per_s",),
+    "cache": ("cache_pool_tokens",),
+}
 TABLES = (".csv", ".txt", ".log")  # files that are no documents: tables, and logs of engines
 GROUPINGS = ("source", "source_family", "gpu", "accelerator", "model", "precision", "framework", "arch", "reason")
 UNKNOWN = "unknown"
@@ -58,7 +68,7 @@ class Compared:
     why: str = ""
     filled: Mapping[str, str] = field(default_factory=dict)
     groups: Mapping[str, str] = field(default_factory=dict)
-    subject: CsvRow | ResolvedScenario | None = field(default=None, repr=False, compare=False)
+    subject: CsvRow | LoadedScenario | None = field(default=None, repr=False, compare=False)
 
     @property
     def error(self) -> float | None:
@@ -85,24 +95,43 @@ class Validated:
 
 def compared(table: MeasuredTable, quantity: Quantity, accelerator: str = "") -> Iterator[Compared]:
     """Every measured figure of that quantity in a document beside our prediction; of one accelerator where named."""
+    if not _states(table, quantity):
+        return
     for run, case in cases(table):
         if accelerator not in ("", case.accelerator.name):
             continue
         shown = {name: value for name in DOCUMENTED[quantity] if (value := getattr(run.measured, name)) is not None}
         if not shown:
             continue
-        found = predict(case)
-        left = invalid(found.refused[0]) if found.refused else None
+        found = _predicted(case, shown)
+        left = found if isinstance(found, CannotModel) else None
         groups = _groups_of_case(table, case, left.code if left else "modelled")
         for name, value in shown.items():
             tolerance = getattr(table.tolerance, name)
-            if left:
-                yield Compared(
-                    run.name, name, value, None, tolerance, refused=left.code, why=left.why, groups=groups, subject=case
-                )
+            if isinstance(found, CannotModel):
+                none = Compared(run.name, name, value, None, tolerance, groups=groups, subject=case)
+                yield replace(none, refused=found.code, why=found.why)
                 continue
-            ours, low, high = memory_total(found, name) if quantity == "memory" else _with_ends(found, name)
+            ours, low, high = found[name]
             yield Compared(run.name, name, value, ours, tolerance, low, high, groups=groups, subject=case)
+
+
+def _states(table: MeasuredTable, quantity: Quantity) -> bool:
+    """Whether any run of a document has a figure of that quantity."""
+    stated = {name for run in table.runs for name, value in run.measured if value is not None}
+    return bool(stated & set(DOCUMENTED.get(quantity, ())))
+
+
+def _predicted(case: LoadedScenario, names: Iterable[str]) -> dict[str, Ends] | CannotModel:
+    """The results of a run with their P10 and P90, or why there are none."""
+    if not isinstance(case, ResolvedScenario):
+        from costmodel.evidence.validate.serving.documented_runs import predicted_figures
+
+        return predicted_figures(case, names)
+    found = predict(case)
+    if found.refused:
+        return invalid(found.refused[0])
+    return {name: memory_total(found, name) if name in TOTALS else _with_ends(found, name) for name in names}
 
 
 def _with_ends(found: Answer, name: str) -> tuple[float, float, float]:
@@ -111,11 +140,16 @@ def _with_ends(found: Answer, name: str) -> tuple[float, float, float]:
     return costs[name], costs[f"{name}_low"], costs[f"{name}_high"]
 
 
-def _groups_of_case(table: MeasuredTable, case: ResolvedScenario, reason: str) -> dict[str, str]:
+def _groups_of_case(table: MeasuredTable, case: LoadedScenario, reason: str) -> dict[str, str]:
     found = (table.source.key, table.name, case.accelerator.name, case.accelerator.name, case.model.name)
     kind = "moe" if any(layers.experts for layers in case.model.layers) else "dense"
-    groups = (*found, case.scenario.workload.precision, case.stack.name, kind, reason)
+    groups = (*found, case.scenario.workload.precision, _stack(case), kind, reason)
     return dict(zip(GROUPINGS, groups, strict=True))
+
+
+def _stack(case: LoadedScenario) -> str:
+    """The name of a scenario's software."""
+    return subject_of(case).stack.name
 
 
 def compared_row(row: CsvRow, quantity: Quantity, shelf: CachedReader) -> Compared:
@@ -168,11 +202,27 @@ def validated(
         read_measured(name) if name == "-" or name.lower().endswith(TABLES) else read("measured", name)
         for name in tables or names("measured")
     ]
+    if quantity and not tables:
+        asked = _shipped_of(quantity)
     shelf, where = CachedReader(), meant(where or {}, asked)
     found = [_validated(table, quantity, where, shelf) for table in asked]
     if where and not any(part.figures for part in found):
         raise nothing_chosen(where, asked, shelf)
     return found
+
+
+def _shipped_of(quantity: Quantity) -> list[MeasuredTable | Table]:
+    """The documents of the workload that a quantity belongs to; a fault where none has it."""
+    served = quantity in get_args(ServingQuantity)
+    found = [table for table in (read("measured", name) for name in names("measured")) if serves(table) == served]
+    if served and not any(_states(table, quantity) for table in found):
+        raise fail("C005", f"no measured document has {quantity}", Place("command line"), f"one of {_of(True)}")
+    return found
+
+
+def _of(served: bool) -> str:
+    """The quantities of documents about serving, or about training."""
+    return ", ".join(name for name in DOCUMENTED if (name in get_args(ServingQuantity)) == served)
 
 
 def meant(where: Where, tables: Sequence[MeasuredTable | Table]) -> Where:
@@ -207,20 +257,27 @@ def _validated(table: MeasuredTable | Table, quantity: Quantity | None, where: W
         from costmodel.evidence.validate.serving.compare_rows import compared_serving
 
         return compared_serving(table, quantity, where, shelf)
-    if quantity in get_args(ServingQuantity):
-        name, hint = table.name if isinstance(table, MeasuredTable) else table.file, "time, memory or regret"
-        raise fail("C005", f"{name} is about training, and has no {quantity}", Place("command line"), hint)
     if isinstance(table, MeasuredTable):
-        asked = quantity or _quantity_of(table)
-        return Validated(table, [figure for figure in compared(table, asked) if _chosen(figure.groups.get, where)])
+        return _documented(table, quantity, where)
+    if quantity in get_args(ServingQuantity):
+        raise _of_other_kind(table.file, "training", quantity, "time, memory or regret")
     shown = quantity or quantity_of(table.columns)
     return Validated(table, [compared_row(row, shown, shelf) for row in chosen_rows(table, where, shelf)])
 
 
-def _quantity_of(table: MeasuredTable) -> Quantity:
-    """The quantity of a document: time if any of its runs has a time, else memory."""
-    shown = {name for run in table.runs for name, value in run.measured if value is not None}
-    return "time" if shown & set(DOCUMENTED["time"]) else "memory"
+def _documented(table: MeasuredTable, quantity: Quantity | None, where: Where) -> Validated:
+    """A document; of what its runs state the first quantity, if none is asked for."""
+    served = serves(table)
+    if quantity and (quantity in get_args(ServingQuantity)) != served:
+        kind, hint = ("serving", _of(True)) if served else ("training", "time, memory or regret")
+        raise _of_other_kind(table.name, kind, quantity, hint)
+    found: list[Quantity] = [name for name in DOCUMENTED if _states(table, name)]
+    asked = quantity or (found[0] if found else "memory")
+    return Validated(table, [figure for figure in compared(table, asked) if _chosen(figure.groups.get, where)])
+
+
+def _of_other_kind(name: str, kind: str, quantity: str | None, hint: str) -> CostModelError:
+    return fail("C005", f"{name} is about {kind}, and has no {quantity}", Place("command line"), hint)
 
 
 def chosen_rows(table: Table, where: Where, shelf: CachedReader) -> list[CsvRow]:

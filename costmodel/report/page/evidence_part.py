@@ -8,6 +8,7 @@ from collections.abc import Callable, Iterator, Sequence
 from dataclasses import replace
 from typing import Any
 
+from costmodel.documents.reader.measured_cases import OF_SERVING
 from costmodel.documents.schemas.measurement import MeasuredTable
 from costmodel.evidence.validate.outcomes import FITS
 from costmodel.evidence.validate.scores import Score, Scoreboard
@@ -16,6 +17,7 @@ from costmodel.ground.units import percent, show_memory, show_time
 from costmodel.report.page.content import Cell, Headline, HtmlPage, PageTable, Part, Value
 from costmodel.report.page.plots import Plot, PlotAxis, PlotLine, PlotPoint
 from costmodel.report.page.trace import Traces
+from costmodel.report.terminal.serving.serving_formatting import result as serving_result
 from costmodel.report.terminal.style.formatting import result
 
 _MOST_DRAWN = 600
@@ -59,6 +61,8 @@ def measured_data(tables: Sequence[str]) -> dict[str, Any]:
 def _text_of(quantity: str) -> Callable[[float], str]:
     if quantity == "step_time":
         return show_time
+    if quantity in OF_SERVING:
+        return lambda value: serving_result(quantity, value)
     return show_memory if quantity.startswith("memory") else lambda value: result("flop_rate", value)
 
 
@@ -114,15 +118,21 @@ def validation_page(found: Scoreboard, commands: Sequence[str]) -> HtmlPage:
         Part("sources", "By source", tables=[PageTable(heads, rows, "lrrrrr", sortable=True)]),
         Part("figures", "Every figure", tables=[replace(_table(figures), sortable=True)]),
     ]
+    for name, board in found.serving.items():
+        of_serving = Part(name, f"Serving, {name}", figures=[measured_figure(board.figures)],
+                          figures_as_table=_table(board.figures))  # fmt: skip
+        parts.append(of_serving)
     headlines = [
         Headline(words, value)
         for words, value in zip(
             ("Median error", "P90 error", "Bias", "Inside P10 – P90"), _scored(part, traces, "all rows"), strict=True
         )
     ]
-    held_tables = [part.table for part in found.tables]
+    held = f"{held} Documents about serving stand apart below." if found.serving else held
+    shown = [*found.tables, *(part for board in found.serving.values() for part in board.tables)]
+    held_tables = [part.table for part in shown]
     names = [table.name if isinstance(table, MeasuredTable) else table.file for table in held_tables]
-    tables = [name for name, item in zip(names, found.tables, strict=True) for _ in item.figures]
+    tables = [name for name, item in zip(names, shown, strict=True) for _ in item.figures]
     return HtmlPage("Predicted against measured", [", ".join(names)], stated + (held if known else ""),
                 "bad" if outside else "good", headlines, parts, commands=commands,
                 data={"trace": traces.data(), "measured": measured_data(tables)})  # fmt: skip

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
@@ -144,3 +145,28 @@ def test_json_tells_the_rules() -> None:
     (row,) = json.loads(json.dumps(found))["rows"]
     assert "cache_type=fp8" in row["filled"]
     assert row["model"] == "meta-llama/Llama-3.1-70B"
+
+
+def test_shipped_documents_about_serving_stand_apart() -> None:
+    """One error of each result, and none of them in that of step times."""
+    found = scoreboard(validated(["korthikanti-2022", "tensorrt-llm-1.0", "vllm-cache-pools"]))
+    assert {figure.quantity for figure in found.figures} == {"step_time"}
+    rows = {name: board.together.score.modelled for name, board in found.serving.items()}
+    assert rows == {"output_tokens_per_s": 40, "cache_pool_tokens": 6}
+    shown = validation_json(found)
+    assert (shown["overall"]["rows"], len(shown["rows"])) == (4, 50)
+    assert shown["serving"]["output_tokens_per_s"]["overall"]["median_error"] < 0.06
+
+
+def test_a_document_about_serving_has_its_own_quantities(run: Any) -> None:
+    assert "40 figures" in run("validate", "--quantity", "throughput").out
+    assert "C005" in run("validate", "tensorrt-llm-1.0", "--quantity", "time").err
+    assert "C005" in run("validate", "--quantity", "tpot").err
+
+
+def test_a_result_of_another_workload_is_a_fault(run: Any, tmp_path: Path) -> None:
+    text = run("show", "vllm-cache-pools").out.replace("name: vllm-cache-pools", "name: mine")
+    (tmp_path / "mine.yaml").write_text(text.replace("cache_pool_tokens: 476000", "step_time: 2 s", 1), "utf-8")
+    answer = run("validate", str(tmp_path / "mine.yaml"))
+    assert answer.code == 2
+    assert "D016" in answer.err

@@ -5,14 +5,17 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import asdict
 from datetime import date
+from functools import partial
 from typing import Any
 
 from rich.text import Text
 
 import costmodel
+from costmodel.documents.reader.measured_cases import OF_SERVING
+from costmodel.documents.reader.resolved_scenario import LoadedScenario, ResolvedScenario
 from costmodel.documents.schemas.measurement import MeasuredTable
 from costmodel.documents.schemas.serving.serving_results import RESULTS as SERVING
-from costmodel.estimate.evaluate.answer_facts import facts_of, row_facts
+from costmodel.estimate.evaluate.answer_facts import facts_of, row_facts, subject_of, without_point
 from costmodel.estimate.shared.results import COLUMNS
 from costmodel.evidence.validate.imputation import RULES
 from costmodel.evidence.validate.left_out import KINDS
@@ -26,6 +29,7 @@ from costmodel.exchange.tables.run_table import Table
 from costmodel.exchange.tables.serving_table import ServingTable
 from costmodel.ground.counts import number_of
 from costmodel.report.terminal.search.reasons import mistaken, not_modelled, titled
+from costmodel.report.terminal.serving.serving_formatting import result as serving_result
 from costmodel.report.terminal.style.answer import head
 from costmodel.report.terminal.style.formatting import result
 from costmodel.report.terminal.style.layout import CellTable, Line
@@ -35,6 +39,19 @@ _SCORE = ("rows", "modelled", "median", "P90", "bias", "in band", "")
 
 
 def validation(found: Scoreboard, grouping: str | None = None, count: int = 0) -> list[Line]:
+    """The figures of all tables, those of documents about serving apart from those of training."""
+    return [*_validation(found, grouping, count), *_of_serving(found, grouping, count)]
+
+
+def _of_serving(found: Scoreboard, grouping: str | None, count: int = 0) -> Iterator[Line]:
+    """Documents about serving beside others, by their result."""
+    for name, board in found.serving.items():
+        yield Text()
+        yield styled(f"serving, {name}: {SERVING[name].meaning}", HEAD)
+        yield from _validation(board, grouping, count)
+
+
+def _validation(found: Scoreboard, grouping: str | None = None, count: int = 0) -> list[Line]:
     """Every figure of every document, gathered those out of tolerance alone; of tables what they come to, by group; and
     the worst, if asked for.
     """
@@ -61,16 +78,16 @@ def validation(found: Scoreboard, grouping: str | None = None, count: int = 0) -
 def scoreboard(found: Scoreboard) -> list[Line]:
     """How far off each source's published runs are, when this was looked at, and by which version."""
     seen = f"{date.today():%Y-%m-%d}, costmodel {costmodel.__version__}"
-    lines = [*validation(found, "source"), styled(f"{seen}; runs of these sources were fitted", DIM)]
+    lines = [*_validation(found, "source"), styled(f"{seen}; runs of these sources were fitted", DIM)]
     if found.left_out is None:
-        return lines
+        return [*lines, *_of_serving(found, "source")]
     rows = [(kind, *_left_out(found.left_out[kind])) for kind in KINDS]
     stated = (
         f"of {found.left_out['runs']} runs, {found.left_out['date']}; constants and widths of the band were fitted "
         "without the source"
     )
     table = CellTable(("left out", "rows", "median", "P90", "bias", "in band"), rows, "lrrrrr")
-    return [*lines, Text(), table, styled(stated, DIM)]
+    return [*lines, Text(), table, styled(stated, DIM), *_of_serving(found, "source")]
 
 
 def _left_out(row: Mapping[str, float]) -> tuple[str, ...]:
@@ -95,9 +112,9 @@ def _figure(figure: Compared) -> tuple[str, str, str, str]:
         return figure.run, measured, predicted, "✗" if figure.error else "✓"
     known = COLUMNS.get(figure.quantity) or SERVING.get(figure.quantity)
     unit = known.unit if known else "B"
+    text_of = serving_result if figure.quantity in OF_SERVING else partial(result, unit=unit, digits=4)
     measured, predicted = (
-        "" if value is None else result(figure.quantity, value, unit, 4)
-        for value in (figure.measured, figure.predicted)
+        "" if value is None else text_of(figure.quantity, value) for value in (figure.measured, figure.predicted)
     )
     return figure.run, measured, predicted, "" if figure.error is None else f"{figure.error:+.1%}"
 
@@ -171,15 +188,14 @@ def _chance(mean: float | None) -> str:
 
 def validation_json(found: Scoreboard) -> dict[str, Any]:
     """The same as plain values; of the scoreboard with the errors of sources that are left out."""
-    by = {
-        column: {name: asdict(group.score) for name, group in groups.items()} for column, groups in found.groups.items()
-    }
+    boards = (found, *found.serving.values())
     result: dict[str, Any] = {
         **head("costmodel/validation/v1"),
-        "overall": asdict(found.together.score),
-        "by": by,
-        "rows": [row for part in found.tables for row in _rows(part)],
+        **_scores(found),
+        "rows": [row for board in boards for part in board.tables for row in _rows(part)],
     }
+    if found.serving:
+        result["serving"] = {name: _scores(board) for name, board in found.serving.items()}
     used = {name for figure in found.figures for name in figure.filled}
     serving = any(isinstance(part.table, ServingTable) for part in found.tables)
     rules = SERVING_RULES if serving else RULES
@@ -189,6 +205,14 @@ def validation_json(found: Scoreboard) -> dict[str, Any]:
     if found.left_out is not None:
         result["left_out"] = found.left_out
     return result
+
+
+def _scores(found: Scoreboard) -> dict[str, Any]:
+    """The errors of all figures, and by each column."""
+    by = {
+        column: {name: asdict(group.score) for name, group in groups.items()} for column, groups in found.groups.items()
+    }
+    return {"overall": asdict(found.together.score), "by": by}
 
 
 def _rows(part: Validated) -> Iterator[dict[str, Any]]:
@@ -214,7 +238,7 @@ def _facts(figure: Compared) -> dict[str, Any]:
     """Model, cluster, sequence and batch of a run, as far as its table states them."""
     subject = figure.subject
     if not isinstance(subject, CsvRow):
-        return {} if subject is None else row_facts(facts_of(subject))
+        return _facts_of_case(subject)
     return {
         "model": subject.text("model_name") or subject.text("model") or None,
         "cluster": subject.text("accelerator") or subject.text("gpu") or None,
@@ -223,3 +247,14 @@ def _facts(figure: Compared) -> dict[str, Any]:
         "sequence": subject.number("seq_len"),
         "global_batch": subject.number("global_batch"),
     }
+
+
+def _facts_of_case(case: LoadedScenario | None) -> dict[str, Any]:
+    if isinstance(case, ResolvedScenario):
+        return row_facts(facts_of(case))
+    if case is None:
+        return {}
+    found = subject_of(case)
+    nodes, ranks = without_point(found.nodes), without_point(found.ranks)
+    named = {"model": found.model.name, "cluster": found.node.name, "nodes": nodes, "gpus": ranks}
+    return {**named, "sequence": None, "global_batch": None}

@@ -1,0 +1,60 @@
+"""The scenarios of the runs of a measured table."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from costmodel.documents.keys.overrides import listed
+from costmodel.documents.reader.library import DocumentReader
+from costmodel.documents.reader.resolved_scenario import LoadedScenario, any_from
+from costmodel.documents.schemas.measurement import MeasuredTable, Results, Run
+from costmodel.documents.text.yaml_tree import copied
+from costmodel.ground.errors import CostModelError, Fault, Place, fail
+
+OF_SERVING = ("output_tokens_per_s", "cache_pool_tokens")  # results of serving; the others are of training
+
+
+def serves(table: MeasuredTable) -> bool:
+    """Whether a table was measured of engines that serve."""
+    return any(getattr(run.measured, name) is not None for run in table.runs for name in OF_SERVING)
+
+
+def cases(measured: MeasuredTable) -> list[tuple[Run, LoadedScenario]]:
+    """Every run of a measured table with the case it was measured in, or the faults of all runs at once; a document is
+    named before it is changed.
+    """
+    found: list[tuple[Run, LoadedScenario]] = []
+    faults: list[Fault] = []
+    for run in measured.runs:
+        changes = {change.path: change for change in (*listed(measured.set), *listed(run.set))}
+        inward = sorted(changes.values(), key=lambda change: change.path.count("."))
+        try:
+            case = any_from(DocumentReader(), copied(measured.scenario), measured.name, inward)
+            _check(run, case)
+            found.append((run, case))
+        except CostModelError as error:
+            faults += error.faults
+    if faults:
+        raise CostModelError(*dict.fromkeys(faults))
+    return found
+
+
+def _check(run: Run, case: LoadedScenario) -> None:
+    """A fault for a result that runs of its workload do not have."""
+    strange = [name for name, value in run.measured if value is not None and case.kind != _workload(name)]
+    if strange:
+        sentence = (
+            f"{run.name} states {', '.join(strange)}, of {_workload(strange[0])}, and its workload is {case.kind}"
+        )
+        hint = "; ".join(f"{kind} has {', '.join(names)}" for kind, names in _results())
+        raise fail("D016", sentence, case.place("workload.kind") or Place(case.file), hint)
+
+
+def _workload(name: str) -> str:
+    return "serving" if name in OF_SERVING else "training"
+
+
+def _results() -> Iterator[tuple[str, list[str]]]:
+    names = list(Results.model_fields)
+    for kind in ("training", "serving"):
+        yield kind, [name for name in names if _workload(name) == kind]

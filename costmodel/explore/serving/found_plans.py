@@ -6,7 +6,7 @@ import math
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
-from typing import TypeVar
+from typing import Any, TypeVar
 
 from costmodel.documents.reader.override_case import vary_any
 from costmodel.documents.reader.serving_scenario import serving
@@ -16,7 +16,7 @@ from costmodel.estimate.serving.predict_serving import ServingAnswer
 from costmodel.estimate.serving.serving_inputs import ServingInputs, inputs_of
 from costmodel.explore.search.combinations import cells_at, count_combinations, values_at
 from costmodel.explore.search.progress import Watcher
-from costmodel.explore.search.ranges import Axis, said_with
+from costmodel.explore.search.ranges import Axis, at_option
 from costmodel.ground.errors import COMMAND_LINE, CostModelError, Fault, Place, fail
 from costmodel.ground.record import record
 
@@ -102,7 +102,7 @@ class ServingVariants:
             except CostModelError as error:
                 faults += 1
                 if error.faults[0].code not in _OF_A_VALUE or faults == total:
-                    raise said_with("--over", self.paths, error) from None
+                    raise at_option("--over", self.paths, error) from None
                 yield error.faults[0]
 
 
@@ -114,8 +114,25 @@ class SearchRemedy:
     best: RankedPlan
 
 
+class OverVariants:
+    """What a search of several scenarios has in common."""
+
+    variants: ServingVariants
+    parts: Sequence[Any]
+
+    @property
+    def inputs(self) -> ServingInputs:
+        """The scenario as it is written."""
+        return self.variants.inputs
+
+    @property
+    def stopped(self) -> bool:
+        """Whether it ended before the last value."""
+        return len(self.parts) < len(self.variants)
+
+
 @dataclass
-class FoundPlans:
+class FoundPlans(OverVariants):
     """What a search of a serving scenario found; if stopped, at the values so far.
 
     remedies: where no plan keeps every limit, at the values of the nearest one; see `with_search_remedies`
@@ -128,16 +145,6 @@ class FoundPlans:
     yours: ServingAnswer | None = None
     your_rank: int = 0
     remedies: tuple[SearchRemedy, ...] = ()
-
-    @property
-    def inputs(self) -> ServingInputs:
-        """The scenario as it is written."""
-        return self.variants.inputs
-
-    @property
-    def stopped(self) -> bool:
-        """Whether it ended before the last value."""
-        return len(self.parts) < len(self.variants)
 
     @property
     def nearest(self) -> int:

@@ -19,7 +19,14 @@ from costmodel.estimate.serving.predict_serving import AnyEvaluation, routed_par
 from costmodel.estimate.serving.serving_inputs import ServingInputs
 from costmodel.explore.search.progress import UNWATCHED, Watcher
 from costmodel.explore.search.ranges import Axis
-from costmodel.explore.serving.found_plans import RankedPlan, ServingVariants, comparable, lacks_figure, varied
+from costmodel.explore.serving.found_plans import (
+    OverVariants,
+    RankedPlan,
+    ServingVariants,
+    comparable,
+    lacks_figure,
+    varied,
+)
 from costmodel.explore.serving.layout_candidates import candidates, valid_pairs
 from costmodel.explore.serving.search_layouts import UNSTABLE, ranked_plan
 from costmodel.ground.errors import Fault, fail
@@ -47,7 +54,7 @@ class VariantFront:
 
 
 @record
-class ServingFront:
+class ServingFront(OverVariants):
     """The points that none beats in both results, best in the first one first."""
 
     variants: ServingVariants
@@ -55,16 +62,6 @@ class ServingFront:
     y: str
     points: tuple[FrontPoint, ...]
     parts: tuple[VariantFront, ...]
-
-    @property
-    def inputs(self) -> ServingInputs:
-        """The scenario as it is written."""
-        return self.variants.inputs
-
-    @property
-    def stopped(self) -> bool:
-        """Whether it ended before the last value."""
-        return len(self.parts) < len(self.variants)
 
     @property
     def looked_at(self) -> int:

@@ -53,3 +53,12 @@ def test_growth_counts_what_arrives_while_a_replica_starts() -> None:
 def test_what_has_no_effect_or_no_answer_is_refused(setting: str, words: str) -> None:
     with pytest.raises(CostModelError, match=words):
         needed(setting)
+
+
+@pytest.mark.parametrize(
+    "assumed", ["headroom: 20 %", "availability: 99 %", "growth: {rate: 1 /s, time: 1 min, start: 1 min}"]
+)
+def test_replicas_are_counted_for_a_rate_alone(assumed: str) -> None:
+    loop = ("workload.rate=null", "workload.concurrency=64")
+    with pytest.raises(CostModelError, match="counts replicas for a rate, and none is stated"):
+        needed(*loop, f"assume={{{assumed}}}")

@@ -118,7 +118,7 @@ class ServingScenario(Document):
 
     @model_validator(mode="after")
     def _replicas_of_a_rate(self) -> Self:
-        stated = [name for name in ("growth", "availability") if getattr(self.assume, name) is not None]
+        stated = [name for name in ("headroom", "growth", "availability") if getattr(self.assume, name) is not None]
         if stated and self.workload.rate is None:
             words = {"key": stated[0], "keys": ("assume",)}
             raise PydanticCustomError("spares", "assume.{key} counts replicas for a rate, and none is stated", words)

@@ -82,7 +82,7 @@ def measure(
         if collectives:
             found = measured_collectives(here, ranks, stopped)
         else:
-            found = measured(Session(here, BRIEF if brief else WHOLE, 60 * minutes, _told, stopped))
+            found = measured(Session(here, BRIEF if brief else WHOLE, 60 * minutes, _progress, stopped))
     if found.stopped and not found.rows:
         raise typer.Exit(Exit.INTERRUPTED)
     found = replace(found, rows=with_predictions(named(found.rows, gpu)))
@@ -93,7 +93,7 @@ def measure(
     )
 
 
-def _told(sentence: str) -> None:
+def _progress(sentence: str) -> None:
     screen = console(stderr=True)
     if screen.is_terminal:
         screen.print(Text(sentence, style=DIM))

@@ -72,6 +72,6 @@ class Imported:
     missing: tuple[Fault, ...] = ()
 
     @property
-    def unsaid_parameters(self) -> float:
+    def unstated_parameters(self) -> float:
         """Parameters of the real model that the document does not count."""
         return sum(loss.parameters for loss in self.losses)

@@ -24,7 +24,7 @@ ROOT = Path(__file__).resolve().parents[2]
 SAMPLES = ROOT / "tests/evidence/measured"
 NAME = "llama-3-70b-512"
 every_command = pytest.mark.parametrize("name", COMMANDS)
-SPOKEN = re.compile(r"costmodel (\w+)")
+COMMAND_LINE = re.compile(r"costmodel (\w+)")
 
 
 def commanded(text: str) -> list[str]:
@@ -71,7 +71,7 @@ def test_every_example_of_the_help_runs(name: str, run: Any) -> None:
 
 @every_command
 def test_help_names_commands_that_exist(name: str) -> None:
-    answer = SPOKEN.findall(inspect.getdoc(COMMANDS[name].load()) or "")
+    answer = COMMAND_LINE.findall(inspect.getdoc(COMMANDS[name].load()) or "")
     assert set(answer) <= set(COMMANDS)
 
 
@@ -94,9 +94,9 @@ def test_answers_name_commands_that_exist(run: Any) -> None:
         ("explain", "D009"),
         ("--help",),
     ):
-        answer.update(SPOKEN.findall(run(*args).out))
+        answer.update(COMMAND_LINE.findall(run(*args).out))
     for args in (("estimate", "nope"), ("show", "nope"), ("explain", "nope"), ("search", "-"), ("explain", NAME)):
-        answer.update(SPOKEN.findall(run(*args).err))
+        answer.update(COMMAND_LINE.findall(run(*args).err))
     assert {"search", "explain", "estimate"} <= answer <= set(COMMANDS)
 
 

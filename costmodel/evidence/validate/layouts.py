@@ -39,9 +39,9 @@ def layout_of(filling: Filling) -> RowLayout:
     """The degrees; a missing one follows from the ranks and the others, dp first."""
     row = filling.row
     ranks, dp = row.number("gpus"), row.number("dp")
-    unsaid = [name for name in DEGREES if row.number(name) is None]
-    left = "" if ranks is None else "dp" if dp is None else next(iter(unsaid), "")
-    unknown = [name for name in unsaid if name in ("tp", "pp")]
+    unstated = [name for name in DEGREES if row.number(name) is None]
+    left = "" if ranks is None else "dp" if dp is None else next(iter(unstated), "")
+    unknown = [name for name in unstated if name in ("tp", "pp")]
     alone = filling.sharded() or (dp is not None and dp == ranks)
     if not alone and set(unknown) - {left}:
         raise CannotModel("V006", f"{', '.join(unknown)} empty")

@@ -157,9 +157,9 @@ def _other_nodes(case: ResolvedScenario, *, larger: bool) -> Iterator[tuple[Node
     own, seen = case.accelerator, set[str]()
     groups: dict[tuple[bool, bool], list[str]] = {}
     for name in names("node")[:_MOST_NODES]:
-        accelerator = _said("node", name, "accelerator")
+        accelerator = _stated_name("node", name, "accelerator")
         if accelerator != own.name:
-            foreign = _said("accelerator", accelerator, "vendor") not in ("", own.vendor)
+            foreign = _stated_name("accelerator", accelerator, "vendor") not in ("", own.vendor)
             groups.setdefault((foreign, not _has_line("node", name, "price")), []).append(name)
     for group in sorted(groups):
         for node, other in _in_order(groups[group], own, larger=larger):
@@ -183,7 +183,7 @@ def _in_order(group: Iterable[str], own: Accelerator, *, larger: bool) -> Iterat
     yield from ((node, accelerator) for _, node, accelerator in sorted(found, key=lambda each: each[0]))
 
 
-def _said(kind: str, name: str, key: str) -> str:
+def _stated_name(kind: str, name: str, key: str) -> str:
     """The text on the line of a key; empty where there is no such document or line."""
     return said_first(_text(kind, name), key)
 

@@ -7,7 +7,7 @@ import math
 import re
 from collections.abc import Iterator, Sequence
 
-from costmodel.explore.search.ranges import Axis, said_with
+from costmodel.explore.search.ranges import Axis, at_option
 from costmodel.ground.errors import CostModelError, Fault, fail
 
 _WHOLE = re.compile(r"[-+]?\d{1,18}", re.ASCII)
@@ -31,7 +31,7 @@ def fail_without_answers(axes: Sequence[Axis], faults: Sequence[Fault | None]) -
     """The first fault, where every combination has one."""
     found = [fault for fault in faults if fault is not None]
     if found and len(found) == len(faults):
-        raise said_with("--over", [axis.path for axis in axes], CostModelError(found[0]))
+        raise at_option("--over", [axis.path for axis in axes], CostModelError(found[0]))
 
 
 def values_at(axes: Sequence[Axis], number: int) -> dict[str, str]:

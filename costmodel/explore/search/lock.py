@@ -69,7 +69,7 @@ def _acquired(folder: Path) -> int:
     for _ in range(_TRIES):
         handle, made = _opened(path)
         try:
-            owner = _said(handle)
+            owner = _holder(handle)
             kept = _kept_by_system(handle)
             if kept is None and not made and _runs(owner):
                 raise _taken(folder, owner, f"; if none does any more, delete {path}")
@@ -117,7 +117,7 @@ def _owner() -> dict[str, Any]:
     return {"host": socket.gethostname(), "space": _space(), "process": os.getpid(), "started": _started(os.getpid())}
 
 
-def _said(handle: int) -> dict[str, Any]:
+def _holder(handle: int) -> dict[str, Any]:
     """The owner named in a file; empty where there is none."""
     try:
         owner = json.loads(os.read(handle, 4096))

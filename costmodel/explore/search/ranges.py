@@ -44,12 +44,12 @@ class Axis:
     values: tuple[str, ...]
 
 
-def said_with(option: str, paths: Iterable[str], error: CostModelError) -> CostModelError:
+def at_option(option: str, paths: Iterable[str], error: CostModelError) -> CostModelError:
     """Report faults of swept values at the option that gave them rather than at --set."""
-    return CostModelError(*(_said_with(option, paths, fault) for fault in error.faults))
+    return CostModelError(*(_fault_at(option, paths, fault) for fault in error.faults))
 
 
-def _said_with(option: str, paths: Iterable[str], fault: Fault) -> Fault:
+def _fault_at(option: str, paths: Iterable[str], fault: Fault) -> Fault:
     place = fault.place
     if place is None or not any(place.text.startswith(f"{_SET} {path}=") for path in paths):
         return fault

@@ -13,7 +13,7 @@ from costmodel.documents.reader.override_case import vary
 from costmodel.documents.reader.resolved_scenario import ResolvedScenario
 from costmodel.estimate.training.training_inputs import TrainingInputs, training_inputs
 from costmodel.explore.search.combinations import cells_at, values_at
-from costmodel.explore.search.ranges import Axis, said_with
+from costmodel.explore.search.ranges import Axis, at_option
 from costmodel.explore.search.search_space import SubSpace, grids
 from costmodel.ground.errors import CostModelError
 from costmodel.ground.record import record
@@ -70,7 +70,7 @@ class ScenarioVariants:
                 for value in axis.values:
                     training_inputs(vary(self.case, [f"{axis.path}={value}"]))
         except CostModelError as error:
-            raise said_with("--over", [axis.path for axis in self.over], error) from None
+            raise at_option("--over", [axis.path for axis in self.over], error) from None
 
 
 @record

@@ -19,7 +19,7 @@ from costmodel.estimate.serving.result_columns import COLUMNS, machine_name
 from costmodel.estimate.serving.serving_inputs import inputs_of
 from costmodel.explore.explain.unknown_word import unknown
 from costmodel.explore.search.combinations import combinations, count_combinations, fail_without_answers
-from costmodel.explore.search.ranges import Axis, Span, axis, said_with, span
+from costmodel.explore.search.ranges import Axis, Span, at_option, axis, span
 from costmodel.explore.serving.best_layout import states_no_plan, with_best_layout
 from costmodel.explore.serving.search_layouts import UNSTABLE
 from costmodel.ground.errors import CostModelError, Fault, Place, fail
@@ -256,7 +256,7 @@ def solve(case: ServingCase, vary: str, wanted: str) -> SolvedServing:
     if all(trial.fault is not None for trial in seen.values()):
         fault = next(iter(seen.values())).fault
         assert fault is not None
-        raise said_with("--vary", [path], CostModelError(fault))
+        raise at_option("--vary", [path], CostModelError(fault))
     for flag, group in itertools.groupby(range(len(numbers)), key=lambda place: reached[place]):
         places = list(group)
         if not flag:

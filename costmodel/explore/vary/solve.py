@@ -24,7 +24,7 @@ from costmodel.explore.compare.input_paths import InputValue, leaves
 from costmodel.explore.compare.select_plan import by_search
 from costmodel.explore.search.engine import SearchStopped
 from costmodel.explore.search.progress import UNWATCHED, Watcher
-from costmodel.explore.search.ranges import Span, axis, said_with, span
+from costmodel.explore.search.ranges import Span, at_option, axis, span
 from costmodel.explore.vary.sweep import SweepPoint, column, point, tried
 from costmodel.ground.errors import CostModelError, Fault, Place, fail
 from costmodel.ground.parsing import UnitError, in_ones, parse
@@ -331,7 +331,7 @@ def _complete(found: SolveResult, seen: dict[str, SweepPoint]) -> None:
     found.faulty = {text: fault for text, fault in faults.items() if fault.code != NO_PLAN}
     found.invalid = len(faults) - len(found.faulty) + sum(bool(tried.refused) for tried in seen.values())
     if seen and len(found.faulty) == len(seen) and not found.stopped:
-        raise said_with("--vary", [found.path], CostModelError(next(iter(found.faulty.values()))))
+        raise at_option("--vary", [found.path], CostModelError(next(iter(found.faulty.values()))))
     sign, column = 1 if found.target.at_least else -1, found.target.column
     working = {text: tried for text, tried in seen.items() if tried.works}
     known = [item for item in working.items() if math.isfinite(item[1].costs.get(column, math.nan))]

@@ -111,7 +111,7 @@ def serve_users(engine: Engine, users: int, count: int, seed: int = 0) -> Observ
 
 
 def serve_loop(engine: Engine, users: int, count: int, seed: int = 0) -> Observed:
-    """The same of users who do not start together, half of whose requests come after the next step has begun."""
+    """The same of users who do not start together, half of whose requests come after the next step has started."""
     random = np.random.default_rng(seed)
     prompts = lengths(random, engine.prompt, engine.variation, count, 1)
     spread = engine.variation if engine.answers is None else engine.answers

@@ -43,7 +43,7 @@ def calibration(found: Calibrated, decisions: list[Decision], written: list[Path
     if stated and found.left_out:
         rows = [(reason, f"{count:,}") for reason, count in found.left_out.items()]
         lines.append(CellTable(("not fitted", "rows"), rows, "lr"))
-    return [*lines, *(styled(remark) for remark in found.remarks), *_told(decisions, written)]
+    return [*lines, *(styled(remark) for remark in found.remarks), *_in_words(decisions, written)]
 
 
 def _row(decision: Decision) -> tuple[str, ...]:
@@ -108,7 +108,7 @@ def _constants(fit: Fit, verbose: bool) -> Iterator[Line]:
         yield styled(f"    over {fit.sample.range}", DIM)
 
 
-def _told(decisions: list[Decision], written: list[Path]) -> Iterator[Line]:
+def _in_words(decisions: list[Decision], written: list[Path]) -> Iterator[Line]:
     better = sum(decision.written for decision in decisions)
     fitted = sum(not decision.fit.unfitted for decision in decisions)
     if written:

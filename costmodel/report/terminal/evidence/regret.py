@@ -62,10 +62,10 @@ def _short(layout: str) -> str:
     """The degrees of a layout and its micro-batch, as far as they are not 1."""
     cells = dict(part.split("=", 1) for part in layout.split(" ") if "=" in part)
     degrees = {"dp": "dp", "tp": "tp", "pp": "pp", "cp": "cp", "ep": "ep", "vp": "vp", "vpp": "vp", "micro_batch": "mb"}
-    return " ".join(f"{short}{_plain(cells[name])}" for name, short in degrees.items() if _told(cells, name))
+    return " ".join(f"{short}{_plain(cells[name])}" for name, short in degrees.items() if _is_shown(cells, name))
 
 
-def _told(cells: Mapping[str, str], name: str) -> bool:
+def _is_shown(cells: Mapping[str, str], name: str) -> bool:
     return name in cells and (name == "micro_batch" or _plain(cells[name]) != "1")
 
 
@@ -100,12 +100,12 @@ def _row(sweep: LayoutSweep, judged: RegretScore) -> dict[str, Any]:
         "correlation": sweep.correlation,
         "best_picked": sweep.found_best,
         "mean_error": judged.mean_error,
-        **_told_of("best", sweep.best),
-        **_told_of("picked", sweep.picked),
+        **_shown_of("best", sweep.best),
+        **_shown_of("picked", sweep.picked),
     }
 
 
-def _told_of(which: str, ran: MeasuredLayout | None) -> dict[str, Any]:
+def _shown_of(which: str, ran: MeasuredLayout | None) -> dict[str, Any]:
     if ran is None:
         return {which: None, f"{which}_layout": None, f"{which}_time_s": None}
     return {which: ran.run, f"{which}_layout": ran.layout, f"{which}_time_s": ran.measured}

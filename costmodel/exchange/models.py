@@ -67,7 +67,8 @@ def _leaf(tree: object, path: str) -> object:
 def _remarks(found: Imported) -> list[str]:
     """Losses that change an answer, what the file leaves out, and warnings."""
     weighty = [loss for loss in found.losses if loss.kind != "ignored"]
-    return [*map(worded, weighty), *_left_out(found), *(f"{fault.code}: {fault.with_near_word}" for fault in found.warnings)]
+    warned = (f"{fault.code}: {fault.with_near_word}" for fault in found.warnings)
+    return [*map(worded, weighty), *_left_out(found), *warned]
 
 
 def _left_out(found: Imported) -> Iterator[str]:

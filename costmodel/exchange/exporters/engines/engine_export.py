@@ -56,7 +56,9 @@ def exported_command(target: EngineTarget, job: ServingJob) -> ExportedCommand:
         _check_read_back(text, job, remarks)
     replicas = job.count("replicas")
     if replicas > 1:
-        remarks.note(f"{replicas} replicas: this command {replicas} times, each on {number_of(job.ranks, 'accelerator')}")
+        remarks.note(
+            f"{replicas} replicas: this command {replicas} times, each on {number_of(job.ranks, 'accelerator')}"
+        )
     return ExportedCommand(target, text, tuple(remarks.faults), tuple(remarks.notes))
 
 

@@ -32,7 +32,7 @@ _IN_SHORT = {
     "X003": "something that no document can express",
     "X004": "two places state different things of one option",
     "X005": "the file breaks a rule of its own format",
-    "X006": "A warning: an option of another version of the format, with an older name or another default; or a "
+    "X006": "an option of another version",
     "X007": "options that the format does not have",
 }
 _NOT_SHOWN = "the text is not shown, because this file is outside the working folder and COSTMODEL_PATH"

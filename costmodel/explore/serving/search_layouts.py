@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 
 import numpy as np
 from numpy.typing import NDArray
@@ -15,6 +15,8 @@ from costmodel.estimate.serving.evaluate_layouts import evaluate
 from costmodel.estimate.serving.plan_columns import PlanColumns, sizes_of
 from costmodel.estimate.serving.predict_serving import AnyEvaluation, ServingAnswer, answer, routed_parts, unacceptable
 from costmodel.estimate.serving.serving_inputs import ServingInputs
+from costmodel.estimate.shared.limits import stated_limits
+from costmodel.explore.search.limit_misses import limit_misses
 from costmodel.explore.search.progress import UNWATCHED, Watcher
 from costmodel.explore.search.ranges import Axis
 from costmodel.explore.serving.found_plans import FoundPlans, RankedPlan, VariantPlans, comparable, lacks_figure, varied
@@ -38,7 +40,7 @@ class _Own:
 
 
 def search(inputs: ServingInputs, top: int = 10, over: Sequence[Axis] = (), watcher: Watcher = UNWATCHED) -> FoundPlans:
-    """The best plans of the scenario's space: those that keep every limit first, then those that miss one.
+    """The best plans of the scenario's space: those that keep every limit first, then those that miss one by least.
 
     Over several scenarios if keys vary: one ranking of the plans of all.
     """
@@ -161,7 +163,14 @@ def _key(inputs: ServingInputs, costs: dict[str, float], broken: tuple[str, ...]
     objective = inputs.case.scenario.objective
     sign = -1.0 if RESULTS[objective].better == "higher" else 1.0
     first = np.nan_to_num(sign * _shown(np.array(costs[objective])), nan=np.inf)
-    return (float(bool(broken)), float(first), *(costs[name] for name in _KEYS))
+    missed = _missed(inputs, lambda name: np.array([costs[name]]), np.array([not UNSTABLE.isdisjoint(broken)]))
+    return (float(bool(broken)), float(missed[0]), float(first), *(costs[name] for name in _KEYS))
+
+
+def _missed(inputs: ServingInputs, result: Callable[[str], NDArray[np.float64]], unstable: Mask) -> NDArray[np.float64]:
+    """By how much plans miss a limit, without end where the load grows so."""
+    limits = list(stated_limits(inputs.case.scenario.limits))
+    return np.where(unstable, np.inf, _shown(limit_misses(limits, result, len(unstable))))
 
 
 def _shown(values: NDArray[np.float64]) -> NDArray[np.float64]:
@@ -172,12 +181,14 @@ def _shown(values: NDArray[np.float64]) -> NDArray[np.float64]:
 
 
 def _keys(inputs: ServingInputs, evaluation: AnyEvaluation, kept: Mask) -> list[NDArray[np.float64]]:
-    """What plans are ordered by, the first first: whether they keep the limits, the objective, fewer GPUs, times."""
+    """What plans are ordered by: whether they keep the limits or miss one by how much, the objective, GPUs, times."""
     objective = inputs.case.scenario.objective
     first = _shown(evaluation.results.column(objective))
     sign = -1.0 if RESULTS[objective].better == "higher" else 1.0
     others = [evaluation.results.column(name) for name in _KEYS]
-    return [(~kept).astype(np.float64), np.nan_to_num(sign * first, nan=np.inf), *others]
+    unstable = evaluation.overloaded | (evaluation.results.column("memory_share") > 1)
+    missed = _missed(inputs, evaluation.results.column, unstable)
+    return [(~kept).astype(np.float64), missed, np.nan_to_num(sign * first, nan=np.inf), *others]
 
 
 def ranked_plan(evaluation: AnyEvaluation, row: int, codes: dict[str, Mask], variant: int = 0) -> RankedPlan:

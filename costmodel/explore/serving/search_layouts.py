@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 
 import numpy as np
 from numpy.typing import NDArray
@@ -15,12 +15,11 @@ from costmodel.estimate.serving.evaluate_layouts import evaluate
 from costmodel.estimate.serving.plan_columns import PlanColumns, sizes_of
 from costmodel.estimate.serving.predict_serving import AnyEvaluation, ServingAnswer, answer, routed_parts, unacceptable
 from costmodel.estimate.serving.serving_inputs import ServingInputs
-from costmodel.estimate.shared.limits import stated_limits
-from costmodel.explore.search.limit_misses import limit_misses
 from costmodel.explore.search.progress import UNWATCHED, Watcher
 from costmodel.explore.search.ranges import Axis
 from costmodel.explore.serving.found_plans import FoundPlans, RankedPlan, VariantPlans, comparable, lacks_figure, varied
 from costmodel.explore.serving.layout_candidates import candidates, pairs
+from costmodel.explore.serving.limit_misses import nearness, shown_digits
 from costmodel.ground.errors import Fault
 from costmodel.ground.record import record
 
@@ -162,33 +161,21 @@ _KEYS = ("gpus", "ttft_p99", "tpot")  # of plans that are as good as each other
 def _key(inputs: ServingInputs, costs: dict[str, float], broken: tuple[str, ...]) -> tuple[float, ...]:
     objective = inputs.case.scenario.objective
     sign = -1.0 if RESULTS[objective].better == "higher" else 1.0
-    first = np.nan_to_num(sign * _shown(np.array(costs[objective])), nan=np.inf)
-    missed = _missed(inputs, lambda name: np.array([costs[name]]), np.array([not UNSTABLE.isdisjoint(broken)]))
-    return (float(bool(broken)), float(missed[0]), float(first), *(costs[name] for name in _KEYS))
-
-
-def _missed(inputs: ServingInputs, result: Callable[[str], NDArray[np.float64]], unstable: Mask) -> NDArray[np.float64]:
-    """By how much plans miss a limit, without end where the load grows so."""
-    limits = list(stated_limits(inputs.case.scenario.limits))
-    return np.where(unstable, np.inf, _shown(limit_misses(limits, result, len(unstable))))
-
-
-def _shown(values: NDArray[np.float64]) -> NDArray[np.float64]:
-    """Values to three digits, as they are shown: plans that look alike are ordered by their times."""
-    known = np.isfinite(values) & (values != 0)
-    unit = 10.0 ** (np.floor(np.log10(np.abs(np.where(known, values, 1.0)))) - 2)
-    return np.where(known, np.round(values / unit) * unit, values)
+    first = np.nan_to_num(sign * shown_digits(np.array(costs[objective])), nan=np.inf)
+    unstable = np.array([not UNSTABLE.isdisjoint(broken)])
+    missed = (column[0] for column in nearness(inputs, lambda name: np.array([costs[name]]), unstable))
+    return (float(bool(broken)), *map(float, missed), float(first), *(costs[name] for name in _KEYS))
 
 
 def _keys(inputs: ServingInputs, evaluation: AnyEvaluation, kept: Mask) -> list[NDArray[np.float64]]:
-    """What plans are ordered by: whether they keep the limits or miss one by how much, the objective, GPUs, times."""
+    """What plans are ordered by: whether they keep the limits, how near they come, the objective, GPUs, times."""
     objective = inputs.case.scenario.objective
-    first = _shown(evaluation.results.column(objective))
+    first = shown_digits(evaluation.results.column(objective))
     sign = -1.0 if RESULTS[objective].better == "higher" else 1.0
     others = [evaluation.results.column(name) for name in _KEYS]
     unstable = evaluation.overloaded | (evaluation.results.column("memory_share") > 1)
-    missed = _missed(inputs, evaluation.results.column, unstable)
-    return [(~kept).astype(np.float64), missed, np.nan_to_num(sign * first, nan=np.inf), *others]
+    missed = nearness(inputs, evaluation.results.column, unstable)
+    return [(~kept).astype(np.float64), *missed, np.nan_to_num(sign * first, nan=np.inf), *others]
 
 
 def ranked_plan(evaluation: AnyEvaluation, row: int, codes: dict[str, Mask], variant: int = 0) -> RankedPlan:

@@ -69,6 +69,7 @@ def test_the_answer_is_no_with_a_code_and_a_reason(run: Any, settings: list[str]
     assert ran.code == 1
     assert f"✗ {code} " in ran.out
     assert words in ran.out
+    assert ("Bound by" in ran.out) is code.startswith("S")  # of a plan that cannot run nothing is
     assert code in [item["code"] for item in json_of(run, "estimate", NAME, *options)["refused"]]
 
 

@@ -14,6 +14,7 @@ from costmodel.documents.reader.serving_scenario import ServingCase, serving
 from costmodel.estimate.serving.element_types import stored_types
 from costmodel.estimate.serving.predict_serving import ServingAnswer
 from costmodel.estimate.serving.serving_inputs import ServingInputs, inputs_of
+from costmodel.explore.search.changes import nodes_of
 from costmodel.explore.serving.found_plans import FoundPlans, SearchRemedy
 from costmodel.explore.serving.search_layouts import search
 from costmodel.explore.serving.vary_serving import ServingTrial, copies, tried
@@ -74,11 +75,13 @@ def _shorter(answer: ServingAnswer) -> Iterator[tuple[str, ...]]:
     memory, longest = answer.evaluation.memory, answer.inputs.load.longest
     pool, request = (float(np.asarray(each).flat[0]) for each in (memory.pool, memory.one_request))
     share = pool / request
-    prompt = answer.inputs.case.scenario.workload.mean("prompt")
+    workload = answer.inputs.case.scenario.workload
+    prompt = workload.mean("prompt")
     if share <= 0:
         return
+    most = max(float(answer.inputs.model.max_sequence) - workload.mean("output"), 0.0)
     for power in range(_LENGTHS):
-        tokens = min(share, 1.0) * longest * 0.75**power
+        tokens = min(min(share, 1.0) * longest, most or math.inf) * 0.75**power
         if tokens < prompt and tokens >= 1:
             digits = 10.0 ** (math.floor(math.log10(tokens)) - 1)
             setting = (f"workload.prompt={math.floor(tokens / digits) * digits:.0f}",)
@@ -93,8 +96,8 @@ def _loads(answer: ServingAnswer) -> Iterator[Iterator[tuple[str, ...]]]:
     if case.scenario.workload.rate is not None and within > 0:
         yield iter([_rate_setting(within)])
     if case.scenario.workload.rate is not None and math.isfinite(needed) and needed > costs["replicas"]:
-        nodes = math.ceil(needed * costs["gpus"] / costs["replicas"] / float(case.node.accelerators))
-        more = [f"cluster.nodes={nodes}"] if nodes > float(case.scenario.cluster.nodes) else []
+        gpus = needed * costs["gpus"] / costs["replicas"]
+        more = nodes_of(case, gpus) if gpus > float(case.scenario.cluster.nodes * case.node.accelerators) else ()
         yield iter([(*copies(answer.plan, needed), *more)])
     if answer.plan.prefill is None:
         yield ((f"plan.tp={value}",) for value in _DEGREES if value != float(answer.plan.tp))
@@ -142,12 +145,11 @@ def _search_remedy(case: ServingCase, settings: tuple[str, ...]) -> SearchRemedy
 
 def _more_nodes(found: FoundPlans, case: ServingCase) -> Iterator[tuple[str, ...]]:
     """As few nodes as one of the plans needs, or else powers of two as many as there are."""
-    nodes, each = float(case.scenario.cluster.nodes), float(case.node.accelerators)
-    needed = {plan.costs["gpus_needed"] for plan in found.best}
-    first = sorted({math.ceil(gpus / each) for gpus in needed if math.isfinite(gpus)})[:_MOST]
-    for count in (*first, *(nodes * 2.0**power for power in range(1, _DOUBLINGS))):
-        if count > nodes:
-            yield (f"cluster.nodes={count:.0f}",)
+    there = float(case.scenario.cluster.nodes * case.node.accelerators)
+    needed = sorted(gpus for gpus in {plan.costs["gpus_needed"] for plan in found.best} if there < gpus < math.inf)
+    doubled = (there * 2.0**power for power in range(1, _DOUBLINGS))
+    first = list(dict.fromkeys(nodes_of(case, gpus) for gpus in needed))[:_MOST]
+    yield from (*first, *(nodes_of(case, gpus) for gpus in doubled))
 
 
 def _narrower(case: ServingCase) -> list[Iterator[tuple[str, ...]]]:

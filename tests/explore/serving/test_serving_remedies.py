@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import pytest
-from estimate.serving.cases import inputs
+from estimate.serving.cases import inputs, predicted
 
+from costmodel.documents.reader.resolved_scenario import load
+from costmodel.explore.search.changes import nodes_of
 from costmodel.explore.search.ranges import axes
 from costmodel.explore.serving.search_layouts import search
-from costmodel.explore.serving.serving_remedies import with_search_remedies
+from costmodel.explore.serving.serving_remedies import remedies, with_search_remedies
 
 
 @pytest.mark.parametrize(
@@ -38,3 +40,20 @@ def test_a_search_under_each_remedy_finds_a_plan_that_keeps_the_limits(
 def test_nothing_is_offered_where_a_plan_keeps_the_limits_or_nothing_would() -> None:
     assert with_search_remedies(search(inputs())).remedies == ()
     assert with_search_remedies(search(inputs("limits={tpot: {at_most: 1 ms}}"))).remedies == ()
+
+
+def test_a_node_that_is_used_in_part_is_filled_before_others_are_added() -> None:
+    """Of --gpus 4 on nodes of eight: 32 more GPUs are four whole nodes, not eight half empty ones."""
+    part = ("cluster.nodes=1", "cluster.node.accelerators=4", "plan=null", "workload.rate=12 /s")
+    found = with_search_remedies(search(inputs(*part)))
+    (whole,) = (remedy for remedy in found.remedies if "cluster.nodes" in "".join(remedy.settings))
+    assert whole.settings[0] == "cluster.node.accelerators=8"
+    own = remedies(predicted(*part[:2], part[3], "plan.tp=4"))
+    assert any("cluster.node.accelerators=8" in setting for kind in own for settings in kind for setting in settings)
+
+
+def test_whole_nodes_of_a_training_are_filled_too() -> None:
+    case = load("quickstart", ("cluster.nodes=1", "cluster.node.accelerators=4"))
+    assert nodes_of(case, 8.0) == ("cluster.node.accelerators=8",)
+    assert nodes_of(case, 40.0) == ("cluster.node.accelerators=8", "cluster.nodes=5")
+    assert nodes_of(load("quickstart"), 40.0) == ("cluster.nodes=5",)

@@ -8,7 +8,7 @@ from costmodel.documents.keys.suggestions import alike
 from costmodel.ground.errors import COMMAND_LINE, Place, fail
 
 _ENDS = ("_low", "_high")  # of a band, which is named by its result
-_CODES = {"--for": "C011", "--pareto": "C006"}
+_CODES = {"--pareto": "C006"}
 
 
 def named_result(word: str, named: Mapping[str, str], option: str, written: str) -> str:

@@ -106,7 +106,8 @@ def first_token(
 ) -> FirstToken:
     """Line of prompts, the prompt, the way of its cache, and the first step of decode, at a rate of one instance.
 
-    As on replicas that do both, but no step runs on an idle instance that the first prompt would wait for.
+    No decoding runs on it: a prompt that finds it idle starts at once. The gate is the fixed part of steps alone, which
+    each batch of prompts has; an idle instance has none to wait for, so that gate without load is taken off.
     """
     computed, spread, alpha, gamma = load.computed, load.prompt_spread, prompt.alpha, prompt.gamma
     busy = engine_utilisation(rate, prompt.full)

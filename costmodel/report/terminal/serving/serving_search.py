@@ -201,8 +201,7 @@ def _needs(found: FoundPlans) -> Iterator[Text]:
         return
     taken = f"{number_of(needed, 'replica')} of {replica_words(best.sizes)}"
     if best.prefill is not None:
-        halves = (("prefill", best.prefill), ("decode", best.sizes))
-        kinds = (f"{best.costs[f'{name}_needed']:,.0f} {name} ({replica_words(sizes)})" for name, sizes in halves)
+        kinds = (f"{best.costs[f'{name}_needed']:,.0f} {name}" for name in ("prefill", "decode"))
         taken = f"{' and '.join(kinds)} instances"
     gpus = number_of(best.costs["gpus_needed"], "GPU")
     paths, stated = found.variants.paths, found.variants.values(best.variant)

@@ -208,7 +208,7 @@ def scale(
 def _stated(answer: ServingAnswer) -> str:
     """What one replica keeps the limits up to; of instances apart, what their numbers mean."""
     if answer.plan.prefill is not None:
-        return "repl: instances for prompts → instances that generate, the fewest GPUs of both that meet the limits"
+        return "repl: prefill → decode instances, the fewest GPUs of both that meet the limits"
     each = answer.costs
     one, gpus = each["rate_within_slo_per_s"] / each["replicas"], each["gpus"] / each["replicas"]
     up_to = rate_words(one, significant(one))

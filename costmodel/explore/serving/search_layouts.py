@@ -17,8 +17,9 @@ from costmodel.estimate.serving.predict_serving import AnyEvaluation, ServingAns
 from costmodel.estimate.serving.serving_inputs import ServingInputs
 from costmodel.explore.search.progress import UNWATCHED, Watcher
 from costmodel.explore.search.ranges import Axis
+from costmodel.explore.serving.fleet_size import sized, sized_apart
 from costmodel.explore.serving.found_plans import FoundPlans, RankedPlan, VariantPlans, comparable, lacks_figure, varied
-from costmodel.explore.serving.layout_candidates import candidates, pairs
+from costmodel.explore.serving.layout_candidates import candidates, pairs, replicas_are_open
 from costmodel.ground.errors import Fault
 from costmodel.ground.record import record
 
@@ -103,12 +104,29 @@ def _searched(
 
 def _evaluations(part: VariantPlans, inputs: ServingInputs, layout: PlanColumns) -> Iterator[AnyEvaluation]:
     """Every valid plan, and where the space has them those with prefill and decode apart, so many at a time."""
-    space = inputs.case.scenario.search
+    open_count, seen = replicas_are_open(inputs), 0
     for start in range(0, len(layout), ROWS):
         with np.errstate(all="ignore"):
-            yield evaluate(inputs, layout.at(slice(start, start + ROWS)))
-    if space is None or not space.disaggregated:
-        return
+            found = evaluate(inputs, layout.at(slice(start, start + ROWS)))
+        for each in sized(inputs, found) if open_count else (found,):
+            seen += len(each.layout)
+            yield each
+    space = inputs.case.scenario.search
+    if space is not None and space.disaggregated:
+        halves = _valid_halves(part, inputs, layout)
+        for start in range(0, len(halves[0]), ROWS):
+            rows = slice(start, start + ROWS)
+            with np.errstate(all="ignore"):
+                apart = [evaluate_apart(*each) for each in routed_parts(inputs, *(half.at(rows) for half in halves))]
+            for pair in sized_apart(inputs, apart) if open_count else apart:
+                seen += len(pair.layout)
+                yield pair
+    part.candidates += seen - part.valid  # plans with fewer replicas beside those with all, or in their place
+    part.valid = seen
+
+
+def _valid_halves(part: VariantPlans, inputs: ServingInputs, layout: PlanColumns) -> tuple[PlanColumns, PlanColumns]:
+    """Prefill and decode instances that make sense together; the others are counted."""
     prefill, decode = pairs(inputs, layout)
     part.candidates += len(decode)
     kept = np.ones(len(decode), dtype=bool)
@@ -116,12 +134,7 @@ def _evaluations(part: VariantPlans, inputs: ServingInputs, layout: PlanColumns)
         _count(part, code, mask & kept, decode)
         kept &= ~mask
     part.valid += int(kept.sum())
-    prefill, decode = prefill.at(kept), decode.at(kept)
-    for start in range(0, len(decode), ROWS):
-        rows = slice(start, start + ROWS)
-        for part_of_rows in routed_parts(inputs, prefill.at(rows), decode.at(rows)):
-            with np.errstate(all="ignore"):
-                yield evaluate_apart(*part_of_rows)
+    return prefill.at(kept), decode.at(kept)
 
 
 def _evaluated(
@@ -139,6 +152,8 @@ def _evaluated(
         fits &= ~mask if code in TOO_LARGE else True
     part.fit += int(fits.sum())
     part.kept += int(kept.sum())
+    needed = evaluation.results.column("gpus_needed")[kept]
+    part.fewest = min(part.fewest, float(np.min(needed, initial=np.inf)))
     keys = _keys(inputs, evaluation, kept)
     order = np.lexsort(keys[::-1])
     ranked = [ranked_plan(evaluation, int(row), codes, part.number) for row in order[fits[order]][:top]]

@@ -97,7 +97,8 @@ def _table(found: FoundPlans) -> CellTable:
     degrees = ("tp", "pp", *of_experts, *shared, "replicas", *budget)
     heads = {"dp_attention": "dpa", "replicas": "repl", "redundant_experts": "copies"}
     money = () if all(math.isnan(each.costs["cost_within_limits"]) for each in found.best) else ("rent/M out",)
-    own = () if objective in _SHOWN else (objective,)
+    rent = ("rent_per_month",) if objective == "gpus_needed" and money else ()
+    own: tuple[str, ...] = () if objective in _SHOWN else (objective, *rent)
     rows = [_row(found, position, ranked, degrees, (*money, *own)) for position, ranked in enumerate(found.best, 1)]
     over = varied_heads(variants)
     figures = ("req/s", "tpot", "ttft p99", "chance", "tok/s/GPU", *money, *map(result_head, own))
@@ -213,9 +214,18 @@ def _needs(found: FoundPlans) -> Iterator[Text]:
     unknown = "No price known; --price 2.50USD/GPU/h adds their rent"
     rent = unknown if math.isnan(one(month)) else f"Their rent is {rounded_dollars(one(month))} a month of 730 h"
     yield styled(f"  {rent}")
+    yield from _with_fewer(found)
     yield from counted_for(inputs.case)
     yield from unlimited(inputs.case)
     yield from without_room(inputs.case)
+
+
+def _with_fewer(found: FoundPlans) -> Iterator[Text]:
+    """How to find a plan that needs fewer GPUs than the best one, where one does."""
+    best = found.best[0]
+    fewest = found.parts[[part.number for part in found.parts].index(best.variant)].fewest
+    if fewest < best.costs["gpus_needed"]:
+        yield styled(f"  Another plan needs {number_of(fewest, 'GPU')}: --set objective=gpus_needed finds it")
 
 
 def _tries(found: FoundPlans) -> list[Line]:

@@ -184,7 +184,7 @@ def scale(case: LoadedScenario, rates: str, *, verbose: bool, refused: Sequence[
 
 def solve(case: LoadedScenario, vary: str, wanted: str, *, refused: Sequence[tuple[str, bool]]) -> Reply:
     """The answer of `solve`."""
-    from costmodel.explore.serving.vary_serving import solve as run
+    from costmodel.explore.serving.solve_serving import solve as run
     from costmodel.report.terminal.serving import serving_vary as report
 
     without("solve", refused)

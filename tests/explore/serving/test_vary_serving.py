@@ -53,6 +53,15 @@ def test_solve_over_a_range_assumes_nothing_of_its_key(run: Any) -> None:
     assert "tp 4 · 12 replicas" in ran.out
 
 
+def test_solve_finds_a_range_between_two_samples(run: Any) -> None:
+    """3.2 J a token is reached from 8.7 to 9.36 requests/s, where a limit breaks; samples are 8 and 11.3 a second."""
+    shipped = ("solve", "serve-llama-3.1-70b", "--vary", "workload.rate", "--for")
+    (found,) = answered(run, *shipped, "energy_per_token<=3.2 J")["ranges"]
+    least = float(found["low"].split()[0])
+    assert found["at_low"]["energy_per_token_j"] <= 3.2 < costs(f"workload.rate={least - 0.01} /s")["energy_per_token"]
+    assert answered(run, *shipped, "energy_per_token<=2.9 J")["ranges"] == []
+
+
 def test_degrees_that_the_cluster_has_no_room_for_are_named(run: Any, faults: Any) -> None:
     job = ("--model", "deepseek-v3", "--gpu", "h200", "--gpus", "8", "--rate", "1", "--prompt", "10", "--answer", "10")
     (fault,) = faults(run("search", *job, "--set", "plan.tp=8", "--set", "plan.dp_attention=8"))

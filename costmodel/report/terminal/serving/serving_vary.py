@@ -19,7 +19,8 @@ from costmodel.estimate.shared.limits import stated_limits
 from costmodel.explore.search.ranges import Axis
 from costmodel.explore.serving.best_layout import states_no_plan
 from costmodel.explore.serving.fleets import counts_of
-from costmodel.explore.serving.vary_serving import ServingTrial, SolvedServing, SweptServing, remarks_of
+from costmodel.explore.serving.solve_serving import SolvedServing
+from costmodel.explore.serving.vary_serving import ServingTrial, SweptServing, remarks_of
 from costmodel.ground.counts import number_of
 from costmodel.ground.units import counted, significant
 from costmodel.report.machine.answer_fields import notes

@@ -12,7 +12,7 @@ from costmodel.documents.keys.overrides import full
 from costmodel.documents.reader.serving_scenario import ServingCase
 from costmodel.estimate.serving.result_columns import COLUMNS
 from costmodel.explore.search.ranges import Span, at_option, axis, span
-from costmodel.explore.serving.best_layout import states_no_plan
+from costmodel.explore.serving.best_layout import by_search
 from costmodel.explore.serving.vary_serving import ServingTrial, column, tried
 from costmodel.explore.vary.range_samples import samples_between
 from costmodel.ground.errors import CostModelError, Place, fail
@@ -55,6 +55,7 @@ class SolvedServing:
     beyond: ServingTrial | None = None  # the first value on the far side that does not reach it
     tried: tuple[str, str] = ("", "")
     evaluated: int = 0
+    best: bool = False  # whether each value has the best plan of its own
 
 
 def target(text: str) -> ServingTarget:
@@ -71,22 +72,21 @@ def target(text: str) -> ServingTarget:
     return ServingTarget(named, match[2] in (">=", "≥"), bound)
 
 
-def solve(case: ServingCase, vary: str, wanted: str) -> SolvedServing:
+def solve(case: ServingCase, vary: str, wanted: str, *, best: bool = False) -> SolvedServing:
     """Which values of a leaf reach a target: of a list those that do, of a range where that changes."""
     goal = target(wanted)
     path, _, written = vary.partition("=")
     path = full(path.strip())
     searched = span(written) if written.strip() else _around(case, path)
     if searched is None or searched.step:
-        return _listed(case, path, goal, list(axis(vary, "--vary").values))
-    found = SolvedServing(case, path, goal)
+        return _listed(case, path, goal, list(axis(vary, "--vary").values), best=by_search(case, best=best))
+    found = SolvedServing(case, path, goal, best=by_search(case, best=best))
     seen: dict[str, ServingTrial] = {}
-    best = states_no_plan(case)
 
     def excess(number: float) -> float:
         text = searched.text(number, 6)
         if text not in seen:
-            seen[text] = tried(case, [f"{path}={text}"], best=best)
+            seen[text] = tried(case, [f"{path}={text}"], best=found.best)
         return goal.excess(seen[text])
 
     def at(number: float) -> bool:
@@ -151,10 +151,10 @@ def _samples(searched: Span) -> list[float]:
     return [float(f"{number:.6g}") for number in (*numbers[:-1], high)]
 
 
-def _listed(case: ServingCase, path: str, goal: ServingTarget, values: list[str]) -> SolvedServing:
+def _listed(case: ServingCase, path: str, goal: ServingTarget, values: list[str], *, best: bool) -> SolvedServing:
     """Of values written out those that reach a target."""
-    trials = [tried(case, [f"{path}={value}"], best=states_no_plan(case)) for value in values]
-    found = SolvedServing(case, path, goal, tried=(values[0], values[-1]), evaluated=len(values))
+    trials = [tried(case, [f"{path}={value}"], best=best) for value in values]
+    found = SolvedServing(case, path, goal, tried=(values[0], values[-1]), evaluated=len(values), best=best)
     for flag, group in itertools.groupby(range(len(values)), key=lambda place: goal.reached(trials[place])):
         places = list(group)
         if flag:

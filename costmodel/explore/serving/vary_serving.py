@@ -17,7 +17,7 @@ from costmodel.estimate.serving.serving_inputs import inputs_of
 from costmodel.explore.explain.unknown_word import unknown
 from costmodel.explore.search.combinations import combinations, count_combinations, fail_without_answers
 from costmodel.explore.search.ranges import Axis
-from costmodel.explore.serving.best_layout import states_no_plan, with_best_layout
+from costmodel.explore.serving.best_layout import by_search, with_best_layout
 from costmodel.explore.serving.fleets import counts_needed, gpus_of, settings_of
 from costmodel.explore.serving.search_layouts import UNSTABLE
 from costmodel.ground.errors import CostModelError, Fault, fail
@@ -87,10 +87,10 @@ def tried(case: LoadedScenario, settings: Sequence[str], *, best: bool = False) 
         return ServingTrial(tuple(settings), fault=error.faults[0])
 
 
-def sweep(case: ServingCase, axes: Sequence[Axis], show: str) -> SweptServing:
+def sweep(case: ServingCase, axes: Sequence[Axis], show: str, *, best: bool = False) -> SweptServing:
     """The scenario at every combination; a fault only when none of them has an answer."""
     count_combinations(axes, MOST_POINTS)
-    best = states_no_plan(case)
+    best = by_search(case, best=best)
     trials = tuple(tried(case, settings, best=best) for settings in combinations(axes))
     fail_without_answers(axes, [trial.fault for trial in trials])
     names = [part.strip() for part in show.split(",") if part.strip()]
@@ -113,13 +113,13 @@ def around_rate(case: ServingCase) -> list[str]:
     return [f"{float(rate) * factor:g} /s" for factor in (0.25, 0.5, 1, 2, 4)]
 
 
-def by_rate(case: ServingCase, rates: Sequence[str]) -> list[ServingTrial]:
+def by_rate(case: ServingCase, rates: Sequence[str], *, best: bool = False) -> list[ServingTrial]:
     """The scenario's plan at each rate, or the best one there, with as many replicas and nodes as keep every limit."""
     found = []
-    group = _of_each(case.scenario.plan)
+    group, best = _of_each(case.scenario.plan), by_search(case, best=best)
     for written in rates:
         rate = f"workload.rate={written}"
-        held = with_best_layout(vary_any(case, [rate])) if states_no_plan(case) else case
+        held = with_best_layout(vary_any(case, [rate])) if best else case
         trial = tried(held, [rate, *group])
         if trial.answer is None or trial.answer.refused:
             found.append(trial)

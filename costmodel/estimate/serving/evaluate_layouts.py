@@ -114,7 +114,9 @@ def _late(inputs: ServingInputs, found: ServingEvaluation, stays: str) -> NDArra
     stays: the column of the time for which it is kept
     """
     thinking = float(inputs.case.scenario.workload.think_time or 0.0)
-    back = thinking + found.results.column("latency")
+    latency = found.results.column("latency")
+    answered = inputs.load.output * found.results.column("tpot")  # of what gets a slot, where the line has no end
+    back = thinking + np.where(np.isfinite(latency), latency, answered)
     return np.asarray(found.results.column(stays) < back)
 
 

@@ -90,7 +90,8 @@ def steady_state(
     clustered = mean + clustering_delay(beta, gamma, load.computed, load.steps, prompts, utilisation)
     with term("full of prompts"):
         full = mixed_step_time(alpha, beta, point.concurrency, gamma, point.room)
-    token = np.minimum(clustered, np.maximum(full, mean))
+    bounded = np.any(np.asarray(clustered > full))
+    token = np.minimum(clustered, np.maximum(full, mean)) if bounded else clustered
     first = _first_token(inputs, point, rate, prompts)
     held = SlotLine.none(token) if slots is None else slot_line(load, point, rate, slots, first.alone, token)
     ttft, p99 = _with_line(first, held, point.step)

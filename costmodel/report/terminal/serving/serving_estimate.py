@@ -40,7 +40,7 @@ def estimate(answer: ServingAnswer, *, verbose: bool = False) -> list[Line]:
     """Times, rates, memory and cost of one plan under its load, and where a token's time goes."""
     if answer.refused:
         return [*titled(answer), *problems(answer), Text(), styled("Not a valid plan; nothing was computed.", BAD)]
-    settled = not math.isinf(answer.costs["ttft"]) and "M001" not in answer.broken
+    settled = math.isfinite(answer.costs["tpot"]) and "M001" not in answer.broken
     return [
         *titled(answer, price=True),
         *problems(answer),
@@ -108,7 +108,8 @@ def _facts(answer: ServingAnswer) -> list[Line]:
         return result(name, costs[name])
 
     def band(name: str) -> str:
-        return between(*(result(name, costs[f"{name}_{end}"]) for end in ENDS))
+        ends = [costs[f"{name}_{end}"] for end in ENDS]
+        return between(*(result(name, end) for end in ends)) if all(map(math.isfinite, ends)) else "—"
 
     of_one = "replica" if answer.plan.prefill is None else "decode"
     fits = f"{significant(costs['concurrency_steady'])} mean requests fit"

@@ -268,17 +268,21 @@ def clustered_token_time(
         of ten and 12 % at worst. The 5 is fitted to them
 
     Source:
-        composition; by simulation
+        composition
 
     Monotone: increasing in clustering, full_step
     """
     fills = prompt / np.maximum(room, 1.0)
     longer = np.maximum(clustering - sequence_time, 0.0) * (1 + fills / (5 * (1 + fills)))
     busy, stable = np.minimum(busy_share, 1.0), np.isfinite(mean_step)
-    mean, empty, full = np.where(stable, mean_step, 0.0), np.where(stable, step, 0.0), np.where(stable, full_step, 0.0)
+    mean, empty = np.where(stable, mean_step, sequence_time), np.where(stable, step, sequence_time)
+    full = np.where(stable, full_step, sequence_time)
     most = np.maximum(busy * full + (1 - busy) * empty - mean, 0.0)
-    finite = np.where(np.isfinite(longer), longer, 1e30)
-    return np.where(stable, mean + sequence_time + finite * most / (finite + most + 1e-30), np.inf)
+    longer = np.minimum(longer, 1e9 * most)
+    together = longer + most
+    share = longer / np.where(together > 0, together, mean)
+    token: Number = (mean + sequence_time + share * most) * np.where(stable, 1.0, np.inf)
+    return token
 
 
 @equation

@@ -141,10 +141,10 @@ def _search_remedy(case: ServingCase, settings: tuple[str, ...]) -> SearchRemedy
 
 
 def _more_nodes(found: FoundPlans, case: ServingCase) -> Iterator[tuple[str, ...]]:
-    """As many nodes as the best plan needs, or else powers of two as many as there are."""
+    """As few nodes as one of the plans needs, or else powers of two as many as there are."""
     nodes, each = float(case.scenario.cluster.nodes), float(case.node.accelerators)
-    needed = found.best[0].costs["gpus_needed"] if found.best else math.nan
-    first = [math.ceil(needed / each)] if math.isfinite(needed) else []
+    needed = {plan.costs["gpus_needed"] for plan in found.best}
+    first = sorted({math.ceil(gpus / each) for gpus in needed if math.isfinite(gpus)})[:_MOST]
     for count in (*first, *(nodes * 2.0**power for power in range(1, _DOUBLINGS))):
         if count > nodes:
             yield (f"cluster.nodes={count:.0f}",)
@@ -159,8 +159,8 @@ def _narrower(case: ServingCase) -> list[Iterator[tuple[str, ...]]]:
 
 
 def _lower_rates(found: FoundPlans, case: ServingCase) -> Iterator[tuple[str, ...]]:
-    """The most that the best plan answers within the limits."""
-    within = found.best[0].costs["rate_within_slo_per_s"] if found.best else 0.0
+    """The most that a plan answers within the limits."""
+    within = max((plan.costs["rate_within_slo_per_s"] for plan in found.best), default=0.0)
     if case.scenario.workload.rate is not None and within > 0:
         yield _rate_setting(within)
 

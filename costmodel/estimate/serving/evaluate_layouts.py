@@ -29,6 +29,7 @@ from costmodel.estimate.serving.load import (
     Column,
     Engines,
     bounds_of,
+    held_at_most,
     in_flight,
     of_each,
     with_link,
@@ -163,7 +164,7 @@ def _evaluated(inputs: ServingInputs, layout: PlanColumns) -> ServingEvaluation:
     state = _state(inputs, layout, point, (most.rate, bounds), batch)
     columns = _times(inputs, layout, decode, state)
     with term("worst gap"):
-        longest = worst_gap(inputs, layout, point, exact, bounds.slots)
+        longest = worst_gap(inputs, layout, point, exact, held_at_most(inputs, layout, bounds.slots))
         columns["worst_gap"] = np.maximum(longest, state.tpot)
     columns["tpot_p99"] = token_p99(inputs, point, state, columns["worst_gap"])
     columns |= {

@@ -52,7 +52,7 @@ def estimate(answer: ServingAnswer, *, verbose: bool = False) -> list[Line]:
         Text(),
         *assumed_lines(answer.assumed, verbose=verbose),
         Text(),
-        styled(bound_words(answer)),
+        *([] if "M001" in answer.broken else [styled(bound_words(answer))]),
         following(answer, "explain", "tpot", before="Next:"),
         following(answer, "memory", before="     "),
     ]

@@ -23,7 +23,8 @@ from costmodel.ground.units import significant
 
 _DEGREES = (1, 2, 4, 8, 16, 32, 64)
 _KEYS = {"L050": ("replicas", "tp", "pp"), "L055": ("pp",), "L056": ("ep", "tp"), "L057": ("ep", "dp_attention"),
-         "L058": ("pp",), "L059": ("pp",), "L063": ("dcp", "tp"), "L064": ("dcp", "tp"), "L065": ("dcp",)}  # fmt: skip
+         "L058": ("pp",), "L059": ("pp",), "L063": ("dcp", "tp"), "L064": ("dcp", "tp"), "L065": ("dcp",),
+         "L067": ("ep",)}  # fmt: skip
 _DOUBLINGS = 6  # of the nodes that a search has
 _MOST, _LENGTHS = 3, 8  # values shown of a key; prompts tried, each three quarters of the one before
 

@@ -41,7 +41,6 @@ class ApartEvaluation:
     decode_memory: EngineMemoryUse
     transfer: CacheTransfer
     in_flight: Number  # of a decode instance
-    mean_step: Number
     most: Rows  # requests a second that each kind of instance, or the links between them, can pass
     overloaded: NDArray[np.bool_]
 
@@ -106,7 +105,7 @@ def evaluate_apart(inputs: ServingInputs, prefill: PlanColumns, decode: PlanColu
         columns["disaggregation_gain"] = share(within, together(inputs, prefill, decode))
     columns[OWN] = limits_chance(inputs, stated_limits(inputs.case.scenario.limits), columns.__getitem__, arriving)
     found = Costs(columns, len(decode))
-    return ApartEvaluation(prefill, decode, found, *memories, transfer, many, step.total, most, over)
+    return ApartEvaluation(prefill, decode, found, *memories, transfer, many, most, over)
 
 
 def together(inputs: ServingInputs, prefill: PlanColumns, decode: PlanColumns) -> Rows:

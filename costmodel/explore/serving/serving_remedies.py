@@ -23,7 +23,8 @@ from costmodel.ground.units import significant
 
 _DEGREES = (1, 2, 4, 8, 16, 32, 64)
 _KEYS = {"L050": ("replicas", "tp", "pp"), "L055": ("pp",), "L056": ("ep", "tp"), "L057": ("ep", "dp_attention"),
-         "L058": ("pp",), "L059": ("pp",), "L063": ("dcp", "tp"), "L064": ("dcp", "tp"), "L065": ("dcp",)}  # fmt: skip
+         "L058": ("pp",), "L059": ("pp",), "L063": ("dcp", "tp"), "L064": ("dcp", "tp"), "L065": ("dcp",),
+         "L067": ("ep",)}  # fmt: skip
 _DOUBLINGS = 6  # of the nodes that a search has
 _MOST, _LENGTHS = 3, 8  # values shown of a key; prompts tried, each three quarters of the one before
 
@@ -154,10 +155,10 @@ def _search_remedy(case: ServingCase, settings: tuple[str, ...]) -> SearchRemedy
 
 
 def _more_nodes(found: FoundPlans, case: ServingCase) -> Iterator[tuple[str, ...]]:
-    """As many nodes as the best plan needs, or else powers of two as many as there are."""
+    """As few nodes as one of the plans needs, or else powers of two as many as there are."""
     nodes, each = float(case.scenario.cluster.nodes), float(case.node.accelerators)
-    needed = found.best[0].costs["gpus_needed"] if found.best else math.nan
-    first = [math.ceil(needed / each)] if math.isfinite(needed) else []
+    needed = {plan.costs["gpus_needed"] for plan in found.best}
+    first = sorted({math.ceil(gpus / each) for gpus in needed if math.isfinite(gpus)})[:_MOST]
     for count in (*first, *(nodes * 2.0**power for power in range(1, _DOUBLINGS))):
         if count > nodes:
             yield (f"cluster.nodes={count:.0f}",)
@@ -172,8 +173,8 @@ def _narrower(case: ServingCase) -> list[Iterator[tuple[str, ...]]]:
 
 
 def _lower_rates(found: FoundPlans, case: ServingCase) -> Iterator[tuple[str, ...]]:
-    """The most that the best plan answers within the limits."""
-    within = found.best[0].costs["rate_within_slo_per_s"] if found.best else 0.0
+    """The most that a plan answers within the limits."""
+    within = max((plan.costs["rate_within_slo_per_s"] for plan in found.best), default=0.0)
     if case.scenario.workload.rate is not None and within > 0:
         yield _rate_setting(within)
 

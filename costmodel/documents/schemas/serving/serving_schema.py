@@ -92,6 +92,7 @@ Objective = Literal[
     "cost_within_limits",
     "gpus_needed",
     "tpot",
+    "tpot_p99",
     "ttft",
     "ttft_p99",
     "makespan",

@@ -146,6 +146,8 @@ class FoundPlans(OverVariants):
     yours: ServingAnswer | None = None
     your_rank: int = 0
     remedies: tuple[SearchRemedy, ...] = ()
+    alone: RankedPlan | None = None  # nearest to limits that no plan keeps, even of requests one at a time
+    fleet: RankedPlan | None = None  # the best plan with as many replicas as the rate needs, where it has others
 
     @property
     def nearest(self) -> int:

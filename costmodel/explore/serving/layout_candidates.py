@@ -59,7 +59,7 @@ def candidates(inputs: ServingInputs) -> PlanColumns:
     each = np.asarray(pp * (tp * groups))
     sensible = each <= ranks
     if mixture:
-        sensible &= (ep == 1) | (ep == tp * groups)
+        sensible &= (ep == 1) | (ep == tp * groups) | (len(axes[2]) == 1)
         sensible &= (copies == 0) | (ep > 1) | (len(axes[-2]) == 1)
     sensible &= (tp % dcp == 0) | (len(axes[-1]) == 1)
     tp, pp, ep, groups, budget, copies, dcp, each = (column[sensible] for column in (*columns, each))

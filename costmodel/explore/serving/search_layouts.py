@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import time
 from collections.abc import Iterator, Sequence
 
@@ -65,8 +66,29 @@ def search(inputs: ServingInputs, top: int = 10, over: Sequence[Axis] = (), watc
         better += ahead
     comparable(inputs.case.scenario.objective, lacking)
     found.your_rank = better + 1 if own.key is not None else 0
+    found.fleet = _fleet(found)
     found.elapsed = time.perf_counter() - since
     return found
+
+
+def _fleet(found: FoundPlans) -> RankedPlan | None:
+    """The best plan with as many replicas as the rate needs; None where it has them, or no number is enough."""
+    if not found.best or found.stopped:
+        return None
+    best, inputs = found.best[0], found.variants.of(found.best[0].variant)
+    if not math.isfinite(best.costs["gpus_needed"]) or best.costs["gpus_needed"] == best.costs["gpus"]:
+        return None
+    halves = [(best.sizes, "decode_needed" if best.prefill else "replicas_needed")]
+    halves += [(best.prefill, "prefill_needed")] if best.prefill is not None else []
+    layouts = [
+        PlanColumns(**{size: np.array([value]) for size, value in {**sizes, "replicas": best.costs[needed]}.items()})
+        for sizes, needed in halves
+    ]
+    with np.errstate(all="ignore"):
+        if len(layouts) == 1:
+            return ranked_plan(evaluate(inputs, layouts[0]), 0, {}, best.variant)
+        (routed,) = routed_parts(inputs, layouts[1], layouts[0])
+        return ranked_plan(evaluate_apart(*routed), 0, {}, best.variant)
 
 
 def _own(inputs: ServingInputs) -> _Own:

@@ -171,7 +171,10 @@ def _of_each(plan: ServingPlan | None) -> list[str]:
 
 def _without_load(found: ServingAnswer) -> ServingAnswer:
     """The same plan where hardly any request meets another."""
-    case = found.inputs.case
+    return answer_of(inputs_of(unloaded(found.inputs.case)), found.plan)
+
+
+def unloaded(case: ServingCase) -> ServingCase:
+    """The same scenario where hardly any request meets another."""
     workload = case.scenario.workload.model_copy(update={"rate": _RARE})
-    scenario = case.scenario.model_copy(update={"workload": workload})
-    return answer_of(inputs_of(replace(case, scenario=scenario)), found.plan)
+    return replace(case, scenario=case.scenario.model_copy(update={"workload": workload}))

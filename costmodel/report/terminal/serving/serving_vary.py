@@ -294,7 +294,8 @@ def solve(found: SolvedServing) -> list[Line]:
     lines.append(
         styled(f"  {number_of(found.evaluated, 'value')} tried from {found.tried[0]} to {found.tried[1]}", DIM)
     )
-    settings = {path: found.reaches[-1][1]}
+    smaller = path.startswith(("cluster.", "plan."))  # of what is paid for, the least that reaches it
+    settings = {path: found.reaches[0][0] if smaller else found.reaches[-1][1]}
     return [*lines, Text(), drawn(f"Next: {command(found.case, 'estimate', settings=settings)}")]
 
 

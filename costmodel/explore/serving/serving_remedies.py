@@ -13,17 +13,22 @@ from costmodel.documents.reader.override_case import vary_any
 from costmodel.documents.reader.serving_scenario import ServingCase, serving
 from costmodel.estimate.serving.element_types import stored_types
 from costmodel.estimate.serving.predict_serving import ServingAnswer
+from costmodel.estimate.serving.service_limits import service_limits
 from costmodel.estimate.serving.serving_inputs import ServingInputs, inputs_of
 from costmodel.explore.search.changes import nodes_of
-from costmodel.explore.serving.found_plans import FoundPlans, SearchRemedy
+from costmodel.explore.serving.fleets import counts_needed, counts_of, gpus_of, settings_of
+from costmodel.explore.serving.found_plans import FoundPlans, RankedPlan, SearchRemedy
+from costmodel.explore.serving.limit_misses import limit_misses
 from costmodel.explore.serving.search_layouts import search
-from costmodel.explore.serving.vary_serving import ServingTrial, copies, tried
+from costmodel.explore.serving.vary_serving import ServingTrial, tried, unloaded
 from costmodel.ground.errors import CostModelError
 from costmodel.ground.units import significant
 
 _DEGREES = (1, 2, 4, 8, 16, 32, 64)
 _KEYS = {"L050": ("replicas", "tp", "pp"), "L055": ("pp",), "L056": ("ep", "tp"), "L057": ("ep", "dp_attention"),
-         "L058": ("pp",), "L059": ("pp",), "L063": ("dcp", "tp"), "L064": ("dcp", "tp"), "L065": ("dcp",)}  # fmt: skip
+         "L058": ("pp",), "L059": ("pp",), "L063": ("dcp", "tp"), "L064": ("dcp", "tp"), "L065": ("dcp",),
+         "L067": ("ep",)}  # fmt: skip
+_EVERY = 100_000  # plans, of which the nearest to the limits is taken
 _DOUBLINGS = 6  # of the nodes that a search has
 _MOST, _LENGTHS = 3, 8  # values shown of a key; prompts tried, each three quarters of the one before
 
@@ -91,16 +96,28 @@ def _shorter(answer: ServingAnswer) -> Iterator[tuple[str, ...]]:
 
 def _loads(answer: ServingAnswer) -> Iterator[Iterator[tuple[str, ...]]]:
     """A lower rate, more replicas at the same rate, and other degrees."""
-    costs, case = answer.costs, answer.inputs.case
-    within, needed = costs["rate_within_slo_per_s"], costs["replicas_needed"]
-    if case.scenario.workload.rate is not None and within > 0:
+    within, rated = answer.costs["rate_within_slo_per_s"], answer.inputs.case.scenario.workload.rate is not None
+    if rated and within > 0:
         yield iter([_rate_setting(within)])
-    if case.scenario.workload.rate is not None and math.isfinite(needed) and needed > costs["replicas"]:
-        gpus = needed * costs["gpus"] / costs["replicas"]
-        more = nodes_of(case, gpus) if gpus > float(case.scenario.cluster.nodes * case.node.accelerators) else ()
-        yield iter([(*copies(answer.plan, needed), *more)])
+    if rated:
+        yield itertools.islice(_more_replicas(answer), 1)
     if answer.plan.prefill is None:
         yield ((f"plan.tp={value}",) for value in _DEGREES if value != float(answer.plan.tp))
+
+
+def _more_replicas(answer: ServingAnswer) -> Iterator[tuple[str, ...]]:
+    """As many replicas as the load needs; of instances apart more of the kind that is short, or fewer of the other."""
+    case, now, needed = answer.inputs.case, counts_of(answer.plan, answer.costs), counts_needed(answer.costs)
+    if not all(map(math.isfinite, needed.values())):
+        return
+    room = float(answer.inputs.ranks)
+    more = {name: max(count, now[name]) for name, count in needed.items()}
+    fleets = [more, needed] if gpus_of(answer, more) <= room or gpus_of(answer, needed) > room else [needed, more]
+    for fleet in (counts for counts in fleets if counts != now):
+        changed = {name: count for name, count in fleet.items() if count != now[name]}
+        gpus, there = gpus_of(answer, fleet), float(case.scenario.cluster.nodes * case.node.accelerators)
+        larger = nodes_of(case, gpus) if gpus > there else ()
+        yield (*settings_of(changed), *larger)
 
 
 def with_search_remedies(found: FoundPlans) -> FoundPlans:
@@ -108,11 +125,13 @@ def with_search_remedies(found: FoundPlans) -> FoundPlans:
     if found.kept or found.stopped:
         return found
     case, values = found.variants.of(found.nearest).case, found.variants.values(found.nearest)
-    kinds = (*_longer_steps(found, case), _more_nodes(found, case), *_narrower(case), _lower_rates(found, case))
-    tried_ones = (next(filter(None, (_search_remedy(case, each) for each in kind)), None) for kind in kinds)
+    kinds = (*_longer_steps(found, case), *_narrower(case), _lower_rates(found, case))
+    tried_ones = [next(filter(None, (_search_remedy(case, each) for each in kind)), None) for kind in kinds]
+    tried_ones.insert(len(_longer_steps(found, case)), _fewest_nodes(found, case))
+    alone = None if any(tried_ones) else _unloaded(case)
     ahead = tuple(f"{path}={value}" for path, value in values.items())
     remedies = [replace(one, settings=(*_without(ahead, one.settings), *one.settings)) for one in tried_ones if one]
-    return replace(found, remedies=tuple(remedies[:_MOST]))
+    return replace(found, remedies=tuple(remedies[:_MOST]), alone=alone)
 
 
 def _longer_steps(found: FoundPlans, case: ServingCase) -> list[Iterator[tuple[str, ...]]]:
@@ -143,13 +162,44 @@ def _search_remedy(case: ServingCase, settings: tuple[str, ...]) -> SearchRemedy
     return SearchRemedy(settings, found.best[0]) if found.kept else None
 
 
-def _more_nodes(found: FoundPlans, case: ServingCase) -> Iterator[tuple[str, ...]]:
-    """As few nodes as one of the plans needs, or else powers of two as many as there are."""
-    there = float(case.scenario.cluster.nodes * case.node.accelerators)
-    needed = sorted(gpus for gpus in {plan.costs["gpus_needed"] for plan in found.best} if there < gpus < math.inf)
-    doubled = (there * 2.0**power for power in range(1, _DOUBLINGS))
-    first = list(dict.fromkeys(nodes_of(case, gpus) for gpus in needed))[:_MOST]
-    yield from (*first, *(nodes_of(case, gpus) for gpus in doubled))
+def _fewest_nodes(found: FoundPlans, case: ServingCase) -> SearchRemedy | None:
+    """The fewest nodes of which a search keeps every limit, from those of the first number that does."""
+    most, remedy, built = 0.0, None, float(case.node.built)
+    fewest = float(case.scenario.cluster.nodes * case.node.accelerators) / built
+    for count in _more_nodes(found, case, fewest):
+        remedy = _search_remedy(case, nodes_of(case, count * built))
+        if remedy is not None:
+            most = count
+            break
+        fewest = max(fewest, count)
+    while remedy is not None and most - fewest > 1:
+        middle = (fewest + most) // 2
+        smaller = _search_remedy(case, nodes_of(case, middle * built))
+        fewest, most = (middle, most) if smaller is None else (fewest, middle)
+        remedy = smaller or remedy
+    return remedy
+
+
+def _unloaded(case: ServingCase) -> RankedPlan | None:
+    """The nearest plan where hardly any request meets another, if none keeps the limits even then."""
+    if case.scenario.workload.rate is None:
+        return None
+    inputs = inputs_of(unloaded(case))
+    found, limits = search(inputs, _EVERY), service_limits(inputs)
+
+    def beyond(plan: RankedPlan) -> float:
+        return float(limit_misses(limits, lambda name: np.array([plan.costs[name]]), 1)[0])
+
+    return min(found.best, key=beyond) if found.best and not found.kept else None
+
+
+def _more_nodes(found: FoundPlans, case: ServingCase, there: float) -> Iterator[float]:
+    """As few whole nodes as one of the plans needs, or else powers of two as many as there are."""
+    needed = {plan.costs["gpus_needed"] for plan in found.best}
+    first = sorted({math.ceil(gpus / float(case.node.built)) for gpus in needed if math.isfinite(gpus)})[:_MOST]
+    for count in (*first, *(math.ceil(there) * 2.0**power for power in range(_DOUBLINGS))):
+        if count > there:
+            yield float(count)
 
 
 def _narrower(case: ServingCase) -> list[Iterator[tuple[str, ...]]]:

@@ -5,16 +5,16 @@ from __future__ import annotations
 import itertools
 import math
 import re
-from collections.abc import Callable
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
 
 from costmodel.documents.keys.overrides import full
 from costmodel.documents.reader.serving_scenario import ServingCase
 from costmodel.estimate.serving.result_columns import COLUMNS
+from costmodel.explore.search.range_samples import samples_between
 from costmodel.explore.search.ranges import Span, at_option, axis, span
 from costmodel.explore.serving.best_layout import by_search
 from costmodel.explore.serving.vary_serving import ServingTrial, column, tried
-from costmodel.explore.vary.range_samples import samples_between
 from costmodel.ground.errors import CostModelError, Place, fail
 from costmodel.ground.parsing import UnitError, parse
 from costmodel.ground.record import record
@@ -101,11 +101,7 @@ def solve(case: ServingCase, vary: str, wanted: str, *, best: bool = False) -> S
         fault = next(iter(seen.values())).fault
         assert fault is not None
         raise at_option("--vary", [path], CostModelError(fault))
-    for flag, group in itertools.groupby(range(len(numbers)), key=lambda place: reached[place]):
-        places = list(group)
-        if not flag:
-            continue
-        first, last = places[0], places[-1]
+    for first, last in _stretches(reached):
         low = numbers[first] if first == 0 else _edge(numbers[first], numbers[first - 1], at, whole=whole)[0]
         high, out = numbers[last], None
         if last < len(numbers) - 1:
@@ -116,6 +112,14 @@ def solve(case: ServingCase, vary: str, wanted: str, *, best: bool = False) -> S
         found.beyond = seen[searched.text(out, 6)] if out is not None else None
     found.evaluated = len(seen)
     return found
+
+
+def _stretches(reached: Sequence[bool]) -> Iterator[tuple[int, int]]:
+    """The first and the last place of each stretch that reaches a target."""
+    for flag, group in itertools.groupby(range(len(reached)), key=lambda place: reached[place]):
+        places = list(group)
+        if flag:
+            yield places[0], places[-1]
 
 
 def _is_whole(case: ServingCase, path: str, searched: Span) -> bool:
@@ -155,11 +159,9 @@ def _listed(case: ServingCase, path: str, goal: ServingTarget, values: list[str]
     """Of values written out those that reach a target."""
     trials = [tried(case, [f"{path}={value}"], best=best) for value in values]
     found = SolvedServing(case, path, goal, tried=(values[0], values[-1]), evaluated=len(values), best=best)
-    for flag, group in itertools.groupby(range(len(values)), key=lambda place: goal.reached(trials[place])):
-        places = list(group)
-        if flag:
-            found.reaches.append((values[places[0]], values[places[-1]]))
-            found.inside.append((trials[places[0]], trials[places[-1]]))
+    for first, last in _stretches([goal.reached(trial) for trial in trials]):
+        found.reaches.append((values[first], values[last]))
+        found.inside.append((trials[first], trials[last]))
     return found
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import itertools
 import math
 import re
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field
 
 from costmodel.documents.keys.overrides import full
@@ -97,11 +97,12 @@ def solve(case: ServingCase, vary: str, wanted: str, *, best: bool = False) -> S
     numbers = sorted({*numbers, *samples_between(numbers, excess, whole=whole)})
     reached = [at(number) for number in numbers]
     found.tried = (searched.text(numbers[0], _DIGITS), searched.text(numbers[-1], _DIGITS))
-    if all(trial.fault is not None for trial in seen.values()):
-        fault = next(iter(seen.values())).fault
-        assert fault is not None
-        raise at_option("--vary", [path], CostModelError(fault))
-    for first, last in _stretches(reached):
+    _any_valid(path, seen.values())
+    for flag, group in itertools.groupby(range(len(numbers)), key=lambda place: reached[place]):
+        places = list(group)
+        if not flag:
+            continue
+        first, last = places[0], places[-1]
         low = numbers[first] if first == 0 else _edge(numbers[first], numbers[first - 1], at, whole=whole)[0]
         high, out = numbers[last], None
         if last < len(numbers) - 1:
@@ -114,12 +115,11 @@ def solve(case: ServingCase, vary: str, wanted: str, *, best: bool = False) -> S
     return found
 
 
-def _stretches(reached: Sequence[bool]) -> Iterator[tuple[int, int]]:
-    """The first and the last place of each stretch that reaches a target."""
-    for flag, group in itertools.groupby(range(len(reached)), key=lambda place: reached[place]):
-        places = list(group)
-        if flag:
-            yield places[0], places[-1]
+def _any_valid(path: str, trials: Iterable[ServingTrial]) -> None:
+    """Stop with the first fault where every trial has one."""
+    faults = [trial.fault for trial in trials]
+    if faults[0] is not None and None not in faults:
+        raise at_option("--vary", [path], CostModelError(faults[0]))
 
 
 def _is_whole(case: ServingCase, path: str, searched: Span) -> bool:
@@ -159,9 +159,11 @@ def _listed(case: ServingCase, path: str, goal: ServingTarget, values: list[str]
     """Of values written out those that reach a target."""
     trials = [tried(case, [f"{path}={value}"], best=best) for value in values]
     found = SolvedServing(case, path, goal, tried=(values[0], values[-1]), evaluated=len(values), best=best)
-    for first, last in _stretches([goal.reached(trial) for trial in trials]):
-        found.reaches.append((values[first], values[last]))
-        found.inside.append((trials[first], trials[last]))
+    for flag, group in itertools.groupby(range(len(values)), key=lambda place: goal.reached(trials[place])):
+        places = list(group)
+        if flag:
+            found.reaches.append((values[places[0]], values[places[-1]]))
+            found.inside.append((trials[places[0]], trials[places[-1]]))
     return found
 
 

@@ -91,6 +91,7 @@ def lines_of(run: Any) -> Iterator[Any]:
     found: list[list[Line]] = []
     for known in COMMANDS.values():
         known.load()  # a command takes its options of output from what is replaced here
+
     def lines(command: str) -> list[Line]:
         ran = run(*shlex.split(command))
         assert found, ran.err

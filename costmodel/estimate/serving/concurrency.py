@@ -18,6 +18,7 @@ from costmodel.estimate.serving.serving_inputs import ServingInputs
 from costmodel.estimate.serving.steady_state import TAIL, SteadyState, replica_rate, steady_state
 from costmodel.ground.equation import Number, term
 
+CROWDED = 0.5  # share of users who wait for a slot, from which on they are counted
 _ROUNDS = 4  # each leaves a tenth of the distance or less, as loads are a small part of an answer
 
 
@@ -50,6 +51,22 @@ def closed_loop(
             p99 = first_token_time(inputs, point, 2.0 * (1.0 - share(TAIL, first)))
     ttft, p99 = ttft + later + line, p99 + latest + line
     return replace(open_loop, rate=rate, tpot=tpot, ttft=ttft, ttft_p99=p99, in_flight=np.asarray(point.concurrency))
+
+
+def in_line(inputs: ServingInputs, state: SteadyState, users: Number) -> SteadyState:
+    """Users who think in between, where more ask than are held: who neither thinks nor is answered waits.
+
+    Their load was looked for with steps out of a table, whose error a line near its end magnifies; Little's law is
+    exact. No one of them waits for longer than it takes to answer all once.
+    """
+    thinking = float(inputs.case.scenario.workload.think_time or 0.0)
+    with term("of users"):
+        every = share(users, state.rate)
+        first = np.maximum(every - thinking - (inputs.load.output - 1.0) * state.tpot, 0.0)
+    crowded = np.asarray(state.taken) > CROWDED
+    ttft = np.where(crowded, first, state.ttft)
+    far = np.where(crowded, np.maximum(np.minimum(state.ttft_p99, every), first), state.ttft_p99)
+    return replace(state, ttft=ttft, ttft_p99=far) if np.any(crowded) else state
 
 
 def _rate(inputs: ServingInputs, point: OperatingPoint, users: Number, answer: Number) -> tuple[Number, Number, Number]:

@@ -15,7 +15,7 @@ from costmodel.equations.serving.memory.prefix_reuse import residency_time
 from costmodel.equations.serving.serving_economics import output_cost, prompt_cost
 from costmodel.estimate.machine.price import price_per_accelerator
 from costmodel.estimate.serving.cached_prompts import cached_cost
-from costmodel.estimate.serving.concurrency import closed_loop
+from costmodel.estimate.serving.concurrency import closed_loop, in_line
 from costmodel.estimate.serving.conversations import by_replicas
 from costmodel.estimate.serving.deployment_rent import rent_columns
 from costmodel.estimate.serving.engine_memory import EngineMemoryUse, memory_use
@@ -29,13 +29,14 @@ from costmodel.estimate.serving.load import (
     Column,
     Engines,
     bounds_of,
+    held_at_most,
     in_flight,
     of_each,
     with_link,
 )
 from costmodel.estimate.serving.memory_columns import memory_columns
 from costmodel.estimate.serving.offline import OfflineBatch, offline_batch, offline_state
-from costmodel.estimate.serving.operating_point import ExactSteps, OperatingPoint, micro_batch
+from costmodel.estimate.serving.operating_point import ExactSteps, OperatingPoint, micro_batch, operating_point
 from costmodel.estimate.serving.plan_columns import SIZES, PlanColumns
 from costmodel.estimate.serving.replica_kinds import of_each_plan, replica_kinds, shared_cuts
 from costmodel.estimate.serving.replicas_for_load import replicas_for_load
@@ -46,15 +47,20 @@ from costmodel.estimate.serving.speculation_gain import speculation_columns
 from costmodel.estimate.serving.steady_state import SteadyState, replica_rate, steady_state
 from costmodel.estimate.serving.step_table import step_table
 from costmodel.estimate.serving.token_energy import busy_share, energy_per_token
+from costmodel.estimate.serving.token_tail import token_p99
+from costmodel.estimate.serving.worst_gap import worst_gap
 from costmodel.estimate.shared.limits import stated_limits
 from costmodel.estimate.shared.results import Costs
 from costmodel.ground.equation import Number, term, untraced
 from costmodel.ground.record import record
+from costmodel.ground.solvers import NEAR
 
 OF_HALVES = (  # results of plans whose prefill and decode are apart
     "transfer_time",
     "transfer_exposed",
     "prefill_utilisation",
+    "prefill_needed",
+    "decode_needed",
     "prefill_per_decode",
     "disaggregation_gain",
 )
@@ -78,19 +84,16 @@ class ServingEvaluation:
         """Sequences of a replica."""
         return self.point.concurrency
 
-    @property
-    def mean_step(self) -> Number:
-        """Time of a step, on average."""
-        return self.state.mean_step
-
     def binding(self, row: int = 0) -> str:
         """What binds at saturation: the token budget, the cache, sequences, or time itself."""
         busy = float(np.broadcast_to(np.asarray(self.most.utilisation), (len(self.layout),))[row])
-        named = BINDING[int(self.bounds.binding()[row])]
+        named = BINDING[int(self.bounds.binding(slice(row, row + 1))[0])]
         return "compute" if named == "budget" and busy >= COMPUTE_BOUND else named
 
     def overloads(self) -> Iterator[tuple[str, NDArray[np.bool_]]]:
         """Rows on which more arrives than they can answer, by the reason."""
+        if not np.any(self.overloaded):
+            return
         which, busy = self.bounds.binding(), np.asarray(self.most.utilisation)
         yield "S003", self.overloaded & (which == 1)
         yield "S004", self.overloaded & (which == 0) & ~(busy >= COMPUTE_BOUND)
@@ -110,7 +113,9 @@ def _late(inputs: ServingInputs, found: ServingEvaluation, stays: str) -> NDArra
     stays: the column of the time for which it is kept
     """
     thinking = float(inputs.case.scenario.workload.think_time or 0.0)
-    back = thinking + found.results.column("latency")
+    latency = found.results.column("latency")
+    answered = inputs.load.output * found.results.column("tpot")  # of what gets a slot, where the line has no end
+    back = thinking + np.where(np.isfinite(latency), latency, answered)
     return np.asarray(found.results.column(stays) < back)
 
 
@@ -152,11 +157,16 @@ def _evaluated(inputs: ServingInputs, layout: PlanColumns) -> ServingEvaluation:
     exact = ExactSteps(inputs, layout, kinds.of_plans(each.exact.one))
     quick = Engines(inputs, _plain(layout), steps, bounds)
     many = in_flight(quick)
-    point = Engines(inputs, layout, exact, bounds).point(many)
+    with term("decode"):
+        decode = exact.breakdown(micro_batch(layout, many))
+    point = operating_point(inputs, layout, many, exact, decode.total)
     batch = offline_batch(inputs, layout, point)
-    state = _state(inputs, layout, point, (most.rate, bounds.admitted), batch)
-    decode = exact.breakdown(micro_batch(layout, many))
+    state = _state(inputs, layout, point, (most.rate, bounds), batch)
     columns = _times(inputs, layout, decode, state)
+    with term("worst gap"):
+        longest = worst_gap(inputs, layout, point, exact, held_at_most(inputs, layout, bounds.slots))
+        columns["worst_gap"] = np.maximum(longest, state.tpot)
+    columns["tpot_p99"] = token_p99(inputs, point, state, columns["worst_gap"])
     columns |= {
         "saturation_per_s": layout.replicas * most.rate,
         "rate_within_slo_per_s": layout.replicas * within,
@@ -185,22 +195,23 @@ def _state(
     inputs: ServingInputs,
     layout: PlanColumns,
     point: OperatingPoint,
-    most: tuple[Number, Number],
+    most: tuple[Number, Bounds],
     batch: OfflineBatch,
 ) -> SteadyState:
-    """What users see under the scenario's kind of load; most: requests a second, and such that the engine admits."""
+    """What users see under the scenario's kind of load; most: requests a second, and bounds of those in flight."""
     workload = inputs.case.scenario.workload
     if workload.rate is not None:
         with term("of a replica"):
             arriving = workload.rate / layout.replicas
-        return steady_state(inputs, point, np.minimum(arriving, most[0]))
+        return steady_state(inputs, point, np.minimum(arriving, most[0]), most[1].slots)
     if workload.users is not None:
-        return steady_state(inputs, point, replica_rate(inputs, point))
+        found = steady_state(inputs, point, replica_rate(inputs, point), most[1].slots)
+        return in_line(inputs, found, of_each(inputs, layout, float(workload.users)))
     if workload.requests is not None:
         return offline_state(inputs, layout, point, batch)
     assert workload.concurrency is not None
     users = of_each(inputs, layout, workload.concurrency)
-    return closed_loop(inputs, layout, point, users, most[1], burst=workload.traffic == "burst")
+    return closed_loop(inputs, layout, point, users, most[1].admitted, burst=workload.traffic == "burst")
 
 
 def _overloaded(inputs: ServingInputs, layout: PlanColumns, most: SteadyState) -> NDArray[np.bool_]:
@@ -225,7 +236,6 @@ def _times(inputs: ServingInputs, layout: PlanColumns, decode: StepTime, state: 
         "ttft": state.ttft,
         "ttft_p99": state.ttft_p99,
         "tpot": state.tpot,
-        "worst_gap": state.worst_gap,
         "latency": latency,
         "requests_per_s": rate,
         "output_tokens_per_s": output,
@@ -307,6 +317,10 @@ def _within_limits(quick: Engines, engines: Engines) -> Number:
         def named(name: str) -> Number:
             if name == "latency":
                 return state.ttft + (inputs.load.output - 1.0) * state.tpot
+            if name == "worst_gap":
+                return np.maximum(some.worst_gap(many), state.tpot)
+            if name == "tpot_p99":
+                return token_p99(inputs, some.point(many), state, np.maximum(some.worst_gap(many), state.tpot))
             if name == "tokens_per_s_per_user":
                 return rate_of(1.0, state.tpot)
             if name == OWN:
@@ -319,6 +333,5 @@ def _within_limits(quick: Engines, engines: Engines) -> Number:
     if not limits:
         return engines.rate(engines.bounds.least)
     with untraced(), np.errstate(all="ignore"):
-        ever = over(quick, np.full(len(quick.layout), LEAST)) <= 1
         many = quick.greatest(over)
-    return np.where(ever, engines.rate(many), 0.0)
+    return np.where(many > LEAST * (1.0 + NEAR), engines.rate(many), 0.0)

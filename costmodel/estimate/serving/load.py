@@ -16,6 +16,7 @@ from costmodel.estimate.serving.plan_columns import PlanColumns
 from costmodel.estimate.serving.replica_kinds import rows_of
 from costmodel.estimate.serving.serving_inputs import ServingInputs
 from costmodel.estimate.serving.steady_state import SteadyState, replica_rate, steady_state
+from costmodel.estimate.serving.worst_gap import worst_gap
 from costmodel.ground.equation import Number, term, untraced
 from costmodel.ground.record import record
 from costmodel.ground.solvers import Places, Values, last_within
@@ -42,13 +43,19 @@ class Bounds:
         return np.maximum(np.minimum(np.minimum(self.cache, self.sequences), self.link), LEAST)
 
     @property
+    def slots(self) -> Column:
+        """Requests that a replica holds at most; others wait outside."""
+        return np.maximum(np.minimum(self.cache, self.sequences), LEAST)
+
+    @property
     def least(self) -> Column:
         """The one that binds."""
         return np.maximum(np.minimum(self.budget, self.admitted), LEAST)
 
-    def binding(self) -> NDArray[np.intp]:
+    def binding(self, rows: slice = slice(None)) -> NDArray[np.intp]:
         """Which of them, by its place in BINDING."""
-        return np.asarray(np.argmin(np.stack([self.budget, self.cache, self.sequences, self.link]), axis=0))
+        bounds = [each[rows] for each in (self.budget, self.cache, self.sequences, self.link)]
+        return np.asarray(np.argmin(np.stack(bounds), axis=0))
 
 
 def bounds_of(inputs: ServingInputs, layout: PlanColumns, memory: EngineMemoryUse) -> Bounds:
@@ -81,9 +88,13 @@ class Engines:
         return replica_rate(self.inputs, self.point(concurrency))
 
     def state(self, concurrency: Number) -> SteadyState:
-        """What users see with so many in flight."""
+        """What users see with so many in flight, where others wait for a slot."""
         point = self.point(concurrency)
-        return steady_state(self.inputs, point, replica_rate(self.inputs, point))
+        return steady_state(self.inputs, point, replica_rate(self.inputs, point), self.bounds.slots)
+
+    def worst_gap(self, concurrency: Number) -> Number:
+        """Longest step with so many in flight."""
+        return worst_gap(self.inputs, self.layout, self.point(concurrency), self.steps, self.bounds.slots)
 
     def rows(self, places: Places) -> Engines:
         """Some of the plans."""
@@ -107,6 +118,13 @@ class Engines:
 def of_each(inputs: ServingInputs, layout: PlanColumns, amount: float) -> Column:
     """Of a load of the whole fleet what one replica gets."""
     return np.asarray(amount / layout.replicas, dtype=np.float64)
+
+
+def held_at_most(inputs: ServingInputs, layout: PlanColumns, slots: Number) -> Number:
+    """Requests of a replica: as many as it has slots for, or all of a closed loop where these are fewer."""
+    workload = inputs.case.scenario.workload
+    there = workload.at_once if workload.users is None else workload.users
+    return slots if there is None else np.minimum(slots, np.ceil(of_each(inputs, layout, there)))
 
 
 def in_flight(engines: Engines) -> Column:

@@ -122,10 +122,12 @@ def micro_batch(layout: PlanColumns, concurrency: Number) -> Number:
     return np.maximum(concurrency / layout.pp, FEWEST)
 
 
-def operating_point(inputs: ServingInputs, layout: PlanColumns, concurrency: Number, steps: Steps) -> OperatingPoint:
-    """Steps at so many sequences in flight."""
+def operating_point(
+    inputs: ServingInputs, layout: PlanColumns, concurrency: Number, steps: Steps, decode: Number | None = None
+) -> OperatingPoint:
+    """Steps at so many sequences in flight; decode: a step of them without prompts, where it is known."""
     load, micro = inputs.load, micro_batch(layout, concurrency)
-    decode = steps.decode(micro)
+    decode = steps.decode(micro) if decode is None else decode
     with term("room"):
         each = prompt_room(layout.budget, load.verified * (concurrency / layout.pp))
         room = layout.pp * each
@@ -137,7 +139,7 @@ def operating_point(inputs: ServingInputs, layout: PlanColumns, concurrency: Num
     beta = time_slope(decode, steps.one, many, layout.pp)
     alpha = known_as("alpha", step_intercept(decode, beta, many))
     whole = (mixed - decode) / carried
-    gamma = known_as("gamma", _of_a_token(inputs, layout, concurrency, carried, whole))
+    gamma = known_as("gamma", of_a_token(inputs, layout, concurrency, carried, whole))
     work = request_work(known_as("beta", beta), load.steps, gamma, load.computed)
     servers = layout.replicas if inputs.case.scenario.assume.routing == "least-loaded" else 1.0
     host = loading(inputs, layout, whole)
@@ -146,7 +148,7 @@ def operating_point(inputs: ServingInputs, layout: PlanColumns, concurrency: Num
     return OperatingPoint(concurrency, decode, mixed, rides, room, alpha, beta, gamma, whole, work, servers, host)
 
 
-def _of_a_token(
+def of_a_token(
     inputs: ServingInputs, layout: PlanColumns, concurrency: Number, carried: Number, whole: Number
 ) -> Number:
     """Time by which a prompt token delays each user: all of it, but where prompts fill a pipeline's stages."""

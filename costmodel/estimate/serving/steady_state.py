@@ -20,9 +20,11 @@ from costmodel.equations.serving.load.queues import (
     pooled_wait_variance,
     queue_wait,
     queue_wait_variance,
+    wait_percentile,
     waiting_probability,
 )
 from costmodel.equations.serving.load.steady_state import (
+    clustered_token_time,
     clustering_delay,
     engine_utilisation,
     mean_step_time,
@@ -32,6 +34,7 @@ from costmodel.equations.serving.load.steady_state import (
 from costmodel.estimate.serving.host_loading import loading_time
 from costmodel.estimate.serving.operating_point import OperatingPoint
 from costmodel.estimate.serving.serving_inputs import ServingInputs
+from costmodel.estimate.serving.slot_line import SlotLine, slot_line
 from costmodel.ground.equation import Number, term
 from costmodel.ground.record import record
 
@@ -44,13 +47,12 @@ class SteadyState:
     """What users of one replica see at a load."""
 
     rate: Number
-    mean_step: Number
     utilisation: Number
     tpot: Number
     ttft: Number
     ttft_p99: Number
-    worst_gap: Number
     in_flight: Number
+    taken: Number = 0.0  # share of requests that wait for a slot
 
 
 def replica_rate(inputs: ServingInputs, point: OperatingPoint) -> Number:
@@ -62,25 +64,43 @@ def replica_rate(inputs: ServingInputs, point: OperatingPoint) -> Number:
     return rate_of(point.concurrency, load.steps * step)
 
 
-def steady_state(inputs: ServingInputs, point: OperatingPoint, rate: Number) -> SteadyState:
-    """Requests at random at a rate of one replica, whose operating point this is."""
+@record
+class _FirstToken:
+    """Time to the first token of requests that have a slot."""
+
+    mean: Number
+    variance: Number
+    alone: Number  # steps of a prompt by itself
+    far: Number  # of one length, what one request in a hundred exceeds
+
+
+def steady_state(
+    inputs: ServingInputs, point: OperatingPoint, rate: Number, slots: Number | None = None
+) -> SteadyState:
+    """Requests at random at a rate of one replica, whose operating point this is.
+
+    slots: requests that it holds at most, before which others wait in line; None where that line is counted elsewhere
+    """
     load = inputs.load
-    prompt, steps, spread = load.computed, load.steps, load.prompt_spread
-    alpha, beta, gamma, step = point.alpha, point.beta, point.gamma, point.step
+    alpha, beta, gamma = point.alpha, point.beta, point.gamma
     utilisation = engine_utilisation(rate, point.work)
     with term("prompts"):
-        prompts = engine_utilisation(rate, prompt * gamma)
+        prompts = engine_utilisation(rate, load.computed * gamma)
     mean = mean_step_time(alpha, utilisation)
-    step_time = mean + clustering_delay(beta, gamma, prompt, steps, prompts, utilisation)
-    ttft, p99 = _first_token(inputs, point, rate, prompts, spread)
-    if np.any(inputs.load.loaded):
+    line = _full_steps(inputs, point, rate)
+    more = clustering_delay(beta, gamma, load.computed, load.steps, prompts, utilisation, load.prompt_spread)
+    with term("full of prompts"):
+        full = mixed_step_time(alpha, beta, point.concurrency, gamma, point.room)
+    token = clustered_token_time(mean, more, beta, point.step, full, line[1], load.computed, point.room)
+    first = _first_token(inputs, point, rate, prompts, line)
+    held = SlotLine.none(token) if slots is None else slot_line(load, point, rate, slots, first.alone, token)
+    ttft, p99 = _with_line(first, held, point.step)
+    if np.any(load.loaded):
         later, latest = loading_time(point.host, rate)
         ttft, p99 = ttft + later, p99 + latest
-    with term("worst gap"):
-        gap = mixed_step_time(alpha, beta, point.concurrency, gamma, point.room)
     with term("in flight"):
-        flying = requests_in_flight(rate, steps, step_time)
-    return SteadyState(rate, mean, utilisation, load.per_token(step_time), ttft, p99, np.maximum(gap, step), flying)
+        flying = requests_in_flight(rate, load.steps, held.token)
+    return SteadyState(rate, utilisation, load.per_token(held.token), ttft, p99, flying, held.taken)
 
 
 def _line(point: OperatingPoint, service: Number, busy: Number, spread: Number) -> tuple[Number, Number, Number]:
@@ -92,14 +112,18 @@ def _line(point: OperatingPoint, service: Number, busy: Number, spread: Number) 
     return line, pooled_wait_variance(line, np.maximum(waits, FEWEST_WAIT)), waits
 
 
-def _first_token(
-    inputs: ServingInputs, point: OperatingPoint, rate: Number, prompts: Number, spread: Number
-) -> tuple[Number, Number]:
-    """Time to the first token: its mean, and what one request in a hundred exceeds."""
-    prompt, gamma, step, room = inputs.load.computed, point.gamma, point.step, point.room
-    service = prompt_service_time(prompt, gamma, step, room)
+def _full_steps(inputs: ServingInputs, point: OperatingPoint, rate: Number) -> tuple[Number, Number]:
+    """Time of a prompt in steps that prompts fill, and the share of time in which they do."""
+    service = prompt_service_time(inputs.load.computed, point.gamma, point.step, point.room)
     with term("full steps"):
-        busy = engine_utilisation(rate, service)
+        return service, engine_utilisation(rate, service)
+
+
+def _first_token(
+    inputs: ServingInputs, point: OperatingPoint, rate: Number, prompts: Number, full: tuple[Number, Number]
+) -> _FirstToken:
+    prompt, gamma, step, room = inputs.load.computed, point.gamma, point.step, point.room
+    spread, (service, busy) = inputs.load.prompt_spread, full
     (line, queued, waits), gate = _line(point, service, busy, spread), gate_wait(step, prompts)
     wait = line + gate
     steps = prompt_steps(prompt, room, busy)
@@ -114,5 +138,15 @@ def _first_token(
         met = engine_utilisation(rate, own)
     with term("one prompt"):
         one = mixed_step_time(point.alpha, point.beta, point.concurrency, gamma, np.minimum(prompt, room))
-    far = lognormal_percentile(step, ttft, variance, normal_quantile(TAIL))
-    return ttft, np.maximum(far, first_token_tail(own + passing, line, waits, one, met, TAIL))
+    return _FirstToken(ttft, variance, own + passing, first_token_tail(own + passing, line, waits, one, met, TAIL))
+
+
+def _with_line(first: _FirstToken, slots: SlotLine, step: Number) -> tuple[Number, Number]:
+    """Mean and p99 of the time to the first token, behind those that wait for a slot."""
+    mean, variance, far = first.mean, first.variance, first.far
+    if np.any(slots.taken):
+        with term("slots"):
+            mean = mean + slots.wait
+            variance = variance + pooled_wait_variance(slots.wait, np.maximum(slots.taken, FEWEST_WAIT))
+            far = np.maximum(far, first.alone + wait_percentile(slots.wait, slots.taken, TAIL))
+    return mean, np.maximum(far, lognormal_percentile(step, mean, variance, normal_quantile(TAIL)))

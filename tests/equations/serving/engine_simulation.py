@@ -34,6 +34,7 @@ class Engine:
     request_rate: float
     variation: float = 0.0  # of prompts; of answers too where their own is not stated
     answers: float | None = None
+    slots: float = math.inf  # requests that it holds at most
 
 
 @dataclass
@@ -46,6 +47,7 @@ class Observed:
     in_flight: float
     longest_gap: float
     first_tokens: Column = field(repr=False, default_factory=lambda: np.zeros(0))
+    tokens: Column = field(repr=False, default_factory=lambda: np.zeros(0))  # time per token of each request
 
 
 def evenly(random: np.random.Generator, count: int) -> Column:
@@ -72,7 +74,8 @@ def serve(engine: Engine, count: int, seed: int = 0) -> Observed:
     gaps = -np.log(evenly(random, count))
     arrivals = np.cumsum(gaps / (gaps.mean() * engine.request_rate))
     prompts = lengths(random, engine.prompt, engine.variation, count, 1)
-    outputs = lengths(random, engine.output, engine.variation, count, 2)
+    spread = engine.variation if engine.answers is None else engine.answers
+    outputs = lengths(random, engine.output, spread, count, 2)
     return _Run(engine, arrivals.tolist(), prompts, outputs).observed()
 
 
@@ -144,7 +147,7 @@ class _Run:
             while self.arrived < len(self.arrivals) and self.arrivals[self.arrived] <= self.clock:
                 self.waiting.append(self.arrived)
                 self.arrived += 1
-            if self.waiting:
+            if self.waiting and len(self.ends) < self.engine.slots:
                 self._mixed_step()
             elif self.ends:
                 self._decode_steps()
@@ -166,14 +169,14 @@ class _Run:
         """All steps alike up to the next arrival or the next end."""
         time = self.engine.base_time + self.engine.sequence_time * len(self.ends)
         steps = self.ends[0][0] - self.step
-        if self.arrived < len(self.arrivals):
+        if self.arrived < len(self.arrivals) and len(self.ends) < self.engine.slots:
             steps = min(steps, max(1, math.ceil((self.arrivals[self.arrived] - self.clock) / time)))
         self._advance(time, steps)
 
     def _mixed_step(self) -> None:
         room, finished = int(self.engine.token_budget) - len(self.ends), []
         carried = 0
-        while self.waiting and room > 0:
+        while self.waiting and room > 0 and len(self.ends) + len(finished) < self.engine.slots:
             request = self.waiting[0]
             chunk = min(room, self.left[request])
             self.left[request] -= chunk
@@ -202,6 +205,7 @@ class _Run:
             decoding / float(end - begin),
             self.longest,
             waited,
+            ((last - first) / np.maximum(outputs - 1, 1))[middle],
         )
 
 

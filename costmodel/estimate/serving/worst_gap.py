@@ -1,0 +1,27 @@
+"""The longest step that a user sees: one that prompts of others fill, as many as the slots hold."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from costmodel.equations.serving.load.steady_state import mixed_step_time
+from costmodel.estimate.serving.operating_point import OperatingPoint, Steps, micro_batch, of_a_token
+from costmodel.estimate.serving.plan_columns import PlanColumns
+from costmodel.estimate.serving.serving_inputs import ServingInputs
+from costmodel.ground.equation import Number, term
+
+
+def worst_gap(inputs: ServingInputs, layout: PlanColumns, point: OperatingPoint, steps: Steps, slots: Number) -> Number:
+    """Time of that step. Its prompts are looked at together: each token of many takes less time than one of few.
+
+    slots: requests that a replica holds at most, the user's own among them
+    """
+    micro = micro_batch(layout, point.concurrency)
+    with term("full of prompts"):
+        others = np.maximum(slots - 1.0, 0.0)
+        tokens = np.minimum(point.room, others * inputs.load.computed)
+        each = np.maximum(tokens, 1.0) / layout.pp
+        whole = (steps.mixed(micro, each) - point.decode) / each
+        gamma = of_a_token(inputs, layout, point.concurrency, each, whole)
+        gap = mixed_step_time(point.alpha, point.beta, point.concurrency, gamma, tokens)
+    return np.maximum(gap, point.step)

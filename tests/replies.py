@@ -68,8 +68,8 @@ REPLIES = Replies()
 _answering = shared._answering
 
 
-def _keeping(forms: Any, command: Callable[..., Reply], *, filed: bool = False) -> Callable[..., None]:
-    return _answering(forms, command if filed else REPLIES.of(command), filed=filed)
+def _keeping(forms: Any, command: Callable[..., Reply], **how: Any) -> Callable[..., None]:
+    return _answering(forms, REPLIES.of(command), **how)
 
 
 shared._answering = _keeping

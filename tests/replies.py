@@ -57,11 +57,12 @@ def _is_of_the_checkout(given: dict[str, Any]) -> bool:
     """Whether what is asked about is no file that a test wrote, nor to be written."""
     if os.getcwd() != str(ROOT):
         return False
-    for value in given.values():
-        for word in value if isinstance(value, list | tuple) else [value]:
-            if isinstance(word, Path) or (isinstance(word, str) and (word == "-" or word.startswith((os.sep, "..")))):
-                return False
-    return True
+    values = [word for value in given.values() for word in (value if isinstance(value, list | tuple) else [value])]
+    return not any(isinstance(word, Path) or (isinstance(word, str) and _is_elsewhere(word)) for word in values)
+
+
+def _is_elsewhere(word: str) -> bool:
+    return word == "-" or word.startswith((os.sep, os.pardir)) or f"={os.sep}" in word
 
 
 REPLIES = Replies()

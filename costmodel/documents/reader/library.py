@@ -71,7 +71,7 @@ def document_class(kind: str) -> type[BaseModel]:
     return found
 
 
-class NamedDocument(NamedTuple):
+class FoundDocument(NamedTuple):
     """A document that was read by its own name, with its tree, and how its file is shown."""
 
     document: Any
@@ -92,7 +92,7 @@ class DocumentReader:
     foreign: dict[str, Foreign] = field(default_factory=dict)  # files in other people's formats
     hub: dict[str, str] = field(default_factory=dict)  # models by the names on the hub that were taken for them
     stacks: dict[str, str] = field(default_factory=dict)  # stacks by other names of theirs
-    read: dict[tuple[str, str, str], NamedDocument] = field(default_factory=dict)  # by kind, name and who names it
+    read: dict[tuple[str, str, str], FoundDocument] = field(default_factory=dict)  # by kind, name and who names it
 
     def text(self, kind: str, name: str, place: Place | None = None, *, piped: bool = False) -> tuple[str, str]:
         """The text of a named document, and how its file is shown."""
@@ -143,15 +143,15 @@ class DocumentReader:
         self.trees[found.shown] = self.origin[kind, reference] = found.tree
         return found.document
 
-    def _document(self, kind: str, name: str, place: Place | None) -> NamedDocument:
+    def _document(self, kind: str, name: str, place: Place | None) -> FoundDocument:
         text, shown = self.text(kind, name, place)
         if reader_of(kind, Path(shown), text):
             document, self.foreign[shown] = _read_foreign(kind, text, shown)
-            return NamedDocument(document, self.foreign[shown].tree, shown)
+            return FoundDocument(document, self.foreign[shown].tree, shown)
         document, tree = (_read if len(text) < WORTH_KEEPING else _read.__wrapped__)(kind, text, shown)
         if kind == "stack" and getattr(document, "like", None):
             self.text(kind, document.like)  # whose digest counts too
-        return NamedDocument(document, tree, shown)
+        return FoundDocument(document, tree, shown)
 
     def documents(self, *wanted: tuple[str, Any, Place | None]) -> list[Any]:
         """Documents of these kinds, or the faults of all of them at once."""

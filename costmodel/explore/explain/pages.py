@@ -107,7 +107,9 @@ def _meaning(word: str) -> Page:
         return Page(word, "a label of answers", meaning)
     if not meaning or meaning.lower() == more.text.lower():
         return replace(more, word=word)
-    pointed = f"{more.word}: " if more is not known else "as an input of equations: " if more.title.startswith(_INPUT) else ""
+    pointed = (
+        f"{more.word}: " if more is not known else "as an input of equations: " if more.title.startswith(_INPUT) else ""
+    )
     return replace(more, word=word, title="a label of answers", text=f"{meaning}\n{pointed}{more.text}")
 
 

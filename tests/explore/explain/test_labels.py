@@ -54,10 +54,12 @@ estimate serve-llama-3.1-70b -v
 memory serve-llama-3.1-70b
 comm serve-llama-3.1-70b
 estimate serve-llama-3.1-70b --set 'workload={kind: serving, prompt: 2048, output: 512, requests: 2000}'
-estimate serve-llama-3.1-70b --set workload.turns=4 --set workload.prompt=500 --set 'workload.think_time=600 s' --set 'stack.host_cache.size=128 GiB' --set assume.routing=cache-aware
+estimate serve-llama-3.1-70b --set workload.turns=4 --set workload.prompt=500 --set 'workload.think_time=600 s' \
+--set 'stack.host_cache.size=128 GiB' --set assume.routing=cache-aware
 estimate serve-llama-3.1-70b --set 'plan.speculation={tokens: 4, acceptance: 70%, draft: eagle}'
 estimate serve-llama-3.1-70b --set cluster.nodes=3 --set 'plan={prefill: {tp: 8, replicas: 2}, decode: {tp: 8}}'
-estimate serve-llama-3.1-70b --set model=deepseek-v3 --set workload.precision=fp8 --set 'plan={tp: 8, ep: 16, dp_attention: 2, replicas: 1}' --set cluster.node=dgx-h200
+estimate serve-llama-3.1-70b --set model=deepseek-v3 --set workload.precision=fp8 \
+--set 'plan={tp: 8, ep: 16, dp_attention: 2, replicas: 1}' --set cluster.node=dgx-h200
 search serve-llama-3.1-70b --top 2
 search serve-llama-3.1-70b --top 2 --over cluster.node=p5,p6-b200 --set objective=rent_per_month --why-not
 scale serve-llama-3.1-70b --rate 2,8

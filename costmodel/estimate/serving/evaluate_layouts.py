@@ -57,6 +57,8 @@ OF_HALVES = (  # results of plans whose prefill and decode are apart
     "transfer_time",
     "transfer_exposed",
     "prefill_utilisation",
+    "prefill_needed",
+    "decode_needed",
     "prefill_per_decode",
     "disaggregation_gain",
 )

@@ -69,6 +69,8 @@ class ServingLimits(Document):
     tokens_per_gpu_within_limits: GpuTokenRateLimit = _bounded(GpuTokenRateLimit, "tokens_per_gpu_within_limits")
     cost_within_limits: TokenPriceLimit = _bounded(TokenPriceLimit, "cost_within_limits")
     replicas_needed: CountLimit = _bounded(CountLimit, "replicas_needed")
+    prefill_needed: CountLimit = _bounded(CountLimit, "prefill_needed")
+    decode_needed: CountLimit = _bounded(CountLimit, "decode_needed")
     gpus_needed: CountLimit = _bounded(CountLimit, "gpus_needed")
     replicas: CountLimit = _bounded(CountLimit, "replicas")
     gpus: CountLimit = _bounded(CountLimit, "gpus")

@@ -40,8 +40,10 @@ RESULTS: dict[str, ResultColumn] = {
         "USD", "all rent per million generated tokens at that rate", "lower", "USD/Mtoken"
     ),
     "replicas_needed": ResultColumn("1", "replicas needed to meet every limit at the rate and its headroom", "lower"),
+    "prefill_needed": ResultColumn("1", "of these the prefill instances, if prefill and decode are apart", "lower"),
+    "decode_needed": ResultColumn("1", "of these the decode instances, if prefill and decode are apart", "lower"),
     "gpus_needed": ResultColumn("1", "accelerators of these replicas", "lower"),
-    "replicas": ResultColumn("1", "copies of the engine; apart, groups of its prefill and decode instances", "neither"),
+    "replicas": ResultColumn("1", "copies of the engine; apart, its prefill and decode instances", "neither"),
     "gpus": ResultColumn("1", "accelerators of all replicas", "lower"),
     "nodes": ResultColumn("1", "nodes that these accelerators are in, the last one perhaps in part", "lower"),
     "interference_share": ResultColumn("1", "share of the time per token that waits for other users' prompts", "lower"),

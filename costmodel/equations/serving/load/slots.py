@@ -207,7 +207,7 @@ def slotted_token_time(
         the median and 21 % at worst; the time without a bound is up to nine times as long there
 
     Source:
-        little-1961; kelly-1979; the root of C by simulation
+        little-1961; kelly-1979
 
     Monotone: increasing in tpot
     """

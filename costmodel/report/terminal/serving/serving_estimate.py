@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 import shlex
+from collections.abc import Mapping
 
 from rich.text import Text
 
@@ -108,8 +109,7 @@ def _facts(answer: ServingAnswer) -> list[Line]:
         return result(name, costs[name])
 
     def band(name: str) -> str:
-        ends = [costs[f"{name}_{end}"] for end in ENDS]
-        return between(*(result(name, end) for end in ends)) if all(map(math.isfinite, ends)) else "—"
+        return _band(costs, name)
 
     of_one = "replica" if answer.plan.prefill is None else "decode"
     fits = f"{significant(costs['concurrency_steady'])} mean requests fit"
@@ -142,6 +142,12 @@ def _facts(answer: ServingAnswer) -> list[Line]:
         *_rent(answer),
         *_energy(costs),
     ]
+
+
+def _band(costs: Mapping[str, float], name: str) -> str:
+    """What a result is between, where it has an end."""
+    ends = [costs[f"{name}_{end}"] for end in ENDS]
+    return between(*(result(name, end) for end in ends)) if all(map(math.isfinite, ends)) else "—"
 
 
 def _least(answer: ServingAnswer) -> list[tuple[str, str, str, str, str]]:

@@ -49,6 +49,7 @@ class VariantPlans:
     kept: int = 0
     refused: Counter[str] = field(default_factory=Counter)
     examples: dict[str, dict[str, float]] = field(default_factory=dict)
+    fastest: float = 0.0  # tokens a second of one user that no plan exceeds
     best: RankedPlan | None = None
     fault: Fault | None = None  # why there is no plan to evaluate
 

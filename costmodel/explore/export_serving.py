@@ -153,6 +153,7 @@ def _job(found: ServingAnswer, bound: str) -> ServingJob:
         budget=round(_number(inputs.budget)),
         sequences=round(_number(inputs.sequences)),
         share=rounded_share(_number(use.fraction)),
+        prompt=_number(inputs.load.prompt),
         context=round(_number(inputs.load.longest)),
         accelerators=round(case.node.accelerators * case.scenario.cluster.nodes),
         pool=_number(use.tokens) / groups,

@@ -236,6 +236,31 @@ def _reached(
 
 
 @equation
+def enough_of_each(probability: Number, kinds: Number) -> Number:
+    """Probability with which enough replicas of each kind must be up, so that enough of all kinds are.
+
+    P^(1/k)
+
+    Args:
+        probability: that enough of all kinds are up, P [1]
+        kinds: of replicas, that fail independently, k [1]
+
+    Returns:
+        probability [1]
+
+    Example:
+        >>> round(enough_of_each(0.81, 2.0), 3)
+        0.9
+
+    Source:
+        exact
+
+    Monotone: increasing in probability, kinds
+    """
+    return probability ** (1 / kinds)
+
+
+@equation
 def spare_rate(growth: Number, startup: Number) -> Number:
     """Rate to hold in reserve while new replicas start.
 

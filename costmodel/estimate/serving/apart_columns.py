@@ -30,6 +30,7 @@ class SeenApart:
     ttft: Number
     ttft_p99: Number
     tpot: Number
+    tpot_p99: Number
     worst_gap: Number
     latency: Number
     busy: Number
@@ -105,6 +106,7 @@ def _times(inputs: ServingInputs, step: StepTime, seen: SeenApart) -> dict[str, 
         "ttft": seen.ttft,
         "ttft_p99": seen.ttft_p99,
         "tpot": seen.tpot,
+        "tpot_p99": seen.tpot_p99,
         "worst_gap": seen.worst_gap,
         "latency": seen.latency,
         "tokens_per_s_per_user": rate_of(1.0, seen.tpot),

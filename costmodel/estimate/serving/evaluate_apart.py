@@ -41,7 +41,6 @@ class ApartEvaluation:
     decode_memory: EngineMemoryUse
     transfer: CacheTransfer
     in_flight: Number  # of a decode instance
-    mean_step: Number
     most: Rows  # requests a second that each kind of instance, or the links between them, can pass
     overloaded: NDArray[np.bool_]
 
@@ -99,14 +98,14 @@ def evaluate_apart(inputs: ServingInputs, prefill: PlanColumns, decode: PlanColu
     over = np.asarray(rate < (arriving or 0.0) * (1 - 1e-9))
     many = quick.in_flight(rate)
     step = ExactSteps(inputs, decode).breakdown(micro_batch(decode, many))
-    rates = ApartRates(rate, top, within, passed, each, *instances_needed(exact))
+    rates = ApartRates(rate, top, within, passed, each, *instances_needed(quick))
     columns = apart_columns(inputs, (prefill, decode), memories, step, transfer, exact.seen(rate, many), rates)
     columns["cost_per_mcached"] = cached_cost_apart(inputs, prefill, prompt.gamma)
     with np.errstate(divide="ignore", invalid="ignore"):  # replicas that keep no limits
         columns["disaggregation_gain"] = share(within, together(inputs, prefill, decode))
     columns[OWN] = limits_chance(inputs, stated_limits(inputs.case.scenario.limits), columns.__getitem__, arriving)
     found = Costs(columns, len(decode))
-    return ApartEvaluation(prefill, decode, found, *memories, transfer, many, step.total, most, over)
+    return ApartEvaluation(prefill, decode, found, *memories, transfer, many, most, over)
 
 
 def together(inputs: ServingInputs, prefill: PlanColumns, decode: PlanColumns) -> Rows:

@@ -17,6 +17,7 @@ from costmodel.estimate.serving.service_limits import over_limits, service_limit
 from costmodel.estimate.serving.serving_band import OWN, limits_chance
 from costmodel.estimate.serving.serving_inputs import ServingInputs
 from costmodel.estimate.serving.step_table import step_table
+from costmodel.estimate.serving.token_tail import token_p99_apart
 from costmodel.ground.equation import Number, term, untraced
 from costmodel.ground.solvers import last_within
 
@@ -74,7 +75,8 @@ class InstancePairs:
         first = first_token(load, self.prefill.budget, self.prompt, arriving, self.transfer, step)
         with term("latency"):
             latency = first.mean + (load.output - 1.0) * tpot
-        return SeenApart(first.mean, first.p99, tpot, step, latency, first.busy)
+        far = token_p99_apart(load, self.steps.one, step, many)
+        return SeenApart(first.mean, first.p99, tpot, far, step, latency, first.busy)
 
     def over(self, seen: SeenApart, rate: Rows, held: Mapping[str, Number]) -> Rows:
         """The result that is nearest to its service-level limit, or beyond it, over that limit."""

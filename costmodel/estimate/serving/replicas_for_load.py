@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 
 from costmodel.equations.run.economics import rate as rate_of
-from costmodel.equations.serving.serving_economics import replicas_needed, spare_rate, spare_replicas
+from costmodel.equations.serving.serving_economics import enough_of_each, replicas_needed, spare_rate, spare_replicas
 from costmodel.estimate.serving.serving_inputs import ENOUGH_UP, ServingInputs
 from costmodel.ground.equation import Number, term
 
@@ -37,6 +37,6 @@ def replicas_for_load(inputs: ServingInputs, within: Number, kinds: int = 1) -> 
         needed = replicas_needed(_growing(inputs), assume.headroom or 0.0, within)
     if assume.availability is None:
         return needed
-    enough = float(assume.enough_up or ENOUGH_UP) ** (1 / kinds)
+    enough = enough_of_each(float(assume.enough_up or ENOUGH_UP), float(kinds))
     with np.errstate(invalid="ignore"), term("in repair"):
         return needed + spare_replicas(needed, assume.availability, enough)

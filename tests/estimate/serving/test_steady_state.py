@@ -161,6 +161,19 @@ def test_times_grow_with_the_rate() -> None:
     assert rows[-1]["ttft_p99"] > 2 * rows[0]["ttft_p99"]
 
 
+def test_no_prompt_comes_between_the_tokens_of_a_request_alone() -> None:
+    """The longest step of a closed loop holds the prompts of the others, of an open one those of all other slots."""
+    closed = "workload={kind: serving, prompt: 50, output: 512, concurrency: %d}"
+    alone, pair, all_others = (costs(closed % many, "plan.replicas=1", "limits={}") for many in (1, 2, 64))
+    assert alone["worst_gap"] == pytest.approx(alone["tpot"], rel=1e-3)
+    steps = ExactSteps(inputs("workload.prompt=50"), layout())
+    two = float(np.asarray(steps.mixed(np.array([2.0]), np.array([50.0])))[0])
+    assert pair["worst_gap"] == pytest.approx(two, rel=1e-3)
+    assert pair["worst_gap"] < all_others["worst_gap"]
+    single = costs("stack.sequences=1", "workload.rate=0.01 /s", "limits={}")
+    assert single["worst_gap"] == pytest.approx(single["tpot"])
+
+
 def test_a_larger_budget_shortens_the_first_token_and_lengthens_gaps() -> None:
     rows = [costs(f"stack.budget={budget}") for budget in (512, 2048, 8192)]
     assert [row["ttft"] for row in rows] == sorted((row["ttft"] for row in rows), reverse=True)

@@ -6,6 +6,7 @@ RESULTS: dict[str, ResultColumn] = {
     "ttft": ResultColumn("s", "mean time to first token: the wait, and the steps of the prompt", "lower"),
     "ttft_p99": ResultColumn("s", "time to first token that one request in a hundred exceeds", "lower"),
     "tpot": ResultColumn("s", "mean time per output token after the first", "lower"),
+    "tpot_p99": ResultColumn("s", "mean time per token that one request in a hundred exceeds", "lower"),
     "worst_gap": ResultColumn("s", "longest step that a user sees: one filled with prompts of other users", "lower"),
     "latency": ResultColumn("s", "time to the last token of a mean answer", "lower"),
     "requests_per_s": ResultColumn("1/s", "requests answered per second by all replicas", "higher", "request/s"),

@@ -17,7 +17,9 @@ def benchmark(job: ServingJob, remarks: Remarks, *program: str, of_sglang: bool 
     workload = job.workload
     words = [*program, "--dataset-name random"]
     prefix = round(workload.shared_prefix)
-    prompt = workload.mean("prompt") - (0 if of_sglang else prefix)
+    prompt = job.prompt - (0 if of_sglang else prefix)
+    if workload.turns > 1:
+        remarks.note("turns are no load of this benchmark: its prompts have their mean length, and are computed anew")
     if prefix and of_sglang:
         remarks.note(f"{prefix:,} tokens that all prompts begin with are no option of this benchmark")
     elif prefix:

@@ -20,9 +20,9 @@ class ServingJob:
     """A settled serving plan.
 
     checkpoint: the model as its hub calls it. shipped: its shape in the library. share: of memory, as the engine
-    defines it. context: tokens of the longest request. pool: tokens that the cache of one group of
-    attention holds. bound: what sets the context. dispatched: whether tokens go to the ranks of their
-    experts alone.
+    defines it. prompt: tokens of a request's, on average. context: tokens of the longest request. pool: tokens that
+    the cache of one group of attention holds. bound: what sets the context. dispatched: whether tokens go to the ranks
+    of their experts alone.
     """
 
     file: str
@@ -35,6 +35,7 @@ class ServingJob:
     budget: int
     sequences: int
     share: float
+    prompt: float
     context: int
     accelerators: int
     pool: float

@@ -84,15 +84,24 @@ def lengths_words(workload: Serving) -> str:
     """Mean lengths, and where all requests have them that they do."""
     lengths = [f"{name} {workload.mean(name):,.0f}" for name in ("prompt", "output")]
     same = [name for name in ("prompt", "output") if not workload.spread(name)]
+    lengths += turn_words(workload)
     alike = {2: "all alike (spread 0)", 1: f"{same[0]}s all alike (spread 0)" if same else ""}
     return " · ".join([*lengths, *([alike[len(same)]] if same else [])])
+
+
+def turn_words(workload: Serving) -> list[str]:
+    """The turns of a conversation, and what stands before them; nothing where each request stands alone."""
+    if workload.turns == 1:
+        return []
+    opening = f" after {workload.opening:,.0f} shared" if workload.opening else ""
+    return [f"{workload.turns:,.0f} turns{opening}"]
 
 
 def plan_words(answer: ServingAnswer) -> str:
     """The engine, the plan and the load in one line."""
     inputs, workload = answer.inputs, answer.inputs.case.scenario.workload
     lengths = [f"{name} {workload.mean(name):,.0f}" for name in ("prompt", "output")]
-    return " · ".join([inputs.engine.name, layout_words(answer), *lengths, load_words(workload)])
+    return " · ".join([inputs.engine.name, layout_words(answer), *lengths, *turn_words(workload), load_words(workload)])
 
 
 def layout_words(answer: ServingAnswer) -> str:

@@ -14,7 +14,8 @@ from costmodel.ground.equation import Number, term
 
 def read_per_rank(inputs: ServingInputs, layout: PlanColumns) -> Number:
     """Bytes of weights that each rank reads for one token: all layers, of routed experts the chosen ones, the head."""
-    types, read = inputs.types, 0.0
+    types = inputs.types
+    read: Number = 0.0
     for kind in inputs.model.layers:
         part = shard(inputs.model, kind, layout.tp, layout.stage_ranks)
         with term("weights of a layer"):

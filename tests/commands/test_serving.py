@@ -110,10 +110,10 @@ def test_what_cannot_be_read_is_a_fault(run: Any, faults: Faults, setting: str, 
 def test_a_claim_beyond_the_memory_bandwidth_is_named(run: Any, command: str, asked: str, bound: str) -> None:
     """70B in fp8 on one H100: no more than 47.5 tokens a second for one user."""
     load = "workload={kind: serving, prompt: 200, output: 100, rate: 0.01 /s, precision: fp8}"
-    machine = ("--set", "cluster={node: dgx-h100, nodes: 1}", "--set", "plan={tp: 1, replicas: 1}")
-    ran = run(
-        command, NAME, *machine, "--set", load, "--set", f"limits={{tokens_per_s_per_user: {{at_least: {asked}}}}}"
-    )
+    machine = ("--set", "cluster={node: dgx-h100, nodes: 1}")
+    plan = () if command == "search" else ("--set", "plan={tp: 1, replicas: 1}")
+    limit = f"limits={{tokens_per_s_per_user: {{at_least: {asked}}}}}"
+    ran = run(command, NAME, *machine, *plan, "--set", load, "--set", limit)
     words = f"no engine can: reading the weights allows {bound} token/s for one user (explain bandwidth_bound)"
     said = " ".join(ran.out.split())
     assert (words in said) if bound else ("no engine can" not in said)

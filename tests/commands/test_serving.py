@@ -484,7 +484,7 @@ def test_estimate_says_the_rent_of_a_month(run: Any) -> None:
     out = run("estimate", NAME).out
     assert "rent          $29.2 k a month of 730 h, $40.0 an hour: 16 GPUs" in out  # 16 × 2.50 × 730
     assert (
-        "whole batch   $" in run("estimate", NAME, "--set", "workload.rate=null", "--set", "workload.requests=1k").out
+        "batch rent    $" in run("estimate", NAME, "--set", "workload.rate=null", "--set", "workload.requests=1k").out
     )
 
 

@@ -250,7 +250,7 @@ def test_words_that_nobody_prints_are_not_known(run: Any, faults: Callable[[Any]
         ("KV heads", "need no communication"),
         ("InfiniBand", "hop-or-collective"),
         ("think_time", "workload.think_time: Time between an answer"),
-        ("shared_prefix", "Tokens that all prompts begin with"),
+        ("shared_prefix", "begin with"),
         ("max_model_len", "workload.context"),
         ("interactivity", "1 / tpot"),
         ("goodput", "rate_within_slo"),

@@ -256,7 +256,7 @@ def _rent(answer: ServingAnswer) -> list[Line]:
     used, nodes = number_of(costs["gpus"], "GPU"), number_of(costs["nodes"], "node")
     paid = f"{used} in {nodes}, rented whole" if by_whole_nodes(answer.inputs) else used
     month, batch = (rounded_dollars(costs[name]) for name in ("rent_per_month", "cost_of_batch"))
-    whole = [styled(f"  whole batch   {batch}")] if answer.inputs.case.scenario.workload.requests is not None else []
+    whole = [styled(f"  batch rent    {batch}")] if answer.inputs.case.scenario.workload.requests is not None else []
     hour = rounded_dollars(costs["rent_per_month"] * 3600 / MONTH)
     return [styled(f"  rent          {month} a month of 730 h, {hour} an hour: {paid}"), *whole]
 

@@ -30,6 +30,7 @@ from costmodel.report.terminal.serving.serving_formatting import (
     counted_for,
     layout_words,
     one,
+    past_bandwidth,
     rate_words,
     result,
     unlimited,
@@ -148,6 +149,10 @@ def _key(found: FoundPlans) -> Iterator[Text]:
     kept = f"keeps {' and '.join(limits)}" if limits else "is answered"
     yield styled(f"  req/s: most that {kept}", DIM)
     yield styled("  tok/s/GPU and cost there; times and chance to keep all limits at the scenario's load", DIM)
+    fastest = max((part.fastest for part in found.parts), default=math.inf)
+    for limit in _limits(found):
+        if past := past_bandwidth(limit, fastest):
+            yield styled(f"  {_limit_words(limit)}{past}", BAD)
 
 
 def apart_words(plans: Sequence[RankedPlan]) -> list[Text]:

@@ -21,12 +21,13 @@ from costmodel.estimate.serving.instances import (
     first_token,
     prompt_time,
 )
+from costmodel.estimate.serving.limits_chance import OWN, Reached, limits_chance
 from costmodel.estimate.serving.load import LEAST
 from costmodel.estimate.serving.operating_point import ExactSteps, Steps, micro_batch
 from costmodel.estimate.serving.plan_columns import SIZES, PlanColumns, Rows
 from costmodel.estimate.serving.service_limits import over_limits, service_limits
-from costmodel.estimate.serving.serving_band import OWN, limits_chance
 from costmodel.estimate.serving.serving_inputs import ServingInputs
+from costmodel.estimate.serving.step_factor import ARRIVING, LOADED, USERS, load_factor
 from costmodel.estimate.serving.step_table import step_table
 from costmodel.estimate.shared.limits import stated_limits
 from costmodel.estimate.shared.results import Costs
@@ -153,7 +154,7 @@ def evaluate_apart(inputs: ServingInputs, prefill: PlanColumns, decode: PlanColu
     columns["cost_per_mcached"] = cached_cost_apart(inputs, prefill, prompt.gamma)
     with np.errstate(divide="ignore", invalid="ignore"):  # replicas that keep no limits
         columns["disaggregation_gain"] = share(within, together(inputs, prefill, decode))
-    columns[OWN] = limits_chance(inputs, stated_limits(inputs.case.scenario.limits), columns.__getitem__, arriving)
+    columns[OWN] = _chance(quick, top, columns)
     found = Costs(columns, len(decode))
     return ApartEvaluation(prefill, decode, found, *memories, transfer, many, step.total, most, over)
 
@@ -233,18 +234,56 @@ def _within(pair: _Pair, top: Number, most: Mapping[str, Number]) -> Number:
         seen = pair.seen(rate, pair.in_flight(rate))
 
         def named(name: str) -> Number:
-            if name == "tokens_per_s_per_user":
-                return rate_of(1.0, seen.tpot)
             if name == OWN:
-                return limits_chance(pair.inputs, limits, named, rate)
-            found: Number = most[name] if name in most else getattr(seen, name)
-            return found
+                return limits_chance(pair.inputs, limits, named, share(top, rate), _reach(pair, top, {ARRIVING: rate}))
+            return most[name] if name in most else _result(seen, name)
 
         return over_limits(limits, named, len(pair.decode))
 
     with untraced(), np.errstate(all="ignore"):
         ever = over(np.full(len(pair.decode), FEWEST_PER_S)) <= 1
         return np.where(ever, _greatest(pair, top, over), 0.0)
+
+
+def _result(seen: SeenApart, name: str) -> Number:
+    found: Number = rate_of(1.0, seen.tpot) if name == "tokens_per_s_per_user" else getattr(seen, name)
+    return found
+
+
+def _chance(pair: _Pair, top: Number, columns: Mapping[str, Number]) -> Number:
+    """The chance that plans keep every limit."""
+    scenario = pair.inputs.case.scenario
+    workload, held, room = scenario.workload, dict[str, Number](), None
+    if workload.rate is not None:
+        held[ARRIVING], room = workload.rate, share(top, workload.rate)
+    elif workload.users is not None and workload.think_time:
+        held[USERS] = float(workload.users)
+    limits = stated_limits(scenario.limits)
+    return limits_chance(pair.inputs, limits, columns.__getitem__, room, _reach(pair, top, held))
+
+
+def _reach(pair: _Pair, top: Number, held: dict[str, Number]) -> Callable[[str, float], Reached | None]:
+    """Where results reach bounds, by the factor on all step times."""
+
+    def reached(column: str, bound: float) -> Reached | None:
+        if column not in LOADED or not held:
+            return None
+        falls = column == "tokens_per_s_per_user"
+
+        def grown(rate: Rows) -> tuple[Number, Number]:
+            seen = pair.seen(rate, pair.in_flight(rate))
+            factor = load_factor(pair.inputs, held, rate, seen.latency)
+            value = _result(seen, column)
+            return factor, share(value, factor) if falls else value * factor
+
+        def over(rate: Rows) -> Number:
+            value = grown(rate)[1]
+            return share(bound, value) if falls else share(value, bound)
+
+        with untraced(), np.errstate(all="ignore"):
+            return Reached(*(np.asarray(each) for each in grown(_greatest(pair, top, over))))
+
+    return reached
 
 
 def _greatest(pair: _Pair, top: Number, over: Callable[[Rows], Number]) -> Rows:

@@ -10,9 +10,9 @@ from rich.text import Text
 from costmodel.equations.serving.serving_economics import MONTH
 from costmodel.estimate.evaluate.answer_facts import subject_of
 from costmodel.estimate.serving.deployment_rent import by_whole_nodes
+from costmodel.estimate.serving.limits_chance import OWN
 from costmodel.estimate.serving.predict_serving import ServingAnswer
 from costmodel.estimate.serving.reason_codes import REFUSALS
-from costmodel.estimate.serving.serving_band import OWN
 from costmodel.ground.counts import number_of
 from costmodel.ground.units import gib, percent, rounded_dollars, show, show_time, significant
 from costmodel.report.terminal.serving.serving_formatting import TERMS, limits_on, one, plan_words, reason, result

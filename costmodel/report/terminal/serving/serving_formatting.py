@@ -13,9 +13,9 @@ from costmodel.documents.schemas.serving.serving_results import RESULTS
 from costmodel.documents.schemas.serving.serving_workload import Serving
 from costmodel.equations.parallelism.counts import padded_vocab
 from costmodel.estimate.model.shards import layer_count
+from costmodel.estimate.serving.limits_chance import OWN
 from costmodel.estimate.serving.predict_serving import ServingAnswer, code_of
 from costmodel.estimate.serving.reason_codes import REFUSALS
-from costmodel.estimate.serving.serving_band import OWN
 from costmodel.estimate.shared.limits import KINDS, Limit, stated_limits
 from costmodel.ground.counts import number_of
 from costmodel.ground.units import counted, gib, percent, show, show_memory, show_time, significant

@@ -27,13 +27,13 @@ from costmodel.estimate.serving.operating_point import ExactSteps, Steps, micro_
 from costmodel.estimate.serving.plan_columns import SIZES, PlanColumns, Rows
 from costmodel.estimate.serving.service_limits import over_limits, service_limits
 from costmodel.estimate.serving.serving_inputs import ServingInputs
-from costmodel.estimate.serving.step_factor import ARRIVING, LOADED, USERS, load_factor
+from costmodel.estimate.serving.step_factor import ARRIVING, LOADED, NEAR_ENOUGH, USERS, load_factor
 from costmodel.estimate.serving.step_table import step_table
 from costmodel.estimate.shared.limits import stated_limits
 from costmodel.estimate.shared.results import Costs
 from costmodel.ground.equation import Number, term, untraced
 from costmodel.ground.record import record
-from costmodel.ground.solvers import last_within
+from costmodel.ground.solvers import NEAR, last_within
 
 BINDING = ("prefill", "cache", "sequences", "transfer")
 SMALL_BUDGETS = (512.0, 2048.0)  # of replicas that do both, beside their own
@@ -242,7 +242,8 @@ def _within(pair: _Pair, top: Number, most: Mapping[str, Number]) -> Number:
 
     with untraced(), np.errstate(all="ignore"):
         ever = over(np.full(len(pair.decode), FEWEST_PER_S)) <= 1
-        return np.where(ever, _greatest(pair, top, over), 0.0)
+        near = NEAR_ENOUGH if any(limit.column == OWN for limit in limits) else NEAR
+        return np.where(ever, _greatest(pair, top, over, near), 0.0)
 
 
 def _result(seen: SeenApart, name: str) -> Number:
@@ -281,14 +282,14 @@ def _reach(pair: _Pair, top: Number, held: dict[str, Number]) -> Callable[[str, 
             return share(bound, value) if falls else share(value, bound)
 
         with untraced(), np.errstate(all="ignore"):
-            return Reached(*(np.asarray(each) for each in grown(_greatest(pair, top, over))))
+            return Reached(*(np.asarray(each) for each in grown(_greatest(pair, top, over, NEAR_ENOUGH))))
 
     return reached
 
 
-def _greatest(pair: _Pair, top: Number, over: Callable[[Rows], Number]) -> Rows:
+def _greatest(pair: _Pair, top: Number, over: Callable[[Rows], Number], near: float = NEAR) -> Rows:
     """Greatest rate, up to what the plan answers, at which something is not over 1."""
     with untraced(), np.errstate(all="ignore"):
         highest = np.log(np.maximum(np.broadcast_to(np.asarray(top, dtype=np.float64), len(pair.decode)), FEWEST_PER_S))
         least = np.full(len(pair.decode), np.log(FEWEST_PER_S))
-        return np.exp(last_within(lambda log: np.log(over(np.exp(log))), least, highest))
+        return np.exp(last_within(lambda log: np.log(over(np.exp(log))), least, highest, near=near))

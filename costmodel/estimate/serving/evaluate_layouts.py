@@ -45,7 +45,7 @@ from costmodel.estimate.serving.service_limits import over_limits, service_limit
 from costmodel.estimate.serving.serving_inputs import ServingInputs
 from costmodel.estimate.serving.speculation_gain import speculation_columns
 from costmodel.estimate.serving.steady_state import SteadyState, replica_rate, steady_state
-from costmodel.estimate.serving.step_factor import ARRIVING, USERS, reached, result_at
+from costmodel.estimate.serving.step_factor import ARRIVING, NEAR_ENOUGH, USERS, reached, result_at
 from costmodel.estimate.serving.step_table import step_table
 from costmodel.estimate.serving.token_energy import busy_share, energy_per_token
 from costmodel.estimate.serving.worst_gap import worst_gap
@@ -345,5 +345,5 @@ def _within_limits(quick: Engines, engines: Engines) -> Number:
     if not limits:
         return engines.rate(engines.bounds.least)
     with untraced(), np.errstate(all="ignore"):
-        many = quick.greatest(over)
-    return np.where(many > LEAST * (1.0 + NEAR), engines.rate(many), 0.0)
+        many = quick.greatest(over, NEAR_ENOUGH if any(limit.column == OWN for limit in limits) else NEAR)
+    return np.where(many > LEAST * (1.0 + NEAR_ENOUGH), engines.rate(many), 0.0)

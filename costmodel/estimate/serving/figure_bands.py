@@ -10,6 +10,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import replace
 
 import numpy as np
+from numpy.typing import NDArray
 
 from costmodel.documents.schemas.base import Document
 from costmodel.documents.schemas.serving.serving_results import BANDED
@@ -68,18 +69,22 @@ def _at(
     inputs: ServingInputs, found: Evaluation, again: Again, spread: ServingSpreads, sign: float
 ) -> dict[str, Number]:
     """Results where steps are at the tenth or ninetieth percentile of what they may take."""
-    ends = {1.0: ninetieth_percentile, -1.0: tenth_percentile}
     columns: Mapping[str, Number] = found.results.columns
-    over: Number = False
+    over: NDArray[np.bool_] = np.zeros(found.results.rows, dtype=bool)
     if inputs.case.scenario.workload.at_once is None:
         factor = float(np.exp(sign * TENTH * float(np.asarray(spread.token))))
         with term("slower steps" if sign > 0 else "faster steps"), np.errstate(all="ignore"):
             other = again(at_factor(inputs, factor))
         columns, over = other.results.columns, other.overloaded & ~found.overloaded
-    by_power = {0: lambda value: value, 1: lambda value: ends[sign](value, spread.token)}
-    by_power[-1] = lambda value: ends[-sign](value, spread.token)
-    moved = {name: by_power[exponent(name)](columns[name]) for name in BANDED if name in columns}
+    moved = {name: _by_clock(columns[name], sign * exponent(name), spread) for name in BANDED if name in columns}
     return {name: np.where(over, np.inf, value) if name in ENDLESS else value for name, value in moved.items()}
+
+
+def _by_clock(value: Number, sign: float, spread: ServingSpreads) -> Number:
+    """A result in the time of users, where it is one in time."""
+    if not sign:
+        return value
+    return (ninetieth_percentile if sign > 0 else tenth_percentile)(value, spread.token)
 
 
 def at_factor(inputs: ServingInputs, factor: float) -> ServingInputs:
@@ -93,7 +98,7 @@ def at_factor(inputs: ServingInputs, factor: float) -> ServingInputs:
     }
     updated: dict[str, object] = {
         "workload": workload.model_copy(update=changed),
-        "limits": _by_clock(scenario.limits, factor),
+        "limits": _limits_at(scenario.limits, factor),
     }
     if assume.growth is not None:
         growth = assume.growth.model_copy(update={"rate": assume.growth.rate * factor})
@@ -101,7 +106,7 @@ def at_factor(inputs: ServingInputs, factor: float) -> ServingInputs:
     return replace(inputs, case=replace(inputs.case, scenario=scenario.model_copy(update=updated)))
 
 
-def _by_clock(limits: Document, factor: float) -> Document:
+def _limits_at(limits: Document, factor: float) -> Document:
     """The limits on results, by another clock; without the one on their chance, which is about such factors."""
     found: dict[str, object] = {}
     for key, bound in limits:

@@ -62,10 +62,10 @@ def limits_chance(
     with term("a request fits"):
         chance = _within(1.0, np.maximum(result("concurrency_worst"), SMALLEST), found.pool)
     if room is not None:
-        with term("the load is answered"):
+        with term("the load is answered"), np.errstate(all="ignore"):
             steps.append(spreads_away(1.0, np.maximum(room, SMALLEST), found.token))
     for limit, sign, bound in _bounds(limits):
-        with term(f"keeps {limit.column}"):
+        with term(f"keeps {limit.column}"), np.errstate(all="ignore"):
             side = _side(inputs, found, result, reach, (limit.column, sign, bound))
             if not isinstance(side, _Side):
                 chance = chance * side

@@ -18,6 +18,7 @@ from costmodel.estimate.serving.steady_state import SteadyState
 from costmodel.ground.equation import Number, untraced
 
 LOADED = ("ttft", "ttft_p99", "tpot", "worst_gap", "latency", "tokens_per_s_per_user")  # results that a load moves
+NEAR_ENOUGH = 1e-5  # of a factor whose logarithm is compared with an error of some hundredths
 ARRIVING, USERS = "arriving", "users"  # loads of a replica, beside results that do not depend on them
 
 
@@ -61,4 +62,4 @@ def reached(engines: Engines, column: str, bound: float) -> Reached | None:
         return share(bound, value) if falls else share(value, bound)
 
     with untraced(), np.errstate(all="ignore"):
-        return Reached(*(np.asarray(each) for each in grown(engines, engines.greatest(over))))
+        return Reached(*(np.asarray(each) for each in grown(engines, engines.greatest(over, NEAR_ENOUGH))))

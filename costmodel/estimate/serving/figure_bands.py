@@ -33,6 +33,7 @@ from costmodel.ground.equation import Number, term
 Evaluation = ServingEvaluation | ApartEvaluation
 Again = Callable[[ServingInputs], Evaluation]
 ENDLESS = OF_FIRST | {"latency"}  # where more arrives than slower steps answer
+ROUNDED = 1e-9  # of a figure that is the same by another clock
 _BOUNDS = ("at_most", "at_least", "target")
 
 
@@ -55,7 +56,8 @@ def banded(inputs: ServingInputs, found: Evaluation, again: Again) -> Costs:
 
 def _ends(middle: Number, ends: tuple[Number, Number], beside: Number) -> tuple[Number, Number]:
     """Both ends of a figure, which has a further error beside that of the steps."""
-    low, high = np.minimum(ends[0], middle), np.maximum(ends[1], middle)
+    low, high = (np.where(np.isclose(end, middle, rtol=ROUNDED, atol=0.0), middle, end) for end in ends)
+    low, high = np.minimum(low, middle), np.maximum(high, middle)
     if not np.any(np.asarray(beside)):
         return low, high
     with np.errstate(all="ignore"):
@@ -110,10 +112,11 @@ def _limits_at(limits: Document, factor: float) -> Document:
     """The limits on results, by another clock; without the one on their chance, which is about such factors."""
     found: dict[str, object] = {}
     for key, bound in limits:
-        power = 0 if key in ("memory", OWN) else exponent(key)
         stated = {name: getattr(bound, name) for name in _BOUNDS if getattr(bound, name) is not None}
-        if key == OWN and stated:
+        power = exponent(key) if stated and key not in ("memory", OWN) else 0
+        if power:
+            later = {name: value / factor if power > 0 else value * factor for name, value in stated.items()}
+            found[key] = bound.model_copy(update=later)
+        elif key == OWN and stated:
             found[key] = bound.model_copy(update=dict.fromkeys(stated))
-        elif stated and power:
-            found[key] = bound.model_copy(update={name: float(value) / factor**power for name, value in stated.items()})
     return limits.model_copy(update=found)

@@ -12,8 +12,9 @@ import numpy as np
 from costmodel.documents.schemas.serving.serving_results import RESULTS
 from costmodel.equations.run.economics import share
 from costmodel.equations.run.uncertainty import combined_error, residual_spread
+from costmodel.equations.serving.load.limit_chance import remaining_error
 from costmodel.estimate.serving.serving_inputs import ServingInputs, never_fitted
-from costmodel.ground.equation import Number, term
+from costmodel.ground.equation import Number
 from costmodel.ground.record import record
 
 OF_FIRST = frozenset({"ttft", "ttft_p99"})
@@ -49,9 +50,7 @@ def spreads(inputs: ServingInputs) -> ServingSpreads:
     first: Number = spread.ttft
     if never_fitted(inputs):
         token, first = (_of_kernels(inputs, each) for each in (token, first))
-    with term("beside its steps"):
-        alone = np.maximum(first**2 - token**2, 0.0) ** 0.5
-    return ServingSpreads(token, first, alone, spread.pool, _of_power(inputs))
+    return ServingSpreads(token, first, remaining_error(first, token), spread.pool, _of_power(inputs))
 
 
 def _of_power(inputs: ServingInputs) -> Number:

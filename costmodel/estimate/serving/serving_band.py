@@ -23,7 +23,7 @@ OF_POOL = frozenset({
 })  # fmt: skip
 OF_POWER = frozenset({"energy_per_token"})
 _OF_STEPS = frozenset({
-    "tpot", "tokens_per_s_per_user", "worst_gap", "latency", "saturation_per_s", "rate_within_slo_per_s",
+    "tpot", "tpot_p99", "tokens_per_s_per_user", "worst_gap", "latency", "saturation_per_s", "rate_within_slo_per_s",
     "tokens_per_gpu_within_limits", "cost_within_limits",
 })  # fmt: skip
 OF_ANSWERS = frozenset({  # exact at a stated rate, off where the load waits for answers

@@ -15,9 +15,19 @@ from costmodel.estimate.serving.limits_chance import Reached
 from costmodel.estimate.serving.load import Column, Engines
 from costmodel.estimate.serving.serving_inputs import ServingInputs
 from costmodel.estimate.serving.steady_state import SteadyState
+from costmodel.estimate.serving.token_tail import token_p99
 from costmodel.ground.equation import Number, untraced
 
-LOADED = ("ttft", "ttft_p99", "tpot", "worst_gap", "latency", "tokens_per_s_per_user")  # results that a load moves
+# Results that a load moves.
+LOADED = ("ttft", "ttft_p99", "tpot", "tpot_p99", "worst_gap", "latency", "tokens_per_s_per_user")
+    "ttft",
+    "ttft_p99",
+    "tpot",
+    "tpot_p99",
+    "worst_gap",
+    "latency",
+    "tokens_per_s_per_user",
+)  # results that a load moves
 NEAR_ENOUGH = 1e-5  # of a factor whose logarithm is compared with an error of some hundredths
 ARRIVING, USERS = "arriving", "users"  # loads of a replica, beside results that do not depend on them
 
@@ -28,6 +38,9 @@ def result_at(engines: Engines, many: Column, state: SteadyState, name: str) -> 
         return state.ttft + (engines.inputs.load.output - 1.0) * state.tpot
     if name == "worst_gap":
         return np.maximum(engines.worst_gap(many), state.tpot)
+    if name == "tpot_p99":
+        longest = np.maximum(engines.worst_gap(many), state.tpot)
+        return token_p99(engines.inputs, engines.point(many), state, longest)
     if name == "tokens_per_s_per_user":
         return rate_of(1.0, state.tpot)
     found: Number = engines.held[name] if name in engines.held else getattr(state, name)

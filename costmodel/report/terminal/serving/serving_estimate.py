@@ -52,7 +52,7 @@ def estimate(answer: ServingAnswer, *, verbose: bool = False) -> list[Line]:
         Text(),
         *assumed_lines(answer.assumed, verbose=verbose),
         Text(),
-        styled(bound_words(answer)),
+        *([] if "M001" in answer.broken else [styled(bound_words(answer))]),
         following(answer, "explain", "tpot", before="Next:"),
         following(answer, "memory", before="     "),
     ]
@@ -112,12 +112,12 @@ def _facts(answer: ServingAnswer) -> list[Line]:
     fits = f"{significant(costs['concurrency_steady'])} mean requests"
     held, chance = f"{gib(costs['memory_peak'])} of {total} GiB", _chance(answer)
     rows = [
-        *_pair(answer, ("first token", "ttft"), ("p99", "ttft_p99"), below=limits_on(answer, "ttft")),
-        *_pair(answer, ("per token", "tpot"), ("per user", "tokens_per_s_per_user"), mark=limits_on(answer, "tpot")),
+        *_pair(answer, ("first token", "ttft"), ("p99", "ttft_p99"), marks=("ttft_p99", "ttft")),
+        *_pair(answer, ("per token", "tpot"), ("p99", "tpot_p99"), marks=("tpot", "tpot_p99")),
         *_pair(answer, ("whole answer", "latency"), ("worst gap", "worst_gap")),
         *_pair(answer, ("requests", "requests_per_s"), ("within limits", "rate_within_slo_per_s"), mark=chance),
         *_pair(answer, ("utilisation", "utilisation"), ("saturation", "saturation_per_s")),
-        *_pair(answer, ("in flight", "concurrency", flying), ("mean step", "", show_time(_mean_step(answer)))),
+        *_pair(answer, ("in flight", "concurrency", flying), ("per user", "tokens_per_s_per_user")),
         *_pair(answer, ("throughput", "output_tokens_per_s"), ("per GPU", "tokens_per_s_per_gpu")),
         ("memory", held, "cache pool", _pool(costs), limits_on(answer, "memory_peak")),
         *_pair(answer, ("", "", ""), ("which holds", "concurrency_steady", fits)),
@@ -136,12 +136,15 @@ def _facts(answer: ServingAnswer) -> list[Line]:
 
 
 def _pair(
-    answer: ServingAnswer, left: tuple[str, ...], right: tuple[str, ...], mark: str | None = None, below: str = ""
+    answer: ServingAnswer, left: tuple[str, ...], right: tuple[str, ...], marks: tuple[str, ...] = (), mark: str = ""
 ) -> Iterator[Row]:
-    """Two figures, each with its label, its column, and its words where these are others; their bands below."""
+    """Two figures, each with its label, its column, and its words where these are others; their bands below.
+
+    marks: columns whose limits are behind the figures, and behind their bands; by default those of the second figure
+    """
     texts = [each[2] if len(each) > 2 else result(each[1], answer.costs[each[1]]) for each in (left, right)]
-    mark = limits_on(answer, right[1]) if mark is None else mark
-    yield left[0], texts[0], right[0], texts[1], mark
+    first, below = (*(limits_on(answer, name) for name in marks or (right[1],)), "")[:2]
+    yield left[0], texts[0], right[0], texts[1], mark or first
     bands = [band(answer.costs, each[1]) for each in (left, right)]
     labels = [BAND if each else "" for each in bands]
     if any(bands) or below:
@@ -223,10 +226,6 @@ def _apart(answer: ServingAnswer) -> list[tuple[str, str, str, str, str]]:
         ("prefill busy", result("prefill_utilisation", costs["prefill_utilisation"]), "balance", ratio, ""),
         ("gain", pays, "", "", ""),
     ]
-
-
-def _mean_step(answer: ServingAnswer) -> float:
-    return one(answer.evaluation.mean_step)
 
 
 def _pool(costs: dict[str, float]) -> str:

@@ -1,0 +1,184 @@
+"""Prefill and decode instances side by side: what users see at a rate, and the rates that keep the limits."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, replace
+
+import numpy as np
+
+from costmodel.equations.run.economics import rate as rate_of
+from costmodel.equations.run.economics import share
+from costmodel.estimate.serving.apart_columns import SeenApart
+from costmodel.estimate.serving.instances import CacheTransfer, PromptTime, first_token
+from costmodel.estimate.serving.limits_chance import OWN, Reached, limits_chance
+from costmodel.estimate.serving.load import LEAST
+from costmodel.estimate.serving.operating_point import Steps, micro_batch
+from costmodel.estimate.serving.plan_columns import SIZES, PlanColumns, Rows
+from costmodel.estimate.serving.service_limits import over_limits, service_limits
+from costmodel.estimate.serving.serving_inputs import ServingInputs
+from costmodel.estimate.serving.step_factor import LOADED, NEAR_ENOUGH
+from costmodel.estimate.serving.step_table import step_table
+from costmodel.estimate.serving.token_tail import token_p99_apart
+from costmodel.estimate.shared.limits import Limit
+from costmodel.ground.equation import Number, term, untraced
+from costmodel.ground.solvers import NEAR, last_within
+
+FEWEST_PER_S = 1e-9  # requests a second of the emptiest plan that is looked at
+
+
+@dataclass(frozen=True, eq=False)
+class InstancePairs:
+    """Prefill and decode instances with what their rates and times need.
+
+    held: results at saturation that do not depend on the load
+    """
+
+    inputs: ServingInputs
+    prefill: PlanColumns
+    decode: PlanColumns
+    prompt: PromptTime
+    transfer: CacheTransfer
+    steps: Steps
+    most: Rows  # sequences in flight of a decode instance at most
+    held: Mapping[str, Number]
+
+    def step(self, many: Number) -> Number:
+        """A step of a decode instance with so many sequences in flight."""
+        return self.steps.decode(micro_batch(self.decode, many))
+
+    def in_flight(self, rate: Number) -> Rows:
+        """Sequences of a decode instance that keep a rate of the whole plan, as many as the bounds allow."""
+        return self.in_flight_of_one(np.asarray(rate / self.decode.replicas, dtype=np.float64))
+
+    def in_flight_of_one(self, each: Rows) -> Rows:
+        """Sequences of a decode instance that keep its rate, as many as the bounds allow."""
+        with untraced(), np.errstate(all="ignore"):
+            found = last_within(
+                lambda log: np.log(self.decoded(np.exp(log)) / each),
+                np.full(len(self.decode), np.log(LEAST)),
+                np.log(self.most),
+            )
+        return np.exp(found)
+
+    def decoded(self, many: Number) -> Number:
+        """Requests a second that one decode instance answers with so many in flight."""
+        return rate_of(many, self.inputs.load.steps * self.step(many))
+
+    def seen(self, rate: Number, many: Number) -> SeenApart:
+        """What users see at a rate of the whole plan."""
+        with term("of an instance"):
+            arriving = rate / self.prefill.replicas
+        return self.seen_at(arriving, many)
+
+    def seen_at(self, arriving: Number, many: Number) -> SeenApart:
+        """What users see at a rate of one prefill instance, with so many sequences in one that generates."""
+        step, load = self.step(many), self.inputs.load
+        tpot = load.per_token(step)
+        first = first_token(load, self.prefill.budget, self.prompt, arriving, self.transfer, step)
+        with term("latency"):
+            latency = first.mean + (load.output - 1.0) * tpot
+        far = token_p99_apart(load, self.steps.one, step, many)
+        return SeenApart(first.mean, first.p99, tpot, far, step, latency, first.busy)
+
+    def over(
+        self, seen: SeenApart, rate: Rows, held: Mapping[str, Number], slower: Callable[[Rows], SeenApart]
+    ) -> Rows:
+        """The result that is nearest to its service-level limit, or beyond it, over that limit.
+
+        slower: what users see at so many times the load, by the clock of steps that take so many times as long
+        """
+        limits = service_limits(self.inputs)
+
+        def named(name: str) -> Number:
+            if name == OWN:
+                room = share(held["saturation_per_s"], rate)
+                return self.chance(limits, named, room, (room, lambda factor: (factor, slower(factor))))
+            return held[name] if name in held else _result(seen, name)
+
+        return over_limits(limits, named, len(self.decode))
+
+    def chance(
+        self,
+        limits: list[Limit],
+        result: Callable[[str], Number],
+        room: Number | None,
+        loads: tuple[Number, Callable[[Rows], tuple[Number, SeenApart]]] | None,
+    ) -> Number:
+        """The chance to keep limits; loads: up to a highest one, its factor over that of the plans, what users see."""
+
+        def reached(column: str, bound: float) -> Reached | None:
+            if column not in LOADED or loads is None:
+                return None
+            falls = column == "tokens_per_s_per_user"
+
+            def grown(load: Rows) -> tuple[Number, Number]:
+                factor, seen = loads[1](load)
+                value = _result(seen, column)
+                return factor, share(value, factor) if falls else value * factor
+
+            def over(load: Rows) -> Number:
+                value = grown(load)[1]
+                return share(bound, value) if falls else share(value, bound)
+
+            with untraced(), np.errstate(all="ignore"):
+                found = grown(self.greatest(loads[0], over, NEAR_ENOUGH))
+            return Reached(*(np.asarray(each) for each in found))
+
+        return limits_chance(self.inputs, limits, result, room, reached)
+
+    def greatest(self, top: Number, over: Callable[[Rows], Number], near: float = NEAR) -> Rows:
+        """Greatest rate up to a highest one at which something is not over 1."""
+        with untraced(), np.errstate(all="ignore"):
+            rows = len(self.decode)
+            highest = np.log(np.maximum(np.broadcast_to(np.asarray(top, dtype=np.float64), rows), FEWEST_PER_S))
+            least = np.full(rows, np.log(FEWEST_PER_S))
+            return np.exp(last_within(lambda log: np.log(over(np.exp(log))), least, highest, near=near))
+
+    def kept(self, top: Number, over: Callable[[Rows], Number]) -> Rows:
+        """The same; 0 where something is over 1 at every rate."""
+        with untraced(), np.errstate(all="ignore"):
+            ever = np.asarray(over(np.full(len(self.decode), FEWEST_PER_S)) <= 1)
+            near = NEAR_ENOUGH if any(limit.column == OWN for limit in service_limits(self.inputs)) else NEAR
+            return np.where(ever, self.greatest(top, over, near), 0.0)
+
+    def within(self, top: Number) -> Number:
+        """Requests a second of the whole plan up to which the service-level limits hold; 0 where none does."""
+        if not service_limits(self.inputs):
+            return top
+        held = {**self.held, "saturation_per_s": top}
+
+        def at(rate: Rows) -> SeenApart:
+            return self.seen(rate, self.in_flight(rate))
+
+        return self.kept(top, lambda rate: self.over(at(rate), rate, held, lambda factor: at(factor * rate)))
+
+    def quick(self) -> InstancePairs:
+        """The same with steps out of a table, and columns that no trace follows."""
+        layouts = [
+            PlanColumns(*(np.asarray(getattr(layout, name)).view(np.ndarray) for name in SIZES))
+            for layout in (self.prefill, self.decode)
+        ]
+        prompt = PromptTime(*(_bare(getattr(self.prompt, name)) for name in self.prompt.__dataclass_fields__))
+        return replace(
+            self,
+            prefill=layouts[0],
+            decode=layouts[1],
+            prompt=prompt,
+            transfer=bare_transfer(self.transfer),
+            steps=step_table(self.inputs, layouts[1]),
+        )
+
+
+def _result(seen: SeenApart, name: str) -> Number:
+    found: Number = rate_of(1.0, seen.tpot) if name == "tokens_per_s_per_user" else getattr(seen, name)
+    return found
+
+
+def bare_transfer(transfer: CacheTransfer) -> CacheTransfer:
+    """The same with columns that no trace follows."""
+    return CacheTransfer(*(_bare(getattr(transfer, name)) for name in transfer.__dataclass_fields__))
+
+
+def _bare(value: Number) -> Number:
+    return np.asarray(value, dtype=np.float64).view(np.ndarray)

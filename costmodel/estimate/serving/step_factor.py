@@ -18,16 +18,8 @@ from costmodel.estimate.serving.steady_state import SteadyState
 from costmodel.estimate.serving.token_tail import token_p99
 from costmodel.ground.equation import Number, untraced
 
-# Results that a load moves.
+# Results that a load moves
 LOADED = ("ttft", "ttft_p99", "tpot", "tpot_p99", "worst_gap", "latency", "tokens_per_s_per_user")
-    "ttft",
-    "ttft_p99",
-    "tpot",
-    "tpot_p99",
-    "worst_gap",
-    "latency",
-    "tokens_per_s_per_user",
-)  # results that a load moves
 NEAR_ENOUGH = 1e-5  # of a factor whose logarithm is compared with an error of some hundredths
 ARRIVING, USERS = "arriving", "users"  # loads of a replica, beside results that do not depend on them
 

@@ -9,10 +9,10 @@ from rich.text import Text
 
 from costmodel.estimate.machine.price import price_of
 from costmodel.estimate.serving.deployment_rent import rent_columns
+from costmodel.estimate.serving.limits_chance import OWN
 from costmodel.estimate.serving.plan_columns import RARE
 from costmodel.estimate.serving.reason_codes import REFUSALS
 from costmodel.estimate.serving.service_limits import service_limits
-from costmodel.estimate.serving.serving_band import OWN
 from costmodel.estimate.shared.limits import Limit
 from costmodel.explore.compare.input_paths import leaves
 from costmodel.explore.serving.best_layout import plan_settings

@@ -173,8 +173,11 @@ def code_of(limit: Limit) -> str:
     )
 
 
-def answer(inputs: ServingInputs, plan: ServingPlan) -> ServingAnswer:
-    """One plan, checked and evaluated; the figures of one that is not valid mean nothing."""
+def answer(inputs: ServingInputs, plan: ServingPlan, *, bands: bool = True) -> ServingAnswer:
+    """One plan, checked and evaluated; the figures of one that is not valid mean nothing.
+
+    bands: whether figures get the ends of their bands too, which takes two more evaluations
+    """
     plan, assumed = filled(inputs, plan)
     halves = halves_of(inputs, plan)
     if halves is not None:
@@ -186,7 +189,8 @@ def answer(inputs: ServingInputs, plan: ServingPlan) -> ServingAnswer:
         columns = (layout,)
     with np.errstate(all="ignore") if refused else nullcontext():
         evaluation = evaluated(inputs, *columns)
-        costs = banded(inputs, evaluation, lambda changed: evaluated(changed, *columns)).row()
+        results = evaluation.results
+        costs = (banded(inputs, evaluation, lambda changed: evaluated(changed, *columns)) if bands else results).row()
     broken = dict.fromkeys(code for code, mask in unacceptable(inputs, evaluation) if mask.any())
     stated = (*assumed, *inputs.assumed)
     binding, remarked = evaluation.binding(), [*remarks(inputs)]
@@ -207,11 +211,11 @@ def remarks(inputs: ServingInputs) -> Iterator[str]:
         yield "N042"
 
 
-def predict(case: ServingCase) -> ServingAnswer:
-    """Memory, times, rates and cost of the scenario's own plan under its load.
+def predict(case: ServingCase, *, bands: bool = True) -> ServingAnswer:
+    """Memory, times, rates and cost of the scenario's own plan under its load; bands: with their ends.
 
     Raises:
         CostModelError: the scenario has no plan, or asks for what is not modelled
     """
     inputs = inputs_of(case)
-    return answer(inputs, own_plan(inputs))
+    return answer(inputs, own_plan(inputs), bands=bands)

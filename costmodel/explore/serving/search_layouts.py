@@ -93,7 +93,7 @@ def _fleet(found: FoundPlans) -> RankedPlan | None:
 
 def _own(inputs: ServingInputs) -> _Own:
     plan = inputs.case.scenario.plan
-    own = None if plan is None else answer(inputs, plan)
+    own = None if plan is None else answer(inputs, plan, bands=False)
     ranked = own is not None and not own.refused and not lacks_figure(inputs, inputs.case.scenario.objective)
     return _Own(own, _key(inputs, own.costs, own.broken) if own is not None and ranked else None)
 

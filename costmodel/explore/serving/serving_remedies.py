@@ -49,7 +49,7 @@ def remedies(answer: ServingAnswer) -> list[tuple[tuple[str, ...], ...]]:
 
 def _working(answer: ServingAnswer, settings: Iterator[tuple[str, ...]]) -> Iterator[tuple[str, ...]]:
     for each in settings:
-        trial = tried(answer.inputs.case, each)
+        trial = tried(answer.inputs.case, each, bands=False)
         if _fixed(answer, trial):
             yield each
 
@@ -89,7 +89,7 @@ def _shorter(answer: ServingAnswer) -> Iterator[tuple[str, ...]]:
         if tokens < prompt and tokens >= 1:
             digits = 10.0 ** (math.floor(math.log10(tokens)) - 1)
             setting = (f"workload.prompt={math.floor(tokens / digits) * digits:.0f}",)
-            if _fixed(answer, tried(answer.inputs.case, setting)):
+            if _fixed(answer, tried(answer.inputs.case, setting, bands=False)):
                 yield setting
 
 

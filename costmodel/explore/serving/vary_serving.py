@@ -78,11 +78,12 @@ class SweptServing:
 SHOWN = ("rate_within_slo_per_s", "ttft", "ttft_p99", "tpot", "worst_gap")
 
 
-def tried(case: LoadedScenario, settings: Sequence[str], *, best: bool = False) -> ServingTrial:
+def tried(case: LoadedScenario, settings: Sequence[str], *, best: bool = False, bands: bool = True) -> ServingTrial:
     """The answer with some settings and, if asked for, the best plan there; or the first thing wrong with them."""
     try:
         varied = vary_any(case, settings)
-        return ServingTrial(tuple(settings), predict(serving(with_best_layout(varied) if best else varied)))
+        held = serving(with_best_layout(varied) if best else varied)
+        return ServingTrial(tuple(settings), predict(held, bands=bands))
     except CostModelError as error:
         return ServingTrial(tuple(settings), fault=error.faults[0])
 

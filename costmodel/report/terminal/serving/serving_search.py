@@ -9,10 +9,10 @@ from rich.text import Text
 
 from costmodel.estimate.machine.price import price_of
 from costmodel.estimate.serving.deployment_rent import rent_columns
+from costmodel.estimate.serving.limits_chance import OWN
 from costmodel.estimate.serving.plan_columns import RARE
 from costmodel.estimate.serving.reason_codes import REFUSALS
 from costmodel.estimate.serving.service_limits import service_limits
-from costmodel.estimate.serving.serving_band import OWN
 from costmodel.estimate.shared.limits import Limit
 from costmodel.explore.compare.input_paths import leaves
 from costmodel.explore.serving.best_layout import plan_settings
@@ -30,6 +30,7 @@ from costmodel.report.terminal.serving.serving_formatting import (
     counted_for,
     layout_words,
     one,
+    past_bandwidth,
     rate_words,
     result,
     unlimited,
@@ -148,6 +149,10 @@ def _key(found: FoundPlans) -> Iterator[Text]:
     kept = f"keeps {' and '.join(limits)}" if limits else "is answered"
     yield styled(f"  req/s: most that {kept}", DIM)
     yield styled("  tok/s/GPU and cost there; times and chance to keep all limits at the scenario's load", DIM)
+    fastest = max((part.fastest for part in found.parts), default=math.inf)
+    for limit in _limits(found):
+        if past := past_bandwidth(limit, fastest):
+            yield styled(f"  {_limit_words(limit)}{past}", BAD)
 
 
 def apart_words(plans: Sequence[RankedPlan]) -> list[Text]:

@@ -98,8 +98,10 @@ def _tries(answer: ServingAnswer) -> list[Line]:
     lines: list[Line] = []
     for first, *others in answer.remedies:
         options = options_of(answer.inputs.case, first)
-        values = " or ".join(" ".join(setting.partition("=")[2] for setting in each) for each in others)
-        lines.append(drawn(f"    {'   ' if lines else 'try'}  {options}{f' (or {values})' if others else ''}"))
+        values = " or ".join(
+            " ".join(setting.partition("=")[2] for setting in each) for each in others if len(each) == 1
+        )
+        lines.append(drawn(f"    {'   ' if lines else 'try'}  {options}{f' (or {values})' if values else ''}"))
     return lines
 
 

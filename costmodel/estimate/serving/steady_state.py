@@ -95,6 +95,8 @@ def steady_state(
     first = _first_token(inputs, point, rate, prompts)
     held = SlotLine.none(token) if slots is None else slot_line(load, point, rate, slots, first.alone, token)
     ttft, p99 = _with_line(first, held, point.step)
+    with term("for other groups"):
+        ttft, p99 = ttft + point.gathering, p99 + 2.0 * point.gathering
     if np.any(load.loaded):
         later, latest = loading_time(point.host, rate)
         ttft, p99 = ttft + later, p99 + latest
@@ -115,12 +117,12 @@ def _line(point: OperatingPoint, service: Number, busy: Number, spread: Number) 
 def _first_token(inputs: ServingInputs, point: OperatingPoint, rate: Number, prompts: Number) -> _FirstToken:
     prompt, gamma, step, room = inputs.load.computed, point.gamma, point.step, point.room
     spread = inputs.load.prompt_spread
-    service = prompt_service_time(prompt, gamma, step, room)
+    service = prompt_service_time(prompt, point.filled, step, room)
     with term("full steps"):
         busy = engine_utilisation(rate, service)
     (line, queued, waits), gate = _line(point, service, busy, spread), gate_wait(step, prompts)
     wait = line + gate
-    steps = prompt_steps(prompt, room, busy)
+    steps = prompt_steps(prompt, point.own_room, busy)
     later = later_prompt_tokens(rate, prompt, wait, prompts, room)
     with term("other stages"):
         passing = prompt * (point.whole - gamma)  # while each of them serves others
@@ -131,7 +133,7 @@ def _first_token(inputs: ServingInputs, point: OperatingPoint, rate: Number, pro
     with term("meets a prompt"):
         met = engine_utilisation(rate, own)
     with term("one prompt"):
-        one = mixed_step_time(point.alpha, point.beta, point.concurrency, gamma, np.minimum(prompt, room))
+        one = mixed_step_time(point.alpha, point.beta, point.concurrency, gamma, np.minimum(prompt, point.own_room))
     return _FirstToken(ttft, variance, own + passing, first_token_tail(own + passing, line, waits, one, met, TAIL))
 
 

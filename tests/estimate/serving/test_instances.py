@@ -32,7 +32,7 @@ def test_first_tokens_of_a_simulated_engine_without_decode(prompt: int, budget: 
     own = math.ceil(prompt / budget) * alpha + gamma * prompt
     load = Load(prompt, 1.0, spread, 0.0, 0.0, prompt + 1.0)
     nothing = CacheTransfer(0.0, 0.0, 0.0, math.inf)
-    found = first_token(load, float(budget), PromptTime(alpha, gamma, full, own), busy / full, nothing, 0.0)
+    found = first_token(load, float(budget), PromptTime(alpha, gamma, full, own, gamma), busy / full, nothing, 0.0)
     assert float(found.mean) == pytest.approx(seen.mean(), rel=0.09)
     assert float(found.p99) == pytest.approx(float(np.quantile(seen, 0.99)), rel=0.29)
 

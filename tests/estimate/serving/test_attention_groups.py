@@ -61,7 +61,7 @@ def test_every_group_has_a_budget_of_its_own() -> None:
     assert one(step_budget(layout(8.0))) == 8 * one(step_budget(layout(1.0)))
     load = (
         *V3,
-        "workload={kind: serving, prompt: 2048, output: 16, rate: 1, precision: fp8-block}",
+        "workload={kind: serving, prompt: 2048, output: 16, rate: 8 requests/s, precision: fp8-block}",
         "stack.budget=2048",
     )
     apart, whole = (costs(*load, plan) for plan in (APART, "plan={tp: 8}"))

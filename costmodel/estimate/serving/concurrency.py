@@ -40,7 +40,7 @@ def closed_loop(
     tpot = load.per_token(found.token)
     first = inputs.engine.burst.share if burst else 0.0
     ttft = first_token_time(inputs, point, first) if burst else _with_front(inputs, found.first, many)
-    with term("for other groups"):
+    if np.any(point.gathering):
         ttft = ttft + point.gathering
     later, latest, rate = _rate(inputs, point, many, ttft + (load.output - 1.0) * tpot)
     with term("line"):

@@ -121,6 +121,13 @@ def of_each(inputs: ServingInputs, layout: PlanColumns, amount: float) -> Column
     return np.asarray(amount / layout.replicas, dtype=np.float64)
 
 
+def held_at_most(inputs: ServingInputs, layout: PlanColumns, slots: Number) -> Number:
+    """Requests of a replica: as many as it has slots for, or all of a closed loop where these are fewer."""
+    workload = inputs.case.scenario.workload
+    there = workload.at_once if workload.users is None else workload.users
+    return slots if there is None else np.minimum(slots, np.ceil(of_each(inputs, layout, there)))
+
+
 def in_flight(engines: Engines) -> Column:
     """Sequences in flight of one replica under the scenario's load, as many as the bounds allow."""
     inputs, layout = engines.inputs, engines.layout

@@ -44,7 +44,7 @@ class Load:
     accepted: Number = 1.0  # tokens of a sequence that a step adds
     shared: float = 0.0  # tokens that all prompts begin with
     common: Number = 0.0  # of these what the cache holds once for all
-    history: Number = 0.0  # tokens of a prompt that repeat the conversation so far, on average
+    history: Number = 0.0  # tokens of a prompt that repeat earlier turns of the conversation, on average
     loaded: Number = 0.0  # of hit what comes back from the host
     returning: Number = 0.0  # share of later turns that find their conversation there
 
@@ -191,7 +191,7 @@ def _load(case: ServingCase, log: AssumptionLog) -> Load:
     if workload.turns > 1:
         with term("conversation"):
             history = (workload.turns - 1.0) / 2.0 * (added + output)
-            prompt = added + history
+            prompt = workload.opening + added + history
     for name in ("prompt", "output"):
         if isinstance(getattr(workload, name), float):
             log.note(f"workload.{name}.spread", "0", "one length is written")
@@ -202,7 +202,7 @@ def _load(case: ServingCase, log: AssumptionLog) -> Load:
     elif not workload.shared_prefix and workload.turns == 1:
         log.note("workload.shared_prefix", "0", "no prompts share a prefix")
     if longest is None:
-        longest = Figure(float(workload.turns * (added + output)))
+        longest = Figure(float(workload.opening + workload.turns * (added + output)))
         origin = "mean prompt and answer" if workload.turns == 1 else "a whole conversation"
         log.note("workload.context", show(longest, "1"), origin)
     if workload.turns > 1 and case.scenario.assume.routing is None:

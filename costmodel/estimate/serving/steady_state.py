@@ -24,6 +24,7 @@ from costmodel.equations.serving.load.queues import (
     waiting_probability,
 )
 from costmodel.equations.serving.load.steady_state import (
+    clustered_token_time,
     clustering_delay,
     engine_utilisation,
     mean_step_time,
@@ -46,7 +47,6 @@ class SteadyState:
     """What users of one replica see at a load."""
 
     rate: Number
-    mean_step: Number
     utilisation: Number
     tpot: Number
     ttft: Number
@@ -87,22 +87,22 @@ def steady_state(
     with term("prompts"):
         prompts = engine_utilisation(rate, load.computed * gamma)
     mean = mean_step_time(alpha, utilisation)
-    clustered = mean + clustering_delay(beta, gamma, load.computed, load.steps, prompts, utilisation)
+    line = _full_steps(inputs, point, rate)
+    more = clustering_delay(beta, gamma, load.computed, load.steps, prompts, utilisation, load.prompt_spread)
     with term("full of prompts"):
-        full = mixed_step_time(alpha, beta, point.concurrency, gamma, point.room)
-    bounded = np.any(np.asarray(clustered > full))
-    token = np.minimum(clustered, np.maximum(full, mean)) if bounded else clustered
-    first = _first_token(inputs, point, rate, prompts)
+        full = mixed_step_time(alpha, beta, point.concurrency, point.filled, point.room)
+    token = clustered_token_time(mean, more, beta, point.step, full, line[1], load.computed, point.room)
+    first = _first_token(inputs, point, rate, prompts, line)
     held = SlotLine.none(token) if slots is None else slot_line(load, point, rate, slots, first.alone, token)
     ttft, p99 = _with_line(first, held, point.step)
-    with term("for other groups"):
+    if np.any(point.gathering):
         ttft, p99 = ttft + point.gathering, p99 + 2.0 * point.gathering
     if np.any(load.loaded):
         later, latest = loading_time(point.host, rate)
         ttft, p99 = ttft + later, p99 + latest
     with term("in flight"):
         flying = requests_in_flight(rate, load.steps, held.token)
-    return SteadyState(rate, mean, utilisation, load.per_token(held.token), ttft, p99, flying, held.taken)
+    return SteadyState(rate, utilisation, load.per_token(held.token), ttft, p99, flying, held.taken)
 
 
 def _line(point: OperatingPoint, service: Number, busy: Number, spread: Number) -> tuple[Number, Number, Number]:
@@ -114,12 +114,18 @@ def _line(point: OperatingPoint, service: Number, busy: Number, spread: Number) 
     return line, pooled_wait_variance(line, np.maximum(waits, FEWEST_WAIT)), waits
 
 
-def _first_token(inputs: ServingInputs, point: OperatingPoint, rate: Number, prompts: Number) -> _FirstToken:
-    prompt, gamma, step, room = inputs.load.computed, point.gamma, point.step, point.room
-    spread = inputs.load.prompt_spread
-    service = prompt_service_time(prompt, point.filled, step, room)
+def _full_steps(inputs: ServingInputs, point: OperatingPoint, rate: Number) -> tuple[Number, Number]:
+    """Time of a prompt in steps that prompts fill, and the share of time in which they do."""
+    service = prompt_service_time(inputs.load.computed, point.filled, point.step, point.room)
     with term("full steps"):
-        busy = engine_utilisation(rate, service)
+        return service, engine_utilisation(rate, service)
+
+
+def _first_token(
+    inputs: ServingInputs, point: OperatingPoint, rate: Number, prompts: Number, full: tuple[Number, Number]
+) -> _FirstToken:
+    prompt, gamma, step, room = inputs.load.computed, point.gamma, point.step, point.room
+    spread, (service, busy) = inputs.load.prompt_spread, full
     (line, queued, waits), gate = _line(point, service, busy, spread), gate_wait(step, prompts)
     wait = line + gate
     steps = prompt_steps(prompt, point.own_room, busy)

@@ -12,11 +12,15 @@ from costmodel.ground.equation import Number, term
 
 
 def worst_gap(inputs: ServingInputs, layout: PlanColumns, point: OperatingPoint, steps: Steps, slots: Number) -> Number:
-    """Time of that step. Its prompts are looked at together: each token of many takes less time than one of few."""
+    """Time of that step. Its prompts are looked at together: each token of many takes less time than one of few.
+
+    slots: requests that a replica holds at most, the user's own among them
+    """
     micro = micro_batch(layout, point.concurrency)
     with term("full of prompts"):
-        tokens = np.maximum(np.minimum(point.room, slots * inputs.load.computed), 1.0)
-        each = tokens / layout.pp
+        others = np.maximum(slots - 1.0, 0.0)
+        tokens = np.minimum(point.room, others * inputs.load.computed)
+        each = np.maximum(tokens, 1.0) / layout.pp
         whole = (steps.mixed(micro, each) - point.decode) / each
         gamma = of_a_token(inputs, layout, point.concurrency, each, whole)
         gap = mixed_step_time(point.alpha, point.beta, point.concurrency, gamma, tokens)

@@ -75,7 +75,11 @@ def estimate(answer: ServingAnswer) -> dict[str, Any]:
     sizes = sizes_of(layout)
     result = frame(answer.inputs)
     result["assumed"] = [{"path": item.path, "value": item.value, "from": item.origin} for item in answer.assumed]
-    row = {**plan(sizes, answer.costs), **halves(answer.plan), "binds": answer.binding}
+    row = {
+        **plan(sizes, answer.costs),
+        **halves(answer.plan),
+        "binds": None if "M001" in answer.broken else answer.binding,
+    }
     result["plans"] = [] if answer.refused else [row]
     fixes = [{"set": list(first)} for first, *_ in answer.remedies]
     result["refused"] = [

@@ -20,6 +20,7 @@ from costmodel.equations.serving.load.percentiles import lognormal_percentile, n
 from costmodel.equations.serving.load.queues import queue_wait, queue_wait_variance
 from costmodel.equations.serving.load.service_level import saturation_rate
 from costmodel.equations.serving.load.steady_state import (
+    clustered_token_time,
     clustering_delay,
     engine_utilisation,
     mean_step_time,
@@ -74,14 +75,16 @@ def steady(engine: Engine, request_rate: Number | None = None) -> Steady:
         lognormal_percentile(step, ttft, variance, normal_quantile(TAIL)),
         first_token_tail(alone, line, busy, one, engine_utilisation(rate, alone), TAIL),
     )
-    tpot = mean + clustering_delay(beta, gamma, s, o, prompts, utilisation)
+    full = mixed_step_time(alpha, beta, many, gamma, room)
+    more = clustering_delay(beta, gamma, s, o, prompts, utilisation, v)
+    tpot = clustered_token_time(mean, more, beta, step, full, busy, s, room)
     return Steady(
         tpot=tpot,
         in_flight=requests_in_flight(rate, o, tpot),
         ttft=ttft,
         ttft_p99=p99,
         ttft_variance=variance,
-        worst_gap=mixed_step_time(alpha, beta, many, gamma, room),
+        worst_gap=full,
         step=step,
         busy=busy,
         saturation=saturation_rate(engine.token_budget, s + o, alpha, work),

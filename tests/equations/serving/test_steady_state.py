@@ -79,7 +79,7 @@ def test_nothing_is_finite_from_saturation_on() -> None:
     mean = np.asarray(mean_step_time(ALPHA, np.array([0.5, 1.0, 1.5])))
     assert np.isfinite(mean).tolist() == [True, False, False]
     late = np.asarray(
-        clustering_delay(BETA, GAMMA, PROMPT, OUTPUT, np.array([0.4, 0.8, 1.2]), np.array([0.5, 1.0, 1.5]))
+        clustering_delay(BETA, GAMMA, PROMPT, OUTPUT, np.array([0.4, 0.8, 1.2]), np.array([0.5, 1.0, 1.5]), 0.0)
     )
     assert np.isinf(late).tolist() == [False, True, True]
     beyond = steady(replace(ENGINE, request_rate=20.0))
@@ -163,7 +163,8 @@ def test_larger_budgets_are_sooner_with_the_first_token_and_longer_in_gaps() -> 
     found = [steady(replace(ENGINE, token_budget=budget), 4.0) for budget in (512.0, 2048.0, 8192.0)]
     assert np.all(np.diff([float(item.ttft) for item in found]) < 0)
     assert np.all(np.diff([float(item.worst_gap) for item in found]) > 0)
-    assert len({float(item.tpot) for item in found}) == 1
+    tokens = [float(item.tpot) for item in found]
+    assert tokens[-1] == pytest.approx(tokens[0], rel=2e-3)
 
 
 def test_interference_is_two_fifths_of_a_token_at_4_requests() -> None:

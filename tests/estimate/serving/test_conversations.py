@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import pytest
 
+from costmodel.ground.errors import CostModelError
 from estimate.serving.cases import costs, inputs
 
 CHAT = ("workload.turns=4", "workload.prompt=500", "workload.think_time=20 s")
@@ -15,6 +16,20 @@ def test_a_conversation_on_its_replica_is_computed_once() -> None:
     found = costs(*CHAT, AWARE)
     assert inputs(*CHAT).load.prompt == pytest.approx(2018)
     assert found["prefix_hit"] == pytest.approx(1504 / 2018)
+
+
+def test_a_system_prompt_stands_before_the_first_turn_alone() -> None:
+    """Six turns that add 200 and 300 tokens behind 800: prompts of 1,000 to 3,500, of which each computes its 200."""
+    chat = ("workload.turns=6", "workload.prompt=200", "workload.output=300", "workload.think_time=20 s", AWARE)
+    shared = (*chat, "workload.shared_prefix=800")
+    load = inputs(*shared).load
+    assert load.prompt == pytest.approx(sum(800 + turn * 200 + (turn - 1) * 300 for turn in range(1, 7)) / 6)
+    assert load.longest == 800 + 6 * 500
+    found = costs(*shared)
+    assert found["prefix_hit"] * load.prompt == pytest.approx(load.prompt - 200, abs=16)
+    assert found["saturation_per_s"] < costs(*chat)["saturation_per_s"]
+    with pytest.raises(CostModelError, match="holds no request of 3,800"):
+        inputs(*shared, "workload.context=3500")
 
 
 def test_short_answers_hit_as_mooncake_logs_them() -> None:

@@ -203,6 +203,11 @@ class Engine(Document):
         default=None,
         description="Steps that prompts wait at most until every attention group has one; left out, they do not wait",
     )
+    expert_ranks: Literal["any", "all"] = Field(
+        default="any",
+        description="Ranks over which expert parallelism places experts: any number that divides those of a stage, or "
+        "all of them",
+    )
     graphs: bool = Field(default=True, description="Whether decoding replays captured graphs, padded to their sizes")
     vocab_multiple: Count = Field(description="The vocabulary is padded to a multiple of this, which tp must divide")
     precisions: list[Precision] = Field(min_length=1, description="Types that it multiplies in")

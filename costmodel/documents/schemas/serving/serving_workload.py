@@ -69,7 +69,11 @@ class Serving(Document):
         description="For a concurrency: steady, or burst if all requests start at once as in benchmarks; "
         "default: steady",
     )
-    shared_prefix: FewTokens = Field(default=0.0, description="Tokens that all prompts begin with")
+    shared_prefix: FewTokens = Field(
+        default=0.0,
+        description="Tokens that all requests begin with: part of the prompt, or with several turns a system prompt "
+        "before the first one",
+    )
     adapters: ServedAdapters | None = Field(
         default=None, description="LoRA adapters on every linear map of the layers except routed experts; default: none"
     )
@@ -77,7 +81,9 @@ class Serving(Document):
         default=None, description="Images among the tokens of a prompt, for models with a vision tower; default: none"
     )
     turns: Count = Field(
-        default=1.0, description="Turns of a conversation; prompt is the number of tokens that each turn adds"
+        default=1.0,
+        description="Turns of a conversation. It begins with shared_prefix, and each turn adds prompt; a request sends "
+        "all of it so far",
     )
     context: Tokens | None = Field(
         default=None, description="Tokens of the longest allowed request; default: the mean prompt and answer"
@@ -118,15 +124,20 @@ class Serving(Document):
         if self.traffic is not None and self.concurrency is None:
             sentence = "traffic belongs to a concurrency; requests of a rate or of users come at random"
             raise PydanticCustomError("load", sentence, {"keys": ("traffic",)})
-        if self.shared_prefix >= self.mean("prompt"):
+        if self.turns == 1 and self.shared_prefix >= self.mean("prompt"):
             words = {"keys": ("shared_prefix", "prompt")}
             raise PydanticCustomError("load", "shared_prefix is as long as the prompt: nothing would be left", words)
-        whole = self.turns * (self.mean("prompt") + self.mean("output"))
+        whole = self.opening + self.turns * (self.mean("prompt") + self.mean("output"))
         if self.context is not None and self.context < whole:
             sentence = "a context of {context} tokens holds no request of {whole}: write context: {whole} or more"
             lengths = {"context": f"{self.context:,.0f}", "whole": f"{whole:,.0f}", "keys": ("context",)}
             raise PydanticCustomError("load", sentence, lengths)
         return self
+
+    @property
+    def opening(self) -> float:
+        """Tokens of a conversation before its first prompt."""
+        return self.shared_prefix if self.turns > 1 else 0.0
 
     @property
     def at_once(self) -> float | None:

@@ -9,6 +9,7 @@ from typing import Any
 
 from costmodel.documents.reader.accelerator_aliases import accelerator_named
 from costmodel.documents.reader.cached_reader import CachedReader
+from costmodel.documents.reader.engine_releases import stack_of_release
 from costmodel.documents.reader.hub_names import shape_of
 from costmodel.documents.schemas.model import Model
 from costmodel.evidence.validate.machines import proxy_node
@@ -27,9 +28,7 @@ RULES = {
     "prompt_wait": "60 steps with attention DP on TensorRT-LLM, as recipes have it there (enable_balance)",
     "length_share": "1, lengths are those stated",
 }
-_OLD_VLLM = re.compile(r"v?0\.(\d+)")
 _PROMPT_WAIT = 60.0  # steps: attention_dp_config.timeout_iters of InferenceX, and of NVIDIA's own DeepSeek R1
-_FIRST_NEW = 17  # release of vLLM from which its sampler takes less memory
 
 
 @record
@@ -131,15 +130,13 @@ def engine_of(row: CsvRow, filled: dict[str, str]) -> str:
     engine = ENGINES.get(re.sub(r"[^a-z]", "", stated), stated)
     if engine not in ENGINES.values():
         raise CannotModel("V013", f"no stack of the engine {stated or 'not stated'}")
-    old = _OLD_VLLM.match(version) if engine == "vllm" else None
-    if old and int(old[1]) < _FIRST_NEW:
-        engine = "vllm-0.16"
-    return filled.setdefault("engine", engine)
+    held = stack_of_release(engine, version)
+    return filled.setdefault("engine", engine if held is None else held.stack)
 
 
 def _launched(engine: str, groups: float, filled: dict[str, str]) -> dict[str, float]:
     """What benchmarks set of an engine: recipes of TensorRT-LLM let prompts wait for those of other groups."""
-    if engine != "trt-llm" or groups == 1:
+    if not engine.startswith("trt-llm") or groups == 1:
         return {}
     filled["prompt_wait"] = f"{_PROMPT_WAIT:g} steps"
     return {"prompt_wait": _PROMPT_WAIT}

@@ -17,7 +17,9 @@ def benchmark(job: ServingJob, remarks: Remarks, *program: str, of_sglang: bool 
     workload = job.workload
     words = [*program, "--dataset-name random"]
     prefix = round(workload.shared_prefix)
-    prompt = workload.mean("prompt") - (0 if of_sglang else prefix)
+    prompt = job.prompt - (0 if of_sglang else prefix)
+    if workload.turns > 1:
+        remarks.note("turns are no load of this benchmark: its prompts have their mean length, and are computed anew")
     if prefix and of_sglang:
         remarks.note(f"{prefix:,} tokens that all prompts begin with are no option of this benchmark")
     elif prefix:
@@ -66,7 +68,6 @@ def pool_words(job: ServingJob) -> str:
 
 def commented(job: ServingJob, expected: list[str], asked: list[str]) -> str:
     """What to expect and the benchmark, as comments behind the command."""
-    if not job.longest_stated:
-        expected = [*expected, f"requests over {job.context:,} tokens, the mean of the scenario, would be refused"]
-    lines = [*expected, "to measure the prediction:", *lines_of(asked, _WIDTH).splitlines()]
+    longest = [f"requests over {job.context:,} tokens would be refused:", job.bound]
+    lines = [*expected, *longest, "to measure the prediction:", *lines_of(asked, _WIDTH).splitlines()]
     return "".join(f"# {line}\n" for line in lines)

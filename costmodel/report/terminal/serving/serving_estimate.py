@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 import shlex
+from collections.abc import Mapping
 
 from rich.text import Text
 
@@ -51,7 +52,7 @@ def estimate(answer: ServingAnswer, *, verbose: bool = False) -> list[Line]:
         Text(),
         *assumed_lines(answer.assumed, verbose=verbose),
         Text(),
-        styled(bound_words(answer)),
+        *([] if "M001" in answer.broken else [styled(bound_words(answer))]),
         following(answer, "explain", "tpot", before="Next:"),
         following(answer, "memory", before="     "),
     ]
@@ -108,16 +109,15 @@ def _facts(answer: ServingAnswer) -> list[Line]:
         return result(name, costs[name])
 
     def band(name: str) -> str:
-        ends = [costs[f"{name}_{end}"] for end in ENDS]
-        return between(*(result(name, end) for end in ends)) if all(map(math.isfinite, ends)) else "—"
+        return _band(costs, name)
 
     of_one = "replica" if answer.plan.prefill is None else "decode"
     fits = f"{significant(costs['concurrency_steady'])} mean requests fit"
     rows = [
         ("first token", stated("ttft"), "p99", stated("ttft_p99"), limits_on(answer, "ttft_p99")),
         (BAND, band("ttft"), BAND, band("ttft_p99"), limits_on(answer, "ttft")),
-        ("per token", stated("tpot"), "per user", stated("tokens_per_s_per_user"), limits_on(answer, "tpot")),
-        (BAND, band("tpot"), "mean step", show_time(_mean_step(answer)), ""),
+        ("per token", stated("tpot"), "p99", stated("tpot_p99"), limits_on(answer, "tpot")),
+        (BAND, band("tpot"), "per user", stated("tokens_per_s_per_user"), limits_on(answer, "tpot_p99")),
         ("whole answer", stated("latency"), "worst gap", stated("worst_gap"), limits_on(answer, "worst_gap")),
         ("requests", stated("requests_per_s"), "within limits", stated("rate_within_slo_per_s"), _chance(answer)),
         ("utilisation", stated("utilisation"), "saturation", stated("saturation_per_s"), ""),
@@ -142,6 +142,12 @@ def _facts(answer: ServingAnswer) -> list[Line]:
         *_rent(answer),
         *_energy(costs),
     ]
+
+
+def _band(costs: Mapping[str, float], name: str) -> str:
+    """What a result is between, where it has an end."""
+    ends = [costs[f"{name}_{end}"] for end in ENDS]
+    return between(*(result(name, end) for end in ends)) if all(map(math.isfinite, ends)) else "—"
 
 
 def _least(answer: ServingAnswer) -> list[tuple[str, str, str, str, str]]:
@@ -219,10 +225,6 @@ def _apart(answer: ServingAnswer) -> list[tuple[str, str, str, str, str]]:
         ("prefill busy", result("prefill_utilisation", costs["prefill_utilisation"]), "balance", ratio, ""),
         ("gain", pays, "", "", ""),
     ]
-
-
-def _mean_step(answer: ServingAnswer) -> float:
-    return one(answer.evaluation.mean_step)
 
 
 def _pool(costs: dict[str, float]) -> str:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 
 from rich.text import Text
 
@@ -13,8 +13,10 @@ from costmodel.documents.schemas.serving.serving_results import RESULTS
 from costmodel.documents.schemas.serving.serving_workload import Serving
 from costmodel.equations.parallelism.counts import padded_vocab
 from costmodel.estimate.model.shards import layer_count
+from costmodel.estimate.serving.evaluate_apart import ApartEvaluation
 from costmodel.estimate.serving.predict_serving import ServingAnswer, code_of
 from costmodel.estimate.serving.reason_codes import REFUSALS
+from costmodel.estimate.serving.service_limits import service_limits
 from costmodel.estimate.serving.serving_band import OWN
 from costmodel.estimate.shared.limits import KINDS, Limit, stated_limits
 from costmodel.ground.counts import number_of
@@ -82,15 +84,24 @@ def lengths_words(workload: Serving) -> str:
     """Mean lengths, and where all requests have them that they do."""
     lengths = [f"{name} {workload.mean(name):,.0f}" for name in ("prompt", "output")]
     same = [name for name in ("prompt", "output") if not workload.spread(name)]
+    lengths += turn_words(workload)
     alike = {2: "all alike (spread 0)", 1: f"{same[0]}s all alike (spread 0)" if same else ""}
     return " · ".join([*lengths, *([alike[len(same)]] if same else [])])
+
+
+def turn_words(workload: Serving) -> list[str]:
+    """The turns of a conversation, and what stands before them; nothing where each request stands alone."""
+    if workload.turns == 1:
+        return []
+    opening = f" after {workload.opening:,.0f} shared" if workload.opening else ""
+    return [f"{workload.turns:,.0f} turns{opening}"]
 
 
 def plan_words(answer: ServingAnswer) -> str:
     """The engine, the plan and the load in one line."""
     inputs, workload = answer.inputs, answer.inputs.case.scenario.workload
     lengths = [f"{name} {workload.mean(name):,.0f}" for name in ("prompt", "output")]
-    return " · ".join([inputs.engine.name, layout_words(answer), *lengths, load_words(workload)])
+    return " · ".join([inputs.engine.name, layout_words(answer), *lengths, *turn_words(workload), load_words(workload)])
 
 
 def layout_words(answer: ServingAnswer) -> str:
@@ -190,6 +201,12 @@ def _over(answer: ServingAnswer) -> str:
     """More arrives than is answered: how much more, and how many replicas it would take."""
     workload, costs = answer.inputs.case.scenario.workload, answer.costs
     arriving, most = float(workload.rate or 0.0), costs["saturation_per_s"]
+    rate = rate_words(arriving, significant(arriving))
+    if answer.plan.prefill is not None:
+        needed = instances_words(costs) if math.isfinite(costs["gpus_needed"]) else "no number of instances"
+        kept = " within the limits" if service_limits(answer.inputs) else ""
+        verb = "answer" if math.isfinite(costs["gpus_needed"]) else "answers"
+        return f"{rate} on {_instances(answer)}; {needed} {verb} it{kept}"
     each = most / costs["replicas"]
     replicas = math.floor(arriving / each) + 1
     gpus = costs["gpus"] / costs["replicas"]
@@ -198,7 +215,25 @@ def _over(answer: ServingAnswer) -> str:
     taken = f"{number_of(replicas, 'replica')} ({number_of(replicas * gpus, 'GPU')}) answer it{inside}"
     plural = "s" if costs["replicas"] > 1 else ""
     fleet = f"{costs['replicas']:.0f} replica{plural}"
-    return f"{rate_words(arriving, significant(arriving))} on {fleet}, at most {significant(most)}; {taken}"
+    return f"{rate} on {fleet}, at most {significant(most)}; {taken}"
+
+
+def _instances(answer: ServingAnswer) -> str:
+    """Instances of each kind, with the most that each kind answers."""
+    evaluation, plan = answer.evaluation, answer.plan
+    assert isinstance(evaluation, ApartEvaluation)
+    assert plan.prefill is not None
+    assert plan.decode is not None
+    prefill, cache, sequences, _ = evaluation.most[:, 0]
+    kinds = (("prefill", plan.prefill.replicas, prefill), ("decode", plan.decode.replicas, min(cache, sequences)))
+    words = [f"{count:,.0f} {name} (at most {significant(float(most))})" for name, count, most in kinds]
+    return f"{' and '.join(words)} instances"
+
+
+def instances_words(costs: Mapping[str, float]) -> str:
+    """Prefill and decode instances that the load needs, with their accelerators."""
+    kinds = " and ".join(f"{costs[f'{name}_needed']:,.0f} {name}" for name in ("prefill", "decode"))
+    return f"{kinds} instances ({number_of(costs['gpus_needed'], 'GPU')})"
 
 
 def _invalid(answer: ServingAnswer, code: str) -> str:

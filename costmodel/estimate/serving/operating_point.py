@@ -22,7 +22,7 @@ from costmodel.estimate.serving.host_loading import NOTHING, HostLoading, loadin
 from costmodel.estimate.serving.plan_columns import PlanColumns
 from costmodel.estimate.serving.replica_kinds import of_each_plan, shared_cuts
 from costmodel.estimate.serving.serving_inputs import ServingInputs
-from costmodel.estimate.serving.step_batch import Batch, Groups, groups_of, step_budget
+from costmodel.estimate.serving.step_batch import AttentionGroups, Batch, groups_of, step_budget
 from costmodel.ground.equation import Number, known_as, term
 from costmodel.ground.record import record
 
@@ -170,7 +170,7 @@ def operating_point(
     return replace(found, groups=groups.count, filling=filling, gathering=waits)
 
 
-def _carried(inputs: ServingInputs, groups: Groups | None, concurrency: Number) -> Number:
+def _carried(inputs: ServingInputs, groups: AttentionGroups | None, concurrency: Number) -> Number:
     """Tokens of prompts of a step that has any; several attention groups compute several prompts at once."""
     with term("prompts"):
         whole = np.maximum(concurrency / inputs.load.steps, 1.0) * inputs.load.computed
@@ -181,10 +181,10 @@ def _carried(inputs: ServingInputs, groups: Groups | None, concurrency: Number) 
     return np.where(groups.count > 1, together, whole)
 
 
-def _pieces(inputs: ServingInputs, groups: Groups, concurrency: Number) -> Number:
+def _pieces(inputs: ServingInputs, groups: AttentionGroups, concurrency: Number) -> Number:
     """Pieces of prompts that a step computes on average."""
     with term("pieces of a step"):
-        return concurrency / inputs.load.steps * (inputs.load.computed / groups.piece)
+        return share(concurrency, inputs.load.steps) * share(inputs.load.computed, groups.piece)
 
 
 def of_a_token(

@@ -74,7 +74,7 @@ def prompt_piece(inputs: ServingInputs, layout: PlanColumns) -> Number:
 
 
 @record
-class Groups:
+class AttentionGroups:
     """Attention groups of plans, of which each has its own requests."""
 
     count: Number
@@ -115,11 +115,11 @@ def own_sequences(layout: PlanColumns, sequences: Number) -> Number:
     return busiest_group_sequences(sequences, layout.dp_attention) if grouped(layout) else sequences
 
 
-def groups_of(inputs: ServingInputs, layout: PlanColumns) -> Groups | None:
+def groups_of(inputs: ServingInputs, layout: PlanColumns) -> AttentionGroups | None:
     """The attention groups of plans; None where none has several."""
     if not grouped(layout):
         return None
-    return Groups(layout.dp_attention, prompt_piece(inputs, layout), layout.budget, inputs.engine.prompt_wait)
+    return AttentionGroups(layout.dp_attention, prompt_piece(inputs, layout), layout.budget, inputs.engine.prompt_wait)
 
 
 def busiest_group(inputs: ServingInputs, layout: PlanColumns, batch: Batch) -> Batch:

@@ -11,6 +11,7 @@ from dataclasses import replace
 from functools import partial
 
 import numpy as np
+from numpy.typing import NDArray
 
 from costmodel.equations.run.economics import share
 from costmodel.estimate.serving.engine_step import (
@@ -27,7 +28,7 @@ from costmodel.estimate.serving.operating_point import context_of
 from costmodel.estimate.serving.plan_columns import PlanColumns
 from costmodel.estimate.serving.replica_kinds import cuts_of, distinct
 from costmodel.estimate.serving.serving_inputs import ServingInputs
-from costmodel.estimate.serving.step_batch import Groups, groups_of
+from costmodel.estimate.serving.step_batch import AttentionGroups, groups_of
 from costmodel.ground.equation import Number
 from costmodel.ground.record import record
 from costmodel.ground.solvers import Curves, Line
@@ -78,7 +79,7 @@ class StepTable:
     host: Line
     one: Number
     verified: float = 1.0
-    groups: Groups | None = None
+    groups: AttentionGroups | None = None
     draft: StepTable | None = None
     halves: tuple[OtherHalf, OtherHalf] | None = None  # without prompts, and with
     shared: Curves | None = None  # what latent attention exchanges for queries of sequences that decode
@@ -123,52 +124,61 @@ def _part_of_step(
     return StepTime(ep=np.where(dispatches(inputs, layout), step.ep, 0.0))
 
 
+@record
+class _Cuts:
+    """The ways to cut the model, and which of them each plan has."""
+
+    inputs: ServingInputs
+    cuts: PlanColumns
+    which: NDArray[np.intp]
+    grouped: bool
+
+    def line(self, time: Callable[[float], StepTime], step: float) -> Line:
+        """A time in proportion to a number, beside a fixed part."""
+        one, two = (np.broadcast_to(time(count).total, len(self.cuts)) for count in (step, 2.0 * step))
+        return Line.through(one, two, step, self.which)
+
+    def curves(self, time: Callable[[ServingInputs, PlanColumns, Number], StepTime]) -> Curves:
+        """A time by rows."""
+        grid, count = Curves.points(LARGEST), len(self.cuts)
+        spread = self.cuts.at(np.repeat(np.arange(count), len(grid)))
+        found = np.broadcast_to(np.asarray(time(self.inputs, spread, np.tile(grid, count)).total), len(spread))
+        return Curves(found.reshape(count, len(grid)), self.which)
+
+    def of_rows(self, time: Callable[..., StepTime]) -> RowTimes:
+        """A time by rows of one group alone, and what depends on them beside those of all groups."""
+        every = self.curves(lambda inputs, layout, rows: time(inputs, layout, rows, rows))
+        if not self.grouped:
+            return RowTimes(every)
+        return RowTimes(every, self.curves(lambda inputs, layout, rows: time(inputs, layout, LARGEST, rows)))
+
+    def other_half(self, *, prompts: bool) -> OtherHalf:
+        """What hides behind the other half of a batch."""
+        sent, compute = (self.of_rows(partial(_part_of_step, prompts=prompts, compute=each)) for each in (False, True))
+        return OtherHalf(sent, compute)
+
+
 def step_table(inputs: ServingInputs, layout: PlanColumns) -> StepTable:
     """The table of some plans."""
     first, which = distinct([getattr(layout, name) for name in cuts_of(layout)])
-    cuts, context = layout.at(first), context_of(inputs)
-
-    groups = groups_of(inputs, layout)
-
-    def line(one: Number, two: Number, step: float) -> Line:
-        return Line.through(np.broadcast_to(one, len(cuts)), np.broadcast_to(two, len(cuts)), step, which)
-
-    def curves(time: Callable[[ServingInputs, PlanColumns, Number], StepTime]) -> Curves:
-        grid = Curves.points(LARGEST)
-        spread = cuts.at(np.repeat(np.arange(len(cuts)), len(grid)))
-        found = np.broadcast_to(np.asarray(time(inputs, spread, np.tile(grid, len(cuts))).total), len(spread))
-        return Curves(found.reshape(len(cuts), len(grid)), which)
-
-    def of_rows(time: Callable[..., StepTime]) -> RowTimes:
-        """Rows of one group alone, and what depends on them beside those of all groups."""
-        every = curves(lambda inputs, layout, rows: time(inputs, layout, rows, rows))
-        own = None if groups is None else curves(lambda inputs, layout, rows: time(inputs, layout, LARGEST, rows))
-        return RowTimes(every, own)
-
-    def other_half(*, prompts: bool) -> OtherHalf:
-        sent, compute = (of_rows(partial(_part_of_step, prompts=prompts, compute=each)) for each in (False, True))
-        return OtherHalf(sent, compute)
-
-    decoding = [decode_time(inputs, cuts, count, context).total for count in (1.0, 2.0)]
-    prompts = [prompt_time(inputs, cuts, count).total for count in (PROMPT, 2.0 * PROMPT)]
-    host = [host_time(inputs, count).total for count in (1.0, 2.0)]
-    head = curves(head_time)
+    cuts, context, groups = layout.at(first), context_of(inputs), groups_of(inputs, layout)
+    of = _Cuts(inputs, cuts, which, groups is not None)
+    head, plain = of.curves(head_time), of.of_rows(partial(rows_time, prompts=False))
     latent = cuts.shares_context and any(kind.latent is not None for kind in inputs.model.layers)
-    shared = curves(context_time) if latent else None
-    plain = of_rows(partial(rows_time, prompts=False))
+    shared = of.curves(context_time) if latent else None
     far = np.any(dispatches(inputs, cuts))
     table = StepTable(
         computed=inputs.load.computed,
-        prompted=of_rows(partial(rows_time, prompts=True)) if far else plain,
+        prompted=of.of_rows(partial(rows_time, prompts=True)) if far else plain,
         head=head,
         drawn=plain.beside(head if shared is None else head + shared),
-        decoding=line(decoding[0], decoding[1], 1.0),
-        prompts=line(prompts[0], prompts[1], PROMPT),
-        host=line(host[0], host[1], 1.0),
+        decoding=of.line(lambda count: decode_time(inputs, cuts, count, context), 1.0),
+        prompts=of.line(lambda count: prompt_time(inputs, cuts, count), PROMPT),
+        host=of.line(lambda count: host_time(inputs, count), 1.0),
         one=0.0,
         verified=inputs.load.verified,
         groups=groups,
-        halves=None if halved(inputs, cuts) is None else (other_half(prompts=False), other_half(prompts=True)),
+        halves=None if halved(inputs, cuts) is None else (of.other_half(prompts=False), of.other_half(prompts=True)),
         shared=shared,
         draft=None if inputs.draft is None else step_table(inputs.draft, layout),
     )

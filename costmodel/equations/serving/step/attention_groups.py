@@ -99,7 +99,7 @@ def prompts_of_a_prompted_step(prompts: Number) -> Number:
 
 
 @equation
-def prompts_gathered(prompts: Number, groups: Number, wait: Number) -> Number:
+def prompts_gathered(prompts: Number, groups: Number, wait_steps: Number) -> Number:
     """Prompts that begin in one step, where the engine waits until every attention group has one.
 
     max(min(d, 1 + p w), p): as many as groups, where they arrive within the wait
@@ -107,7 +107,7 @@ def prompts_gathered(prompts: Number, groups: Number, wait: Number) -> Number:
     Args:
         prompts: prompts of a step on average, p [1]
         groups: attention groups, d [1]
-        wait: steps that the first of them waits at most, w [1]
+        wait_steps: steps that the first of them waits at most, w [1]
 
     Returns:
         prompts [1]
@@ -119,19 +119,19 @@ def prompts_gathered(prompts: Number, groups: Number, wait: Number) -> Number:
     Source:
         tensorrt-llm docs/blogs/tech_blog/blog10_ADP_Balance_Strategy; composition
 
-    Monotone: increasing in prompts, wait
+    Monotone: increasing in prompts, wait_steps
     """
-    return np.maximum(np.minimum(groups, 1.0 + prompts * wait), prompts)
+    return np.maximum(np.minimum(groups, 1.0 + prompts * wait_steps), prompts)
 
 
 @equation
-def gathering_steps(gathered: Number, prompts: Number, groups: Number) -> Number:
+def gathering_steps(gathered_prompts: Number, prompts: Number, groups: Number) -> Number:
     """Steps that a prompt waits for those of other attention groups, on average.
 
     (min(n, d) − 1) / 2p: the first waits for all others, the last for none
 
     Args:
-        gathered: prompts that begin in one step, n [1]
+        gathered_prompts: prompts that begin in one step, n [1]
         prompts: prompts of a step on average, p [1]
         groups: attention groups, d [1]
 
@@ -145,6 +145,6 @@ def gathering_steps(gathered: Number, prompts: Number, groups: Number) -> Number
     Source:
         composition
 
-    Monotone: increasing in gathered; decreasing in prompts
+    Monotone: increasing in gathered_prompts; decreasing in prompts
     """
-    return (np.minimum(gathered, groups) - 1.0) / (2.0 * np.maximum(prompts, 1e-9))
+    return (np.minimum(gathered_prompts, groups) - 1.0) / (2.0 * np.maximum(prompts, 1e-9))

@@ -13,7 +13,7 @@ from costmodel.explore.compare.limit_findings import CheckedAnswer, LimitFinding
 from costmodel.report.terminal.compare import limit_lines
 from costmodel.report.terminal.compare.compare import SAME, change_words, difference_lines, inputs_json
 from costmodel.report.terminal.compare.limit_lines import baseline_words, check_lines, limit_words
-from costmodel.report.terminal.serving.serving_formatting import reason, result
+from costmodel.report.terminal.serving.serving_formatting import past_bandwidth, reason, result
 from costmodel.report.terminal.style.answer import head
 from costmodel.report.terminal.style.layout import Line
 
@@ -32,7 +32,7 @@ def finding_words(checked: CheckedAnswer[ServingAnswer], finding: LimitFinding) 
         return baseline_words(finding, result)
     if finding.limit is None:
         return f"{finding.code} {reason(checked.answer, finding.code)}"
-    return limit_words(finding, result)
+    return limit_words(finding, result) + past_bandwidth(finding.limit, checked.answer.costs["bandwidth_bound"])
 
 
 def check_json(found: Sequence[CheckedAnswer[ServingAnswer]]) -> dict[str, Any]:

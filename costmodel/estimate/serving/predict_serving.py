@@ -18,6 +18,7 @@ from costmodel.estimate.serving.conversations import conversing
 from costmodel.estimate.serving.evaluate_apart import ApartEvaluation, evaluate_apart
 from costmodel.estimate.serving.evaluate_layouts import ServingEvaluation, evaluate
 from costmodel.estimate.serving.plan_columns import PlanColumns
+from costmodel.estimate.serving.reason_codes import OVERLOAD
 from costmodel.estimate.serving.serving_band import OWN, banded
 from costmodel.estimate.serving.serving_inputs import ServingInputs, inputs_of, never_fitted
 from costmodel.estimate.shared.limits import Limit, stated_limits
@@ -45,6 +46,11 @@ class ServingAnswer:
     remedies: tuple[
         tuple[tuple[str, ...], ...], ...
     ] = ()  # by kind, settings that fix it; empty where none were looked for
+
+    @property
+    def overload(self) -> tuple[str, ...]:
+        """Why the plan cannot answer all that arrives: its figures are of the most that it answers."""
+        return () if "M001" in self.broken else tuple(code for code in self.broken if code in OVERLOAD)
 
 
 def own_plan(inputs: ServingInputs) -> ServingPlan:

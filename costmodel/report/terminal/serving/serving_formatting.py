@@ -19,7 +19,7 @@ from costmodel.estimate.serving.serving_band import OWN
 from costmodel.estimate.shared.limits import KINDS, Limit, stated_limits
 from costmodel.ground.counts import number_of
 from costmodel.ground.units import counted, gib, percent, show, show_memory, show_time, significant
-from costmodel.report.terminal.style.theme import DIM, WARN, styled
+from costmodel.report.terminal.style.theme import BAD, DIM, WARN, styled
 
 BOUNDING = frozenset({*SERVICE_LEVEL, *LEVEL_OF_USERS})  # limits on these bound the rate of a replica
 MEMORY = ("cache_pool", "memory_peak", "kv_bytes_per_token")
@@ -100,6 +100,27 @@ def plan_words(answer: ServingAnswer) -> str:
     inputs, workload = answer.inputs, answer.inputs.case.scenario.workload
     lengths = [f"{name} {workload.mean(name):,.0f}" for name in ("prompt", "output")]
     return " · ".join([inputs.engine.name, layout_words(answer), *lengths, *turn_words(workload), load_words(workload)])
+
+
+def at_most_lines(answer: ServingAnswer) -> list[Text]:
+    """Of a plan that cannot answer all that arrives: what its figures are of."""
+    if not answer.overload:
+        return []
+    most = result("saturation_per_s", answer.costs["saturation_per_s"])
+    words = f"figures at {most}, the highest rate it can serve; at a higher rate the queue grows without bound"
+    return [styled(f"  ✗ {' '.join(answer.overload)}: {words}", BAD)]
+
+
+def at_most(answer: ServingAnswer | None) -> str:
+    """The rate that a row of such a plan is of, behind its codes."""
+    if answer is None or not answer.overload:
+        return ""
+    return f" at {result('saturation_per_s', answer.costs['saturation_per_s'])}"
+
+
+def brief(name: str, value: float) -> str:
+    """A result in a table of many: a wait without end in few letters."""
+    return result(name, value).replace("without end", "no end")
 
 
 def layout_words(answer: ServingAnswer) -> str:

@@ -12,7 +12,7 @@ from costmodel.estimate.serving.result_columns import COLUMNS, machine_name
 from costmodel.explore.vary.serving_sensitivity import ServingSensitivity
 from costmodel.report.machine.serving_json import plan_frame
 from costmodel.report.terminal.serving.serving_estimate import titled
-from costmodel.report.terminal.serving.serving_formatting import result
+from costmodel.report.terminal.serving.serving_formatting import at_most_lines, result
 from costmodel.report.terminal.style.answer import head
 from costmodel.report.terminal.style.layout import Line
 from costmodel.report.terminal.style.theme import HEAD, styled
@@ -22,7 +22,7 @@ from costmodel.report.terminal.vary.vary import finite
 
 def sensitivity(found: ServingSensitivity, shown: int) -> list[Line]:
     """A tornado, and which figure of the hardware is the bottleneck."""
-    lines = [*titled(found.answer, price="cost" in found.result), Text()]
+    lines = [*titled(found.answer, price="cost" in found.result), *at_most_lines(found.answer), Text()]
     lines.append(styled(f"{found.result} {result(found.result, found.value)}", HEAD))
     return [*lines, *tornado(found.knobs, shown), Text(), *map(styled, gains(found))]
 

@@ -24,6 +24,8 @@ from costmodel.ground.units import significant
 from costmodel.report.machine.answer_fields import notes
 from costmodel.report.machine.serving_json import number, plan
 from costmodel.report.terminal.serving.serving_formatting import (
+    at_most,
+    brief,
     counted_for,
     layout_words,
     rate_words,
@@ -94,7 +96,7 @@ def sweep(found: SweptServing) -> list[Line]:
         rows = [(*row[:-1], _layout(trial), row[-1]) for row, trial in zip(rows, found.trials, strict=True)]
     priced, own = any(map(is_cost, found.shown)), price_varies(paths)
     head = _subject(found.case, paths, price=priced and not own)
-    table = [CellTable(names, rows, align), *_unread(found.trials)]
+    table = [CellTable(names, rows, align), *_overloaded(found.trials), *_unread(found.trials)]
     return [*head, *table, *(_prices(found) if priced and own else []), *_remarked(found.trials)]
 
 
@@ -129,7 +131,7 @@ def _results(shown: Sequence[str], trial: ServingTrial) -> list[str]:
     """Results of one trial; none where its plan is not valid or does not fit."""
     if trial.answer is None or trial.answer.refused or trial.alone is not None or "M001" in trial.codes:
         return ["—"] * len(shown)
-    return [result(name, trial.answer.costs[name]).replace("without end", "—") for name in shown]
+    return [brief(name, trial.answer.costs[name]) for name in shown]
 
 
 def _layout(trial: ServingTrial) -> str:
@@ -139,7 +141,15 @@ def _layout(trial: ServingTrial) -> str:
 
 
 def _against(trial: ServingTrial) -> str:
-    return f"✗ {' '.join(trial.codes)}" if trial.codes else ""
+    """What speaks against it, and what rate its figures are of where more arrives."""
+    return f"✗ {' '.join(trial.codes)}{at_most(trial.answer)}" if trial.codes else ""
+
+
+def _overloaded(trials: Sequence[ServingTrial]) -> list[Line]:
+    """What rows are of on which more arrives than is answered."""
+    if not any(trial.answer is not None and trial.answer.overload for trial in trials):
+        return []
+    return [styled("  ✗ … at: the highest rate that it can serve; more arrives, so the queue grows without bound", DIM)]
 
 
 def sweep_rows(found: SweptServing) -> list[dict[str, Any]]:
@@ -183,7 +193,7 @@ def scale(
     lines = [*_subject(case, ["cluster.nodes"], price=True), CellTable(names, rows, "r" * len(_SCALE) + "l")]
     if assumed:
         lines.insert(-1, styled("rates around workload.rate; --rate '2..16 /s' sets others"))
-    lines += [*_unread(trials), *_never_kept(case, trials)]
+    lines += [*_overloaded(trials), *_unread(trials), *_never_kept(case, trials)]
     if kept and kept[0].answer is not None:
         each = kept[0].answer.costs
         one = each["rate_within_slo_per_s"] / each["replicas"]

@@ -195,6 +195,8 @@ def remarks(inputs: ServingInputs) -> Iterator[str]:
     """The remarks on every plan of a scenario."""
     if never_fitted(inputs):
         yield "N005"
+    if inputs.experts is None and inputs.case.scenario.assume.experts.imbalance is not None:
+        yield "N008"
     if inputs.load.longest > inputs.model.max_sequence:
         yield "N006"
     if inputs.case.stack.makers and inputs.case.accelerator.vendor not in inputs.case.stack.makers:

@@ -8,7 +8,7 @@ from typing import Annotated
 import typer
 
 from costmodel.commands import completion
-from costmodel.commands.shared import answering
+from costmodel.commands.shared import answering, answering_document
 from costmodel.ground.errors import Place, fail
 from costmodel.report.terminal.style.answer import Reply
 
@@ -187,7 +187,7 @@ def _keys(prefix: str) -> Reply:
     return Reply(lambda: report.keys(found), lambda: report.keys_json(found), "keys")
 
 
-@answering
+@answering_document
 def show(
     name: Annotated[
         str,
@@ -216,7 +216,7 @@ def show(
 _START = "quickstart"
 
 
-@answering
+@answering_document
 def init() -> Reply:
     """Print a commented scenario to start from; it runs unchanged.
 

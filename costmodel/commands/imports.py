@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from costmodel.commands import completion
-from costmodel.commands.shared import answering_with_file
+from costmodel.commands.shared import answering_document
 from costmodel.ground.errors import fail
 from costmodel.report.terminal.style.answer import Filed, Reply
 
@@ -77,7 +77,7 @@ PartialOption = Annotated[bool, typer.Option("--partial", help="Write the known 
 StrictOption = Annotated[bool, typer.Option("--strict", help="Exit code 1 if an option is unknown or not expressible")]
 
 
-@answering_with_file
+@answering_document
 def import_file(
     files: FilesArgument,
     gpu: GpuOption = "",

@@ -52,7 +52,8 @@ def allowed(path: Path, *, force: bool, forms: Sequence[str] = ()) -> None:
     if path.name.isdigit():
         hint = f"tokens of an answer, of serving, are --answer {path.name}; a file needs a name such as {path}.txt"
         raise fail("C002", f"{path} is a number, not the name of a file", place, hint)
-    if path.suffix in _OTHER_FORMATS and path.suffix[1:] not in forms:
+    suffix = path.suffix.lower()
+    if suffix in _OTHER_FORMATS and suffix[1:] not in forms:
         hint = "take .json, .csv or .md, or .txt for plain text"
         raise fail("C002", f"{path.suffix} is not written yet", place, hint)
     if os.path.isfile(path) and not force:

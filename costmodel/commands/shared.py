@@ -45,7 +45,8 @@ _SUFFIXES = {
     ".xlsx": "xlsx",
 }
 PAGE = ("html", "svg", "png", "xlsx")  # further forms of answers that have a page
-_OF_ALL = ("json", "csv", "md", "jsonl", "yaml", "yml")
+_OF_ALL = ("json", "csv", "md", "jsonl")
+_OF_DOCUMENTS = ("yaml", "yml")  # of answers that are documents
 _OF_RUNNERS = ("github", "junit")
 DRAWN = ("html", "svg", "png", "trace")
 
@@ -115,7 +116,8 @@ def deliver(
     no_color: NoColorOption = False,
 ) -> None:
     """Print a reply, or write it whole or not at all; leave with 1 when the answer is no."""
-    wanted = "json" if as_json else form.value if form else _SUFFIXES.get(output.suffix if output else "", "table")
+    suffix = output.suffix.lower() if output else ""
+    wanted = "json" if as_json else form.value if form else _SUFFIXES.get(suffix, "table")
     if reply.again is not None and output is None:
         raise fail("C044", "--watch writes a file again and again, and none is named", None, "add -o page.html")
     _put(reply, wanted, output)
@@ -170,6 +172,8 @@ def _form(reply: Reply, form: str) -> str | bytes:
         return xlsx_bytes(reply)
     if form == AnswerFormat.MARKDOWN:
         return formats.markdown_text(reply.lines(), formats.facts_of(reply))
+    if form == "yaml" and reply.rows:
+        raise fail("C007", "this answer is a table, not a document", None, "take -o answer.csv, or --format json")
     if form in (*DRAWN, *_OF_RUNNERS):
         raise fail("C007", f"this answer has no {form}", None, "take --format table, json or markdown")
     return ""
@@ -180,17 +184,24 @@ def answering(command: Callable[..., Reply]) -> Callable[..., None]:
     return answering_in()(command)
 
 
+def answering_document(command: Callable[..., Reply]) -> Callable[..., None]:
+    """The same for a command whose plain answer is a document in YAML."""
+    return _answering((), command, suffixes=(*_OF_ALL, *_OF_DOCUMENTS))
+
+
 def answering_with_file(command: Callable[..., Reply]) -> Callable[..., None]:
-    """The same for a command that writes a file of another program: its suffix is not for costmodel to know."""
-    return _answering((), command, filed=True)
+    """The same for a command that writes a file of another program: it may have any suffix, and none selects a form."""
+    return _answering((), command, suffixes=None)
 
 
 def answering_in(*forms: str) -> Callable[[Callable[..., Reply]], Callable[..., None]]:
     """The same for a command whose answer takes further forms."""
-    return functools.partial(_answering, forms)
+    return functools.partial(_answering, forms, suffixes=(*_OF_ALL, *forms))
 
 
-def _answering(forms: Sequence[str], command: Callable[..., Reply], *, filed: bool = False) -> Callable[..., None]:
+def _answering(
+    forms: Sequence[str], command: Callable[..., Reply], *, suffixes: Sequence[str] | None
+) -> Callable[..., None]:
     own = inspect.signature(command, eval_str=True)
     common = list(inspect.signature(deliver, eval_str=True).parameters.values())[1:]
     if forms:
@@ -206,8 +217,11 @@ def _answering(forms: Sequence[str], command: Callable[..., Reply], *, filed: bo
             how["output"] = None
         if how["output"] is not None:
             allowed(how["output"], force=how["force"], forms=forms)
-            if not (filed or how["form"] or how["as_json"]):
-                known_suffix(how["output"], [suffix for suffix in _SUFFIXES if suffix[1:] in (*_OF_ALL, *forms)])
+            if not (how["form"] or how["as_json"]):
+                if suffixes is None:
+                    how["form"] = AnswerFormat.TABLE
+                else:
+                    known_suffix(how["output"], [suffix for suffix in _SUFFIXES if suffix[1:] in suffixes])
         try:
             deliver(command(**given), **how)
         except CostModelError as error:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Iterator
 from pathlib import PurePath
 
 from costmodel.documents.reader.foreign_readers import FILE, Foreign
@@ -64,9 +65,22 @@ def _leaf(tree: object, path: str) -> object:
 
 
 def _remarks(found: Imported) -> list[str]:
-    """Losses that change an answer, and warnings."""
+    """Losses that change an answer, what the file leaves out, and warnings."""
     weighty = [loss for loss in found.losses if loss.kind != "ignored"]
-    return [*map(worded, weighty), *(f"{fault.code}: {fault.with_near_word}" for fault in found.warnings)]
+    warned = (f"{fault.code}: {fault.with_near_word}" for fault in found.warnings)
+    return [*map(worded, weighty), *_left_out(found), *warned]
+
+
+def _left_out(found: Imported) -> Iterator[str]:
+    """Options that the file leaves out, with the values that their class gives them."""
+    values: dict[str, dict[str, str]] = {}
+    for path, origin in found.origins.items():
+        option, is_default, owner = origin.text.partition(": default of ")
+        if origin.kind == "default" and is_default and path.split(".")[0] not in _FIXED:
+            values.setdefault(owner, {}).setdefault(option, shown(_leaf(found.document, path)).strip("'"))
+    for owner, left in values.items():
+        named = ", ".join(f"{option} {value}" for option, value in left.items())
+        yield f"left out, so the default of {owner}: {named}"
 
 
 def worded(loss: Loss) -> str:

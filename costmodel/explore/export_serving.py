@@ -19,6 +19,7 @@ from costmodel.exchange.exporters.engines.engine_export import ENGINES, Exported
 from costmodel.exchange.exporters.engines.serving_job import ServingJob, rounded_share
 from costmodel.explore.checkpoint_names import checkpoint_name
 from costmodel.explore.serving.best_layout import plan_settings
+from costmodel.explore.serving.longest_context import with_longest_context
 from costmodel.explore.serving.search_layouts import search
 from costmodel.ground.equation import Number
 from costmodel.ground.errors import Place, fail
@@ -46,7 +47,8 @@ def export_engine(case: ServingCase, to: str, rank: int | None = None) -> Export
     _checked(found)
     if found.inputs.engine.memory.definition != _shipped(target.stack).memory.definition:
         found, translated = _translated(found, _shipped(target.stack))
-    job = _job(found)
+    found, bound = with_longest_context(found, step_holds_request=target.step_holds_request)
+    job = _job(found, bound)
     return ExportedEngine(found, job, exported_command(target, job), translated)
 
 
@@ -134,7 +136,7 @@ def _number(value: Number) -> float:
     return float(np.asarray(value, dtype=np.float64).reshape(-1)[0])
 
 
-def _job(found: ServingAnswer) -> ServingJob:
+def _job(found: ServingAnswer, bound: str) -> ServingJob:
     """An answer's plan with everything that it was evaluated with, nothing left open."""
     inputs, use, case = found.inputs, found.evaluation.memory, found.inputs.case
     layout = found.evaluation.layout
@@ -158,6 +160,6 @@ def _job(found: ServingAnswer) -> ServingJob:
         accelerators=round(case.node.accelerators * case.scenario.cluster.nodes),
         pool=_number(use.tokens) / groups,
         requests=_number(use.requests_worst) / groups,
-        longest_stated=case.scenario.workload.context is not None,
+        bound=bound,
         dispatched=bool(np.any(dispatches(inputs, layout))),
     )

@@ -144,7 +144,8 @@ FAULT_CODES = {
     "wrong: an architecture, a width or a pattern of layers. The message names the class and the key.",
     "X004": "Two lines or files give different values for one option. Keep one of the two.",
     "X005": "The file breaks a rule of its own format, for example that one size must divide another.",
-    "X006": "A warning: an option of another version of the format, with an older name or another default.",
+    "X006": "A warning: an option of another version of the format, with an older name or another default; or a "
+    "release of an engine that no stack describes.",
     "X007": "A warning: options that the format does not have. They are ignored; check their spelling.",
     "X008": "A value depends on running code: $(…), a loop, or a condition that the text does not decide. "
     "costmodel runs nothing; write the value into the text, or give the configuration that the program "

@@ -25,6 +25,7 @@ Faults = Callable[[Any], list[Any]]
 
 ROOT = Path(__file__).resolve().parents[2]
 NAME = "llama-3-70b-512"
+EXAMPLE = ROOT / "scenarios" / "examples" / "qwen3-8b"
 ANSWERS = {
     "estimate": (("estimate", NAME), "step time", "costmodel/result/v1"),
     "estimate in full": (("estimate", NAME, "-v"), "assume.network_share", "costmodel/result/v1"),
@@ -303,6 +304,41 @@ def test_places_that_cannot_be_written(name: str, run: Any, faults: Faults, tmp_
     assert found.code == "C002"
     assert sentence in found.sentence
     assert os.listdir(tmp_path) == ["file"]
+
+
+UNWRITABLE = {
+    "estimate of training": ("estimate llama-3-70b-512", "yaml"),
+    "estimate of serving": ("estimate serve-llama-3.1-70b", "yml"),
+    "search": ("search llama-3-70b-512", "parquet"),
+    "capitals": ("memory llama-3-70b-512", "YAML"),
+    "a document": ("show vllm", "jsonl"),
+    "rows of no table": ("explain busbw", "jsonl"),
+    "import of a document": (f"import {EXAMPLE}", "foo"),
+    "a list": ("list models", "yaml"),
+}
+
+
+@pytest.mark.parametrize("name", UNWRITABLE)
+def test_a_suffix_that_a_command_cannot_write_is_refused_and_others_are_named(
+    name: str, run: Any, faults: Faults, tmp_path: Path
+) -> None:
+    command, suffix = UNWRITABLE[name]
+    found = run(*command.split(), "-o", f"a.{suffix}", cwd=tmp_path)
+    (fault,) = faults(found)
+    assert found.code == 2
+    assert "json" in fault.help
+    assert os.listdir(tmp_path) == []
+
+
+def test_documents_go_into_yaml_and_files_of_other_programs_into_any_suffix(run: Any, tmp_path: Path) -> None:
+    """A DeepSpeed configuration ends in .json, which is not the answer's JSON; capitals select as small letters do."""
+    for command in ("show vllm", "init", f"import {EXAMPLE}"):
+        assert run(*command.split(), "-o", "a.yaml", "--force", cwd=tmp_path).code == 0
+        assert "schema: costmodel/" in (tmp_path / "a.yaml").read_text("utf-8")
+    assert run("export", NAME, "--to", "deepspeed", "--lossy", "-o", "ds.json", cwd=tmp_path).code == 0
+    assert "zero_optimization" in json.loads((tmp_path / "ds.json").read_text("utf-8"))
+    assert run("comm", NAME, "-o", "A.JSON", cwd=tmp_path).code == 0
+    assert "schema" in json.loads((tmp_path / "A.JSON").read_text("utf-8"))
 
 
 def test_nothing_half_written_is_left(

@@ -17,7 +17,6 @@ from costmodel.estimate.serving.host_loading import HOST_COLUMNS
 from costmodel.estimate.serving.instances import CacheTransfer
 from costmodel.estimate.serving.memory_columns import memory_columns
 from costmodel.estimate.serving.plan_columns import PlanColumns
-from costmodel.estimate.serving.replicas_for_load import replicas_for_load
 from costmodel.estimate.serving.serving_inputs import ServingInputs
 from costmodel.estimate.serving.token_energy import busy_share_apart, energy_per_token
 from costmodel.ground.equation import Number, term
@@ -31,6 +30,7 @@ class SeenApart:
     ttft: Number
     ttft_p99: Number
     tpot: Number
+    tpot_p99: Number
     worst_gap: Number
     latency: Number
     busy: Number
@@ -38,13 +38,15 @@ class SeenApart:
 
 @record
 class ApartRates:
-    """Requests a second: at the load, at most, within the limits, and of each kind of instances."""
+    """Requests a second: at the load, at most, within the limits, and of each kind; and how many the load needs."""
 
     load: Number
     most: Number
     within: Number
     prefill: Number
     decode: Number
+    prefill_needed: Number
+    decode_needed: Number
 
 
 def apart_columns(
@@ -72,7 +74,7 @@ def apart_columns(
         "utilisation": share(rates.load, rates.most),
         "saturation_per_s": rates.most,
         "rate_within_slo_per_s": rates.within,
-        "replicas": 1.0,
+        "replicas": prefill.replicas + decode.replicas,
         "gpus": gpus,
         "transfer_time": transfer.time,
         "transfer_exposed": transfer.exposed,
@@ -85,7 +87,7 @@ def apart_columns(
     columns |= dict.fromkeys(("speculation_gain", "speculation_break_even", "makespan", "tail_share"), np.nan)
     busy = busy_share_apart(inputs, prompts, seen.busy, answers, columns["concurrency"])
     columns["energy_per_token"] = energy_per_token(inputs, busy, columns)
-    return columns | _money(inputs, prompts, answers, rates) | _within(inputs, gpus, rates)
+    return columns | _money(inputs, prompts, answers, rates) | _within(inputs, halves, gpus, rates)
 
 
 def _residency(inputs: ServingInputs, decode: PlanColumns, memory: EngineMemoryUse, rates: ApartRates) -> Number:
@@ -103,6 +105,7 @@ def _times(inputs: ServingInputs, step: StepTime, seen: SeenApart) -> dict[str, 
         "ttft": seen.ttft,
         "ttft_p99": seen.ttft_p99,
         "tpot": seen.tpot,
+        "tpot_p99": seen.tpot_p99,
         "worst_gap": seen.worst_gap,
         "latency": seen.latency,
         "tokens_per_s_per_user": rate_of(1.0, seen.tpot),
@@ -142,17 +145,22 @@ def _money(inputs: ServingInputs, prompts: Number, answers: Number, rates: Apart
     }
 
 
-def _within(inputs: ServingInputs, gpus: Number, rates: ApartRates) -> dict[str, Number]:
-    """What a plan is worth at the rate up to which it keeps the limits, and how many of it the load needs."""
-    price = price_per_accelerator(inputs.case)
+def _within(
+    inputs: ServingInputs, halves: tuple[PlanColumns, PlanColumns], gpus: Number, rates: ApartRates
+) -> dict[str, Number]:
+    """What a plan is worth at the rate up to which it keeps the limits, and the instances that the load needs."""
+    price, (prefill, decode) = price_per_accelerator(inputs.case), halves
     with term("within limits"):
         tokens = inputs.load.output * rates.within
     with np.errstate(divide="ignore"):
         cost = token_cost(1e6, gpus, price, tokens)
-    needed = replicas_for_load(inputs, rates.within)
+    with term("instances needed"):
+        needed = rates.prefill_needed * prefill.ranks + rates.decode_needed * decode.ranks
     return {
         "tokens_per_gpu_within_limits": tokens / gpus,
         "cost_within_limits": cost,
-        "replicas_needed": needed,
-        "gpus_needed": needed * gpus,
+        "replicas_needed": rates.prefill_needed + rates.decode_needed,
+        "prefill_needed": rates.prefill_needed,
+        "decode_needed": rates.decode_needed,
+        "gpus_needed": needed,
     }

@@ -77,6 +77,8 @@ def _experts(inputs: ServingInputs, layout: PlanColumns) -> Iterator[tuple[str, 
         held = placed(inputs, layout, experts)
         wrong = wrong | leaves_rest(held, layout.ep) | leaves_rest(parts, ranks)
     yield "L056", wrong
+    if inputs.engine.expert_ranks == "all":
+        yield "L067", np.asarray((layout.ep > 1) & (layout.ep != ranks))
     yield from unplaced(inputs, layout)
 
 

@@ -47,6 +47,7 @@ from costmodel.estimate.serving.speculation_gain import speculation_columns
 from costmodel.estimate.serving.steady_state import SteadyState, replica_rate, steady_state
 from costmodel.estimate.serving.step_table import step_table
 from costmodel.estimate.serving.token_energy import busy_share, energy_per_token
+from costmodel.estimate.serving.token_tail import token_p99
 from costmodel.estimate.serving.worst_gap import worst_gap
 from costmodel.estimate.shared.limits import stated_limits
 from costmodel.estimate.shared.results import Costs
@@ -58,6 +59,8 @@ OF_HALVES = (  # results of plans whose prefill and decode are apart
     "transfer_time",
     "transfer_exposed",
     "prefill_utilisation",
+    "prefill_needed",
+    "decode_needed",
     "prefill_per_decode",
     "disaggregation_gain",
 )
@@ -80,11 +83,6 @@ class ServingEvaluation:
     def in_flight(self) -> Number:
         """Sequences of a replica."""
         return self.point.concurrency
-
-    @property
-    def mean_step(self) -> Number:
-        """Time of a step, on average."""
-        return self.state.mean_step
 
     def binding(self, row: int = 0) -> str:
         """What binds at saturation: the token budget, the cache, sequences, or time itself."""
@@ -168,6 +166,7 @@ def _evaluated(inputs: ServingInputs, layout: PlanColumns) -> ServingEvaluation:
     with term("worst gap"):
         longest = worst_gap(inputs, layout, point, exact, held_at_most(inputs, layout, bounds.slots))
         columns["worst_gap"] = np.maximum(longest, state.tpot)
+    columns["tpot_p99"] = token_p99(inputs, point, state, columns["worst_gap"])
     columns |= {
         "saturation_per_s": layout.replicas * most.rate,
         "rate_within_slo_per_s": layout.replicas * within,
@@ -320,6 +319,8 @@ def _within_limits(quick: Engines, engines: Engines) -> Number:
                 return state.ttft + (inputs.load.output - 1.0) * state.tpot
             if name == "worst_gap":
                 return np.maximum(some.worst_gap(many), state.tpot)
+            if name == "tpot_p99":
+                return token_p99(inputs, some.point(many), state, np.maximum(some.worst_gap(many), state.tpot))
             if name == "tokens_per_s_per_user":
                 return rate_of(1.0, state.tpot)
             if name == OWN:

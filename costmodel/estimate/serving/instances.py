@@ -50,6 +50,8 @@ class CacheTransfer:
     time: Number
     exposed: Number
     most: Number  # prompts a second that the links of all instances carry
+    sent: Number  # and those of one prefill instance
+    received: Number  # of one decode instance
 
 
 @record
@@ -84,9 +86,10 @@ def cache_transfer(inputs: ServingInputs, prefill: PlanColumns, decode: PlanColu
     time = cache_transfer_time(nbytes, sending, receiving)
     pieces = layer_count(inputs.model) if inputs.case.scenario.assume.cache_transfer == "layer" else 1.0
     exposed = exposed_transfer_time(time, own, pieces)
+    sent, received = rate_of(sending, nbytes), rate_of(receiving, nbytes)
     with term("links of all"):
-        carried = np.minimum(prefill.replicas * sending, decode.replicas * receiving)
-    return CacheTransfer(nbytes, time, exposed, rate_of(carried, nbytes))
+        most = np.minimum(prefill.replicas * sent, decode.replicas * received)
+    return CacheTransfer(nbytes, time, exposed, most, sent, received)
 
 
 def _link(inputs: ServingInputs, prefill: PlanColumns, decode: PlanColumns) -> Number:
@@ -103,7 +106,8 @@ def first_token(
 ) -> FirstToken:
     """Line of prompts, the prompt, the way of its cache, and the first step of decode, at a rate of one instance.
 
-    As on replicas that do both, but no step runs on an idle instance that the first prompt would wait for.
+    No decoding runs on it: a prompt that finds it idle starts at once. The gate is the fixed part of steps alone, which
+    each batch of prompts has; an idle instance has none to wait for, so that gate without load is taken off.
     """
     computed, spread, alpha, gamma = load.computed, load.prompt_spread, prompt.alpha, prompt.gamma
     busy = engine_utilisation(rate, prompt.full)

@@ -165,7 +165,9 @@ def code_of(limit: Limit) -> str:
     """The code of a plan that breaks a limit."""
     if limit.of_memory:
         return "M002"
-    return {"tpot": "S001", "ttft": "S002", "ttft_p99": "S002", OWN: "S006"}.get(limit.column, "T001")
+    return {"tpot": "S001", "tpot_p99": "S001", "ttft": "S002", "ttft_p99": "S002", OWN: "S006"}.get(
+        limit.column, "T001"
+    )
 
 
 def answer(inputs: ServingInputs, plan: ServingPlan) -> ServingAnswer:

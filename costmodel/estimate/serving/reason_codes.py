@@ -25,6 +25,11 @@ INVALID = {
         "Expert parallelism divides the ranks of a stage a second time. So ep must divide tp · dp_attention and the "
         "experts of a layer, copies included; tp · dp_attention / ep must divide the inner width of an expert.",
     ),
+    "L067": Reason(
+        "ep of some ranks",
+        "The engine places whole experts on all ranks of a stage, or cuts each over all (stack.expert_ranks: all). So ep "
+        "must be 1 or tp · dp_attention.",
+    ),
     "L057": Reason(
         "no experts",
         "The model has no experts, so ep and copies of experts have no effect, and dp_attention would be the same "

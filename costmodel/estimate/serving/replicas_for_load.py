@@ -5,23 +5,38 @@ from __future__ import annotations
 import numpy as np
 
 from costmodel.equations.run.economics import rate as rate_of
-from costmodel.equations.serving.serving_economics import replicas_needed, spare_rate, spare_replicas
+from costmodel.equations.serving.serving_economics import enough_of_each, replicas_needed, spare_rate, spare_replicas
 from costmodel.estimate.serving.serving_inputs import ENOUGH_UP, ServingInputs
 from costmodel.ground.equation import Number, term
 
 
-def replicas_for_load(inputs: ServingInputs, within: Number) -> Number:
-    """Replicas, each of which keeps the limits up to a rate; not a number where the load is no rate."""
-    assume, arriving = inputs.case.scenario.assume, inputs.case.scenario.workload.rate
-    if arriving is None:
+def wanted_rate(inputs: ServingInputs) -> Number:
+    """Requests a second that replicas are counted for: of the scenario, while it grows, and with its headroom."""
+    with term("headroom"):
+        return _growing(inputs) * (1 + (inputs.case.scenario.assume.headroom or 0.0))
+
+
+def _growing(inputs: ServingInputs) -> Number:
+    """The scenario's rate, and what arrives while replicas start."""
+    growth, arriving = inputs.case.scenario.assume.growth, float(inputs.case.scenario.workload.rate or 0.0)
+    if growth is None:
+        return arriving
+    with term("while replicas start"):
+        return arriving + spare_rate(rate_of(growth.rate, growth.time), growth.start)
+
+
+def replicas_for_load(inputs: ServingInputs, within: Number, kinds: int = 1) -> Number:
+    """Replicas, each of which keeps the limits up to a rate; not a number where the load is no rate.
+
+    kinds: of replicas that are counted apart; enough of all kinds are up for the wanted share of time
+    """
+    assume = inputs.case.scenario.assume
+    if inputs.case.scenario.workload.rate is None:
         return np.nan
-    most: Number = arriving
-    if assume.growth is not None:
-        with term("while replicas start"):
-            most = arriving + spare_rate(rate_of(assume.growth.rate, assume.growth.time), assume.growth.start)
     with np.errstate(divide="ignore"):  # no number of replicas keeps limits that one without load breaks
-        needed = replicas_needed(most, assume.headroom or 0.0, within)
+        needed = replicas_needed(_growing(inputs), assume.headroom or 0.0, within)
     if assume.availability is None:
         return needed
+    enough = enough_of_each(float(assume.enough_up or ENOUGH_UP), float(kinds))
     with np.errstate(invalid="ignore"), term("in repair"):
-        return needed + spare_replicas(needed, assume.availability, assume.enough_up or ENOUGH_UP)
+        return needed + spare_replicas(needed, assume.availability, enough)

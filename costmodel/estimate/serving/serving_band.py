@@ -22,7 +22,15 @@ from costmodel.ground.record import record
 
 OF_FIRST = frozenset({"ttft", "ttft_p99"})
 OF_POOL = frozenset({"cache_pool", "cache_pool_tokens", "concurrency_worst", "concurrency_steady"})
-_OF_STEPS = ("tpot", "tokens_per_s_per_user", "worst_gap", "latency", "saturation_per_s", "rate_within_slo_per_s")
+_OF_STEPS = (
+    "tpot",
+    "tpot_p99",
+    "tokens_per_s_per_user",
+    "worst_gap",
+    "latency",
+    "saturation_per_s",
+    "rate_within_slo_per_s",
+)
 _AT_LIMITS = ("tokens_per_gpu_within_limits", "cost_within_limits")
 _OF_TOKENS = ("requests_per_s", "output_tokens_per_s", "total_tokens_per_s", "tokens_per_s_per_gpu", "makespan")
 _OF_RENT = ("cost_per_minput", "cost_per_moutput", "cost_per_mtoken", "cost_of_batch")

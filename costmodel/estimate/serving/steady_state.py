@@ -47,7 +47,6 @@ class SteadyState:
     """What users of one replica see at a load."""
 
     rate: Number
-    mean_step: Number
     utilisation: Number
     tpot: Number
     ttft: Number
@@ -101,7 +100,7 @@ def steady_state(
         ttft, p99 = ttft + later, p99 + latest
     with term("in flight"):
         flying = requests_in_flight(rate, load.steps, held.token)
-    return SteadyState(rate, mean, utilisation, load.per_token(held.token), ttft, p99, flying, held.taken)
+    return SteadyState(rate, utilisation, load.per_token(held.token), ttft, p99, flying, held.taken)
 
 
 def _line(point: OperatingPoint, service: Number, busy: Number, spread: Number) -> tuple[Number, Number, Number]:

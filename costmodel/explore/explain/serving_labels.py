@@ -10,7 +10,6 @@ SERVING_LABELS: dict[str, tuple[str, str]] = {
     "whole answer": ("", "latency"),
     "worst gap": ("", "gap"),
     "p99": ("one request in a hundred takes longer", "ttft_p99"),
-    "mean step": ("time of one step of the engine at this load", ""),
     "requests": ("requests answered per second", "requests_per_s"),
     "within limits": ("the highest rate, in requests per second, that meets every limit", "rate_within_slo"),
     "util.": ("", "utilisation"),

@@ -20,6 +20,7 @@ from costmodel.explore.search.progress import UNWATCHED, Watcher
 from costmodel.explore.search.ranges import Axis
 from costmodel.explore.serving.found_plans import FoundPlans, RankedPlan, VariantPlans, comparable, lacks_figure, varied
 from costmodel.explore.serving.layout_candidates import candidates, pairs
+from costmodel.explore.serving.limit_misses import nearness, shown_digits
 from costmodel.ground.errors import Fault
 from costmodel.ground.record import record
 
@@ -39,7 +40,7 @@ class _Own:
 
 
 def search(inputs: ServingInputs, top: int = 10, over: Sequence[Axis] = (), watcher: Watcher = UNWATCHED) -> FoundPlans:
-    """The best plans of the scenario's space: those that keep every limit first, then those that miss one.
+    """The best plans of the scenario's space: those that keep every limit first, then those that miss one by least.
 
     Over several scenarios if keys vary: one ranking of the plans of all.
     """
@@ -161,24 +162,21 @@ _KEYS = ("gpus", "ttft_p99", "tpot")  # of plans that are as good as each other
 def _key(inputs: ServingInputs, costs: dict[str, float], broken: tuple[str, ...]) -> tuple[float, ...]:
     objective = inputs.case.scenario.objective
     sign = -1.0 if RESULTS[objective].better == "higher" else 1.0
-    first = np.nan_to_num(sign * _shown(np.array(costs[objective])), nan=np.inf)
-    return (float(bool(broken)), float(first), *(costs[name] for name in _KEYS))
-
-
-def _shown(values: NDArray[np.float64]) -> NDArray[np.float64]:
-    """Values to three digits, as they are shown: plans that look alike are ordered by their times."""
-    known = np.isfinite(values) & (values != 0)
-    unit = 10.0 ** (np.floor(np.log10(np.abs(np.where(known, values, 1.0)))) - 2)
-    return np.where(known, np.round(values / unit) * unit, values)
+    first = np.nan_to_num(sign * shown_digits(np.array(costs[objective])), nan=np.inf)
+    unstable = np.array([not UNSTABLE.isdisjoint(broken)])
+    missed = (column[0] for column in nearness(inputs, lambda name: np.array([costs[name]]), unstable))
+    return (float(bool(broken)), *map(float, missed), float(first), *(costs[name] for name in _KEYS))
 
 
 def _keys(inputs: ServingInputs, evaluation: AnyEvaluation, kept: Mask) -> list[NDArray[np.float64]]:
-    """What plans are ordered by, the first first: whether they keep the limits, the objective, fewer GPUs, times."""
+    """What plans are ordered by: whether they keep the limits, how near they come, the objective, GPUs, times."""
     objective = inputs.case.scenario.objective
-    first = _shown(evaluation.results.column(objective))
+    first = shown_digits(evaluation.results.column(objective))
     sign = -1.0 if RESULTS[objective].better == "higher" else 1.0
     others = [evaluation.results.column(name) for name in _KEYS]
-    return [(~kept).astype(np.float64), np.nan_to_num(sign * first, nan=np.inf), *others]
+    unstable = evaluation.overloaded | (evaluation.results.column("memory_share") > 1)
+    missed = nearness(inputs, evaluation.results.column, unstable)
+    return [(~kept).astype(np.float64), *missed, np.nan_to_num(sign * first, nan=np.inf), *others]
 
 
 def ranked_plan(evaluation: AnyEvaluation, row: int, codes: dict[str, Mask], variant: int = 0) -> RankedPlan:

@@ -14,15 +14,17 @@ from costmodel.documents.reader.serving_scenario import ServingCase, serving
 from costmodel.estimate.serving.element_types import stored_types
 from costmodel.estimate.serving.predict_serving import ServingAnswer
 from costmodel.estimate.serving.serving_inputs import ServingInputs, inputs_of
+from costmodel.explore.serving.fleets import counts_needed, counts_of, gpus_of, settings_of
 from costmodel.explore.serving.found_plans import FoundPlans, SearchRemedy
 from costmodel.explore.serving.search_layouts import search
-from costmodel.explore.serving.vary_serving import ServingTrial, copies, tried
+from costmodel.explore.serving.vary_serving import ServingTrial, tried
 from costmodel.ground.errors import CostModelError
 from costmodel.ground.units import significant
 
 _DEGREES = (1, 2, 4, 8, 16, 32, 64)
 _KEYS = {"L050": ("replicas", "tp", "pp"), "L055": ("pp",), "L056": ("ep", "tp"), "L057": ("ep", "dp_attention"),
-         "L058": ("pp",), "L059": ("pp",), "L063": ("dcp", "tp"), "L064": ("dcp", "tp"), "L065": ("dcp",)}  # fmt: skip
+         "L058": ("pp",), "L059": ("pp",), "L063": ("dcp", "tp"), "L064": ("dcp", "tp"), "L065": ("dcp",),
+         "L067": ("ep",)}  # fmt: skip
 _DOUBLINGS = 6  # of the nodes that a search has
 _MOST, _LENGTHS = 3, 8  # values shown of a key; prompts tried, each three quarters of the one before
 
@@ -88,16 +90,28 @@ def _shorter(answer: ServingAnswer) -> Iterator[tuple[str, ...]]:
 
 def _loads(answer: ServingAnswer) -> Iterator[Iterator[tuple[str, ...]]]:
     """A lower rate, more replicas at the same rate, and other degrees."""
-    costs, case = answer.costs, answer.inputs.case
-    within, needed = costs["rate_within_slo_per_s"], costs["replicas_needed"]
-    if case.scenario.workload.rate is not None and within > 0:
+    within, rated = answer.costs["rate_within_slo_per_s"], answer.inputs.case.scenario.workload.rate is not None
+    if rated and within > 0:
         yield iter([_rate_setting(within)])
-    if case.scenario.workload.rate is not None and math.isfinite(needed) and needed > costs["replicas"]:
-        nodes = math.ceil(needed * costs["gpus"] / costs["replicas"] / float(case.node.accelerators))
-        more = [f"cluster.nodes={nodes}"] if nodes > float(case.scenario.cluster.nodes) else []
-        yield iter([(*copies(answer.plan, needed), *more)])
+    if rated:
+        yield itertools.islice(_more_replicas(answer), 1)
     if answer.plan.prefill is None:
         yield ((f"plan.tp={value}",) for value in _DEGREES if value != float(answer.plan.tp))
+
+
+def _more_replicas(answer: ServingAnswer) -> Iterator[tuple[str, ...]]:
+    """As many replicas as the load needs; of instances apart more of the kind that is short, or fewer of the other."""
+    case, now, needed = answer.inputs.case, counts_of(answer.plan, answer.costs), counts_needed(answer.costs)
+    if not all(map(math.isfinite, needed.values())):
+        return
+    room = float(answer.inputs.ranks)
+    more = {name: max(count, now[name]) for name, count in needed.items()}
+    fleets = [more, needed] if gpus_of(answer, more) <= room or gpus_of(answer, needed) > room else [needed, more]
+    for fleet in (counts for counts in fleets if counts != now):
+        changed = {name: count for name, count in fleet.items() if count != now[name]}
+        nodes = math.ceil(gpus_of(answer, fleet) / float(case.node.accelerators))
+        larger = [f"cluster.nodes={nodes}"] if nodes > float(case.scenario.cluster.nodes) else []
+        yield (*settings_of(changed), *larger)
 
 
 def with_search_remedies(found: FoundPlans) -> FoundPlans:
@@ -141,10 +155,10 @@ def _search_remedy(case: ServingCase, settings: tuple[str, ...]) -> SearchRemedy
 
 
 def _more_nodes(found: FoundPlans, case: ServingCase) -> Iterator[tuple[str, ...]]:
-    """As many nodes as the best plan needs, or else powers of two as many as there are."""
+    """As few nodes as one of the plans needs, or else powers of two as many as there are."""
     nodes, each = float(case.scenario.cluster.nodes), float(case.node.accelerators)
-    needed = found.best[0].costs["gpus_needed"] if found.best else math.nan
-    first = [math.ceil(needed / each)] if math.isfinite(needed) else []
+    needed = {plan.costs["gpus_needed"] for plan in found.best}
+    first = sorted({math.ceil(gpus / each) for gpus in needed if math.isfinite(gpus)})[:_MOST]
     for count in (*first, *(nodes * 2.0**power for power in range(1, _DOUBLINGS))):
         if count > nodes:
             yield (f"cluster.nodes={count:.0f}",)
@@ -159,8 +173,8 @@ def _narrower(case: ServingCase) -> list[Iterator[tuple[str, ...]]]:
 
 
 def _lower_rates(found: FoundPlans, case: ServingCase) -> Iterator[tuple[str, ...]]:
-    """The most that the best plan answers within the limits."""
-    within = found.best[0].costs["rate_within_slo_per_s"] if found.best else 0.0
+    """The most that a plan answers within the limits."""
+    within = max((plan.costs["rate_within_slo_per_s"] for plan in found.best), default=0.0)
     if case.scenario.workload.rate is not None and within > 0:
         yield _rate_setting(within)
 

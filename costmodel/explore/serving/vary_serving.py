@@ -22,6 +22,7 @@ from costmodel.explore.explain.unknown_word import unknown
 from costmodel.explore.search.combinations import combinations, count_combinations, fail_without_answers
 from costmodel.explore.search.ranges import Axis, Span, at_option, axis, span
 from costmodel.explore.serving.best_layout import states_no_plan, with_best_layout
+from costmodel.explore.serving.fleets import counts_needed, gpus_of, settings_of
 from costmodel.explore.serving.search_layouts import UNSTABLE
 from costmodel.ground.errors import CostModelError, Fault, Place, fail
 from costmodel.ground.parsing import UnitError, parse
@@ -139,19 +140,21 @@ def by_rate(case: ServingCase, rates: Sequence[str]) -> list[ServingTrial]:
             alone = _without_load(trial.answer)
             found.append(replace(trial, alone=alone if alone.broken else None))
             continue
-        each = trial.answer.costs["gpus"] / trial.answer.costs["replicas"]
-        sized = _sized(held, trial.answer.plan, rate, each, max(needed, 1.0))
-        found.append(sized)
+        found.append(_sized(held, trial.answer, rate))
     _fail_without_rates([trial.fault for trial in found])
     return found
 
 
-def _sized(case: LoadedScenario, plan: ServingPlan, rate: str, each: float, needed: float) -> ServingTrial:
-    """So many replicas at a rate, and the nodes for them; some more where the share of each rounds up above a limit."""
+def _sized(case: LoadedScenario, found: ServingAnswer, rate: str) -> ServingTrial:
+    """As many replicas as a rate needs, and the nodes for them; some more where the share of each rounds up above a
+    limit.
+    """
     trials = []
-    for count in (needed, needed + 1, math.ceil(needed * (1 + _FOUND_WITHIN))):
-        nodes = math.ceil(count * each / float(case.node.accelerators))
-        trials.append(tried(case, [rate, *copies(plan, count), f"cluster.nodes={nodes}"]))
+    needed = counts_needed(found.costs)
+    for factor, more in ((1.0, 0), (1.0, 1), (1 + _FOUND_WITHIN, 0)):
+        counts = {name: math.ceil(max(count, 1.0) * factor) + more for name, count in needed.items()}
+        nodes = math.ceil(gpus_of(found, counts) / float(case.node.accelerators))
+        trials.append(tried(case, [rate, *settings_of(counts), f"cluster.nodes={nodes}"]))
         if trials[-1].fault is not None or trials[-1].works:
             return trials[-1]
     return trials[0]
@@ -183,13 +186,6 @@ def _without_load(found: ServingAnswer) -> ServingAnswer:
     workload = case.scenario.workload.model_copy(update={"rate": _RARE})
     scenario = case.scenario.model_copy(update={"workload": workload})
     return answer_of(inputs_of(replace(case, scenario=scenario)), found.plan)
-
-
-def copies(plan: ServingPlan, count: float) -> list[str]:
-    """Settings that make so many replicas; apart, so many of its instances of each kind."""
-    halves = (("prefill", plan.prefill), ("decode", plan.decode))
-    apart = [f"plan.{name}.replicas={half.replicas * count:.0f}" for name, half in halves if half is not None]
-    return apart or [f"plan.replicas={count:.0f}"]
 
 
 @record

@@ -50,7 +50,9 @@ def jsonl_text(reply: Reply) -> str:
 
 
 def rows_of(reply: Reply) -> list[dict[str, Any]]:
-    """The table of an answer."""
+    """The table of an answer; a fault where it has none."""
+    if not reply.rows:
+        raise fail("C007", "this answer has no table that rows could hold", None, "take --format json, or markdown")
     here: Any = reply.result()
     for part in reply.rows.split("."):
         here = here[part]
@@ -59,8 +61,6 @@ def rows_of(reply: Reply) -> list[dict[str, Any]]:
 
 def csv_text(reply: Reply) -> str:
     """The table of an answer: a line of names, then a row an entry; what is in no row is not written."""
-    if not reply.rows:
-        raise fail("C007", "this answer has no table that CSV could hold", None, "take --format json, or markdown")
     rows = [flat for row in machine(rows_of(reply)) for flat in _flat(row)]
     names = list(dict.fromkeys(name for row in rows for name in row))
     names = names or [column["name"] for column in reply.result().get("columns", [])]

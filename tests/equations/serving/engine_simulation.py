@@ -47,6 +47,7 @@ class Observed:
     in_flight: float
     longest_gap: float
     first_tokens: Column = field(repr=False, default_factory=lambda: np.zeros(0))
+    tokens: Column = field(repr=False, default_factory=lambda: np.zeros(0))  # time per token of each request
 
 
 def evenly(random: np.random.Generator, count: int) -> Column:
@@ -204,6 +205,7 @@ class _Run:
             decoding / float(end - begin),
             self.longest,
             waited,
+            ((last - first) / np.maximum(outputs - 1, 1))[middle],
         )
 
 

@@ -12,10 +12,11 @@ from costmodel.equations.serving.load.first_token import first_token_tail
 from costmodel.equations.serving.load.percentiles import share_within
 from costmodel.equations.serving.load.queues import queue_wait, wait_percentile
 from costmodel.equations.serving.load.service_level import (
+    crowd_variance,
     goodput_rate,
+    met_prompts_variance,
     saturation_rate,
     token_limit_rate,
-    token_time_variance,
 )
 from costmodel.equations.serving.load.steady_state import engine_utilisation, mean_step_time, request_work
 from costmodel.ground.solvers import greatest_within
@@ -111,10 +112,26 @@ def test_few_meet_a_step_of_another_prompt(met: float) -> None:
 
 
 def test_spread_of_a_requests_time_per_token() -> None:
-    """A request's mean over its own steps, of which a share carries a prompt: drawn."""
+    """Prompts drawn at random beside answers, of equal and of log-normal lengths."""
     random = np.random.default_rng(5)
-    drawn = np.where(random.random((20_000, 128)) < 0.2, 0.11, 0.012).mean(axis=1)
-    assert float(token_time_variance(0.012, 0.11, 0.2, 128.0)) == pytest.approx(drawn.var(), rel=0.05)
+    for variation in (0.0, 0.8):
+        spread = np.sqrt(np.log1p(variation**2))
+        outputs = 400.0 * random.lognormal(-(spread**2) / 2, spread, 20_000)
+        met = random.poisson(4.0 * 0.02 * outputs)
+        drawn = np.array([0.1 * random.lognormal(-(spread**2) / 2, spread, count).sum() for count in met]) / outputs
+        found = float(met_prompts_variance(4.0, 0.02, 0.1, 400.0, variation, variation, 0.0))
+        assert found == pytest.approx(drawn.var(), rel=0.15)
+
+
+def test_few_in_flight_vary_less_than_many() -> None:
+    """⅔ of the variance at one moment: a mean over a life of T of what forgets a request after a life of T."""
+    found = float(crowd_variance(1e-3, 30.0, 0.0, 0.0))
+    random = np.random.default_rng(2)
+    arrivals = np.sort(random.uniform(0, 4000.0, 30 * 4000))
+    moments = np.arange(0, 4000.0, 0.05)
+    there = np.searchsorted(arrivals, moments) - np.searchsorted(arrivals + 1.0, moments)
+    means = np.convolve(there, np.ones(20) / 20, mode="valid")[200:-200]
+    assert found == pytest.approx(1e-6 * means.var(), rel=0.1)
 
 
 def test_goodput_is_the_rate_that_keeps_both() -> None:

@@ -98,8 +98,19 @@ def test_spares_by_the_binomial_law(required: int, availability: float, probabil
     )
 
 
-def test_very_many_spares_go_by_the_normal_law() -> None:
-    assert spares(300, 0.7, 0.999) > 64
-    assert float(spare_replicas(300.0, 0.7, 0.999)) == pytest.approx(spares(300, 0.7, 0.999), rel=0.03)
-    many = np.asarray(spare_replicas(np.arange(100.0, 400.0), 0.7, 0.999))
+@pytest.mark.parametrize("availability", [0.2, 0.3, 0.5, 0.7, 0.9])
+@pytest.mark.parametrize("probability", [0.9, 0.999, 0.9999])
+def test_very_many_spares_are_at_most_one_too_many_and_never_too_few(availability: float, probability: float) -> None:
+    """The number of replicas that are down when the n-th is up is negative binomial; here its sum, term by term."""
+    checked = 0
+    for required in (8, 40, 150, 400, 1000):
+        down = np.arange(1, 16_000)
+        steps = np.log((required + down - 1) / down) + np.log1p(-availability)
+        reached = np.cumsum(np.exp(required * np.log(availability) + np.concatenate([[0.0], np.cumsum(steps)])))
+        exact = int(np.searchsorted(reached, probability))
+        found = float(spare_replicas(float(required), availability, probability))
+        assert 0 <= found - exact <= (1 if exact > 64 else 0)
+        checked += exact > 64
+    assert checked
+    many = np.asarray(spare_replicas(np.arange(100.0, 400.0), availability, probability))
     assert np.all(np.diff(many) >= 0)

@@ -20,16 +20,25 @@ def _shipped() -> ServingInputs:
     return inputs()
 
 
-def state_of(engine: Engine) -> SteadyState:
-    """The steady state of that engine, by the composition that every estimate of serving goes through."""
-    alpha, beta, gamma = engine.base_time, engine.sequence_time, engine.prompt_token_time
+def inputs_of(engine: Engine) -> ServingInputs:
+    """The shipped scenario with its lengths."""
     answers = engine.variation if engine.answers is None else engine.answers
     load = Load(engine.prompt, engine.output, engine.variation, answers, 0.0, engine.prompt + engine.output)
+    return replace(_shipped(), load=load)
+
+
+def point_of(engine: Engine) -> OperatingPoint:
+    """Its steps at the load that its rate makes."""
+    alpha, beta, gamma = engine.base_time, engine.sequence_time, engine.prompt_token_time
     work = beta * engine.output + gamma * engine.prompt
     many = engine.request_rate * engine.output * alpha / (1 - engine.request_rate * work)
     room = max(engine.token_budget - many, 0.0)
     step = alpha + beta * many
     mixed = step + gamma * min(engine.prompt, room)
-    point = OperatingPoint(many, step, mixed, 1.0, room, alpha, beta, gamma, gamma, work)
+    return OperatingPoint(many, step, mixed, 1.0, room, alpha, beta, gamma, gamma, work)
+
+
+def state_of(engine: Engine) -> SteadyState:
+    """The steady state of that engine, by the composition that every estimate of serving goes through."""
     slots = None if np.isinf(engine.slots) else engine.slots
-    return steady_state(replace(_shipped(), load=load), point, engine.request_rate, slots)
+    return steady_state(inputs_of(engine), point_of(engine), engine.request_rate, slots)

@@ -15,6 +15,14 @@ EXPERT = 3 * 7168 * 2048 * (1 + 4 / 128**2)  # bytes of one: fp8, with a scale f
 LAYERS = 58
 
 
+def test_vllm_places_experts_on_all_ranks_or_none() -> None:
+    model = ("model=mixtral-8x7b", "limits={}", "workload.rate=1 /s")
+    for ep, refused in ((1, ()), (2, ("L067",)), (4, ())):
+        layout = f"plan={{tp: 4, ep: {ep}, replicas: 1}}"
+        assert predicted(*model, layout).refused == refused
+        assert predicted(*model, layout, "stack=sglang").refused == ()
+
+
 def plan(ep: int, copies: int) -> str:
     more = f", redundant_experts: {copies}" if copies else ""
     return f"plan={{dp_attention: {ep}, ep: {ep}, replicas: 1{more}}}"

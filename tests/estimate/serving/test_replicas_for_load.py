@@ -47,6 +47,7 @@ def test_growth_counts_what_arrives_while_a_replica_starts() -> None:
     [
         ("assume.enough_up=0.99", "enough_up needs availability"),
         ("assume={availability: 99 %, enough_up: 100 %}", "no number of replicas is always enough"),
+        ("assume.availability=1%", "out of range"),
         ("assume.growth={rate: 1 /s, time: 0 s, start: 1 s}", "out of range"),
     ],
 )

@@ -266,3 +266,52 @@ def test_trt_llm_gets_prompts_in_parts_only_where_one_is_longer_than_a_step() ->
     assert "enable_chunked_prefill: true" in text
     assert "enable_chunked_prefill" not in exported("vllm", "dense", to="trt-llm").file.text
     assert "--no-enable-chunked-prefill" in exported("vllm", "dense", "stack.chunked=false").file.text
+
+
+def option(file: ExportedEngine, name: str) -> int:
+    words = file.file.text.replace("\\\n", " ").split()
+    return int(words[words.index(name) + 1])
+
+
+@pytest.mark.parametrize(
+    ("engine", "name"), [("vllm", "--max-model-len"), ("sglang", "--context-length"), ("trt-llm", "--max_seq_len")]
+)
+def test_a_command_lets_in_the_longest_requests_of_its_model_unless_the_scenario_states_others(
+    engine: str, name: str
+) -> None:
+    """An engine refuses longer requests: the mean of a workload, 2,560 tokens, would refuse half of them."""
+    plain = exported(engine, "dense")
+    assert option(plain, name) == plain.job.model.max_sequence == 131072
+    assert "requests over 131,072 tokens would be refused:" in plain.file.text
+    stated = exported(engine, "dense", "workload.context=6000")
+    assert option(stated, name) == 6000
+    assert "# workload.context of the scenario" in stated.file.text
+
+
+def test_vllm_starts_with_the_longest_request_of_an_exported_command() -> None:
+    """vLLM starts only where its cache holds one such request and, without chunked prefill, a step does."""
+    small = ("workload.precision=bf16", "plan.tp=2")
+    narrow, memory = exported("vllm", "dense", *small), predict(asked("vllm", "dense", *small)).costs
+    assert 2560 < option(narrow, "--max-model-len") <= memory["cache_pool_tokens"] * (1 - 0.02)
+    assert option(narrow, "--max-model-len") > memory["cache_pool_tokens"] * (1 - 0.02) - 16
+    whole = exported("vllm", "dense", "stack.chunked=false")
+    assert option(whole, "--max-model-len") == option(whole, "--max-num-batched-tokens") == 8192
+    [fault] = exported("vllm", "dense", "stack.chunked=false", "workload.context=9000").file.faults
+    assert fault.hint.startswith("--set stack.budget=9000")
+
+
+def test_windows_leave_room_for_a_longest_request_that_fits() -> None:
+    """A window's share of the cache grows as requests get shorter, and with it what a token takes."""
+    file = exported(
+        "vllm",
+        "dense",
+        "model=gemma-3-27b",
+        "plan.tp=1",
+        "workload.weights=bf16",
+        "workload.precision=bf16",
+        "stack.memory.share=75 %",
+    )
+    longest = option(file, "--max-model-len")
+    assert longest < 131072
+    assert longest <= file.job.pool
+    assert file.job.requests >= 1

@@ -197,6 +197,40 @@ def test_a_command_of_a_container_counts_more_than_its_image(started: str, tmp_p
     assert (found.document["model"], found.document["plan"]) == ("Qwen/Qwen3-8B", {"tp": 2, "replicas": 1})
 
 
+RUN = "docker run lmsysorg/sglang:v0.4.6.post1-cu124 python3 -m sglang.launch_server --model-path Qwen/Qwen3-8B\n"
+IMAGES = {
+    "described": (POD, "vllm", "image vllm/vllm-openai:v0.20.0: vLLM 0.17 to 0.20, V1 engine", ""),
+    "older": (POD.replace("v0.20.0", "v0.11.2"), "vllm-0.16", "image vllm/vllm-openai:v0.11.2: vLLM 0.6 to 0.16", ""),
+    "newer": (
+        POD.replace("v0.20.0", "v0.24.0"),
+        "vllm",
+        "estimated as vLLM 0.17 to 0.20",
+        "no stack describes release 0.24.0",
+    ),
+    "no release": (POD.replace(":v0.20.0", "@sha256:12"), "vllm", "estimated as vLLM 0.17 to 0.20", ""),
+    "docker run": (
+        RUN,
+        "sglang",
+        "sglang:v0.4.6.post1-cu124: estimated as SGLang 0.5",
+        "no stack describes release 0.4.6.post1",
+    ),
+}
+
+
+@pytest.mark.parametrize("name", IMAGES)
+def test_the_release_of_an_image_selects_the_stack_and_is_named_where_none_describes_it(
+    name: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)  # faults show the text of files in the working folder alone
+    text, stack, origin, warning = IMAGES[name]
+    found = read(text, tmp_path)
+    assert found.document["stack"] == stack
+    assert origin in str(found.origins["stack"])
+    assert [fault.sentence.startswith(warning) for fault in found.warnings] == ([True] if warning else [])
+    chosen = read(text, tmp_path, given=(*ASKED, "stack=trt-llm"))
+    assert (chosen.document["stack"], chosen.warnings) == ("trt-llm", ())
+
+
 def test_a_container_that_starts_another_program_is_none_of_an_engine(tmp_path: Path) -> None:
     with pytest.raises(CostModelError, match="no command of a serving engine"):
         read(POD.replace("args:", 'command: ["/start.sh"]\n          args:'), tmp_path)

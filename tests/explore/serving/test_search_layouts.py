@@ -5,6 +5,7 @@ from __future__ import annotations
 import itertools
 
 import numpy as np
+import pytest
 from estimate.serving.cases import inputs, predicted
 
 from costmodel.explore.serving.search_layouts import search
@@ -26,6 +27,26 @@ def test_of_plans_that_look_alike_the_soonest_comes_first() -> None:
         assert first.costs["ttft_p99"] <= second.costs["ttft_p99"]
     shown = [float(significant(plan.costs["rate_within_slo_per_s"]).replace(",", "")) for plan in plans]
     assert np.all(np.diff(shown) <= 0)
+
+
+@pytest.mark.parametrize("objective", ["rate_within_slo_per_s", "tpot"])
+def test_the_nearest_plan_is_the_one_that_misses_its_limits_by_least(objective: str) -> None:
+    """With --safe 99% none keeps the chance: tp 4 comes nearest to it, whatever orders plans that keep their limits.
+
+    Of plans that miss a limit as expected, the nearest is the one that carries most of the load within the limits.
+    """
+    load = ("workload.prompt=2000", "workload.output=500", "workload.rate=50 /s", "cluster.nodes=8")
+    safe = ("limits={ttft_p99: {at_most: 1 s}, limits_chance: {at_least: 99 %}}", f"objective={objective}")
+    found = search(inputs(*load, *safe), 100)
+    chances = [plan.costs["limits_chance"] for plan in found.best if set(plan.broken) == {"S006"}]
+    assert found.kept == 0
+    assert len(chances) > 3
+    assert chances[0] == max(plan.costs["limits_chance"] for plan in found.best)
+    assert found.best[0].sizes["tp"] == 4
+    others = [plan for plan in found.best if set(plan.broken) != {"S006"}]
+    assert [*found.best[: len(chances)], *others] == found.best
+    carried = [plan.costs["rate_within_slo_per_s"] for plan in others]
+    assert carried == pytest.approx(sorted(carried, reverse=True), rel=0.01)
 
 
 def test_instances_fill_the_accelerators_as_replicas_do() -> None:

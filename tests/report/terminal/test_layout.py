@@ -72,7 +72,7 @@ def test_a_line_is_broken_at_words_only(text: str, width: int) -> None:
 @given(some.lists(some.tuples(words, words), min_size=1, max_size=9), some.integers(NARROWEST, 60))
 def test_cells_of_a_table_line_up(rows: list[tuple[str, str]], width: int) -> None:
     lines = plain(CellTable(("a", "b"), rows, "rl", headed=False).lines(width))
-    assert len(lines) >= len(rows)
+    assert len(lines) >= sum(any(cell.strip() for cell in row) for row in rows)
     assert all(line == line.rstrip() for line in lines)
 
 

@@ -200,6 +200,10 @@ class Engine(Document):
         description="Whether a prompt may be computed in parts, over several steps; otherwise it must fit into a step, "
         "and the room that is left is estimated as if it could be used",
     )
+    expert_ranks: Literal["any", "all"] = Field(
+        default="any",
+        description="Ranks over which expert parallelism places experts: any number that divides those of a stage, or all",
+    )
     graphs: bool = Field(default=True, description="Whether decoding replays captured graphs, padded to their sizes")
     vocab_multiple: Count = Field(description="The vocabulary is padded to a multiple of this, which tp must divide")
     precisions: list[Precision] = Field(min_length=1, description="Types that it multiplies in")

@@ -54,6 +54,7 @@ class ServingLimits(Document):
     ttft: TimeLimit = _bounded(TimeLimit, "ttft")
     ttft_p99: TimeLimit = _bounded(TimeLimit, "ttft_p99")
     tpot: TimeLimit = _bounded(TimeLimit, "tpot")
+    tpot_p99: TimeLimit = _bounded(TimeLimit, "tpot_p99")
     worst_gap: TimeLimit = _bounded(TimeLimit, "worst_gap")
     latency: TimeLimit = _bounded(TimeLimit, "latency")
     requests_per_s: RequestRateLimit = _bounded(RequestRateLimit, "requests_per_s")
@@ -69,6 +70,8 @@ class ServingLimits(Document):
     tokens_per_gpu_within_limits: GpuTokenRateLimit = _bounded(GpuTokenRateLimit, "tokens_per_gpu_within_limits")
     cost_within_limits: TokenPriceLimit = _bounded(TokenPriceLimit, "cost_within_limits")
     replicas_needed: CountLimit = _bounded(CountLimit, "replicas_needed")
+    prefill_needed: CountLimit = _bounded(CountLimit, "prefill_needed")
+    decode_needed: CountLimit = _bounded(CountLimit, "decode_needed")
     gpus_needed: CountLimit = _bounded(CountLimit, "gpus_needed")
     replicas: CountLimit = _bounded(CountLimit, "replicas")
     gpus: CountLimit = _bounded(CountLimit, "gpus")
@@ -118,5 +121,5 @@ class ServingLimits(Document):
     energy_per_token: EnergyLimit = _bounded(EnergyLimit, "energy_per_token")
 
 
-SERVICE_LEVEL = ("ttft", "ttft_p99", "tpot", "worst_gap", "latency")  # at_most on these bounds the rate
+SERVICE_LEVEL = ("ttft", "ttft_p99", "tpot", "tpot_p99", "worst_gap", "latency")  # at_most on these bounds the rate
 LEVEL_OF_USERS = ("tokens_per_s_per_user", "limits_chance")  # as does at_least on these

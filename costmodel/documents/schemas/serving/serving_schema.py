@@ -26,6 +26,7 @@ from costmodel.documents.schemas.serving.serving_workload import RequestRate, Se
 EngineReference = Annotated[Annotated[str, Tag("name")] | Annotated[Engine, Tag("inline")], Discriminator(as_written)]
 
 
+Availability = Annotated[float, Quantity("1", 0.2, 1)]  # below it, the count of many spares is not exact
 Transfer = Literal["whole", "layer"]
 Routing = Literal["random", "least-loaded", "cache-aware"]
 
@@ -57,8 +58,9 @@ class ServingAssumptions(Document):
     growth: RateGrowth | None = Field(
         default=None, description="Of the rate while new replicas start, for the number of replicas; else none"
     )
-    availability: Portion | None = Field(
-        default=None, description="Share of time in which a replica is up, for the number of replicas; else all"
+    availability: Availability | None = Field(
+        default=None,
+        description="Share of time in which a replica is up (20 % at least), for the number of replicas; else all",
     )
     enough_up: Portion | None = Field(
         default=None, description="Share of time in which enough replicas are up; else 99.9 %"
@@ -90,6 +92,7 @@ Objective = Literal[
     "cost_within_limits",
     "gpus_needed",
     "tpot",
+    "tpot_p99",
     "ttft",
     "ttft_p99",
     "makespan",

@@ -71,33 +71,72 @@ def token_limit_rate(base_time: Number, limit: Number, request_work: Number) -> 
 
 
 @equation
-def token_time_variance(step: Number, mixed_step: Number, mixed_share: Number, output: Number) -> Number:
-    """Variance of a request's time per token, which is a mean over its steps.
+def met_prompts_variance(
+    request_rate: Number,
+    tpot: Number,
+    prompt_work: Number,
+    output: Number,
+    prompt_variation: Number,
+    answer_variation: Number,
+    prompt_utilisation: Number,
+) -> Number:
+    """Variance of a request's time per token, by how many prompts of others its tokens meet.
 
-    φ (1 − φ) (X − D)² / o
+    λ t (γ s)² (1 + v_s²) (1 + v_o²) / (o (1 − ρ_p)²): it meets λ o t of them at random, each in its own length, and
+    those that come meanwhile make them longer; short answers are means over fewer steps
 
     Args:
-        step: a step without prompts, D [s]
-        mixed_step: a step with a prompt in it, X [s]
-        mixed_share: share of steps that carry prompts, φ [1]
-        output: tokens of the request, o [1]
+        request_rate: requests a second of one replica, λ [1/s]
+        tpot: mean time per token, t [s]
+        prompt_work: time that a prompt adds to steps, γ s [s]
+        output: tokens that are generated, on average, o [1]
+        prompt_variation: of the lengths of prompts, v_s [1]
+        answer_variation: of the lengths of answers, v_o [1]
+        prompt_utilisation: share of time that goes into prompts, ρ_p = λ γ s [1]
 
     Returns:
         variance [s·s]
 
     Example:
-        >>> round(token_time_variance(0.01, 0.11, 0.5, 100.0), 6)
-        2.5e-05
-
-    Holds:
-        steps that carry prompts fall independently of each other; no estimate calls it
+        >>> round(float(met_prompts_variance(4.0, 0.0206, 0.098, 512.0, 0.0, 0.0, 0.39)) ** 0.5 * 1e3, 2)
+        2.04
 
     Source:
-        exact
+        hawkes-1971; composition
 
-    Monotone: decreasing in output
+    Monotone: increasing in prompt_work, prompt_variation, answer_variation, prompt_utilisation
     """
-    return mixed_share * (1 - mixed_share) * (mixed_step - step) ** 2 / output
+    unlike = (1 + prompt_variation**2) * (1 + answer_variation**2)
+    free = np.maximum(1 - prompt_utilisation, 1e-3)
+    return request_rate * tpot * prompt_work**2 * unlike / (output * free**2)
+
+
+@equation
+def crowd_variance(sequence_time: Number, base_load: Number, utilisation: Number, prompt_utilisation: Number) -> Number:
+    """Variance of a request's time per token, by how many others are in flight while it is.
+
+    ⅔ β² (A + ρ) / ((1 − ρ) (1 − ρ_p))²: of a mean over the time for which they are there, ⅔ of that at one moment
+
+    Args:
+        sequence_time: time each sequence adds to a step, β [s]
+        base_load: requests in flight if none slowed another down, A = λ α o [1]
+        utilisation: share of time that goes into requests, ρ = λ w [1]
+        prompt_utilisation: share of time that goes into prompts, ρ_p = λ γ s [1]
+
+    Returns:
+        variance [s·s]
+
+    Example:
+        >>> round(float(crowd_variance(60e-6, 20.0, 0.5, 0.39)) ** 0.5 * 1e3, 2)
+        0.73
+
+    Source:
+        kelly-1979; composition
+
+    Monotone: increasing in sequence_time, base_load, utilisation, prompt_utilisation
+    """
+    free = np.maximum((1 - utilisation) * (1 - prompt_utilisation), 1e-3)
+    return (2 / 3) * sequence_time**2 * (base_load + utilisation) / free**2
 
 
 @equation

@@ -9,6 +9,7 @@ from typing import Any
 
 from costmodel.documents.reader.accelerator_aliases import accelerator_named
 from costmodel.documents.reader.cached_reader import CachedReader
+from costmodel.documents.reader.engine_releases import stack_of_release
 from costmodel.documents.reader.hub_names import shape_of
 from costmodel.documents.schemas.model import Model
 from costmodel.evidence.validate.machines import proxy_node
@@ -26,8 +27,6 @@ RULES = {
     "traffic": "burst: benchmarks start all their requests at once",
     "length_share": "1, lengths are those stated",
 }
-_OLD_VLLM = re.compile(r"v?0\.(\d+)")
-_FIRST_NEW = 17  # release of vLLM from which its sampler takes less memory
 
 
 @record
@@ -127,10 +126,8 @@ def engine_of(row: CsvRow, filled: dict[str, str]) -> str:
     engine = ENGINES.get(re.sub(r"[^a-z]", "", stated), stated)
     if engine not in ENGINES.values():
         raise CannotModel("V013", f"no stack of the engine {stated or 'not stated'}")
-    old = _OLD_VLLM.match(version) if engine == "vllm" else None
-    if old and int(old[1]) < _FIRST_NEW:
-        engine = "vllm-0.16"
-    return filled.setdefault("engine", engine)
+    held = stack_of_release(engine, version)
+    return filled.setdefault("engine", engine if held is None else held.stack)
 
 
 def _traffic(row: CsvRow, filled: dict[str, str]) -> str:

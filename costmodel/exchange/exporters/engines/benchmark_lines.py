@@ -68,7 +68,6 @@ def pool_words(job: ServingJob) -> str:
 
 def commented(job: ServingJob, expected: list[str], asked: list[str]) -> str:
     """What to expect and the benchmark, as comments behind the command."""
-    if not job.longest_stated:
-        expected = [*expected, f"requests over {job.context:,} tokens, the mean of the scenario, would be refused"]
-    lines = [*expected, "to measure the prediction:", *lines_of(asked, _WIDTH).splitlines()]
+    longest = [f"requests over {job.context:,} tokens would be refused:", job.bound]
+    lines = [*expected, *longest, "to measure the prediction:", *lines_of(asked, _WIDTH).splitlines()]
     return "".join(f"# {line}\n" for line in lines)

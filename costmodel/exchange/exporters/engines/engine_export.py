@@ -13,6 +13,7 @@ from costmodel.exchange.imported import Origin, OriginValue
 from costmodel.exchange.importers.launch.layer import Layer
 from costmodel.exchange.importers.serving import read_serve_command
 from costmodel.exchange.importers.serving.settle_serving import settled_serving
+from costmodel.ground.counts import number_of
 from costmodel.ground.errors import CostModelError, Fault
 from costmodel.ground.parsing import parse
 from costmodel.ground.record import record
@@ -55,7 +56,9 @@ def exported_command(target: EngineTarget, job: ServingJob) -> ExportedCommand:
         _check_read_back(text, job, remarks)
     replicas = job.count("replicas")
     if replicas > 1:
-        remarks.note(f"{replicas} replicas: this command {replicas} times, each on {job.ranks} accelerators")
+        remarks.note(
+            f"{replicas} replicas: this command {replicas} times, each on {number_of(job.ranks, 'accelerator')}"
+        )
     return ExportedCommand(target, text, tuple(remarks.faults), tuple(remarks.notes))
 
 

@@ -21,8 +21,8 @@ class ServingJob:
 
     checkpoint: the model as its hub calls it. shipped: its shape in the library. share: of memory, as the engine
     defines it. prompt: tokens of a request's, on average. context: tokens of the longest request. pool: tokens that
-    the cache of one group of attention holds. longest_stated: whether the scenario states the context. dispatched:
-    whether tokens go to the ranks of their experts alone.
+    the cache of one group of attention holds. bound: what sets the context. dispatched: whether tokens go to the ranks
+    of their experts alone.
     """
 
     file: str
@@ -40,7 +40,7 @@ class ServingJob:
     accelerators: int
     pool: float
     requests: float
-    longest_stated: bool
+    bound: str
     dispatched: bool
 
     def count(self, key: str) -> int:
@@ -89,7 +89,8 @@ class EngineTarget:
     """An engine whose command is written.
 
     stack: its document in the library. options: keys of costmodel with the options that state them. elsewhere: keys
-    that something beside the command states. cannot: keys without an option, with the reason.
+    that something beside the command states. cannot: keys without an option, with the reason. step_holds_request:
+    whether the engine, without chunked prefill, starts only with a step as large as its longest request.
     """
 
     name: str
@@ -101,6 +102,7 @@ class EngineTarget:
     cannot: Mapping[str, str]
     write: Callable[[ServingJob, Remarks], str]
     comment: str = "#"
+    step_holds_request: bool = False
 
     @property
     def full_name(self) -> str:

@@ -47,13 +47,23 @@ def write(job: ServingJob, remarks: Remarks) -> str:
     words += vllm_exchange(job, remarks)
     words += vllm_adapters(job, remarks)
     words += [f"--distributed-executor-backend {engine.executor}"] if engine.executor else []
-    words += ["--no-enable-chunked-prefill"] if not engine.chunked else []
+    words += _whole_prompts(job, remarks)
     words += ["--enforce-eager"] if not engine.graphs else []
     words += ["--disable-custom-all-reduce"] if not engine.kernels.own_all_reduce else []
     asked = benchmark(job, remarks, "vllm bench serve")
     held = f"expect in its log: GPU KV cache size near {job.pool:,.0f} tokens {pool_words(job)}"
     most = f"and Maximum concurrency for {job.context:,} tokens per request near {job.requests:.1f}x"
     return lines_of(words) + commented(job, [held, most], asked)
+
+
+def _whole_prompts(job: ServingJob, remarks: Remarks) -> list[str]:
+    """Without chunked prefill vLLM starts only where a step holds its longest request."""
+    if job.engine.chunked:
+        return []
+    if job.context > job.budget:
+        sentence = f"false: a step of {job.budget:,} tokens is shorter than the longest request, {job.context:,}"
+        remarks.refuse("stack.chunked", sentence, f"--set stack.budget={job.context}, or stack.chunked=true")
+    return ["--no-enable-chunked-prefill"]
 
 
 def _experts(job: ServingJob, remarks: Remarks) -> list[str]:
@@ -101,4 +111,5 @@ TARGET = EngineTarget(
     elsewhere=BESIDE,
     cannot=UNWRITTEN,
     write=write,
+    step_holds_request=True,
 )

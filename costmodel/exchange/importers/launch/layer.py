@@ -14,7 +14,8 @@ class Layer:
     """The facts of one file.
 
     Keys of facts are paths of keys, such as plan.zero, or one of accelerators, nodes, accumulation, steps and shards,
-    the ranks that share one copy of the weights, and copies, how often a manifest runs the command.
+    the ranks that share one copy of the weights, copies, how often a manifest runs the command, and image, what its
+    container is made of.
     weak: defaults that other files override. named: other files that
     this one names, with the place of the name. unless: faults that another file, or --set, takes away where it states
     their key. written: the model, where the file writes it out.

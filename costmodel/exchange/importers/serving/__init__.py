@@ -8,6 +8,7 @@ from costmodel.documents.text.yaml_tree import Mapping, key_at
 from costmodel.exchange.importers.launch.layer import Layer
 from costmodel.exchange.importers.launch.texts import tree_of
 from costmodel.exchange.importers.serving import benchmark_commands, sglang_options, trtllm_options, vllm_options
+from costmodel.exchange.importers.serving.image_releases import IMAGE
 from costmodel.exchange.importers.serving.option_words import OptionWords, option_words, unknown_value
 from costmodel.exchange.importers.serving.serve_commands import (
     BENCHMARK,
@@ -66,6 +67,8 @@ def _engine(commands: list[ServeCommand], file: str) -> Layer:
     layer.unless += options.unless
     if first.copies is not None:
         layer.facts["copies"] = first.copies
+    if first.image is not None:
+        layer.facts[IMAGE] = first.image
     for name in ("config", "extra_llm_api_options"):
         key = next((key for key in options.tree if key == name), None)
         if key is not None and isinstance(options.tree[key], str) and options.tree[key]:

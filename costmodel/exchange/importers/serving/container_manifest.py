@@ -12,8 +12,10 @@ from costmodel.exchange.imported import Origin, OriginValue
 from costmodel.exchange.importers.serving.container_environment import (
     Environment,
     environment_of,
+    expanded,
     words_with_values,
 )
+from costmodel.exchange.importers.serving.image_releases import image_fact
 from costmodel.exchange.shell import Word, read_script
 from costmodel.ground.errors import Place
 
@@ -34,11 +36,12 @@ class Container(NamedTuple):
 
 
 class ContainerCommand(NamedTuple):
-    """The words that a container starts, how often it runs where that is stated, and its variables."""
+    """The words that a container starts, how often it runs where that is stated, its variables and its image."""
 
     words: tuple[Word, ...]
     copies: OriginValue | None
     environment: Environment
+    image: OriginValue | None = None
 
 
 def is_manifest(text: str) -> bool:
@@ -108,12 +111,16 @@ def container_commands(text: str, file: str) -> Iterator[ContainerCommand]:
         key = "environment" if composed else "env"
         environment = environment_of(tree, _place(tree, key, file), composed=composed)
         image, own = tree.get("image"), "entrypoint" if composed else "command"
-        words = [Word(image, _place(tree, "image", file))] if isinstance(image, str) and not tree.get(own) else []
+        named = Word(image, _place(tree, "image", file)) if isinstance(image, str) else None
+        words = [named] if named is not None and not tree.get(own) else []
         for key in ("entrypoint", "command", "args"):
             words += _words(tree.get(key), _place(tree, key, file), file, environment)
         if len(words) > 1:
             words = words_with_values(words, environment, composed=composed)
-            yield ContainerCommand(tuple(words), container.copies, environment)
+            fact = None
+            if named is not None:
+                fact = image_fact(expanded(named, environment, composed=composed).text, named.place)
+            yield ContainerCommand(tuple(words), container.copies, environment, fact)
 
 
 def _place(tree: Mapping, name: str, file: str) -> Place:

@@ -11,6 +11,7 @@ from typing import NamedTuple
 from costmodel.exchange.imported import OriginValue
 from costmodel.exchange.importers.serving.container_environment import SHELLS, Environment
 from costmodel.exchange.importers.serving.container_manifest import container_commands, is_manifest
+from costmodel.exchange.importers.serving.image_releases import image_fact
 from costmodel.exchange.shell import Doubt, Word, read_script
 from costmodel.ground.errors import Place
 
@@ -30,13 +31,14 @@ _IMAGES = re.compile(r"(?:^|/)vllm-openai(?:[:@]|$)")  # whose entry point is th
 
 
 class ServeCommand(NamedTuple):
-    """What one command starts, the words behind its name, whether it comes about, and how often."""
+    """What one command starts, the words behind its name, whether it comes about, how often, and of which image."""
 
     starts: str
     words: tuple[Word, ...]
     place: Place
     doubt: Doubt | None = None
     copies: OriginValue | None = None
+    image: OriginValue | None = None
 
 
 def serve_commands(text: str, file: str) -> list[ServeCommand]:
@@ -45,7 +47,7 @@ def serve_commands(text: str, file: str) -> list[ServeCommand]:
     if is_manifest(text):
         for container in container_commands(text, file):
             started = _of_words(container.words, None, file, 0, container.environment)
-            found += [each._replace(copies=container.copies) for each in started]
+            found += [each._replace(copies=container.copies, image=container.image or each.image) for each in started]
         return found
     for command in read_script(text, file).commands:
         found += _of_words(command.words, command.doubt, file, 0, {})
@@ -55,8 +57,9 @@ def serve_commands(text: str, file: str) -> list[ServeCommand]:
 def _of_words(
     words: Sequence[Word], doubt: Doubt | None, file: str, depth: int, given: Environment
 ) -> Iterator[ServeCommand]:
+    image: OriginValue | None = None
     for index, word in enumerate(words):
-        behind = words[index + 1 :]
+        behind, image = words[index + 1 :], image_fact(word.text, word.place) or image
         if PurePosixPath(word.text).name in SHELLS and depth < _DEEPEST:
             inner = _text_of_shell(behind)
             for command in read_script(inner.text, file, given).commands if inner is not None else ():
@@ -66,7 +69,7 @@ def _of_words(
                 return
         starts, skipped = _started(word.text, [each.text for each in behind[:2]])
         if starts:
-            yield ServeCommand(starts, tuple(behind[skipped:]), word.place, doubt)
+            yield ServeCommand(starts, tuple(behind[skipped:]), word.place, doubt, None, image)
             return
 
 

@@ -11,6 +11,7 @@ from costmodel.documents.schemas.serving.serving_plan import ServingPlan
 from costmodel.exchange.imported import Imported, Origin, OriginValue
 from costmodel.exchange.importers.launch.layer import Layer
 from costmodel.exchange.importers.launch.settle import Settled
+from costmodel.exchange.importers.serving.image_releases import settle_release
 from costmodel.exchange.importers.serving.served_adapters import COUNT, RANK
 from costmodel.exchange.importers.serving.served_types import CHECKPOINTS, OF_EXPERTS, Quantised, of_checkpoint
 from costmodel.exchange.values.placed_values import placed
@@ -31,6 +32,7 @@ def settled_serving(
     if found.faults:
         raise CostModelError(*found.faults)
     _replicas(found, model)
+    of_release = settle_release(found)
     _types(found, shipped, checkpoint)
     _context(found, model)
     for path, what, hint in (
@@ -53,7 +55,7 @@ def settled_serving(
         validate(ServingPlan, tree["plan"], file)
     names = " with ".join(dict.fromkeys(layer.format for layer in layers if layer.format))
     losses = tuple(loss for layer in layers for loss in layer.losses)
-    warnings = tuple(fault for layer in layers for fault in layer.warnings)
+    warnings = (*(fault for layer in layers for fault in layer.warnings), *of_release)
     facts = {path: value for path, value in found.facts.items() if path == "accelerators"}
     return Imported(names, tree, origins, losses, warnings, facts, tuple(found.missing))
 

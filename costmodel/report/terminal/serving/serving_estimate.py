@@ -115,8 +115,8 @@ def _facts(answer: ServingAnswer) -> list[Line]:
     rows = [
         ("first token", stated("ttft"), "p99", stated("ttft_p99"), limits_on(answer, "ttft_p99")),
         (BAND, band("ttft"), BAND, band("ttft_p99"), limits_on(answer, "ttft")),
-        ("per token", stated("tpot"), "per user", stated("tokens_per_s_per_user"), limits_on(answer, "tpot")),
-        (BAND, band("tpot"), "mean step", show_time(_mean_step(answer)), ""),
+        ("per token", stated("tpot"), "p99", stated("tpot_p99"), limits_on(answer, "tpot")),
+        (BAND, band("tpot"), "per user", stated("tokens_per_s_per_user"), limits_on(answer, "tpot_p99")),
         ("whole answer", stated("latency"), "worst gap", stated("worst_gap"), limits_on(answer, "worst_gap")),
         ("requests", stated("requests_per_s"), "within limits", stated("rate_within_slo_per_s"), _chance(answer)),
         ("utilisation", stated("utilisation"), "saturation", stated("saturation_per_s"), ""),
@@ -224,10 +224,6 @@ def _apart(answer: ServingAnswer) -> list[tuple[str, str, str, str, str]]:
         ("prefill busy", result("prefill_utilisation", costs["prefill_utilisation"]), "balance", ratio, ""),
         ("gain", pays, "", "", ""),
     ]
-
-
-def _mean_step(answer: ServingAnswer) -> float:
-    return one(answer.evaluation.mean_step)
 
 
 def _pool(costs: dict[str, float]) -> str:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 
 from rich.text import Text
 
@@ -13,8 +13,10 @@ from costmodel.documents.schemas.serving.serving_results import RESULTS
 from costmodel.documents.schemas.serving.serving_workload import Serving
 from costmodel.equations.parallelism.counts import padded_vocab
 from costmodel.estimate.model.shards import layer_count
+from costmodel.estimate.serving.evaluate_apart import ApartEvaluation
 from costmodel.estimate.serving.predict_serving import ServingAnswer, code_of
 from costmodel.estimate.serving.reason_codes import REFUSALS
+from costmodel.estimate.serving.service_limits import service_limits
 from costmodel.estimate.serving.serving_band import OWN
 from costmodel.estimate.shared.limits import KINDS, Limit, stated_limits
 from costmodel.ground.counts import number_of
@@ -220,6 +222,12 @@ def _over(answer: ServingAnswer) -> str:
     """More arrives than is answered: how much more, and how many replicas it would take."""
     workload, costs = answer.inputs.case.scenario.workload, answer.costs
     arriving, most = float(workload.rate or 0.0), costs["saturation_per_s"]
+    rate = rate_words(arriving, significant(arriving))
+    if answer.plan.prefill is not None:
+        needed = instances_words(costs) if math.isfinite(costs["gpus_needed"]) else "no number of instances"
+        kept = " within the limits" if service_limits(answer.inputs) else ""
+        verb = "answer" if math.isfinite(costs["gpus_needed"]) else "answers"
+        return f"{rate} on {_instances(answer)}; {needed} {verb} it{kept}"
     each = most / costs["replicas"]
     replicas = math.floor(arriving / each) + 1
     gpus = costs["gpus"] / costs["replicas"]
@@ -228,7 +236,25 @@ def _over(answer: ServingAnswer) -> str:
     taken = f"{number_of(replicas, 'replica')} ({number_of(replicas * gpus, 'GPU')}) answer it{inside}"
     plural = "s" if costs["replicas"] > 1 else ""
     fleet = f"{costs['replicas']:.0f} replica{plural}"
-    return f"{rate_words(arriving, significant(arriving))} on {fleet}, at most {significant(most)}; {taken}"
+    return f"{rate} on {fleet}, at most {significant(most)}; {taken}"
+
+
+def _instances(answer: ServingAnswer) -> str:
+    """Instances of each kind, with the most that each kind answers."""
+    evaluation, plan = answer.evaluation, answer.plan
+    assert isinstance(evaluation, ApartEvaluation)
+    assert plan.prefill is not None
+    assert plan.decode is not None
+    prefill, cache, sequences, _ = evaluation.most[:, 0]
+    kinds = (("prefill", plan.prefill.replicas, prefill), ("decode", plan.decode.replicas, min(cache, sequences)))
+    words = [f"{count:,.0f} {name} (at most {significant(float(most))})" for name, count, most in kinds]
+    return f"{' and '.join(words)} instances"
+
+
+def instances_words(costs: Mapping[str, float]) -> str:
+    """Prefill and decode instances that the load needs, with their accelerators."""
+    kinds = " and ".join(f"{costs[f'{name}_needed']:,.0f} {name}" for name in ("prefill", "decode"))
+    return f"{kinds} instances ({number_of(costs['gpus_needed'], 'GPU')})"
 
 
 def _invalid(answer: ServingAnswer, code: str) -> str:

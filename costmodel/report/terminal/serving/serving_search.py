@@ -203,7 +203,8 @@ def _needs(found: FoundPlans) -> Iterator[Text]:
         return
     taken = f"{number_of(needed, 'replica')} of {replica_words(best.sizes)}"
     if best.prefill is not None:
-        taken = f"{number_of(needed, 'set')} of these instances"
+        kinds = (f"{best.costs[f'{name}_needed']:,.0f} {name}" for name in ("prefill", "decode"))
+        taken = f"{' and '.join(kinds)} instances"
     gpus = number_of(best.costs["gpus_needed"], "GPU")
     paths, stated = found.variants.paths, found.variants.values(best.variant)
     named = zip(headings(paths), stated.values(), strict=True)

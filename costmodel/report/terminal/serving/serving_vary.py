@@ -18,9 +18,10 @@ from costmodel.estimate.serving.serving_band import OWN
 from costmodel.estimate.shared.limits import stated_limits
 from costmodel.explore.search.ranges import Axis
 from costmodel.explore.serving.best_layout import states_no_plan
+from costmodel.explore.serving.fleets import counts_of
 from costmodel.explore.serving.vary_serving import ServingTrial, SolvedServing, SweptServing, remarks_of
 from costmodel.ground.counts import number_of
-from costmodel.ground.units import significant
+from costmodel.ground.units import counted, significant
 from costmodel.report.machine.answer_fields import notes
 from costmodel.report.machine.serving_json import number, plan
 from costmodel.report.terminal.serving.serving_formatting import (
@@ -131,7 +132,16 @@ def _results(shown: Sequence[str], trial: ServingTrial) -> list[str]:
     """Results of one trial; none where its plan is not valid or does not fit."""
     if trial.answer is None or trial.answer.refused or trial.alone is not None or "M001" in trial.codes:
         return ["—"] * len(shown)
-    return [brief(name, trial.answer.costs[name]) for name in shown]
+    apart = trial.answer.plan.prefill is not None
+    return [
+        _fleet(trial.answer) if apart and name == "replicas" else brief(name, trial.answer.costs[name])
+        for name in shown
+    ]
+
+
+def _fleet(answer: ServingAnswer) -> str:
+    """Prefill and decode instances of a plan."""
+    return " → ".join(counted(count) for count in counts_of(answer.plan, answer.costs).values())
 
 
 def _layout(trial: ServingTrial) -> str:
@@ -195,14 +205,20 @@ def scale(
         lines.insert(-1, styled("rates around workload.rate; --rate '2..16 /s' sets others"))
     lines += [*_overloaded(trials), *_unread(trials), *_never_kept(case, trials)]
     if kept and kept[0].answer is not None:
-        each = kept[0].answer.costs
-        one = each["rate_within_slo_per_s"] / each["replicas"]
-        gpus = each["gpus"] / each["replicas"]
-        up_to = rate_words(one, significant(one))
-        stated = f"Each replica, {number_of(gpus, 'GPU')}, is expected to meet the limits up to {up_to}."
+        stated = _stated(kept[0].answer)
         lines += [styled(stated), *counted_for(case), *unlimited(case), *_at_risk(case, kept)]
     answers = [trial.answer.assumed for trial in trials if trial.answer is not None]
     return [*lines, *_remarked(trials), *([Text(), *assumed_of_all(answers)] if verbose else [])]
+
+
+def _stated(answer: ServingAnswer) -> str:
+    """What one replica keeps the limits up to; of instances apart, what their numbers mean."""
+    if answer.plan.prefill is not None:
+        return "repl: prefill → decode instances, the fewest GPUs of both that meet the limits"
+    each = answer.costs
+    one, gpus = each["rate_within_slo_per_s"] / each["replicas"], each["gpus"] / each["replicas"]
+    up_to = rate_words(one, significant(one))
+    return f"Each replica, {number_of(gpus, 'GPU')}, is expected to meet the limits up to {up_to}."
 
 
 def _never_kept(case: ServingCase, trials: Sequence[ServingTrial]) -> list[Line]:

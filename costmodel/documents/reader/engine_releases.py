@@ -1,0 +1,59 @@
+"""Which stack of an engine describes one of its releases."""
+
+from __future__ import annotations
+
+import functools
+import re
+from typing import NamedTuple
+
+from costmodel.documents.reader.library import names, read
+
+_DIGITS = 9  # of a part of a release
+
+
+class StackOfRelease(NamedTuple):
+    """The stack that stands for a release, the releases it describes, and whether this one is among them."""
+
+    stack: str
+    title: str
+    described: bool
+
+
+def stack_of_release(engine: str, release: str) -> StackOfRelease | None:
+    """The newest stack of an engine whose releases begin no later, else its oldest; nothing for another engine.
+
+    A text without a release counts as the newest one.
+
+    >>> stack_of_release("vllm", "v0.11.2")
+    StackOfRelease(stack='vllm-0.16', title='vLLM 0.6 to 0.16', described=True)
+    >>> stack_of_release("vllm", "0.24.0").described
+    False
+    """
+    asked, stacks = _numbers(release), _stacks(engine)
+    if not stacks:
+        return None
+    earlier = [each for each in stacks if each[0] <= asked] if asked else stacks
+    first, last, name, title = (earlier or stacks[:1])[-1]
+    return StackOfRelease(name, title, first <= asked and asked[: len(last)] <= last)
+
+
+@functools.cache
+def _stacks(engine: str) -> list[tuple[tuple[int, ...], tuple[int, ...], str, str]]:
+    """First and last release of each stack of an engine, oldest first."""
+    found = []
+    for name in names("stack"):
+        if name == engine or re.fullmatch(rf"{re.escape(engine)}-[\d.]+", name):
+            stack = read("stack", name)
+            ends = re.findall(r"[\d.]+", stack.as_of.version)
+            found.append((_numbers(ends[0]), _numbers(ends[-1]), name, stack.title))
+    return sorted(found)
+
+
+def _numbers(release: str) -> tuple[int, ...]:
+    """The numbers that a release begins with.
+
+    >>> _numbers("v0.4.6.post1"), _numbers("latest")
+    ((0, 4, 6), ())
+    """
+    found = re.match(r"v?(\d+(?:\.\d+)*)", release)
+    return tuple(int(part[:_DIGITS]) for part in found[1].split(".")) if found else ()

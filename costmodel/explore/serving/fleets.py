@@ -1,0 +1,39 @@
+"""How many replicas a plan has and how many its load needs; of prefill and decode apart, each kind by itself."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+from costmodel.documents.schemas.serving.serving_plan import ServingPlan
+from costmodel.estimate.serving.predict_serving import ServingAnswer
+
+APART = ("prefill", "decode")
+
+
+def counts_of(plan: ServingPlan, costs: Mapping[str, float]) -> dict[str, float]:
+    """Replicas of a plan by the key that states them."""
+    if plan.prefill is None or plan.decode is None:
+        return {"plan.replicas": costs["replicas"]}
+    halves = zip(APART, (plan.prefill, plan.decode), strict=True)
+    return {f"plan.{name}.replicas": float(half.replicas) for name, half in halves}
+
+
+def counts_needed(costs: Mapping[str, float]) -> dict[str, float]:
+    """Replicas that the load needs, by the key that states them."""
+    found = {f"plan.{name}.replicas": costs[f"{name}_needed"] for name in APART}
+    apart = all(count == count for count in found.values())  # not a number where both are done together
+    return found if apart else {"plan.replicas": costs["replicas_needed"]}
+
+
+def gpus_of(answer: ServingAnswer, counts: Mapping[str, float]) -> float:
+    """Accelerators of so many replicas of a plan."""
+    costs, plan = answer.costs, answer.plan
+    if plan.prefill is None or plan.decode is None:
+        return counts["plan.replicas"] * costs["gpus"] / costs["replicas"]
+    halves = zip(counts.values(), (plan.prefill, plan.decode), strict=True)
+    return sum(count * float(half.tp * half.dp_attention) for count, half in halves)
+
+
+def settings_of(counts: Mapping[str, float]) -> tuple[str, ...]:
+    """The settings that make so many replicas."""
+    return tuple(f"{key}={count:.0f}" for key, count in counts.items())

@@ -27,8 +27,8 @@ INVALID = {
     ),
     "L067": Reason(
         "ep of some ranks",
-        "The engine places whole experts on all ranks of a stage, or cuts each over all (stack.expert_ranks: all). So ep "
-        "must be 1 or tp · dp_attention.",
+        "The engine places whole experts on all ranks of a stage, or cuts each over all (stack.expert_ranks: all). So "
+        "ep must be 1 or tp · dp_attention.",
     ),
     "L057": Reason(
         "no experts",

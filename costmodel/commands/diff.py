@@ -117,15 +117,17 @@ def _answer(
     exit_code: bool,
 ) -> Reply:
     """The difference of two scenarios, each as it is or as the plan of a rank."""
+    if sides[0][1].kind == "serving" and ranks is not None:
+        from costmodel.commands import serving
+
+        return serving.diff(sides, title, ranks, exit_code=exit_code)
     sides = [(name, with_plan(case)) for name, case in sides]
     (one, before), (other, after) = sides
     if before.kind != "training":
         from costmodel.commands import rl, serving
 
-        refused = [("--plans", ranks is not None)]
         if before.kind == "rl":
-            return rl.diff(sides, title, exit_code=exit_code, refused=refused)
-        serving.without("diff", refused)
+            return rl.diff(sides, title, exit_code=exit_code, refused=[("--plans", ranks is not None)])
         return serving.diff(sides, title, exit_code=exit_code)
     from costmodel.documents.reader.resolved_scenario import training
     from costmodel.explore.compare.compare import compare

@@ -131,7 +131,7 @@ def search(
     varied = axes(over or ())
     case = question.varied({axis.path: f"--over {axis.path}" for axis in varied}, "--over")
     if case.kind != "training":
-        given = [("--into", into is not None), ("--keep", keep is Keep.ALL), ("--resume", resume)]
+        given = [("--into", into is not None), ("--keep all", keep is Keep.ALL), ("--resume", resume)]
         given += [("--engine", engine != "local"), ("--workers", workers is not None), ("--wait", bool(wait))]
         return _other_wing(case, top, pareto, varied, why_not=why_not, given=given)
     from costmodel.explore.search.refusals import examples

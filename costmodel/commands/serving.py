@@ -133,10 +133,13 @@ def sensitivity(case: LoadedScenario, of: str, top: int) -> Reply:
                  others=pages.of_serving_sensitivity(found))  # fmt: skip
 
 
-_BEST = "leave it out: a scenario without a plan takes the best plan at each value anyway"
-_INSTEAD: dict[tuple[str, ...], str] = {
-    ("sweep", "--best"): _BEST,
-    ("scale", "--best"): _BEST,
+_SMALL = "a search of a service takes seconds; --top 10000 -o plans.csv keeps its plans"
+_INSTEAD: dict[str, str] = {
+    **dict.fromkeys(("--into", "--keep all", "--resume", "--engine", "--workers", "--wait"), _SMALL),
+    "--why-not beside --pareto": "leave --pareto out; a front has only plans that no other beats",
+    "--ranks": "a service is scaled by its rate, with the GPUs that it needs: --rate '2..16 /s'; or sweep --over "
+    "cluster.nodes=1,2,4",
+    "--weak": "a service is scaled by its rate, with the GPUs that it needs: --rate '2..16 /s'",
 }
 
 
@@ -145,18 +148,17 @@ def without(command: str, given: Sequence[tuple[str, bool]]) -> None:
     names = [name for name, value in given if value]
     if names:
         sentence = f"{command} of a scenario that serves has no {', '.join(names)}"
-        raise fail("C030", sentence, None, _INSTEAD.get((command, *names), "leave it out"))
+        raise fail("C030", sentence, None, _INSTEAD.get(names[0], "leave it out"))
 
 
-def sweep(case: LoadedScenario, axes: Sequence[Axis], show: str, *, refused: Sequence[tuple[str, bool]]) -> Reply:
+def sweep(case: LoadedScenario, axes: Sequence[Axis], show: str, *, best: bool, chart: bool) -> Reply:
     """The answer of `sweep`."""
     from costmodel.explore.serving.vary_serving import sweep as run
     from costmodel.report.terminal.serving import serving_vary as report
 
-    without("sweep", refused)
-    found = run(serving(case), axes, show)
+    found = run(serving(case), axes, show, best=best)
     return Reply(
-        lambda: report.sweep(found),
+        lambda: report.sweep(found, chart=chart),
         lambda: report.sweep_json(found),
         "points",
         yes=any(trial.works for trial in found.trials),
@@ -164,7 +166,7 @@ def sweep(case: LoadedScenario, axes: Sequence[Axis], show: str, *, refused: Seq
     )
 
 
-def scale(case: LoadedScenario, rates: str, *, verbose: bool, refused: Sequence[tuple[str, bool]]) -> Reply:
+def scale(case: LoadedScenario, rates: str, *, best: bool, verbose: bool, refused: Sequence[tuple[str, bool]]) -> Reply:
     """The answer of `scale`: as many replicas as each rate needs."""
     from costmodel.explore.search.ranges import doubled, values_of
     from costmodel.explore.serving.vary_serving import around_rate, by_rate
@@ -174,21 +176,20 @@ def scale(case: LoadedScenario, rates: str, *, verbose: bool, refused: Sequence[
     held = serving(case)
     given = values_of(doubled(rates), "--rate", rates) if rates else ()
     values = [value if "/" in value else f"{value} /s" for value in given]
-    found = by_rate(held, values or around_rate(held))
+    found = by_rate(held, values or around_rate(held), best=best)
     works = any(trial.works for trial in found)
-    lines = functools.partial(report.scale, held, found, assumed=not rates, verbose=verbose)
+    lines = functools.partial(report.scale, held, found, best=best, assumed=not rates, verbose=verbose)
     return Reply(
         lines, lambda: report.scale_json(held, found), "sizes", yes=works, others=pages.of_serving_scale(held, found)
     )
 
 
-def solve(case: LoadedScenario, vary: str, wanted: str, *, refused: Sequence[tuple[str, bool]]) -> Reply:
+def solve(case: LoadedScenario, vary: str, wanted: str, *, best: bool) -> Reply:
     """The answer of `solve`."""
-    from costmodel.explore.serving.vary_serving import solve as run
+    from costmodel.explore.serving.solve_serving import solve as run
     from costmodel.report.terminal.serving import serving_vary as report
 
-    without("solve", refused)
-    found = run(serving(case), vary, wanted)
+    found = run(serving(case), vary, wanted, best=best)
     return Reply(lambda: report.solve(found), lambda: report.solve_json(found), "ranges", yes=bool(found.reaches))
 
 
@@ -209,13 +210,20 @@ def check(cases: Mapping[str, LoadedScenario], against: BaselineFile, *, verbose
     return Reply(lines, result, "scenarios", yes=kept, others=pages.of_serving_check(found))
 
 
-def diff(sides: Sequence[tuple[str, LoadedScenario]], title: str, *, exit_code: bool) -> Reply:
-    """The answer of `diff`."""
+def diff(
+    sides: Sequence[tuple[str, LoadedScenario]],
+    title: str,
+    ranks: tuple[int | None, int | None] = (None, None),
+    *,
+    exit_code: bool,
+) -> Reply:
+    """The answer of `diff`; of plans of a search where their ranks are stated."""
     from costmodel.explore.compare.compare import compare
-    from costmodel.explore.serving.compare_serving import side
+    from costmodel.explore.serving.compare_serving import ranked, side
     from costmodel.report.terminal.serving import serving_compare as report
 
-    before, after = (side(name, serving(case)) for name, case in sides)
+    cases = (case if rank is None else ranked(case, rank) for (_, case), rank in zip(sides, ranks, strict=True))
+    before, after = (side(name, serving(case)) for (name, _), case in zip(sides, cases, strict=True))
     found = compare(before, after)
     yes = found.same or not exit_code
     return Reply(lambda: report.diff(found, title), lambda: report.diff_json(found), "figures", yes=yes)

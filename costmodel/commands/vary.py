@@ -65,7 +65,7 @@ def sweep(
     if case.kind == "serving":
         from costmodel.commands import serving
 
-        return serving.sweep(case, varied, show, refused=[("--best", best), ("--chart", chart)])
+        return serving.sweep(case, varied, show, best=best, chart=chart)
     if case.kind == "rl":
         from costmodel.commands import rl
 
@@ -122,8 +122,8 @@ def scale(
     if case.kind == "serving":
         from costmodel.commands import serving
 
-        refused = [("--ranks", bool(ranks)), ("--weak", weak), ("--best", best)]
-        return serving.scale(case, rate, verbose=verbose, refused=refused)
+        refused = [("--ranks", bool(ranks)), ("--weak", weak)]
+        return serving.scale(case, rate, best=best, verbose=verbose, refused=refused)
     if case.kind == "rl":
         from costmodel.commands import rl
 
@@ -216,7 +216,7 @@ def solve(
     if case.kind == "serving":
         from costmodel.commands import serving
 
-        return serving.solve(case, vary, wanted, refused=[("--best", best)])
+        return serving.solve(case, vary, wanted, best=best)
     with paced("values") as pace:
         found = run(training(case), vary, wanted, best=best or question.is_alone, pace=pace)
     return Reply(

@@ -254,7 +254,6 @@ def test_explain_traces_results_to_the_documents(run: Any) -> None:
         ("search", NAME, "--workers", "2"),
         ("search", NAME, "--wait", "5 s"),
         ("search", NAME, "--pareto", "tpot,ttft", "--why-not"),
-        ("sweep", NAME, "--over", "plan.tp=4,8", "--best"),
         ("scale", NAME, "--ranks", "8..16"),
         ("scale", "quickstart", "--rate", "1..2"),
         ("pipeline", NAME),

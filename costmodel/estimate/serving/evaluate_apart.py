@@ -98,7 +98,7 @@ def evaluate_apart(inputs: ServingInputs, prefill: PlanColumns, decode: PlanColu
     over = np.asarray(rate < (arriving or 0.0) * (1 - 1e-9))
     many = quick.in_flight(rate)
     step = ExactSteps(inputs, decode).breakdown(micro_batch(decode, many))
-    rates = ApartRates(rate, top, within, passed, each, *instances_needed(exact))
+    rates = ApartRates(rate, top, within, passed, each, *instances_needed(quick))
     columns = apart_columns(inputs, (prefill, decode), memories, step, transfer, exact.seen(rate, many), rates)
     columns["cost_per_mcached"] = cached_cost_apart(inputs, prefill, prompt.gamma)
     with np.errstate(divide="ignore", invalid="ignore"):  # replicas that keep no limits

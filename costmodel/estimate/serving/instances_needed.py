@@ -4,12 +4,15 @@ from __future__ import annotations
 
 from dataclasses import replace
 from functools import partial
+from typing import Any
 
 import numpy as np
+from numpy.typing import NDArray
 
 from costmodel.estimate.serving.instance_pairs import FEWEST_PER_S, InstancePairs, bare_transfer
 from costmodel.estimate.serving.instances import cache_transfer
-from costmodel.estimate.serving.plan_columns import PlanColumns, Rows
+from costmodel.estimate.serving.plan_columns import SIZES, PlanColumns, Rows
+from costmodel.estimate.serving.replica_kinds import distinct, rows_of
 from costmodel.estimate.serving.replicas_for_load import replicas_for_load, wanted_rate
 from costmodel.ground.equation import Number, untraced
 
@@ -21,20 +24,36 @@ _SAME = 1e-9  # by which a rate may differ that is divided and multiplied again
 def instances_needed(pairs: InstancePairs) -> tuple[Number, Number]:
     """Instances for prompts and for tokens, the fewest accelerators of both that keep the limits at the rate.
 
-    Without end where no number keeps them; not a number where the load is no rate.
+    Without end where no number keeps them; not a number where the load is no rate. The pairs are looked at often, so
+    they should be quick ones.
     """
     if pairs.inputs.case.scenario.workload.rate is None:
         return np.nan, np.nan
+    kinds, which = _kinds(pairs)
     with untraced(), np.errstate(all="ignore"):
-        quick = pairs.quick()
-        rates = _rates(quick)
+        rates = _rates(kinds)
         prefill, decode = (replicas_for_load(pairs.inputs, each, KINDS) for each in rates)
-        moved = _on_other_links(quick, prefill, decode)
+        moved = _on_other_links(kinds, prefill, decode)
         if moved is not None:
             crossed, other = moved
             rates = [np.where(crossed, *both) for both in zip(_rates(other), rates, strict=True)]
-    first, second = (replicas_for_load(pairs.inputs, each, KINDS) for each in rates)
+    first, second = (replicas_for_load(pairs.inputs, each[which], KINDS) for each in rates)
     return first, second
+
+
+def _kinds(pairs: InstancePairs) -> tuple[InstancePairs, NDArray[np.intp]]:
+    """The pairs without those that differ only in how many instances they have, and which of them each row is."""
+    halves = (pairs.prefill, pairs.decode)
+    near = np.asarray(_accelerators(*halves) <= pairs.inputs.domain, dtype=np.float64)
+    columns = [np.asarray(getattr(half, name)) for half in halves for name in SIZES if name != "replicas"]
+    first, which = distinct([*columns, near])
+    names = ("prompt", "transfer", "steps", "most", "held")
+    parts: dict[str, Any] = {name: rows_of(getattr(pairs, name), first, len(pairs.decode)) for name in names}
+    return replace(pairs, prefill=halves[0].at(first), decode=halves[1].at(first), **parts), which
+
+
+def _accelerators(prefill: PlanColumns, decode: PlanColumns) -> Rows:
+    return np.asarray(prefill.replicas * prefill.ranks + decode.replicas * decode.ranks)
 
 
 def _rates(pairs: InstancePairs) -> list[Rows]:
@@ -69,10 +88,7 @@ def _rates(pairs: InstancePairs) -> list[Rows]:
 def _on_other_links(pairs: InstancePairs, first: Number, second: Number) -> tuple[Rows, InstancePairs] | None:
     """Rows that so many instances move to other links, and the pairs there: a network, or those of one domain."""
     prefill, decode = (_with(layout, count) for layout, count in ((pairs.prefill, first), (pairs.decode, second)))
-    now, then = (
-        np.asarray(one.replicas * one.ranks + two.replicas * two.ranks)
-        for one, two in ((pairs.prefill, pairs.decode), (prefill, decode))
-    )
+    now, then = _accelerators(pairs.prefill, pairs.decode), _accelerators(prefill, decode)
     domain = np.asarray(pairs.inputs.domain)
     crossed = np.asarray((now <= domain) != (then <= domain))
     if not crossed.any():

@@ -14,7 +14,7 @@ from costmodel.estimate.serving.predict_serving import layout_of
 from costmodel.estimate.serving.serving_inputs import ServingInputs, inputs_of
 from costmodel.explore.serving.found_plans import FoundPlans, RankedPlan
 from costmodel.explore.serving.search_layouts import search
-from costmodel.ground.errors import Place, fail
+from costmodel.ground.errors import COMMAND_LINE, Place, fail
 
 _MOST = 100_000  # plans of which the best with the engine's own token budget is taken
 
@@ -22,6 +22,16 @@ _MOST = 100_000  # plans of which the best with the engine's own token budget is
 def states_no_plan(case: ServingCase) -> bool:
     """Whether the scenario as it is written leaves the plan to a search, which holds the keys that --set gives."""
     return case.scenario.plan is None or "plan" not in (case.original or case.tree)
+
+
+def by_search(case: ServingCase, *, best: bool) -> bool:
+    """Whether each answer has the best plan of its own: if asked for, or if no plan is stated."""
+    plan = case.scenario.plan
+    if best and plan is not None and plan.prefill is not None:
+        sentence = "--best searches another layout, and no search lists one for a plan with prefill and decode apart"
+        place = Place(COMMAND_LINE, 0, 1, "", "--best", len("--best"))
+        raise fail("C010", sentence, place, "leave the plan out: --set plan=null --set search.disaggregated=true")
+    return best or states_no_plan(case)
 
 
 def with_best_layout(case: LoadedScenario) -> LoadedScenario:

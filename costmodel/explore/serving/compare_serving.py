@@ -4,15 +4,21 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
-from costmodel.documents.reader.serving_scenario import ServingCase
+from costmodel.documents.reader.override_case import vary_any
+from costmodel.documents.reader.resolved_scenario import LoadedScenario
+from costmodel.documents.reader.serving_scenario import ServingCase, serving
 from costmodel.estimate.serving.plan_columns import RARE, SIZES
-from costmodel.estimate.serving.predict_serving import ServingAnswer, predict
+from costmodel.estimate.serving.predict_serving import ServingAnswer, own_plan, predict
+from costmodel.estimate.serving.serving_inputs import inputs_of
 from costmodel.explore.compare.check import BaselinePolicy
 from costmodel.explore.compare.compare import Side, named_documents
 from costmodel.explore.compare.input_paths import InputValue, leaves
 from costmodel.explore.compare.limit_findings import CheckedAnswer, LimitFinding, limit_findings
-from costmodel.explore.serving.search_layouts import UNSTABLE
+from costmodel.explore.serving.best_layout import plan_settings
+from costmodel.explore.serving.search_layouts import UNSTABLE, search
 from costmodel.explore.serving.serving_baseline import baseline_findings, figures
+from costmodel.ground.counts import number_of
+from costmodel.ground.errors import Place, fail
 
 
 def check(cases: Mapping[str, ServingCase], holding: BaselinePolicy) -> list[CheckedAnswer[ServingAnswer]]:
@@ -29,6 +35,20 @@ def _checked(key: str, case: ServingCase, holding: BaselinePolicy) -> CheckedAns
     findings += limit_findings(case, answer.costs, stable=not codes)
     findings += baseline_findings(key, answer, holding)
     return CheckedAnswer(key, answer, tuple(findings))
+
+
+def ranked(case: LoadedScenario, rank: int) -> LoadedScenario:
+    """The case with the plan of a rank of its search, counted from 1; rank 0 is the scenario's own."""
+    held = serving(case)
+    if rank == 0:
+        own_plan(inputs_of(held))
+        return case
+    found = search(inputs_of(held), rank)
+    if len(found.best) < rank:
+        sentence = f"the search finds {number_of(len(found.best), 'plan')} that fit, so none of rank {rank}"
+        raise fail("C004", sentence, Place(case.file))
+    settings = plan_settings(found, found.best[rank - 1])
+    return vary_any(case, [f"{path}={value}" for path, value in settings.items()]) if settings else case
 
 
 def side(name: str, case: ServingCase) -> Side:

@@ -47,6 +47,7 @@ class VariantPlans:
     valid: int = 0
     fit: int = 0
     kept: int = 0
+    fewest: float = math.inf  # accelerators that the rate needs, of the plans that keep every limit
     refused: Counter[str] = field(default_factory=Counter)
     examples: dict[str, dict[str, float]] = field(default_factory=dict)
     best: RankedPlan | None = None
@@ -145,6 +146,8 @@ class FoundPlans(OverVariants):
     yours: ServingAnswer | None = None
     your_rank: int = 0
     remedies: tuple[SearchRemedy, ...] = ()
+    alone: RankedPlan | None = None  # nearest to limits that no plan keeps, even of requests one at a time
+    fleet: RankedPlan | None = None  # the best plan with as many replicas as the rate needs, where it has others
 
     @property
     def nearest(self) -> int:

@@ -13,6 +13,7 @@ from costmodel.estimate.serving.constraints import invalid_halves
 from costmodel.estimate.serving.plan_columns import PlanColumns
 from costmodel.estimate.serving.predict_serving import apart_is_modelled
 from costmodel.estimate.serving.serving_inputs import ServingInputs
+from costmodel.explore.serving.fleet_size import most_accelerators, most_replicas
 from costmodel.ground.errors import CostModelError, fail
 
 BUDGETS = (2048.0, 8192.0, 16384.0)  # tried beside what the engine picks
@@ -36,15 +37,11 @@ def _no_room(inputs: ServingInputs) -> CostModelError:
 
 def candidates(inputs: ServingInputs) -> PlanColumns:
     """Every plan of the space, or every one that makes sense where it lists none; a fault where there is none."""
-    ranks, space, plan = float(inputs.ranks), inputs.case.scenario.search, inputs.case.scenario.plan
-    held = {path_of(assignment) for assignment in inputs.case.assignments}  # what the command line sets stays
+    ranks, plan = float(inputs.ranks), inputs.case.scenario.plan
     degrees = _powers(ranks)
 
     def listed(name: str, usual: Iterable[float]) -> list[float]:
-        if plan is not None and (f"plan.{name}" in held or ("plan" in held and name in plan.model_fields_set)):
-            return [float(getattr(plan, name) or 0.0)]
-        written = getattr(space, name, None) if space is not None else None
-        return [float(value) for value in (usual if written is None else written)]
+        return _listed(inputs, name) or [float(value) for value in usual]
 
     mixture = inputs.model.has_experts
     budgets = sorted({*BUDGETS, float(inputs.budget)}) if inputs.engine.budget is None else [float(inputs.budget)]
@@ -62,7 +59,7 @@ def candidates(inputs: ServingInputs) -> PlanColumns:
     each = np.asarray(pp * (tp * groups))
     sensible = each <= ranks
     if mixture:
-        sensible &= (ep == 1) | (ep == tp * groups)
+        sensible &= (ep == 1) | (ep == tp * groups) | (len(axes[2]) == 1)
         sensible &= (copies == 0) | (ep > 1) | (len(axes[-2]) == 1)
     sensible &= (tp % dcp == 0) | (len(axes[-1]) == 1)
     tp, pp, ep, groups, budget, copies, dcp, each = (column[sensible] for column in (*columns, each))
@@ -74,7 +71,22 @@ def candidates(inputs: ServingInputs) -> PlanColumns:
         return PlanColumns(tp, pp, ep, groups, many, budget, copies, dcp)
     if not len(tp):
         raise _no_room(inputs)
-    return PlanColumns(tp, pp, ep, groups, np.floor(ranks / each), budget, copies, dcp)
+    return PlanColumns(tp, pp, ep, groups, most_replicas(inputs, each), budget, copies, dcp)
+
+
+def _listed(inputs: ServingInputs, name: str) -> list[float]:
+    """Values of a size that the command line holds or the search lists; empty where the search is free."""
+    space, plan = inputs.case.scenario.search, inputs.case.scenario.plan
+    held = {path_of(assignment) for assignment in inputs.case.assignments}  # what the command line sets stays
+    if plan is not None and (f"plan.{name}" in held or ("plan" in held and name in plan.model_fields_set)):
+        stated = getattr(plan, name)
+        return [] if name == "replicas" and stated is None else [float(stated or 0.0)]
+    return [float(value) for value in getattr(space, name, None) or ()]
+
+
+def replicas_are_open(inputs: ServingInputs) -> bool:
+    """Whether the search chooses the number of replicas."""
+    return not _listed(inputs, "replicas")
 
 
 def _powers(most: float) -> list[float]:
@@ -101,7 +113,7 @@ def pairs(inputs: ServingInputs, layout: PlanColumns) -> tuple[PlanColumns, Plan
         CostModelError: the load is not modelled with instances apart
     """
     apart_is_modelled(inputs)
-    ranks = float(inputs.ranks)
+    ranks = most_accelerators(inputs)
     alone = layout.at(layout.pp == 1)
     degrees = (alone.tp, alone.ep, alone.dp_attention, alone.redundant_experts, alone.dcp)
     shapes = np.unique(np.stack(degrees), axis=1).T

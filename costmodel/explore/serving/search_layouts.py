@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import time
 from collections.abc import Iterator, Sequence
 
@@ -18,8 +19,9 @@ from costmodel.estimate.serving.reason_codes import OVERLOAD
 from costmodel.estimate.serving.serving_inputs import ServingInputs
 from costmodel.explore.search.progress import UNWATCHED, Watcher
 from costmodel.explore.search.ranges import Axis
+from costmodel.explore.serving.fleet_size import sized, sized_apart
 from costmodel.explore.serving.found_plans import FoundPlans, RankedPlan, VariantPlans, comparable, lacks_figure, varied
-from costmodel.explore.serving.layout_candidates import candidates, pairs
+from costmodel.explore.serving.layout_candidates import candidates, pairs, replicas_are_open
 from costmodel.explore.serving.limit_misses import nearness, shown_digits
 from costmodel.ground.errors import Fault
 from costmodel.ground.record import record
@@ -65,8 +67,29 @@ def search(inputs: ServingInputs, top: int = 10, over: Sequence[Axis] = (), watc
         better += ahead
     comparable(inputs.case.scenario.objective, lacking)
     found.your_rank = better + 1 if own.key is not None else 0
+    found.fleet = _fleet(found)
     found.elapsed = time.perf_counter() - since
     return found
+
+
+def _fleet(found: FoundPlans) -> RankedPlan | None:
+    """The best plan with as many replicas as the rate needs; None where it has them, or no number is enough."""
+    if not found.best or found.stopped:
+        return None
+    best, inputs = found.best[0], found.variants.of(found.best[0].variant)
+    if not math.isfinite(best.costs["gpus_needed"]) or best.costs["gpus_needed"] == best.costs["gpus"]:
+        return None
+    halves = [(best.sizes, "decode_needed" if best.prefill else "replicas_needed")]
+    halves += [(best.prefill, "prefill_needed")] if best.prefill is not None else []
+    layouts = [
+        PlanColumns(**{size: np.array([value]) for size, value in {**sizes, "replicas": best.costs[needed]}.items()})
+        for sizes, needed in halves
+    ]
+    with np.errstate(all="ignore"):
+        if len(layouts) == 1:
+            return ranked_plan(evaluate(inputs, layouts[0]), 0, {}, best.variant)
+        (routed,) = routed_parts(inputs, layouts[1], layouts[0])
+        return ranked_plan(evaluate_apart(*routed), 0, {}, best.variant)
 
 
 def _own(inputs: ServingInputs) -> _Own:
@@ -105,12 +128,29 @@ def _searched(
 
 def _evaluations(part: VariantPlans, inputs: ServingInputs, layout: PlanColumns) -> Iterator[AnyEvaluation]:
     """Every valid plan, and where the space has them those with prefill and decode apart, so many at a time."""
-    space = inputs.case.scenario.search
+    open_count, seen = replicas_are_open(inputs), 0
     for start in range(0, len(layout), ROWS):
         with np.errstate(all="ignore"):
-            yield evaluate(inputs, layout.at(slice(start, start + ROWS)))
-    if space is None or not space.disaggregated:
-        return
+            found = evaluate(inputs, layout.at(slice(start, start + ROWS)))
+        for each in sized(inputs, found) if open_count else (found,):
+            seen += len(each.layout)
+            yield each
+    space = inputs.case.scenario.search
+    if space is not None and space.disaggregated:
+        halves = _valid_halves(part, inputs, layout)
+        for start in range(0, len(halves[0]), ROWS):
+            rows = slice(start, start + ROWS)
+            with np.errstate(all="ignore"):
+                apart = [evaluate_apart(*each) for each in routed_parts(inputs, *(half.at(rows) for half in halves))]
+            for pair in sized_apart(inputs, apart) if open_count else apart:
+                seen += len(pair.layout)
+                yield pair
+    part.candidates += seen - part.valid  # plans with fewer replicas beside those with all, or in their place
+    part.valid = seen
+
+
+def _valid_halves(part: VariantPlans, inputs: ServingInputs, layout: PlanColumns) -> tuple[PlanColumns, PlanColumns]:
+    """Prefill and decode instances that make sense together; the others are counted."""
     prefill, decode = pairs(inputs, layout)
     part.candidates += len(decode)
     kept = np.ones(len(decode), dtype=bool)
@@ -118,12 +158,7 @@ def _evaluations(part: VariantPlans, inputs: ServingInputs, layout: PlanColumns)
         _count(part, code, mask & kept, decode)
         kept &= ~mask
     part.valid += int(kept.sum())
-    prefill, decode = prefill.at(kept), decode.at(kept)
-    for start in range(0, len(decode), ROWS):
-        rows = slice(start, start + ROWS)
-        for part_of_rows in routed_parts(inputs, prefill.at(rows), decode.at(rows)):
-            with np.errstate(all="ignore"):
-                yield evaluate_apart(*part_of_rows)
+    return prefill.at(kept), decode.at(kept)
 
 
 def _evaluated(
@@ -141,6 +176,8 @@ def _evaluated(
         fits &= ~mask if code in TOO_LARGE else True
     part.fit += int(fits.sum())
     part.kept += int(kept.sum())
+    needed = evaluation.results.column("gpus_needed")[kept]
+    part.fewest = min(part.fewest, float(np.min(needed, initial=np.inf)))
     keys = _keys(inputs, evaluation, kept)
     order = np.lexsort(keys[::-1])
     ranked = [ranked_plan(evaluation, int(row), codes, part.number) for row in order[fits[order]][:top]]

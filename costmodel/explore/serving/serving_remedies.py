@@ -13,11 +13,13 @@ from costmodel.documents.reader.override_case import vary_any
 from costmodel.documents.reader.serving_scenario import ServingCase, serving
 from costmodel.estimate.serving.element_types import stored_types
 from costmodel.estimate.serving.predict_serving import ServingAnswer
+from costmodel.estimate.serving.service_limits import service_limits
 from costmodel.estimate.serving.serving_inputs import ServingInputs, inputs_of
 from costmodel.explore.serving.fleets import counts_needed, counts_of, gpus_of, settings_of
-from costmodel.explore.serving.found_plans import FoundPlans, SearchRemedy
+from costmodel.explore.serving.found_plans import FoundPlans, RankedPlan, SearchRemedy
+from costmodel.explore.serving.limit_misses import limit_misses
 from costmodel.explore.serving.search_layouts import search
-from costmodel.explore.serving.vary_serving import ServingTrial, tried
+from costmodel.explore.serving.vary_serving import ServingTrial, tried, unloaded
 from costmodel.ground.errors import CostModelError
 from costmodel.ground.units import significant
 
@@ -25,6 +27,7 @@ _DEGREES = (1, 2, 4, 8, 16, 32, 64)
 _KEYS = {"L050": ("replicas", "tp", "pp"), "L055": ("pp",), "L056": ("ep", "tp"), "L057": ("ep", "dp_attention"),
          "L058": ("pp",), "L059": ("pp",), "L063": ("dcp", "tp"), "L064": ("dcp", "tp"), "L065": ("dcp",),
          "L067": ("ep",)}  # fmt: skip
+_EVERY = 100_000  # plans, of which the nearest to the limits is taken
 _DOUBLINGS = 6  # of the nodes that a search has
 _MOST, _LENGTHS = 3, 8  # values shown of a key; prompts tried, each three quarters of the one before
 
@@ -119,11 +122,13 @@ def with_search_remedies(found: FoundPlans) -> FoundPlans:
     if found.kept or found.stopped:
         return found
     case, values = found.variants.of(found.nearest).case, found.variants.values(found.nearest)
-    kinds = (*_longer_steps(found, case), _more_nodes(found, case), *_narrower(case), _lower_rates(found, case))
-    tried_ones = (next(filter(None, (_search_remedy(case, each) for each in kind)), None) for kind in kinds)
+    kinds = (*_longer_steps(found, case), *_narrower(case), _lower_rates(found, case))
+    tried_ones = [next(filter(None, (_search_remedy(case, each) for each in kind)), None) for kind in kinds]
+    tried_ones.insert(len(_longer_steps(found, case)), _fewest_nodes(found, case))
+    alone = None if any(tried_ones) else _unloaded(case)
     ahead = tuple(f"{path}={value}" for path, value in values.items())
     remedies = [replace(one, settings=(*_without(ahead, one.settings), *one.settings)) for one in tried_ones if one]
-    return replace(found, remedies=tuple(remedies[:_MOST]))
+    return replace(found, remedies=tuple(remedies[:_MOST]), alone=alone)
 
 
 def _longer_steps(found: FoundPlans, case: ServingCase) -> list[Iterator[tuple[str, ...]]]:
@@ -154,14 +159,45 @@ def _search_remedy(case: ServingCase, settings: tuple[str, ...]) -> SearchRemedy
     return SearchRemedy(settings, found.best[0]) if found.kept else None
 
 
-def _more_nodes(found: FoundPlans, case: ServingCase) -> Iterator[tuple[str, ...]]:
+def _fewest_nodes(found: FoundPlans, case: ServingCase) -> SearchRemedy | None:
+    """The fewest nodes of which a search keeps every limit, from those of the first number that does."""
+    most, remedy = 0.0, None
+    fewest = float(case.scenario.cluster.nodes)
+    for count in _more_nodes(found, case):
+        remedy = _search_remedy(case, (f"cluster.nodes={count:.0f}",))
+        if remedy is not None:
+            most = count
+            break
+        fewest = max(fewest, count)
+    while remedy is not None and most - fewest > 1:
+        middle = (fewest + most) // 2
+        smaller = _search_remedy(case, (f"cluster.nodes={middle:.0f}",))
+        fewest, most = (middle, most) if smaller is None else (fewest, middle)
+        remedy = smaller or remedy
+    return remedy
+
+
+def _unloaded(case: ServingCase) -> RankedPlan | None:
+    """The nearest plan where hardly any request meets another, if none keeps the limits even then."""
+    if case.scenario.workload.rate is None:
+        return None
+    inputs = inputs_of(unloaded(case))
+    found, limits = search(inputs, _EVERY), service_limits(inputs)
+
+    def beyond(plan: RankedPlan) -> float:
+        return float(limit_misses(limits, lambda name: np.array([plan.costs[name]]), 1)[0])
+
+    return min(found.best, key=beyond) if found.best and not found.kept else None
+
+
+def _more_nodes(found: FoundPlans, case: ServingCase) -> Iterator[float]:
     """As few nodes as one of the plans needs, or else powers of two as many as there are."""
     nodes, each = float(case.scenario.cluster.nodes), float(case.node.accelerators)
     needed = {plan.costs["gpus_needed"] for plan in found.best}
     first = sorted({math.ceil(gpus / each) for gpus in needed if math.isfinite(gpus)})[:_MOST]
     for count in (*first, *(nodes * 2.0**power for power in range(1, _DOUBLINGS))):
         if count > nodes:
-            yield (f"cluster.nodes={count:.0f}",)
+            yield float(count)
 
 
 def _narrower(case: ServingCase) -> list[Iterator[tuple[str, ...]]]:

@@ -25,6 +25,7 @@ from costmodel.explore.compare.select_plan import by_search
 from costmodel.explore.search.engine import SearchStopped
 from costmodel.explore.search.progress import UNWATCHED, Watcher
 from costmodel.explore.search.ranges import Span, at_option, axis, span
+from costmodel.explore.vary.range_samples import SAMPLES, samples, samples_between
 from costmodel.explore.vary.sweep import SweepPoint, column, point, tried
 from costmodel.ground.errors import CostModelError, Fault, Place, fail
 from costmodel.ground.parsing import UnitError, in_ones, parse
@@ -32,7 +33,7 @@ from costmodel.ground.record import record
 
 _TARGET = re.compile(r"\s*([a-z_0-9]+)\s*(<=|>=|≤|≥)\s*(.+?)\s*\Z")
 _QUANTITY = re.compile(r"([-+0-9.,_eE]+?)\s*([^-+0-9.,_].*)?\Z")
-_SAMPLES, _EVERY_WHOLE, _HALVINGS = 33, 512, 60
+_HALVINGS = 60
 _WIDE = 64.0
 _ABOUT = 10.0
 NO_PLAN = "C004"  # a search that finds no valid plan
@@ -48,10 +49,14 @@ class Target:
 
     def reached(self, found: SweepPoint) -> bool:
         """Whether a plan that works reaches it."""
+        return self.excess(found) <= 0
+
+    def excess(self, found: SweepPoint) -> float:
+        """What a plan has too much, 0 or less where it reaches the target; not a number where it does not work."""
         if not found.works:
-            return False
-        value = found.costs.get(self.column, math.nan)
-        return value >= self.bound if self.at_least else value <= self.bound
+            return math.nan
+        over = found.costs.get(self.column, math.nan) - self.bound
+        return -over if self.at_least else over
 
 
 @record
@@ -132,7 +137,7 @@ def solve(
     searched = _counted(span(written) if written.strip() else _around(case, path, now))
     listed = searched is None or bool(searched.step)
     values = list(axis(vary, "--vary").values) if listed else []
-    expected = len(values) or _SAMPLES
+    expected = len(values) or SAMPLES
     found = SolveResult(case, path, goal, now, (values[0], values[-1]) if listed else ("", ""), best=best)
     try:
         if searched is None or listed:
@@ -237,12 +242,16 @@ def _end(searched: Span, number: float) -> str:
 
 def _continuous(found: SolveResult, searched: Span, at: Callable[[str], SweepPoint], *, whole: bool) -> None:
     """Samples of a range, then the edges between them."""
-    numbers = _samples(searched, whole=whole)
+    numbers = samples(searched, whole=whole)
+    every = whole and len(numbers) >= searched.high - searched.low + 1
+    if not every:
+        between = samples_between(numbers, lambda number: found.target.excess(at(searched.text(number))), whole=whole)
+        numbers = sorted({*numbers, *between})
     texts = [searched.text(number) for number in numbers]
     found.tried = (_end(searched, numbers[0]), _end(searched, numbers[-1]))
     reached = [found.target.reached(at(text)) for text in texts]
     changes = sum(before != after for before, after in itertools.pairwise(reached))
-    if whole and len(texts) >= searched.high - searched.low + 1:
+    if every:
         found.reaches, found.every = _scanned(texts, reached), True
         return
     found.how = "bisection" if changes == 1 else "scan"
@@ -281,22 +290,6 @@ def _is_whole(case: ResolvedScenario, path: str, searched: Span) -> bool:
     except CostModelError as error:
         return "whole number" in error.faults[0].sentence
     return False
-
-
-def _samples(searched: Span, *, whole: bool) -> list[float]:
-    low, high = searched.low, searched.high
-    if whole and high - low < _EVERY_WHOLE:
-        return [low + step for step in range(int(high - low) + 1)]
-    shares = [step / (_SAMPLES - 1) for step in range(_SAMPLES)]
-    if low > 0:
-        numbers = [low * (high / low) ** share for share in shares]
-    else:
-        numbers = [low + (high - low) * share for share in shares]
-    numbers[-1] = high
-    if whole:
-        powers = [2.0**power for power in range(64) if low <= 2.0**power <= high]
-        return sorted({float(round(number)) for number in numbers} | set(powers))
-    return numbers
 
 
 def _short(searched: Span, inside: float, outside: float, wanted: Target, at: Callable[[str], SweepPoint]) -> str:

@@ -53,6 +53,50 @@ def test_solve_over_a_range_assumes_nothing_of_its_key(run: Any) -> None:
     assert "tp 4 · 12 replicas" in ran.out
 
 
+def test_solve_finds_a_range_between_two_samples(run: Any) -> None:
+    """3.2 J a token is reached from 8.7 to 9.36 requests/s, where a limit breaks; samples are 8 and 11.3 a second."""
+    shipped = ("solve", "serve-llama-3.1-70b", "--vary", "workload.rate", "--for")
+    (found,) = answered(run, *shipped, "energy_per_token<=3.2 J")["ranges"]
+    least = float(found["low"].split()[0])
+    assert found["at_low"]["energy_per_token_j"] <= 3.2 < costs(f"workload.rate={least - 0.01} /s")["energy_per_token"]
+    assert answered(run, *shipped, "energy_per_token<=2.9 J")["ranges"] == []
+
+
+def test_best_takes_the_plan_of_a_search_at_each_value(run: Any) -> None:
+    """The shipped plan is tp 8; with 2 s for the first token and 40 ms a token, tp 4 answers more requests a GPU."""
+    limits = ("--set", "limits={ttft_p99: {at_most: 2 s}, tpot: {at_most: 40 ms}}")
+    shipped = ("serve-llama-3.1-70b", *limits)
+    best = answered(run, "search", *shipped, "--top", "1", "--set", "search.budget=[8192]")["plans"][0]
+    asked = {
+        "sweep": ("--over", "workload.rate=8 /s,9 /s"),
+        "scale": ("--rate", "8,9"),
+        "solve": ("--vary", "workload.rate=8..9 /s", "--for", "tpot<=40 ms"),
+    }
+    for command, words in asked.items():
+        found = answered(run, command, *shipped, *words, "--best")
+        first = found["ranges"][0]["at_low"] if command == "solve" else (found.get("points") or found["sizes"])[0]
+        assert first["tp"] == best["tp"] != 8
+    apart = ("--set", "plan={prefill: {tp: 8}, decode: {tp: 8}}")
+    ran = run("sweep", *shipped, *apart, "--over", "workload.rate=1/s,2/s", "--best")
+    assert "search.disaggregated=true" in ran.err
+
+
+def test_diff_compares_plans_of_the_search(run: Any, faults: Any) -> None:
+    found = answered(run, "search", "serve-llama-3.1-70b", "--top", "4")["plans"]
+    figures = answered(run, "diff", "serve-llama-3.1-70b", "--plans", "1,4")["figures"]
+    tpot = next(figure for figure in figures if figure["name"].startswith("tpot"))
+    assert (tpot["before"], tpot["after"]) == (found[0]["tpot_s"], found[3]["tpot_s"])
+    assert "Nothing differs" in run("diff", "serve-llama-3.1-70b", "--plans", "0,0").out
+    (fault,) = faults(run("diff", "serve-llama-3.1-70b", "--plans", "1,900"))
+    assert fault.code == "C004"
+
+
+def test_a_chart_has_the_first_result_along_the_rate(run: Any, faults: Any) -> None:
+    swept = ("sweep", "serve-llama-3.1-70b", "--show", "tpot", "--chart", "--over")
+    assert "20.9 ms ┤" in run(*swept, "workload.rate=2..8 /s*2").out
+    assert faults(run(*swept, "stack=vllm,sglang"))[0].code == "C010"
+
+
 def test_degrees_that_the_cluster_has_no_room_for_are_named(run: Any, faults: Any) -> None:
     job = ("--model", "deepseek-v3", "--gpu", "h200", "--gpus", "8", "--rate", "1", "--prompt", "10", "--answer", "10")
     (fault,) = faults(run("search", *job, "--set", "plan.tp=8", "--set", "plan.dp_attention=8"))

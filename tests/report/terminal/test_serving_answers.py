@@ -81,8 +81,14 @@ def test_a_value_out_of_range_is_told_in_the_unit_it_was_written_in(
 
 
 def test_options_of_training_are_refused_with_what_serving_does_instead(run: Any, faults: Any) -> None:
-    (fault,) = faults(run("sweep", SERVED, "--over", "workload.rate=1/s,2/s", "--best"))
-    assert (fault.code, "takes the best plan at each value" in fault.help) == ("C030", True)
+    for words, instead in (
+        (("search", "--resume"), "-o plans.csv"),
+        (("search", "--pareto", "tpot,tokens_per_s_per_gpu", "--why-not"), "leave --pareto out"),
+        (("scale", "--ranks", "8..64*2"), "--rate '2..16 /s'"),
+        (("scale", "--weak"), "--rate '2..16 /s'"),
+    ):
+        (fault,) = faults(run(words[0], SERVED, *words[1:]))
+        assert (fault.code, instead in fault.help) == ("C030", True)
     (fault,) = faults(run("diagnose", "quickstart", "--step", "20"))
     assert "'20 s', '20 ms' or '20 us'" in fault.sentence
 

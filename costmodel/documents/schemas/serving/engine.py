@@ -203,7 +203,7 @@ class Engine(Document):
     expert_ranks: Literal["any", "all"] = Field(
         default="any",
         description="Ranks over which expert parallelism places experts: any number that divides those of a stage, or "
-        "all",
+        "all of them",
     )
     graphs: bool = Field(default=True, description="Whether decoding replays captured graphs, padded to their sizes")
     vocab_multiple: Count = Field(description="The vocabulary is padded to a multiple of this, which tp must divide")

@@ -125,4 +125,7 @@ class ServingScenario(Document):
         if stated and self.workload.rate is None:
             words = {"key": stated[0], "keys": ("assume",)}
             raise PydanticCustomError("spares", "assume.{key} counts replicas for a rate, and none is stated", words)
+        if self.objective == "gpus_needed" and self.workload.rate is None:
+            keys = {"keys": ("objective",)}
+            raise PydanticCustomError("spares", "gpus_needed counts GPUs for a rate, and none is stated", keys)
         return self

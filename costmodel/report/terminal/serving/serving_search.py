@@ -98,7 +98,8 @@ def _table(found: FoundPlans) -> CellTable:
     degrees = ("tp", "pp", *of_experts, *shared, "replicas", *budget)
     heads = {"dp_attention": "dpa", "replicas": "repl", "redundant_experts": "copies"}
     money = () if all(math.isnan(each.costs["cost_within_limits"]) for each in found.best) else ("rent/M out",)
-    own = () if objective in _SHOWN else (objective,)
+    rent = ("rent_per_month",) if objective == "gpus_needed" and money else ()
+    own: tuple[str, ...] = () if objective in _SHOWN else (objective, *rent)
     rows = [_row(found, position, ranked, degrees, (*money, *own)) for position, ranked in enumerate(found.best, 1)]
     over = varied_heads(variants)
     figures = ("req/s", "tpot", "ttft p99", "chance", "tok/s/GPU", *money, *map(result_head, own))
@@ -215,15 +216,34 @@ def _needs(found: FoundPlans) -> Iterator[Text]:
     unknown = "No price known; --price 2.50USD/GPU/h adds their rent"
     rent = unknown if math.isnan(one(month)) else f"Their rent is {rounded_dollars(one(month))} a month of 730 h"
     yield styled(f"  {rent}")
+    yield from _at_that_size(found)
+    yield from _with_fewer(found)
     yield from counted_for(inputs.case)
     yield from unlimited(inputs.case)
     yield from without_room(inputs.case)
 
 
+def _at_that_size(found: FoundPlans) -> Iterator[Text]:
+    """Times and chance of the replicas that are needed, where the table has others."""
+    if found.fleet is None:
+        return
+    costs = found.fleet.costs
+    times = f"tpot {show_time(costs['tpot'])} and ttft p99 {show_time(costs['ttft_p99'])}"
+    yield styled(f"  With so many: {times}, and a chance of {costs[OWN]:.0%} to keep all limits")
+
+
+def _with_fewer(found: FoundPlans) -> Iterator[Text]:
+    """How to find a plan that needs fewer GPUs than the best one, where one does."""
+    best = found.best[0]
+    fewest = found.parts[[part.number for part in found.parts].index(best.variant)].fewest
+    if fewest < best.costs["gpus_needed"]:
+        yield styled(f"  Another plan needs {number_of(fewest, 'GPU')}: --set objective=gpus_needed finds it")
+
+
 def _tries(found: FoundPlans) -> list[Line]:
     """Settings of the search under which a plan keeps every limit, and the best plan there."""
     if not found.remedies:
-        return []
+        return _never_kept(found)
     rows = [
         (
             "try" if not place else "",
@@ -233,6 +253,17 @@ def _tries(found: FoundPlans) -> list[Line]:
         for place, remedy in enumerate(found.remedies)
     ]
     return [Text(), CellTable(("", "what to set", "keeps all limits"), rows, "lkl")]
+
+
+def _never_kept(found: FoundPlans) -> list[Line]:
+    """The limits that no plan keeps, since requests one at a time break them, with the plan that is nearest."""
+    if found.alone is None:
+        return []
+    costs = found.alone.costs
+    limits = (limit for limit in service_limits(found.inputs) if not limit.holds(costs[limit.column]))
+    missed = ", ".join(f"{limit.key} {result(limit.column, costs[limit.column])}" for limit in limits)
+    nearest = f"the nearest, {best_words(found.alone).partition(' ✗')[0]}, has {missed}"
+    return [styled(f"  No plan keeps the limits, even of one request at a time: {nearest}", BAD)]
 
 
 def _after_none(found: FoundPlans) -> list[Line]:

@@ -17,13 +17,14 @@ from costmodel.estimate.serving.result_columns import machine_name
 from costmodel.estimate.serving.serving_band import OWN
 from costmodel.estimate.shared.limits import stated_limits
 from costmodel.explore.search.ranges import Axis
-from costmodel.explore.serving.best_layout import states_no_plan
 from costmodel.explore.serving.fleets import counts_of
-from costmodel.explore.serving.vary_serving import ServingTrial, SolvedServing, SweptServing, remarks_of
+from costmodel.explore.serving.solve_serving import SolvedServing
+from costmodel.explore.serving.vary_serving import ServingTrial, SweptServing, remarks_of
 from costmodel.ground.counts import number_of
 from costmodel.ground.units import counted, significant
 from costmodel.report.machine.answer_fields import notes
 from costmodel.report.machine.serving_json import number, plan
+from costmodel.report.terminal.serving.serving_chart import chart as drawn_chart
 from costmodel.report.terminal.serving.serving_formatting import (
     at_most,
     brief,
@@ -34,6 +35,7 @@ from costmodel.report.terminal.serving.serving_formatting import (
     result,
     unlimited,
 )
+from costmodel.report.terminal.serving.serving_variants import replica_words
 from costmodel.report.terminal.style.answer import head
 from costmodel.report.terminal.style.head import (
     is_cost,
@@ -86,8 +88,8 @@ def _subject(case: ServingCase, varied: Sequence[str] = (), *, price: bool = Fal
     return [*lines, *(price_lines(subject.price) if price else []), *origin_lines(case)]
 
 
-def sweep(found: SweptServing) -> list[Line]:
-    """One row per combination, with the limit that is broken or the fault."""
+def sweep(found: SweptServing, *, chart: bool = False) -> list[Line]:
+    """One row per combination, with the limit that is broken or the fault; and a chart of the first result."""
     paths = [axis.path for axis in found.axes]
     names = (*(_short(path) for path in paths), *(_HEADS.get(name, name) for name in found.shown), "")
     rows = [(*_values(found.axes, trial), *_results(found.shown, trial), _against(trial)) for trial in found.trials]
@@ -98,7 +100,8 @@ def sweep(found: SweptServing) -> list[Line]:
     priced, own = any(map(is_cost, found.shown)), price_varies(paths)
     head = _subject(found.case, paths, price=priced and not own)
     table = [CellTable(names, rows, align), *_overloaded(found.trials), *_unread(found.trials)]
-    return [*head, *table, *(_prices(found) if priced and own else []), *_remarked(found.trials)]
+    drawing: list[Line] = [Text(), drawn_chart(found)] if chart else []
+    return [*head, *table, *(_prices(found) if priced and own else []), *_remarked(found.trials), *drawing]
 
 
 def _unread(trials: Sequence[ServingTrial]) -> list[Line]:
@@ -194,31 +197,48 @@ def sweep_json(found: SweptServing) -> dict[str, Any]:
 
 
 def scale(
-    case: ServingCase, trials: Sequence[ServingTrial], *, assumed: bool = False, verbose: bool = False
+    case: ServingCase,
+    trials: Sequence[ServingTrial],
+    *,
+    best: bool = False,
+    assumed: bool = False,
+    verbose: bool = False,
 ) -> list[Line]:
-    """A row for each rate, with as many replicas as keep every limit; verbose, all assumptions too."""
-    names = (*(_HEADS.get(name, name) for name in _SCALE), "")
-    rows = [(_rate(trial), *_results(_SCALE[1:], trial), _against(trial)) for trial in trials]
+    """A row for each rate, with as many replicas as keep every limit; verbose, all assumptions too.
+
+    best: whether the best layout at each rate was asked for, which is shown
+    """
+    plans = ("plan",) if best else ()
+    names = (*(_HEADS.get(name, name) for name in _SCALE), *plans, "")
+    rows = [
+        (_rate(trial), *_results(_SCALE[1:], trial), *(_layout(trial) for _ in plans), _against(trial))
+        for trial in trials
+    ]
     kept = [trial for trial in trials if trial.works]
-    lines = [*_subject(case, ["cluster.nodes"], price=True), CellTable(names, rows, "r" * len(_SCALE) + "l")]
+    lines = [
+        *_subject(case, ["cluster.nodes"], price=True),
+        CellTable(names, rows, "r" * len(_SCALE) + "l" * (1 + best)),
+    ]
     if assumed:
         lines.insert(-1, styled("rates around workload.rate; --rate '2..16 /s' sets others"))
     lines += [*_overloaded(trials), *_unread(trials), *_never_kept(case, trials)]
     if kept and kept[0].answer is not None:
-        stated = _stated(kept[0].answer)
-        lines += [styled(stated), *counted_for(case), *unlimited(case), *_at_risk(case, kept)]
+        lines += [*_stated(kept), *counted_for(case), *unlimited(case), *_at_risk(case, kept)]
     answers = [trial.answer.assumed for trial in trials if trial.answer is not None]
     return [*lines, *_remarked(trials), *([Text(), *assumed_of_all(answers)] if verbose else [])]
 
 
-def _stated(answer: ServingAnswer) -> str:
-    """What one replica keeps the limits up to; of instances apart, what their numbers mean."""
-    if answer.plan.prefill is not None:
-        return "repl: prefill → decode instances, the fewest GPUs of both that meet the limits"
-    each = answer.costs
+def _stated(kept: Sequence[ServingTrial]) -> list[Line]:
+    """Up to where one replica keeps the limits, if all have one layout; of instances apart, what their numbers mean."""
+    answers = [trial.answer for trial in kept if trial.answer is not None]
+    if answers[0].plan.prefill is not None:
+        return [styled("repl: prefill → decode instances, the fewest GPUs of both that meet the limits")]
+    if len({replica_words(sizes_of(answer.evaluation.layout)) for answer in answers}) > 1:
+        return []
+    each = answers[0].costs
     one, gpus = each["rate_within_slo_per_s"] / each["replicas"], each["gpus"] / each["replicas"]
     up_to = rate_words(one, significant(one))
-    return f"Each replica, {number_of(gpus, 'GPU')}, is expected to meet the limits up to {up_to}."
+    return [styled(f"Each replica, {number_of(gpus, 'GPU')}, is expected to meet the limits up to {up_to}.")]
 
 
 def _never_kept(case: ServingCase, trials: Sequence[ServingTrial]) -> list[Line]:
@@ -280,7 +300,8 @@ def solve(found: SolvedServing) -> list[Line]:
     lines.append(
         styled(f"  {number_of(found.evaluated, 'value')} tried from {found.tried[0]} to {found.tried[1]}", DIM)
     )
-    settings = {path: found.reaches[-1][1]}
+    smaller = path.startswith(("cluster.", "plan."))  # of what is paid for, the least that reaches it
+    settings = {path: found.reaches[0][0] if smaller else found.reaches[-1][1]}
     return [*lines, Text(), drawn(f"Next: {command(found.case, 'estimate', settings=settings)}")]
 
 
@@ -290,7 +311,7 @@ def _at_an_end(found: SolvedServing, trial: ServingTrial) -> list[Line]:
         return []
     shown = ("tpot", "ttft_p99", "utilisation", "gpus")
     words = [f"{_HEADS.get(name, name)} {result(name, trial.answer.costs[name])}" for name in shown]
-    words += [layout_words(trial.answer)] if states_no_plan(found.case) else []
+    words += [layout_words(trial.answer)] if found.best else []
     return [styled(f"  at {trial.settings[0].partition('=')[2]}: {' · '.join(words)}")]
 
 

@@ -1,0 +1,121 @@
+"""How many replicas the plans of a search have: all that the limits leave room for, or as few as the rate needs."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import replace
+
+import numpy as np
+from numpy.typing import NDArray
+
+from costmodel.equations.serving.serving_economics import MONTH
+from costmodel.estimate.machine.price import price_per_accelerator
+from costmodel.estimate.serving.deployment_rent import by_whole_nodes
+from costmodel.estimate.serving.evaluate_apart import ApartEvaluation, evaluate_apart
+from costmodel.estimate.serving.evaluate_layouts import ServingEvaluation, evaluate
+from costmodel.estimate.serving.plan_columns import SIZES, PlanColumns
+from costmodel.estimate.serving.predict_serving import AnyEvaluation, routed_parts, unacceptable
+from costmodel.estimate.serving.serving_inputs import ServingInputs
+from costmodel.estimate.shared.limits import stated_limits
+
+BY_FEWEST = frozenset({"gpus_needed", "rent_per_month", "energy_per_token"})  # objectives, which an idle replica harms
+_EASED = {
+    "at_most": {"cost_per_minput", "cost_per_moutput", "cost_per_mtoken", "energy_per_token"},
+    "at_least": {"utilisation", "tokens_per_s_per_gpu", "concurrency"},
+}  # limits that fewer replicas keep and more of them break
+_ROUNDS = 4  # in which replicas are added whose share of the rate rounds up above a limit
+
+
+def most_accelerators(inputs: ServingInputs) -> float:
+    """Accelerators that a plan may have: those of the cluster, or as many as limits on size or rent allow."""
+    each, price = float(inputs.case.node.accelerators), float(price_per_accelerator(inputs.case))
+    most = float(inputs.ranks)
+    for limit in stated_limits(inputs.case.scenario.limits):
+        if limit.kind != "at_most":
+            continue
+        if limit.column == "rent_per_month" and price > 0:
+            affordable = limit.value / (MONTH * price)
+            most = min(most, affordable // each * each if by_whole_nodes(inputs) else affordable)
+        elif limit.column in ("gpus", "nodes"):
+            most = min(most, limit.value * (each if limit.column == "nodes" else 1.0))
+    return most
+
+
+def most_replicas(inputs: ServingInputs, each: NDArray[np.float64]) -> NDArray[np.float64]:
+    """Replicas of so many accelerators that a plan has at most, one at least."""
+    most = np.floor(most_accelerators(inputs) / each)
+    for limit in stated_limits(inputs.case.scenario.limits):
+        if limit.column == "replicas" and limit.kind == "at_most":
+            most = np.minimum(most, np.floor(limit.value))
+    return np.asarray(np.maximum(most, 1.0))
+
+
+def sized(inputs: ServingInputs, found: ServingEvaluation) -> Iterator[ServingEvaluation]:
+    """Plans as they are, the same with as few replicas as the rate needs, or both; by objective and limits."""
+    fewest, eased = _wanted(inputs)
+    if not fewest:
+        yield found
+    if fewest or eased:
+        yield _fewest(inputs, found)
+
+
+def sized_apart(inputs: ServingInputs, found: list[ApartEvaluation]) -> Iterator[ApartEvaluation]:
+    """The same of plans with prefill and decode apart."""
+    fewest, eased = _wanted(inputs)
+    if not fewest:
+        yield from found
+    if not fewest and not eased:
+        return
+    halves = _needed_halves(inputs, found)
+    for part in routed_parts(inputs, *halves) if len(halves[0]) else ():
+        with np.errstate(all="ignore"):
+            yield evaluate_apart(*part)
+
+
+def _wanted(inputs: ServingInputs) -> tuple[bool, bool]:
+    """Whether the objective, and whether a limit, asks for as few replicas as the rate needs."""
+    scenario = inputs.case.scenario
+    rated = scenario.workload.rate is not None
+    eased = any(limit.column in _EASED.get(limit.kind, ()) for limit in stated_limits(scenario.limits))
+    return rated and scenario.objective in BY_FEWEST, rated and eased
+
+
+def _fewest(inputs: ServingInputs, found: ServingEvaluation) -> ServingEvaluation:
+    """The same plans with as few of their replicas as keep the limits at the rate; where none do, as they are."""
+    most = np.asarray(found.layout.replicas, dtype=np.float64)
+    good, needed = _good(inputs, found), found.results.column("replicas_needed")
+    counts = np.where(np.isfinite(needed), np.clip(needed, 1.0, most), most)
+    fewer = found
+    for _ in range(_ROUNDS):
+        with np.errstate(all="ignore"):
+            fewer = evaluate(inputs, replace(found.layout, replicas=counts))
+        needed = fewer.results.column("replicas_needed")
+        short = good & ~_good(inputs, fewer) & (counts < most)
+        if not short.any():
+            break
+        counts = np.where(short, np.clip(needed, counts + 1, most), counts)
+    return fewer
+
+
+def _good(inputs: ServingInputs, found: AnyEvaluation) -> NDArray[np.bool_]:
+    """Rows that keep every limit."""
+    good = np.ones(len(found.layout), dtype=bool)
+    for _, mask in unacceptable(inputs, found):
+        good &= ~mask
+    return good
+
+
+def _needed_halves(inputs: ServingInputs, found: list[ApartEvaluation]) -> tuple[PlanColumns, PlanColumns]:
+    """Pairs of layouts with as many instances of each kind as the rate needs, each pair once; others as they are."""
+    room, count = most_accelerators(inputs), len(SIZES)
+    rows = []
+    for each in found:
+        gpus = each.results.column("gpus_needed")
+        fits = np.isfinite(gpus) & (gpus <= room)
+        for half, name in ((each.prefill, "prefill_needed"), (each.decode, "decode_needed")):
+            replicas = np.where(fits, each.results.column(name), half.replicas)
+            sizes = replace(half, replicas=replicas)
+            rows.append(np.stack([np.asarray(getattr(sizes, size)) for size in SIZES]))
+    together = [np.concatenate(pair) for pair in zip(rows[::2], rows[1::2], strict=True)]
+    unique = np.unique(np.concatenate(together, axis=1), axis=1)
+    return PlanColumns(*unique[:count]), PlanColumns(*unique[count:])

@@ -1,0 +1,172 @@
+"""The values of one key of a serving scenario for which a result reaches a target."""
+
+from __future__ import annotations
+
+import itertools
+import math
+import re
+from collections.abc import Callable
+from dataclasses import dataclass, field
+
+from costmodel.documents.keys.overrides import full
+from costmodel.documents.reader.serving_scenario import ServingCase
+from costmodel.estimate.serving.result_columns import COLUMNS
+from costmodel.explore.search.ranges import Span, at_option, axis, span
+from costmodel.explore.serving.best_layout import by_search
+from costmodel.explore.serving.vary_serving import ServingTrial, column, tried
+from costmodel.explore.vary.range_samples import samples_between
+from costmodel.ground.errors import CostModelError, Place, fail
+from costmodel.ground.parsing import UnitError, parse
+from costmodel.ground.record import record
+
+_TARGET = re.compile(r"\s*([a-z_0-9]+)\s*(<=|>=|≤|≥)\s*(.+?)\s*\Z")
+_SAMPLES, _HALVINGS, _DIGITS = 25, 40, 4
+
+
+@record
+class ServingTarget:
+    """A result and the bound it should reach."""
+
+    column: str
+    at_least: bool
+    bound: float
+
+    def reached(self, trial: ServingTrial) -> bool:
+        """Whether a plan that keeps every limit reaches it."""
+        return self.excess(trial) <= 0
+
+    def excess(self, trial: ServingTrial) -> float:
+        """What a plan has too much, 0 or less where it reaches the target; not a number where it breaks a limit."""
+        if trial.answer is None or not trial.works:
+            return math.nan
+        over = trial.answer.costs[self.column] - self.bound
+        return -over if self.at_least else over
+
+
+@dataclass
+class SolvedServing:
+    """Which values of a leaf reach a target: ends of the stretch, and the trials there and beyond."""
+
+    case: ServingCase
+    path: str
+    target: ServingTarget
+    reaches: list[tuple[str, str]] = field(default_factory=list)
+    inside: list[tuple[ServingTrial, ServingTrial]] = field(default_factory=list)
+    beyond: ServingTrial | None = None  # the first value on the far side that does not reach it
+    tried: tuple[str, str] = ("", "")
+    evaluated: int = 0
+    best: bool = False  # whether each value has the best plan of its own
+
+
+def target(text: str) -> ServingTarget:
+    """`ttft_p99<=500 ms` taken apart."""
+    match = _TARGET.match(text)
+    place = Place("command line", 0, 7, "", f"--for {text}", max(1, len(text)))
+    if match is None:
+        raise fail("C011", f"'{text}' is not result>=value or result<=value", place, "--for 'ttft_p99<=500 ms'")
+    named = column(match[1])
+    try:
+        bound = parse(match[3], COLUMNS[named].written)
+    except UnitError as error:
+        raise fail("C011", str(error), place, "for example --for 'ttft_p99<=500 ms'") from None
+    return ServingTarget(named, match[2] in (">=", "≥"), bound)
+
+
+def solve(case: ServingCase, vary: str, wanted: str, *, best: bool = False) -> SolvedServing:
+    """Which values of a leaf reach a target: of a list those that do, of a range where that changes."""
+    goal = target(wanted)
+    path, _, written = vary.partition("=")
+    path = full(path.strip())
+    searched = span(written) if written.strip() else _around(case, path)
+    if searched is None or searched.step:
+        return _listed(case, path, goal, list(axis(vary, "--vary").values), best=by_search(case, best=best))
+    found = SolvedServing(case, path, goal, best=by_search(case, best=best))
+    seen: dict[str, ServingTrial] = {}
+
+    def excess(number: float) -> float:
+        text = searched.text(number, 6)
+        if text not in seen:
+            seen[text] = tried(case, [f"{path}={text}"], best=found.best)
+        return goal.excess(seen[text])
+
+    def at(number: float) -> bool:
+        return excess(number) <= 0
+
+    whole = _is_whole(case, path, searched)
+    numbers = sorted({float(round(number)) for number in _samples(searched)}) if whole else _samples(searched)
+    numbers = sorted({*numbers, *samples_between(numbers, excess, whole=whole)})
+    reached = [at(number) for number in numbers]
+    found.tried = (searched.text(numbers[0], _DIGITS), searched.text(numbers[-1], _DIGITS))
+    if all(trial.fault is not None for trial in seen.values()):
+        fault = next(iter(seen.values())).fault
+        assert fault is not None
+        raise at_option("--vary", [path], CostModelError(fault))
+    for flag, group in itertools.groupby(range(len(numbers)), key=lambda place: reached[place]):
+        places = list(group)
+        if not flag:
+            continue
+        first, last = places[0], places[-1]
+        low = numbers[first] if first == 0 else _edge(numbers[first], numbers[first - 1], at, whole=whole)[0]
+        high, out = numbers[last], None
+        if last < len(numbers) - 1:
+            high, out = _edge(numbers[last], numbers[last + 1], at, whole=whole)
+            high = high if whole else _rounded_inside(high, at)
+        found.reaches.append((searched.text(low, 6), searched.text(high, 6)))
+        found.inside.append((seen[searched.text(low, 6)], seen[searched.text(high, 6)]))
+        found.beyond = seen[searched.text(out, 6)] if out is not None else None
+    found.evaluated = len(seen)
+    return found
+
+
+def _is_whole(case: ServingCase, path: str, searched: Span) -> bool:
+    """Whether only whole numbers may stand there: one between two is refused for that alone."""
+    between = math.floor((searched.low + searched.high) / 2) + 0.5
+    fault = tried(case, [f"{path}={searched.text(between, 17)}"]).fault
+    return searched.low.is_integer() and fault is not None and "whole number" in fault.sentence
+
+
+def _rounded_inside(number: float, at: Callable[[float], bool]) -> float:
+    """A value of few digits that still reaches the target, just inside the last one that does."""
+    last = 10.0 ** (math.floor(math.log10(abs(number))) + 1 - _DIGITS)
+    nearest = (float(f"{candidate:.{_DIGITS}g}") for candidate in (number, number - last))
+    return next((candidate for candidate in nearest if at(candidate)), number)
+
+
+def _edge(inside: float, outside: float, at: Callable[[float], bool], *, whole: bool) -> tuple[float, float]:
+    """The last value found on the inner side, and the first on the outer one, to six digits."""
+    for _ in range(_HALVINGS):
+        middle = float(f"{(inside + outside) / 2:.6g}")
+        middle = float(math.floor(middle)) if whole else middle
+        if middle in (inside, outside):
+            break
+        inside, outside = (middle, outside) if at(middle) else (inside, middle)
+    return inside, outside
+
+
+def _samples(searched: Span) -> list[float]:
+    """Numbers over a range, of equal ratio where it has no zero."""
+    low, high = searched.low, searched.high
+    shares = [place / (_SAMPLES - 1) for place in range(_SAMPLES)]
+    numbers = [low * (high / low) ** part if low > 0 else low + (high - low) * part for part in shares]
+    return [float(f"{number:.6g}") for number in (*numbers[:-1], high)]
+
+
+def _listed(case: ServingCase, path: str, goal: ServingTarget, values: list[str], *, best: bool) -> SolvedServing:
+    """Of values written out those that reach a target."""
+    trials = [tried(case, [f"{path}={value}"], best=best) for value in values]
+    found = SolvedServing(case, path, goal, tried=(values[0], values[-1]), evaluated=len(values), best=best)
+    for flag, group in itertools.groupby(range(len(values)), key=lambda place: goal.reached(trials[place])):
+        places = list(group)
+        if flag:
+            found.reaches.append((values[places[0]], values[places[-1]]))
+            found.inside.append((trials[places[0]], trials[places[-1]]))
+    return found
+
+
+def _around(case: ServingCase, path: str) -> Span:
+    """The default range of the load: around the stated rate; without one, the user must give a range."""
+    rate = case.scenario.workload.rate
+    if path == "workload.rate" and rate is not None:
+        return Span(float(f"{rate / 64:.6g}"), float(f"{rate * 64:.6g}"), "/s")
+    place = Place("command line", 0, 8, path, f"--vary {path}", max(1, len(path)))
+    raise fail("C012", "no range to search", place, f"for example --vary '{path}=A..B', or a list of values")

@@ -1,0 +1,90 @@
+"""Samples of a range, and those to add between them where a target may be reached that none of them reaches."""
+
+from __future__ import annotations
+
+import itertools
+import math
+from collections.abc import Callable, Sequence
+
+from costmodel.explore.search.ranges import Span
+
+SAMPLES = 33
+_EVERY_WHOLE = 512  # whole numbers, of which none is left out
+_HALVINGS, _NARROWINGS = 40, 12
+_GOLDEN = (math.sqrt(5) - 1) / 2
+_SAME = 1e-6  # of a number, between which nothing is looked for
+
+
+def samples(searched: Span, *, whole: bool) -> list[float]:
+    """Numbers over a range, of equal ratio where it has no zero; few whole numbers all, of many powers of two too."""
+    low, high = searched.low, searched.high
+    if whole and high - low < _EVERY_WHOLE:
+        return [low + step for step in range(int(high - low) + 1)]
+    shares = [step / (SAMPLES - 1) for step in range(SAMPLES)]
+    numbers = [low * (high / low) ** part if low > 0 else low + (high - low) * part for part in shares]
+    numbers[-1] = high
+    if whole:
+        powers = [2.0**power for power in range(64) if low <= 2.0**power <= high]
+        return sorted({float(round(number)) for number in numbers} | set(powers))
+    return numbers
+
+
+def samples_between(numbers: Sequence[float], excess: Callable[[float], float], *, whole: bool) -> list[float]:
+    """Numbers between neighbours that both miss a target: the last that works beside one that does not, and the best.
+
+    excess: what a number has too much, 0 or less where it reaches the target; not a number where it does not work
+
+    >>> samples_between([1.0, 10.0, 100.0], lambda number: abs(number - 30) - 1, whole=True)
+    [31.0]
+    """
+    known = [excess(number) for number in numbers]
+    found = [
+        _last_working(*((one, two) if not math.isnan(left) else (two, one)), excess, whole=whole)
+        for (one, left), (two, right) in itertools.pairwise(zip(numbers, known, strict=True))
+        if math.isnan(left) != math.isnan(right) and not (left <= 0 or right <= 0)
+    ]
+    for place, value in enumerate(known):
+        sides = [side for side in (place - 1, place + 1) if 0 <= side < len(known)]
+        worse = [math.isnan(known[side]) or known[side] > value for side in sides]
+        equal = [known[side] == value for side in sides]
+        if value > 0 and any(worse) and all(map(max, worse, equal)):
+            low, high = numbers[max(place - 1, 0)], numbers[min(place + 1, len(numbers) - 1)]
+            found.append(_least(low, numbers[place], high, excess, whole=whole))
+    return sorted({number for number in found if number not in numbers})
+
+
+def _last_working(inside: float, outside: float, excess: Callable[[float], float], *, whole: bool) -> float:
+    """The number nearest to one that does not work, or the first one on the way that reaches the target."""
+    for _ in range(_HALVINGS):
+        middle = _between(inside, outside, 0.5, whole=whole)
+        if middle in (inside, outside) or abs(outside - inside) < _SAME * abs(inside):
+            break
+        value = excess(middle)
+        if value <= 0:
+            return middle
+        inside, outside = (inside, middle) if math.isnan(value) else (middle, outside)
+    return inside
+
+
+def _least(low: float, middle: float, high: float, excess: Callable[[float], float], *, whole: bool) -> float:
+    """The number with the least excess between two, by golden section; or the first one that reaches the target."""
+    best, least = middle, excess(middle)
+    for _ in range(_NARROWINGS):
+        side = low if best - low > high - best else high
+        tried = _between(best, side, 1 - _GOLDEN, whole=whole)
+        if tried in (best, side) or abs(high - low) < _SAME * abs(best):
+            break
+        value = excess(tried)
+        if value <= 0:
+            return tried
+        if value < least:
+            low, high = (low, best) if tried < best else (best, high)
+            best, least = tried, value
+        else:
+            low, high = (tried, high) if tried < best else (low, tried)
+    return best
+
+
+def _between(one: float, other: float, part: float, *, whole: bool) -> float:
+    number = one + part * (other - one)
+    return float(round(number)) if whole else float(f"{number:.6g}")

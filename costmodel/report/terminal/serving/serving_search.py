@@ -228,7 +228,7 @@ def _at_that_size(found: FoundPlans) -> Iterator[Text]:
     if found.fleet is None:
         return
     costs = found.fleet.costs
-    times = f"tpot {show_time(costs['tpot'])} and ttft p99 {show_time(costs['ttft_p99'])}"
+    times = f"tpot {result('tpot', costs['tpot'])} and ttft p99 {result('ttft_p99', costs['ttft_p99'])}"
     yield styled(f"  With so many: {times}, and a chance of {costs[OWN]:.0%} to keep all limits")
 
 

@@ -242,7 +242,7 @@ def sweep(scenario: Scenario, over: Iterable[str], show: str = "", settings: Ite
     if case.kind == "serving":
         from costmodel.commands import serving
 
-        return _served(case, serving.sweep, varied, show, refused=())
+        return _served(case, serving.sweep, varied, show, best=False, chart=False)
     if case.kind == "rl":
         from costmodel.commands import rl
 

@@ -15,6 +15,7 @@ from costmodel.estimate.serving.element_types import stored_types
 from costmodel.estimate.serving.predict_serving import ServingAnswer
 from costmodel.estimate.serving.service_limits import service_limits
 from costmodel.estimate.serving.serving_inputs import ServingInputs, inputs_of
+from costmodel.explore.serving.cluster_sizes import larger, sizes_of_cluster
 from costmodel.explore.serving.fleets import counts_needed, counts_of, gpus_of, settings_of
 from costmodel.explore.serving.found_plans import FoundPlans, RankedPlan, SearchRemedy
 from costmodel.explore.serving.limit_misses import limit_misses
@@ -28,7 +29,6 @@ _KEYS = {"L050": ("replicas", "tp", "pp"), "L055": ("pp",), "L056": ("ep", "tp")
          "L058": ("pp",), "L059": ("pp",), "L063": ("dcp", "tp"), "L064": ("dcp", "tp"), "L065": ("dcp",),
          "L067": ("ep",)}  # fmt: skip
 _EVERY = 100_000  # plans, of which the nearest to the limits is taken
-_DOUBLINGS = 6  # of the nodes that a search has
 _MOST, _LENGTHS = 3, 8  # values shown of a key; prompts tried, each three quarters of the one before
 
 
@@ -107,14 +107,14 @@ def _more_replicas(answer: ServingAnswer) -> Iterator[tuple[str, ...]]:
     case, now, needed = answer.inputs.case, counts_of(answer.plan, answer.costs), counts_needed(answer.costs)
     if not all(map(math.isfinite, needed.values())):
         return
-    room = float(answer.inputs.ranks)
+    room, sizes = float(answer.inputs.ranks), sizes_of_cluster(case)
     more = {name: max(count, now[name]) for name, count in needed.items()}
     fleets = [more, needed] if gpus_of(answer, more) <= room or gpus_of(answer, needed) > room else [needed, more]
     for fleet in (counts for counts in fleets if counts != now):
         changed = {name: count for name, count in fleet.items() if count != now[name]}
-        nodes = math.ceil(gpus_of(answer, fleet) / float(case.node.accelerators))
-        larger = [f"cluster.nodes={nodes}"] if nodes > float(case.scenario.cluster.nodes) else []
-        yield (*settings_of(changed), *larger)
+        number = sizes.number(gpus_of(answer, fleet))
+        more_nodes = sizes.settings(number) if number > sizes.number(room) else ()
+        yield (*settings_of(changed), *more_nodes)
 
 
 def with_search_remedies(found: FoundPlans) -> FoundPlans:
@@ -160,18 +160,18 @@ def _search_remedy(case: ServingCase, settings: tuple[str, ...]) -> SearchRemedy
 
 
 def _fewest_nodes(found: FoundPlans, case: ServingCase) -> SearchRemedy | None:
-    """The fewest nodes of which a search keeps every limit, from those of the first number that does."""
-    most, remedy = 0.0, None
-    fewest = float(case.scenario.cluster.nodes)
-    for count in _more_nodes(found, case):
-        remedy = _search_remedy(case, (f"cluster.nodes={count:.0f}",))
+    """The smallest cluster of which a search keeps every limit, looked for up to the first one that does."""
+    sizes, needed = sizes_of_cluster(case), {plan.costs["gpus_needed"] for plan in found.best}
+    fewest = sizes.number(float(inputs_of(case).ranks))
+    most, remedy = fewest, None
+    for number in larger(sizes, fewest, [gpus for gpus in needed if math.isfinite(gpus)]):
+        remedy, most = _search_remedy(case, sizes.settings(number)), number
         if remedy is not None:
-            most = count
             break
-        fewest = max(fewest, count)
+        fewest = max(fewest, number)
     while remedy is not None and most - fewest > 1:
         middle = (fewest + most) // 2
-        smaller = _search_remedy(case, (f"cluster.nodes={middle:.0f}",))
+        smaller = _search_remedy(case, sizes.settings(middle))
         fewest, most = (middle, most) if smaller is None else (fewest, middle)
         remedy = smaller or remedy
     return remedy
@@ -188,16 +188,6 @@ def _unloaded(case: ServingCase) -> RankedPlan | None:
         return float(limit_misses(limits, lambda name: np.array([plan.costs[name]]), 1)[0])
 
     return min(found.best, key=beyond) if found.best and not found.kept else None
-
-
-def _more_nodes(found: FoundPlans, case: ServingCase) -> Iterator[float]:
-    """As few nodes as one of the plans needs, or else powers of two as many as there are."""
-    nodes, each = float(case.scenario.cluster.nodes), float(case.node.accelerators)
-    needed = {plan.costs["gpus_needed"] for plan in found.best}
-    first = sorted({math.ceil(gpus / each) for gpus in needed if math.isfinite(gpus)})[:_MOST]
-    for count in (*first, *(nodes * 2.0**power for power in range(1, _DOUBLINGS))):
-        if count > nodes:
-            yield float(count)
 
 
 def _narrower(case: ServingCase) -> list[Iterator[tuple[str, ...]]]:

@@ -5,16 +5,16 @@ from __future__ import annotations
 import itertools
 import math
 import re
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field
 
 from costmodel.documents.keys.overrides import full
 from costmodel.documents.reader.serving_scenario import ServingCase
 from costmodel.estimate.serving.result_columns import COLUMNS
+from costmodel.explore.search.range_samples import samples_between
 from costmodel.explore.search.ranges import Span, at_option, axis, span
 from costmodel.explore.serving.best_layout import by_search
 from costmodel.explore.serving.vary_serving import ServingTrial, column, tried
-from costmodel.explore.vary.range_samples import samples_between
 from costmodel.ground.errors import CostModelError, Place, fail
 from costmodel.ground.parsing import UnitError, parse
 from costmodel.ground.record import record
@@ -97,10 +97,7 @@ def solve(case: ServingCase, vary: str, wanted: str, *, best: bool = False) -> S
     numbers = sorted({*numbers, *samples_between(numbers, excess, whole=whole)})
     reached = [at(number) for number in numbers]
     found.tried = (searched.text(numbers[0], _DIGITS), searched.text(numbers[-1], _DIGITS))
-    if all(trial.fault is not None for trial in seen.values()):
-        fault = next(iter(seen.values())).fault
-        assert fault is not None
-        raise at_option("--vary", [path], CostModelError(fault))
+    _any_valid(path, seen.values())
     for flag, group in itertools.groupby(range(len(numbers)), key=lambda place: reached[place]):
         places = list(group)
         if not flag:
@@ -116,6 +113,13 @@ def solve(case: ServingCase, vary: str, wanted: str, *, best: bool = False) -> S
         found.beyond = seen[searched.text(out, 6)] if out is not None else None
     found.evaluated = len(seen)
     return found
+
+
+def _any_valid(path: str, trials: Iterable[ServingTrial]) -> None:
+    """Stop with the first fault where every trial has one."""
+    faults = [trial.fault for trial in trials]
+    if faults[0] is not None and None not in faults:
+        raise at_option("--vary", [path], CostModelError(faults[0]))
 
 
 def _is_whole(case: ServingCase, path: str, searched: Span) -> bool:

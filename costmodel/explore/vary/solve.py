@@ -24,8 +24,8 @@ from costmodel.explore.compare.input_paths import InputValue, leaves
 from costmodel.explore.compare.select_plan import by_search
 from costmodel.explore.search.engine import SearchStopped
 from costmodel.explore.search.progress import UNWATCHED, Watcher
+from costmodel.explore.search.range_samples import SAMPLES, samples, samples_between
 from costmodel.explore.search.ranges import Span, at_option, axis, span
-from costmodel.explore.vary.range_samples import SAMPLES, samples, samples_between
 from costmodel.explore.vary.sweep import SweepPoint, column, point, tried
 from costmodel.ground.errors import CostModelError, Fault, Place, fail
 from costmodel.ground.parsing import UnitError, in_ones, parse

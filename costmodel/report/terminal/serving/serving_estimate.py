@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import math
-import shlex
 from collections.abc import Mapping
 
 from rich.text import Text
@@ -20,7 +19,7 @@ from costmodel.report.terminal.serving.serving_formatting import TERMS, limits_o
 from costmodel.report.terminal.style.formatting import BAND, ENDS, between
 from costmodel.report.terminal.style.head import origin_lines, price_lines, subject_words
 from costmodel.report.terminal.style.layout import CellTable, Line, drawn
-from costmodel.report.terminal.style.next_command import command
+from costmodel.report.terminal.style.next_command import command, options_of
 from costmodel.report.terminal.style.remark_lines import assumed_lines, remarks
 from costmodel.report.terminal.style.theme import BAD, HEAD, bar, styled
 
@@ -89,7 +88,7 @@ def _tries(answer: ServingAnswer) -> list[Line]:
     """What takes the problems away, as options of the same command."""
     lines: list[Line] = []
     for first, *others in answer.remedies:
-        options = " ".join(f"--set {shlex.quote(setting)}" for setting in first)
+        options = options_of(answer.inputs.case, first)
         values = " or ".join(" ".join(setting.partition("=")[2] for setting in each) for each in others)
         lines.append(drawn(f"    {'   ' if lines else 'try'}  {options}{f' (or {values})' if others else ''}"))
     return lines

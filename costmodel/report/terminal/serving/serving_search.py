@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import math
-import shlex
 from collections.abc import Iterator, Sequence
 
 from rich.text import Text
@@ -51,7 +50,7 @@ from costmodel.report.terminal.serving.serving_variants import (
 from costmodel.report.terminal.style.formatting import spaced
 from costmodel.report.terminal.style.head import price_varies, prices
 from costmodel.report.terminal.style.layout import CellTable, Line, drawn, typed
-from costmodel.report.terminal.style.next_command import command
+from costmodel.report.terminal.style.next_command import command, options_of
 from costmodel.report.terminal.style.remark_lines import remarks as remark_lines
 from costmodel.report.terminal.style.theme import BAD, DIM, styled
 
@@ -247,7 +246,7 @@ def _tries(found: FoundPlans) -> list[Line]:
     rows = [
         (
             "try" if not place else "",
-            " ".join(f"--set {shlex.quote(setting)}" for setting in remedy.settings),
+            options_of(found.inputs.case, remedy.settings),
             f"{best_words(remedy.best)}, {number_of(remedy.best.costs['gpus'], 'GPU')}",
         )
         for place, remedy in enumerate(found.remedies)

@@ -6,8 +6,8 @@ import math
 
 import pytest
 
+from costmodel.explore.search.range_samples import samples, samples_between
 from costmodel.explore.search.ranges import Span
-from costmodel.explore.vary.range_samples import samples, samples_between
 
 
 def reached(excess: dict[str, float], low: float, high: float) -> list[float]:

@@ -113,7 +113,7 @@ def around_rate(case: ServingCase) -> list[str]:
     if rate is None:
         stated = next(name for name in LOADS if getattr(workload, name) is not None)
         sentence = f"a scenario that serves is scaled by its rate; this one states {stated}"
-        hint = "--set workload.rate=…, and null for the other load; solve --vary plan.replicas=1..64 sizes it as it is"
+        hint = "--set workload.rate=…, and null for the other load; solve --vary plan.replicas=1..16 sizes it as it is"
         raise fail("C010", sentence, None, hint)
     return [f"{float(rate) * factor:g} /s" for factor in (0.25, 0.5, 1, 2, 4)]
 

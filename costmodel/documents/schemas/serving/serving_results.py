@@ -15,6 +15,9 @@ RESULTS: dict[str, ResultColumn] = {
         "1/s", "tokens of prompts and answers per second, all replicas", "higher", "token/s"
     ),
     "tokens_per_s_per_user": ResultColumn("1/s", "tokens per second that one user sees, 1 / tpot", "higher", "token/s"),
+    "bandwidth_bound": ResultColumn(
+        "1/s", "tokens per second of one user that no engine exceeds: each reads the weights once", "higher", "token/s"
+    ),
     "tokens_per_s_per_gpu": ResultColumn(
         "1/s", "tokens generated a second by each accelerator", "higher", "token/GPU/s"
     ),
@@ -123,4 +126,40 @@ RESULTS: dict[str, ResultColumn] = {
     ),
 }
 
-BANDED = ("energy_per_token", "ttft", "ttft_p99", "tpot", "tokens_per_s_per_user", "cache_pool", "cache_pool_tokens")
+BANDED = (
+    "ttft",
+    "ttft_p99",
+    "tpot",
+    "tpot_p99",
+    "worst_gap",
+    "latency",
+    "requests_per_s",
+    "output_tokens_per_s",
+    "total_tokens_per_s",
+    "tokens_per_s_per_user",
+    "tokens_per_s_per_gpu",
+    "concurrency",
+    "utilisation",
+    "saturation_per_s",
+    "rate_within_slo_per_s",
+    "tokens_per_gpu_within_limits",
+    "cost_within_limits",
+    "replicas_needed",
+    "gpus_needed",
+    "prefill_needed",
+    "decode_needed",
+    "interference_share",
+    "prefix_residency",
+    "prefill_utilisation",
+    "makespan",
+    "cache_pool",
+    "cache_pool_tokens",
+    "concurrency_worst",
+    "concurrency_steady",
+    "cost_per_minput",
+    "cost_per_moutput",
+    "cost_per_mcached",
+    "cost_of_batch",
+    "cost_per_mtoken",
+    "energy_per_token",
+)

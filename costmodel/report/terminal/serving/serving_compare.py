@@ -14,7 +14,7 @@ from costmodel.explore.compare.limit_findings import CheckedAnswer, LimitFinding
 from costmodel.report.terminal.compare import limit_lines
 from costmodel.report.terminal.compare.compare import SAME, change_words, difference_lines, inputs_json
 from costmodel.report.terminal.compare.limit_lines import baseline_words, check_lines, limit_words
-from costmodel.report.terminal.serving.serving_formatting import reason, result
+from costmodel.report.terminal.serving.serving_formatting import past_bandwidth, reason, result
 from costmodel.report.terminal.style.answer import head
 from costmodel.report.terminal.style.layout import Line
 from costmodel.report.terminal.style.theme import BAD, styled
@@ -35,7 +35,8 @@ def finding_words(checked: CheckedAnswer[ServingAnswer], finding: LimitFinding) 
     if finding.limit is None:
         return f"{finding.code} {reason(checked.answer, finding.code)}"
     more = " of what is answered; more arrives" if checked.answer.overload and _reached(finding) else ""
-    return f"{limit_words(finding, result)}{more}"
+    past = past_bandwidth(finding.limit, checked.answer.costs["bandwidth_bound"])
+    return f"{limit_words(finding, result)}{more}{past}"
 
 
 def _reached(finding: LimitFinding) -> bool:

@@ -14,14 +14,15 @@ from costmodel.documents.schemas.serving.serving_workload import Serving
 from costmodel.equations.parallelism.counts import padded_vocab
 from costmodel.estimate.model.shards import layer_count
 from costmodel.estimate.serving.evaluate_apart import ApartEvaluation
+from costmodel.estimate.serving.limits_chance import OWN
 from costmodel.estimate.serving.predict_serving import ServingAnswer, code_of
 from costmodel.estimate.serving.reason_codes import REFUSALS
 from costmodel.estimate.serving.service_limits import service_limits
-from costmodel.estimate.serving.serving_band import OWN
 from costmodel.estimate.shared.limits import KINDS, Limit, stated_limits
 from costmodel.ground.counts import number_of
 from costmodel.ground.units import counted, gib, percent, show, show_memory, show_time, significant
-from costmodel.report.terminal.style.theme import BAD, DIM, WARN, styled
+from costmodel.report.terminal.style.formatting import ENDS, between
+from costmodel.report.terminal.style.theme import DIM, WARN, styled
 
 BOUNDING = frozenset({*SERVICE_LEVEL, *LEVEL_OF_USERS})  # limits on these bound the rate of a replica
 MEMORY = ("cache_pool", "memory_peak", "kv_bytes_per_token")
@@ -63,6 +64,16 @@ def result(name: str, value: float | None, digits: int = 3) -> str:
     return counted(round(value, 1), 4) if abs(value) >= 100 or value.is_integer() else significant(value, digits)
 
 
+def band(costs: Mapping[str, float], name: str) -> str:
+    """Both ends of a figure's band, without the unit twice; nothing where it has none, or both are the same."""
+    low, high = (costs.get(f"{name}_{end}", math.nan) for end in ENDS)
+    if math.isnan(low) or math.isnan(high) or low == high:
+        return ""
+    plain = name.startswith("concurrency")
+    first, last = (significant(end) if plain else result(name, end) for end in (low, high))
+    return "" if first == last else between(first, last)
+
+
 def rate_words(rate: float, shown: str) -> str:
     """A rate of requests, in the singular where it is one."""
     return f"{shown} request{'' if rate == 1 else 's'}/s"
@@ -102,27 +113,6 @@ def plan_words(answer: ServingAnswer) -> str:
     inputs, workload = answer.inputs, answer.inputs.case.scenario.workload
     lengths = [f"{name} {workload.mean(name):,.0f}" for name in ("prompt", "output")]
     return " · ".join([inputs.engine.name, layout_words(answer), *lengths, *turn_words(workload), load_words(workload)])
-
-
-def at_most_lines(answer: ServingAnswer) -> list[Text]:
-    """Of a plan that cannot answer all that arrives: what its figures are of."""
-    if not answer.overload:
-        return []
-    most = result("saturation_per_s", answer.costs["saturation_per_s"])
-    words = f"figures at {most}, the highest rate it can serve; at a higher rate the queue grows without bound"
-    return [styled(f"  ✗ {' '.join(answer.overload)}: {words}", BAD)]
-
-
-def at_most(answer: ServingAnswer | None) -> str:
-    """The rate that a row of such a plan is of, behind its codes."""
-    if answer is None or not answer.overload:
-        return ""
-    return f" at {result('saturation_per_s', answer.costs['saturation_per_s'])}"
-
-
-def brief(name: str, value: float) -> str:
-    """A result in a table of many: a wait without end in few letters."""
-    return result(name, value).replace("without end", "no end")
 
 
 def layout_words(answer: ServingAnswer) -> str:
@@ -191,7 +181,7 @@ def reason(answer: ServingAnswer, code: str) -> str:
     """One reason against a plan, in its own figures."""
     if code in _SENTENCES:
         return _SENTENCES[code](answer)
-    broken = (_missed(limit, answer.costs[limit.column]) for limit in _broken(answer, code))
+    broken = (_missed(limit, answer.costs) for limit in _broken(answer, code))
     return "; ".join(broken)
 
 
@@ -201,11 +191,22 @@ def _broken(answer: ServingAnswer, code: str) -> Iterator[Limit]:
             yield limit
 
 
-def _missed(limit: Limit, value: float) -> str:
+def _missed(limit: Limit, costs: Mapping[str, float]) -> str:
+    value = costs[limit.column]
     stated = result(limit.column, value)
     if math.isnan(value):
         return f"{limit.key} is unknown, so it keeps no {limit.kind}"
-    return f"{limit.key} {stated} is {_OVER[limit.kind]} its {limit.kind} {result(limit.column, float(limit.value))}"
+    missed = f"{limit.key} {stated} is {_OVER[limit.kind]} its {limit.kind} {result(limit.column, float(limit.value))}"
+    return missed + past_bandwidth(limit, costs["bandwidth_bound"])
+
+
+def past_bandwidth(limit: Limit, most: float) -> str:
+    """Why no engine keeps a limit on the time per token, if reading the weights takes longer; else nothing."""
+    rates = {("tokens_per_s_per_user", "at_least"): limit.value, ("tpot", "at_most"): 1.0 / max(limit.value, 1e-12)}
+    if not rates.get((limit.column, limit.kind), 0.0) > most:
+        return ""
+    allowed = result("bandwidth_bound", most)
+    return f"; no engine can: reading the weights allows {allowed} for one user (explain bandwidth_bound)"
 
 
 def _small(answer: ServingAnswer) -> str:

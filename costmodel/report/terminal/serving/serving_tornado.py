@@ -11,8 +11,9 @@ from costmodel.documents.schemas.serving.serving_results import RESULTS
 from costmodel.estimate.serving.result_columns import COLUMNS, machine_name
 from costmodel.explore.vary.serving_sensitivity import ServingSensitivity
 from costmodel.report.machine.serving_json import plan_frame
+from costmodel.report.terminal.serving.overload_words import at_most_lines
 from costmodel.report.terminal.serving.serving_estimate import titled
-from costmodel.report.terminal.serving.serving_formatting import at_most_lines, result
+from costmodel.report.terminal.serving.serving_formatting import result
 from costmodel.report.terminal.style.answer import head
 from costmodel.report.terminal.style.layout import Line
 from costmodel.report.terminal.style.theme import HEAD, styled

@@ -12,8 +12,9 @@ from costmodel.explore.explain.explain import ExplainedFigure
 from costmodel.ground.units import significant
 from costmodel.report.machine.serving_json import plan_frame
 from costmodel.report.terminal.documents.tree import TreeDrawing, as_json
+from costmodel.report.terminal.serving.overload_words import at_most_lines
 from costmodel.report.terminal.serving.serving_estimate import titled
-from costmodel.report.terminal.serving.serving_formatting import MEMORY, at_most_lines, result
+from costmodel.report.terminal.serving.serving_formatting import MEMORY, result
 from costmodel.report.terminal.style.answer import head
 from costmodel.report.terminal.style.formatting import figure
 

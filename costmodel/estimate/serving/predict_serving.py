@@ -20,6 +20,7 @@ from costmodel.estimate.serving.evaluate_layouts import ServingEvaluation, evalu
 from costmodel.estimate.serving.figure_bands import banded
 from costmodel.estimate.serving.limits_chance import OWN
 from costmodel.estimate.serving.plan_columns import PlanColumns
+from costmodel.estimate.serving.reason_codes import OVERLOAD
 from costmodel.estimate.serving.serving_inputs import ServingInputs, inputs_of, never_fitted
 from costmodel.estimate.shared.limits import Limit, stated_limits
 from costmodel.ground.counts import number_of
@@ -46,6 +47,11 @@ class ServingAnswer:
     remedies: tuple[
         tuple[tuple[str, ...], ...], ...
     ] = ()  # by kind, settings that fix it; empty where none were looked for
+
+    @property
+    def overload(self) -> tuple[str, ...]:
+        """Why the plan cannot answer all that arrives: its figures are of the most that it answers."""
+        return () if "M001" in self.broken else tuple(code for code in self.broken if code in OVERLOAD)
 
 
 def own_plan(inputs: ServingInputs) -> ServingPlan:
@@ -203,6 +209,8 @@ def remarks(inputs: ServingInputs) -> Iterator[str]:
     """The remarks on every plan of a scenario."""
     if never_fitted(inputs):
         yield "N005"
+    if inputs.experts is None and inputs.case.scenario.assume.experts.imbalance is not None:
+        yield "N008"
     if inputs.load.longest > inputs.model.max_sequence:
         yield "N006"
     if inputs.case.stack.makers and inputs.case.accelerator.vendor not in inputs.case.stack.makers:

@@ -21,6 +21,7 @@ from costmodel.estimate.model.vision_support import note_unseen, seen
 from costmodel.estimate.serving.checkpoint_precision import with_checkpoint_precision
 from costmodel.estimate.serving.drafts import draft_inputs, speculation_of, verifying
 from costmodel.estimate.serving.element_types import Types, element_types
+from costmodel.estimate.serving.engine_hardware import check_hardware
 from costmodel.estimate.serving.host_pool import HostPool, host_pool
 from costmodel.estimate.serving.service_power import ServicePower, service_power
 from costmodel.estimate.shared.assumptions import AssumptionLog
@@ -95,6 +96,7 @@ class ServingInputs(Machine):
 
 def inputs_of(case: ServingCase) -> ServingInputs:
     """The numbers of a serving scenario."""
+    check_hardware(case, case.stack)
     case = with_checkpoint_precision(case, log := AssumptionLog())
     fits, engine = case.efficiency, case.stack
     types = element_types(case, log)

@@ -181,6 +181,9 @@ class Engine(Document):
     makers: list[str] = Field(
         default_factory=list, description="Makers of the accelerators it describes the engine on; absent: not stated"
     )
+    runs_on: list[str] = Field(
+        default_factory=list, description="Makers of all accelerators that it runs on; absent: not stated"
+    )
     as_of: Release = Field(description="Releases it describes")
     memory: EngineMemory = Field(description="How memory is divided")
     thumb_rule: ThumbRule | None = Field(default=None, description="The share where memory.share is left out")

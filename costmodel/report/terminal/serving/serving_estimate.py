@@ -23,7 +23,6 @@ from costmodel.report.terminal.style.next_command import command, options_of
 from costmodel.report.terminal.style.remark_lines import assumed_lines, remarks
 from costmodel.report.terminal.style.theme import BAD, HEAD, bar, styled
 
-UNSTABLE = frozenset({"S003", "S004", "S005"})
 _OF_SOME = ("dcp_exposed", "ep_exposed", "pp_exposed", "tp_exposed", "draft_time")  # shown only where not zero
 BINDS = {
     "prefill": "the instances for prompts",
@@ -67,7 +66,7 @@ def _closing(answer: ServingAnswer, *, settled: bool) -> list[Line]:
 
 def _at_most(answer: ServingAnswer, *, followed: bool) -> list[Line]:
     """Of a plan that cannot answer all that arrives: what the figures are of."""
-    if not UNSTABLE & {*answer.broken} or "M001" in answer.broken:
+    if not answer.overload:
         return []
     most = result("saturation_per_s", answer.costs["saturation_per_s"])
     end = ":" if followed else "."

@@ -124,9 +124,7 @@ def inputs_of(case: ServingCase) -> ServingInputs:
         load=_load(case, log),
         kernels=kernels,
         experts=_experts(case, kernels, types.expert_recipe),
-        imbalance=log.choose("assume.experts.imbalance", assume.experts.imbalance, 1.0, _evened(case))
-        if case.model.has_experts
-        else 1.0,
+        imbalance=_imbalance(case, log),
         memory_bandwidth=case.accelerator.memory.bandwidth,
         memory_share=fits.memory.share,
         sequences=log.choose("stack.sequences", engine.sequences, picked.sequences, by_size),
@@ -138,10 +136,13 @@ def inputs_of(case: ServingCase) -> ServingInputs:
     return _planned(inputs, log)
 
 
-def _evened(case: ServingCase) -> str:
-    """Why the busiest rank is taken to do no more than the others."""
+def _imbalance(case: ServingCase, log: AssumptionLog) -> Number:
+    """How much more the busiest rank of experts does than the mean; a model without experts has none."""
+    if not case.model.has_experts:
+        return 1.0
     plan = case.scenario.plan
-    return "as if copies evened all" if plan is not None and plan.redundant_experts else "routed evenly"
+    why = "as if copies evened all" if plan is not None and plan.redundant_experts else "routed evenly"
+    return log.choose("assume.experts.imbalance", case.scenario.assume.experts.imbalance, 1.0, why)
 
 
 def _check_model(case: ServingCase, log: AssumptionLog) -> None:

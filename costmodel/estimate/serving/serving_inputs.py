@@ -136,7 +136,7 @@ def inputs_of(case: ServingCase) -> ServingInputs:
     return _planned(inputs, log)
 
 
-def _imbalance(case: ServingCase, log: AssumptionLog) -> Number:
+def _imbalance(case: ServingCase, log: AssumptionLog) -> float:
     """How much more the busiest rank of experts does than the mean; a model without experts has none."""
     if not case.model.has_experts:
         return 1.0

@@ -16,6 +16,7 @@ from costmodel.estimate.model.shards import shard
 from costmodel.estimate.serving.decode_context import prompt_transfer, row_transfers
 from costmodel.estimate.serving.engine_step import all_reduce, reductions
 from costmodel.estimate.serving.expert_step import expert_transfers
+from costmodel.estimate.serving.operating_point import micro_batch
 from costmodel.estimate.serving.plan_columns import PlanColumns
 from costmodel.estimate.serving.serving_inputs import ServingInputs
 from costmodel.estimate.serving.step_batch import own_sequences
@@ -34,8 +35,9 @@ class ServingTransfer:
 
 
 def transfers(inputs: ServingInputs, layout: PlanColumns, decodes: Number) -> Iterator[ServingTransfer]:
-    """Everything that is sent, for so many sequences in flight and for one prompt."""
-    moments: tuple[tuple[Moment, Number], ...] = (("step", decodes), ("prompt", inputs.load.computed))
+    """Everything that is sent, for one prompt, and for a step of one micro-batch of so many sequences in flight."""
+    queries = inputs.load.verified * micro_batch(layout, decodes)
+    moments: tuple[tuple[Moment, Number], ...] = (("step", queries), ("prompt", inputs.load.computed))
     for moment, tokens in moments:
         own = tokens if moment == "prompt" else own_sequences(layout, tokens)
         for transfer in _of(inputs, layout, tokens, own, prompts=moment == "prompt"):

@@ -55,7 +55,7 @@ def estimate(answer: ServingAnswer, *, verbose: bool = False) -> list[Line]:
 
 
 def _closing(answer: ServingAnswer, *, settled: bool) -> list[Line]:
-    """What binds the times that are shown, or that there are none, and the commands to go on with."""
+    """What binds the times that are shown, or that there are none, and the next commands."""
     if "M001" in answer.broken:
         no_times = styled("Does not fit; times of a plan that cannot run are not shown.", BAD)
         return [no_times, following(answer, "memory", before="Next:")]

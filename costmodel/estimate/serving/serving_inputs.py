@@ -96,7 +96,6 @@ class ServingInputs(Machine):
 
 def inputs_of(case: ServingCase) -> ServingInputs:
     """The numbers of a serving scenario."""
-    check_hardware(case, case.stack)
     case = with_checkpoint_precision(case, log := AssumptionLog())
     fits, engine = case.efficiency, case.stack
     types = element_types(case, log)
@@ -146,7 +145,8 @@ def _imbalance(case: ServingCase, log: AssumptionLog) -> float:
 
 
 def _check_model(case: ServingCase, log: AssumptionLog) -> None:
-    """Refuse a model that generates no tokens, and prompts that its images do not fit."""
+    """Refuse a model that generates no tokens, prompts that its images do not fit, and hardware without the engine."""
+    check_hardware(case, case.stack)
     workload, prompt = case.scenario.workload, case.scenario.workload.prompt
     seen(case, case.model, workload.images, prompt.mean if isinstance(prompt, Lengths) else prompt)
     note_unseen(log, case.model, workload.images)

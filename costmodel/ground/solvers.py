@@ -120,12 +120,14 @@ def last_within(
     *,
     some: Callable[[Places], Callable[[Column], Values]] | None = None,
     steps: int = STEPS,
+    near: float = NEAR,
 ) -> Column:
     """Greatest value from `low` to `high` whose excess is not over 0, of an excess that grows.
 
     Chandrupatla's method: by the curve through the last three looks where it is straight enough, else by the middle. A
     row is done when its own bracket is; with `some`, the excess of some rows, the others are then looked at alone.
-    What is returned has no excess itself; `low` where none is found above it.
+    What is returned has no excess itself; `low` where none is found above it. near: excess, and width of a bracket,
+    from which on a row is done.
 
     >>> round(float(last_within(lambda x: x * x - 2, 0.0, 10.0)), 6)
     1.414214
@@ -146,7 +148,7 @@ def last_within(
         inside, of_inside = rows.inside
         new = sought & (of_inside <= 0)
         answer[places[new]] = inside[new]
-        sought = sought & ~((new & (of_inside > -NEAR)) | (np.abs(rows.here - rows.there) < NEAR))
+        sought = sought & ~((new & (of_inside > -near)) | (np.abs(rows.here - rows.there) < near))
     return answer.reshape(tops.shape)
 
 

@@ -2,25 +2,26 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 
 import numpy as np
 from numpy.typing import NDArray
 
 from costmodel.equations.run.economics import rate as rate_of
 from costmodel.equations.run.economics import share
-from costmodel.estimate.serving.apart_columns import ApartRates, apart_columns
+from costmodel.estimate.serving.apart_columns import ApartRates, SeenApart, apart_columns
 from costmodel.estimate.serving.cached_prompts import cached_cost_apart
 from costmodel.estimate.serving.engine_memory import EngineMemoryUse, memory_use
 from costmodel.estimate.serving.evaluate_layouts import evaluate
 from costmodel.estimate.serving.instance_pairs import InstancePairs
 from costmodel.estimate.serving.instances import CacheTransfer, cache_transfer, prompt_time
 from costmodel.estimate.serving.instances_needed import instances_needed
+from costmodel.estimate.serving.limits_chance import OWN
 from costmodel.estimate.serving.load import LEAST
 from costmodel.estimate.serving.operating_point import ExactSteps, micro_batch
 from costmodel.estimate.serving.plan_columns import PlanColumns, Rows
-from costmodel.estimate.serving.serving_band import OWN, limits_chance
 from costmodel.estimate.serving.serving_inputs import ServingInputs
+from costmodel.estimate.serving.step_factor import ARRIVING, USERS, load_factor
 from costmodel.estimate.shared.limits import stated_limits
 from costmodel.estimate.shared.results import Costs
 from costmodel.ground.equation import Number, term, untraced
@@ -103,7 +104,7 @@ def evaluate_apart(inputs: ServingInputs, prefill: PlanColumns, decode: PlanColu
     columns["cost_per_mcached"] = cached_cost_apart(inputs, prefill, prompt.gamma)
     with np.errstate(divide="ignore", invalid="ignore"):  # replicas that keep no limits
         columns["disaggregation_gain"] = share(within, together(inputs, prefill, decode))
-    columns[OWN] = limits_chance(inputs, stated_limits(inputs.case.scenario.limits), columns.__getitem__, arriving)
+    columns[OWN] = _chance(quick, top, columns)
     found = Costs(columns, len(decode))
     return ApartEvaluation(prefill, decode, found, *memories, transfer, many, most, over)
 
@@ -146,3 +147,20 @@ def _rate(pair: InstancePairs, top: Number) -> Number:
         return share(rate * (thinking + pair.seen(rate, pair.in_flight(rate)).latency), waiting)
 
     return pair.greatest(top, busy)
+
+
+def _chance(pair: InstancePairs, top: Number, columns: Mapping[str, Number]) -> Number:
+    """The chance that plans keep every limit."""
+    scenario = pair.inputs.case.scenario
+    workload, limits = scenario.workload, list(stated_limits(scenario.limits))
+    held, room = dict[str, Number](), None
+    if workload.rate is not None:
+        held[ARRIVING], room = workload.rate, share(top, workload.rate)
+    elif workload.users is not None and workload.think_time:
+        held[USERS] = float(workload.users)
+
+    def at(rate: Rows) -> tuple[Number, SeenApart]:
+        seen = pair.seen(rate, pair.in_flight(rate))
+        return load_factor(pair.inputs, held, rate, seen.latency), seen
+
+    return pair.chance(limits, columns.__getitem__, room, (top, at) if held else None)

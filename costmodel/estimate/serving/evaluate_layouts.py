@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from dataclasses import replace
+from functools import partial
 
 import numpy as np
 from numpy.typing import NDArray
@@ -21,6 +22,7 @@ from costmodel.estimate.serving.deployment_rent import rent_columns
 from costmodel.estimate.serving.engine_memory import EngineMemoryUse, memory_use
 from costmodel.estimate.serving.engine_step import StepTime
 from costmodel.estimate.serving.host_loading import host_columns
+from costmodel.estimate.serving.limits_chance import OWN, limits_chance
 from costmodel.estimate.serving.load import (
     BINDING,
     COMPUTE_BOUND,
@@ -41,10 +43,10 @@ from costmodel.estimate.serving.plan_columns import SIZES, PlanColumns
 from costmodel.estimate.serving.replica_kinds import of_each_plan, replica_kinds, shared_cuts
 from costmodel.estimate.serving.replicas_for_load import replicas_for_load
 from costmodel.estimate.serving.service_limits import over_limits, service_limits
-from costmodel.estimate.serving.serving_band import OWN, limits_chance
 from costmodel.estimate.serving.serving_inputs import ServingInputs
 from costmodel.estimate.serving.speculation_gain import speculation_columns
 from costmodel.estimate.serving.steady_state import SteadyState, replica_rate, steady_state
+from costmodel.estimate.serving.step_factor import ARRIVING, NEAR_ENOUGH, USERS, reached, result_at
 from costmodel.estimate.serving.step_table import step_table
 from costmodel.estimate.serving.token_energy import busy_share, energy_per_token
 from costmodel.estimate.serving.token_tail import token_p99
@@ -55,6 +57,7 @@ from costmodel.ground.equation import Number, term, untraced
 from costmodel.ground.record import record
 from costmodel.ground.solvers import NEAR
 
+FEW = 256  # plans, of which the chance to keep limits is computed although nothing is asked of it
 OF_HALVES = (  # results of plans whose prefill and decode are apart
     "transfer_time",
     "transfer_exposed",
@@ -181,10 +184,26 @@ def _evaluated(inputs: ServingInputs, layout: PlanColumns) -> ServingEvaluation:
     columns["cost_per_mcached"] = cached_cost(inputs, layout, point)
     columns["energy_per_token"] = energy_per_token(inputs, busy_share(inputs, columns), columns)
     columns |= speculation_columns(inputs, layout, quick.steps, bounds, state.tpot, _time_per_token)
-    limits, arriving = stated_limits(inputs.case.scenario.limits), inputs.case.scenario.workload.rate
-    columns[OWN] = limits_chance(inputs, limits, columns.__getitem__, arriving)
+    columns[OWN] = _chance(quick, columns)
     over = _overloaded(inputs, layout, most)
     return ServingEvaluation(layout, Costs(columns, len(layout)), memory, bounds, point, state, most, over)
+
+
+def _chance(quick: Engines, columns: Mapping[str, Number]) -> Number:
+    """The chance that plans keep every limit; of many plans only where something is asked of it."""
+    scenario, layout = quick.inputs.case.scenario, quick.layout
+    limits, workload = [*stated_limits(scenario.limits)], scenario.workload
+    if len(layout) > FEW and scenario.objective != OWN and all(limit.column != OWN for limit in limits):
+        return np.nan
+    held, room = dict[str, Number](), None
+    if workload.rate is not None:
+        held[ARRIVING] = of_each(quick.inputs, layout, float(workload.rate))
+        with term("room"):
+            room = share(columns["saturation_per_s"], workload.rate)
+    elif workload.users is not None and workload.think_time:
+        held[USERS] = of_each(quick.inputs, layout, float(workload.users))
+    reach = partial(reached, replace(quick, held=held))
+    return limits_chance(quick.inputs, limits, columns.__getitem__, room, reach)
 
 
 def _time_per_token(inputs: ServingInputs, layout: PlanColumns) -> Number:
@@ -315,23 +334,16 @@ def _within_limits(quick: Engines, engines: Engines) -> Number:
         state = some.state(many)
 
         def named(name: str) -> Number:
-            if name == "latency":
-                return state.ttft + (inputs.load.output - 1.0) * state.tpot
-            if name == "worst_gap":
-                return np.maximum(some.worst_gap(many), state.tpot)
-            if name == "tpot_p99":
-                return token_p99(inputs, some.point(many), state, np.maximum(some.worst_gap(many), state.tpot))
-            if name == "tokens_per_s_per_user":
-                return rate_of(1.0, state.tpot)
-            if name == OWN:
-                return limits_chance(inputs, limits, named, state.rate)
-            found: Number = some.held[name] if name in some.held else getattr(state, name)
-            return found
+            if name != OWN:
+                return result_at(some, many, state, name)
+            loaded = replace(some, held={**some.held, ARRIVING: state.rate})
+            room = share(some.held["saturation_per_s"], state.rate)
+            return limits_chance(inputs, limits, named, room, partial(reached, loaded))
 
         return over_limits(limits, named, len(some.layout))
 
     if not limits:
         return engines.rate(engines.bounds.least)
     with untraced(), np.errstate(all="ignore"):
-        many = quick.greatest(over)
-    return np.where(many > LEAST * (1.0 + NEAR), engines.rate(many), 0.0)
+        many = quick.greatest(over, NEAR_ENOUGH if any(limit.column == OWN for limit in limits) else NEAR)
+    return np.where(many > LEAST * (1.0 + NEAR_ENOUGH), engines.rate(many), 0.0)

@@ -8,18 +8,21 @@ from dataclasses import dataclass, replace
 import numpy as np
 
 from costmodel.equations.run.economics import rate as rate_of
+from costmodel.equations.run.economics import share
 from costmodel.estimate.serving.apart_columns import SeenApart
 from costmodel.estimate.serving.instances import CacheTransfer, PromptTime, first_token
+from costmodel.estimate.serving.limits_chance import OWN, Reached, limits_chance
 from costmodel.estimate.serving.load import LEAST
 from costmodel.estimate.serving.operating_point import Steps, micro_batch
 from costmodel.estimate.serving.plan_columns import SIZES, PlanColumns, Rows
 from costmodel.estimate.serving.service_limits import over_limits, service_limits
-from costmodel.estimate.serving.serving_band import OWN, limits_chance
 from costmodel.estimate.serving.serving_inputs import ServingInputs
+from costmodel.estimate.serving.step_factor import LOADED, NEAR_ENOUGH
 from costmodel.estimate.serving.step_table import step_table
 from costmodel.estimate.serving.token_tail import token_p99_apart
+from costmodel.estimate.shared.limits import Limit
 from costmodel.ground.equation import Number, term, untraced
-from costmodel.ground.solvers import last_within
+from costmodel.ground.solvers import NEAR, last_within
 
 FEWEST_PER_S = 1e-9  # requests a second of the emptiest plan that is looked at
 
@@ -78,40 +81,77 @@ class InstancePairs:
         far = token_p99_apart(load, self.steps.one, step, many)
         return SeenApart(first.mean, first.p99, tpot, far, step, latency, first.busy)
 
-    def over(self, seen: SeenApart, rate: Rows, held: Mapping[str, Number]) -> Rows:
-        """The result that is nearest to its service-level limit, or beyond it, over that limit."""
+    def over(
+        self, seen: SeenApart, rate: Rows, held: Mapping[str, Number], slower: Callable[[Rows], SeenApart]
+    ) -> Rows:
+        """The result that is nearest to its service-level limit, or beyond it, over that limit.
+
+        slower: what users see at so many times the load, by the clock of steps that take so many times as long
+        """
         limits = service_limits(self.inputs)
 
         def named(name: str) -> Number:
-            if name == "tokens_per_s_per_user":
-                return rate_of(1.0, seen.tpot)
             if name == OWN:
-                return limits_chance(self.inputs, limits, named, rate)
-            found: Number = held[name] if name in held else getattr(seen, name)
-            return found
+                room = share(held["saturation_per_s"], rate)
+                return self.chance(limits, named, room, (room, lambda factor: (factor, slower(factor))))
+            return held[name] if name in held else _result(seen, name)
 
         return over_limits(limits, named, len(self.decode))
 
-    def greatest(self, top: Number, over: Callable[[Rows], Number]) -> Rows:
+    def chance(
+        self,
+        limits: list[Limit],
+        result: Callable[[str], Number],
+        room: Number | None,
+        loads: tuple[Number, Callable[[Rows], tuple[Number, SeenApart]]] | None,
+    ) -> Number:
+        """The chance to keep limits; loads: up to a highest one, its factor over that of the plans, what users see."""
+
+        def reached(column: str, bound: float) -> Reached | None:
+            if column not in LOADED or loads is None:
+                return None
+            falls = column == "tokens_per_s_per_user"
+
+            def grown(load: Rows) -> tuple[Number, Number]:
+                factor, seen = loads[1](load)
+                value = _result(seen, column)
+                return factor, share(value, factor) if falls else value * factor
+
+            def over(load: Rows) -> Number:
+                value = grown(load)[1]
+                return share(bound, value) if falls else share(value, bound)
+
+            with untraced(), np.errstate(all="ignore"):
+                found = grown(self.greatest(loads[0], over, NEAR_ENOUGH))
+            return Reached(*(np.asarray(each) for each in found))
+
+        return limits_chance(self.inputs, limits, result, room, reached)
+
+    def greatest(self, top: Number, over: Callable[[Rows], Number], near: float = NEAR) -> Rows:
         """Greatest rate up to a highest one at which something is not over 1."""
         with untraced(), np.errstate(all="ignore"):
             rows = len(self.decode)
             highest = np.log(np.maximum(np.broadcast_to(np.asarray(top, dtype=np.float64), rows), FEWEST_PER_S))
             least = np.full(rows, np.log(FEWEST_PER_S))
-            return np.exp(last_within(lambda log: np.log(over(np.exp(log))), least, highest))
+            return np.exp(last_within(lambda log: np.log(over(np.exp(log))), least, highest, near=near))
 
     def kept(self, top: Number, over: Callable[[Rows], Number]) -> Rows:
         """The same; 0 where something is over 1 at every rate."""
         with untraced(), np.errstate(all="ignore"):
             ever = np.asarray(over(np.full(len(self.decode), FEWEST_PER_S)) <= 1)
-            return np.where(ever, self.greatest(top, over), 0.0)
+            near = NEAR_ENOUGH if any(limit.column == OWN for limit in service_limits(self.inputs)) else NEAR
+            return np.where(ever, self.greatest(top, over, near), 0.0)
 
     def within(self, top: Number) -> Number:
         """Requests a second of the whole plan up to which the service-level limits hold; 0 where none does."""
         if not service_limits(self.inputs):
             return top
         held = {**self.held, "saturation_per_s": top}
-        return self.kept(top, lambda rate: self.over(self.seen(rate, self.in_flight(rate)), rate, held))
+
+        def at(rate: Rows) -> SeenApart:
+            return self.seen(rate, self.in_flight(rate))
+
+        return self.kept(top, lambda rate: self.over(at(rate), rate, held, lambda factor: at(factor * rate)))
 
     def quick(self) -> InstancePairs:
         """The same with steps out of a table, and columns that no trace follows."""
@@ -128,6 +168,11 @@ class InstancePairs:
             transfer=bare_transfer(self.transfer),
             steps=step_table(self.inputs, layouts[1]),
         )
+
+
+def _result(seen: SeenApart, name: str) -> Number:
+    found: Number = rate_of(1.0, seen.tpot) if name == "tokens_per_s_per_user" else getattr(seen, name)
+    return found
 
 
 def bare_transfer(transfer: CacheTransfer) -> CacheTransfer:

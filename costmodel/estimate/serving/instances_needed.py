@@ -9,6 +9,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from costmodel.estimate.serving.apart_columns import SeenApart
 from costmodel.estimate.serving.instance_pairs import FEWEST_PER_S, InstancePairs, bare_transfer
 from costmodel.estimate.serving.instances import cache_transfer
 from costmodel.estimate.serving.plan_columns import SIZES, PlanColumns, Rows
@@ -66,8 +67,13 @@ def _rates(pairs: InstancePairs) -> list[Rows]:
     def over(prompts: Rows, answers: Rows, many: Rows) -> Rows:
         least = np.minimum(passed / prompts, decoded / answers)
         held = {**pairs.held, "saturation_per_s": least}
+
+        def slower(factor: Rows) -> SeenApart:
+            busier = pairs.in_flight_of_one(np.minimum(factor * answers, decoded))
+            return pairs.seen_at(factor * prompts, busier)
+
         seen = pairs.seen_at(prompts, many)
-        return np.asarray(np.maximum(pairs.over(seen, np.ones(len(least)), held), 1 / least))
+        return np.asarray(np.maximum(pairs.over(seen, np.ones(len(least)), held, slower), 1 / least))
 
     idle = np.full(len(pairs.decode), FEWEST_PER_S)
     highest = pairs.kept(decoded, lambda rate: over(idle, rate, pairs.in_flight_of_one(rate)))

@@ -19,7 +19,7 @@ from costmodel.estimate.serving.steady_state import SteadyState, replica_rate, s
 from costmodel.estimate.serving.worst_gap import worst_gap
 from costmodel.ground.equation import Number, term, untraced
 from costmodel.ground.record import record
-from costmodel.ground.solvers import Places, Values, last_within
+from costmodel.ground.solvers import NEAR, Places, Values, last_within
 
 LEAST = 1e-4  # sequences in flight of the emptiest engine that is looked at
 COMPUTE_BOUND = 0.95  # utilisation from which on it is time that is short, not tokens of a step
@@ -101,7 +101,7 @@ class Engines:
         parts = (self.steps, self.bounds, self.held)
         return Engines(self.inputs, self.layout.at(places), *rows_of(parts, places, len(self.layout)))
 
-    def greatest(self, over: Callable[[Engines, Column], Number]) -> Column:
+    def greatest(self, over: Callable[[Engines, Column], Number], near: float = NEAR) -> Column:
         """Most sequences in flight, up to the bounds, at which a load is not over what it may be, 1.
 
         Both are looked for by their logarithms.
@@ -112,7 +112,7 @@ class Engines:
 
         least, most = np.full(len(self.layout), np.log(LEAST)), np.log(self.bounds.least)
         with np.errstate(all="ignore"):
-            return np.exp(last_within(excess(self), least, most, some=lambda places: excess(self.rows(places))))
+            return np.exp(last_within(excess(self), least, most, some=lambda rows: excess(self.rows(rows)), near=near))
 
 
 def of_each(inputs: ServingInputs, layout: PlanColumns, amount: float) -> Column:

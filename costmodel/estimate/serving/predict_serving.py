@@ -17,8 +17,9 @@ from costmodel.estimate.serving.constraints import invalid, invalid_halves
 from costmodel.estimate.serving.conversations import conversing
 from costmodel.estimate.serving.evaluate_apart import ApartEvaluation, evaluate_apart
 from costmodel.estimate.serving.evaluate_layouts import ServingEvaluation, evaluate
+from costmodel.estimate.serving.figure_bands import banded
+from costmodel.estimate.serving.limits_chance import OWN
 from costmodel.estimate.serving.plan_columns import PlanColumns
-from costmodel.estimate.serving.serving_band import OWN, banded
 from costmodel.estimate.serving.serving_inputs import ServingInputs, inputs_of, never_fitted
 from costmodel.estimate.shared.limits import Limit, stated_limits
 from costmodel.ground.counts import number_of
@@ -142,6 +143,14 @@ def halves_of(inputs: ServingInputs, plan: ServingPlan) -> tuple[PlanColumns, Pl
     return halves[0], halves[1]
 
 
+def evaluated(inputs: ServingInputs, *columns: PlanColumns) -> AnyEvaluation:
+    """Plans whose replicas do both, or of two halves: those for prompts and those that generate."""
+    if len(columns) == 1:
+        return evaluate(inputs, columns[0])
+    prefill, decode = columns
+    return evaluate_apart(routed(inputs, prefill), prefill, decode)
+
+
 def unacceptable(inputs: ServingInputs, evaluation: AnyEvaluation) -> Iterator[tuple[str, NDArray[np.bool_]]]:
     """Masks of the rows that break each bound, by its code; those of the machine and the load first."""
     results = evaluation.results
@@ -168,18 +177,17 @@ def answer(inputs: ServingInputs, plan: ServingPlan) -> ServingAnswer:
     """One plan, checked and evaluated; the figures of one that is not valid mean nothing."""
     plan, assumed = filled(inputs, plan)
     halves = halves_of(inputs, plan)
-    evaluation: AnyEvaluation
     if halves is not None:
         refused = tuple(dict.fromkeys(code for code, mask in invalid_halves(inputs, *halves) if mask.any()))
-        with np.errstate(all="ignore") if refused else nullcontext():
-            evaluation = evaluate_apart(routed(inputs, halves[0]), *halves)
+        columns: tuple[PlanColumns, ...] = halves
     else:
         layout, assumed = layout_of(inputs, plan)
         refused = tuple(code for code, mask in invalid(inputs, layout) if mask.any())
-        with np.errstate(all="ignore") if refused else nullcontext():
-            evaluation = evaluate(inputs, layout)
+        columns = (layout,)
+    with np.errstate(all="ignore") if refused else nullcontext():
+        evaluation = evaluated(inputs, *columns)
+        costs = banded(inputs, evaluation, lambda changed: evaluated(changed, *columns)).row()
     broken = dict.fromkeys(code for code, mask in unacceptable(inputs, evaluation) if mask.any())
-    costs = banded(inputs, evaluation.results).row()
     stated = (*assumed, *inputs.assumed)
     binding, remarked = evaluation.binding(), [*remarks(inputs)]
     if not refused and narrow_cache_without_gain(inputs, evaluation.layout):

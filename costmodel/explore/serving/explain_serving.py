@@ -12,10 +12,10 @@ import numpy as np
 from costmodel.estimate.machine.price import price_per_accelerator
 from costmodel.estimate.serving.evaluate_apart import ApartEvaluation, evaluate_apart
 from costmodel.estimate.serving.evaluate_layouts import ServingEvaluation, evaluate
+from costmodel.estimate.serving.figure_bands import banded
 from costmodel.estimate.serving.plan_columns import SIZES, PlanColumns
 from costmodel.estimate.serving.predict_serving import filled, halves_of, layout_of, own_plan, routed
 from costmodel.estimate.serving.result_columns import COLUMNS
-from costmodel.estimate.serving.serving_band import banded
 from costmodel.estimate.serving.serving_inputs import ServingInputs
 from costmodel.explore.explain.explain import Book, ExplainedFigure, tree_of, trees_of
 from costmodel.explore.explain.unknown_word import unknown
@@ -36,7 +36,7 @@ def explain(inputs: ServingInputs, quantity: str) -> ExplainedFigure:
     if quantity.startswith(("cost_", "rent_")) and np.isnan(float(price_per_accelerator(inputs.case))):
         raise fail("C004", f"{quantity} is not known", Place(inputs.case.file), "set assume.price, e.g. 2.50 USD/GPU/h")
     with trace():
-        results = banded(inputs, _evaluated(inputs).results)
+        results = banded(inputs, _evaluated(inputs), _evaluated)
         origin = origin_of(results.columns[quantity], quantity)
     return tree_of(Book(inputs.case.trees, COLUMNS, {}), quantity, COLUMNS[quantity].unit, origin)
 
@@ -50,7 +50,7 @@ def traced_evaluation(inputs: ServingInputs) -> ServingEvaluation | ApartEvaluat
 def explain_all(inputs: ServingInputs, evaluation: ServingEvaluation | ApartEvaluation) -> dict[str, ExplainedFigure]:
     """The trees of every figure of a traced evaluation, and of its memory; what they share is one node."""
     with trace():
-        results, use = banded(inputs, evaluation.results), evaluation.memory
+        results, use = banded(inputs, evaluation, _evaluated), evaluation.memory
         origins = {name: origin_of(column, name) for name, column in results.columns.items() if name in COLUMNS}
         lines = {"weights": use.weights, "activations": use.activations, "runtime": use.runtime, "cache": use.pool}
         held = {f"{name}_bytes": origin_of(value, name) for name, value in lines.items()}

@@ -10,10 +10,10 @@ from typing import Any
 from costmodel.documents.reader.serving_scenario import ServingCase
 from costmodel.documents.schemas.serving.serving_results import RESULTS
 from costmodel.estimate.evaluate.answer_facts import subject_of
+from costmodel.estimate.serving.limits_chance import OWN
 from costmodel.estimate.serving.predict_serving import ServingAnswer
 from costmodel.estimate.serving.reason_codes import REFUSALS
 from costmodel.estimate.serving.result_columns import machine_name
-from costmodel.estimate.serving.serving_band import OWN
 from costmodel.estimate.shared.remarks import REMARKS
 from costmodel.estimate.shared.results import number
 from costmodel.explore.page.serving_facts import ServingFacts

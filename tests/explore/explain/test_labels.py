@@ -114,7 +114,7 @@ def _of_plan(line: str) -> Iterator[str]:
 
 
 @pytest.fixture
-def labels(run: Any, monkeypatch: pytest.MonkeyPatch) -> Callable[[str], set[str]]:
+def labels(run: Any) -> Iterator[Callable[[str], set[str]]]:
     """`labels(command)` gives every label that it prints."""
     grids: list[CellTable] = []
     drawn = CellTable.lines
@@ -122,8 +122,6 @@ def labels(run: Any, monkeypatch: pytest.MonkeyPatch) -> Callable[[str], set[str
     def watched(self: CellTable, width: int | None = None) -> Any:
         grids.append(self)
         return drawn(self, width)
-
-    monkeypatch.setattr(CellTable, "lines", watched)
 
     def of(command: str) -> set[str]:
         grids.clear()
@@ -137,7 +135,9 @@ def labels(run: Any, monkeypatch: pytest.MonkeyPatch) -> Callable[[str], set[str
                 found.update(_of_plan(line))
         return {label.strip() for label in found if not _VALUE.fullmatch(label.strip())}
 
-    return of
+    with pytest.MonkeyPatch.context() as patch:  # of how a table is drawn, which changes no cached reply
+        patch.setattr(CellTable, "lines", watched)
+        yield of
 
 
 def _without_page(labels: set[str]) -> list[str]:

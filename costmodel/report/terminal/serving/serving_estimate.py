@@ -3,20 +3,20 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping
+from collections.abc import Iterator
 
 from rich.text import Text
 
 from costmodel.equations.serving.serving_economics import MONTH
 from costmodel.estimate.evaluate.answer_facts import subject_of
 from costmodel.estimate.serving.deployment_rent import by_whole_nodes
+from costmodel.estimate.serving.limits_chance import OWN
 from costmodel.estimate.serving.predict_serving import ServingAnswer
 from costmodel.estimate.serving.reason_codes import REFUSALS
-from costmodel.estimate.serving.serving_band import OWN
 from costmodel.ground.counts import number_of
 from costmodel.ground.units import gib, percent, rounded_dollars, show, show_time, significant
-from costmodel.report.terminal.serving.serving_formatting import TERMS, limits_on, one, plan_words, reason, result
-from costmodel.report.terminal.style.formatting import BAND, ENDS, between
+from costmodel.report.terminal.serving.serving_formatting import TERMS, band, limits_on, one, plan_words, reason, result
+from costmodel.report.terminal.style.formatting import BAND
 from costmodel.report.terminal.style.head import origin_lines, price_lines, subject_words
 from costmodel.report.terminal.style.layout import CellTable, Line, drawn
 from costmodel.report.terminal.style.next_command import command, options_of
@@ -44,17 +44,25 @@ def estimate(answer: ServingAnswer, *, verbose: bool = False) -> list[Line]:
     return [
         *titled(answer, price=True),
         *problems(answer),
-        Text(),
+        *([Text()] if "M001" not in answer.broken else []),
         *_at_most(answer, followed=settled),
         *(_facts(answer) if settled else []),
         *(_where_it_goes(answer) if settled else []),
         Text(),
         *assumed_lines(answer.assumed, verbose=verbose),
         Text(),
-        *([] if "M001" in answer.broken else [styled(bound_words(answer))]),
-        following(answer, "explain", "tpot", before="Next:"),
-        following(answer, "memory", before="     "),
+        *_closing(answer, settled=settled),
     ]
+
+
+def _closing(answer: ServingAnswer, *, settled: bool) -> list[Line]:
+    """What binds the times that are shown, or that there are none, and the commands to go on with."""
+    if "M001" in answer.broken:
+        no_times = styled("Does not fit; times of a plan that cannot run are not shown.", BAD)
+        return [no_times, following(answer, "memory", before="Next:")]
+    bound = bound_words(answer) if settled else _rate_bound(answer)
+    memory = following(answer, "memory", before="     ")
+    return [styled(bound), following(answer, "explain", "tpot", before="Next:"), memory]
 
 
 def _at_most(answer: ServingAnswer, *, followed: bool) -> list[Line]:
@@ -81,7 +89,7 @@ def problems(answer: ServingAnswer) -> list[Line]:
     codes = answer.refused or answer.broken
     lines: list[Line] = [styled(f"  ✗ {code} {REFUSALS[code].title}: {reason(answer, code)}", BAD) for code in codes]
     lines += _tries(answer)
-    lines += [] if answer.refused else remarks([answer.remarked])
+    lines += [] if answer.refused else remarks([answer.remarked], nodes=[answer.inputs.case.node.name])
     return [Text(), *lines] if lines else []
 
 
@@ -100,35 +108,26 @@ def following(answer: ServingAnswer, verb: str, *words: str, before: str) -> Tex
     return drawn(f"{before} {command(answer.inputs.case, verb, *words)}")
 
 
+Row = tuple[str, str, str, str, str]
+
+
 def _facts(answer: ServingAnswer) -> list[Line]:
-    """The figures one asks for first, two to a line, each with the limit on it."""
+    """The figures one asks for first, two to a line, each with the limit on it and its band below."""
     costs, total = answer.costs, gib(float(answer.evaluation.memory.total))
-
-    def stated(name: str) -> str:
-        return result(name, costs[name])
-
-    def band(name: str) -> str:
-        return _band(costs, name)
-
     of_one = "replica" if answer.plan.prefill is None else "decode"
-    fits = f"{significant(costs['concurrency_steady'])} mean requests fit"
+    flying = f"{significant(costs['concurrency'])} a {of_one}"
+    fits = f"{significant(costs['concurrency_steady'])} mean requests"
+    held, chance = f"{gib(costs['memory_peak'])} of {total} GiB", _chance(answer)
     rows = [
-        ("first token", stated("ttft"), "p99", stated("ttft_p99"), limits_on(answer, "ttft_p99")),
-        (BAND, band("ttft"), BAND, band("ttft_p99"), limits_on(answer, "ttft")),
-        ("per token", stated("tpot"), "p99", stated("tpot_p99"), limits_on(answer, "tpot")),
-        (BAND, band("tpot"), "per user", stated("tokens_per_s_per_user"), limits_on(answer, "tpot_p99")),
-        ("whole answer", stated("latency"), "worst gap", stated("worst_gap"), limits_on(answer, "worst_gap")),
-        ("requests", stated("requests_per_s"), "within limits", stated("rate_within_slo_per_s"), _chance(answer)),
-        ("utilisation", stated("utilisation"), "saturation", stated("saturation_per_s"), ""),
-        ("in flight", f"{significant(costs['concurrency'])} a {of_one}", "cache", fits, ""),
-        ("throughput", stated("output_tokens_per_s"), "per GPU", stated("tokens_per_s_per_gpu"), ""),
-        (
-            "memory",
-            f"{gib(costs['memory_peak'])} of {total} GiB",
-            "cache pool",
-            _pool(costs),
-            limits_on(answer, "memory_peak"),
-        ),
+        *_pair(answer, ("first token", "ttft"), ("p99", "ttft_p99"), marks=("ttft_p99", "ttft")),
+        *_pair(answer, ("per token", "tpot"), ("p99", "tpot_p99"), marks=("tpot", "tpot_p99")),
+        *_pair(answer, ("whole answer", "latency"), ("worst gap", "worst_gap")),
+        *_pair(answer, ("requests", "requests_per_s"), ("within limits", "rate_within_slo_per_s"), mark=chance),
+        *_pair(answer, ("utilisation", "utilisation"), ("saturation", "saturation_per_s")),
+        *_pair(answer, ("in flight", "concurrency", flying), ("per user", "tokens_per_s_per_user")),
+        *_pair(answer, ("throughput", "output_tokens_per_s"), ("per GPU", "tokens_per_s_per_gpu")),
+        ("memory", held, "cache pool", _pool(costs), limits_on(answer, "memory_peak")),
+        *_pair(answer, ("", "", ""), ("which holds", "concurrency_steady", fits)),
     ]
     rows += _least(answer)
     rows += _offline(answer)
@@ -137,16 +136,26 @@ def _facts(answer: ServingAnswer) -> list[Line]:
     rows += _apart(answer)
     return [
         CellTable([""] * 5, rows, "lllll", headed=False),
-        styled(f"  cost          {_cost(costs)}"),
+        *_costs(costs),
         *_rent(answer),
         *_energy(costs),
     ]
 
 
-def _band(costs: Mapping[str, float], name: str) -> str:
-    """What a result is between, where it has an end."""
-    ends = [costs[f"{name}_{end}"] for end in ENDS]
-    return between(*(result(name, end) for end in ends)) if all(map(math.isfinite, ends)) else "—"
+def _pair(
+    answer: ServingAnswer, left: tuple[str, ...], right: tuple[str, ...], marks: tuple[str, ...] = (), mark: str = ""
+) -> Iterator[Row]:
+    """Two figures, each with its label, its column, and its words where these are others; their bands below.
+
+    marks: columns whose limits are behind the figures, and behind their bands; by default those of the second figure
+    """
+    texts = [each[2] if len(each) > 2 else result(each[1], answer.costs[each[1]]) for each in (left, right)]
+    first, below = (*(limits_on(answer, name) for name in marks or (right[1],)), "")[:2]
+    yield left[0], texts[0], right[0], texts[1], mark or first
+    bands = [band(answer.costs, each[1]) for each in (left, right)]
+    labels = [BAND if each else "" for each in bands]
+    if any(bands) or below:
+        yield labels[0], bands[0], labels[1], bands[1], below
 
 
 def _least(answer: ServingAnswer) -> list[tuple[str, str, str, str, str]]:
@@ -169,7 +178,7 @@ def _offline(answer: ServingAnswer) -> list[tuple[str, str, str, str, str]]:
     if requests is None:
         return []
     lost = f"{result('tail_share', costs['tail_share'])} of it"
-    return [("whole batch", result("makespan", costs["makespan"]), "lost in its tail", lost, "")]
+    return [*_pair(answer, ("whole batch", "makespan"), ("lost in its tail", "", lost))]
 
 
 def _beginnings(answer: ServingAnswer) -> list[tuple[str, str, str, str, str]]:
@@ -230,9 +239,18 @@ def _pool(costs: dict[str, float]) -> str:
     return f"{gib(costs['cache_pool'])} GiB, {significant(costs['cache_pool_tokens'] / 1e3, 4)} k tokens"
 
 
-def _cost(costs: dict[str, float]) -> str:
+def _costs(costs: dict[str, float]) -> list[Line]:
+    """Rent for tokens, and what it may be where steps take longer or shorter."""
     if math.isnan(costs["cost_per_mtoken"]):
-        return "no price known; --price 2.50USD/GPU/h sets one"
+        return [styled("  cost          no price known; --price 2.50USD/GPU/h sets one")]
+    lines: list[Line] = [styled(f"  cost          {_cost(costs)}")]
+    named = (("prompt", "cost_per_minput"), ("cached", "cost_per_mcached"), ("generated", "cost_per_moutput"))
+    bands = [(words, band(costs, name)) for words, name in (*named, ("all rent", "cost_per_mtoken"))]
+    stated = " · ".join(f"{words} {found}" for words, found in bands if found)
+    return [*lines, styled(f"  {BAND}     {stated}")] if stated else lines
+
+
+def _cost(costs: dict[str, float]) -> str:
     prompts, answers = (result(name, costs[name]) for name in ("cost_per_minput", "cost_per_moutput"))
     if not math.isnan(costs["cost_per_mcached"]):
         prompts = f"{prompts} ({result('cost_per_mcached', costs['cost_per_mcached'])} cached)"
@@ -258,9 +276,8 @@ def _energy(costs: dict[str, float]) -> list[Line]:
     if math.isnan(costs["energy_per_token"]):
         return [styled("  energy        no power known; --set 'assume.power=900 W' sets that of an accelerator")]
     each = result("energy_per_token", costs["energy_per_token"])
-    band = between(*(result("energy_per_token", costs[f"energy_per_token_{end}"]) for end in ENDS))
     power = show(costs["energy_per_token"] * costs["output_tokens_per_s"], "J/s")
-    return [styled(f"  energy        {each} per generated token ({band}), {power} in total")]
+    return [styled(f"  energy        {each} per generated token ({band(costs, 'energy_per_token')}), {power} in total")]
 
 
 def _where_it_goes(answer: ServingAnswer) -> list[Line]:
@@ -281,4 +298,8 @@ def bound_words(answer: ServingAnswer) -> str:
     costs = answer.costs
     longest, value = max(((name, costs[key]) for name, key in TERMS), key=lambda item: item[1])
     share = f"{value / costs['tpot'] * 100:.0f} % of a token's time" if costs["tpot"] else ""
-    return f"Bound by {longest}, {share}. The rate is bound by {BINDS[answer.binding]}."
+    return f"Bound by {longest}, {share}. {_rate_bound(answer)}"
+
+
+def _rate_bound(answer: ServingAnswer) -> str:
+    return f"The rate is bound by {BINDS[answer.binding]}."

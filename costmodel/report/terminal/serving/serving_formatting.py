@@ -14,13 +14,14 @@ from costmodel.documents.schemas.serving.serving_workload import Serving
 from costmodel.equations.parallelism.counts import padded_vocab
 from costmodel.estimate.model.shards import layer_count
 from costmodel.estimate.serving.evaluate_apart import ApartEvaluation
+from costmodel.estimate.serving.limits_chance import OWN
 from costmodel.estimate.serving.predict_serving import ServingAnswer, code_of
 from costmodel.estimate.serving.reason_codes import REFUSALS
 from costmodel.estimate.serving.service_limits import service_limits
-from costmodel.estimate.serving.serving_band import OWN
 from costmodel.estimate.shared.limits import KINDS, Limit, stated_limits
 from costmodel.ground.counts import number_of
 from costmodel.ground.units import counted, gib, percent, show, show_memory, show_time, significant
+from costmodel.report.terminal.style.formatting import ENDS, between
 from costmodel.report.terminal.style.theme import DIM, WARN, styled
 
 BOUNDING = frozenset({*SERVICE_LEVEL, *LEVEL_OF_USERS})  # limits on these bound the rate of a replica
@@ -61,6 +62,16 @@ def result(name: str, value: float | None, digits: int = 3) -> str:
     if unit != "1":
         return show(value, unit, digits)
     return counted(round(value, 1), 4) if abs(value) >= 100 or value.is_integer() else significant(value, digits)
+
+
+def band(costs: Mapping[str, float], name: str) -> str:
+    """Both ends of a figure's band, without the unit twice; nothing where it has none, or both are the same."""
+    low, high = (costs.get(f"{name}_{end}", math.nan) for end in ENDS)
+    if math.isnan(low) or math.isnan(high) or low == high:
+        return ""
+    plain = name.startswith("concurrency")
+    first, last = (significant(end) if plain else result(name, end) for end in (low, high))
+    return "" if first == last else between(first, last)
 
 
 def rate_words(rate: float, shown: str) -> str:

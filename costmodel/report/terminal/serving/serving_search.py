@@ -9,11 +9,10 @@ from rich.text import Text
 
 from costmodel.estimate.machine.price import price_of
 from costmodel.estimate.serving.deployment_rent import rent_columns
+from costmodel.estimate.serving.limits_chance import OWN
 from costmodel.estimate.serving.plan_columns import RARE
-from costmodel.estimate.serving.predict_serving import remarks
 from costmodel.estimate.serving.reason_codes import REFUSALS
 from costmodel.estimate.serving.service_limits import service_limits
-from costmodel.estimate.serving.serving_band import OWN
 from costmodel.estimate.shared.limits import Limit
 from costmodel.explore.compare.input_paths import leaves
 from costmodel.explore.serving.best_layout import plan_settings
@@ -44,6 +43,7 @@ from costmodel.report.terminal.serving.serving_variants import (
     result_head,
     stopped_lines,
     value_lines,
+    variant_remarks,
     varied_cells,
     varied_heads,
 )
@@ -51,7 +51,6 @@ from costmodel.report.terminal.style.formatting import spaced
 from costmodel.report.terminal.style.head import price_varies, prices
 from costmodel.report.terminal.style.layout import CellTable, Line, drawn, typed
 from costmodel.report.terminal.style.next_command import command, options_of
-from costmodel.report.terminal.style.remark_lines import remarks as remark_lines
 from costmodel.report.terminal.style.theme import BAD, DIM, styled
 
 _SHOWN = frozenset({
@@ -68,7 +67,7 @@ def search(found: FoundPlans, *, why_not: bool = False) -> list[Line]:
     lines: list[Line] = [*head_of(variants), styled(f"{counts} · {found.elapsed:.2f} s")]
     lines += stopped_lines(found)
     shown = [each.variant for each in found.best] or [found.nearest]
-    lines += [*remark_lines([tuple(remarks(variants.of(number))) for number in shown]), Text()]
+    lines += [*variant_remarks(variants, shown), Text()]
     after = _after_none(found)
     if not found.best:
         lines += [

@@ -11,10 +11,10 @@ from rich.text import Text
 from costmodel.documents.reader.serving_scenario import ServingCase
 from costmodel.estimate.evaluate.answer_facts import subject_of
 from costmodel.estimate.machine.price import price_of
+from costmodel.estimate.serving.limits_chance import OWN
 from costmodel.estimate.serving.plan_columns import sizes_of
 from costmodel.estimate.serving.predict_serving import ServingAnswer
 from costmodel.estimate.serving.result_columns import machine_name
-from costmodel.estimate.serving.serving_band import OWN
 from costmodel.estimate.shared.limits import stated_limits
 from costmodel.explore.search.ranges import Axis
 from costmodel.explore.serving.fleets import counts_of
@@ -118,7 +118,7 @@ def _prices(found: SweptServing) -> list[Text]:
 def _remarked(trials: Sequence[ServingTrial]) -> list[Line]:
     """Remarks on trials that have an answer, with how many each is about."""
     shown = [trial.answer for trial in trials if trial.answer is not None and not trial.answer.refused]
-    return remarks([answer.remarked for answer in shown])
+    return remarks([answer.remarked for answer in shown], nodes=[answer.inputs.case.node.name for answer in shown])
 
 
 def _short(path: str) -> str:

@@ -1,0 +1,122 @@
+"""The band of every figure of a serving plan that depends on times: what it is where steps take longer or shorter.
+
+Steps that all take f times as long are those of the same engine by a clock that runs f times as fast. So the results
+are those at f times the rate of requests, each time f times as long.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import replace
+
+import numpy as np
+from numpy.typing import NDArray
+
+from costmodel.documents.schemas.base import Document
+from costmodel.documents.schemas.serving.serving_results import BANDED
+from costmodel.equations.run.uncertainty import (
+    TENTH,
+    combined_error,
+    end_spread,
+    ninetieth_percentile,
+    tenth_percentile,
+    term_error,
+)
+from costmodel.estimate.serving.evaluate_apart import ApartEvaluation
+from costmodel.estimate.serving.evaluate_layouts import ServingEvaluation
+from costmodel.estimate.serving.limits_chance import OWN
+from costmodel.estimate.serving.serving_band import OF_FIRST, ServingSpreads, alone, exponent, own_share, spreads
+from costmodel.estimate.serving.serving_inputs import ServingInputs
+from costmodel.estimate.shared.results import Costs
+from costmodel.ground.equation import Number, term
+
+Evaluation = ServingEvaluation | ApartEvaluation
+Again = Callable[[ServingInputs], Evaluation]
+ENDLESS = OF_FIRST | {"latency"}  # where more arrives than slower steps answer
+ROUNDED = 1e-9  # of a figure that is the same by another clock
+_BOUNDS = ("at_most", "at_least", "target")
+
+
+def banded(inputs: ServingInputs, found: Evaluation, again: Again) -> Costs:
+    """The results with the ends of their bands; again: evaluates the same plans under another load."""
+    spread, results = spreads(inputs), found.results
+    fast, slow = (_at(inputs, found, again, spread, sign) for sign in (-1.0, 1.0))
+    columns = dict(results.columns)
+    for name in BANDED:
+        if name not in columns:
+            continue
+        with term(f"band of {name}"):
+            beside = combined_error(
+                term_error(spread.first_alone, own_share(inputs, name, columns.__getitem__)), alone(spread, name)
+            )
+            low, high = np.minimum(fast[name], slow[name]), np.maximum(fast[name], slow[name])
+            columns[f"{name}_low"], columns[f"{name}_high"] = _ends(columns[name], (low, high), beside)
+    return Costs(columns, results.rows)
+
+
+def _ends(middle: Number, ends: tuple[Number, Number], beside: Number) -> tuple[Number, Number]:
+    """Both ends of a figure, which has a further error beside that of the steps."""
+    low, high = (np.where(np.isclose(end, middle, rtol=ROUNDED, atol=0.0), middle, end) for end in ends)
+    low, high = np.minimum(low, middle), np.maximum(high, middle)
+    if not np.any(np.asarray(beside)):
+        return low, high
+    with np.errstate(all="ignore"):
+        down, up = (combined_error(end_spread(middle, end), beside) for end in (low, high))
+        wider = tenth_percentile(middle, down), ninetieth_percentile(middle, up)
+    known = np.isfinite(middle) & (np.asarray(middle) > 0)
+    return np.where(known, wider[0], low), np.where(known, wider[1], high)
+
+
+def _at(
+    inputs: ServingInputs, found: Evaluation, again: Again, spread: ServingSpreads, sign: float
+) -> dict[str, Number]:
+    """Results where steps are at the tenth or ninetieth percentile of what they may take."""
+    columns: Mapping[str, Number] = found.results.columns
+    over: NDArray[np.bool_] = np.zeros(found.results.rows, dtype=bool)
+    if inputs.case.scenario.workload.at_once is None:
+        factor = float(np.exp(sign * TENTH * float(np.asarray(spread.token))))
+        with term("slower steps" if sign > 0 else "faster steps"), np.errstate(all="ignore"):
+            other = again(at_factor(inputs, factor))
+        columns, over = other.results.columns, other.overloaded & ~found.overloaded
+    moved = {name: _by_clock(columns[name], sign * exponent(name), spread) for name in BANDED if name in columns}
+    return {name: np.where(over, np.inf, value) if name in ENDLESS else value for name, value in moved.items()}
+
+
+def _by_clock(value: Number, sign: float, spread: ServingSpreads) -> Number:
+    """A result in the time of users, where it is one in time."""
+    if not sign:
+        return value
+    return (ninetieth_percentile if sign > 0 else tenth_percentile)(value, spread.token)
+
+
+def at_factor(inputs: ServingInputs, factor: float) -> ServingInputs:
+    """The scenario by a clock that runs so many times as fast: its load, and the limits on its results."""
+    scenario = inputs.case.scenario
+    workload, assume = scenario.workload, scenario.assume
+    load = {name: getattr(workload, name) for name in ("rate", "think_time")}
+    changed = {
+        "rate": None if load["rate"] is None else load["rate"] * factor,
+        "think_time": None if load["think_time"] is None else load["think_time"] / factor,
+    }
+    updated: dict[str, object] = {
+        "workload": workload.model_copy(update=changed),
+        "limits": _limits_at(scenario.limits, factor),
+    }
+    if assume.growth is not None:
+        growth = assume.growth.model_copy(update={"rate": assume.growth.rate * factor})
+        updated["assume"] = assume.model_copy(update={"growth": growth})
+    return replace(inputs, case=replace(inputs.case, scenario=scenario.model_copy(update=updated)))
+
+
+def _limits_at(limits: Document, factor: float) -> Document:
+    """The limits on results, by another clock; without the one on their chance, which is about such factors."""
+    found: dict[str, object] = {}
+    for key, bound in limits:
+        stated = {name: getattr(bound, name) for name in _BOUNDS if getattr(bound, name) is not None}
+        power = exponent(key) if stated and key not in ("memory", OWN) else 0
+        if power:
+            later = {name: value / factor if power > 0 else value * factor for name, value in stated.items()}
+            found[key] = bound.model_copy(update=later)
+        elif key == OWN and stated:
+            found[key] = bound.model_copy(update=dict.fromkeys(stated))
+    return limits.model_copy(update=found)

@@ -1,0 +1,70 @@
+"""The factor on all step times at which a result of a plan reaches a bound.
+
+Steps f times as long at a load are the same as f times the load, by a clock that runs f times as fast: the sequences
+in flight at which the result, f times as long, is at its bound are looked for.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+
+from costmodel.documents.schemas.serving.serving_results import RESULTS
+from costmodel.equations.run.economics import rate as rate_of
+from costmodel.equations.run.economics import share
+from costmodel.estimate.serving.limits_chance import Reached
+from costmodel.estimate.serving.load import Column, Engines
+from costmodel.estimate.serving.serving_inputs import ServingInputs
+from costmodel.estimate.serving.steady_state import SteadyState
+from costmodel.estimate.serving.token_tail import token_p99
+from costmodel.ground.equation import Number, untraced
+
+# Results that a load moves
+LOADED = ("ttft", "ttft_p99", "tpot", "tpot_p99", "worst_gap", "latency", "tokens_per_s_per_user")
+NEAR_ENOUGH = 1e-5  # of a factor whose logarithm is compared with an error of some hundredths
+ARRIVING, USERS = "arriving", "users"  # loads of a replica, beside results that do not depend on them
+
+
+def result_at(engines: Engines, many: Column, state: SteadyState, name: str) -> Number:
+    """A result with so many sequences in flight."""
+    if name == "latency":
+        return state.ttft + (engines.inputs.load.output - 1.0) * state.tpot
+    if name == "worst_gap":
+        return np.maximum(engines.worst_gap(many), state.tpot)
+    if name == "tpot_p99":
+        longest = np.maximum(engines.worst_gap(many), state.tpot)
+        return token_p99(engines.inputs, engines.point(many), state, longest)
+    if name == "tokens_per_s_per_user":
+        return rate_of(1.0, state.tpot)
+    found: Number = engines.held[name] if name in engines.held else getattr(state, name)
+    return found
+
+
+def load_factor(inputs: ServingInputs, held: dict[str, Number], rate: Number, answer: Number) -> Number:
+    """By which factor the load is over the scenario's, where so many requests are answered in such a time."""
+    if ARRIVING in held:
+        return share(rate, held[ARRIVING])
+    thinking = float(inputs.case.scenario.workload.think_time or 0.0)
+    idle = np.maximum(held[USERS] - rate * answer, 0.0)  # users who think
+    return share(rate * thinking, idle)
+
+
+def reached(engines: Engines, column: str, bound: float) -> Reached | None:
+    """Where a result of a replica under its load reaches a bound; None where it grows as the steps do."""
+    loads = {ARRIVING, USERS} & {*engines.held}
+    if column not in LOADED or not loads:
+        return None
+    falls = RESULTS[column].unit == "1/s"
+
+    def grown(some: Engines, many: Column) -> tuple[Number, Number]:
+        state = some.state(many)
+        answer = result_at(some, many, state, "latency")
+        factor = load_factor(some.inputs, dict(some.held), state.rate, answer)
+        value = result_at(some, many, state, column)
+        return factor, share(value, factor) if falls else value * factor
+
+    def over(some: Engines, many: Column) -> Number:
+        value = grown(some, many)[1]
+        return share(bound, value) if falls else share(value, bound)
+
+    with untraced(), np.errstate(all="ignore"):
+        return Reached(*(np.asarray(each) for each in grown(engines, engines.greatest(over, NEAR_ENOUGH))))

@@ -13,7 +13,7 @@ from costmodel.estimate.serving.limits_chance import OWN
 from costmodel.estimate.serving.plan_columns import RARE
 from costmodel.estimate.serving.reason_codes import OVERLOAD, REFUSALS
 from costmodel.estimate.serving.service_limits import service_limits
-from costmodel.estimate.shared.limits import Limit
+from costmodel.estimate.shared.limits import Limit, stated_limits
 from costmodel.explore.compare.input_paths import leaves
 from costmodel.explore.serving.best_layout import plan_settings
 from costmodel.explore.serving.found_plans import (
@@ -64,7 +64,9 @@ def search(found: FoundPlans, *, why_not: bool = False) -> list[Line]:
     """The best plans, how they stand under the load, and what refuses the others."""
     inputs, variants = found.inputs, found.variants
     counts = f"{number_of(found.candidates, 'plan')} · {found.valid:,} valid · {found.fit:,} fit"
-    counts += f" · {found.kept:,} keep{'s' if found.kept == 1 else ''} all limits"
+    ending = "s" if found.kept == 1 else ""
+    limited = any(True for _ in stated_limits(inputs.case.scenario.limits))
+    counts += f" · {found.kept:,} keep{ending} all limits" if limited else f" · {found.kept:,} stand{ending} the load"
     lines: list[Line] = [*head_of(variants), styled(f"{counts} · {found.elapsed:.2f} s")]
     lines += stopped_lines(found)
     shown = [each.variant for each in found.best] or [found.nearest]

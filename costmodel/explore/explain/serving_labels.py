@@ -38,7 +38,7 @@ SERVING_LABELS: dict[str, tuple[str, str]] = {
         "draft_time",
     ),
     "prefix hits": ("", "prefix_hit"),
-    "stays": ("time that a prefix nobody uses stays: on the devices, or on the devices and hosts", "prefix_residency"),
+    "stays": ("time that an unused prefix stays: on the devices, or on the devices and hosts", "prefix_residency"),
     "from the host": ("", "host_hit"),
     "loading adds": ("", "host_load_exposed"),
     "which is": ("the time to load cache from the host beside the time to compute it again", "host_load_gain"),

@@ -16,6 +16,7 @@ SERVING_LABELS: dict[str, tuple[str, str]] = {
     "cache": ("memory that an engine keeps for keys and values", "cache_pool"),
     "kv cache": ("keys and values of all tokens that an engine holds", "cache_pool"),
     "cache pool": ("", "cache_pool"),
+    "which holds": ("requests of mean length that the cache pool has room for at a time", "concurrency_steady"),
     "prompts between": ("", "prompts_between"),
     "tp all-reduce": ("", "tp_exposed"),
     "shared context": ("", "dcp_exposed"),

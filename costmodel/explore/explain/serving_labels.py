@@ -96,11 +96,6 @@ SERVING_LABELS: dict[str, tuple[str, str]] = {
         "useful share of the time",
         "goodput",
     ),
-    "spread": (
-        "of prompts and answers, the standard deviation of their lengths over the mean: workload.prompt.spread, "
-        "workload.output.spread; of layers, one way to deal them to stages",
-        "layer-split",
-    ),
     "token budget": ("", "token_budget"),
     "chunked prefill": (
         "prompts are processed in chunks together with the tokens of other requests, up to the token budget of a step",

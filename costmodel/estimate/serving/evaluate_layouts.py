@@ -38,7 +38,7 @@ from costmodel.estimate.serving.load import (
 )
 from costmodel.estimate.serving.memory_columns import memory_columns
 from costmodel.estimate.serving.offline import OfflineBatch, offline_batch, offline_state
-from costmodel.estimate.serving.operating_point import ExactSteps, OperatingPoint, micro_batch, operating_point
+from costmodel.estimate.serving.operating_point import FEWEST, ExactSteps, OperatingPoint, micro_batch, operating_point
 from costmodel.estimate.serving.plan_columns import SIZES, PlanColumns
 from costmodel.estimate.serving.replica_kinds import of_each_plan, replica_kinds, shared_cuts
 from costmodel.estimate.serving.replicas_for_load import replicas_for_load
@@ -165,7 +165,7 @@ def _evaluated(inputs: ServingInputs, layout: PlanColumns) -> ServingEvaluation:
     point = operating_point(inputs, layout, many, exact, decode.total)
     batch = offline_batch(inputs, layout, point)
     state = _state(inputs, layout, point, (most.rate, bounds), batch)
-    columns = _times(inputs, layout, decode, state)
+    columns = _times(inputs, layout, _of_tokens(exact, many, decode), state)
     with term("worst gap"):
         longest = worst_gap(inputs, layout, point, exact, held_at_most(inputs, layout, bounds.slots))
         columns["worst_gap"] = np.maximum(longest, state.tpot)
@@ -187,6 +187,12 @@ def _evaluated(inputs: ServingInputs, layout: PlanColumns) -> ServingEvaluation:
     columns[OWN] = _chance(quick, columns)
     over = _overloaded(inputs, layout, most)
     return ServingEvaluation(layout, Costs(columns, len(layout)), memory, bounds, point, state, most, over)
+
+
+def _of_tokens(exact: ExactSteps, many: Number, decode: StepTime) -> StepTime:
+    """The step that tokens come out of: of a single sequence where no more are in flight."""
+    own = np.maximum(many / exact.layout.pp, 1.0)
+    return decode if np.all(np.asarray(own) >= FEWEST) else exact.breakdown(own)
 
 
 def _chance(quick: Engines, columns: Mapping[str, Number]) -> Number:

@@ -22,6 +22,7 @@ from costmodel.explore.serving.fleet_size import sized, sized_apart
 from costmodel.explore.serving.found_plans import FoundPlans, RankedPlan, VariantPlans, comparable, lacks_figure, varied
 from costmodel.explore.serving.layout_candidates import candidates, pairs, replicas_are_open
 from costmodel.explore.serving.limit_misses import nearness, shown_digits
+from costmodel.explore.serving.plan_bands import with_bands
 from costmodel.ground.errors import Fault
 from costmodel.ground.record import record
 
@@ -40,7 +41,14 @@ class _Own:
     key: tuple[float, ...] | None
 
 
-def search(inputs: ServingInputs, top: int = 10, over: Sequence[Axis] = (), watcher: Watcher = UNWATCHED) -> FoundPlans:
+def search(
+    inputs: ServingInputs,
+    top: int = 10,
+    over: Sequence[Axis] = (),
+    watcher: Watcher = UNWATCHED,
+    *,
+    bands: bool = True,
+) -> FoundPlans:
     """The best plans of the scenario's space: those that keep every limit first, then those that miss one by least.
 
     Over several scenarios if keys vary: one ranking of the plans of all.
@@ -67,6 +75,9 @@ def search(inputs: ServingInputs, top: int = 10, over: Sequence[Axis] = (), watc
     comparable(inputs.case.scenario.objective, lacking)
     found.your_rank = better + 1 if own.key is not None else 0
     found.fleet = _fleet(found)
+    if bands:
+        found.best = with_bands(found.variants, found.best)
+        found.fleet = None if found.fleet is None else with_bands(found.variants, [found.fleet])[0]
     found.elapsed = time.perf_counter() - since
     return found
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
 from costmodel.documents.schemas.serving.serving_results import RESULTS
@@ -13,8 +13,9 @@ from costmodel.explore.compare.limit_findings import CheckedAnswer, LimitFinding
 from costmodel.report.terminal.compare import limit_lines
 from costmodel.report.terminal.compare.compare import SAME, change_words, difference_lines, inputs_json
 from costmodel.report.terminal.compare.limit_lines import baseline_words, check_lines, limit_words
-from costmodel.report.terminal.serving.serving_formatting import reason, result
+from costmodel.report.terminal.serving.serving_formatting import reason, result, with_band
 from costmodel.report.terminal.style.answer import head
+from costmodel.report.terminal.style.formatting import ENDS
 from costmodel.report.terminal.style.layout import Line
 
 _NAMES = {machine_name(name): name for name in COLUMNS}
@@ -32,7 +33,12 @@ def finding_words(checked: CheckedAnswer[ServingAnswer], finding: LimitFinding) 
         return baseline_words(finding, result)
     if finding.limit is None:
         return f"{finding.code} {reason(checked.answer, finding.code)}"
-    return limit_words(finding, result)
+    costs = checked.answer.costs
+
+    def words(name: str, value: float) -> str:
+        return with_band(costs, name) if value is finding.value else result(name, value)
+
+    return limit_words(finding, words)
 
 
 def check_json(found: Sequence[CheckedAnswer[ServingAnswer]]) -> dict[str, Any]:
@@ -55,7 +61,15 @@ def _rows(moves: Sequence[MovedFigure]) -> Iterator[tuple[str, ...]]:
         better = (move.change > 0) == (column.better == "higher")
         mark = "" if column.better == "neither" else "better" if better else "worse"
         change = change_words(move.change)
-        yield name, result(name, move.before), result(name, move.after), change, "" if change == SAME else mark
+        after = _with_band(named, name, move.after)
+        yield name, result(name, move.before), after, change, "" if change == SAME else mark
+
+
+def _with_band(named: Mapping[str, MovedFigure], name: str, after: float) -> str:
+    """A result of the second scenario, and what it is between."""
+    ends = {f"{name}_{end}": named.get(f"{name}_{end}") for end in ENDS}
+    known = {key: move.after for key, move in ends.items() if move is not None and move.after is not None}
+    return with_band(known | {name: after}, name)
 
 
 def diff_json(found: Difference) -> dict[str, Any]:

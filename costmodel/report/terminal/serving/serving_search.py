@@ -56,6 +56,7 @@ from costmodel.report.terminal.style.theme import BAD, DIM, styled
 _SHOWN = frozenset({
     "rate_within_slo_per_s", "tpot", "ttft_p99", OWN, "tokens_per_gpu_within_limits", "cost_within_limits",
 })  # fmt: skip
+_ENDS = ("tpot P90", "p99 P90")
 _SIGNS = {"at_most": "≤", "at_least": "≥", "target": "≈"}
 
 
@@ -100,11 +101,12 @@ def _table(found: FoundPlans) -> CellTable:
     own: tuple[str, ...] = () if objective in _SHOWN else (objective, *rent)
     rows = [_row(found, position, ranked, degrees, (*money, *own)) for position, ranked in enumerate(found.best, 1)]
     over = varied_heads(variants)
-    figures = ("req/s", "tpot", "ttft p99", "chance", "tok/s/GPU", *money, *map(result_head, own))
+    times = ("tpot", _ENDS[0], "ttft p99", _ENDS[1])
+    figures = ("req/s", *times, "chance", "tok/s/GPU", *money, *map(result_head, own))
     names = ("#", *over, *(heads.get(name, name) for name in degrees), *figures, "binds", "")
     align = f"r{'k' * len(over)}{'r' * (len(degrees) + len(figures))}ll"
     further = (*(("tok/s/GPU",) if over or own else ()), *(money if own else ()))
-    return CellTable(names, rows, align, drop=(*budget, "binds", "chance", *further), indent="  ")
+    return CellTable(names, rows, align, drop=(*budget, "binds", *_ENDS[::-1], "chance", *further), indent="  ")
 
 
 def _row(
@@ -113,7 +115,7 @@ def _row(
     costs = ranked.costs
     further = {"rent/M out": known(significant(costs["cost_within_limits"]))}
     over = "S003" in ranked.broken or "S004" in ranked.broken or "S005" in ranked.broken
-    times = ("—", "—") if over else (show_time(costs["tpot"]), show_time(costs["ttft_p99"]))
+    times = ["—" if over else show_time(costs[name]) for name in ("tpot", "tpot_high", "ttft_p99", "ttft_p99_high")]
     return (
         f"{position}",
         *varied_cells(found.variants, ranked.variant),

@@ -51,9 +51,8 @@ from costmodel.report.terminal.style.next_command import command
 from costmodel.report.terminal.style.remark_lines import assumed_of_all, remarks
 from costmodel.report.terminal.style.theme import BAD, DIM, HEAD, WARN, styled
 
-_SURE = 0.9  # the chance that --safe 90% asks for
+_SURE, _TOSS = 0.9, 0.05  # the chance that --safe 90% asks for; one so near to a half is called a coin toss
 _MOST_FAULTS = 5
-_TOSS = 0.05  # a chance so near to a half is called a coin toss
 _WORSE = {"tpot": ("tpot_high",), "ttft_p99": ("ttft_p99_high",)}  # ends of bands that are shown beside a result
 _SCALE = (
     "requests_per_s",

@@ -16,6 +16,7 @@ from typing import NamedTuple
 
 import pytest
 import typer.main
+from replies import REPLIES
 
 from costmodel.commands.start import main
 
@@ -65,6 +66,12 @@ def pytest_collection() -> Iterator[None]:
         gc.enable()
 
 
+@pytest.hookimpl
+def pytest_runtest_setup(item: pytest.Item) -> None:
+    """A test that patches the program has every reply worked out anew."""
+    REPLIES.unpatched = "monkeypatch" not in getattr(item, "fixturenames", ())
+
+
 class _Screen(io.TextIOWrapper):
     def isatty(self) -> bool:
         return True
@@ -90,6 +97,7 @@ def run_here(
     """The command line in this process, as a pipe or a terminal would see it; what gets out of it is a traceback."""
     out, err = _stream(kind=_Screen if screen else io.TextIOWrapper), _stream()
     given = stdin.encode() if isinstance(stdin, str) else stdin
+    REPLIES.open = not (given or screen or set(env or {}) - {"NO_COLOR", "FORCE_COLOR", "COLUMNS", "LINES", "TERM"})
     interrupt, hook, folder = signal.getsignal(signal.SIGINT), sys.excepthook, Path.cwd()
     try:
         with pytest.MonkeyPatch.context() as patch:
@@ -105,6 +113,7 @@ def run_here(
             with pytest.raises(SystemExit) as left:
                 main()
     finally:
+        REPLIES.open = False
         os.chdir(folder)
         signal.signal(signal.SIGINT, interrupt)
         sys.excepthook = hook

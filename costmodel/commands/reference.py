@@ -19,6 +19,8 @@ from costmodel.commands.app import app
 from costmodel.documents.reader.folders import FOLDER_OF
 from costmodel.documents.reader.library import bibliography, document_class, glossary, read
 from costmodel.documents.schemas.stack import Stack
+from costmodel.estimate.rl.rl_reason_codes import OWN as RL_REFUSALS
+from costmodel.estimate.serving.reason_codes import REFUSALS as SERVING_REFUSALS
 from costmodel.estimate.shared.reasons import REFUSALS
 from costmodel.estimate.shared.remarks import REMARKS
 from costmodel.evidence.validate.skip_reasons import REASONS
@@ -75,7 +77,13 @@ def _commands() -> Iterator[str]:
 def _codes() -> Iterator[str]:
     yield from ("`costmodel explain CODE` prints the same in a terminal.", "", "## Errors in the input", "")
     yield from _table(("code", "meaning"), FAULT_CODES.items())
-    groups = {"Reasons to reject a plan": REFUSALS, "Remarks": REMARKS, "Rows that validate skips": REASONS}
+    groups = {
+        "Reasons to reject a plan": REFUSALS,
+        "Reasons to reject a serving plan": SERVING_REFUSALS,
+        "Reasons to reject a plan of reinforcement learning": RL_REFUSALS,
+        "Remarks": REMARKS,
+        "Rows that validate skips": REASONS,
+    }
     for title, rules in groups.items():
         yield from (f"## {title}", "")
         yield from _table(

@@ -135,7 +135,7 @@ def sensitivity(case: LoadedScenario, of: str, top: int) -> Reply:
     from costmodel.explore.vary.rl_sensitivity import sensitivity as run_sensitivity
     from costmodel.report.terminal.rl import rl_check as report
 
-    found = run_sensitivity(reinforced(case), column(of))
+    found = run_sensitivity(reinforced(case), column(of, "--of", of))
     lines, result = lambda: report.sensitivity(found, top), lambda: report.sensitivity_json(found)
     return Reply(lines, result, "figures", others=pages.of_rl_sensitivity(found))
 

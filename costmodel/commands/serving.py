@@ -128,7 +128,7 @@ def sensitivity(case: LoadedScenario, of: str, top: int) -> Reply:
     from costmodel.explore.vary.serving_sensitivity import sensitivity as run
     from costmodel.report.terminal.serving import serving_tornado as report
 
-    found = run(serving(case), column(of))
+    found = run(serving(case), column(of, "--of", of))
     return Reply(lambda: report.sensitivity(found, top), lambda: report.sensitivity_json(found), "figures",
                  others=pages.of_serving_sensitivity(found))  # fmt: skip
 

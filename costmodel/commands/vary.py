@@ -166,7 +166,7 @@ def sensitivity(
     """
     from costmodel.documents.reader.resolved_scenario import training
     from costmodel.explore.vary.sensitivity import sensitivity as run
-    from costmodel.explore.vary.sweep import shown
+    from costmodel.explore.vary.sweep import column
     from costmodel.report.terminal.vary import sensitivity as report
 
     case = with_plan(question.loaded())
@@ -178,7 +178,7 @@ def sensitivity(
         from costmodel.commands import rl
 
         return rl.sensitivity(case, of or "iteration_time", top)
-    found = run(training(case), shown(of or "step_time")[0])
+    found = run(training(case), column(of or "step_time", "--of", of))
     lines, result = lambda: report.sensitivity(found, top), lambda: report.sensitivity_json(found)
     return Reply(lines, result, "figures", others=pages.of_sensitivity(found))
 

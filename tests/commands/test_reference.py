@@ -7,7 +7,12 @@ from pathlib import Path
 import pytest
 
 from costmodel.commands.reference import pages, write
+from costmodel.estimate.rl.rl_reason_codes import OWN as RL_REFUSALS
+from costmodel.estimate.serving.reason_codes import REFUSALS as SERVING_REFUSALS
+from costmodel.estimate.shared.reasons import REFUSALS
+from costmodel.estimate.shared.remarks import REMARKS
 from costmodel.ground.equation import EQUATIONS
+from costmodel.ground.errors import FAULT_CODES
 
 ROOT = Path(__file__).resolve().parents[2]
 NAMES = sorted(path.relative_to(ROOT).as_posix() for path in (ROOT / "docs/reference").iterdir())
@@ -31,6 +36,8 @@ def test_no_page_is_left_over(written: dict[str, str]) -> None:
 
 def test_pages_name_what_is_asked_for(written: dict[str, str]) -> None:
     assert "| L002 | layers not divisible by pp × vpp |" in written["docs/reference/codes.md"]
+    named = {**REFUSALS, **SERVING_REFUSALS, **RL_REFUSALS, **REMARKS, **FAULT_CODES}
+    assert [code for code in named if f"| {code} | " not in written["docs/reference/codes.md"]] == []
     assert "\n## search\n" in written["docs/reference/commands.md"]
     assert "`h100-sxm`" in written["docs/reference/hardware.md"]
     headings = written["docs/reference/equations.md"].splitlines()

@@ -96,6 +96,29 @@ def test_what_cannot_be_read_is_a_fault(run: Any, faults: Faults, setting: str, 
     assert words in found.sentence
 
 
+@pytest.mark.parametrize(
+    ("command", "asked", "bound"),
+    [
+        ("estimate", "120 token/s", "47.48"),
+        ("estimate", "45 token/s", ""),
+        ("check", "120 token/s", "47.48"),
+        ("check", "45 token/s", ""),
+        ("search", "120 token/s", ""),  # with tp 8
+        ("search", "500 token/s", "379.7"),
+    ],
+)
+def test_a_claim_beyond_the_memory_bandwidth_is_named(run: Any, command: str, asked: str, bound: str) -> None:
+    """70B in fp8 on one H100: no more than 47.5 tokens a second for one user."""
+    load = "workload={kind: serving, prompt: 200, output: 100, rate: 0.01 /s, precision: fp8}"
+    machine = ("--set", "cluster={node: dgx-h100, nodes: 1}")
+    plan = () if command == "search" else ("--set", "plan={tp: 1, replicas: 1}")
+    limit = f"limits={{tokens_per_s_per_user: {{at_least: {asked}}}}}"
+    ran = run(command, NAME, *machine, *plan, "--set", load, "--set", limit)
+    words = f"no engine can: reading the weights allows {bound} token/s for one user (explain bandwidth_bound)"
+    said = " ".join(ran.out.split())
+    assert (words in said) if bound else ("no engine can" not in said)
+
+
 def test_memory_and_comm_have_their_rows(run: Any) -> None:
     (ledger,) = json_of(run, "memory", NAME)["ledger"]
     assert set(ledger) == {f"{line}_bytes" for line in ("weights", "activations", "runtime", "cache")}
@@ -461,7 +484,7 @@ def test_estimate_says_the_rent_of_a_month(run: Any) -> None:
     out = run("estimate", NAME).out
     assert "rent          $29.2 k a month of 730 h, $40.0 an hour: 16 GPUs" in out  # 16 × 2.50 × 730
     assert (
-        "whole batch   $" in run("estimate", NAME, "--set", "workload.rate=null", "--set", "workload.requests=1k").out
+        "batch rent    $" in run("estimate", NAME, "--set", "workload.rate=null", "--set", "workload.requests=1k").out
     )
 
 

@@ -12,7 +12,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 from importlib import import_module
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 from pydantic import BaseModel
 
@@ -71,6 +71,14 @@ def document_class(kind: str) -> type[BaseModel]:
     return found
 
 
+class FoundDocument(NamedTuple):
+    """A document that was read by its own name, with its tree, and how its file is shown."""
+
+    document: Any
+    tree: Any
+    shown: str
+
+
 @dataclass
 class DocumentReader:
     """Reads named documents once, keeping digests and writing references out in place."""
@@ -84,6 +92,7 @@ class DocumentReader:
     foreign: dict[str, Foreign] = field(default_factory=dict)  # files in other people's formats
     hub: dict[str, str] = field(default_factory=dict)  # models by the names on the hub that were taken for them
     stacks: dict[str, str] = field(default_factory=dict)  # stacks by other names of theirs
+    read: dict[tuple[str, str, str], FoundDocument] = field(default_factory=dict)  # by kind, name and who names it
 
     def text(self, kind: str, name: str, place: Place | None = None, *, piped: bool = False) -> tuple[str, str]:
         """The text of a named document, and how its file is shown."""
@@ -127,16 +136,22 @@ class DocumentReader:
         """A document by name, or the one written out in place."""
         if not isinstance(reference, str):
             return reference
-        text, shown = self.text(kind, reference, place)
+        key = kind, reference, place.file if place is not None and place.line else ""
+        found = self.read.get(key) or self._document(kind, reference, place)
+        if found.shown not in self.foreign and reference not in self.hub and reference not in self.stacks:
+            self.read[key] = found
+        self.trees[found.shown] = self.origin[kind, reference] = found.tree
+        return found.document
+
+    def _document(self, kind: str, name: str, place: Place | None) -> FoundDocument:
+        text, shown = self.text(kind, name, place)
         if reader_of(kind, Path(shown), text):
             document, self.foreign[shown] = _read_foreign(kind, text, shown)
-            tree = self.foreign[shown].tree
-        else:
-            document, tree = (_read if len(text) < WORTH_KEEPING else _read.__wrapped__)(kind, text, shown)
-            if kind == "stack" and getattr(document, "like", None):
-                self.text(kind, document.like)  # whose digest counts too
-        self.trees[shown] = self.origin[kind, reference] = tree
-        return document
+            return FoundDocument(document, self.foreign[shown].tree, shown)
+        document, tree = (_read if len(text) < WORTH_KEEPING else _read.__wrapped__)(kind, text, shown)
+        if kind == "stack" and getattr(document, "like", None):
+            self.text(kind, document.like)  # whose digest counts too
+        return FoundDocument(document, tree, shown)
 
     def documents(self, *wanted: tuple[str, Any, Place | None]) -> list[Any]:
         """Documents of these kinds, or the faults of all of them at once."""

@@ -22,7 +22,9 @@ def vary_any(case: LoadedScenario, assignments: Iterable[str]) -> LoadedScenario
     another that takes its place.
     """
     further = tuple(assignments)
-    reader = DocumentReader(digests=dict(case.digests), trees=dict(case.trees), own=list(case.own))
+    reader = DocumentReader(
+        digests=dict(case.digests), trees=dict(case.trees), own=list(case.own), read=dict(case.read)
+    )
     original = case.original or case.tree
     tree = copied(original) if original else case.document.model_dump(by_alias=True, exclude_none=True)
     varied = any_from(reader, tree, case.file, (*case.changes, *further))

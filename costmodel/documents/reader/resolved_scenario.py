@@ -19,7 +19,7 @@ from costmodel.documents.keys.paths import at, has_key, place_at
 from costmodel.documents.keys.references import LEVELS, REFERENCES, holder
 from costmodel.documents.reader.foreign_prices import ForeignPrice, left_out
 from costmodel.documents.reader.foreign_readers import Foreign
-from costmodel.documents.reader.library import UNMEASURED, DocumentReader, accelerator_of, efficiency_of
+from costmodel.documents.reader.library import UNMEASURED, DocumentReader, FoundDocument, accelerator_of, efficiency_of
 from costmodel.documents.reader.node_groups import node_groups
 from costmodel.documents.schemas.default_values import FlagQuestion
 from costmodel.documents.schemas.efficiency import Efficiency
@@ -65,6 +65,9 @@ class LoadedScenario:
     tree: dict[str, Any] = field(default_factory=dict, kw_only=True)
     name: str = field(default="", kw_only=True)  # as it was asked for, with what was changed on the way in
     assignments: tuple[str, ...] = field(default=(), kw_only=True)
+    read: dict[tuple[str, str, str], FoundDocument] = field(
+        default_factory=dict, kw_only=True, compare=False, repr=False
+    )  # for variations, which read no file again
     own: tuple[str, ...] = field(default=(), kw_only=True)  # files of the user that stand before shipped ones
     foreign: dict[str, Foreign] = field(default_factory=dict, kw_only=True)  # files in other people's formats
     asked: FlagQuestion = field(default_factory=FlagQuestion, kw_only=True)  # by flags, beside or instead of a scenario
@@ -294,7 +297,13 @@ def named_documents(scenario: BaseModel, reader: DocumentReader, tree: dict[str,
         _in_place(paths, documents, trees)
     held = {reference.held: documents[path] for path, reference in REFERENCES.items() if path in documents}
     common = reader.document("efficiency", UNMEASURED)
-    further = {"digests": reader.digests, "trees": reader.trees, "tree": tree, "own": tuple(reader.own)}
+    further = {
+        "digests": reader.digests,
+        "trees": reader.trees,
+        "tree": tree,
+        "own": tuple(reader.own),
+        "read": reader.read,
+    }
     names = {name: dict(getattr(reader, name)) for name in ("hub", "stacks", "foreign")}
     return {**held, "common": common, **names, **further}
 

@@ -80,8 +80,9 @@ def apart_columns(
         "transfer_exposed": transfer.exposed,
         "prefill_utilisation": seen.busy,
     }
-    columns |= memory_columns(memories[1]) | dict.fromkeys(HOST_COLUMNS, np.nan)
-    columns["memory_share"] = np.maximum(memory_columns(memories[0])["memory_share"], columns["memory_share"])
+    columns |= memory_columns(inputs, decode, memories[1]) | dict.fromkeys(HOST_COLUMNS, np.nan)
+    prompts_share = memory_columns(inputs, prefill, memories[0])["memory_share"]
+    columns["memory_share"] = np.maximum(prompts_share, columns["memory_share"])
     columns["prefill_per_decode"] = _ratio(inputs, halves, rates)
     columns |= rent_columns(inputs, gpus, np.nan) | {"accepted_tokens": load.accepted}
     columns |= dict.fromkeys(("speculation_gain", "speculation_break_even", "makespan", "tail_share"), np.nan)

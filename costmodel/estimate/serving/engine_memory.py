@@ -25,7 +25,7 @@ from costmodel.equations.serving.step.quantised_weights import mixed_weight_byte
 from costmodel.estimate.model.layer_embeddings import entry_tables
 from costmodel.estimate.model.residual_streams import MIXING, stream_head_held, stream_width
 from costmodel.estimate.model.routed_experts import expert_tables, has_hashed_experts
-from costmodel.estimate.model.shards import layer_count, matmuls, shard, vision_parameters
+from costmodel.estimate.model.shards import Shard, layer_count, matmuls, shard, vision_parameters
 from costmodel.estimate.serving.adapters import adapter_memory
 from costmodel.estimate.serving.expert_copies import with_copies
 from costmodel.estimate.serving.kv_cache import admitted_cache, cache_block, rank_cache, token_cache
@@ -88,19 +88,24 @@ def vocab_rows(inputs: ServingInputs, tp: Number) -> Number:
 
 def layer_weights(inputs: ServingInputs, layout: PlanColumns, kind: Layers) -> tuple[Number, Number]:
     """Weights of one layer on one rank: those every step reads, and the routed experts."""
-    types, part = inputs.types, shard(inputs.model, kind, layout.tp, layout.stage_ranks)
-    with term("narrow weights"):
-        narrow: Number = 0.0
-        for matrix in matmuls(inputs.model, part):
-            if matrix.name not in WIDE:
-                narrow = narrow + matrix.split * table_parameters(matrix.n, matrix.k)
-    maps = mixed_weight_bytes(part.parameters, narrow, types.weight, types.wide)
+    part = shard(inputs.model, kind, layout.tp, layout.stage_ranks)
+    maps = map_weights(inputs, part)
     if inputs.case.scenario.workload.adapters is not None:
         for matrix in matmuls(inputs.model, part):
             maps = maps + adapter_memory(inputs, matrix)
     if kind.experts is None:
         return maps, 0.0
-    return maps, with_copies(inputs, layout, kind.experts, types.expert_weight * part.routed_parameters)
+    return maps, with_copies(inputs, layout, kind.experts, inputs.types.expert_weight * part.routed_parameters)
+
+
+def map_weights(inputs: ServingInputs, part: Shard) -> Number:
+    """Weights of one layer on one rank without adapters and routed experts."""
+    with term("narrow weights"):
+        narrow: Number = 0.0
+        for matrix in matmuls(inputs.model, part):
+            if matrix.name not in WIDE:
+                narrow = narrow + matrix.split * table_parameters(matrix.n, matrix.k)
+    return mixed_weight_bytes(part.parameters, narrow, inputs.types.weight, inputs.types.wide)
 
 
 def weight_memory(inputs: ServingInputs, layout: PlanColumns) -> tuple[Number, Number]:

@@ -175,7 +175,7 @@ def _evaluated(inputs: ServingInputs, layout: PlanColumns) -> ServingEvaluation:
     }
     columns |= {"makespan": batch.makespan, "tail_share": batch.tail_share}
     columns |= _within(inputs, layout, within)
-    columns |= memory_columns(memory)
+    columns |= memory_columns(inputs, layout, memory)
     columns["prefix_residency"] = _residency(inputs, memory.tokens, state)
     columns |= host_columns(inputs, layout, memory, point.host, point.whole, state.rate)
     columns |= _money(inputs, layout, point, state, batch) | dict.fromkeys(OF_HALVES, np.nan)

@@ -5,12 +5,15 @@ from __future__ import annotations
 import numpy as np
 
 from costmodel.equations.run.economics import share
+from costmodel.estimate.serving.bandwidth_bound import bandwidth_bound
 from costmodel.estimate.serving.engine_memory import EngineMemoryUse
+from costmodel.estimate.serving.plan_columns import PlanColumns
+from costmodel.estimate.serving.serving_inputs import ServingInputs
 from costmodel.ground.equation import Number, term
 
 
-def memory_columns(memory: EngineMemoryUse) -> dict[str, Number]:
-    """What the memory holds."""
+def memory_columns(inputs: ServingInputs, layout: PlanColumns, memory: EngineMemoryUse) -> dict[str, Number]:
+    """What the memory holds, and how fast the weights in it can be read for one user."""
     with term("least"):
         least = memory.least
     with term("allowed"):
@@ -23,4 +26,5 @@ def memory_columns(memory: EngineMemoryUse) -> dict[str, Number]:
         "concurrency_steady": memory.requests_steady,
         "memory_peak": memory.asked,
         "memory_share": share(least, allowed),
+        "bandwidth_bound": bandwidth_bound(inputs, layout),
     }

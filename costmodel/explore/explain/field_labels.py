@@ -27,6 +27,11 @@ FIELD_LABELS: dict[str, tuple[str, str]] = {
         "the multiplication and the overflow check that it adds to a step",
         "",
     ),
+    "infiniband": (
+        "a network between nodes with RDMA, for example NDR with 400 Gb/s a port; costmodel list fabrics lists its "
+        "generations, and costmodel explain hop-or-collective states how long a hop takes",
+        "",
+    ),
     "roce": (
         "RDMA over Ethernet, for example 400GbE. Without congestion it is as fast as InfiniBand; costmodel list "
         "fabrics lists these fabrics",

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 import costmodel.equations
 from costmodel.documents.keys.field_aliases import Meant, meant_by
+from costmodel.documents.keys.key_list import all_keys
 from costmodel.documents.keys.overrides import full
 from costmodel.documents.keys.schema_paths import key_of
 from costmodel.documents.reader.answered_questions import AnsweredQuestion, question_of, questions
@@ -63,6 +64,9 @@ SECTIONS = (
     "run.restart",
 )
 
+_INPUT = "a word of the vocabulary"
+_MOST = 5  # keys that a page lists
+
 # Equations that no estimate uses have pages too.
 for found in pkgutil.walk_packages(costmodel.equations.__path__, "costmodel.equations."):
     importlib.import_module(found.name)
@@ -103,7 +107,9 @@ def _meaning(word: str) -> Page:
         return Page(word, "a label of answers", meaning)
     if not meaning or meaning.lower() == more.text.lower():
         return replace(more, word=word)
-    pointed = f"{more.word}: " if more is not known else "as an input of equations: " if word in glossary() else ""
+    pointed = (
+        f"{more.word}: " if more is not known else "as an input of equations: " if more.title.startswith(_INPUT) else ""
+    )
     return replace(more, word=word, title="a label of answers", text=f"{meaning}\n{pointed}{more.text}")
 
 
@@ -139,7 +145,7 @@ def _of_a_word(word: str) -> Page | None:
 def _word(word: str) -> Page:
     entry = glossary()[word]
     unit = "" if entry["unit"] == "choice" else f", in {_units(entry['unit'])}"
-    return Page(word, f"a word of the vocabulary{unit}", str(entry["meaning"]))
+    return Page(word, f"{_INPUT}{unit}", str(entry["meaning"]))
 
 
 def _as_keys(word: str) -> Iterator[str]:
@@ -150,11 +156,18 @@ def _as_keys(word: str) -> Iterator[str]:
             yield f"{section}.{word}: {key['description']}"
 
 
+def _as_leaves(word: str) -> str:
+    """The keys of scenarios that end with a word, such as think_time, each with what it is for; nothing for others."""
+    found = [key for key in all_keys() if key.path.endswith(f".{word}")]
+    lines = [f"{key.path}: {key.meaning}" for key in found[:_MOST]]
+    return "\n".join(lines + [f"and {len(found) - _MOST} more"] * (len(found) > _MOST))
+
+
 def _key(path: str) -> Page:
     """The page of a path of a scenario: what its key is for, before what the word means that it ends with."""
     schemas, last = (Scenario, ServingScenario, RlScenario), path.rpartition(".")[2]
     key = next(filter(None, (key_of(schema, full(path)) for schema in schemas)), None)
-    if key is None and "." not in path and (meant := "\n".join(_as_keys(path))):
+    if key is None and "." not in path and (meant := "\n".join(_as_keys(path)) or _as_leaves(path)):
         return Page(path, "a key of the scenario", meant)
     if key is None:
         return _key_elsewhere(path)

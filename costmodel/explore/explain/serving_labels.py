@@ -19,6 +19,21 @@ SERVING_LABELS: dict[str, tuple[str, str]] = {
     "prompts between": ("", "prompts_between"),
     "tp all-reduce": ("", "tp_exposed"),
     "shared context": ("", "dcp_exposed"),
+    "expert exchange": ("", "ep_exposed"),
+    "pipeline sends": ("", "pp_exposed"),
+    "drafts": (
+        "small models, or layers, that guess tokens: plan.speculation; of a token's time, what their passes take",
+        "draft_time",
+    ),
+    "prefix hits": ("", "prefix_hit"),
+    "stays": ("time that a prefix nobody uses stays: on the devices, or on the devices and hosts", "prefix_residency"),
+    "from the host": ("", "host_hit"),
+    "loading adds": ("", "host_load_exposed"),
+    "which is": ("the time to load cache from the host beside the time to compute it again", "host_load_gain"),
+    "exposed": ("time that nothing hides: of cache that is sent, what is left after the prompt's last step", ""),
+    "whole batch": ("", "makespan"),
+    "batch rent": ("", "cost_of_batch"),
+    "lost in its tail": ("", "tail_share"),
     "dcp": ("ranks of tensor parallelism that divide the cache of a sequence by tokens: plan.dcp", "dcp"),
     "host": ("", "host_time"),
     "least memory": (
@@ -57,6 +72,22 @@ SERVING_LABELS: dict[str, tuple[str, str]] = {
         "rate_within_slo",
     ),
     # words of the field
+    "interactivity": ("tokens per second that one user sees, as benchmarks name it", "tokens_per_s_per_user"),
+    "max_model_len": (
+        "vLLM's longest request, prompt and answer together; context_length of SGLang, max_seq_len of TensorRT-LLM: "
+        "workload.context",
+        "concurrency",
+    ),
+    "goodput": (
+        "in serving, the highest rate that meets every limit: costmodel explain rate_within_slo; in training, the "
+        "useful share of the time",
+        "goodput",
+    ),
+    "spread": (
+        "of prompts and answers, the standard deviation of their lengths over the mean: workload.prompt.spread, "
+        "workload.output.spread; of layers, one way to deal them to stages",
+        "layer-split",
+    ),
     "token budget": ("", "token_budget"),
     "chunked prefill": (
         "prompts are processed in chunks together with the tokens of other requests, up to the token budget of a step",

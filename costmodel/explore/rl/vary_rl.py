@@ -10,8 +10,8 @@ from costmodel.documents.reader.rl_scenario import RlCase, reinforced
 from costmodel.equations.run.economics import share
 from costmodel.estimate.rl.predict_rl import RlAnswer, predict
 from costmodel.estimate.rl.rl_columns import COLUMNS, machine_name
-from costmodel.explore.explain.unknown_word import unknown
 from costmodel.explore.search.combinations import combinations, count_combinations, fail_without_answers
+from costmodel.explore.search.named_result import named_result
 from costmodel.explore.search.ranges import Axis, doubled, values_of
 from costmodel.ground.errors import CostModelError, Fault, Place, fail
 from costmodel.ground.parsing import UnitError, parse
@@ -64,18 +64,17 @@ def tried(case: RlCase, settings: Sequence[str]) -> RlTrial:
 def sweep(case: RlCase, axes: Sequence[Axis], show: str) -> SweptRl:
     """The scenario at every combination; a fault only when none of them has an answer."""
     count_combinations(axes, MOST_POINTS)
-    names = tuple(dict.fromkeys(map(column, filter(None, (part.strip() for part in show.split(","))))))
+    parts = filter(None, (part.strip() for part in show.split(",")))
+    names = tuple(dict.fromkeys(column(part, "--show", show) for part in parts))
     trials = tuple(tried(case, settings) for settings in combinations(axes))
     fail_without_answers(axes, [trial.fault for trial in trials])
     return SweptRl(case, tuple(axes), names or SHOWN, trials)
 
 
-def column(word: str) -> str:
-    """The result that a word names."""
+def column(word: str, option: str, written: str) -> str:
+    """The result that a word behind an option names."""
     named = {name: name for name in COLUMNS} | {machine_name(name): name for name in COLUMNS}
-    if word not in named:
-        raise unknown(word, list(named))
-    return named[word]
+    return named_result(word, named, option, written)
 
 
 @record

@@ -7,12 +7,14 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterable, Iterator
 from typing import Any, Literal
 
 from costmodel.documents.reader.find_documents import find, said_first
 from costmodel.documents.reader.library import names, read
 from costmodel.documents.reader.resolved_scenario import ResolvedScenario
+from costmodel.documents.reader.serving_scenario import ServingCase
 from costmodel.documents.schemas.hardware import Accelerator, Node
 from costmodel.documents.schemas.optimizer import Optimizer
 from costmodel.documents.schemas.precision import RECIPES
@@ -114,12 +116,26 @@ def of_money(case: ResolvedScenario, *, larger: bool) -> Iterator[Change]:
             if count <= there.accelerators:
                 yield Change("accelerators", (f"cluster.node.accelerators={count:.0f}", *freed), "money")
     for power in range(1, MOST_DOUBLINGS + 1):
-        yield Change("nodes", (f"cluster.nodes={cluster.nodes * 2**power:.0f}", *freed), "money")
+        if case.node.built <= case.node.accelerators * 2 ** (power - 1):
+            settings = nodes_of(case, float(cluster.nodes * case.node.accelerators) * 2**power)
+            yield Change("nodes", (*settings, *freed), "money")
     for node, accelerator in _other_nodes(case, larger=larger):
         settings = _as_many(case, node)
         if settings:
             note = f"{accelerator.name}, {gib(accelerator.memory.usable)} GiB"
             yield Change(f"node {accelerator.name}", settings, "money", note)
+
+
+def nodes_of(case: ResolvedScenario | ServingCase, gpus: float) -> tuple[str, ...]:
+    """Settings of the nodes that hold so many accelerators: one that a job uses in part is filled before others are
+    added.
+    """
+    used, built = float(case.node.accelerators), float(case.node.built)
+    if used >= built:
+        return (f"cluster.nodes={math.ceil(gpus / used):.0f}",)
+    nodes = math.ceil(gpus / built)
+    filled = f"cluster.node.accelerators={min(gpus, built):.0f}"
+    return (filled,) if nodes == float(case.scenario.cluster.nodes) else (filled, f"cluster.nodes={nodes}")
 
 
 def shipped_node(case: ResolvedScenario) -> Node | None:

@@ -8,9 +8,9 @@ from dataclasses import dataclass, field
 import numpy as np
 from numpy.typing import NDArray
 
-from costmodel.documents.keys.suggestions import nearest
 from costmodel.estimate.shared.plan_batch import Block, Structure
 from costmodel.estimate.shared.results import COLUMNS, Costs, machine_name
+from costmodel.explore.search.named_result import named_result, option_place
 from costmodel.ground.errors import fail
 from costmodel.ground.plan_sizes import SIZES
 from costmodel.ground.record import record
@@ -101,13 +101,10 @@ def axes(text: str, objective: str) -> Axes:
     named = by_name(ranked)
     parts = [part.strip() for part in text.split(",")]
     if len(parts) != 2 or parts[0] == parts[1]:
-        raise fail("C006", f"'{text}' is not two results", None, "for example --pareto memory_peak,step_time")
-    for part in parts:
-        if part not in named:
-            close = nearest(part, named, 0.4)
-            hint = f"did you mean '{close}'?" if close else f"one of {', '.join(ranked)}"
-            raise fail("C006", f"there is no result named '{part}'", None, hint)
-    return Axes(named[parts[0]], named[parts[1]], objective)
+        hint = "for example --pareto memory_peak,step_time"
+        raise fail("C006", f"'{text}' is not two results", option_place("--pareto", text), hint)
+    x, y = (named_result(part, named, "--pareto", text) for part in parts)
+    return Axes(x, y, objective)
 
 
 @dataclass

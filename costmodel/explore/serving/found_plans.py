@@ -50,6 +50,7 @@ class VariantPlans:
     fewest: float = math.inf  # accelerators that the rate needs, of the plans that keep every limit
     refused: Counter[str] = field(default_factory=Counter)
     examples: dict[str, dict[str, float]] = field(default_factory=dict)
+    fastest: float = 0.0  # tokens a second of one user that no plan exceeds
     best: RankedPlan | None = None
     fault: Fault | None = None  # why there is no plan to evaluate
 

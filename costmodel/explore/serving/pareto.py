@@ -8,7 +8,6 @@ from dataclasses import replace
 import numpy as np
 from numpy.typing import NDArray
 
-from costmodel.documents.keys.suggestions import nearest
 from costmodel.documents.schemas.serving.serving_results import RESULTS
 from costmodel.documents.schemas.serving.serving_workload import LOADS as LOAD_KEYS
 from costmodel.estimate.serving.constraints import invalid
@@ -18,6 +17,7 @@ from costmodel.estimate.serving.limits_chance import OWN, asking_chance
 from costmodel.estimate.serving.plan_columns import PlanColumns
 from costmodel.estimate.serving.predict_serving import AnyEvaluation, routed_parts, unacceptable
 from costmodel.estimate.serving.serving_inputs import ServingInputs
+from costmodel.explore.search.named_result import named_result, option_place
 from costmodel.explore.search.progress import UNWATCHED, Watcher
 from costmodel.explore.search.ranges import Axis
 from costmodel.explore.serving.found_plans import (
@@ -89,12 +89,9 @@ def axes(text: str) -> tuple[str, str]:
     parts = [part.strip() for part in text.split(",")]
     if len(parts) != 2 or parts[0] == parts[1]:
         hint = "for example --pareto tokens_per_s_per_user,tokens_per_s_per_gpu"
-        raise fail("C006", f"'{text}' is not two results", None, hint)
-    for part in parts:
-        if part not in named:
-            close = nearest(part, named, 0.4)
-            raise fail("C006", f"there is no result named '{part}'", None, f"did you mean '{close}'?" if close else "")
-    return named[parts[0]], named[parts[1]]
+        raise fail("C006", f"'{text}' is not two results", option_place("--pareto", text), hint)
+    x, y = (named_result(part, named, "--pareto", text) for part in parts)
+    return x, y
 
 
 def front(inputs: ServingInputs, text: str, over: Sequence[Axis] = (), watcher: Watcher = UNWATCHED) -> ServingFront:

@@ -184,6 +184,7 @@ def _evaluated(
         _count(part, code, mask & kept, layout)
         kept &= ~mask
         fits &= ~mask if code in TOO_LARGE else True
+    part.fastest = max(part.fastest, float(np.max(evaluation.results.column("bandwidth_bound"), initial=0.0)))
     part.fit += int(fits.sum())
     part.kept += int(kept.sum())
     needed = evaluation.results.column("gpus_needed")[kept]

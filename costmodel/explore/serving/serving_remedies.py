@@ -79,11 +79,13 @@ def _shorter(answer: ServingAnswer) -> Iterator[tuple[str, ...]]:
     memory, longest = answer.evaluation.memory, answer.inputs.load.longest
     pool, request = (float(np.asarray(each).flat[0]) for each in (memory.pool, memory.one_request))
     share = pool / request
-    prompt = answer.inputs.case.scenario.workload.mean("prompt")
+    workload = answer.inputs.case.scenario.workload
+    prompt = workload.mean("prompt")
     if share <= 0:
         return
+    most = max(float(answer.inputs.model.max_sequence) - workload.mean("output"), 0.0)
     for power in range(_LENGTHS):
-        tokens = min(share, 1.0) * longest * 0.75**power
+        tokens = min(min(share, 1.0) * longest, most or math.inf) * 0.75**power
         if tokens < prompt and tokens >= 1:
             digits = 10.0 ** (math.floor(math.log10(tokens)) - 1)
             setting = (f"workload.prompt={math.floor(tokens / digits) * digits:.0f}",)

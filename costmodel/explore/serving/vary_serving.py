@@ -14,8 +14,8 @@ from costmodel.estimate.serving.predict_serving import ServingAnswer, predict
 from costmodel.estimate.serving.predict_serving import answer as answer_of
 from costmodel.estimate.serving.result_columns import COLUMNS, machine_name
 from costmodel.estimate.serving.serving_inputs import inputs_of
-from costmodel.explore.explain.unknown_word import unknown
 from costmodel.explore.search.combinations import combinations, count_combinations, fail_without_answers
+from costmodel.explore.search.named_result import named_result
 from costmodel.explore.search.ranges import Axis
 from costmodel.explore.serving.best_layout import by_search, with_best_layout
 from costmodel.explore.serving.fleets import counts_needed, gpus_of, settings_of
@@ -93,16 +93,15 @@ def sweep(case: ServingCase, axes: Sequence[Axis], show: str, *, best: bool = Fa
     best = by_search(case, best=best)
     trials = tuple(tried(case, settings, best=best) for settings in combinations(axes))
     fail_without_answers(axes, [trial.fault for trial in trials])
-    names = [part.strip() for part in show.split(",") if part.strip()]
-    return SweptServing(case, tuple(axes), tuple(dict.fromkeys(map(column, names))) or SHOWN, trials, best)
+    parts = [part.strip() for part in show.split(",") if part.strip()]
+    names = tuple(dict.fromkeys(column(part, "--show", show) for part in parts))
+    return SweptServing(case, tuple(axes), names or SHOWN, trials, best)
 
 
-def column(word: str) -> str:
-    """The result that a word names."""
+def column(word: str, option: str, written: str) -> str:
+    """The result that a word behind an option names."""
     named = {name: name for name in COLUMNS} | {machine_name(name): name for name in COLUMNS}
-    if word not in named:
-        raise unknown(word, list(named))
-    return named[word]
+    return named_result(word, named, option, written)
 
 
 def around_rate(case: ServingCase) -> list[str]:

@@ -105,7 +105,7 @@ def target(text: str) -> Target:
     place = Place("command line", 0, 7, "", f"--for {text}", max(1, len(text)))
     if match is None:
         raise fail("C011", f"'{text}' is not result>=value or result<=value", place, "for example --for 'mfu>=45 %'")
-    named = column(match[1])
+    named = column(match[1], "--for", text)
     try:
         bound = parse(match[3], COLUMNS[named].written)
     except UnitError as error:

@@ -14,8 +14,8 @@ from costmodel.estimate.evaluate.predict import Answer
 from costmodel.estimate.shared.plan_batch import Block
 from costmodel.explore.compare.input_paths import leaves
 from costmodel.explore.compare.select_plan import answered, by_search
-from costmodel.explore.explain.unknown_word import unknown
 from costmodel.explore.search.combinations import combinations, count_combinations, fail_without_answers
+from costmodel.explore.search.named_result import named_result
 from costmodel.explore.search.progress import UNWATCHED, Watcher
 from costmodel.explore.search.ranges import Axis
 from costmodel.explore.search.rank import by_name
@@ -116,12 +116,9 @@ def sweep(
 def shown(text: str) -> tuple[str, ...]:
     """The results that --show names."""
     parts = [part.strip() for part in text.split(",") if part.strip()] or ["step_time", "mfu", "memory_peak"]
-    return tuple(dict.fromkeys(map(column, parts)))
+    return tuple(dict.fromkeys(column(part, "--show", text) for part in parts))
 
 
-def column(word: str) -> str:
-    """The result that a word names."""
-    named = by_name()
-    if word not in named:
-        raise unknown(word, list(named))
-    return named[word]
+def column(word: str, option: str, written: str) -> str:
+    """The result that a word behind an option names."""
+    return named_result(word, by_name(), option, written)

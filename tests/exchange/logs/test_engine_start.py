@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -42,6 +43,16 @@ def test_the_pool_of_a_vllm_log_is_predicted(tmp_path: Path) -> None:
     (figure,) = found.figures
     assert figure.quantity == "cache_pool"
     assert abs(figure.error or 1.0) < 0.01
+
+
+def test_validate_prints_what_is_compared_and_both_figures_of_a_log(tmp_path: Path, run: Any) -> None:
+    """Of one run its score is no answer; a table of many has its scores alone."""
+    out = run("validate", log(tmp_path, VLLM)).out
+    heading, head, row = out.splitlines()[:3]
+    assert heading == "cache_pool: memory of one accelerator for keys and values"
+    assert head.split()[:4] == ["run", "measured", "predicted", "error"]
+    assert "45.34 GiB  45.23 GiB  -0.2%" in row
+    assert "cache_pool:" not in run("validate", log(tmp_path, VLLM), "--worst", "1").out
 
 
 def test_cells_of_a_sglang_log(tmp_path: Path) -> None:

@@ -16,6 +16,7 @@ from typing import Any
 import pytest
 from each import each
 
+from costmodel.documents.keys.key_list import all_keys
 from costmodel.explore.explain.labels import LABELS
 from costmodel.explore.explain.pages import page
 from costmodel.ground.errors import CostModelError
@@ -52,6 +53,13 @@ diff deepseek-v3-2048 --set plan.ep=32
 estimate serve-llama-3.1-70b -v
 memory serve-llama-3.1-70b
 comm serve-llama-3.1-70b
+estimate serve-llama-3.1-70b --set 'workload={kind: serving, prompt: 2048, output: 512, requests: 2000}'
+estimate serve-llama-3.1-70b --set workload.turns=4 --set workload.prompt=500 --set 'workload.think_time=600 s' \
+--set 'stack.host_cache.size=128 GiB' --set assume.routing=cache-aware
+estimate serve-llama-3.1-70b --set 'plan.speculation={tokens: 4, acceptance: 70%, draft: eagle}'
+estimate serve-llama-3.1-70b --set cluster.nodes=3 --set 'plan={prefill: {tp: 8, replicas: 2}, decode: {tp: 8}}'
+estimate serve-llama-3.1-70b --set model=deepseek-v3 --set workload.precision=fp8 \
+--set 'plan={tp: 8, ep: 16, dp_attention: 2, replicas: 1}' --set cluster.node=dgx-h200
 search serve-llama-3.1-70b --top 2
 search serve-llama-3.1-70b --top 2 --over cluster.node=p5,p6-b200 --set objective=rent_per_month --why-not
 scale serve-llama-3.1-70b --rate 2,8
@@ -91,7 +99,7 @@ def _of_grid(grid: CellTable) -> Iterator[str]:
     head = grid.names[0] if grid.headed else ""
     if head not in OF_VALUES and "." not in head:
         yield from (row[0] for row in grid.rows)
-    if not grid.headed and len(grid.names) == 4 and not any(grid.names):  # facts, two to a line
+    if not grid.headed and len(grid.names) > 3 and not any(grid.names):  # facts, two to a line
         yield from (row[2] for row in grid.rows)
     for name in ("path", "name"):
         if name in grid.names:
@@ -105,7 +113,7 @@ def _of_plan(line: str) -> Iterator[str]:
 
 
 @pytest.fixture
-def labels(run: Any, monkeypatch: pytest.MonkeyPatch) -> Callable[[str], set[str]]:
+def labels(run: Any) -> Iterator[Callable[[str], set[str]]]:
     """`labels(command)` gives every label that it prints."""
     grids: list[CellTable] = []
     drawn = CellTable.lines
@@ -113,8 +121,6 @@ def labels(run: Any, monkeypatch: pytest.MonkeyPatch) -> Callable[[str], set[str
     def watched(self: CellTable, width: int | None = None) -> Any:
         grids.append(self)
         return drawn(self, width)
-
-    monkeypatch.setattr(CellTable, "lines", watched)
 
     def of(command: str) -> set[str]:
         grids.clear()
@@ -128,7 +134,9 @@ def labels(run: Any, monkeypatch: pytest.MonkeyPatch) -> Callable[[str], set[str
                 found.update(_of_plan(line))
         return {label.strip() for label in found if not _VALUE.fullmatch(label.strip())}
 
-    return of
+    with pytest.MonkeyPatch.context() as patch:  # of how a table is drawn, which changes no cached reply
+        patch.setattr(CellTable, "lines", watched)
+        yield of
 
 
 def _without_page(labels: set[str]) -> list[str]:
@@ -204,6 +212,13 @@ def test_words_as_they_are_printed_are_explained(words: tuple[str, ...], meant: 
     assert meant in ran.out
 
 
+def test_every_key_of_a_scenario_and_its_last_word_have_a_page() -> None:
+    """As `list keys` prints them; numbers stand for items of lists."""
+    paths = {key.path for key in all_keys()}
+    words = {path.rpartition(".")[2] for path in paths} - {"0"}
+    assert _without_page(paths | words) == []
+
+
 def test_a_figure_may_be_asked_for_by_its_label(run: Any) -> None:
     assert run("explain", "quickstart", "step time") == run("explain", "quickstart", "step_time")
 
@@ -227,6 +242,19 @@ def test_words_that_nobody_prints_are_not_known(run: Any, faults: Callable[[Any]
         ("KV cache", "keys and values"),
         ("token budget", "tokens of a step"),
         ("balance", "stages"),
+        ("24x", "refilled batches give 2.7 times"),
+        ("24 times", "brings about 1 ×"),
+        ("80-90 %", "69 % on H100"),
+        ("NVLink < 10 us", "A hop is; a collective need not be"),
+        ("26 MB × 64", "2.52 GB"),
+        ("KV heads", "need no communication"),
+        ("InfiniBand", "hop-or-collective"),
+        ("think_time", "workload.think_time: Time between an answer"),
+        ("shared_prefix", "begin with"),
+        ("max_model_len", "workload.context"),
+        ("interactivity", "1 / tpot"),
+        ("goodput", "rate_within_slo"),
+        ("spread", "workload.prompt.spread"),
         ("gaudi", "gaudi2"),
         ("tpu", "tpu-v5p"),
     ],

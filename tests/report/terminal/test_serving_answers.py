@@ -36,6 +36,12 @@ def test_a_refused_plan_states_its_figures_and_what_mends_it(setting: str, figur
     assert code not in [each["code"] for each in after]
 
 
+def test_a_shorter_prompt_is_one_that_the_model_takes(run: Any) -> None:
+    """One request of 1.3 M tokens fits into the cache, and the model ends at 131,072 with its answer."""
+    out = run("estimate", SERVED, "--prompt", "1e18").out
+    assert "try  --set workload.prompt=130000" in out
+
+
 @pytest.mark.parametrize(("more", "remarked"), [((), True), (("--safe", "90%"), False)])
 def test_scale_prints_a_chance_that_is_hardly_sure(more: tuple[str, ...], remarked: bool, run: Any) -> None:
     out = run(*SCALED, "--rate", "50/s", "--set", "limits.ttft_p99.at_most=1s", *more).out

@@ -86,19 +86,20 @@ OBJECTIVES = {"step_time": "step", "tokens_per_s_per_gpu": "tok/s/GPU", "cost_pe
 
 
 @pytest.fixture
-def lines_of(run: Any, monkeypatch: pytest.MonkeyPatch) -> Any:
+def lines_of(run: Any) -> Iterator[Any]:
     """`lines_of("estimate …")` gives the items of an answer, before they are laid out."""
     found: list[list[Line]] = []
     for known in COMMANDS.values():
         known.load()  # a command takes its options of output from what is replaced here
-    monkeypatch.setattr(shared, "deliver", lambda reply, **_: found.append(list(reply.lines())))
 
     def lines(command: str) -> list[Line]:
         ran = run(*shlex.split(command))
         assert found, ran.err
         return found.pop()
 
-    return lines
+    with pytest.MonkeyPatch.context() as patch:  # of how an answer is printed, which changes no cached reply
+        patch.setattr(shared, "deliver", lambda reply, **_: found.append(list(reply.lines())))
+        yield lines
 
 
 def words(lines: Sequence[Text]) -> Counter[str]:

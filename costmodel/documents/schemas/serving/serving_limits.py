@@ -61,6 +61,7 @@ class ServingLimits(Document):
     output_tokens_per_s: TokenRateLimit = _bounded(TokenRateLimit, "output_tokens_per_s")
     total_tokens_per_s: TokenRateLimit = _bounded(TokenRateLimit, "total_tokens_per_s")
     tokens_per_s_per_user: TokenRateLimit = _bounded(TokenRateLimit, "tokens_per_s_per_user")
+    bandwidth_bound: TokenRateLimit = _bounded(TokenRateLimit, "bandwidth_bound")
     tokens_per_s_per_gpu: GpuTokenRateLimit = _bounded(GpuTokenRateLimit, "tokens_per_s_per_gpu")
     concurrency: CountLimit = _bounded(CountLimit, "concurrency")
     utilisation: ShareLimit = _bounded(ShareLimit, "utilisation")

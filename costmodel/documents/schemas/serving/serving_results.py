@@ -15,6 +15,9 @@ RESULTS: dict[str, ResultColumn] = {
         "1/s", "tokens of prompts and answers per second, all replicas", "higher", "token/s"
     ),
     "tokens_per_s_per_user": ResultColumn("1/s", "tokens per second that one user sees, 1 / tpot", "higher", "token/s"),
+    "bandwidth_bound": ResultColumn(
+        "1/s", "tokens per second of one user that no engine exceeds: each reads the weights once", "higher", "token/s"
+    ),
     "tokens_per_s_per_gpu": ResultColumn(
         "1/s", "tokens generated a second by each accelerator", "higher", "token/GPU/s"
     ),

@@ -213,7 +213,7 @@ def fastest_user_rate(weight_memory: Number, ranks: Number, bandwidth: Number) -
         47.5
 
     Holds:
-        one token a step; speculation multiplies it by the tokens that a step accepts; no estimate calls it
+        one token a step; speculation multiplies it by the tokens that a step accepts
 
     Source:
         williams-2009; pope-2023

@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import asdict
 from datetime import date
-from functools import partial
 from typing import Any
 
 from rich.text import Text
@@ -35,6 +34,7 @@ from costmodel.report.terminal.style.formatting import result
 from costmodel.report.terminal.style.layout import CellTable, Line
 from costmodel.report.terminal.style.theme import DIM, HEAD, styled
 
+_FEW = 3  # runs of a file that are shown themselves
 _SCORE = ("rows", "modelled", "median", "P90", "bias", "in band", "")
 
 
@@ -59,6 +59,8 @@ def _validation(found: Scoreboard, grouping: str | None = None, count: int = 0) 
     for part in (part for part in found.tables if isinstance(part.table, MeasuredTable)):
         lines += _document(part, [figure for figure in part.figures if not (grouping and figure.within)])
     rowed = any(not isinstance(part.table, MeasuredTable) for part in found.tables)
+    if rowed and not count:
+        lines += _few(found)
     if rowed or (grouping and found.figures):
         lines += [*([Text()] if lines else []), *_groups(found, grouping or "source")]
     if count:
@@ -110,13 +112,20 @@ def _figure(figure: Compared) -> tuple[str, str, str, str]:
         words = ("does not fit", "fits")
         measured, predicted = words[int(figure.measured or 0)], words[int(figure.predicted or 0)]
         return figure.run, measured, predicted, "✗" if figure.error else "✓"
-    known = COLUMNS.get(figure.quantity) or SERVING.get(figure.quantity)
-    unit = known.unit if known else "B"
-    text_of = serving_result if figure.quantity in OF_SERVING else partial(result, unit=unit, digits=4)
     measured, predicted = (
-        "" if value is None else text_of(figure.quantity, value) for value in (figure.measured, figure.predicted)
+        "" if value is None else _words_of(figure.quantity, value) for value in (figure.measured, figure.predicted)
     )
     return figure.run, measured, predicted, "" if figure.error is None else f"{figure.error:+.1%}"
+
+
+def _words_of(quantity: str, value: float) -> str:
+    """A figure with its unit."""
+    known = COLUMNS.get(quantity) or SERVING.get(quantity)
+    return (
+        serving_result(quantity, value)
+        if quantity in OF_SERVING
+        else result(quantity, value, known.unit if known else "B", 4)
+    )
 
 
 def _which(figure: Compared) -> tuple[str]:
@@ -160,6 +169,25 @@ def _worst(figures: Sequence[Compared]) -> Iterator[Line]:
     if rows:
         yield Text()
         yield CellTable(("furthest off", "measured", "predicted", "error", "filled by rule"), rows, "lrrrl")
+
+
+def _few(found: Scoreboard) -> Iterator[Line]:
+    """The runs themselves where they are few, such as the one of a log, and what is compared."""
+    figures = [figure for figure in found.figures if figure.error is not None]
+    if not 0 < len(figures) <= _FEW:
+        return
+    quantity = figures[0].quantity
+    known = COLUMNS.get(quantity) or SERVING.get(quantity)
+    yield styled(f"{quantity}: {known.meaning}" if known else quantity, HEAD)
+    rows = [(*_figure(figure), _band(figure), _filled(figure.filled)) for figure in figures]
+    yield CellTable(("run", "measured", "predicted", "error", "P10 – P90", "filled by rule"), rows, "lrrrrl")
+
+
+def _band(figure: Compared) -> str:
+    """What eight in ten runs are expected to measure."""
+    if figure.low is None or figure.high is None:
+        return ""
+    return " – ".join(_words_of(figure.quantity, value) for value in (figure.low, figure.high))
 
 
 def _filled(filled: Mapping[str, str], between: str = " ") -> str:

@@ -62,7 +62,7 @@ def problems(answer: ExplainedAnswer) -> list[Line]:
     for found, alike in itertools.groupby(codes, key=answer.fixes.__getitem__):
         lines += [styled(f"  ✗ {code} {REFUSALS[code].title}: {reason(answer, code)}", BAD) for code in alike]
         lines += remedy_lines(found, indent="    ") or [styled(f"    {_unknown(answer) or _NOTHING}")]
-    lines += [] if answer.refused else remarks([answer.remarked])
+    lines += [] if answer.refused else remarks([answer.remarked], nodes=[answer.inputs.case.node.name])
     return [Text(), *lines] if lines else []
 
 

@@ -72,7 +72,7 @@ def search(found: SearchResult, shown: int, refused: Mapping[str, Example] | Non
         lines += front(found, tally.front, shown)
     else:
         lines += [table(found, found.best[:shown]), *prices_of(found, found.best[:shown]), *roomier(found)]
-        lines += [*unsure_order(found, shown), *_remarks(found.best[:shown])]
+        lines += [*unsure_order(found, shown), *_remarks(found, found.best[:shown])]
     lines += [Text(), *_yours(found), *why]
     winner = found.best[0]
     wanted = {**found.values(winner.variant), **plan_settings(found.inputs_of(winner.variant), winner)}
@@ -80,8 +80,9 @@ def search(found: SearchResult, shown: int, refused: Mapping[str, Example] | Non
     return [*lines, Text(), typed("Best of the search:" if beaten(found) else "Best:", best)]
 
 
-def _remarks(plans: Sequence[Ranked]) -> list[Line]:
-    return remarks([plan.remarked for plan in plans], [plan.costs for plan in plans])
+def _remarks(found: SearchResult, plans: Sequence[Ranked]) -> list[Line]:
+    nodes = [found.inputs_of(plan.variant).case.node.name for plan in plans]
+    return remarks([plan.remarked for plan in plans], [plan.costs for plan in plans], nodes)
 
 
 def _after_none(found: SearchResult) -> list[Line]:
@@ -194,7 +195,7 @@ def front(found: SearchResult, kept: Front, shown: int) -> list[Line]:
     if len(rows) < len(kept.rows):
         words = f"{len(rows)} of {len(kept.rows):,} on the front, spread evenly; --json has all"
         lines.append(styled(f"  {words}", DIM))
-    return lines + prices_of(found, [plan for _, plan in listed]) + _remarks([plan for _, plan in listed])
+    return lines + prices_of(found, [plan for _, plan in listed]) + _remarks(found, [plan for _, plan in listed])
 
 
 def _marked(found: SearchResult, kept: Front) -> tuple[list[ScatterPoint], str]:

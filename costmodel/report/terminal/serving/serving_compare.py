@@ -13,7 +13,7 @@ from costmodel.explore.compare.limit_findings import CheckedAnswer, LimitFinding
 from costmodel.report.terminal.compare import limit_lines
 from costmodel.report.terminal.compare.compare import SAME, change_words, difference_lines, inputs_json
 from costmodel.report.terminal.compare.limit_lines import baseline_words, check_lines, limit_words
-from costmodel.report.terminal.serving.serving_formatting import reason, result, with_band
+from costmodel.report.terminal.serving.serving_formatting import past_bandwidth, reason, result, with_band
 from costmodel.report.terminal.style.answer import head
 from costmodel.report.terminal.style.formatting import ENDS
 from costmodel.report.terminal.style.layout import Line
@@ -38,7 +38,7 @@ def finding_words(checked: CheckedAnswer[ServingAnswer], finding: LimitFinding) 
     def words(name: str, value: float) -> str:
         return with_band(costs, name) if value is finding.value else result(name, value)
 
-    return limit_words(finding, words)
+    return limit_words(finding, words) + past_bandwidth(finding.limit, costs["bandwidth_bound"])
 
 
 def check_json(found: Sequence[CheckedAnswer[ServingAnswer]]) -> dict[str, Any]:

@@ -44,17 +44,25 @@ def estimate(answer: ServingAnswer, *, verbose: bool = False) -> list[Line]:
     return [
         *titled(answer, price=True),
         *problems(answer),
-        Text(),
+        *([Text()] if "M001" not in answer.broken else []),
         *_at_most(answer, followed=settled),
         *(_facts(answer) if settled else []),
         *(_where_it_goes(answer) if settled else []),
         Text(),
         *assumed_lines(answer.assumed, verbose=verbose),
         Text(),
-        *([] if "M001" in answer.broken else [styled(bound_words(answer))]),
-        following(answer, "explain", "tpot", before="Next:"),
-        following(answer, "memory", before="     "),
+        *_closing(answer, settled=settled),
     ]
+
+
+def _closing(answer: ServingAnswer, *, settled: bool) -> list[Line]:
+    """What binds the times that are shown, or that there are none, and the commands to go on with."""
+    if "M001" in answer.broken:
+        no_times = styled("Does not fit; times of a plan that cannot run are not shown.", BAD)
+        return [no_times, following(answer, "memory", before="Next:")]
+    bound = bound_words(answer) if settled else _rate_bound(answer)
+    memory = following(answer, "memory", before="     ")
+    return [styled(bound), following(answer, "explain", "tpot", before="Next:"), memory]
 
 
 def _at_most(answer: ServingAnswer, *, followed: bool) -> list[Line]:
@@ -81,7 +89,7 @@ def problems(answer: ServingAnswer) -> list[Line]:
     codes = answer.refused or answer.broken
     lines: list[Line] = [styled(f"  ✗ {code} {REFUSALS[code].title}: {reason(answer, code)}", BAD) for code in codes]
     lines += _tries(answer)
-    lines += [] if answer.refused else remarks([answer.remarked])
+    lines += [] if answer.refused else remarks([answer.remarked], nodes=[answer.inputs.case.node.name])
     return [Text(), *lines] if lines else []
 
 
@@ -258,7 +266,7 @@ def _rent(answer: ServingAnswer) -> list[Line]:
     used, nodes = number_of(costs["gpus"], "GPU"), number_of(costs["nodes"], "node")
     paid = f"{used} in {nodes}, rented whole" if by_whole_nodes(answer.inputs) else used
     month, batch = (rounded_dollars(costs[name]) for name in ("rent_per_month", "cost_of_batch"))
-    whole = [styled(f"  whole batch   {batch}")] if answer.inputs.case.scenario.workload.requests is not None else []
+    whole = [styled(f"  batch rent    {batch}")] if answer.inputs.case.scenario.workload.requests is not None else []
     hour = rounded_dollars(costs["rent_per_month"] * 3600 / MONTH)
     return [styled(f"  rent          {month} a month of 730 h, {hour} an hour: {paid}"), *whole]
 
@@ -290,4 +298,8 @@ def bound_words(answer: ServingAnswer) -> str:
     costs = answer.costs
     longest, value = max(((name, costs[key]) for name, key in TERMS), key=lambda item: item[1])
     share = f"{value / costs['tpot'] * 100:.0f} % of a token's time" if costs["tpot"] else ""
-    return f"Bound by {longest}, {share}. The rate is bound by {BINDS[answer.binding]}."
+    return f"Bound by {longest}, {share}. {_rate_bound(answer)}"
+
+
+def _rate_bound(answer: ServingAnswer) -> str:
+    return f"The rate is bound by {BINDS[answer.binding]}."

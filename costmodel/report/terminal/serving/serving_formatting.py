@@ -187,7 +187,7 @@ def reason(answer: ServingAnswer, code: str) -> str:
     """One reason against a plan, in its own figures."""
     if code in _SENTENCES:
         return _SENTENCES[code](answer)
-    broken = (_missed(limit, answer.costs[limit.column]) for limit in _broken(answer, code))
+    broken = (_missed(limit, answer.costs) for limit in _broken(answer, code))
     return "; ".join(broken)
 
 
@@ -197,11 +197,22 @@ def _broken(answer: ServingAnswer, code: str) -> Iterator[Limit]:
             yield limit
 
 
-def _missed(limit: Limit, value: float) -> str:
+def _missed(limit: Limit, costs: Mapping[str, float]) -> str:
+    value = costs[limit.column]
     stated = result(limit.column, value)
     if math.isnan(value):
         return f"{limit.key} is unknown, so it keeps no {limit.kind}"
-    return f"{limit.key} {stated} is {_OVER[limit.kind]} its {limit.kind} {result(limit.column, float(limit.value))}"
+    missed = f"{limit.key} {stated} is {_OVER[limit.kind]} its {limit.kind} {result(limit.column, float(limit.value))}"
+    return missed + past_bandwidth(limit, costs["bandwidth_bound"])
+
+
+def past_bandwidth(limit: Limit, most: float) -> str:
+    """Why no engine keeps a limit on the time per token, if reading the weights takes longer; else nothing."""
+    rates = {("tokens_per_s_per_user", "at_least"): limit.value, ("tpot", "at_most"): 1.0 / max(limit.value, 1e-12)}
+    if not rates.get((limit.column, limit.kind), 0.0) > most:
+        return ""
+    allowed = result("bandwidth_bound", most)
+    return f"; no engine can: reading the weights allows {allowed} for one user (explain bandwidth_bound)"
 
 
 def _small(answer: ServingAnswer) -> str:

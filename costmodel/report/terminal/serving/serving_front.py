@@ -19,11 +19,16 @@ from costmodel.report.machine.answer_fields import notes
 from costmodel.report.machine.serving_json import frame, plan
 from costmodel.report.terminal.serving.serving_formatting import result
 from costmodel.report.terminal.serving.serving_search import apart_words, degree_words
-from costmodel.report.terminal.serving.serving_variants import stopped_lines, title_lines, varied_cells, varied_heads
+from costmodel.report.terminal.serving.serving_variants import (
+    stopped_lines,
+    title_lines,
+    variant_remarks,
+    varied_cells,
+    varied_heads,
+)
 from costmodel.report.terminal.style.formatting import spaced
 from costmodel.report.terminal.style.head import is_cost, origin_lines, price_lines, price_varies, prices
 from costmodel.report.terminal.style.layout import CellTable, Line
-from costmodel.report.terminal.style.remark_lines import remarks as remark_lines
 from costmodel.report.terminal.style.scatter import ScatterPoint, scatter
 from costmodel.report.terminal.style.theme import DIM, styled
 
@@ -58,7 +63,7 @@ def front(found: ServingFront, shown: int) -> list[Line]:
         *stopped_lines(found),
         *_prices(found),
         *origin_lines(case),
-        *remark_lines([tuple(remarks(found.variants.of(point.plan.variant))) for point in found.points]),
+        *variant_remarks(found.variants, [point.plan.variant for point in found.points]),
         Text(),
         scatter(points, (titles[0], titles[1]), (text_of[0], text_of[1])),
         styled("  ● on the front · ◆ its knee", DIM),

@@ -11,7 +11,6 @@ from costmodel.estimate.machine.price import price_of
 from costmodel.estimate.serving.deployment_rent import rent_columns
 from costmodel.estimate.serving.limits_chance import OWN
 from costmodel.estimate.serving.plan_columns import RARE
-from costmodel.estimate.serving.predict_serving import remarks
 from costmodel.estimate.serving.reason_codes import REFUSALS
 from costmodel.estimate.serving.service_limits import service_limits
 from costmodel.estimate.shared.limits import Limit
@@ -31,6 +30,7 @@ from costmodel.report.terminal.serving.serving_formatting import (
     counted_for,
     layout_words,
     one,
+    past_bandwidth,
     rate_words,
     result,
     unlimited,
@@ -43,6 +43,7 @@ from costmodel.report.terminal.serving.serving_variants import (
     result_head,
     stopped_lines,
     value_lines,
+    variant_remarks,
     varied_cells,
     varied_heads,
 )
@@ -50,7 +51,6 @@ from costmodel.report.terminal.style.formatting import spaced
 from costmodel.report.terminal.style.head import price_varies, prices
 from costmodel.report.terminal.style.layout import CellTable, Line, drawn, typed
 from costmodel.report.terminal.style.next_command import command, options_of
-from costmodel.report.terminal.style.remark_lines import remarks as remark_lines
 from costmodel.report.terminal.style.theme import BAD, DIM, styled
 
 _SHOWN = frozenset({
@@ -68,7 +68,7 @@ def search(found: FoundPlans, *, why_not: bool = False) -> list[Line]:
     lines: list[Line] = [*head_of(variants), styled(f"{counts} · {found.elapsed:.2f} s")]
     lines += stopped_lines(found)
     shown = [each.variant for each in found.best] or [found.nearest]
-    lines += [*remark_lines([tuple(remarks(variants.of(number))) for number in shown]), Text()]
+    lines += [*variant_remarks(variants, shown), Text()]
     after = _after_none(found)
     if not found.best:
         lines += [
@@ -151,6 +151,10 @@ def _key(found: FoundPlans) -> Iterator[Text]:
     kept = f"keeps {' and '.join(limits)}" if limits else "is answered"
     yield styled(f"  req/s: most that {kept}", DIM)
     yield styled("  tok/s/GPU and cost there; times and chance to keep all limits at the scenario's load", DIM)
+    fastest = max((part.fastest for part in found.parts), default=math.inf)
+    for limit in _limits(found):
+        if past := past_bandwidth(limit, fastest):
+            yield styled(f"  {_limit_words(limit)}{past}", BAD)
 
 
 def apart_words(plans: Sequence[RankedPlan]) -> list[Text]:

@@ -10,6 +10,7 @@ from rich.text import Text
 
 from costmodel.documents.schemas.serving.serving_workload import LOADS
 from costmodel.estimate.evaluate.answer_facts import subject_of, varies
+from costmodel.estimate.serving.predict_serving import remarks
 from costmodel.explore.serving.found_plans import (
     FoundPlans,
     RankedPlan,
@@ -25,6 +26,7 @@ from costmodel.report.terminal.serving.serving_formatting import lengths_words, 
 from costmodel.report.terminal.style.formatting import spaced
 from costmodel.report.terminal.style.head import origin_lines, price_lines, price_varies, subject_words
 from costmodel.report.terminal.style.layout import CellTable, Line
+from costmodel.report.terminal.style.remark_lines import remarks as remark_lines
 from costmodel.report.terminal.style.theme import BAD, DIM, HEAD, styled
 
 _SHOWN_ANYWAY = frozenset({"plan.tp", "plan.pp", "plan.replicas"})
@@ -60,6 +62,12 @@ def title_lines(variants: ServingVariants, load: str) -> list[Line]:
         *([styled(" · ".join(words))] if words else []),
         *(styled(each, HEAD) for each in over),
     ]
+
+
+def variant_remarks(variants: ServingVariants, shown: Sequence[int]) -> list[Line]:
+    """What there is to remark on the scenarios of some plans."""
+    each = [variants.of(number) for number in shown]
+    return remark_lines([tuple(remarks(inputs)) for inputs in each], nodes=[inputs.case.node.name for inputs in each])
 
 
 def stopped_lines(found: FoundPlans | ServingFront) -> list[Line]:

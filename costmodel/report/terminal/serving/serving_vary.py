@@ -125,7 +125,7 @@ def _prices(found: SweptServing) -> list[Text]:
 def _remarked(trials: Sequence[ServingTrial]) -> list[Line]:
     """Remarks on trials that have an answer, with how many each is about."""
     shown = [trial.answer for trial in trials if trial.answer is not None and not trial.answer.refused]
-    return remarks([answer.remarked for answer in shown])
+    return remarks([answer.remarked for answer in shown], nodes=[answer.inputs.case.node.name for answer in shown])
 
 
 def _short(path: str) -> str:

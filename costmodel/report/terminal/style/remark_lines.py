@@ -46,14 +46,25 @@ def _of_sizes(values: Sequence[str]) -> str:
     return ", ".join(distinct) if len(distinct) <= 3 else f"{distinct[0]} … {distinct[-1]}"
 
 
-def remarks(plans: Sequence[Sequence[str]], costs: Sequence[Mapping[str, float]] = ()) -> list[Line]:
+def remarks(
+    plans: Sequence[Sequence[str]], costs: Sequence[Mapping[str, float]] = (), nodes: Sequence[str] = ()
+) -> list[Line]:
     """Every remark on one of the plans once, and on how many where not on all; by their costs, whether the order of
     measured and unmeasured accelerators is known.
+
+    nodes: the node of each plan, which a remark on its accelerator names
     """
     counts = Counter(code for codes in plans for code in codes)
     lines: list[Line] = []
     for code, count in counts.items():
-        some = f" ({count:,} of {len(plans):,})" if count < len(plans) else ""
+        named = (
+            [node for codes, node in zip(plans, nodes, strict=True) if code in codes]
+            if code == "N005" and nodes
+            else []
+        )
+        words = [f"{count:,} of {len(plans):,}"] if count < len(plans) else []
+        words += [", ".join(dict.fromkeys(named))] if named else []
+        some = f" ({': '.join(words)})" if words else ""
         lines.append(styled(f"  ▲ {code} {REMARKS[code].title}{some}: {REMARKS[code].meaning}", WARN))
     if 0 < counts["N005"] < len(plans):
         lines.append(styled(f"  ▲ N005 ranking: {_order(plans, costs)}", WARN))

@@ -117,7 +117,8 @@ def _remarks(points: Sequence[SweepPoint], *shown: str) -> list[Line]:
     """What there is to remark on points with an answer, but for codes that the rows show."""
     found = [point for point in points if point.costs]
     codes = [[code for code in point.remarked if code not in shown] for point in found]
-    return remarks(codes, [point.costs for point in found])
+    nodes = [point.facts.node.name for point in found if point.facts is not None]
+    return remarks(codes, [point.costs for point in found], nodes if len(nodes) == len(found) else ())
 
 
 def _unequal(found: Swept) -> list[Line]:

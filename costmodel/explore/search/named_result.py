@@ -1,0 +1,31 @@
+"""The result that a word of an option names, such as `--for 'tpot<=25 ms'`."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+from costmodel.documents.keys.suggestions import alike
+from costmodel.ground.errors import COMMAND_LINE, Place, fail
+
+_ENDS = ("_low", "_high")  # of a band, which is named by its result
+_CODES = {"--pareto": "C006"}
+
+
+def named_result(word: str, named: Mapping[str, str], option: str, written: str) -> str:
+    """A result by one of its names; a fault at the word lists those alike, or all.
+
+    named: results by their names. written: what stands behind the option
+    """
+    if word in named:
+        return named[word]
+    results = [name for name in dict.fromkeys(named.values()) if not name.endswith(_ENDS)]
+    close = alike(word, results, 3, 0.5)
+    hint = f"did you mean {' or '.join(close)}?" if close else f"known: {', '.join(results)}"
+    place = option_place(option, written, word)
+    raise fail(_CODES.get(option, "C003"), f"there is no result named '{word}'", place, hint)
+
+
+def option_place(option: str, written: str, word: str = "") -> Place:
+    """The place of a word behind an option, or of all that stands there."""
+    ahead = len(option) + 2 + max(written.find(word), 0)
+    return Place(COMMAND_LINE, 0, ahead, "", f"{option} {written}", max(1, len(word or written)))

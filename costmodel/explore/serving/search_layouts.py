@@ -76,10 +76,20 @@ def search(
     found.your_rank = better + 1 if own.key is not None else 0
     found.fleet = _fleet(found)
     if bands:
-        found.best = with_bands(found.variants, found.best)
-        found.fleet = None if found.fleet is None else with_bands(found.variants, [found.fleet])[0]
+        _add_bands(found)
     found.elapsed = time.perf_counter() - since
     return found
+
+
+def _add_bands(found: FoundPlans) -> None:
+    """Ends of bands for every plan that is named: those that are ranked, the best at each value, the fleet."""
+    named = [*found.best, *(part.best for part in found.parts), found.fleet]
+    plans = list({id(plan): plan for plan in named if plan is not None}.values())
+    banded = dict(zip(map(id, plans), with_bands(found.variants, plans), strict=True))
+    found.best = [banded[id(plan)] for plan in found.best]
+    for part in found.parts:
+        part.best = banded.get(id(part.best))
+    found.fleet = banded.get(id(found.fleet))
 
 
 def _fleet(found: FoundPlans) -> RankedPlan | None:

@@ -24,6 +24,7 @@ from costmodel.ground.counts import number_of
 from costmodel.ground.units import counted, significant
 from costmodel.report.machine.answer_fields import notes
 from costmodel.report.machine.serving_json import number, plan
+from costmodel.report.terminal.serving.overload_words import at_most, brief
 from costmodel.report.terminal.serving.serving_chart import chart as drawn_chart
 from costmodel.report.terminal.serving.serving_formatting import (
     counted_for,
@@ -35,6 +36,7 @@ from costmodel.report.terminal.serving.serving_formatting import (
     with_band,
 )
 from costmodel.report.terminal.serving.serving_variants import replica_words
+from costmodel.report.terminal.serving.vary_columns import HEADS, NARROW, SCALE, WORSE
 from costmodel.report.terminal.style.answer import head
 from costmodel.report.terminal.style.head import (
     is_cost,
@@ -53,37 +55,6 @@ from costmodel.report.terminal.style.theme import BAD, DIM, HEAD, WARN, styled
 
 _SURE, _TOSS = 0.9, 0.05  # the chance that --safe 90% asks for; one so near to a half is called a coin toss
 _MOST_FAULTS = 5
-_WORSE = {"tpot": ("tpot_high",), "ttft_p99": ("ttft_p99_high",)}  # ends of bands that are shown beside a result
-_SCALE = (
-    "requests_per_s",
-    "replicas",
-    "gpus",
-    "nodes",
-    "tpot",
-    "tpot_high",
-    "ttft_p99",
-    "ttft_p99_high",
-    "limits_chance",
-    "cost_per_mtoken",
-    "rent_per_month",
-)
-_NARROW = ("nodes", "p99 P90", "P90")  # columns that a narrow terminal has no room for
-_HEADS = {
-    "rate_within_slo_per_s": "within limits",
-    "ttft": "first token",
-    "ttft_p99": "p99",
-    "tpot": "per token",
-    "worst_gap": "worst gap",
-    "requests_per_s": "rate",
-    "utilisation": "util.",
-    "gpus": "GPUs",
-    "replicas": "repl",
-    "rent_per_month": "a month",
-    "tpot_high": "P90",
-    "ttft_p99_high": "p99 P90",
-    "limits_chance": "chance",
-    "cost_per_mtoken": "rent/M out",
-}
 
 
 def _subject(case: ServingCase, varied: Sequence[str] = (), *, price: bool = False) -> list[Line]:
@@ -95,8 +66,8 @@ def _subject(case: ServingCase, varied: Sequence[str] = (), *, price: bool = Fal
 def sweep(found: SweptServing, *, chart: bool = False) -> list[Line]:
     """One row per combination, with the limit that is broken or the fault; and a chart of the first result."""
     paths = [axis.path for axis in found.axes]
-    shown = list(dict.fromkeys(each for name in found.shown for each in (name, *_WORSE.get(name, ()))))
-    names = (*(_short(path) for path in paths), *(_HEADS.get(name, name) for name in shown), "")
+    shown = list(dict.fromkeys(each for name in found.shown for each in (name, *WORSE.get(name, ()))))
+    names = (*(_short(path) for path in paths), *(HEADS.get(name, name) for name in shown), "")
     rows = [(*_values(found.axes, trial), *_results(shown, trial), _against(trial)) for trial in found.trials]
     align = "r" * (len(names) - 1) + "l"
     if found.best:
@@ -104,7 +75,8 @@ def sweep(found: SweptServing, *, chart: bool = False) -> list[Line]:
         rows = [(*row[:-1], _layout(trial), row[-1]) for row, trial in zip(rows, found.trials, strict=True)]
     priced, own = any(map(is_cost, found.shown)), price_varies(paths)
     head = _subject(found.case, paths, price=priced and not own)
-    table = [CellTable(names, rows, align, drop=[name for name in _NARROW if name in names]), *_unread(found.trials)]
+    narrow = [name for name in NARROW if name in names]
+    table = [CellTable(names, rows, align, drop=narrow), *_overloaded(found.trials), *_unread(found.trials)]
     drawing: list[Line] = [Text(), drawn_chart(found)] if chart else []
     return [*head, *table, *(_prices(found) if priced and own else []), *_remarked(found.trials), *drawing]
 
@@ -142,13 +114,9 @@ def _results(shown: Sequence[str], trial: ServingTrial) -> list[str]:
         return ["—"] * len(shown)
     apart = trial.answer.plan.prefill is not None
     return [
-        _fleet(trial.answer) if apart and name == "replicas" else _known(result(name, trial.answer.costs[name]))
+        _fleet(trial.answer) if apart and name == "replicas" else brief(name, trial.answer.costs[name])
         for name in shown
     ]
-
-
-def _known(words: str) -> str:
-    return words.replace("without end", "—")
 
 
 def _fleet(answer: ServingAnswer) -> str:
@@ -163,7 +131,15 @@ def _layout(trial: ServingTrial) -> str:
 
 
 def _against(trial: ServingTrial) -> str:
-    return f"✗ {' '.join(trial.codes)}" if trial.codes else ""
+    """What speaks against it, and what rate its figures are of where more arrives."""
+    return f"✗ {' '.join(trial.codes)}{at_most(trial.answer)}" if trial.codes else ""
+
+
+def _overloaded(trials: Sequence[ServingTrial]) -> list[Line]:
+    """What rows are of on which more arrives than is answered."""
+    if not any(trial.answer is not None and trial.answer.overload for trial in trials):
+        return []
+    return [styled("  ✗ … at: the highest rate that it can serve; more arrives, so the queue grows without bound", DIM)]
 
 
 def sweep_rows(found: SweptServing) -> list[dict[str, Any]]:
@@ -210,18 +186,18 @@ def scale(
     best: whether the best layout at each rate was asked for, which is shown
     """
     plans = ("plan",) if best else ()
-    names = (*(_HEADS.get(name, name) for name in _SCALE), *plans, "")
+    names = (*(HEADS.get(name, name) for name in SCALE), *plans, "")
     rows = [
-        (_rate(trial), *_results(_SCALE[1:], trial), *(_layout(trial) for _ in plans), _against(trial))
+        (_rate(trial), *_results(SCALE[1:], trial), *(_layout(trial) for _ in plans), _against(trial))
         for trial in trials
     ]
     kept = [trial for trial in trials if trial.works]
     lines = [
         *_subject(case, ["cluster.nodes"], price=True),
-        CellTable(names, rows, "r" * len(_SCALE) + "l" * (1 + best), drop=_NARROW),
+        CellTable(names, rows, "r" * len(SCALE) + "l" * (1 + best), drop=NARROW),
     ]
     lines[-1:-1] = [styled("rates around workload.rate; --rate '2..16 /s' sets others")] if assumed else []
-    lines += [*_unread(trials), *_never_kept(case, trials)]
+    lines += [*_overloaded(trials), *_unread(trials), *_never_kept(case, trials)]
     if kept and kept[0].answer is not None:
         lines += [*_stated(kept), *counted_for(case), *unlimited(case), *_at_risk(case, kept)]
     answers = [trial.answer.assumed for trial in trials if trial.answer is not None]
@@ -311,7 +287,7 @@ def _at_an_end(found: SolvedServing, trial: ServingTrial) -> list[Line]:
         return []
     shown = ("tpot", "ttft_p99", "utilisation", "gpus")
     costs = trial.answer.costs
-    words = [f"{_HEADS.get(name, name)} {with_band(costs, name)}" for name in shown]
+    words = [f"{HEADS.get(name, name)} {with_band(costs, name)}" for name in shown]
     words += [layout_words(trial.answer)] if found.best else []
     return [styled(f"  at {trial.settings[0].partition('=')[2]}: {' · '.join(words)}")]
 

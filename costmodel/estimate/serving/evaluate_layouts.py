@@ -22,7 +22,7 @@ from costmodel.estimate.serving.deployment_rent import rent_columns
 from costmodel.estimate.serving.engine_memory import EngineMemoryUse, memory_use
 from costmodel.estimate.serving.engine_step import StepTime
 from costmodel.estimate.serving.host_loading import host_columns
-from costmodel.estimate.serving.limits_chance import OWN, limits_chance
+from costmodel.estimate.serving.limits_chance import OWN, is_asked, limits_chance
 from costmodel.estimate.serving.load import (
     BINDING,
     COMPUTE_BOUND,
@@ -57,7 +57,6 @@ from costmodel.ground.equation import Number, term, untraced
 from costmodel.ground.record import record
 from costmodel.ground.solvers import NEAR
 
-FEW = 256  # plans, of which the chance to keep limits is computed although nothing is asked of it
 OF_HALVES = (  # results of plans whose prefill and decode are apart
     "transfer_time",
     "transfer_exposed",
@@ -196,10 +195,10 @@ def _of_tokens(exact: ExactSteps, many: Number, decode: StepTime) -> StepTime:
 
 
 def _chance(quick: Engines, columns: Mapping[str, Number]) -> Number:
-    """The chance that plans keep every limit; of many plans only where something is asked of it."""
+    """The chance that plans keep every limit, where it is asked for."""
     scenario, layout = quick.inputs.case.scenario, quick.layout
-    limits, workload = [*stated_limits(scenario.limits)], scenario.workload
-    if len(layout) > FEW and scenario.objective != OWN and all(limit.column != OWN for limit in limits):
+    workload = scenario.workload
+    if not is_asked(quick.inputs):
         return np.nan
     held, room = dict[str, Number](), None
     if workload.rate is not None:
@@ -209,7 +208,7 @@ def _chance(quick: Engines, columns: Mapping[str, Number]) -> Number:
     elif workload.users is not None and workload.think_time:
         held[USERS] = of_each(quick.inputs, layout, float(workload.users))
     reach = partial(reached, replace(quick, held=held))
-    return limits_chance(quick.inputs, limits, columns.__getitem__, room, reach)
+    return limits_chance(quick.inputs, stated_limits(scenario.limits), columns.__getitem__, room, reach)
 
 
 def _time_per_token(inputs: ServingInputs, layout: PlanColumns) -> Number:

@@ -10,12 +10,15 @@ SERVING_LABELS: dict[str, tuple[str, str]] = {
     "whole answer": ("", "latency"),
     "worst gap": ("", "gap"),
     "p99": ("one request in a hundred takes longer", "ttft_p99"),
+    "tpot P90": ("nine runs in ten take no longer for each token", "tpot"),
+    "p99 P90": ("in nine runs of ten, one request in a hundred takes longer for its first token", "ttft_p99"),
     "requests": ("requests answered per second", "requests_per_s"),
     "within limits": ("the highest rate, in requests per second, that meets every limit", "rate_within_slo"),
     "util.": ("", "utilisation"),
     "cache": ("memory that an engine keeps for keys and values", "cache_pool"),
     "kv cache": ("keys and values of all tokens that an engine holds", "cache_pool"),
     "cache pool": ("", "cache_pool"),
+    "all": ("the sum of the rows above it", ""),
     "which holds": ("requests of mean length that the cache pool has room for at a time", "concurrency_steady"),
     "prompts between": ("", "prompts_between"),
     "tp all-reduce": ("", "tp_exposed"),
@@ -95,6 +98,11 @@ SERVING_LABELS: dict[str, tuple[str, str]] = {
         "in serving, the highest rate that meets every limit: costmodel explain rate_within_slo; in training, the "
         "useful share of the time",
         "goodput",
+    ),
+    "spread": (
+        "of prompts and answers, the standard deviation of their lengths over the mean: workload.prompt.spread, "
+        "workload.output.spread; of layers, one way to deal them to stages",
+        "layer-split",
     ),
     "token budget": ("", "token_budget"),
     "chunked prefill": (

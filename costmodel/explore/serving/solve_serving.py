@@ -5,7 +5,7 @@ from __future__ import annotations
 import itertools
 import math
 import re
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
 from functools import partial
 
@@ -102,9 +102,22 @@ def solve(case: ServingCase, vary: str, wanted: str, *, best: bool = False) -> S
     whole, shown = _is_whole(case, path, searched), partial(_shown, found, searched)
     numbers = [float(f"{number:.6g}") for number in samples(searched, whole=whole, every=_EVERY_WHOLE)]
     numbers = sorted({*numbers, *samples_between(numbers, excess, whole=whole)})
-    reached = [at(number) for number in numbers]
     found.tried = (searched.text(numbers[0], _DIGITS), searched.text(numbers[-1], _DIGITS))
+    reached = [at(number) for number in numbers]
     _any_valid(path, seen.values())
+    for low, high, out in _ranges(numbers, reached, at, whole=whole):
+        found.reaches.append((searched.text(low, 6), searched.text(high, 6)))
+        lowest = shown(low)
+        found.inside.append((lowest, lowest if high == low else shown(high)))
+        found.beyond = shown(out) if out is not None else None
+    found.evaluated = len(seen)
+    return found
+
+
+def _ranges(
+    numbers: Sequence[float], reached: Sequence[bool], at: Callable[[float], bool], *, whole: bool
+) -> Iterator[tuple[float, float, float | None]]:
+    """The ranges that reach a target, each by its lowest and highest number, and the first number beyond."""
     for flag, group in itertools.groupby(range(len(numbers)), key=lambda place: reached[place]):
         places = list(group)
         if not flag:
@@ -115,12 +128,7 @@ def solve(case: ServingCase, vary: str, wanted: str, *, best: bool = False) -> S
         if last < len(numbers) - 1:
             high, out = _edge(numbers[last], numbers[last + 1], at, whole=whole)
             high = high if whole else _rounded_inside(high, at)
-        found.reaches.append((searched.text(low, 6), searched.text(high, 6)))
-        lowest = shown(low)
-        found.inside.append((lowest, lowest if high == low else shown(high)))
-        found.beyond = shown(out) if out is not None else None
-    found.evaluated = len(seen)
-    return found
+        yield low, high, out
 
 
 def _shown(found: SolvedServing, searched: Span, number: float) -> ServingTrial:

@@ -259,7 +259,9 @@ class Engine(Document):
     def _known_launches(self) -> Self:
         if not self.graphs and self.launch is None:
             words = {"keys": ("graphs",), "name": self.name}
-            raise PydanticCustomError("launch", "{name} states no host time of launches; add launch, or leave graphs out", words)
+            raise PydanticCustomError(
+                "launch", "{name} states no host time of launches; add launch, or leave graphs out", words
+            )
         return self
 
     @property

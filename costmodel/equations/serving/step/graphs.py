@@ -25,7 +25,7 @@ def captured_batch(sequences: Number, largest: Number) -> Number:
         [4.0, 136.0, 304.0, 600.0]
 
     Holds:
-        no estimate calls it
+        no estimate calls it: batches of published runs are of captured sizes, so none shows what padding takes
 
     Source:
         vllm-engine config/vllm.py

@@ -97,7 +97,7 @@ class StepTable:
         """Time of a step of so many sequences."""
         busiest = decodes if self.groups is None else self.groups.sequences(decodes)
         queries, own = self._queries(decodes), self._queries(busiest)
-        time = self.drawn.at(queries, own) + self.decoding.at(busiest)
+        time: Number = self.drawn.at(queries, own) + self.decoding.at(busiest)
         if self.halves is not None:
             time = time - self.halves[0].hidden(queries, own, self.head.at(own) + self.decoding.at(busiest))
         time = self._with_host(time, decodes)
@@ -110,7 +110,7 @@ class StepTable:
         )
         queries, own = self._queries(decodes), self._queries(busiest)
         beside = self.decoding.at(busiest) + self.prompts.at(part) + self.head.at(own + share(part, self.computed))
-        time = self.prompted.at(queries + tokens, own + part) + beside
+        time: Number = self.prompted.at(queries + tokens, own + part) + beside
         if self.shared is not None:
             time = time + self.shared.at(own)
         if self.halves is not None:

@@ -60,7 +60,7 @@ def side(name: str, case: ServingCase) -> Side:
     if answer.plan.prefill is None:
         values |= {path: InputValue(float(getattr(layout, path.removeprefix("plan."))[0])) for path in sizes}
     values["stack.budget"] = InputValue(float(layout.budget[0]))
-    known = {} if answer.refused else figures(answer, endless=True)
+    known = {} if answer.refused else figures(answer, endless=True, bands=True)
     assumed = {item.path: item.value for item in answer.assumed}
     left_out = case.foreign_prices if case.stated_price is None else ()
     return Side(

@@ -20,6 +20,7 @@ from costmodel.estimate.serving.limits_chance import OWN
 from costmodel.estimate.serving.load import LEAST
 from costmodel.estimate.serving.operating_point import ExactSteps, micro_batch
 from costmodel.estimate.serving.plan_columns import PlanColumns, Rows
+from costmodel.estimate.serving.serving_band import endless
 from costmodel.estimate.serving.serving_inputs import ServingInputs
 from costmodel.estimate.serving.step_factor import ARRIVING, USERS, load_factor
 from costmodel.estimate.shared.limits import stated_limits
@@ -105,7 +106,7 @@ def evaluate_apart(inputs: ServingInputs, prefill: PlanColumns, decode: PlanColu
     with np.errstate(divide="ignore", invalid="ignore"):  # replicas that keep no limits
         columns["disaggregation_gain"] = share(within, together(inputs, prefill, decode))
     columns[OWN] = _chance(quick, top, columns)
-    found = Costs(columns, len(decode))
+    found = Costs(columns | endless(columns, over), len(decode))
     return ApartEvaluation(prefill, decode, found, *memories, transfer, many, most, over)
 
 

@@ -24,7 +24,7 @@ from costmodel.explore.serving.found_plans import (
     share_of,
 )
 from costmodel.ground.counts import number_of
-from costmodel.ground.units import counted, percent, rounded_dollars, show_time, significant
+from costmodel.ground.units import counted, percent, rounded_dollars, rounded_percent, show_time, significant
 from costmodel.report.terminal.search.varied_keys import headings
 from costmodel.report.terminal.serving.serving_formatting import (
     counted_for,
@@ -120,7 +120,7 @@ def _row(
         *(degree_words(ranked, name) for name in degrees),
         significant(costs["rate_within_slo_per_s"]),
         *times,
-        f"{costs[OWN]:.0%}",
+        rounded_percent(costs[OWN]),
         significant(costs["tokens_per_gpu_within_limits"]),
         *(further[name] if name in further else result(name, costs[name]) for name in more),
         ranked.binding,
@@ -230,7 +230,7 @@ def _at_that_size(found: FoundPlans) -> Iterator[Text]:
         return
     costs = found.fleet.costs
     times = f"tpot {show_time(costs['tpot'])} and ttft p99 {show_time(costs['ttft_p99'])}"
-    yield styled(f"  With so many: {times}, and a chance of {costs[OWN]:.0%} to keep all limits")
+    yield styled(f"  With so many: {times}, and a chance of {rounded_percent(costs[OWN])} to keep all limits")
 
 
 def _with_fewer(found: FoundPlans) -> Iterator[Text]:

@@ -11,6 +11,7 @@ from costmodel.documents.reader.library import read
 from costmodel.documents.reader.override_case import vary_any
 from costmodel.documents.reader.serving_scenario import ServingCase, serving
 from costmodel.documents.schemas.serving.engine import Engine, EngineDispatch, EngineHostCache
+from costmodel.estimate.serving.engine_hardware import check_hardware
 from costmodel.estimate.serving.expert_step import dispatches
 from costmodel.estimate.serving.predict_serving import ServingAnswer, answer, predict
 from costmodel.estimate.serving.serving_inputs import inputs_of
@@ -40,9 +41,10 @@ class ExportedEngine:
 
 def export_engine(case: ServingCase, to: str, rank: int | None = None) -> ExportedEngine:
     """The scenario's plan as a command; on another engine than the scenario's with the same pool for the cache."""
+    target, translated = ENGINES[to], ""
+    check_hardware(case, _shipped(target.stack))
     found = _asked(case, rank)
     _checked(found)
-    target, translated = ENGINES[to], ""
     if found.inputs.engine.memory.definition != _shipped(target.stack).memory.definition:
         found, translated = _translated(found, _shipped(target.stack))
     found, bound = with_longest_context(found, step_holds_request=target.step_holds_request)

@@ -132,8 +132,9 @@ def loaded_of_flags(
         changes = [*_without_other_loads(tree, changes), *changes]
         if kind == "serving" and not {*map(path_of, changes), *set_here}.intersection(_LOADS):
             changes += _varied_load(tree, varied)
-        counted = replace(flags, gpus=None) if "cluster.nodes" in varied else flags
-        more, further = _sizes(tree, shown, counted, (*changes, *assignments), set_here)
+        more, further = _sizes(tree, shown, flags, (*changes, *assignments), set_here)
+        if "cluster.nodes" in varied:  # which are full, where a single one would be used in part
+            more = [each for each in more if each.path != "cluster.node.accelerators"]
         changes, assumed = [*changes, *more], [*assumed, *further]
     case = any_from(reader, copied(tree), shown, (*changes, *assignments))
     remarks = [*_replaced(tree, changes, set_here), *overruled(assignments)]

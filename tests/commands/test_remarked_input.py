@@ -25,6 +25,7 @@ SERVED = ("estimate", "--model", "llama-3.1-8b", "--gpu", "h100", "--gpus", "8",
             0,
             "--set plan.tp=2 has no effect: --set plan={tp: 1} counts",
         ),
+        (("estimate", "serve-llama-3.1-70b", "--set", "assume.experts.imbalance=1.5"), 0, "N008 no experts"),
         (("sweep", "quickstart", "--over", "cluster.node=mi300x,dgx-h100"), 0, "did you mean 'hgx-mi300x'?"),
         ((*SERVED, "4", "--set", "plan={prefill: {tp: 1}, decode: {tp: 1}}"), 0, "prefill 4 × tp 1"),
         (("scale", "serve-llama-3.1-70b", "--rate", "1"), 0, "  1 /s"),
@@ -39,6 +40,7 @@ def test_an_answer_says_what_is_odd(given: tuple[str, ...], code: int | None, wo
 @pytest.mark.parametrize(
     ("given", "found", "words"),
     [
+        (("scale", *SERVED[1:-1], "--concurrency", "64"), "C010", "this one states concurrency"),
         ((*SERVED, "-5"), "D008", "-5 /s is out of range"),
         (("estimate", "--model", "qwen-2.5-7b", "--set", "workload.kind=rl"), "C030", "workload.kind=rl"),
         (("sweep", "serve-llama-3.1-70b", "--over", "workload.rate=2,8"), "D007", "2 has no unit; write e.g."),

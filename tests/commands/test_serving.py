@@ -165,6 +165,9 @@ def test_search_says_no_where_no_plan_keeps_the_limits(run: Any) -> None:
     ran = run("search", NAME, "--set", "limits.tpot.at_most=5 ms")
     assert ran.code == 1
     assert "0 keep all limits" in ran.out
+    free = run("search", NAME, "--set", "limits={}", "--top", "1").out
+    assert "stand the load" in free
+    assert "keep all limits ·" not in free
     assert "Nearest: costmodel estimate" in ran.out
 
 

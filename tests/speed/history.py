@@ -2,8 +2,8 @@
 
 The version is that of the package; one that is there already is measured again. Figures are ratios of processor
 time, so that rows of different machines can be compared: a command, whole, over what importing typer and rich takes; a
-prediction with its report, and a search, over a thousand multiplications of 16,384 numbers by NumPy; and what `run`
-adds to both.
+prediction with its report, a search, and one of plans that serve, over a thousand multiplications of 16,384 numbers by
+NumPy; and what `run` adds to both of training.
 """
 
 from __future__ import annotations
@@ -16,10 +16,12 @@ from pathlib import Path
 
 import numpy as np
 import run
+import serving
 import start
 
 import costmodel
 from costmodel.documents.reader.resolved_scenario import load
+from costmodel.explore.serving.search_layouts import search
 
 FILE = Path(__file__).with_name("history.csv")
 COMMANDS = {"help": "costmodel --help", "estimate": "costmodel estimate", "search": "costmodel search"}
@@ -47,10 +49,12 @@ def ratios(runs: int) -> dict[str, float]:
     least = {name: min(turn[name] for turn in rounds) for name in start.COMMANDS}
     base = least["import typer, rich"]
     by_step, by_run = load(run.NAME, ["objective=step_time"]), load(run.NAME, ["run={}", "objective=run_time"])
+    served = serving.inputs(serving.LOADS["dense, at a rate"])
     return {
         **{f"{column}_over_import": least[name] / base for column, name in COMMANDS.items()},
         "prediction_over_numpy": run.ratio(run.estimated, multiplications, runs)[2],
         "search_over_numpy": run.ratio(run.searched(by_step), multiplications, runs)[2],
+        "serving_search_over_numpy": run.ratio(lambda: search(served, 10), multiplications, runs)[2],
         "run_over_prediction": run.ratio(run.whole, run.estimated, runs)[2],
         "search_of_runs_over_search": run.ratio(run.searched(by_run), run.searched(by_step), runs)[2],
     }

@@ -100,34 +100,3 @@ def speculation_speedup(accepted: Number, verify_ratio: Number, draft_tokens: Nu
     Monotone: increasing in accepted; decreasing in verify_ratio, draft_tokens, draft_cost
     """
     return accepted / (verify_ratio + draft_tokens * draft_cost)
-
-
-@equation
-def break_even_batch(accepted: Number, draft_tokens: Number, draft_cost: Number, compute_bound_batch: Number) -> Number:
-    """Sequences of a step from which speculation makes a dense model slower.
-
-    B (E − g c) / (g + 1), 0 where it never pays
-
-    Args:
-        accepted: tokens of a step that verifies, E [1]
-        draft_tokens: tokens drafted for a step, g [1]
-        draft_cost: ratio of the time to draft one token to a plain step, c [1]
-        compute_bound_batch: tokens from which products take longer to compute than to read, B [1]
-
-    Returns:
-        sequences [1]
-
-    Example:
-        >>> round(float(break_even_batch(3.3616, 4.0, 0.05, 295.3)))
-        187
-
-    Holds:
-        no estimate calls it
-
-    Source:
-        leviathan-2023; exact
-
-    Monotone: increasing in accepted, compute_bound_batch; decreasing in draft_cost
-    """
-    gain = accepted - draft_tokens * draft_cost
-    return np.where(gain > 1, compute_bound_batch * gain / (draft_tokens + 1), 0.0)

@@ -11,12 +11,13 @@ from costmodel.equations.run.rollouts import SHORTER, any_running, decoding_time
 from costmodel.equations.unequal.order_statistics import expected_maximum
 from costmodel.estimate.rl.answer_lengths import AnswerLengths
 from costmodel.estimate.serving.engine_memory import EngineMemoryUse
-from costmodel.estimate.serving.engine_step import Batch, step_time
+from costmodel.estimate.serving.engine_step import step_time
 from costmodel.estimate.serving.load import Column
 from costmodel.estimate.serving.operating_point import ExactSteps, OperatingPoint, operating_point
 from costmodel.estimate.serving.plan_columns import SIZES, PlanColumns
 from costmodel.estimate.serving.serving_inputs import ServingInputs
 from costmodel.estimate.serving.steady_state import replica_rate
+from costmodel.estimate.serving.step_batch import Batch
 from costmodel.ground.equation import Number, sum_of_rows, term
 from costmodel.ground.record import record
 

@@ -42,17 +42,16 @@ def decode_attention(
 ) -> Number:
     """Time of one layer's attention for one new token of each sequence of a group, at the mean context."""
     kind, fit = part.kind, inputs.kernels.decode
-    sequences = layout.own(decodes)
     width = cache_width(inputs)
-    nbytes = sequences * cache_read(kind, layout.tp, own_tokens(layout, context), width)
+    nbytes = decodes * cache_read(kind, layout.tp, own_tokens(layout, context), width)
     if kind.scan_heads:
         with term("written back"):
-            nbytes = nbytes + sequences * state_bytes(kind, layout.tp, width)
+            nbytes = nbytes + decodes * state_bytes(kind, layout.tp, width)
     reading = stream_time(nbytes, inputs.memory_bandwidth, fit.memory_share)
     shared = shared_keys(kind, context)
     if shared is not None and part.mixer is not None:
         with term("absorbed"):
-            cached = sequences * shared.count
+            cached = decodes * shared.count
             widths = (shared.width, shared.rope_dim)
             flop = absorbed_attention_flop(cached, inputs.load.verified, part.mixer.heads, *widths)
             rate = fit.absorbed_share * inputs.types.peak_wide
@@ -68,19 +67,19 @@ def _calls(layout: PlanColumns, part: Shard) -> Number:
 
 
 def prompt_attention(inputs: ServingInputs, layout: PlanColumns, part: Shard, tokens: Number) -> Number:
-    """Time of one layer's attention for tokens of prompts: their share of the attention of whole prompts."""
+    """Time of one layer's attention for tokens of prompts of one group: their share of that of whole prompts."""
     mixer, fit, load = part.mixer, inputs.kernels.prompt, inputs.load
     assert mixer is not None
     if part.kind.selective_scan is not None:
         rate, scan = vector_rate(inputs.case.accelerator, inputs.types.peak_wide), mixer.beside or mixer
-        taken = fit.start + scan_time(part.kind.selective_scan, scan, layout.own(tokens), rate, backward=False)
+        taken = fit.start + scan_time(part.kind.selective_scan, scan, tokens, rate, backward=False)
         if part.kind.attention is None:
             return taken
         kind, alone = without_scan(part.kind, mixer)
         return taken + prompt_attention(inputs, layout, replace(part, kind=kind, mixer=alone), tokens)
-    prompts = layout.own(tokens / load.computed)
+    prompts = tokens / load.computed
     flop = prompts * _prompt_flop(inputs, part, mixer)
-    nbytes = 2.0 * attention_cache_bytes(layout.own(tokens), _heads(mixer), mixer.head_dim, inputs.types.wide)
+    nbytes = 2.0 * attention_cache_bytes(tokens, _heads(mixer), mixer.head_dim, inputs.types.wide)
     moved = stream_time(nbytes, inputs.memory_bandwidth, fit.memory_share)
     rate = fit.forward_share * inputs.types.peak_wide
     return _calls(layout, part) * fit.start + attention_forward_time(flop, rate, 1.0) + moved

@@ -16,6 +16,7 @@ from costmodel.estimate.serving.operating_point import OperatingPoint
 from costmodel.estimate.serving.plan_columns import PlanColumns
 from costmodel.estimate.serving.serving_inputs import ServingInputs
 from costmodel.estimate.serving.steady_state import TAIL, SteadyState, replica_rate, steady_state
+from costmodel.estimate.serving.step_batch import whole_budget
 from costmodel.ground.equation import Number, term
 
 CROWDED = 0.5  # share of users who wait for a slot, from which on they are counted
@@ -35,10 +36,12 @@ def closed_loop(
     load = inputs.load
     with term("admitted"):
         many = np.minimum(users, admitted)
-    found = loop(load, layout, point, many)
+    found = loop(load, whole_budget(layout), point, many)
     tpot = load.per_token(found.token)
     first = inputs.engine.burst.share if burst else 0.0
     ttft = first_token_time(inputs, point, first) if burst else _with_front(inputs, found.first, many)
+    if np.any(point.gathering):
+        ttft = ttft + point.gathering
     later, latest, rate = _rate(inputs, point, many, ttft + (load.output - 1.0) * tpot)
     with term("line"):
         line = surplus_wait(users, many, rate)
@@ -95,6 +98,7 @@ def first_token_time(inputs: ServingInputs, point: OperatingPoint, first: Number
     """First token of a benchmark without a line, where so large a share of the requests waits for the start."""
     load, engine = inputs.load, inputs.engine
     front, sequence = engine.burst.front, engine.host.sequence
-    steps = prompt_steps(load.computed, point.room, 0.0)
+    steps = prompt_steps(load.computed, point.own_room, 0.0)
     prompt = load.computed * point.gamma
-    return burst_first_token_time(front, sequence, point.concurrency, point.decode, steps, prompt, first)
+    ahead = first * share(point.filled, point.gamma)  # the first wave fills steps
+    return burst_first_token_time(front, sequence, point.concurrency, point.decode, steps, prompt, ahead)

@@ -50,14 +50,14 @@ def divides(layout: PlanColumns, value: Number) -> Number:
 
 
 def row_transfers(inputs: ServingInputs, layout: PlanColumns, part: Shard, rows: Number) -> Iterator[Transfer]:
-    """What one layer of attention exchanges for so many queries of all groups of attention."""
-    ranks, own = _ranks(inputs, layout), layout.own(rows)
+    """What one layer of attention exchanges for so many queries of one attention group."""
+    ranks = _ranks(inputs, layout)
     heads, query, result = _widths(layout, part)
     merged = inputs.engine.decode_context and inputs.engine.decode_context.merged
     operations: tuple[tuple[str, Operation, Number], ...] = (
-        ("gather queries", "all_gather", activation_message(own, heads * query, inputs.types.wide)),
-        ("gather sums of softmax", "all_gather", softmax_statistics_bytes(own, heads, layout.dcp, _STATISTIC)),
-        ("sum results", "reduce_scatter", activation_message(own, heads * result, merged or inputs.types.wide)),
+        ("gather queries", "all_gather", activation_message(rows, heads * query, inputs.types.wide)),
+        ("gather sums of softmax", "all_gather", softmax_statistics_bytes(rows, heads, layout.dcp, _STATISTIC)),
+        ("sum results", "reduce_scatter", activation_message(rows, heads * result, merged or inputs.types.wide)),
     )
     for name, operation, message in operations:
         with term(name):
@@ -73,7 +73,7 @@ def row_time(inputs: ServingInputs, layout: PlanColumns, part: Shard, rows: Numb
     heads, query, result = _widths(layout, part)
     calls = _COPIES if part.kind.latent is not None else _COPIES + _MERGE
     with term("partial results"):
-        nbytes = partial_result_traffic(layout.own(rows), heads, query, result, layout.dcp, inputs.types.wide)
+        nbytes = partial_result_traffic(rows, heads, query, result, layout.dcp, inputs.types.wide)
         moved = stream_time(nbytes, inputs.memory_bandwidth, inputs.memory_share)
         passes = divides(layout, calls * inputs.engine.kernels.operation + moved)
     return ContextTime(exchange, passes)
@@ -83,9 +83,9 @@ def prompt_transfer(inputs: ServingInputs, layout: PlanColumns, kind: Layers, to
     """What one layer of latent attention gathers of earlier tokens for so many tokens of prompts."""
     ranks, load = _ranks(inputs, layout), inputs.load
     with term("gather earlier tokens"):
-        prompts = layout.own(tokens / load.computed)
-        cached = chunk_count(load.computed, layout.budget) * load.hit
-        earlier = prompts * (cached + reread_tokens(load.computed, layout.budget))
+        prompts, budget = tokens / load.computed, layout.budget
+        cached = chunk_count(load.computed, budget) * load.hit
+        earlier = prompts * (cached + reread_tokens(load.computed, budget))
         message = earlier * token_bytes(kind, cache_width(inputs))
         time = collective_time(inputs, message, ranks, "all_gather")
     return Transfer(ranks, "all_gather", message, time, divides(layout, np.where(message > 0, 1.0, 0.0)))

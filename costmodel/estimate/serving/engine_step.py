@@ -34,6 +34,7 @@ from costmodel.estimate.serving.expert_step import expert_exchange, expert_layer
 from costmodel.estimate.serving.plan_columns import PlanColumns
 from costmodel.estimate.serving.quantised_products import product
 from costmodel.estimate.serving.serving_inputs import ServingInputs
+from costmodel.estimate.serving.step_batch import Batch, busiest_group
 from costmodel.estimate.serving.vision_time import vision_time
 from costmodel.ground.equation import Number, known_as, term
 from costmodel.ground.record import record
@@ -80,42 +81,20 @@ class StepTime:
 STEP_TERMS = tuple(field.name for field in fields(StepTime))
 
 
-@record
-class Batch:
-    """What a step carries: sequences that decode, tokens of prompts, and how many prompts these are."""
-
-    decodes: Number
-    context: Number
-    tokens: Number = 0.0
-    prompts: Number = 0.0
-    verified: float = 1.0  # rows of a sequence that decodes
-
-    @property
-    def queries(self) -> Number:
-        """Rows of the sequences that decode."""
-        return self.decodes if self.verified == 1 else self.verified * self.decodes
-
-    @property
-    def prompted(self) -> bool:
-        """Whether any of the steps carries prompts."""
-        return bool(np.any(self.tokens))
-
-    @property
-    def rows(self) -> Number:
-        """Rows of its matrix products."""
-        return self.queries + self.tokens
-
-
 def step_time(inputs: ServingInputs, layout: PlanColumns, batch: Batch) -> StepTime:
-    """Time of a step through all layers, the head, the sends between stages, and the host."""
-    total = rows_time(inputs, layout, batch.rows, prompts=batch.prompted) + decode_time(
-        inputs, layout, batch.decodes, batch.context
-    )
+    """Time of a step through all layers, the head, the sends between stages, and the host.
+
+    Attention groups wait for the busiest of them.
+    """
+    own = busiest_group(inputs, layout, batch)
+    total = rows_time(inputs, layout, batch.rows, own.rows, prompts=batch.prompted)
+    total = total + decode_time(inputs, layout, own.decodes, batch.context)
     if batch.prompted:
-        total = total + prompt_time(inputs, layout, batch.tokens)
-    total = total + head_time(inputs, layout, batch.queries + batch.prompts)
+        total = total + prompt_time(inputs, layout, own.tokens)
+    total = total + head_time(inputs, layout, own.drawn)
     if layout.shares_context:
-        total = total + context_time(inputs, layout, batch.queries)
+        total = total + context_time(inputs, layout, own.queries)
+    total = total + host_time(inputs, batch.decodes)
     total = overlapped(inputs, layout, total)
     return total if inputs.draft is None else total + _drafted(inputs.draft, layout, batch)
 
@@ -141,40 +120,43 @@ def _drafted(draft: ServingInputs, layout: PlanColumns, batch: Batch) -> StepTim
 
 def prompt_step(inputs: ServingInputs, layout: PlanColumns, tokens: Number) -> Number:
     """Time of a step that carries tokens of prompts alone."""
-    prompts = tokens / inputs.load.computed
-    beside = rows_time(inputs, layout, tokens, prompts=True) + prompt_time(inputs, layout, tokens)
+    batch = Batch(0.0, 0.0, tokens, tokens / inputs.load.computed)
+    own = busiest_group(inputs, layout, batch)
+    beside = rows_time(inputs, layout, tokens, own.tokens, prompts=True) + prompt_time(inputs, layout, own.tokens)
     with term("host"):
         spent = StepTime(host=inputs.engine.step_host)
-    return overlapped(inputs, layout, beside + head_time(inputs, layout, prompts) + spent).total
+    return overlapped(inputs, layout, beside + head_time(inputs, layout, own.prompts) + spent).total
 
 
-def rows_time(inputs: ServingInputs, layout: PlanColumns, rows: Number, *, prompts: bool) -> StepTime:
+def rows_time(inputs: ServingInputs, layout: PlanColumns, rows: Number, own: Number, *, prompts: bool) -> StepTime:
     """What takes its time by the rows of a step: everything but attention and the head.
 
-    Whether prompts are among them decides how tokens reach experts on many domains.
+    own: those of the busiest attention group. Whether prompts are among them decides how tokens reach experts on many
+    domains.
     """
     if (both := halved(inputs, layout)) is not None:
         with term("halves of a batch"):
             halves = np.where(both, 2.0, 1.0)
-            each = rows / halves
-        return _rows_time(inputs, layout, each, prompts=prompts).times(halves)
-    return _rows_time(inputs, layout, rows, prompts=prompts)
+            each, own = rows / halves, own / halves
+        return _rows_time(inputs, layout, each, own, prompts=prompts).times(halves)
+    return _rows_time(inputs, layout, rows, own, prompts=prompts)
 
 
-def _rows_time(inputs: ServingInputs, layout: PlanColumns, rows: Number, *, prompts: bool) -> StepTime:
+def _rows_time(inputs: ServingInputs, layout: PlanColumns, rows: Number, own: Number, *, prompts: bool) -> StepTime:
     tp = group(inputs, "tp", layout.tp, 1.0)
     total = StepTime()
     for kind in inputs.model.layers:
         with term("layer"):
-            layer = _layer(inputs, layout, kind, tp, rows, prompts=prompts)
+            layer = _layer(inputs, layout, kind, tp, (rows, own), prompts=prompts)
         total = total + layer.times(kind.count)
-    return total + _ends(inputs, layout, rows)
+    return total + _ends(inputs, layout, own)
 
 
 def _layer(
-    inputs: ServingInputs, layout: PlanColumns, kind: Layers, tp: Group, rows: Number, *, prompts: bool
+    inputs: ServingInputs, layout: PlanColumns, kind: Layers, tp: Group, both: tuple[Number, Number], *, prompts: bool
 ) -> StepTime:
-    part, own = shard(inputs.model, kind, layout.tp, layout.stage_ranks), layout.own(rows)
+    """One layer; both: rows of all attention groups, and of the busiest."""
+    part, (rows, own) = shard(inputs.model, kind, layout.tp, layout.stage_ranks), both
     maps: Number = 0.0
     adapted = inputs.case.scenario.workload.adapters is not None
     for matrix in matmuls(inputs.model, part):
@@ -194,23 +176,26 @@ def _layer(
     if not layout.shares_context or kind.attention is None:
         return step
     with term("decode context"):
-        shared = row_time(inputs, layout, part, rows)
+        shared = row_time(inputs, layout, part, own)
     return replace(step, memory_bound=step.memory_bound + shared.passes, dcp=shared.exchange)
 
 
 def decode_time(inputs: ServingInputs, layout: PlanColumns, decodes: Number, context: Number) -> StepTime:
-    """What takes its time by the sequences of a step: attention over their cache, and the host."""
-    engine = inputs.engine
-    with term("host"):
-        spent = engine.step_host + engine.host.sequence * decodes
+    """Attention over the cache of the sequences of one attention group."""
     return StepTime(
-        attention=_attention(inputs, layout, lambda part: decode_attention(inputs, layout, part, decodes, context)),
-        host=spent,
+        attention=_attention(inputs, layout, lambda part: decode_attention(inputs, layout, part, decodes, context))
     )
 
 
+def host_time(inputs: ServingInputs, decodes: Number) -> StepTime:
+    """What the host adds to a step of so many sequences."""
+    engine = inputs.engine
+    with term("host"):
+        return StepTime(host=engine.step_host + engine.host.sequence * decodes)
+
+
 def prompt_time(inputs: ServingInputs, layout: PlanColumns, tokens: Number) -> StepTime:
-    """Attention of tokens of prompts beside what their rows take."""
+    """Attention of the tokens of prompts of one attention group, beside what their rows take."""
     with term("prompts"):
         attention = _attention(inputs, layout, lambda part: prompt_attention(inputs, layout, part, tokens))
     gathered = prompt_exchange(inputs, layout, tokens)
@@ -231,18 +216,18 @@ def _attention(inputs: ServingInputs, layout: PlanColumns, of_layer: Callable[[S
 
 
 def context_time(inputs: ServingInputs, layout: PlanColumns, queries: Number) -> StepTime:
-    """What latent attention exchanges for the sequences of a step; grouped attention does so for all of its rows."""
+    """What latent attention exchanges for queries of one group; grouped attention does so for all of its rows."""
     found = latent_time(inputs, layout, queries)
     return StepTime(memory_bound=found.passes, dcp=found.exchange)
 
 
 def head_time(inputs: ServingInputs, layout: PlanColumns, rows: Number) -> StepTime:
-    """The head for the rows that a token is drawn from: one of each sequence and each prompt."""
+    """The head for the rows of one attention group that a token is drawn from: of each sequence and each prompt."""
     with term("head"):
         table = Matmul("head", vocab_rows(inputs, layout.tp), inputs.model.hidden)
-        times = product(inputs, layout.own(rows), table, narrow=False)
+        times = product(inputs, rows, table, narrow=False)
         for matrix in stream_head(inputs.model, layout.tp):
-            times = times + product(inputs, layout.own(rows), matrix, narrow=False)
+            times = times + product(inputs, rows, matrix, narrow=False)
         return StepTime(matmul=times)
 
 
@@ -295,14 +280,14 @@ def _passes(inputs: ServingInputs, part: Shard, rows: Number) -> Number:
 
 
 def _ends(inputs: ServingInputs, layout: PlanColumns, rows: Number) -> StepTime:
-    """Lookup, and sends between stages."""
+    """Lookup, and sends between stages, of the rows of one attention group."""
     with term("embedding"):
-        nbytes = embedding_traffic(layout.own(rows), inputs.model.hidden, inputs.types.wide)
+        nbytes = embedding_traffic(rows, inputs.model.hidden, inputs.types.wide)
         lookup = stream_time(nbytes, inputs.memory_bandwidth, inputs.memory_share)
     if np.all(layout.pp == 1):
         return StepTime(memory_bound=lookup)
     with term("pp send"):
         stages = group(inputs, "pp", layout.pp, layout.stage_ranks)
-        message = activation_message(layout.own(rows), stream_width(inputs.model), inputs.types.wide)
+        message = activation_message(rows, stream_width(inputs.model), inputs.types.wide)
         sent = (layout.pp - 1.0) * send_time(inputs, message, stages)
     return StepTime(memory_bound=lookup, pp=np.where(layout.pp > 1, sent, 0.0))

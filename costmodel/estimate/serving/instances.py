@@ -5,6 +5,7 @@ from __future__ import annotations
 import numpy as np
 
 from costmodel.equations.run.economics import rate as rate_of
+from costmodel.equations.run.economics import share
 from costmodel.equations.serving.disaggregation import cache_transfer_time, exposed_transfer_time
 from costmodel.equations.serving.load.first_token import (
     first_token_tail,
@@ -26,6 +27,7 @@ from costmodel.estimate.serving.kv_cache import sequence_cache
 from costmodel.estimate.serving.plan_columns import PlanColumns
 from costmodel.estimate.serving.serving_inputs import Load, ServingInputs, without_speculation
 from costmodel.estimate.serving.steady_state import TAIL
+from costmodel.estimate.serving.step_batch import grouped, prompt_piece, step_budget
 from costmodel.ground.equation import Number, term
 from costmodel.ground.record import record
 
@@ -40,6 +42,7 @@ class PromptTime:
     gamma: Number
     full: Number  # of a mean prompt in steps that prompts fill
     own: Number  # of a mean prompt by itself
+    filled: Number  # what a token adds to steps that prompts of all attention groups fill
 
 
 @record
@@ -69,11 +72,16 @@ def prompt_time(inputs: ServingInputs, layout: PlanColumns) -> PromptTime:
     with term("one token"):
         alpha = prompt_step(plain, layout, np.ones(len(layout)))
     with term("a prompt"):
-        chunk = np.minimum(prompt, layout.budget)
+        chunk, budget = prompt_piece(inputs, layout), step_budget(layout)
         gamma = time_slope(prompt_step(plain, layout, chunk), alpha, chunk, 1.0)
-    full = prompt_service_time(prompt, gamma, alpha, layout.budget)
-    own = own_prompt_time(prompt_steps(prompt, layout.budget, 0.0), alpha, gamma, prompt, 0.0)
-    return PromptTime(alpha, gamma, full, own)
+    steps = prompt_steps(prompt, layout.budget, 0.0)
+    own = own_prompt_time(steps, alpha, gamma, prompt, 0.0)
+    filled = gamma
+    if grouped(layout):
+        with term("prompts of all groups"):
+            each = np.maximum(chunk, budget)
+            filled = time_slope(prompt_step(plain, layout, each), alpha, each, 1.0)
+    return PromptTime(alpha, gamma, prompt_service_time(prompt, filled, alpha, budget), own, filled)
 
 
 def cache_transfer(inputs: ServingInputs, prefill: PlanColumns, decode: PlanColumns, own: Number) -> CacheTransfer:
@@ -112,11 +120,13 @@ def first_token(
     computed, spread, alpha, gamma = load.computed, load.prompt_spread, prompt.alpha, prompt.gamma
     busy = engine_utilisation(rate, prompt.full)
     with term("prompts"):
-        prompts = engine_utilisation(rate, computed * gamma)
+        prompts = engine_utilisation(rate, computed * prompt.filled)
     line = queue_wait(prompt.full, busy, spread)
     gate = gate_wait(alpha, prompts) - gate_wait(alpha, 0.0)
     wait = line + gate
     later = later_prompt_tokens(rate, computed, wait, prompts, budget)
+    with term("in other groups"):
+        later = later * share(prompt.filled, gamma)
     steps = prompt_steps(computed, budget, busy)
     with term("behind the prompt"):
         behind = transfer.exposed + gate_wait(step, 0.0) + step

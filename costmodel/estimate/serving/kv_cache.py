@@ -58,29 +58,29 @@ def rank_cache(inputs: ServingInputs, layout: PlanColumns, tokens: Number) -> Nu
 
 
 def admitted_cache(inputs: ServingInputs, layout: PlanColumns) -> Number:
-    """What an engine sets aside for the longest request: whole blocks, and of a window as much as may be in flight."""
+    """What an engine sets aside for the longest request on a rank without a pipeline."""
+    total: Number = 0.0
+    for kind in inputs.model.layers:
+        if kind.heads is not None:
+            total = total + kind.count * admitted_layer(inputs, layout, kind)
+    return total if inputs.draft is None else total + admitted_cache(inputs.draft, layout)
+
+
+def admitted_layer(inputs: ServingInputs, layout: PlanColumns, kind: Layers) -> Number:
+    """Of one layer: whole blocks, and of a window as much as may be in flight."""
     tp, budget = layout.tp, layout.budget
     longest, block = inputs.load.longest, inputs.engine.block
     whole = own_tokens(layout, block_tokens(longest, cache_block(inputs, layout)))
-    total: Number = 0.0
-    for kind in inputs.model.layers:
-        if kind.heads is None:
-            continue
-        tokens = whole
-        if kind.attention is not None and kind.attention.window is not None:
-            tokens = admitted_window_tokens(longest, kind.attention.window, budget, block)
-            heads = kv_heads_per_rank(kind.attention.kv_heads, tp)
-            each = attention_cache_bytes(tokens, heads, kind.attention.core_width, inputs.types.cache)
-            each = 0.0 if kind.attention.shared_kv else each
-            if kind.scan_heads:
-                each = each + state_bytes(kind, tp, cache_width(inputs))
-        elif kind.compressed is not None:
-            windowed = admitted_window_tokens(longest, kind.compressed.window, budget, block)
-            each = compressed_attention.held(kind.compressed, windowed, tokens, cache_width(inputs))
-        else:
-            each = layer_cache(inputs, kind, tp, tokens)
-        total = total + kind.count * each
-    return total if inputs.draft is None else total + admitted_cache(inputs.draft, layout)
+    if kind.attention is not None and kind.attention.window is not None:
+        tokens = admitted_window_tokens(longest, kind.attention.window, budget, block)
+        heads = kv_heads_per_rank(kind.attention.kv_heads, tp)
+        each = attention_cache_bytes(tokens, heads, kind.attention.core_width, inputs.types.cache)
+        each = 0.0 if kind.attention.shared_kv else each
+        return each + state_bytes(kind, tp, cache_width(inputs)) if kind.scan_heads else each
+    if kind.compressed is not None:
+        windowed = admitted_window_tokens(longest, kind.compressed.window, budget, block)
+        return compressed_attention.held(kind.compressed, windowed, whole, cache_width(inputs))
+    return layer_cache(inputs, kind, tp, whole)
 
 
 def token_cache(inputs: ServingInputs) -> Number:

@@ -16,6 +16,7 @@ from costmodel.estimate.serving.plan_columns import PlanColumns
 from costmodel.estimate.serving.replica_kinds import rows_of
 from costmodel.estimate.serving.serving_inputs import ServingInputs
 from costmodel.estimate.serving.steady_state import SteadyState, replica_rate, steady_state
+from costmodel.estimate.serving.step_batch import step_budget
 from costmodel.estimate.serving.worst_gap import worst_gap
 from costmodel.ground.equation import Number, term, untraced
 from costmodel.ground.record import record
@@ -62,7 +63,7 @@ def bounds_of(inputs: ServingInputs, layout: PlanColumns, memory: EngineMemoryUs
     """What bounds the sequences in flight on each plan."""
     load, rows = inputs.load, (len(layout),)
     with term("of each query"):
-        room = layout.pp * layout.budget / load.verified
+        room = layout.pp * step_budget(layout) / load.verified
         prompt = load.computed / load.verified
     budget = full_step_concurrency(room, prompt, load.steps)
     held = (budget, memory.requests_steady, layout.dp_attention * inputs.sequences, np.inf)

@@ -49,12 +49,13 @@ class _Passed:
 
     room: Number
     line: Number
+    own_room: Number  # of the attention group of one prompt
     ridden: Number
     steps: Number
 
 
 def loop(load: Load, layout: PlanColumns, point: OperatingPoint, users: Number) -> LoopTimes:
-    """So many users on one replica, all of whom the engine admits."""
+    """So many users on one replica, all of whom the engine admits; the budget is that of all attention groups."""
     passed = _passed(load, layout, users, _answered(load, layout, users))
     answered = _most(load, layout, users, passed)
     others = of_others(answered, users)
@@ -75,10 +76,10 @@ def loop(load: Load, layout: PlanColumns, point: OperatingPoint, users: Number) 
     token = loop_token_time(passed.steps, mean, first, later, least)
     first = crowded_first_token_time(first, share(users, answered), mean, later, token)
     with term("alone"):
-        ridden = prompt_steps(load.computed, passed.room, 0.0)
+        ridden = prompt_steps(load.computed, passed.own_room, 0.0)
         alone = loop_first_token_time(missed, step, ridden, step, point.beta, point.gamma, load.computed) + passing
     with term("behind others"):
-        service = prompt_service_time(load.computed, point.gamma, step, passed.room)
+        service = prompt_service_time(load.computed, point.filled, step, passed.room)
         variance = loop_first_token_variance(first, alone, service, users, load.prompt_spread)
     far = lognormal_percentile(step, first, variance, normal_quantile(TAIL))
     return LoopTimes(first, far, token)
@@ -115,8 +116,9 @@ def _passed(load: Load, layout: PlanColumns, users: Number, answered: Number) ->
         room = layout.pp * prompt_room(layout.budget, decoding / layout.pp)
         used = share(others * load.computed, np.maximum(room, LEAST))
         line = steps_in_line(load.computed, room, used, load.prompt_spread)
-        ridden = prompt_steps(load.computed, room, used)
-    return _Passed(room, line, ridden, steps_of_a_request(line, ridden, _later(load), _missed(users)))
+        own = room / layout.dp_attention
+        ridden = prompt_steps(load.computed, own, used)
+    return _Passed(room, line, own, ridden, steps_of_a_request(line, ridden, _later(load), _missed(users)))
 
 
 def _most(load: Load, layout: PlanColumns, users: Number, passed: _Passed | None) -> Number:

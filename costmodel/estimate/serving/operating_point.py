@@ -17,11 +17,12 @@ from costmodel.equations.run.economics import share
 from costmodel.equations.serving.load.first_token import prompt_room
 from costmodel.equations.serving.load.steady_state import request_work, step_intercept, time_slope
 from costmodel.equations.serving.step.engine_collectives import pipelined_prompt_share
-from costmodel.estimate.serving.engine_step import Batch, StepTime, step_time
+from costmodel.estimate.serving.engine_step import StepTime, step_time
 from costmodel.estimate.serving.host_loading import NOTHING, HostLoading, loading
 from costmodel.estimate.serving.plan_columns import PlanColumns
 from costmodel.estimate.serving.replica_kinds import of_each_plan, shared_cuts
 from costmodel.estimate.serving.serving_inputs import ServingInputs
+from costmodel.estimate.serving.step_batch import AttentionGroups, Batch, groups_of, step_budget
 from costmodel.ground.equation import Number, known_as, term
 from costmodel.ground.record import record
 
@@ -58,6 +59,19 @@ class OperatingPoint:
     work: Number
     servers: Number = 1.0  # replicas that share one line of requests
     host: HostLoading = NOTHING  # what requests load from the host
+    groups: Number = 1.0  # of attention, each with a part of the room
+    gathering: Number = 0.0  # time that a prompt waits for those of other groups
+    filling: Number | None = None  # γ where prompts fill steps, which groups share evenly; left out, the same
+
+    @property
+    def own_room(self) -> Number:
+        """Tokens of one prompt that a step has room for: that of one attention group."""
+        return self.room if isinstance(self.groups, float) else self.room / self.groups
+
+    @property
+    def filled(self) -> Number:
+        """Time that a prompt token adds to steps that prompts fill."""
+        return self.gamma if self.filling is None else self.filling
 
     @property
     def step(self) -> Number:
@@ -126,14 +140,13 @@ def operating_point(
     inputs: ServingInputs, layout: PlanColumns, concurrency: Number, steps: Steps, decode: Number | None = None
 ) -> OperatingPoint:
     """Steps at so many sequences in flight; decode: a step of them without prompts, where it is known."""
-    load, micro = inputs.load, micro_batch(layout, concurrency)
+    load, micro, groups = inputs.load, micro_batch(layout, concurrency), groups_of(inputs, layout)
     decode = steps.decode(micro) if decode is None else decode
     with term("room"):
-        each = prompt_room(layout.budget, load.verified * (concurrency / layout.pp))
+        each = prompt_room(step_budget(layout), load.verified * (concurrency / layout.pp))
         room = layout.pp * each
     with term("carried"):
-        prompts = np.maximum(concurrency / load.steps, 1.0)
-        carried = np.maximum(np.minimum(prompts * load.computed, each), 1.0)
+        carried = np.maximum(np.minimum(_carried(inputs, groups, concurrency), each), 1.0)
     mixed = steps.mixed(micro, carried)
     many = layout.pp * micro
     beta = time_slope(decode, steps.one, many, layout.pp)
@@ -145,7 +158,33 @@ def operating_point(
     host = loading(inputs, layout, whole)
     with term("steps of a prompt"):
         rides = share(load.computed, carried)
-    return OperatingPoint(concurrency, decode, mixed, rides, room, alpha, beta, gamma, whole, work, servers, host)
+    found = OperatingPoint(concurrency, decode, mixed, rides, room, alpha, beta, gamma, whole, work, servers, host)
+    if groups is None:
+        return found
+    with term("full of prompts"):
+        most = np.maximum(each, carried)
+        full = (steps.mixed(micro, most) - decode) / most
+    filling = of_a_token(inputs, layout, concurrency, most, full)
+    with term("for prompts of other groups"):
+        waits = groups.waited(_pieces(inputs, groups, concurrency)) * decode
+    return replace(found, groups=groups.count, filling=filling, gathering=waits)
+
+
+def _carried(inputs: ServingInputs, groups: AttentionGroups | None, concurrency: Number) -> Number:
+    """Tokens of prompts of a step that has any; several attention groups compute several prompts at once."""
+    with term("prompts"):
+        whole = np.maximum(concurrency / inputs.load.steps, 1.0) * inputs.load.computed
+    if groups is None:
+        return whole
+    with term("pieces of prompts"):
+        together = groups.piece * groups.pieces(_pieces(inputs, groups, concurrency))
+    return np.where(groups.count > 1, together, whole)
+
+
+def _pieces(inputs: ServingInputs, groups: AttentionGroups, concurrency: Number) -> Number:
+    """Pieces of prompts that a step computes on average."""
+    with term("pieces of a step"):
+        return share(concurrency, inputs.load.steps) * share(inputs.load.computed, groups.piece)
 
 
 def of_a_token(

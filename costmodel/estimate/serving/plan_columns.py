@@ -56,10 +56,6 @@ class PlanColumns:
         """Some of the rows."""
         return PlanColumns(*(getattr(self, name)[rows] for name in SIZES))
 
-    def own(self, tokens: Number) -> Number:
-        """Of the tokens, or sequences, of a step those of one group of attention."""
-        return tokens / self.dp_attention
-
 
 SIZES = tuple(part.name for part in fields(PlanColumns))
 

@@ -20,6 +20,7 @@ from costmodel.estimate.serving.evaluate_layouts import ServingEvaluation, evalu
 from costmodel.estimate.serving.figure_bands import banded
 from costmodel.estimate.serving.limits_chance import OWN
 from costmodel.estimate.serving.plan_columns import PlanColumns
+from costmodel.estimate.serving.reason_codes import OVERLOAD
 from costmodel.estimate.serving.serving_inputs import ServingInputs, inputs_of, never_fitted
 from costmodel.estimate.shared.limits import Limit, stated_limits
 from costmodel.ground.counts import number_of
@@ -46,6 +47,11 @@ class ServingAnswer:
     remedies: tuple[
         tuple[tuple[str, ...], ...], ...
     ] = ()  # by kind, settings that fix it; empty where none were looked for
+
+    @property
+    def overload(self) -> tuple[str, ...]:
+        """Why the plan cannot answer all that arrives: its figures are of the most that it answers."""
+        return () if "M001" in self.broken else tuple(code for code in self.broken if code in OVERLOAD)
 
 
 def own_plan(inputs: ServingInputs) -> ServingPlan:
@@ -173,8 +179,11 @@ def code_of(limit: Limit) -> str:
     )
 
 
-def answer(inputs: ServingInputs, plan: ServingPlan) -> ServingAnswer:
-    """One plan, checked and evaluated; the figures of one that is not valid mean nothing."""
+def answer(inputs: ServingInputs, plan: ServingPlan, *, bands: bool = True) -> ServingAnswer:
+    """One plan, checked and evaluated; the figures of one that is not valid mean nothing.
+
+    bands: whether figures get the ends of their bands too, which takes two more evaluations
+    """
     plan, assumed = filled(inputs, plan)
     halves = halves_of(inputs, plan)
     if halves is not None:
@@ -186,7 +195,8 @@ def answer(inputs: ServingInputs, plan: ServingPlan) -> ServingAnswer:
         columns = (layout,)
     with np.errstate(all="ignore") if refused else nullcontext():
         evaluation = evaluated(inputs, *columns)
-        costs = banded(inputs, evaluation, lambda changed: evaluated(changed, *columns)).row()
+        results = evaluation.results
+        costs = (banded(inputs, evaluation, lambda changed: evaluated(changed, *columns)) if bands else results).row()
     broken = dict.fromkeys(code for code, mask in unacceptable(inputs, evaluation) if mask.any())
     stated = (*assumed, *inputs.assumed)
     binding, remarked = evaluation.binding(), [*remarks(inputs)]
@@ -199,6 +209,8 @@ def remarks(inputs: ServingInputs) -> Iterator[str]:
     """The remarks on every plan of a scenario."""
     if never_fitted(inputs):
         yield "N005"
+    if inputs.experts is None and inputs.case.scenario.assume.experts.imbalance is not None:
+        yield "N008"
     if inputs.load.longest > inputs.model.max_sequence:
         yield "N006"
     if inputs.case.stack.makers and inputs.case.accelerator.vendor not in inputs.case.stack.makers:
@@ -207,11 +219,11 @@ def remarks(inputs: ServingInputs) -> Iterator[str]:
         yield "N042"
 
 
-def predict(case: ServingCase) -> ServingAnswer:
-    """Memory, times, rates and cost of the scenario's own plan under its load.
+def predict(case: ServingCase, *, bands: bool = True) -> ServingAnswer:
+    """Memory, times, rates and cost of the scenario's own plan under its load; bands: with their ends.
 
     Raises:
         CostModelError: the scenario has no plan, or asks for what is not modelled
     """
     inputs = inputs_of(case)
-    return answer(inputs, own_plan(inputs))
+    return answer(inputs, own_plan(inputs), bands=bands)

@@ -87,4 +87,5 @@ LIMITS = {
     ),
     "T001": Reason("limit of the scenario", "Another result breaks a limit of the scenario."),
 }
+OVERLOAD = frozenset({"S003", "S004", "S005"})  # more arrives than the plan answers
 REFUSALS = {**INVALID, **LIMITS}

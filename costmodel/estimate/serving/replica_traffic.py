@@ -16,8 +16,10 @@ from costmodel.estimate.model.shards import shard
 from costmodel.estimate.serving.decode_context import prompt_transfer, row_transfers
 from costmodel.estimate.serving.engine_step import all_reduce, reductions
 from costmodel.estimate.serving.expert_step import expert_transfers
+from costmodel.estimate.serving.operating_point import micro_batch
 from costmodel.estimate.serving.plan_columns import PlanColumns
 from costmodel.estimate.serving.serving_inputs import ServingInputs
+from costmodel.estimate.serving.step_batch import own_sequences
 from costmodel.ground.equation import Number
 from costmodel.ground.record import record
 
@@ -33,23 +35,28 @@ class ServingTransfer:
 
 
 def transfers(inputs: ServingInputs, layout: PlanColumns, decodes: Number) -> Iterator[ServingTransfer]:
-    """Everything that is sent, for so many sequences in flight and for one prompt."""
-    moments: tuple[tuple[Moment, Number], ...] = (("step", decodes), ("prompt", inputs.load.computed))
+    """Everything that is sent, for one prompt, and for a step of one micro-batch of so many sequences in flight."""
+    queries = inputs.load.verified * micro_batch(layout, decodes)
+    moments: tuple[tuple[Moment, Number], ...] = (("step", queries), ("prompt", inputs.load.computed))
     for moment, tokens in moments:
-        for transfer in _of(inputs, layout, tokens, prompts=moment == "prompt"):
+        own = tokens if moment == "prompt" else own_sequences(layout, tokens)
+        for transfer in _of(inputs, layout, tokens, own, prompts=moment == "prompt"):
             if np.all(np.asarray(transfer.count) > 0):
                 yield ServingTransfer(moment, transfer)
 
 
-def _of(inputs: ServingInputs, layout: PlanColumns, tokens: Number, *, prompts: bool) -> Iterator[Transfer]:
+def _of(
+    inputs: ServingInputs, layout: PlanColumns, tokens: Number, own: Number, *, prompts: bool
+) -> Iterator[Transfer]:
+    """Of so many tokens, of which the busiest attention group has so many of its own."""
     tp = group(inputs, "tp", layout.tp, 1.0)
-    message = activation_message(layout.own(tokens), inputs.model.hidden, inputs.types.wide)
+    message = activation_message(own, inputs.model.hidden, inputs.types.wide)
     count: Number = 0.0
     for kind in inputs.model.layers:
         count = count + kind.count * reductions(layout, kind)
     talking = np.where(layout.tp > 1, count, 0.0)
     yield Transfer(tp, "all_reduce", message, all_reduce(inputs, tp, message), talking)
-    yield from _shared(inputs, layout, tokens, prompts=prompts)
+    yield from _shared(inputs, layout, own, prompts=prompts)
     routed = [kind for kind in inputs.model.layers if kind.experts is not None]
     layers = sum(kind.count for kind in routed)
     for kind in routed[:1]:
@@ -57,7 +64,7 @@ def _of(inputs: ServingInputs, layout: PlanColumns, tokens: Number, *, prompts: 
         for each in expert_transfers(inputs, layout, kind.experts, tokens, prompts=prompts):
             yield replace(each, count=layers * each.count)
     stages = group(inputs, "pp", layout.pp, layout.stage_ranks)
-    message = activation_message(layout.own(tokens), stream_width(inputs.model), inputs.types.wide)
+    message = activation_message(own, stream_width(inputs.model), inputs.types.wide)
     yield Transfer(stages, "send", message, send_time(inputs, message, stages), layout.pp - 1.0)
 
 

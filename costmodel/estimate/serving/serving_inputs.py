@@ -21,6 +21,7 @@ from costmodel.estimate.model.vision_support import note_unseen, seen
 from costmodel.estimate.serving.checkpoint_precision import with_checkpoint_precision
 from costmodel.estimate.serving.drafts import draft_inputs, speculation_of, verifying
 from costmodel.estimate.serving.element_types import Types, element_types
+from costmodel.estimate.serving.engine_hardware import check_hardware
 from costmodel.estimate.serving.host_pool import HostPool, host_pool
 from costmodel.estimate.serving.service_power import ServicePower, service_power
 from costmodel.estimate.shared.assumptions import AssumptionLog
@@ -122,9 +123,7 @@ def inputs_of(case: ServingCase) -> ServingInputs:
         load=_load(case, log),
         kernels=kernels,
         experts=_experts(case, kernels, types.expert_recipe),
-        imbalance=log.choose("assume.experts.imbalance", assume.experts.imbalance, 1.0, _evened(case))
-        if case.model.has_experts
-        else 1.0,
+        imbalance=_imbalance(case, log),
         memory_bandwidth=case.accelerator.memory.bandwidth,
         memory_share=fits.memory.share,
         sequences=log.choose("stack.sequences", engine.sequences, picked.sequences, by_size),
@@ -136,14 +135,18 @@ def inputs_of(case: ServingCase) -> ServingInputs:
     return _planned(inputs, log)
 
 
-def _evened(case: ServingCase) -> str:
-    """Why the busiest rank is taken to do no more than the others."""
+def _imbalance(case: ServingCase, log: AssumptionLog) -> float:
+    """How much more the busiest rank of experts does than the mean; a model without experts has none."""
+    if not case.model.has_experts:
+        return 1.0
     plan = case.scenario.plan
-    return "as if copies evened all" if plan is not None and plan.redundant_experts else "routed evenly"
+    why = "as if copies evened all" if plan is not None and plan.redundant_experts else "routed evenly"
+    return log.choose("assume.experts.imbalance", case.scenario.assume.experts.imbalance, 1.0, why)
 
 
 def _check_model(case: ServingCase, log: AssumptionLog) -> None:
-    """Refuse a model that generates no tokens, and prompts that its images do not fit."""
+    """Refuse a model that generates no tokens, prompts that its images do not fit, and hardware without the engine."""
+    check_hardware(case, case.stack)
     workload, prompt = case.scenario.workload, case.scenario.workload.prompt
     seen(case, case.model, workload.images, prompt.mean if isinstance(prompt, Lengths) else prompt)
     note_unseen(log, case.model, workload.images)

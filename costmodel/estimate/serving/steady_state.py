@@ -90,11 +90,13 @@ def steady_state(
     line = _full_steps(inputs, point, rate)
     more = clustering_delay(beta, gamma, load.computed, load.steps, prompts, utilisation, load.prompt_spread)
     with term("full of prompts"):
-        full = mixed_step_time(alpha, beta, point.concurrency, gamma, point.room)
+        full = mixed_step_time(alpha, beta, point.concurrency, point.filled, point.room)
     token = clustered_token_time(mean, more, beta, point.step, full, line[1], load.computed, point.room)
     first = _first_token(inputs, point, rate, prompts, line)
     held = SlotLine.none(token) if slots is None else slot_line(load, point, rate, slots, first.alone, token)
     ttft, p99 = _with_line(first, held, point.step)
+    if np.any(point.gathering):
+        ttft, p99 = ttft + point.gathering, p99 + 2.0 * point.gathering
     if np.any(load.loaded):
         later, latest = loading_time(point.host, rate)
         ttft, p99 = ttft + later, p99 + latest
@@ -114,7 +116,7 @@ def _line(point: OperatingPoint, service: Number, busy: Number, spread: Number) 
 
 def _full_steps(inputs: ServingInputs, point: OperatingPoint, rate: Number) -> tuple[Number, Number]:
     """Time of a prompt in steps that prompts fill, and the share of time in which they do."""
-    service = prompt_service_time(inputs.load.computed, point.gamma, point.step, point.room)
+    service = prompt_service_time(inputs.load.computed, point.filled, point.step, point.room)
     with term("full steps"):
         return service, engine_utilisation(rate, service)
 
@@ -126,7 +128,7 @@ def _first_token(
     spread, (service, busy) = inputs.load.prompt_spread, full
     (line, queued, waits), gate = _line(point, service, busy, spread), gate_wait(step, prompts)
     wait = line + gate
-    steps = prompt_steps(prompt, room, busy)
+    steps = prompt_steps(prompt, point.own_room, busy)
     later = later_prompt_tokens(rate, prompt, wait, prompts, room)
     with term("other stages"):
         passing = prompt * (point.whole - gamma)  # while each of them serves others
@@ -137,7 +139,7 @@ def _first_token(
     with term("meets a prompt"):
         met = engine_utilisation(rate, own)
     with term("one prompt"):
-        one = mixed_step_time(point.alpha, point.beta, point.concurrency, gamma, np.minimum(prompt, room))
+        one = mixed_step_time(point.alpha, point.beta, point.concurrency, gamma, np.minimum(prompt, point.own_room))
     return _FirstToken(ttft, variance, own + passing, first_token_tail(own + passing, line, waits, one, met, TAIL))
 
 

@@ -11,6 +11,7 @@ from dataclasses import replace
 from functools import partial
 
 import numpy as np
+from numpy.typing import NDArray
 
 from costmodel.equations.run.economics import share
 from costmodel.estimate.serving.engine_step import (
@@ -18,6 +19,7 @@ from costmodel.estimate.serving.engine_step import (
     context_time,
     decode_time,
     head_time,
+    host_time,
     prompt_time,
     rows_time,
 )
@@ -26,6 +28,7 @@ from costmodel.estimate.serving.operating_point import context_of
 from costmodel.estimate.serving.plan_columns import PlanColumns
 from costmodel.estimate.serving.replica_kinds import cuts_of, distinct
 from costmodel.estimate.serving.serving_inputs import ServingInputs
+from costmodel.estimate.serving.step_batch import AttentionGroups, groups_of
 from costmodel.ground.equation import Number
 from costmodel.ground.record import record
 from costmodel.ground.solvers import Curves, Line
@@ -35,16 +38,32 @@ PROMPT = 1024.0  # tokens at which the proportion of prompt attention is taken
 
 
 @record
+class RowTimes:
+    """Times that the rows of a step take, of all attention groups and of the busiest."""
+
+    every: Curves  # where all rows are of one group
+    own: Curves | None = None  # of that, what depends on the rows of the busiest; None where no plan has several groups
+
+    def beside(self, times: Curves) -> RowTimes:
+        """With times that depend on the rows of the busiest group alone."""
+        return RowTimes(self.every + times, None if self.own is None else self.own + times)
+
+    def at(self, rows: Number, own: Number) -> Number:
+        """Of so many rows, of which the busiest group has so many."""
+        found = self.every.at(rows)
+        return found if self.own is None else found + (self.own.at(own) - self.own.at(rows))
+
+
+@record
 class OtherHalf:
     """Exchange of experts, and the compute of the other half of the batch that it hides behind."""
 
-    sent: Curves
-    compute: Curves
-    host: float
+    sent: RowTimes
+    compute: RowTimes
 
-    def hidden(self, rows: Number, beside: Number) -> Number:
-        """The part of a step that hides; `beside` is its attention and head, with the host."""
-        return np.minimum(self.sent.at(rows), self.compute.at(rows) + beside - self.host)
+    def hidden(self, rows: Number, own: Number, beside: Number) -> Number:
+        """The part of a step that hides; `beside` is its attention and head."""
+        return np.minimum(self.sent.at(rows, own), self.compute.at(rows, own) + beside)
 
 
 @record
@@ -52,36 +71,43 @@ class StepTable:
     """Times of steps of each way to cut the model, and the way that each plan has."""
 
     computed: Number
-    prompted: Curves  # rows with prompts among them
+    prompted: RowTimes  # rows with prompts among them
     head: Curves
-    drawn: Curves  # rows without prompts, each of which draws a token
+    drawn: RowTimes  # rows without prompts, each of which draws a token
     decoding: Line
     prompts: Line
+    host: Line
     one: Number
     verified: float = 1.0
+    groups: AttentionGroups | None = None
     draft: StepTable | None = None
     halves: tuple[OtherHalf, OtherHalf] | None = None  # without prompts, and with
     shared: Curves | None = None  # what latent attention exchanges for queries of sequences that decode
 
+    def _queries(self, decodes: Number) -> Number:
+        return decodes if self.verified == 1 else self.verified * decodes
+
     def decode(self, decodes: Number) -> Number:
         """Time of a step of so many sequences."""
-        queries = decodes if self.verified == 1 else self.verified * decodes
-        time = self.drawn.at(queries) + self.decoding.at(decodes)
+        busiest = decodes if self.groups is None else self.groups.sequences(decodes)
+        queries, own = self._queries(decodes), self._queries(busiest)
+        time = self.drawn.at(queries, own) + self.decoding.at(busiest) + self.host.at(decodes)
         if self.halves is not None:
-            beside = self.head.at(queries) + self.decoding.at(decodes)
-            time = time - self.halves[0].hidden(queries, beside)
+            time = time - self.halves[0].hidden(queries, own, self.head.at(own) + self.decoding.at(busiest))
         return time if self.draft is None else time + (self.verified - 1.0) * self.draft.decode(decodes)
 
     def mixed(self, decodes: Number, tokens: Number) -> Number:
         """The same with so many tokens of prompts beside them."""
-        queries = decodes if self.verified == 1 else self.verified * decodes
-        drawn = queries + share(tokens, self.computed)
-        beside = self.decoding.at(decodes) + self.prompts.at(tokens) + self.head.at(drawn)
-        time = self.prompted.at(queries + tokens) + beside
+        busiest, part = (
+            (decodes, tokens) if self.groups is None else (self.groups.sequences(decodes), self.groups.tokens(tokens))
+        )
+        queries, own = self._queries(decodes), self._queries(busiest)
+        beside = self.decoding.at(busiest) + self.prompts.at(part) + self.head.at(own + share(part, self.computed))
+        time = self.prompted.at(queries + tokens, own + part) + beside + self.host.at(decodes)
         if self.shared is not None:
-            time = time + self.shared.at(queries)
+            time = time + self.shared.at(own)
         if self.halves is not None:
-            time = time - self.halves[1].hidden(queries + tokens, beside)
+            time = time - self.halves[1].hidden(queries + tokens, own + part, beside)
         if self.draft is None:
             return time
         later = (self.verified - 2.0) * self.draft.decode(decodes)
@@ -89,49 +115,70 @@ class StepTable:
 
 
 def _part_of_step(
-    inputs: ServingInputs, layout: PlanColumns, rows: Number, *, prompts: bool, compute: bool
+    inputs: ServingInputs, layout: PlanColumns, rows: Number, own: Number, *, prompts: bool, compute: bool
 ) -> StepTime:
     """The compute of a step alone, or its exchange of experts."""
-    step = rows_time(inputs, layout, rows, prompts=prompts)
+    step = rows_time(inputs, layout, rows, own, prompts=prompts)
     if compute:
         return StepTime(matmul=step.compute)
     return StepTime(ep=np.where(dispatches(inputs, layout), step.ep, 0.0))
 
 
+@record
+class _Cuts:
+    """The ways to cut the model, and which of them each plan has."""
+
+    inputs: ServingInputs
+    cuts: PlanColumns
+    which: NDArray[np.intp]
+    grouped: bool
+
+    def line(self, time: Callable[[float], StepTime], step: float) -> Line:
+        """A time in proportion to a number, beside a fixed part."""
+        one, two = (np.broadcast_to(time(count).total, len(self.cuts)) for count in (step, 2.0 * step))
+        return Line.through(one, two, step, self.which)
+
+    def curves(self, time: Callable[[ServingInputs, PlanColumns, Number], StepTime]) -> Curves:
+        """A time by rows."""
+        grid, count = Curves.points(LARGEST), len(self.cuts)
+        spread = self.cuts.at(np.repeat(np.arange(count), len(grid)))
+        found = np.broadcast_to(np.asarray(time(self.inputs, spread, np.tile(grid, count)).total), len(spread))
+        return Curves(found.reshape(count, len(grid)), self.which)
+
+    def of_rows(self, time: Callable[..., StepTime]) -> RowTimes:
+        """A time by rows of one group alone, and what depends on them beside those of all groups."""
+        every = self.curves(lambda inputs, layout, rows: time(inputs, layout, rows, rows))
+        if not self.grouped:
+            return RowTimes(every)
+        return RowTimes(every, self.curves(lambda inputs, layout, rows: time(inputs, layout, LARGEST, rows)))
+
+    def other_half(self, *, prompts: bool) -> OtherHalf:
+        """What hides behind the other half of a batch."""
+        sent, compute = (self.of_rows(partial(_part_of_step, prompts=prompts, compute=each)) for each in (False, True))
+        return OtherHalf(sent, compute)
+
+
 def step_table(inputs: ServingInputs, layout: PlanColumns) -> StepTable:
     """The table of some plans."""
     first, which = distinct([getattr(layout, name) for name in cuts_of(layout)])
-    cuts, context = layout.at(first), context_of(inputs)
-
-    def line(one: Number, two: Number, step: float) -> Line:
-        return Line.through(np.broadcast_to(one, len(cuts)), np.broadcast_to(two, len(cuts)), step, which)
-
-    def curves(time: Callable[[ServingInputs, PlanColumns, Number], StepTime]) -> Curves:
-        grid = Curves.points(LARGEST)
-        spread = cuts.at(np.repeat(np.arange(len(cuts)), len(grid)))
-        found = np.broadcast_to(np.asarray(time(inputs, spread, np.tile(grid, len(cuts))).total), len(spread))
-        return Curves(found.reshape(len(cuts), len(grid)), which)
-
-    def other_half(*, prompts: bool) -> OtherHalf:
-        sent, compute = (curves(partial(_part_of_step, prompts=prompts, compute=each)) for each in (False, True))
-        return OtherHalf(sent, compute, inputs.engine.step_host)
-
-    rows = curves(partial(rows_time, prompts=False))
-    decoding = [decode_time(inputs, cuts, count, context).total for count in (1.0, 2.0)]
-    prompts = [prompt_time(inputs, cuts, count).total for count in (PROMPT, 2.0 * PROMPT)]
-    head = curves(head_time)
+    cuts, context, groups = layout.at(first), context_of(inputs), groups_of(inputs, layout)
+    of = _Cuts(inputs, cuts, which, groups is not None)
+    head, plain = of.curves(head_time), of.of_rows(partial(rows_time, prompts=False))
     latent = cuts.shares_context and any(kind.latent is not None for kind in inputs.model.layers)
-    shared = curves(context_time) if latent else None
+    shared = of.curves(context_time) if latent else None
+    far = np.any(dispatches(inputs, cuts))
     table = StepTable(
         computed=inputs.load.computed,
-        prompted=curves(partial(rows_time, prompts=True)) if np.any(dispatches(inputs, cuts)) else rows,
+        prompted=of.of_rows(partial(rows_time, prompts=True)) if far else plain,
         head=head,
-        drawn=rows + head if shared is None else rows + head + shared,
-        decoding=line(decoding[0], decoding[1], 1.0),
-        prompts=line(prompts[0], prompts[1], PROMPT),
+        drawn=plain.beside(head if shared is None else head + shared),
+        decoding=of.line(lambda count: decode_time(inputs, cuts, count, context), 1.0),
+        prompts=of.line(lambda count: prompt_time(inputs, cuts, count), PROMPT),
+        host=of.line(lambda count: host_time(inputs, count), 1.0),
         one=0.0,
         verified=inputs.load.verified,
-        halves=None if halved(inputs, cuts) is None else (other_half(prompts=False), other_half(prompts=True)),
+        groups=groups,
+        halves=None if halved(inputs, cuts) is None else (of.other_half(prompts=False), of.other_half(prompts=True)),
         shared=shared,
         draft=None if inputs.draft is None else step_table(inputs.draft, layout),
     )

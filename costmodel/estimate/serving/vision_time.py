@@ -24,13 +24,13 @@ class VisionTime:
 
 
 def vision_time(inputs: ServingInputs, layout: PlanColumns, tokens: Number) -> VisionTime:
-    """Time of the tower for the images of so many tokens of prompts; it is in 16 bits, and not cached."""
+    """Time of the tower for the images of so many tokens of prompts of one group; it is in 16 bits, and not cached."""
     tower, images = inputs.model.vision, inputs.case.scenario.workload.images
     if tower is None or images is None:
         return VisionTime()
     with term("vision tower"):
         model, element = tower_model(inputs.model, tower), inputs.types.wide
-        seen = layout.own(tokens / inputs.load.computed) * images.count
+        seen = tokens / inputs.load.computed * images.count
         patches = images.tokens * tower.merge
         rows = seen * patches
         maps = product(inputs, rows, patch_matmul(tower), narrow=False)

@@ -36,6 +36,7 @@ class Side:
     facts: Facts | None = None  # what was computed
     parts: tuple[str, ...] = (MEMORY, TRAFFIC)  # of which figures are known, those that are not there being 0
     left_out: tuple[ForeignPrice, ...] = ()  # prices of another machine
+    overload: tuple[str, ...] = ()  # why it cannot answer all that arrives
     asked: FlagQuestion = field(default_factory=FlagQuestion)  # flags that it is asked for with, and their defaults
 
 

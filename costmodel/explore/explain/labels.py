@@ -260,8 +260,8 @@ def _put_together(label: str) -> Iterator[tuple[str, str]]:
         yield f"all states of a rank under ZeRO stage {found[1]} over {found[2]} data-parallel ranks, in GiB", "zero"
     if found := _LEFT_OUT.fullmatch(label):
         yield f"errors on the runs of each {found[1]} with constants fitted without it", found[1]
-    if label.rstrip("0123456789").strip() in LABELS and label[-1:].isdigit():
-        yield LABELS[label.rstrip("0123456789").strip()]
+    if (bare := label.rstrip("0123456789,").strip()) in LABELS and label[-1:].isdigit():
+        yield LABELS[bare]
     if found := _SIDE.fullmatch(label):
         yield f"the {found[2]} of {'A' if found[1] == 'before' else 'B'}, the two that are compared", found[2]
     if found := _ERROR.fullmatch(label):

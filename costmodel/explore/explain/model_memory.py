@@ -13,11 +13,14 @@ from costmodel.documents.reader.hub_names import is_hub_name, shape_of
 from costmodel.documents.reader.library import DocumentReader, names
 from costmodel.documents.text.files import file_text
 from costmodel.equations.memory.states import gradient_bytes, optimizer_bytes, weight_bytes
+from costmodel.estimate.model.cache_kinds import CacheKind, cache_kinds
+from costmodel.estimate.model.mixers.mixer import CacheWidth
+from costmodel.estimate.model.mixers.table import mixer_cache, token_bytes
 from costmodel.estimate.model.shards import model_active_parameters, model_parameters
 from costmodel.ground.record import record
 
 if TYPE_CHECKING:
-    from costmodel.documents.schemas.model import Model
+    from costmodel.documents.schemas.model import Layers, Model
     from costmodel.ground.choices import Zero
     from costmodel.ground.equation import Number
 
@@ -29,6 +32,8 @@ RECIPES = (
 )
 STAGES: tuple[Zero, ...] = (0, 1, 2, 3)
 DEGREES = (8.0, 64.0)
+WIDTHS = CacheWidth(2.0, 4.0, 2.0)  # of a cache in 16 bits, with states in fp32
+SERVED = 8192.0  # tokens of a sequence whose cache is shown
 
 
 @record
@@ -49,8 +54,10 @@ class Alone:
     parameters: Number
     active: Number | None
     recipes: tuple[RecipeStates, ...]
+    cache: tuple[CacheKind, ...]  # in 16 bits, all heads once: bytes of a token, and of a sequence of so many
     foreign: dict[str, Foreign] = field(default_factory=dict)  # its file, where that is in another format
     twin: str = ""  # the model of the library that has the shape of that file
+    served: float = SERVED  # tokens of that sequence
 
 
 def is_model(name: str) -> bool:
@@ -79,7 +86,17 @@ def model_alone(name: str) -> Alone:
     active = model_active_parameters(model) if model.has_experts else None
     states = tuple(_states(parameters, *recipe) for recipe in RECIPES)
     named = name if is_path(name) and not is_hub_name(name) else model.name
-    return Alone(named, model, parameters, active, states, reader.foreign, _twin(model) if reader.foreign else "")
+    cache = tuple(cache_kinds(model, (_of_token, _of_sequence)))
+    twin = _twin(model) if reader.foreign else ""
+    return Alone(named, model, parameters, active, states, cache, reader.foreign, twin)
+
+
+def _of_token(kind: Layers) -> Number:
+    return token_bytes(kind, WIDTHS)
+
+
+def _of_sequence(kind: Layers) -> Number:
+    return mixer_cache(kind, 1.0, SERVED, WIDTHS)
 
 
 def _twin(model: Model) -> str:

@@ -35,7 +35,7 @@ def _tried(answer: ServingAnswer) -> Iterator[tuple[str, float]]:
     wanted += [f"plan.tp={degree:g}" for degree in (tp / 2, tp * 2) if degree >= 1]
     for assignment in wanted:
         try:
-            found = predict(serving(vary_any(answer.inputs.case, [assignment])))
+            found = predict(serving(vary_any(answer.inputs.case, [assignment])), bands=False)
         except CostModelError:  # a type that the accelerator or the engine lacks
             continue
         if not found.refused:

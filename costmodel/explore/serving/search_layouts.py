@@ -15,6 +15,7 @@ from costmodel.estimate.serving.evaluate_apart import ApartEvaluation, evaluate_
 from costmodel.estimate.serving.evaluate_layouts import evaluate
 from costmodel.estimate.serving.plan_columns import PlanColumns, sizes_of
 from costmodel.estimate.serving.predict_serving import AnyEvaluation, ServingAnswer, answer, routed_parts, unacceptable
+from costmodel.estimate.serving.reason_codes import OVERLOAD
 from costmodel.estimate.serving.serving_inputs import ServingInputs
 from costmodel.explore.search.progress import UNWATCHED, Watcher
 from costmodel.explore.search.ranges import Axis
@@ -26,7 +27,7 @@ from costmodel.ground.errors import Fault
 from costmodel.ground.record import record
 
 TOO_LARGE = frozenset({"M001"})
-UNSTABLE = TOO_LARGE | {"S003", "S004", "S005"}  # the load grows without end
+UNSTABLE = TOO_LARGE | OVERLOAD  # the load grows without end
 ROWS = 65_536  # plans that are evaluated together
 
 Mask = NDArray[np.bool_]
@@ -93,7 +94,7 @@ def _fleet(found: FoundPlans) -> RankedPlan | None:
 
 def _own(inputs: ServingInputs) -> _Own:
     plan = inputs.case.scenario.plan
-    own = None if plan is None else answer(inputs, plan)
+    own = None if plan is None else answer(inputs, plan, bands=False)
     ranked = own is not None and not own.refused and not lacks_figure(inputs, inputs.case.scenario.objective)
     return _Own(own, _key(inputs, own.costs, own.broken) if own is not None and ranked else None)
 

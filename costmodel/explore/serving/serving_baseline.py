@@ -17,10 +17,13 @@ from costmodel.explore.compare.limit_findings import CheckedAnswer, LimitFinding
 WATCHED = ("ttft_p99", "tpot", "rate_within_slo_per_s", "memory_peak", "rent_per_month", "cost_per_mtoken")
 
 
-def figures(answer: ServingAnswer) -> dict[str, float]:
-    """Every result that is a number, by its name in machine output; bands follow from them."""
+def figures(answer: ServingAnswer, *, endless: bool = False) -> dict[str, float]:
+    """Every result that is a number, by its name in machine output; bands follow from them.
+
+    endless: waits without end too
+    """
     known = {machine_name(name): value for name, value in answer.costs.items() if not name.endswith(("_low", "_high"))}
-    return {name: value for name, value in known.items() if math.isfinite(value)}
+    return {name: value for name, value in known.items() if math.isfinite(value) or (endless and math.isinf(value))}
 
 
 def baseline_findings(key: str, answer: ServingAnswer, holding: BaselinePolicy) -> list[LimitFinding]:

@@ -12,7 +12,7 @@ import numpy as np
 from costmodel.documents.reader.override_case import vary_any
 from costmodel.documents.reader.serving_scenario import ServingCase, serving
 from costmodel.estimate.serving.element_types import stored_types
-from costmodel.estimate.serving.predict_serving import ServingAnswer
+from costmodel.estimate.serving.predict_serving import ServingAnswer, replica_ranks
 from costmodel.estimate.serving.service_limits import service_limits
 from costmodel.estimate.serving.serving_inputs import ServingInputs, inputs_of
 from costmodel.explore.serving.cluster_sizes import larger, sizes_of_cluster
@@ -49,7 +49,7 @@ def remedies(answer: ServingAnswer) -> list[tuple[tuple[str, ...], ...]]:
 
 def _working(answer: ServingAnswer, settings: Iterator[tuple[str, ...]]) -> Iterator[tuple[str, ...]]:
     for each in settings:
-        trial = tried(answer.inputs.case, each)
+        trial = tried(answer.inputs.case, each, bands=False)
         if _fixed(answer, trial):
             yield each
 
@@ -69,9 +69,36 @@ def _degrees(answer: ServingAnswer, codes: tuple[str, ...]) -> Iterator[Iterator
         for key in dict.fromkeys(key for code in codes for key in _KEYS.get(code, ("tp", "pp"))):
             now = float(getattr(answer.plan, key) or 1.0)
             near = sorted((value for value in _DEGREES if value != now), key=lambda value: abs(math.log2(value / now)))
-            yield ((f"plan.{key}={value}",) for value in near if answer.refused or value > now)
+            yield (_with_degree(answer, key, value) for value in near if answer.refused or value > now)
     if "M001" in codes and not answer.refused:
-        yield itertools.islice(_shorter(answer), 1) if answer.plan.prefill is None else iter(())
+        if answer.plan.prefill is None:
+            yield itertools.islice(_shorter(answer), 1)
+        yield from _narrower(answer.inputs.case)[:1]
+        if answer.plan.prefill is None:
+            yield itertools.islice(_more_stages(answer), 1)
+
+
+def _with_degree(answer: ServingAnswer, key: str, value: int) -> tuple[str, ...]:
+    """Another degree; of a plan that does not fit, with experts on all ranks again, and the replicas that have room."""
+    plan, degree = answer.plan, (f"plan.{key}={value}",)
+    if answer.refused or key not in ("tp", "pp"):
+        return degree
+    tp, pp = (float(value) if key == name else float(getattr(plan, name)) for name in ("tp", "pp"))
+    stage = tp * float(plan.dp_attention)
+    experts = (f"plan.ep={stage:.0f}",) if key == "tp" and plan.ep > 1 else ()
+    room = float(answer.inputs.ranks) // (stage * pp)
+    fewer = (f"plan.replicas={room:.0f}",) if plan.replicas is not None and 1 <= room < plan.replicas else ()
+    return (*degree, *experts, *fewer)
+
+
+def _more_stages(answer: ServingAnswer) -> Iterator[tuple[str, ...]]:
+    """More pipeline stages, on as many more nodes as they need."""
+    case, plan = answer.inputs.case, answer.plan
+    sizes, now = sizes_of_cluster(case), float(answer.inputs.ranks)
+    for factor in (2, 4):
+        number = sizes.number(factor * float(replica_ranks(plan)))
+        if sizes.gpus(number) > now:
+            yield (f"plan.pp={factor * float(plan.pp):.0f}", *sizes.settings(number))
 
 
 def _shorter(answer: ServingAnswer) -> Iterator[tuple[str, ...]]:
@@ -89,7 +116,7 @@ def _shorter(answer: ServingAnswer) -> Iterator[tuple[str, ...]]:
         if tokens < prompt and tokens >= 1:
             digits = 10.0 ** (math.floor(math.log10(tokens)) - 1)
             setting = (f"workload.prompt={math.floor(tokens / digits) * digits:.0f}",)
-            if _fixed(answer, tried(answer.inputs.case, setting)):
+            if _fixed(answer, tried(answer.inputs.case, setting, bands=False)):
                 yield setting
 
 

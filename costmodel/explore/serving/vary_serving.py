@@ -10,6 +10,7 @@ from costmodel.documents.reader.override_case import vary_any
 from costmodel.documents.reader.resolved_scenario import LoadedScenario
 from costmodel.documents.reader.serving_scenario import ServingCase, serving
 from costmodel.documents.schemas.serving.serving_plan import ServingPlan
+from costmodel.documents.schemas.serving.serving_workload import LOADS
 from costmodel.estimate.serving.predict_serving import ServingAnswer, predict
 from costmodel.estimate.serving.predict_serving import answer as answer_of
 from costmodel.estimate.serving.result_columns import COLUMNS, machine_name
@@ -78,11 +79,12 @@ class SweptServing:
 SHOWN = ("rate_within_slo_per_s", "ttft", "ttft_p99", "tpot", "worst_gap")
 
 
-def tried(case: LoadedScenario, settings: Sequence[str], *, best: bool = False) -> ServingTrial:
+def tried(case: LoadedScenario, settings: Sequence[str], *, best: bool = False, bands: bool = True) -> ServingTrial:
     """The answer with some settings and, if asked for, the best plan there; or the first thing wrong with them."""
     try:
         varied = vary_any(case, settings)
-        return ServingTrial(tuple(settings), predict(serving(with_best_layout(varied) if best else varied)))
+        held = serving(with_best_layout(varied) if best else varied)
+        return ServingTrial(tuple(settings), predict(held, bands=bands))
     except CostModelError as error:
         return ServingTrial(tuple(settings), fault=error.faults[0])
 
@@ -106,9 +108,13 @@ def column(word: str, option: str, written: str) -> str:
 
 def around_rate(case: ServingCase) -> list[str]:
     """Rates from a quarter of the stated one to four times as much; a fault where none is stated."""
-    rate = case.scenario.workload.rate
+    workload = case.scenario.workload
+    rate = workload.rate
     if rate is None:
-        raise fail("C010", "a scenario that serves is scaled by its rate; none is stated", None, "--rate '2..16 /s'")
+        stated = next(name for name in LOADS if getattr(workload, name) is not None)
+        sentence = f"a scenario that serves is scaled by its rate; this one states {stated}"
+        hint = "--set workload.rate=…, and null for the other load; solve --vary plan.replicas=1..16 sizes it as it is"
+        raise fail("C010", sentence, None, hint)
     return [f"{float(rate) * factor:g} /s" for factor in (0.25, 0.5, 1, 2, 4)]
 
 

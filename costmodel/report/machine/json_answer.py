@@ -273,6 +273,17 @@ def model_memory(facts: Alone) -> dict[str, Any]:
         "library_model": facts.twin or None,
         "parameters": int(float(facts.parameters)),
         "active_parameters": int(float(facts.parameters if facts.active is None else facts.active)),
+        "kv_bytes_per_token": sum(kind.held[0] for kind in facts.cache),
+        "cache": [
+            {
+                "kind": kind.name,
+                "layers": int(kind.layers),
+                "kv_bytes_per_token": kind.held[0],
+                "sequence_tokens": int(facts.served),
+                "sequence_bytes": kind.held[1],
+            }
+            for kind in facts.cache
+        ],
         "recipes": [
             {
                 "model": facts.model.name,

@@ -26,6 +26,7 @@ from costmodel.report.page.serving_page import remark_findings, trial_commands, 
 from costmodel.report.page.trial_figure import TrialValue, number_at, trial_figure
 from costmodel.report.page.values import seconds
 from costmodel.report.terminal.search.own_plan import ordinal
+from costmodel.report.terminal.serving.overload_words import at_most
 from costmodel.report.terminal.serving.serving_formatting import result
 from costmodel.report.terminal.serving.serving_search import degree_words
 from costmodel.report.terminal.serving.serving_variants import value_table, varied_cells, varied_heads
@@ -260,4 +261,4 @@ def _values(trial: ServingTrial, count: int) -> list[str]:
 
 
 def _against(trial: ServingTrial) -> str:
-    return " ".join(trial.codes) or (trial.fault.sentence if trial.fault else "")
+    return f"{' '.join(trial.codes)}{at_most(trial.answer)}" or (trial.fault.sentence if trial.fault else "")

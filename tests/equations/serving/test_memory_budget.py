@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from costmodel.equations.memory.kv_cache import block_tokens
+from costmodel.equations.memory.kv_cache import attention_cache_bytes, block_tokens, block_waste, mean_context
 from costmodel.equations.serving.memory.memory_budget import (
     activation_peak,
     layer_peak_bytes,
@@ -14,7 +14,6 @@ from costmodel.equations.serving.memory.memory_budget import (
     pool_of_total,
     pool_tokens,
     reserve_bytes,
-    resident_requests,
     static_fraction,
     worst_concurrency,
 )
@@ -54,7 +53,10 @@ def test_tokens_of_pools_are_as_logged() -> None:
         tokens = float(pool_tokens(logged_gib * GIB, float(per_token), 16.0))
         assert tokens == pytest.approx(logged, abs=0.005 * GIB / per_token + 16)
         assert tokens % 16 == 0
-    assert pytest.approx(2, rel=1e-4) == 779_760 / 389_872
+    per_token = float(36 * attention_cache_bytes(1.0, 8.0, 128.0, 2.0))  # Qwen3 8B on an A100, issue 42058
+    pool = 389_872 * per_token
+    assert float(pool_tokens(pool, per_token / 2, 16.0)) == pytest.approx(779_760, abs=16)
+    assert float(pool_tokens(pool, per_token / 2, 16.0) / pool_tokens(pool, per_token, 16.0)) == 2
 
 
 def test_blocks_and_concurrency_of_issue_10517() -> None:
@@ -157,5 +159,6 @@ def test_requests_that_fit_on_the_mean() -> None:
     tokens = 8 * pool_of_total(79.19 * GIB, 0.92, 141.1e9 / 8, 1.89 * GIB, 2.17 * GIB) / 327_680
     assert tokens == pytest.approx(1_372_810, abs=5)
     assert round(float(worst_concurrency(tokens, 2560.0, 16.0))) == 536
-    assert round(float(resident_requests(tokens, 2048.0, 512.0, 0.0, 16.0))) == 594
-    assert float(resident_requests(tokens, 2048.0, 512.0, 1.0, 16.0)) == pytest.approx(tokens / (2560 + 7.5))
+    alike, unlike = (float(mean_context(2048.0, 512.0, spread) + block_waste(16.0)) for spread in (0.0, 1.0))
+    assert round(tokens / alike) == 594
+    assert unlike == 2560 + 7.5

@@ -16,7 +16,7 @@ def test_palm_540b_on_64_tpu_v4() -> None:
     assert flop_utilisation(decode, 0.029, 64.0, 275e12) == pytest.approx(0.135, abs=5e-4)
     prompts = matmul_flop(512 * 2048.0, 540e9, 1.0)
     assert work_time(prompts, 0.76 * 275e12, 64.0) == pytest.approx(84.7, abs=0.05)
-    assert pytest.approx(1.856) == 64.0 * 0.029
+    assert requests_in_flight(1.0, 64.0, 0.029) == pytest.approx(1.856)  # of one a second: the time of 64 tokens
     assert stream_time(540e9, 64 * 1.228e12, 1.0) < 0.029
 
 

@@ -8,7 +8,6 @@ import pytest
 from costmodel.equations.layers.sequence_mixers import compressed_query_parameters, latent_attention_parameters
 from costmodel.equations.serving.speculation import (
     accepted_tokens,
-    break_even_batch,
     dense_verify_ratio,
     speculation_speedup,
 )
@@ -38,16 +37,6 @@ def test_a_dense_model_on_h100(batch: int, ratio: float, speedup: float) -> None
     verify = dense_verify_ratio(float(batch), 4.0, compute_bound_batch(2.0, 989.4e12, 3.35e12))
     assert float(verify) == pytest.approx(ratio, abs=0.005)
     assert float(speculation_speedup(tokens, verify, 4.0, 0.05)) == pytest.approx(speedup, abs=0.005)
-
-
-@pytest.mark.parametrize(("acceptance", "drafted", "cost"), [(0.8, 4, 0.05), (0.6, 2, 0.0), (0.9, 8, 0.02)])
-def test_break_even_is_where_the_speedup_is_one(acceptance: float, drafted: int, cost: float) -> None:
-    critical, drafts = 295.3, float(drafted)
-    tokens = accepted_tokens(acceptance, drafts)
-    batch = float(break_even_batch(tokens, drafts, cost, critical))
-    found = speculation_speedup(tokens, dense_verify_ratio(batch, drafts, critical), drafts, cost)
-    assert float(found) == pytest.approx(1)
-    assert float(break_even_batch(1.1, 4.0, 0.1, critical)) == 0  # drafts that cost more than they bring
 
 
 def weights_read(tokens: float) -> float:

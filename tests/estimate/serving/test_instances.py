@@ -32,7 +32,7 @@ def test_first_tokens_of_a_simulated_engine_without_decode(prompt: int, budget: 
     own = math.ceil(prompt / budget) * alpha + gamma * prompt
     load = Load(prompt, 1.0, spread, 0.0, 0.0, prompt + 1.0)
     nothing = CacheTransfer(0.0, 0.0, 0.0, *(math.inf,) * 3)
-    found = first_token(load, float(budget), PromptTime(alpha, gamma, full, own), busy / full, nothing, 0.0)
+    found = first_token(load, float(budget), PromptTime(alpha, gamma, full, own, gamma), busy / full, nothing, 0.0)
     assert float(found.mean) == pytest.approx(seen.mean(), rel=0.09)
     assert float(found.p99) == pytest.approx(float(np.quantile(seen, 0.99)), rel=0.29)
 
@@ -45,7 +45,7 @@ def test_first_tokens_of_batches_of_prompts_at_random(prompt: int, budget: int, 
     seen = batches(prompt, budget, busy / full, alpha, gamma, spread)
     own = math.ceil(prompt / budget) * alpha + gamma * prompt
     load, nothing = Load(prompt, 1.0, spread, 0.0, 0.0, prompt + 1.0), CacheTransfer(0.0, 0.0, 0.0, *(math.inf,) * 3)
-    found = first_token(load, float(budget), PromptTime(alpha, gamma, full, own), busy / full, nothing, 0.0)
+    found = first_token(load, float(budget), PromptTime(alpha, gamma, full, own, gamma), busy / full, nothing, 0.0)
     assert float(found.mean) == pytest.approx(seen.mean(), rel=0.11)
     assert float(found.p99) == pytest.approx(float(np.quantile(seen, 0.99)), rel=0.21)
 

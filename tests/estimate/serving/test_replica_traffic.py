@@ -9,7 +9,8 @@ from costmodel.equations.network.collectives import activation_message
 from costmodel.estimate.machine.collective_time import collective_time, send_time
 from costmodel.estimate.machine.process_groups import group
 from costmodel.estimate.serving.engine_step import all_reduce
-from estimate.serving.cases import SHIPPED, inputs, one
+from costmodel.estimate.serving.replica_traffic import transfers
+from estimate.serving.cases import SHIPPED, inputs, one, predicted
 from estimate.serving.test_wide_experts import exchanged
 
 RANKS = np.array([8.0])
@@ -42,3 +43,16 @@ def test_small_messages_between_nodes() -> None:
     assert sent[0] < 100e-6 < sent[1]
     assert np.all(np.diff(sent) > 0)
     assert [sent[0] * 1e6, sent[-1] * 1e6] == pytest.approx([77, 194], rel=0.15)
+
+
+@pytest.mark.parametrize("plan", ["plan={tp: 8, pp: 2}", "plan={tp: 4, pp: 4}", "plan={tp: 8}"])
+def test_what_a_step_sends_takes_the_time_that_the_step_states(plan: str) -> None:
+    """Of a pipeline one micro-batch is sent; there were the messages of all sequences in flight."""
+    found = predicted(plan, "workload.rate=5 /s")
+    sent = transfers(found.inputs, found.evaluation.layout, found.evaluation.in_flight)
+    spent = {"tp": 0.0, "pp": 0.0}
+    for item in sent:
+        if item.moment == "step":
+            spent[item.transfer.group.name] += one(item.transfer.count) * one(item.transfer.time)
+    assert spent["tp"] == pytest.approx(found.costs["tp_exposed"], rel=1e-9)
+    assert spent["pp"] == pytest.approx(found.costs["pp_exposed"], rel=1e-9)

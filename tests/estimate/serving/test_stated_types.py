@@ -77,7 +77,8 @@ def test_requests_longer_than_the_model_was_trained_on_are_remarked() -> None:
 
 def test_parts_whose_engine_was_never_measured_have_wider_bands() -> None:
     """Beside the engine's 10 % stands the spread of memory traffic over all parts, 13 % at the median, 33 % at P90."""
-    far = predicted("cluster.node=hgx-mi300x")
+    load = "workload={kind: serving, prompt: 2048, output: 512, concurrency: 64, precision: bf16}"
+    far = predicted("cluster.node=hgx-mi300x", load)
     assert far.remarked == ("N005",)
     traffic = math.sqrt(((0.13 / 0.6745) ** 2 + (0.33 / 1.6449) ** 2) / 2)
     expected = math.exp(1.2816 * math.hypot(0.10, traffic))

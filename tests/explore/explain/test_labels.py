@@ -33,7 +33,7 @@ memory quickstart
 memory deepseek-v3-2048 -v
 memory offload-llama-2-13b-8
 memory llama-3-70b
-memory deepseek-v3
+memory gemma-3-27b -v
 comm llama-3-70b-512 --set plan.cp=2
 comm deepseek-v3-2048
 pipeline llama-3-70b-512
@@ -51,7 +51,8 @@ solve quickstart --vary cluster.nodes=2,4 --for mfu>=0.9
 diff quickstart --set plan.tp=8
 diff deepseek-v3-2048 --set plan.ep=32
 estimate serve-llama-3.1-70b -v
-memory serve-llama-3.1-70b
+memory serve-llama-3.1-70b -v
+memory serve-llama-3.1-70b -v --set model=nemotron-h-8b
 comm serve-llama-3.1-70b
 estimate serve-llama-3.1-70b --set 'workload={kind: serving, prompt: 2048, output: 512, requests: 2000}'
 estimate serve-llama-3.1-70b --set workload.turns=4 --set workload.prompt=500 --set 'workload.think_time=600 s' \

@@ -11,10 +11,11 @@ from costmodel.documents.reader.resolved_scenario import load_any
 from costmodel.documents.reader.serving_scenario import serving
 from costmodel.equations.serving.speculation import accepted_tokens, dense_verify_ratio, speculation_speedup
 from costmodel.equations.serving.step.decode_step import compute_bound_batch, fastest_user_rate
-from costmodel.estimate.serving.engine_step import Batch, step_time
+from costmodel.estimate.serving.engine_step import step_time
 from costmodel.estimate.serving.plan_columns import PlanColumns
 from costmodel.estimate.serving.reason_codes import REFUSALS
 from costmodel.estimate.serving.serving_inputs import inputs_of
+from costmodel.estimate.serving.step_batch import Batch
 from costmodel.explore.explain.pages import page
 from costmodel.ground.equation import EQUATIONS
 

@@ -80,6 +80,27 @@ def test_a_search_by_gpus_names_the_fewest_that_suffice(asked: tuple[str, ...], 
     assert run(*words).code == 1
 
 
+@pytest.mark.parametrize(
+    ("asked", "tries"),
+    [
+        (("--model", "llama-3.1-405b", "--gpu", "h100", "--gpus", "8", "--set", "plan.tp=8"),
+         ("--set workload.weights=fp8", "--gpus 16 --set plan.pp=2")),
+        (("--model", "mixtral-8x7b", "--gpu", "l40s", "--gpus", "8", "--set", "plan={tp: 2, ep: 2, replicas: 4}"),
+         ("--set plan.tp=4 --set plan.ep=4 --set plan.replicas=2",)),
+    ],
+)  # fmt: skip
+def test_a_plan_that_does_not_fit_has_remedies_that_fit_to_the_letter(
+    asked: tuple[str, ...], tries: tuple[str, ...], run: Any
+) -> None:
+    job = ("--rate", "1", "--prompt", "2000", "--answer", "300")
+    out = run("estimate", *asked, *job).out
+    for each in tries:
+        assert each in out
+        words = shlex.split(each)
+        kept = asked[:4] + asked[6:] if "--gpus" in words else asked
+        assert "M001" not in run("estimate", *kept, *job, *words).out
+
+
 def test_limits_that_no_plan_keeps_are_named_with_the_nearest(run: Any) -> None:
     out = run("search", "serve-llama-3.1-70b", "--set", "limits.tpot.at_most=5ms").out
     found = re.search(r"even of one request at a time: the nearest, \d+ × (.*), has tpot ([\d.]+) ms", out)

@@ -7,6 +7,7 @@ import re
 from typing import Any
 
 import pytest
+from each import each
 
 SERVED = "serve-llama-3.1-70b"
 SCALED = ("scale", "--model", "llama-3.1-70b", "--gpu", "h100", "--prompt", "2000", "--answer", "500")
@@ -110,3 +111,37 @@ def test_the_rent_of_a_run_is_as_wide_as_its_time(run: Any) -> None:
     rent = [float(word.replace(",", "")) for word in re.findall(r"\$([\d,]+)", out[out.index("  run ") :])[:3]]
     time = [float(word) for word in re.findall(r"iteration +(\d+) s[^P]*\n +P10 – P90 +(\d+) – (\d+) s", out)[0]]
     assert [value / rent[0] for value in rent] == pytest.approx([value / time[0] for value in time], rel=0.01)
+
+
+LOAD = ("--set", "workload.rate=100/s")
+
+
+@each(
+    "words, stated, endless",
+    [
+        (("estimate", SERVED, *LOAD), "At 1", True),
+        (("sweep", SERVED, "--over", "workload.rate=4/s,100/s", "--show", "tpot,ttft"), "S003 at 1", True),
+        (("search", SERVED, *LOAD), "more arrives than is answered", True),
+        (("diff", SERVED, SERVED, *LOAD), "its figures are at 1", True),
+        (("check", SERVED, *LOAD), "at most 1", True),
+        (("sensitivity", SERVED, *LOAD), "figures at 1", False),
+        (("explain", SERVED, "ttft", "--depth", "1", *LOAD), "figures at 1", True),
+    ],
+)
+def test_answers_state_that_more_arrives_than_is_answered(
+    words: tuple[str, ...], stated: str, endless: bool, run: Any
+) -> None:
+    """2 replicas answer 13 requests/s: a code, the rate that figures are of, and no finite first token."""
+    out = re.sub(r"\s+", " ", run(*words).out)
+    assert "S003" in out
+    assert stated in out
+    assert bool(re.search("without end|no end", out)) is endless
+    assert not re.search(r"\binf\b", out)
+
+
+def test_a_difference_of_waits_without_end_is_no_number_in_json(run: Any) -> None:
+    found = json.loads(run("diff", SERVED, SERVED, "--set", "workload.rate=100/s", "--json").out)
+    moved = {row["name"]: row for row in found["figures"]}
+    assert found["overload"] == {"before": [], "after": ["S003"]}
+    assert moved["ttft_s"]["before"] > 0
+    assert moved["ttft_s"]["after"] is None

@@ -181,11 +181,16 @@ class Engine(Document):
     makers: list[str] = Field(
         default_factory=list, description="Makers of the accelerators it describes the engine on; absent: not stated"
     )
+    runs_on: list[str] = Field(
+        default_factory=list, description="Makers of all accelerators that it runs on; absent: not stated"
+    )
     as_of: Release = Field(description="Releases it describes")
     memory: EngineMemory = Field(description="How memory is divided")
     thumb_rule: ThumbRule | None = Field(default=None, description="The share where memory.share is left out")
     defaults: list[EngineDefaults] = Field(min_length=1, description="What it picks by the device")
-    budget: Count | None = Field(default=None, description="Tokens of a step at most, instead of the default")
+    budget: Count | None = Field(
+        default=None, description="Tokens of a step of each attention group at most, instead of the default"
+    )
     sequences: Count | None = Field(default=None, description="Sequences of a step at most, instead of the default")
     block: Count = Field(description="Tokens of a block of the cache")
     prefix_cache: bool = Field(description="Whether beginnings that prompts share are computed once")
@@ -196,6 +201,10 @@ class Engine(Document):
         default=True,
         description="Whether a prompt may be computed in parts, over several steps; otherwise it must fit into a step, "
         "and the room that is left is estimated as if it could be used",
+    )
+    prompt_wait: Count | None = Field(
+        default=None,
+        description="Steps that prompts wait at most until every attention group has one; left out, they do not wait",
     )
     expert_ranks: Literal["any", "all"] = Field(
         default="any",

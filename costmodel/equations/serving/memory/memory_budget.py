@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from costmodel.equations.memory.kv_cache import block_tokens, block_waste, mean_context
+from costmodel.equations.memory.kv_cache import block_tokens
 from costmodel.ground.equation import Number, equation
 
 
@@ -282,42 +282,8 @@ def worst_concurrency(pool_held: Number, longest: Number, block: Number) -> Numb
         vllm-engine v1/core/kv_cache_utils.py
 
     Pitfall:
-        it is no limit on requests: most are shorter, and hold half of their answer; resident_requests counts those
+        it is no limit on requests: most are shorter, and hold half of their answer (mean_context)
 
     Monotone: increasing in pool_held; decreasing in longest
     """
     return pool_held / block_tokens(longest, block)
-
-
-@equation
-def resident_requests(pool_held: Number, prompt: Number, output: Number, variation: Number, block: Number) -> Number:
-    """Requests whose mean need fills the pool.
-
-    N / (s + o (1 + v²) / 2 + (q − 1) / 2)
-
-    Args:
-        pool_held: tokens that the pool holds, N [1]
-        prompt: tokens that are given, on average, s [1]
-        output: tokens that are generated, on average, o [1]
-        variation: of the generated tokens, standard deviation over mean, v [1]
-        block: tokens of a block, q [1]
-
-    Returns:
-        requests [1]
-
-    Example:
-        >>> round(resident_requests(1372810.0, 2048.0, 512.0, 0.0, 16.0))
-        594
-
-    Holds:
-        no estimate calls it
-
-    Source:
-        kwon-2023; composition
-
-    Pitfall:
-        needs vary, so that an engine preempts before the mean fills the pool; 90 % of it is a safe place to stay
-
-    Monotone: increasing in pool_held; decreasing in prompt, output, variation, block
-    """
-    return pool_held / (mean_context(prompt, output, variation) + block_waste(block))

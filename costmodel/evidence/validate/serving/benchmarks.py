@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import math
 from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import replace
 
 import numpy as np
 
@@ -44,6 +45,7 @@ def case_of_group(rows: Sequence[ServingRow], shelf: CachedReader) -> ServingCas
     tree = {**scenario, "cluster": {**scenario["cluster"], "nodes": most}}
     try:
         case = serving_case_of(validate(ServingScenario, tree, "row"), shelf, tree)
+        case = replace(case, stack=case.stack.model_copy(update=rows[0].launched)) if rows[0].launched else case
         inputs_of(case)
     except CostModelError as error:
         fault = error.faults[0]
@@ -57,7 +59,9 @@ def groups(rows: Iterable[ServingRow]) -> list[list[int]]:
     for index, row in enumerate(rows):
         workload = {name: value for name, value in row.scenario["workload"].items() if name != "concurrency"}
         cluster = row.scenario["cluster"]["node"]
-        key = json.dumps({**row.scenario, "workload": workload, "cluster": cluster}, sort_keys=True)
+        key = json.dumps(
+            {**row.scenario, "workload": workload, "cluster": cluster, "launched": row.launched}, sort_keys=True
+        )
         alike.setdefault(key, []).append(index)
     return list(alike.values())
 

@@ -25,8 +25,10 @@ RULES = {
     "attention stays in 16 bits",
     "cache_type": "fp8 of checkpoints in 8 or 4 bits on Blackwell, as recipes have it there; else bf16",
     "traffic": "burst: benchmarks start all their requests at once",
+    "prompt_wait": "60 steps with attention DP on TensorRT-LLM, as recipes have it there (enable_balance)",
     "length_share": "1, lengths are those stated",
 }
+_PROMPT_WAIT = 60.0  # steps: attention_dp_config.timeout_iters of InferenceX, and of NVIDIA's own DeepSeek R1
 
 
 @record
@@ -38,6 +40,7 @@ class ServingRow:
     layout: tuple[float, float, float, float]  # tp of attention, pp, ep, groups of attention
     users: float
     filled: dict[str, str] = field(default_factory=dict)
+    launched: dict[str, float] = field(default_factory=dict)  # keys of the engine as the benchmark set them
 
     @property
     def gpus(self) -> float:
@@ -58,6 +61,7 @@ def serving_row(row: CsvRow, shelf: CachedReader) -> ServingRow:
     each = shelf.document("node", node).accelerators
     share = row.number("length_share") or 1.0
     family = shelf.document("accelerator", accelerator).family
+    engine = engine_of(row, filled)
     scenario = {
         "schema": "costmodel/scenario/v1",
         "title": "row",
@@ -71,10 +75,10 @@ def serving_row(row: CsvRow, shelf: CachedReader) -> ServingRow:
             "traffic": _traffic(row, filled),
             **_types(row, model, family, filled),
         },
-        "stack": engine_of(row, filled),
+        "stack": engine,
         "plan": {},
     }
-    return ServingRow(row, scenario, layout, users, filled)
+    return ServingRow(row, scenario, layout, users, filled, _launched(engine, layout[3], filled))
 
 
 def readable(row: CsvRow) -> None:
@@ -128,6 +132,14 @@ def engine_of(row: CsvRow, filled: dict[str, str]) -> str:
         raise CannotModel("V013", f"no stack of the engine {stated or 'not stated'}")
     held = stack_of_release(engine, version)
     return filled.setdefault("engine", engine if held is None else held.stack)
+
+
+def _launched(engine: str, groups: float, filled: dict[str, str]) -> dict[str, float]:
+    """What benchmarks set of an engine: recipes of TensorRT-LLM let prompts wait for those of other groups."""
+    if not engine.startswith("trt-llm") or groups == 1:
+        return {}
+    filled["prompt_wait"] = f"{_PROMPT_WAIT:g} steps"
+    return {"prompt_wait": _PROMPT_WAIT}
 
 
 def _traffic(row: CsvRow, filled: dict[str, str]) -> str:

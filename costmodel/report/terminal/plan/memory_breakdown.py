@@ -12,6 +12,7 @@ from costmodel.estimate.shared.per_stage import STAGES
 from costmodel.estimate.shared.results import number
 from costmodel.estimate.training.memory.breakdown import ALLOCATED, LINES, RESERVED
 from costmodel.ground.units import gib, percent
+from costmodel.report.terminal.plan.cache_rows import cache_rows
 from costmodel.report.terminal.plan.memory_notes import ledger_label, ledger_note
 from costmodel.report.terminal.plan.plan_lines import following, problems, refusal, titled
 from costmodel.report.terminal.plan.plan_words import memory_band, verdict_words
@@ -129,7 +130,16 @@ def model_memory(facts: Alone, *, verbose: bool = False) -> list[Line]:
     lines.append(CellTable(names, kept_rows, "lrrr"))
     whole = " · ".join(gib(float(recipe.kept[8.0, 0])) for recipe in facts.recipes)
     lines.append(styled(f"  all states unsharded: {whole} GiB; activations and buffers come on top"))
+    lines += _served(facts) if verbose else []
     return [*lines, *_left_out(facts, verbose), Text(), typed("Next:", _ranked(facts))]
+
+
+def _served(facts: Alone) -> list[Line]:
+    """What the layers of each kind keep of a sequence while the model serves."""
+    if not facts.cache:
+        return []
+    table = cache_rows(facts.cache, ("a token", f"sequence of {facts.served:,.0f}"))
+    return [Text(), table, styled("  in serving: 16 bits, all heads once")]
 
 
 def _left_out(facts: Alone, verbose: bool) -> list[Line]:

@@ -6,6 +6,7 @@ from rich.text import Text
 
 from costmodel.equations.network.collectives import algorithm_bandwidth, bus_bandwidth
 from costmodel.estimate.serving.evaluate_apart import ApartEvaluation
+from costmodel.estimate.serving.operating_point import micro_batch
 from costmodel.estimate.serving.predict_serving import ServingAnswer
 from costmodel.estimate.serving.replica_traffic import ServingTransfer, transfers
 from costmodel.ground.units import show, show_time, significant
@@ -29,7 +30,7 @@ def communication(answer: ServingAnswer) -> list[Line]:
     costs = answer.costs
     lines: list[Line] = [
         *titled(answer),
-        styled(f"Per GPU and step, {significant(costs['concurrency'])} decodes; prompt: one prompt alone", HEAD),
+        styled(f"{_carried(answer)}; prompt: one prompt alone", HEAD),
         CellTable(_NAMES, rows, "llrllrrrrr", drop=("algbw", "link")),
         styled("  algbw, busbw in GB/s"),
     ]
@@ -43,11 +44,28 @@ def communication(answer: ServingAnswer) -> list[Line]:
     if own and costs["tp_exposed"] and answer.inputs.kernels.all_reduce is not None:
         lines.append(styled(f"Up to {show(own, 'B')} the engine's own all-reduce, NCCL above and between nodes."))
     lines += _between(answer)
-    if costs["dcp_exposed"]:
-        lines.append(styled("Ranks of dcp divide keys and values by tokens, and exchange queries and results by NCCL."))
-    else:
-        lines.append(styled("Keys and values are split by heads and need no communication."))
+    lines.append(styled(_cache(answer)))
     return [*lines, *problems(answer), Text(), following(answer, "explain", "tp_exposed", before="Next:")]
+
+
+def _carried(answer: ServingAnswer) -> str:
+    """The sequences of a step: of a pipeline, those of one micro-batch, which passes all stages."""
+    layout = answer.evaluation.layout
+    decodes = significant(one(micro_batch(layout, answer.evaluation.in_flight)))
+    if one(layout.pp) == 1:
+        return f"Per GPU and step, {decodes} decodes"
+    return f"Per step through {one(layout.pp):.0f} stages, {decodes} decodes of a micro-batch"
+
+
+def _cache(answer: ServingAnswer) -> str:
+    """How ranks divide keys and values."""
+    if answer.costs["dcp_exposed"]:
+        return "Ranks of dcp divide keys and values by tokens, and exchange queries and results by NCCL."
+    if one(answer.evaluation.layout.dp_attention) > 1:
+        return "Each attention group keeps the cache of its own requests, which needs no communication."
+    if any(kind.latent is not None for kind in answer.inputs.model.layers):
+        return "Every rank of a tp group keeps the whole latent cache, which needs no communication."
+    return "Keys and values are split by heads and need no communication."
 
 
 def _between(answer: ServingAnswer) -> list[Line]:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterator, Sequence
 from typing import Any
 
@@ -16,6 +17,7 @@ from costmodel.report.terminal.compare.limit_lines import baseline_words, check_
 from costmodel.report.terminal.serving.serving_formatting import past_bandwidth, reason, result
 from costmodel.report.terminal.style.answer import head
 from costmodel.report.terminal.style.layout import Line
+from costmodel.report.terminal.style.theme import BAD, styled
 
 _NAMES = {machine_name(name): name for name in COLUMNS}
 _TELLING = 1e-4  # share below which a result counts as unchanged
@@ -32,7 +34,14 @@ def finding_words(checked: CheckedAnswer[ServingAnswer], finding: LimitFinding) 
         return baseline_words(finding, result)
     if finding.limit is None:
         return f"{finding.code} {reason(checked.answer, finding.code)}"
-    return limit_words(finding, result) + past_bandwidth(finding.limit, checked.answer.costs["bandwidth_bound"])
+    more = " of what is answered; more arrives" if checked.answer.overload and _reached(finding) else ""
+    past = past_bandwidth(finding.limit, checked.answer.costs["bandwidth_bound"])
+    return f"{limit_words(finding, result)}{more}{past}"
+
+
+def _reached(finding: LimitFinding) -> bool:
+    """Whether the limit itself is kept, at the most that the plan answers."""
+    return finding.limit is not None and finding.value is not None and finding.limit.holds(finding.value)
 
 
 def check_json(found: Sequence[CheckedAnswer[ServingAnswer]]) -> dict[str, Any]:
@@ -42,7 +51,16 @@ def check_json(found: Sequence[CheckedAnswer[ServingAnswer]]) -> dict[str, Any]:
 
 def diff(found: Difference, title: str) -> list[Line]:
     """What changed in the inputs, and which results moved."""
-    return difference_lines(found, title, list(_rows(found.figures)))
+    return [*difference_lines(found, title, list(_rows(found.figures))), *_overloaded(found)]
+
+
+def _overloaded(found: Difference) -> Iterator[Line]:
+    """Sides that cannot answer all that arrives, and what their figures are of."""
+    for when, side in (("before", found.before), ("after", found.after)):
+        if side.overload:
+            most = result("saturation_per_s", side.figures[machine_name("saturation_per_s")])
+            words = f"{when}, more arrives than is answered; its figures are at {most}, the most that is"
+            yield styled(f"  ✗ {' '.join(side.overload)}: {words}", BAD)
 
 
 def _rows(moves: Sequence[MovedFigure]) -> Iterator[tuple[str, ...]]:
@@ -54,8 +72,12 @@ def _rows(moves: Sequence[MovedFigure]) -> Iterator[tuple[str, ...]]:
             continue
         better = (move.change > 0) == (column.better == "higher")
         mark = "" if column.better == "neither" else "better" if better else "worse"
-        change = change_words(move.change)
+        change = change_words(move.change) if math.isfinite(move.before) and math.isfinite(move.after) else ""
         yield name, result(name, move.before), result(name, move.after), change, "" if change == SAME else mark
+
+
+def _finite(value: float | None) -> float | None:
+    return None if value is None or math.isinf(value) else value
 
 
 def diff_json(found: Difference) -> dict[str, Any]:
@@ -67,5 +89,8 @@ def diff_json(found: Difference) -> dict[str, Any]:
         "after": found.after.name,
         "same": found.same,
         "inputs": inputs_json(found.inputs),
-        "figures": [{"name": move.name, "before": move.before, "after": move.after} for move in found.figures],
+        "overload": {"before": list(found.before.overload), "after": list(found.after.overload)},
+        "figures": [
+            {"name": move.name, "before": _finite(move.before), "after": _finite(move.after)} for move in found.figures
+        ],
     }

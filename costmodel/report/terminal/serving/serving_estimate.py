@@ -23,7 +23,6 @@ from costmodel.report.terminal.style.next_command import command, options_of
 from costmodel.report.terminal.style.remark_lines import assumed_lines, remarks
 from costmodel.report.terminal.style.theme import BAD, HEAD, bar, styled
 
-UNSTABLE = frozenset({"S003", "S004", "S005"})
 _OF_SOME = ("dcp_exposed", "ep_exposed", "pp_exposed", "tp_exposed", "draft_time")  # shown only where not zero
 BINDS = {
     "prefill": "the instances for prompts",
@@ -56,7 +55,7 @@ def estimate(answer: ServingAnswer, *, verbose: bool = False) -> list[Line]:
 
 
 def _closing(answer: ServingAnswer, *, settled: bool) -> list[Line]:
-    """What binds the times that are shown, or that there are none, and the commands to go on with."""
+    """What binds the times that are shown, or that there are none, and the next commands."""
     if "M001" in answer.broken:
         no_times = styled("Does not fit; times of a plan that cannot run are not shown.", BAD)
         return [no_times, following(answer, "memory", before="Next:")]
@@ -67,7 +66,7 @@ def _closing(answer: ServingAnswer, *, settled: bool) -> list[Line]:
 
 def _at_most(answer: ServingAnswer, *, followed: bool) -> list[Line]:
     """Of a plan that cannot answer all that arrives: what the figures are of."""
-    if not UNSTABLE & {*answer.broken} or "M001" in answer.broken:
+    if not answer.overload:
         return []
     most = result("saturation_per_s", answer.costs["saturation_per_s"])
     end = ":" if followed else "."
@@ -98,8 +97,10 @@ def _tries(answer: ServingAnswer) -> list[Line]:
     lines: list[Line] = []
     for first, *others in answer.remedies:
         options = options_of(answer.inputs.case, first)
-        values = " or ".join(" ".join(setting.partition("=")[2] for setting in each) for each in others)
-        lines.append(drawn(f"    {'   ' if lines else 'try'}  {options}{f' (or {values})' if others else ''}"))
+        values = " or ".join(
+            " ".join(setting.partition("=")[2] for setting in each) for each in others if len(each) == 1
+        )
+        lines.append(drawn(f"    {'   ' if lines else 'try'}  {options}{f' (or {values})' if values else ''}"))
     return lines
 
 

@@ -10,6 +10,7 @@ from costmodel.estimate.serving.host_cache import host_cache
 from costmodel.estimate.serving.predict_serving import ServingAnswer
 from costmodel.explore.serving.cache_levers import CacheLever
 from costmodel.ground.units import gib, show_memory, show_time, significant
+from costmodel.report.terminal.serving.cache_table import cache_table
 from costmodel.report.terminal.serving.serving_estimate import following, problems, titled
 from costmodel.report.terminal.serving.serving_formatting import one
 from costmodel.report.terminal.style.layout import CellTable, Line
@@ -29,6 +30,7 @@ def memory(answer: ServingAnswer, levers: Sequence[CacheLever], *, verbose: bool
         styled("  fits", GOOD) if "M001" not in answer.broken else styled("  does not fit", BAD),
         Text(),
         *_holds(answer, levers),
+        *(cache_table(answer) if verbose else []),
         *problems(answer),
         *([Text(), *assumed_lines(answer.assumed, verbose=True)] if verbose else []),
         Text(),

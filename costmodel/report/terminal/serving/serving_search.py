@@ -11,9 +11,9 @@ from costmodel.estimate.machine.price import price_of
 from costmodel.estimate.serving.deployment_rent import rent_columns
 from costmodel.estimate.serving.limits_chance import OWN
 from costmodel.estimate.serving.plan_columns import RARE
-from costmodel.estimate.serving.reason_codes import REFUSALS
+from costmodel.estimate.serving.reason_codes import OVERLOAD, REFUSALS
 from costmodel.estimate.serving.service_limits import service_limits
-from costmodel.estimate.shared.limits import Limit
+from costmodel.estimate.shared.limits import Limit, stated_limits
 from costmodel.explore.compare.input_paths import leaves
 from costmodel.explore.serving.best_layout import plan_settings
 from costmodel.explore.serving.found_plans import (
@@ -24,8 +24,9 @@ from costmodel.explore.serving.found_plans import (
     share_of,
 )
 from costmodel.ground.counts import number_of
-from costmodel.ground.units import counted, percent, rounded_dollars, rounded_percent, show_time, significant
+from costmodel.ground.units import counted, percent, rounded_dollars, rounded_percent, significant
 from costmodel.report.terminal.search.varied_keys import headings
+from costmodel.report.terminal.serving.overload_words import brief
 from costmodel.report.terminal.serving.serving_formatting import (
     counted_for,
     layout_words,
@@ -63,7 +64,9 @@ def search(found: FoundPlans, *, why_not: bool = False) -> list[Line]:
     """The best plans, how they stand under the load, and what refuses the others."""
     inputs, variants = found.inputs, found.variants
     counts = f"{number_of(found.candidates, 'plan')} · {found.valid:,} valid · {found.fit:,} fit"
-    counts += f" · {found.kept:,} keep{'s' if found.kept == 1 else ''} all limits"
+    ending = "s" if found.kept == 1 else ""
+    limited = any(True for _ in stated_limits(inputs.case.scenario.limits))
+    counts += f" · {found.kept:,} keep{ending} all limits" if limited else f" · {found.kept:,} stand{ending} the load"
     lines: list[Line] = [*head_of(variants), styled(f"{counts} · {found.elapsed:.2f} s")]
     lines += stopped_lines(found)
     shown = [each.variant for each in found.best] or [found.nearest]
@@ -112,14 +115,13 @@ def _row(
 ) -> tuple[str, ...]:
     costs = ranked.costs
     further = {"rent/M out": known(significant(costs["cost_within_limits"]))}
-    over = "S003" in ranked.broken or "S004" in ranked.broken or "S005" in ranked.broken
-    times = ("—", "—") if over else (show_time(costs["tpot"]), show_time(costs["ttft_p99"]))
     return (
         f"{position}",
         *varied_cells(found.variants, ranked.variant),
         *(degree_words(ranked, name) for name in degrees),
         significant(costs["rate_within_slo_per_s"]),
-        *times,
+        brief("tpot", costs["tpot"]),
+        brief("ttft_p99", costs["ttft_p99"]),
         rounded_percent(costs[OWN]),
         significant(costs["tokens_per_gpu_within_limits"]),
         *(further[name] if name in further else result(name, costs[name]) for name in more),
@@ -149,6 +151,8 @@ def _key(found: FoundPlans) -> Iterator[Text]:
     kept = f"keeps {' and '.join(limits)}" if limits else "is answered"
     yield styled(f"  req/s: most that {kept}", DIM)
     yield styled("  tok/s/GPU and cost there; times and chance to keep all limits at the scenario's load", DIM)
+    if any(OVERLOAD & {*each.broken} for each in found.best):
+        yield styled("  no end: more arrives than is answered; tpot is at the most that is", DIM)
     fastest = max((part.fastest for part in found.parts), default=math.inf)
     for limit in _limits(found):
         if past := past_bandwidth(limit, fastest):
@@ -229,7 +233,7 @@ def _at_that_size(found: FoundPlans) -> Iterator[Text]:
     if found.fleet is None:
         return
     costs = found.fleet.costs
-    times = f"tpot {show_time(costs['tpot'])} and ttft p99 {show_time(costs['ttft_p99'])}"
+    times = f"tpot {result('tpot', costs['tpot'])} and ttft p99 {result('ttft_p99', costs['ttft_p99'])}"
     yield styled(f"  With so many: {times}, and a chance of {rounded_percent(costs[OWN])} to keep all limits")
 
 

@@ -11,6 +11,7 @@ from costmodel.documents.schemas.serving.serving_results import RESULTS
 from costmodel.estimate.serving.result_columns import COLUMNS, machine_name
 from costmodel.explore.vary.serving_sensitivity import ServingSensitivity
 from costmodel.report.machine.serving_json import plan_frame
+from costmodel.report.terminal.serving.overload_words import at_most_lines
 from costmodel.report.terminal.serving.serving_estimate import titled
 from costmodel.report.terminal.serving.serving_formatting import result
 from costmodel.report.terminal.style.answer import head
@@ -22,7 +23,7 @@ from costmodel.report.terminal.vary.vary import finite
 
 def sensitivity(found: ServingSensitivity, shown: int) -> list[Line]:
     """A tornado, and which figure of the hardware is the bottleneck."""
-    lines = [*titled(found.answer, price="cost" in found.result), Text()]
+    lines = [*titled(found.answer, price="cost" in found.result), *at_most_lines(found.answer), Text()]
     lines.append(styled(f"{found.result} {result(found.result, found.value)}", HEAD))
     return [*lines, *tornado(found.knobs, shown), Text(), *map(styled, gains(found))]
 

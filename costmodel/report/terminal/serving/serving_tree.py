@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from typing import Any
 
 from rich.text import Text
@@ -11,6 +12,7 @@ from costmodel.explore.explain.explain import ExplainedFigure
 from costmodel.ground.units import significant
 from costmodel.report.machine.serving_json import plan_frame
 from costmodel.report.terminal.documents.tree import TreeDrawing, as_json
+from costmodel.report.terminal.serving.overload_words import at_most_lines
 from costmodel.report.terminal.serving.serving_estimate import titled
 from costmodel.report.terminal.serving.serving_formatting import MEMORY, result
 from costmodel.report.terminal.style.answer import head
@@ -20,7 +22,7 @@ from costmodel.report.terminal.style.formatting import figure
 def tree(answer: ServingAnswer, node: ExplainedFigure, depth: int) -> list[Text]:
     """What was computed; the root with its equation, and what lies beneath it down to a depth."""
     above = [line for line in titled(answer, price=node.name.startswith("cost_")) if isinstance(line, Text)]
-    return [*above, Text(), *ServingDrawing(node).lines(depth)]
+    return [*above, *at_most_lines(answer), Text(), *ServingDrawing(node).lines(depth)]
 
 
 class ServingDrawing(TreeDrawing):
@@ -36,6 +38,8 @@ class ServingDrawing(TreeDrawing):
 
     def value(self, node: ExplainedFigure) -> str:
         """A figure in the unit of the other answers."""
+        if math.isinf(node.value):
+            return "without end"
         if node.unit == "1/s" and "token" not in node.name:
             return f"{significant(node.value, 4)} /s"
         return figure(node.value, node.unit, 4, held=self.held)

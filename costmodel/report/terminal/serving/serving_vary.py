@@ -24,6 +24,7 @@ from costmodel.ground.counts import number_of
 from costmodel.ground.units import counted, significant
 from costmodel.report.machine.answer_fields import notes
 from costmodel.report.machine.serving_json import number, plan
+from costmodel.report.terminal.serving.overload_words import at_most, brief
 from costmodel.report.terminal.serving.serving_chart import chart as drawn_chart
 from costmodel.report.terminal.serving.serving_formatting import (
     counted_for,
@@ -97,7 +98,7 @@ def sweep(found: SweptServing, *, chart: bool = False) -> list[Line]:
         rows = [(*row[:-1], _layout(trial), row[-1]) for row, trial in zip(rows, found.trials, strict=True)]
     priced, own = any(map(is_cost, found.shown)), price_varies(paths)
     head = _subject(found.case, paths, price=priced and not own)
-    table = [CellTable(names, rows, align), *_unread(found.trials)]
+    table = [CellTable(names, rows, align), *_overloaded(found.trials), *_unread(found.trials)]
     drawing: list[Line] = [Text(), drawn_chart(found)] if chart else []
     return [*head, *table, *(_prices(found) if priced and own else []), *_remarked(found.trials), *drawing]
 
@@ -135,13 +136,9 @@ def _results(shown: Sequence[str], trial: ServingTrial) -> list[str]:
         return ["—"] * len(shown)
     apart = trial.answer.plan.prefill is not None
     return [
-        _fleet(trial.answer) if apart and name == "replicas" else _known(result(name, trial.answer.costs[name]))
+        _fleet(trial.answer) if apart and name == "replicas" else brief(name, trial.answer.costs[name])
         for name in shown
     ]
-
-
-def _known(words: str) -> str:
-    return words.replace("without end", "—")
 
 
 def _fleet(answer: ServingAnswer) -> str:
@@ -156,7 +153,15 @@ def _layout(trial: ServingTrial) -> str:
 
 
 def _against(trial: ServingTrial) -> str:
-    return f"✗ {' '.join(trial.codes)}" if trial.codes else ""
+    """What speaks against it, and what rate its figures are of where more arrives."""
+    return f"✗ {' '.join(trial.codes)}{at_most(trial.answer)}" if trial.codes else ""
+
+
+def _overloaded(trials: Sequence[ServingTrial]) -> list[Line]:
+    """What rows are of on which more arrives than is answered."""
+    if not any(trial.answer is not None and trial.answer.overload for trial in trials):
+        return []
+    return [styled("  ✗ … at: the highest rate that it can serve; more arrives, so the queue grows without bound", DIM)]
 
 
 def sweep_rows(found: SweptServing) -> list[dict[str, Any]]:
@@ -215,7 +220,7 @@ def scale(
     ]
     if assumed:
         lines.insert(-1, styled("rates around workload.rate; --rate '2..16 /s' sets others"))
-    lines += [*_unread(trials), *_never_kept(case, trials)]
+    lines += [*_overloaded(trials), *_unread(trials), *_never_kept(case, trials)]
     if kept and kept[0].answer is not None:
         lines += [*_stated(kept), *counted_for(case), *unlimited(case), *_at_risk(case, kept)]
     answers = [trial.answer.assumed for trial in trials if trial.answer is not None]

@@ -1,0 +1,20 @@
+"""Whether an engine runs on the accelerators of a scenario at all."""
+
+from __future__ import annotations
+
+from costmodel.documents.reader.library import names, read
+from costmodel.documents.reader.resolved_scenario import ACCELERATOR
+from costmodel.documents.reader.serving_scenario import ServingCase
+from costmodel.documents.schemas.serving.engine import Engine
+from costmodel.ground.errors import fail
+
+
+def check_hardware(case: ServingCase, engine: Engine) -> None:
+    """A fault for accelerators of a maker whose cards the engine does not run on."""
+    chip = case.accelerator
+    if not engine.runs_on or chip.vendor in engine.runs_on:
+        return
+    sentence = f"{engine.name} runs on accelerators of {', '.join(engine.runs_on)} alone, not on {chip.vendor}'s"
+    documents = (read("stack", name) for name in names("stack"))
+    others = [each.name for each in documents if isinstance(each, Engine) and chip.vendor in each.runs_on]
+    raise fail("D016", sentence, case.place("stack", *ACCELERATOR), f"engines that do: {', '.join(others)}")

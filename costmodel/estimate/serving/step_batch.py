@@ -1,0 +1,135 @@
+"""What a step carries, and the part of it that the busiest attention group computes, for which the others wait."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import numpy as np
+
+from costmodel.equations.serving.step.attention_groups import (
+    busiest_group_prompts,
+    busiest_group_sequences,
+    gathering_steps,
+    prompts_gathered,
+    prompts_of_a_prompted_step,
+)
+from costmodel.estimate.serving.plan_columns import PlanColumns
+from costmodel.estimate.serving.serving_inputs import ServingInputs
+from costmodel.ground.equation import Number, term
+from costmodel.ground.record import record
+
+
+@record
+class Batch:
+    """What a step carries: sequences that decode, tokens of prompts, and how many prompts these are."""
+
+    decodes: Number
+    context: Number
+    tokens: Number = 0.0
+    prompts: Number = 0.0
+    verified: float = 1.0  # rows of a sequence that decodes
+
+    @property
+    def queries(self) -> Number:
+        """Rows of the sequences that decode."""
+        return self.decodes if self.verified == 1 else self.verified * self.decodes
+
+    @property
+    def prompted(self) -> bool:
+        """Whether any of the steps carries prompts."""
+        return bool(np.any(self.tokens))
+
+    @property
+    def rows(self) -> Number:
+        """Rows of its matrix products."""
+        return self.queries + self.tokens
+
+    @property
+    def drawn(self) -> Number:
+        """Rows that a token is drawn from: one of each query and each prompt."""
+        return self.queries + self.prompts
+
+
+def grouped(layout: PlanColumns) -> bool:
+    """Whether any of the plans has several attention groups."""
+    return bool(np.any(np.asarray(layout.dp_attention) > 1))
+
+
+def step_budget(layout: PlanColumns) -> Number:
+    """Tokens of a step at most, of all attention groups."""
+    if not grouped(layout):
+        return layout.budget
+    with term("budget of all groups"):
+        return layout.budget * layout.dp_attention
+
+
+def whole_budget(layout: PlanColumns) -> PlanColumns:
+    """The same plans, with the budget of a step of all attention groups."""
+    return replace(layout, budget=np.asarray(step_budget(layout))) if grouped(layout) else layout
+
+
+def prompt_piece(inputs: ServingInputs, layout: PlanColumns) -> Number:
+    """Tokens that a step computes of one prompt."""
+    return np.minimum(inputs.load.computed, layout.budget)
+
+
+@record
+class AttentionGroups:
+    """Attention groups of plans, of which each has its own requests."""
+
+    count: Number
+    piece: Number  # tokens that a step computes of one prompt
+    budget: Number  # tokens of a step of one group
+    wait: float | None = None  # steps that prompts wait at most for those of other groups
+
+    def sequences(self, sequences: Number) -> Number:
+        """Of the sequences of a step those of the busiest group."""
+        return busiest_group_sequences(sequences, self.count)
+
+    def tokens(self, tokens: Number) -> Number:
+        """Of the tokens of prompts of a step those that the busiest group computes: whole pieces of prompts."""
+        even = tokens / self.count
+        with term("pieces of prompts"):
+            if self.wait is None:
+                busiest = self.piece * busiest_group_prompts(tokens / self.piece, self.count)
+            else:
+                busiest = np.minimum(self.piece, tokens)
+        return np.where(self.count > 1, np.maximum(np.minimum(busiest, self.budget), even), tokens)
+
+    def pieces(self, prompts: Number) -> Number:
+        """Pieces of prompts of a step that has any, of so many on average."""
+        if self.wait is None:
+            return prompts_of_a_prompted_step(prompts)
+        return prompts_gathered(prompts, self.count, self.wait)
+
+    def waited(self, prompts: Number) -> Number:
+        """Steps that a prompt waits for those of other groups."""
+        if self.wait is None:
+            return 0.0
+        steps = gathering_steps(self.pieces(prompts), prompts, self.count)
+        return np.where(self.count > 1, steps, 0.0)
+
+
+def own_sequences(layout: PlanColumns, sequences: Number) -> Number:
+    """Of the sequences of a step those of the busiest attention group."""
+    return busiest_group_sequences(sequences, layout.dp_attention) if grouped(layout) else sequences
+
+
+def groups_of(inputs: ServingInputs, layout: PlanColumns) -> AttentionGroups | None:
+    """The attention groups of plans; None where none has several."""
+    if not grouped(layout):
+        return None
+    return AttentionGroups(layout.dp_attention, prompt_piece(inputs, layout), layout.budget, inputs.engine.prompt_wait)
+
+
+def busiest_group(inputs: ServingInputs, layout: PlanColumns, batch: Batch) -> Batch:
+    """The part of a batch that the busiest attention group computes."""
+    groups = groups_of(inputs, layout)
+    if groups is None:
+        return batch
+    with term("busiest group"):
+        own = replace(batch, decodes=groups.sequences(batch.decodes))
+        if not batch.prompted:
+            return own
+        tokens = groups.tokens(batch.tokens)
+        return replace(own, tokens=tokens, prompts=tokens / inputs.load.computed)

@@ -114,20 +114,19 @@ def percent(value: float, digits: int = 3) -> str:
     >>> percent(0.4), percent(0.99986), percent(1.0)
     ('40.0 %', '99.99 %', '100 %')
     """
-    while digits < _FINEST and value < 1 and significant(value * 100, digits).startswith("100"):
-        digits += 1
-    return f"{significant(value * 100, digits)} %"
+    shown = (significant(value * 100, more) for more in range(digits, _FINEST))
+    text = next((each for each in shown if value < 1 and not each.startswith("100")), significant(value * 100, digits))
+    return f"{text} %"
 
 
 def rounded_percent(value: float, decimals: int = 0) -> str:
     """A chance to a fixed number of decimals; one below the whole has as many as show that.
 
-    >>> rounded_percent(0.789), rounded_percent(0.9997), rounded_percent(0.999999, 1), rounded_percent(1.0, 1)
-    ('79%', '99.97%', '99.9999%', '100.0%')
+    >>> rounded_percent(0.789), rounded_percent(0.9997), rounded_percent(0.99999, 1), rounded_percent(1.0, 1)
+    ('79%', '99.97%', '99.999%', '100.0%')
     """
-    while decimals < _FINEST - 3 and value < 1 and f"{value * 100:.{decimals}f}".startswith("100"):
-        decimals += 1
-    return f"{value:.{decimals}%}"
+    shown = (f"{value:.{more}%}" for more in range(decimals, _FINEST - 3))
+    return next((each for each in shown if value < 1 and not each.startswith("100")), f"{value:.{decimals}%}")
 
 
 def _scaled(value: float, unit: str, digits: int) -> str:

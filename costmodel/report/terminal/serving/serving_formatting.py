@@ -261,6 +261,9 @@ def instances_words(costs: Mapping[str, float]) -> str:
 def _invalid(answer: ServingAnswer, code: str) -> str:
     """An invalid plan's reason, with the sizes that do not go together."""
     plan, model, inputs = answer.plan, answer.inputs.model, answer.inputs
+    if plan.prefill is not None and code == "L050":
+        taken = layout_words(answer).replace(" · decode", " and decode")
+        return f"{taken} need {answer.costs['gpus']:,.0f} accelerators, and the cluster has {one(inputs.ranks):,.0f}"
     if plan.prefill is not None:
         return REFUSALS[code].meaning
     layers, tp = model.cut_kinds, f"tp {plan.tp:g}"

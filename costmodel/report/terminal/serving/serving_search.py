@@ -257,7 +257,8 @@ def _tries(found: FoundPlans) -> list[Line]:
         )
         for place, remedy in enumerate(found.remedies)
     ]
-    return [Text(), CellTable(("", "what to set", "keeps all limits"), rows, "lkl")]
+    kept = not any(remedy.best.broken for remedy in found.remedies)
+    return [Text(), CellTable(("", "what to set", "keeps all limits" if kept else "the best plan then"), rows, "lkl")]
 
 
 def _never_kept(found: FoundPlans) -> list[Line]:

@@ -18,6 +18,7 @@ from costmodel.estimate.serving.serving_inputs import ServingInputs, inputs_of
 from costmodel.explore.serving.cluster_sizes import larger, sizes_of_cluster
 from costmodel.explore.serving.fleets import counts_needed, counts_of, gpus_of, settings_of
 from costmodel.explore.serving.found_plans import FoundPlans, RankedPlan, SearchRemedy
+from costmodel.explore.serving.larger_memory import larger_memory
 from costmodel.explore.serving.limit_misses import limit_misses
 from costmodel.explore.serving.search_layouts import search
 from costmodel.explore.serving.vary_serving import ServingTrial, tried, unloaded
@@ -88,6 +89,7 @@ def _degrees(answer: ServingAnswer, codes: tuple[str, ...]) -> Iterator[Iterator
         yield from _narrower(answer.inputs.case)[:1]
         if answer.plan.prefill is None:
             yield itertools.islice(_more_stages(answer), 1)
+        yield itertools.islice(_working(answer, larger_memory(answer.inputs.case)), 1)
 
 
 def _with_degree(answer: ServingAnswer, key: str, value: int) -> tuple[str, ...]:

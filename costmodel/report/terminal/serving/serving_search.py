@@ -122,7 +122,7 @@ def _row(
         significant(costs["rate_within_slo_per_s"]),
         brief("tpot", costs["tpot"]),
         brief("ttft_p99", costs["ttft_p99"]),
-        rounded_percent(costs[OWN]),
+        "—" if math.isnan(costs[OWN]) else rounded_percent(costs[OWN]),
         significant(costs["tokens_per_gpu_within_limits"]),
         *(further[name] if name in further else result(name, costs[name]) for name in more),
         ranked.binding,

@@ -16,7 +16,7 @@ from costmodel.estimate.serving.evaluate_layouts import evaluate
 from costmodel.estimate.serving.instance_pairs import InstancePairs
 from costmodel.estimate.serving.instances import CacheTransfer, cache_transfer, prompt_time
 from costmodel.estimate.serving.instances_needed import instances_needed
-from costmodel.estimate.serving.limits_chance import OWN
+from costmodel.estimate.serving.limits_chance import OWN, is_asked
 from costmodel.estimate.serving.load import LEAST
 from costmodel.estimate.serving.operating_point import ExactSteps, micro_batch
 from costmodel.estimate.serving.plan_columns import PlanColumns, Rows
@@ -151,8 +151,10 @@ def _rate(pair: InstancePairs, top: Number) -> Number:
 
 
 def _chance(pair: InstancePairs, top: Number, columns: Mapping[str, Number]) -> Number:
-    """The chance that plans keep every limit."""
+    """The chance that plans keep every limit, where it is asked for."""
     scenario = pair.inputs.case.scenario
+    if not is_asked(pair.inputs):
+        return np.nan
     workload, limits = scenario.workload, list(stated_limits(scenario.limits))
     held, room = dict[str, Number](), None
     if workload.rate is not None:

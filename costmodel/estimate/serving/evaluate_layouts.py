@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator
 from dataclasses import replace
-from functools import partial
 
 import numpy as np
 from numpy.typing import NDArray
@@ -22,13 +21,11 @@ from costmodel.estimate.serving.deployment_rent import rent_columns
 from costmodel.estimate.serving.engine_memory import EngineMemoryUse, memory_use
 from costmodel.estimate.serving.engine_step import StepTime
 from costmodel.estimate.serving.host_loading import host_columns
-from costmodel.estimate.serving.limits_chance import OWN, limits_chance
+from costmodel.estimate.serving.limits_chance import OWN
 from costmodel.estimate.serving.load import (
     BINDING,
     COMPUTE_BOUND,
-    LEAST,
     Bounds,
-    Column,
     Engines,
     bounds_of,
     held_at_most,
@@ -38,27 +35,23 @@ from costmodel.estimate.serving.load import (
 )
 from costmodel.estimate.serving.memory_columns import memory_columns
 from costmodel.estimate.serving.offline import OfflineBatch, offline_batch, offline_state
-from costmodel.estimate.serving.operating_point import ExactSteps, OperatingPoint, micro_batch, operating_point
+from costmodel.estimate.serving.operating_point import FEWEST, ExactSteps, OperatingPoint, micro_batch, operating_point
 from costmodel.estimate.serving.plan_columns import SIZES, PlanColumns
+from costmodel.estimate.serving.rate_within_limits import chance_of_limits, rate_within_limits
 from costmodel.estimate.serving.replica_kinds import of_each_plan, replica_kinds, shared_cuts
 from costmodel.estimate.serving.replicas_for_load import replicas_for_load
-from costmodel.estimate.serving.service_limits import over_limits, service_limits
 from costmodel.estimate.serving.serving_band import endless
 from costmodel.estimate.serving.serving_inputs import ServingInputs
 from costmodel.estimate.serving.speculation_gain import speculation_columns
 from costmodel.estimate.serving.steady_state import SteadyState, replica_rate, steady_state
-from costmodel.estimate.serving.step_factor import ARRIVING, NEAR_ENOUGH, USERS, reached, result_at
 from costmodel.estimate.serving.step_table import step_table
 from costmodel.estimate.serving.token_energy import busy_share, energy_per_token
 from costmodel.estimate.serving.token_tail import token_p99
 from costmodel.estimate.serving.worst_gap import worst_gap
-from costmodel.estimate.shared.limits import stated_limits
 from costmodel.estimate.shared.results import Costs
 from costmodel.ground.equation import Number, term, untraced
 from costmodel.ground.record import record
-from costmodel.ground.solvers import NEAR
 
-FEW = 256  # plans, of which the chance to keep limits is computed although nothing is asked of it
 OF_HALVES = (  # results of plans whose prefill and decode are apart
     "transfer_time",
     "transfer_exposed",
@@ -149,7 +142,7 @@ def _of_kinds(inputs: ServingInputs, layout: PlanColumns) -> _Kinds:
         most = steady_state(inputs, top, replica_rate(inputs, top))
     held = {"saturation_per_s": most.rate, "concurrency_worst": memory.requests_worst}
     with term("within limits"):
-        within = _within_limits(replace(quick, held=held), engines)
+        within = rate_within_limits(replace(quick, held=held), engines)
     return _Kinds(memory, exact, engines, quick, most, within)
 
 
@@ -166,7 +159,7 @@ def _evaluated(inputs: ServingInputs, layout: PlanColumns) -> ServingEvaluation:
     point = operating_point(inputs, layout, many, exact, decode.total)
     batch = offline_batch(inputs, layout, point)
     state = _state(inputs, layout, point, (most.rate, bounds), batch)
-    columns = _times(inputs, layout, decode, state)
+    columns = _times(inputs, layout, _of_tokens(exact, many, decode), state)
     with term("worst gap"):
         longest = worst_gap(inputs, layout, point, exact, held_at_most(inputs, layout, bounds.slots))
         columns["worst_gap"] = np.maximum(longest, state.tpot)
@@ -184,27 +177,16 @@ def _evaluated(inputs: ServingInputs, layout: PlanColumns) -> ServingEvaluation:
     columns["cost_per_mcached"] = cached_cost(inputs, layout, point)
     columns["energy_per_token"] = energy_per_token(inputs, busy_share(inputs, columns), columns)
     columns |= speculation_columns(inputs, layout, quick.steps, bounds, state.tpot, _time_per_token)
-    columns[OWN] = _chance(quick, columns)
+    columns[OWN] = chance_of_limits(quick, columns)
     over = _overloaded(inputs, layout, most)
     found = Costs(columns | endless(columns, over), len(layout))
     return ServingEvaluation(layout, found, memory, bounds, point, state, most, over)
 
 
-def _chance(quick: Engines, columns: Mapping[str, Number]) -> Number:
-    """The chance that plans keep every limit; of many plans only where something is asked of it."""
-    scenario, layout = quick.inputs.case.scenario, quick.layout
-    limits, workload = [*stated_limits(scenario.limits)], scenario.workload
-    if len(layout) > FEW and scenario.objective != OWN and all(limit.column != OWN for limit in limits):
-        return np.nan
-    held, room = dict[str, Number](), None
-    if workload.rate is not None:
-        held[ARRIVING] = of_each(quick.inputs, layout, float(workload.rate))
-        with term("room"):
-            room = share(columns["saturation_per_s"], workload.rate)
-    elif workload.users is not None and workload.think_time:
-        held[USERS] = of_each(quick.inputs, layout, float(workload.users))
-    reach = partial(reached, replace(quick, held=held))
-    return limits_chance(quick.inputs, limits, columns.__getitem__, room, reach)
+def _of_tokens(exact: ExactSteps, many: Number, decode: StepTime) -> StepTime:
+    """The step that tokens come out of: of a single sequence where no more are in flight."""
+    own = np.maximum(many / exact.layout.pp, 1.0)
+    return decode if np.all(np.asarray(own) >= FEWEST) else exact.breakdown(own)
 
 
 def _time_per_token(inputs: ServingInputs, layout: PlanColumns) -> Number:
@@ -324,27 +306,3 @@ def _plain(layout: PlanColumns) -> PlanColumns:
     """The plans as columns that no trace follows: to look for a load with."""
     with untraced():
         return PlanColumns(*(np.asarray(getattr(layout, name)).view(np.ndarray) for name in SIZES))
-
-
-def _within_limits(quick: Engines, engines: Engines) -> Number:
-    """Requests a second of one replica up to which the service-level limits hold; 0 where none does."""
-    inputs, limits = quick.inputs, service_limits(quick.inputs)
-
-    def over(some: Engines, many: Column) -> Column:
-        """The result that is nearest to its limit, or beyond it, over that limit."""
-        state = some.state(many)
-
-        def named(name: str) -> Number:
-            if name != OWN:
-                return result_at(some, many, state, name)
-            loaded = replace(some, held={**some.held, ARRIVING: state.rate})
-            room = share(some.held["saturation_per_s"], state.rate)
-            return limits_chance(inputs, limits, named, room, partial(reached, loaded))
-
-        return over_limits(limits, named, len(some.layout))
-
-    if not limits:
-        return engines.rate(engines.bounds.least)
-    with untraced(), np.errstate(all="ignore"):
-        many = quick.greatest(over, NEAR_ENOUGH if any(limit.column == OWN for limit in limits) else NEAR)
-    return np.where(many > LEAST * (1.0 + NEAR_ENOUGH), engines.rate(many), 0.0)

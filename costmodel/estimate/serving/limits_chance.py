@@ -7,6 +7,7 @@ results reach it.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator
+from dataclasses import replace
 
 import numpy as np
 
@@ -16,7 +17,7 @@ from costmodel.equations.serving.load.limit_chance import chance_of_both, log_sl
 from costmodel.equations.serving.load.percentiles import normal_share
 from costmodel.estimate.serving.serving_band import ServingSpreads, alone, moves_with_steps, own_share, spreads
 from costmodel.estimate.serving.serving_inputs import ServingInputs
-from costmodel.estimate.shared.limits import Limit
+from costmodel.estimate.shared.limits import Limit, stated_limits
 from costmodel.ground.equation import Number, term
 from costmodel.ground.record import record
 
@@ -31,6 +32,18 @@ class Reached:
 
     factor: Number
     value: Number
+
+
+def asking_chance(inputs: ServingInputs) -> ServingInputs:
+    """The same, whose evaluations have this chance; of many plans it takes as long as all else."""
+    case = inputs.case
+    return replace(inputs, case=replace(case, scenario=case.scenario.model_copy(update={"objective": OWN})))
+
+
+def is_asked(inputs: ServingInputs) -> bool:
+    """Whether plans are compared by this chance, or bounded by it."""
+    scenario = inputs.case.scenario
+    return scenario.objective == OWN or any(limit.column == OWN for limit in stated_limits(scenario.limits))
 
 
 Reach = Callable[[str, float], Reached | None]

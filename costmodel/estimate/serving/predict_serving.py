@@ -18,7 +18,7 @@ from costmodel.estimate.serving.conversations import conversing
 from costmodel.estimate.serving.evaluate_apart import ApartEvaluation, evaluate_apart
 from costmodel.estimate.serving.evaluate_layouts import ServingEvaluation, evaluate
 from costmodel.estimate.serving.figure_bands import banded
-from costmodel.estimate.serving.limits_chance import OWN
+from costmodel.estimate.serving.limits_chance import OWN, asking_chance
 from costmodel.estimate.serving.plan_columns import PlanColumns
 from costmodel.estimate.serving.reason_codes import OVERLOAD
 from costmodel.estimate.serving.serving_inputs import ServingInputs, inputs_of, never_fitted
@@ -194,7 +194,7 @@ def answer(inputs: ServingInputs, plan: ServingPlan, *, bands: bool = True) -> S
         refused = tuple(code for code, mask in invalid(inputs, layout) if mask.any())
         columns = (layout,)
     with np.errstate(all="ignore") if refused else nullcontext():
-        evaluation = evaluated(inputs, *columns)
+        evaluation = evaluated(asking_chance(inputs) if bands else inputs, *columns)
         results = evaluation.results
         costs = (banded(inputs, evaluation, lambda changed: evaluated(changed, *columns)) if bands else results).row()
     broken = dict.fromkeys(code for code, mask in unacceptable(inputs, evaluation) if mask.any())

@@ -133,7 +133,9 @@ def _of_a_word(word: str) -> Page | None:
         sources = _titles(equation.contract.source)
         return Page(word, equation.contract.title, equation.contract.formula, equation, sources)
     if word in (named := _strategies()):
-        return _strategy(named[word])
+        found = _strategy(named[word])
+        keys = _as_leaves(word) if word != named[word] else ""  # a value of a key may be a key elsewhere
+        return replace(found, text="\n".join(filter(None, (found.text, keys))))
     if word in glossary():
         found = _word(word)
         return replace(found, text="\n".join((found.text, *_as_keys(word))))

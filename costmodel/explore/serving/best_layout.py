@@ -53,7 +53,7 @@ def best_layout(case: ServingCase, *, nearest: bool = False) -> tuple[dict[str, 
     if case.scenario.plan is not None and case.scenario.plan.prefill is not None:
         return None
     inputs = inputs_of(case)
-    found = search(inputs, _MOST)
+    found = search(inputs, _MOST, bands=False)
     best = next((ranked for ranked in found.best if ranked.sizes["budget"] == float(inputs.budget)), None)
     if best is None and case.scenario.plan is not None:
         return None

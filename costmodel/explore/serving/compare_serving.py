@@ -61,7 +61,7 @@ def side(name: str, case: ServingCase) -> Side:
         values |= {path: InputValue(float(getattr(layout, path.removeprefix("plan."))[0])) for path in sizes}
     values["stack.budget"] = InputValue(float(layout.budget[0]))
     refused = answer.refused or tuple(code for code in answer.broken if code in TOO_LARGE)
-    known = {} if refused else figures(answer, endless=True)
+    known = {} if refused else figures(answer, endless=True, bands=True)
     assumed = {item.path: item.value for item in answer.assumed}
     left_out = case.foreign_prices if case.stated_price is None else ()
     return Side(

@@ -13,6 +13,7 @@ from costmodel.estimate.machine.price import price_per_accelerator
 from costmodel.estimate.serving.evaluate_apart import ApartEvaluation, evaluate_apart
 from costmodel.estimate.serving.evaluate_layouts import ServingEvaluation, evaluate
 from costmodel.estimate.serving.figure_bands import banded
+from costmodel.estimate.serving.limits_chance import asking_chance
 from costmodel.estimate.serving.plan_columns import SIZES, PlanColumns
 from costmodel.estimate.serving.predict_serving import filled, halves_of, layout_of, own_plan, routed
 from costmodel.estimate.serving.result_columns import COLUMNS
@@ -36,7 +37,7 @@ def explain(inputs: ServingInputs, quantity: str) -> ExplainedFigure:
     if quantity.startswith(("cost_", "rent_")) and np.isnan(float(price_per_accelerator(inputs.case))):
         raise fail("C004", f"{quantity} is not known", Place(inputs.case.file), "set assume.price, e.g. 2.50 USD/GPU/h")
     with trace():
-        results = banded(inputs, _evaluated(inputs), _evaluated)
+        results = banded(inputs, _evaluated(asking_chance(inputs)), _evaluated)
         origin = origin_of(results.columns[quantity], quantity)
     return tree_of(Book(inputs.case.trees, COLUMNS, {}), quantity, COLUMNS[quantity].unit, origin)
 
@@ -44,7 +45,7 @@ def explain(inputs: ServingInputs, quantity: str) -> ExplainedFigure:
 def traced_evaluation(inputs: ServingInputs) -> ServingEvaluation | ApartEvaluation:
     """The evaluation of the scenario's own plan, every figure with what it was made of."""
     with trace():
-        return _evaluated(inputs)
+        return _evaluated(asking_chance(inputs))
 
 
 def explain_all(inputs: ServingInputs, evaluation: ServingEvaluation | ApartEvaluation) -> dict[str, ExplainedFigure]:

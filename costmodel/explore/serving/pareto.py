@@ -13,6 +13,7 @@ from costmodel.documents.schemas.serving.serving_workload import LOADS as LOAD_K
 from costmodel.estimate.serving.constraints import invalid
 from costmodel.estimate.serving.evaluate_apart import evaluate_apart
 from costmodel.estimate.serving.evaluate_layouts import evaluate
+from costmodel.estimate.serving.limits_chance import OWN, asking_chance
 from costmodel.estimate.serving.plan_columns import PlanColumns
 from costmodel.estimate.serving.predict_serving import AnyEvaluation, routed_parts, unacceptable
 from costmodel.estimate.serving.serving_inputs import ServingInputs
@@ -28,6 +29,7 @@ from costmodel.explore.serving.found_plans import (
     varied,
 )
 from costmodel.explore.serving.layout_candidates import candidates, valid_pairs
+from costmodel.explore.serving.plan_bands import banded_plans
 from costmodel.explore.serving.search_layouts import UNSTABLE, ranked_plan
 from costmodel.ground.errors import Fault, fail
 from costmodel.ground.record import record
@@ -102,17 +104,28 @@ def front(inputs: ServingInputs, text: str, over: Sequence[Axis] = (), watcher: 
         if without := [name for name in lacking if lacks_figure(inputs, name)]:
             lacking[without[0]].append(inputs.case.node.name)
             return VariantFront()
-        return _of_variant(number, inputs, x, y)
+        return _of_variant(number, asking_chance(inputs) if OWN in (x, y) else inputs, x, y)
 
     parts = []
     for found in variants.each(of_variant, watcher):
         parts.append(VariantFront(fault=found) if isinstance(found, Fault) else found)
     for name, nodes in lacking.items():
         comparable(name, nodes)
-    points = [point for part in parts for point in part.points]
+    points = _unbeaten([point for part in parts for point in part.points], x, y)
     if not points:
         raise fail("C004", f"no plan has both {x} and {y}", inputs.case.place("search", "plan"), _unknown(inputs, x, y))
-    return ServingFront(variants, x, y, tuple(_unbeaten(points, x, y)), tuple(parts))
+    return ServingFront(variants, x, y, tuple(_with_bands(variants, points)), tuple(parts))
+
+
+def _with_bands(variants: ServingVariants, points: Sequence[FrontPoint]) -> list[FrontPoint]:
+    """The points with both ends of every band, each at its load."""
+    found = list(points)
+    for kind in dict.fromkeys((point.plan.variant, point.load) for point in points):
+        places = [place for place, point in enumerate(points) if (point.plan.variant, point.load) == kind]
+        inputs = _loaded(variants.of(kind[0]), kind[1])
+        for place, plan in zip(places, banded_plans(inputs, [points[place].plan for place in places]), strict=True):
+            found[place] = replace(points[place], plan=plan)
+    return found
 
 
 def _unknown(inputs: ServingInputs, x: str, y: str) -> str:

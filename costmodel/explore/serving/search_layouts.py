@@ -23,6 +23,7 @@ from costmodel.explore.serving.fleet_size import sized, sized_apart
 from costmodel.explore.serving.found_plans import FoundPlans, RankedPlan, VariantPlans, comparable, lacks_figure, varied
 from costmodel.explore.serving.layout_candidates import candidates, pairs, replicas_are_open
 from costmodel.explore.serving.limit_misses import nearness, shown_digits
+from costmodel.explore.serving.plan_bands import with_bands
 from costmodel.ground.errors import Fault
 from costmodel.ground.record import record
 
@@ -41,7 +42,14 @@ class _Own:
     key: tuple[float, ...] | None
 
 
-def search(inputs: ServingInputs, top: int = 10, over: Sequence[Axis] = (), watcher: Watcher = UNWATCHED) -> FoundPlans:
+def search(
+    inputs: ServingInputs,
+    top: int = 10,
+    over: Sequence[Axis] = (),
+    watcher: Watcher = UNWATCHED,
+    *,
+    bands: bool = True,
+) -> FoundPlans:
     """The best plans of the scenario's space: those that keep every limit first, then those that miss one by least.
 
     Over several scenarios if keys vary: one ranking of the plans of all.
@@ -68,8 +76,21 @@ def search(inputs: ServingInputs, top: int = 10, over: Sequence[Axis] = (), watc
     comparable(inputs.case.scenario.objective, lacking)
     found.your_rank = better + 1 if own.key is not None else 0
     found.fleet = _fleet(found)
+    if bands:
+        _add_bands(found)
     found.elapsed = time.perf_counter() - since
     return found
+
+
+def _add_bands(found: FoundPlans) -> None:
+    """Ends of bands for every plan that is named: those that are ranked, the best at each value, the fleet."""
+    named = [*found.best, *(part.best for part in found.parts), found.fleet]
+    plans = list({id(plan): plan for plan in named if plan is not None}.values())
+    banded = dict(zip(map(id, plans), with_bands(found.variants, plans), strict=True))
+    found.best = [banded[id(plan)] for plan in found.best]
+    for part in found.parts:
+        part.best = banded.get(id(part.best))
+    found.fleet = banded.get(id(found.fleet))
 
 
 def _fleet(found: FoundPlans) -> RankedPlan | None:

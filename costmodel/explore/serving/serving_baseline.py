@@ -17,12 +17,13 @@ from costmodel.explore.compare.limit_findings import CheckedAnswer, LimitFinding
 WATCHED = ("ttft_p99", "tpot", "rate_within_slo_per_s", "memory_peak", "rent_per_month", "cost_per_mtoken")
 
 
-def figures(answer: ServingAnswer, *, endless: bool = False) -> dict[str, float]:
-    """Every result that is a number, by its name in machine output; bands follow from them.
+def figures(answer: ServingAnswer, *, endless: bool = False, bands: bool = False) -> dict[str, float]:
+    """Every result that is a number, by its name in machine output.
 
-    endless: waits without end too
+    endless: waits without end too; bands: their ends too, which follow from the results
     """
-    known = {machine_name(name): value for name, value in answer.costs.items() if not name.endswith(("_low", "_high"))}
+    named = (name for name in answer.costs if bands or not name.endswith(("_low", "_high")))
+    known = {machine_name(name): answer.costs[name] for name in named}
     return {name: value for name, value in known.items() if math.isfinite(value) or (endless and math.isinf(value))}
 
 

@@ -214,7 +214,7 @@ def _without(settings: tuple[str, ...], others: tuple[str, ...]) -> tuple[str, .
 def _search_remedy(case: ServingCase, settings: tuple[str, ...], *, fits: bool = False) -> SearchRemedy | None:
     """The settings, where a search under them finds a plan that keeps every limit; with fits, any plan."""
     try:
-        found = search(inputs_of(serving(vary_any(case, settings))), 1)
+        found = search(inputs_of(serving(vary_any(case, settings))), 1, bands=False)
     except CostModelError:
         return None
     return SearchRemedy(settings, found.best[0]) if found.kept or (fits and found.best) else None
@@ -243,7 +243,7 @@ def _unloaded(case: ServingCase) -> RankedPlan | None:
     if case.scenario.workload.rate is None:
         return None
     inputs = inputs_of(unloaded(case))
-    found, limits = search(inputs, _EVERY), service_limits(inputs)
+    found, limits = search(inputs, _EVERY, bands=False), service_limits(inputs)
 
     def beyond(plan: RankedPlan) -> float:
         return float(limit_misses(limits, lambda name: np.array([plan.costs[name]]), 1)[0])

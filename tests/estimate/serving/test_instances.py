@@ -74,7 +74,7 @@ def test_prompts_one_by_one_are_the_line_of_one_server(busy: float) -> None:
     service = gamma * prompt
     rate, square = busy / service, service**2 * (1 + spread**2)
     load, nothing = Load(prompt, 1.0, spread, 0.0, 0.0, prompt + 1.0), CacheTransfer(0.0, 0.0, 0.0, *(math.inf,) * 3)
-    found = first_token(load, 1.0, PromptTime(0.0, gamma, service, service), rate, nothing, 0.0)
+    found = first_token(load, 1.0, PromptTime(0.0, gamma, service, service, gamma), rate, nothing, 0.0)
     assert float(found.mean) == pytest.approx(rate * square / (2 * (1 - busy)) + service, rel=1e-3)
 
 

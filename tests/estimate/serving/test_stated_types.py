@@ -39,6 +39,9 @@ def test_products_read_what_the_checkpoint_is_in_where_the_accelerator_can() -> 
 
 def test_experts_of_gpt_oss_are_in_four_bits() -> None:
     types = inputs("model=gpt-oss-120b").types
+    one_gpu = ("cluster={node: dgx-h100, nodes: 1}", "plan={tp: 1, replicas: 1}", "limits={}")
+    held = predicted("model=gpt-oss-120b", *one_gpu).evaluation.memory.weights
+    assert one(held) / 2**30 == pytest.approx(60.8, rel=5e-3)  # of the model card
     assert (one(types.weight), one(types.expert_weight)) == (2.0, 0.5 + 1 / 32)
     assert one(inputs("model=gpt-oss-120b", "workload.weights=bf16").types.expert_weight) == 2.0
 

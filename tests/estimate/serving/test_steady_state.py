@@ -152,6 +152,14 @@ def test_an_empty_engine_takes_a_step_a_token_and_a_prompt_for_the_first() -> No
     assert found["utilisation"] < 1e-3
 
 
+def test_the_parts_of_a_lone_users_token_are_its_time() -> None:
+    found = costs(
+        "workload={kind: serving, prompt: 500, output: 200, concurrency: 1, precision: bf16}", "plan.replicas=1"
+    )
+    parts = sum(found[name] for name in ("matmul", "attention", "memory_bound", "tp_exposed", "host_time"))
+    assert parts + found["prompts_between"] == pytest.approx(found["tpot"], rel=5e-3)
+
+
 def test_times_grow_with_the_rate() -> None:
     rows = [costs(f"workload.rate={rate} /s") for rate in (1, 4, 8, 12, 14)]
     for name in ("tpot", "ttft", "ttft_p99", "concurrency", "utilisation", "worst_gap"):

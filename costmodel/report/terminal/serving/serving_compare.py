@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
 from costmodel.documents.schemas.serving.serving_results import RESULTS
@@ -14,8 +14,9 @@ from costmodel.explore.compare.limit_findings import CheckedAnswer, LimitFinding
 from costmodel.report.terminal.compare import limit_lines
 from costmodel.report.terminal.compare.compare import SAME, change_words, difference_lines, inputs_json
 from costmodel.report.terminal.compare.limit_lines import baseline_words, check_lines, limit_words
-from costmodel.report.terminal.serving.serving_formatting import past_bandwidth, reason, result
+from costmodel.report.terminal.serving.serving_formatting import past_bandwidth, reason, result, with_band
 from costmodel.report.terminal.style.answer import head
+from costmodel.report.terminal.style.formatting import ENDS
 from costmodel.report.terminal.style.layout import Line
 from costmodel.report.terminal.style.theme import BAD, styled
 
@@ -34,9 +35,13 @@ def finding_words(checked: CheckedAnswer[ServingAnswer], finding: LimitFinding) 
         return baseline_words(finding, result)
     if finding.limit is None:
         return f"{finding.code} {reason(checked.answer, finding.code)}"
+    costs = checked.answer.costs
+
+    def words(name: str, value: float) -> str:
+        return with_band(costs, name) if value is finding.value else result(name, value)
+
     more = " of what is answered; more arrives" if checked.answer.overload and _reached(finding) else ""
-    past = past_bandwidth(finding.limit, checked.answer.costs["bandwidth_bound"])
-    return f"{limit_words(finding, result)}{more}{past}"
+    return f"{limit_words(finding, words)}{more}{past_bandwidth(finding.limit, costs['bandwidth_bound'])}"
 
 
 def _reached(finding: LimitFinding) -> bool:
@@ -73,7 +78,15 @@ def _rows(moves: Sequence[MovedFigure]) -> Iterator[tuple[str, ...]]:
         better = (move.change > 0) == (column.better == "higher")
         mark = "" if column.better == "neither" else "better" if better else "worse"
         change = change_words(move.change) if math.isfinite(move.before) and math.isfinite(move.after) else ""
-        yield name, result(name, move.before), result(name, move.after), change, "" if change == SAME else mark
+        after = _with_band(named, name, move.after)
+        yield name, result(name, move.before), after, change, "" if change == SAME else mark
+
+
+def _with_band(named: Mapping[str, MovedFigure], name: str, after: float) -> str:
+    """A result of the second scenario, and what it is between."""
+    ends = {f"{name}_{end}": named.get(f"{name}_{end}") for end in ENDS}
+    known = {key: move.after for key, move in ends.items() if move is not None and move.after is not None}
+    return with_band(known | {name: after}, name)
 
 
 def _finite(value: float | None) -> float | None:

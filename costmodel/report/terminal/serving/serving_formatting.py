@@ -74,6 +74,12 @@ def band(costs: Mapping[str, float], name: str) -> str:
     return "" if first == last else between(first, last)
 
 
+def with_band(costs: Mapping[str, float], name: str) -> str:
+    """A result, and what it is between."""
+    found = band(costs, name)
+    return f"{result(name, costs[name])} ({found})" if found else result(name, costs[name])
+
+
 def rate_words(rate: float, shown: str) -> str:
     """A rate of requests, in the singular where it is one."""
     return f"{shown} request{'' if rate == 1 else 's'}/s"

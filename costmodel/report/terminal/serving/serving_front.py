@@ -8,7 +8,7 @@ from typing import Any
 
 from rich.text import Text
 
-from costmodel.documents.schemas.serving.serving_results import RESULTS
+from costmodel.documents.schemas.serving.serving_results import BANDED, RESULTS
 from costmodel.estimate.machine.price import price_of
 from costmodel.estimate.serving.predict_serving import remarks
 from costmodel.estimate.serving.result_columns import machine_name
@@ -53,7 +53,9 @@ def front(found: ServingFront, shown: int) -> list[Line]:
     heads = {"dp_attention": "dpa", "replicas": "repl"}
     over = varied_heads(found.variants)
     rows = [_row(found, place, point, degrees) for place, point in _spread(found.points, shown)]
-    head = ("#", *over, *(heads.get(name, name) for name in degrees), load, *names, "")
+    ends = {"low": "P10", "high": "P90"}
+    axes = (ends.get(name.rpartition("_")[2], name) for axis in names for name in _with_end(axis))
+    head = ("#", *over, *(heads.get(name, name) for name in degrees), load, *axes, "")
     align = f"r{'k' * len(over)}{'r' * (len(head) - len(over) - 2)}l"
     plans = number_of(found.looked_at, "plan")
     lines: list[Line] = [
@@ -104,9 +106,15 @@ def _row(found: ServingFront, place: int, point: FrontPoint, degrees: Sequence[s
         *varied_cells(found.variants, ranked.variant),
         *(degree_words(ranked, name) for name in degrees),
         significant(point.load),
-        *(result(name, ranked.costs[name]) for name in names),
+        *(result(name, ranked.costs[name]) for axis in names for name in _with_end(axis)),
         f"✗ {' '.join(ranked.broken)}" if ranked.broken else "",
     )
+
+
+def _with_end(name: str) -> tuple[str, ...]:
+    """A result and the worse end of its band, where it has one."""
+    end = "high" if RESULTS[name].better == "lower" else "low"
+    return (name, f"{name}_{end}") if name in BANDED else (name,)
 
 
 def _spread(points: Sequence[FrontPoint], shown: int) -> Iterator[tuple[int, FrontPoint]]:

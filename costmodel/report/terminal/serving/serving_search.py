@@ -57,6 +57,7 @@ from costmodel.report.terminal.style.theme import BAD, DIM, styled
 _SHOWN = frozenset({
     "rate_within_slo_per_s", "tpot", "ttft_p99", OWN, "tokens_per_gpu_within_limits", "cost_within_limits",
 })  # fmt: skip
+_ENDS = ("tpot P90", "p99 P90")
 _SIGNS = {"at_most": "≤", "at_least": "≥", "target": "≈"}
 
 
@@ -103,11 +104,12 @@ def _table(found: FoundPlans) -> CellTable:
     own: tuple[str, ...] = () if objective in _SHOWN else (objective, *rent)
     rows = [_row(found, position, ranked, degrees, (*money, *own)) for position, ranked in enumerate(found.best, 1)]
     over = varied_heads(variants)
-    figures = ("req/s", "tpot", "ttft p99", "chance", "tok/s/GPU", *money, *map(result_head, own))
+    times = ("tpot", _ENDS[0], "ttft p99", _ENDS[1])
+    figures = ("req/s", *times, "chance", "tok/s/GPU", *money, *map(result_head, own))
     names = ("#", *over, *(heads.get(name, name) for name in degrees), *figures, "binds", "")
     align = f"r{'k' * len(over)}{'r' * (len(degrees) + len(figures))}ll"
     further = (*(("tok/s/GPU",) if over or own else ()), *(money if own else ()))
-    return CellTable(names, rows, align, drop=(*budget, "binds", "chance", *further), indent="  ")
+    return CellTable(names, rows, align, drop=(*budget, "binds", *_ENDS[::-1], "chance", *further), indent="  ")
 
 
 def _row(
@@ -120,8 +122,7 @@ def _row(
         *varied_cells(found.variants, ranked.variant),
         *(degree_words(ranked, name) for name in degrees),
         significant(costs["rate_within_slo_per_s"]),
-        brief("tpot", costs["tpot"]),
-        brief("ttft_p99", costs["ttft_p99"]),
+        *(brief(name, costs[name]) for name in ("tpot", "tpot_high", "ttft_p99", "ttft_p99_high")),
         "—" if math.isnan(costs[OWN]) else rounded_percent(costs[OWN]),
         significant(costs["tokens_per_gpu_within_limits"]),
         *(further[name] if name in further else result(name, costs[name]) for name in more),

@@ -33,8 +33,10 @@ from costmodel.report.terminal.serving.serving_formatting import (
     reason,
     result,
     unlimited,
+    with_band,
 )
 from costmodel.report.terminal.serving.serving_variants import replica_words
+from costmodel.report.terminal.serving.vary_columns import HEADS, NARROW, SCALE, WORSE
 from costmodel.report.terminal.style.answer import head
 from costmodel.report.terminal.style.head import (
     is_cost,
@@ -51,34 +53,8 @@ from costmodel.report.terminal.style.next_command import command
 from costmodel.report.terminal.style.remark_lines import assumed_of_all, remarks
 from costmodel.report.terminal.style.theme import BAD, DIM, HEAD, WARN, styled
 
-_SURE = 0.9  # the chance that --safe 90% asks for
+_SURE, _TOSS = 0.9, 0.05  # the chance that --safe 90% asks for; one so near to a half is called a coin toss
 _MOST_FAULTS = 5
-_TOSS = 0.05  # a chance so near to a half is called a coin toss
-_SCALE = (
-    "requests_per_s",
-    "replicas",
-    "gpus",
-    "nodes",
-    "tpot",
-    "ttft_p99",
-    "limits_chance",
-    "cost_per_mtoken",
-    "rent_per_month",
-)
-_HEADS = {
-    "rate_within_slo_per_s": "within limits",
-    "ttft": "first token",
-    "ttft_p99": "p99",
-    "tpot": "per token",
-    "worst_gap": "worst gap",
-    "requests_per_s": "rate",
-    "utilisation": "util.",
-    "gpus": "GPUs",
-    "replicas": "repl",
-    "rent_per_month": "a month",
-    "limits_chance": "chance",
-    "cost_per_mtoken": "rent/M out",
-}
 
 
 def _subject(case: ServingCase, varied: Sequence[str] = (), *, price: bool = False) -> list[Line]:
@@ -90,15 +66,17 @@ def _subject(case: ServingCase, varied: Sequence[str] = (), *, price: bool = Fal
 def sweep(found: SweptServing, *, chart: bool = False) -> list[Line]:
     """One row per combination, with the limit that is broken or the fault; and a chart of the first result."""
     paths = [axis.path for axis in found.axes]
-    names = (*(_short(path) for path in paths), *(_HEADS.get(name, name) for name in found.shown), "")
-    rows = [(*_values(found.axes, trial), *_results(found.shown, trial), _against(trial)) for trial in found.trials]
+    shown = list(dict.fromkeys(each for name in found.shown for each in (name, *WORSE.get(name, ()))))
+    names = (*(_short(path) for path in paths), *(HEADS.get(name, name) for name in shown), "")
+    rows = [(*_values(found.axes, trial), *_results(shown, trial), _against(trial)) for trial in found.trials]
     align = "r" * (len(names) - 1) + "l"
     if found.best:
         names, align = (*names[:-1], "best plan", ""), align + "l"
         rows = [(*row[:-1], _layout(trial), row[-1]) for row, trial in zip(rows, found.trials, strict=True)]
     priced, own = any(map(is_cost, found.shown)), price_varies(paths)
     head = _subject(found.case, paths, price=priced and not own)
-    table = [CellTable(names, rows, align), *_overloaded(found.trials), *_unread(found.trials)]
+    narrow = [name for name in NARROW if name in names]
+    table = [CellTable(names, rows, align, drop=narrow), *_overloaded(found.trials), *_unread(found.trials)]
     drawing: list[Line] = [Text(), drawn_chart(found)] if chart else []
     return [*head, *table, *(_prices(found) if priced and own else []), *_remarked(found.trials), *drawing]
 
@@ -208,18 +186,17 @@ def scale(
     best: whether the best layout at each rate was asked for, which is shown
     """
     plans = ("plan",) if best else ()
-    names = (*(_HEADS.get(name, name) for name in _SCALE), *plans, "")
+    names = (*(HEADS.get(name, name) for name in SCALE), *plans, "")
     rows = [
-        (_rate(trial), *_results(_SCALE[1:], trial), *(_layout(trial) for _ in plans), _against(trial))
+        (_rate(trial), *_results(SCALE[1:], trial), *(_layout(trial) for _ in plans), _against(trial))
         for trial in trials
     ]
     kept = [trial for trial in trials if trial.works]
     lines = [
         *_subject(case, ["cluster.nodes"], price=True),
-        CellTable(names, rows, "r" * len(_SCALE) + "l" * (1 + best)),
+        CellTable(names, rows, "r" * len(SCALE) + "l" * (1 + best), drop=NARROW),
     ]
-    if assumed:
-        lines.insert(-1, styled("rates around workload.rate; --rate '2..16 /s' sets others"))
+    lines[-1:-1] = [styled("rates around workload.rate; --rate '2..16 /s' sets others")] if assumed else []
     lines += [*_overloaded(trials), *_unread(trials), *_never_kept(case, trials)]
     if kept and kept[0].answer is not None:
         lines += [*_stated(kept), *counted_for(case), *unlimited(case), *_at_risk(case, kept)]
@@ -309,7 +286,8 @@ def _at_an_end(found: SolvedServing, trial: ServingTrial) -> list[Line]:
     if trial.answer is None:
         return []
     shown = ("tpot", "ttft_p99", "utilisation", "gpus")
-    words = [f"{_HEADS.get(name, name)} {result(name, trial.answer.costs[name])}" for name in shown]
+    costs = trial.answer.costs
+    words = [f"{HEADS.get(name, name)} {with_band(costs, name)}" for name in shown]
     words += [layout_words(trial.answer)] if found.best else []
     return [styled(f"  at {trial.settings[0].partition('=')[2]}: {' · '.join(words)}")]
 

@@ -1,0 +1,58 @@
+"""Bands of ranked plans, and their chance to keep the limits; only plans that are shown get them."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import replace
+from functools import partial
+
+import numpy as np
+
+from costmodel.estimate.serving.figure_bands import banded
+from costmodel.estimate.serving.limits_chance import asking_chance
+from costmodel.estimate.serving.plan_columns import RARE, SIZES, PlanColumns
+from costmodel.estimate.serving.predict_serving import AnyEvaluation, evaluated
+from costmodel.estimate.serving.result_columns import COLUMNS
+from costmodel.estimate.serving.serving_inputs import ServingInputs
+from costmodel.explore.serving.found_plans import RankedPlan, ServingVariants
+
+
+def with_bands(variants: ServingVariants, plans: Sequence[RankedPlan]) -> list[RankedPlan]:
+    """The same plans with both ends of every band, each under the load of its scenario."""
+    found = list(plans)
+    for variant in dict.fromkeys(plan.variant for plan in plans):
+        places = [place for place, plan in enumerate(plans) if plan.variant == variant]
+        rows = banded_plans(variants.of(variant), [plans[place] for place in places])
+        for place, row in zip(places, rows, strict=True):
+            found[place] = row
+    return found
+
+
+def banded_plans(inputs: ServingInputs, plans: Sequence[RankedPlan]) -> list[RankedPlan]:
+    """Plans of one scenario with the ends of their bands; plans apart with as many instances for prompts together."""
+    found = list(plans)
+    kinds = [None if plan.prefill is None else plan.prefill["replicas"] for plan in plans]
+    for kind in dict.fromkeys(kinds):
+        places = [place for place, other in enumerate(kinds) if other == kind]
+        columns = _columns([plans[place] for place in places])
+        with np.errstate(all="ignore"):
+            base = evaluated(asking_chance(inputs), *columns)
+            results = banded(inputs, base, partial(_again, columns))
+        for row, place in enumerate(places):
+            whole = results.row(row) | {name: value for name, value in plans[place].costs.items() if value == value}
+            found[place] = replace(plans[place], costs={name: whole[name] for name in COLUMNS if name in whole})
+    return found
+
+
+def _again(columns: tuple[PlanColumns, ...], inputs: ServingInputs) -> AnyEvaluation:
+    return evaluated(inputs, *columns)
+
+
+def _columns(plans: Sequence[RankedPlan]) -> tuple[PlanColumns, ...]:
+    """Plans as columns: of replicas that do both, or of instances for prompts and of those that generate."""
+    prefill = [plan.prefill for plan in plans if plan.prefill is not None]
+    halves = [*([prefill] if prefill else []), [plan.sizes for plan in plans]]
+    return tuple(
+        PlanColumns(*(np.array([half.get(name, RARE.get(name, 1.0)) for half in sizes]) for name in SIZES))
+        for sizes in halves
+    )

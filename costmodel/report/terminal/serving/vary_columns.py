@@ -1,0 +1,33 @@
+"""Columns of sweep and scale about serving: their heads, the ends of bands beside them, which a narrow table drops."""
+
+WORSE = {"tpot": ("tpot_high",), "ttft_p99": ("ttft_p99_high",)}  # ends of bands that are shown beside a result
+SCALE = (
+    "requests_per_s",
+    "replicas",
+    "gpus",
+    "nodes",
+    "tpot",
+    "tpot_high",
+    "ttft_p99",
+    "ttft_p99_high",
+    "limits_chance",
+    "cost_per_mtoken",
+    "rent_per_month",
+)
+NARROW = ("nodes", "p99 P90", "P90")  # columns that a narrow terminal has no room for
+HEADS = {
+    "rate_within_slo_per_s": "within limits",
+    "ttft": "first token",
+    "ttft_p99": "p99",
+    "tpot": "per token",
+    "worst_gap": "worst gap",
+    "requests_per_s": "rate",
+    "utilisation": "util.",
+    "gpus": "GPUs",
+    "replicas": "repl",
+    "rent_per_month": "a month",
+    "tpot_high": "P90",
+    "ttft_p99_high": "p99 P90",
+    "limits_chance": "chance",
+    "cost_per_mtoken": "rent/M out",
+}

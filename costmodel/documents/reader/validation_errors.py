@@ -43,6 +43,7 @@ _WANTED = {
 _HINTS = {
     "too_short": "leave the key out, or name at least one value",
     "best_above_peak": "change both; without a measured rate best_matmul is {}",
+    "users": "for example --set 'workload.think_time=30 s'",
     "memory": "change both: usable is what a job can have of the capacity",
 }
 _ONE_KIND = ("cluster", "cluster.node", "cluster.node.accelerator", "accelerator")

@@ -20,6 +20,7 @@ from costmodel.estimate.serving.limits_chance import OWN, is_asked
 from costmodel.estimate.serving.load import LEAST
 from costmodel.estimate.serving.operating_point import ExactSteps, micro_batch
 from costmodel.estimate.serving.plan_columns import PlanColumns, Rows
+from costmodel.estimate.serving.serving_band import endless
 from costmodel.estimate.serving.serving_inputs import ServingInputs
 from costmodel.estimate.serving.step_factor import ARRIVING, USERS, load_factor
 from costmodel.estimate.shared.limits import stated_limits
@@ -111,7 +112,7 @@ def evaluate_apart(
         both = together(inputs, prefill, decode) if compared else np.nan
         columns["disaggregation_gain"] = share(within, both)
     columns[OWN] = _chance(quick, top, columns)
-    found = Costs(columns, len(decode))
+    found = Costs(columns | endless(columns, over), len(decode))
     return ApartEvaluation(prefill, decode, found, *memories, transfer, many, most, over)
 
 

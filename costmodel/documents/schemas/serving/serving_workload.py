@@ -117,8 +117,8 @@ class Serving(Document):
     @model_validator(mode="after")
     def _load_and_its_keys(self) -> Self:
         if self.users is not None and self.think_time is None:
-            keys = {"keys": ("think_time", "users")}
-            raise PydanticCustomError("load", "users and think_time stand together: users think between requests", keys)
+            keys = {"keys": ("users", "think_time")}
+            raise PydanticCustomError("users", "users need a think_time: users think between requests", keys)
         if self.think_time is not None and self.users is None and self.turns == 1:
             sentence = "think_time belongs to users, or to the turns of a conversation"
             raise PydanticCustomError("load", sentence, {"keys": ("think_time",)})

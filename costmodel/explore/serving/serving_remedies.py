@@ -30,7 +30,7 @@ _KEYS = {"L050": ("replicas", "tp", "pp"), "L055": ("pp",), "L056": ("ep", "tp")
          "L058": ("pp",), "L059": ("pp",), "L063": ("dcp", "tp"), "L064": ("dcp", "tp"), "L065": ("dcp",),
          "L067": ("ep",)}  # fmt: skip
 _EVERY = 100_000  # plans, of which the nearest to the limits is taken
-_FEW_TIMES = 8.0  # the load over what a plan answers; beyond that, fitting alone helps nobody
+_FEW_TIMES = 8.0  # the load over what a plan answers; beyond that, fitting alone helps no one
 _MOST, _LENGTHS = 3, 8  # values shown of a key; prompts tried, each three quarters of the one before
 
 

@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 from costmodel.documents.reader.resolved_scenario import ACCELERATOR
 from costmodel.documents.reader.serving_scenario import ServingCase
 from costmodel.documents.schemas.efficiency import MatmulFit
-from costmodel.documents.schemas.precision import RECIPES, Recipe, WeightType
+from costmodel.documents.schemas.precision import RECIPES, Precision, Recipe, WeightType
 from costmodel.documents.schemas.serving.serving_workload import STORED, STORED_EXPERTS
 from costmodel.equations.serving.step.quantised_weights import scaled_element_bytes
 from costmodel.estimate.shared.assumptions import AssumptionLog
@@ -40,16 +42,20 @@ class Types:
     expert_recipe: Recipe  # of routed experts
     expert_weight: Number
     expert_peak: float
+    measured: bool  # whether the products were measured in their type, on this accelerator
 
 
 def element_types(case: ServingCase, log: AssumptionLog) -> Types:
     """The types of a workload; a fault for one that the accelerator or the engine lacks."""
     workload = case.scenario.workload
     _offered(case)
-    recipe = RECIPES[workload.precision]
+    recipe = _recipe(case, workload.precision)
     peak, wide = _peaks(case, recipe, "workload.precision")
-    if recipe.fit not in case.efficiency.matmul or recipe.wide not in case.efficiency.matmul:
+    fit = _fit_of(case, recipe)
+    if fit is None or recipe.wide not in case.efficiency.matmul:
         raise _without(case, recipe, "workload.precision")
+    if fit != recipe.fit:
+        log.note(f"kernels of {recipe.name} products", f"as {fit}", "none was measured in int8")
     kept, kept_experts = stored_types(case)
     if workload.weights is None:
         origin = _origin(case.model.stored) if kept else "as workload.precision"
@@ -57,7 +63,7 @@ def element_types(case: ServingCase, log: AssumptionLog) -> Types:
     if kept_experts is not None:
         log.note("workload.expert_weights", kept_experts, _origin(case.model.stored_experts))
     weight = _width(workload.weights or kept or _kept_as(workload.precision))
-    narrow = RECIPES[workload.expert_precision or workload.precision]
+    narrow = _recipe(case, workload.expert_precision or workload.precision)
     expert_weight = weight
     if workload.expert_weights or kept_experts or workload.expert_precision:
         expert_weight = _width(workload.expert_weights or kept_experts or _kept_as(narrow.name))
@@ -69,12 +75,25 @@ def element_types(case: ServingCase, log: AssumptionLog) -> Types:
         cache=Figure(_WHOLE[workload.cache], Place(workload.cache, path="bytes of an element")),
         peak=peak,
         peak_wide=wide,
-        fit=case.efficiency.matmul[recipe.fit],
+        fit=case.efficiency.matmul[fit],
         fit_wide=case.efficiency.matmul[recipe.wide],
         expert_recipe=narrow,
         expert_weight=expert_weight,
         expert_peak=_peaks(case, narrow, "workload.expert_precision")[0],
+        measured=fit == recipe.fit,
     )
+
+
+def _recipe(case: ServingCase, name: Precision) -> Recipe:
+    """The recipe of a precision; engines multiply in int8 with a scale a row on every accelerator that can."""
+    recipe = RECIPES[name]
+    return replace(recipe, families=()) if name == "int8" and case.accelerator.peak.int8 is not None else recipe
+
+
+def _fit_of(case: ServingCase, recipe: Recipe) -> str | None:
+    """The fit of products in a type; of int8 where none was measured, that of the other 8 bits, else of 16."""
+    able = (recipe.fit, "fp8", "bf16") if recipe.name == "int8" else (recipe.fit,)
+    return next((name for name in able if name in case.efficiency.matmul), None)
 
 
 def stored_types(case: ServingCase) -> tuple[WeightType | None, WeightType | None]:
@@ -130,7 +149,7 @@ def _peaks(case: ServingCase, recipe: Recipe, key: str) -> tuple[float, float]:
 
 def _without(case: ServingCase, recipe: Recipe, key: str) -> CostModelError:
     sentence = f"{case.accelerator.name} cannot multiply in {recipe.name}"
-    able = [name for name in case.stack.precisions if _multiplies(case, RECIPES[name])]
+    able = [name for name in case.stack.precisions if _multiplies(case, _recipe(case, name))]
     hint = f"it and {case.stack.name} have {', '.join(able)}: --set {key}={able[0]}" if able else f"take another {key}"
     return fail("D016", sentence, case.place(key, *ACCELERATOR), hint)
 
@@ -140,7 +159,7 @@ def _multiplies(case: ServingCase, recipe: Recipe) -> bool:
     chip, fits = case.accelerator, case.efficiency.matmul
     rates = getattr(chip.peak, recipe.type), getattr(chip.peak, recipe.wide)
     of_family = not recipe.families or chip.family in recipe.families
-    return None not in rates and of_family and recipe.fit in fits and recipe.wide in fits
+    return None not in rates and of_family and _fit_of(case, recipe) is not None and recipe.wide in fits
 
 
 def _kept_as(precision: str) -> str:

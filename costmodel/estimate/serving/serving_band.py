@@ -50,7 +50,7 @@ def spreads(inputs: ServingInputs) -> ServingSpreads:
     spread = inputs.engine.spread
     token: Number = spread.experts if inputs.model.has_experts else spread.tpot
     first: Number = spread.ttft
-    if never_fitted(inputs):
+    if never_fitted(inputs) or not inputs.types.measured:
         token, first = (_of_kernels(inputs, each) for each in (token, first))
     return ServingSpreads(token, first, remaining_error(first, token), spread.pool, _of_power(inputs))
 

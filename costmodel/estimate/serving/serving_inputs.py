@@ -215,14 +215,15 @@ def _load(case: ServingCase, log: AssumptionLog) -> Load:
     return Load(prompt, output, *spreads, hit, longest, shared=workload.shared_prefix, common=hit, history=kept)
 
 
+_STANDING_IN = {"fp16": ("bf16",), "int8": ("fp8", "bf16")}  # types whose fused experts were not measured
+
+
 def _experts(case: ServingCase, kernels: ServingFit, recipe: Recipe) -> FusedExpertsFit | None:
     """The fit of fused experts in the type of the products; nothing for a model without."""
     if not case.model.has_experts:
         return None
-    key: Any = recipe.name if recipe.name in kernels.experts else recipe.fit
-    if key == "fp16":
-        key = "bf16"
-    found = kernels.experts.get(key)
+    able: tuple[Any, ...] = (recipe.name, recipe.fit, *_STANDING_IN.get(recipe.name, ()))
+    found = next((kernels.experts[key] for key in able if key in kernels.experts), None)
     if found is None:
         place = case.place("workload.precision", "model")
         raise fail("D016", f"{case.accelerator.name} has no fit of experts in {recipe.name}", place)

@@ -64,7 +64,8 @@ def test_flags_alone_find_a_plan_of_a_narrow_checkpoint(run: Any) -> None:
     ran = run("estimate", "--model", "deepseek-v3", "--gpu", "h200", "--gpus", "8", *LOAD)
     assert (ran.code, ran.err) == (0, "")
     none = run("estimate", "--model", "llama-3.1-405b", "--gpu", "h100-sxm", "--gpus", "8", *LOAD)
-    assert "help: --set workload.weights=fp8" in none.err
+    assert (none.code, none.err) == (1, "")
+    assert "--set workload.weights=fp8" in none.out
 
 
 def test_a_context_that_holds_no_request_is_refused() -> None:
@@ -107,3 +108,18 @@ def test_a_narrow_cache_of_latent_attention_gains_where_heads_are_cut_alone() ->
         assert (per_request[1] < 0.98 * per_request[0]) is gains
     llama = predicted("workload.cache=fp8")
     assert "N045" not in llama.remarked
+
+
+def test_int8_products_are_those_of_the_next_type_at_the_peak_of_int8() -> None:
+    """On A100 twice the peak of bf16 and half the bytes, with the shares of bf16: products take half as long."""
+    load = "workload={{kind: serving, prompt: 2048, output: 512, concurrency: 64, precision: {}}}"
+    base = ("cluster.node=dgx-a100", "limits={}")
+    wide, narrow = (predicted(*base, load.format(kind)) for kind in ("bf16", "int8"))
+    assert 1.5 < wide.costs["matmul"] / narrow.costs["matmul"] < 2.0  # each launch takes as long
+    assert narrow.costs["weights"] == pytest.approx(wide.costs["weights"] / 2, rel=0.05)
+    [said] = [each for each in narrow.assumed if each.path == "kernels of int8 products"]
+    assert (said.value, wide.inputs.types.measured, narrow.inputs.types.measured) == ("as bf16", True, False)
+    widths = [found.costs["tpot_high"] / found.costs["tpot"] for found in (wide, narrow)]
+    assert widths[1] > 1.1 * widths[0]
+    mixture = predicted("model=mixtral-8x7b", *base, load.format("int8"), "plan={tp: 2, replicas: 1}")
+    assert mixture.refused == ()

@@ -43,7 +43,7 @@ QUANTISED = {
     "auto-round": Quantised(None, "int4-g128"),
     "blockwise_int8": Quantised(None, "int8"),
     "experts_int8": Quantised(None, "int8"),
-    "w8a8_int8": Quantised(None, "int8"),
+    "w8a8_int8": Quantised("int8"),
     "mxfp4": Quantised(None, "mxfp4"),
 }
 # Endings of a checkpoint's name on the hub, and models whose own checkpoint is in a narrow type.
@@ -51,6 +51,7 @@ ENDINGS = (
     (("-fp8-block", "-fp8_block"), Quantised("fp8-block")),
     (("-fp8", "-fp8-kv", "-fp8-dynamic"), Quantised("fp8")),
     (("-nvfp4", "-fp4"), Quantised("nvfp4")),
+    (("-quantized.w8a8", "-w8a8", "-w8a8-int8"), Quantised("int8")),
     (("-awq", "-awq-int4", "-gptq", "-gptq-int4", "-int4", "-w4a16"), Quantised(None, "int4-g128")),
 )
 CHECKPOINTS = {name: Quantised(kept) for name, kept in STORED.items()}

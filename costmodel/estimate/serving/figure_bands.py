@@ -24,7 +24,6 @@ from costmodel.equations.run.uncertainty import (
 )
 from costmodel.estimate.serving.evaluate_apart import ApartEvaluation
 from costmodel.estimate.serving.evaluate_layouts import ServingEvaluation
-from costmodel.estimate.serving.limits_chance import OWN
 from costmodel.estimate.serving.serving_band import ENDLESS, ServingSpreads, alone, exponent, own_share, spreads
 from costmodel.estimate.serving.serving_inputs import ServingInputs
 from costmodel.estimate.shared.results import Costs
@@ -108,14 +107,12 @@ def at_factor(inputs: ServingInputs, factor: float) -> ServingInputs:
 
 
 def _limits_at(limits: Document, factor: float) -> Document:
-    """The limits on results, by another clock; without the one on their chance, which is about such factors."""
+    """The limits on results, by another clock; the chance to keep them is asked for by any."""
     found: dict[str, object] = {}
     for key, bound in limits:
         stated = {name: getattr(bound, name) for name in _BOUNDS if getattr(bound, name) is not None}
-        power = exponent(key) if stated and key not in ("memory", OWN) else 0
+        power = exponent(key) if stated and key != "memory" else 0
         if power:
             later = {name: value / factor if power > 0 else value * factor for name, value in stated.items()}
             found[key] = bound.model_copy(update=later)
-        elif key == OWN and stated:
-            found[key] = bound.model_copy(update=dict.fromkeys(stated))
     return limits.model_copy(update=found)

@@ -79,7 +79,7 @@ class InstancePairs:
         with term("latency"):
             latency = first.mean + (load.output - 1.0) * tpot
         far = token_p99_apart(load, self.steps.one, step, many)
-        return SeenApart(first.mean, first.p99, tpot, far, step, latency, first.busy)
+        return SeenApart(first.mean, first.p99, tpot, far, np.maximum(step, far), latency, first.busy)
 
     def over(
         self, seen: SeenApart, rate: Rows, held: Mapping[str, Number], slower: Callable[[Rows], SeenApart]

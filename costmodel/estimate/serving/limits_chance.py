@@ -12,10 +12,17 @@ from dataclasses import replace
 import numpy as np
 
 from costmodel.documents.schemas.serving.serving_results import RESULTS
-from costmodel.equations.run.uncertainty import chance_within, combined_error, term_error
-from costmodel.equations.serving.load.limit_chance import chance_of_both, log_slope, spreads_away
+from costmodel.equations.run.uncertainty import combined_error, term_error
+from costmodel.equations.serving.load.limit_chance import (
+    SURE,
+    chance_between,
+    chance_of_both,
+    chance_with,
+    log_slope,
+    spreads_away,
+)
 from costmodel.equations.serving.load.percentiles import normal_share
-from costmodel.estimate.serving.serving_band import ServingSpreads, alone, moves_with_steps, own_share, spreads
+from costmodel.estimate.serving.serving_band import OF_POOL, ServingSpreads, alone, moves_with_steps, own_share, spreads
 from costmodel.estimate.serving.serving_inputs import ServingInputs
 from costmodel.estimate.shared.limits import Limit, stated_limits
 from costmodel.ground.equation import Number, term
@@ -51,8 +58,13 @@ Reach = Callable[[str, float], Reached | None]
 
 @record
 class _Side:
-    """How far a bound is: in standard deviations, of which a part is the error of the steps."""
+    """One bound: how far its figure may still grow, in standard deviations, of which a part is the error of the steps.
 
+    A lower bound has the growth under which the figure is too small.
+    """
+
+    kind: str  # of error: steps, or one of its own
+    upper: bool
     away: Number
     with_steps: Number  # correlation with the error of the steps
 
@@ -62,32 +74,24 @@ def limits_chance(
 ) -> Number:
     """Chance that a request fits, that what arrives is answered, and that every limit is kept.
 
-    Results of one kind are off together, so that the least chance of each kind counts; the kinds are independent, but
-    first tokens share the error of the steps.
+    Results of one kind are off together, so that the nearest bounds of each kind count; the kinds are independent, but
+    first tokens, and power where it depends on answers, share the error of the steps.
 
     Args:
         room: factor on all step times up to which what arrives is answered; None for a load that waits
         reach: for a bound on a result, where it is reached; None where the result grows as the steps do
     """
     found = spreads(inputs)
-    steps: list[Number] = []
-    first: list[_Side] = []
     with term("a request fits"):
-        chance = _within(1.0, np.maximum(result("concurrency_worst"), SMALLEST), found.pool)
+        sides = [_Side("pool", False, _away(result("concurrency_worst"), 1.0, found.pool), 0.0)]
     if room is not None:
-        with term("the load is answered"), np.errstate(all="ignore"):
-            steps.append(spreads_away(1.0, np.maximum(room, SMALLEST), found.token))
+        with term("the load is answered"):
+            sides.append(_Side("steps", True, _away(1.0, room, found.token), 1.0))
     for limit, sign, bound in _bounds(limits):
         with term(f"keeps {limit.column}"), np.errstate(all="ignore"):
-            side = _side(inputs, found, result, reach, (limit.column, sign, bound))
-            if not isinstance(side, _Side):
-                chance = chance * side
-            elif np.all(np.asarray(side.with_steps) == 1):
-                steps.append(side.away)
-            else:
-                first.append(side)
+            sides.append(_side(inputs, found, result, reach, (limit.column, sign, bound)))
     with term("every limit"):
-        return chance * _joined(steps, first)
+        return _joined(sides)
 
 
 def _bounds(limits: Iterable[Limit]) -> Iterator[tuple[Limit, float, float]]:
@@ -103,60 +107,84 @@ def _bounds(limits: Iterable[Limit]) -> Iterator[tuple[Limit, float, float]]:
 
 def _side(
     inputs: ServingInputs, found: ServingSpreads, result: Result, reach: Reach, asked: tuple[str, float, float]
-) -> _Side | Number:
-    """How far a bound is where the error of the steps moves the result, else the chance that it is kept alone."""
+) -> _Side:
+    """How far a bound is, and what kind of error moves its result."""
     column, sign, bound = asked
-    value = result(column)
-    less, more = (value, bound) if sign > 0 else (bound, value)
+    value, beside = result(column), alone(found, column)
+    own = "pool" if column in OF_POOL else "power" if np.any(np.asarray(beside)) else "first"
     if not moves_with_steps(inputs, column):
-        return _within(less, more, alone(found, column))
+        if not np.any(np.asarray(beside)):
+            return _exact(value, bound, sign)
+        return _Side(own, sign > 0, _away(value, bound, beside), 0.0)
     upward = 1.0 if RESULTS[column].unit != "1/s" else -1.0  # with the steps
-    less, more = np.maximum(less, SMALLEST), np.maximum(more, SMALLEST)
-    there = reach(column, bound)
-    share = own_share(inputs, column, result)
+    less, more = (value, bound) if upward > 0 else (bound, value)
+    upper, there = sign * upward > 0, reach(column, bound)
     if there is None:
         slope: Number = 1.0
-        away = spreads_away(less, more, found.token)
+        away = _away(less, more, found.token)
     else:
         grown = log_slope(value, there.value, there.factor) if upward > 0 else 1.0
         slope = np.where(np.isfinite(grown), grown, 1.0)
-        away = spreads_away(1.0, np.maximum(there.factor, SMALLEST), found.token) * (sign * upward)
-    if np.any(np.asarray(share)):
-        moved, further = term_error(found.token, slope), term_error(found.first_alone, share)
-        whole = combined_error(moved, further)
-        side = _Side(spreads_away(less, more, whole), moved / whole)
-    else:
-        side = _Side(away, 1.0)
-    return side if sign * upward > 0 else normal_share(_known(side.away))
+        away = _away(1.0, there.factor, found.token)
+    share = own_share(inputs, column, result)
+    further = combined_error(term_error(found.first_alone, share), beside)
+    if not np.any(np.asarray(further)):
+        return _Side("steps", upper, away, 1.0)
+    moved = term_error(found.token, slope)
+    whole = combined_error(moved, further)
+    return _Side(own, upper, _away(less, more, whole), moved / np.maximum(whole, SMALLEST))
 
 
-def _joined(steps: list[Number], first: list[_Side]) -> Number:
-    """The chance that the worst of both kinds is kept."""
-    least = _known(_least(steps)) if steps else None
-    if not first:
-        return 1.0 if least is None else normal_share(least)
-    away, shared = first[0].away, first[0].with_steps
-    for side in first[1:]:
-        nearer = np.asarray(side.away) < away
-        away, shared = np.where(nearer, side.away, away), np.where(nearer, side.with_steps, shared)
-    away = _known(away)
-    return normal_share(away) if least is None else chance_of_both(least, away, shared)
+def _exact(value: Number, bound: float, sign: float) -> _Side:
+    """A bound on a figure that is not off: kept for sure, or never."""
+    kept = np.asarray(value) * sign <= bound * sign
+    return _Side("exact", True, np.where(kept, np.inf, -np.inf), 0.0)
 
 
-def _least(found: list[Number]) -> Number:
-    least = found[0]
-    for each in found[1:]:
-        least = np.minimum(least, each)
-    return least
-
-
-def _known(away: Number) -> Number:
-    """Without a figure a limit is not kept."""
-    return np.where(np.isnan(away), -np.inf, away)
-
-
-def _within(amount: Number, allowance: Number, spread: Number) -> Number:
-    """The chance that one amount is at most another, also where one of them is nothing or without end."""
+def _away(amount: Number, bound: Number, spread: Number) -> Number:
+    """Standard deviations to a bound, also where a figure is nothing, without end, or not off; NaN where not known."""
     with np.errstate(all="ignore"):
-        chance = chance_within(np.maximum(amount, SMALLEST), np.maximum(allowance, SMALLEST), spread)
-    return np.where(np.isnan(chance), np.where(np.asarray(amount) <= allowance, 1.0, 0.0), chance)
+        away = spreads_away(np.maximum(amount, SMALLEST), np.maximum(bound, SMALLEST), spread)
+        apart = np.where(np.asarray(amount) <= bound, np.inf, -np.inf)
+    unknown = np.isnan(np.asarray(amount)) | np.isnan(np.asarray(bound))
+    sure = (np.asarray(spread) <= SURE) | np.isnan(away)
+    return np.where(unknown, np.nan, np.where(sure, apart, away))
+
+
+def _joined(sides: list[_Side]) -> Number:
+    """The chance that figures of all kinds lie between their nearest bounds."""
+    steps = [side for side in sides if side.kind == "steps"]
+    chance = alone_kept = _kept(steps, [])
+    for kind in dict.fromkeys(side.kind for side in sides if side.kind != "steps"):
+        chance = chance_with(chance, _kept(steps, [side for side in sides if side.kind == kind]), alone_kept)
+    return chance
+
+
+def _kept(steps: list[_Side], further: list[_Side]) -> Number:
+    """The chance to keep the bounds on the error of the steps and on that of one further kind."""
+    upper, lower = _nearest(further, upper=True), _nearest(further, upper=False)
+    step, least_step = (_nearest(steps, upper=each).away for each in (True, False))
+    under, least_under = (chance_between(_below(end, upper), _below(end, lower)) for end in (step, least_step))
+    return chance_between(under, least_under)
+
+
+def _nearest(sides: list[_Side], *, upper: bool) -> _Side:
+    """The bound that is met first from above, or from below; without one, no end. A figure not known keeps none."""
+    end = np.inf if upper else -np.inf
+    away: Number = end
+    shared: Number = 0.0
+    for side in sides:
+        if side.upper == upper:
+            there = np.where(np.isnan(side.away), -end, side.away)
+            nearer = there < away if upper else there > away
+            away, shared = np.where(nearer, there, away), np.where(nearer, side.with_steps, shared)
+    return _Side("nearest", upper, away, shared)
+
+
+def _below(step: Number, side: _Side) -> Number:
+    """The chance that the error of the steps and that of a figure both lie below."""
+    if np.all(np.isneginf(side.away)) or np.all(np.isneginf(step)):
+        return 0.0
+    if not np.any(np.asarray(side.with_steps)):
+        return normal_share(step) * normal_share(side.away)
+    return chance_of_both(step, side.away, side.with_steps)

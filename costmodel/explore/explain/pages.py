@@ -103,6 +103,8 @@ def _meaning(word: str) -> Page:
         return known or _key(word)
     meaning, see = labelled
     more = known or _of_a_word(see)
+    if more is known and not meaning and see and more is not None and more.title.startswith(_INPUT):
+        more = _of_a_word(see) or more  # an input of equations that has the same name
     if more is None:
         return Page(word, "a label of answers", meaning)
     if not meaning or meaning.lower() == more.text.lower():

@@ -18,6 +18,8 @@ SERVING_LABELS: dict[str, tuple[str, str]] = {
     "cache": ("memory that an engine keeps for keys and values", "cache_pool"),
     "kv cache": ("keys and values of all tokens that an engine holds", "cache_pool"),
     "cache pool": ("", "cache_pool"),
+    "no end": ("a wait that grows as long as more arrives than is answered", "saturation_per_s"),
+    "all rent": ("all rent over the generated tokens, idle time too", "cost_per_mtoken"),
     "all": ("the sum of the rows above it", ""),
     "which holds": ("requests of mean length that the cache pool has room for at a time", "concurrency_steady"),
     "prompts between": ("", "prompts_between"),

@@ -30,6 +30,7 @@ _KEYS = {"L050": ("replicas", "tp", "pp"), "L055": ("pp",), "L056": ("ep", "tp")
          "L058": ("pp",), "L059": ("pp",), "L063": ("dcp", "tp"), "L064": ("dcp", "tp"), "L065": ("dcp",),
          "L067": ("ep",)}  # fmt: skip
 _EVERY = 100_000  # plans, of which the nearest to the limits is taken
+_ROOM = 0.8  # of saturation, where no limit on times bounds what is proposed: requests wait long close to it
 _FEW_TIMES = 8.0  # the load over what a plan answers; beyond that, fitting alone helps no one
 _MOST, _LENGTHS = 3, 8  # values shown of a key; prompts tried, each three quarters of the one before
 
@@ -153,7 +154,8 @@ def _loads(answer: ServingAnswer) -> Iterator[Iterator[tuple[str, ...]]]:
     """A lower rate, more replicas at the same rate, and other degrees."""
     within, rated = answer.costs["rate_within_slo_per_s"], answer.inputs.case.scenario.workload.rate is not None
     if rated and within > 0:
-        yield iter([_rate_setting(within)])
+        limited = bool(service_limits(answer.inputs))
+        yield iter([_rate_setting(within if limited else _ROOM * within)])
     if rated:
         yield itertools.islice(_more_replicas(answer), 1)
     if answer.plan.prefill is None:

@@ -109,3 +109,41 @@ def test_what_waits_for_answers_may_be_off_and_a_stated_rate_may_not() -> None:
     most = costs(load, "limits={}")["requests_per_s"]
     half = f"limits={{requests_per_s: {{at_least: {most:.9g} /s}}}}"
     assert costs(load, half)["limits_chance"] == pytest.approx(0.5, abs=1e-4)
+
+
+def test_a_figure_that_is_not_off_keeps_its_limit_for_sure_or_never() -> None:
+    exact = ("gpus: {at_most: 16}", "rent_per_month: {at_most: 29200 USD}", "requests_per_s: {at_least: 8 /s}")
+    asked = f"limits={{tpot: {{at_most: 25 ms}}, {', '.join(exact)}}}"
+    assert costs(asked)["limits_chance"] == costs("limits={tpot: {at_most: 25 ms}}")["limits_chance"] > 0.5
+    assert costs(f"{asked[:-1]}, nodes: {{at_most: 1}}}}")["limits_chance"] == 0
+
+
+@pytest.mark.parametrize(
+    ("column", "low", "high"),
+    [("tpot", "18.9 ms", "23.1 ms"), ("cache_pool", "51.6 GiB", "52.4 GiB"), ("energy_per_token", "6.2 J", "6.8 J")],
+)
+def test_two_bounds_on_one_figure_are_kept_by_what_lies_between_them(column: str, low: str, high: str) -> None:
+    free = costs("limits={}")["limits_chance"]
+    both, least, most = (
+        costs(f"limits={{{column}: {{{bounds}}}}}")["limits_chance"]
+        for bounds in (f"at_least: {low}, at_most: {high}", f"at_least: {low}", f"at_most: {high}")
+    )
+    assert 0.01 < both < 0.99 * min(least, most)
+    assert both == pytest.approx(least + most - free, abs=1e-6)
+
+
+def test_a_limit_at_the_end_of_the_band_of_energy_is_kept_by_nine_in_ten() -> None:
+    load = ("workload={kind: serving, prompt: 2048, output: 512, concurrency: 32, precision: bf16}",)
+    end = costs(*load, "limits={}")["energy_per_token_high"]
+    at_end = costs(*load, f"limits={{energy_per_token: {{at_most: {end:.9g} J}}}}")
+    assert at_end["limits_chance"] == pytest.approx(0.9, abs=1e-3)
+
+
+def test_a_band_of_the_rate_at_a_chance_holds_that_chance_at_both_ends() -> None:
+    safe = costs("limits.limits_chance.at_least=90 %")
+    low, middle, high = (safe[f"rate_within_slo_per_s{end}"] for end in ("_low", "", "_high"))
+    assert low < middle < high < costs()["rate_within_slo_per_s_high"]
+    factor = float(np.exp(TENTH * one(spreads(predicted().inputs).token)))
+    limits = "limits={tpot: {at_most: %.9g ms}, ttft_p99: {at_most: %.9g s}, limits_chance: {at_least: 90 %%}}"
+    slower = costs(limits % (25 / factor, 1 / factor))
+    assert low == pytest.approx(slower["rate_within_slo_per_s"] / factor, rel=1e-3)

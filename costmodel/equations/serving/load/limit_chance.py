@@ -9,10 +9,9 @@ from costmodel.ground.equation import Number, equation
 
 SURE = 1e-9  # spread, or logarithm of a factor, from which it is taken as nothing
 FARTHEST = 12.0  # standard deviations that are distinguished
-HIGHEST = 0.999  # correlation
-# Of Gauss's rule with five points on an interval: places from its middle, by half its length, and weights
-INNER, OUTER = 0.5384693101056831, 0.9061798459386640
-MIDDLE_WEIGHT, INNER_WEIGHT, OUTER_WEIGHT = 0.5688888888888889, 0.4786286704993665, 0.2369268850561891
+HIGH = 0.9  # correlation over which it is integrated down from that of equal variables
+# Of Gauss's rule with ten points on an interval: places from its middle, by half its length, and weights
+GAUSS = tuple(zip(*(each.tolist() for each in np.polynomial.legendre.leggauss(10)), strict=True))
 
 
 @equation
@@ -97,7 +96,8 @@ def remaining_error(whole_error: Number, error: Number) -> Number:
 def chance_of_both(deviations: Number, other_deviations: Number, correlation: Number) -> Number:
     """Chance that two normal variables both lie below so many standard deviations over their means.
 
-    Φ(h) Φ(k) + (1/2π) ∫ exp(−(h² + k² − 2 h k s) / (2 (1 − s²))) / √(1 − s²) ds, s from 0 to r, by Gauss's five points
+    Φ(h) Φ(k) + (1/2π) ∫ exp(−(h² + k² − 2 h k sin θ) / (2 cos² θ)) dθ, θ from 0 to arcsin r; over r = 0.9
+    min(Φ(h), Φ(k)) less the integral from arcsin r to π/2; by Gauss's ten points
 
     Args:
         deviations: of the first over its mean, h [1]
@@ -108,23 +108,75 @@ def chance_of_both(deviations: Number, other_deviations: Number, correlation: Nu
         chance [1]
 
     Example:
-        >>> round(float(chance_of_both(0.0, 0.0, 0.5)), 4), round(float(chance_of_both(1.0, 2.0, 0.0)), 4)
-        (0.3333, 0.8222)
+        >>> [round(float(chance_of_both(0.0, 0.0, each)), 4) for each in (0.0, 0.5, 0.99, 1.0)]
+        [0.25, 0.3333, 0.4775, 0.5]
 
-    Holds: to 0.002 up to a correlation of 0.98
+    Holds: correlations from 0 to 1, to 0.0002
     Source:
-        abramowitz-1964 §26.3.3
+        abramowitz-1964 §26.3.3; genz-2004
     """
     one, other = np.clip(deviations, -FARTHEST, FARTHEST), np.clip(other_deviations, -FARTHEST, FARTHEST)
-    half = np.clip(correlation, 0.0, HIGHEST) / 2
-    near = _strip(one, other, half * (1 - INNER)) + _strip(one, other, half * (1 + INNER))
-    far = _strip(one, other, half * (1 - OUTER)) + _strip(one, other, half * (1 + OUTER))
-    gained = half * (MIDDLE_WEIGHT * _strip(one, other, half) + INNER_WEIGHT * near + OUTER_WEIGHT * far)
-    return np.clip(normal_share(one) * normal_share(other) + gained, 0.0, 1.0)
+    shared = np.clip(correlation, 0.0, 1.0)
+    angle, high = np.arcsin(shared), np.asarray(shared) > HIGH
+    half = np.where(high, np.pi / 2 - angle, angle) / 2
+    middle = np.where(high, angle, 0.0) + half
+    gained: Number = half * sum(weight * _strip(one, other, middle + half * place) for place, weight in GAUSS)
+    below, other_below = normal_share(one), normal_share(other)
+    chance = np.where(high, np.minimum(below, other_below) - gained, below * other_below + gained)
+    return np.clip(chance, 0.0, 1.0)
 
 
-def _strip(one: Number, other: Number, shared: Number) -> Number:
-    """Density of two normal variables of that correlation: what a little more correlation adds to the chance."""
-    free = 1 - shared**2
-    density: Number = np.exp(-(one**2 + other**2 - 2 * one * other * shared) / (2 * free)) / (2 * np.pi * free**0.5)
-    return density
+def _strip(one: Number, other: Number, angle: Number) -> Number:
+    """What a little more of the angle whose sine is the correlation adds to the chance."""
+    free = np.cos(angle) ** 2
+    return np.exp(-(one**2 + other**2 - 2 * one * other * np.sin(angle)) / (2 * free)) / (2 * np.pi)
+
+
+@equation
+def chance_between(upper_chance: Number, lower_chance: Number) -> Number:
+    """Chance that a figure lies between two bounds; none where the lower one is over the upper one.
+
+    max(Φᵤ − Φₗ, 0)
+
+    Args:
+        upper_chance: that it lies below the upper bound, Φᵤ [1]
+        lower_chance: that it lies below the lower bound, Φₗ [1]
+
+    Returns:
+        chance [1]
+
+    Example:
+        >>> round(float(chance_between(0.75, 0.5)), 6), float(chance_between(0.5, 0.75))
+        (0.25, 0.0)
+
+    Holds: bounds on one figure, or on figures that are off together
+    Source:
+        exact
+    """
+    return np.maximum(upper_chance - lower_chance, 0.0)
+
+
+@equation
+def chance_with(chance: Number, joint_chance: Number, shared_chance: Number) -> Number:
+    """Chance that limits of a further kind are kept too, where both kinds depend on one error; 0 without a chance.
+
+    P P₂ / P₁
+
+    Args:
+        chance: that the limits before are kept, P [1]
+        joint_chance: that those on the shared error and those of the further kind are, P₂ [1]
+        shared_chance: that those on the shared error alone are, P₁ [1]
+
+    Returns:
+        chance [1]
+
+    Example:
+        >>> round(float(chance_with(0.72, 0.4, 0.8)), 6), float(chance_with(0.0, 0.0, 0.0))
+        (0.36, 0.0)
+
+    Holds: kinds that are independent once the limits on the shared error are kept
+    Source:
+        exact
+    """
+    known = np.asarray(shared_chance) > 0
+    return np.where(known, chance * joint_chance / np.where(known, shared_chance, 1.0), 0.0)

@@ -272,7 +272,7 @@ def _best_of_serving(loaded: LoadedScenario) -> tuple[dict[str, str], str] | Non
     from costmodel.documents.reader.serving_scenario import serving
     from costmodel.explore.serving.best_layout import best_layout
 
-    return best_layout(serving(loaded))
+    return best_layout(serving(loaded), nearest=True)
 
 
 def _best_of_training(loaded: LoadedScenario) -> tuple[dict[str, str], str] | None:

@@ -18,6 +18,7 @@ from costmodel.estimate.model.shards import model_parameters
 from costmodel.exchange.formats import CONFIG, MEGATRON
 from costmodel.exchange.imported import Imported, Origin, OriginValue
 from costmodel.exchange.importers.megatron import read_options
+from costmodel.exchange.importers.serving.container_manifest import is_manifest, selected_accelerators
 from costmodel.exchange.machines.machine_shape import TOOLS, machine_shape
 from costmodel.exchange.models import imported_model, worded
 from costmodel.exchange.values.foreign_values import document_name
@@ -26,7 +27,7 @@ from costmodel.exchange.writing.document_text import document_text
 from costmodel.exchange.writing.equal_model import twin_of
 from costmodel.explore.import_layers import OpenedFile, layered, opened
 from costmodel.explore.import_machine import imported_machine
-from costmodel.explore.import_node import GivenNode, given_node
+from costmodel.explore.import_node import GivenNode, given_node, selected_node
 from costmodel.explore.import_serving import is_served, served
 from costmodel.ground.errors import CostModelError, Fault, Place, fail
 from costmodel.ground.record import record
@@ -80,7 +81,7 @@ def import_files(names: Sequence[str], beside: GivenBesideFile) -> ImportedFile:
         return _imported(first.file, found, DocumentReader().checked("model", found.document, first.file))
     if first.format in TOOLS:
         return _machine(texts, beside)
-    given = given_node(beside.node, beside.gpu)
+    given = given_node(beside.node, beside.gpu) or selected_node(_selected(texts))
     world = _world(beside, given)
     if len(texts) == 1 and first.format == MEGATRON:
         title = PurePath(first.file).stem if first.file != "<stdin>" else "imported"
@@ -94,6 +95,14 @@ def import_files(names: Sequence[str], beside: GivenBesideFile) -> ImportedFile:
     found = _scenario(part, first.file, beside, given)
     ready = None if found.missing else any_from(DocumentReader(), copied(found.document), first.file, ()).model
     return _imported(file, found, ready)
+
+
+def _selected(texts: Sequence[OpenedFile]) -> list[OriginValue]:
+    """The accelerators that manifests among the files select."""
+    found = [
+        selected_accelerators(each.text, each.file) for each in texts if is_served([each]) and is_manifest(each.text)
+    ]
+    return [stated for each in found for stated in each]
 
 
 def _machine(texts: Sequence[OpenedFile], beside: GivenBesideFile) -> ImportedFile:

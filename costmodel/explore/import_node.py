@@ -2,7 +2,11 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+from dataclasses import replace
+
 from costmodel.documents.keys.overrides import Assignment, assign
+from costmodel.documents.reader.accelerator_aliases import accelerator_named
 from costmodel.documents.reader.library import DocumentReader, read
 from costmodel.documents.schemas.hardware import Node
 from costmodel.documents.text.yaml_tree import Mapping
@@ -43,6 +47,18 @@ def given_node(name: str, gpu: str) -> GivenNode | None:
     needed = (change for change in changes if change.path != "cluster.node" and change.value != node.accelerator)
     words = "--node and --gpu, given beside the file" if name else f"--gpu {gpu}: {assumed[0].origin}"
     return GivenNode(node, Origin("assumed", words), tuple(needed))
+
+
+def selected_node(stated: Sequence[OriginValue]) -> GivenNode | None:
+    """The usual node of the accelerator that a manifest selects; none where it selects none, or several."""
+    parts = {accelerator_named(str(each.value)): each for each in stated}
+    if len(parts) != 1 or "" in parts:
+        return None
+    ((part, named),) = parts.items()
+    given = given_node("", part)
+    assert given is not None
+    words = f"{named.origin.text}: {named.value}, in its usual node; --node names another"
+    return replace(given, origin=Origin("derived", words, named.place))
 
 
 def _beside(option: str) -> Origin:

@@ -14,6 +14,7 @@ from costmodel.ground.errors import Place
 
 # Durations below a bound are written in a unit of so many seconds.
 _SPANS = ((1e-3, "us", 1e-6), (1.0, "ms", 1e-3), (600.0, "s", 1.0), (5400.0, "min", 60.0), (172800.0, "h", 3600.0))
+_FINEST = 9  # digits of a percentage that is nearly the whole
 _BINARY = {"Ki": 2.0**10, "Mi": 2.0**20, "Gi": 2.0**30}
 
 
@@ -108,8 +109,24 @@ def significant(value: float, digits: int = 3) -> str:
 
 
 def percent(value: float, digits: int = 3) -> str:
-    """A fraction as people read it."""
-    return f"{significant(value * 100, digits)} %"
+    """A fraction as people read it; one below the whole is not rounded to it.
+
+    >>> percent(0.4), percent(0.99986), percent(1.0)
+    ('40.0 %', '99.99 %', '100 %')
+    """
+    shown = (significant(value * 100, more) for more in range(digits, _FINEST))
+    text = next((each for each in shown if value < 1 and not each.startswith("100")), significant(value * 100, digits))
+    return f"{text} %"
+
+
+def rounded_percent(value: float, decimals: int = 0) -> str:
+    """A chance to a fixed number of decimals; one below the whole has as many as show that.
+
+    >>> rounded_percent(0.789), rounded_percent(0.9997), rounded_percent(0.99999, 1), rounded_percent(1.0, 1)
+    ('79%', '99.97%', '99.999%', '100.0%')
+    """
+    shown = (f"{value:.{more}%}" for more in range(decimals, _FINEST - 3))
+    return next((each for each in shown if value < 1 and not each.startswith("100")), f"{value:.{decimals}%}")
 
 
 def _scaled(value: float, unit: str, digits: int) -> str:
@@ -124,7 +141,11 @@ def show_time(value: float, digits: int = 3) -> str:
 
     >>> show_time(17.14), show_time(4.2e-6), show_time(605), show_time(354 * 86400)
     ('17.1 s', '4.20 us', '10.1 min', '354 days')
+    >>> show_time(math.inf)
+    'without end'
     """
+    if math.isinf(value):
+        return "without end"
     for limit, unit, size in _SPANS:
         if abs(value) < limit:
             return f"{significant(value / size, digits)} {unit}" if value else "0 s"

@@ -178,3 +178,13 @@ def test_two_plans_of_flags(run: Any, faults: Faults) -> None:
     for args, words in ((FLAGS, "nothing to compare"), ((), "A is missing"), (("--set", "plan.tp=2"), "A is missing")):
         (fault,) = faults(run("diff", *args))
         assert (fault.code, words in fault.sentence) == ("C013", True)
+
+
+def test_figures_of_a_service_that_does_not_fit_are_not_compared(run: Any) -> None:
+    """70 B in bf16 are 131 GiB on one GPU: what it would cost there, 20,710,827 % more, means nothing."""
+    for change in (("plan.tp=1",), ("plan={tp: 1}",)):
+        answer = run("diff", "serve-llama-3.1-70b", *(part for each in change for part in ("--set", each)))
+        assert "✗ M001: after, the plan does not fit, so its figures mean nothing" in answer.out
+        assert "worse" not in answer.out
+    found = json_of(run, "diff", "serve-llama-3.1-70b", "--set", "plan.tp=1")["figures"]
+    assert {item["after"] for item in found} == {None}

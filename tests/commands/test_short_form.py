@@ -383,6 +383,12 @@ def test_a_rate_is_shown_as_it_was_typed(run: Any) -> None:
     assert "--rate 3 /s" not in shown
 
 
+def test_the_mean_of_a_length_is_set_where_a_flag_gave_a_number(run: Any) -> None:
+    length = [part for key in ("mean=1000", "spread=60%") for part in ("--set", f"workload.prompt.{key}")]
+    shown = json.loads(run("estimate", *SERVED, *length, "--json").out)
+    assert plans(run("estimate", *SERVED, "--prompt", "{mean: 1000, spread: 60 %}", "--json")) == shown["plans"]
+
+
 @pytest.mark.parametrize("given", [("--rate", "3"), ("--concurrency", "64")])
 def test_a_load_takes_the_place_of_the_scenarios(given: tuple[str, str], run: Any) -> None:
     shown = run("estimate", "serve-llama-3.1-70b", *given).out

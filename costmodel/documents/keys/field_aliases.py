@@ -6,6 +6,7 @@ The hint of an unknown key and of an unknown choice comes from here, in YAML and
 from __future__ import annotations
 
 import re
+from collections.abc import Callable
 
 from costmodel.ground.record import record
 
@@ -258,6 +259,31 @@ VALUES: dict[str, dict[str, str]] = {
     },
 }
 
+_FOUR_BITS = "no product is in that type; weights in 4 bits are workload.weights: int4-g128, or nvfp4 or mxfp4"
+_AT_RANDOM = "requests of a rate come at random: leave traffic out, and write rate for concurrency"
+# The same for scenarios of another workload than training, where they differ.
+VALUES_OF: dict[str, dict[str, dict[str, str]]] = {
+    "serving": {
+        "precision": _all("int4 nf4 4bit awq gptq w4a16", _FOUR_BITS) | _all("8bit w8a8", "'int8'"),
+        "weights": _all("int4 nf4 4bit awq gptq w4a16", "'int4-g128'"),
+        "traffic": {
+            **_all("offline batch", "an offline batch is requests: 10 k in place of concurrency"),
+            **_all("poisson random open open-loop", _AT_RANDOM),
+        },
+        "objective": {
+            **_all("cost cheapest price money usd", "'cost_within_limits'; that of an offline batch is cost_of_batch"),
+            "cost_per_mtoken": "'cost_within_limits'; plans are compared at the highest rate within the limits",
+            **_all(
+                "throughput tokens tokens_per_s tokens_per_second tokens_per_s_per_gpu output_tokens_per_s",
+                "'tokens_per_gpu_within_limits'; the time of an offline batch is makespan",
+            ),
+            **_all("rate rate_within_slo goodput requests_per_s qps", "'rate_within_slo_per_s'"),
+            **_all("time fastest speed latency", "'tpot'; the time to the first token is ttft"),
+            **_all("gpus fewest replicas_needed", "'gpus_needed'"),
+        },
+    },
+}
+
 
 # Names of software, and which shipped documents describe it.
 # Names that mean one stack: it is used, and the answer reports it.
@@ -289,8 +315,10 @@ def meant_by(word: str) -> Meant | None:
     return KEYS.get(_plain(word))
 
 
-def key_hint(word: str, section: str, prefix: str = "") -> str:
+def key_hint(word: str, section: str, prefix: str = "", instead: Callable[[str], tuple[str, ...]] | None = None) -> str:
     """The hint for a key of others in a section of a scenario, or of a document that stands there at a prefix.
+
+    instead: the keys of the scenario's workload that state the same as a key of training.
 
     >>> key_hint("mbs", "plan"), key_hint("mbs", "workload"), key_hint("hidden_size", "", "model")
     ("did you mean 'micro_batch'?", "did you mean 'plan.micro_batch'?", "did you mean 'hidden'?")
@@ -301,18 +329,22 @@ def key_hint(word: str, section: str, prefix: str = "") -> str:
     if not meant.keys:
         return meant.note
     inside = [key.removeprefix(f"{prefix}.") for key in meant.keys if not prefix or key.startswith(f"{prefix}.")]
+    if instead is not None:
+        there = tuple(other for key in inside for other in instead(key))
+        meant, inside = (meant, inside) if there == (*inside,) else (Meant(there), [*there])
     section = re.sub(r"\.\d+(?=\.|$)", ".0", section)
     found = " or ".join(f"'{key.removeprefix(f'{section}.')}'" for key in inside)
     return " ".join(filter(None, (f"did you mean {found}?" if found else "", meant.note if found else "")))
 
 
-def value_meant(key: str, value: str) -> str:
+def value_meant(key: str, value: str, workload: str = "training") -> str:
     """What to write at a key for a value of others, or why there is nothing to write; empty for an unknown word.
 
     >>> value_meant("precision", "bfloat16"), value_meant("zero", "full_shard"), value_meant("precision", "fpx")
     ("did you mean 'bf16'?", 'did you mean 3?', '')
     """
-    found = VALUES.get(key, {}).get("-".join(value.lower().split()), "")
+    word, own = "-".join(value.lower().split()), VALUES_OF.get(workload, {}).get(key, {})
+    found = own.get(word, "") or VALUES.get(key, {}).get(word, "")
     exact, _, note = found.partition("; ")
     short = " " not in exact or exact.startswith("{")
     return found if not found or not short else f"did you mean {exact}?" + (f" {note}" if note else "")

@@ -12,10 +12,8 @@ from costmodel.documents.keys.overrides import full, short
 from costmodel.documents.keys.references import REFERENCES
 from costmodel.documents.keys.schema_paths import choices_of, examples_of, key_of, resolved, schema_tree
 from costmodel.documents.keys.suggestions import nearest
+from costmodel.documents.keys.workload_keys import SCENARIOS
 from costmodel.documents.reader.folders import names
-from costmodel.documents.schemas.rl.rl_schema import RlScenario
-from costmodel.documents.schemas.scenario import Scenario
-from costmodel.documents.schemas.serving.serving_schema import ServingScenario
 from costmodel.ground.errors import COMMAND_LINE, Place, fail
 
 _ABOUT = {"schema", "source", "sources", "check", "note"}  # keys that state where a document is from
@@ -24,7 +22,8 @@ _ABOUT = {"schema", "source", "sources", "check", "note"}  # keys that state whe
 class ScenarioKey(NamedTuple):
     """A key by its path, the values it takes in words, its default in words, and its meaning.
 
-    of: the workload whose scenarios alone have it; nothing where those that train do
+    of: the workload it belongs to: training, where scenarios of serving do not have it, or serving or rl, where those
+    of training do not; nothing where both have it
     """
 
     path: str
@@ -34,17 +33,15 @@ class ScenarioKey(NamedTuple):
     of: str = ""
 
 
-# The schema of scenarios by the name of their workload; those that train come first, and have no name.
-_SCHEMAS: dict[str, type[BaseModel]] = {"": Scenario, "serving": ServingScenario, "rl": RlScenario}
-
-
 @functools.cache
 def all_keys() -> tuple[ScenarioKey, ...]:
     """The keys of scenarios and of the documents they name, in the order of the schemas, each once."""
     found: dict[str, ScenarioKey] = {}
-    for of, schema in _SCHEMAS.items():
+    for of, schema in SCENARIOS.items():
         for key in _inside(schema, "", schema_tree(schema)):
-            found.setdefault(key.path, key._replace(of=of))
+            first = found.setdefault(key.path, key._replace(of=of))
+            if (first.of, of) == ("training", "serving"):
+                found[key.path] = first._replace(of="")
     return tuple(found.values())
 
 
@@ -68,10 +65,10 @@ def values_of(path: str) -> list[str]:
     path = full(path)
     if path in REFERENCES:
         return names(REFERENCES[path].kind)
-    choices = [choices_of(schema, path) for schema in _SCHEMAS.values()]
+    choices = [choices_of(schema, path) for schema in SCENARIOS.values()]
     if path == "workload.kind":  # each schema has its own
         return [value for listed in choices for value in listed]
-    examples = [examples_of(schema, path) or [] for schema in _SCHEMAS.values()]
+    examples = [examples_of(schema, path) or [] for schema in SCENARIOS.values()]
     return next(filter(None, (*choices, *examples)), [])
 
 

@@ -171,7 +171,7 @@ def _inward(here: Any, part: str, so_far: str, following: str, at: Place, fetch:
     if inner is None:
         inner = Mapping()
         inner.place = at
-    if so_far in _OF_A_MEAN and following == "spread" and not isinstance(inner, dict | list):
+    if so_far in _OF_A_MEAN and following in ("mean", "spread") and not isinstance(inner, dict | list):
         inner = Mapping(mean=inner)  # a number alone is the mean
         inner.place = at
     if not isinstance(inner, dict | list):

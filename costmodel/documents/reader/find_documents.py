@@ -109,6 +109,8 @@ def _meant(kind: str, name: str, known: Sequence[str]) -> str:
     if kind in ("accelerator", "node") and (part := _part(kind, name)):
         return f"'{part}'"
     low = name.lower()
+    if low in known:
+        return f"'{low}'"
     close = nearest(low, known, 0.6) or next((it for it in known if low and it.startswith(low)), "")
     return f"'{close}'" if close else ""
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import Any, ClassVar
 
 from costmodel.documents.keys.paths import place_at
+from costmodel.documents.keys.suggestions import nearest
 from costmodel.documents.reader.library import DocumentReader
 from costmodel.documents.reader.resolved_scenario import UNDERSTOOD, LoadedScenario, named_documents
 from costmodel.documents.schemas.model import Model
@@ -12,7 +13,8 @@ from costmodel.documents.schemas.practice import Practice
 from costmodel.documents.schemas.serving.engine import Engine
 from costmodel.documents.schemas.serving.serving_plan import DRAFTS
 from costmodel.documents.schemas.serving.serving_schema import ServingScenario
-from costmodel.ground.errors import Place, fail
+from costmodel.ground.errors import CostModelError, Place, fail
+from costmodel.ground.quoting import quoted_value
 from costmodel.ground.record import record
 
 PRACTICE = "usual"
@@ -46,7 +48,20 @@ def _draft(scenario: ServingScenario, reader: DocumentReader, tree: dict[str, An
     plan = scenario.plan
     if plan is None or plan.speculation is None or plan.speculation.draft in DRAFTS:
         return None
-    found = reader.document("model", plan.speculation.draft, place_at(tree, "plan", "speculation", "draft"))
+    named = plan.speculation.draft
+    place = place_at(tree, "plan.speculation.draft", "plan.speculation", "plan")
+    try:
+        found = reader.document("model", named, place)
+    except CostModelError as error:
+        if {fault.code for fault in error.faults} != {"D009"}:
+            raise
+        (fault,) = error.faults
+        close = nearest(named.lower(), DRAFTS)
+        meant = f"did you mean '{close}'? " if close else ""
+        if fault.hint.startswith("did you mean") and not close:
+            raise
+        hint = f"{meant}a draft is {', '.join(DRAFTS)} or a model; costmodel list models shows them"
+        raise fail("D009", f"there is no draft named {quoted_value(named)}", place, hint) from None
     assert isinstance(found, Model)
     return found
 

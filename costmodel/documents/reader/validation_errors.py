@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Sequence
 from dataclasses import replace
+from functools import partial
 from typing import Any, TypeVar
 
 from pydantic import BaseModel, ValidationError
@@ -42,6 +43,7 @@ _WANTED = {
 _HINTS = {
     "too_short": "leave the key out, or name at least one value",
     "best_above_peak": "change both; without a measured rate best_matmul is {}",
+    "users": "for example --set 'workload.think_time=30 s'",
     "memory": "change both: usable is what a job can have of the capacity",
 }
 _ONE_KIND = ("cluster", "cluster.node", "cluster.node.accelerator", "accelerator")
@@ -49,6 +51,7 @@ _MIXED = "a scenario has one kind of node with one kind of accelerator: a mixed 
 _EACH = "write a scenario for each kind, or take the slowest for all; costmodel sweep --over cluster.node=A,B compares"
 _OF_TRANSFORMERS = {"architectures", "model_type", "transformers_version"}
 _SCHEMA = re.compile(r"costmodel/([\w-]+)/v\d+")
+_NAMED = re.compile(r"did you mean ('[^']*')")  # the value that a hint names
 _MOST_GUESSED = 20  # of the first keys that are unknown, what was meant is looked for; it takes long
 
 
@@ -80,6 +83,13 @@ class _Faults:
         self.guessed: dict[Location, str] = {}  # of the first keys that are unknown, the one that was meant
         self.keys: dict[int, dict[Any, Any]] = {}  # of a mapping, the keys with their places
 
+    @property
+    def workload(self) -> str:
+        """The workload of a scenario; empty for any other document."""
+        from costmodel.documents.keys.workload_keys import workload_of  # it imports the schemas of all workloads
+
+        return workload_of(self.kind)
+
     def of(self, details: Sequence[ErrorDetails]) -> list[Fault]:
         located = [(detail, self.inside(detail)) for detail in details]
         unknown = [(detail, where) for detail, where in located if _is(detail, "extra")]
@@ -106,12 +116,7 @@ class _Faults:
             expected = str(detail["ctx"]["expected"]).strip("'")
             return Fault("D011", *_of_another(expected, value, place))
         if kind == "literal_error":
-            mappings = _mappings(schema_at(self.kind, detail["loc"]))
-            fault = _choice(str(detail["ctx"]["expected"]), value, place, mappings)
-            keys = [str(part) for part in where if isinstance(part, str)]
-            return replace(
-                fault, hint=value_meant(keys[-1] if keys else "", quoted_value(value).strip("'")) or fault.hint
-            )
+            return self.choice(detail, where)
         if isinstance(value, list) and ".".join(map(str, where)) in _ONE_KIND:
             return Fault("D006", _MIXED, place, _EACH)
         sentence = _WANTED.get(kind, detail["msg"])
@@ -126,6 +131,15 @@ class _Faults:
         if kind in _WANTED and kind.endswith("_type"):
             sentence += f", not {quoted_value(value)}"
         return Fault(_CODES.get(kind, "D006"), sentence, place, hint)
+
+    def choice(self, detail: ErrorDetails, where: Location) -> Fault:
+        """The fault for a value that is no choice, with the choice that it means."""
+        expected, value = str(detail["ctx"]["expected"]), detail["input"]
+        fault = _choice(expected, value, self.spot_of(detail, where), _mappings(schema_at(self.kind, detail["loc"])))
+        key = next((part for part in reversed(where) if isinstance(part, str)), "")
+        meant = value_meant(key, quoted_value(value).strip("'"), self.workload)
+        match = _NAMED.match(meant)
+        return replace(fault, hint=meant) if meant and (match is None or match[1] in expected) else fault
 
     def mapped(self, detail: ErrorDetails, value: str, place: Place) -> str:
         """How a mapping is written where a value, or a list, stands."""
@@ -149,6 +163,8 @@ class _Faults:
         return f"each of them is a list: [[{value}]]" if inside else f"one value is a list too: [{value}]"
 
     def unknown(self, detail: ErrorDetails, where: Location) -> Fault:
+        if other := self.of_another_workload(where):
+            return other
         close = self.guessed.get(where, "")
         known = self.known(detail["loc"][:-1]) if where in self.guessed else []
         hint = f"did you mean '{close}'?" if close else "known: " + ", ".join(known) if known else ""
@@ -159,14 +175,26 @@ class _Faults:
         hint = hint if slip else self.foreign(detail, where) or hint
         return Fault("D003", f"unknown key {quoted_value(where[-1])}", self.spot(where, key=True), hint)
 
+    def of_another_workload(self, where: Location) -> Fault | None:
+        """The fault for a key that only scenarios of another workload have; none for any other key."""
+        from costmodel.documents.keys.workload_keys import of_another_workload  # imports the schemas of all workloads
+
+        path = ".".join(map(str, where))
+        found = of_another_workload(self.workload, path) if "." in path else None
+        return Fault("D003", found[0], self.spot(where, key=True), found[1]) if found is not None else None
+
     def foreign(self, detail: ErrorDetails, where: Location) -> str:
         """The hint for a key as other tools call it, alone or with the first of the keys in it."""
+        from costmodel.documents.keys.workload_keys import in_place  # it imports the schemas of all workloads
+
         word, section = str(where[-1]), ".".join(map(str, where[:-1]))
         held = detail["input"]
         words = [f"{word}.{key}" for key in held] if isinstance(held, dict) else []
         kind = self.kind.__name__.lower()
         prefix = next((path for path, reference in REFERENCES.items() if reference.kind == kind), "")
-        return next(filter(None, (key_hint(each, section, prefix) for each in (*words[:1], word))), "")
+        instead = partial(in_place, self.workload) if self.workload else None
+        hints = (key_hint(each, section, prefix, instead) for each in (*words[:1], word))
+        return next(filter(None, hints), "")
 
     def missing(self, detail: ErrorDetails, where: Location) -> Fault:
         place = self.spot(where[:-1], key=True)

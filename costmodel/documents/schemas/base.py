@@ -24,6 +24,7 @@ class Document(BaseModel):
 
 
 _DIGITS = r"[0-9][0-9_,.]*([eE][-+]?[0-9]+)?"
+_OFTEN_IN_PERCENT = 10.0  # numbers up to it may be meant in percent
 _ENDINGS = "k|K|M|G|B|T|Ki|Mi|Gi|(mi|bi|tri)llion|thousand"
 
 
@@ -113,7 +114,8 @@ class Quantity:
         number = figure(value, self.unit, self.sample)
         low, high = self.low, self.high
         if number < low or (self.above and number <= low) or number > high:
-            meant = "" if isinstance(value, str) or self.unit != "1" or high != 1 else _percent(number)
+            few = self.unit == "1" and not self.whole and 1 <= high <= _OFTEN_IN_PERCENT
+            meant = _percent(number, high) if few and not isinstance(value, str) else ""
             words = {"given": _bare(value), "bounds": self._bounds(value) + meant}
             raise PydanticCustomError("quantity_range", "{given} is out of range: {bounds}", words)
         if self.whole and not number.is_integer():
@@ -131,9 +133,9 @@ def _bare(value: Any) -> str:
     return quoted_value(value).strip("'")
 
 
-def _percent(number: float) -> str:
-    """What may have been meant by a share over one."""
-    return f"; if percent is meant, {number:g} %" if 1 < number <= 100 else ""
+def _percent(number: float, most: float) -> str:
+    """What may have been meant by a share over the largest possible one."""
+    return f"; if percent is meant, {number:g} %" if most < number <= 100 * most else ""
 
 
 def _bound(value: float, unit: str) -> str:

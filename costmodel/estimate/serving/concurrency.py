@@ -52,6 +52,8 @@ def closed_loop(
     if burst:
         with term("last of the first wave"):
             p99 = first_token_time(inputs, point, 2.0 * (1.0 - share(TAIL, first)))
+    if np.any(point.gathering):
+        p99 = p99 + 2.0 * point.gathering
     ttft, p99 = ttft + later + line, p99 + latest + line
     return replace(open_loop, rate=rate, tpot=tpot, ttft=ttft, ttft_p99=p99, in_flight=np.asarray(point.concurrency))
 

@@ -38,7 +38,8 @@ def draft_inputs(inputs: ServingInputs, wanted: Speculation, log: AssumptionLog)
         log.note("plan.speculation.draft", "ngram", "looking up repeated text takes no time of the accelerator")
         return None
     model = draft_model(inputs.case, wanted)
-    log.note("draft", model.title, "in the types of the model; its launches take no host time of their own")
+    launched = "its launches take no host time of their own" if inputs.engine.graphs else "launched without graphs"
+    log.note("draft", model.title, f"in the types of the model; {launched}")
     host = inputs.engine.host.model_copy(update={"step": 0.0, "sequence": 0.0})
     engine = inputs.engine.model_copy(update={"host": host})
     load = replace(inputs.load, verified=1.0, accepted=1.0)

@@ -130,7 +130,17 @@ def _peaks(case: ServingCase, recipe: Recipe, key: str) -> tuple[float, float]:
 
 def _without(case: ServingCase, recipe: Recipe, key: str) -> CostModelError:
     sentence = f"{case.accelerator.name} cannot multiply in {recipe.name}"
-    return fail("D016", sentence, case.place(key, *ACCELERATOR), f"take another {key}")
+    able = [name for name in case.stack.precisions if _multiplies(case, RECIPES[name])]
+    hint = f"it and {case.stack.name} have {', '.join(able)}: --set {key}={able[0]}" if able else f"take another {key}"
+    return fail("D016", sentence, case.place(key, *ACCELERATOR), hint)
+
+
+def _multiplies(case: ServingCase, recipe: Recipe) -> bool:
+    """Whether an accelerator has a rate of products in a type, with a fit."""
+    chip, fits = case.accelerator, case.efficiency.matmul
+    rates = getattr(chip.peak, recipe.type), getattr(chip.peak, recipe.wide)
+    of_family = not recipe.families or chip.family in recipe.families
+    return None not in rates and of_family and recipe.fit in fits and recipe.wide in fits
 
 
 def _kept_as(precision: str) -> str:

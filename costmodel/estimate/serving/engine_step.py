@@ -31,6 +31,7 @@ from costmodel.estimate.serving.attention_time import decode_attention, prompt_a
 from costmodel.estimate.serving.decode_context import latent_time, prompt_exchange, row_time
 from costmodel.estimate.serving.engine_memory import WIDE, vocab_rows
 from costmodel.estimate.serving.expert_step import expert_exchange, expert_layer, halved
+from costmodel.estimate.serving.launches import eager_launches, launch_wait
 from costmodel.estimate.serving.plan_columns import PlanColumns
 from costmodel.estimate.serving.quantised_products import product
 from costmodel.estimate.serving.serving_inputs import ServingInputs
@@ -94,8 +95,7 @@ def step_time(inputs: ServingInputs, layout: PlanColumns, batch: Batch) -> StepT
     total = total + head_time(inputs, layout, own.drawn)
     if layout.shares_context:
         total = total + context_time(inputs, layout, own.queries)
-    total = total + host_time(inputs, batch.decodes)
-    total = overlapped(inputs, layout, total)
+    total = with_host(inputs, layout, overlapped(inputs, layout, total), host_time(inputs, batch.decodes))
     return total if inputs.draft is None else total + _drafted(inputs.draft, layout, batch)
 
 
@@ -107,6 +107,14 @@ def overlapped(inputs: ServingInputs, layout: PlanColumns, step: StepTime) -> St
     with term("other half"):
         shown = exposed_time(step.ep, step.compute, 1.0, 0.0)
     return replace(step, ep=np.where(both, shown, step.ep))
+
+
+def with_host(inputs: ServingInputs, layout: PlanColumns, device: StepTime, host: StepTime) -> StepTime:
+    """A step with what the host adds, and with the wait for launches where no graph is replayed."""
+    launches = eager_launches(inputs, layout)
+    if launches is not None:
+        device = device + StepTime(host=launch_wait(device.total, launches))
+    return device + host
 
 
 def _drafted(draft: ServingInputs, layout: PlanColumns, batch: Batch) -> StepTime:
@@ -123,9 +131,10 @@ def prompt_step(inputs: ServingInputs, layout: PlanColumns, tokens: Number) -> N
     batch = Batch(0.0, 0.0, tokens, tokens / inputs.load.computed)
     own = busiest_group(inputs, layout, batch)
     beside = rows_time(inputs, layout, tokens, own.tokens, prompts=True) + prompt_time(inputs, layout, own.tokens)
+    device = overlapped(inputs, layout, beside + head_time(inputs, layout, own.prompts))
     with term("host"):
         spent = StepTime(host=inputs.engine.step_host)
-    return overlapped(inputs, layout, beside + head_time(inputs, layout, own.prompts) + spent).total
+    return with_host(inputs, layout, device, spent).total
 
 
 def rows_time(inputs: ServingInputs, layout: PlanColumns, rows: Number, own: Number, *, prompts: bool) -> StepTime:

@@ -20,6 +20,7 @@ from costmodel.estimate.serving.limits_chance import OWN, is_asked
 from costmodel.estimate.serving.load import LEAST
 from costmodel.estimate.serving.operating_point import ExactSteps, micro_batch
 from costmodel.estimate.serving.plan_columns import PlanColumns, Rows
+from costmodel.estimate.serving.serving_band import endless
 from costmodel.estimate.serving.serving_inputs import ServingInputs
 from costmodel.estimate.serving.step_factor import ARRIVING, USERS, load_factor
 from costmodel.estimate.shared.limits import stated_limits
@@ -66,8 +67,13 @@ class ApartEvaluation:
         yield "S005", self.overloaded & ~full
 
 
-def evaluate_apart(inputs: ServingInputs, prefill: PlanColumns, decode: PlanColumns) -> ApartEvaluation:
-    """Memory, times, rates and cost of every pair of layouts under the scenario's load."""
+def evaluate_apart(
+    inputs: ServingInputs, prefill: PlanColumns, decode: PlanColumns, *, compared: bool = True
+) -> ApartEvaluation:
+    """Memory, times, rates and cost of every pair of layouts under the scenario's load.
+
+    compared: with replicas that do both, which takes longer than all else
+    """
     memories = memory_use(inputs, prefill), memory_use(inputs, decode)
     with term("prompt"):
         prompt = prompt_time(inputs, prefill)
@@ -103,9 +109,10 @@ def evaluate_apart(inputs: ServingInputs, prefill: PlanColumns, decode: PlanColu
     columns = apart_columns(inputs, (prefill, decode), memories, step, transfer, exact.seen(rate, many), rates)
     columns["cost_per_mcached"] = cached_cost_apart(inputs, prefill, prompt.gamma)
     with np.errstate(divide="ignore", invalid="ignore"):  # replicas that keep no limits
-        columns["disaggregation_gain"] = share(within, together(inputs, prefill, decode))
+        both = together(inputs, prefill, decode) if compared else np.nan
+        columns["disaggregation_gain"] = share(within, both)
     columns[OWN] = _chance(quick, top, columns)
-    found = Costs(columns, len(decode))
+    found = Costs(columns | endless(columns, over), len(decode))
     return ApartEvaluation(prefill, decode, found, *memories, transfer, many, most, over)
 
 

@@ -40,6 +40,7 @@ from costmodel.estimate.serving.plan_columns import SIZES, PlanColumns
 from costmodel.estimate.serving.rate_within_limits import chance_of_limits, rate_within_limits
 from costmodel.estimate.serving.replica_kinds import of_each_plan, replica_kinds, shared_cuts
 from costmodel.estimate.serving.replicas_for_load import replicas_for_load
+from costmodel.estimate.serving.serving_band import endless
 from costmodel.estimate.serving.serving_inputs import ServingInputs
 from costmodel.estimate.serving.speculation_gain import speculation_columns
 from costmodel.estimate.serving.steady_state import SteadyState, replica_rate, steady_state
@@ -168,8 +169,7 @@ def _evaluated(inputs: ServingInputs, layout: PlanColumns) -> ServingEvaluation:
         "rate_within_slo_per_s": layout.replicas * within,
     }
     columns |= {"makespan": batch.makespan, "tail_share": batch.tail_share}
-    columns |= _within(inputs, layout, within)
-    columns |= memory_columns(inputs, layout, memory)
+    columns |= _within(inputs, layout, within) | memory_columns(inputs, layout, memory)
     columns["prefix_residency"] = _residency(inputs, memory.tokens, state)
     columns |= host_columns(inputs, layout, memory, point.host, point.whole, state.rate)
     columns |= _money(inputs, layout, point, state, batch) | dict.fromkeys(OF_HALVES, np.nan)
@@ -179,7 +179,8 @@ def _evaluated(inputs: ServingInputs, layout: PlanColumns) -> ServingEvaluation:
     columns |= speculation_columns(inputs, layout, quick.steps, bounds, state.tpot, _time_per_token)
     columns[OWN] = chance_of_limits(quick, columns)
     over = _overloaded(inputs, layout, most)
-    return ServingEvaluation(layout, Costs(columns, len(layout)), memory, bounds, point, state, most, over)
+    found = Costs(columns | endless(columns, over), len(layout))
+    return ServingEvaluation(layout, found, memory, bounds, point, state, most, over)
 
 
 def _of_tokens(exact: ExactSteps, many: Number, decode: StepTime) -> StepTime:

@@ -24,14 +24,13 @@ from costmodel.equations.run.uncertainty import (
 )
 from costmodel.estimate.serving.evaluate_apart import ApartEvaluation
 from costmodel.estimate.serving.evaluate_layouts import ServingEvaluation
-from costmodel.estimate.serving.serving_band import OF_FIRST, ServingSpreads, alone, exponent, own_share, spreads
+from costmodel.estimate.serving.serving_band import ENDLESS, ServingSpreads, alone, exponent, own_share, spreads
 from costmodel.estimate.serving.serving_inputs import ServingInputs
 from costmodel.estimate.shared.results import Costs
 from costmodel.ground.equation import Number, term
 
 Evaluation = ServingEvaluation | ApartEvaluation
 Again = Callable[[ServingInputs], Evaluation]
-ENDLESS = OF_FIRST | {"latency"}  # where more arrives than slower steps answer
 ROUNDED = 1e-9  # of a figure that is the same by another clock
 _BOUNDS = ("at_most", "at_least", "target")
 

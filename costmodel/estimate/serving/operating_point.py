@@ -166,7 +166,8 @@ def operating_point(
         full = (steps.mixed(micro, most) - decode) / most
     filling = of_a_token(inputs, layout, concurrency, most, full)
     with term("for prompts of other groups"):
-        waits = groups.waited(_pieces(inputs, groups, concurrency)) * decode
+        waits = groups.waited(_pieces(inputs, groups, concurrency), concurrency) * decode
+    filling = np.where(groups.count > 1, filling, gamma)  # whatever plans stand beside
     return replace(found, groups=groups.count, filling=filling, gathering=waits)
 
 

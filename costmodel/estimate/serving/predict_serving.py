@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from contextlib import nullcontext
+from functools import partial
 
 import numpy as np
 from numpy.typing import NDArray
@@ -149,12 +150,19 @@ def halves_of(inputs: ServingInputs, plan: ServingPlan) -> tuple[PlanColumns, Pl
     return halves[0], halves[1]
 
 
-def evaluated(inputs: ServingInputs, *columns: PlanColumns) -> AnyEvaluation:
-    """Plans whose replicas do both, or of two halves: those for prompts and those that generate."""
+def _uncompared(columns: tuple[PlanColumns, ...], inputs: ServingInputs) -> AnyEvaluation:
+    return evaluated(inputs, *columns, compared=False)
+
+
+def evaluated(inputs: ServingInputs, *columns: PlanColumns, compared: bool = True) -> AnyEvaluation:
+    """Plans whose replicas do both, or of two halves: those for prompts and those that generate.
+
+    compared: halves with replicas that do both
+    """
     if len(columns) == 1:
         return evaluate(inputs, columns[0])
     prefill, decode = columns
-    return evaluate_apart(routed(inputs, prefill), prefill, decode)
+    return evaluate_apart(routed(inputs, prefill), prefill, decode, compared=compared)
 
 
 def unacceptable(inputs: ServingInputs, evaluation: AnyEvaluation) -> Iterator[tuple[str, NDArray[np.bool_]]]:
@@ -196,7 +204,8 @@ def answer(inputs: ServingInputs, plan: ServingPlan, *, bands: bool = True) -> S
     with np.errstate(all="ignore") if refused else nullcontext():
         evaluation = evaluated(asking_chance(inputs) if bands else inputs, *columns)
         results = evaluation.results
-        costs = (banded(inputs, evaluation, lambda changed: evaluated(changed, *columns)) if bands else results).row()
+        again = partial(_uncompared, columns)
+        costs = (banded(inputs, evaluation, again) if bands else results).row()
     broken = dict.fromkeys(code for code, mask in unacceptable(inputs, evaluation) if mask.any())
     stated = (*assumed, *inputs.assumed)
     binding, remarked = evaluation.binding(), [*remarks(inputs)]

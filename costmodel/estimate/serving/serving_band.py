@@ -5,9 +5,10 @@ All step times are off by one factor. First tokens have an error beside it, and 
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 
 import numpy as np
+from numpy.typing import NDArray
 
 from costmodel.documents.schemas.serving.serving_results import RESULTS
 from costmodel.equations.run.economics import share
@@ -18,6 +19,7 @@ from costmodel.ground.equation import Number
 from costmodel.ground.record import record
 
 OF_FIRST = frozenset({"ttft", "ttft_p99"})
+ENDLESS = OF_FIRST | {"latency"}  # where more arrives than is answered
 OF_POOL = frozenset({
     "cache_pool", "cache_pool_tokens", "concurrency_worst", "concurrency_steady", "prefix_residency",
 })  # fmt: skip
@@ -97,3 +99,8 @@ def own_share(inputs: ServingInputs, column: str, result: Callable[[str], Number
 def exponent(column: str) -> int:
     """The power of a factor on all times by which a result changes at the same load in that time."""
     return {"s": 1, "USD": 1, "J": 1, "1/s": -1}.get(RESULTS[column].unit, 0)
+
+
+def endless(columns: Mapping[str, Number], over: NDArray[np.bool_]) -> dict[str, Number]:
+    """The times that have no end where more arrives than plans answer; none where all of them answer it."""
+    return {name: np.where(over, np.inf, columns[name]) for name in ENDLESS} if np.any(over) else {}

@@ -102,12 +102,12 @@ class AttentionGroups:
             return prompts_of_a_prompted_step(prompts)
         return prompts_gathered(prompts, self.count, self.wait)
 
-    def waited(self, prompts: Number) -> Number:
-        """Steps that a prompt waits for those of other groups."""
+    def waited(self, prompts: Number, sequences: Number) -> Number:
+        """Steps that a prompt waits for those of other groups; none where one of these has nothing to generate."""
         if self.wait is None:
             return 0.0
-        steps = gathering_steps(self.pieces(prompts), prompts, self.count)
-        return np.where(self.count > 1, steps, 0.0)
+        steps = gathering_steps(prompts, self.count, self.wait)
+        return np.where((self.count > 1) & (sequences >= self.count), steps, 0.0)
 
 
 def own_sequences(layout: PlanColumns, sequences: Number) -> Number:

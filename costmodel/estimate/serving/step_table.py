@@ -24,6 +24,7 @@ from costmodel.estimate.serving.engine_step import (
     rows_time,
 )
 from costmodel.estimate.serving.expert_step import dispatches, halved
+from costmodel.estimate.serving.launches import eager_launches, launch_wait
 from costmodel.estimate.serving.operating_point import context_of
 from costmodel.estimate.serving.plan_columns import PlanColumns
 from costmodel.estimate.serving.replica_kinds import cuts_of, distinct
@@ -83,17 +84,23 @@ class StepTable:
     draft: StepTable | None = None
     halves: tuple[OtherHalf, OtherHalf] | None = None  # without prompts, and with
     shared: Curves | None = None  # what latent attention exchanges for queries of sequences that decode
+    launches: Number | None = None  # of a step that replays no graph
 
     def _queries(self, decodes: Number) -> Number:
         return decodes if self.verified == 1 else self.verified * decodes
+
+    def _with_host(self, device: Number, decodes: Number) -> Number:
+        launched = device if self.launches is None else device + launch_wait(device, self.launches)
+        return launched + self.host.at(decodes)
 
     def decode(self, decodes: Number) -> Number:
         """Time of a step of so many sequences."""
         busiest = decodes if self.groups is None else self.groups.sequences(decodes)
         queries, own = self._queries(decodes), self._queries(busiest)
-        time = self.drawn.at(queries, own) + self.decoding.at(busiest) + self.host.at(decodes)
+        time: Number = self.drawn.at(queries, own) + self.decoding.at(busiest)
         if self.halves is not None:
             time = time - self.halves[0].hidden(queries, own, self.head.at(own) + self.decoding.at(busiest))
+        time = self._with_host(time, decodes)
         return time if self.draft is None else time + (self.verified - 1.0) * self.draft.decode(decodes)
 
     def mixed(self, decodes: Number, tokens: Number) -> Number:
@@ -103,11 +110,12 @@ class StepTable:
         )
         queries, own = self._queries(decodes), self._queries(busiest)
         beside = self.decoding.at(busiest) + self.prompts.at(part) + self.head.at(own + share(part, self.computed))
-        time = self.prompted.at(queries + tokens, own + part) + beside + self.host.at(decodes)
+        time: Number = self.prompted.at(queries + tokens, own + part) + beside
         if self.shared is not None:
             time = time + self.shared.at(own)
         if self.halves is not None:
             time = time - self.halves[1].hidden(queries + tokens, own + part, beside)
+        time = self._with_host(time, decodes)
         if self.draft is None:
             return time
         later = (self.verified - 2.0) * self.draft.decode(decodes)
@@ -180,6 +188,7 @@ def step_table(inputs: ServingInputs, layout: PlanColumns) -> StepTable:
         groups=groups,
         halves=None if halved(inputs, cuts) is None else (of.other_half(prompts=False), of.other_half(prompts=True)),
         shared=shared,
+        launches=eager_launches(inputs, layout),
         draft=None if inputs.draft is None else step_table(inputs.draft, layout),
     )
     return replace(table, one=table.decode(np.ones(len(layout))))

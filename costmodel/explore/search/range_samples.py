@@ -9,16 +9,16 @@ from collections.abc import Callable, Sequence
 from costmodel.explore.search.ranges import Span
 
 SAMPLES = 33
-_EVERY_WHOLE = 512  # whole numbers, of which none is left out
+EVERY_WHOLE = 512  # whole numbers, of which none is left out
 _HALVINGS, _NARROWINGS = 40, 12
 _GOLDEN = (math.sqrt(5) - 1) / 2
 _SAME = 1e-6  # of a number, between which nothing is looked for
 
 
-def samples(searched: Span, *, whole: bool) -> list[float]:
+def samples(searched: Span, *, whole: bool, every: int = EVERY_WHOLE) -> list[float]:
     """Numbers over a range, of equal ratio where it has no zero; few whole numbers all, of many powers of two too."""
     low, high = searched.low, searched.high
-    if whole and high - low < _EVERY_WHOLE:
+    if whole and high - low < every:
         return [low + step for step in range(int(high - low) + 1)]
     shares = [step / (SAMPLES - 1) for step in range(SAMPLES)]
     numbers = [low * (high / low) ** part if low > 0 else low + (high - low) * part for part in shares]

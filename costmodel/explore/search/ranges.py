@@ -9,11 +9,13 @@ from dataclasses import replace
 from decimal import Decimal
 
 from costmodel.documents.keys.overrides import full
+from costmodel.documents.reader.accelerator_aliases import accelerator_named
 from costmodel.ground.errors import CostModelError, Fault, Place, fail
 from costmodel.ground.record import record
 
 MOST_VALUES = 10_000
 _SET = "--set"
+_ACCELERATOR = "cluster.node.accelerator"
 _SIZES = {"--ranks": "64..4096", "--rate": "10..160"}  # options whose ranges double, with an example
 _NUMBER = r"[-+]?\d[\d_]*(?:\.\d+)?(?:[eE][-+]?\d+)?"
 _RANGE = re.compile(
@@ -70,7 +72,10 @@ def axis(text: str, option: str = "--over") -> Axis:
     path = full(path.strip())
     if not separator or not path or not values.strip():
         raise _fault(option, text, f"'{text}' is not path=values")
-    return Axis(path, values_of(values, option, text))
+    found = values_of(values, option, text)
+    if path == _ACCELERATOR:  # by any spelling, as for --gpu
+        found = tuple(dict.fromkeys(accelerator_named(value) or value for value in found))
+    return Axis(path, found)
 
 
 def axes(texts: Iterable[str], option: str = "--over") -> list[Axis]:

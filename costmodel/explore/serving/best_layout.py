@@ -4,15 +4,19 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
+import numpy as np
+
 from costmodel.documents.reader.override_case import vary_any
 from costmodel.documents.reader.resolved_scenario import LoadedScenario
 from costmodel.documents.reader.serving_scenario import ServingCase, serving
 from costmodel.documents.schemas.serving.serving_plan import ServingPlan
-from costmodel.estimate.serving.element_types import stored_types
+from costmodel.estimate.serving.constraints import invalid
+from costmodel.estimate.serving.evaluate_layouts import evaluate
 from costmodel.estimate.serving.plan_columns import RARE
 from costmodel.estimate.serving.predict_serving import layout_of
 from costmodel.estimate.serving.serving_inputs import ServingInputs, inputs_of
 from costmodel.explore.serving.found_plans import FoundPlans, RankedPlan
+from costmodel.explore.serving.layout_candidates import candidates
 from costmodel.explore.serving.search_layouts import search
 from costmodel.ground.errors import COMMAND_LINE, Place, fail
 
@@ -41,10 +45,10 @@ def with_best_layout(case: LoadedScenario) -> LoadedScenario:
     return vary_any(case, [f"{path}={value}" for path, value in settings.items()]) if settings else case
 
 
-def best_layout(case: ServingCase) -> tuple[dict[str, str], str] | None:
+def best_layout(case: ServingCase, *, nearest: bool = False) -> tuple[dict[str, str], str] | None:
     """Settings of the best plan with the token budget that the engine picks, and where they are from.
 
-    Nothing where the plan is written in a way that no search lists; a fault where no plan fits.
+    Nothing where the plan is written in a way that no search lists; where no plan fits a fault, or the nearest to fit.
     """
     if case.scenario.plan is not None and case.scenario.plan.prefill is not None:
         return None
@@ -54,13 +58,25 @@ def best_layout(case: ServingCase) -> tuple[dict[str, str], str] | None:
     if best is None and case.scenario.plan is not None:
         return None
     if best is None:
-        workload = case.scenario.workload
-        wide = workload.weights is None and workload.precision in ("bf16", "fp16") and not any(stored_types(case))
-        narrower = "--set workload.weights=fp8 halves the weights, if that is enough; " if wide else ""
+        if nearest:
+            return _nearest_to_fit(inputs), "the plan nearest to fit, since none of costmodel search does"
         why = "costmodel search with the same flags and --why-not shows why"
-        raise fail("C004", "no plan of the search fits", Place(case.file), narrower + why)
+        raise fail("C004", "no plan of the search fits", Place(case.file), why)
     which = "the plan nearest to the limits" if best.broken else "the best plan"
     return plan_settings(found, best), f"{which} in costmodel search, with the engine's token budget"
+
+
+def _nearest_to_fit(inputs: ServingInputs) -> dict[str, str]:
+    """The degrees of the layout that takes the smallest share of memory, of the valid ones where there are any."""
+    layout = candidates(inputs)
+    kept = np.ones(len(layout), dtype=bool)
+    for _, mask in invalid(inputs, layout):
+        kept &= ~mask
+    layout = layout.at(kept) if kept.any() else layout
+    with np.errstate(all="ignore"):
+        row = int(np.argmin(evaluate(inputs, layout).results.column("memory_share")))
+    sizes = {name: float(getattr(layout, name)[row]) for name in ("tp", "pp", "ep", "dp_attention")}
+    return {f"plan.{name}": f"{size:.0f}" for name, size in sizes.items() if size > 1 or name == "tp"}
 
 
 def plan_settings(found: FoundPlans, ranked: RankedPlan) -> dict[str, str]:

@@ -15,7 +15,7 @@ from costmodel.explore.compare.compare import Side, named_documents
 from costmodel.explore.compare.input_paths import InputValue, leaves
 from costmodel.explore.compare.limit_findings import CheckedAnswer, LimitFinding, limit_findings
 from costmodel.explore.serving.best_layout import plan_settings
-from costmodel.explore.serving.search_layouts import UNSTABLE, search
+from costmodel.explore.serving.search_layouts import TOO_LARGE, UNSTABLE, search
 from costmodel.explore.serving.serving_baseline import baseline_findings, figures
 from costmodel.ground.counts import number_of
 from costmodel.ground.errors import Place, fail
@@ -52,7 +52,7 @@ def ranked(case: LoadedScenario, rank: int) -> LoadedScenario:
 
 
 def side(name: str, case: ServingCase) -> Side:
-    """A scenario as one of two that are compared: every value it rests on, and every result."""
+    """A scenario as one of two that are compared: every value it rests on, and every result if its plan fits."""
     answer = predict(case)
     layout = answer.evaluation.layout
     sizes = [f"plan.{size}" for size in SIZES if size not in ("budget", *RARE)]
@@ -60,7 +60,8 @@ def side(name: str, case: ServingCase) -> Side:
     if answer.plan.prefill is None:
         values |= {path: InputValue(float(getattr(layout, path.removeprefix("plan."))[0])) for path in sizes}
     values["stack.budget"] = InputValue(float(layout.budget[0]))
-    known = {} if answer.refused else figures(answer, endless=True, bands=True)
+    refused = answer.refused or tuple(code for code in answer.broken if code in TOO_LARGE)
+    known = {} if refused else figures(answer, endless=True, bands=True)
     assumed = {item.path: item.value for item in answer.assumed}
     left_out = case.foreign_prices if case.stated_price is None else ()
     return Side(
@@ -68,7 +69,7 @@ def side(name: str, case: ServingCase) -> Side:
         values,
         known,
         named_documents(case),
-        answer.refused,
+        refused,
         assumed,
         left_out=left_out,
         asked=case.asked,

@@ -56,7 +56,20 @@ def sized(inputs: ServingInputs, found: ServingEvaluation) -> Iterator[ServingEv
     if not fewest:
         yield found
     if fewest or eased:
-        yield _fewest(inputs, found)
+        fewer = _fewest(inputs, found)
+        places = _new(fewer.layout, None if fewest else found.layout)
+        if len(places) == len(fewer.layout):
+            yield fewer
+        elif len(places):
+            yield evaluate(inputs, fewer.layout.at(places))
+
+
+def _new(layout: PlanColumns, known: PlanColumns | None) -> NDArray[np.intp]:
+    """The first of each of some plans that are not among those known."""
+    columns = [np.stack([np.asarray(getattr(each, size)) for size in SIZES]) for each in (known, layout) if each]
+    _, first = np.unique(np.concatenate(columns, axis=1), axis=1, return_index=True)
+    before = 0 if known is None else len(known)
+    return np.sort(first[first >= before]) - before
 
 
 def sized_apart(inputs: ServingInputs, found: list[ApartEvaluation]) -> Iterator[ApartEvaluation]:

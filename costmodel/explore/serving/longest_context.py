@@ -59,7 +59,7 @@ def _of_length(found: ServingAnswer, tokens: int) -> ServingAnswer:
     load = replace(inputs.load, longest=Figure(float(tokens)))
     if draft is not None:
         draft = replace(draft, load=replace(draft.load, longest=load.longest))
-    return answer(replace(inputs, load=load, draft=draft), found.plan)
+    return answer(replace(inputs, load=load, draft=draft), found.plan, bands=False)
 
 
 def _number(value: Number) -> float:

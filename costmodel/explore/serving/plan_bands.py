@@ -36,7 +36,7 @@ def banded_plans(inputs: ServingInputs, plans: Sequence[RankedPlan]) -> list[Ran
         places = [place for place, other in enumerate(kinds) if other == kind]
         columns = _columns([plans[place] for place in places])
         with np.errstate(all="ignore"):
-            base = evaluated(asking_chance(inputs), *columns)
+            base = evaluated(asking_chance(inputs), *columns, compared=False)
             results = banded(inputs, base, partial(_again, columns))
         for row, place in enumerate(places):
             whole = results.row(row) | {name: value for name, value in plans[place].costs.items() if value == value}
@@ -45,7 +45,7 @@ def banded_plans(inputs: ServingInputs, plans: Sequence[RankedPlan]) -> list[Ran
 
 
 def _again(columns: tuple[PlanColumns, ...], inputs: ServingInputs) -> AnyEvaluation:
-    return evaluated(inputs, *columns)
+    return evaluated(inputs, *columns, compared=False)
 
 
 def _columns(plans: Sequence[RankedPlan]) -> tuple[PlanColumns, ...]:

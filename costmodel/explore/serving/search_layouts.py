@@ -224,18 +224,30 @@ def _key(inputs: ServingInputs, costs: dict[str, float], broken: tuple[str, ...]
     first = np.nan_to_num(sign * shown_digits(np.array(costs[objective])), nan=np.inf)
     unstable = np.array([not UNSTABLE.isdisjoint(broken)])
     missed = (column[0] for column in nearness(inputs, lambda name: np.array([costs[name]]), unstable))
-    return (float(bool(broken)), *map(float, missed), float(first), *(costs[name] for name in _KEYS))
+    return (
+        float(bool(broken)),
+        float(unstable[0]),
+        *map(float, missed),
+        float(first),
+        *(costs[name] for name in _KEYS),
+    )
 
 
 def _keys(inputs: ServingInputs, evaluation: AnyEvaluation, kept: Mask) -> list[NDArray[np.float64]]:
-    """What plans are ordered by: whether they keep the limits, how near they come, the objective, GPUs, times."""
+    """What plans are ordered by: the limits kept, the load answered, how near they come, the objective, times."""
     objective = inputs.case.scenario.objective
     first = shown_digits(evaluation.results.column(objective))
     sign = -1.0 if RESULTS[objective].better == "higher" else 1.0
     others = [evaluation.results.column(name) for name in _KEYS]
     unstable = evaluation.overloaded | (evaluation.results.column("memory_share") > 1)
     missed = nearness(inputs, evaluation.results.column, unstable)
-    return [(~kept).astype(np.float64), *missed, np.nan_to_num(sign * first, nan=np.inf), *others]
+    return [
+        (~kept).astype(np.float64),
+        unstable.astype(np.float64),
+        *missed,
+        np.nan_to_num(sign * first, nan=np.inf),
+        *others,
+    ]
 
 
 def ranked_plan(evaluation: AnyEvaluation, row: int, codes: dict[str, Mask], variant: int = 0) -> RankedPlan:

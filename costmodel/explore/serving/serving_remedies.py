@@ -18,6 +18,7 @@ from costmodel.estimate.serving.serving_inputs import ServingInputs, inputs_of
 from costmodel.explore.serving.cluster_sizes import larger, sizes_of_cluster
 from costmodel.explore.serving.fleets import counts_needed, counts_of, gpus_of, settings_of
 from costmodel.explore.serving.found_plans import FoundPlans, RankedPlan, SearchRemedy
+from costmodel.explore.serving.larger_memory import larger_memory
 from costmodel.explore.serving.limit_misses import limit_misses
 from costmodel.explore.serving.search_layouts import search
 from costmodel.explore.serving.vary_serving import ServingTrial, tried, unloaded
@@ -29,6 +30,7 @@ _KEYS = {"L050": ("replicas", "tp", "pp"), "L055": ("pp",), "L056": ("ep", "tp")
          "L058": ("pp",), "L059": ("pp",), "L063": ("dcp", "tp"), "L064": ("dcp", "tp"), "L065": ("dcp",),
          "L067": ("ep",)}  # fmt: skip
 _EVERY = 100_000  # plans, of which the nearest to the limits is taken
+_FEW_TIMES = 8.0  # the load over what a plan answers; beyond that, fitting alone helps nobody
 _MOST, _LENGTHS = 3, 8  # values shown of a key; prompts tried, each three quarters of the one before
 
 
@@ -58,7 +60,15 @@ def _fixed(answer: ServingAnswer, trial: ServingTrial) -> bool:
     """Whether a trial is valid and fits; where the plan did so before, whether it keeps every limit too."""
     if trial.answer is None or trial.answer.refused:
         return False
-    return "M001" not in trial.codes if answer.refused or "M001" in answer.broken else trial.works
+    if answer.refused or "M001" in answer.broken:
+        return "M001" not in trial.codes and (bool(answer.refused) or _within_reach(trial.answer))
+    return trial.works
+
+
+def _within_reach(answer: ServingAnswer) -> bool:
+    """Whether a plan that fits answers the load with a few times the replicas at most."""
+    rate = answer.inputs.case.scenario.workload.rate
+    return rate is None or rate <= _FEW_TIMES * answer.costs["saturation_per_s"]
 
 
 def _degrees(answer: ServingAnswer, codes: tuple[str, ...]) -> Iterator[Iterator[tuple[str, ...]]]:
@@ -70,12 +80,16 @@ def _degrees(answer: ServingAnswer, codes: tuple[str, ...]) -> Iterator[Iterator
             now = float(getattr(answer.plan, key) or 1.0)
             near = sorted((value for value in _DEGREES if value != now), key=lambda value: abs(math.log2(value / now)))
             yield (_with_degree(answer, key, value) for value in near if answer.refused or value > now)
+    elif "L050" in codes:
+        fewer, smaller = _smaller_instances(answer, "decode")
+        yield from (fewer, _more_nodes(answer), smaller, *_smaller_instances(answer, "prefill"))
     if "M001" in codes and not answer.refused:
         if answer.plan.prefill is None:
             yield itertools.islice(_shorter(answer), 1)
         yield from _narrower(answer.inputs.case)[:1]
         if answer.plan.prefill is None:
             yield itertools.islice(_more_stages(answer), 1)
+        yield itertools.islice(_working(answer, larger_memory(answer.inputs.case)), 1)
 
 
 def _with_degree(answer: ServingAnswer, key: str, value: int) -> tuple[str, ...]:
@@ -89,6 +103,21 @@ def _with_degree(answer: ServingAnswer, key: str, value: int) -> tuple[str, ...]
     room = float(answer.inputs.ranks) // (stage * pp)
     fewer = (f"plan.replicas={room:.0f}",) if plan.replicas is not None and 1 <= room < plan.replicas else ()
     return (*degree, *experts, *fewer)
+
+
+def _smaller_instances(answer: ServingAnswer, name: str) -> list[Iterator[tuple[str, ...]]]:
+    """Of instances apart fewer of one kind, and smaller ones, the largest first."""
+    half = answer.plan.prefill if name == "prefill" else answer.plan.decode
+    assert half is not None
+    counts = range(int(counts_of(answer.plan, answer.costs)[f"plan.{name}.replicas"]) - 1, 0, -1)
+    degrees = (degree for degree in reversed(_DEGREES) if degree < half.tp)
+    return [((f"plan.{name}.replicas={each}",) for each in counts), ((f"plan.{name}.tp={each}",) for each in degrees)]
+
+
+def _more_nodes(answer: ServingAnswer) -> Iterator[tuple[str, ...]]:
+    """As many nodes as a plan takes."""
+    sizes = sizes_of_cluster(answer.inputs.case)
+    yield sizes.settings(sizes.number(answer.costs["gpus"]))
 
 
 def _more_stages(answer: ServingAnswer) -> Iterator[tuple[str, ...]]:
@@ -154,6 +183,9 @@ def with_search_remedies(found: FoundPlans) -> FoundPlans:
     kinds = (*_longer_steps(found, case), *_narrower(case), _lower_rates(found, case))
     tried_ones = [next(filter(None, (_search_remedy(case, each) for each in kind)), None) for kind in kinds]
     tried_ones.insert(len(_longer_steps(found, case)), _fewest_nodes(found, case))
+    if not found.valid and not any(tried_ones):
+        longer = itertools.chain.from_iterable(_longer_steps(found, case))
+        tried_ones = [next(filter(None, (_search_remedy(case, each, fits=True) for each in longer)), None)]
     alone = None if any(tried_ones) else _unloaded(case)
     ahead = tuple(f"{path}={value}" for path, value in values.items())
     remedies = [replace(one, settings=(*_without(ahead, one.settings), *one.settings)) for one in tried_ones if one]
@@ -179,13 +211,13 @@ def _without(settings: tuple[str, ...], others: tuple[str, ...]) -> tuple[str, .
     return tuple(setting for setting in settings if setting.partition("=")[0] not in keys)
 
 
-def _search_remedy(case: ServingCase, settings: tuple[str, ...]) -> SearchRemedy | None:
-    """The settings, where a search under them finds a plan that keeps every limit."""
+def _search_remedy(case: ServingCase, settings: tuple[str, ...], *, fits: bool = False) -> SearchRemedy | None:
+    """The settings, where a search under them finds a plan that keeps every limit; with fits, any plan."""
     try:
         found = search(inputs_of(serving(vary_any(case, settings))), 1, bands=False)
     except CostModelError:
         return None
-    return SearchRemedy(settings, found.best[0]) if found.kept else None
+    return SearchRemedy(settings, found.best[0]) if found.kept or (fits and found.best) else None
 
 
 def _fewest_nodes(found: FoundPlans, case: ServingCase) -> SearchRemedy | None:

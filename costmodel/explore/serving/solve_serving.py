@@ -5,13 +5,14 @@ from __future__ import annotations
 import itertools
 import math
 import re
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
+from functools import partial
 
 from costmodel.documents.keys.overrides import full
 from costmodel.documents.reader.serving_scenario import ServingCase
 from costmodel.estimate.serving.result_columns import COLUMNS
-from costmodel.explore.search.range_samples import samples_between
+from costmodel.explore.search.range_samples import samples, samples_between
 from costmodel.explore.search.ranges import Span, at_option, axis, span
 from costmodel.explore.serving.best_layout import by_search
 from costmodel.explore.serving.vary_serving import ServingTrial, column, tried
@@ -20,7 +21,8 @@ from costmodel.ground.parsing import UnitError, parse
 from costmodel.ground.record import record
 
 _TARGET = re.compile(r"\s*([a-z_0-9]+)\s*(<=|>=|≤|≥)\s*(.+?)\s*\Z")
-_SAMPLES, _HALVINGS, _DIGITS = 25, 40, 4
+_EVERY_WHOLE = 128  # whole numbers, of which none is left out
+_HALVINGS, _DIGITS = 40, 4
 
 
 @record
@@ -30,6 +32,11 @@ class ServingTarget:
     column: str
     at_least: bool
     bound: float
+
+    @property
+    def of_band(self) -> bool:
+        """Whether it is an end of a figure's band."""
+        return self.column.endswith(("_low", "_high"))
 
     def reached(self, trial: ServingTrial) -> bool:
         """Whether a plan that keeps every limit reaches it."""
@@ -86,18 +93,31 @@ def solve(case: ServingCase, vary: str, wanted: str, *, best: bool = False) -> S
     def excess(number: float) -> float:
         text = searched.text(number, 6)
         if text not in seen:
-            seen[text] = tried(case, [f"{path}={text}"], best=found.best)
+            seen[text] = tried(case, [f"{path}={text}"], best=found.best, bands=goal.of_band)
         return goal.excess(seen[text])
 
     def at(number: float) -> bool:
         return excess(number) <= 0
 
-    whole = _is_whole(case, path, searched)
-    numbers = sorted({float(round(number)) for number in _samples(searched)}) if whole else _samples(searched)
+    whole, shown = _is_whole(case, path, searched), partial(_shown, found, searched)
+    numbers = [float(f"{number:.6g}") for number in samples(searched, whole=whole, every=_EVERY_WHOLE)]
     numbers = sorted({*numbers, *samples_between(numbers, excess, whole=whole)})
-    reached = [at(number) for number in numbers]
     found.tried = (searched.text(numbers[0], _DIGITS), searched.text(numbers[-1], _DIGITS))
+    reached = [at(number) for number in numbers]
     _any_valid(path, seen.values())
+    for low, high, out in _ranges(numbers, reached, at, whole=whole):
+        found.reaches.append((searched.text(low, 6), searched.text(high, 6)))
+        lowest = shown(low)
+        found.inside.append((lowest, lowest if high == low else shown(high)))
+        found.beyond = shown(out) if out is not None else None
+    found.evaluated = len(seen)
+    return found
+
+
+def _ranges(
+    numbers: Sequence[float], reached: Sequence[bool], at: Callable[[float], bool], *, whole: bool
+) -> Iterator[tuple[float, float, float | None]]:
+    """The ranges that reach a target, each by its lowest and highest number, and the first number beyond."""
     for flag, group in itertools.groupby(range(len(numbers)), key=lambda place: reached[place]):
         places = list(group)
         if not flag:
@@ -108,11 +128,12 @@ def solve(case: ServingCase, vary: str, wanted: str, *, best: bool = False) -> S
         if last < len(numbers) - 1:
             high, out = _edge(numbers[last], numbers[last + 1], at, whole=whole)
             high = high if whole else _rounded_inside(high, at)
-        found.reaches.append((searched.text(low, 6), searched.text(high, 6)))
-        found.inside.append((seen[searched.text(low, 6)], seen[searched.text(high, 6)]))
-        found.beyond = seen[searched.text(out, 6)] if out is not None else None
-    found.evaluated = len(seen)
-    return found
+        yield low, high, out
+
+
+def _shown(found: SolvedServing, searched: Span, number: float) -> ServingTrial:
+    """The answer at one number, with the bands of its figures."""
+    return tried(found.case, [f"{found.path}={searched.text(number, 6)}"], best=found.best)
 
 
 def _any_valid(path: str, trials: Iterable[ServingTrial]) -> None:
@@ -145,14 +166,6 @@ def _edge(inside: float, outside: float, at: Callable[[float], bool], *, whole: 
             break
         inside, outside = (middle, outside) if at(middle) else (inside, middle)
     return inside, outside
-
-
-def _samples(searched: Span) -> list[float]:
-    """Numbers over a range, of equal ratio where it has no zero."""
-    low, high = searched.low, searched.high
-    shares = [place / (_SAMPLES - 1) for place in range(_SAMPLES)]
-    numbers = [low * (high / low) ** part if low > 0 else low + (high - low) * part for part in shares]
-    return [float(f"{number:.6g}") for number in (*numbers[:-1], high)]
 
 
 def _listed(case: ServingCase, path: str, goal: ServingTarget, values: list[str], *, best: bool) -> SolvedServing:

@@ -15,7 +15,7 @@ from costmodel.explore.page.reachable_plans import AXES
 from costmodel.explore.search.rank import Ranked
 from costmodel.explore.search.search import SearchResult
 from costmodel.ground.plan_sizes import HEADS, IN_ORDER, OF_ITSELF_ONE
-from costmodel.ground.units import gib, percent, significant
+from costmodel.ground.units import gib, percent, rounded_percent, significant
 from costmodel.report.page.content import Cell, PageTable, Part
 from costmodel.report.page.plots import Plot, PlotAxis, PlotPoint
 from costmodel.report.page.row_commands import row_commands
@@ -65,7 +65,9 @@ def _row(found: SearchResult, place: int, plan: Ranked, sizes: Sequence[str], va
         significant(costs["tokens_per_s_per_gpu"], 4),
         significant(costs["mfu"] * 100, 3),
         gib(costs["memory_peak"]),
-        f"at risk: {costs['fit_chance']:.0%}" if "N023" in plan.remarked else verdict(costs["memory_share"]),
+        f"at risk: {rounded_percent(costs['fit_chance'])}"
+        if "N023" in plan.remarked
+        else verdict(costs["memory_share"]),
     ]
 
 

@@ -246,6 +246,7 @@ def test_a_value_as_others_call_it_has_an_exact_hint(assignment: str, run: Any, 
     [
         ("stack=pytorch", "did you mean 'fsdp2' or 'ddp'?"),
         ("stack=lightning", "did you mean 'ddp', 'transformers-fsdp' or 'transformers-deepspeed', as it is run?"),
+        ("stack=vLLM", "did you mean 'vllm'?"),
         ("stack=fsdp", "did you mean 'fsdp2'?"),
         ("cluster.node=8xH100", "did you mean 'dgx-h100'?"),
         ("cluster.node=MI300X", "did you mean 'hgx-mi300x'?"),

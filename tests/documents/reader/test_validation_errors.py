@@ -465,3 +465,13 @@ def test_a_fault_beside_a_spread_is_reported_at_its_own_key() -> None:
     (place,) = [fault.place for fault in caught.value.faults]
     assert place is not None
     assert (place.path, place.line, place.text) == ("prompt.mean", 3, "  mean: abc")
+
+
+def test_a_spread_without_its_percent_sign_is_refused() -> None:
+    text = "kind: serving\nprompt: {mean: 512, spread: 60}\noutput: 8\nrate: 1 /s\n"
+    with pytest.raises(CostModelError) as caught:
+        validate(Serving, parse(text, "served.yaml"), "served.yaml")
+    (fault,) = caught.value.faults
+    assert (fault.code, fault.place and fault.place.path) == ("D008", "prompt.spread")
+    assert fault.sentence.endswith("at least 0 and at most 10; if percent is meant, 60 %")
+    assert validate(Serving, parse(text.replace("60", "60 %"), "served.yaml"), "served.yaml").spread("prompt") == 0.6

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from costmodel.equations.kernels.roofline import host_bound_time, stream_time
-from costmodel.equations.serving.step.graphs import captured_batch, captured_sizes, engine_step_time
+from costmodel.equations.serving.step.graphs import captured_batch, captured_sizes, eager_launch_time
 
 
 def sizes(largest: int) -> list[int]:
@@ -34,7 +34,6 @@ def test_51_sizes_and_the_padding_of_130_and_300() -> None:
 def test_a_model_of_1b_is_bound_by_the_host() -> None:
     """2.47 GB are read in 0.87 ms; 16 layers of 14 launches of 6 us take 1.34 ms."""
     device = stream_time(2.47e9, 3.35e12, 0.845)
-    host = 16 * 14.0 * 6e-6
+    host = float(eager_launch_time(16.0, 14.0, 6e-6))
     assert (device * 1e3, host * 1e3) == (pytest.approx(0.873, abs=5e-4), pytest.approx(1.344))
-    assert float(engine_step_time(device, host, asynchronous=True)) == host
-    assert host < float(host_bound_time(device, host)) < engine_step_time(device, host, asynchronous=False)
+    assert host < float(host_bound_time(device, host)) < device + host

@@ -235,6 +235,15 @@ def test_many_plans_have_the_figures_that_each_has_alone() -> None:
         assert many.row(place) == pytest.approx(alone, rel=1e-9, nan_ok=True)
 
 
+def test_attention_groups_of_other_plans_change_no_figure() -> None:
+    found = inputs("model=deepseek-v3", "cluster.node=dgx-h200", "workload.precision=fp8-block", "workload.rate=3 /s")
+    alone, grouped = layout(tp=8.0, ep=8.0), layout(tp=1.0, dp_attention=8.0, ep=8.0)
+    together = PlanColumns(*(np.concatenate([getattr(row, name) for row in (alone, grouped)]) for name in SIZES))
+    many = evaluate(found, together).results
+    for place, row in enumerate((alone, grouped)):
+        assert many.row(place) == pytest.approx(evaluate(found, row).results.row(), rel=1e-9, nan_ok=True)
+
+
 def test_a_shared_beginning_is_computed_once() -> None:
     plain, shared = costs(), costs("workload.shared_prefix=512")
     assert shared["prefix_hit"] == pytest.approx(0.25)

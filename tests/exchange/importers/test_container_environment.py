@@ -128,3 +128,26 @@ def test_what_lacks_a_value_is_named_where_the_text_is_not_shown(
     assert fault.code == "X002"
     assert "--tensor-parallel-size, which --set plan.tp=" in fault.sentence
     assert "SECRET" not in f"{fault.sentence}{fault.hint}{fault.place}"
+
+
+AFFINITY = """\
+      affinity:
+        nodeAffinity:
+          requiredDuringSchedulingIgnoredDuringExecution:
+            nodeSelectorTerms:
+              - matchExpressions:
+                  - {key: nvidia.com/gpu.product, operator: In, values: [NVIDIA-B200]}
+"""
+
+
+@pytest.mark.parametrize("selects", ["      nodeSelector: {nvidia.com/gpu.product: NVIDIA-B200}\n", AFFINITY])
+def test_the_accelerator_that_a_manifest_selects_states_the_machine(selects: str, tmp_path: Path) -> None:
+    (tmp_path / "manifest.yaml").write_text(PLAIN + selects, "utf-8")
+    found = import_files(["manifest.yaml"], GivenBesideFile(assignments=ASKED)).found
+    by_option = import_files(["manifest.yaml"], GivenBesideFile(gpu="b200", assignments=ASKED)).found
+    assert found.document["cluster"] == by_option.document["cluster"]
+    assert "NVIDIA-B200" in found.origins["cluster.node"].text
+    (tmp_path / "manifest.yaml").write_text(PLAIN, "utf-8")
+    with pytest.raises(CostModelError) as caught:
+        import_files(["manifest.yaml"], GivenBesideFile(assignments=ASKED))
+    assert "no file states the machine" in str(caught.value)

@@ -326,6 +326,22 @@ def test_a_draft_needs_the_share_that_is_accepted(tmp_path: Path) -> None:
     assert found.document["plan"]["speculation"] == {"tokens": 3, "draft": "eagle", "acceptance": "70 %"}
 
 
+@pytest.mark.parametrize(
+    ("options", "draft"),
+    [
+        ("EAGLE", "mtp"),
+        ("EAGLE --speculative-draft-model-path deepseek-ai/DeepSeek-V3-0324", "mtp"),
+        ("EAGLE --speculative-draft-model-path lmsys/DeepSeek-V3-EAGLE", "eagle"),
+        ("EAGLE3", "eagle"),
+    ],
+)
+def test_the_models_own_layer_drafts_where_sglang_is_given_no_other(options: str, draft: str, tmp_path: Path) -> None:
+    command = "python3 -m sglang.launch_server --model-path deepseek-ai/DeepSeek-V3-0324 --tp 8"
+    text = f"{command} --speculative-num-steps 3 --speculative-eagle-topk 1 --speculative-algorithm {options}\n"
+    found = read(text, tmp_path, given=(*ASKED, "plan.speculation.acceptance=70 %"))
+    assert found.document["plan"]["speculation"] == {"tokens": 3, "draft": draft, "acceptance": "70 %"}
+
+
 def test_options_of_another_version_and_slips_are_said(tmp_path: Path) -> None:
     found = read(f"{VLLM.strip()} --disable-log-requests --max-num-seq 9\n", tmp_path)
     assert sorted(fault.code for fault in found.warnings) == ["X006", "X007"]

@@ -71,3 +71,9 @@ def test_instances_apart_are_as_few_of_each_kind_as_the_rate_needs() -> None:
     alone = costs(EIGHT, plan, *settings)
     assert counts == (alone["prefill_needed"], alone["decode_needed"])
     assert best.costs["gpus"] == alone["gpus_needed"]
+
+
+def test_a_plan_is_listed_once() -> None:
+    found = search(inputs("limits.utilisation.at_least=10 %"), 100)
+    seen = [tuple(sorted(each.sizes.items())) for each in found.best]
+    assert len(seen) == len({*seen}) == found.fit

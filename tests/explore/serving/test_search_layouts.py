@@ -8,8 +8,8 @@ import numpy as np
 import pytest
 from estimate.serving.cases import inputs, predicted
 
-from costmodel.explore.serving.search_layouts import search
-from costmodel.ground.units import significant
+from costmodel.explore.serving.search_layouts import UNSTABLE, search
+from costmodel.ground.units import show_time, significant
 
 RATE = "objective=rate_within_slo_per_s"
 FREE = "limits={}"
@@ -33,7 +33,8 @@ def test_of_plans_that_look_alike_the_soonest_comes_first() -> None:
 def test_the_nearest_plan_is_the_one_that_misses_its_limits_by_least(objective: str) -> None:
     """With --safe 99% none keeps the chance: tp 4 comes nearest to it, whatever orders plans that keep their limits.
 
-    Of plans that miss a limit as expected, the nearest is the one that carries most of the load within the limits.
+    Of plans that miss a limit as expected, the nearest is the one that carries most of the load within the limits;
+    those that do not answer the load, whose times have no end, come after those that do.
     """
     load = ("workload.prompt=2000", "workload.output=500", "workload.rate=50 /s", "cluster.nodes=8")
     safe = ("limits={ttft_p99: {at_most: 1 s}, limits_chance: {at_least: 99 %}}", f"objective={objective}")
@@ -45,8 +46,13 @@ def test_the_nearest_plan_is_the_one_that_misses_its_limits_by_least(objective: 
     assert found.best[0].sizes["tp"] == 4
     others = [plan for plan in found.best if set(plan.broken) != {"S006"}]
     assert [*found.best[: len(chances)], *others] == found.best
-    carried = [plan.costs["rate_within_slo_per_s"] for plan in others]
-    assert carried == pytest.approx(sorted(carried, reverse=True), rel=0.01)
+    over = [not UNSTABLE.isdisjoint(plan.broken) for plan in others]
+    assert over == sorted(over)
+    for endless in (False, True):
+        of_kind = [plan for plan, each in zip(others, over, strict=True) if each == endless]
+        carried = [plan.costs["rate_within_slo_per_s"] for plan in of_kind]
+        assert len(carried) > 3
+        assert carried == pytest.approx(sorted(carried, reverse=True), rel=0.01)
 
 
 def test_instances_fill_the_accelerators_as_replicas_do() -> None:
@@ -71,3 +77,16 @@ def test_instances_apart_find_what_their_own_number_of_replicas_keeps() -> None:
     for replicas, hit in hits.items():
         sizes = f"plan={{prefill: {{tp: 8, replicas: {replicas:g}}}, decode: {{tp: 8}}}}"
         assert predicted(*talk, "cluster.nodes=4", sizes).costs["prefix_hit"] == hit
+
+
+def test_plans_over_saturation_wait_without_end_and_rank_last() -> None:
+    """Of 12 requests a second tp 8 answers 14.6 and tp 16 less: the times of the latter have no end in any order."""
+    for objective in ("ttft", "tpot", "rate_within_slo_per_s"):
+        plans = search(inputs("workload.rate=12 /s", f"objective={objective}"), 100).best
+        over = [not UNSTABLE.isdisjoint(plan.broken) for plan in plans]
+        assert len(set(over)) == 2
+        assert over == sorted(over)
+        for plan, endless in zip(plans, over, strict=True):
+            times = [plan.costs[name] for name in ("ttft", "ttft_p99", "latency")]
+            assert all(np.isinf(time) == endless for time in times)
+            assert show_time(times[0]) == "without end" or times[0] < 1e4

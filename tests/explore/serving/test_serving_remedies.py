@@ -13,6 +13,7 @@ from estimate.serving.cases import inputs, predicted
 from costmodel.explore.search.ranges import axes
 from costmodel.explore.serving.search_layouts import search
 from costmodel.explore.serving.serving_remedies import with_remedies, with_search_remedies
+from costmodel.report.terminal.serving.serving_formatting import reason
 
 
 @pytest.mark.parametrize(
@@ -129,3 +130,21 @@ def test_a_degree_that_does_not_divide_is_named_not_lack_of_room(run: Any) -> No
 def test_nothing_is_offered_where_a_plan_keeps_the_limits_or_nothing_would() -> None:
     assert with_search_remedies(search(inputs())).remedies == ()
     assert with_search_remedies(search(inputs("limits={tpot: {at_most: 1 ms}}"))).remedies == ()
+
+
+def test_instances_apart_that_are_too_many_have_remedies() -> None:
+    """Prefill of 4 GPUs and decode of 8 take 12 of 8: smaller ones, or two nodes."""
+    answer = with_remedies(predicted("plan={prefill: {tp: 4}, decode: {tp: 8}}", "cluster.nodes=1"))
+    assert answer.refused == ("L050",)
+    assert reason(answer, "L050") == "prefill 1 × tp 4 and decode 1 × tp 8 need 12 accelerators, and the cluster has 8"
+    offered = [setting for kind in answer.remedies for setting in kind]
+    assert ("cluster.nodes=2",) in offered
+    assert ("plan.decode.tp=4",) in offered
+    for settings in offered:
+        base = (*(() if "cluster" in settings[0] else ("cluster.nodes=1",)), *settings)
+        assert not predicted("plan={prefill: {tp: 4}, decode: {tp: 8}}", *base).refused
+    halves = "plan={prefill: {tp: 4, replicas: 2}, decode: {tp: 8, replicas: 2}}"
+    assert [kind[0] for kind in with_remedies(predicted(halves)).remedies][:2] == [
+        ("plan.decode.replicas=1",),
+        ("cluster.nodes=3",),
+    ]

@@ -27,6 +27,12 @@ def test_a_row_is_an_estimate(run: Any) -> None:
         assert all(row[key] == plan[key] for key in ("step_time_s", "mfu", "memory_peak_bytes", "verdict"))
 
 
+def test_accelerators_are_swept_by_any_spelling(run: Any) -> None:
+    over = "cluster.accelerator=h100,H200,h100-sxm"
+    shown = run("sweep", NAME, "--over", over, "--show", "mfu", "--format", "csv").out
+    assert [row["cluster.node.accelerator"] for row in csv.DictReader(io.StringIO(shown))] == ["h100-sxm", "h200-sxm"]
+
+
 def test_broken_points_are_rows(run: Any) -> None:
     ran = run("sweep", NAME, "--over", "plan.tp=8,3,0", "--show", "mfu")
     assert (ran.code, ran.err) == (0, "")

@@ -6,7 +6,7 @@ from pydantic import Field, model_validator
 from pydantic_core import PydanticCustomError
 
 from costmodel.documents.keys.references import REFERENCES
-from costmodel.documents.schemas.base import Document, NonNegative, Positive, Quantity, Seconds
+from costmodel.documents.schemas.base import Document, NonNegative, Quantity, Seconds
 from costmodel.documents.schemas.count_kinds import Sequences, Tokens
 from costmodel.documents.schemas.precision import Precision
 from costmodel.documents.schemas.scenario import OptimizerReference
@@ -19,6 +19,7 @@ Scored = Literal["trainer", "engine"]
 Prompts = Annotated[float, Quantity("request", 1, 1e12, whole=True)]
 Turns = Annotated[float, Quantity("1", 1, 1e6)]
 Environments = Annotated[float, Quantity("replica", 1, 1e9, whole=True)]
+Spread = Annotated[float, Quantity("1", 0, 10, above=True)]  # as of requests to engines
 Iterations = Annotated[float, Quantity("step", 1, 1e12, whole=True)]
 
 
@@ -27,7 +28,7 @@ class Response(Document):
 
     mean: Tokens = Field(description="Tokens of an answer, on average, before the limit cuts the longest")
     limit: Tokens = Field(description="Tokens at which an answer is cut")
-    spread: Positive | None = Field(
+    spread: Spread | None = Field(
         default=None, description="Standard deviation over the mean, before the cut; left out, 95 %"
     )
 

@@ -80,6 +80,13 @@ class EngineHost(Sourced):
     sequence: Seconds = Field(default=0.0, description="For each sequence of it")
 
 
+class EngineLaunch(Sourced):
+    """Host time of a step that replays no captured graph."""
+
+    operation: Seconds = Field(description="Host time to launch one kernel")
+    operations: Positive = Field(description="Kernels of a layer")
+
+
 class EngineExecutors(Sourced):
     """What ways to run the processes of several devices take, beyond the host time of a step."""
 
@@ -211,13 +218,20 @@ class Engine(Document):
         description="Ranks over which expert parallelism places experts: any number that divides those of a stage, or "
         "all of them",
     )
-    graphs: bool = Field(default=True, description="Whether decoding replays captured graphs, padded to their sizes")
+    graphs: bool = Field(
+        default=True,
+        description="Whether the host replays captured graphs; otherwise it launches each kernel, and a step takes the "
+        "longer of its device time and its launches",
+    )
     vocab_multiple: Count = Field(description="The vocabulary is padded to a multiple of this, which tp must divide")
     precisions: list[Precision] = Field(min_length=1, description="Types that it multiplies in")
     weights: list[WeightType] = Field(min_length=1, description="Types that it keeps weights in")
     caches: list[CacheType] = Field(min_length=1, description="Types that it keeps keys and values in")
     kernels: EngineKernels = Field(description="Which kernels run")
     host: EngineHost = Field(description="Host time")
+    launch: EngineLaunch | None = Field(
+        default=None, description="Host time without graphs; left out, graphs must be true"
+    )
     executors: EngineExecutors | None = Field(
         default=None, description="Other ways to run the processes of several devices; left out, there are none"
     )
@@ -239,6 +253,15 @@ class Engine(Document):
         if self.executor == "ray" and self.executors is None:
             words = {"keys": ("executor",), "name": self.name}
             raise PydanticCustomError("executor", "{name} has no executor of Ray; leave executor out", words)
+        return self
+
+    @model_validator(mode="after")
+    def _known_launches(self) -> Self:
+        if not self.graphs and self.launch is None:
+            words = {"keys": ("graphs",), "name": self.name}
+            raise PydanticCustomError(
+                "launch", "{name} states no host time of launches; add launch, or leave graphs out", words
+            )
         return self
 
     @property

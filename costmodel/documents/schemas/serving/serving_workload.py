@@ -5,7 +5,7 @@ from typing import Annotated, Any, Literal, Self
 from pydantic import Discriminator, Field, Tag, model_validator
 from pydantic_core import PydanticCustomError
 
-from costmodel.documents.schemas.base import Count, Document, NonNegative, Quantity, Seconds
+from costmodel.documents.schemas.base import Count, Document, Quantity, Seconds
 from costmodel.documents.schemas.images import Images
 from costmodel.documents.schemas.precision import Precision, WeightType
 from costmodel.ground.units import Figure
@@ -18,6 +18,7 @@ Tokens = Annotated[float, Quantity("token", 1, 1e18, whole=True)]
 FewTokens = Annotated[float, Quantity("token", 0, 1e18, whole=True)]
 Requests = Annotated[float, Quantity("request", 1, 1e12, whole=True)]
 Users = Annotated[float, Quantity("user", 1, 1e12, whole=True)]
+Spread = Annotated[float, Quantity("1", 0, 10)]  # at 10, half of all log-normal lengths are below a tenth of the mean
 
 LOADS = ("rate", "concurrency", "users", "requests")
 # Models whose own checkpoint is in a narrow type: all linear maps of the layers, or routed experts alone.
@@ -31,7 +32,7 @@ class Lengths(Document):
     """Lengths that differ from request to request."""
 
     mean: Tokens = Field(description="Tokens, on average")
-    spread: NonNegative = Field(default=0.0, description="Standard deviation over the mean; lengths are log-normal")
+    spread: Spread = Field(default=0.0, description="Standard deviation over the mean; lengths are log-normal")
 
 
 def _length(value: Any) -> str:
@@ -116,8 +117,8 @@ class Serving(Document):
     @model_validator(mode="after")
     def _load_and_its_keys(self) -> Self:
         if self.users is not None and self.think_time is None:
-            keys = {"keys": ("think_time", "users")}
-            raise PydanticCustomError("load", "users and think_time stand together: users think between requests", keys)
+            keys = {"keys": ("users", "think_time")}
+            raise PydanticCustomError("users", "users need a think_time: users think between requests", keys)
         if self.think_time is not None and self.users is None and self.turns == 1:
             sentence = "think_time belongs to users, or to the turns of a conversation"
             raise PydanticCustomError("load", sentence, {"keys": ("think_time",)})

@@ -7,6 +7,7 @@ import numpy as np
 from costmodel.equations.serving.load.percentiles import normal_share
 from costmodel.ground.equation import Number, equation
 
+SATURATED = 1e-9  # share of idle time that rounding leaves of a server that is never idle
 MOST_SERVERS = 128  # up to which the probability to wait is counted server by server
 
 
@@ -33,7 +34,7 @@ def queue_wait(service: Number, utilisation: Number, variation: Number) -> Numbe
 
     Monotone: increasing in service, utilisation, variation
     """
-    stable = utilisation < 1
+    stable = 1 - utilisation > SATURATED
     crowd = utilisation * (1 + variation**2) / 2
     return service * np.where(stable, crowd / np.where(stable, 1 - utilisation, 1.0), np.inf)
 
@@ -85,7 +86,7 @@ def queue_wait_variance(service: Number, utilisation: Number, variation: Number)
 
     Monotone: increasing in service, utilisation, variation
     """
-    stable = utilisation < 1
+    stable = 1 - utilisation > SATURATED
     free = np.where(stable, 1 - utilisation, 1.0)
     moments = 1 + variation**2
     relative = (utilisation * moments / (2 * free)) ** 2 + utilisation * moments**3 / (3 * free)
@@ -173,7 +174,7 @@ def pooled_wait(
 
     Monotone: increasing in service, utilisation, variation, waiting_probability; decreasing in servers
     """
-    stable = utilisation < 1
+    stable = 1 - utilisation > SATURATED
     crowd = waiting_probability * (1 + variation**2) / 2
     return service / servers * np.where(stable, crowd / np.where(stable, 1 - utilisation, 1.0), np.inf)
 

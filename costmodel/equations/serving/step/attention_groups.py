@@ -125,26 +125,28 @@ def prompts_gathered(prompts: Number, groups: Number, wait_steps: Number) -> Num
 
 
 @equation
-def gathering_steps(gathered_prompts: Number, prompts: Number, groups: Number) -> Number:
+def gathering_steps(prompts: Number, groups: Number, prompt_wait: Number) -> Number:
     """Steps that a prompt waits for those of other attention groups, on average.
 
-    (min(n, d) − 1) / 2p: the first waits for all others, the last for none
+    (d − 1) / 2p where d prompts come in time, (d − 1) / p ≤ w; else w (1 + p w / 2) / (1 + p w), as the first waits w
 
     Args:
-        gathered_prompts: prompts that begin in one step, n [1]
         prompts: prompts of a step on average, p [1]
         groups: attention groups, d [1]
+        prompt_wait: steps that prompts wait at most, w [1]
 
     Returns:
         steps [1]
 
     Example:
-        >>> [float(gathering_steps(many, mean, 8.0)) for many, mean in ((1.5, 0.01), (8.0, 0.5), (16.0, 16.0))]
-        [25.0, 7.0, 0.21875]
+        >>> [round(float(gathering_steps(mean, 8.0, 60.0)), 2) for mean in (1e-3, 0.05, 0.5)]
+        [58.3, 37.5, 7.0]
 
     Source:
         composition
 
-    Monotone: increasing in gathered_prompts; decreasing in prompts
+    Monotone: decreasing in prompts
     """
-    return (np.minimum(gathered_prompts, groups) - 1.0) / (2.0 * np.maximum(prompts, 1e-9))
+    mean = np.maximum(prompts, 1e-9)
+    come = mean * prompt_wait
+    return np.where(groups - 1 <= come, (groups - 1) / (2 * mean), prompt_wait * (1 + come / 2) / (1 + come))

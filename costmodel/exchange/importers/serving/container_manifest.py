@@ -25,6 +25,12 @@ _DEEPEST = 24  # levels of a manifest
 _MOST = 200  # containers
 _DIGITS = 7  # of a number of replicas
 GPUS = "nvidia.com/gpu"
+# Labels of nodes that name their accelerators.
+_PRODUCTS = (
+    "nvidia.com/gpu.product",
+    "amd.com/gpu.product-name",
+    "cloud.google.com/gke-accelerator",
+)  # labels of nodes
 
 
 class Container(NamedTuple):
@@ -64,6 +70,22 @@ def manifest_trees(text: str, file: str) -> Iterator[Mapping]:
             tree = parse("\n" * text.count("\n", 0, begin) + part, file)
             if isinstance(tree, Mapping):
                 yield tree
+
+
+def selected_accelerators(text: str, file: str) -> list[OriginValue]:
+    """The accelerators that the node selectors and node affinities of a manifest ask for."""
+    found = list[OriginValue]()
+    for tree in manifest_trees(text, file):
+        for node, _ in _walk(tree, 0, None):
+            stated = node.get("nodeSelector")
+            pairs = [(key, stated, key) for key in stated] if isinstance(stated, Mapping) else []
+            if node.get("operator") == "In" and isinstance(values := node.get("values"), list) and len(values) == 1:
+                pairs.append((node.get("key"), node, "values"))
+            for label, holder, key in pairs:
+                value = holder[key][0] if key == "values" else holder[key]
+                if label in _PRODUCTS and isinstance(value, str):
+                    found.append(OriginValue(value, Origin("file", str(label), _place(holder, key, file))))
+    return found
 
 
 def containers(text: str, file: str) -> list[Container]:

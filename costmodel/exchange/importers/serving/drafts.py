@@ -27,9 +27,9 @@ def draft_of(method: str) -> str:
     return "eagle" if name.startswith("eagle") else ""
 
 
-def fill_draft(keys: ForeignKeys, layer: Layer, name: str, method: str, tokens: Any) -> None:
-    """Tokens and draft that an option of this name states; another kind of draft is a loss."""
-    kind, count = draft_of(method), _count(tokens)
+def fill_draft(keys: ForeignKeys, layer: Layer, name: str, method: str, tokens: Any, kind: str = "") -> None:
+    """Tokens and draft that an option of this name states, where its method does not; another draft is a loss."""
+    kind, count = kind or draft_of(method), _count(tokens)
     if not kind or count is None:
         stated = f"{method[:40]} with {str(tokens)[:20]} tokens" if method else "a draft without a method"
         keys.lose("not expressible", f"{name}: {stated}", name)
@@ -80,7 +80,11 @@ def fill_vllm_draft(keys: ForeignKeys, layer: Layer) -> None:
 
 
 def fill_sglang_draft(keys: ForeignKeys, layer: Layer) -> None:
-    """A chain of drafted tokens; several chains at once are a loss."""
+    """A chain of drafted tokens; several chains at once are a loss.
+
+    EAGLE without a draft of its own, or with the model itself, is the layer of the model that predicts further tokens:
+    NEXTN is another name of it.
+    """
     name = "speculative-algorithm"
     method, steps = keys[name].value, keys["speculative-num-steps"].value
     if method is None:
@@ -90,7 +94,8 @@ def fill_sglang_draft(keys: ForeignKeys, layer: Layer) -> None:
         steps = drafted - 1 if draft_of(str(method)) != "ngram" else drafted
     if (keys["speculative-eagle-topk"].value or 1) > 1:
         keys.lose("approximated", "several chains of drafts at once: here one", "speculative-eagle-topk")
-    fill_draft(keys, layer, name, str(method), steps)
+    own = keys["speculative-draft-model-path"].value in (None, keys["model-path"].value)
+    fill_draft(keys, layer, name, str(method), steps, "mtp" if str(method).upper() == "EAGLE" and own else "")
 
 
 def fill_trtllm_draft(keys: ForeignKeys, layer: Layer) -> None:

@@ -66,6 +66,7 @@ TABLE: dict[str, ForeignKey] = {
     "disable-custom-all-reduce": ForeignKey("flag", "stack.kernels", False),
     "dtype": ForeignKey("word", "workload.precision"),
     "speculative-algorithm": ForeignKey("word", "plan.speculation"),
+    "speculative-draft-model-path": ForeignKey("word", "plan.speculation"),
     "speculative-num-steps": ForeignKey("count", "plan.speculation"),
     "speculative-num-draft-tokens": ForeignKey("count", "plan.speculation"),
     "speculative-eagle-topk": ForeignKey("count", "plan.speculation"),
@@ -107,7 +108,7 @@ TABLE: dict[str, ForeignKey] = {
             "decode-attention-backend sampling-backend grammar-backend moe-runner-backend deepep-mode deepep-config "
             "tool-call-parser reasoning-parser skip-server-warmup warmups skip-tokenizer-init is-embedding "
             "enable-multimodal enable-cache-report enable-p2p-check enable-nccl-nvls enable-mscclpp enable-symm-mem "
-            "lora-paths lora-backend lora-target-modules speculative-draft-model-path "
+            "lora-paths lora-backend lora-target-modules "
             "speculative-attention-mode "
             "disaggregation-transfer-backend disaggregation-bootstrap-port disaggregation-ib-device "
             "constrained-json-whitespace-pattern "

@@ -103,7 +103,8 @@ def difference_lines(found: Difference, words: str, rows: Sequence[Sequence[str]
     lines += _prices_left_out(found)
     for side, other in ((found.before, "before"), (found.after, "after")):
         if side.refused:
-            lines.append(styled(f"  ✗ {', '.join(side.refused)}: {other}, the plan is not valid", BAD))
+            why = "is not valid" if "M001" not in side.refused else "does not fit, so its figures mean nothing"
+            lines.append(styled(f"  ✗ {', '.join(side.refused)}: {other}, the plan {why}", BAD))
     return [*lines, Text(), CellTable(("result", "before", "after", "change", ""), rows, "lrrrl")] if rows else lines
 
 

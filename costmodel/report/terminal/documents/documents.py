@@ -84,12 +84,14 @@ def listed_json(found: Listed, held: Held | None = None, prices: Prices | None =
     }
 
 
-_OF = {"serving": "of serving: ", "rl": "of reinforcement learning: "}
-
-
 def keys(found: Sequence[ScenarioKey]) -> list[Line]:
     """Keys with the values they take and what they mean."""
-    rows = [(key.path, key.values, key.default, f"{_OF.get(key.of, '')}{key.meaning}") for key in found]
+    from costmodel.documents.keys.workload_keys import WORKLOADS  # it imports the schemas of all workloads
+
+    def of(key: ScenarioKey) -> str:
+        return f"of {WORKLOADS[key.of]}: " if key.of else ""
+
+    rows = [(key.path, key.values, key.default, f"{of(key)}{key.meaning}") for key in found]
     return [CellTable(("key", "values", "default", "meaning"), rows, "kllk", drop=("default",))]
 
 

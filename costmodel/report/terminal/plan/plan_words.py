@@ -9,7 +9,7 @@ from costmodel.estimate.evaluate.evaluate_plans import fits_at_p90, verdict
 from costmodel.estimate.shared.results import number
 from costmodel.estimate.training.parallelism.pipeline.layer_split import stage_layers
 from costmodel.ground.plan_sizes import OF_ITSELF_ONE, WAYS
-from costmodel.ground.units import counted, gib
+from costmodel.ground.units import counted, gib, rounded_percent
 from costmodel.report.terminal.search.choices import choice_words, short_words, split_words
 from costmodel.report.terminal.style.formatting import between
 
@@ -27,7 +27,7 @@ def verdict_words(costs: Mapping[str, float]) -> str:
     """Whether a plan fits; where the P90 of its memory does not, its chance to."""
     if costs["memory_share"] > 1 or fits_at_p90(costs):
         return verdict(costs["memory_share"])
-    return f"at risk: {costs['fit_chance']:.0%} to fit"
+    return f"at risk: {rounded_percent(costs['fit_chance'])} to fit"
 
 
 def plan_words(answer: Answer) -> str:

@@ -8,7 +8,7 @@ from costmodel.estimate.evaluate.evaluate_plans import verdict
 from costmodel.explore.search.bands import unsure
 from costmodel.explore.search.rank import Ranked
 from costmodel.explore.search.search import SearchResult
-from costmodel.ground.units import gib, percent
+from costmodel.ground.units import gib, percent, rounded_percent
 from costmodel.report.terminal.style.layout import Line
 from costmodel.report.terminal.style.theme import DIM, styled
 
@@ -46,7 +46,7 @@ def roomier(found: SearchResult) -> Iterator[Line]:
 
 def _behind_risk(found: SearchResult, winner: Ranked, safe: Sequence[Ranked]) -> Line:
     """What surely fits costs over the first plan, which may not fit."""
-    risk = f"  1 fits with a chance of {winner.costs['fit_chance']:.0%}"
+    risk = f"  1 fits with a chance of {rounded_percent(winner.costs['fit_chance'])}"
     if not safe:
         return styled(f"{risk}; --safe 90% ranks what fits at P90", DIM)
     slower = safe[0].costs["step_time"] / winner.costs["step_time"] - 1

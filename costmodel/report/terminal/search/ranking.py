@@ -19,7 +19,7 @@ from costmodel.explore.search.refusals import Example
 from costmodel.explore.search.search import NO_PRECISION, SearchResult, lacking_precisions
 from costmodel.ground.counts import number_of
 from costmodel.ground.plan_sizes import ALWAYS, HEADS, OF_ITSELF_ONE, WAYS
-from costmodel.ground.units import counted, gib, percent, show_time, significant
+from costmodel.ground.units import counted, gib, percent, rounded_percent, show_time, significant
 from costmodel.report.terminal.plan.plan_lines import searched
 from costmodel.report.terminal.plan.plan_settings import plan_settings
 from costmodel.report.terminal.plan.plan_words import plan_words
@@ -151,7 +151,7 @@ def search_rows(plans: Sequence[Ranked], cut: Sequence[str] = ()) -> list[tuple[
 def _room_words(plan: Ranked) -> str:
     """Whether a row fits: its chance where it is at risk, as its P90 does not fit (N023)."""
     if "N023" in plan.remarked:
-        return f"{plan.costs['fit_chance']:.0%}"
+        return rounded_percent(plan.costs["fit_chance"])
     return "tight" if verdict(plan.costs["memory_share"]) == "tight" else "yes"
 
 

@@ -20,7 +20,7 @@ from costmodel.estimate.serving.reason_codes import REFUSALS
 from costmodel.estimate.serving.service_limits import service_limits
 from costmodel.estimate.shared.limits import KINDS, Limit, stated_limits
 from costmodel.ground.counts import number_of
-from costmodel.ground.units import counted, gib, percent, show, show_memory, show_time, significant
+from costmodel.ground.units import counted, gib, percent, rounded_percent, show, show_memory, show_time, significant
 from costmodel.report.terminal.style.formatting import ENDS, between
 from costmodel.report.terminal.style.theme import DIM, WARN, styled
 
@@ -56,7 +56,7 @@ def result(name: str, value: float | None, digits: int = 3) -> str:
     if unit == "1/s":
         return f"{significant(value, 4)} token/s"
     if name.endswith("_chance"):
-        return f"{value * 100:.1f} %"
+        return rounded_percent(value, 1).replace("%", " %")
     if name.endswith(("_share", "utilisation", "prefix_hit", "host_hit")):
         return percent(value, digits)
     if unit != "1":
@@ -267,6 +267,9 @@ def instances_words(costs: Mapping[str, float]) -> str:
 def _invalid(answer: ServingAnswer, code: str) -> str:
     """An invalid plan's reason, with the sizes that do not go together."""
     plan, model, inputs = answer.plan, answer.inputs.model, answer.inputs
+    if plan.prefill is not None and code == "L050":
+        taken = layout_words(answer).replace(" · decode", " and decode")
+        return f"{taken} need {answer.costs['gpus']:,.0f} accelerators, and the cluster has {one(inputs.ranks):,.0f}"
     if plan.prefill is not None:
         return REFUSALS[code].meaning
     layers, tp = model.cut_kinds, f"tp {plan.tp:g}"

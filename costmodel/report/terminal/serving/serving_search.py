@@ -24,7 +24,7 @@ from costmodel.explore.serving.found_plans import (
     share_of,
 )
 from costmodel.ground.counts import number_of
-from costmodel.ground.units import counted, percent, rounded_dollars, significant
+from costmodel.ground.units import counted, percent, rounded_dollars, rounded_percent, significant
 from costmodel.report.terminal.search.varied_keys import headings
 from costmodel.report.terminal.serving.overload_words import brief
 from costmodel.report.terminal.serving.serving_formatting import (
@@ -123,7 +123,7 @@ def _row(
         *(degree_words(ranked, name) for name in degrees),
         significant(costs["rate_within_slo_per_s"]),
         *(brief(name, costs[name]) for name in ("tpot", "tpot_high", "ttft_p99", "ttft_p99_high")),
-        f"{costs[OWN]:.0%}",
+        "—" if math.isnan(costs[OWN]) else rounded_percent(costs[OWN]),
         significant(costs["tokens_per_gpu_within_limits"]),
         *(further[name] if name in further else result(name, costs[name]) for name in more),
         ranked.binding,
@@ -235,7 +235,7 @@ def _at_that_size(found: FoundPlans) -> Iterator[Text]:
         return
     costs = found.fleet.costs
     times = f"tpot {result('tpot', costs['tpot'])} and ttft p99 {result('ttft_p99', costs['ttft_p99'])}"
-    yield styled(f"  With so many: {times}, and a chance of {costs[OWN]:.0%} to keep all limits")
+    yield styled(f"  With so many: {times}, and a chance of {rounded_percent(costs[OWN])} to keep all limits")
 
 
 def _with_fewer(found: FoundPlans) -> Iterator[Text]:
@@ -258,7 +258,8 @@ def _tries(found: FoundPlans) -> list[Line]:
         )
         for place, remedy in enumerate(found.remedies)
     ]
-    return [Text(), CellTable(("", "what to set", "keeps all limits"), rows, "lkl")]
+    kept = not any(remedy.best.broken for remedy in found.remedies)
+    return [Text(), CellTable(("", "what to set", "keeps all limits" if kept else "the best plan then"), rows, "lkl")]
 
 
 def _never_kept(found: FoundPlans) -> list[Line]:

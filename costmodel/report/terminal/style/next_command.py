@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 import shlex
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from typing import TYPE_CHECKING
 
 from costmodel.documents.keys.overrides import full
+from costmodel.documents.reader.cached_reader import CachedReader
 
 if TYPE_CHECKING:
     from costmodel.documents.reader.resolved_scenario import LoadedScenario
@@ -43,8 +44,17 @@ def options_of(case: LoadedScenario, settings: Iterable[str]) -> str:
     """The options that make some settings, to add to a command: --gpus in the place of the one that was given."""
     stated = dict(setting.split("=", 1) for setting in settings)
     asked, rest = _in_gpus(case, stated)
+    if list(rest) == ["cluster.node"] and {"--gpu", "--node"}.intersection(asked):
+        return shlex.join(_machine(asked, rest["cluster.node"]))
     gpus = [] if asked == case.asked.words else ["--gpus", asked[asked.index("--gpus") + 1]]
     return shlex.join([*gpus, *(part for path, value in rest.items() for part in ("--set", f"{path}={value}"))])
+
+
+def _machine(asked: Sequence[str], node: str) -> list[str]:
+    """The flags that name another node, of those that named the one that there is."""
+    held = CachedReader().document("node", node).accelerator
+    named = {"--gpu": held, "--node": node}
+    return [part for flag in named if flag in asked for part in (flag, named[flag])]
 
 
 def _in_gpus(case: LoadedScenario, settings: Mapping[str, str]) -> tuple[tuple[str, ...], Mapping[str, str]]:

@@ -1,0 +1,63 @@
+"""Steps without captured graphs: the longer of what the device works and what the host launches."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+from costmodel.estimate.serving.launches import eager_launches
+from costmodel.estimate.serving.operating_point import ExactSteps
+from costmodel.estimate.serving.plan_columns import PlanColumns
+from costmodel.estimate.serving.step_table import step_table
+
+from .cases import costs, inputs, one
+
+ALONE = "workload={kind: serving, prompt: 2048, output: 512, concurrency: 1, precision: bf16}"
+EAGER = "stack.graphs=false"
+
+
+def on_one(model: str, *assignments: str) -> dict[str, float]:
+    """One sequence of a model on one H100."""
+    return costs(f"model={model}", "cluster.nodes=1", "plan={tp: 1}", ALONE, *assignments)
+
+
+@pytest.fixture(params=[1.0, 8.0])
+def layout(request: pytest.FixtureRequest) -> PlanColumns:
+    """One replica on as many accelerators."""
+    return PlanColumns(*(np.array([size]) for size in (request.param, 1.0, 1.0, 1.0, 1.0, 8192.0)))
+
+
+def test_the_published_gain_of_graphs() -> None:
+    """1.26 times for a 7B, one sequence, on an H100 (chen-2026), which the launch time is set by."""
+    replayed, eager = (on_one("qwen-2.5-7b", *more) for more in ((), (EAGER,)))
+    assert eager["tpot"] / replayed["tpot"] == pytest.approx(1.26, abs=0.01)
+
+
+def test_an_8b_waits_for_its_launches_where_the_device_has_less_to_do() -> None:
+    replayed, eager = (on_one("llama-3.1-8b", *more) for more in ((), (EAGER,)))
+    device = replayed["tpot"] - replayed["host_time"]
+    launches = 32 * 14 * 15.7e-6
+    assert device < launches < eager["tpot"] - replayed["host_time"]
+    waited = eager["host_time"] - replayed["host_time"]
+    assert waited < eager["tpot"] - replayed["tpot"] < 1.05 * waited  # tokens wait for the steps of prompts too
+
+
+def test_launches_of_16_layers_at_6_us_take_1_34_ms() -> None:
+    found = inputs("model=llama-3.2-1b", EAGER, "stack.launch.operation=6 us")
+    assert eager_launches(found, PlanColumns(*(np.ones(1) for _ in range(6)))) == pytest.approx(1.344e-3)
+    free = on_one("llama-3.2-1b", EAGER, "stack.launch.operation=0 us")
+    assert free["tpot"] == on_one("llama-3.2-1b")["tpot"]
+
+
+def test_eager_steps_are_never_faster_and_the_table_gives_them(layout: PlanColumns) -> None:
+    replayed, eager = inputs(), inputs(EAGER)
+    exact, before, table = ExactSteps(eager, layout), ExactSteps(replayed, layout), step_table(eager, layout)
+    for many in (1.0, 33.0, 600.0):
+        decodes, carried = np.full(1, many), np.full(1, 512.0)
+        pairs = (
+            (exact.decode(decodes), before.decode(decodes)),
+            (exact.mixed(decodes, carried), before.mixed(decodes, carried)),
+        )
+        assert all(one(slow) > one(fast) for slow, fast in pairs)
+        assert one(table.decode(decodes)) == pytest.approx(one(pairs[0][0]), rel=2e-3)
+        assert one(table.mixed(decodes, carried)) == pytest.approx(one(pairs[1][0]), rel=2e-3)

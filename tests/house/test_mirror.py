@@ -10,7 +10,7 @@ DATA = {"evidence/measured"}
 
 # Tests whose subject is no single module, by the folder of all that they touch.
 SUBJECTS = {
-    "commands": "answers forms fuzz_imports machine_output prices program remarked_input stored",
+    "commands": "answers forms fuzz_imports machine_output nothing_fits prices program remarked_input stored",
     "documents": "counted fuzz fuzz_words private",
     "equations": "claims",
     "equations/serving": "dense_decoder published_claims",
@@ -21,6 +21,7 @@ SUBJECTS = {
     "exchange": "fuzz fuzz_launch fuzz_printed fuzz_scripts",
     "exchange/importers": "other_trainers published_launches",
     "explore/search": "chance_to_fit held_keys",
+    "report": "percentages",
     "report/page": "browser",
     "report/terminal": "one_accelerator widths",
 }

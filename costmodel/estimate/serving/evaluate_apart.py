@@ -108,12 +108,16 @@ def evaluate_apart(
     rates = ApartRates(rate, top, within, passed, each, *instances_needed(quick))
     columns = apart_columns(inputs, (prefill, decode), memories, step, transfer, exact.seen(rate, many), rates)
     columns["cost_per_mcached"] = cached_cost_apart(inputs, prefill, prompt.gamma)
-    with np.errstate(divide="ignore", invalid="ignore"):  # replicas that keep no limits
-        both = together(inputs, prefill, decode) if compared else np.nan
-        columns["disaggregation_gain"] = share(within, both)
+    columns["disaggregation_gain"] = _gain(inputs, prefill, decode, within) if compared else np.nan
     columns[OWN] = _chance(quick, top, columns)
     found = Costs(columns | endless(columns, over), len(decode))
     return ApartEvaluation(prefill, decode, found, *memories, transfer, many, most, over)
+
+
+def _gain(inputs: ServingInputs, prefill: PlanColumns, decode: PlanColumns, within: Number) -> Number:
+    """The rate within limits over that of replicas that do both; without end where these keep no limits."""
+    with np.errstate(divide="ignore", invalid="ignore"):
+        return share(within, together(inputs, prefill, decode))
 
 
 def together(inputs: ServingInputs, prefill: PlanColumns, decode: PlanColumns) -> Rows:

@@ -39,7 +39,7 @@ def test_an_8b_waits_for_its_launches_where_the_device_has_less_to_do() -> None:
     launches = 32 * 14 * 15.7e-6
     assert device < launches < eager["tpot"] - replayed["host_time"]
     waited = eager["host_time"] - replayed["host_time"]
-    assert waited < eager["tpot"] - replayed["tpot"] < 1.05 * waited  # tokens wait for the steps of prompts too
+    assert 0.99 * waited < eager["tpot"] - replayed["tpot"] < 1.05 * waited  # tokens wait for the steps of prompts too
 
 
 def test_launches_of_16_layers_at_6_us_take_1_34_ms() -> None:

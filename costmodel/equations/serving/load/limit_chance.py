@@ -123,13 +123,15 @@ def chance_of_both(deviations: Number, other_deviations: Number, correlation: Nu
     gained: Number = half * sum(weight * _strip(one, other, middle + half * place) for place, weight in GAUSS)
     below, other_below = normal_share(one), normal_share(other)
     chance = np.where(high, np.minimum(below, other_below) - gained, below * other_below + gained)
-    return np.clip(chance, 0.0, 1.0)
+    found: Number = np.clip(chance, 0.0, 1.0)
+    return found
 
 
 def _strip(one: Number, other: Number, angle: Number) -> Number:
     """What a little more of the angle whose sine is the correlation adds to the chance."""
     free = np.cos(angle) ** 2
-    return np.exp(-(one**2 + other**2 - 2 * one * other * np.sin(angle)) / (2 * free)) / (2 * np.pi)
+    density: Number = np.exp(-(one**2 + other**2 - 2 * one * other * np.sin(angle)) / (2 * free)) / (2 * np.pi)
+    return density
 
 
 @equation

@@ -11,7 +11,8 @@ SURE = 1e-9  # spread, or logarithm of a factor, from which it is taken as nothi
 FARTHEST = 12.0  # standard deviations that are distinguished
 HIGH = 0.9  # correlation over which it is integrated down from that of equal variables
 # Of Gauss's rule with ten points on an interval: places from its middle, by half its length, and weights
-GAUSS = tuple(zip(*(each.tolist() for each in np.polynomial.legendre.leggauss(10)), strict=True))
+_, _, _, _, _, *PLACES = np.polynomial.legendre.leggauss(10)[0].tolist()
+_, _, _, _, _, *WEIGHTS = np.polynomial.legendre.leggauss(10)[1].tolist()
 
 
 @equation
@@ -120,11 +121,19 @@ def chance_of_both(deviations: Number, other_deviations: Number, correlation: Nu
     angle, high = np.arcsin(shared), np.asarray(shared) > HIGH
     half = np.where(high, np.pi / 2 - angle, angle) / 2
     middle = np.where(high, angle, 0.0) + half
-    gained: Number = half * sum(weight * _strip(one, other, middle + half * place) for place, weight in GAUSS)
+    first, second, third, fourth, fifth = WEIGHTS
+    inner = first * _pair(one, other, middle, half * PLACES[0]) + second * _pair(one, other, middle, half * PLACES[1])
+    outer = fourth * _pair(one, other, middle, half * PLACES[3]) + fifth * _pair(one, other, middle, half * PLACES[4])
+    gained = half * (inner + third * _pair(one, other, middle, half * PLACES[2]) + outer)
     below, other_below = normal_share(one), normal_share(other)
     chance = np.where(high, np.minimum(below, other_below) - gained, below * other_below + gained)
     found: Number = np.clip(chance, 0.0, 1.0)
     return found
+
+
+def _pair(one: Number, other: Number, middle: Number, off: Number) -> Number:
+    """What both angles so far from the middle add."""
+    return _strip(one, other, middle - off) + _strip(one, other, middle + off)
 
 
 def _strip(one: Number, other: Number, angle: Number) -> Number:

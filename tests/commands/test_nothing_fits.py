@@ -59,7 +59,7 @@ def test_a_type_that_the_accelerator_lacks_names_one_that_it_has(run: Any) -> No
     asked = ("estimate", "--model", "llama-3.1-8b", "--gpu", "a100", "--gpus", "8", "--prompt", "2000", *LOAD)
     answer = run(*asked, "--set", "workload.precision=fp8")
     assert answer.code == 2
-    assert "help: it and vllm have bf16, fp16: --set workload.precision=bf16" in answer.err
+    assert "help: it and vllm have bf16, fp16, int8: --set workload.precision=bf16" in answer.err
     assert run(*asked, "--set", "workload.precision=bf16").code == 0
     users = run(*asked[:-4], "--answer", "300", "--set", "workload.users=10")
     assert "(workload.users)" in users.err

@@ -385,8 +385,8 @@ def test_a_rate_is_shown_as_it_was_typed(run: Any) -> None:
 
 def test_the_mean_of_a_length_is_set_where_a_flag_gave_a_number(run: Any) -> None:
     length = [part for key in ("mean=1000", "spread=60%") for part in ("--set", f"workload.prompt.{key}")]
-    shown = json.loads(run("estimate", *SERVED, *length, "--json").out)
-    assert plans(run("estimate", *SERVED, "--prompt", "{mean: 1000, spread: 60 %}", "--json")) == shown["plans"]
+    shown = plans(run("estimate", *SERVED, *length, "--json"))
+    assert plans(run("estimate", *SERVED, "--prompt", "{mean: 1000, spread: 60 %}", "--json")) == shown
 
 
 @pytest.mark.parametrize("given", [("--rate", "3"), ("--concurrency", "64")])

@@ -23,6 +23,7 @@ CONSTANTS = {"FLOP_PER_MAC": "FLOP", "PIECE_BYTES": "B", "SECOND": "s", "FITTED_
 _registry: Any = pint.UnitRegistry(None)
 for _base in BASES:
     _registry.define(f"{_base} = [{_base}_dimension]")
+_registry.define("radian = []")  # angles are numbers
 
 
 def unit(text: str) -> Any:

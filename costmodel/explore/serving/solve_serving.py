@@ -4,50 +4,26 @@ from __future__ import annotations
 
 import itertools
 import math
-import re
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
 from functools import partial
 
 from costmodel.documents.keys.overrides import full
 from costmodel.documents.reader.serving_scenario import ServingCase
+from costmodel.documents.schemas.serving.serving_results import is_share
 from costmodel.estimate.serving.result_columns import COLUMNS
 from costmodel.explore.search.range_samples import samples, samples_between
 from costmodel.explore.search.ranges import Span, at_option, axis, span
+from costmodel.explore.search.target import Target, TargetColumns, target_of
 from costmodel.explore.serving.best_layout import by_search
 from costmodel.explore.serving.vary_serving import ServingTrial, column, tried
 from costmodel.ground.errors import CostModelError, Place, fail
-from costmodel.ground.parsing import UnitError, parse
-from costmodel.ground.record import record
 
-_TARGET = re.compile(r"\s*([a-z_0-9]+)\s*(<=|>=|≤|≥)\s*(.+?)\s*\Z")
 _EVERY_WHOLE = 128  # whole numbers, of which none is left out
 _HALVINGS, _DIGITS = 40, 4
-
-
-@record
-class ServingTarget:
-    """A result and the bound it should reach."""
-
-    column: str
-    at_least: bool
-    bound: float
-
-    @property
-    def of_band(self) -> bool:
-        """Whether it is an end of a figure's band."""
-        return self.column.endswith(("_low", "_high"))
-
-    def reached(self, trial: ServingTrial) -> bool:
-        """Whether a plan that keeps every limit reaches it."""
-        return self.excess(trial) <= 0
-
-    def excess(self, trial: ServingTrial) -> float:
-        """What a plan has too much, 0 or less where it reaches the target; not a number where it breaks a limit."""
-        if trial.answer is None or not trial.works:
-            return math.nan
-        over = trial.answer.costs[self.column] - self.bound
-        return -over if self.at_least else over
+_RESULTS = TargetColumns(
+    named=column, written=lambda name: COLUMNS[name].written, is_share=is_share, example="ttft_p99<=500 ms"
+)
 
 
 @dataclass
@@ -56,7 +32,7 @@ class SolvedServing:
 
     case: ServingCase
     path: str
-    target: ServingTarget
+    target: Target
     reaches: list[tuple[str, str]] = field(default_factory=list)
     inside: list[tuple[ServingTrial, ServingTrial]] = field(default_factory=list)
     beyond: ServingTrial | None = None  # the first value on the far side that does not reach it
@@ -65,23 +41,9 @@ class SolvedServing:
     best: bool = False  # whether each value has the best plan of its own
 
 
-def target(text: str) -> ServingTarget:
-    """`ttft_p99<=500 ms` taken apart."""
-    match = _TARGET.match(text)
-    place = Place("command line", 0, 7, "", f"--for {text}", max(1, len(text)))
-    if match is None:
-        raise fail("C011", f"'{text}' is not result>=value or result<=value", place, "--for 'ttft_p99<=500 ms'")
-    named = column(match[1], "--for", text)
-    try:
-        bound = parse(match[3], COLUMNS[named].written)
-    except UnitError as error:
-        raise fail("C011", str(error), place, "for example --for 'ttft_p99<=500 ms'") from None
-    return ServingTarget(named, match[2] in (">=", "≥"), bound)
-
-
 def solve(case: ServingCase, vary: str, wanted: str, *, best: bool = False) -> SolvedServing:
     """Which values of a leaf reach a target: of a list those that do, of a range where that changes."""
-    goal = target(wanted)
+    goal = target_of(wanted, _RESULTS)
     path, _, written = vary.partition("=")
     path = full(path.strip())
     searched = span(written) if written.strip() else _around(case, path)
@@ -168,7 +130,7 @@ def _edge(inside: float, outside: float, at: Callable[[float], bool], *, whole: 
     return inside, outside
 
 
-def _listed(case: ServingCase, path: str, goal: ServingTarget, values: list[str], *, best: bool) -> SolvedServing:
+def _listed(case: ServingCase, path: str, goal: Target, values: list[str], *, best: bool) -> SolvedServing:
     """Of values written out those that reach a target."""
     trials = [tried(case, [f"{path}={value}"], best=best) for value in values]
     found = SolvedServing(case, path, goal, tried=(values[0], values[-1]), evaluated=len(values), best=best)

@@ -49,6 +49,10 @@ class ServingTrial:
         """Whether it keeps every limit besides."""
         return self.stands and self.answer is not None and not self.answer.broken
 
+    def result(self, name: str) -> float:
+        """A result of a plan that keeps every limit; not a number where it breaks one."""
+        return math.nan if self.answer is None or not self.works else self.answer.costs[name]
+
     @property
     def codes(self) -> tuple[str, ...]:
         """What speaks against it."""

@@ -26,37 +26,23 @@ from costmodel.explore.search.engine import SearchStopped
 from costmodel.explore.search.progress import UNWATCHED, Watcher
 from costmodel.explore.search.range_samples import SAMPLES, samples, samples_between
 from costmodel.explore.search.ranges import Span, at_option, axis, span
+from costmodel.explore.search.target import Target, TargetColumns, target_of
 from costmodel.explore.vary.sweep import SweepPoint, column, point, tried
 from costmodel.ground.errors import CostModelError, Fault, Place, fail
-from costmodel.ground.parsing import UnitError, in_ones, parse
+from costmodel.ground.parsing import in_ones
 from costmodel.ground.record import record
 
-_TARGET = re.compile(r"\s*([a-z_0-9]+)\s*(<=|>=|≤|≥)\s*(.+?)\s*\Z")
 _QUANTITY = re.compile(r"([-+0-9.,_eE]+?)\s*([^-+0-9.,_].*)?\Z")
 _HALVINGS = 60
 _WIDE = 64.0
 _ABOUT = 10.0
 NO_PLAN = "C004"  # a search that finds no valid plan
-
-
-@record
-class Target:
-    """A result and the bound it should reach."""
-
-    column: str
-    at_least: bool
-    bound: float
-
-    def reached(self, found: SweepPoint) -> bool:
-        """Whether a plan that works reaches it."""
-        return self.excess(found) <= 0
-
-    def excess(self, found: SweepPoint) -> float:
-        """What a plan has too much, 0 or less where it reaches the target; not a number where it does not work."""
-        if not found.works:
-            return math.nan
-        over = found.costs.get(self.column, math.nan) - self.bound
-        return -over if self.at_least else over
+_RESULTS = TargetColumns(
+    named=column,
+    written=lambda name: COLUMNS[name].written,
+    is_share=lambda name: COLUMNS[name].unit == "1",
+    example="mfu>=45 %",
+)
 
 
 @record
@@ -99,27 +85,11 @@ class SolveResult:
         return reach.high if reach.open_low and not reach.open_high else reach.low
 
 
-def target(text: str) -> Target:
-    """`mfu>=0.45` taken apart."""
-    match = _TARGET.match(text)
-    place = Place("command line", 0, 7, "", f"--for {text}", max(1, len(text)))
-    if match is None:
-        raise fail("C011", f"'{text}' is not result>=value or result<=value", place, "for example --for 'mfu>=45 %'")
-    named = column(match[1], "--for", text)
-    try:
-        bound = parse(match[3], COLUMNS[named].written)
-    except UnitError as error:
-        raise fail("C011", str(error), place, "for example --for 'run_time<=30 d'") from None
-    if COLUMNS[named].unit == "1" and bound > 1:
-        raise fail("C011", f"{named} is a share, and {match[3].strip()} is more than all", place, "write 45 % or 0.45")
-    return Target(named, match[2] in (">=", "≥"), bound)
-
-
 def solve(
     case: ResolvedScenario, vary: str, wanted: str, *, best: bool = False, pace: Watcher = UNWATCHED
 ) -> SolveResult:
     """Which values of a leaf reach a target: by bisection where reaching changes once, else by scan."""
-    goal = target(wanted)
+    goal = target_of(wanted, _RESULTS)
     path, _, written = vary.partition("=")
     path = full(path.strip())
     _known(case, path)

@@ -51,6 +51,10 @@ class SweepPoint:
         """Whether it is a plan one could run."""
         return not (self.fault or self.refused or self.broken)
 
+    def result(self, name: str) -> float:
+        """A result of a plan that works; not a number where it does not."""
+        return self.costs.get(name, math.nan) if self.works else math.nan
+
 
 @record
 class Swept:

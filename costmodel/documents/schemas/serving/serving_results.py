@@ -163,3 +163,13 @@ BANDED = (
     "cost_per_mtoken",
     "energy_per_token",
 )
+_SHARES = ("_share", "_chance", "utilisation", "prefix_hit", "host_hit")  # last words of results that are 1 at most
+
+
+def is_share(name: str) -> bool:
+    """Whether a result is a part of something, so that a user may write a percentage.
+
+    >>> is_share("memory_share"), is_share("concurrency")
+    (True, False)
+    """
+    return name.endswith(_SHARES)

@@ -9,7 +9,7 @@ from rich.text import Text
 
 from costmodel.documents.reader.serving_scenario import ServingCase
 from costmodel.documents.schemas.serving.serving_limits import LEVEL_OF_USERS, SERVICE_LEVEL
-from costmodel.documents.schemas.serving.serving_results import RESULTS
+from costmodel.documents.schemas.serving.serving_results import RESULTS, is_share
 from costmodel.documents.schemas.serving.serving_workload import Serving
 from costmodel.equations.parallelism.counts import padded_vocab
 from costmodel.estimate.model.shards import layer_count
@@ -57,7 +57,7 @@ def result(name: str, value: float | None, digits: int = 3) -> str:
         return f"{significant(value, 4)} token/s"
     if name.endswith("_chance"):
         return rounded_percent(value, 1).replace("%", " %")
-    if name.endswith(("_share", "utilisation", "prefix_hit", "host_hit")):
+    if is_share(name):
         return percent(value, digits)
     if unit != "1":
         return show(value, unit, digits)

@@ -1,0 +1,73 @@
+"""A result and the bound that it should reach: what `solve --for` asks."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable
+from typing import Protocol
+
+from costmodel.ground.errors import Place, fail
+from costmodel.ground.parsing import UnitError, parse
+from costmodel.ground.record import record
+
+_TARGET = re.compile(r"\s*([a-z_0-9]+)\s*(<=|>=|≤|≥)\s*(.+?)\s*\Z")
+
+
+class TrialResults(Protocol):
+    """What came of one value of the key that varies."""
+
+    def result(self, column: str) -> float:
+        """A result of a plan that keeps every limit; not a number where none does."""
+
+
+@record
+class Target:
+    """A result and the bound that it should reach."""
+
+    column: str
+    at_least: bool
+    bound: float
+
+    @property
+    def of_band(self) -> bool:
+        """Whether it is an end of a figure's band."""
+        return self.column.endswith(("_low", "_high"))
+
+    def reached(self, trial: TrialResults) -> bool:
+        """Whether a plan that keeps every limit reaches it."""
+        return self.excess(trial) <= 0
+
+    def excess(self, trial: TrialResults) -> float:
+        """What a plan has too much, 0 or less where it reaches the target; not a number where it breaks a limit."""
+        over = trial.result(self.column) - self.bound
+        return -over if self.at_least else over
+
+
+@record
+class TargetColumns:
+    """The results that a target may name: those of training, or those of serving."""
+
+    named: Callable[[str, str, str], str]  # a result by its word, the option, and all that is written behind it
+    written: Callable[[str], str]  # the quantity that a result is
+    is_share: Callable[[str], bool]
+    example: str
+
+
+def target_of(text: str, columns: TargetColumns) -> Target:
+    """`mfu>=0.45` taken apart.
+
+    Raises: CostModelError C011 for a text of another form, an unknown result or unit, and a share over 1
+    """
+    match = _TARGET.match(text)
+    place = Place("command line", 0, 7, "", f"--for {text}", max(1, len(text)))
+    hint = f"for example --for '{columns.example}'"
+    if match is None:
+        raise fail("C011", f"'{text}' is not result>=value or result<=value", place, hint)
+    column = columns.named(match[1], "--for", text)
+    try:
+        bound = parse(match[3], columns.written(column))
+    except UnitError as error:
+        raise fail("C011", str(error), place, hint) from None
+    if columns.is_share(column) and bound > 1:
+        raise fail("C011", f"{column} is a share, and {match[3].strip()} is more than all", place, "write 45 % or 0.45")
+    return Target(column, match[2] in (">=", "≥"), bound)

@@ -1,0 +1,30 @@
+"""The KV cache of a request by kinds of layers: a token's, what an engine sets aside, and what a mean request holds."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from costmodel.equations.memory.kv_cache import mean_context
+from costmodel.estimate.model.cache_kinds import CacheKind, cache_kinds
+from costmodel.estimate.model.mixers.table import token_bytes
+from costmodel.estimate.serving.engine_memory import stage_share
+from costmodel.estimate.serving.kv_cache import admitted_layer, cache_width, layer_cache, own_tokens
+from costmodel.estimate.serving.plan_columns import PlanColumns
+from costmodel.estimate.serving.serving_inputs import ServingInputs
+
+
+def cache_by_kind(inputs: ServingInputs, layout: PlanColumns) -> list[CacheKind]:
+    """Bytes of each kind of layers on one plan; of a rank, but of all heads a token's.
+
+    Their columns: a token, the longest request that the engine admits, the mean request.
+    """
+    load, share = inputs.load, stage_share(inputs, layout)
+    mean = mean_context(load.prompt, load.output, load.output_spread)
+    return cache_kinds(
+        inputs.model,
+        (
+            lambda kind: token_bytes(kind, cache_width(inputs)),
+            lambda kind: np.ravel(share * admitted_layer(inputs, layout, kind))[0],
+            lambda kind: np.ravel(share * layer_cache(inputs, kind, layout.tp, own_tokens(layout, mean)))[0],
+        ),
+    )

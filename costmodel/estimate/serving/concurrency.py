@@ -40,20 +40,17 @@ def closed_loop(
     tpot = load.per_token(found.token)
     first = inputs.engine.burst.share if burst else 0.0
     ttft = first_token_time(inputs, point, first) if burst else _with_front(inputs, found.first, many)
-    if np.any(point.gathering):
-        ttft = ttft + point.gathering
+    p99 = _with_front(inputs, found.far, many)
+    if burst:
+        with term("last of the first wave"):
+            p99 = first_token_time(inputs, point, 2.0 * (1.0 - share(TAIL, first)))
+    ttft, p99 = point.gathered(ttft, p99)
     later, latest, rate = _rate(inputs, point, many, ttft + (load.output - 1.0) * tpot)
     with term("line"):
         line = surplus_wait(users, many, rate)
     with term("most"):
         most = np.minimum(rate, replica_rate(inputs, point))
     open_loop = steady_state(replace(inputs, load=replace(load, loaded=0.0)), point, most)
-    p99 = _with_front(inputs, found.far, many)
-    if burst:
-        with term("last of the first wave"):
-            p99 = first_token_time(inputs, point, 2.0 * (1.0 - share(TAIL, first)))
-    if np.any(point.gathering):
-        p99 = p99 + 2.0 * point.gathering
     ttft, p99 = ttft + later + line, p99 + latest + line
     return replace(open_loop, rate=rate, tpot=tpot, ttft=ttft, ttft_p99=p99, in_flight=np.asarray(point.concurrency))
 

@@ -86,7 +86,8 @@ class Engines:
 
     def rate(self, concurrency: Number) -> Number:
         """Requests a second of each replica that keep so many in flight."""
-        return replica_rate(self.inputs, self.point(concurrency))
+        point = operating_point(self.inputs, self.layout, concurrency, self.steps, line=False)
+        return replica_rate(self.inputs, point)
 
     def state(self, concurrency: Number) -> SteadyState:
         """What users see with so many in flight, where others wait for a slot."""

@@ -78,6 +78,12 @@ class OperatingPoint:
         """A step without prompts, of a linear engine: α + β b."""
         return self.alpha + self.beta * self.concurrency
 
+    def gathered(self, ttft: Number, p99: Number) -> tuple[Number, Number]:
+        """Times to the first token, mean and p99, with the wait for prompts of other groups."""
+        if not np.any(self.gathering):
+            return ttft, p99
+        return ttft + self.gathering, p99 + 2.0 * self.gathering
+
 
 @record
 class ExactSteps:
@@ -137,9 +143,19 @@ def micro_batch(layout: PlanColumns, concurrency: Number) -> Number:
 
 
 def operating_point(
-    inputs: ServingInputs, layout: PlanColumns, concurrency: Number, steps: Steps, decode: Number | None = None
+    inputs: ServingInputs,
+    layout: PlanColumns,
+    concurrency: Number,
+    steps: Steps,
+    decode: Number | None = None,
+    *,
+    line: bool = True,
 ) -> OperatingPoint:
-    """Steps at so many sequences in flight; decode: a step of them without prompts, where it is known."""
+    """Steps at so many sequences in flight.
+
+    decode: a step of them without prompts, where it is known
+    line: whether the line of prompts is asked for, which several attention groups fill at another time a token
+    """
     load, micro, groups = inputs.load, micro_batch(layout, concurrency), groups_of(inputs, layout)
     decode = steps.decode(micro) if decode is None else decode
     with term("room"):
@@ -159,7 +175,7 @@ def operating_point(
     with term("steps of a prompt"):
         rides = share(load.computed, carried)
     found = OperatingPoint(concurrency, decode, mixed, rides, room, alpha, beta, gamma, whole, work, servers, host)
-    if groups is None:
+    if groups is None or not line:
         return found
     with term("full of prompts"):
         most = np.maximum(each, carried)

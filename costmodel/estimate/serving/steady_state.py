@@ -94,9 +94,7 @@ def steady_state(
     token = clustered_token_time(mean, more, beta, point.step, full, line[1], load.computed, point.room)
     first = _first_token(inputs, point, rate, prompts, line)
     held = SlotLine.none(token) if slots is None else slot_line(load, point, rate, slots, first.alone, token)
-    ttft, p99 = _with_line(first, held, point.step)
-    if np.any(point.gathering):
-        ttft, p99 = ttft + point.gathering, p99 + 2.0 * point.gathering
+    ttft, p99 = point.gathered(*_with_line(first, held, point.step))
     if np.any(load.loaded):
         later, latest = loading_time(point.host, rate)
         ttft, p99 = ttft + later, p99 + latest

@@ -39,18 +39,18 @@ def test_prompts_that_wait_for_each_other_as_in_a_count_of_arrivals() -> None:
     groups, wait = 8, 50
     for mean in (0.02, 0.2, 1.0):
         arrivals = np.cumsum(np.random.default_rng(4).exponential(1.0 / mean, 20_000))
-        begun: list[list[float]] = []
+        started: list[list[float]] = []
         waiting: list[float] = []
         for at in arrivals:
             if waiting and at - waiting[0] > wait:
-                begun.append([waiting[0] + wait - each for each in waiting])
+                started.append([waiting[0] + wait - each for each in waiting])
                 waiting = []
             waiting = [*waiting, at]
             if len(waiting) == groups:
-                begun.append([at - each for each in waiting])
+                started.append([at - each for each in waiting])
                 waiting = []
-        together = float(np.mean([len(each) for each in begun]))
+        together = float(np.mean([len(each) for each in started]))
         gathered = float(prompts_gathered(mean, float(groups), float(wait)))
         assert gathered == pytest.approx(together, abs=1.0)
-        waits = float(np.mean([each for some in begun for each in some]))
+        waits = float(np.mean([each for some in started for each in some]))
         assert float(gathering_steps(mean, float(groups), float(wait))) == pytest.approx(waits, rel=0.06)

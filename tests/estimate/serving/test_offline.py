@@ -77,9 +77,9 @@ def first_tokens(answer: ServingAnswer, lengths: np.ndarray) -> np.ndarray:
         given = np.clip(budget - len(decoded) - ahead[:-1], 0.0, prompt[waiting])
         prompt[waiting] -= given
         time += alpha + beta * len(decoded) + gamma * given.sum()
-        begun = [place for place in waiting if not prompt[place]]
-        firsts[begun] = time
-        left[[*decoded, *begun]] -= 1
+        started = [place for place in waiting if not prompt[place]]
+        firsts[started] = time
+        left[[*decoded, *started]] -= 1
         live = [place for place in live if left[place] > 0]
     return firsts
 

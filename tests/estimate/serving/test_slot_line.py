@@ -97,7 +97,7 @@ def test_slots_of_all_replicas_are_one_line() -> None:
 
 
 def test_users_beyond_the_slots_wait_by_littles_law() -> None:
-    """1,000 users of 16 slots: whoever does not think, or is answered, stands in line."""
+    """1,000 users of 16 slots: a user who neither thinks nor is answered waits in line."""
     load = "workload={kind: serving, prompt: 256, output: 400, users: 1000, think_time: 10 s, precision: bf16}"
     found = predicted("plan.replicas=1", "limits={}", "stack.sequences=16", load).costs
     assert found["requests_per_s"] * (10 + found["latency"]) == pytest.approx(1000, rel=1e-3)

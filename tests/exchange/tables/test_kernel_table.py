@@ -326,10 +326,10 @@ Figures like these were seen on another cluster, too.
 @pytest.mark.parametrize("line", ["size count type " * 2000, " " * 20_000 + "size", "a" * 20_000, "1 " * 10_000])
 def test_odd_lines_take_no_time(tmp_path: Path, line: str) -> None:
     text = "# size count type\n" + "\n".join([line] * 20)
-    begun = time.process_time()
+    started = time.process_time()
     with contextlib.suppress(CostModelError):
         read_timings(written(tmp_path, text))
-    assert time.process_time() - begun < 2
+    assert time.process_time() - started < 2
 
 
 def test_what_a_run_does_not_say_is_told_once(tmp_path: Path) -> None:

@@ -28,8 +28,8 @@ from costmodel.estimate.serving.load import (
     Bounds,
     Engines,
     bounds_of,
-    held_at_most,
     in_flight,
+    most_requests_held,
     of_each,
     with_link,
 )
@@ -161,7 +161,7 @@ def _evaluated(inputs: ServingInputs, layout: PlanColumns) -> ServingEvaluation:
     state = _state(inputs, layout, point, (most.rate, bounds), batch)
     columns = _times(inputs, layout, _of_tokens(exact, many, decode), state)
     with term("worst gap"):
-        longest = worst_gap(inputs, layout, point, exact, held_at_most(inputs, layout, bounds.slots))
+        longest = worst_gap(inputs, layout, point, exact, most_requests_held(inputs, layout, bounds.slots))
         columns["worst_gap"] = np.maximum(longest, state.tpot)
     columns["tpot_p99"] = token_p99(inputs, point, state, columns["worst_gap"])
     columns |= {

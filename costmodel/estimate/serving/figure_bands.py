@@ -24,28 +24,36 @@ from costmodel.equations.run.uncertainty import (
 )
 from costmodel.estimate.serving.evaluate_apart import ApartEvaluation
 from costmodel.estimate.serving.evaluate_layouts import ServingEvaluation
-from costmodel.estimate.serving.serving_band import ENDLESS, ServingSpreads, alone, exponent, own_share, spreads
+from costmodel.estimate.serving.serving_band import (
+    ENDLESS,
+    ServingSpreads,
+    exponent,
+    first_token_share,
+    further_spread,
+    spreads,
+)
 from costmodel.estimate.serving.serving_inputs import ServingInputs
 from costmodel.estimate.shared.results import Costs
 from costmodel.ground.equation import Number, term
 
 Evaluation = ServingEvaluation | ApartEvaluation
-Again = Callable[[ServingInputs], Evaluation]
+UnderLoad = Callable[[ServingInputs], Evaluation]
 ROUNDED = 1e-9  # of a figure that is the same by another clock
 _BOUNDS = ("at_most", "at_least", "target")
 
 
-def banded(inputs: ServingInputs, found: Evaluation, again: Again) -> Costs:
-    """The results with the ends of their bands; again: evaluates the same plans under another load."""
+def banded(inputs: ServingInputs, found: Evaluation, under_load: UnderLoad) -> Costs:
+    """The results with the ends of their bands; under_load: evaluates the same plans under another load."""
     spread, results = spreads(inputs), found.results
-    fast, slow = (_at(inputs, found, again, spread, sign) for sign in (-1.0, 1.0))
+    fast, slow = (_at(inputs, found, under_load, spread, sign) for sign in (-1.0, 1.0))
     columns = dict(results.columns)
     for name in BANDED:
         if name not in columns:
             continue
         with term(f"band of {name}"):
             beside = combined_error(
-                term_error(spread.first_alone, own_share(inputs, name, columns.__getitem__)), alone(spread, name)
+                term_error(spread.first_beside_steps, first_token_share(inputs, name, columns.__getitem__)),
+                further_spread(spread, name),
             )
             low, high = np.minimum(fast[name], slow[name]), np.maximum(fast[name], slow[name])
             columns[f"{name}_low"], columns[f"{name}_high"] = _ends(columns[name], (low, high), beside)
@@ -66,7 +74,7 @@ def _ends(middle: Number, ends: tuple[Number, Number], beside: Number) -> tuple[
 
 
 def _at(
-    inputs: ServingInputs, found: Evaluation, again: Again, spread: ServingSpreads, sign: float
+    inputs: ServingInputs, found: Evaluation, under_load: UnderLoad, spread: ServingSpreads, sign: float
 ) -> dict[str, Number]:
     """Results where steps are at the tenth or ninetieth percentile of what they may take."""
     columns: Mapping[str, Number] = found.results.columns
@@ -74,7 +82,7 @@ def _at(
     if inputs.case.scenario.workload.at_once is None:
         factor = float(np.exp(sign * TENTH * float(np.asarray(spread.token))))
         with term("slower steps" if sign > 0 else "faster steps"), np.errstate(all="ignore"):
-            other = again(at_factor(inputs, factor))
+            other = under_load(at_factor(inputs, factor))
         columns, over = other.results.columns, other.overloaded & ~found.overloaded
     moved = {name: _by_clock(columns[name], sign * exponent(name), spread) for name in BANDED if name in columns}
     return {name: np.where(over, np.inf, value) if name in ENDLESS else value for name, value in moved.items()}

@@ -17,7 +17,7 @@ from costmodel.estimate.serving.operating_point import Steps, micro_batch
 from costmodel.estimate.serving.plan_columns import SIZES, PlanColumns, Rows
 from costmodel.estimate.serving.service_limits import over_limits, service_limits
 from costmodel.estimate.serving.serving_inputs import ServingInputs
-from costmodel.estimate.serving.step_factor import LOADED, NEAR_ENOUGH
+from costmodel.estimate.serving.step_factor import LOADED, NEAR_ENOUGH, of_slower_steps, over_bound
 from costmodel.estimate.serving.step_table import step_table
 from costmodel.estimate.serving.token_tail import token_p99_apart
 from costmodel.estimate.shared.limits import Limit
@@ -110,16 +110,13 @@ class InstancePairs:
         def reached(column: str, bound: float) -> Reached | None:
             if column not in LOADED or loads is None:
                 return None
-            falls = column == "tokens_per_s_per_user"
 
             def grown(load: Rows) -> tuple[Number, Number]:
                 factor, seen = loads[1](load)
-                value = _result(seen, column)
-                return factor, share(value, factor) if falls else value * factor
+                return factor, of_slower_steps(column, _result(seen, column), factor)
 
             def over(load: Rows) -> Number:
-                value = grown(load)[1]
-                return share(bound, value) if falls else share(value, bound)
+                return over_bound(column, grown(load)[1], bound)
 
             with untraced(), np.errstate(all="ignore"):
                 found = grown(self.greatest(loads[0], over, NEAR_ENOUGH))

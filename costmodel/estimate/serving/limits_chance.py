@@ -22,7 +22,14 @@ from costmodel.equations.serving.load.limit_chance import (
     spreads_away,
 )
 from costmodel.equations.serving.load.percentiles import normal_share
-from costmodel.estimate.serving.serving_band import OF_POOL, ServingSpreads, alone, moves_with_steps, own_share, spreads
+from costmodel.estimate.serving.serving_band import (
+    OF_POOL,
+    ServingSpreads,
+    first_token_share,
+    further_spread,
+    moves_with_steps,
+    spreads,
+)
 from costmodel.estimate.serving.serving_inputs import ServingInputs
 from costmodel.estimate.shared.limits import Limit, stated_limits
 from costmodel.ground.equation import Number, term
@@ -110,7 +117,7 @@ def _side(
 ) -> _Side:
     """How far a bound is, and what kind of error moves its result."""
     column, sign, bound = asked
-    value, beside = result(column), alone(found, column)
+    value, beside = result(column), further_spread(found, column)
     own = "pool" if column in OF_POOL else "power" if np.any(np.asarray(beside)) else "first"
     if not moves_with_steps(inputs, column):
         if not np.any(np.asarray(beside)):
@@ -126,8 +133,8 @@ def _side(
         grown = log_slope(value, there.value, there.factor) if upward > 0 else 1.0
         slope = np.where(np.isfinite(grown), grown, 1.0)
         away = _away(1.0, there.factor, found.token)
-    share = own_share(inputs, column, result)
-    further = combined_error(term_error(found.first_alone, share), beside)
+    share = first_token_share(inputs, column, result)
+    further = combined_error(term_error(found.first_beside_steps, share), beside)
     if not np.any(np.asarray(further)):
         return _Side("steps", upper, away, 1.0)
     moved = term_error(found.token, slope)

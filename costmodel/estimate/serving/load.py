@@ -122,7 +122,7 @@ def of_each(inputs: ServingInputs, layout: PlanColumns, amount: float) -> Column
     return np.asarray(amount / layout.replicas, dtype=np.float64)
 
 
-def held_at_most(inputs: ServingInputs, layout: PlanColumns, slots: Number) -> Number:
+def most_requests_held(inputs: ServingInputs, layout: PlanColumns, slots: Number) -> Number:
     """Requests of a replica: as many as it has slots for, or all of a closed loop where these are fewer."""
     workload = inputs.case.scenario.workload
     there = workload.at_once if workload.users is None else workload.users

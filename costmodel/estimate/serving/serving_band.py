@@ -40,7 +40,7 @@ class ServingSpreads:
 
     token: Number
     first: Number
-    first_alone: Number
+    first_beside_steps: Number
     pool: Number
     power: Number
 
@@ -71,7 +71,7 @@ def _of_kernels(inputs: ServingInputs, spread: Number) -> Number:
     return combined_error(spread, residual_spread(fitted.median, fitted.p90))
 
 
-def alone(found: ServingSpreads, column: str) -> Number:
+def further_spread(found: ServingSpreads, column: str) -> Number:
     """The spread of a result beside the error of the steps."""
     if column in OF_POOL:
         return found.pool
@@ -84,7 +84,7 @@ def moves_with_steps(inputs: ServingInputs, column: str) -> bool:
     return column in _OF_STEPS or column in OF_FIRST or (closed and column in OF_ANSWERS)
 
 
-def own_share(inputs: ServingInputs, column: str, result: Callable[[str], Number]) -> Number:
+def first_token_share(inputs: ServingInputs, column: str, result: Callable[[str], Number]) -> Number:
     """The part of a result that is the time to the first token, which has an error of its own."""
     if column in OF_FIRST:
         return 1.0

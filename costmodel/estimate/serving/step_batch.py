@@ -11,7 +11,7 @@ from costmodel.equations.serving.step.attention_groups import (
     busiest_group_sequences,
     gathering_steps,
     prompts_gathered,
-    prompts_of_a_prompted_step,
+    prompts_of_a_step_with_any,
 )
 from costmodel.estimate.serving.plan_columns import PlanColumns
 from costmodel.estimate.serving.serving_inputs import ServingInputs
@@ -99,7 +99,7 @@ class AttentionGroups:
     def pieces(self, prompts: Number) -> Number:
         """Pieces of prompts of a step that has any, of so many on average."""
         if self.wait is None:
-            return prompts_of_a_prompted_step(prompts)
+            return prompts_of_a_step_with_any(prompts)
         return prompts_gathered(prompts, self.count, self.wait)
 
     def waited(self, prompts: Number, sequences: Number) -> Number:

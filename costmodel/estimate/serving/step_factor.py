@@ -48,23 +48,35 @@ def load_factor(inputs: ServingInputs, held: dict[str, Number], rate: Number, an
     return share(rate * thinking, idle)
 
 
+def of_slower_steps(column: str, result: Number, factor: Number) -> Number:
+    """A result at so many times the load, by the clock of steps that take so many times as long."""
+    return share(result, factor) if _falls(column) else result * factor
+
+
+def over_bound(column: str, result: Number, bound: float) -> Number:
+    """A result over its bound; above 1 where it is worse."""
+    return share(bound, result) if _falls(column) else share(result, bound)
+
+
+def _falls(column: str) -> bool:
+    """Whether slower steps make a result smaller."""
+    return RESULTS[column].unit == "1/s"
+
+
 def reached(engines: Engines, column: str, bound: float) -> Reached | None:
     """Where a result of a replica under its load reaches a bound; None where it grows as the steps do."""
     loads = {ARRIVING, USERS} & {*engines.held}
     if column not in LOADED or not loads:
         return None
-    falls = RESULTS[column].unit == "1/s"
 
     def grown(some: Engines, many: Column) -> tuple[Number, Number]:
         state = some.state(many)
         answer = result_at(some, many, state, "latency")
         factor = load_factor(some.inputs, dict(some.held), state.rate, answer)
-        value = result_at(some, many, state, column)
-        return factor, share(value, factor) if falls else value * factor
+        return factor, of_slower_steps(column, result_at(some, many, state, column), factor)
 
     def over(some: Engines, many: Column) -> Number:
-        value = grown(some, many)[1]
-        return share(bound, value) if falls else share(value, bound)
+        return over_bound(column, grown(some, many)[1], bound)
 
     with untraced(), np.errstate(all="ignore"):
         return Reached(*(np.asarray(each) for each in grown(engines, engines.greatest(over, NEAR_ENOUGH))))

@@ -16,7 +16,7 @@ Values = NDArray[np.float64]
 Result = Callable[[str], Values]
 
 
-def nearness(inputs: ServingInputs, result: Result, unstable: NDArray[np.bool_]) -> tuple[Values, Values]:
+def limit_distance(inputs: ServingInputs, result: Result, unstable: NDArray[np.bool_]) -> tuple[Values, Values]:
     """Whether plans miss a limit beyond the chance to keep all, and by how much they miss; 0 where they keep all.
 
     A plan that cannot answer the rate is as far as it falls short of it, since its times grow without end.

@@ -37,14 +37,14 @@ def banded_plans(inputs: ServingInputs, plans: Sequence[RankedPlan]) -> list[Ran
         columns = _columns([plans[place] for place in places])
         with np.errstate(all="ignore"):
             base = evaluated(asking_chance(inputs), *columns, compared=False)
-            results = banded(inputs, base, partial(_again, columns))
+            results = banded(inputs, base, partial(_under_load, columns))
         for row, place in enumerate(places):
             whole = results.row(row) | {name: value for name, value in plans[place].costs.items() if value == value}
             found[place] = replace(plans[place], costs={name: whole[name] for name in COLUMNS if name in whole})
     return found
 
 
-def _again(columns: tuple[PlanColumns, ...], inputs: ServingInputs) -> AnyEvaluation:
+def _under_load(columns: tuple[PlanColumns, ...], inputs: ServingInputs) -> AnyEvaluation:
     return evaluated(inputs, *columns, compared=False)
 
 

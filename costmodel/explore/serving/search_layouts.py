@@ -22,7 +22,7 @@ from costmodel.explore.search.ranges import Axis
 from costmodel.explore.serving.fleet_size import sized, sized_apart
 from costmodel.explore.serving.found_plans import FoundPlans, RankedPlan, VariantPlans, comparable, lacks_figure, varied
 from costmodel.explore.serving.layout_candidates import candidates, pairs, replicas_are_open
-from costmodel.explore.serving.limit_misses import nearness, shown_digits
+from costmodel.explore.serving.limit_misses import limit_distance, shown_digits
 from costmodel.explore.serving.plan_bands import with_bands
 from costmodel.ground.errors import Fault
 from costmodel.ground.record import record
@@ -223,7 +223,7 @@ def _key(inputs: ServingInputs, costs: dict[str, float], broken: tuple[str, ...]
     sign = -1.0 if RESULTS[objective].better == "higher" else 1.0
     first = np.nan_to_num(sign * shown_digits(np.array(costs[objective])), nan=np.inf)
     unstable = np.array([not UNSTABLE.isdisjoint(broken)])
-    missed = (column[0] for column in nearness(inputs, lambda name: np.array([costs[name]]), unstable))
+    missed = (column[0] for column in limit_distance(inputs, lambda name: np.array([costs[name]]), unstable))
     return (
         float(bool(broken)),
         float(unstable[0]),
@@ -240,7 +240,7 @@ def _keys(inputs: ServingInputs, evaluation: AnyEvaluation, kept: Mask) -> list[
     sign = -1.0 if RESULTS[objective].better == "higher" else 1.0
     others = [evaluation.results.column(name) for name in _KEYS]
     unstable = evaluation.overloaded | (evaluation.results.column("memory_share") > 1)
-    missed = nearness(inputs, evaluation.results.column, unstable)
+    missed = limit_distance(inputs, evaluation.results.column, unstable)
     return [
         (~kept).astype(np.float64),
         unstable.astype(np.float64),

@@ -12,7 +12,7 @@ from costmodel.equations.serving.step.attention_groups import (
     busiest_group_sequences,
     gathering_steps,
     prompts_gathered,
-    prompts_of_a_prompted_step,
+    prompts_of_a_step_with_any,
 )
 
 
@@ -30,7 +30,7 @@ def test_prompts_at_random_are_within_nine_percent_of_their_sum(groups: int) -> 
         chances = [math.exp(n * math.log(mean) - mean - math.lgamma(n + 1)) for n in range(400)]
         some = 1.0 - chances[0]
         exact = sum(math.ceil(n / groups) * chance for n, chance in enumerate(chances)) / some
-        given = float(prompts_of_a_prompted_step(mean))
+        given = float(prompts_of_a_step_with_any(mean))
         assert given == pytest.approx(mean / some, rel=1e-6)
         assert float(busiest_group_prompts(given, float(groups))) == pytest.approx(exact, rel=0.09)
 

@@ -74,7 +74,7 @@ def busiest_group_prompts(prompts: Number, groups: Number) -> Number:
 
 
 @equation
-def prompts_of_a_prompted_step(prompts: Number) -> Number:
+def prompts_of_a_step_with_any(prompts: Number) -> Number:
     """Prompts of a step that carries any, where they arrive at random.
 
     x = p / (1 − e^(−p))
@@ -86,7 +86,7 @@ def prompts_of_a_prompted_step(prompts: Number) -> Number:
         prompts, one at least [1]
 
     Example:
-        >>> [round(float(prompts_of_a_prompted_step(mean)), 3) for mean in (0.0, 0.1, 1.0, 8.0)]
+        >>> [round(float(prompts_of_a_step_with_any(mean)), 3) for mean in (0.0, 0.1, 1.0, 8.0)]
         [1.0, 1.051, 1.582, 8.003]
 
     Source:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
+from dataclasses import replace
 
 import numpy as np
 from numpy.typing import NDArray
@@ -29,6 +30,7 @@ from costmodel.ground.equation import Number, term, untraced
 from costmodel.ground.record import record
 
 BINDING = ("prefill", "cache", "sequences", "transfer")
+FULL = 0.01  # of the highest rate, from which on a line that steps out of a table lead to is too far off
 SMALL_BUDGETS = (512.0, 2048.0)  # of replicas that do both, beside their own
 
 
@@ -105,7 +107,8 @@ def evaluate_apart(
     many = quick.in_flight(rate)
     step = ExactSteps(inputs, decode).breakdown(micro_batch(decode, many))
     rates = ApartRates(rate, top, within, passed, each, *instances_needed(quick))
-    columns = apart_columns(inputs, (prefill, decode), memories, step, transfer, exact.seen(rate, many), rates)
+    seen = _in_line(inputs, exact.seen(rate, many), rate, top)
+    columns = apart_columns(inputs, (prefill, decode), memories, step, transfer, seen, rates)
     columns["cost_per_mcached"] = cached_cost_apart(inputs, prefill, prompt.gamma)
     columns["disaggregation_gain"] = _gain(inputs, prefill, decode, within) if compared else np.nan
     columns[OWN] = _chance(quick, top, columns)
@@ -157,6 +160,25 @@ def _rate(pair: InstancePairs, top: Number) -> Number:
         return share(rate * (thinking + pair.seen(rate, pair.in_flight(rate)).latency), waiting)
 
     return pair.greatest(top, busy)
+
+
+def _in_line(inputs: ServingInputs, seen: SeenApart, rate: Number, top: Number) -> SeenApart:
+    """With the wait of users for whom instances have no room, by Little's law; none where the load is a rate.
+
+    No one of them waits for longer than it takes to answer all once.
+    """
+    workload, full = inputs.case.scenario.workload, np.asarray(rate >= (1 - FULL) * top)
+    users = workload.concurrency or workload.users
+    if users is None or not full.any():
+        return seen
+    with term("of users"):
+        every = share(float(users), rate)
+        whole = every - float(workload.think_time or 0.0)
+        first = np.maximum(whole - (seen.latency - seen.ttft), 0.0)
+    far = np.maximum(np.minimum(seen.ttft_p99, every), first)
+    now, then = (seen.ttft, seen.ttft_p99, seen.latency), (first, far, whole)
+    ttft, ttft_p99, latency = (np.where(full, *pair) for pair in zip(then, now, strict=True))
+    return replace(seen, ttft=ttft, ttft_p99=ttft_p99, latency=latency)
 
 
 def _chance(pair: InstancePairs, top: Number, columns: Mapping[str, Number]) -> Number:

@@ -14,6 +14,7 @@ from numpy.typing import NDArray
 
 from costmodel.documents.schemas.base import Document
 from costmodel.documents.schemas.serving.serving_results import BANDED
+from costmodel.equations.run.economics import share
 from costmodel.equations.run.uncertainty import (
     TENTH,
     combined_error,
@@ -30,6 +31,7 @@ from costmodel.estimate.serving.serving_band import (
     exponent,
     first_token_share,
     further_spread,
+    moves_with_answers,
     spreads,
 )
 from costmodel.estimate.serving.serving_inputs import ServingInputs
@@ -56,18 +58,34 @@ def banded(inputs: ServingInputs, found: Evaluation, under_load: UnderLoad) -> C
                 further_spread(spread, name),
             )
             low, high = np.minimum(fast[name], slow[name]), np.maximum(fast[name], slow[name])
-            columns[f"{name}_low"], columns[f"{name}_high"] = _ends(columns[name], (low, high), beside)
+            most = _room(columns, fast) if moves_with_answers(inputs, name) else None
+            columns[f"{name}_low"], columns[f"{name}_high"] = _ends(columns[name], (low, high), beside, most)
     return Costs(columns, results.rows)
 
 
-def _ends(middle: Number, ends: tuple[Number, Number], beside: Number) -> tuple[Number, Number]:
-    """Both ends of a figure, which has a further error beside that of the steps."""
+def _room(columns: Mapping[str, Number], fast: Mapping[str, Number]) -> Number:
+    """Saturation, at its upper end, over the rate of a closed loop: no first token moves that rate beyond it."""
+    with term("saturation at most"), np.errstate(all="ignore"):
+        return np.maximum(share(fast["saturation_per_s"], columns["requests_per_s"]), 1.0)
+
+
+def _ends(
+    middle: Number, ends: tuple[Number, Number], beside: Number, most: Number | None = None
+) -> tuple[Number, Number]:
+    """Both ends of a figure, which has a further error beside that of the steps.
+
+    most: factor on the figure, up or down, that this further error does not move it beyond
+    """
     low, high = (np.where(np.isclose(end, middle, rtol=ROUNDED, atol=0.0), middle, end) for end in ends)
     low, high = np.minimum(low, middle), np.maximum(high, middle)
     if not np.any(np.asarray(beside)):
         return low, high
     with np.errstate(all="ignore"):
-        down, up = (combined_error(end_spread(middle, end), beside) for end in (low, high))
+        steps = end_spread(middle, low), end_spread(middle, high)
+        down, up = (combined_error(each, beside) for each in steps)
+        if most is not None:
+            farthest = [np.maximum(each, end_spread(1.0, most)) for each in steps]
+            down, up = np.minimum(down, farthest[0]), np.minimum(up, farthest[1])
         wider = tenth_percentile(middle, down), ninetieth_percentile(middle, up)
     known = np.isfinite(middle) & (np.asarray(middle) > 0)
     return np.where(known, wider[0], low), np.where(known, wider[1], high)

@@ -75,7 +75,10 @@ class InstancePairs:
         """What users see at a rate of one prefill instance, with so many sequences in one that generates."""
         step, load = self.step(many), self.inputs.load
         tpot = load.per_token(step)
-        first = first_token(load, self.prefill.budget, self.prompt, arriving, self.transfer, step)
+        with term("links"):
+            answered = rate_of(many, load.steps * step)
+            links = np.maximum(share(arriving, self.transfer.sent), share(answered, self.transfer.received))
+        first = first_token(load, self.prefill.budget, self.prompt, arriving, self.transfer, step, links)
         with term("latency"):
             latency = first.mean + (load.output - 1.0) * tpot
         far = token_p99_apart(load, self.steps.one, step, many)

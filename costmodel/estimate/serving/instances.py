@@ -110,10 +110,17 @@ def _link(inputs: ServingInputs, prefill: PlanColumns, decode: PlanColumns) -> N
 
 
 def first_token(
-    load: Load, budget: Number, prompt: PromptTime, rate: Number, transfer: CacheTransfer, step: Number
+    load: Load,
+    budget: Number,
+    prompt: PromptTime,
+    rate: Number,
+    transfer: CacheTransfer,
+    step: Number,
+    links: Number = 0.0,
 ) -> FirstToken:
     """Line of prompts, the prompt, the way of its cache, and the first step of decode, at a rate of one instance.
 
+    links: share of the time in which the busier links carry caches, which wait in line for each other
     No decoding runs on it: a prompt that finds it idle starts at once. The gate is the fixed part of steps alone, which
     each batch of prompts has; an idle instance has none to wait for, so that gate without load is taken off.
     """
@@ -128,10 +135,11 @@ def first_token(
     with term("in other groups"):
         later = later * share(prompt.filled, gamma)
     steps = prompt_steps(computed, budget, busy)
+    sending = queue_wait(transfer.time, links, spread)
     with term("behind the prompt"):
         behind = transfer.exposed + gate_wait(step, 0.0) + step
-    mean = wait + own_prompt_time(steps, alpha, gamma, computed, later) + behind
-    queued = queue_wait_variance(prompt.full, busy, spread)
+    mean = wait + own_prompt_time(steps, alpha, gamma, computed, later) + sending + behind
+    queued = queue_wait_variance(prompt.full, busy, spread) + queue_wait_variance(transfer.time, links, spread)
     variance = first_token_variance(queued, np.maximum(wait, SHORTEST), later * gamma, gate, prompt.full, spread)
     far = lognormal_percentile(behind, mean, variance, normal_quantile(TAIL))
     with term("alone"):

@@ -15,7 +15,7 @@ from costmodel.equations.run.economics import share
 from costmodel.equations.run.uncertainty import combined_error, residual_spread
 from costmodel.equations.serving.load.limit_chance import remaining_error
 from costmodel.estimate.serving.serving_inputs import ServingInputs, never_fitted
-from costmodel.ground.equation import Number
+from costmodel.ground.equation import Number, term
 from costmodel.ground.record import record
 
 OF_FIRST = frozenset({"ttft", "ttft_p99"})
@@ -80,20 +80,36 @@ def further_spread(found: ServingSpreads, column: str) -> Number:
 
 def moves_with_steps(inputs: ServingInputs, column: str) -> bool:
     """Whether an error of the steps moves a result."""
-    closed = inputs.case.scenario.workload.rate is None
-    return column in _OF_STEPS or column in OF_FIRST or (closed and column in OF_ANSWERS)
+    return column in _OF_STEPS or column in OF_FIRST or moves_with_answers(inputs, column)
+
+
+def moves_with_answers(inputs: ServingInputs, column: str) -> bool:
+    """Whether a result depends on the rate of answers of a load that waits for them."""
+    return inputs.case.scenario.workload.rate is None and column in OF_ANSWERS
 
 
 def first_token_share(inputs: ServingInputs, column: str, result: Callable[[str], Number]) -> Number:
-    """The part of a result that is the time to the first token, which has an error of its own."""
+    """The part of a result that is the time to the first token, which has an error of its own.
+
+    Of rates, without the time in a line for a slot: steps alone decide how fast that moves.
+    """
     if column in OF_FIRST:
         return 1.0
-    closed = inputs.case.scenario.workload.rate is None and column in OF_ANSWERS - {"makespan", "cost_of_batch"}
+    closed = moves_with_answers(inputs, column) and column not in ("makespan", "cost_of_batch")
     if column != "latency" and not closed:
         return 0.0
-    with np.errstate(divide="ignore", invalid="ignore"):
-        part = share(result("ttft"), result("latency"))
+    first, whole = result("ttft"), result("latency")
+    with np.errstate(divide="ignore", invalid="ignore"), term("of an answer"):
+        line = _in_line(result) if closed else 0.0
+        part = share(np.maximum(first - line, 0.0), whole - line)
     return np.where(np.isfinite(part), part, 1.0)
+
+
+def _in_line(result: Callable[[str], Number]) -> Number:
+    """The part of an answer before it has a slot, by Little's law; none of plans with prefill and decode apart."""
+    slots = result("replicas") * result("concurrency")
+    line = np.maximum(result("latency") - share(slots, result("requests_per_s")), 0.0)
+    return np.where(np.isnan(result("transfer_time")), line, 0.0)
 
 
 def exponent(column: str) -> int:

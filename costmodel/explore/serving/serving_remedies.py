@@ -32,6 +32,7 @@ _KEYS = {"L050": ("replicas", "tp", "pp"), "L055": ("pp",), "L056": ("ep", "tp")
 _EVERY = 100_000  # plans, of which the nearest to the limits is taken
 _ROOM = 0.8  # of saturation, where no limit on times bounds what is proposed: requests wait long close to it
 _FEW_TIMES = 8.0  # the load over what a plan answers; beyond that, fitting alone helps no one
+_GBIT, _PORT = 1e9 / 8, "cluster.fabric.bandwidth"  # bytes a second of a port
 _MOST, _LENGTHS = 3, 8  # values shown of a key; prompts tried, each three quarters of the one before
 
 
@@ -156,10 +157,30 @@ def _loads(answer: ServingAnswer) -> Iterator[Iterator[tuple[str, ...]]]:
     if rated and within > 0:
         limited = bool(service_limits(answer.inputs))
         yield iter([_rate_setting(within if limited else _ROOM * within)])
+    if answer.plan.prefill is not None and answer.binding == "transfer":
+        yield itertools.islice(_working(answer, _faster_links(answer)), 1)
+        yield _together(answer)
     if rated:
         yield itertools.islice(_more_replicas(answer), 1)
     if answer.plan.prefill is None:
         yield ((f"plan.tp={value}",) for value in _DEGREES if value != float(answer.plan.tp))
+
+
+def _faster_links(answer: ServingAnswer) -> Iterator[tuple[str, ...]]:
+    """Ports of the network that carry more between instances apart, which are no remedy inside one domain."""
+    if answer.costs["gpus"] > float(answer.inputs.domain):
+        port = float(answer.inputs.case.scale_out.bandwidth) / _GBIT
+        yield from ((f"{_PORT}={significant(factor * port)}Gbit/s",) for factor in _DEGREES[1:])
+
+
+def _together(answer: ServingAnswer) -> Iterator[tuple[str, ...]]:
+    """Replicas that do both, in the layout of either kind of instance: no cache moves between them."""
+    room, names, found = float(answer.inputs.ranks), ("tp", "ep", "dp_attention", "dcp"), []
+    for half in filter(None, (answer.plan.decode, answer.plan.prefill)):
+        degrees = [f"{name}: {getattr(half, name):.0f}" for name in names if getattr(half, name) > 1 or name == "tp"]
+        count = room // float(half.tp * half.dp_attention)
+        found.append(f"plan={{{', '.join([*degrees, f'replicas: {count:.0f}'])}}}")
+    yield from ((setting,) for setting in dict.fromkeys(found))
 
 
 def _more_replicas(answer: ServingAnswer) -> Iterator[tuple[str, ...]]:

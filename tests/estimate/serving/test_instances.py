@@ -139,6 +139,25 @@ def test_the_cache_of_a_prompt_moves_over_the_interfaces_of_the_smaller_side() -
     assert layers["ttft"] < costs(*slow)["ttft"]
 
 
+def test_caches_wait_in_line_for_links_that_are_nearly_full() -> None:
+    slow = ("cluster.nodes=3", "cluster.fabric.bandwidth=1 Gbit/s", apart(2, 1), NONE)
+    half, full = (costs(*slow, f"workload.rate={rate} /s") for rate in (0.7, 1.42))
+    most, sent = full["saturation_per_s"], full["transfer_time"]
+    for found, rate in ((half, 0.7), (full, 1.42)):
+        line = rate / most * sent * (1 + 0.6**2) / (2 * (1 - rate / most))  # Pollaczek and Khinchine
+        assert found["ttft"] == pytest.approx(line + sent, rel=0.2 if found is half else 0.02)
+    over = costs(*slow, "workload.rate=1.44 /s")
+    assert math.isinf(over["ttft"])
+    assert over["requests_per_s"] == pytest.approx(most)
+
+
+def test_users_for_whom_instances_have_no_room_wait_by_littles_law() -> None:
+    load = "workload={kind: serving, prompt: 2048, output: 512, concurrency: 3000}"
+    found = costs(apart(1, 1), load, NONE)
+    assert found["utilisation"] == pytest.approx(1, rel=1e-3)
+    assert found["requests_per_s"] * found["latency"] == pytest.approx(3000, rel=1e-3)
+
+
 def test_what_does_not_stand_together_is_a_fault() -> None:
     for plan, words in (
         ("plan={prefill: {tp: 8}}", "state prefill and decode together"),

@@ -147,3 +147,31 @@ def test_a_band_of_the_rate_at_a_chance_holds_that_chance_at_both_ends() -> None
     limits = "limits={tpot: {at_most: %.9g ms}, ttft_p99: {at_most: %.9g s}, limits_chance: {at_least: 90 %%}}"
     slower = costs(limits % (25 / factor, 1 / factor))
     assert low == pytest.approx(slower["rate_within_slo_per_s"] / factor, rel=1e-3)
+
+
+@pytest.mark.parametrize(
+    "load",
+    [
+        "prompt: 2048, output: 512, concurrency: 3000",
+        "prompt: 2048, output: 512, users: 5000, think_time: 30 s",
+        "prompt: 8192, output: 1, concurrency: 64",
+        "prompt: 2048, output: 512, concurrency: 3000, traffic: burst",
+    ],
+)
+def test_no_end_of_the_rate_of_a_closed_loop_is_beyond_that_of_saturation(load: str) -> None:
+    found = costs(f"workload={{kind: serving, {load}, precision: bf16}}", "limits={}")
+    assert found["utilisation"] > 0.85
+    assert found["requests_per_s_high"] <= found["saturation_per_s_high"] * (1 + 1e-9)
+    assert found["requests_per_s"] < found["requests_per_s_high"]
+    slower = found["saturation_per_s"] / found["saturation_per_s_low"]
+    assert found["requests_per_s_low"] * slower == pytest.approx(found["requests_per_s"], rel=0.02)
+    assert found["cost_per_mtoken"] / found["cost_per_mtoken_low"] <= found["saturation_per_s_high"] / found[
+        "requests_per_s"
+    ] * (1 + 1e-9)
+
+
+def test_the_wait_for_a_slot_is_no_error_of_first_tokens() -> None:
+    load = "workload={kind: serving, prompt: 2048, output: 512, concurrency: 64, precision: bf16}"
+    found = costs(load)
+    every = found["latency"] * found["requests_per_s"] / found["replicas"]
+    assert every == pytest.approx(found["concurrency"], rel=1e-9)  # all have a slot: nothing is in a line

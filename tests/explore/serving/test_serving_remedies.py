@@ -148,3 +148,18 @@ def test_instances_apart_that_are_too_many_have_remedies() -> None:
         ("plan.decode.replicas=1",),
         ("cluster.nodes=3",),
     ]
+
+
+@pytest.mark.parametrize("load", ["workload.rate=8 /s", "workload.rate=1 /s"])
+def test_full_links_between_instances_are_named_with_remedies(load: str) -> None:
+    plan = "plan={prefill: {tp: 8, replicas: 2}, decode: {tp: 8}}"
+    scenario = ("cluster.nodes=3", "cluster.fabric.bandwidth=1 Gbit/s", plan, load)
+    answer = with_remedies(predicted(*scenario))
+    if "S005" in answer.broken:
+        assert "the links between them (ib-ndr) are full" in reason(answer, "S005")
+        assert "at most 1.43 requests/s" in reason(answer, "S005")
+    kinds = {settings[0].partition("=")[0]: settings for kind in answer.remedies for settings in kind}
+    assert {"cluster.fabric.bandwidth", "plan"} <= {*kinds}
+    others = scenario[:2] + scenario[3:]  # a whole plan takes the place of the one before
+    assert not predicted(*scenario, *kinds["cluster.fabric.bandwidth"]).broken
+    assert not predicted(*others, *kinds["plan"]).broken

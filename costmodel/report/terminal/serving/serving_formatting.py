@@ -230,6 +230,8 @@ def _over(answer: ServingAnswer) -> str:
     workload, costs = answer.inputs.case.scenario.workload, answer.costs
     arriving, most = float(workload.rate or 0.0), costs["saturation_per_s"]
     rate = rate_words(arriving, significant(arriving))
+    if answer.binding == "transfer":
+        return f"{rate} on {_instances(answer)}{_full_links(answer)}"
     if answer.plan.prefill is not None:
         needed = instances_words(costs) if math.isfinite(costs["gpus_needed"]) else "no number of instances"
         kept = " within the limits" if service_limits(answer.inputs) else ""
@@ -256,6 +258,14 @@ def _instances(answer: ServingAnswer) -> str:
     kinds = (("prefill", plan.prefill.replicas, prefill), ("decode", plan.decode.replicas, min(cache, sequences)))
     words = [f"{count:,.0f} {name} (at most {significant(float(most))})" for name, count, most in kinds]
     return f"{' and '.join(words)} instances"
+
+
+def _full_links(answer: ServingAnswer) -> str:
+    """Which links between instances are full, and what they carry."""
+    near, case = answer.costs["gpus"] <= one(answer.inputs.domain), answer.inputs.case
+    most = answer.costs["saturation_per_s"]
+    carried = f"they carry the caches of at most {rate_words(most, significant(most))}"
+    return f", and the links between them ({(case.scale_up if near else case.scale_out).name}) are full: {carried}"
 
 
 def instances_words(costs: Mapping[str, float]) -> str:

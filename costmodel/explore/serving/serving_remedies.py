@@ -162,8 +162,44 @@ def _loads(answer: ServingAnswer) -> Iterator[Iterator[tuple[str, ...]]]:
         yield _together(answer)
     if rated:
         yield itertools.islice(_more_replicas(answer), 1)
+    else:
+        yield from _for_users(answer)
     if answer.plan.prefill is None:
         yield ((f"plan.tp={value}",) for value in _DEGREES if value != float(answer.plan.tp))
+
+
+def _for_users(answer: ServingAnswer) -> Iterator[Iterator[tuple[str, ...]]]:
+    """Fewer users, or requests in flight, of a load that waits for answers; and as many replicas as all of them need."""
+    workload, replicas = answer.inputs.case.scenario.workload, answer.costs["replicas"]
+    name = "users" if workload.users is not None else "concurrency"
+    now = float(getattr(workload, name) or 0.0)
+    most = _most_users(answer, name, now)
+    if not most:
+        return
+    digits = 10 ** max(len(str(most)) - 2, 0)
+    yield iter([(f"workload.{name}={most // digits * digits}",)])
+    if answer.plan.prefill is None:
+        least = math.ceil(now / (most / replicas))
+        more = (_with_replicas(answer, count) for count in range(max(least - 1, int(replicas) + 1), least + 2))
+        yield itertools.islice(_working(answer, more), 1)
+
+
+def _with_replicas(answer: ServingAnswer, count: int) -> tuple[str, ...]:
+    """So many replicas, and the nodes that they need beyond those that there are."""
+    sizes = sizes_of_cluster(answer.inputs.case)
+    number = sizes.number(count * answer.costs["gpus"] / answer.costs["replicas"])
+    more_nodes = sizes.settings(number) if number > sizes.number(float(answer.inputs.ranks)) else ()
+    return (f"plan.replicas={count}", *more_nodes)
+
+
+def _most_users(answer: ServingAnswer, name: str, now: float) -> int:
+    """The most of them, to two in a hundred, with which the plan keeps the limits; 0 where it does with none."""
+    low, high = 0, round(now)
+    while high - low > max(1, high // 50):
+        middle = (low + high) // 2
+        works = tried(answer.inputs.case, (f"workload.{name}={middle}",), bands=False).works
+        low, high = (middle, high) if works else (low, middle)
+    return low
 
 
 def _faster_links(answer: ServingAnswer) -> Iterator[tuple[str, ...]]:

@@ -23,6 +23,7 @@ from costmodel.explore.serving.fleets import counts_needed, gpus_of, settings_of
 from costmodel.explore.serving.search_layouts import UNSTABLE
 from costmodel.ground.errors import CostModelError, Fault, fail
 from costmodel.ground.record import record
+from costmodel.ground.units import significant
 
 MOST_POINTS = 20_000
 _RARE = 1e-6  # requests a second of an engine that is empty when one comes
@@ -112,14 +113,42 @@ def column(word: str, option: str, written: str) -> str:
 
 def around_rate(case: ServingCase) -> list[str]:
     """Rates from a quarter of the stated one to four times as much; a fault where none is stated."""
-    workload = case.scenario.workload
-    rate = workload.rate
+    rate = case.scenario.workload.rate
     if rate is None:
-        stated = next(name for name in LOADS if getattr(workload, name) is not None)
+        stated = _other_load(case)
         sentence = f"a scenario that serves is scaled by its rate; this one states {stated}"
-        hint = "--set workload.rate=…, and null for the other load; solve --vary plan.replicas=1..16 sizes it as it is"
+        hint = f"--rate {_answered(case)} in its place; costmodel search names the nodes that the load needs"
         raise fail("C010", sentence, None, hint)
     return [f"{float(rate) * factor:g} /s" for factor in (0.25, 0.5, 1, 2, 4)]
+
+
+def _other_load(case: ServingCase) -> str:
+    """The key that states the load."""
+    return next(name for name in LOADS if getattr(case.scenario.workload, name) is not None)
+
+
+def _answered(case: ServingCase) -> str:
+    """The requests a second that the scenario's own plan answers, as an option states them."""
+    answer = tried(case, (), bands=False).answer
+    rate = math.nan if answer is None or answer.refused else answer.costs["requests_per_s"]
+    return significant(rate) if math.isfinite(rate) and rate > 0 else "2..16"
+
+
+def loaded_by_rate(case: ServingCase, rate: str) -> ServingCase:
+    """The scenario with a rate in the place of another load, and a remark that this one has no effect."""
+    workload = case.scenario.workload
+    if workload.rate is not None:
+        return case
+    stated = _other_load(case)
+    of_load = [stated, "traffic", *(["think_time"] if workload.turns == 1 else [])]
+    dropped = [name for name in of_load if getattr(workload, name) is not None]
+    try:
+        found = serving(vary_any(case, [f"workload.rate={rate}", *(f"workload.{name}=null" for name in dropped)]))
+    except CostModelError as error:
+        raise CostModelError(*map(_at_rate, error.faults)) from None
+    named = " and ".join(f"workload.{name}" for name in dropped)
+    lost = f"{named} {'have' if dropped[1:] else 'has'} no effect: --rate counts"
+    return replace(found, asked=replace(found.asked, remarks=(*found.asked.remarks, lost)))
 
 
 def by_rate(case: ServingCase, rates: Sequence[str], *, best: bool = False) -> list[ServingTrial]:
@@ -159,16 +188,20 @@ def _sized(case: LoadedScenario, found: ServingAnswer, rate: str) -> ServingTria
 
 
 def _fail_without_rates(faults: Sequence[Fault | None]) -> None:
-    """The fault of the first rate, at the option that states it, where every rate has one."""
+    """The fault of the first rate, where every rate has one."""
     first = faults[0]
-    if first is None or not all(faults):
-        return
-    place = first.place
-    if place is not None and place.text.startswith(_SET_RATE):
-        text = place.text.removeprefix(_SET_RATE).removesuffix(" /s")
-        column = place.column - len(_SET_RATE) + len("--rate ")
-        place = replace(place, text=f"--rate {text}", column=column, width=min(place.width, len(text)))
-    raise CostModelError(replace(first, place=place))
+    if first is not None and all(faults):
+        raise CostModelError(_at_rate(first))
+
+
+def _at_rate(fault: Fault) -> Fault:
+    """The same fault at the option that states the rate."""
+    place = fault.place
+    if place is None or not place.text.startswith(_SET_RATE):
+        return fault
+    text = place.text.removeprefix(_SET_RATE).removesuffix(" /s")
+    column = place.column - len(_SET_RATE) + len("--rate ")
+    return replace(fault, place=replace(place, text=f"--rate {text}", column=column, width=min(place.width, len(text))))
 
 
 def _of_each(plan: ServingPlan | None) -> list[str]:

@@ -163,3 +163,20 @@ def test_full_links_between_instances_are_named_with_remedies(load: str) -> None
     others = scenario[:2] + scenario[3:]  # a whole plan takes the place of the one before
     assert not predicted(*scenario, *kinds["cluster.fabric.bandwidth"]).broken
     assert not predicted(*others, *kinds["plan"]).broken
+
+
+@pytest.mark.parametrize(
+    ("load", "fewer", "more"),
+    [
+        ("users: 500, think_time: 30 s", "workload.users=390", "plan.replicas=3"),
+        ("users: 5000, think_time: 30 s", "workload.users=390", "plan.replicas=25"),
+        ("concurrency: 1000", "workload.concurrency=120", "plan.replicas=17"),
+    ],
+)
+def test_a_load_that_waits_for_answers_has_remedies(load: str, fewer: str, more: str) -> None:
+    scenario = f"workload={{kind: serving, prompt: 2048, output: 512, {load}}}"
+    answer = with_remedies(predicted(scenario))
+    assert {"S001", "S002"} & {*answer.broken}
+    assert [kind[0][0] for kind in answer.remedies[:2]] == [fewer, more]
+    for kind in answer.remedies:
+        assert not predicted(scenario, *kind[0]).broken

@@ -172,3 +172,27 @@ def test_a_load_that_is_varied_has_no_default_beside_it(run: Any) -> None:
     solved = run("solve", *job, "--vary", "workload.concurrency=1..8", "--for", "tpot<=1s")
     assert solved.code == 0
     assert "assumed workload.concurrency" not in solved.out
+
+
+USERS = "workload={kind: serving, prompt: 2048, output: 512, users: 500, think_time: 30 s}"
+IN_FLIGHT = "workload={kind: serving, prompt: 2048, output: 512, concurrency: 64, traffic: burst}"
+
+
+@pytest.mark.parametrize(
+    ("load", "dropped"),
+    [(USERS, "workload.users and workload.think_time"), (IN_FLIGHT, "workload.concurrency and workload.traffic")],
+)
+def test_a_load_that_is_no_rate_is_scaled_by_the_rates_of_the_option(
+    load: str, dropped: str, run: Any, faults: Any
+) -> None:
+    (fault,) = faults(run("scale", "serve-llama-3.1-70b", "--set", load))
+    assert fault.code == "C010"
+    rate = fault.help.split()[1]
+    scaled = run("scale", "serve-llama-3.1-70b", "--set", load, "--rate", rate)
+    assert scaled.code == 0
+    assert f"{dropped} have no effect: --rate counts" in scaled.out
+    (wrong,) = faults(run("scale", "serve-llama-3.1-70b", "--set", load, "--rate", "abc"))
+    assert (wrong.code, wrong.marked) == ("D007", "abc")
+    (both,) = faults(run("estimate", "serve-llama-3.1-70b", "--set", load, "--set", "workload.rate=8 /s"))
+    assert both.code == "D006"
+    assert "set it to null" in both.help

@@ -111,7 +111,8 @@ class Serving(Document):
         if len(given) != 1:
             stated = f"{' and '.join(given)} are given" if given else "no load is given"
             sentence = "{fault}; a load is one of rate, concurrency, users and requests, and the others follow from it"
-            raise PydanticCustomError("load", sentence, {"fault": stated, "keys": tuple(given)})
+            kind: Literal["loads", "no_load"] = "loads" if given else "no_load"
+            raise PydanticCustomError(kind, sentence, {"fault": stated, "keys": tuple(given)})
         return self
 
     @model_validator(mode="after")

@@ -2,11 +2,33 @@
 
 from __future__ import annotations
 
+import math
+
 from costmodel.equations.run.economics import run_cost, share
 from costmodel.equations.serving.serving_economics import MONTH, accelerators_rented
 from costmodel.estimate.machine.price import list_price, price_per_accelerator
 from costmodel.estimate.serving.serving_inputs import ServingInputs
 from costmodel.ground.equation import Number, term
+from costmodel.ground.record import record
+
+
+@record
+class Fleet:
+    """Accelerators that a load needs, and the nodes that hold them.
+
+    whole: accelerators of all these nodes
+    month: rent of what is paid for, of 730 hours; not a number where no price is known
+    month_whole: the same where nodes are rented whole
+    by_node: whether the price is one of whole nodes
+    """
+
+    gpus: float
+    nodes: float
+    each: float
+    whole: float
+    month: float
+    month_whole: float
+    by_node: bool
 
 
 def by_whole_nodes(inputs: ServingInputs) -> bool:
@@ -26,3 +48,12 @@ def rent_columns(inputs: ServingInputs, gpus: Number, makespan: Number) -> dict[
         "rent_per_month": run_cost(MONTH, paid, price),
         "cost_of_batch": run_cost(makespan, paid, price),
     }
+
+
+def fleet_of(inputs: ServingInputs, gpus: float) -> Fleet:
+    """So many accelerators with the nodes that hold them, and their rent."""
+    each = float(inputs.case.node.accelerators)
+    whole = float(accelerators_rented(gpus, each))
+    part, all_of_them = (rent_columns(inputs, count, math.nan) for count in (gpus, whole))
+    months = (float(columns["rent_per_month"]) for columns in (part, all_of_them))
+    return Fleet(gpus, float(part["nodes"]), each, whole, *months, by_whole_nodes(inputs))

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterator
 
 import numpy as np
@@ -15,11 +16,13 @@ from costmodel.estimate.serving.evaluate_layouts import evaluate
 from costmodel.estimate.serving.plan_columns import RARE
 from costmodel.estimate.serving.predict_serving import layout_of
 from costmodel.estimate.serving.serving_inputs import ServingInputs, inputs_of
+from costmodel.explore.serving.cluster_sizes import sizes_of_cluster
 from costmodel.explore.serving.found_plans import FoundPlans, RankedPlan
 from costmodel.explore.serving.layout_candidates import candidates
 from costmodel.explore.serving.search_layouts import search
 from costmodel.ground.errors import COMMAND_LINE, Place, fail
 
+_DEGREES = ("tp", "pp", "dp_attention", "replicas")  # whose product is the ranks of a plan
 _MOST = 100_000  # plans of which the best with the engine's own token budget is taken
 
 
@@ -87,17 +90,35 @@ def plan_settings(found: FoundPlans, ranked: RankedPlan) -> dict[str, str]:
     if ranked.prefill is not None or (plan is not None and plan.prefill is not None):
         return {**varied, "plan": f"{{{', '.join(_whole(plan, ranked))}}}", **_budget(inputs, sizes, varied)}
     own = None if plan is None else layout_of(inputs, plan)[0]
-    settings = {}
-    for name in ("tp", "pp", "ep", "dp_attention", "replicas", *RARE):
+    settings, names = {}, ("tp", "pp", "ep", "dp_attention", "replicas", *RARE)
+    stated = _stated(inputs, sizes) if own is None else ()
+    for name in names:
         none = RARE.get(name, 1.0)
         usual = none if own is None else float(getattr(own, name)[0])
         size = sizes.get(name, none)
-        if size != usual:
+        if size != usual or name in stated:
             settings[f"plan.{name}"] = f"{size:.0f}" if size else "null"
     settings |= _budget(inputs, sizes, varied)
     if own is None and not settings:
         settings["plan.tp"] = f"{sizes['tp']:.0f}"
     return {**varied, **settings}
+
+
+def _stated(inputs: ServingInputs, sizes: dict[str, float]) -> tuple[str, ...]:
+    """Degrees that are written even where they are 1, where the cluster has room for more of them."""
+    ranks = math.prod(sizes.get(name, 1.0) for name in _DEGREES)
+    if 2 * ranks > inputs.ranks:
+        return ()
+    return ("tp", "pp", "replicas", *(("ep", "dp_attention") if inputs.model.has_experts else ()))
+
+
+def fleet_settings(found: FoundPlans, fleet: RankedPlan) -> dict[str, str]:
+    """What must be set for the best plan with as many replicas as the rate needs, and nodes that hold them."""
+    inputs, settings = found.variants.of(fleet.variant), plan_settings(found, fleet)
+    sizes = sizes_of_cluster(inputs.case)
+    if fleet.costs["gpus"] > float(inputs.ranks):
+        settings |= dict(setting.split("=", 1) for setting in sizes.settings(sizes.number(fleet.costs["gpus"])))
+    return settings
 
 
 def _budget(inputs: ServingInputs, sizes: dict[str, float], varied: dict[str, str]) -> dict[str, str]:
@@ -119,7 +140,11 @@ def _whole(plan: ServingPlan | None, ranked: RankedPlan) -> Iterator[str]:
         ]
         yield from (f"{name}: {sizes[name]:.0f}" for name in names)
     else:
-        yield from (f"{name}: {_half(half)}" for name, half in (("prefill", ranked.prefill), ("decode", sizes)))
+        halves = (("prefill", ranked.prefill), ("decode", sizes))
+        alone = all(
+            half["replicas"] == 1 for _, half in halves
+        )  # left out, there would be as many as there is room for
+        yield from (f"{name}: {_half(half, ('tp', 'replicas') if alone else ('tp',))}" for name, half in halves)
     if sizes.get("redundant_experts"):
         yield f"redundant_experts: {sizes['redundant_experts']:.0f}"
     if plan is not None and plan.speculation is not None:
@@ -127,8 +152,8 @@ def _whole(plan: ServingPlan | None, ranked: RankedPlan) -> Iterator[str]:
         yield f"speculation: {{tokens: {drafts.tokens:g}, acceptance: {drafts.acceptance:g}, draft: {drafts.draft}}}"
 
 
-def _half(sizes: dict[str, float]) -> str:
-    """Instances of one kind as they are written in a plan."""
+def _half(sizes: dict[str, float], written: tuple[str, ...]) -> str:
+    """Instances of one kind as they are written in a plan; written: keys that are so even where they are 1."""
     names = ("tp", "ep", "dp_attention", "dcp", "replicas")
-    degrees = {name: sizes[name] for name in names if sizes.get(name, 1.0) > 1 or name == "tp"}
+    degrees = {name: sizes[name] for name in names if sizes.get(name, 1.0) > 1 or name in written}
     return f"{{{', '.join(f'{name}: {degree:.0f}' for name, degree in degrees.items())}}}"

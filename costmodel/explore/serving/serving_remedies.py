@@ -169,7 +169,7 @@ def _loads(answer: ServingAnswer) -> Iterator[Iterator[tuple[str, ...]]]:
 
 
 def _for_users(answer: ServingAnswer) -> Iterator[Iterator[tuple[str, ...]]]:
-    """Fewer users, or requests in flight, of a load that waits for answers; and as many replicas as all of them need."""
+    """Fewer users, or requests in flight, of a load that waits for answers; and as many replicas as all need."""
     workload, replicas = answer.inputs.case.scenario.workload, answer.costs["replicas"]
     name = "users" if workload.users is not None else "concurrency"
     now = float(getattr(workload, name) or 0.0)

@@ -17,7 +17,8 @@ from costmodel.estimate.serving.result_columns import COLUMNS, machine_name
 from costmodel.estimate.serving.serving_inputs import ServingInputs
 from costmodel.report.machine.answer_fields import flags_json, notes, plain
 from costmodel.report.terminal.serving.serving_communication import sent
-from costmodel.report.terminal.serving.serving_formatting import one, reason
+from costmodel.report.terminal.serving.serving_formatting import one
+from costmodel.report.terminal.serving.serving_reasons import reason
 from costmodel.report.terminal.style.answer import head
 from costmodel.report.terminal.style.head import subject_fields, title
 

@@ -29,7 +29,8 @@ from costmodel.report.page.trace import Traces
 from costmodel.report.page.values import memory_role, seconds, term_role
 from costmodel.report.terminal.serving.serving_communication import sent
 from costmodel.report.terminal.serving.serving_estimate import BINDS, bound_words
-from costmodel.report.terminal.serving.serving_formatting import TERMS, plan_words, reason, result
+from costmodel.report.terminal.serving.serving_formatting import TERMS, plan_words, result
+from costmodel.report.terminal.serving.serving_reasons import reason
 from costmodel.report.terminal.serving.serving_tree import ServingDrawing
 from costmodel.report.terminal.style.formatting import BAND, between
 from costmodel.report.terminal.style.head import subject_words

@@ -13,7 +13,7 @@ from estimate.serving.cases import inputs, predicted
 from costmodel.explore.search.ranges import axes
 from costmodel.explore.serving.search_layouts import search
 from costmodel.explore.serving.serving_remedies import with_remedies, with_search_remedies
-from costmodel.report.terminal.serving.serving_formatting import reason
+from costmodel.report.terminal.serving.serving_reasons import reason
 
 
 @pytest.mark.parametrize(

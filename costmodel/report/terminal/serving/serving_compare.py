@@ -14,7 +14,8 @@ from costmodel.explore.compare.limit_findings import CheckedAnswer, LimitFinding
 from costmodel.report.terminal.compare import limit_lines
 from costmodel.report.terminal.compare.compare import SAME, change_words, difference_lines, inputs_json
 from costmodel.report.terminal.compare.limit_lines import baseline_words, check_lines, limit_words
-from costmodel.report.terminal.serving.serving_formatting import past_bandwidth, reason, result, with_band
+from costmodel.report.terminal.serving.serving_formatting import result, with_band
+from costmodel.report.terminal.serving.serving_reasons import past_bandwidth, reason
 from costmodel.report.terminal.style.answer import head
 from costmodel.report.terminal.style.formatting import ENDS
 from costmodel.report.terminal.style.layout import Line

@@ -9,13 +9,15 @@ from rich.text import Text
 
 from costmodel.equations.serving.serving_economics import MONTH
 from costmodel.estimate.evaluate.answer_facts import subject_of
-from costmodel.estimate.serving.deployment_rent import by_whole_nodes
+from costmodel.estimate.serving.deployment_rent import fleet_of
 from costmodel.estimate.serving.limits_chance import OWN
 from costmodel.estimate.serving.predict_serving import ServingAnswer
 from costmodel.estimate.serving.reason_codes import REFUSALS
 from costmodel.ground.counts import number_of
 from costmodel.ground.units import gib, percent, rounded_dollars, show, show_time, significant
-from costmodel.report.terminal.serving.serving_formatting import TERMS, band, limits_on, one, plan_words, reason, result
+from costmodel.report.terminal.serving.fleet_words import whole_words
+from costmodel.report.terminal.serving.serving_formatting import TERMS, band, limits_on, one, plan_words, result
+from costmodel.report.terminal.serving.serving_reasons import reason
 from costmodel.report.terminal.style.formatting import BAND
 from costmodel.report.terminal.style.head import origin_lines, price_lines, subject_words
 from costmodel.report.terminal.style.layout import CellTable, Line, drawn
@@ -264,8 +266,9 @@ def _rent(answer: ServingAnswer) -> list[Line]:
     costs = answer.costs
     if math.isnan(costs["rent_per_month"]):
         return []
-    used, nodes = number_of(costs["gpus"], "GPU"), number_of(costs["nodes"], "node")
-    paid = f"{used} in {nodes}, rented whole" if by_whole_nodes(answer.inputs) else used
+    fleet = fleet_of(answer.inputs, costs["gpus"])
+    used, nodes = number_of(fleet.gpus, "GPU"), number_of(fleet.nodes, "node")
+    paid = f"{used} in {nodes}, rented whole" if fleet.by_node else f"{used}{whole_words(fleet)}"
     month, batch = (rounded_dollars(costs[name]) for name in ("rent_per_month", "cost_of_batch"))
     whole = [styled(f"  batch rent    {batch}")] if answer.inputs.case.scenario.workload.requests is not None else []
     hour = rounded_dollars(costs["rent_per_month"] * 3600 / MONTH)

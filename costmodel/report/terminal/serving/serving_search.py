@@ -8,14 +8,13 @@ from collections.abc import Iterator, Sequence
 from rich.text import Text
 
 from costmodel.estimate.machine.price import price_of
-from costmodel.estimate.serving.deployment_rent import rent_columns
 from costmodel.estimate.serving.limits_chance import OWN
 from costmodel.estimate.serving.plan_columns import RARE
 from costmodel.estimate.serving.reason_codes import OVERLOAD, REFUSALS
 from costmodel.estimate.serving.service_limits import service_limits
 from costmodel.estimate.shared.limits import Limit, stated_limits
 from costmodel.explore.compare.input_paths import leaves
-from costmodel.explore.serving.best_layout import plan_settings
+from costmodel.explore.serving.best_layout import fleet_settings, plan_settings
 from costmodel.explore.serving.found_plans import (
     FoundPlans,
     RankedPlan,
@@ -24,19 +23,19 @@ from costmodel.explore.serving.found_plans import (
     share_of,
 )
 from costmodel.ground.counts import number_of
-from costmodel.ground.units import counted, percent, rounded_dollars, rounded_percent, significant
+from costmodel.ground.units import counted, percent, rounded_percent, significant
 from costmodel.report.terminal.search.varied_keys import headings
+from costmodel.report.terminal.serving.fleet_words import gpus_words, rent_words
 from costmodel.report.terminal.serving.overload_words import brief
 from costmodel.report.terminal.serving.serving_formatting import (
     counted_for,
     layout_words,
-    one,
-    past_bandwidth,
     rate_words,
     result,
     unlimited,
     without_room,
 )
+from costmodel.report.terminal.serving.serving_reasons import past_bandwidth
 from costmodel.report.terminal.serving.serving_variants import (
     best_words,
     head_of,
@@ -86,8 +85,19 @@ def search(found: FoundPlans, *, why_not: bool = False) -> list[Line]:
     lines += [*value_lines(found), *(_examples(found) if why_not else [])]
     best = found.best[0]
     verb = "Best" if not best.broken else "Nearest"
+    verb = f"{verb}, plan 1 of the table" if found.fleet is not None else verb
     own = typed(f"{verb}:", command(inputs.case, "estimate", settings=plan_settings(found, best)))
-    return [*lines, *_tries(found), Text(), own, *after]
+    return [*lines, *_tries(found), Text(), own, *_sized(found), *after]
+
+
+def _sized(found: FoundPlans) -> list[Line]:
+    """The command for as many replicas as the rate needs, where the table has others."""
+    if found.fleet is None:
+        return []
+    kind = "replica" if found.fleet.prefill is None else "instance"
+    counted = number_of(found.fleet.costs["replicas"], kind)
+    settings = fleet_settings(found, found.fleet)
+    return [typed(f"The same with {counted}:", command(found.inputs.case, "estimate", settings=settings))]
 
 
 def _table(found: FoundPlans) -> CellTable:
@@ -212,16 +222,13 @@ def _needs(found: FoundPlans) -> Iterator[Text]:
     if best.prefill is not None:
         kinds = (f"{best.costs[f'{name}_needed']:,.0f} {name}" for name in ("prefill", "decode"))
         taken = f"{' and '.join(kinds)} instances"
-    gpus = number_of(best.costs["gpus_needed"], "GPU")
+    gpus = gpus_words(inputs, best.costs["gpus_needed"])
     paths, stated = found.variants.paths, found.variants.values(best.variant)
     named = zip(headings(paths), stated.values(), strict=True)
     values = " · ".join(f"{name} {spaced(value)}" for name, value in named)
     taken += f" ({values})" if values else ""
     yield styled(f"  With plan 1, {rate_words(rate, significant(rate))} need {taken}: {gpus}")
-    month = rent_columns(inputs, best.costs["gpus_needed"], math.nan)["rent_per_month"]
-    unknown = "No price known; --price 2.50USD/GPU/h adds their rent"
-    rent = unknown if math.isnan(one(month)) else f"Their rent is {rounded_dollars(one(month))} a month of 730 h"
-    yield styled(f"  {rent}")
+    yield styled(f"  {rent_words(inputs, best.costs['gpus_needed'])}")
     yield from _at_that_size(found)
     yield from _with_fewer(found)
     yield from counted_for(inputs.case)
@@ -243,7 +250,8 @@ def _with_fewer(found: FoundPlans) -> Iterator[Text]:
     best = found.best[0]
     fewest = found.parts[[part.number for part in found.parts].index(best.variant)].fewest
     if fewest < best.costs["gpus_needed"]:
-        yield styled(f"  Another plan needs {number_of(fewest, 'GPU')}: --set objective=gpus_needed finds it")
+        fewer = gpus_words(found.variants.of(best.variant), fewest)
+        yield styled(f"  Another plan needs {fewer}: --set objective=gpus_needed finds it")
 
 
 def _tries(found: FoundPlans) -> list[Line]:

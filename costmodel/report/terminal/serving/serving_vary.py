@@ -11,6 +11,7 @@ from rich.text import Text
 from costmodel.documents.reader.serving_scenario import ServingCase
 from costmodel.estimate.evaluate.answer_facts import subject_of
 from costmodel.estimate.machine.price import price_of
+from costmodel.estimate.serving.deployment_rent import fleet_of
 from costmodel.estimate.serving.limits_chance import OWN
 from costmodel.estimate.serving.plan_columns import sizes_of
 from costmodel.estimate.serving.predict_serving import ServingAnswer
@@ -21,20 +22,21 @@ from costmodel.explore.serving.fleets import counts_of
 from costmodel.explore.serving.solve_serving import SolvedServing
 from costmodel.explore.serving.vary_serving import ServingTrial, SweptServing, remarks_of
 from costmodel.ground.counts import number_of
-from costmodel.ground.units import counted, significant
+from costmodel.ground.units import counted, rounded_dollars, significant
 from costmodel.report.machine.answer_fields import notes
 from costmodel.report.machine.serving_json import number, plan
+from costmodel.report.terminal.serving.fleet_words import whole_words
 from costmodel.report.terminal.serving.overload_words import at_most, brief
 from costmodel.report.terminal.serving.serving_chart import chart as drawn_chart
 from costmodel.report.terminal.serving.serving_formatting import (
     counted_for,
     layout_words,
     rate_words,
-    reason,
     result,
     unlimited,
     with_band,
 )
+from costmodel.report.terminal.serving.serving_reasons import reason
 from costmodel.report.terminal.serving.serving_variants import replica_words
 from costmodel.report.terminal.serving.vary_columns import HEADS, NARROW, SCALE, WORSE
 from costmodel.report.terminal.style.answer import head
@@ -199,7 +201,7 @@ def scale(
     lines[-1:-1] = [styled("rates around workload.rate; --rate '2..16 /s' sets others")] if assumed else []
     lines += [*_overloaded(trials), *_unread(trials), *_never_kept(case, trials)]
     if kept and kept[0].answer is not None:
-        lines += [*_stated(kept), *counted_for(case), *unlimited(case), *_at_risk(case, kept)]
+        lines += [*_stated(kept), *_on_whole_nodes(kept), *counted_for(case), *unlimited(case), *_at_risk(case, kept)]
     answers = [trial.answer.assumed for trial in trials if trial.answer is not None]
     return [*lines, *_remarked(trials), *([Text(), *assumed_of_all(answers)] if verbose else [])]
 
@@ -215,6 +217,16 @@ def _stated(kept: Sequence[ServingTrial]) -> list[Line]:
     one, gpus = each["rate_within_slo_per_s"] / each["replicas"], each["gpus"] / each["replicas"]
     up_to = rate_words(one, significant(one))
     return [styled(f"Each replica, {number_of(gpus, 'GPU')}, is expected to meet the limits up to {up_to}.")]
+
+
+def _on_whole_nodes(kept: Sequence[ServingTrial]) -> list[Line]:
+    """What rents count where the GPUs of a rate do not fill their nodes."""
+    answers = [(trial, trial.answer) for trial in kept if trial.answer is not None]
+    fleets = [(_rate(trial), fleet_of(answer.inputs, answer.costs["gpus"])) for trial, answer in answers]
+    if any(each.by_node and each.gpus < each.whole for _, each in fleets):
+        return [styled("  a month: rent of whole nodes; rent/M out: of the GPUs in use")]
+    months = [f"{rounded_dollars(each.month_whole)} at {rate}" for rate, each in fleets if whole_words(each)]
+    return [styled(f"  a month: rent of the GPUs in use; of whole nodes {', '.join(months)}")] if months else []
 
 
 def _never_kept(case: ServingCase, trials: Sequence[ServingTrial]) -> list[Line]:

@@ -1,0 +1,41 @@
+"""Words for the accelerators that a load needs: how many, on how many nodes, and what their rent counts."""
+
+from __future__ import annotations
+
+import math
+
+from costmodel.estimate.serving.deployment_rent import Fleet, fleet_of
+from costmodel.estimate.serving.serving_inputs import ServingInputs
+from costmodel.ground.counts import number_of
+from costmodel.ground.units import rounded_dollars
+
+UNKNOWN = "No price known; --price 2.50USD/GPU/h adds their rent"
+
+
+def gpus_words(inputs: ServingInputs, gpus: float) -> str:
+    """Accelerators with the nodes that hold them, whose others are idle where they fill no whole nodes."""
+    used, fleet, node = number_of(gpus, "GPU"), fleet_of(inputs, gpus), inputs.case.node
+    if fleet.each == 1:
+        return used
+    nodes = f"{number_of(fleet.nodes, 'node')} of {float(node.built):,.0f}"
+    if fleet.each < float(node.built):
+        return f"{used} on {nodes}, {fleet.each:,.0f} of each in use"
+    return f"{used}, {nodes}" if fleet.whole == gpus else f"{used} on {nodes}"
+
+
+def rent_words(inputs: ServingInputs, gpus: float) -> str:
+    """The rent of so many for a month, with what it counts; beside it that of whole nodes, where it differs."""
+    fleet = fleet_of(inputs, gpus)
+    if math.isnan(fleet.month):
+        return UNKNOWN
+    counted = number_of(fleet.nodes, "whole node") if fleet.by_node else number_of(fleet.gpus, "GPU")
+    return f"Their rent is {rounded_dollars(fleet.month)} a month of 730 h for {counted}{whole_words(fleet)}"
+
+
+def whole_words(fleet: Fleet) -> str:
+    """What whole nodes cost, where accelerators are paid for one by one and do not fill their nodes."""
+    if fleet.by_node or fleet.whole == fleet.gpus or math.isnan(fleet.month):
+        return ""
+    verb = "costs" if fleet.nodes == 1 else "cost"
+    named = f"{number_of(fleet.nodes, 'whole node')} ({number_of(fleet.whole, 'GPU')})"
+    return f"; {named} {verb} {rounded_dollars(fleet.month_whole)}"

@@ -1,0 +1,80 @@
+"""Accelerators that a load needs, on nodes, with what their rent counts; and commands that lead to the same figures."""
+
+from __future__ import annotations
+
+import json
+import re
+import shlex
+from typing import Any
+
+import pytest
+from estimate.serving.cases import inputs
+
+from costmodel.estimate.serving.deployment_rent import fleet_of
+from costmodel.report.terminal.serving.fleet_words import UNKNOWN, gpus_words, rent_words
+
+BY_NODE = ("cluster.node=p5", "assume.price=null")
+
+
+@pytest.mark.parametrize(
+    ("settings", "gpus", "words"),
+    [
+        ((), 60, "60 GPUs on 8 nodes of 8"),
+        ((), 64, "64 GPUs, 8 nodes of 8"),
+        ((), 1, "1 GPU on 1 node of 8"),
+        (("cluster.node.accelerators=4",), 8, "8 GPUs on 2 nodes of 8, 4 of each in use"),
+    ],
+)
+def test_accelerators_are_named_with_the_nodes_that_hold_them(
+    settings: tuple[str, ...], gpus: float, words: str
+) -> None:
+    assert gpus_words(inputs(*settings), gpus) == words
+
+
+def test_rent_states_what_it_counts() -> None:
+    assert rent_words(inputs(), 60) == (
+        "Their rent is $110 k a month of 730 h for 60 GPUs; 8 whole nodes (64 GPUs) cost $117 k"
+    )
+    assert rent_words(inputs(), 64) == "Their rent is $117 k a month of 730 h for 64 GPUs"
+    assert rent_words(inputs(*BY_NODE), 60).endswith("for 8 whole nodes")
+    assert fleet_of(inputs(*BY_NODE), 60).month == fleet_of(inputs(*BY_NODE), 64).month
+    assert rent_words(inputs("cluster.node=hgx-mi300x", "assume.price=null"), 60) == UNKNOWN
+
+
+def test_scale_states_what_whole_nodes_cost(run: Any) -> None:
+    asked = ("scale", "serve-llama-3.1-70b", "--set", "plan.tp=4", "--rate", "45")
+    assert "of whole nodes $190 k at 45 /s" in run(*asked).out
+    by_node = run(*asked, *(part for each in BY_NODE for part in ("--set", each))).out
+    assert "a month: rent of whole nodes; rent/M out: of the GPUs in use" in by_node
+    full = run("scale", "serve-llama-3.1-70b", "--rate", "45").out
+    assert "whole nodes" not in full
+
+
+JOB = ("--model", "llama-3.1-8b", "--gpu", "h100", "--prompt", "2000", "--answer", "500",
+       "--set", "limits.ttft_p99.at_most=1s")  # fmt: skip
+SCENARIO = ("serve-llama-3.1-70b", "--set")
+
+
+@pytest.mark.parametrize(
+    "asked",
+    [
+        (*JOB, "--rate", "2", "--gpus", "16"),  # one replica of one GPU
+        (*JOB, "--rate", "400", "--gpus", "16"),  # more than the cluster holds
+        (*JOB, "--rate", "2", "--gpus", "16", "--set", "search.disaggregated=true", "--set",
+         "limits.worst_gap.at_most=10ms"),
+        (*SCENARIO, "workload.rate=50 /s"),
+        (*SCENARIO, "workload.rate=5 /s", "--over", "cluster.nodes=3,4"),
+    ],
+)  # fmt: skip
+def test_the_command_below_an_answer_leads_to_its_figures(asked: tuple[str, ...], run: Any) -> None:
+    out = run("search", *asked).out
+    first = json.loads(run("search", *asked, "--json").out)["plans"][0]
+    (table,) = re.findall(r"^(?:Best|Nearest), plan 1 of the table: costmodel (.*)", out, re.M)
+    (plan,) = json.loads(run(*shlex.split(table), "--json").out)["plans"]
+    for name in ("tp", "pp", "replicas", "gpus", "tpot_s"):
+        assert plan[name] == first[name]
+    (sized,) = re.findall(r"^The same with [\d,]+ \w+: costmodel (.*)", out, re.M)
+    (fleet,) = json.loads(run(*shlex.split(sized), "--json").out)["plans"]
+    assert fleet["gpus"] == first["gpus_needed"]
+    (tpot,) = re.findall(r"With so many: tpot (\S+) ms", out)
+    assert f"{fleet['tpot_s'] * 1e3:.3g}" == f"{float(tpot):.3g}"

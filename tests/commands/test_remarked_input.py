@@ -8,6 +8,7 @@ from typing import Any
 
 import pytest
 
+ENGINES = "engines: sglang, trt-llm, vllm, vllm-0.16"
 SERVED = ("estimate", "--model", "llama-3.1-8b", "--gpu", "h100", "--gpus", "8", "--rate")
 
 
@@ -23,7 +24,7 @@ SERVED = ("estimate", "--model", "llama-3.1-8b", "--gpu", "h100", "--gpus", "8",
         (
             ("estimate", "--model", "llama-3.1-8b", "--set", "plan.tp=2", "--set", "plan={tp: 1}"),
             0,
-            "--set plan.tp=2 has no effect: --set plan={tp: 1} counts",
+            "--set plan.tp=2 counts in --set plan={tp: 1}, whatever their order",
         ),
         (("estimate", "serve-llama-3.1-70b", "--set", "assume.experts.imbalance=1.5"), 0, "N008 no experts"),
         (("sweep", "quickstart", "--over", "cluster.node=mi300x,dgx-h100"), 0, "did you mean 'hgx-mi300x'?"),
@@ -40,6 +41,9 @@ def test_an_answer_says_what_is_odd(given: tuple[str, ...], code: int | None, wo
 @pytest.mark.parametrize(
     ("given", "found", "words"),
     [
+        (("estimate", "serve-llama-3.1-70b", "--set", "stack=megatron-core"), "D010", ENGINES),
+        (("estimate", "serve-llama-3.1-70b", "--set", "stack=tgi"), "D009", ENGINES),
+        ((*SERVED[:3], "--gpu", "mi300x", "--rate", "4", "--stack", "trt-llm"), "D016", "engines that do: sglang"),
         (("scale", *SERVED[1:-1], "--concurrency", "64"), "C010", "this one states concurrency"),
         ((*SERVED, "-5"), "D008", "-5 /s is out of range"),
         (("estimate", "--model", "qwen-2.5-7b", "--set", "workload.kind=rl"), "C030", "workload.kind=rl"),
@@ -85,3 +89,15 @@ def test_a_near_word_of_a_foreign_file_is_shown(run: Any, tmp_path: Path) -> Non
     config = json.loads(Path("scenarios/examples/qwen3-8b/config.json").read_text("utf-8"))
     (tmp_path / "config.json").write_text(json.dumps(config | {"num_key_value_head": 8}), "utf-8")
     assert "did you mean num_key_value_heads" in run("estimate", "--model", "config.json", cwd=tmp_path).out
+
+
+@pytest.mark.parametrize("name", ["llama-3-70b-512", "serve-llama-3.1-70b", "grpo-qwen-2.5-7b-64"])
+def test_a_title_is_for_the_reader_of_the_file_whatever_the_workload(name: str, run: Any, tmp_path: Path) -> None:
+    text = Path(f"scenarios/{name}.yaml").read_text("utf-8")
+    title = next(line for line in text.splitlines() if line.startswith("title: "))
+    (tmp_path / "own.yaml").write_text(text.replace(title, "title: A name of mine"), "utf-8")
+    assert "A name of mine" not in run("estimate", "own.yaml", cwd=tmp_path).out
+    (tmp_path / "own.yaml").write_text(text.replace(title, ""), "utf-8")
+    shown = run("estimate", "own.yaml", cwd=tmp_path)
+    assert "error[D004]: the key 'title' is missing" in shown.err
+    assert "One line for the reader of the file; answers print what was computed" in shown.err

@@ -77,17 +77,24 @@ def path_of(assignment: str | Assignment) -> str:
 
 
 def overruled(assignments: Iterable[str]) -> tuple[str, ...]:
-    """A remark for every assignment that a later one of the same path, or of one around it, replaces.
+    """A remark for every assignment that a later one of the same path replaces, or that holds in a later one around it.
+
+    A document that is exchanged keeps what was set in it, without a remark.
 
     >>> overruled(["plan.tp=2", "plan.pp=2", "plan.tp=4"])
     ('--set plan.tp=2 has no effect: --set plan.tp=4 counts',)
+    >>> overruled(["plan.tp=2", "plan={pp: 2}", "cluster.node.accelerators=4", "cluster.node=p5"])
+    ('--set plan.tp=2 counts in --set plan={pp: 2}, whatever their order',)
     """
     given = list(assignments)
     found = []
     for index, before in enumerate(given):
-        after = next((text for text in given[index + 1 :] if f"{path_of(before)}.".startswith(f"{path_of(text)}.")), "")
-        if after:
+        path = path_of(before)
+        after = next((text for text in given[index + 1 :] if f"{path}.".startswith(f"{path_of(text)}.")), "")
+        if after and path_of(after) == path:
             found.append(f"--set {before} has no effect: --set {after} counts")
+        elif after and path_of(after) not in REFERENCES:
+            found.append(f"--set {before} counts in --set {after}, whatever their order")
     return tuple(found)
 
 

@@ -236,7 +236,10 @@ def any_from(
     if case is not None and not faults:
         return replace(case, original=original, changes=memory_in_whole(changes), foreign_prices=foreign)
     strange = not isinstance(tree, dict) or any(fault.code == "D011" for fault in faults)
-    raise CostModelError(*dict.fromkeys([*faults, *(() if strange else _of_names(reader, tree))]))
+    named = [] if strange else _of_names(reader, tree)
+    known = {(fault.code, fault.sentence, fault.place) for fault in faults}
+    faults += [fault for fault in named if (fault.code, fault.sentence, fault.place) not in known]
+    raise CostModelError(*dict.fromkeys(faults))
 
 
 def _loaded(scenario: Any, reader: DocumentReader, tree: dict[str, Any]) -> LoadedScenario:

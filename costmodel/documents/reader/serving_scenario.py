@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import Any, ClassVar
 
 from costmodel.documents.keys.paths import place_at
 from costmodel.documents.keys.suggestions import nearest
+from costmodel.documents.reader.folders import names
 from costmodel.documents.reader.library import DocumentReader
 from costmodel.documents.reader.resolved_scenario import UNDERSTOOD, LoadedScenario, named_documents
 from costmodel.documents.schemas.model import Model
@@ -33,14 +35,35 @@ class ServingCase(LoadedScenario):
 
 def serving_case_of(scenario: ServingScenario, reader: DocumentReader, tree: dict[str, Any]) -> ServingCase:
     """A checked scenario with every document it names, and those that these name."""
-    held = named_documents(scenario, reader, tree)
+    try:
+        held = named_documents(scenario, reader, tree)
+    except CostModelError as error:
+        raise _with_engines(error, scenario, reader) from None
     engine = held["stack"]
     if not isinstance(engine, Engine):
         sentence = f"{engine.name} is training software; a scenario that serves takes an engine"
-        raise fail("D010", sentence, place_at(tree, "stack"), "stack: vllm; costmodel list stacks shows them all")
+        raise fail("D010", sentence, place_at(tree, "stack"), f"engines: {_engines(reader)}")
     practice = reader.document("practice", PRACTICE)
     assert isinstance(practice, Practice)
     return ServingCase(scenario=scenario, practice=practice, draft=_draft(scenario, reader, tree), **held)
+
+
+def _engines(reader: DocumentReader) -> str:
+    """The names of all engines."""
+    return ", ".join(name for name in names("stack") if isinstance(reader.document("stack", name), Engine))
+
+
+def _with_engines(error: CostModelError, scenario: ServingScenario, reader: DocumentReader) -> CostModelError:
+    """The same faults; that of a stack which no document describes, and which is near to none, names the engines."""
+    unknown = f"there is no stack named {quoted_value(scenario.stack)}"
+    return CostModelError(
+        *(
+            replace(fault, hint=f"engines: {_engines(reader)}")
+            if fault.sentence == unknown and not fault.hint.startswith("did you mean")
+            else fault
+            for fault in error.faults
+        )
+    )
 
 
 def _draft(scenario: ServingScenario, reader: DocumentReader, tree: dict[str, Any]) -> Model | None:

@@ -16,7 +16,7 @@ from costmodel.ground.record import record
 class Fleet:
     """Accelerators that a load needs, and the nodes that hold them.
 
-    whole: accelerators of all these nodes
+    whole: accelerators of all these nodes, those that the job may use
     month: rent of what is paid for, of 730 hours; not a number where no price is known
     month_whole: the same where nodes are rented whole
     by_node: whether the price is one of whole nodes
@@ -24,7 +24,8 @@ class Fleet:
 
     gpus: float
     nodes: float
-    each: float
+    each: float  # in use of a node
+    built: float  # in a node
     whole: float
     month: float
     month_whole: float
@@ -56,4 +57,6 @@ def fleet_of(inputs: ServingInputs, gpus: float) -> Fleet:
     whole = float(accelerators_rented(gpus, each))
     part, all_of_them = (rent_columns(inputs, count, math.nan) for count in (gpus, whole))
     months = (float(columns["rent_per_month"]) for columns in (part, all_of_them))
-    return Fleet(gpus, float(part["nodes"]), each, whole, *months, by_whole_nodes(inputs))
+    return Fleet(
+        gpus, float(part["nodes"]), each, float(inputs.case.node.built), whole, *months, by_whole_nodes(inputs)
+    )

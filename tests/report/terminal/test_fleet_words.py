@@ -50,6 +50,18 @@ def test_scale_states_what_whole_nodes_cost(run: Any) -> None:
     assert "whole nodes" not in full
 
 
+def test_accelerators_of_a_node_that_are_not_used_are_not_paid_for(run: Any) -> None:
+    asked = ("serve-llama-3.1-70b", "--set", "cluster.node.accelerators=4", "--set", "plan.tp=4")
+    words = "4 of 8 in a node, the others not paid for"
+    assert f"8 GPUs; {words}" in run("estimate", *asked).out
+    assert words in run("scale", *asked, "--rate", "4").out
+    assert words in run("search", *asked, "--top", "1").out
+    by_node = run("estimate", *asked, *(part for each in BY_NODE for part in ("--set", each))).out
+    assert words not in by_node
+    assert "the whole node for 4 of 8" in by_node
+    assert "has no effect" not in by_node
+
+
 JOB = ("--model", "llama-3.1-8b", "--gpu", "h100", "--prompt", "2000", "--answer", "500",
        "--set", "limits.ttft_p99.at_most=1s")  # fmt: skip
 SCENARIO = ("serve-llama-3.1-70b", "--set")

@@ -48,7 +48,7 @@ class RlScenario(Document):
     """Everything one question about reinforcement learning needs."""
 
     schema_: Literal["costmodel/scenario/v1"] = Field(alias="schema", description="Kind and version of this document")
-    title: str = Field(description="One line, shown at the head of every answer")
+    title: str = Field(description="One line for the reader of the file; answers print what was computed")
     model: ModelReference = Field(description="Policy, by name or written out; critic and judges are as large")
     cluster: Cluster = Field(description="Where it runs")
     workload: Rl = Field(description="What an iteration is")

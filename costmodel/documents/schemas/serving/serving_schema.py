@@ -106,7 +106,7 @@ class ServingScenario(Document):
     """Everything one question about serving needs."""
 
     schema_: Literal["costmodel/scenario/v1"] = Field(alias="schema", description="Kind and version of this document")
-    title: str = Field(description="One line, shown at the head of every answer")
+    title: str = Field(description="One line for the reader of the file; answers print what was computed")
     model: ModelReference = Field(description="Model, by name or written out")
     cluster: Cluster = Field(description="Where it runs")
     workload: Serving = Field(description="What it is asked to do")

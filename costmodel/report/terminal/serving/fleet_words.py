@@ -14,11 +14,11 @@ UNKNOWN = "No price known; --price 2.50USD/GPU/h adds their rent"
 
 def gpus_words(inputs: ServingInputs, gpus: float) -> str:
     """Accelerators with the nodes that hold them, whose others are idle where they fill no whole nodes."""
-    used, fleet, node = number_of(gpus, "GPU"), fleet_of(inputs, gpus), inputs.case.node
-    if fleet.each == 1:
+    used, fleet = number_of(gpus, "GPU"), fleet_of(inputs, gpus)
+    if fleet.built == 1:
         return used
-    nodes = f"{number_of(fleet.nodes, 'node')} of {float(node.built):,.0f}"
-    if fleet.each < float(node.built):
+    nodes = f"{number_of(fleet.nodes, 'node')} of {fleet.built:,.0f}"
+    if fleet.each < fleet.built:
         return f"{used} on {nodes}, {fleet.each:,.0f} of each in use"
     return f"{used}, {nodes}" if fleet.whole == gpus else f"{used} on {nodes}"
 
@@ -29,12 +29,16 @@ def rent_words(inputs: ServingInputs, gpus: float) -> str:
     if math.isnan(fleet.month):
         return UNKNOWN
     counted = number_of(fleet.nodes, "whole node") if fleet.by_node else number_of(fleet.gpus, "GPU")
-    return f"Their rent is {rounded_dollars(fleet.month)} a month of 730 h for {counted}{whole_words(fleet)}"
+    return f"Their rent is {rounded_dollars(fleet.month)} a month of 730 h for {counted}{unpaid_words(fleet)}"
 
 
-def whole_words(fleet: Fleet) -> str:
-    """What whole nodes cost, where accelerators are paid for one by one and do not fill their nodes."""
-    if fleet.by_node or fleet.whole == fleet.gpus or math.isnan(fleet.month):
+def unpaid_words(fleet: Fleet) -> str:
+    """What is not paid for, where accelerators are paid for one by one and do not fill their nodes."""
+    if fleet.by_node or math.isnan(fleet.month):
+        return ""
+    if fleet.each < fleet.built:
+        return f"; {fleet.each:,.0f} of {fleet.built:,.0f} in a node, the others not paid for"
+    if fleet.whole == fleet.gpus:
         return ""
     verb = "costs" if fleet.nodes == 1 else "cost"
     named = f"{number_of(fleet.nodes, 'whole node')} ({number_of(fleet.whole, 'GPU')})"

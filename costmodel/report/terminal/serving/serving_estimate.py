@@ -15,7 +15,7 @@ from costmodel.estimate.serving.predict_serving import ServingAnswer
 from costmodel.estimate.serving.reason_codes import REFUSALS
 from costmodel.ground.counts import number_of
 from costmodel.ground.units import gib, percent, rounded_dollars, show, show_time, significant
-from costmodel.report.terminal.serving.fleet_words import whole_words
+from costmodel.report.terminal.serving.fleet_words import unpaid_words
 from costmodel.report.terminal.serving.serving_formatting import TERMS, band, limits_on, one, plan_words, result
 from costmodel.report.terminal.serving.serving_reasons import reason
 from costmodel.report.terminal.style.formatting import BAND
@@ -268,7 +268,7 @@ def _rent(answer: ServingAnswer) -> list[Line]:
         return []
     fleet = fleet_of(answer.inputs, costs["gpus"])
     used, nodes = number_of(fleet.gpus, "GPU"), number_of(fleet.nodes, "node")
-    paid = f"{used} in {nodes}, rented whole" if fleet.by_node else f"{used}{whole_words(fleet)}"
+    paid = f"{used} in {nodes}, rented whole" if fleet.by_node else f"{used}{unpaid_words(fleet)}"
     month, batch = (rounded_dollars(costs[name]) for name in ("rent_per_month", "cost_of_batch"))
     whole = [styled(f"  batch rent    {batch}")] if answer.inputs.case.scenario.workload.requests is not None else []
     hour = rounded_dollars(costs["rent_per_month"] * 3600 / MONTH)

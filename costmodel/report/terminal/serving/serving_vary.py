@@ -25,7 +25,7 @@ from costmodel.ground.counts import number_of
 from costmodel.ground.units import counted, rounded_dollars, significant
 from costmodel.report.machine.answer_fields import notes
 from costmodel.report.machine.serving_json import number, plan
-from costmodel.report.terminal.serving.fleet_words import whole_words
+from costmodel.report.terminal.serving.fleet_words import unpaid_words
 from costmodel.report.terminal.serving.overload_words import at_most, brief
 from costmodel.report.terminal.serving.serving_chart import chart as drawn_chart
 from costmodel.report.terminal.serving.serving_formatting import (
@@ -225,8 +225,13 @@ def _on_whole_nodes(kept: Sequence[ServingTrial]) -> list[Line]:
     fleets = [(_rate(trial), fleet_of(answer.inputs, answer.costs["gpus"])) for trial, answer in answers]
     if any(each.by_node and each.gpus < each.whole for _, each in fleets):
         return [styled("  a month: rent of whole nodes; rent/M out: of the GPUs in use")]
-    months = [f"{rounded_dollars(each.month_whole)} at {rate}" for rate, each in fleets if whole_words(each)]
-    return [styled(f"  a month: rent of the GPUs in use; of whole nodes {', '.join(months)}")] if months else []
+    open_ = [(rate, each) for rate, each in fleets if unpaid_words(each)]
+    if not open_:
+        return []
+    months = ", ".join(f"{rounded_dollars(each.month_whole)} at {rate}" for rate, each in open_)
+    first = open_[0][1]
+    more = unpaid_words(first) if first.each < first.built else f"; of whole nodes {months}"
+    return [styled(f"  a month: rent of the GPUs in use{more}")]
 
 
 def _never_kept(case: ServingCase, trials: Sequence[ServingTrial]) -> list[Line]:

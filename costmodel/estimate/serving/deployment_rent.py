@@ -53,10 +53,9 @@ def rent_columns(inputs: ServingInputs, gpus: Number, makespan: Number) -> dict[
 
 def fleet_of(inputs: ServingInputs, gpus: float) -> Fleet:
     """So many accelerators with the nodes that hold them, and their rent."""
-    each = float(inputs.case.node.accelerators)
+    node = inputs.case.node
+    each, built = float(node.accelerators), float(node.built)
     whole = float(accelerators_rented(gpus, each))
-    part, all_of_them = (rent_columns(inputs, count, math.nan) for count in (gpus, whole))
-    months = (float(columns["rent_per_month"]) for columns in (part, all_of_them))
-    return Fleet(
-        gpus, float(part["nodes"]), each, float(inputs.case.node.built), whole, *months, by_whole_nodes(inputs)
-    )
+    part, full = (rent_columns(inputs, count, math.nan) for count in (gpus, whole))
+    month, month_whole = float(part["rent_per_month"]), float(full["rent_per_month"])
+    return Fleet(gpus, float(part["nodes"]), each, built, whole, month, month_whole, by_whole_nodes(inputs))

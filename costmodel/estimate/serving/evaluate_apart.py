@@ -88,8 +88,7 @@ def evaluate_apart(
     bound = np.maximum(np.minimum(cache, sequences), LEAST)
     held = {"concurrency_worst": memories[1].requests_worst}
     exact = InstancePairs(inputs, prefill, decode, prompt, transfer, ExactSteps(inputs, decode), bound, held)
-    with untraced():
-        quick = exact.quick()
+    quick = _quick(exact)
     each = decode.replicas * quick.decoded(bound)
     by_cache = cache <= sequences
     passed = rate_of(prefill.replicas, prompt.full)
@@ -107,13 +106,19 @@ def evaluate_apart(
     many = quick.in_flight(rate)
     step = ExactSteps(inputs, decode).breakdown(micro_batch(decode, many))
     rates = ApartRates(rate, top, within, passed, each, *instances_needed(quick))
-    seen = _in_line(inputs, exact.seen(rate, many), rate, top)
+    seen = _in_line(inputs, exact.seen(rate, many), rates)
     columns = apart_columns(inputs, (prefill, decode), memories, step, transfer, seen, rates)
     columns["cost_per_mcached"] = cached_cost_apart(inputs, prefill, prompt.gamma)
     columns["disaggregation_gain"] = _gain(inputs, prefill, decode, within) if compared else np.nan
     columns[OWN] = _chance(quick, top, columns)
     found = Costs(columns | endless(columns, over), len(decode))
     return ApartEvaluation(prefill, decode, found, *memories, transfer, many, most, over)
+
+
+def _quick(exact: InstancePairs) -> InstancePairs:
+    """The same with steps out of a table, which no trace follows."""
+    with untraced():
+        return exact.quick()
 
 
 def _gain(inputs: ServingInputs, prefill: PlanColumns, decode: PlanColumns, within: Number) -> Number:
@@ -162,17 +167,17 @@ def _rate(pair: InstancePairs, top: Number) -> Number:
     return pair.greatest(top, busy)
 
 
-def _in_line(inputs: ServingInputs, seen: SeenApart, rate: Number, top: Number) -> SeenApart:
+def _in_line(inputs: ServingInputs, seen: SeenApart, rates: ApartRates) -> SeenApart:
     """With the wait of users for whom instances have no room, by Little's law; none where the load is a rate.
 
     No one of them waits for longer than it takes to answer all once.
     """
-    workload, full = inputs.case.scenario.workload, np.asarray(rate >= (1 - FULL) * top)
+    workload, full = inputs.case.scenario.workload, np.asarray(rates.load >= (1 - FULL) * rates.most)
     users = workload.concurrency or workload.users
     if users is None or not full.any():
         return seen
     with term("of users"):
-        every = share(float(users), rate)
+        every = share(float(users), rates.load)
         whole = every - float(workload.think_time or 0.0)
         first = np.maximum(whole - (seen.latency - seen.ttft), 0.0)
     far = np.maximum(np.minimum(seen.ttft_p99, every), first)

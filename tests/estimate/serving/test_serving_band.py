@@ -170,8 +170,8 @@ def test_no_end_of_the_rate_of_a_closed_loop_is_beyond_that_of_saturation(load: 
     ] * (1 + 1e-9)
 
 
-def test_the_wait_for_a_slot_is_no_error_of_first_tokens() -> None:
+def test_without_a_line_every_user_has_a_slot_by_littles_law() -> None:
     load = "workload={kind: serving, prompt: 2048, output: 512, concurrency: 64, precision: bf16}"
     found = costs(load)
     every = found["latency"] * found["requests_per_s"] / found["replicas"]
-    assert every == pytest.approx(found["concurrency"], rel=1e-9)  # all have a slot: nothing is in a line
+    assert every == pytest.approx(found["concurrency"], rel=1e-9)

@@ -9,6 +9,7 @@ import typer
 
 from costmodel.commands import completion
 from costmodel.commands.shared import answering_document
+from costmodel.commands.short_form import AnswerOption, ConcurrencyOption, PromptOption, RateOption
 from costmodel.ground.errors import fail
 from costmodel.report.terminal.style.answer import Filed, Reply
 
@@ -90,6 +91,10 @@ def import_file(
     warmup: WarmupOption = None,
     partial: PartialOption = False,
     strict: StrictOption = False,
+    rate: RateOption = None,
+    concurrency: ConcurrencyOption = None,
+    prompt: PromptOption = None,
+    answer: AnswerOption = None,
 ) -> Reply:
     """Convert a config.json to a model, launch files to a scenario, a log to a measured run, a machine to a cluster.
 
@@ -98,6 +103,7 @@ def import_file(
       costmodel import config.json -o model.yaml > what-was-read.txt
       costmodel import train.sh --node dgx-h100 --nodes 4 -o mine.yaml > what-was-read.txt
       costmodel import config.json ds.json --node dgx-h100 --nodes 4 --set workload.sequence=4096 > mine.yaml
+      costmodel import serve.sh --gpu h200 --rate 8 --prompt 2048 --answer 512 > mine.yaml
       costmodel import serve.sh benchmark.sh --gpu h200 > mine.yaml
       costmodel import topo.txt --gpu h100 --node dgx-h100 > cluster.yaml
       costmodel import run.log --as runs --config train.sh --node dgx-h100 --nodes 4 -o runs.csv > what-was-read.txt
@@ -110,7 +116,9 @@ def import_file(
     """
     from costmodel.explore.import_file import GivenBesideFile
 
-    beside = GivenBesideFile(node, nodes, vocab, partial, tuple(assignments or ()), gpu)
+    flags = {"rate": rate, "concurrency": concurrency, "prompt": prompt, "answer": answer}
+    load = {name: text for name, text in flags.items() if text is not None}
+    beside = GivenBesideFile(node, nodes, vocab, partial, tuple(assignments or ()), gpu, load)
     if kind is ImportedKind.RUNS:
         return _runs(files, config or [], beside, warmup)
     if config or warmup is not None:

@@ -39,6 +39,15 @@ def _flag(panel: str, name: str, help: str, metavar: str, complete: Callable[[st
     )
 
 
+# The load of a service, for every command that takes one.
+RateOption = Annotated[str | None, _flag(_SERVING, "rate", "Requests that arrive per second", "RATE")]
+ConcurrencyOption = Annotated[
+    str | None, _flag(_SERVING, "concurrency", "Requests in flight, instead of a rate", "COUNT")
+]
+PromptOption = Annotated[str | None, _flag(_SERVING, "prompt", "Tokens of a prompt", "COUNT")]
+AnswerOption = Annotated[str | None, _flag(_SERVING, "answer", "Tokens of an answer", "COUNT")]
+
+
 @record
 class Question:
     """What a command is asked about: a scenario by name, flags, and what --set changes."""
@@ -223,12 +232,10 @@ def _flags(
     batch: Annotated[
         str | None, _flag(_JOB, "batch", "Sequences in a step; or tokens, e.g. 4Mi-tokens", "COUNT")
     ] = None,
-    rate: Annotated[str | None, _flag(_SERVING, "rate", "Requests that arrive per second", "RATE")] = None,
-    concurrency: Annotated[
-        str | None, _flag(_SERVING, "concurrency", "Requests in flight, instead of a rate", "COUNT")
-    ] = None,
-    prompt: Annotated[str | None, _flag(_SERVING, "prompt", "Tokens of a prompt", "COUNT")] = None,
-    answer: Annotated[str | None, _flag(_SERVING, "answer", "Tokens of an answer", "COUNT")] = None,
+    rate: RateOption = None,
+    concurrency: ConcurrencyOption = None,
+    prompt: PromptOption = None,
+    answer: AnswerOption = None,
     dtype: Annotated[
         str | None, _flag(_JOB, "dtype", "Data type of matmul inputs", "bf16|…", completion.precisions)
     ] = None,

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from dataclasses import replace
+from collections.abc import Mapping as Flags
+from dataclasses import field, replace
 from pathlib import Path, PurePath
 from typing import Any
 
@@ -27,7 +28,7 @@ from costmodel.exchange.writing.document_text import document_text
 from costmodel.exchange.writing.equal_model import twin_of
 from costmodel.explore.import_layers import OpenedFile, layered, opened
 from costmodel.explore.import_machine import imported_machine
-from costmodel.explore.import_node import GivenNode, given_node, selected_node
+from costmodel.explore.import_node import GivenNode, given_node, other_selected, selected_node
 from costmodel.explore.import_serving import is_served, served
 from costmodel.ground.errors import CostModelError, Fault, Place, fail
 from costmodel.ground.record import record
@@ -46,6 +47,7 @@ class GivenBesideFile:
     partial: bool = False
     assignments: tuple[str, ...] = ()
     gpu: str = ""
+    load: Flags[str, str] = field(default_factory=dict)  # flags of a load, such as rate and prompt, as typed
 
 
 @record
@@ -75,23 +77,26 @@ def import_files(names: Sequence[str], beside: GivenBesideFile) -> ImportedFile:
     """Files that state parts of one training, as one scenario; one file alone may be a model."""
     texts = [opened(name) for name in names]
     first = texts[0]
+    _refuse_load(texts, beside)
     if len(texts) == 1 and first.format == CONFIG and not beside.assignments:
         _refuse_unused(beside)
         found = imported_model(first.text, first.file)
         return _imported(first.file, found, DocumentReader().checked("model", found.document, first.file))
     if first.format in TOOLS:
         return _machine(texts, beside)
-    given = given_node(beside.node, beside.gpu) or selected_node(_selected(texts))
+    selected = _selected(texts)
+    given = given_node(beside.node, beside.gpu) or selected_node(selected)
     world = _world(beside, given)
     if len(texts) == 1 and first.format == MEGATRON:
         title = PurePath(first.file).stem if first.file != "<stdin>" else "imported"
         _refuse_assignments(beside)
         part = read_options(first.text, first.file, world=world, vocab=beside.vocab, title=title)
     elif is_served(texts):
-        part = served(texts, world, beside.assignments)
+        part = served(texts, world, beside.assignments, beside.load)
     else:
         part = layered(texts, world, beside.assignments)
     file = " and ".join(text.file for text in texts)
+    part = replace(part, warnings=(*part.warnings, *other_selected(given, selected)))
     found = _scenario(part, first.file, beside, given)
     ready = None if found.missing else any_from(DocumentReader(), copied(found.document), first.file, ()).model
     return _imported(file, found, ready)
@@ -116,6 +121,13 @@ def _machine(texts: Sequence[OpenedFile], beside: GivenBesideFile) -> ImportedFi
     shape = machine_shape(first.text, first.file, first.format)
     found = imported_machine(shape, beside.node, beside.nodes, beside.gpu)
     return ImportedFile(first.file, found, None, None, "")
+
+
+def _refuse_load(texts: Sequence[OpenedFile], beside: GivenBesideFile) -> None:
+    """A fault for the flags of a load where no file starts an engine that serves."""
+    if beside.load and not is_served(texts):
+        sentence = f"--{next(iter(beside.load))} has no effect: no file starts a serving engine"
+        raise fail("C001", sentence, None, "leave it out, or add the command of the engine")
 
 
 def _refuse_assignments(beside: GivenBesideFile) -> None:

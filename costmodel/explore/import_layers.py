@@ -146,18 +146,19 @@ def given_beside(world: int | None, assignments: Iterable[str]) -> Layer:
             hint = "for example --set model=llama-3.1-8b or --set workload.sequence=4096"
             raise fail("C001", f"'{text}' sets no key of model, stack, plan or workload", None, hint)
         _, given = assigned(path, value, "--set")
-        layer.facts |= _facts(path, given)
+        layer.facts |= facts_of(path, given, "--set")
     if world is not None:
         layer.facts["accelerators"] = OriginValue(world, Origin("assumed", "given beside the file"))
     return layer
 
 
-def _facts(path: str, given: Any) -> dict[str, OriginValue]:
-    """A value that is set, or those of a mapping, each by its path."""
+def facts_of(path: str, given: Any, option: str, place: Place | None = None) -> dict[str, OriginValue]:
+    """A value that an option gives, or those of a mapping, each by its path."""
     if isinstance(given, dict):
-        return {inner: fact for key, value in given.items() for inner, fact in _facts(f"{path}.{key}", value).items()}
+        each = (facts_of(f"{path}.{key}", value, option, place) for key, value in given.items())
+        return {inner: fact for facts in each for inner, fact in facts.items()}
     value = list(given) if isinstance(given, list) else given
-    return {path: OriginValue(value, Origin("assumed", "--set, given beside the file"))}
+    return {path: OriginValue(value, Origin("assumed", f"{option}, given beside the file", place))}
 
 
 def _depth(layers: Sequence[Layer], model: Imported | None) -> int | None:

@@ -11,7 +11,9 @@ from costmodel.documents.reader.library import DocumentReader, read
 from costmodel.documents.schemas.hardware import Node
 from costmodel.documents.text.yaml_tree import Mapping
 from costmodel.exchange.imported import Origin, OriginValue
+from costmodel.exchange.values.foreign_values import shown
 from costmodel.explore.node_of_gpu import node_of_gpu
+from costmodel.ground.errors import Fault
 from costmodel.ground.record import record
 
 
@@ -27,6 +29,13 @@ class GivenNode:
     def name(self) -> OriginValue:
         """The name of the node, as a document states it."""
         return OriginValue(self.node.name, self.origin)
+
+    @property
+    def accelerator(self) -> str:
+        """The name of its accelerator."""
+        changed = [str(change.value) for change in self.changes if change.path == "cluster.node.accelerator"]
+        own = self.node.accelerator
+        return changed[-1] if changed else own if isinstance(own, str) else own.name
 
     def written_into(self, document: Mapping, origins: dict[str, Origin]) -> None:
         """Writes the node out in a document that names it, where its accelerator or links are others'."""
@@ -59,6 +68,25 @@ def selected_node(stated: Sequence[OriginValue]) -> GivenNode | None:
     assert given is not None
     words = f"{named.origin.text}: {named.value}, in its usual node; --node names another"
     return replace(given, origin=Origin("derived", words, named.place))
+
+
+def other_selected(given: GivenNode | None, stated: Sequence[OriginValue]) -> list[Fault]:
+    """A warning for each selector of a manifest that asks for another accelerator than that of --gpu or --node."""
+    if given is None or given.origin.kind != "assumed":
+        return []
+    known = [accelerator_named(str(each.value)) for each in stated]
+    if given.accelerator in known:
+        return []
+    option = given.origin.text.partition(",")[0].partition(":")[0]
+    return [
+        Fault(
+            "X004",
+            f"the manifest selects {shown(each.value)}, and the scenario has {given.accelerator}, by {option}",
+            each.place,
+            "select the same in the manifest, or leave --gpu and --node out",
+        )
+        for each in stated
+    ]
 
 
 def _beside(option: str) -> Origin:

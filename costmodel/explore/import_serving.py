@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
 
@@ -20,6 +20,7 @@ from costmodel.exchange.importers.serving.settle_serving import settled_serving
 from costmodel.exchange.models import imported_model
 from costmodel.exchange.values.foreign_values import shown
 from costmodel.explore.import_layers import OpenedFile, config_origin, given_beside, with_model, with_named
+from costmodel.explore.import_load import load_flags, replace_stated
 from costmodel.ground.errors import CostModelError, Fault, Place, fail
 
 
@@ -28,8 +29,13 @@ def is_served(files: Sequence[OpenedFile]) -> bool:
     return any(opened_file.format in (SERVING, TRT_OPTIONS) for opened_file in files)
 
 
-def served(files: Sequence[OpenedFile], world: int | None, assignments: Iterable[str]) -> Imported:
-    """The serving scenario of files that state parts of it."""
+def served(
+    files: Sequence[OpenedFile], world: int | None, assignments: Iterable[str], load: Mapping[str, str]
+) -> Imported:
+    """The serving scenario of files that state parts of it.
+
+    load: flags such as rate and prompt, as they were typed
+    """
     layers, written = list[Layer](), None
     for opened_file in files:
         if opened_file.format == CONFIG:
@@ -41,7 +47,9 @@ def served(files: Sequence[OpenedFile], world: int | None, assignments: Iterable
         else:
             sentence = f"{opened_file.format} trains, and another file serves"
             raise fail("X004", sentence, Place(opened_file.file), "import them apart")
-    layers.append(given_beside(world, assignments))
+    for given in (load_flags(load), given_beside(world, assignments)):
+        replace_stated(layers, given)
+        layers.append(given)
     return _settled(layers, files, written)
 
 

@@ -57,8 +57,8 @@ _INSTEAD = {  # of flags that a workload does not have
     "rl": "--set reaches its keys: costmodel list keys",
 }
 _NAMES = ("model", "node", "stack")  # flags whose value is a name or path, never YAML
-_LOADS = ("workload.rate", "workload.concurrency", "workload.users", "workload.requests")  # of which a scenario has one
-_OF_LOADS = ("workload.think_time", "workload.traffic")  # which go with one of them
+LOADS = ("workload.rate", "workload.concurrency", "workload.users", "workload.requests")  # of which a scenario has one
+OF_LOADS = ("workload.think_time", "workload.traffic")  # which go with one of them
 _SIZES = ("cluster.nodes", "cluster.node.accelerators")
 _WORD = re.compile(r"-(?=(?:tokens?|sequences?|requests?)$)")  # before the word of a count, where a shell wants quotes
 _NUMBER = re.compile(r"\s*[+-]?[\d.,_]+(?:[eE][+-]?\d+)?\s*")
@@ -130,7 +130,7 @@ def loaded_of_flags(
         assumed += software
     if isinstance(tree, dict):
         changes = [*_without_other_loads(tree, changes), *changes]
-        if kind == "serving" and not {*map(path_of, changes), *set_here}.intersection(_LOADS):
+        if kind == "serving" and not {*map(path_of, changes), *set_here}.intersection(LOADS):
             changes += _varied_load(tree, varied)
         more, further = _sizes(tree, shown, flags, (*changes, *assignments), set_here)
         if "cluster.nodes" in varied:  # which are full, where a single one would be used in part
@@ -158,7 +158,7 @@ def changed_flags(flags: ScenarioFlags, assignments: tuple[str, ...]) -> tuple[S
 def _overruled(flag: str, paths: set[str]) -> bool:
     """Whether a key is set in the place of a flag: the node in that of its accelerator, one load in that of another."""
     own = {keys[flag] for keys in KEYS.values() if flag in keys}
-    more = {"gpu": {"cluster.node"}, "gpus": {*_SIZES}, "rate": {*_LOADS}, "concurrency": {*_LOADS}}
+    more = {"gpu": {"cluster.node"}, "gpus": {*_SIZES}, "rate": {*LOADS}, "concurrency": {*LOADS}}
     return not paths.isdisjoint(own | more.get(flag, set()))
 
 
@@ -218,7 +218,7 @@ def _frame(kind: str) -> Mapping:
 def _changes(flags: ScenarioFlags, kind: str, *, alone: bool) -> tuple[list[Assignment], list[Assumption]]:
     """The assignments of all flags but the number of GPUs; and the node, where no flag names it."""
     keys = keys_of(kind)
-    found = [_assignment(name, path, flags.given[name]) for name, path in keys.items() if name in flags.given]
+    found = [flag_assignment(name, path, flags.given[name]) for name, path in keys.items() if name in flags.given]
     if flags.gpu is not None:
         changes, assumed = node_of_gpu(flags.gpu, flags.node)
         return [*changes, *found], assumed
@@ -228,7 +228,7 @@ def _changes(flags: ScenarioFlags, kind: str, *, alone: bool) -> tuple[list[Assi
     return [default_assignment(default.path, DEFAULT_NODE), *found], [default]
 
 
-def _assignment(name: str, path: str, text: str) -> Assignment:
+def flag_assignment(name: str, path: str, text: str) -> Assignment:
     """A flag as an assignment to its key."""
     option = f"--{name}"
     if name in _NAMES:
@@ -242,17 +242,17 @@ def _assignment(name: str, path: str, text: str) -> Assignment:
 
 def _without_other_loads(tree: dict[Any, Any], changes: list[Assignment]) -> Iterator[Assignment]:
     """Where one flag gives the load, the load that a scenario has instead is left out."""
-    given = [change for change in changes if change.path in _LOADS]
+    given = [change for change in changes if change.path in LOADS]
     for change in given if len(given) == 1 else ():
-        for path in (*_LOADS, *_OF_LOADS):
+        for path in (*LOADS, *OF_LOADS):
             if path != change.path and at(tree, path) is not None:
                 yield replace(change, path=path, value=None)
 
 
 def _varied_load(tree: dict[Any, Any], varied: Collection[str]) -> Iterator[Assignment]:
     """A load in the place of the one that a command varies, until it does, where the scenario states none."""
-    load = next((path for path in _LOADS if path in varied), "")
-    if load and all(at(tree, path) is None for path in _LOADS):
+    load = next((path for path in LOADS if path in varied), "")
+    if load and all(at(tree, path) is None for path in LOADS):
         yield default_assignment(load, "1 /s" if load == "workload.rate" else 1)
 
 
@@ -266,8 +266,8 @@ def _sizes(
     kind = str(at(tree, "workload.kind"))
     written = {path for path in size_paths(kind) if at(tree, path) is not None} | {*map(path_of, changes)}
     open_sizes = [path for path in size_paths(kind) if path not in written]
-    if written.intersection(_LOADS) or any(at(tree, path) is not None for path in _LOADS):
-        open_sizes = [path for path in open_sizes if path not in _LOADS]
+    if written.intersection(LOADS) or any(at(tree, path) is not None for path in LOADS):
+        open_sizes = [path for path in open_sizes if path not in LOADS]
     wanted = flags.gpus is not None and set_here.isdisjoint(_SIZES)
     if not open_sizes and not wanted:
         return [], []

@@ -142,7 +142,8 @@ FAULT_CODES = {
     "X002": "A required value is not in the file and has no default in its format. Give the option that states it.",
     "X003": "The file states something that no costmodel document can express and that would make a count "
     "wrong: an architecture, a width or a pattern of layers. The message names the class and the key.",
-    "X004": "Two lines or files give different values for one option. Keep one of the two.",
+    "X004": "Two lines or files give different values for one option. Keep one of the two. A warning if a "
+    "manifest selects another accelerator than --gpu or --node names.",
     "X005": "The file breaks a rule of its own format, for example that one size must divide another.",
     "X006": "A warning: an option of another version of the format, with an older name or another default; or a "
     "release of an engine that no stack describes.",

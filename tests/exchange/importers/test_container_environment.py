@@ -151,3 +151,18 @@ def test_the_accelerator_that_a_manifest_selects_states_the_machine(selects: str
     with pytest.raises(CostModelError) as caught:
         import_files(["manifest.yaml"], GivenBesideFile(assignments=ASKED))
     assert "no file states the machine" in str(caught.value)
+
+
+@pytest.mark.parametrize(("beside", "warned"), [({"gpu": "h200"}, True), ({"node": "dgx-h200"}, True),
+                                                ({"gpu": "b200"}, False), ({"node": "dgx-b200"}, False)])  # fmt: skip
+def test_another_accelerator_than_the_manifest_selects_is_a_warning(
+    beside: dict[str, str], warned: bool, tmp_path: Path
+) -> None:
+    (tmp_path / "manifest.yaml").write_text(PLAIN + AFFINITY, "utf-8")
+    read = import_files(["manifest.yaml"], GivenBesideFile(**beside, assignments=ASKED))
+    found = read.found.warnings
+    assert [fault.code for fault in found] == ["X004"] * warned
+    if warned:
+        sentence = found[0].sentence
+        assert all(word in sentence for word in ("NVIDIA-B200", "h200-sxm", f"--{next(iter(beside))}"))
+        assert sentence in read.text_of(None)

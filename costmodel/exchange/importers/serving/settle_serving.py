@@ -37,8 +37,8 @@ def settled_serving(
     _context(found, model)
     for path, what, hint in (
         ("model", "the model is not stated", "add its config.json, or --set model=llama-3.1-8b, for example"),
-        ("workload.prompt", "the tokens of a prompt are not stated", "--set workload.prompt=2048, for example"),
-        ("workload.output", "the tokens of an answer are not stated", "--set workload.output=512, for example"),
+        ("workload.prompt", "the tokens of a prompt are not stated", "--prompt 2048, for example"),
+        ("workload.output", "the tokens of an answer are not stated", "--answer 512, for example"),
     ):
         if path not in found.facts and f"{path}.mean" not in found.facts:
             found.need(what, hint)
@@ -47,7 +47,7 @@ def settled_serving(
     if COUNT in found.facts and RANK not in found.facts:
         found.need("the rank of the adapters is not stated", f"--set {RANK}=16, for example")
     if not any(path in found.facts for path in _LOADS):
-        found.need("the load is not stated", "--set workload.rate='8 /s' or workload.concurrency=64, for example")
+        found.need("the load is not stated", "--rate 8 or --concurrency 64, for example")
     if found.faults:
         raise CostModelError(*found.faults, *found.missing)
     tree, origins = placed(_tree(found), Place(file))

@@ -86,7 +86,7 @@ def as_json(read: ImportedFile, document_tree: Any) -> dict[str, Any]:
                 "path": path,
                 "kind": origin.kind,
                 "text": origin.text,
-                "line": origin.place.line if origin.place else None,
+                "line": (origin.place.line or None) if origin.place else None,
             }
             for path, _, origin in origins(read)
         ],

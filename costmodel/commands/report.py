@@ -58,7 +58,8 @@ def report(
       costmodel report llama-3-70b-512 --figure roofline --format svg
       costmodel report --model llama-3.1-8b --gpu h100 --gpus 64 --format html > page.html
 
-    -o page.html writes the page: one file that needs no network. Several scenarios are shown side by side.
+    -o page.html writes the page: one file that needs no network. -o page.md writes its tables as text. Several
+    scenarios are shown side by side.
 
     Exit code 1 when a plan is not valid, does not fit or breaks a limit.
 
@@ -132,6 +133,7 @@ def _one(case: LoadedScenario, figure: FigureName | None) -> Reply:
     from costmodel.explore.explain.explained_answer import explained_plan
     from costmodel.explore.page.report_facts import report_facts, with_plan
     from costmodel.report.machine import json_answer
+    from costmodel.report.machine.formats import markdown_text
     from costmodel.report.page.forms import html_form
     from costmodel.report.terminal.plan import estimate
 
@@ -145,7 +147,13 @@ def _one(case: LoadedScenario, figure: FigureName | None) -> Reply:
 
     if figure is not None:
         return _drawn(of_plan(asked, figure.value), works=works(asked))
-    forms = {**of_plan(asked), "html": html_form(page)}
+
+    def text() -> str:
+        from costmodel.report.terminal.plan.plan_sections import report as sections
+
+        return markdown_text(sections(report_facts(training(case)), asked))
+
+    forms = {**of_plan(asked), "html": html_form(page), "markdown": text}
     lines, result = lambda: estimate.estimate(asked), lambda: json_answer.estimate(asked)
     return Reply(lines, result, "plans", yes=works(asked), others=forms)
 
@@ -164,6 +172,7 @@ def _serving(case: LoadedScenario, figure: FigureName | None) -> Reply:
     from costmodel.commands.pages import command_line, of_serving_plan
     from costmodel.documents.reader.serving_scenario import serving as held
     from costmodel.estimate.serving.predict_serving import predict
+    from costmodel.report.machine.formats import markdown_text
     from costmodel.report.page.forms import html_form
 
     if figure is not None:
@@ -176,8 +185,14 @@ def _serving(case: LoadedScenario, figure: FigureName | None) -> Reply:
 
         return serving_report(serving_facts(held(case)), command_line())
 
+    def text() -> str:
+        from costmodel.explore.page.serving_facts import ServingFacts
+        from costmodel.report.terminal.serving.serving_sections import report as sections
+
+        return markdown_text(sections(ServingFacts(held(case), serving.predicted(held(case)))))
+
     reply = serving.estimate(case, verbose=False)
-    return replace(reply, others={**reply.others, "html": html_form(page)})
+    return replace(reply, others={**reply.others, "html": html_form(page), "markdown": text})
 
 
 def _rl(case: LoadedScenario, figure: FigureName | None) -> Reply:
@@ -186,6 +201,7 @@ def _rl(case: LoadedScenario, figure: FigureName | None) -> Reply:
     from costmodel.commands.pages import command_line, of_rl_plan
     from costmodel.documents.reader.rl_scenario import reinforced
     from costmodel.estimate.rl.predict_rl import predict
+    from costmodel.report.machine.formats import markdown_text
     from costmodel.report.page.forms import html_form
 
     if figure is not None:
@@ -197,8 +213,14 @@ def _rl(case: LoadedScenario, figure: FigureName | None) -> Reply:
 
         return rl_report(RlFacts(predict(reinforced(case))), command_line())
 
+    def text() -> str:
+        from costmodel.explore.page.rl_facts import RlFacts
+        from costmodel.report.terminal.rl.rl_sections import report as sections
+
+        return markdown_text(sections(RlFacts(predict(reinforced(case)))))
+
     reply = rl.estimate(case, verbose=False)
-    return replace(reply, others={**reply.others, "html": html_form(page)})
+    return replace(reply, others={**reply.others, "html": html_form(page), "markdown": text})
 
 
 def _drawn(forms: dict[str, Form], *, works: bool = True) -> Reply:

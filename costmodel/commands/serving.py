@@ -27,7 +27,7 @@ def _works(answer: ServingAnswer) -> bool:
     return not (answer.refused or answer.broken)
 
 
-def _predicted(case: ServingCase) -> ServingAnswer:
+def predicted(case: ServingCase) -> ServingAnswer:
     """The scenario's own plan evaluated, with remedies where it needs any."""
     answer = predict(case)
     if _works(answer):
@@ -40,7 +40,7 @@ def _predicted(case: ServingCase) -> ServingAnswer:
 def estimate(case: LoadedScenario, *, verbose: bool) -> Reply:
     """The answer of `estimate`."""
     held = serving(case)
-    asked = _predicted(held)
+    asked = predicted(held)
     lines, forms = lambda: estimate_report.estimate(asked, verbose=verbose), pages.of_serving_plan(held, asked)
     return Reply(lines, lambda: serving_json.estimate(asked), "plans", yes=_works(asked), others=forms)
 
@@ -51,7 +51,7 @@ def memory(case: LoadedScenario, *, verbose: bool) -> Reply:
     from costmodel.report.terminal.serving import serving_memory as report
 
     held = serving(case)
-    asked = _predicted(held)
+    asked = predicted(held)
     tried = [] if asked.refused else levers(asked)
     lines = functools.partial(report.memory, asked, tried, verbose=verbose)
     forms = pages.of_serving_plan(held, asked, "memory")
@@ -63,7 +63,7 @@ def comm(case: LoadedScenario) -> Reply:
     from costmodel.report.terminal.serving import serving_communication as report
 
     held = serving(case)
-    asked = _predicted(held)
+    asked = predicted(held)
     forms = {"html": pages.of_serving_plan(held, asked)["html"]}
     lines, result = lambda: report.communication(asked), lambda: serving_json.communication(asked)
     return Reply(lines, result, "transfers", yes=_works(asked), others=forms)
@@ -74,7 +74,7 @@ def explain(case: LoadedScenario, quantity: str, depth: int) -> Reply:
     from costmodel.explore.serving.explain_serving import explain as explain_figure
     from costmodel.report.terminal.serving import serving_tree
 
-    asked = _predicted(serving(case))
+    asked = predicted(serving(case))
     if asked.refused:
         return Reply(lambda: estimate_report.estimate(asked), lambda: serving_json.estimate(asked), yes=False)
     node = explain_figure(asked.inputs, quantity)

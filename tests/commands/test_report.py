@@ -132,3 +132,30 @@ def test_a_fault_of_the_first_look_ends_the_watch(tmp_path: Path) -> None:
     path.write_text("title: [", "utf-8")
     with pytest.raises(CostModelError):
         report._watched(Question(str(path), {}, (), None), str(path), None)
+
+
+SECTIONS = {
+    "serve-llama-3.1-70b": ("Limits", "Where the memory goes", "The best plans", "What if the load changes",
+                            "Replicas for other rates", "What moves the time per token"),
+    "quickstart": ("Where the memory goes", "The best plans", "What moves the time of a step"),
+    "grpo-qwen-2.5-7b-64": ("Where the memory goes", "The best plans", "What moves the time of an iteration"),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("name", SECTIONS)
+def test_a_report_in_markdown_holds_what_the_page_does(name: str, run: Any) -> None:
+    written = run("report", name, "--format", "markdown").out
+    places = [written.index(f"**{title}**") for title in SECTIONS[name]]
+    assert places == sorted(places)
+    (first,) = run("estimate", name, "--format", "markdown").out.partition("\n\n")[:1]
+    assert written.count(first) == 1  # the head is not repeated
+    assert "| what if | --set workload.cache=fp8" in written or name != "serve-llama-3.1-70b"
+
+
+def test_a_report_in_markdown_of_a_service_that_does_not_fit_has_its_remedies_and_no_loads(run: Any) -> None:
+    shown = run("report", "serve-llama-3.1-70b", "--set", "plan.tp=1", "--format", "markdown")
+    assert shown.code == 1
+    assert "does not fit" in shown.out
+    assert "try" in shown.out
+    assert "**The best plans**" in shown.out
+    assert "**What if the load changes**" not in shown.out

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import functools
 import math
+from dataclasses import replace
 
 from costmodel.documents.reader.serving_scenario import ServingCase
 from costmodel.estimate.serving.predict_serving import ServingAnswer, predict
@@ -11,9 +12,11 @@ from costmodel.estimate.serving.replica_traffic import transfers
 from costmodel.estimate.serving.serving_inputs import inputs_of
 from costmodel.explore.explain.explain import ExplainedFigure
 from costmodel.explore.page.transfer_nodes import transfer_nodes
+from costmodel.explore.serving.cache_levers import CacheLever, levers
 from costmodel.explore.serving.explain_serving import explain_all, traced_evaluation
 from costmodel.explore.serving.found_plans import FoundPlans
 from costmodel.explore.serving.search_layouts import search
+from costmodel.explore.serving.serving_remedies import with_search_remedies
 from costmodel.explore.serving.vary_serving import ServingTrial, by_rate, tried
 from costmodel.explore.vary.serving_sensitivity import ServingSensitivity, sensitivity
 from costmodel.ground.equation import trace
@@ -22,6 +25,7 @@ from costmodel.ground.record import record
 
 _LOADS = (0.05, 0.1, 0.2, 0.3, 0.4, 0.5, 0.6, 0.7, 0.8, 0.9, 0.95)  # shares of the rate that it can answer
 _SIZES = (0.25, 0.5, 1, 2, 4, 8)  # of the scenario's rate
+_BEST = 10  # plans of its search in a report as text
 _IN_FLIGHT = (1, 2, 4, 8, 16, 32, 64, 128, 256, 512)
 
 
@@ -64,12 +68,22 @@ class ServingFacts:
         return by_rate(self.case, [f"{float(rate * share):.6g} /s" for share in _SIZES])
 
     @functools.cached_property
+    def levers(self) -> list[CacheLever]:
+        """What changes of one key would do to its cache."""
+        return [] if self.answer.refused else levers(self.answer)
+
+    @functools.cached_property
     def found(self) -> FoundPlans | None:
         """The plans around it; none where its space is empty."""
         try:
             return search(inputs_of(self.case), 50)
         except CostModelError:
             return None
+
+    @functools.cached_property
+    def ranked(self) -> FoundPlans | None:
+        """The best of them; where none keeps every limit, with settings under which one does."""
+        return None if self.found is None else with_search_remedies(replace(self.found, best=self.found.best[:_BEST]))
 
     @functools.cached_property
     def sensitive(self) -> ServingSensitivity | None:
@@ -83,7 +97,7 @@ class ServingFacts:
         """Rates up to the one at which queues grow, or numbers of requests in flight."""
         workload, most = self.case.scenario.workload, self.answer.costs["saturation_per_s"]
         if workload.rate is not None and math.isfinite(most):
-            return [f"workload.rate={float(share * most):.6g} /s" for share in _LOADS]
+            return [f"workload.rate={float(share * most):.3g} /s" for share in _LOADS]
         if workload.concurrency is not None:
             return [f"workload.concurrency={count}" for count in _IN_FLIGHT]
         return []

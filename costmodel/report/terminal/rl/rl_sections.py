@@ -1,0 +1,28 @@
+"""The report of reinforcement learning as text: its estimate and memory, the best splits, what moves it."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import replace
+
+from costmodel.explore.page.rl_facts import RlFacts
+from costmodel.report.terminal.rl import rl_check, rl_estimate, rl_memory_lines, rl_search
+from costmodel.report.terminal.style.layout import Line
+from costmodel.report.terminal.style.sections import with_sections
+
+_PLANS, _FIGURES = 10, 10
+
+
+def report(facts: RlFacts) -> list[Line]:
+    """One plan, the splits around it, and what moves the time of an iteration."""
+    return with_sections(rl_estimate.estimate(facts.answer), _sections(facts))
+
+
+def _sections(facts: RlFacts) -> Iterator[tuple[str, list[Line]]]:
+    if not facts.answer.refused:
+        yield "Where the memory goes", rl_memory_lines.memory(facts.answer)
+    if facts.found is not None:
+        found = replace(facts.found, best=facts.found.best[:_PLANS])
+        yield "The best plans", rl_search.search(found, why_not=True)
+    if facts.sensitive is not None and facts.sensitive.knobs:
+        yield "What moves the time of an iteration", rl_check.sensitivity(facts.sensitive, _FIGURES)

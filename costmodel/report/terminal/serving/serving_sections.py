@@ -1,0 +1,57 @@
+"""The report of a service as text: its estimate, limits and memory, the best plans, other loads, what moves it."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from costmodel.estimate.shared.limits import stated_limits
+from costmodel.explore.page.serving_facts import ServingFacts
+from costmodel.explore.search.ranges import Axis
+from costmodel.explore.serving.vary_serving import SweptServing
+from costmodel.report.terminal.serving import serving_estimate, serving_memory, serving_search, serving_tornado
+from costmodel.report.terminal.serving.serving_formatting import band, limits_on, result
+from costmodel.report.terminal.serving.serving_vary import scale, sweep
+from costmodel.report.terminal.style.layout import CellTable, Line
+from costmodel.report.terminal.style.sections import with_sections
+
+_FIGURES = 10
+_OF_LOADS = ("tpot", "ttft", "ttft_p99", "tokens_per_s_per_gpu", "utilisation")
+
+
+def report(facts: ServingFacts) -> list[Line]:
+    """One plan under its load and under others, the plans around it, and what moves the time per token."""
+    return with_sections(serving_estimate.estimate(facts.answer), _sections(facts))
+
+
+def _sections(facts: ServingFacts) -> Iterator[tuple[str, list[Line]]]:
+    answer = facts.answer
+    if not answer.refused:
+        yield "Limits", _limits(facts)
+        yield "Where the memory goes", serving_memory.memory(answer, facts.levers)
+    if facts.ranked is not None:
+        yield "The best plans", serving_search.search(facts.ranked, why_not=True)
+    if facts.loads:
+        yield "What if the load changes", _loads(facts)
+    if facts.sizes:
+        yield "Replicas for other rates", scale(facts.case, facts.sizes)
+    if facts.sensitive is not None and facts.sensitive.knobs:
+        yield "What moves the time per token", serving_tornado.sensitivity(facts.sensitive, _FIGURES)
+
+
+def _limits(facts: ServingFacts) -> list[Line]:
+    """Each limit of the scenario, the result that it is on, and whether the plan keeps it."""
+    costs = facts.answer.costs
+    columns = dict.fromkeys(limit.column for limit in stated_limits(facts.case.scenario.limits))
+    rows = [
+        (name, result(name, costs[name]), band(costs, name), limits_on(facts.answer, name))
+        for name in columns
+        if name in costs
+    ]
+    return [CellTable(("result", "value", "P10 – P90", "limit"), rows, "krll")] if rows else []
+
+
+def _loads(facts: ServingFacts) -> list[Line]:
+    """The same plan under lighter and heavier load."""
+    settings = [trial.settings[0].partition("=") for trial in facts.loads]
+    axis = Axis(settings[0][0], tuple(value for _, _, value in settings))
+    return sweep(SweptServing(facts.case, (axis,), _OF_LOADS, tuple(facts.loads)))

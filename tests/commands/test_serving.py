@@ -266,6 +266,11 @@ def test_diff_says_what_moved(run: Any) -> None:
     assert "+100.0 %  better" in ran.out
 
 
+def test_explain_of_a_figure_that_the_plan_states_shows_where(run: Any) -> None:
+    assert "plan.replicas 2" in run("explain", NAME, "replicas").out
+    assert "← command line  (plan.replicas)" in run("explain", NAME, "replicas", "--set", "plan.replicas=2").out
+
+
 def test_explain_traces_results_to_the_documents(run: Any) -> None:
     ran = run("explain", NAME, "tpot")
     assert "mean_step_time" in ran.out

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import textwrap
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -13,6 +14,7 @@ from costmodel.ground.plan_sizes import OF_ITSELF_ONE
 from costmodel.ground.record import record
 
 _ONE = ("tp", "pp", "vpp", *(name for name in OF_ITSELF_ONE if name != "etp"))  # degrees that mean nothing at 1
+_WIDTH = 78  # of a line of a comment
 _DEFAULT = {
     "compression": "none",
     "shares": "proportional",
@@ -23,6 +25,22 @@ _DEFAULT = {
     "sequence_parallel": False,
     "recompute": "none",
 }
+
+
+def comment_lines(mark: str, words: str) -> list[str]:
+    """A comment in lines of a terminal, but for words that are longer.
+
+    >>> comment_lines("#", "the plan " * 10)[1]
+    '#   the plan the plan'
+    """
+    return textwrap.wrap(
+        words,
+        _WIDTH,
+        initial_indent=f"{mark} ",
+        subsequent_indent=f"{mark}   ",
+        break_long_words=False,
+        break_on_hyphens=False,
+    )
 
 
 @record

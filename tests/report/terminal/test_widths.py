@@ -8,6 +8,7 @@ import re
 import shlex
 from collections import Counter
 from collections.abc import Iterator, Sequence
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -20,6 +21,7 @@ from rich.text import Text
 
 from costmodel.commands import shared
 from costmodel.commands.command_table import COMMANDS
+from costmodel.explore.explain.pages import all_words
 from costmodel.ground.errors import Fault, Place
 from costmodel.report.terminal.documents.faults import faults
 from costmodel.report.terminal.style.layout import CellTable, Line, WidthDrawing, laid, typed
@@ -28,6 +30,9 @@ from costmodel.report.terminal.style.theme import FEW_COLOURS, PALETTE
 
 NAME = "llama-3-70b-512"
 RL = "grpo-qwen-2.5-7b-64"
+ROOT = Path(__file__).resolve().parents[3]
+SERVICE = "serve-llama-3.1-70b"
+APART = "--set cluster.nodes=3 --set 'plan={prefill: {tp: 8, replicas: 2}, decode: {tp: 8}}'"
 WIDTHS = (40, 60, 77, 80, 100, 120)
 ANSWERS = (
     f"estimate {NAME} -v",
@@ -69,6 +74,12 @@ ANSWERS = (
     f"report {NAME} quickstart",
     f"diagnose {NAME} --step 18.9s --term dp_exposed=0.5s",
     "collective all-reduce 1GB --gpus 64 --node dgx-h100",
+    f"estimate {SERVICE} {APART}",
+    f"memory {SERVICE} --set workload.requests=20000 --set workload.rate=null -v",
+    f"explain {SERVICE} tpot --depth 6",
+    f"explain {SERVICE} ttft_p99 {APART}",
+    f"search {SERVICE} --set 'workload.rate=50 /s'",
+    f"solve {SERVICE} --vary workload.rate --for 'tpot<=20 ms' --set workload.prompt=3000 --set workload.output=300",
     f"check {NAME} quickstart --set 'limits.mfu.at_least=60 %' -v",
     "validate korthikanti-2022 --by source",
     "calibrate tests/evidence/measured/gemm.csv tests/evidence/measured/all_reduce_perf.txt",
@@ -82,6 +93,8 @@ ANSWERS = (
     "search --model scenarios/examples/qwen3-8b --gpus 64 --batch 4M-tokens --top 3",
 )
 RAILS = re.compile(r"[│├└─·█▉▊▋▌▍▎▏▕▐]")
+SCENARIOS = {path.stem: path.read_text("utf-8") for path in (ROOT / "scenarios").glob("*.yaml")}
+SERVICES = [name for name, text in SCENARIOS.items() if "kind: serving" in text]
 OBJECTIVES = {"step_time": "step", "tokens_per_s_per_gpu": "tok/s/GPU", "cost_per_mtoken": "cost"}
 
 
@@ -141,6 +154,22 @@ def test_an_answer_keeps_within_every_width_and_loses_nothing(command: str, line
             ):
                 continue  # a figure has as many cells as there is room for
             assert words(drawn) == whole(item, width)
+
+
+def test_every_page_of_explain_keeps_within_a_terminal(lines_of: Any) -> None:
+    for word in all_words():
+        if word not in SCENARIOS:  # of a scenario, one of its figures is asked for
+            assert list(too_long(list(laid(lines_of(f"explain {shlex.quote(word)}"), 80)), 80)) == [], word
+
+
+@pytest.mark.parametrize("more", ["", APART, "--set workload.context=200000", "--set workload.shared_prefix=500"])
+@pytest.mark.parametrize("engine", ["vllm", "sglang", "trt-llm"])
+@pytest.mark.parametrize("name", SERVICES)
+def test_an_exported_command_keeps_within_a_terminal(name: str, engine: str, more: str, run: Any) -> None:
+    """As it is written, also where no terminal wraps it: only a path or a value in quotes may be longer."""
+    ran = run("export", name, "--to", engine, "--lossy", *shlex.split(more))
+    assert ran.out, ran.err
+    assert list(too_long([Text(line) for line in ran.out.splitlines()], 80)) == []
 
 
 @pytest.mark.parametrize("name", [None, *sorted(COMMANDS)])

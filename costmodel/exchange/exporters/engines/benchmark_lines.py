@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 
 from costmodel.exchange.exporters.engines.serving_job import ServingJob, lines_of
-from costmodel.exchange.exporters.job import Remarks
+from costmodel.exchange.exporters.job import Remarks, comment_lines
 
 _REQUESTS = 2000  # of an open load
 _WIDTH = 74  # of a commented line
@@ -69,5 +69,5 @@ def pool_words(job: ServingJob) -> str:
 def commented(job: ServingJob, expected: list[str], asked: list[str]) -> str:
     """What to expect and the benchmark, as comments behind the command."""
     longest = [f"requests over {job.context:,} tokens would be refused:", job.bound]
-    lines = [*expected, *longest, "to measure the prediction:", *lines_of(asked, _WIDTH).splitlines()]
-    return "".join(f"# {line}\n" for line in lines)
+    words = [part for line in (*expected, *longest, "to measure the prediction:") for part in comment_lines("#", line)]
+    return "".join(f"{line}\n" for line in (*words, *(f"# {line}" for line in lines_of(asked, _WIDTH).splitlines())))

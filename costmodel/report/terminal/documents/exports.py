@@ -10,18 +10,20 @@ from typing import Any
 
 from rich.text import Text
 
+from costmodel.exchange.exporters.job import comment_lines
 from costmodel.explore.export_plan import ExportedPlan
 from costmodel.explore.export_serving import ExportedEngine
 from costmodel.ground.counts import number_of
 from costmodel.report.terminal.serving.serving_formatting import result as serving_result
 from costmodel.report.terminal.style.answer import head
 from costmodel.report.terminal.style.formatting import result
-from costmodel.report.terminal.style.layout import Line, drawn
+from costmodel.report.terminal.style.layout import Line, drawn, typed
 from costmodel.report.terminal.style.theme import BAD, DIM, WARN, styled
 
 _DEGREES = ("tp", "cp", "pp", "vpp", "ep", "dp")
 _OF_A_REPLICA = ("tp", "pp", "ep", "dp_attention", "dcp")
 
+_FLAGS = {"prompt": "--prompt ", "output": "--answer ", "rate": "--rate ", "concurrency": "--concurrency "}
 _LOAD = ("prompt", "output", "rate", "concurrency", "users", "think_time", "requests")
 _WITHOUT_MODEL = ("deepspeed", "accelerate", "hf")  # formats of files that state no model and no length
 
@@ -41,7 +43,7 @@ def file_text(found: Found) -> str:
     if not target.comment:
         return found.file.text
     first, newline, rest = found.file.text.partition("\n")
-    comments = "".join(f"{target.comment} {line}\n" for line in _head(found))
+    comments = "".join(f"{line}\n" for words in _head(found) for line in comment_lines(target.comment, words))
     return f"{first}{newline}{comments}{rest}" if first.startswith("#!") else f"{comments}{found.file.text}"
 
 
@@ -50,7 +52,7 @@ def summary(found: Found, written: Path | None) -> list[Line]:
     if written is None:
         return _refused(found)
     lines = [styled(line, DIM) for line in _head(found)]
-    return [*lines, Text(), drawn(f"Wrote {written}. Next: costmodel import {written}{_given(found)}")]
+    return [*lines, Text(), typed(f"Wrote {written}. Next:", f"costmodel import {written}{_given(found)}")]
 
 
 def _given(found: Found) -> str:
@@ -59,7 +61,11 @@ def _given(found: Found) -> str:
     given = [f"--node {node}"] if isinstance(node, str) else []
     if isinstance(found, ExportedEngine):
         load = {key: getattr(found.job.workload, key) for key in _LOAD}
-        given += [f"--set workload.{key}={_amount(key, value)}" for key, value in load.items() if value is not None]
+        given += [
+            f"{_FLAGS.get(key, f'--set workload.{key}=')}{_amount(key, value)}"
+            for key, value in load.items()
+            if value is not None
+        ]
     elif found.file.target.name in _WITHOUT_MODEL:
         given += [f"--nodes {found.job.nodes}"] if given else []
         given += [f"--set model={found.job.model.name}", f"--set workload.sequence={found.job.workload.sequence:g}"]
@@ -67,10 +73,10 @@ def _given(found: Found) -> str:
 
 
 def _amount(key: str, value: Any) -> str:
-    """A length or a load as --set takes it."""
+    """A length or a load as --set or its flag takes it."""
     if key in ("prompt", "output"):
         return f"'{{mean: {value.mean:g}, spread: {value.spread:g}}}'" if value.spread else f"{value.mean:g}"
-    unit = {"rate": " /s", "think_time": " s"}.get(key, "")
+    unit = {"think_time": " s"}.get(key, "")
     return f"'{value:g}{unit}'" if unit else f"{value:g}"
 
 

@@ -40,6 +40,8 @@ class TreeDrawing:
         """The root, then its branches."""
         root = self.root
         yield styled(f"{root.name} {self.result()}", HEAD)
+        if root.written is not None:  # a figure that is a line of a document
+            yield styled(f"  ← {_written(root)}", DIM)
         yield from (styled(f"  {text}", DIM) for text in self.how(root))
         yield from self.branches(root, "", depth)
 

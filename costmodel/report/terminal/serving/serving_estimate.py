@@ -20,7 +20,7 @@ from costmodel.report.terminal.serving.serving_formatting import TERMS, band, li
 from costmodel.report.terminal.serving.serving_reasons import reason
 from costmodel.report.terminal.style.formatting import BAND
 from costmodel.report.terminal.style.head import origin_lines, price_lines, subject_words
-from costmodel.report.terminal.style.layout import CellTable, Line, drawn
+from costmodel.report.terminal.style.layout import CellTable, Line, drawn, typed
 from costmodel.report.terminal.style.next_command import command, options_of
 from costmodel.report.terminal.style.remark_lines import assumed_lines, remarks
 from costmodel.report.terminal.style.theme import BAD, HEAD, bar, styled
@@ -106,9 +106,9 @@ def _tries(answer: ServingAnswer) -> list[Line]:
     return lines
 
 
-def following(answer: ServingAnswer, verb: str, *words: str, before: str) -> Text:
+def following(answer: ServingAnswer, verb: str, *words: str, before: str) -> Line:
     """The command to type next."""
-    return drawn(f"{before} {command(answer.inputs.case, verb, *words)}")
+    return typed(before, command(answer.inputs.case, verb, *words))
 
 
 Row = tuple[str, str, str, str, str]

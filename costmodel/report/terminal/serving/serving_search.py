@@ -49,7 +49,7 @@ from costmodel.report.terminal.serving.serving_variants import (
 )
 from costmodel.report.terminal.style.formatting import spaced
 from costmodel.report.terminal.style.head import price_varies, prices
-from costmodel.report.terminal.style.layout import CellTable, Line, drawn, typed
+from costmodel.report.terminal.style.layout import CellTable, Line, typed
 from costmodel.report.terminal.style.next_command import command, options_of
 from costmodel.report.terminal.style.theme import BAD, DIM, styled
 
@@ -286,7 +286,7 @@ def _after_none(found: FoundPlans) -> list[Line]:
     if not found.remedies:
         return []
     settings = dict(setting.split("=", 1) for setting in found.remedies[0].settings)
-    return [drawn(f"Next: {command(found.inputs.case, 'search', settings=settings)}")]
+    return [typed("Next:", command(found.inputs.case, "search", settings=settings))]
 
 
 def _shares(found: FoundPlans) -> list[Line]:

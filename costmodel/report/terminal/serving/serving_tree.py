@@ -7,6 +7,7 @@ from typing import Any
 
 from rich.text import Text
 
+from costmodel.documents.schemas.serving.serving_results import RESULTS
 from costmodel.estimate.serving.predict_serving import ServingAnswer
 from costmodel.explore.explain.explain import ExplainedFigure
 from costmodel.ground.units import significant
@@ -34,7 +35,8 @@ class ServingDrawing(TreeDrawing):
 
     def result(self) -> str:
         """The root as answers have it."""
-        return result(self.root.name, self.root.value, 4)
+        known = self.root.name.removesuffix("_low").removesuffix("_high") in RESULTS
+        return result(self.root.name, self.root.value, 4) if known else self.value(self.root)  # such as plan.replicas
 
     def value(self, node: ExplainedFigure) -> str:
         """A figure in the unit of the other answers."""

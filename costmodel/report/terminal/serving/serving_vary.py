@@ -50,7 +50,7 @@ from costmodel.report.terminal.style.head import (
     subject_words,
     title,
 )
-from costmodel.report.terminal.style.layout import CellTable, Line, drawn
+from costmodel.report.terminal.style.layout import CellTable, Line, typed
 from costmodel.report.terminal.style.next_command import command
 from costmodel.report.terminal.style.remark_lines import assumed_of_all, remarks
 from costmodel.report.terminal.style.theme import BAD, DIM, HEAD, WARN, styled
@@ -241,7 +241,7 @@ def _never_kept(case: ServingCase, trials: Sequence[ServingTrial]) -> list[Line]
         return []
     missed = ", ".join(reason(alone, code) for code in alone.broken)
     words = f"No number of replicas keeps the limits; of a request alone {missed}."
-    return [styled(f"  {words}", BAD), drawn(f"  other plans: {command(case, 'search')}")]
+    return [styled(f"  {words}", BAD), typed("  other plans:", command(case, "search"))]
 
 
 def _at_risk(case: ServingCase, kept: Sequence[ServingTrial]) -> list[Line]:
@@ -295,7 +295,7 @@ def solve(found: SolvedServing) -> list[Line]:
     )
     smaller = path.startswith(("cluster.", "plan."))  # of what is paid for, the least that reaches it
     settings = {path: found.reaches[0][0] if smaller else found.reaches[-1][1]}
-    return [*lines, Text(), drawn(f"Next: {command(found.case, 'estimate', settings=settings)}")]
+    return [*lines, Text(), typed("Next:", command(found.case, "estimate", settings=settings))]
 
 
 def _at_an_end(found: SolvedServing, trial: ServingTrial) -> list[Line]:

@@ -12,14 +12,21 @@ from costmodel.documents.reader.override_case import vary_any
 from costmodel.documents.reader.serving_scenario import ServingCase, serving
 from costmodel.documents.schemas.serving.engine import Engine, EngineDispatch, EngineHostCache
 from costmodel.estimate.serving.engine_hardware import check_hardware
+from costmodel.estimate.serving.engine_memory import EngineMemoryUse
 from costmodel.estimate.serving.expert_step import dispatches
+from costmodel.estimate.serving.plan_columns import PlanColumns
 from costmodel.estimate.serving.predict_serving import ServingAnswer, answer, predict
 from costmodel.estimate.serving.serving_inputs import inputs_of
-from costmodel.exchange.exporters.engines.engine_export import ENGINES, ExportedCommand, exported_command
+from costmodel.exchange.exporters.engines.engine_export import (
+    ENGINES,
+    ExportedCommand,
+    exported_apart,
+    exported_command,
+)
 from costmodel.exchange.exporters.engines.serving_job import ServingJob, rounded_share
 from costmodel.explore.checkpoint_names import checkpoint_name
 from costmodel.explore.serving.best_layout import plan_settings
-from costmodel.explore.serving.longest_context import with_longest_context
+from costmodel.explore.serving.longest_context import kinds_of, with_longest_context
 from costmodel.explore.serving.search_layouts import search
 from costmodel.ground.equation import Number
 from costmodel.ground.errors import Place, fail
@@ -34,9 +41,10 @@ class ExportedEngine:
     """The command of a plan beside the prediction for it, and why its share of memory is what it is."""
 
     answer: ServingAnswer
-    job: ServingJob
+    job: ServingJob  # of instances that generate, where prompts are computed apart
     file: ExportedCommand
     translated: str
+    prefill: ServingJob | None = None
 
 
 def export_engine(case: ServingCase, to: str, rank: int | None = None) -> ExportedEngine:
@@ -48,8 +56,11 @@ def export_engine(case: ServingCase, to: str, rank: int | None = None) -> Export
     if found.inputs.engine.memory.definition != _shipped(target.stack).memory.definition:
         found, translated = _translated(found, _shipped(target.stack))
     found, bound = with_longest_context(found, step_holds_request=target.step_holds_request)
-    job = _job(found, bound)
-    return ExportedEngine(found, job, exported_command(target, job), translated)
+    jobs = [_job(found, layout, use, bound) for layout, use in kinds_of(found.evaluation)]
+    job = jobs[-1]
+    if len(jobs) == 1:
+        return ExportedEngine(found, job, exported_command(target, job), translated)
+    return ExportedEngine(found, job, exported_apart(target, jobs[0], job), translated, jobs[0])
 
 
 def _shipped(name: str) -> Engine:
@@ -136,11 +147,13 @@ def _number(value: Number) -> float:
     return float(np.asarray(value, dtype=np.float64).reshape(-1)[0])
 
 
-def _job(found: ServingAnswer, bound: str) -> ServingJob:
-    """An answer's plan with everything that it was evaluated with, nothing left open."""
-    inputs, use, case = found.inputs, found.evaluation.memory, found.inputs.case
-    layout = found.evaluation.layout
+def _job(found: ServingAnswer, layout: PlanColumns, use: EngineMemoryUse, bound: str) -> ServingJob:
+    """An answer's plan, or one instance of a kind, with everything that it was evaluated with, nothing left open."""
+    inputs, case = found.inputs, found.inputs.case
     plan = found.plan.model_copy(update={"replicas": _number(layout.replicas)})
+    if plan.prefill is not None:
+        degrees = {name: _number(getattr(layout, name)) for name in ("tp", "ep", "dp_attention", "dcp")}
+        plan = plan.model_copy(update={**degrees, "replicas": 1.0, "prefill": None, "decode": None})
     shipped = next(iter(case.hub.values()), case.model.name)
     name = checkpoint_name(shipped, list(case.hub))
     groups = _number(layout.dp_attention)

@@ -7,7 +7,10 @@ from dataclasses import replace
 
 import numpy as np
 
-from costmodel.estimate.serving.predict_serving import ServingAnswer, answer
+from costmodel.estimate.serving.engine_memory import EngineMemoryUse
+from costmodel.estimate.serving.evaluate_apart import ApartEvaluation
+from costmodel.estimate.serving.plan_columns import PlanColumns
+from costmodel.estimate.serving.predict_serving import AnyEvaluation, ServingAnswer, answer
 from costmodel.ground.equation import Number
 from costmodel.ground.units import Figure
 
@@ -24,8 +27,6 @@ def with_longest_context(found: ServingAnswer, *, step_holds_request: bool) -> t
     planned = math.ceil(_number(inputs.load.longest))
     if inputs.case.scenario.workload.context is not None:
         return found, "workload.context of the scenario"
-    if found.plan.prefill is not None:
-        return found, "the mean of the scenario"
     longest, bound = round(_number(inputs.model.max_sequence)), "the longest of the model"
     if planned >= longest:
         return found, f"the mean of the scenario; the model ends at {longest:,}"
@@ -46,11 +47,18 @@ def with_longest_context(found: ServingAnswer, *, step_holds_request: bool) -> t
 
 
 def _held(found: ServingAnswer) -> int:
-    """Tokens that one request can have in the cache of an engine whose pool is as small as the spread makes it."""
-    use, groups = found.evaluation.memory, _number(found.evaluation.layout.dp_attention)
-    block = float(found.inputs.engine.block)
-    certain = _number(use.tokens) / groups * (1.0 - found.inputs.engine.spread.pool)
-    return math.floor(certain / block) * round(block)
+    """Tokens that one request can have in the cache of an engine whose pool is as small as the spread makes it; apart,
+    in the smaller one of both kinds of instances.
+    """
+    engine, block = found.inputs.engine, float(found.inputs.engine.block)
+    pools = (_number(use.tokens) / _number(layout.dp_attention) for layout, use in kinds_of(found.evaluation))
+    return min(math.floor(pool * (1.0 - engine.spread.pool) / block) * round(block) for pool in pools)
+
+
+def kinds_of(evaluation: AnyEvaluation) -> list[tuple[PlanColumns, EngineMemoryUse]]:
+    """The layout and the memory of each kind of instance: those for prompts first, where they are apart."""
+    ahead = [(evaluation.prefill, evaluation.prefill_memory)] if isinstance(evaluation, ApartEvaluation) else []
+    return [*ahead, (evaluation.layout, evaluation.memory)]
 
 
 def _of_length(found: ServingAnswer, tokens: int) -> ServingAnswer:

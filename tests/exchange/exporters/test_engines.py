@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import functools
+import itertools
 from collections import Counter
 from pathlib import Path
 
@@ -24,6 +25,7 @@ from costmodel.explore.export_serving import ExportedEngine, export_engine
 from costmodel.explore.import_file import GivenBesideFile, import_files
 from costmodel.explore.serving.search_layouts import search
 from costmodel.ground.errors import CostModelError
+from costmodel.report.terminal.documents.exports import file_text
 
 SCENARIO = "serve-llama-3.1-70b"
 MODELS = {
@@ -254,6 +256,45 @@ def test_what_one_command_does_not_hold_is_refused(engine: str) -> None:
     apart = "plan={prefill: {tp: 4}, decode: {tp: 4}}"
     file = exported(engine, "dense", "workload.precision=bf16", apart).file
     assert [fault.place.path for fault in file.faults if fault.place] == ["plan.prefill", "plan.decode"]
+
+
+@pytest.mark.parametrize(
+    ("engine", "degree", "longest"),
+    [("vllm", "--tensor-parallel-size", "--max-model-len"), ("sglang", "--tp-size", "--context-length"),
+     ("trt-llm", "--tp_size", "--max_seq_len")],
+)  # fmt: skip
+def test_instances_apart_are_two_commands_that_let_in_the_longest_request(
+    engine: str, degree: str, longest: str
+) -> None:
+    """Each has the degrees of its own kind; the benchmark asks the whole plan."""
+    apart = "plan={prefill: {tp: 4, replicas: 2}, decode: {tp: 8}}"
+    there = exported(engine, "dense", "workload.precision=bf16", apart)
+    words = there.file.text.replace("\\\n", " ").split()
+    values = [[after for word, after in itertools.pairwise(words) if word == name] for name in (degree, longest)]
+    assert values == [["4", "8"], ["131072", "131072"]]
+    assert words.count("--request-rate") == 1
+    assert words[words.index("--request-rate") + 1] == f"{there.job.workload.rate:g}"
+    head = file_text(there).partition("an instance for prompts")[0]
+    assert "prefill: 2 × tp 4," in head
+    assert "decode: 1 × tp 8," in head
+
+
+def test_instances_apart_let_in_what_the_smaller_cache_of_both_holds() -> None:
+    narrow = exported("vllm", "dense", "workload.precision=bf16", "plan={prefill: {tp: 2}, decode: {tp: 8}}")
+    assert narrow.prefill is not None
+    assert 2560 < narrow.job.context == narrow.prefill.context < narrow.prefill.pool < 131072
+
+
+@pytest.mark.parametrize("size", ["0.5b", "1.5b", "3b", "7b", "14b", "32b", "72b"])
+def test_qwen_2_5_ends_where_its_instruct_checkpoints_do(size: str) -> None:
+    """32,768 tokens in config.json of each; beyond that an engine starts only with YaRN."""
+    options = (f"model=qwen-2.5-{size}", "workload.precision=bf16", f"plan.tp={4 if size in ('32b', '72b') else 2}")
+    file = exported("vllm", "dense", *options)
+    assert f"Qwen/Qwen2.5-{size.upper()}-Instruct" in file.file.text
+    assert option(file, "--max-model-len") == 32768
+    assert not any("YaRN" in note for note in file.file.notes)
+    longer = exported("vllm", "dense", *options, "workload.context=65536").file
+    assert any("65,536 tokens exceed the 32,768" in note and "YaRN" in note for note in longer.notes)
 
 
 def test_the_executor_of_vllm_is_written_and_read_back() -> None:

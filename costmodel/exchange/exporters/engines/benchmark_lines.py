@@ -9,6 +9,7 @@ from costmodel.exchange.exporters.job import Remarks, comment_lines
 
 _REQUESTS = 2000  # of an open load
 _WIDTH = 74  # of a commented line
+MEASURED = "to measure the prediction:"
 _ROUNDS = 10  # of a closed one
 
 
@@ -69,5 +70,5 @@ def pool_words(job: ServingJob) -> str:
 def commented(job: ServingJob, expected: list[str], asked: list[str]) -> str:
     """What to expect and the benchmark, as comments behind the command."""
     longest = [f"requests over {job.context:,} tokens would be refused:", job.bound]
-    words = [part for line in (*expected, *longest, "to measure the prediction:") for part in comment_lines("#", line)]
+    words = [part for line in (*expected, *longest, MEASURED) for part in comment_lines("#", line)]
     return "".join(f"{line}\n" for line in (*words, *(f"# {line}" for line in lines_of(asked, _WIDTH).splitlines())))

@@ -7,6 +7,7 @@ from typing import Any
 
 from costmodel.documents.schemas.serving.serving_plan import ServingPlan, Speculation
 from costmodel.exchange.exporters.engines import sglang_command, trtllm_command, vllm_command
+from costmodel.exchange.exporters.engines.benchmark_lines import MEASURED
 from costmodel.exchange.exporters.engines.serving_job import UNWRITTEN, EngineTarget, ServingJob
 from costmodel.exchange.exporters.job import Remarks
 from costmodel.exchange.imported import Origin, OriginValue
@@ -48,18 +49,34 @@ def exported_command(target: EngineTarget, job: ServingJob) -> ExportedCommand:
     text = target.write(job, remarks)
     if not job.engine.kernels.own_all_reduce and "stack.kernels.own_all_reduce" in target.cannot:
         remarks.refuse("stack.kernels.own_all_reduce", f"0 B: {target.cannot['stack.kernels.own_all_reduce']}")
-    for key in UNWRITTEN:
-        above, _, name = key.partition(".")
-        if getattr(getattr(job, above), name) is not None:
-            remarks.refuse(key, target.cannot[key], f"leave {key} out, and state it to the engine yourself")
     if not remarks.faults:
         _check_read_back(text, job, remarks)
+    if job.context > job.model.max_sequence:
+        most = f"{job.context:,} tokens exceed the {job.model.max_sequence:,.0f} that the model was trained on"
+        remarks.note(f"{most}: its config.json needs rope_scaling, such as YaRN")
     replicas = job.count("replicas")
     if replicas > 1:
         remarks.note(
             f"{replicas} replicas: this command {replicas} times, each on {number_of(job.ranks, 'accelerator')}"
         )
     return ExportedCommand(target, text, tuple(remarks.faults), tuple(remarks.notes))
+
+
+def exported_apart(target: EngineTarget, prefill: ServingJob, decode: ServingJob) -> ExportedCommand:
+    """The commands of instances for prompts and of those that generate, and as faults what they leave open: the
+    connector between them. The benchmark asks the whole plan.
+    """
+    remarks = Remarks(decode.file)
+    for key in UNWRITTEN:
+        remarks.refuse(key, target.cannot[key], "state the connector to the engine yourself")
+    first, second = exported_command(target, prefill), exported_command(target, decode)
+    started = first.text.partition(f"{target.comment} {MEASURED}")[0]
+    text = (
+        f"{target.comment} an instance for prompts\n{started}{target.comment} an instance that generates\n{second.text}"
+    )
+    faults = [*remarks.faults, *(fault for each in (first, second) for fault in each.faults)]
+    notes = dict.fromkeys((*first.notes, *second.notes))
+    return ExportedCommand(target, text, tuple(dict.fromkeys(faults)), tuple(notes))
 
 
 def _check_read_back(text: str, job: ServingJob, remarks: Remarks) -> None:

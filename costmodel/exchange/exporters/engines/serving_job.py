@@ -124,8 +124,8 @@ BESIDE = {
     "workload.expert_weights": "the checkpoint",
 }  # fmt: skip
 UNWRITTEN = {
-    "plan.prefill": "instances apart are two commands and a connector between them, which this export does not write",
-    "plan.decode": "instances apart are two commands and a connector between them, which this export does not write",
+    "plan.prefill": "the connector that sends caches from these instances is not written",
+    "plan.decode": "the connector that brings caches to these instances is not written",
 }
 
 

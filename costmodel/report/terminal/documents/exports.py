@@ -10,6 +10,7 @@ from typing import Any
 
 from rich.text import Text
 
+from costmodel.exchange.exporters.engines.serving_job import ServingJob
 from costmodel.exchange.exporters.job import comment_lines
 from costmodel.explore.export_plan import ExportedPlan
 from costmodel.explore.export_serving import ExportedEngine
@@ -99,14 +100,22 @@ def _of_step(found: ExportedPlan) -> Iterator[str]:
 
 def _of_engine(found: ExportedEngine) -> Iterator[str]:
     job, costs = found.job, found.answer.costs
-    degrees = ", ".join(f"{name} {job.count(name)}" for name in _OF_A_REPLICA if name != "dcp" or job.count(name) > 1)
     first, further = (serving_result(name, costs[name]) for name in ("ttft", "tpot"))
-    yield f"{degrees}: {number_of(job.ranks, 'accelerator')} a replica"
+    halves = (found.answer.plan.prefill, found.answer.plan.decode)
+    for name, half, each in zip(("prefill", "decode"), halves, (found.prefill, job), strict=True):
+        if half is not None and each is not None:
+            yield f"{name}: {half.replicas:g} × {_degrees(each)}: {number_of(each.ranks, 'accelerator')} an instance"
+    if found.prefill is None:
+        yield f"{_degrees(job)}: {number_of(job.ranks, 'accelerator')} a replica"
     yield f"expected: first token {first}, each further one {further}"
     if found.translated:
         yield found.translated
     if found.answer.broken:
         yield f"the plan misses what the scenario asks for: {', '.join(found.answer.broken)}"
+
+
+def _degrees(job: ServingJob) -> str:
+    return ", ".join(f"{name} {job.count(name)}" for name in _OF_A_REPLICA if name != "dcp" or job.count(name) > 1)
 
 
 def _refused(found: Found) -> list[Line]:

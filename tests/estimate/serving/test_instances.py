@@ -162,6 +162,9 @@ def test_what_does_not_stand_together_is_a_fault() -> None:
     for plan, words in (
         ("plan={prefill: {tp: 8}}", "state prefill and decode together"),
         ("plan={tp: 8, prefill: {tp: 8}, decode: {tp: 8}}", "is for engines that do both"),
+        ("plan={pp: 2, prefill: {tp: 8}, decode: {tp: 8}}", "have no pp: how a cache passes between pipeline stages"),
+        ("plan={prefill: {tp: 8, pp: 2}, decode: {tp: 8}}", "have no pp: how a cache passes between pipeline stages"),
+        ("plan={prefill: {tp: 8}, decode: {tp: 8, pp: 2}}", "have no pp: how a cache passes between pipeline stages"),
     ):
         with pytest.raises(CostModelError, match=words):
             costs(plan)

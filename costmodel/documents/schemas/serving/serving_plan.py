@@ -1,6 +1,6 @@
 """Plan of engines on the accelerators: one replica and the number of replicas; and a space of such plans."""
 
-from typing import Annotated, Self
+from typing import Annotated, Any, Self
 
 from pydantic import Field, model_validator
 from pydantic_core import PydanticCustomError
@@ -11,6 +11,10 @@ from costmodel.documents.schemas.serving.serving_workload import Tokens
 
 Copies = Annotated[float, Quantity("1", 0, 1e18, whole=True)]
 _OF_ONE = ("tp", "pp", "ep", "dp_attention", "dcp", "replicas")
+_NO_STAGES = (
+    "instances for prefill and for decode have no pp: how a cache passes between pipeline stages of both is not "
+    "modelled; leave pp out and state tp"
+)
 DRAFTS = ("eagle", "mtp", "ngram")  # any other is a model
 
 
@@ -34,6 +38,13 @@ class Instances(Document):
     replicas: Replicas = Field(
         default=1, description="Instances of this kind; left out, as many of each as the accelerators hold"
     )
+
+    @model_validator(mode="before")
+    @classmethod
+    def _without_stages(cls, stated: Any) -> Any:
+        if isinstance(stated, dict) and "pp" in stated:
+            raise PydanticCustomError("plan", _NO_STAGES, {"keys": ("pp",)})
+        return stated
 
 
 class ServingPlan(Document):
@@ -68,6 +79,8 @@ class ServingPlan(Document):
             words = "state prefill and decode together: each computes what the other does not"
             raise PydanticCustomError("plan", words, {"keys": ("prefill", "decode")})
         beside = [name for name in _OF_ONE if name in self.model_fields_set]
+        if self.prefill is not None and "pp" in beside:
+            raise PydanticCustomError("plan", _NO_STAGES, {"keys": ("pp",)})
         if self.prefill is not None and beside:
             sentence = "{fault} is for engines that do both; prefill and decode have their own"
             raise PydanticCustomError("plan", sentence, {"fault": " and ".join(beside), "keys": tuple(beside)})

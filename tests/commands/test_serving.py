@@ -5,6 +5,7 @@ from __future__ import annotations
 import csv
 import io
 import json
+import re
 import shlex
 import subprocess
 import sys
@@ -19,6 +20,7 @@ from costmodel.documents.schemas.serving.serving_results import RESULTS
 from costmodel.estimate.serving.result_columns import COLUMNS, machine_name
 
 NAME = "serve-llama-3.1-70b"
+ROOT = Path(__file__).resolve().parents[2]
 Faults = Callable[[Any], list[Any]]
 
 
@@ -521,3 +523,28 @@ def test_check_holds_figures_of_a_baseline(run: Any, tmp_path: Path) -> None:
 @pytest.mark.parametrize("more", [("--within", "2 %"), ("--against", "nothing.json"), ("--update",)])
 def test_what_is_about_a_baseline_needs_one(more: tuple[str, ...], run: Any, faults: Faults) -> None:
     assert [found.code for found in faults(run("check", NAME, *more))] == ["C008"]
+
+
+def test_the_shell_commands_of_the_guide_work_in_their_order(run: Any, tmp_path: Path) -> None:
+    """What a page prints is checked by the transcripts; these print nothing there."""
+    for page in ("serving", "report"):
+        text = (ROOT / "docs" / "guide" / f"{page}.md").read_text("utf-8")
+        blocks = re.findall(r"(?ms)^```sh\n(.*?)^```$", text)
+        asked = [line for block in blocks for line in block.splitlines() if "serve-" in line or "moe.yaml" in line]
+        assert asked
+        for line in asked:
+            ran = run(*shlex.split(line)[1:], cwd=tmp_path)
+            assert ran.code == 0, (line, ran.err)
+
+
+def test_the_guide_has_the_errors_of_the_page_on_accuracy() -> None:
+    """Rounded, of the row of all runs: time per token, first token, tokens per second and GPU."""
+    page = (ROOT / "docs" / "accuracy" / "serving.md").read_text("utf-8")
+    (row,) = re.findall(r"(?m)^\| all \|(.*)$", page)
+    pairs = [tuple(map(float, pair)) for pair in re.findall(r"([\d.]+) / ([\d.]+) %", row)]
+    guide = (ROOT / "docs" / "guide" / "serving.md").read_text("utf-8")
+    for words, (median, worst) in zip(
+        ("time per token", "first token of a benchmark[^|]*", "tokens per second and GPU"), pairs, strict=True
+    ):
+        (stated,) = re.findall(rf"(?m)^\| {words} \| ([\d.]+) % \| ([\d.]+) % \|$", guide)
+        assert all(abs(float(a) - b) <= 0.51 for a, b in zip(stated, (median, worst), strict=True)), words

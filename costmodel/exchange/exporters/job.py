@@ -14,7 +14,7 @@ from costmodel.ground.plan_sizes import OF_ITSELF_ONE
 from costmodel.ground.record import record
 
 _ONE = ("tp", "pp", "vpp", *(name for name in OF_ITSELF_ONE if name != "etp"))  # degrees that mean nothing at 1
-_WIDTH = 78  # of a line of a comment
+_WIDTH = 80  # of a line of a comment
 _DEFAULT = {
     "compression": "none",
     "shares": "proportional",
@@ -31,7 +31,7 @@ def comment_lines(mark: str, words: str) -> list[str]:
     """A comment in lines of a terminal, but for words that are longer.
 
     >>> comment_lines("#", "the plan " * 10)[1]
-    '#   the plan the plan'
+    '#   plan the plan'
     """
     return textwrap.wrap(
         words,

@@ -8,39 +8,6 @@ from costmodel.ground.equation import Number, equation
 
 
 @equation
-def busy_instances(request_rate: Number, tokens: Number, tokens_per_second: Number) -> Number:
-    """Instances that a stream of tokens keeps busy.
-
-    λ n / μ
-
-    Args:
-        request_rate: requests a second, λ [1/s]
-        tokens: tokens of a request that this kind of instance works on, n [1]
-        tokens_per_second: tokens a second that one instance works on, μ [1/s]
-
-    Returns:
-        instances, not rounded [1]
-
-    Example:
-        >>> round(busy_instances(10.0, 2048.0, 30e3), 3)
-        0.683
-
-    Holds:
-        no estimate calls it
-
-    Source:
-        deepseek-inference; composition
-
-    Pitfall:
-        instances are whole: rounding leaves up to half of the smaller side idle, and one of each gains nothing over two
-        that do both, unless gaps are limited
-
-    Monotone: increasing in request_rate, tokens; decreasing in tokens_per_second
-    """
-    return request_rate * tokens / tokens_per_second
-
-
-@equation
 def prefill_decode_ratio(prompt: Number, prefill_rate: Number, output: Number, decode_rate: Number) -> Number:
     """Prefill instances for each decode instance, so that neither waits for the other.
 

@@ -101,34 +101,6 @@ def token_energy(power: Number, tokens_per_second: Number) -> Number:
 
 
 @equation
-def profit_margin(revenue: Number, cost: Number) -> Number:
-    """What revenue leaves, over cost.
-
-    (R − C) / C
-
-    Args:
-        revenue: R [USD]
-        cost: C [USD]
-
-    Returns:
-        margin [1]
-
-    Example:
-        >>> round(profit_margin(562027.0, 87072.0), 2)
-        5.45
-
-    Holds:
-        no estimate calls it
-
-    Source:
-        deepseek-inference
-
-    Monotone: increasing in revenue; decreasing in cost
-    """
-    return (revenue - cost) / cost
-
-
-@equation
 def replicas_needed(request_rate: Number, headroom: Number, replica_rate: Number) -> Number:
     """Replicas for a rate and some more.
 

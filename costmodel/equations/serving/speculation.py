@@ -78,7 +78,7 @@ def speculation_speedup(accepted: Number, verify_ratio: Number, draft_tokens: Nu
         accepted: tokens of a step that verifies, E [1]
         verify_ratio: ratio of a step that verifies to a plain one, in time, r [1]
         draft_tokens: tokens drafted for a step, g [1]
-        draft_cost: ratio of the time to draft one token to a plain step, c [1]
+        draft_cost: ratio of the time to draft one token to a plain step, c; 0 where r holds the drafts too [1]
 
     Returns:
         speed-up [1]
@@ -86,9 +86,6 @@ def speculation_speedup(accepted: Number, verify_ratio: Number, draft_tokens: Nu
     Example:
         >>> [round(speculation_speedup(3.3616, ratio, 4.0, 0.05), 2) for ratio in (1.0, 4.33)]
         [2.8, 0.74]
-
-    Holds:
-        no estimate calls it
 
     Source:
         leviathan-2023 theorem 3.8

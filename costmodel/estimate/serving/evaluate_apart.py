@@ -21,6 +21,7 @@ from costmodel.estimate.serving.limits_chance import OWN, is_asked
 from costmodel.estimate.serving.load import LEAST
 from costmodel.estimate.serving.operating_point import ExactSteps, micro_batch
 from costmodel.estimate.serving.plan_columns import PlanColumns, Rows
+from costmodel.estimate.serving.service_limits import columns_in_time
 from costmodel.estimate.serving.serving_band import endless
 from costmodel.estimate.serving.serving_inputs import ServingInputs
 from costmodel.estimate.serving.step_factor import ARRIVING, USERS, load_factor
@@ -111,7 +112,8 @@ def evaluate_apart(
     columns["cost_per_mcached"] = cached_cost_apart(inputs, prefill, prompt.gamma)
     columns["disaggregation_gain"] = _gain(inputs, prefill, decode, within) if compared else np.nan
     columns[OWN] = _chance(quick, top, columns)
-    found = Costs(columns | endless(columns, over), len(decode))
+    columns |= endless(columns, over)
+    found = Costs(columns | columns_in_time(inputs, columns), len(decode))
     return ApartEvaluation(prefill, decode, found, *memories, transfer, many, most, over)
 
 

@@ -40,6 +40,7 @@ from costmodel.estimate.serving.plan_columns import SIZES, PlanColumns
 from costmodel.estimate.serving.rate_within_limits import chance_of_limits, rate_within_limits
 from costmodel.estimate.serving.replica_kinds import of_each_plan, replica_kinds, shared_cuts
 from costmodel.estimate.serving.replicas_for_load import replicas_for_load
+from costmodel.estimate.serving.service_limits import columns_in_time
 from costmodel.estimate.serving.serving_band import endless
 from costmodel.estimate.serving.serving_inputs import ServingInputs
 from costmodel.estimate.serving.speculation_gain import speculation_columns
@@ -179,7 +180,8 @@ def _evaluated(inputs: ServingInputs, layout: PlanColumns) -> ServingEvaluation:
     columns |= speculation_columns(inputs, layout, quick.steps, bounds, state.tpot, _time_per_token)
     columns[OWN] = chance_of_limits(quick, columns)
     over = _overloaded(inputs, layout, most)
-    found = Costs(columns | endless(columns, over), len(layout))
+    columns |= endless(columns, over)
+    found = Costs(columns | columns_in_time(inputs, columns), len(layout))
     return ServingEvaluation(layout, found, memory, bounds, point, state, most, over)
 
 

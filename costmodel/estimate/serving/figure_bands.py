@@ -25,6 +25,7 @@ from costmodel.equations.run.uncertainty import (
 )
 from costmodel.estimate.serving.evaluate_apart import ApartEvaluation
 from costmodel.estimate.serving.evaluate_layouts import ServingEvaluation
+from costmodel.estimate.serving.requests_in_time import IN_TIME, in_time, request_limits
 from costmodel.estimate.serving.serving_band import (
     ENDLESS,
     ServingSpreads,
@@ -35,6 +36,7 @@ from costmodel.estimate.serving.serving_band import (
     spreads,
 )
 from costmodel.estimate.serving.serving_inputs import ServingInputs
+from costmodel.estimate.shared.limits import stated_limits
 from costmodel.estimate.shared.results import Costs
 from costmodel.ground.equation import Number, term
 
@@ -102,8 +104,22 @@ def _at(
         with term("slower steps" if sign > 0 else "faster steps"), np.errstate(all="ignore"):
             other = under_load(at_factor(inputs, factor))
         columns, over = other.results.columns, other.overloaded & ~found.overloaded
+    if IN_TIME[0] in columns and not np.all(np.isnan(np.asarray(found.results.columns[IN_TIME[0]]))):
+        columns = {**columns, **_in_time(inputs, columns, spread, sign)}
     moved = {name: _by_clock(columns[name], sign * exponent(name), spread) for name in BANDED if name in columns}
     return {name: np.where(over, np.inf, value) if name in ENDLESS else value for name, value in moved.items()}
+
+
+def _in_time(
+    inputs: ServingInputs, columns: Mapping[str, Number], spread: ServingSpreads, sign: float
+) -> dict[str, Number]:
+    """Requests in time by another clock; first tokens, whose error is larger, move by more than it."""
+    token, first = (float(np.asarray(each)) for each in (spread.token, spread.first))
+    limits = request_limits(stated_limits(_limits_at(inputs.case.scenario.limits, float(np.exp(sign * TENTH * token)))))
+    if limits.first is not None:
+        limits = replace(limits, first=limits.first / float(np.exp(sign * TENTH * max(first - token, 0.0))))
+    with term("requests in time"), np.errstate(all="ignore"):
+        return in_time(limits, columns.__getitem__)
 
 
 def _by_clock(value: Number, sign: float, spread: ServingSpreads) -> Number:

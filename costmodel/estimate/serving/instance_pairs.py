@@ -15,9 +15,10 @@ from costmodel.estimate.serving.limits_chance import OWN, Reached, limits_chance
 from costmodel.estimate.serving.load import LEAST
 from costmodel.estimate.serving.operating_point import Steps, micro_batch
 from costmodel.estimate.serving.plan_columns import SIZES, PlanColumns, Rows
+from costmodel.estimate.serving.requests_in_time import IN_TIME, in_time
 from costmodel.estimate.serving.service_limits import over_limits, service_limits
 from costmodel.estimate.serving.serving_inputs import ServingInputs
-from costmodel.estimate.serving.step_factor import LOADED, NEAR_ENOUGH, of_slower_steps, over_bound
+from costmodel.estimate.serving.step_factor import LOADED, NEAR_ENOUGH, limits_of, of_slower_steps, over_bound
 from costmodel.estimate.serving.step_table import step_table
 from costmodel.estimate.serving.token_tail import token_p99_apart
 from costmodel.estimate.shared.limits import Limit
@@ -97,6 +98,10 @@ class InstancePairs:
             if name == OWN:
                 room = share(held["saturation_per_s"], rate)
                 return self.chance(limits, named, room, (room, lambda factor: (factor, slower(factor))))
+            if name in IN_TIME:
+                return in_time(limits_of(self.inputs), named)[name]
+            if name == "requests_per_s":
+                return self.inputs.case.scenario.workload.rate or rate
             return held[name] if name in held else _result(seen, name)
 
         return over_limits(limits, named, len(self.decode))
@@ -116,6 +121,9 @@ class InstancePairs:
 
             def grown(load: Rows) -> tuple[Number, Number]:
                 factor, seen = loads[1](load)
+                if column in IN_TIME:
+                    named = _of_users(seen, factor, result("requests_per_s"))
+                    return factor, in_time(limits_of(self.inputs), named)[column]
                 return factor, of_slower_steps(column, _result(seen, column), factor)
 
             def over(load: Rows) -> Number:
@@ -170,7 +178,14 @@ class InstancePairs:
         )
 
 
+def _of_users(seen: SeenApart, factor: Number, requests: Number) -> Callable[[str], Number]:
+    """What users see where all times are so many times as long, at a rate that stays."""
+    return lambda name: requests if name == "requests_per_s" else _result(seen, name) * factor
+
+
 def _result(seen: SeenApart, name: str) -> Number:
+    if name == "prompts_between":
+        return 0.0
     found: Number = rate_of(1.0, seen.tpot) if name == "tokens_per_s_per_user" else getattr(seen, name)
     return found
 

@@ -12,6 +12,7 @@ from dataclasses import replace
 import numpy as np
 
 from costmodel.documents.schemas.serving.serving_results import RESULTS
+from costmodel.equations.run.economics import share
 from costmodel.equations.run.uncertainty import combined_error, term_error
 from costmodel.equations.serving.load.limit_chance import (
     SURE,
@@ -22,6 +23,7 @@ from costmodel.equations.serving.load.limit_chance import (
     spreads_away,
 )
 from costmodel.equations.serving.load.percentiles import normal_share
+from costmodel.estimate.serving.requests_in_time import IN_TIME, factor_in_time, request_limits
 from costmodel.estimate.serving.serving_band import (
     OF_POOL,
     ServingSpreads,
@@ -54,10 +56,13 @@ def asking_chance(inputs: ServingInputs) -> ServingInputs:
     return replace(inputs, case=replace(case, scenario=case.scenario.model_copy(update={"objective": OWN})))
 
 
-def is_asked(inputs: ServingInputs) -> bool:
-    """Whether plans are compared by this chance, or bounded by it."""
+def is_asked(inputs: ServingInputs, *columns: str) -> bool:
+    """Whether plans are compared by this chance, or bounded by it; or compared by other columns, or bounded by them."""
     scenario = inputs.case.scenario
-    return scenario.objective == OWN or any(limit.column == OWN for limit in stated_limits(scenario.limits))
+    bounding = columns or (OWN,)
+    return scenario.objective in (OWN, *columns) or any(
+        limit.column in bounding for limit in stated_limits(scenario.limits)
+    )
 
 
 Reach = Callable[[str, float], Reached | None]
@@ -117,6 +122,8 @@ def _side(
 ) -> _Side:
     """How far a bound is, and what kind of error moves its result."""
     column, sign, bound = asked
+    if column in IN_TIME:
+        return _in_time(inputs, found, result, reach, asked)
     value, beside = result(column), further_spread(found, column)
     own = "pool" if column in OF_POOL else "power" if np.any(np.asarray(beside)) else "first"
     if not moves_with_steps(inputs, column):
@@ -133,13 +140,26 @@ def _side(
         grown = log_slope(value, there.value, there.factor) if upward > 0 else 1.0
         slope = np.where(np.isfinite(grown), grown, 1.0)
         away = _away(1.0, there.factor, found.token)
-    share = first_token_share(inputs, column, result)
-    further = combined_error(term_error(found.first_beside_steps, share), beside)
+    part = first_token_share(inputs, column, result)
+    further = combined_error(term_error(found.first_beside_steps, part), beside)
     if not np.any(np.asarray(further)):
         return _Side("steps", upper, away, 1.0)
     moved = term_error(found.token, slope)
     whole = combined_error(moved, further)
     return _Side(own, upper, _away(less, more, whole), moved / np.maximum(whole, SMALLEST))
+
+
+def _in_time(
+    inputs: ServingInputs, found: ServingSpreads, result: Result, reach: Reach, asked: tuple[str, float, float]
+) -> _Side:
+    """A bound on requests in time: how much longer all times may be; first tokens have an error of their own."""
+    column, sign, bound = asked
+    limits, there = request_limits(stated_limits(inputs.case.scenario.limits)), reach(column, bound)
+    factor = factor_in_time(limits, result, column, bound) if there is None else there.factor
+    if limits.first is None:
+        return _Side("steps", sign < 0, _away(1.0, factor, found.token), 1.0)
+    together = share(found.token, np.maximum(found.first, SMALLEST))
+    return _Side("first", sign < 0, _away(1.0, factor, found.first), np.minimum(together, 1.0))
 
 
 def _exact(value: Number, bound: float, sign: float) -> _Side:

@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 
 import numpy as np
 
 from costmodel.documents.schemas.serving.serving_limits import LEVEL_OF_USERS, SERVICE_LEVEL
 from costmodel.equations.run.economics import share
+from costmodel.estimate.serving.limits_chance import is_asked
 from costmodel.estimate.serving.plan_columns import Rows
+from costmodel.estimate.serving.requests_in_time import IN_TIME, in_time, request_limits
 from costmodel.estimate.serving.serving_inputs import ServingInputs
 from costmodel.estimate.shared.limits import Limit, stated_limits
 from costmodel.ground.equation import Number
@@ -23,6 +25,13 @@ def service_limits(inputs: ServingInputs) -> list[Limit]:
         for limit in stated_limits(inputs.case.scenario.limits)
         if limit.column in {"at_most": SERVICE_LEVEL, "at_least": LEVEL_OF_USERS}.get(limit.kind, ())
     ]
+
+
+def columns_in_time(inputs: ServingInputs, columns: Mapping[str, Number]) -> dict[str, Number]:
+    """Requests in time, where they or the chance are asked for; for every plan of a search they would take too long."""
+    if not is_asked(inputs, *IN_TIME):
+        return dict.fromkeys(IN_TIME, np.nan)
+    return in_time(request_limits(stated_limits(inputs.case.scenario.limits)), columns.__getitem__)
 
 
 def over_limits(limits: list[Limit], result: Callable[[str], Number], rows: int) -> Rows:

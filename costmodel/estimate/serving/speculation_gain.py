@@ -7,6 +7,7 @@ from collections.abc import Callable
 import numpy as np
 
 from costmodel.equations.run.economics import share
+from costmodel.equations.serving.speculation import speculation_speedup
 from costmodel.estimate.serving.load import Bounds, Column
 from costmodel.estimate.serving.operating_point import Steps, micro_batch
 from costmodel.estimate.serving.plan_columns import PlanColumns
@@ -46,8 +47,9 @@ def _break_even(inputs: ServingInputs, layout: PlanColumns, steps: Steps, bounds
 
     def slower(many: Column) -> Column:
         micro = micro_batch(layout, many)
-        ratio = share(inputs.load.per_token(steps.decode(micro)), without.decode(micro))
-        return np.log(np.asarray(ratio, dtype=np.float64))
+        verified = share(steps.decode(micro), without.decode(micro))  # its drafts too
+        speedup = speculation_speedup(inputs.load.accepted, verified, inputs.load.verified - 1.0, 0.0)
+        return -np.log(np.asarray(speedup, dtype=np.float64))
 
     most = np.maximum(np.broadcast_to(bounds.sequences, (len(layout),)), 1.0)
     with np.errstate(all="ignore"):

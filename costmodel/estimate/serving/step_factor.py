@@ -13,13 +13,15 @@ from costmodel.equations.run.economics import rate as rate_of
 from costmodel.equations.run.economics import share
 from costmodel.estimate.serving.limits_chance import Reached
 from costmodel.estimate.serving.load import Column, Engines
+from costmodel.estimate.serving.requests_in_time import IN_TIME, RequestLimits, in_time, request_limits, slower
 from costmodel.estimate.serving.serving_inputs import ServingInputs
 from costmodel.estimate.serving.steady_state import SteadyState
 from costmodel.estimate.serving.token_tail import token_p99
+from costmodel.estimate.shared.limits import stated_limits
 from costmodel.ground.equation import Number, untraced
 
 # Results that a load moves
-LOADED = ("ttft", "ttft_p99", "tpot", "tpot_p99", "worst_gap", "latency", "tokens_per_s_per_user")
+LOADED = ("ttft", "ttft_p99", "tpot", "tpot_p99", "worst_gap", "latency", "tokens_per_s_per_user", *IN_TIME)
 NEAR_ENOUGH = 1e-5  # of a factor whose logarithm is compared with an error of some hundredths
 ARRIVING, USERS = "arriving", "users"  # loads of a replica, beside results that do not depend on them
 
@@ -35,8 +37,19 @@ def result_at(engines: Engines, many: Column, state: SteadyState, name: str) -> 
         return token_p99(engines.inputs, engines.point(many), state, longest)
     if name == "tokens_per_s_per_user":
         return rate_of(1.0, state.tpot)
+    if name == "prompts_between":
+        return np.maximum(state.tpot - engines.inputs.load.per_token(engines.point(many).decode), 0.0)
+    if name == "requests_per_s":
+        return engines.layout.replicas * state.rate
+    if name in IN_TIME:
+        return in_time(limits_of(engines.inputs), lambda each: result_at(engines, many, state, each))[name]
     found: Number = engines.held[name] if name in engines.held else getattr(state, name)
     return found
+
+
+def limits_of(inputs: ServingInputs) -> RequestLimits:
+    """What one request may take."""
+    return request_limits(stated_limits(inputs.case.scenario.limits))
 
 
 def load_factor(inputs: ServingInputs, held: dict[str, Number], rate: Number, answer: Number) -> Number:
@@ -60,7 +73,7 @@ def over_bound(column: str, result: Number, bound: float) -> Number:
 
 def _falls(column: str) -> bool:
     """Whether slower steps make a result smaller."""
-    return RESULTS[column].unit == "1/s"
+    return column in IN_TIME or RESULTS[column].unit == "1/s"
 
 
 def reached(engines: Engines, column: str, bound: float) -> Reached | None:
@@ -73,6 +86,10 @@ def reached(engines: Engines, column: str, bound: float) -> Reached | None:
         state = some.state(many)
         answer = result_at(some, many, state, "latency")
         factor = load_factor(some.inputs, dict(some.held), state.rate, answer)
+        if column in IN_TIME:
+            return factor, in_time(
+                limits_of(some.inputs), slower(lambda name: result_at(some, many, state, name), factor)
+            )[column]
         return factor, of_slower_steps(column, result_at(some, many, state, column), factor)
 
     def over(some: Engines, many: Column) -> Number:

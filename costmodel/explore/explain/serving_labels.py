@@ -14,6 +14,7 @@ SERVING_LABELS: dict[str, tuple[str, str]] = {
     "p99 p90": ("in nine runs of ten, one request in a hundred takes longer for its first token", "ttft_p99"),
     "requests": ("requests answered per second", "requests_per_s"),
     "within limits": ("the highest rate, in requests per second, that meets every limit", "rate_within_slo"),
+    "in time": ("", "in_time_share"),
     "util.": ("", "utilisation"),
     "cache": ("memory that an engine keeps for keys and values", "cache_pool"),
     "kv cache": ("keys and values of all tokens that an engine holds", "cache_pool"),
@@ -97,8 +98,9 @@ SERVING_LABELS: dict[str, tuple[str, str]] = {
         "concurrency",
     ),
     "goodput": (
-        "in serving, the highest rate that meets every limit: costmodel explain rate_within_slo; in training, the "
-        "useful share of the time",
+        "in serving, requests per second whose own times are within the limits, at this load: costmodel explain "
+        "in_time_share; the highest rate that meets the limits is rate_within_slo; in training, the useful share of "
+        "the time",
         "goodput",
     ),
     "spread": (

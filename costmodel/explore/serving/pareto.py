@@ -16,6 +16,7 @@ from costmodel.estimate.serving.evaluate_layouts import evaluate
 from costmodel.estimate.serving.limits_chance import OWN, asking_chance
 from costmodel.estimate.serving.plan_columns import PlanColumns
 from costmodel.estimate.serving.predict_serving import AnyEvaluation, routed_parts, unacceptable
+from costmodel.estimate.serving.requests_in_time import IN_TIME
 from costmodel.estimate.serving.serving_inputs import ServingInputs
 from costmodel.explore.search.named_result import named_result, option_place
 from costmodel.explore.search.progress import UNWATCHED, Watcher
@@ -104,7 +105,7 @@ def front(inputs: ServingInputs, text: str, over: Sequence[Axis] = (), watcher: 
         if without := [name for name in lacking if lacks_figure(inputs, name)]:
             lacking[without[0]].append(inputs.case.node.name)
             return VariantFront()
-        return _of_variant(number, asking_chance(inputs) if OWN in (x, y) else inputs, x, y)
+        return _of_variant(number, asking_chance(inputs) if {OWN, *IN_TIME} & {x, y} else inputs, x, y)
 
     parts = []
     for found in variants.each(of_variant, watcher):

@@ -116,9 +116,18 @@ def _headlines(answer: ServingAnswer, cell_of: CellOf) -> list[Headline]:
         Headline("First token, p99", cell_of("ttft_p99"), band("ttft_p99")),
         Headline("Time per token", cell_of("tpot"), band("tpot")),
         Headline("Within limits", cell_of("rate_within_slo_per_s"), f"of {most} at most; {chance} to keep limits"),
+        *_timed(costs, cell_of),
         Headline("Memory", cell_of("memory_peak"), f"of {total} GiB"),
         Headline("Cost per M generated", cell_of("cost_per_moutput"), "at this load"),
     ]  # fmt: skip
+
+
+def _timed(costs: dict[str, float], cell_of: CellOf) -> list[Headline]:
+    """Requests within the limits on their own times; nothing where none bounds them."""
+    if math.isnan(costs["in_time_share"]):
+        return []
+    share = result("in_time_share", costs["in_time_share"])
+    return [Headline("Goodput", cell_of("in_time_per_s"), f"{share} of requests in time at this load")]
 
 
 def findings(answer: ServingAnswer) -> Iterator[tuple[Verdict, str]]:

@@ -68,6 +68,8 @@ class ServingLimits(Document):
     saturation_per_s: RequestRateLimit = _bounded(RequestRateLimit, "saturation_per_s")
     rate_within_slo_per_s: RequestRateLimit = _bounded(RequestRateLimit, "rate_within_slo_per_s")
     limits_chance: ShareLimit = _bounded(ShareLimit, "limits_chance")
+    in_time_share: ShareLimit = _bounded(ShareLimit, "in_time_share")
+    in_time_per_s: RequestRateLimit = _bounded(RequestRateLimit, "in_time_per_s")
     tokens_per_gpu_within_limits: GpuTokenRateLimit = _bounded(GpuTokenRateLimit, "tokens_per_gpu_within_limits")
     cost_within_limits: TokenPriceLimit = _bounded(TokenPriceLimit, "cost_within_limits")
     replicas_needed: CountLimit = _bounded(CountLimit, "replicas_needed")
@@ -123,4 +125,4 @@ class ServingLimits(Document):
 
 
 SERVICE_LEVEL = ("ttft", "ttft_p99", "tpot", "tpot_p99", "worst_gap", "latency")  # at_most on these bounds the rate
-LEVEL_OF_USERS = ("tokens_per_s_per_user", "limits_chance")  # as does at_least on these
+LEVEL_OF_USERS = ("tokens_per_s_per_user", "limits_chance", "in_time_share")  # as does at_least on these

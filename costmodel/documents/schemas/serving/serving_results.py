@@ -34,6 +34,12 @@ RESULTS: dict[str, ResultColumn] = {
     "limits_chance": ResultColumn(
         "1", "chance that a request fits, the load is served and every limit is met, from their bands", "higher"
     ),
+    "in_time_share": ResultColumn(
+        "1", "share of requests within the limits on the first token and on the time per token, at this load", "higher"
+    ),
+    "in_time_per_s": ResultColumn(
+        "1/s", "goodput: requests per second within these limits, at this load, all replicas", "higher", "request/s"
+    ),
     "tokens_per_gpu_within_limits": ResultColumn(
         "1/s",
         "tokens generated per second by each accelerator at the highest rate that meets the limits",
@@ -142,6 +148,8 @@ BANDED = (
     "utilisation",
     "saturation_per_s",
     "rate_within_slo_per_s",
+    "in_time_share",
+    "in_time_per_s",
     "tokens_per_gpu_within_limits",
     "cost_within_limits",
     "replicas_needed",

@@ -8,47 +8,6 @@ from costmodel.ground.equation import Number, equation
 
 
 @equation
-def closed_loop_step_time(
-    base_time: Number,
-    sequence_time: Number,
-    prompt_token_time: Number,
-    concurrency: Number,
-    prompt: Number,
-    output: Number,
-) -> Number:
-    """Mean time of a step where so many users each send a request as soon as the last one is answered.
-
-    α + β c + γ c s / o
-
-    Args:
-        base_time: fixed time of a step, α [s]
-        sequence_time: time each sequence adds, β [s]
-        prompt_token_time: time each prompt token adds, γ [s]
-        concurrency: requests that are being decoded, c [1]
-        prompt: tokens of the prompt that are computed, on average, s [1]
-        output: tokens that are generated, on average, o [1]
-
-    Returns:
-        time [s]
-
-    Example:
-        >>> round(closed_loop_step_time(9.98e-3, 60.7e-6, 47.8e-6, 42.24, 2048.0, 512.0) * 1e3, 1)
-        20.6
-
-    Holds:
-        prompts that take little of a request's time; the open loop at the rate this gives has the same step. The time
-        per token is less where users are few, for a user's own prompt never delays it: interfered_token_time;
-        no estimate calls it
-
-    Source:
-        little-1961; composition
-
-    Monotone: increasing in base_time, sequence_time, prompt_token_time, concurrency, prompt; decreasing in output
-    """
-    return base_time + concurrency * (sequence_time + prompt_token_time * prompt / output)
-
-
-@equation
 def interfered_token_time(
     step: Number, mixed_step: Number, concurrency: Number, output: Number, prompt_steps: Number
 ) -> Number:

@@ -7,6 +7,7 @@ from numpy.typing import NDArray
 
 from costmodel.ground.equation import Number, equation
 
+P99 = 2.3263478740408408  # standard deviations above the mean that one in a hundred of a normal variable exceeds
 SECOND = 1.0  # stands for a time that is not finite, in the rows where it is not used
 
 
@@ -103,33 +104,42 @@ def lognormal_percentile(fastest: Number, mean: Number, variance: Number, deviat
 
 
 @equation
-def share_within(limit: Number, fastest: Number, mean: Number, variance: Number) -> Number:
+def share_within(limit: Number, fastest: Number, mean: Number, percentile: Number) -> Number:
     """Share of requests that keep a limit, of a time that is log-normal above the fastest one.
 
-    Φ((ln((T − l) / m) + σ²/2) / σ), m = mean − l, σ² = ln(1 + variance / m²); 0 where T ≤ l or the mean is ∞
+    Φ((ln((T − l) / m) + σ²/2) / σ), m = mean − l, σ = z − √(z² − 2 ln((q − l) / m)), z = 2.326; 0 where T ≤ l or the
+    mean is ∞
 
     Args:
         limit: time that is allowed, T [s]
         fastest: time that no request is under, l [s]
         mean: mean time [s]
-        variance: of the time [s·s]
+        percentile: time that one request in a hundred exceeds, q [s]
 
     Returns:
         share [1]
 
     Example:
-        >>> round(float(share_within(0.531, 0.01, 0.18, 0.01)), 3)
-        0.99
+        >>> [round(float(share_within(limit, 0.01, 0.18, 0.531)), 3) for limit in (0.18, 0.531)]
+        [0.612, 0.99]
 
     Holds:
-        no estimate calls it
+        the log-normal that has this mean and this p99. Of 180 simulated shares of first tokens it is 1 % off in the
+        median, of times per token 2 %
 
     Source:
         limpert-2001; zhong-2024
 
+    Pitfall:
+        a mean within its limit is no promise to a request: about half of them take longer
+
     Monotone: increasing in limit
     """
-    finite, floor, above, spread = _shape(fastest, mean, variance)
+    finite: NDArray[np.bool_] = np.isfinite(mean) & np.isfinite(percentile)
+    floor = np.where(finite, fastest, SECOND)
+    above = np.where(finite, np.maximum(mean - floor, 1e-9 * np.abs(mean)), SECOND)
+    far = np.where(finite, np.maximum((percentile - floor) / above, 1.0), 1.0)
+    spread = np.maximum(P99 - np.sqrt(np.maximum(P99**2 - 2 * np.log(far), 0.0)), 1e-6)
     room = np.log(np.maximum((limit - floor) / above, 1e-300)) + spread**2 / 2
     return np.where(finite & (limit > floor), normal_share(room / spread), 0.0)
 

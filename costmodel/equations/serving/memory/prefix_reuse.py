@@ -37,36 +37,6 @@ def hit_tokens(shared_tokens: Number, prompt: Number, block: Number) -> Number:
 
 
 @equation
-def conversation_hit(turns: Number, prompt: Number, output: Number) -> Number:
-    """Share of a prompt that repeats the conversation so far, when every turn adds as much.
-
-    n (u + o) / (n (u + o) + u): n / (n + 1) where answers are short
-
-    Args:
-        turns: turns before this one, n [1]
-        prompt: tokens that a user adds in a turn, u [1]
-        output: tokens of an answer, o; 0 where answers are not sent again or not kept [1]
-
-    Returns:
-        share [1]
-
-    Example:
-        >>> [round(conversation_hit(turns, 1000.0, 0.0), 3) for turns in (0.0, 1.0, 2.0, 3.0)]
-        [0.0, 0.5, 0.667, 0.75]
-
-    Holds:
-        everything is kept: no turn comes later than residency_time; no estimate calls it
-
-    Source:
-        mooncake; exact
-
-    Monotone: increasing in turns, output
-    """
-    earlier = turns * (prompt + output)
-    return earlier / (earlier + prompt)
-
-
-@equation
 def residency_time(pool_held: Number, request_rate: Number, tokens: Number) -> Number:
     """Time that an unused prefix stays in the cache before newer tokens push it out.
 

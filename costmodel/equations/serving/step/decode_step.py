@@ -26,14 +26,14 @@ def expert_read_probability(tokens: Number, probability: Number) -> Number:
         0.4375
 
     Holds:
-        tokens choose independently; those of one sequence are more alike, and read fewer; no estimate calls it
+        tokens choose independently; those of one sequence are more alike, and read fewer
 
     Source:
         exact
 
     Monotone: increasing in tokens, probability
     """
-    return 1 - (1 - probability) ** tokens
+    return 1 - np.maximum(1 - probability, 0.0) ** tokens
 
 
 @equation
@@ -62,7 +62,7 @@ def experts_read(tokens: Number, top_k: Number, experts: Number) -> Number:
 
     Monotone: increasing in tokens, top_k, experts
     """
-    return experts * (1 - np.maximum(1 - top_k / experts, 0.0) ** tokens)
+    return experts * expert_read_probability(tokens, top_k / experts)
 
 
 @equation

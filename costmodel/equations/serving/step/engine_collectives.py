@@ -48,39 +48,6 @@ def engine_all_reduce_time(
 
 
 @equation
-def pipelined_token_time(stage_time: Number, send: Number, pp: Number, micro_batches: Number) -> Number:
-    """Time per token of a user whose token passes all pipeline stages before its next one starts.
-
-    max(p t + (p − 1) h, m t): the user waits for every stage, or its stage for the other micro-batches
-
-    Args:
-        stage_time: step of one stage with one micro-batch, t [s]
-        send: to the next stage, h [s]
-        pp: pipeline stages, p [1]
-        micro_batches: groups of sequences that are in flight, m; p of them keep every stage busy [1]
-
-    Returns:
-        time per token [s]
-
-    Example:
-        >>> [round(float(pipelined_token_time(6.23e-3, 0.0, 8.0, groups)) * 1e3, 1) for groups in (1.0, 8.0, 16.0)]
-        [49.8, 49.8, 99.7]
-
-    Holds:
-        stages alike; the ids of new tokens go back to the first stage in no time; no estimate calls it
-
-    Source:
-        pope-2023; composition
-
-    Pitfall:
-        stages divide memory and multiply throughput, never the time per token
-
-    Monotone: increasing in stage_time, send, pp, micro_batches
-    """
-    return np.maximum(pp * stage_time + (pp - 1) * send, micro_batches * stage_time)
-
-
-@equation
 def pipelined_prompt_share(pp: Number, mixed_share: Number) -> Number:
     """Time by which a prompt delays each token of a pipeline, over what it takes in all stages.
 

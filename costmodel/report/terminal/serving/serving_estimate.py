@@ -126,6 +126,7 @@ def _facts(answer: ServingAnswer) -> list[Line]:
         *_pair(answer, ("per token", "tpot"), ("p99", "tpot_p99"), marks=("tpot", "tpot_p99")),
         *_pair(answer, ("whole answer", "latency"), ("worst gap", "worst_gap")),
         *_pair(answer, ("requests", "requests_per_s"), ("within limits", "rate_within_slo_per_s"), mark=chance),
+        *_in_time(answer),
         *_pair(answer, ("utilisation", "utilisation"), ("saturation", "saturation_per_s")),
         *_pair(answer, ("in flight", "concurrency", flying), ("per user", "tokens_per_s_per_user")),
         *_pair(answer, ("throughput", "output_tokens_per_s"), ("per GPU", "tokens_per_s_per_gpu")),
@@ -159,6 +160,14 @@ def _pair(
     labels = [BAND if each else "" for each in bands]
     if any(bands) or below:
         yield labels[0], bands[0], labels[1], bands[1], below
+
+
+def _in_time(answer: ServingAnswer) -> list[Row]:
+    """Requests that stay within the limits on their own times; nothing where none bounds them."""
+    if math.isnan(answer.costs["in_time_share"]):
+        return []
+    left, right = ("in time", "in_time_share"), ("goodput", "in_time_per_s")
+    return [*_pair(answer, left, right, marks=("in_time_share", "in_time_per_s"))]
 
 
 def _least(answer: ServingAnswer) -> list[tuple[str, str, str, str, str]]:

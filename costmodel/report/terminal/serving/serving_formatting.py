@@ -44,7 +44,7 @@ def result(name: str, value: float | None, digits: int = 3) -> str:
         return "without end"
     if unit == "B":
         return show_memory(value, digits)
-    if name in ("requests_per_s", "saturation_per_s", "rate_within_slo_per_s"):
+    if name in ("requests_per_s", "saturation_per_s", "rate_within_slo_per_s", "in_time_per_s"):
         return f"{significant(value, digits)} /s"
     if unit == "1/s":
         return f"{significant(value, 4)} token/s"

@@ -54,7 +54,8 @@ from costmodel.report.terminal.style.next_command import command, options_of
 from costmodel.report.terminal.style.theme import BAD, DIM, styled
 
 _SHOWN = frozenset({
-    "rate_within_slo_per_s", "tpot", "ttft_p99", OWN, "tokens_per_gpu_within_limits", "cost_within_limits",
+    "rate_within_slo_per_s", "tpot", "ttft_p99", OWN, "in_time_share", "tokens_per_gpu_within_limits",
+    "cost_within_limits",
 })  # fmt: skip
 _ENDS = ("tpot P90", "p99 P90")
 _SIGNS = {"at_most": "≤", "at_least": "≥", "target": "≈"}
@@ -112,18 +113,26 @@ def _table(found: FoundPlans) -> CellTable:
     money = () if all(math.isnan(each.costs["cost_within_limits"]) for each in found.best) else ("rent/M out",)
     rent = ("rent_per_month",) if objective == "gpus_needed" and money else ()
     own: tuple[str, ...] = () if objective in _SHOWN else (objective, *rent)
-    rows = [_row(found, position, ranked, degrees, (*money, *own)) for position, ranked in enumerate(found.best, 1)]
+    timed = () if all(math.isnan(each.costs["in_time_share"]) for each in found.best) else ("in time",)
+    rows = [
+        _row(found, position, ranked, degrees, (*money, *own), timed) for position, ranked in enumerate(found.best, 1)
+    ]
     over = varied_heads(variants)
     times = ("tpot", _ENDS[0], "ttft p99", _ENDS[1])
-    figures = ("req/s", *times, "chance", "tok/s/GPU", *money, *map(result_head, own))
+    figures = ("req/s", *times, *timed, "chance", "tok/s/GPU", *money, *map(result_head, own))
     names = ("#", *over, *(heads.get(name, name) for name in degrees), *figures, "binds", "")
     align = f"r{'k' * len(over)}{'r' * (len(degrees) + len(figures))}ll"
     further = (*(("tok/s/GPU",) if over or own else ()), *(money if own else ()))
-    return CellTable(names, rows, align, drop=(*budget, "binds", *_ENDS[::-1], "chance", *further), indent="  ")
+    return CellTable(names, rows, align, drop=(*budget, "binds", *_ENDS[::-1], *timed, "chance", *further), indent="  ")
 
 
 def _row(
-    found: FoundPlans, position: int, ranked: RankedPlan, degrees: Sequence[str], more: Sequence[str]
+    found: FoundPlans,
+    position: int,
+    ranked: RankedPlan,
+    degrees: Sequence[str],
+    more: Sequence[str],
+    timed: Sequence[str],
 ) -> tuple[str, ...]:
     costs = ranked.costs
     further = {"rent/M out": known(significant(costs["cost_within_limits"]))}
@@ -133,12 +142,18 @@ def _row(
         *(degree_words(ranked, name) for name in degrees),
         significant(costs["rate_within_slo_per_s"]),
         *(brief(name, costs[name]) for name in ("tpot", "tpot_high", "ttft_p99", "ttft_p99_high")),
-        "—" if math.isnan(costs[OWN]) else rounded_percent(costs[OWN]),
+        *(_percents(costs["in_time_share"]) for _ in timed),
+        _percents(costs[OWN]),
         significant(costs["tokens_per_gpu_within_limits"]),
         *(further[name] if name in further else result(name, costs[name]) for name in more),
         ranked.binding,
         f"✗ {' '.join(ranked.broken)}" if ranked.broken else "",
     )
+
+
+def _percents(value: float) -> str:
+    """A share; a dash where it is not known."""
+    return "—" if math.isnan(value) else rounded_percent(value)
 
 
 def known(text: str) -> str:
@@ -162,6 +177,8 @@ def _key(found: FoundPlans) -> Iterator[Text]:
     kept = f"keeps {' and '.join(limits)}" if limits else "is answered"
     yield styled(f"  req/s: most that {kept}", DIM)
     yield styled("  tok/s/GPU and cost there; times and chance to keep all limits at the scenario's load", DIM)
+    if any(not math.isnan(each.costs["in_time_share"]) for each in found.best):
+        yield styled("  in time: requests at that load whose own first token and tokens are within these limits", DIM)
     if any(OVERLOAD & {*each.broken} for each in found.best):
         yield styled("  no end: more arrives than is answered; tpot is at the most that is", DIM)
     fastest = max((part.fastest for part in found.parts), default=math.inf)

@@ -28,6 +28,8 @@ HEADS = {
     "rent_per_month": "a month",
     "tpot_high": "P90",
     "ttft_p99_high": "p99 P90",
+    "in_time_share": "in time",
+    "in_time_per_s": "goodput",
     "limits_chance": "chance",
     "cost_per_mtoken": "rent/M out",
 }

@@ -1,0 +1,95 @@
+"""Requests that stay within the limits on their own times: their share of all, and how many a second (goodput).
+
+A limit on a mean or on a p99 is taken as what each request may take. The chance to meet the limits is another thing:
+how sure the prediction is that the mean and the p99 keep them.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable
+
+import numpy as np
+
+from costmodel.equations.run.economics import rate as rate_of
+from costmodel.equations.run.economics import share
+from costmodel.equations.serving.load.percentiles import share_within
+from costmodel.equations.serving.load.service_level import goodput_rate
+from costmodel.estimate.shared.limits import Limit
+from costmodel.ground.equation import Number, term, untraced
+from costmodel.ground.record import record
+from costmodel.ground.solvers import last_within
+
+SHARE, RATE = "in_time_share", "in_time_per_s"
+IN_TIME = (SHARE, RATE)
+TIMES = ("ttft", "ttft_p99", "tpot", "tpot_p99", "prompts_between")
+FARTHEST = 5.0  # logarithm of the largest factor on all times that is looked at
+Result = Callable[[str], Number]
+
+
+@record
+class RequestLimits:
+    """What one request may take to its first token, and for each token after it; None where nothing bounds it."""
+
+    first: float | None = None
+    token: float | None = None
+
+    @property
+    def any(self) -> bool:
+        """Whether there is one."""
+        return self.first is not None or self.token is not None
+
+
+def request_limits(limits: Iterable[Limit]) -> RequestLimits:
+    """The strictest limits on each of the two times."""
+    first, token = list[float](), list[float]()
+    for limit in limits:
+        if limit.kind == "at_most" and limit.column in ("ttft", "ttft_p99"):
+            first.append(limit.value)
+        elif limit.kind == "at_most" and limit.column in ("tpot", "tpot_p99"):
+            token.append(limit.value)
+        elif limit.kind == "at_least" and limit.column == "tokens_per_s_per_user":
+            token.append(float(rate_of(1.0, limit.value)))
+    return RequestLimits(min(first, default=None), min(token, default=None))
+
+
+def in_time(limits: RequestLimits, result: Result) -> dict[str, Number]:
+    """The share of requests in time and their rate, by the mean and the p99 of both times; unknown without limits."""
+    if not limits.any:
+        return dict.fromkeys(IN_TIME, np.nan)
+    with term("a step alone"):
+        between = result("prompts_between")
+        fastest = np.where(np.asarray(between) > 0, result("tpot") - between, 0.0)
+    first = _kept(limits.first, fastest, result, "ttft")
+    token = _kept(limits.token, fastest, result, "tpot")
+    with term("both in time"):
+        both = first * token
+    return {SHARE: both, RATE: goodput_rate(result("requests_per_s"), first, token)}
+
+
+def _kept(limit: float | None, fastest: Number, result: Result, name: str) -> Number:
+    """Share of requests that keep a limit on one of the times."""
+    if limit is None:
+        return 1.0
+    with term(f"{name} in time"):
+        return share_within(limit, fastest, result(name), result(f"{name}_p99"))
+
+
+def slower(result: Result, factor: Number) -> Result:
+    """Results of a load that waits for answers, where all times are so many times as long."""
+
+    def found(name: str) -> Number:
+        value = result(name)
+        return value * factor if name in TIMES else share(value, factor)
+
+    return found
+
+
+def factor_in_time(limits: RequestLimits, result: Result, column: str, bound: float) -> Number:
+    """The factor on all times of such a load up to which as many requests are in time as a bound asks for."""
+    rows = len(np.atleast_1d(np.asarray(result("tpot"))))
+
+    def over(log: Number) -> Number:
+        return np.log(share(bound, np.maximum(in_time(limits, slower(result, np.exp(log)))[column], 1e-12)))
+
+    with untraced(), np.errstate(all="ignore"):
+        return np.exp(last_within(over, np.full(rows, -FARTHEST), np.full(rows, FARTHEST)))

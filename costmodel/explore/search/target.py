@@ -28,11 +28,6 @@ class Target:
     at_least: bool
     bound: float
 
-    @property
-    def of_band(self) -> bool:
-        """Whether it is an end of a figure's band."""
-        return self.column.endswith(("_low", "_high"))
-
     def reached(self, trial: TrialResults) -> bool:
         """Whether a plan that keeps every limit reaches it."""
         return self.excess(trial) <= 0

@@ -18,7 +18,6 @@ from costmodel.equations.serving.load.first_token import (
 )
 from costmodel.equations.serving.load.percentiles import lognormal_percentile, normal_quantile
 from costmodel.equations.serving.load.queues import queue_wait, queue_wait_variance
-from costmodel.equations.serving.load.service_level import saturation_rate
 from costmodel.equations.serving.load.steady_state import (
     clustered_token_time,
     clustering_delay,
@@ -48,6 +47,11 @@ class Steady:
     step: Number
     busy: Number
     saturation: Number
+
+
+def saturation(supply: Number, demand: Number, base_time: Number, work: Number) -> Number:
+    """Rate at which a resource of every step is used up: of λ q t̄ = C with the mean step t̄ = α / (1 − λ w)."""
+    return supply / (base_time * demand + supply * work)
 
 
 def steady(engine: Engine, request_rate: Number | None = None) -> Steady:
@@ -87,5 +91,5 @@ def steady(engine: Engine, request_rate: Number | None = None) -> Steady:
         worst_gap=full,
         step=step,
         busy=busy,
-        saturation=saturation_rate(engine.token_budget, s + o, alpha, work),
+        saturation=saturation(engine.token_budget, s + o, alpha, work),
     )

@@ -12,10 +12,10 @@ from costmodel.equations.serving.load.closed_loop import (
     interfered_token_time,
     surplus_wait,
 )
-from costmodel.equations.serving.load.service_level import saturation_rate
 from costmodel.equations.serving.load.steady_state import mixed_step_time, request_work
 
 from .engine_simulation import Engine, serve_users
+from .steady import saturation
 
 ENGINE = Engine(9.92e-3, 60.73e-6, 47.82e-6, 2048.0, 512.0, 2048.0, 0.0, 0.6)
 
@@ -57,7 +57,7 @@ def test_users_beyond_full_steps_wait_in_line() -> None:
     decoding = float(full_step_concurrency(512.0, engine.prompt, engine.output))
     assert decoding == pytest.approx(seen.in_flight, rel=0.03)
     work = request_work(engine.sequence_time, engine.output, engine.prompt_token_time, engine.prompt)
-    rate = saturation_rate(512.0, engine.prompt + engine.output, engine.base_time, work)
+    rate = saturation(512.0, engine.prompt + engine.output, engine.base_time, work)
     assert decoding / (rate * engine.output) == pytest.approx(seen.tpot, rel=0.01)
     assert float(surplus_wait(136.0, decoding, rate)) == pytest.approx(seen.ttft, rel=0.03)
 

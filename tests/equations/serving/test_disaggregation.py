@@ -9,17 +9,19 @@ from hypothesis import strategies as st
 
 from costmodel.equations.memory.kv_cache import attention_cache_bytes
 from costmodel.equations.serving.disaggregation import (
-    busy_instances,
     cache_transfer_time,
     exposed_transfer_time,
     prefill_decode_ratio,
 )
+from costmodel.equations.serving.load.steady_state import engine_utilisation
 
 
 def test_nodes_of_deepseeks_day() -> None:
     """608 G tokens in at 73.7 k a second and node, 168 G out at 14.8 k: 226.75 nodes were in use on average."""
     day = 86_400
-    prefill, decode = busy_instances(1 / day, 608e9, 73.7e3), busy_instances(1 / day, 168e9, 14.8e3)
+    prefill, decode = (
+        engine_utilisation(1 / day, tokens / rate) for tokens, rate in ((608e9, 73.7e3), (168e9, 14.8e3))
+    )
     assert (prefill, decode) == (pytest.approx(95.5, abs=0.05), pytest.approx(131.4, abs=0.05))
     assert prefill + decode == pytest.approx(226.75, rel=2e-3)
     assert prefill_decode_ratio(608e9, 73.7e3, 168e9, 14.8e3) == pytest.approx(prefill / decode)

@@ -16,7 +16,7 @@ from costmodel.equations.network.collectives import (
     wire_bytes,
 )
 from costmodel.equations.run.economics import communication_efficiency
-from costmodel.equations.serving.step.engine_collectives import engine_all_reduce_time, pipelined_token_time
+from costmodel.equations.serving.step.engine_collectives import engine_all_reduce_time
 from costmodel.equations.serving.step.quantised_weights import scaled_element_bytes
 
 FITTED = (4.15e-6, 0.11e-6, 263e9, 0.32e6)  # of an H100's, from the kernel tables of aiconfigurator 0.12
@@ -94,36 +94,3 @@ def test_58_layers_of_ep_64_take_28_ms_if_nothing_hides() -> None:
     kernels = ((scaled_element_bytes(1.0, 4.0, 128.0), 43e9), (2.0, 46e9))
     times = [float(stream_time(activation_message(rows, 7168.0, width), rate, 1.0)) for width, rate in kernels]
     assert 58 * sum(times) * 1e3 == pytest.approx(28.2, rel=0.025)
-
-
-def test_pipeline_of_8_multiplies_throughput_not_speed() -> None:
-    """70B in bf16: an eighth of the weights is read in 6.23 ms; a token waits for eight of them."""
-    stage = stream_time(141.1e9 / 8, 3.35e12, 0.845)
-    assert stage * 1e3 == pytest.approx(6.23, abs=0.005)
-    token = float(pipelined_token_time(stage, 0.0, 8.0, 8.0))
-    assert token * 1e3 == pytest.approx(49.8, abs=0.05)
-    assert 64 / token == pytest.approx(1284, abs=0.5)  # 64 in flight, eight to a micro-batch
-    tensor = 64 / (stage + 160 * own(activation_message(64.0, 8192.0, 2.0)))
-    assert tensor == pytest.approx(7684, abs=5)
-
-
-def pipelined(stage: float, send: float, pp: int, groups: int, rounds: int = 50) -> float:
-    """Mean time between a group's tokens, each stage working on one group at a time, first come first served."""
-    free, ready, ends = [0.0] * pp, [0.0] * groups, [0.0] * groups
-    for turn in range(rounds):
-        for group in range(groups):
-            clock = ready[group]
-            for place in range(pp):
-                clock = max(clock, free[place]) + stage
-                free[place] = clock
-                clock += send if place < pp - 1 else 0.0
-            ready[group] = clock
-        ends = ready[:] if turn == rounds // 2 else ends
-    return float((ready[0] - ends[0]) / (rounds - 1 - rounds // 2))
-
-
-@pytest.mark.parametrize("groups", [1, 3, 8, 12])
-@pytest.mark.parametrize("send", [0.0, 0.3])
-def test_token_time_of_a_pipeline_stage_by_stage(groups: int, send: float) -> None:
-    found = pipelined(1.0, send, 8, groups)
-    assert float(pipelined_token_time(1.0, send, 8.0, float(groups))) == pytest.approx(found, rel=1e-9)

@@ -10,7 +10,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from costmodel.equations.memory.offload import link_time
-from costmodel.equations.serving.memory.prefix_reuse import conversation_hit, hit_tokens, residency_time, scattered_hit
+from costmodel.equations.serving.memory.prefix_reuse import hit_tokens, residency_time, scattered_hit
 
 
 @settings(max_examples=100, deadline=None)
@@ -28,18 +28,10 @@ def test_worked_hits() -> None:
 
 @pytest.mark.parametrize(("turn", "logged"), [(1, 0.4999), (2, 0.6666), (3, 0.7499)])
 def test_hits_of_conversations_as_mooncake_logs_them(turn: int, logged: float) -> None:
-    """Mooncake issue 3317: rounds that each add as much; a block at the end of each is lost."""
-    assert conversation_hit(float(turn), 1000.0, 0.0) == pytest.approx(turn / (turn + 1))
-    assert conversation_hit(float(turn), 1000.0, 0.0) == pytest.approx(logged, abs=2e-4)
-
-
-@pytest.mark.parametrize("answer", [0, 150, 900])
-def test_a_conversation_turn_by_turn(answer: int) -> None:
-    seen = 0
-    for turn in range(6):
-        prompt = seen + 300
-        assert conversation_hit(float(turn), 300.0, float(answer)) == pytest.approx(seen / prompt)
-        seen = prompt + answer
+    """Mooncake issue 3317: rounds that each add as much find n of n + 1 parts; a block at the end of each is lost."""
+    found = float(hit_tokens(turn * 10_000.0, (turn + 1) * 10_000.0, 16.0)) / ((turn + 1) * 10_000.0)
+    assert found == pytest.approx(turn / (turn + 1))
+    assert found == pytest.approx(logged, rel=1e-3)
 
 
 def test_residency() -> None:

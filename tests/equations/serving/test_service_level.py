@@ -15,14 +15,12 @@ from costmodel.equations.serving.load.service_level import (
     crowd_variance,
     goodput_rate,
     met_prompts_variance,
-    saturation_rate,
-    token_limit_rate,
 )
 from costmodel.equations.serving.load.steady_state import engine_utilisation, mean_step_time, request_work
 from costmodel.ground.solvers import greatest_within
 
 from .engine_simulation import Engine, serve
-from .steady import steady
+from .steady import saturation, steady
 
 # Llama 3.1 70B in bf16 on tp 8 of H100, prompts of 2,048 and answers of 512.
 ALPHA, BETA, GAMMA, PROMPT, OUTPUT = 9.98103e-3, 60.7273e-6, 47.8171e-6, 2048.0, 512.0
@@ -32,10 +30,10 @@ POOL = 1_372_810.0
 
 
 def test_rate_within_25_ms_a_token() -> None:
-    rate = float(token_limit_rate(ALPHA, 0.025, WORK))
-    assert rate == pytest.approx(4.656, abs=5e-4)
-    assert float(mean_step_time(ALPHA, engine_utilisation(rate, WORK))) == pytest.approx(0.025)
-    assert float(token_limit_rate(ALPHA, 0.009, WORK)) == 0
+    """(1 − α / τ) / w."""
+    rate = greatest_within(lambda rate: mean_step_time(ALPHA, engine_utilisation(rate, WORK)) <= 0.025, 0.0, 1 / WORK)
+    assert float(rate) == pytest.approx(4.656, abs=5e-4)
+    assert float(rate) == pytest.approx((1 - ALPHA / 0.025) / WORK)
 
 
 def test_clustering_takes_a_few_percent_of_that_rate() -> None:
@@ -49,7 +47,7 @@ def test_clustering_takes_a_few_percent_of_that_rate() -> None:
 def test_the_cache_is_full_on_the_mean_at_7_27() -> None:
     """λ (s + o/2) o t̄ = pool, of 1,373 k tokens."""
     held = mean_context(PROMPT, OUTPUT, 0.0)
-    rate = saturation_rate(POOL, held * OUTPUT, ALPHA, WORK)
+    rate = saturation(POOL, held * OUTPUT, ALPHA, WORK)
     assert rate == pytest.approx(7.267, abs=1e-3)
     assert rate * WORK == pytest.approx(0.9377, abs=1e-4)
     rates = np.linspace(0.01, 7.74, 20_001)
@@ -59,13 +57,13 @@ def test_the_cache_is_full_on_the_mean_at_7_27() -> None:
 
 @pytest.mark.parametrize("limit", [64.0, 256.0, 1024.0])
 def test_sequences_bind_like_any_resource(limit: float) -> None:
-    rate = saturation_rate(limit, OUTPUT, ALPHA, WORK)
+    rate = saturation(limit, OUTPUT, ALPHA, WORK)
     mean = float(mean_step_time(ALPHA, engine_utilisation(rate, WORK)))
     assert rate * OUTPUT * mean == pytest.approx(limit)
 
 
 def test_without_end_only_work_bounds() -> None:
-    assert saturation_rate(1e30, PROMPT + OUTPUT, ALPHA, WORK) == pytest.approx(1 / WORK)
+    assert saturation(1e30, PROMPT + OUTPUT, ALPHA, WORK) == pytest.approx(1 / WORK)
 
 
 @pytest.mark.parametrize(("limit", "budget"), [(0.5, 8192.0), (1.0, 8192.0), (1.0, 2048.0)])
@@ -136,10 +134,10 @@ def test_few_in_flight_vary_less_than_many() -> None:
 
 def test_goodput_is_the_rate_that_keeps_both() -> None:
     predicted = steady(ENGINE, 4.0)
-    first = share_within(1.0, predicted.step, predicted.ttft, predicted.ttft_variance)
+    first = share_within(1.0, predicted.step, predicted.ttft, predicted.ttft_p99)
     seen = serve(replace(ENGINE, request_rate=4.0), 15_000)
     assert float(first) == pytest.approx(np.mean(seen.first_tokens <= 1.0), abs=0.01)
-    assert float(share_within(0.25, predicted.step, predicted.ttft, predicted.ttft_variance)) == pytest.approx(
+    assert float(share_within(0.25, predicted.step, predicted.ttft, predicted.ttft_p99)) == pytest.approx(
         np.mean(seen.first_tokens <= 0.25), abs=0.06
     )
     assert goodput_rate(4.0, first, 1.0) == pytest.approx(4 * float(first))

@@ -9,8 +9,6 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from costmodel.equations.serving.load.closed_loop import closed_loop_step_time
-from costmodel.equations.serving.load.service_level import saturation_rate
 from costmodel.equations.serving.load.steady_state import (
     clustering_delay,
     engine_utilisation,
@@ -25,7 +23,7 @@ from costmodel.equations.serving.load.steady_state import (
 from costmodel.ground.solvers import fixed_point
 
 from .engine_simulation import Engine, serve
-from .steady import steady
+from .steady import saturation, steady
 
 # Llama 3.1 70B in bf16 on tp 8 of H100, prompts of 2,048 and answers of 512, as dense_decoder has it.
 ALPHA, BETA, GAMMA, PROMPT, OUTPUT = 9.98103e-3, 60.7273e-6, 47.8171e-6, 2048.0, 512.0
@@ -61,7 +59,7 @@ def test_open_and_closed_loop_are_one(load: tuple[float, ...]) -> None:
     rate = utilisation / request_work(beta, o, gamma, s)
     mean = float(mean_step_time(alpha, engine_utilisation(rate, request_work(beta, o, gamma, s))))
     users = requests_in_flight(rate, o, mean)
-    assert closed_loop_step_time(alpha, beta, gamma, users, s, o) == pytest.approx(mean, rel=1e-9)
+    assert mixed_step_time(alpha, beta, users, gamma, users * s / o) == pytest.approx(mean, rel=1e-9)
     assert mixed_step_time(alpha, beta, users, gamma, rate * s * mean) == pytest.approx(mean, rel=1e-9)
 
 
@@ -89,7 +87,7 @@ def test_nothing_is_finite_from_saturation_on() -> None:
 @pytest.mark.parametrize(("budget", "rate"), [(512, 5.59), (2048, 7.07), (8192, 7.57)])
 def test_a_budget_saturates_before_the_engine(budget: int, rate: float) -> None:
     work = request_work(BETA, OUTPUT, GAMMA, PROMPT)
-    most = saturation_rate(float(budget), PROMPT + OUTPUT, ALPHA, work)
+    most = saturation(float(budget), PROMPT + OUTPUT, ALPHA, work)
     assert most == pytest.approx(rate, abs=0.005)
     mean = float(mean_step_time(ALPHA, engine_utilisation(most, work)))
     assert most * mean * (PROMPT + OUTPUT) == pytest.approx(budget)  # every step is full

@@ -32,11 +32,19 @@ def test_a_system_prompt_stands_before_the_first_turn_alone() -> None:
         inputs(*shared, "workload.context=3500")
 
 
-def test_short_answers_hit_as_mooncake_logs_them() -> None:
-    """Rounds 1 to 3 find .500, .667 and .750: with the first that finds nothing .479 of a mean round, by tokens 0.6."""
-    turns = ("workload.turns=4", "workload.prompt=10000", "workload.output=1", AWARE, "limits={}")
-    mean = (0 + 10_001 + 20_002 + 30_003) / (10_000 * 10 + 6)
-    assert costs(*turns, "workload.rate=0.01 /s")["prefix_hit"] == pytest.approx(mean, rel=2e-3)
+@pytest.mark.parametrize(("round", "logged"), [(1, 0.4999), (2, 0.6666), (3, 0.7499)])
+def test_rounds_of_a_conversation_hit_as_mooncake_logs_them(round: int, logged: float) -> None:
+    """Mooncake issue 3317: rounds 1 to 3 find .500, .667, .750. The hits of n + 1 turns less those of n are round n."""
+
+    def turns(count: int) -> tuple[float, float]:
+        """Tokens of all prompts of a conversation, and those found in the cache."""
+        lengths = ("workload.prompt=10000", "workload.output=1", f"workload.turns={count}", "workload.rate=0.01 /s")
+        chat = (*lengths, *(("workload.think_time=1 s",) if count > 1 else ()), "stack.block=1", AWARE, "limits={}")
+        prompts = count * float(inputs(*chat).load.prompt)
+        return prompts, prompts * costs(*chat)["prefix_hit"]
+
+    (before, hit_before), (tokens, hit) = turns(round), turns(round + 1)
+    assert (hit - hit_before) / (tokens - before) == pytest.approx(logged, rel=1e-3)
 
 
 def test_random_routing_finds_it_on_one_replica_alone() -> None:

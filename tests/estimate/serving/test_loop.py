@@ -7,11 +7,10 @@ from dataclasses import replace
 import numpy as np
 import pytest
 from equations.serving.engine_simulation import Engine, serve, serve_loop
-from equations.serving.steady import steady
+from equations.serving.steady import saturation, steady
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from costmodel.equations.serving.load.service_level import saturation_rate
 from costmodel.equations.serving.load.steady_state import engine_utilisation, mean_step_time, request_work
 from costmodel.estimate.serving.loop import LoopTimes, loop
 from costmodel.estimate.serving.operating_point import OperatingPoint
@@ -90,7 +89,7 @@ users = st.floats(0.1, 1e5)
 def test_no_loop_is_beyond_saturation(engine: Engine, many: float) -> None:
     """With answers of four tokens it was by 22 %: neither time nor the token budget let more through."""
     work = request_work(engine.sequence_time, engine.output, engine.prompt_token_time, engine.prompt)
-    most = saturation_rate(engine.token_budget, engine.prompt + engine.output, engine.base_time, work)
+    most = saturation(engine.token_budget, engine.prompt + engine.output, engine.base_time, work)
     found = predicted(engine, many)
     assert 0 < rate(engine, many, found) <= float(most) * (1 + 1e-9)
     assert one(found.first) < np.inf

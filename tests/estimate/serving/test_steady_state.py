@@ -7,10 +7,9 @@ from dataclasses import replace
 import numpy as np
 import pytest
 from equations.serving.engine_simulation import Engine, serve
+from equations.serving.steady import saturation
 
 from costmodel.documents.reader.resolved_scenario import load
-from costmodel.equations.serving.load.closed_loop import closed_loop_step_time
-from costmodel.equations.serving.load.service_level import saturation_rate, token_limit_rate
 from costmodel.estimate.serving.evaluate_layouts import evaluate
 from costmodel.estimate.serving.operating_point import ExactSteps, operating_point
 from costmodel.estimate.serving.plan_columns import SIZES, PlanColumns
@@ -61,9 +60,9 @@ def test_the_mean_step_is_that_of_a_closed_loop() -> None:
     point = operating_point(found, layout(), np.array([42.0]), ExactSteps(found, layout()))
     rate = float(replica_rate(found, point)[0])
     alpha, beta, gamma = (float(each[0]) for each in (point.alpha, point.beta, point.gamma))
-    closed = closed_loop_step_time(alpha, beta, gamma, 42.0, 2048.0, 512.0)
+    closed = alpha + 42.0 * (beta + gamma * 2048 / 512)
     opened = alpha / (1 - rate * (beta * 512 + gamma * 2048))
-    assert opened == pytest.approx(float(closed), rel=1e-9)
+    assert opened == pytest.approx(closed, rel=1e-9)
     assert rate * 512 * opened == pytest.approx(42.0, rel=1e-9)
 
 
@@ -121,7 +120,7 @@ def test_saturation_is_where_steps_are_full(budget: int) -> None:
     most = float(evaluation.bounds.budget[0])
     point = operating_point(found, layout(budget=float(budget)), np.array([most]), ExactSteps(found, layout()))
     constants = (float(point.alpha[0]), float(point.work[0]))
-    expected = float(saturation_rate(float(budget), 2560.0, *constants))
+    expected = float(saturation(float(budget), 2560.0, *constants))
     assert float(replica_rate(found, point)[0]) == pytest.approx(expected, rel=1e-9)
 
 
@@ -132,7 +131,7 @@ def test_a_limit_on_tokens_alone_is_met_near_its_closed_form() -> None:
     within = float(evaluation.results.column("rate_within_slo_per_s")[0])
     exact = ExactSteps(found, layout())
     point = operating_point(found, layout(), np.array([within * 512 * 0.025]), exact)
-    bound = float(token_limit_rate(float(point.alpha[0]), 0.025, float(point.work[0])))
+    bound = (1 - float(point.alpha[0]) / 0.025) / float(point.work[0])
     assert 0.96 * bound < within < bound
 
 

@@ -7,6 +7,8 @@ import pytest
 from costmodel.equations.kernels.roofline import stream_time
 from costmodel.equations.layers.lora import adapter_parameters, packed_bytes
 from costmodel.equations.layers.parameters import mlp_parameters
+from costmodel.equations.run.economics import rate
+from costmodel.equations.serving.step.graphs import eager_launch_time
 from costmodel.equations.serving.step.quantised_weights import mixed_weight_bytes, scaled_element_bytes
 
 GIB = 2.0**30
@@ -73,7 +75,8 @@ def test_adapters_of_an_engine() -> None:
 
 def test_what_an_adapter_costs_in_launches() -> None:
     """lorax issue 333: 69 to 35 tokens a second on 32 layers of seven maps, 63 us a map: launches, not work."""
-    added = (1 / 35 - 1 / 69) / 32 / 7
-    assert added * 1e6 == pytest.approx(62.8, abs=0.1)
+    added = 62.8e-6
+    step = rate(1.0, 69.0) + eager_launch_time(32.0, 7.0, added)
+    assert rate(1.0, step) == pytest.approx(35, abs=0.05)
     pair = 2 * adapted(32, 16.0, linear_maps(4096, 4096, 1024, 14_336)) / 32 / 7  # bytes of a map's two thin matrices
     assert float(stream_time(pair, 1.555e12, 1.0)) < 0.01 * added

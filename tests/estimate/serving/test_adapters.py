@@ -27,6 +27,15 @@ def test_adapters_cost_launches_and_hardly_work() -> None:
     assert large / small < 1.1
 
 
+@pytest.mark.parametrize(("node", "added"), [("dgx-a100", 8.8), ("dgx-h100", 5.0)])
+def test_an_adapter_of_a_7b_takes_less_than_lorax_in_2024(node: str, added: float) -> None:
+    """lorax issue 333: 63 us a map, which halves its tokens. Here two captured launches, which the accuracy page lists."""
+    machine = ("model=llama-2-7b", f"cluster={{node: {node}, nodes: 1}}", "plan={tp: 1, replicas: 1}", "limits={}")
+    load = "workload={kind: serving, prompt: 100, output: 100, concurrency: 1"
+    plain, adapted = (costs(*machine, f"{load}{more}}}")["tpot"] for more in ("", ", adapters: {count: 1, rank: 16}"))
+    assert (adapted - plain) / 32 / 7 * 1e6 == pytest.approx(added, abs=0.1)
+
+
 def test_the_draft_of_speculation_is_not_adapted_twice() -> None:
     adapters = "workload.adapters={count: 4, rank: 16}"
     eagle = "plan.speculation={tokens: 2, acceptance: 70 %, draft: eagle}"

@@ -29,7 +29,7 @@ def test_adapters_cost_launches_and_hardly_work() -> None:
 
 @pytest.mark.parametrize(("node", "added"), [("dgx-a100", 8.8), ("dgx-h100", 5.0)])
 def test_an_adapter_of_a_7b_takes_less_than_lorax_in_2024(node: str, added: float) -> None:
-    """lorax issue 333: 63 us a map, which halves its tokens. Here two captured launches, which the accuracy page lists."""
+    """lorax issue 333: 63 us a map, which halves its tokens. Here it is two captured launches."""
     machine = ("model=llama-2-7b", f"cluster={{node: {node}, nodes: 1}}", "plan={tp: 1, replicas: 1}", "limits={}")
     load = "workload={kind: serving, prompt: 100, output: 100, concurrency: 1"
     plain, adapted = (costs(*machine, f"{load}{more}}}")["tpot"] for more in ("", ", adapters: {count: 1, rank: 16}"))

@@ -4,12 +4,15 @@ from __future__ import annotations
 
 import math
 
+import numpy as np
 import pytest
 
 from costmodel.documents.reader.resolved_scenario import load_any
 from costmodel.documents.reader.serving_scenario import serving
 from costmodel.estimate.serving.predict_serving import predict
+from costmodel.estimate.serving.replicas_for_load import replicas_for_load
 from costmodel.ground.errors import CostModelError
+from estimate.serving.cases import inputs, one
 
 NAME = "serve-llama-3.1-70b"
 
@@ -63,3 +66,11 @@ def test_replicas_are_counted_for_a_rate_alone(assumed: str) -> None:
     loop = ("workload.rate=null", "workload.concurrency=64")
     with pytest.raises(CostModelError, match="counts replicas for a rate, and none is stated"):
         needed(*loop, f"assume={{{assumed}}}")
+
+
+def test_replicas_for_50_requests_a_second() -> None:
+    """7.4 a second each and 20 % headroom take 9; 11 where enough are up for 99.9 % of the time, each for 99.5 %."""
+    stated = ("workload.rate=50 /s", "assume.headroom=20 %")
+    up = ("assume.availability=99.5 %", "assume.enough_up=99.9 %")
+    found = [one(replicas_for_load(inputs(*stated, *more), np.array([7.4]))) for more in ((), up)]
+    assert found == [9, 11]

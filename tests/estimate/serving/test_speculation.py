@@ -17,6 +17,9 @@ EAGLE = "plan.speculation={tokens: 4, acceptance: 80 %, draft: eagle}"
 ALONE = ("plan.replicas=1", "cluster.nodes=1")
 
 
+DENSE = ("model=llama-3.1-8b", "plan.tp=1")
+
+
 def short(users: int) -> str:
     """Short requests, whose steps are matrix products."""
     return f"workload={{kind: serving, prompt: 64, output: 64, concurrency: {users}}}"
@@ -29,6 +32,12 @@ def test_a_dense_model_gains_at_small_batches_and_loses_at_large_ones() -> None:
     assert 2.8 < gains[0] < 3.3616
     assert gains[-1] < 1
     assert costs(EAGLE, ALONE[0])["accepted_tokens"] == pytest.approx(3.3616)
+
+
+def test_a_dense_8b_gains_nothing_at_256() -> None:
+    """0.74 of matrix products at their limits alone; here attention and the host, which drafts do not multiply, too."""
+    gains = [costs(EAGLE, short(users), *ALONE, *DENSE)["speculation_gain"] for users in (1, 256, 512)]
+    assert gains == pytest.approx([2.53, 0.98, 0.91], abs=0.02)
 
 
 def test_at_the_break_even_a_token_takes_as_long_as_without() -> None:

@@ -1,4 +1,4 @@
-"""Communication of an engine's step: its own all-reduce, and the way of a token through pipeline stages."""
+"""Communication of an engine's step: its own all-reduce, and what a prompt takes from the stages of a pipeline."""
 
 from __future__ import annotations
 

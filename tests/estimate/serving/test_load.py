@@ -1,0 +1,99 @@
+"""Loads of engines whose steps are linear, as estimates have them: saturation, what is near it, limits on paper."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import numpy as np
+import pytest
+from equations.serving.engine_simulation import Engine, serve
+from equations.serving.test_steady_state import CASES, ENGINE
+
+from costmodel.equations.serving.load.closed_loop import full_step_concurrency
+from costmodel.estimate.serving.load import Bounds, Engines
+from costmodel.estimate.serving.operating_point import OperatingPoint
+from costmodel.estimate.serving.plan_columns import SIZES, PlanColumns
+from costmodel.estimate.serving.rate_within_limits import rate_within_limits
+from costmodel.estimate.serving.steady_state import replica_rate
+
+from .cases import inputs, one
+from .linear_engine import inputs_of, state_of
+
+# Llama 3.1 70B in bf16 on tp 8 of H100, prompts of 2,048 and answers of 512: α, β and γ of its worked example
+ALPHA, BETA, GAMMA, PROMPT, OUTPUT = 9.98103e-3, 60.7273e-6, 47.8171e-6, 2048.0, 512.0
+LINEAR = Engine(ALPHA, BETA, GAMMA, PROMPT, OUTPUT, 2048.0, 0.0)
+WORK = BETA * OUTPUT + GAMMA * PROMPT
+
+
+class LinearSteps:
+    """Steps of such an engine, as an estimate asks for them."""
+
+    one = ALPHA + BETA
+
+    def decode(self, decodes: np.ndarray) -> np.ndarray:
+        return ALPHA + BETA * decodes
+
+    def mixed(self, decodes: np.ndarray, tokens: np.ndarray) -> np.ndarray:
+        return ALPHA + BETA * decodes + GAMMA * tokens
+
+
+def plan(budget: float) -> PlanColumns:
+    """One replica with a token budget."""
+    return PlanColumns(**{name: np.ones(1) for name in SIZES} | {"budget": np.array([budget])})
+
+
+def most_of(budget: float) -> float:
+    """The rate at which all steps are full, as an estimate finds it."""
+    many = full_step_concurrency(budget, PROMPT, OUTPUT)
+    room = budget - many
+    mixed = ALPHA + BETA * many + GAMMA * min(PROMPT, room)
+    point = OperatingPoint(many, ALPHA + BETA * many, mixed, 1.0, room, ALPHA, BETA, GAMMA, GAMMA, WORK)
+    return float(replica_rate(inputs_of(LINEAR), point))
+
+
+@pytest.mark.parametrize(("rate", "budget", "variation"), CASES)
+def test_22_loads_of_a_simulated_engine(rate: float, budget: float, variation: float) -> None:
+    """Time per token to 2 %, in flight to 13 %, the mean first token to 18 %, its p99 to 26 %."""
+    engine = replace(ENGINE, request_rate=rate, token_budget=budget, variation=variation)
+    seen, found = serve(engine, 36_000 if rate > 5 else max(6_000, int(3_000 * rate))), state_of(engine)
+    assert float(found.tpot) == pytest.approx(seen.tpot, rel=0.02)
+    assert float(found.in_flight) == pytest.approx(seen.in_flight, rel=0.13)
+    assert float(found.ttft) == pytest.approx(seen.ttft, rel=0.18)
+    assert float(found.ttft_p99) == pytest.approx(seen.ttft_p99, rel=0.26)
+
+
+@pytest.mark.parametrize(("budget", "rate"), [(512.0, 5.59), (2048.0, 7.07), (8192.0, 7.57)])
+def test_saturation_by_the_token_budget(budget: float, rate: float) -> None:
+    """Just above it there is no first token on the mean; simulated, its median is 10 times that below."""
+    most = most_of(budget)
+    assert round(most, 2) == rate
+    below, above = (state_of(replace(LINEAR, token_budget=budget, request_rate=f * most)) for f in (0.999, 1.001))
+    assert float(below.ttft) < np.inf == float(above.ttft)
+    seen = [serve(replace(LINEAR, token_budget=budget, request_rate=f * most), 3000) for f in (0.9, 1.1)]
+    assert np.median(seen[1].first_tokens) > 10 * np.median(seen[0].first_tokens)
+
+
+def test_the_search_for_the_highest_rate_ends_where_steps_are_full_or_a_limit_is_met() -> None:
+    """7.57 without limits; with 25 ms a token (1 − α / τ) / w, less the few percent of clustering."""
+    found, endless = [], np.array([1e9])
+    for limits in ("limits={}", "limits={tpot: {at_most: 25 ms}}"):
+        stated, layout = replace(inputs(limits), load=inputs_of(LINEAR).load), plan(8192.0)
+        bounds = Bounds(np.array([full_step_concurrency(8192.0, PROMPT, OUTPUT)]), endless, endless, endless)
+        engines = Engines(stated, layout, LinearSteps(), bounds)
+        found.append(one(rate_within_limits(engines, engines)))
+    assert round(found[0], 2) == 7.57
+    assert 0.96 * 4.66 < found[1] < 4.66
+
+
+def test_an_idle_engine_and_a_saturated_one() -> None:
+    """At no load a token takes a step of one, and the first a prompt and half a step; towards ρ = 1 both diverge."""
+    wide = replace(LINEAR, token_budget=1e7)
+    idle = state_of(replace(wide, request_rate=1e-7))
+    assert float(idle.tpot) == pytest.approx(ALPHA + BETA, rel=1e-5)
+    assert float(idle.ttft) == pytest.approx(ALPHA + GAMMA * PROMPT + ALPHA / 2, rel=1e-3)
+    near = [state_of(replace(wide, request_rate=share / WORK)) for share in (0.9, 0.99, 0.999)]
+    for name, times in (("tpot", 9), ("ttft", 4)):
+        values = [float(getattr(each, name)) for each in near]
+        assert values[1] > times * values[0]
+        assert values[2] > times * values[1]
+    assert float(state_of(replace(wide, request_rate=1.0001 / WORK)).tpot) == np.inf

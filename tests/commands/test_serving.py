@@ -140,6 +140,7 @@ def test_the_interview_case_of_tensor_parallelism(run: Any) -> None:
     options = [part for setting in (*settings, load) for part in ("--set", setting)]
     prompt = json_of(run, "comm", NAME, *options)["transfers"][1]
     assert (prompt["message_bytes"], prompt["count"]) == (26_214_400, 64)
+    assert prompt["message_bytes"] * prompt["count"] == pytest.approx(1.678e9, rel=1e-3)
     assert prompt["volume_bytes"] == pytest.approx(2.517e9, rel=1e-3)
 
 
@@ -325,6 +326,13 @@ def test_serving_imports_no_schema_of_training() -> None:
     unneeded |= {"estimate.training", "explore.serving.vary_serving", "explore.serving.search_layouts"}
     assert loaded & unneeded == set()
     assert {"documents.schemas.serving.serving_schema", "documents.schemas.model"} <= loaded
+
+
+def test_serving_starts_with_no_more_than_training() -> None:
+    """Most of a start is imports: serving loads no package that training does not, and no more modules."""
+    training, serving = (_modules("estimate", name) for name in ("llama-3-70b-512", NAME))
+    assert {name.partition(".")[0] for name in serving} <= {name.partition(".")[0] for name in training}
+    assert len(serving) <= len(training)
 
 
 def test_a_front_weighs_two_results_of_every_plan_at_every_load(run: Any) -> None:

@@ -97,7 +97,7 @@ def test_58_layers_of_ep_64_take_28_ms_if_nothing_hides() -> None:
 
 
 def test_tensor_parallelism_of_70b_beside_the_read_of_its_weights() -> None:
-    """An eighth of the weights is read in 6.23 ms; with 160 all-reduces of 64 sequences that is 7,684 tokens a second."""
+    """An eighth of the weights takes 6.23 ms; with 160 all-reduces of 64 sequences that is 7,684 tokens a second."""
     read = stream_time(141.1e9 / 8, 3.35e12, 0.845)
     assert read * 1e3 == pytest.approx(6.23, abs=0.005)
     assert 64 / (read + 160 * own(activation_message(64.0, 8192.0, 2.0))) == pytest.approx(7684, abs=5)

@@ -57,9 +57,7 @@ def test_a_pipeline_of_8_multiplies_throughput_not_speed() -> None:
     assert weights * 1e3 == pytest.approx(49.8, rel=0.02)
     assert 64 / weights == pytest.approx(1284, rel=0.02)
     load = "workload={kind: serving, prompt: 16, output: 512, concurrency: 64, precision: bf16}"
-    deep, wide = (
-        costs(load, f"plan={{{plan}, replicas: 1}}", "cluster.nodes=1", "limits={}")
-        for plan in ("tp: 1, pp: 8", "tp: 8")
-    )
+    plans = ("plan={tp: 1, pp: 8, replicas: 1}", "plan={tp: 8, replicas: 1}")
+    deep, wide = (costs(load, plan, "cluster.nodes=1", "limits={}") for plan in plans)
     assert deep["tpot"] > 4 * wide["tpot"]
     assert deep["matmul"] == pytest.approx(weights)

@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import itertools
+from typing import Any
 
 import numpy as np
 import pytest
 from estimate.serving.cases import inputs, predicted
 
+from costmodel.estimate.serving import load
 from costmodel.explore.serving.search_layouts import UNSTABLE, search
 from costmodel.ground.units import show_time, significant
 
@@ -90,3 +92,22 @@ def test_plans_over_saturation_wait_without_end_and_rank_last() -> None:
             times = [plan.costs[name] for name in ("ttft", "ttft_p99", "latency")]
             assert all(np.isinf(time) == endless for time in times)
             assert show_time(times[0]) == "without end" or times[0] < 1e4
+
+
+def test_a_search_looks_at_all_plans_at_once(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Rates are looked for on columns: 37,000 plans take no more looks than a hundred. tests/speed prints plans/s."""
+    looks: list[int] = []
+    look = load.operating_point
+
+    def counted(*args: Any) -> Any:
+        looks[-1] += 1
+        return look(*args)
+
+    monkeypatch.setattr(load, "operating_point", counted)
+    wide = {"tp": [1, 2, 4, 8], "pp": [1, 2, 4, 8], "budget": [512 * each for each in range(1, 65)]}
+    valid = []
+    for more in ((), (f"search={wide | {'replicas': [*range(1, 65)]}}",)):
+        looks.append(0)
+        valid.append(search(inputs("cluster.nodes=32", "workload.rate=100 /s", *more), 3).valid)
+    assert valid[1] > 300 * valid[0]
+    assert looks[1] <= looks[0] < 300

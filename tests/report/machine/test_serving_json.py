@@ -7,6 +7,9 @@ from typing import Any
 
 import pytest
 
+from costmodel.estimate.serving.plan_columns import SIZES
+
+APART = "plan={prefill: {tp: 8, replicas: 2}, decode: {tp: 8}}"
 TRAINING, SERVING = "llama-3-70b-512", "serve-llama-3.1-70b"
 OF_TRAINING = {"flop_convention", "read_from"}  # how its FLOP are counted; the launch script it was read from
 OF_ITS_SEARCH = {"held", "evaluated", "nearest", "try"}  # how its space is walked
@@ -39,6 +42,37 @@ def test_fields_are_added_and_none_changed(command: str, more: tuple[str, ...], 
     for column in serving["columns"]:
         was = known.get(column["name"], column)
         assert (was["unit"], was["better"]) == (column["unit"], column["better"])
+
+
+@pytest.mark.parametrize(
+    ("command", "rows", "more"),
+    [
+        ("estimate", "plans", ()),
+        ("estimate", "plans", ("--set", "workload.rate=20 /s")),
+        (
+            "estimate",
+            "plans",
+            ("--set", "cluster.nodes=3", "--set", "plan={prefill: {tp: 8, replicas: 2}, decode: {tp: 8}}"),
+        ),
+        ("search", "plans", ("--top", "3")),
+        ("search", "pareto", ("--pareto", "tokens_per_s_per_user,tokens_per_s_per_gpu")),
+    ],
+)
+def test_every_field_of_a_plan_is_one_of_trainings_or_a_described_column(
+    command: str, rows: str, more: tuple[str, ...], run: Any
+) -> None:
+    """`costmodel/result/v1` gets columns: numbers with a unit and a meaning, beside the degrees of a serving plan."""
+    found, known = answer(run, command, SERVING, *more), answer(run, "search", TRAINING, "--top", "1")
+    plans = found[rows]["plans"] if rows == "pareto" else found[rows]
+    described = {column["name"] for column in found["columns"]}
+    degrees = {*SIZES, "prefill", "decode", "speculation", "binds", "broken", "load", "concurrency", "variant"}
+    assert plans
+    for plan in plans:
+        assert set(plan) - described - set(known["plans"][0]) - degrees == set()
+        assert {name for name in described if not isinstance(plan.get(name), float | int | None)} == set()
+    for column in found["columns"]:
+        assert set(column) == {"name", "unit", "meaning", "better"}
+        assert column["better"] in ("higher", "lower", "neither")
 
 
 def test_shared_columns_hold_numbers_of_one_kind(run: Any) -> None:

@@ -101,8 +101,7 @@ def evaluate_apart(
     )
     with term("saturation"):
         top = np.minimum(np.minimum(passed, transfer.most), decode.replicas * exact.decoded(bound))
-    rate = _rate(quick, top)
-    within = quick.within(top)
+    rate, within = _rate(quick, top), quick.within(top)
     over = np.asarray(rate < (inputs.case.scenario.workload.rate or 0.0) * (1 - 1e-9))
     many = quick.in_flight(rate)
     step = ExactSteps(inputs, decode).breakdown(micro_batch(decode, many))

@@ -22,7 +22,7 @@ def expert_read_probability(tokens: Number, probability: Number) -> Number:
         probability; the sum over experts of unlike p is how many are read [1]
 
     Example:
-        >>> expert_read_probability(2.0, 0.25)
+        >>> float(expert_read_probability(2.0, 0.25))
         0.4375
 
     Holds:

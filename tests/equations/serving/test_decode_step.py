@@ -5,9 +5,10 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from costmodel.equations.kernels.flop import FLOP_PER_MAC
+from costmodel.equations.kernels.flop import FLOP_PER_MAC, matmul_flop
 from costmodel.equations.kernels.roofline import stream_time
 from costmodel.equations.memory.kv_cache import attention_cache_bytes, latent_cache_bytes
+from costmodel.equations.run.economics import work_time
 from costmodel.equations.serving.step.decode_step import (
     absorbed_attention_flop,
     compute_bound_batch,
@@ -84,7 +85,7 @@ def test_weights_of_an_8b_at_the_memorys_rate() -> None:
 def test_30b_int8_on_16_v5e(batch: int, milliseconds: float) -> None:
     """ "How to Scale Your Model", chapter 7: 8,192 tokens of 100 kB, products at the peak where they are longer."""
     cache = stream_time(batch * 819.2e6, 16 * 8.1e11, 1.0)
-    dense = np.maximum(stream_time(30e9, 16 * 8.1e11, 1.0), 2 * batch * 30e9 / (16 * 1.97e14))
+    dense = np.maximum(stream_time(30e9, 16 * 8.1e11, 1.0), work_time(matmul_flop(batch, 30e9, 1.0), 1.97e14, 16.0))
     assert (cache + dense) * 1e3 == pytest.approx(milliseconds, rel=2e-3)
     assert (batch > compute_bound_batch(1.0, 1.97e14, 8.1e11)) == (batch == 256)
 
@@ -95,6 +96,7 @@ def test_llama_2_13b_on_8_v5e(batch: int, milliseconds: float) -> None:
     cache = 40 * attention_cache_bytes(8192.0, 40.0, 128.0, 2.0)
     assert cache / 1e9 == pytest.approx(6.7, abs=0.02)
     assert stream_time(batch * 6.7e9 + 26e9, 8 * 8.2e11, 1.0) * 1e3 == pytest.approx(milliseconds, rel=2e-3)
+    assert (batch * cache + 26e9 <= 8 * 16 * 2**30) == (batch <= 16)
 
 
 def test_no_user_beats_the_memory() -> None:

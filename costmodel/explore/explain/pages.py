@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import functools
 import importlib
 import pkgutil
 from dataclasses import replace
@@ -66,6 +67,8 @@ SECTIONS = (
 
 _INPUT = "a word of the vocabulary"
 _MOST = 5  # keys that a page lists
+_RULES = {**SERVING_REFUSALS, **RL_REFUSALS, **REFUSALS, **REMARKS, **REASONS}
+_RESULTS = {**RL_RESULTS, **SERVING_RESULTS, **COLUMNS}
 
 # Equations that no estimate uses have pages too.
 for found in pkgutil.walk_packages(costmodel.equations.__path__, "costmodel.equations."):
@@ -117,16 +120,16 @@ def _meaning(word: str) -> Page:
 
 def _of_a_word(word: str) -> Page | None:
     """The page of a costmodel word, in any capitalisation; None where there is none."""
-    word = {known.lower(): known for known in all_words()}.get(word.lower(), word)
+    word = _by_lower_case().get(word.lower(), word)
     if word in FAULT_CODES:
         return Page(word, "a fault of the input", FAULT_CODES[word] + _listed(word))
-    if word in (rules := {**SERVING_REFUSALS, **RL_REFUSALS, **REFUSALS, **REMARKS, **REASONS}):
-        rule = rules[word]
+    if word in _RULES:
+        rule = _RULES[word]
         return Page(word, rule.title, rule.meaning + _listed(word))
     if word in (named := _wing_words()):
         return _of_wing(named[word])
-    if word in (columns := {**RL_RESULTS, **SERVING_RESULTS, **COLUMNS}):
-        column = columns[word]
+    if word in _RESULTS:
+        column = _RESULTS[word]
         other = SERVING_RESULTS.get(word, column).meaning
         text = column.meaning if other == column.meaning else f"{column.meaning}\nof serving: {other}"
         return Page(word, f"a result, in {column.unit}; {column.better} is better", text)
@@ -229,6 +232,7 @@ def _units(unit: Any) -> str:
     return " or ".join("any unit" if item == "u" else item for item in shown)
 
 
+@functools.cache
 def _strategies() -> dict[str, str]:
     """The name of a strategy by each of its names."""
     return {name: word for word, entry in strategies().items() for name in (word, *entry.get("also", ()))}
@@ -241,6 +245,7 @@ def _strategy(word: str) -> Page:
     return Page(word, entry["title"], "\n".join(stated), None, _titles(entry["source"]), formulas)
 
 
+@functools.cache
 def _wing_words() -> dict[str, str]:
     """The page of a word of serving, or of reinforcement learning, by each of its names."""
     entries = {**rl_words(), **serving_words()}
@@ -283,17 +288,24 @@ def worth_asking() -> dict[str, list[str]]:
         "words of reinforcement learning": list(rl_words()),
         "strategies": list(strategies()),
         "questions": [question.words[0] for question in questions() if _of_a_word(question.words[0]) is None],
-        "codes": [*FAULT_CODES, *sorted({**REFUSALS, **SERVING_REFUSALS, **RL_REFUSALS, **REMARKS, **REASONS})],
+        "codes": [*FAULT_CODES, *sorted(_RULES)],
         **rooms,
     }
 
 
-def all_words() -> list[str]:
+@functools.cache
+def all_words() -> tuple[str, ...]:
     """Everything `explain WORD` knows."""
     words = [*COLUMNS, *LINES, *_strategies(), *glossary(), *EQUATIONS, *FAULT_CODES, *REFUSALS, *REMARKS, *REASONS]
     words += [*SERVING_RESULTS, *RL_RESULTS, *_wing_words(), *SERVING_REFUSALS, *RL_REFUSALS]
     words += [word for question in questions() for word in question.words]
-    return list(dict.fromkeys(words))
+    return tuple(dict.fromkeys(words))
+
+
+@functools.cache
+def _by_lower_case() -> dict[str, str]:
+    """Every word as it is written, by its small letters."""
+    return {word.lower(): word for word in all_words()}
 
 
 def _titles(source: str) -> tuple[tuple[str, str], ...]:

@@ -133,70 +133,46 @@ def last_within(
     1.414214
     """
     tops, bottoms = (np.array(end, dtype=np.float64) for end in np.broadcast_arrays(high, low))
-    shape, looks = tops.shape, [np.broadcast_to(_look(excess, end), tops.shape) for end in (tops, bottoms)]
-    rows = _Brackets(*(column.reshape(-1) for column in (tops, bottoms, *looks, np.full(shape, 0.5))))
-    answer, sought = np.where(rows.of_here <= 0, rows.here, rows.there), rows.of_here > 0
+    shape = tops.shape
+    here, there = (_looked_at(end, excess, shape) for end in (tops, bottoms))
+    part = np.full(len(here[0]), 0.5)
+    answer, sought = np.where(here[1] <= 0, here[0], there[0]), here[1] > 0
     places = np.arange(len(answer))
     for _ in range(steps):
-        if not sought.any():
+        if not np.count_nonzero(sought):
             break
         if some is not None and 2 * np.count_nonzero(sought) < len(places):
-            places, rows = places[sought], rows.at(sought)
+            places, here, there, part = places[sought], here[:, sought], there[:, sought], part[sought]
             excess, shape, sought = some(places), places.shape, np.ones(len(places), dtype=bool)
-        middle = rows.middle
-        rows = rows.narrower(middle, _look(excess, middle.reshape(shape)).reshape(-1))
-        inside, of_inside = rows.inside
+        found = _looked_at(here[0] + part * (there[0] - here[0]), excess, shape)
+        same = (found[1] > 0) == (here[1] > 0)
+        last, there, here = np.where(same, here, there), np.where(same, there, here), found
+        part = _part(here, there, last)
+        inside, of_inside = np.where(here[1] <= 0, here, there)
         new = sought & (of_inside <= 0)
         answer[places[new]] = inside[new]
-        sought = sought & ~((new & (of_inside > -near)) | (np.abs(rows.here - rows.there) < near))
+        sought &= ~((new & (of_inside > -near)) | (np.abs(here[0] - there[0]) < near))
     return answer.reshape(tops.shape)
 
 
-def _look(excess: Callable[[Column], Values], value: Column) -> Column:
-    return np.asarray(np.clip(excess(value), -STEEPEST, STEEPEST))
+def _looked_at(value: Column, excess: Callable[[Column], Values], shape: tuple[int, ...]) -> Column:
+    """Two columns: values, and their excess."""
+    found = np.empty((2, *shape))
+    found[0] = value.reshape(shape)
+    found[1] = np.minimum(np.maximum(excess(found[0]), -STEEPEST), STEEPEST)
+    return found.reshape(2, -1)
 
 
-@record
-class _Brackets:
-    """Two ends for each row with what they have too much, and the part of the way between to look at next."""
-
-    here: Column
-    there: Column
-    of_here: Column
-    of_there: Column
-    part: Column
-
-    def at(self, rows: NDArray[np.bool_]) -> _Brackets:
-        return _Brackets(*(column[rows] for column in (self.here, self.there, self.of_here, self.of_there, self.part)))
-
-    @property
-    def middle(self) -> Column:
-        return self.here + self.part * (self.there - self.here)
-
-    @property
-    def inside(self) -> tuple[Column, Column]:
-        """The end that is not over, where there is one, and what it has."""
-        lower = self.of_here <= 0
-        return np.where(lower, self.here, self.there), np.where(lower, self.of_here, self.of_there)
-
-    def narrower(self, middle: Column, found: Column) -> _Brackets:
-        """The same once a place between has been looked at."""
-        same = (found > 0) == (self.of_here > 0)
-        last, of_last = np.where(same, self.here, self.there), np.where(same, self.of_here, self.of_there)
-        there, of_there = np.where(same, self.there, self.here), np.where(same, self.of_there, self.of_here)
-        return _Brackets(middle, there, found, of_there, _curved(middle, there, last, found, of_there, of_last))
-
-
-def _curved(here: Column, there: Column, last: Column, of_here: Values, of_there: Values, of_last: Values) -> Column:
-    """Part of the way from here to there to look at next."""
+def _part(here: Column, there: Column, last: Column) -> Column:
+    """Part of the way from here to there to look at next: of the curve through three looks, else the middle."""
+    (x, of_x), (y, of_y), (z, of_z) = here, there, last
     with np.errstate(all="ignore"):
-        place = (here - there) / (last - there)
-        height = (of_here - of_there) / (of_last - of_there)
-        straight = (height**2 < place) & ((1 - height) ** 2 < 1 - place)
-        first = of_here / (of_there - of_here) * of_last / (of_there - of_last)
-        second = (last - here) / (there - here) * of_here / (of_last - of_here) * of_there / (of_last - of_there)
-        part = np.where(straight & np.isfinite(first + second), first + second, 0.5)
-    return np.asarray(np.clip(part, 1e-6, 1 - 1e-6))
+        way, height, beyond = y - x, of_x - of_y, of_z - of_y
+        place, level = way / (y - z), height / beyond
+        straight = (level * level < place) & ((1 - level) ** 2 < 1 - place)
+        part = of_x / height * of_z / beyond + (z - x) / way * of_x / (of_z - of_x) * of_y / beyond
+        part = np.where(straight & np.isfinite(part), part, 0.5)
+    return np.minimum(np.maximum(part, 1e-6), 1 - 1e-6)
 
 
 def fixed_point(image: Callable[[Column], Values], start: Values, *, rounds: int = ROUNDS) -> tuple[Column, Column]:

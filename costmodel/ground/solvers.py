@@ -136,8 +136,8 @@ def last_within(
     shape = tops.shape
     here, there = (_looked_at(end, excess, shape) for end in (tops, bottoms))
     part = np.full(len(here[0]), 0.5)
-    answer, sought = np.where(here[1] <= 0, here[0], there[0]), here[1] > 0
-    places = np.arange(len(answer))
+    answer: Column = np.where(here[1] <= 0, here[0], there[0])
+    sought, places = here[1] > 0, np.arange(len(answer))
     for _ in range(steps):
         if not np.count_nonzero(sought):
             break
@@ -172,7 +172,7 @@ def _part(here: Column, there: Column, last: Column) -> Column:
         straight = (level * level < place) & ((1 - level) ** 2 < 1 - place)
         part = of_x / height * of_z / beyond + (z - x) / way * of_x / (of_z - of_x) * of_y / beyond
         part = np.where(straight & np.isfinite(part), part, 0.5)
-    return np.minimum(np.maximum(part, 1e-6), 1 - 1e-6)
+    return np.asarray(np.minimum(np.maximum(part, 1e-6), 1 - 1e-6))
 
 
 def fixed_point(image: Callable[[Column], Values], start: Values, *, rounds: int = ROUNDS) -> tuple[Column, Column]:

@@ -158,16 +158,15 @@ def by_rate(case: ServingCase, rates: Sequence[str], *, best: bool = False) -> l
     for written in rates:
         rate = f"workload.rate={written}"
         held = with_best_layout(vary_any(case, [rate])) if best else case
+        counted = tried(held, [rate, *group], bands=False).answer
+        if counted is not None and not counted.refused and math.isfinite(counted.costs["replicas_needed"]):
+            found.append(_sized(held, counted, rate))
+            continue
         trial = tried(held, [rate, *group])
-        if trial.answer is None or trial.answer.refused:
-            found.append(trial)
-            continue
-        needed = trial.answer.costs["replicas_needed"]
-        if not math.isfinite(needed):
+        if trial.answer is not None and not trial.answer.refused:
             alone = _without_load(trial.answer)
-            found.append(replace(trial, alone=alone if alone.broken else None))
-            continue
-        found.append(_sized(held, trial.answer, rate))
+            trial = replace(trial, alone=alone if alone.broken else None)
+        found.append(trial)
     _fail_without_rates([trial.fault for trial in found])
     return found
 

@@ -47,8 +47,8 @@ class Limit:
 
 def stated_limits(limits: Document) -> Iterator[Limit]:
     """Every limit of a scenario."""
-    for key, bound in limits:
-        column = "memory_share" if key == "memory" else key
+    for key in (name for name in type(limits).model_fields if name in limits.model_fields_set):
+        bound, column = getattr(limits, key), "memory_share" if key == "memory" else key
         for kind in KINDS:
             value = getattr(bound, kind)
             if value is not None:

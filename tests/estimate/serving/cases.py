@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+import functools
+
 import numpy as np
 
 from costmodel.documents.reader.resolved_scenario import load_any
 from costmodel.documents.reader.serving_scenario import ServingCase, serving
+from costmodel.estimate.serving.limits_chance import OWN
 from costmodel.estimate.serving.predict_serving import ServingAnswer, predict
 from costmodel.estimate.serving.serving_inputs import ServingInputs, inputs_of
 
@@ -27,9 +30,25 @@ def predicted(*assignments: str) -> ServingAnswer:
     return predict(case(*assignments))
 
 
-def costs(*assignments: str) -> dict[str, float]:
+class Figures:
+    """The results of a plan by name; those that need its bands or its chances only once one of them is asked for."""
+
+    def __init__(self, of: ServingCase) -> None:
+        self.case = of
+        self.plain = {name: value for name, value in predict(of, bands=False).costs.items() if name != OWN}
+
+    def __getitem__(self, name: str) -> float:
+        return self.plain[name] if name in self.plain else self.banded[name]
+
+    @functools.cached_property
+    def banded(self) -> dict[str, float]:
+        """All of them, by two or three times the work."""
+        return predict(self.case).costs
+
+
+def costs(*assignments: str) -> Figures:
     """The results of its own plan."""
-    return predicted(*assignments).costs
+    return Figures(case(*assignments))
 
 
 def one(value: object) -> float:

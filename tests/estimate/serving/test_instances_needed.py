@@ -11,7 +11,7 @@ import pytest
 
 from costmodel.estimate.serving.evaluate_apart import evaluate_apart
 from costmodel.estimate.serving.plan_columns import PlanColumns
-from estimate.serving.cases import costs, inputs
+from estimate.serving.cases import Figures, costs, inputs
 from estimate.serving.test_replicas_for_load import up
 
 USUAL = "limits={ttft_p99: {at_most: 1 s}, tpot: {at_most: 25 ms}}"
@@ -29,7 +29,7 @@ def eights(counts: Iterable[int]) -> PlanColumns:
     return PlanColumns(8 * one, one, one, one, replicas, 8192 * one)
 
 
-def needed(*settings: str, tp: int = 8) -> dict[str, float]:
+def needed(*settings: str, tp: int = 8) -> Figures:
     return costs("cluster.nodes=64", fleet(1, 1, tp), *settings)
 
 

@@ -7,8 +7,10 @@ import pytest
 
 from costmodel.documents.schemas.serving.serving_results import BANDED, RESULTS
 from costmodel.equations.run.uncertainty import TENTH
+from costmodel.estimate.serving.limits_chance import OWN
+from costmodel.estimate.serving.predict_serving import predict
 from costmodel.estimate.serving.serving_band import spreads
-from estimate.serving.cases import costs, one, predicted
+from estimate.serving.cases import Figures, case, costs, one, predicted
 
 DRAWS = 400_000
 TERMS = (
@@ -17,7 +19,7 @@ TERMS = (
 )  # fmt: skip
 
 
-def _slower(factor: float, *asked: str) -> dict[str, float]:
+def _slower(factor: float, *asked: str) -> Figures:
     """Results where every step takes so many times as long: by a clock as much faster, more requests arrive."""
     return costs(f"workload.rate={8 * factor:.9g} /s", *asked)
 
@@ -73,6 +75,23 @@ def test_at_a_number_of_users_bands_are_those_of_the_runs_that_they_were_fitted_
     found, spread = costs(load), spreads(predicted(load).inputs)
     for name, width in (("tpot", spread.token), ("ttft", spread.first), ("ttft_p99", spread.first)):
         assert found[f"{name}_high"] / found[name] == pytest.approx(np.exp(TENTH * one(width)))
+
+
+@pytest.mark.parametrize(
+    "asked",
+    [
+        "plan.tp=8",
+        "workload={kind: serving, prompt: 2048, output: 512, concurrency: 64, precision: bf16}",
+        "workload={kind: serving, prompt: 2048, output: 512, users: 80, think_time: 20 s, precision: bf16}",
+        "workload={kind: serving, prompt: 500, output: 50, requests: 1000, precision: bf16}",
+        "plan={prefill: {tp: 4, replicas: 2}, decode: {tp: 8}}",
+    ],
+)
+def test_bands_change_no_other_figure(asked: str) -> None:
+    plain, whole = (predict(case(asked), bands=bands).costs for bands in (False, True))
+    del plain[OWN]
+    assert whole.keys() - plain.keys() == {OWN, *(f"{name}_{end}" for name in BANDED for end in ("low", "high"))}
+    np.testing.assert_equal({name: whole[name] for name in plain}, plain)
 
 
 def test_every_figure_in_time_has_a_band() -> None:

@@ -22,16 +22,16 @@ def over(*texts: str) -> list[Axis]:
     return axes(texts)
 
 
-def found(*assignments: str, keys: list[Axis], top: int = 10) -> FoundPlans:
+def found(*assignments: str, keys: list[Axis], top: int = 10, bands: bool = False) -> FoundPlans:
     """A search over some keys."""
-    return search(inputs(*assignments), top, keys)
+    return search(inputs(*assignments), top, keys, bands=bands)
 
 
 @pytest.mark.parametrize("objective", OBJECTIVES)
 def test_one_ranking_is_that_of_the_searches_at_each_value(objective: str) -> None:
     """Those that keep the limits first, each part by the objective; counts are those of the searches alone."""
     stated = (f"objective={objective}", "assume.price=null")
-    together = found(*stated, keys=over(f"cluster.node={','.join(NODES)}"), top=1000)
+    together = found(*stated, keys=over(f"cluster.node={','.join(NODES)}"), top=1000, bands=True)
     alone = [search(inputs(*stated, f"cluster.node={node}"), 1000) for node in NODES]
     assert len(together.best) == sum(len(each.best) for each in alone)
     sign = -1 if objective == OBJECTIVES[0] else 1

@@ -71,14 +71,15 @@ def _shipped(name: str) -> Engine:
 def _asked(case: ServingCase, rank: int | None) -> ServingAnswer:
     """The scenario's own plan, or one of its search."""
     if rank is None and case.scenario.plan is not None:
-        return predict(case)
+        return predict(case, bands=False)
     wanted = rank or 1
-    found = search(inputs_of(case), wanted)
+    found = search(inputs_of(case), wanted, bands=False)
     if len(found.best) < wanted:
         sentence = f"the search finds {len(found.best)} plans that fit, so none of rank {wanted}"
         raise fail("C004", sentence, Place(case.file), "costmodel search SCENARIO --why-not shows why")
     settings = plan_settings(found, found.best[wanted - 1])
-    return predict(serving(vary_any(case, [f"{path}={value}" for path, value in settings.items()])))
+    held = serving(vary_any(case, [f"{path}={value}" for path, value in settings.items()]))
+    return predict(held, bands=False)
 
 
 def _checked(found: ServingAnswer) -> None:
@@ -107,7 +108,8 @@ def _translated(found: ServingAnswer, engine: Engine) -> tuple[ServingAnswer, st
 
     def with_share(share: float) -> ServingAnswer:
         memory = moved.memory.model_copy(update={"share": share})
-        return answer(inputs_of(replace(found.inputs.case, stack=moved.model_copy(update={"memory": memory}))), plan)
+        held = replace(found.inputs.case, stack=moved.model_copy(update={"memory": memory}))
+        return answer(inputs_of(held), plan, bands=False)
 
     share = _share_for(_number(found.evaluation.memory.pool), with_share)
     if not 0 < share < 1:

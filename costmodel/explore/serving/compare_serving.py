@@ -43,7 +43,7 @@ def ranked(case: LoadedScenario, rank: int) -> LoadedScenario:
     if rank == 0:
         own_plan(inputs_of(held))
         return case
-    found = search(inputs_of(held), rank)
+    found = search(inputs_of(held), rank, bands=False)
     if len(found.best) < rank:
         sentence = f"the search finds {number_of(len(found.best), 'plan')} that fit, so none of rank {rank}"
         raise fail("C004", sentence, Place(case.file))

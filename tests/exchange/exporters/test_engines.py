@@ -57,7 +57,7 @@ def test_every_plan_of_a_search_comes_back_or_its_key_is_named(
     engine: str, name: str, request: pytest.FixtureRequest
 ) -> None:
     """One in three, unless --whole asks for all."""
-    found = search(inputs_of(asked(engine, name)), 40)
+    found = search(inputs_of(asked(engine, name)), 40, bands=False)
     refused: Counter[str] = Counter()
     plans = [plan.sizes for plan in found.best[:: 1 if request.config.getoption("--whole") else 3]]
     assert len(plans) > 3

@@ -25,6 +25,7 @@ from costmodel.equations.run.uncertainty import (
 )
 from costmodel.estimate.serving.evaluate_apart import ApartEvaluation
 from costmodel.estimate.serving.evaluate_layouts import ServingEvaluation
+from costmodel.estimate.serving.limits_chance import OWN
 from costmodel.estimate.serving.requests_in_time import IN_TIME, in_time, request_limits
 from costmodel.estimate.serving.serving_band import (
     ENDLESS,
@@ -63,6 +64,11 @@ def banded(inputs: ServingInputs, found: Evaluation, under_load: UnderLoad) -> C
             most = _room(columns, fast) if moves_with_answers(inputs, name) else None
             columns[f"{name}_low"], columns[f"{name}_high"] = _ends(columns[name], (low, high), beside, most)
     return Costs(columns, results.rows)
+
+
+def is_of_bands(result: str) -> bool:
+    """Whether only answers with bands have a result: an end of one, the chance to keep limits, requests in time."""
+    return result in (OWN, *IN_TIME) or result.endswith(("_low", "_high"))
 
 
 def _room(columns: Mapping[str, Number], fast: Mapping[str, Number]) -> Number:

@@ -11,8 +11,7 @@ from functools import partial
 from costmodel.documents.keys.overrides import full
 from costmodel.documents.reader.serving_scenario import ServingCase
 from costmodel.documents.schemas.serving.serving_results import is_share
-from costmodel.estimate.serving.limits_chance import OWN
-from costmodel.estimate.serving.requests_in_time import IN_TIME
+from costmodel.estimate.serving.figure_bands import is_of_bands
 from costmodel.estimate.serving.result_columns import COLUMNS
 from costmodel.explore.search.range_samples import samples, samples_between
 from costmodel.explore.search.ranges import Span, at_option, axis, span
@@ -57,7 +56,7 @@ def solve(case: ServingCase, vary: str, wanted: str, *, best: bool = False) -> S
     def excess(number: float) -> float:
         text = searched.text(number, 6)
         if text not in seen:
-            seen[text] = tried(case, [f"{path}={text}"], best=found.best, bands=_needs_bands(goal.column))
+            seen[text] = tried(case, [f"{path}={text}"], best=found.best, bands=is_of_bands(goal.column))
         return goal.excess(seen[text])
 
     def at(number: float) -> bool:
@@ -76,11 +75,6 @@ def solve(case: ServingCase, vary: str, wanted: str, *, best: bool = False) -> S
         found.beyond = shown(out) if out is not None else None
     found.evaluated = len(seen)
     return found
-
-
-def _needs_bands(name: str) -> bool:
-    """Whether plans have a result only together with their bands: an end of one, the chance, requests in time."""
-    return name in (OWN, *IN_TIME) or name.endswith(("_low", "_high"))
 
 
 def _ranges(

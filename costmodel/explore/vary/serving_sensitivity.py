@@ -5,8 +5,7 @@ from __future__ import annotations
 import math
 
 from costmodel.documents.reader.serving_scenario import ServingCase
-from costmodel.documents.schemas.serving.serving_results import RESULTS
-from costmodel.estimate.serving.limits_chance import OWN
+from costmodel.estimate.serving.figure_bands import is_of_bands
 from costmodel.estimate.serving.predict_serving import ServingAnswer, predict
 from costmodel.explore.vary.sensitivity import Knob, knobs_of
 from costmodel.ground.errors import Place, fail
@@ -31,6 +30,6 @@ def sensitivity(case: ServingCase, result: str) -> ServingSensitivity:
         reason = ", ".join(base.refused) or (f"{result} is 0" if value == 0 else f"{result} is not known")
         hint = "costmodel estimate shows the plan and what is wrong with it"
         raise fail("C004", f"there is no {result} to move: {reason}", Place(case.file), hint)
-    bands = result not in RESULTS or result == OWN  # every other result is evaluated without them
+    bands = is_of_bands(result)
     knobs = knobs_of(case, value, lambda one: predict(one, bands=bands).costs[result])
     return ServingSensitivity(base, result, value, knobs)

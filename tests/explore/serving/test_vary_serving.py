@@ -53,6 +53,13 @@ def test_solve_over_a_range_assumes_nothing_of_its_key(run: Any) -> None:
     assert "tp 4 · 12 replicas" in ran.out
 
 
+def test_solve_finds_the_rates_at_which_the_limits_are_kept_with_a_chance(run: Any) -> None:
+    shipped = ("solve", "serve-llama-3.1-70b", "--vary", "workload.rate=2..9 /s", "--for", "limits_chance>=90 %")
+    (found,) = answered(run, *shipped)["ranges"]
+    assert found["low"] == "2 /s"
+    assert costs(f"workload.rate={found['high']}")["limits_chance"] == pytest.approx(0.9, abs=2e-3)
+
+
 def test_solve_finds_a_range_between_two_samples(run: Any) -> None:
     """3.2 J a token is reached from 8.7 to 9.36 requests/s, where a limit breaks; samples are 8 and 11.3 a second."""
     shipped = ("solve", "serve-llama-3.1-70b", "--vary", "workload.rate", "--for")

@@ -9,14 +9,15 @@ import numpy as np
 from costmodel.equations.run.economics import rate as rate_of
 from costmodel.equations.run.economics import share
 from costmodel.equations.serving.load.closed_loop import burst_first_token_time, surplus_wait
-from costmodel.equations.serving.load.first_token import prompt_steps
+from costmodel.equations.serving.load.steady_state import engine_utilisation, mixed_step_time
 from costmodel.estimate.serving.host_loading import loading_time
 from costmodel.estimate.serving.loop import loop
 from costmodel.estimate.serving.operating_point import OperatingPoint
 from costmodel.estimate.serving.plan_columns import PlanColumns
 from costmodel.estimate.serving.serving_inputs import ServingInputs
-from costmodel.estimate.serving.steady_state import TAIL, SteadyState, replica_rate, steady_state
+from costmodel.estimate.serving.steady_state import TAIL, SteadyState, full_steps, replica_rate, steady_state
 from costmodel.estimate.serving.step_batch import whole_budget
+from costmodel.estimate.serving.whole_prompts import steps_with_prompt
 from costmodel.ground.equation import Number, term
 
 CROWDED = 0.5  # share of users who wait for a slot, from which on they are counted
@@ -48,11 +49,38 @@ def closed_loop(
     later, latest, rate = _rate(inputs, point, many, ttft + (load.output - 1.0) * tpot)
     with term("line"):
         line = surplus_wait(users, many, rate)
+    if point.blocking.some:
+        ttft, p99, rate = _behind_blocking(inputs, point, (many, users), (ttft, p99), tpot, line)
     with term("most"):
         most = np.minimum(rate, replica_rate(inputs, point))
     open_loop = steady_state(replace(inputs, load=replace(load, loaded=0.0)), point, most)
     ttft, p99 = ttft + later + line, p99 + latest + line
     return replace(open_loop, rate=rate, tpot=tpot, ttft=ttft, ttft_p99=p99, in_flight=np.asarray(point.concurrency))
+
+
+def _behind_blocking(
+    inputs: ServingInputs,
+    point: OperatingPoint,
+    counts: tuple[Number, Number],
+    first: tuple[Number, Number],
+    token: Number,
+    line: Number,
+) -> tuple[Number, Number, Number]:
+    """First tokens, mean and p99, with what prompts that wait until answers end add to a line, and the rate.
+
+    counts: users who are admitted, and all
+    """
+    many, users = counts
+    later = (inputs.load.output - 1.0) * token
+    service, _ = full_steps(inputs, point, 0.0)
+    wait = point.blocking.loop_wait(many, first[0] + later, service)
+    with term("behind prompts that wait for answers"):
+        more = np.maximum(wait - line, 0.0)
+        rate = rate_of(users, first[0] + line + more + later)
+        alone = mixed_step_time(point.alpha, point.beta, many, point.gamma, inputs.load.computed)
+        far = alone + point.blocking.far(wait, rate, engine_utilisation(rate, service), TAIL)
+        far = np.maximum(first[1], far - line)
+    return first[0] + more, far, rate
 
 
 def in_line(inputs: ServingInputs, state: SteadyState, users: Number) -> SteadyState:
@@ -97,7 +125,7 @@ def first_token_time(inputs: ServingInputs, point: OperatingPoint, first: Number
     """First token of a benchmark without a line, where so large a share of the requests waits for the start."""
     load, engine = inputs.load, inputs.engine
     front, sequence = engine.burst.front, engine.host.sequence
-    steps = prompt_steps(load.computed, point.own_room, 0.0)
+    steps = steps_with_prompt(load, point.own_room, 0.0)
     prompt = load.computed * point.gamma
     ahead = first * share(point.filled, point.gamma)  # the first wave fills steps
     return burst_first_token_time(front, sequence, point.concurrency, point.decode, steps, prompt, ahead)

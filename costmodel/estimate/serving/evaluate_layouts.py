@@ -31,6 +31,7 @@ from costmodel.estimate.serving.load import (
     in_flight,
     most_requests_held,
     of_each,
+    with_blocking,
     with_link,
 )
 from costmodel.estimate.serving.memory_columns import memory_columns
@@ -53,6 +54,7 @@ from costmodel.estimate.shared.results import Costs
 from costmodel.ground.equation import Number, term, untraced
 from costmodel.ground.record import record
 
+BLOCKED = 0.01  # share of the time in which a prompt waits for answers, from which on it is remarked
 OF_HALVES = (  # results of plans whose prefill and decode are apart
     "transfer_time",
     "transfer_exposed",
@@ -81,6 +83,11 @@ class ServingEvaluation:
     def in_flight(self) -> Number:
         """Sequences of a replica."""
         return self.point.concurrency
+
+    @property
+    def blocked(self) -> bool:
+        """Whether long prompts wait for over a hundredth of the time until enough answers end."""
+        return self.point.blocking.some and bool(np.any(self.point.blocking.used(self.state.rate) > BLOCKED))
 
     def binding(self, row: int = 0) -> str:
         """What binds at saturation: the token budget, the cache, sequences, or time itself."""
@@ -136,7 +143,7 @@ def _of_kinds(inputs: ServingInputs, layout: PlanColumns) -> _Kinds:
     engines = Engines(inputs, layout, exact, bounds)
     with untraced():
         quick = Engines(inputs, bare, step_table(inputs, bare), bounds)
-        bounds = with_link(quick)
+        bounds = with_link(replace(quick, bounds=with_blocking(quick)))
         engines, quick = replace(engines, bounds=bounds), replace(quick, bounds=bounds)
     with term("saturation"):
         top = engines.point(bounds.least)

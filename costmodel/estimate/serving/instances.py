@@ -14,7 +14,6 @@ from costmodel.equations.serving.load.first_token import (
     later_prompt_tokens,
     own_prompt_time,
     prompt_service_time,
-    prompt_steps,
 )
 from costmodel.equations.serving.load.percentiles import lognormal_percentile, normal_quantile
 from costmodel.equations.serving.load.queues import queue_wait, queue_wait_variance
@@ -28,6 +27,7 @@ from costmodel.estimate.serving.plan_columns import PlanColumns
 from costmodel.estimate.serving.serving_inputs import Load, ServingInputs, without_speculation
 from costmodel.estimate.serving.steady_state import TAIL
 from costmodel.estimate.serving.step_batch import grouped, prompt_piece, step_budget
+from costmodel.estimate.serving.whole_prompts import filled_room, part_of_prompt, steps_with_prompt
 from costmodel.ground.equation import Number, term
 from costmodel.ground.record import record
 
@@ -74,14 +74,15 @@ def prompt_time(inputs: ServingInputs, layout: PlanColumns) -> PromptTime:
     with term("a prompt"):
         chunk, budget = prompt_piece(inputs, layout), step_budget(layout)
         gamma = time_slope(prompt_step(plain, layout, chunk), alpha, chunk, 1.0)
-    steps = prompt_steps(prompt, layout.budget, 0.0)
+    steps = steps_with_prompt(inputs.load, layout.budget, 0.0)
     own = own_prompt_time(steps, alpha, gamma, prompt, 0.0)
     filled = gamma
     if grouped(layout):
         with term("prompts of all groups"):
             each = np.maximum(chunk, budget)
             filled = time_slope(prompt_step(plain, layout, each), alpha, each, 1.0)
-    return PromptTime(alpha, gamma, prompt_service_time(prompt, filled, alpha, budget), own, filled)
+    held = filled_room(inputs.load, budget, layout.dp_attention)
+    return PromptTime(alpha, gamma, prompt_service_time(prompt, filled, alpha, held), own, filled)
 
 
 def cache_transfer(inputs: ServingInputs, prefill: PlanColumns, decode: PlanColumns, own: Number) -> CacheTransfer:
@@ -131,10 +132,10 @@ def first_token(
     line = queue_wait(prompt.full, busy, spread)
     gate = gate_wait(alpha, prompts) - gate_wait(alpha, 0.0)
     wait = line + gate
-    later = later_prompt_tokens(rate, computed, wait, prompts, budget)
+    later = later_prompt_tokens(rate, computed, wait, prompts, filled_room(load, budget), in_parts=not load.whole)
     with term("in other groups"):
         later = later * share(prompt.filled, gamma)
-    steps = prompt_steps(computed, budget, busy)
+    steps = steps_with_prompt(load, budget, busy)
     sending = queue_wait(transfer.time, links, spread)
     with term("behind the prompt"):
         behind = transfer.exposed + gate_wait(step, 0.0) + step
@@ -147,5 +148,5 @@ def first_token(
     with term("meets a prompt"):
         met = engine_utilisation(rate, own)
     with term("one step"):
-        one = mixed_step_time(alpha, 0.0, 0.0, gamma, np.minimum(computed, budget))
+        one = mixed_step_time(alpha, 0.0, 0.0, gamma, part_of_prompt(load, budget))
     return FirstToken(mean, np.maximum(far, first_token_tail(own + behind, line, busy, one, met, TAIL)), busy)

@@ -10,12 +10,13 @@ from numpy.typing import NDArray
 
 from costmodel.equations.run.economics import share
 from costmodel.equations.serving.load.closed_loop import full_step_concurrency
+from costmodel.equations.serving.load.whole_prompts import whole_prompt_concurrency, whole_prompt_slots
 from costmodel.estimate.serving.engine_memory import EngineMemoryUse
 from costmodel.estimate.serving.operating_point import OperatingPoint, Steps, operating_point
 from costmodel.estimate.serving.plan_columns import PlanColumns
 from costmodel.estimate.serving.replica_kinds import rows_of
-from costmodel.estimate.serving.serving_inputs import ServingInputs
-from costmodel.estimate.serving.steady_state import SteadyState, replica_rate, steady_state
+from costmodel.estimate.serving.serving_inputs import Load, ServingInputs
+from costmodel.estimate.serving.steady_state import SteadyState, full_steps, replica_rate, steady_state
 from costmodel.estimate.serving.step_batch import step_budget
 from costmodel.estimate.serving.worst_gap import worst_gap
 from costmodel.ground.equation import Number, term, untraced
@@ -31,22 +32,27 @@ BINDING = ("budget", "cache", "sequences", "host link")
 
 @record
 class Bounds:
-    """Sequences in flight at most: where steps are full, the pool, the engine's own limit, loads from the host."""
+    """Sequences in flight at most: where steps are full, the pool, the engine's own limit, loads from the host.
+
+    A step that holds no further prompt counts to full steps.
+    """
 
     budget: Column
     cache: Column
     sequences: Column
     link: Column
+    beside: Column | None = None  # whole prompts of one length: as many as leave room for one more
+    waiting: Column | None = None  # of unlike lengths: as many as leave time beside prompts that wait until answers end
 
     @property
     def admitted(self) -> Column:
         """Of requests that wait only for room in steps."""
-        return np.maximum(np.minimum(np.minimum(self.cache, self.sequences), self.link), LEAST)
+        return np.maximum(_capped(np.minimum(self.slots, self.link), self.waiting), LEAST)
 
     @property
     def slots(self) -> Column:
         """Requests that a replica holds at most; others wait outside."""
-        return np.maximum(np.minimum(self.cache, self.sequences), LEAST)
+        return np.maximum(_capped(np.minimum(self.cache, self.sequences), self.beside), LEAST)
 
     @property
     def least(self) -> Column:
@@ -55,8 +61,13 @@ class Bounds:
 
     def binding(self, rows: slice = slice(None)) -> NDArray[np.intp]:
         """Which of them, by its place in BINDING."""
-        bounds = [each[rows] for each in (self.budget, self.cache, self.sequences, self.link)]
+        budget = _capped(_capped(self.budget, self.beside), self.waiting)
+        bounds = [each[rows] for each in (budget, self.cache, self.sequences, self.link)]
         return np.asarray(np.argmin(np.stack(bounds), axis=0))
+
+
+def _capped(many: Column, most: Column | None) -> Column:
+    return many if most is None else np.minimum(many, most)
 
 
 def bounds_of(inputs: ServingInputs, layout: PlanColumns, memory: EngineMemoryUse) -> Bounds:
@@ -65,9 +76,20 @@ def bounds_of(inputs: ServingInputs, layout: PlanColumns, memory: EngineMemoryUs
     with term("of each query"):
         room = layout.pp * step_budget(layout) / load.verified
         prompt = load.computed / load.verified
-    budget = full_step_concurrency(room, prompt, load.steps)
-    held = (budget, memory.requests_steady, layout.dp_attention * inputs.sequences, np.inf)
+    budget, beside = _full_steps(load, layout, room, prompt)
+    held = [budget, memory.requests_steady, layout.dp_attention * inputs.sequences, np.inf]
+    held += [] if beside is None else [beside]
     return Bounds(*(np.broadcast_to(np.asarray(each, dtype=np.float64), rows) for each in held))
+
+
+def _full_steps(load: Load, layout: PlanColumns, room: Number, prompt: Number) -> tuple[Number, Number | None]:
+    """Sequences in flight where prompts fill every step, and where a step has room for no further one."""
+    if not load.whole:
+        return full_step_concurrency(room, prompt, load.steps), None
+    with term("whole prompts"):
+        parts = layout.pp * layout.dp_attention
+        most = parts * whole_prompt_concurrency(room / parts, prompt, load.steps, load.prompt_spread)
+        return most, None if load.prompt_spread else parts * whole_prompt_slots(room / parts, prompt)
 
 
 @dataclass(frozen=True, eq=False)
@@ -161,3 +183,18 @@ def with_link(engines: Engines) -> Bounds:
     with untraced(), np.errstate(all="ignore"):
         over = np.asarray(busy(engines, bounds.least)) > 1
         return replace(bounds, link=np.where(over, engines.greatest(busy), np.inf))
+
+
+def with_blocking(engines: Engines) -> Bounds:
+    """The bounds where prompts that wait until answers end take the time that steps would have for others."""
+    bounds, load = engines.bounds, engines.inputs.load
+    if not load.whole or load.prompt_spread == 0:
+        return bounds
+
+    def busy(some: Engines, many: Column) -> Number:
+        rate, point = some.rate(many), some.point(many)
+        return full_steps(some.inputs, point, rate)[1] + point.blocking.used(rate)
+
+    with untraced(), np.errstate(all="ignore"):
+        over = np.asarray(busy(engines, bounds.least)) > 1
+        return replace(bounds, waiting=np.where(over, engines.greatest(busy), np.inf))

@@ -6,7 +6,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from costmodel.equations.run.economics import share
-from costmodel.equations.serving.load.first_token import prompt_room, prompt_service_time, prompt_steps
+from costmodel.equations.serving.load.first_token import prompt_room, prompt_service_time
 from costmodel.equations.serving.load.loop_steps import (
     crowded_first_token_time,
     loop_first_token_time,
@@ -20,10 +20,12 @@ from costmodel.equations.serving.load.loop_steps import (
 )
 from costmodel.equations.serving.load.percentiles import lognormal_percentile, normal_quantile
 from costmodel.equations.serving.load.steady_state import mixed_step_time
+from costmodel.equations.serving.load.whole_prompts import whole_prompt_concurrency
 from costmodel.estimate.serving.operating_point import OperatingPoint
 from costmodel.estimate.serving.plan_columns import PlanColumns
 from costmodel.estimate.serving.serving_inputs import Load
 from costmodel.estimate.serving.steady_state import TAIL
+from costmodel.estimate.serving.whole_prompts import filled_room, steps_with_prompt
 from costmodel.ground.equation import Number, term, untraced
 from costmodel.ground.record import record
 from costmodel.ground.solvers import last_within
@@ -65,7 +67,8 @@ def loop(load: Load, layout: PlanColumns, point: OperatingPoint, users: Number) 
     mean, step = _step(load, point, answered), _step(load, point, others, prompts=False)
     with term("of others"):
         beside = mixed_step_time(step, 0.0, 0.0, point.gamma, arriving)
-        tokens = load.computed + tokens_beside(load.computed, passed.room, passed.line, passed.ridden, arriving)
+        parts = (load.computed, passed.room, passed.line, passed.ridden, arriving)
+        tokens = load.computed + tokens_beside(*parts, in_parts=not load.whole)
         steps = passed.line + passed.ridden
     with term("other stages"):
         passing = load.computed * (point.whole - point.gamma)  # while each of them serves others
@@ -76,7 +79,7 @@ def loop(load: Load, layout: PlanColumns, point: OperatingPoint, users: Number) 
     token = loop_token_time(passed.steps, mean, first, later, least)
     first = crowded_first_token_time(first, share(users, answered), mean, later, token)
     with term("alone"):
-        ridden = prompt_steps(load.computed, passed.own_room, 0.0)
+        ridden = steps_with_prompt(load, passed.own_room, 0.0)
         alone = loop_first_token_time(missed, step, ridden, step, point.beta, point.gamma, load.computed) + passing
     with term("behind others"):
         service = prompt_service_time(load.computed, point.filled, step, passed.room)
@@ -113,11 +116,12 @@ def _passed(load: Load, layout: PlanColumns, users: Number, answered: Number) ->
     with term("line of prompts"):
         others = of_others(answered, users)
         decoding = load.verified * (others * load.steps)
-        room = layout.pp * prompt_room(layout.budget, decoding / layout.pp)
+        each = prompt_room(layout.budget, decoding / layout.pp)
+        room = layout.pp * filled_room(load, each, layout.dp_attention)
         used = share(others * load.computed, np.maximum(room, LEAST))
         line = steps_in_line(load.computed, room, used, load.prompt_spread)
         own = room / layout.dp_attention
-        ridden = prompt_steps(load.computed, own, used)
+        ridden = steps_with_prompt(load, own, used)
     return _Passed(room, line, own, ridden, steps_of_a_request(line, ridden, _later(load), _missed(users)))
 
 
@@ -126,7 +130,18 @@ def _most(load: Load, layout: PlanColumns, users: Number, passed: _Passed | None
     with term("answered"):
         steps = 1.0 + _later(load) if passed is None else passed.steps
         tokens = load.computed + load.verified * load.steps
-        return requests_per_step(users, steps, layout.pp * layout.budget, tokens)
+        return requests_per_step(users, steps, _whole_steps(load, layout, tokens), tokens)
+
+
+def _whole_steps(load: Load, layout: PlanColumns, tokens: Number) -> Number:
+    """Tokens of the steps of all micro-batches where users send as much as these hold."""
+    if not load.whole:
+        return layout.pp * layout.budget
+    with term("whole prompts"):
+        parts, verified = layout.pp * layout.dp_attention, load.verified
+        budget = layout.budget / layout.dp_attention / verified
+        most = whole_prompt_concurrency(budget, load.computed / verified, load.steps, load.prompt_spread)
+        return parts * most * share(tokens, load.steps)
 
 
 def _step(load: Load, point: OperatingPoint, answered: Number, *, prompts: bool = True) -> Number:

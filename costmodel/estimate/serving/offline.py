@@ -19,6 +19,7 @@ from costmodel.equations.serving.load.batch_decay import (
     wave_time,
 )
 from costmodel.equations.serving.load.closed_loop import interfered_token_time, surplus_wait
+from costmodel.equations.serving.load.first_token import prompt_room
 from costmodel.equations.serving.load.steady_state import mixed_step_time
 from costmodel.estimate.serving.concurrency import closed_loop, first_token_time
 from costmodel.estimate.serving.host_loading import loading_time
@@ -27,6 +28,8 @@ from costmodel.estimate.serving.operating_point import OperatingPoint
 from costmodel.estimate.serving.plan_columns import PlanColumns
 from costmodel.estimate.serving.serving_inputs import ServingInputs
 from costmodel.estimate.serving.steady_state import TAIL, SteadyState
+from costmodel.estimate.serving.step_batch import step_budget
+from costmodel.estimate.serving.whole_prompts import filled_room
 from costmodel.ground.equation import Number, term
 from costmodel.ground.record import record
 
@@ -89,7 +92,7 @@ def offline_state(
     with term("last of the first wave"):
         p99 = first_token_time(inputs, point, 2.0 * (1.0 - TAIL)) + last
     if load.output_spread == 0:
-        ttft, p99 = _in_waves(inputs, point, requests, ttft, p99)
+        ttft, p99 = _in_waves(inputs, layout, point, requests, (ttft, p99))
     if np.any(load.loaded):
         loads, latest = loading_time(point.host, rate)
         ttft, p99 = ttft + loads, p99 + latest
@@ -97,13 +100,13 @@ def offline_state(
 
 
 def _in_waves(
-    inputs: ServingInputs, point: OperatingPoint, requests: Number, ttft: Number, p99: Number
+    inputs: ServingInputs, layout: PlanColumns, point: OperatingPoint, requests: Number, times: tuple[Number, Number]
 ) -> tuple[Number, Number]:
     """The same where equal answers take over one another's places in whole waves, mean and p99; else as given."""
     load, many = inputs.load, point.concurrency
     with term("waves"):
         first_step = mixed_step_time(point.alpha, point.beta, many / 2.0, 0.0, 0.0)  # half of them decode on the mean
-        first_room, room = point.room + many / 2.0, point.room
+        first_room, room = _first_room(inputs, layout, point), point.room
         first = load.computed * (point.gamma + first_step / first_room)
         later = load.computed * (point.gamma + point.step / room)
         steps = load.computed * many
@@ -115,7 +118,15 @@ def _in_waves(
         mean = beside + wave_first_token_mean(requests, many, *periods, first, later)
         last = beside + wave_first_token((1.0 - TAIL) * requests, many, *periods, first, later)
     more = np.asarray(requests > many)
-    return np.where(more, mean, ttft), np.where(more, last, p99)
+    return np.where(more, mean, times[0]), np.where(more, last, times[1])
+
+
+def _first_room(inputs: ServingInputs, layout: PlanColumns, point: OperatingPoint) -> Number:
+    """Tokens of prompts in the steps of the first wave, of which half decodes on the mean."""
+    if not inputs.load.whole:
+        return point.room + point.concurrency / 2.0
+    each = prompt_room(step_budget(layout), point.concurrency / (2.0 * layout.pp))
+    return layout.pp * filled_room(inputs.load, each, layout.dp_attention)
 
 
 def _of_replica(inputs: ServingInputs, layout: PlanColumns) -> Number | None:

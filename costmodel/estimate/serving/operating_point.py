@@ -23,6 +23,7 @@ from costmodel.estimate.serving.plan_columns import PlanColumns
 from costmodel.estimate.serving.replica_kinds import of_each_plan, shared_cuts
 from costmodel.estimate.serving.serving_inputs import ServingInputs
 from costmodel.estimate.serving.step_batch import AttentionGroups, Batch, groups_of, step_budget
+from costmodel.estimate.serving.whole_prompts import NO_BLOCKING, BlockingPrompts, blocking_prompts, filled_room
 from costmodel.ground.equation import Number, known_as, term
 from costmodel.ground.record import record
 
@@ -51,7 +52,7 @@ class OperatingPoint:
     decode: Number  # time at these sequences, two of a micro-batch at least
     mixed: Number  # the same with tokens of prompts beside them
     rides: Number  # such mixed steps for each prompt: under 1 where several share one
-    room: Number  # tokens of prompts that a step has room for; of all micro-batches of a pipeline
+    room: Number  # tokens of prompts that steps which prompts fill hold; of all micro-batches of a pipeline
     alpha: Number
     beta: Number
     gamma: Number  # by which a prompt token delays each user
@@ -62,6 +63,7 @@ class OperatingPoint:
     groups: Number = 1.0  # of attention, each with a part of the room
     gathering: Number = 0.0  # time that a prompt waits for those of other groups
     filling: Number | None = None  # γ where prompts fill steps, which groups share evenly; left out, the same
+    blocking: BlockingPrompts = NO_BLOCKING  # prompts that wait until answers end
 
     @property
     def own_room(self) -> Number:
@@ -159,7 +161,8 @@ def operating_point(
     load, micro, groups = inputs.load, micro_batch(layout, concurrency), groups_of(inputs, layout)
     decode = steps.decode(micro) if decode is None else decode
     with term("room"):
-        each = prompt_room(step_budget(layout), load.verified * (concurrency / layout.pp))
+        decodes, count = load.verified * (concurrency / layout.pp), 1.0 if groups is None else groups.count
+        each = filled_room(load, prompt_room(step_budget(layout), decodes), count)
         room = layout.pp * each
     with term("carried"):
         carried = np.maximum(np.minimum(_carried(inputs, groups, concurrency), each), 1.0)
@@ -175,6 +178,9 @@ def operating_point(
     with term("steps of a prompt"):
         rides = share(load.computed, carried)
     found = OperatingPoint(concurrency, decode, mixed, rides, room, alpha, beta, gamma, whole, work, servers, host)
+    if load.whole and load.prompt_spread:
+        constants = alpha, beta, concurrency
+        found = replace(found, blocking=blocking_prompts(load, layout.budget, decodes / count, count, constants))
     if groups is None or not line:
         return found
     with term("full of prompts"):

@@ -211,6 +211,8 @@ def answer(inputs: ServingInputs, plan: ServingPlan, *, bands: bool = True) -> S
     binding, remarked = evaluation.binding(), [*remarks(inputs)]
     if not refused and narrow_cache_without_gain(inputs, evaluation.layout):
         remarked.append("N045")
+    if not refused and isinstance(evaluation, ServingEvaluation) and evaluation.blocked:
+        remarked.append("N046")
     return ServingAnswer(inputs, plan, evaluation, costs, stated, refused, tuple(broken), binding, tuple(remarked))
 
 

@@ -48,6 +48,7 @@ class Load:
     history: Number = 0.0  # tokens of a prompt that repeat earlier turns of the conversation, on average
     loaded: Number = 0.0  # of hit what comes back from the host
     returning: Number = 0.0  # share of later turns that find their conversation there
+    whole: bool = False  # whether each prompt is computed in one step
 
     @property
     def private(self) -> Number:
@@ -212,7 +213,8 @@ def _load(case: ServingCase, log: AssumptionLog) -> Load:
         log.note("assume.routing", "random", "only one replica has a turn's conversation in its cache")
     spreads = workload.spread("prompt"), workload.spread("output")
     kept = history if engine.prefix_cache else 0.0
-    return Load(prompt, output, *spreads, hit, longest, shared=workload.shared_prefix, common=hit, history=kept)
+    found = Load(prompt, output, *spreads, hit, longest, shared=workload.shared_prefix, common=hit, history=kept)
+    return replace(found, whole=not engine.chunked)
 
 
 _STANDING_IN = {"fp16": ("bf16",), "int8": ("fp8", "bf16")}  # types whose fused experts were not measured

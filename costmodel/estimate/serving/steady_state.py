@@ -12,7 +12,6 @@ from costmodel.equations.serving.load.first_token import (
     later_prompt_tokens,
     own_prompt_time,
     prompt_service_time,
-    prompt_steps,
 )
 from costmodel.equations.serving.load.percentiles import lognormal_percentile, normal_quantile
 from costmodel.equations.serving.load.queues import (
@@ -35,6 +34,7 @@ from costmodel.estimate.serving.host_loading import loading_time
 from costmodel.estimate.serving.operating_point import OperatingPoint
 from costmodel.estimate.serving.serving_inputs import ServingInputs
 from costmodel.estimate.serving.slot_line import SlotLine, slot_line
+from costmodel.estimate.serving.whole_prompts import part_of_prompt, steps_with_prompt
 from costmodel.ground.equation import Number, term
 from costmodel.ground.record import record
 
@@ -87,7 +87,7 @@ def steady_state(
     with term("prompts"):
         prompts = engine_utilisation(rate, load.computed * gamma)
     mean = mean_step_time(alpha, utilisation)
-    line = _full_steps(inputs, point, rate)
+    line = full_steps(inputs, point, rate)
     more = clustering_delay(beta, gamma, load.computed, load.steps, prompts, utilisation, load.prompt_spread)
     with term("full of prompts"):
         full = mixed_step_time(alpha, beta, point.concurrency, point.filled, point.room)
@@ -112,7 +112,7 @@ def _line(point: OperatingPoint, service: Number, busy: Number, spread: Number) 
     return line, pooled_wait_variance(line, np.maximum(waits, FEWEST_WAIT)), waits
 
 
-def _full_steps(inputs: ServingInputs, point: OperatingPoint, rate: Number) -> tuple[Number, Number]:
+def full_steps(inputs: ServingInputs, point: OperatingPoint, rate: Number) -> tuple[Number, Number]:
     """Time of a prompt in steps that prompts fill, and the share of time in which they do."""
     service = prompt_service_time(inputs.load.computed, point.filled, point.step, point.room)
     with term("full steps"):
@@ -122,12 +122,12 @@ def _full_steps(inputs: ServingInputs, point: OperatingPoint, rate: Number) -> t
 def _first_token(
     inputs: ServingInputs, point: OperatingPoint, rate: Number, prompts: Number, full: tuple[Number, Number]
 ) -> _FirstToken:
-    prompt, gamma, step, room = inputs.load.computed, point.gamma, point.step, point.room
-    spread, (service, busy) = inputs.load.prompt_spread, full
+    load, gamma, step, room = inputs.load, point.gamma, point.step, point.room
+    prompt, spread, (service, busy) = load.computed, load.prompt_spread, full
     (line, queued, waits), gate = _line(point, service, busy, spread), gate_wait(step, prompts)
     wait = line + gate
-    steps = prompt_steps(prompt, point.own_room, busy)
-    later = later_prompt_tokens(rate, prompt, wait, prompts, room)
+    steps = steps_with_prompt(load, point.own_room, busy)
+    later = later_prompt_tokens(rate, prompt, wait, prompts, room, in_parts=not load.whole)
     with term("other stages"):
         passing = prompt * (point.whole - gamma)  # while each of them serves others
     ttft = wait + own_prompt_time(steps, step, gamma, prompt, later) + passing
@@ -137,8 +137,13 @@ def _first_token(
     with term("meets a prompt"):
         met = engine_utilisation(rate, own)
     with term("one prompt"):
-        one = mixed_step_time(point.alpha, point.beta, point.concurrency, gamma, np.minimum(prompt, point.own_room))
-    return _FirstToken(ttft, variance, own + passing, first_token_tail(own + passing, line, waits, one, met, TAIL))
+        one = mixed_step_time(point.alpha, point.beta, point.concurrency, gamma, part_of_prompt(load, point.own_room))
+    far = first_token_tail(own + passing, line, waits, one, met, TAIL)
+    if point.blocking.some:
+        blocked = point.blocking.wait(rate, busy)
+        ttft = ttft + blocked
+        far = np.maximum(far, own + passing + point.blocking.far(blocked, rate, busy, TAIL))
+    return _FirstToken(ttft, variance, own + passing, far)
 
 
 def _with_line(first: _FirstToken, slots: SlotLine, step: Number) -> tuple[Number, Number]:

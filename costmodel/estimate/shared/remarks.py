@@ -159,4 +159,10 @@ REMARKS = {
         "Absorbed latent attention with so many heads on a rank is bound by compute, and costmodel counts its products "
         "in 16 bits whatever the cache is kept in. The narrower cache holds more tokens; a step takes as long.",
     ),
+    "N046": Reason(
+        "prompts wait for answers",
+        "The engine computes each prompt in one step. For over 1 % of the time a long prompt waits until enough "
+        "answers end for it to fit, and all prompts behind it wait too. stack.chunked=true or a larger "
+        "stack.budget avoids it.",
+    ),
 }

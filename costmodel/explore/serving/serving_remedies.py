@@ -259,9 +259,10 @@ def _longer_steps(found: FoundPlans, case: ServingCase) -> list[Iterator[tuple[s
 
 
 def _room_for_prompts(inputs: ServingInputs) -> Iterator[Iterator[tuple[str, ...]]]:
-    """What makes room for the mean prompt in a step."""
+    """What makes room for the mean prompt in a step, beside all sequences that the engine decodes."""
     yield iter([("stack.chunked=true",)])
-    yield iter([(f"stack.budget={2 ** math.ceil(math.log2(float(np.max(inputs.load.computed))))}",)])
+    beside = float(np.max(inputs.load.computed)) + float(inputs.sequences)
+    yield iter([(f"stack.budget={2 ** math.ceil(math.log2(beside))}",)])
 
 
 def _without(settings: tuple[str, ...], others: tuple[str, ...]) -> tuple[str, ...]:

@@ -35,6 +35,7 @@ class Engine:
     variation: float = 0.0  # of prompts; of answers too where their own is not stated
     answers: float | None = None
     slots: float = math.inf  # requests that it holds at most
+    chunked: bool = True  # whether a step takes a part of a prompt; else prompts wait for a step that holds all of them
 
 
 @dataclass
@@ -66,6 +67,12 @@ def lengths(random: np.random.Generator, mean: float, variation: float, count: i
     """Log-normal lengths of that mean, whole numbers."""
     whole: list[int] = np.maximum(np.rint(lognormal(random, mean, variation, count)), least).astype(int).tolist()
     return whole
+
+
+def _within(prompts: list[int], most: int) -> list[int]:
+    """The prompts with others in place of those that an engine refuses, because no step holds them."""
+    fitting = [prompt for prompt in prompts if prompt <= most]
+    return [prompt if prompt <= most else fitting[place % len(fitting)] for place, prompt in enumerate(prompts)]
 
 
 def serve(engine: Engine, count: int, seed: int = 0) -> Observed:
@@ -133,7 +140,8 @@ class _Run:
         outputs: list[int],
         late: list[bool] | None = None,
     ) -> None:
-        self.engine, self.arrivals, self.left, self.outputs = engine, arrivals, prompts, outputs
+        self.engine, self.arrivals, self.outputs = engine, arrivals, outputs
+        self.left = prompts if engine.chunked else _within(prompts, int(engine.token_budget))
         self.late = late or [False] * len(outputs)
         self.first, self.last = [0.0] * len(outputs), [0.0] * len(outputs)
         self.waiting: deque[int] = deque()
@@ -178,6 +186,8 @@ class _Run:
         carried = 0
         while self.waiting and room > 0 and len(self.ends) + len(finished) < self.engine.slots:
             request = self.waiting[0]
+            if not self.engine.chunked and self.left[request] > room:
+                break
             chunk = min(room, self.left[request])
             self.left[request] -= chunk
             room -= chunk

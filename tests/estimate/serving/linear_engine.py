@@ -11,6 +11,7 @@ from equations.serving.engine_simulation import Engine
 from costmodel.estimate.serving.operating_point import OperatingPoint
 from costmodel.estimate.serving.serving_inputs import Load, ServingInputs
 from costmodel.estimate.serving.steady_state import SteadyState, steady_state
+from costmodel.estimate.serving.whole_prompts import blocking_prompts, filled_room
 
 from .cases import inputs
 
@@ -24,6 +25,7 @@ def inputs_of(engine: Engine) -> ServingInputs:
     """The shipped scenario with its lengths."""
     answers = engine.variation if engine.answers is None else engine.answers
     load = Load(engine.prompt, engine.output, engine.variation, answers, 0.0, engine.prompt + engine.output)
+    load = replace(load, whole=not engine.chunked)
     return replace(_shipped(), load=load)
 
 
@@ -32,10 +34,12 @@ def point_of(engine: Engine) -> OperatingPoint:
     alpha, beta, gamma = engine.base_time, engine.sequence_time, engine.prompt_token_time
     work = beta * engine.output + gamma * engine.prompt
     many = engine.request_rate * engine.output * alpha / (1 - engine.request_rate * work)
-    room = max(engine.token_budget - many, 0.0)
+    load = inputs_of(engine).load
+    room = filled_room(load, max(engine.token_budget - many, 0.0))
     step = alpha + beta * many
     mixed = step + gamma * min(engine.prompt, room)
-    return OperatingPoint(many, step, mixed, 1.0, room, alpha, beta, gamma, gamma, work)
+    blocking = blocking_prompts(load, engine.token_budget, many, 1.0, (alpha, beta, many))
+    return OperatingPoint(many, step, mixed, 1.0, room, alpha, beta, gamma, gamma, work, blocking=blocking)
 
 
 def state_of(engine: Engine) -> SteadyState:

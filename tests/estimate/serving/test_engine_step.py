@@ -39,8 +39,10 @@ def test_a_prompt_that_is_computed_whole_must_fit_into_a_step() -> None:
     long = ("stack=trt-llm", "workload.prompt=16384", "workload.rate=1 /s")
     found = predict(serving(load_any(NAME, list(long))))
     assert found.refused == ("L062",)
-    whole, parts = costs(*long, "stack.budget=16384")["ttft"], costs(*long, "stack.chunked=true")["ttft"]
+    whole, parts = costs(*long, "stack.budget=18432")["ttft"], costs(*long, "stack.chunked=true")["ttft"]
     assert parts == pytest.approx(whole, rel=0.2)  # the same work, in one step or in two
+    alone = predict(serving(load_any(NAME, [*long, "stack.budget=16384", "limits={}"])))  # nothing beside a prompt
+    assert alone.broken == ("S004",)
     apart = "plan={prefill: {tp: 8}, decode: {tp: 8}}"
     assert predict(serving(load_any(NAME, [*long, apart]))).refused == ("L062",)
     assert predict(serving(load_any(NAME, [*long, apart, "stack.chunked=true"]))).refused == ()

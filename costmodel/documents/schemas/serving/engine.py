@@ -206,8 +206,8 @@ class Engine(Document):
     )
     chunked: bool = Field(
         default=True,
-        description="Whether a prompt may be computed in parts, over several steps; otherwise it must fit into a step, "
-        "and the room that is left is estimated as if it could be used",
+        description="Whether a prompt may be computed in parts, over several steps; otherwise a step takes whole "
+        "prompts only, and one that does not fit beside the sequences of a step waits, with all behind it",
     )
     prompt_wait: Count | None = Field(
         default=None,

@@ -130,11 +130,17 @@ def prompt_steps(prompt: Number, room: Number, utilisation: Number) -> Number:
 
 @equation
 def later_prompt_tokens(
-    request_rate: Number, prompt: Number, wait: Number, prompt_utilisation: Number, room: Number
+    request_rate: Number,
+    prompt: Number,
+    wait: Number,
+    prompt_utilisation: Number,
+    room: Number,
+    *,
+    in_parts: bool = True,
 ) -> Number:
     """Tokens of later prompts in the step that ends a prompt: they came while it waited, and the step has room.
 
-    f u / (f + u), f = λ s W / (1 + ρ_p), u = max(r / 2, r − s)
+    f u / (f + u), f = λ s W / (1 + ρ_p), u = max(r / 2, r − s); of whole prompts max(0, r − s)
 
     Args:
         request_rate: requests a second of one replica, λ [1/s]
@@ -142,6 +148,7 @@ def later_prompt_tokens(
         wait: before a prompt's first step, W [s]
         prompt_utilisation: share of time that goes into prompts, ρ_p = λ γ s [1]
         room: tokens that a step leaves to prompts, r [1]
+        in_parts: whether a step may take a part of a prompt
 
     Returns:
         tokens [1]
@@ -160,7 +167,7 @@ def later_prompt_tokens(
     Monotone: increasing in wait
     """
     came = request_rate * prompt * wait / (1 + prompt_utilisation)
-    left = np.maximum(room / 2, room - prompt)
+    left = np.maximum(room / 2 if in_parts else 0.0, room - prompt)
     return left * (1 - left / np.maximum(came + left, 1e-9))
 
 

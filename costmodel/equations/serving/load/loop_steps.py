@@ -130,12 +130,18 @@ def of_others(amount: Number, users: Number) -> Number:
 
 @equation
 def tokens_beside(
-    prompt: Number, room: Number, line_steps: Number, prompt_steps: Number, arriving_tokens: Number
+    prompt: Number,
+    room: Number,
+    line_steps: Number,
+    prompt_steps: Number,
+    arriving_tokens: Number,
+    *,
+    in_parts: bool = True,
 ) -> Number:
     """Tokens of others' prompts in the steps from a prompt's first chance to its first token.
 
     L r + m min(1, r / s) / 2 + f u / (f + u), f = m (L + a − ½), u = max(r / 2, r − s): ahead in line, ahead among
-    those that came for the same step, and later ones in what its last step has left
+    those that came for the same step, and later ones in what its last step has left; of whole prompts u = max(0, r − s)
 
     Args:
         prompt: tokens of the prompt that are computed, on average, s [1]
@@ -143,6 +149,7 @@ def tokens_beside(
         line_steps: steps in line, L [1]
         prompt_steps: steps that carry the prompt, a [1]
         arriving_tokens: tokens of others' prompts that come in a step, m [1]
+        in_parts: whether a step may take a part of a prompt
 
     Returns:
         tokens [1]
@@ -158,8 +165,9 @@ def tokens_beside(
     """
     fill = np.maximum(room, 1e-9)
     together = arriving_tokens / 2 * np.minimum(1.0, fill / prompt)
-    came, left = arriving_tokens * (line_steps + prompt_steps - 0.5), np.maximum(fill / 2, fill - prompt)
-    return line_steps * room + together + left * (1 - left / (came + left))
+    came = arriving_tokens * (line_steps + prompt_steps - 0.5)
+    left = np.maximum(fill / 2 if in_parts else 0.0, fill - prompt)
+    return line_steps * room + together + left * (1 - left / np.maximum(came + left, 1e-9))
 
 
 @equation

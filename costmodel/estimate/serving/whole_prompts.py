@@ -1,0 +1,96 @@
+"""Engines that compute each prompt in one step: the room that whole prompts fill, and those that wait for more room."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from costmodel.equations.serving.load.first_token import prompt_steps
+from costmodel.equations.serving.load.queues import wait_percentile
+from costmodel.equations.serving.load.steady_state import engine_utilisation, mixed_step_time
+from costmodel.equations.serving.load.whole_prompts import (
+    blocked_loop_wait,
+    blocked_wait,
+    blocking_share,
+    drain_square,
+    drain_time,
+    whole_prompt_room,
+)
+from costmodel.estimate.serving.serving_inputs import Load
+from costmodel.ground.equation import Number, term
+from costmodel.ground.record import record
+
+
+@record
+class BlockingPrompts:
+    """Prompts that fit into a step, but not beside the sequences of a replica, until enough of their answers end."""
+
+    share: Number = 0.0  # of the prompts of one attention group, over the number of groups
+    time: Number = 0.0  # until enough answers have ended, on average
+    square: Number = 0.0  # mean square of that time
+
+    @property
+    def some(self) -> bool:
+        """Whether there are any."""
+        return bool(np.any(self.share))
+
+    def used(self, rate: Number) -> Number:
+        """Share of the time in which one of them waits, at a rate of the replica."""
+        with term("waits for answers"):
+            return engine_utilisation(rate, self.share * self.time)
+
+    def wait(self, rate: Number, busy: Number) -> Number:
+        """Mean wait of all requests behind them; busy: share of time that prompts fill whole steps."""
+        with term("waits for answers"):
+            return blocked_wait(rate * self.share, self.square, busy + self.used(rate))
+
+    def loop_wait(self, users: Number, latency: Number, service: Number) -> Number:
+        """The same of users who each send a request when the last is answered; service: of a prompt in full steps."""
+        with term("waits for answers"):
+            return blocked_loop_wait(users, latency, service + self.share * self.time, self.share * self.square)
+
+    def far(self, wait: Number, rate: Number, busy: Number, tail: float) -> Number:
+        """What a share of all requests waits at least, where they wait for so long on average."""
+        used = self.used(rate)
+        with term("waits for answers"):
+            free = np.maximum(1.0 - busy, used)
+            chance = used / np.where(free > 0, free, 1.0)
+        return wait_percentile(wait, chance, tail)
+
+
+NO_BLOCKING = BlockingPrompts()
+
+
+def filled_room(load: Load, room: Number, groups: Number = 1.0) -> Number:
+    """Of the room of a step for prompts what these fill; of several attention groups each has a part of it."""
+    if not load.whole:
+        return room
+    with term("whole prompts"):
+        return groups * whole_prompt_room(room / groups, load.computed, load.prompt_spread)
+
+
+def steps_with_prompt(load: Load, room: Number, busy: Number) -> Number:
+    """Steps that carry a prompt, one where it is computed whole."""
+    return 1.0 if load.whole else prompt_steps(load.computed, room, busy)
+
+
+def part_of_prompt(load: Load, room: Number) -> Number:
+    """Tokens of one prompt in a step that carries it."""
+    return load.computed if load.whole else np.minimum(load.computed, room)
+
+
+def blocking_prompts(
+    load: Load, budget: Number, decodes: Number, groups: Number, constants: tuple[Number, Number, Number]
+) -> BlockingPrompts:
+    """Those of a replica whose attention groups have such a budget of a step, and decode so many tokens in each.
+
+    constants: fixed time of a step, time of a sequence, and sequences of the replica
+    """
+    if not load.whole or load.prompt_spread == 0:
+        return NO_BLOCKING
+    alpha, beta, concurrency = constants
+    with term("prompts that wait for answers"):
+        share = blocking_share(budget, decodes, load.computed, load.prompt_spread) / groups
+        step = mixed_step_time(alpha, beta, concurrency / 2.0, 0.0, 0.0)
+        time = drain_time(load.steps, load.output_spread, step)
+        square = drain_square(load.steps, load.output_spread, step)
+    return BlockingPrompts(share, time, square)

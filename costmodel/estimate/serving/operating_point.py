@@ -186,11 +186,17 @@ def operating_point(
     with term("full of prompts"):
         most = np.maximum(each, carried)
         full = (steps.mixed(micro, most) - decode) / most
-    filling = of_a_token(inputs, layout, concurrency, most, full)
+    return _of_groups(inputs, groups, found, of_a_token(inputs, layout, concurrency, most, full))
+
+
+def _of_groups(
+    inputs: ServingInputs, groups: AttentionGroups, point: OperatingPoint, filling: Number
+) -> OperatingPoint:
+    """The same of plans with several attention groups; filling: γ where prompts fill steps."""
     with term("for prompts of other groups"):
-        waits = groups.waited(_pieces(inputs, groups, concurrency), concurrency) * decode
-    filling = np.where(groups.count > 1, filling, gamma)  # whatever plans stand beside
-    return replace(found, groups=groups.count, filling=filling, gathering=waits)
+        waits = groups.waited(_pieces(inputs, groups, point.concurrency), point.concurrency) * point.decode
+    filling = np.where(groups.count > 1, filling, point.gamma)  # whatever plans stand beside
+    return replace(point, groups=groups.count, filling=filling, gathering=waits)
 
 
 def _carried(inputs: ServingInputs, groups: AttentionGroups | None, concurrency: Number) -> Number:

@@ -8,7 +8,7 @@ import numpy as np
 
 from costmodel.documents.reader.resolved_scenario import load_any
 from costmodel.documents.reader.serving_scenario import ServingCase, serving
-from costmodel.estimate.serving.limits_chance import OWN
+from costmodel.estimate.serving.figure_bands import is_of_bands
 from costmodel.estimate.serving.predict_serving import ServingAnswer, predict
 from costmodel.estimate.serving.serving_inputs import ServingInputs, inputs_of
 
@@ -35,7 +35,7 @@ class Figures:
 
     def __init__(self, of: ServingCase) -> None:
         self.case = of
-        self.plain = {name: value for name, value in predict(of, bands=False).costs.items() if name != OWN}
+        self.plain = {name: value for name, value in predict(of, bands=False).costs.items() if not is_of_bands(name)}
 
     def __getitem__(self, name: str) -> float:
         return self.plain[name] if name in self.plain else self.banded[name]

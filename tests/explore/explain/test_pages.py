@@ -12,7 +12,6 @@ from costmodel.documents.reader.serving_scenario import serving
 from costmodel.equations.serving.load.batch_decay import static_batch_use
 from costmodel.equations.serving.speculation import accepted_tokens, dense_verify_ratio, speculation_speedup
 from costmodel.equations.serving.step.decode_step import compute_bound_batch, fastest_user_rate
-from costmodel.equations.serving.step.graphs import captured_batch, captured_sizes
 from costmodel.estimate.serving.engine_step import step_time
 from costmodel.estimate.serving.plan_columns import PlanColumns
 from costmodel.estimate.serving.reason_codes import REFUSALS
@@ -103,7 +102,3 @@ def test_figures_of_pages_are_those_of_their_equations() -> None:
     assert f"From {wide:.0f} tokens" in text
     assert f"from {narrow:.0f} with weights" in text
     assert f"{1 / float(static_batch_use(8.0)):.1f} times; together" in page("PagedAttention").text
-    graphs = page("cuda_graphs").text
-    assert f"33 sequences that run as {float(captured_batch(33.0, 512.0)):.0f}" in graphs
-    assert f"130 run as {float(captured_batch(130.0, 512.0)):.0f}" in graphs
-    assert f"captures {float(captured_sizes(512.0)):.0f} sizes" in graphs

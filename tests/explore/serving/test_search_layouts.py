@@ -99,9 +99,9 @@ def test_a_search_looks_at_all_plans_at_once(monkeypatch: pytest.MonkeyPatch) ->
     looks: list[int] = []
     look = load.operating_point
 
-    def counted(*args: Any) -> Any:
+    def counted(*args: Any, **how: Any) -> Any:
         looks[-1] += 1
-        return look(*args)
+        return look(*args, **how)
 
     monkeypatch.setattr(load, "operating_point", counted)
     wide = {"tp": [1, 2, 4, 8], "pp": [1, 2, 4, 8], "budget": [512 * each for each in range(1, 65)]}

@@ -86,7 +86,7 @@ def search(found: FoundPlans, *, why_not: bool = False) -> list[Line]:
     lines += [*value_lines(found), *(_examples(found) if why_not else [])]
     best = found.best[0]
     verb = "Best" if not best.broken else "Nearest"
-    verb = f"{verb}, plan 1 of the table" if found.fleet is not None else verb
+    verb = f"{verb}, as in row 1" if found.fleet is not None else verb
     own = typed(f"{verb}:", command(inputs.case, "estimate", settings=plan_settings(found, best)))
     return [*lines, *_tries(found), Text(), own, *_sized(found), *after]
 

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import replace
 
 import numpy as np
 from numpy.typing import NDArray
@@ -18,7 +17,7 @@ from costmodel.estimate.serving.cached_prompts import cached_cost
 from costmodel.estimate.serving.concurrency import closed_loop, in_line
 from costmodel.estimate.serving.conversations import by_replicas
 from costmodel.estimate.serving.deployment_rent import rent_columns
-from costmodel.estimate.serving.engine_memory import EngineMemoryUse, memory_use
+from costmodel.estimate.serving.engine_memory import EngineMemoryUse
 from costmodel.estimate.serving.engine_step import StepTime
 from costmodel.estimate.serving.host_loading import host_columns
 from costmodel.estimate.serving.limits_chance import OWN
@@ -27,31 +26,27 @@ from costmodel.estimate.serving.load import (
     COMPUTE_BOUND,
     Bounds,
     Engines,
-    bounds_of,
     in_flight,
     most_requests_held,
     of_each,
-    with_blocking,
-    with_link,
 )
 from costmodel.estimate.serving.memory_columns import memory_columns
 from costmodel.estimate.serving.offline import OfflineBatch, offline_batch, offline_state
 from costmodel.estimate.serving.operating_point import FEWEST, ExactSteps, OperatingPoint, micro_batch, operating_point
-from costmodel.estimate.serving.plan_columns import SIZES, PlanColumns
-from costmodel.estimate.serving.rate_within_limits import chance_of_limits, rate_within_limits
-from costmodel.estimate.serving.replica_kinds import of_each_plan, replica_kinds, shared_cuts
+from costmodel.estimate.serving.plan_columns import PlanColumns
+from costmodel.estimate.serving.rate_within_limits import chance_of_limits
+from costmodel.estimate.serving.replica_capacity import ReplicaCapacity, bare_columns, capacity_of
 from costmodel.estimate.serving.replicas_for_load import replicas_for_load
 from costmodel.estimate.serving.service_limits import columns_in_time
 from costmodel.estimate.serving.serving_band import endless
 from costmodel.estimate.serving.serving_inputs import ServingInputs
 from costmodel.estimate.serving.speculation_gain import speculation_columns
 from costmodel.estimate.serving.steady_state import SteadyState, replica_rate, steady_state
-from costmodel.estimate.serving.step_table import step_table
 from costmodel.estimate.serving.token_energy import busy_share, energy_per_token
 from costmodel.estimate.serving.token_tail import token_p99
 from costmodel.estimate.serving.worst_gap import worst_gap
 from costmodel.estimate.shared.results import Costs
-from costmodel.ground.equation import Number, term, untraced
+from costmodel.ground.equation import Number, term
 from costmodel.ground.record import record
 
 BLOCKED = 0.01  # share of the time in which a prompt waits for answers, from which on it is remarked
@@ -105,11 +100,14 @@ class ServingEvaluation:
         yield "S005", self.overloaded & ((which >= 2) | ((which == 0) & (busy >= COMPUTE_BOUND)))
 
 
-def evaluate(inputs: ServingInputs, layout: PlanColumns) -> ServingEvaluation:
-    """Memory, times, rates and cost of every plan under the scenario's load."""
+def evaluate(inputs: ServingInputs, layout: PlanColumns, capacity: ReplicaCapacity | None = None) -> ServingEvaluation:
+    """Memory, times, rates and cost of every plan under the scenario's load.
+
+    capacity: that of the plans' replicas, where several loads are evaluated
+    """
     if np.any(inputs.load.history):
         return by_replicas(inputs, layout, _evaluated, lambda found, stays: _late(inputs, found, stays))
-    return _evaluated(inputs, layout)
+    return _evaluated(inputs, layout, capacity)
 
 
 def _late(inputs: ServingInputs, found: ServingEvaluation, stays: str) -> NDArray[np.bool_]:
@@ -124,43 +122,15 @@ def _late(inputs: ServingInputs, found: ServingEvaluation, stays: str) -> NDArra
     return np.asarray(found.results.column(stays) < back)
 
 
-@record
-class _Kinds:
-    """What replicas are whatever their load: memory, steps, the state at saturation, and the rate within limits."""
-
-    memory: EngineMemoryUse
-    exact: ExactSteps
-    engines: Engines
-    quick: Engines
-    most: SteadyState
-    within: Number
-
-
-def _of_kinds(inputs: ServingInputs, layout: PlanColumns) -> _Kinds:
-    memory = of_each_plan(memory_use(inputs, layout if len(layout) == 1 else shared_cuts(layout)))
-    bounds, bare = bounds_of(inputs, layout, memory), _plain(layout)
-    exact = ExactSteps(inputs, layout)
-    engines = Engines(inputs, layout, exact, bounds)
-    with untraced():
-        quick = Engines(inputs, bare, step_table(inputs, bare), bounds)
-        bounds = with_link(replace(quick, bounds=with_blocking(quick)))
-        engines, quick = replace(engines, bounds=bounds), replace(quick, bounds=bounds)
-    with term("saturation"):
-        top = engines.point(bounds.least)
-        most = steady_state(inputs, top, replica_rate(inputs, top))
-    held = {"saturation_per_s": most.rate, "concurrency_worst": memory.requests_worst}
-    with term("within limits"):
-        within = rate_within_limits(replace(quick, held=held), engines)
-    return _Kinds(memory, exact, engines, quick, most, within)
-
-
-def _evaluated(inputs: ServingInputs, layout: PlanColumns) -> ServingEvaluation:
-    kinds = replica_kinds(inputs, layout)
-    each = _of_kinds(inputs, kinds.layout)
-    memory, bounds, most, within = kinds.of_plans((each.memory, each.engines.bounds, each.most, each.within))
-    steps = kinds.of_plans(each.quick.steps)
-    exact = ExactSteps(inputs, layout, kinds.of_plans(each.exact.one))
-    quick = Engines(inputs, _plain(layout), steps, bounds)
+def _evaluated(
+    inputs: ServingInputs, layout: PlanColumns, capacity: ReplicaCapacity | None = None
+) -> ServingEvaluation:
+    each = capacity_of(inputs, layout) if capacity is None else capacity
+    of_plans = each.kinds.of_plans
+    memory, bounds, most = of_plans((each.memory, each.engines.bounds, each.most))
+    within, steps = of_plans(each.within_limits(inputs)), of_plans(each.quick.steps)
+    exact = ExactSteps(inputs, layout, of_plans(each.exact.one))
+    quick = Engines(inputs, bare_columns(layout), steps, bounds)
     many = in_flight(quick)
     with term("decode"):
         decode = exact.breakdown(micro_batch(layout, many))
@@ -309,9 +279,3 @@ def _money(
             longer = share(batch.makespan, batch.full)
             prompts, answers = longer * prompts, longer * answers
     return {"cost_per_minput": prompts, "cost_per_moutput": answers, "cost_per_mtoken": every}
-
-
-def _plain(layout: PlanColumns) -> PlanColumns:
-    """The plans as columns that no trace follows: to look for a load with."""
-    with untraced():
-        return PlanColumns(*(np.asarray(getattr(layout, name)).view(np.ndarray) for name in SIZES))

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from contextlib import nullcontext
-from functools import partial
 
 import numpy as np
 from numpy.typing import NDArray
@@ -22,8 +21,10 @@ from costmodel.estimate.serving.figure_bands import banded
 from costmodel.estimate.serving.limits_chance import OWN, asking_chance
 from costmodel.estimate.serving.plan_columns import PlanColumns
 from costmodel.estimate.serving.reason_codes import OVERLOAD
+from costmodel.estimate.serving.replica_capacity import ReplicaCapacity, capacity_at_any_load
 from costmodel.estimate.serving.serving_inputs import ServingInputs, inputs_of, never_fitted
 from costmodel.estimate.shared.limits import Limit, stated_limits
+from costmodel.estimate.shared.results import Costs
 from costmodel.ground.counts import number_of
 from costmodel.ground.equation import Number
 from costmodel.ground.errors import Place, fail
@@ -150,19 +151,31 @@ def halves_of(inputs: ServingInputs, plan: ServingPlan) -> tuple[PlanColumns, Pl
     return halves[0], halves[1]
 
 
-def _uncompared(columns: tuple[PlanColumns, ...], inputs: ServingInputs) -> AnyEvaluation:
-    return evaluated(inputs, *columns, compared=False)
-
-
-def evaluated(inputs: ServingInputs, *columns: PlanColumns, compared: bool = True) -> AnyEvaluation:
+def evaluated(
+    inputs: ServingInputs, *columns: PlanColumns, compared: bool = True, capacity: ReplicaCapacity | None = None
+) -> AnyEvaluation:
     """Plans whose replicas do both, or of two halves: those for prompts and those that generate.
 
     compared: halves with replicas that do both
+    capacity: that of replicas that do both, where several loads are evaluated
     """
     if len(columns) == 1:
-        return evaluate(inputs, columns[0])
+        return evaluate(inputs, columns[0], capacity)
     prefill, decode = columns
     return evaluate_apart(routed(inputs, prefill), prefill, decode, compared=compared)
+
+
+def evaluated_with_bands(
+    inputs: ServingInputs, *columns: PlanColumns, compared: bool = True
+) -> tuple[AnyEvaluation, Costs]:
+    """The same with their chance to keep the limits, and their results with both ends of every band."""
+    capacity = capacity_at_any_load(inputs, columns[0]) if len(columns) == 1 else None
+    found = evaluated(asking_chance(inputs), *columns, compared=compared, capacity=capacity)
+
+    def under_load(other: ServingInputs) -> AnyEvaluation:
+        return evaluated(other, *columns, compared=False, capacity=capacity)
+
+    return found, banded(inputs, found, under_load)
 
 
 def unacceptable(inputs: ServingInputs, evaluation: AnyEvaluation) -> Iterator[tuple[str, NDArray[np.bool_]]]:
@@ -202,10 +215,12 @@ def answer(inputs: ServingInputs, plan: ServingPlan, *, bands: bool = True) -> S
         refused = tuple(code for code, mask in invalid(inputs, layout) if mask.any())
         columns = (layout,)
     with np.errstate(all="ignore") if refused else nullcontext():
-        evaluation = evaluated(asking_chance(inputs) if bands else inputs, *columns)
-        results = evaluation.results
-        under_load = partial(_uncompared, columns)
-        costs = (banded(inputs, evaluation, under_load) if bands else results).row()
+        if bands:
+            evaluation, results = evaluated_with_bands(inputs, *columns)
+        else:
+            evaluation = evaluated(inputs, *columns)
+            results = evaluation.results
+        costs = results.row()
     broken = dict.fromkeys(code for code, mask in unacceptable(inputs, evaluation) if mask.any())
     stated = (*assumed, *inputs.assumed)
     binding, remarked = evaluation.binding(), [*remarks(inputs)]

@@ -16,6 +16,7 @@ from costmodel.estimate.serving.evaluate_layouts import evaluate
 from costmodel.estimate.serving.limits_chance import OWN, asking_chance
 from costmodel.estimate.serving.plan_columns import PlanColumns
 from costmodel.estimate.serving.predict_serving import AnyEvaluation, routed_parts, unacceptable
+from costmodel.estimate.serving.replica_capacity import ReplicaCapacity, capacity_at_any_load
 from costmodel.estimate.serving.requests_in_time import IN_TIME
 from costmodel.estimate.serving.serving_inputs import ServingInputs
 from costmodel.explore.search.named_result import named_result, option_place
@@ -146,8 +147,11 @@ def _of_variant(number: int, inputs: ServingInputs, x: str, y: str) -> VariantFr
     if not len(layout):
         raise fail("C004", "search lists no valid plan", inputs.case.place("search"))
     points: list[FrontPoint] = []
-    for load in _loads(inputs, layout, (prefill, decode)):
-        for evaluation in _evaluated(_loaded(inputs, load), layout, (prefill, decode)):
+    halves = prefill, decode
+    with np.errstate(all="ignore"):
+        capacity = capacity_at_any_load(inputs, layout)
+    for load in _loads(inputs, layout, halves, capacity):
+        for evaluation in _evaluated(_loaded(inputs, load), layout, halves, capacity):
             points += _at(_loaded(inputs, load), evaluation, x, y, load, number)
     return VariantFront(tuple(_unbeaten(points, x, y)), len(layout) + len(decode))
 
@@ -155,10 +159,12 @@ def _of_variant(number: int, inputs: ServingInputs, x: str, y: str) -> VariantFr
 Halves = tuple[PlanColumns, PlanColumns]
 
 
-def _evaluated(inputs: ServingInputs, layout: PlanColumns, halves: Halves) -> Iterator[AnyEvaluation]:
+def _evaluated(
+    inputs: ServingInputs, layout: PlanColumns, halves: Halves, capacity: ReplicaCapacity | None
+) -> Iterator[AnyEvaluation]:
     """Plans whose engines do both, and those with prefill and decode apart."""
     with np.errstate(all="ignore"):
-        yield evaluate(inputs, layout)
+        yield evaluate(inputs, layout, capacity)
         if len(halves[0]):
             yield from (evaluate_apart(*part) for part in routed_parts(inputs, *halves))
 
@@ -169,11 +175,13 @@ def _names(name: str) -> tuple[str, str]:
     return name, machine_name(name)
 
 
-def _loads(inputs: ServingInputs, layout: PlanColumns, halves: Halves) -> NDArray[np.float64]:
+def _loads(
+    inputs: ServingInputs, layout: PlanColumns, halves: Halves, capacity: ReplicaCapacity | None
+) -> NDArray[np.float64]:
     """Loads of equal ratio, up to the most that any plan answers."""
     workload = inputs.case.scenario.workload
     top = 0.0
-    for evaluation in _evaluated(inputs, layout, halves):
+    for evaluation in _evaluated(inputs, layout, halves, capacity):
         found = evaluation.results
         if workload.rate is not None:
             most = found.column("saturation_per_s")

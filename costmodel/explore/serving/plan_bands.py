@@ -4,14 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import replace
-from functools import partial
 
 import numpy as np
 
-from costmodel.estimate.serving.figure_bands import banded
-from costmodel.estimate.serving.limits_chance import asking_chance
 from costmodel.estimate.serving.plan_columns import RARE, SIZES, PlanColumns
-from costmodel.estimate.serving.predict_serving import AnyEvaluation, evaluated
+from costmodel.estimate.serving.predict_serving import evaluated_with_bands
 from costmodel.estimate.serving.result_columns import COLUMNS
 from costmodel.estimate.serving.serving_inputs import ServingInputs
 from costmodel.explore.serving.found_plans import RankedPlan, ServingVariants
@@ -36,16 +33,11 @@ def banded_plans(inputs: ServingInputs, plans: Sequence[RankedPlan]) -> list[Ran
         places = [place for place, other in enumerate(kinds) if other == kind]
         columns = _columns([plans[place] for place in places])
         with np.errstate(all="ignore"):
-            base = evaluated(asking_chance(inputs), *columns, compared=False)
-            results = banded(inputs, base, partial(_under_load, columns))
+            _, results = evaluated_with_bands(inputs, *columns, compared=False)
         for row, place in enumerate(places):
             whole = results.row(row) | {name: value for name, value in plans[place].costs.items() if value == value}
             found[place] = replace(plans[place], costs={name: whole[name] for name in COLUMNS if name in whole})
     return found
-
-
-def _under_load(columns: tuple[PlanColumns, ...], inputs: ServingInputs) -> AnyEvaluation:
-    return evaluated(inputs, *columns, compared=False)
 
 
 def _columns(plans: Sequence[RankedPlan]) -> tuple[PlanColumns, ...]:

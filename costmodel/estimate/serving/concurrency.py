@@ -46,11 +46,12 @@ def closed_loop(
         with term("last of the first wave"):
             p99 = first_token_time(inputs, point, 2.0 * (1.0 - share(TAIL, first)))
     ttft, p99 = point.gathered(ttft, p99)
-    later, latest, rate = _rate(inputs, point, many, ttft + (load.output - 1.0) * tpot)
+    rest = (load.output - 1.0) * tpot
+    later, latest, rate = _rate(inputs, point, many, ttft + rest)
     with term("line"):
         line = surplus_wait(users, many, rate)
     if point.blocking.some:
-        ttft, p99, rate = _behind_blocking(inputs, point, (many, users), (ttft, p99), tpot, line)
+        ttft, p99, rate = _behind_blocking(inputs, point, (many, users), (ttft, p99), later + rest, line)
     with term("most"):
         most = np.minimum(rate, replica_rate(inputs, point))
     open_loop = steady_state(replace(inputs, load=replace(load, loaded=0.0)), point, most)
@@ -63,15 +64,15 @@ def _behind_blocking(
     point: OperatingPoint,
     counts: tuple[Number, Number],
     first: tuple[Number, Number],
-    token: Number,
+    later: Number,
     line: Number,
 ) -> tuple[Number, Number, Number]:
     """First tokens, mean and p99, with what prompts that wait until answers end add to a line, and the rate.
 
     counts: users who are admitted, and all
+    later: time of the rest of an answer, and of its loads from the host
     """
     many, users = counts
-    later = (inputs.load.output - 1.0) * token
     service, _ = full_steps(inputs, point, 0.0)
     wait = point.blocking.loop_wait(many, first[0] + later, service)
     with term("behind prompts that wait for answers"):
@@ -93,10 +94,8 @@ def in_line(inputs: ServingInputs, state: SteadyState, users: Number) -> SteadyS
     with term("of users"):
         every = share(users, state.rate)
         first = np.maximum(every - thinking - (inputs.load.output - 1.0) * state.tpot, 0.0)
-    crowded = np.asarray(state.taken) > CROWDED
-    ttft = np.where(crowded, first, state.ttft)
-    far = np.where(crowded, np.maximum(np.minimum(state.ttft_p99, every), first), state.ttft_p99)
-    return replace(state, ttft=ttft, ttft_p99=far) if np.any(crowded) else state
+    ttft = np.where(np.asarray(state.taken) > CROWDED, first, state.ttft)
+    return replace(state, ttft=ttft, ttft_p99=np.maximum(np.minimum(state.ttft_p99, every), ttft))
 
 
 def _rate(inputs: ServingInputs, point: OperatingPoint, users: Number, answer: Number) -> tuple[Number, Number, Number]:

@@ -23,7 +23,7 @@ from costmodel.equations.serving.load.limit_chance import (
     spreads_away,
 )
 from costmodel.equations.serving.load.percentiles import normal_share
-from costmodel.estimate.serving.requests_in_time import IN_TIME, factor_in_time, request_limits
+from costmodel.estimate.serving.requests_in_time import IN_TIME, factor_in_time, request_limits, weight_of_first
 from costmodel.estimate.serving.serving_band import (
     OF_POOL,
     ServingSpreads,
@@ -38,6 +38,7 @@ from costmodel.ground.equation import Number, term
 from costmodel.ground.record import record
 
 SMALLEST = 1e-12  # of an amount, for a logarithm
+OF_STEPS = 0.01  # weight of first tokens under which a bound on requests in time is one on the steps
 OWN = "limits_chance"  # the result itself
 Result = Callable[[str], Number]
 
@@ -156,10 +157,12 @@ def _in_time(
     column, sign, bound = asked
     limits, there = request_limits(stated_limits(inputs.case.scenario.limits)), reach(column, bound)
     factor = factor_in_time(limits, result, column, bound) if there is None else there.factor
-    if limits.first is None:
+    weight = 0.0 if limits.first is None else weight_of_first(limits, result, column, bound)
+    if np.all(np.asarray(weight) < OF_STEPS):
         return _Side("steps", sign < 0, _away(1.0, factor, found.token), 1.0)
-    together = share(found.token, np.maximum(found.first, SMALLEST))
-    return _Side("first", sign < 0, _away(1.0, factor, found.first), np.minimum(together, 1.0))
+    further = term_error(found.first_beside_steps, weight)
+    whole = combined_error(found.token, further)
+    return _Side("first", sign < 0, _away(1.0, factor, whole), share(found.token, np.maximum(whole, SMALLEST)))
 
 
 def _exact(value: Number, bound: float, sign: float) -> _Side:

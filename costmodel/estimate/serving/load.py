@@ -173,28 +173,32 @@ def in_flight(engines: Engines) -> Column:
 
 def with_link(engines: Engines) -> Bounds:
     """The bounds with that of the link to the host, over which conversations come back."""
-    bounds = engines.bounds
     if not np.any(engines.inputs.load.loaded):
-        return bounds
+        return engines.bounds
 
     def busy(some: Engines, many: Column) -> Number:
-        return some.rate(many) * some.point(many).host.busy
+        point = some.point(many)
+        return replica_rate(some.inputs, point) * point.host.busy
 
-    with untraced(), np.errstate(all="ignore"):
-        over = np.asarray(busy(engines, bounds.least)) > 1
-        return replace(bounds, link=np.where(over, engines.greatest(busy), np.inf))
+    return replace(engines.bounds, link=_until_full(engines, busy))
 
 
 def with_blocking(engines: Engines) -> Bounds:
     """The bounds where prompts that wait until answers end take the time that steps would have for others."""
-    bounds, load = engines.bounds, engines.inputs.load
+    load = engines.inputs.load
     if not load.whole or load.prompt_spread == 0:
-        return bounds
+        return engines.bounds
 
     def busy(some: Engines, many: Column) -> Number:
-        rate, point = some.rate(many), some.point(many)
+        point = some.point(many)
+        rate = replica_rate(some.inputs, point)
         return full_steps(some.inputs, point, rate)[1] + point.blocking.used(rate)
 
+    return replace(engines.bounds, waiting=_until_full(engines, busy))
+
+
+def _until_full(engines: Engines, busy: Callable[[Engines, Column], Number]) -> Column:
+    """Sequences in flight up to which something is busy for all of the time at most; without end where it never is."""
     with untraced(), np.errstate(all="ignore"):
-        over = np.asarray(busy(engines, bounds.least)) > 1
-        return replace(bounds, waiting=np.where(over, engines.greatest(busy), np.inf))
+        over = np.asarray(busy(engines, engines.bounds.least)) > 1
+        return np.where(over, engines.greatest(busy), np.inf)

@@ -23,6 +23,7 @@ from costmodel.estimate.serving.plan_columns import PlanColumns
 from costmodel.estimate.serving.reason_codes import OVERLOAD
 from costmodel.estimate.serving.replica_capacity import ReplicaCapacity, capacity_at_any_load
 from costmodel.estimate.serving.serving_inputs import ServingInputs, inputs_of, never_fitted
+from costmodel.estimate.serving.whole_prompts import too_long_for_a_step
 from costmodel.estimate.shared.limits import Limit, stated_limits
 from costmodel.estimate.shared.results import Costs
 from costmodel.ground.counts import number_of
@@ -228,6 +229,8 @@ def answer(inputs: ServingInputs, plan: ServingPlan, *, bands: bool = True) -> S
         remarked.append("N045")
     if not refused and isinstance(evaluation, ServingEvaluation) and evaluation.blocked:
         remarked.append("N046")
+    if not refused and too_long_for_a_step(inputs.load, evaluation.layout.budget):
+        remarked.append("N047")
     return ServingAnswer(inputs, plan, evaluation, costs, stated, refused, tuple(broken), binding, tuple(remarked))
 
 

@@ -21,8 +21,10 @@ from costmodel.ground.solvers import last_within
 
 SHARE, RATE = "in_time_share", "in_time_per_s"
 IN_TIME = (SHARE, RATE)
-TIMES = ("ttft", "ttft_p99", "tpot", "tpot_p99", "prompts_between")
-FARTHEST = 5.0  # logarithm of the largest factor on all times that is looked at
+FIRST = ("ttft", "ttft_p99")
+TIMES = (*FIRST, "tpot", "tpot_p99", "prompts_between")
+FARTHEST = 5.0  # logarithm of the largest factor on all times that is searched
+A_LITTLE = 1.01  # factor on times, for its effect
 Result = Callable[[str], Number]
 
 
@@ -93,3 +95,19 @@ def factor_in_time(limits: RequestLimits, result: Result, column: str, bound: fl
 
     with untraced(), np.errstate(all="ignore"):
         return np.exp(last_within(over, np.full(rows, -FARTHEST), np.full(rows, FARTHEST)))
+
+
+def weight_of_first(limits: RequestLimits, result: Result, column: str, bound: float) -> Number:
+    """The effect of longer first tokens on a bound on requests in time, over that of all times; from 0 to 1.
+
+    It is taken where the bound is reached.
+    """
+    at_bound = slower(result, factor_in_time(limits, result, column, bound))
+
+    def lost(names: tuple[str, ...]) -> Number:
+        longer = in_time(limits, lambda name: at_bound(name) * A_LITTLE if name in names else at_bound(name))
+        return in_time(limits, at_bound)[column] - longer[column]
+
+    with untraced(), np.errstate(all="ignore"):
+        part = np.asarray(share(lost(FIRST), lost(TIMES)))
+    return np.where(np.isfinite(part), np.clip(part, 0.0, 1.0), 1.0)

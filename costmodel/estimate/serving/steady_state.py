@@ -105,11 +105,15 @@ def steady_state(
 
 def _line(point: OperatingPoint, service: Number, busy: Number, spread: Number) -> tuple[Number, Number, Number]:
     """Wait in line, its variance, and the share of requests that wait: before one replica, or before all of them."""
-    if np.all(np.asarray(point.servers) == 1):
-        return queue_wait(service, busy, spread), queue_wait_variance(service, busy, spread), busy
+    own = queue_wait(service, busy, spread), queue_wait_variance(service, busy, spread), busy
+    one = np.asarray(point.servers) == 1
+    if np.all(one):
+        return own
     waits = waiting_probability(point.servers, busy)
     line = pooled_wait(service, point.servers, busy, spread, waits)
-    return line, pooled_wait_variance(line, np.maximum(waits, FEWEST_WAIT)), waits
+    pooled = line, pooled_wait_variance(line, np.maximum(waits, FEWEST_WAIT)), waits
+    wait, variance, share = (np.where(one, *each) for each in zip(own, pooled, strict=True))
+    return wait, variance, share
 
 
 def full_steps(inputs: ServingInputs, point: OperatingPoint, rate: Number) -> tuple[Number, Number]:

@@ -13,11 +13,14 @@ from costmodel.equations.serving.load.whole_prompts import (
     blocking_share,
     drain_square,
     drain_time,
+    too_long_share,
     whole_prompt_room,
 )
 from costmodel.estimate.serving.serving_inputs import Load
 from costmodel.ground.equation import Number, term
 from costmodel.ground.record import record
+
+REFUSED = 0.001  # share of prompts that are longer than a step, from which on it is remarked
 
 
 @record
@@ -71,6 +74,11 @@ def filled_room(load: Load, room: Number, groups: Number = 1.0) -> Number:
 def steps_with_prompt(load: Load, room: Number, busy: Number) -> Number:
     """Steps that carry a prompt, one where it is computed whole."""
     return 1.0 if load.whole else prompt_steps(load.computed, room, busy)
+
+
+def too_long_for_a_step(load: Load, budget: Number) -> bool:
+    """Whether an engine that computes whole prompts refuses over a thousandth of them."""
+    return load.whole and bool(np.any(too_long_share(budget, load.computed, load.prompt_spread) > REFUSED))
 
 
 def part_of_prompt(load: Load, room: Number) -> Number:

@@ -165,4 +165,9 @@ REMARKS = {
         "answers end for it to fit, and all prompts behind it wait too. stack.chunked=true or a larger "
         "stack.budget avoids it.",
     ),
+    "N047": Reason(
+        "prompts longer than a step",
+        "The engine computes each prompt in one step. By the stated spread over 0.1 % of the prompts are longer, and "
+        "it refuses them. Figures count them as served. stack.chunked=true or a larger stack.budget admits them.",
+    ),
 }

@@ -12,6 +12,7 @@ from costmodel.documents.keys.overrides import full
 from costmodel.documents.reader.serving_scenario import ServingCase
 from costmodel.documents.schemas.serving.serving_results import is_share
 from costmodel.estimate.serving.figure_bands import is_of_bands
+from costmodel.estimate.serving.requests_in_time import IN_TIME
 from costmodel.estimate.serving.result_columns import COLUMNS
 from costmodel.explore.search.range_samples import samples, samples_between
 from costmodel.explore.search.ranges import Span, at_option, axis, span
@@ -49,7 +50,7 @@ def solve(case: ServingCase, vary: str, wanted: str, *, best: bool = False) -> S
     path = full(path.strip())
     searched = span(written) if written.strip() else _around(case, path)
     if searched is None or searched.step:
-        return _listed(case, path, goal, list(axis(vary, "--vary").values), best=by_search(case, best=best))
+        return _listed(case, path, wanted, list(axis(vary, "--vary").values), best=by_search(case, best=best))
     found = SolvedServing(case, path, goal, best=by_search(case, best=best))
     seen: dict[str, ServingTrial] = {}
 
@@ -68,6 +69,7 @@ def solve(case: ServingCase, vary: str, wanted: str, *, best: bool = False) -> S
     found.tried = (searched.text(numbers[0], _DIGITS), searched.text(numbers[-1], _DIGITS))
     reached = [at(number) for number in numbers]
     _any_valid(path, seen.values())
+    _any_known(goal, wanted, seen.values())
     for low, high, out in _ranges(numbers, reached, at, whole=whole):
         found.reaches.append((searched.text(low, 6), searched.text(high, 6)))
         lowest = shown(low)
@@ -106,6 +108,16 @@ def _any_valid(path: str, trials: Iterable[ServingTrial]) -> None:
         raise at_option("--vary", [path], CostModelError(faults[0]))
 
 
+def _any_known(goal: Target, wanted: str, trials: Iterable[ServingTrial]) -> None:
+    """Stop where no plan that works has the result that a target names."""
+    found = [trial.result(goal.column) for trial in trials if trial.works]
+    if found and all(map(math.isnan, found)):
+        limited = "requests are in time by a limit, for example --set limits.ttft_p99.at_most=1s"
+        hint = limited if goal.column in IN_TIME else f"explain {goal.column} states which plans have it"
+        place = Place("command line", 0, 7, "", f"--for {wanted}", max(1, len(wanted)))
+        raise fail("C004", f"{goal.column} is not known of these plans", place, hint)
+
+
 def _is_whole(case: ServingCase, path: str, searched: Span) -> bool:
     """Whether only whole numbers may stand there: one between two is refused for that alone."""
     between = math.floor((searched.low + searched.high) / 2) + 0.5
@@ -131,9 +143,11 @@ def _edge(inside: float, outside: float, at: Callable[[float], bool], *, whole: 
     return inside, outside
 
 
-def _listed(case: ServingCase, path: str, goal: Target, values: list[str], *, best: bool) -> SolvedServing:
+def _listed(case: ServingCase, path: str, wanted: str, values: list[str], *, best: bool) -> SolvedServing:
     """Of values written out those that reach a target."""
+    goal = target_of(wanted, _RESULTS)
     trials = [tried(case, [f"{path}={value}"], best=best) for value in values]
+    _any_known(goal, wanted, trials)
     found = SolvedServing(case, path, goal, tried=(values[0], values[-1]), evaluated=len(values), best=best)
     for flag, group in itertools.groupby(range(len(values)), key=lambda place: goal.reached(trials[place])):
         places = list(group)

@@ -167,3 +167,16 @@ def test_answers_name_both(run: Any) -> None:
     assert "workload.rate 0.125 /s to 7.789 /s" in " ".join(solved.split())
     chance = run("solve", name, "--vary", "workload.rate", "--for", "limits_chance>=90 %").out
     assert "to 7.253 /s" in chance
+
+
+@pytest.mark.parametrize(("least", "sampled"), [(0.01, 0.79), (0.5, 0.79), (0.8, 0.66), (0.9, 0.55), (0.99, 0.24)])
+def test_the_chance_with_a_least_share_is_that_of_sampled_errors(least: float, sampled: float) -> None:
+    """Sampled: results at factors on all steps, with first tokens off by a further factor, as their spreads state."""
+    found = predict(case(f"limits.in_time_share.at_least={least}")).costs["limits_chance"]
+    assert found == pytest.approx(sampled, abs=0.02)
+
+
+def test_a_share_that_is_certain_leaves_the_chance_as_it_is() -> None:
+    more = ((), ("limits.in_time_share.at_least=10 %",))
+    without, beside = (predict(case(LOOP, *asked)).costs["limits_chance"] for asked in more)
+    assert beside == pytest.approx(without, abs=1e-5)

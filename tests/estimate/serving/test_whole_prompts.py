@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 from equations.serving.engine_simulation import Engine, serve, serve_loop
 
-from costmodel.equations.serving.load.whole_prompts import whole_prompt_concurrency, whole_prompt_slots
+from costmodel.equations.serving.load.whole_prompts import too_long_share, whole_prompt_concurrency, whole_prompt_slots
 from costmodel.estimate.serving.loop import loop
 from costmodel.estimate.serving.operating_point import OperatingPoint
 from costmodel.estimate.serving.plan_columns import SIZES, PlanColumns
@@ -141,3 +141,22 @@ def test_a_remark_where_prompts_wait_until_answers_end() -> None:
         assert "N046" in whole.remarked
         assert "N046" not in parts.remarked
         assert whole.costs["ttft"] > 1.5 * parts.costs["ttft"]
+
+
+def test_a_remark_where_prompts_are_longer_than_a_step() -> None:
+    lengths = "workload.prompt={mean: 2048, spread: 60 %}"
+    for budget, remarked in ((4096, True), (16_384, False)):
+        asked = ("stack.chunked=false", f"stack.budget={budget}", lengths, "workload.rate=2 /s")
+        assert ("N047" in predicted(*asked).remarked) is remarked
+    assert "N047" not in predicted("stack.budget=4096", lengths).remarked
+    drawn = np.random.default_rng(3).lognormal(-np.log1p(0.36) / 2, np.log1p(0.36) ** 0.5, 400_000)
+    assert float(too_long_share(4096.0, 2048.0, 0.6)) == pytest.approx(np.mean(drawn > 2), abs=2e-3)
+
+
+@pytest.mark.parametrize("users", [900, 1500, 5000])
+def test_no_user_waits_longer_than_it_takes_to_answer_all_once(users: int) -> None:
+    """Behind prompts that wait until answers end, p99 was up to four times as long."""
+    lengths = "prompt: {mean: 2048, spread: 60 %}, output: 512"
+    load = f"workload={{kind: serving, {lengths}, users: {users}, think_time: 30 s}}"
+    found = costs("stack.chunked=false", "stack.budget=4096", "limits={}", load)
+    assert found["ttft"] <= found["ttft_p99"] <= users / found["requests_per_s"] * (1 + 1e-9)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 from typing import Any
 
 import pytest
@@ -58,6 +59,25 @@ def test_solve_finds_the_rates_at_which_the_limits_are_kept_with_a_chance(run: A
     (found,) = answered(run, *shipped)["ranges"]
     assert found["low"] == "2 /s"
     assert costs(f"workload.rate={found['high']}")["limits_chance"] == pytest.approx(0.9, abs=2e-3)
+
+
+@pytest.mark.parametrize("values", ["", "=2,4 /s"])
+def test_solve_refuses_a_target_that_no_plan_has(values: str, run: Any) -> None:
+    asked = ("solve", "serve-llama-3.1-70b", "--vary", f"workload.rate{values}", "--set", "limits={}")
+    ran = run(*asked, "--for", "in_time_share>=90 %")
+    assert ran.code == 2
+    assert "in_time_share is not known of these plans" in ran.err
+    assert "limits.ttft_p99.at_most" in ran.err
+
+
+def test_replicas_of_a_reason_are_those_of_its_remedy(run: Any) -> None:
+    """With replicas that are down a tenth of the time the reason stated 5, and the remedy 9."""
+    ran = run("estimate", "serve-llama-3.1-70b", "--set", "workload.rate=20 /s", "--set", "assume.availability=90 %")
+    stated = re.search(r"(\d+) to keep the limits", " ".join(ran.out.split()))
+    tried = re.search(r"plan.replicas=(\d+)", ran.out)
+    assert stated is not None
+    assert tried is not None
+    assert stated[1] == tried[1]
 
 
 def test_solve_finds_a_range_between_two_samples(run: Any) -> None:

@@ -127,3 +127,9 @@ def test_markdown() -> None:
         "```\nNext: costmodel search x\n```\n"
     )
     assert markdown_text([]) == "\n"
+
+
+def test_markdown_has_no_row_for_a_rule(run: Any) -> None:
+    written = run("memory", "serve-llama-3.1-70b", "--format", "markdown").out
+    assert "| asked |" in written
+    assert not re.search(r"^\| ─", written, re.M)

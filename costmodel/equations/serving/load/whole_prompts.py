@@ -10,6 +10,7 @@ from __future__ import annotations
 import numpy as np
 
 from costmodel.equations.serving.load.percentiles import normal_share
+from costmodel.equations.serving.load.queues import SATURATED
 from costmodel.ground.equation import Number, equation
 
 ROUNDED = 1e-9  # by which a quotient of whole numbers may lie under a whole one
@@ -164,6 +165,38 @@ def blocking_share(token_budget: Number, concurrency: Number, prompt: Number, va
 
 
 @equation
+def too_long_share(token_budget: Number, prompt: Number, variation: Number) -> Number:
+    """Share of prompts that are longer than a step, which an engine without chunked prefill refuses.
+
+    1 − Φ(ln(M / s) / σ + σ / 2), σ² = ln(1 + v²); of equal prompts all or none
+
+    Args:
+        token_budget: tokens of a step at most, M [1]
+        prompt: tokens of the prompt that are computed, on average, s [1]
+        variation: of the prompts, standard deviation over mean, v [1]
+
+    Returns:
+        share [1]
+
+    Example:
+        >>> [round(float(too_long_share(budget, 2048.0, 0.6)), 3) for budget in (2048.0, 4096.0, 8192.0)]
+        [0.391, 0.063, 0.003]
+
+    Holds:
+        log-normal lengths
+
+    Source:
+        limpert-2001; tensorrt-llm cpp/tensorrt_llm/batch_manager/microBatchScheduler.cpp
+
+    Monotone: decreasing in token_budget; increasing in prompt
+    """
+    spread = np.sqrt(np.log1p(variation**2))
+    unlike = np.where(spread > 0, spread, 1.0)
+    share: Number = 1 - normal_share(np.log(token_budget / prompt) / unlike + unlike / 2)
+    return np.where(spread > 0, share, prompt > token_budget)
+
+
+@equation
 def drain_time(output: Number, variation: Number, step: Number) -> Number:
     """Mean time for which a prompt waits until enough answers have ended for it to fit.
 
@@ -242,7 +275,7 @@ def blocked_wait(drain_rate: Number, mean_square: Number, busy_share: Number) ->
 
     Monotone: increasing in drain_rate, mean_square, busy_share
     """
-    stable = busy_share < 1
+    stable = 1 - busy_share > SATURATED
     return drain_rate * mean_square / 2 * np.where(stable, 1 / np.where(stable, 1 - busy_share, 1.0), np.inf)
 
 

@@ -14,6 +14,7 @@ from costmodel.documents.schemas.serving.serving_workload import Serving
 from costmodel.estimate.serving.limits_chance import OWN
 from costmodel.estimate.serving.predict_serving import ServingAnswer
 from costmodel.estimate.shared.limits import KINDS, stated_limits
+from costmodel.ground.counts import number_of
 from costmodel.ground.units import counted, percent, rounded_percent, show, show_memory, show_time, significant
 from costmodel.report.terminal.style.formatting import ENDS, between
 from costmodel.report.terminal.style.theme import DIM, WARN, styled
@@ -32,6 +33,7 @@ TERMS = (
     ("drafts", "draft_time"),
     ("prompts between", "prompts_between"),
 )
+NOTHING = 1e-6  # a share or a rate under which it prints as none
 
 
 def result(name: str, value: float | None, digits: int = 3) -> str:
@@ -42,6 +44,8 @@ def result(name: str, value: float | None, digits: int = 3) -> str:
         return "unknown"
     if math.isinf(value):
         return "without end"
+    if abs(value) < NOTHING and (is_share(name) or name.endswith("_per_s")):
+        value = 0.0
     if unit == "B":
         return show_memory(value, digits)
     if name in ("requests_per_s", "saturation_per_s", "rate_within_slo_per_s", "in_time_per_s"):
@@ -86,7 +90,7 @@ def load_words(workload: Serving) -> str:
         burst = ", all started at once" if workload.traffic == "burst" else ""
         return f"{workload.concurrency:,.0f} in flight{burst}"
     if workload.requests is not None:
-        return f"{workload.requests:,.0f} requests offline"
+        return f"{number_of(workload.requests, 'request')} offline"
     return f"{workload.users:,.0f} users who think for {show_time(workload.think_time or 0.0)}"
 
 

@@ -77,8 +77,8 @@ def _over(answer: ServingAnswer) -> str:
     each = most / costs["replicas"]
     replicas = math.floor(arriving / each) + 1
     gpus = costs["gpus"] / costs["replicas"]
-    within = costs["rate_within_slo_per_s"] / costs["replicas"]
-    inside = f", {math.ceil(arriving / within):,d} to keep the limits" if within > 0 else ""
+    least = costs["replicas_needed"]
+    inside = f", {least:,.0f} to keep the limits" if math.isfinite(least) else ""
     taken = f"{number_of(replicas, 'replica')} ({gpus_words(answer.inputs, replicas * gpus)}) answer it{inside}"
     plural = "s" if costs["replicas"] > 1 else ""
     fleet = f"{costs['replicas']:.0f} replica{plural}"

@@ -145,7 +145,7 @@ def _table(grid: CellTable, facts: Mapping[str, str]) -> Iterator[str]:
     yield f"| {' | '.join(map(_escaped, (*facts, *grid.names)))} |"
     yield f"| {' | '.join('---:' if side == 'r' else '---' for side in 'l' * len(facts) + grid.align)} |"
     for row in grid.rows:
-        if "".join(row).strip("─"):  # not the rule over a sum
+        if {*"".join(row)} != {"─"}:  # the rule over a sum
             yield f"| {' | '.join(map(_escaped, (*facts.values(), *row)))} |"
 
 

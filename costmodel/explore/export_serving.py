@@ -101,7 +101,7 @@ def _translated(found: ServingAnswer, engine: Engine) -> tuple[ServingAnswer, st
         "sequences": found.inputs.sequences,
         "host_cache": _moved_host_cache(before, engine),
         "dispatch": _moved_dispatch(before, engine),
-        "chunked": engine.chunked or (before.chunked and _number(found.inputs.load.computed) > found.inputs.budget),
+        "chunked": _moved_chunking(found, engine),
     }
     moved = engine.model_copy(update=kept)
     plan = found.plan.model_copy(update={"replicas": _number(found.evaluation.layout.replicas)})
@@ -122,6 +122,15 @@ def _translated(found: ServingAnswer, engine: Engine) -> tuple[ServingAnswer, st
     halves = before.dispatch is not None and before.dispatch.two_batches and engine.dispatch is None
     lost = ", without half batches" if halves else ""
     return again, f"{text}; times are of {engine.name}{lost}"
+
+
+def _moved_chunking(found: ServingAnswer, engine: Engine) -> bool:
+    """As stated; else as the other engine does, in parts where a prompt is longer than its step."""
+    before, own = found.inputs.engine, (_shipped(target.stack) for target in ENGINES.values())
+    usual = next(each.chunked for each in own if each.memory.definition == before.memory.definition)
+    if before.chunked != usual:
+        return before.chunked
+    return engine.chunked or (before.chunked and _number(found.inputs.load.computed) > found.inputs.budget)
 
 
 def _moved_host_cache(before: Engine, engine: Engine) -> EngineHostCache | None:

@@ -80,8 +80,9 @@ def _behind_blocking(
         rate = rate_of(users, first[0] + line + more + later)
         alone = mixed_step_time(point.alpha, point.beta, many, point.gamma, inputs.load.computed)
         far = alone + point.blocking.far(wait, rate, engine_utilisation(rate, service), TAIL)
-        far = np.maximum(first[1], far - line)
-    return first[0] + more, far, rate
+        mean = first[0] + more
+        far = np.maximum(np.maximum(first[1], far - line), mean)
+    return mean, far, rate
 
 
 def in_line(inputs: ServingInputs, state: SteadyState, users: Number) -> SteadyState:

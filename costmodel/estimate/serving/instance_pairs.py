@@ -77,8 +77,7 @@ class InstancePairs:
         step, load = self.step(many), self.inputs.load
         tpot = load.per_token(step)
         with term("links"):
-            answered = rate_of(many, load.steps * step)
-            links = np.maximum(share(arriving, self.transfer.sent), share(answered, self.transfer.received))
+            links = share(arriving, self.transfer.sent), share(self.decoded(many), self.transfer.received)
         first = first_token(load, self.prefill.budget, self.prompt, arriving, self.transfer, step, links)
         with term("latency"):
             latency = first.mean + (load.output - 1.0) * tpot

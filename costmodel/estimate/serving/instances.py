@@ -56,6 +56,13 @@ class CacheTransfer:
     sent: Number  # and those of one prefill instance
     received: Number  # of one decode instance
 
+    def line(self, links: tuple[Number, Number], spread: Number) -> tuple[Number, Number]:
+        """Wait in line for the slower of two lines, and its variance: of the sending link, and of the receiving one."""
+        times = rate_of(1.0, self.sent), rate_of(1.0, self.received)
+        sent, received = (queue_wait(*each, spread) for each in zip(times, links, strict=True))
+        one, other = (queue_wait_variance(*each, spread) for each in zip(times, links, strict=True))
+        return np.maximum(sent, received), np.maximum(one, other)
+
 
 @record
 class FirstToken:
@@ -117,11 +124,11 @@ def first_token(
     rate: Number,
     transfer: CacheTransfer,
     step: Number,
-    links: Number = 0.0,
+    links: tuple[Number, Number] = (0.0, 0.0),
 ) -> FirstToken:
     """Line of prompts, the prompt, the way of its cache, and the first step of decode, at a rate of one instance.
 
-    links: share of the time in which the busier links carry caches, which wait in line for each other
+    links: shares of time in which the sending and the receiving instance's links carry caches, which wait in line
     No decoding runs on it: a prompt that finds it idle starts at once. The gate is the fixed part of steps alone, which
     each batch of prompts has; an idle instance has none to wait for, so that gate without load is taken off.
     """
@@ -136,11 +143,11 @@ def first_token(
     with term("in other groups"):
         later = later * share(prompt.filled, gamma)
     steps = steps_with_prompt(load, budget, busy)
-    sending = queue_wait(transfer.time, links, spread)
+    sending, sent = transfer.line(links, spread)
     with term("behind the prompt"):
         behind = transfer.exposed + gate_wait(step, 0.0) + step
     mean = wait + own_prompt_time(steps, alpha, gamma, computed, later) + sending + behind
-    queued = queue_wait_variance(prompt.full, busy, spread) + queue_wait_variance(transfer.time, links, spread)
+    queued = queue_wait_variance(prompt.full, busy, spread) + sent
     variance = first_token_variance(queued, np.maximum(wait, SHORTEST), later * gamma, gate, prompt.full, spread)
     far = lognormal_percentile(behind, mean, variance, normal_quantile(TAIL))
     with term("alone"):

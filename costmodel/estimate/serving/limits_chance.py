@@ -102,7 +102,11 @@ def limits_chance(
             sides.append(_Side("steps", True, _away(1.0, room, found.token), 1.0))
     for limit, sign, bound in _bounds(limits):
         with term(f"keeps {limit.column}"), np.errstate(all="ignore"):
-            sides.append(_side(inputs, found, result, reach, (limit.column, sign, bound)))
+            asked = limit.column, sign, bound
+            if limit.column in IN_TIME:
+                sides += _in_time(inputs, found, result, reach, asked)
+            else:
+                sides.append(_side(inputs, found, result, reach, asked))
     with term("every limit"):
         return _joined(sides)
 
@@ -123,8 +127,6 @@ def _side(
 ) -> _Side:
     """How far a bound is, and what kind of error moves its result."""
     column, sign, bound = asked
-    if column in IN_TIME:
-        return _in_time(inputs, found, result, reach, asked)
     value, beside = result(column), further_spread(found, column)
     own = "pool" if column in OF_POOL else "power" if np.any(np.asarray(beside)) else "first"
     if not moves_with_steps(inputs, column):
@@ -152,17 +154,22 @@ def _side(
 
 def _in_time(
     inputs: ServingInputs, found: ServingSpreads, result: Result, reach: Reach, asked: tuple[str, float, float]
-) -> _Side:
-    """A bound on requests in time: how much longer all times may be; first tokens have an error of their own."""
+) -> Iterator[_Side]:
+    """A bound on requests in time: how much longer all times may be; first tokens have an error of their own.
+
+    It is one on the steps alone for plans on which first tokens do not matter there.
+    """
     column, sign, bound = asked
     limits, there = request_limits(stated_limits(inputs.case.scenario.limits)), reach(column, bound)
     factor = factor_in_time(limits, result, column, bound) if there is None else there.factor
     weight = 0.0 if limits.first is None else weight_of_first(limits, result, column, bound)
-    if np.all(np.asarray(weight) < OF_STEPS):
-        return _Side("steps", sign < 0, _away(1.0, factor, found.token), 1.0)
-    further = term_error(found.first_beside_steps, weight)
-    whole = combined_error(found.token, further)
-    return _Side("first", sign < 0, _away(1.0, factor, whole), share(found.token, np.maximum(whole, SMALLEST)))
+    whole = combined_error(found.token, term_error(found.first_beside_steps, weight))
+    together, upper = share(found.token, np.maximum(whole, SMALLEST)), sign < 0
+    by_steps, unbound = np.asarray(weight) < OF_STEPS, np.inf if upper else -np.inf
+    away = _away(1.0, factor, found.token), _away(1.0, factor, whole)
+    yield _Side("steps", upper, np.where(by_steps, away[0], unbound), 1.0)
+    if not np.all(by_steps):
+        yield _Side("first", upper, np.where(by_steps, unbound, away[1]), together)
 
 
 def _exact(value: Number, bound: float, sign: float) -> _Side:

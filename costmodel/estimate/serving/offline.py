@@ -9,6 +9,7 @@ import numpy as np
 from costmodel.equations.run.economics import rate as rate_of
 from costmodel.equations.run.economics import share
 from costmodel.equations.serving.load.batch_decay import (
+    batch_first_token_time,
     longest_output,
     offline_time,
     prompts_met,
@@ -21,7 +22,7 @@ from costmodel.equations.serving.load.batch_decay import (
 from costmodel.equations.serving.load.closed_loop import interfered_token_time, surplus_wait
 from costmodel.equations.serving.load.first_token import prompt_room
 from costmodel.equations.serving.load.steady_state import mixed_step_time
-from costmodel.estimate.serving.concurrency import closed_loop, first_token_time
+from costmodel.estimate.serving.concurrency import closed_loop
 from costmodel.estimate.serving.host_loading import loading_time
 from costmodel.estimate.serving.load import of_each
 from costmodel.estimate.serving.operating_point import OperatingPoint
@@ -29,7 +30,7 @@ from costmodel.estimate.serving.plan_columns import PlanColumns
 from costmodel.estimate.serving.serving_inputs import ServingInputs
 from costmodel.estimate.serving.steady_state import TAIL, SteadyState
 from costmodel.estimate.serving.step_batch import step_budget
-from costmodel.estimate.serving.whole_prompts import filled_room
+from costmodel.estimate.serving.whole_prompts import filled_room, steps_with_prompt
 from costmodel.ground.equation import Number, term
 from costmodel.ground.record import record
 
@@ -88,15 +89,26 @@ def offline_state(
         mean, last = 0.5 * line, (1.0 - TAIL) * line
     met = prompts_met(requests, point.concurrency)
     tpot = load.per_token(interfered_token_time(point.decode, point.mixed, met, load.steps, point.rides))
-    ttft = first_token_time(inputs, point, 1.0) + mean
+    ttft = _of_first_wave(inputs, point, 0.5) + mean
     with term("last of the first wave"):
-        p99 = first_token_time(inputs, point, 2.0 * (1.0 - TAIL)) + last
+        p99 = _of_first_wave(inputs, point, 1.0 - TAIL) + last
     if load.output_spread == 0:
         ttft, p99 = _in_waves(inputs, layout, point, requests, (ttft, p99))
     if np.any(load.loaded):
         loads, latest = loading_time(point.host, rate)
         ttft, p99 = ttft + loads, p99 + latest
+    with term("no later than the batch ends"):
+        ttft = np.minimum(ttft, np.maximum(batch.makespan - (load.output - 1.0) * tpot, 0.0))
+        p99 = np.maximum(np.minimum(p99, batch.makespan), ttft)
     return replace(found, rate=rate, tpot=tpot, ttft=ttft, ttft_p99=p99)
+
+
+def _of_first_wave(inputs: ServingInputs, point: OperatingPoint, ahead: float) -> Number:
+    """First token of a request with such a part of the others' prompts ahead; all are there when the batch begins."""
+    load = inputs.load
+    own, each = load.computed * point.gamma, load.computed * point.filled
+    steps = steps_with_prompt(load, point.own_room, 0.0)
+    return batch_first_token_time(steps, point.decode, own, each, point.concurrency, ahead)
 
 
 def _in_waves(
@@ -114,7 +126,7 @@ def _in_waves(
             wave_time(many, first, load.steps, steps / first_room, point.step),
             wave_time(many, later, load.steps, steps / room, point.step),
         )
-        beside = first_token_time(inputs, point, 0.0)
+        beside = _of_first_wave(inputs, point, 0.0)
         mean = beside + wave_first_token_mean(requests, many, *periods, first, later)
         last = beside + wave_first_token((1.0 - TAIL) * requests, many, *periods, first, later)
     more = np.asarray(requests > many)

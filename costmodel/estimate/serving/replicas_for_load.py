@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+
 import numpy as np
 
 from costmodel.equations.run.economics import rate as rate_of
+from costmodel.equations.run.economics import share
 from costmodel.equations.serving.serving_economics import enough_of_each, replicas_needed, spare_rate, spare_replicas
 from costmodel.estimate.serving.serving_inputs import ENOUGH_UP, ServingInputs
 from costmodel.ground.equation import Number, term
@@ -40,3 +43,9 @@ def replicas_for_load(inputs: ServingInputs, within: Number, kinds: int = 1) -> 
     enough = enough_of_each(float(assume.enough_up or ENOUGH_UP), float(kinds))
     with np.errstate(invalid="ignore"), term("in repair"):
         return needed + spare_replicas(needed, assume.availability, enough)
+
+
+def replicas_that_answer(costs: Mapping[str, float], rate: float) -> tuple[float, float]:
+    """Replicas that answer a rate, whatever the limits, and their accelerators, by the results of one plan."""
+    count = float(replicas_needed(rate, 0.0, share(costs["saturation_per_s"], costs["replicas"])))
+    return count, float(count * share(costs["gpus"], costs["replicas"]))

@@ -186,3 +186,11 @@ def test_search_ranks_both_kinds_of_plans_and_estimate_agrees() -> None:
     for name in ("rate_within_slo_per_s", "tpot", "ttft_p99", "disaggregation_gain"):
         assert best.costs[name] == pytest.approx(alone[name], rel=1e-6)
     assert found.candidates == sum(found.refused.values()) + found.kept
+
+
+def test_a_cache_waits_for_each_link_by_its_own_time() -> None:
+    """Pollaczek and Khinchine of equal caches; the busier link took the time of the slower one, four times too long."""
+    transfer = CacheTransfer(1.0, 0.1, 0.1, math.inf, 10.0, 40.0)  # a cache takes 100 ms to send, 25 ms to receive
+    wait, _ = transfer.line((0.05, 0.8), 0.0)
+    assert float(wait) == pytest.approx(0.025 * 0.8 / (2 * 0.2))
+    assert float(transfer.line((0.05, 1.0), 0.0)[0]) == math.inf

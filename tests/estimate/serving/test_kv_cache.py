@@ -32,20 +32,6 @@ def test_cache_of_a_token(model: str, expected: float) -> None:
     assert costs(*ONE, f"model={model}")["kv_bytes_per_token"] == expected
 
 
-@pytest.mark.parametrize(
-    ("model", "expected"),
-    [
-        ("llama-2-13b", 819_200),
-        ("llama-3.1-8b", 131_072),
-        ("llama-3.1-70b", 327_680),
-        ("llama-3.1-405b", 516_096),
-        ("deepseek-v3", 70_272),
-    ],
-)
-def test_memory_of_a_model_has_the_cache_of_a_token(model: str, expected: float, run: Any) -> None:
-    assert json.loads(run("memory", model, "--json").out)["kv_bytes_per_token"] == expected
-
-
 def test_layers_that_share_keys_stay_on_one_stage() -> None:
     assert predicted(*ONE, "model=gemma-4-e2b", "plan.tp=1", "plan.pp=2").refused == ("L059",)
 

@@ -9,7 +9,7 @@ import pytest
 
 from costmodel.estimate.serving.predict_serving import ServingAnswer
 from costmodel.ground.errors import CostModelError
-from estimate.serving.cases import costs, inputs, one, predicted
+from estimate.serving.cases import costs, one, predicted
 
 
 def batch(requests: int, spread: float = 0.0, output: int = 512) -> str:
@@ -48,17 +48,25 @@ def test_a_replica_simulated_answer_by_answer(requests: int, spread: float) -> N
     assert 0 < found["tail_share"] < 0.7
 
 
-def test_a_batch_that_runs_at_once_is_a_burst_without_further_rounds() -> None:
-    """The k-th request waits for the prompts of k, counted one by one, and for what any request of a burst has."""
+def test_first_tokens_of_a_batch_that_runs_at_once_come_one_by_one() -> None:
+    """The k-th request waits for the prompts of k, which lie in one queue from the start, and for a step."""
     requests = 400
-    workload = batch(requests).replace("requests", "traffic: burst, concurrency")
-    found, burst = costs(*ALONE, batch(requests)), predicted(*ALONE, workload)
-    point, constants = burst.evaluation.point, inputs().engine.burst  # type: ignore[union-attr]
-    firsts = one(point.gamma) * 2048 * np.arange(1, requests + 1)
-    beside = burst.costs["ttft"] - constants.share * firsts.mean()
-    assert found["ttft"] == pytest.approx(beside + firsts.mean())
-    assert found["ttft_p99"] == pytest.approx(beside + 0.99 * (requests + 1) * firsts[0])
+    asked = predicted(*ALONE, batch(requests))
+    found, point = asked.costs, asked.evaluation.point  # type: ignore[union-attr]
+    firsts = one(point.decode) + one(point.gamma) * 2048 * np.arange(1, requests + 1)
+    assert found["ttft"] == pytest.approx(firsts.mean())
+    assert found["ttft_p99"] == pytest.approx(np.quantile(firsts, 0.99))
     assert found["latency"] == pytest.approx(found["makespan"], rel=0.02)  # equal answers end together
+
+
+@pytest.mark.parametrize("requests", [1, 2, 3, 16, 100])
+@pytest.mark.parametrize(("prompt", "output"), [(2048, 512), (3000, 1), (8000, 100)])
+def test_no_answer_ends_after_its_batch(requests: int, prompt: int, output: int) -> None:
+    """One alone ended 0.2 s after its batch, and a first token came at three times the batch."""
+    load = f"workload={{kind: serving, prompt: {prompt}, output: {output}, requests: {requests}, precision: bf16}}"
+    found = costs(*ALONE, load)
+    assert found["latency"] <= found["makespan"] * (1 + 1e-9)
+    assert found["ttft_p99"] <= found["makespan"] * (1 + 1e-9)
 
 
 def first_tokens(answer: ServingAnswer, lengths: np.ndarray) -> np.ndarray:

@@ -14,9 +14,11 @@ from equations.serving.test_steady_state import CASES, ENGINE, OTHERS
 
 from costmodel.estimate.serving.predict_serving import predict
 from costmodel.estimate.serving.requests_in_time import RATE, SHARE, RequestLimits, in_time, request_limits
+from costmodel.estimate.serving.serving_inputs import inputs_of as inputs_from
 from costmodel.estimate.serving.steady_state import SteadyState
 from costmodel.estimate.serving.token_tail import token_p99
 from costmodel.estimate.shared.limits import Limit
+from costmodel.explore.serving.search_layouts import search
 from estimate.serving.cases import case, costs
 from estimate.serving.linear_engine import inputs_of, point_of, state_of
 
@@ -180,3 +182,14 @@ def test_a_share_that_is_certain_leaves_the_chance_as_it_is() -> None:
     more = ((), ("limits.in_time_share.at_least=10 %",))
     without, beside = (predict(case(LOOP, *asked)).costs["limits_chance"] for asked in more)
     assert beside == pytest.approx(without, abs=1e-5)
+
+
+def test_the_chance_of_a_plan_is_the_same_beside_others() -> None:
+    asked = ("limits={ttft: {at_most: 1 s}, in_time_per_s: {at_least: 4 /s}}", "stack=trt-llm", "workload.rate=12 /s")
+    lengths, sizes = "workload.prompt={mean: 2048, spread: 40 %}", {"tp": [4, 8], "budget": [2048, 8192]}
+    found = search(inputs_from(case(*asked, lengths, f"search={sizes}")), 8)
+    assert len(found.best) == 8
+    for plan in found.best:
+        settings = [f"plan.{name}={plan.sizes[name]:.0f}" for name in ("tp", "pp", "replicas")]
+        own = costs(*asked, lengths, *settings, f"stack.budget={plan.sizes['budget']:.0f}")
+        assert plan.costs["limits_chance"] == pytest.approx(own["limits_chance"], abs=1e-4)

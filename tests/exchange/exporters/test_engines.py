@@ -309,6 +309,11 @@ def test_trt_llm_gets_prompts_in_parts_only_where_one_is_longer_than_a_step() ->
     assert "--no-enable-chunked-prefill" in exported("vllm", "dense", "stack.chunked=false").file.text
 
 
+def test_whole_prompts_are_not_dropped_on_an_engine_without_them() -> None:
+    """SGLang got prompts in parts, and the file claimed to be the same plan."""
+    assert "stack.chunked" in str(exported("vllm", "dense", "stack.chunked=false", to="sglang").file.faults)
+
+
 def option(file: ExportedEngine, name: str) -> int:
     words = file.file.text.replace("\\\n", " ").split()
     return int(words[words.index(name) + 1])

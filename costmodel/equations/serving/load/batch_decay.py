@@ -230,6 +230,37 @@ def wave_time(concurrency: Number, prompt_time: Number, output: Number, steps: N
 
 
 @equation
+def batch_first_token_time(
+    steps: Number, step: Number, prompt_time: Number, service: Number, concurrency: Number, share: Number
+) -> Number:
+    """Time to the first token in a batch whose first requests all lie in one queue from the start.
+
+    a D + t_p + q (b − 1)⁺ S: the steps of the prompt, its own time, and the prompts ahead
+
+    Args:
+        steps: steps that carry the prompt, a [1]
+        step: a step without prompts, D [s]
+        prompt_time: that the prompt adds to them, t_p [s]
+        service: time of each prompt ahead, in steps that prompts fill, S [s]
+        concurrency: requests that run at a time, b [1]
+        share: of the others those whose prompts are ahead, q: half of them on average [1]
+
+    Returns:
+        time to the first token [s]
+
+    Example:
+        >>> [round(float(batch_first_token_time(1.0, 0.016, 0.1, 0.1, many, 0.5)), 3) for many in (1.0, 3.0)]
+        [0.116, 0.216]
+
+    Source:
+        count
+
+    Monotone: increasing in steps, step, prompt_time, service, concurrency, share
+    """
+    return steps * step + prompt_time + share * np.maximum(concurrency - 1, 0.0) * service
+
+
+@equation
 def wave_first_token(
     requests: Number,
     concurrency: Number,

@@ -155,13 +155,9 @@ def blocking_share(token_budget: Number, concurrency: Number, prompt: Number, va
 
     Monotone: increasing in concurrency
     """
-    spread = np.sqrt(np.log1p(variation**2))
-    unlike = np.where(spread > 0, spread, 1.0)
     left = np.maximum(token_budget - concurrency, 1.0)
-    share: Number = normal_share(np.log(token_budget / prompt) / unlike + unlike / 2) - normal_share(
-        np.log(left / prompt) / unlike + unlike / 2
-    )
-    return np.where(spread > 0, np.maximum(share, 0.0), 0.0)
+    share = _share_up_to(token_budget, prompt, variation) - _share_up_to(left, prompt, variation)
+    return np.where(variation > 0, np.maximum(share, 0.0), 0.0)
 
 
 @equation
@@ -190,10 +186,14 @@ def too_long_share(token_budget: Number, prompt: Number, variation: Number) -> N
 
     Monotone: decreasing in token_budget; increasing in prompt
     """
-    spread = np.sqrt(np.log1p(variation**2))
-    unlike = np.where(spread > 0, spread, 1.0)
-    share: Number = 1 - normal_share(np.log(token_budget / prompt) / unlike + unlike / 2)
-    return np.where(spread > 0, share, prompt > token_budget)
+    return np.where(variation > 0, 1 - _share_up_to(token_budget, prompt, variation), prompt > token_budget)
+
+
+def _share_up_to(length: Number, mean: Number, variation: Number) -> Number:
+    """Share of log-normal lengths up to one of them; meaningless without a spread."""
+    spread = np.sqrt(np.log1p(np.where(variation > 0, variation, 1.0) ** 2))
+    share: Number = normal_share(np.log(length / mean) / spread + spread / 2)
+    return share
 
 
 @equation

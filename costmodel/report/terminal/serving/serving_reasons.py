@@ -10,6 +10,7 @@ from costmodel.estimate.model.shards import layer_count
 from costmodel.estimate.serving.evaluate_apart import ApartEvaluation
 from costmodel.estimate.serving.predict_serving import ServingAnswer, code_of
 from costmodel.estimate.serving.reason_codes import REFUSALS
+from costmodel.estimate.serving.replicas_for_load import replicas_that_answer
 from costmodel.estimate.serving.service_limits import service_limits
 from costmodel.estimate.shared.limits import Limit, stated_limits
 from costmodel.ground.counts import number_of
@@ -74,12 +75,10 @@ def _over(answer: ServingAnswer) -> str:
         kept = " within the limits" if service_limits(answer.inputs) else ""
         verb = "answer" if math.isfinite(costs["gpus_needed"]) else "answers"
         return f"{rate} on {_instances(answer)}; {needed} {verb} it{kept}"
-    each = most / costs["replicas"]
-    replicas = math.floor(arriving / each) + 1
-    gpus = costs["gpus"] / costs["replicas"]
+    replicas, gpus = replicas_that_answer(costs, arriving)
     least = costs["replicas_needed"]
     inside = f", {least:,.0f} to keep the limits" if math.isfinite(least) else ""
-    taken = f"{number_of(replicas, 'replica')} ({gpus_words(answer.inputs, replicas * gpus)}) answer it{inside}"
+    taken = f"{number_of(replicas, 'replica')} ({gpus_words(answer.inputs, gpus)}) answer it{inside}"
     plural = "s" if costs["replicas"] > 1 else ""
     fleet = f"{costs['replicas']:.0f} replica{plural}"
     return f"{rate} on {fleet}, at most {significant(most)}; {taken}"

@@ -70,7 +70,7 @@ def measure(
     """
     from costmodel.commands.progress import stoppable
     from costmodel.evidence.measure.layers_beside_kernels import with_predictions
-    from costmodel.evidence.measure.measure import measured, named
+    from costmodel.evidence.measure.measure import measured, misnamed, named
     from costmodel.evidence.measure.operators import BRIEF, WHOLE, Session
     from costmodel.evidence.measure.stopwatch import device as found_device
     from costmodel.evidence.measure.time_collectives import measured_collectives
@@ -86,7 +86,7 @@ def measure(
     if found.stopped and not found.rows:
         raise typer.Exit(Exit.INTERRUPTED)
     found = replace(found, rows=with_predictions(named(found.rows, gpu)))
-    for remark in report.remarks(found):
+    for remark in filter(None, (misnamed(here, gpu), *report.remarks(found))):
         console(stderr=True).print(Text(remark))
     return Reply(
         lambda: report.table(here, found), lambda: report.as_json(here, found), rows="rows", stopped=found.stopped

@@ -7,6 +7,8 @@ from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
+import numpy as np
+
 from costmodel.documents.reader.cached_reader import CachedReader
 from costmodel.documents.reader.library import UNMEASURED, bibliography, efficiency_of, names
 from costmodel.documents.schemas.efficiency import Efficiency
@@ -54,6 +56,8 @@ def _kept(fit: Fit, shelf: CachedReader, replace: bool) -> str:
         return "reported only; the form does not describe it" if missed else "reported only"
     if outside is None:
         return "too few shapes to hold any out"
+    if bound := _at_a_bound(fit):
+        return f"these shapes do not show its {bound}"
     if outside.median > WORST_MEDIAN or outside.p90 > WORST_P90:
         return "the form does not describe it"
     if fit.now and outside.loss > SLACK * fit.now.loss:
@@ -64,6 +68,18 @@ def _kept(fit: Fit, shelf: CachedReader, replace: bool) -> str:
     if not replace and _source_at(shelf.document("efficiency", shared), sample.path) == JUDGED:
         return "set from training runs; --replace overrides"
     return ""
+
+
+def _at_a_bound(fit: Fit) -> str:
+    """A constant of a product that the fit pushed to a bound, as where no product is long in reading its weights.
+
+    Attention of a prompt reads so little that its share of the bandwidth may stand at a bound.
+    """
+    if fit.sample.key.part != "matmul":
+        return ""
+    constants = fit.sample.form.constants
+    ends = {constant.name: np.array([constant.low, constant.high]) for constant in constants}
+    return next((name for name, end in ends.items() if np.isclose(fit.constants[name], end).any()), "")
 
 
 def _source_at(efficiency: Efficiency, path: tuple[str, ...]) -> str:

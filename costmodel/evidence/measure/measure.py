@@ -8,8 +8,15 @@ from collections.abc import Callable, Iterator
 from dataclasses import asdict, replace
 from typing import Any
 
+from costmodel.documents.reader.accelerator_aliases import accelerator_named
 from costmodel.evidence.measure.operators import OperatorTrial, Session, Timing, attentions, blocks, products, streams
-from costmodel.evidence.measure.stopwatch import MeasurementStopped, clock_under_load, torch_module
+from costmodel.evidence.measure.stopwatch import (
+    Device,
+    HostIsSlower,
+    MeasurementStopped,
+    clock_under_load,
+    torch_module,
+)
 from costmodel.ground.record import record
 
 # What is measured, and the share of the time that may be over behind it.
@@ -74,6 +81,8 @@ def _tried(trial: OperatorTrial) -> Timing:
         return trial.timed(trial.shape)
     except torch.cuda.OutOfMemoryError:
         reason = "out of memory"
+    except HostIsSlower:
+        reason = "the GPU is done before the host can issue the next call"
     except RuntimeError as error:
         reason = f"PyTorch: {(str(error).splitlines() or [''])[0]}"
     if torch.cuda.is_available():
@@ -84,3 +93,13 @@ def _tried(trial: OperatorTrial) -> Timing:
 def named(rows: list[dict[str, Any]], gpu: str | None) -> list[dict[str, Any]]:
     """The rows with the user's name for the accelerator."""
     return [row | {"gpu": gpu} for row in rows] if gpu else rows
+
+
+def misnamed(device: Device, gpu: str | None) -> str:
+    """A warning if the driver knows the device as another accelerator than the user; empty otherwise."""
+    if gpu is None or device.is_processor:
+        return ""
+    stated, found = accelerator_named(gpu), accelerator_named(device.name)
+    if not stated or not found or stated == found:
+        return ""
+    return f"the driver calls this device {device.name}, which is {found}; its rows are named {gpu}"

@@ -40,8 +40,9 @@ class Timing:
 
 @record
 class ShapeSpread:
-    """The shapes to measure, and the number of repeats."""
+    """The shapes to measure, and the number of repeats; `few` are the tokens of decode steps."""
 
+    few: tuple[int, ...]
     tokens: tuple[int, ...]
     widths: tuple[tuple[int, int], ...]
     sequences: tuple[int, ...]
@@ -55,6 +56,7 @@ class ShapeSpread:
 
 # Weights of 33 MB and more: those that fit in a cache five times over are not fitted.
 WHOLE = ShapeSpread(
+    few=(1, 16, 64, 128),
     tokens=(256, 1024, 2048, 4096, 8192, 16384),
     widths=(
         *((4096, 4096), (6144, 4096), (5120, 5120), (8192, 4096), (4096, 14336)),
@@ -69,6 +71,7 @@ WHOLE = ShapeSpread(
     repeats=7,
 )
 BRIEF = ShapeSpread(
+    few=(1,),
     tokens=(64, 256),
     widths=((256, 256), (512, 256)),
     sequences=(512, 1024),
@@ -121,9 +124,12 @@ class OperatorTrial:
 
 
 def products(session: Session) -> Iterator[OperatorTrial]:
-    """Linear layers: y = x wᵀ, and both gradients; in fp8 forward alone, where the GPU has it."""
-    narrow = _capability(session) >= FP8_FROM
-    for tokens, (n, k) in itertools.product(session.spread.tokens, session.spread.widths):
+    """Linear layers: y = x wᵀ, and both gradients; forward alone in fp8, where the GPU has it, and for few tokens.
+
+    Products of few tokens take as long as their weights take to read, and show the share of the memory bandwidth.
+    """
+    spread, narrow = session.spread, _capability(session) >= FP8_FROM
+    for tokens, (n, k) in itertools.product((*spread.few, *spread.tokens), spread.widths):
         shape = Timing("linear1", b=1, l=tokens, dim=k, m=tokens, n=n, k=k)
         work = float(matmul_flop(tokens, n, k))
         yield OperatorTrial(shape, work, functools.partial(_product, session))
@@ -144,6 +150,8 @@ def _product(session: Session, shape: Timing) -> Timing:
     m, n, k = shape.m or 0, shape.n or 0, shape.k or 0
     sets = session.sets((m, k), (n, k), (m, n))
     forward = session.timed([_forward(x, w) for x, w, _ in sets])
+    if m in session.spread.few:
+        return replace(shape, fwd_us=forward)
     return replace(shape, fwd_us=forward, bwd_us=session.timed([_gradients(x, w, dy) for x, w, dy in sets]))
 
 

@@ -37,12 +37,16 @@ class Tensor:
 class Event:
     """A moment on the GPU: how much was done by then, a millisecond each."""
 
-    def __init__(self, done: list[str], enable_timing: bool) -> None:
+    def __init__(self, done: list[str], slow_host: int, enable_timing: bool) -> None:
         assert enable_timing
-        self.done, self.at = done, 0
+        self.done, self.slow_host, self.began, self.at = done, slow_host, len(done), 0
 
     def record(self) -> None:
         self.at = len(self.done)
+
+    def query(self) -> bool:
+        """Whether the GPU is past this moment: as soon as it has done fewer things before it than `slow_host`."""
+        return self.at - self.began < self.slow_host
 
     def elapsed_time(self, end: Event) -> float:
         return float(end.at - self.at)
@@ -52,7 +56,9 @@ def _no_nvml(*_: object) -> int:
     raise ModuleNotFoundError("nvidia-ml-py does not seem to be installed or it can't be imported.")
 
 
-def torch_of(*, hip: str | None = None, clock: Callable[..., int] = _no_nvml, uuid: str = "") -> Any:
+def torch_of(
+    *, hip: str | None = None, clock: Callable[..., int] = _no_nvml, uuid: str = "", slow_host: int = 0
+) -> Any:
     """As much of PyTorch as is called beside the operators themselves."""
     done: list[str] = []
     cuda = SimpleNamespace(
@@ -63,7 +69,7 @@ def torch_of(*, hip: str | None = None, clock: Callable[..., int] = _no_nvml, uu
         clock_rate=clock,
         synchronize=lambda: None,
         empty_cache=lambda: done.append("emptied"),
-        Event=lambda enable_timing: Event(done, enable_timing),
+        Event=lambda enable_timing: Event(done, slow_host, enable_timing),
         OutOfMemoryError=Memory,
     )
     return SimpleNamespace(
@@ -146,6 +152,28 @@ def test_only_the_calls_lie_between_the_events(torch: Any) -> None:
     assert torch.done.index("product") < torch.done.index("call")
 
 
+@pytest.mark.parametrize("slow_host", [2, 20, 200])
+def test_a_slow_host_gets_more_time_ahead(monkeypatch: pytest.MonkeyPatch, slow_host: int) -> None:
+    """The GPU must still be at the products before the calls when the host has issued the last call."""
+    torch = _played(monkeypatch, torch_of(slow_host=slow_host))
+    assert Stopwatch("cuda").median_time([lambda: torch.done.append("call")] * 5, 3) == pytest.approx(1e-3)
+    events = "".join("p" if each == "product" else "c" for each in torch.done)
+    rounds = [len(ahead) for ahead in events.split("c") if ahead]
+    assert rounds[-1] == rounds[-2] == rounds[-3]
+    assert slow_host <= rounds[-1] + 1 <= max(4, 2 * slow_host)
+
+
+def test_a_host_slower_than_the_gpu_is_said(monkeypatch: pytest.MonkeyPatch) -> None:
+    torch = _played(monkeypatch, torch_of(slow_host=10**6))
+
+    def timed(shape: Timing) -> Timing:
+        Stopwatch("cuda").median_time([lambda: torch.done.append("call")], 3)
+        raise AssertionError
+
+    rows = _measured(monkeypatch, _part(timed, 1), _session())
+    assert [row["skipped"] for row in rows] == ["the GPU is done before the host can issue the next call"]
+
+
 def test_calls_stop_when_asked_to(torch: Any) -> None:
     with pytest.raises(MeasurementStopped):
         Stopwatch("cuda", lambda: len(torch.done) > 4).median_time([lambda: torch.done.append("call")] * 9, 1)
@@ -207,6 +235,14 @@ def test_stopped_it_writes_what_is_finished(
     assert "stopped: 1 rows were finished by then" in ran.err
     with (tmp_path / "mine.csv").open() as file:
         assert [row["l"] for row in csv.DictReader(file)] == ["1"]
+
+
+@pytest.mark.parametrize(("gpu", "said"), [("h200-sxm", True), ("h100-sxm", False), ("rack-7", False), (None, False)])
+def test_the_name_of_another_accelerator_is_questioned(gpu: str | None, said: bool) -> None:
+    """A table of one accelerator under the name of another would calibrate the wrong document."""
+    sentence = measure.misnamed(H100, gpu)
+    assert bool(sentence) == said
+    assert not said or ("h100-sxm" in sentence and "h200-sxm" in sentence)
 
 
 def test_beside_a_layer_stands_what_is_predicted_of_it() -> None:

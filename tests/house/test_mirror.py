@@ -17,6 +17,7 @@ SUBJECTS = {
     "estimate": "every_node every_pair public_reports strategy_limits",
     "estimate/serving": "published_runs speculation stated_types wide_experts",
     "estimate/training": "communication exposed lean_steps precision",
+    "evidence/measure": "measured_cards",
     "evidence/validate": "other_makers",
     "exchange": "fuzz fuzz_launch fuzz_printed fuzz_scripts",
     "exchange/importers": "other_trainers published_launches",

@@ -56,12 +56,12 @@ def _kept(fit: Fit, shelf: CachedReader, replace: bool) -> str:
         return "reported only; the form does not describe it" if missed else "reported only"
     if outside is None:
         return "too few shapes to hold any out"
-    if bound := _at_a_bound(fit):
-        return f"these shapes do not show its {bound}"
     if outside.median > WORST_MEDIAN or outside.p90 > WORST_P90:
         return "the form does not describe it"
     if fit.now and outside.loss > SLACK * fit.now.loss:
         return "no better than the constants in use"
+    if bound := _at_a_bound(fit):
+        return f"these shapes do not show its {bound}"
     shared = efficiency_of(shelf.document(part_with(sample.key.part), sample.of))
     if shared not in (sample.of, UNMEASURED):
         return f"uses the efficiency of {shared}"

@@ -8,6 +8,7 @@ writes the tables again. With tables of runs it first makes the record again: of
 in turn, of the others each model on each part of other makers:
 
     python -m costmodel.commands.accuracy_tables train_runs.csv train_runs_new.csv
+    python -m costmodel.commands.accuracy_tables --services serving_runs.csv
 """
 
 from __future__ import annotations
@@ -26,7 +27,8 @@ from costmodel.evidence.validate.scores import Score, score
 from costmodel.evidence.validate.validate import validated
 
 _CHECKOUT = Path(__file__).resolve().parents[2]
-PAGES = ("README.md", "docs/accuracy/index.md")
+PAGES = ("README.md", "docs/accuracy/index.md", "docs/accuracy/serving.md")
+SERVICES = "--services"
 _BLOCK = re.compile(r"(<!-- table: ([a-z-]+);[^>]*-->\n)(.*?)(\n<!-- end of table -->)", re.DOTALL)
 
 
@@ -37,6 +39,7 @@ def fresh_pages() -> dict[str, str]:
         "accuracy": summary(record, _shipped("time"), _shipped("memory")),
         "groups": groups(record),
         "sources": sources(record),
+        "services": services(record),
     }
     return {
         page: _BLOCK.sub(lambda found: f"{found[1]}{tables[found[2]]}{found[4]}", (_CHECKOUT / page).read_text("utf-8"))
@@ -63,6 +66,11 @@ def summary(record: dict[str, Any], time: Score, memory: Score) -> str:
     lines = [(name, *_cells(row)) for name, row in rows]
     lines.insert(0, ("step time, all shipped sources (used in the fit)", *_of_score(time)))
     lines.append(("peak memory", *_of_score(memory)))
+    service = record["services"]["model"]
+    lines += [
+        ("time per token of services, each model left out of the fit", *_cells(service["tpot"])),
+        ("time to their first token, left out in the same way", *_cells(service["ttft"])),
+    ]
     return _table(("measured", "runs", "median error", "P90 error", "inside P10 – P90"), lines)
 
 
@@ -87,6 +95,17 @@ def sources(record: dict[str, Any]) -> str:
         for name, row in ordered
     ]
     return _table(("source", "runs", "median, P90 in sample", "left out", "bias left out", "inside P10 – P90"), lines)
+
+
+def services(record: dict[str, Any]) -> str:
+    """Errors and coverage of benchmarks of services, with each value of a column left out of the fit in turn."""
+    lines = []
+    for column, found in record["services"].items():
+        token, first, rate = (found[name] for name in ("tpot", "ttft", "throughput"))
+        errors = (_middle_and_tail(each) for each in (token, first, rate))
+        lines.append((f"each {column}", *errors, *(_percent(each["inside"], 0) for each in (token, first))))
+    head = ("left out in turn", "time per token", "first token", "tokens/s/GPU", "in band, token", "in band, first")
+    return _table(head, lines)
 
 
 def _cells(row: dict[str, Any]) -> tuple[str, ...]:
@@ -115,9 +134,13 @@ def _table(head: Sequence[str], rows: Sequence[Sequence[str]]) -> str:
 def write(tables: Sequence[str]) -> None:
     """Write the record, if tables of runs are named, and every page."""
     if tables:
-        from costmodel.evidence.calibrate.accuracy_record import left_out_record
+        from costmodel.evidence.calibrate.accuracy_record import left_out_record, services_left_out
 
-        record = left_out_record(tables[0], tables[1:], date.today().isoformat())
+        record = left_out()
+        if tables[0] == SERVICES:
+            record["services"] = services_left_out(tables[1])
+        else:
+            record |= left_out_record(tables[0], tables[1:], date.today().isoformat())
         (_CHECKOUT / RECORD).write_text(json.dumps(record, indent=1, ensure_ascii=False) + "\n", "utf-8")
     for page, text in fresh_pages().items():
         (_CHECKOUT / page).write_text(text, "utf-8")

@@ -42,6 +42,22 @@ def test_validate_alone_shows_it(run: Any) -> None:
     assert json.loads(run("validate", "--json").out)["left_out"]["dense"] == record["groups"]["dense"]
 
 
+def test_validate_shows_services_left_out(run: Any) -> None:
+    """Every benchmark is left out once by each column, and each is further off so than where it was fitted."""
+    record = json.loads((ROOT / RECORD).read_text("utf-8"))["services"]
+    shown = [line.split() for line in run("validate").out.splitlines() if ", each " in line]
+    assert set(record) == {"model", "accelerator", "source"}
+    for column, errors in record.items():
+        for name, quantity in (("time per token", "tpot"), ("first token", "ttft")):
+            row = next(line for line in shown if " ".join(line).startswith(f"{name}, each {column} "))
+            assert row[-5:-2] == [
+                str(errors[quantity]["runs"]),
+                *(f"{errors[quantity][k]:.1%}" for k in ("median", "p90")),
+            ]
+            assert errors[quantity]["runs"] == 1968
+            assert errors[quantity]["inside"] > 0.79
+
+
 def test_sources_stand_best_first() -> None:
     row = {"median": 0.05, "p90": 0.1, "bias": -0.02, "inside": 0.8}
     worse = {"runs": 3, "in_sample": row, "left_out": {**row, "median": 0.06}}

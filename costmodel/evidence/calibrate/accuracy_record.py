@@ -12,6 +12,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from costmodel.documents.reader.cached_reader import CachedReader
+from costmodel.evidence.calibrate.engine_fit import engine_fit
 from costmodel.evidence.calibrate.fit_from_runs import StepFit, step_fit
 from costmodel.evidence.calibrate.priors import priors_for, shipped_priors
 from costmodel.evidence.calibrate.regression_problem import Errors, Scores, TimedRun, timed, within
@@ -24,6 +25,7 @@ CORE = {"tier": ["core"]}  # a balanced choice of the runs, none twice
 PAIRS = "model_name,accelerator"
 FITTED_MAKER = "NVIDIA"  # whose parts the first table is of
 LEAST = 12  # runs from which a stack has a line of its own
+SERVICES_BY = ("model", "accelerator", "source")
 _SIZES = ((8.0, "to 8 GPUs"), (64.0, "9 to 64 GPUs"), (512.0, "65 to 512 GPUs"), (np.inf, "more GPUs"))
 _YEARS = ((2022, "runs of 2021 and 2022"), (2023, "runs of 2023"), (2024, "runs of 2024"), (9999, "runs since 2025"))
 _OTHER = "other software"
@@ -112,3 +114,13 @@ def others_left_out(paths: Sequence[str], shelf: CachedReader) -> dict[str, Any]
     fit = step_fit(foreign, priors_for([run.case for run in foreign], shelf), shelf, leave_out=True)
     assert fit.unseen is not None
     return {"runs": len(foreign), **_errors(fit.unseen.of())}
+
+
+def services_left_out(path: str) -> dict[str, Any]:
+    """Errors of the core benchmarks of a table, with each value of a column left out of the fit of engines in turn."""
+    found = {}
+    for column in SERVICES_BY:
+        unseen = engine_fit((path,), where=CORE, leave_out=column).unseen
+        assert unseen is not None
+        found[column] = {quantity: {"runs": each.runs, **_errors(each)} for quantity, each in unseen.items()}
+    return found

@@ -18,6 +18,7 @@ def left_out() -> dict[str, Any]:
 
 
 def left_out_by_kind() -> dict[str, Any]:
-    """The same of dense models and of mixtures of experts alone."""
+    """The same of dense models and of mixtures of experts alone, and of services."""
     found = left_out()
-    return {"date": found["date"], "runs": found["runs"], **{kind: found["groups"][kind] for kind in KINDS}}
+    kinds = {kind: found["groups"][kind] for kind in KINDS}
+    return {"date": found["date"], "runs": found["runs"], **kinds, "services": found["services"]}

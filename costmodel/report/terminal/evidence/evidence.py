@@ -89,7 +89,13 @@ def scoreboard(found: Scoreboard) -> list[Line]:
         "without the source"
     )
     table = CellTable(("left out", "rows", "median", "P90", "bias", "in band"), rows, "lrrrrr")
-    return [*lines, Text(), table, styled(stated, DIM), *_of_serving(found, "source")]
+    services = [
+        (f"{name}, each {column}", *_left_out(errors[quantity]))
+        for column, errors in found.left_out["services"].items()
+        for quantity, name in (("tpot", "time per token"), ("ttft", "first token"))
+    ]
+    of_services = CellTable(("services, left out", "rows", "median", "P90", "bias", "in band"), services, "lrrrrr")
+    return [*lines, Text(), table, styled(stated, DIM), *_of_serving(found, "source"), Text(), of_services]
 
 
 def _left_out(row: Mapping[str, float]) -> tuple[str, ...]:

@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 from costmodel.equations.serving.memory.prefix_reuse import hit_tokens, scattered_hit
 from costmodel.estimate.serving.plan_columns import PlanColumns
 from costmodel.estimate.serving.serving_inputs import ServingInputs
-from costmodel.ground.equation import term
+from costmodel.ground.equation import Number, term
 
 T = TypeVar("T")
 
@@ -24,10 +24,21 @@ def conversing(inputs: ServingInputs, replicas: float, *, hosted: bool = False) 
     """
     load = inputs.load
     with term("conversation"):
-        kept = 1.0 if inputs.case.scenario.assume.routing == "cache-aware" else scattered_hit(1.0, replicas)
-        hit = hit_tokens(load.shared + kept * load.history, load.prompt, inputs.engine.block)
+        hit = found_of(inputs, replicas)
         loaded = np.maximum(hit - load.common, 0.0) if hosted else 0.0
-    return replace(inputs, load=replace(load, hit=hit, history=0.0, loaded=loaded, returning=kept if hosted else 0.0))
+        kept = _kept(inputs, replicas) if hosted else 0.0
+    return replace(inputs, load=replace(load, hit=hit, history=0.0, loaded=loaded, returning=kept))
+
+
+def found_of(inputs: ServingInputs, replicas: Number) -> Number:
+    """Tokens of a prompt that its replica has, of so many."""
+    load = inputs.load
+    return hit_tokens(load.shared + _kept(inputs, replicas) * load.history, load.prompt, inputs.engine.block)
+
+
+def _kept(inputs: ServingInputs, replicas: Number) -> Number:
+    """The share of conversations that are on the replica of their next turn."""
+    return 1.0 if inputs.case.scenario.assume.routing == "cache-aware" else scattered_hit(1.0, replicas)
 
 
 def forgetting(inputs: ServingInputs) -> ServingInputs:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from dataclasses import replace
 
 import numpy as np
 from numpy.typing import NDArray
@@ -15,7 +16,8 @@ from costmodel.equations.serving.serving_economics import output_cost, prompt_co
 from costmodel.estimate.machine.price import price_per_accelerator
 from costmodel.estimate.serving.cached_prompts import cached_cost
 from costmodel.estimate.serving.concurrency import closed_loop, in_line
-from costmodel.estimate.serving.conversations import by_replicas
+from costmodel.estimate.serving.conversation_fleet import Places, Values, enough_replicas
+from costmodel.estimate.serving.conversations import by_replicas, conversing, found_of
 from costmodel.estimate.serving.deployment_rent import rent_columns
 from costmodel.estimate.serving.engine_memory import EngineMemoryUse
 from costmodel.estimate.serving.engine_step import StepTime
@@ -46,7 +48,7 @@ from costmodel.estimate.serving.token_energy import busy_share, energy_per_token
 from costmodel.estimate.serving.token_tail import token_p99
 from costmodel.estimate.serving.worst_gap import worst_gap
 from costmodel.estimate.shared.results import Costs
-from costmodel.ground.equation import Number, term
+from costmodel.ground.equation import Number, term, untraced
 from costmodel.ground.record import record
 
 BLOCKED = 0.01  # share of the time in which a prompt waits for answers, from which on it is remarked
@@ -105,9 +107,40 @@ def evaluate(inputs: ServingInputs, layout: PlanColumns, capacity: ReplicaCapaci
 
     capacity: that of the plans' replicas, where several loads are evaluated
     """
-    if np.any(inputs.load.history):
-        return by_replicas(inputs, layout, _evaluated, lambda found, stays: _late(inputs, found, stays))
-    return _evaluated(inputs, layout, capacity)
+    if not np.any(inputs.load.history):
+        return _evaluated(inputs, layout, capacity)
+    found = _conversing(inputs, layout)
+    if inputs.case.scenario.workload.rate is None:
+        return found
+    return replace(found, results=replace(found.results, columns=found.results.columns | _needed(inputs, found)))
+
+
+def _conversing(inputs: ServingInputs, layout: PlanColumns) -> ServingEvaluation:
+    """The evaluation in which turns find what is left of their conversations on so many replicas."""
+    return by_replicas(inputs, layout, _evaluated, lambda found, stays: _late(inputs, found, stays))
+
+
+def _needed(inputs: ServingInputs, evaluation: ServingEvaluation) -> dict[str, Number]:
+    """As many replicas as the load needs by what turns find on so many; without end where a replica does not fit."""
+    layout, within = evaluation.layout, np.zeros(len(evaluation.layout))
+    fits = evaluation.results.column("memory_share") <= 1
+
+    def needed(places: Places, counts: Values) -> tuple[Values, NDArray[np.bool_]]:
+        found = _conversing(inputs, replace(layout.at(places), replicas=counts)).results
+        each = found.column("rate_within_slo_per_s") / counts
+        count = np.asarray(replicas_for_load(inputs, each))
+        within[places] = np.where(count <= counts, each, within[places])
+        late = found.column("prefix_hit") * inputs.load.prompt < np.asarray(found_of(inputs, counts)) - 0.5
+        return count, late
+
+    with untraced(), np.errstate(all="ignore"):
+        bare = bare_columns(layout)
+        alone = capacity_of(conversing(inputs, 1.0), bare)
+        most = alone.kinds.of_plans(alone.within_limits(conversing(inputs, 1.0)))
+        count = enough_replicas(np.where(fits, replicas_for_load(inputs, most), np.inf), needed)
+    with term("by what turns find on so many"):
+        replicas = np.maximum(replicas_for_load(inputs, within), count)
+    return {"replicas_needed": replicas, "gpus_needed": replicas * layout.ranks}
 
 
 def _late(inputs: ServingInputs, found: ServingEvaluation, stays: str) -> NDArray[np.bool_]:

@@ -22,6 +22,7 @@ from costmodel.estimate.serving.limits_chance import OWN, asking_chance
 from costmodel.estimate.serving.plan_columns import PlanColumns
 from costmodel.estimate.serving.reason_codes import OVERLOAD
 from costmodel.estimate.serving.replica_capacity import ReplicaCapacity, capacity_at_any_load
+from costmodel.estimate.serving.replicas_for_load import assumed_headroom
 from costmodel.estimate.serving.serving_inputs import ServingInputs, inputs_of, never_fitted
 from costmodel.estimate.serving.whole_prompts import too_long_for_a_step
 from costmodel.estimate.shared.limits import Limit, stated_limits
@@ -223,7 +224,7 @@ def answer(inputs: ServingInputs, plan: ServingPlan, *, bands: bool = True) -> S
             results = evaluation.results
         costs = results.row()
     broken = dict.fromkeys(code for code, mask in unacceptable(inputs, evaluation) if mask.any())
-    stated = (*assumed, *inputs.assumed)
+    stated = (*assumed, *assumed_headroom(inputs), *inputs.assumed)
     binding, remarked = evaluation.binding(), [*remarks(inputs)]
     if not refused and narrow_cache_without_gain(inputs, evaluation.layout):
         remarked.append("N045")

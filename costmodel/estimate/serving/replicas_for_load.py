@@ -6,17 +6,44 @@ from collections.abc import Mapping
 
 import numpy as np
 
+from costmodel.documents.schemas.default_values import Assumption
 from costmodel.equations.run.economics import rate as rate_of
 from costmodel.equations.run.economics import share
 from costmodel.equations.serving.serving_economics import enough_of_each, replicas_needed, spare_rate, spare_replicas
+from costmodel.estimate.serving.service_limits import service_limits
 from costmodel.estimate.serving.serving_inputs import ENOUGH_UP, ServingInputs
 from costmodel.ground.equation import Number, term
+from costmodel.ground.units import percent
+
+USUAL_HEADROOM = 0.25  # where no limit bounds what users see: close to saturation requests wait without end
+
+
+def headroom_of(inputs: ServingInputs) -> float:
+    """Share on top of the rate that replicas are counted for: the stated one, or some where no limit leaves room."""
+    stated = inputs.case.scenario.assume.headroom
+    if stated is not None:
+        return float(stated)
+    return 0.0 if service_limits(inputs) else USUAL_HEADROOM
+
+
+def share_of_saturation(inputs: ServingInputs) -> float:
+    """The load that the headroom leaves a fleet which no limit bounds, over that which saturates it."""
+    return float(share(1.0, 1.0 + headroom_of(inputs)))
+
+
+def assumed_headroom(inputs: ServingInputs) -> tuple[Assumption, ...]:
+    """The headroom that is nobody's choice."""
+    scenario = inputs.case.scenario
+    if scenario.workload.rate is None or scenario.assume.headroom is not None or not headroom_of(inputs):
+        return ()
+    origin = f"no limit on times: at most {percent(share_of_saturation(inputs), 2)} of saturation"
+    return (Assumption("assume.headroom", percent(USUAL_HEADROOM, 2), origin),)
 
 
 def wanted_rate(inputs: ServingInputs) -> Number:
     """Requests a second that replicas are counted for: of the scenario, while it grows, and with its headroom."""
     with term("headroom"):
-        return _growing(inputs) * (1 + (inputs.case.scenario.assume.headroom or 0.0))
+        return _growing(inputs) * (1 + headroom_of(inputs))
 
 
 def _growing(inputs: ServingInputs) -> Number:
@@ -37,7 +64,7 @@ def replicas_for_load(inputs: ServingInputs, within: Number, kinds: int = 1) -> 
     if inputs.case.scenario.workload.rate is None:
         return np.nan
     with np.errstate(divide="ignore"):  # no number of replicas keeps limits that one without load breaks
-        needed = replicas_needed(_growing(inputs), assume.headroom or 0.0, within)
+        needed = replicas_needed(_growing(inputs), headroom_of(inputs), within)
     if assume.availability is None:
         return needed
     enough = enough_of_each(float(assume.enough_up or ENOUGH_UP), float(kinds))

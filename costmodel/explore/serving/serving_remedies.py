@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import itertools
 import math
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from dataclasses import replace
 
 import numpy as np
@@ -13,6 +13,7 @@ from costmodel.documents.reader.override_case import vary_any
 from costmodel.documents.reader.serving_scenario import ServingCase, serving
 from costmodel.estimate.serving.element_types import stored_types
 from costmodel.estimate.serving.predict_serving import ServingAnswer, replica_ranks
+from costmodel.estimate.serving.replicas_for_load import headroom_of
 from costmodel.estimate.serving.service_limits import service_limits
 from costmodel.estimate.serving.serving_inputs import ServingInputs, inputs_of
 from costmodel.explore.serving.cluster_sizes import larger, sizes_of_cluster
@@ -30,7 +31,6 @@ _KEYS = {"L050": ("replicas", "tp", "pp"), "L055": ("pp",), "L056": ("ep", "tp")
          "L058": ("pp",), "L059": ("pp",), "L063": ("dcp", "tp"), "L064": ("dcp", "tp"), "L065": ("dcp",),
          "L067": ("ep",)}  # fmt: skip
 _EVERY = 100_000  # plans, of which the nearest to the limits is taken
-_ROOM = 0.8  # of saturation, where no limit on times bounds what is proposed: requests wait long close to it
 _FEW_TIMES = 8.0  # the load over what a plan answers; beyond that, fitting alone helps no one
 _GBIT, _PORT = 1e9 / 8, "cluster.fabric.bandwidth"  # bytes a second of a port
 _MOST, _LENGTHS = 3, 8  # values shown of a key; prompts tried, each three quarters of the one before
@@ -153,10 +153,9 @@ def _shorter(answer: ServingAnswer) -> Iterator[tuple[str, ...]]:
 
 def _loads(answer: ServingAnswer) -> Iterator[Iterator[tuple[str, ...]]]:
     """A lower rate, more replicas at the same rate, and other degrees."""
-    within, rated = answer.costs["rate_within_slo_per_s"], answer.inputs.case.scenario.workload.rate is not None
-    if rated and within > 0:
-        limited = bool(service_limits(answer.inputs))
-        yield iter([_rate_setting(within if limited else _ROOM * within)])
+    rated = answer.inputs.case.scenario.workload.rate is not None
+    if rated and answer.costs["rate_within_slo_per_s"] > 0:
+        yield iter([_rate_setting(_with_room(answer.inputs, answer.costs))])
     if answer.plan.prefill is not None and answer.binding == "transfer":
         yield itertools.islice(_working(answer, _faster_links(answer)), 1)
         yield _together(answer)
@@ -272,12 +271,16 @@ def _without(settings: tuple[str, ...], others: tuple[str, ...]) -> tuple[str, .
 
 
 def _search_remedy(case: ServingCase, settings: tuple[str, ...], *, fits: bool = False) -> SearchRemedy | None:
-    """The settings, where a search under them finds a plan that keeps every limit; with fits, any plan."""
+    """The settings, where a search under them finds a plan that keeps every limit; with fits, any plan.
+
+    A plan keeps them with the headroom that its load has.
+    """
     try:
         found = search(inputs_of(serving(vary_any(case, settings))), 1, bands=False)
     except CostModelError:
         return None
-    return SearchRemedy(settings, found.best[0]) if found.kept or (fits and found.best) else None
+    kept = found.kept and not found.best[0].costs["gpus_needed"] > found.best[0].costs["gpus"]
+    return SearchRemedy(settings, found.best[0]) if kept or (fits and found.best) else None
 
 
 def _fewest_nodes(found: FoundPlans, case: ServingCase) -> SearchRemedy | None:
@@ -321,9 +324,15 @@ def _narrower(case: ServingCase) -> list[Iterator[tuple[str, ...]]]:
 
 def _lower_rates(found: FoundPlans, case: ServingCase) -> Iterator[tuple[str, ...]]:
     """The most that a plan answers within the limits."""
-    within = max((plan.costs["rate_within_slo_per_s"] for plan in found.best), default=0.0)
+    inputs = inputs_of(case)
+    within = max((_with_room(inputs, plan.costs) for plan in found.best), default=0.0)
     if case.scenario.workload.rate is not None and within > 0:
         yield _rate_setting(within)
+
+
+def _with_room(inputs: ServingInputs, costs: Mapping[str, float]) -> float:
+    """The highest rate that leaves a plan the headroom."""
+    return costs["rate_within_slo_per_s"] / (1.0 + headroom_of(inputs))
 
 
 def _rate_setting(within: float) -> tuple[str, ...]:

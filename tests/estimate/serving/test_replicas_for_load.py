@@ -12,7 +12,7 @@ from costmodel.documents.reader.serving_scenario import serving
 from costmodel.estimate.serving.predict_serving import predict
 from costmodel.estimate.serving.replicas_for_load import replicas_for_load
 from costmodel.ground.errors import CostModelError
-from estimate.serving.cases import inputs, one
+from estimate.serving.cases import costs, inputs, one, predicted
 
 NAME = "serve-llama-3.1-70b"
 
@@ -74,3 +74,16 @@ def test_replicas_for_50_requests_a_second() -> None:
     up = ("assume.availability=99.5 %", "assume.enough_up=99.9 %")
     found = [one(replicas_for_load(inputs(*stated, *more), np.array([7.4]))) for more in ((), up)]
     assert found == [9, 11]
+
+
+@pytest.mark.parametrize("rate", [20, 50, 117])
+def test_a_rate_without_limits_has_replicas_at_four_fifths_of_saturation(rate: int) -> None:
+    """Replicas that just stand the load have a first token without end; a stated headroom takes the place of 25 %."""
+    found = costs(f"workload.rate={rate} /s", "limits={}", "cluster.nodes=64")
+    each = found["saturation_per_s"] / found["replicas"]
+    assert found["replicas_needed"] == math.ceil(rate / (0.8 * each))
+    none = costs(f"workload.rate={rate} /s", "limits={}", "cluster.nodes=64", "assume.headroom=0%")
+    assert none["replicas_needed"] == math.ceil(rate / each)
+    assumed = {each.path: each.value for each in predicted(f"workload.rate={rate} /s", "limits={}").assumed}
+    assert assumed["assume.headroom"] == "25 %"
+    assert "assume.headroom" not in {each.path for each in predicted(f"workload.rate={rate} /s").assumed}

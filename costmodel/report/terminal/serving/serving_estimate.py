@@ -13,10 +13,20 @@ from costmodel.estimate.serving.deployment_rent import fleet_of
 from costmodel.estimate.serving.limits_chance import OWN
 from costmodel.estimate.serving.predict_serving import ServingAnswer
 from costmodel.estimate.serving.reason_codes import REFUSALS
+from costmodel.estimate.serving.service_limits import service_limits
 from costmodel.ground.counts import number_of
 from costmodel.ground.units import gib, percent, rounded_dollars, show, show_time, significant
 from costmodel.report.terminal.serving.fleet_words import unpaid_words
-from costmodel.report.terminal.serving.serving_formatting import TERMS, band, limits_on, one, plan_words, result
+from costmodel.report.terminal.serving.serving_formatting import (
+    TERMS,
+    band,
+    chance_of,
+    has_limits,
+    limits_on,
+    one,
+    plan_words,
+    result,
+)
 from costmodel.report.terminal.serving.serving_reasons import reason
 from costmodel.report.terminal.style.formatting import BAND
 from costmodel.report.terminal.style.head import origin_lines, price_lines, subject_words
@@ -120,14 +130,16 @@ def _facts(answer: ServingAnswer) -> list[Line]:
     of_one = "replica" if answer.plan.prefill is None else "decode"
     flying = f"{significant(costs['concurrency'])} a {of_one}"
     fits = f"{significant(costs['concurrency_steady'])} mean requests"
-    held, chance = f"{gib(costs['memory_peak'])} of {total} GiB", _chance(answer)
+    held, limited = f"{gib(costs['memory_peak'])} of {total} GiB", bool(service_limits(answer.inputs))
+    most = ("within limits", "rate_within_slo_per_s") if limited else ("saturation", "saturation_per_s")
+    beside = ("saturation", "saturation_per_s") if limited else ("", "", "")
     rows = [
         *_pair(answer, ("first token", "ttft"), ("p99", "ttft_p99"), marks=("ttft_p99", "ttft")),
         *_pair(answer, ("per token", "tpot"), ("p99", "tpot_p99"), marks=("tpot", "tpot_p99")),
         *_pair(answer, ("whole answer", "latency"), ("worst gap", "worst_gap")),
-        *_pair(answer, ("requests", "requests_per_s"), ("within limits", "rate_within_slo_per_s"), mark=chance),
+        *_pair(answer, ("requests", "requests_per_s"), most, mark=_chance(answer)),
         *_in_time(answer),
-        *_pair(answer, ("utilisation", "utilisation"), ("saturation", "saturation_per_s")),
+        *_pair(answer, ("utilisation", "utilisation"), beside),
         *_pair(answer, ("in flight", "concurrency", flying), ("per user", "tokens_per_s_per_user")),
         *_pair(answer, ("throughput", "output_tokens_per_s"), ("per GPU", "tokens_per_s_per_gpu")),
         ("memory", held, "cache pool", _pool(costs), limits_on(answer, "memory_peak")),
@@ -180,8 +192,11 @@ def _least(answer: ServingAnswer) -> list[tuple[str, str, str, str, str]]:
 
 
 def _chance(answer: ServingAnswer) -> str:
-    """The chance that every limit is kept, by the bands."""
-    return f"chance {result(OWN, answer.costs[OWN])} {limits_on(answer, OWN)}".rstrip()
+    """The chance that every limit is kept, by the bands; without limits, that a rate is answered."""
+    case, chance = answer.inputs.case, result(OWN, answer.costs[OWN])
+    if has_limits(case):
+        return f"chance {chance} {limits_on(answer, OWN)}".rstrip()
+    return f"chance {chance} to {chance_of(case)}" if case.scenario.workload.rate is not None else ""
 
 
 def _offline(answer: ServingAnswer) -> list[tuple[str, str, str, str, str]]:

@@ -8,18 +8,19 @@ from collections.abc import Iterable, Mapping
 from rich.text import Text
 
 from costmodel.documents.reader.serving_scenario import ServingCase
-from costmodel.documents.schemas.serving.serving_limits import LEVEL_OF_USERS, SERVICE_LEVEL
 from costmodel.documents.schemas.serving.serving_results import RESULTS, is_share
 from costmodel.documents.schemas.serving.serving_workload import Serving
 from costmodel.estimate.serving.limits_chance import OWN
 from costmodel.estimate.serving.predict_serving import ServingAnswer
+from costmodel.estimate.serving.replicas_for_load import headroom_of, share_of_saturation
+from costmodel.estimate.serving.service_limits import service_limits
+from costmodel.estimate.serving.serving_inputs import ServingInputs
 from costmodel.estimate.shared.limits import KINDS, stated_limits
 from costmodel.ground.counts import number_of
 from costmodel.ground.units import counted, percent, rounded_percent, show, show_memory, show_time, significant
 from costmodel.report.terminal.style.formatting import ENDS, between
 from costmodel.report.terminal.style.theme import DIM, WARN, styled
 
-BOUNDING = frozenset({*SERVICE_LEVEL, *LEVEL_OF_USERS})  # limits on these bound the rate of a replica
 MEMORY = ("cache_pool", "memory_peak", "kv_bytes_per_token")
 TERMS = (
     ("matrix multiply", "matmul"),
@@ -139,19 +140,30 @@ def half_words(layout: object) -> str:
     return " · ".join(f"{name} {degree:.0f}" for name, degree in degrees.items() if degree > 1 or name == "tp")
 
 
-def unlimited(case: ServingCase) -> list[Text]:
-    """That replicas are counted by saturation alone, and what leaves room; nothing where that is asked for."""
-    scenario = case.scenario
-    if scenario.assume.headroom or any(limit.column in BOUNDING for limit in stated_limits(scenario.limits)):
+def unlimited(inputs: ServingInputs) -> list[Text]:
+    """That replicas are counted by saturation alone, and what bounds times; nothing where limits or headroom do."""
+    if inputs.case.scenario.assume.headroom or service_limits(inputs):
         return []
-    more = "--safe 90%, --set assume.headroom=20% or limits leave room"
-    return [styled(f"  No limit on times: replicas are sized for saturation; {more}", WARN)]
+    room = headroom_of(inputs)
+    sized = f"at most {percent(share_of_saturation(inputs), 2)} of saturation" if room else "saturation"
+    more = "limits bound the times, assume.headroom sets the share" if room else "limits or assume.headroom leave room"
+    return [styled(f"  No limit on times: replicas are sized for {sized}; {more}", WARN)]
 
 
-def without_room(case: ServingCase) -> list[Text]:
+def chance_of(case: ServingCase) -> str:
+    """What a chance to keep the limits is of, where there may be none."""
+    return "keep all limits" if has_limits(case) else "answer all that arrives"
+
+
+def has_limits(case: ServingCase) -> bool:
+    """Whether anything is bounded."""
+    return any(True for _ in stated_limits(case.scenario.limits))
+
+
+def without_room(inputs: ServingInputs) -> list[Text]:
     """That replicas are counted by expected figures, where limits bound them and nothing asks for more."""
-    limits = {limit.column for limit in stated_limits(case.scenario.limits)}
-    if case.scenario.assume.headroom or OWN in limits or not limits & BOUNDING:
+    limits = {limit.column for limit in service_limits(inputs)}
+    if inputs.case.scenario.assume.headroom or OWN in limits or not limits:
         return []
     return [styled("  Counted by expected figures; --safe 90% leaves room for their error", DIM)]
 

@@ -10,11 +10,11 @@ from costmodel.estimate.model.shards import layer_count
 from costmodel.estimate.serving.evaluate_apart import ApartEvaluation
 from costmodel.estimate.serving.predict_serving import ServingAnswer, code_of
 from costmodel.estimate.serving.reason_codes import REFUSALS
-from costmodel.estimate.serving.replicas_for_load import replicas_that_answer
+from costmodel.estimate.serving.replicas_for_load import replicas_that_answer, share_of_saturation
 from costmodel.estimate.serving.service_limits import service_limits
 from costmodel.estimate.shared.limits import Limit, stated_limits
 from costmodel.ground.counts import number_of
-from costmodel.ground.units import gib, significant
+from costmodel.ground.units import gib, percent, significant
 from costmodel.report.terminal.serving.fleet_words import gpus_words
 from costmodel.report.terminal.serving.serving_formatting import layout_words, one, rate_words, result
 
@@ -72,16 +72,37 @@ def _over(answer: ServingAnswer) -> str:
         return f"{rate} on {_instances(answer)}{_full_links(answer)}"
     if answer.plan.prefill is not None:
         needed = instances_words(answer) if math.isfinite(costs["gpus_needed"]) else "no number of instances"
-        kept = " within the limits" if service_limits(answer.inputs) else ""
+        kept = " within the limits" if service_limits(answer.inputs) else _share_words(answer)
         verb = "answer" if math.isfinite(costs["gpus_needed"]) else "answers"
         return f"{rate} on {_instances(answer)}; {needed} {verb} it{kept}"
-    replicas, gpus = replicas_that_answer(costs, arriving)
-    least = costs["replicas_needed"]
-    inside = f", {least:,.0f} to keep the limits" if math.isfinite(least) else ""
-    taken = f"{number_of(replicas, 'replica')} ({gpus_words(answer.inputs, gpus)}) answer it{inside}"
+    taken = _replicas_for_it(answer, arriving)
     plural = "s" if costs["replicas"] > 1 else ""
     fleet = f"{costs['replicas']:.0f} replica{plural}"
     return f"{rate} on {fleet}, at most {significant(most)}; {taken}"
+
+
+def _replicas_for_it(answer: ServingAnswer, arriving: float) -> str:
+    """Replicas that answer what arrives, and those that the limits or the headroom take.
+
+    Of conversations the latter alone: the more replicas, the less of a conversation a turn finds.
+    """
+    costs, limited = answer.costs, bool(service_limits(answer.inputs))
+    least, kept = costs["replicas_needed"], "" if limited else _share_words(answer)
+    if answer.inputs.case.scenario.workload.turns > 1:
+        kept = " within the limits" if limited else kept
+        if not math.isfinite(least):
+            return f"no number of replicas answers it{kept}"
+        return f"{number_of(least, 'replica')} ({gpus_words(answer.inputs, costs['gpus_needed'])}) answer it{kept}"
+    replicas, gpus = replicas_that_answer(costs, arriving)
+    kept = " to keep the limits" if limited else kept
+    inside = f", {least:,.0f}{kept}" if math.isfinite(least) and kept else ""
+    return f"{number_of(replicas, 'replica')} ({gpus_words(answer.inputs, gpus)}) answer it{inside}"
+
+
+def _share_words(answer: ServingAnswer) -> str:
+    """The load that replicas are counted for where no limit bounds it; nothing where that is saturation."""
+    share = share_of_saturation(answer.inputs)
+    return f" at {percent(share, 2)} of saturation" if share < 1 else ""
 
 
 def _instances(answer: ServingAnswer) -> str:

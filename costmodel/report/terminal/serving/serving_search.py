@@ -12,7 +12,7 @@ from costmodel.estimate.serving.limits_chance import OWN
 from costmodel.estimate.serving.plan_columns import RARE
 from costmodel.estimate.serving.reason_codes import OVERLOAD, REFUSALS
 from costmodel.estimate.serving.service_limits import service_limits
-from costmodel.estimate.shared.limits import Limit, stated_limits
+from costmodel.estimate.shared.limits import Limit
 from costmodel.explore.compare.input_paths import leaves
 from costmodel.explore.serving.best_layout import fleet_settings, plan_settings
 from costmodel.explore.serving.found_plans import (
@@ -28,7 +28,9 @@ from costmodel.report.terminal.search.varied_keys import headings
 from costmodel.report.terminal.serving.fleet_words import gpus_words, rent_words
 from costmodel.report.terminal.serving.overload_words import brief
 from costmodel.report.terminal.serving.serving_formatting import (
+    chance_of,
     counted_for,
+    has_limits,
     layout_words,
     rate_words,
     result,
@@ -66,8 +68,8 @@ def search(found: FoundPlans, *, why_not: bool = False) -> list[Line]:
     inputs, variants = found.inputs, found.variants
     counts = f"{number_of(found.candidates, 'plan')} · {found.valid:,} valid · {found.fit:,} fit"
     ending = "s" if found.kept == 1 else ""
-    limited = any(True for _ in stated_limits(inputs.case.scenario.limits))
-    counts += f" · {found.kept:,} keep{ending} all limits" if limited else f" · {found.kept:,} stand{ending} the load"
+    kept = f"keep{ending} all limits" if has_limits(inputs.case) else f"stand{ending} the load"
+    counts += f" · {found.kept:,} {kept}"
     lines: list[Line] = [*head_of(variants), styled(f"{counts} · {found.elapsed:.2f} s")]
     lines += stopped_lines(found)
     shown = [each.variant for each in found.best] or [found.nearest]
@@ -176,7 +178,8 @@ def _key(found: FoundPlans) -> Iterator[Text]:
     limits = [_limit_words(limit) for limit in _limits(found)]
     kept = f"keeps {' and '.join(limits)}" if limits else "is answered"
     yield styled(f"  req/s: most that {kept}", DIM)
-    yield styled("  tok/s/GPU and cost there; times and chance to keep all limits at the scenario's load", DIM)
+    chance = f"times and chance to {chance_of(found.inputs.case)} at the scenario's load"
+    yield styled(f"  tok/s/GPU and cost there; {chance}", DIM)
     if any(not math.isnan(each.costs["in_time_share"]) for each in found.best):
         yield styled("  in time: requests at that load whose own first token and tokens are within these limits", DIM)
     if any(OVERLOAD & {*each.broken} for each in found.best):
@@ -249,8 +252,8 @@ def _needs(found: FoundPlans) -> Iterator[Text]:
     yield from _at_that_size(found)
     yield from _with_fewer(found)
     yield from counted_for(inputs.case)
-    yield from unlimited(inputs.case)
-    yield from without_room(inputs.case)
+    yield from unlimited(inputs)
+    yield from without_room(inputs)
 
 
 def _at_that_size(found: FoundPlans) -> Iterator[Text]:
@@ -259,7 +262,8 @@ def _at_that_size(found: FoundPlans) -> Iterator[Text]:
         return
     costs = found.fleet.costs
     times = f"tpot {result('tpot', costs['tpot'])} and ttft p99 {result('ttft_p99', costs['ttft_p99'])}"
-    yield styled(f"  With so many: {times}, and a chance of {rounded_percent(costs[OWN])} to keep all limits")
+    chance = f"a chance of {rounded_percent(costs[OWN])} to {chance_of(found.inputs.case)}"
+    yield styled(f"  With so many: {times}, and {chance}")
 
 
 def _with_fewer(found: FoundPlans) -> Iterator[Text]:
@@ -283,8 +287,9 @@ def _tries(found: FoundPlans) -> list[Line]:
         )
         for place, remedy in enumerate(found.remedies)
     ]
-    kept = not any(remedy.best.broken for remedy in found.remedies)
-    return [Text(), CellTable(("", "what to set", "keeps all limits" if kept else "the best plan then"), rows, "lkl")]
+    kept = "keeps all limits" if has_limits(found.inputs.case) else "answers the load"
+    then = "the best plan then" if any(remedy.best.broken for remedy in found.remedies) else kept
+    return [Text(), CellTable(("", "what to set", then), rows, "lkl")]
 
 
 def _never_kept(found: FoundPlans) -> list[Line]:

@@ -16,6 +16,7 @@ from costmodel.estimate.serving.limits_chance import OWN
 from costmodel.estimate.serving.plan_columns import sizes_of
 from costmodel.estimate.serving.predict_serving import ServingAnswer
 from costmodel.estimate.serving.result_columns import machine_name
+from costmodel.estimate.serving.service_limits import service_limits
 from costmodel.estimate.shared.limits import stated_limits
 from costmodel.explore.search.ranges import Axis
 from costmodel.explore.serving.fleets import counts_of
@@ -30,6 +31,7 @@ from costmodel.report.terminal.serving.overload_words import at_most, brief
 from costmodel.report.terminal.serving.serving_chart import chart as drawn_chart
 from costmodel.report.terminal.serving.serving_formatting import (
     counted_for,
+    has_limits,
     layout_words,
     rate_words,
     result,
@@ -201,7 +203,8 @@ def scale(
     lines[-1:-1] = [styled("rates around workload.rate; --rate '2..16 /s' sets others")] if assumed else []
     lines += [*_overloaded(trials), *_unread(trials), *_never_kept(case, trials)]
     if kept and kept[0].answer is not None:
-        lines += [*_stated(kept), *_on_whole_nodes(kept), *counted_for(case), *unlimited(case), *_at_risk(case, kept)]
+        lines += [*_stated(kept), *_on_whole_nodes(kept), *counted_for(case)]
+        lines += [*unlimited(kept[0].answer.inputs), *_at_risk(case, kept)]
     answers = [trial.answer.assumed for trial in trials if trial.answer is not None]
     return [*lines, *_remarked(trials), *([Text(), *assumed_of_all(answers)] if verbose else [])]
 
@@ -210,13 +213,15 @@ def _stated(kept: Sequence[ServingTrial]) -> list[Line]:
     """Up to where one replica keeps the limits, if all have one layout; of instances apart, what their numbers mean."""
     answers = [trial.answer for trial in kept if trial.answer is not None]
     if answers[0].plan.prefill is not None:
-        return [styled("repl: prefill → decode instances, the fewest GPUs of both that meet the limits")]
+        kept = "meet the limits" if service_limits(answers[0].inputs) else "answer the load"
+        return [styled(f"repl: prefill → decode instances, the fewest GPUs of both that {kept}")]
     if len({replica_words(sizes_of(answer.evaluation.layout)) for answer in answers}) > 1:
         return []
     each = answers[0].costs
     one, gpus = each["rate_within_slo_per_s"] / each["replicas"], each["gpus"] / each["replicas"]
     up_to = rate_words(one, significant(one))
-    return [styled(f"Each replica, {number_of(gpus, 'GPU')}, is expected to meet the limits up to {up_to}.")]
+    kept = "is expected to meet the limits up to" if service_limits(answers[0].inputs) else "answers at most"
+    return [styled(f"Each replica, {number_of(gpus, 'GPU')}, {kept} {up_to}.")]
 
 
 def _on_whole_nodes(kept: Sequence[ServingTrial]) -> list[Line]:
@@ -246,7 +251,7 @@ def _never_kept(case: ServingCase, trials: Sequence[ServingTrial]) -> list[Line]
 
 def _at_risk(case: ServingCase, kept: Sequence[ServingTrial]) -> list[Line]:
     """What the limits are kept with, where that is hardly sure and no least chance is asked for."""
-    if any(limit.column == OWN for limit in stated_limits(case.scenario.limits)):
+    if not has_limits(case) or any(limit.column == OWN for limit in stated_limits(case.scenario.limits)):
         return []
     chances = [trial.answer.costs.get(OWN, math.nan) for trial in kept if trial.answer is not None]
     lowest = min((chance for chance in chances if not math.isnan(chance)), default=1.0)

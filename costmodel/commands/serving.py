@@ -169,6 +169,7 @@ def sweep(case: LoadedScenario, axes: Sequence[Axis], show: str, *, best: bool, 
 def scale(case: LoadedScenario, rates: str, *, best: bool, verbose: bool, refused: Sequence[tuple[str, bool]]) -> Reply:
     """The answer of `scale`: as many replicas as each rate needs."""
     from costmodel.explore.search.ranges import doubled, values_of
+    from costmodel.explore.serving.fewer_gpus import fewer_gpus
     from costmodel.explore.serving.vary_serving import around_rate, by_rate, loaded_by_rate
     from costmodel.report.terminal.serving import serving_vary as report
 
@@ -179,7 +180,8 @@ def scale(case: LoadedScenario, rates: str, *, best: bool, verbose: bool, refuse
     held = loaded_by_rate(held, values[0]) if values else held
     found = by_rate(held, values or around_rate(held), best=best)
     works = any(trial.works for trial in found)
-    lines = functools.partial(report.scale, held, found, best=best, assumed=not rates, verbose=verbose)
+    fewer = None if best else fewer_gpus(held, found)
+    lines = functools.partial(report.scale, held, found, fewer, best=best, assumed=not rates, verbose=verbose)
     return Reply(
         lines, lambda: report.scale_json(held, found), "sizes", yes=works, others=pages.of_serving_scale(held, found)
     )
@@ -188,7 +190,7 @@ def scale(case: LoadedScenario, rates: str, *, best: bool, verbose: bool, refuse
 def solve(case: LoadedScenario, vary: str, wanted: str, *, best: bool) -> Reply:
     """The answer of `solve`."""
     from costmodel.explore.serving.solve_serving import solve as run
-    from costmodel.report.terminal.serving import serving_vary as report
+    from costmodel.report.terminal.serving import serving_solve as report
 
     found = run(serving(case), vary, wanted, best=best)
     return Reply(lambda: report.solve(found), lambda: report.solve_json(found), "ranges", yes=bool(found.reaches))

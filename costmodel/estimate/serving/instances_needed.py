@@ -19,6 +19,7 @@ from costmodel.ground.equation import Number, untraced
 
 KINDS = 2  # of instances, enough of both of which must be up
 MORE = 4  # numbers of decode instances that are tried, from the fewest on
+_IDLE = 1e-3  # of what an instance answers: one that keeps the limits with less than that load keeps them with none
 _SAME = 1e-9  # by which a rate may differ that is divided and multiplied again
 
 
@@ -88,7 +89,8 @@ def _rates(pairs: InstancePairs) -> list[Rows]:
         fewer = np.asarray(gpus < least)
         best = [np.where(fewer, *both) for both in zip((prompts, each * (1 + _SAME)), best, strict=True)]
         least = np.where(fewer, gpus, least)
-    return best
+    full = (passed, decoded)
+    return [np.where(rate < _IDLE * most, 0.0, rate) for rate, most in zip(best, full, strict=True)]
 
 
 def _on_other_links(pairs: InstancePairs, first: Number, second: Number) -> tuple[Rows, InstancePairs] | None:

@@ -56,6 +56,10 @@ class PlanColumns:
         """Some of the rows."""
         return PlanColumns(*(getattr(self, name)[rows] for name in SIZES))
 
+    def beside(self, others: PlanColumns) -> PlanColumns:
+        """These rows and others."""
+        return PlanColumns(*(np.concatenate([getattr(each, name) for each in (self, others)]) for name in SIZES))
+
 
 SIZES = tuple(part.name for part in fields(PlanColumns))
 

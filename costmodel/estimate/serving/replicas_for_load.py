@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from dataclasses import replace
 
 import numpy as np
 
@@ -38,6 +39,13 @@ def assumed_headroom(inputs: ServingInputs) -> tuple[Assumption, ...]:
         return ()
     origin = f"no limit on times: at most {percent(share_of_saturation(inputs), 2)} of saturation"
     return (Assumption("assume.headroom", percent(USUAL_HEADROOM, 2), origin),)
+
+
+def without_headroom(inputs: ServingInputs) -> ServingInputs:
+    """The same where replicas are counted for what they answer at most."""
+    scenario = inputs.case.scenario
+    assume = scenario.assume.model_copy(update={"headroom": 0.0})
+    return replace(inputs, case=replace(inputs.case, scenario=scenario.model_copy(update={"assume": assume})))
 
 
 def wanted_rate(inputs: ServingInputs) -> Number:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator
+from collections.abc import Container, Iterator
 
 import numpy as np
 
@@ -88,7 +88,11 @@ def plan_settings(found: FoundPlans, ranked: RankedPlan) -> dict[str, str]:
     varied = found.variants.values(ranked.variant)
     plan = inputs.case.scenario.plan
     if ranked.prefill is not None or (plan is not None and plan.prefill is not None):
-        return {**varied, "plan": f"{{{', '.join(_whole(plan, ranked))}}}", **_budget(inputs, sizes, varied)}
+        return {
+            **varied,
+            "plan": f"{{{', '.join(_whole(plan, ranked))}}}",
+            **budget_settings(inputs, sizes["budget"], varied),
+        }
     own = None if plan is None else layout_of(inputs, plan)[0]
     settings, names = {}, ("tp", "pp", "ep", "dp_attention", "replicas", *RARE)
     stated = _stated(inputs, sizes) if own is None else ()
@@ -96,12 +100,19 @@ def plan_settings(found: FoundPlans, ranked: RankedPlan) -> dict[str, str]:
         none = RARE.get(name, 1.0)
         usual = none if own is None else float(getattr(own, name)[0])
         size = sizes.get(name, none)
-        if size != usual or name in stated:
+        if size != usual or name in stated or (name == "replicas" and own is not None and _is_open(inputs, sizes)):
             settings[f"plan.{name}"] = f"{size:.0f}" if size else "null"
-    settings |= _budget(inputs, sizes, varied)
+    settings |= budget_settings(inputs, sizes["budget"], varied)
     if own is None and not settings:
         settings["plan.tp"] = f"{sizes['tp']:.0f}"
     return {**varied, **settings}
+
+
+def _is_open(inputs: ServingInputs, sizes: dict[str, float]) -> bool:
+    """Whether the plan without a number of replicas would have others than these."""
+    plan = inputs.case.scenario.plan
+    each = math.prod(sizes.get(name, 1.0) for name in _DEGREES[:-1])
+    return plan is not None and plan.replicas is None and sizes["replicas"] != max(float(inputs.ranks) // each, 1.0)
 
 
 def _stated(inputs: ServingInputs, sizes: dict[str, float]) -> tuple[str, ...]:
@@ -121,12 +132,12 @@ def fleet_settings(found: FoundPlans, fleet: RankedPlan) -> dict[str, str]:
     return settings
 
 
-def _budget(inputs: ServingInputs, sizes: dict[str, float], varied: dict[str, str]) -> dict[str, str]:
+def budget_settings(inputs: ServingInputs, budget: float, varied: Container[str] = ()) -> dict[str, str]:
     """The token budget of a plan, where it is not the one that the engine picks."""
-    if sizes["budget"] == float(inputs.budget):
+    if budget == float(inputs.budget):
         return {}
     named = {} if "stack" in inputs.case.tree or "stack" in varied else {"stack": inputs.engine.name}
-    return {**named, "stack.budget": f"{sizes['budget']:.0f}"}
+    return {**named, "stack.budget": f"{budget:.0f}"}
 
 
 def _whole(plan: ServingPlan | None, ranked: RankedPlan) -> Iterator[str]:

@@ -15,11 +15,12 @@ from costmodel.estimate.serving.evaluate_apart import ApartEvaluation, evaluate_
 from costmodel.estimate.serving.evaluate_layouts import ServingEvaluation, evaluate
 from costmodel.estimate.serving.plan_columns import SIZES, PlanColumns
 from costmodel.estimate.serving.predict_serving import AnyEvaluation, routed_parts, unacceptable
+from costmodel.estimate.serving.replicas_for_load import assumed_headroom, without_headroom
 from costmodel.estimate.serving.serving_inputs import ServingInputs
 from costmodel.estimate.shared.limits import stated_limits
 
 BY_FEWEST = frozenset({"gpus_needed", "rent_per_month", "energy_per_token"})  # objectives, which an idle replica harms
-_EASED = {
+EASED = {
     "at_most": {"cost_per_minput", "cost_per_moutput", "cost_per_mtoken", "energy_per_token"},
     "at_least": {"utilisation", "tokens_per_s_per_gpu", "concurrency"},
 }  # limits that fewer replicas keep and more of them break
@@ -55,13 +56,21 @@ def sized(inputs: ServingInputs, found: ServingEvaluation) -> Iterator[ServingEv
     fewest, eased = _wanted(inputs)
     if not fewest:
         yield found
+    known = None if fewest else found.layout
     if fewest or eased:
         fewer = _fewest(inputs, found)
-        places = _new(fewer.layout, None if fewest else found.layout)
+        places = _new(fewer.layout, known)
         if len(places) == len(fewer.layout):
             yield fewer
         elif len(places):
             yield evaluate(inputs, fewer.layout.at(places))
+        known = fewer.layout if known is None else known.beside(fewer.layout)
+    if eased and assumed_headroom(inputs):  # limits on cost come before room that nobody asks for
+        bare = without_headroom(inputs)
+        tight = _fewest(bare, evaluate(bare, found.layout)).layout
+        places = _new(tight, known)
+        if len(places):
+            yield evaluate(inputs, tight.at(places))
 
 
 def _new(layout: PlanColumns, known: PlanColumns | None) -> NDArray[np.intp]:
@@ -89,7 +98,7 @@ def _wanted(inputs: ServingInputs) -> tuple[bool, bool]:
     """Whether the objective, and whether a limit, asks for as few replicas as the rate needs."""
     scenario = inputs.case.scenario
     rated = scenario.workload.rate is not None
-    eased = any(limit.column in _EASED.get(limit.kind, ()) for limit in stated_limits(scenario.limits))
+    eased = any(limit.column in EASED.get(limit.kind, ()) for limit in stated_limits(scenario.limits))
     return rated and scenario.objective in BY_FEWEST, rated and eased
 
 

@@ -114,6 +114,7 @@ class SearchRemedy:
 
     settings: tuple[str, ...]
     best: RankedPlan
+    plan: tuple[str, ...] = ()  # what makes the scenario's own plan that one, beside the settings
 
 
 class OverVariants:

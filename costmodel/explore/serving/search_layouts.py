@@ -94,23 +94,35 @@ def _add_bands(found: FoundPlans) -> None:
 
 
 def _fleet(found: FoundPlans) -> RankedPlan | None:
-    """The best plan with as many replicas as the rate needs; None where it has them, or no number is enough."""
+    """The best plan with as many replicas as the rate needs, or one more where the share of each rounds up above a
+    limit; None where it has them, or no number is enough.
+    """
     if not found.best or found.stopped:
         return None
     best, inputs = found.best[0], found.variants.of(found.best[0].variant)
     if not math.isfinite(best.costs["gpus_needed"]) or best.costs["gpus_needed"] == best.costs["gpus"]:
         return None
+    fleets = (_of_so_many(inputs, best, more) for more in (0, 1))
+    return next((fleet for fleet in fleets if not fleet.broken), None)
+
+
+def _of_so_many(inputs: ServingInputs, best: RankedPlan, more: int) -> RankedPlan:
+    """A plan with as many replicas as the rate needs, or some more."""
     halves = [(best.sizes, "decode_needed" if best.prefill else "replicas_needed")]
     halves += [(best.prefill, "prefill_needed")] if best.prefill is not None else []
     layouts = [
-        PlanColumns(**{size: np.array([value]) for size, value in {**sizes, "replicas": best.costs[needed]}.items()})
+        PlanColumns(
+            **{size: np.array([value]) for size, value in {**sizes, "replicas": best.costs[needed] + more}.items()}
+        )
         for sizes, needed in halves
     ]
     with np.errstate(all="ignore"):
         if len(layouts) == 1:
-            return ranked_plan(evaluate(inputs, layouts[0]), 0, {}, best.variant)
-        (routed,) = routed_parts(inputs, layouts[1], layouts[0])
-        return ranked_plan(evaluate_apart(*routed), 0, {}, best.variant)
+            evaluation: AnyEvaluation = evaluate(inputs, layouts[0])
+        else:
+            (routed,) = routed_parts(inputs, layouts[1], layouts[0])
+            evaluation = evaluate_apart(*routed)
+        return ranked_plan(evaluation, 0, dict(unacceptable(inputs, evaluation)), best.variant)
 
 
 def _own(inputs: ServingInputs) -> _Own:

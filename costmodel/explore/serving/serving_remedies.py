@@ -16,10 +16,12 @@ from costmodel.estimate.serving.predict_serving import ServingAnswer, replica_ra
 from costmodel.estimate.serving.replicas_for_load import headroom_of
 from costmodel.estimate.serving.service_limits import service_limits
 from costmodel.estimate.serving.serving_inputs import ServingInputs, inputs_of
+from costmodel.explore.serving.best_layout import plan_settings
 from costmodel.explore.serving.cluster_sizes import larger, sizes_of_cluster
 from costmodel.explore.serving.fleets import counts_needed, counts_of, gpus_of, settings_of
 from costmodel.explore.serving.found_plans import FoundPlans, RankedPlan, SearchRemedy
 from costmodel.explore.serving.larger_memory import larger_memory
+from costmodel.explore.serving.limit_levers import best_of_search, limit_levers
 from costmodel.explore.serving.limit_misses import limit_misses
 from costmodel.explore.serving.search_layouts import search
 from costmodel.explore.serving.vary_serving import ServingTrial, tried, unloaded
@@ -47,8 +49,15 @@ def remedies(answer: ServingAnswer) -> list[tuple[tuple[str, ...], ...]]:
     if not codes:
         return []
     kinds = _degrees(answer, codes) if answer.refused or "M001" in codes else _loads(answer)
-    found = (tuple(itertools.islice(_working(answer, each), _MOST)) for each in kinds)
-    return list(itertools.islice(filter(None, found), _MOST))
+    found = list(itertools.islice(filter(None, (_first_ones(answer, each) for each in kinds)), _MOST))
+    if found or answer.refused or "M001" in codes:
+        return found
+    others = (*_narrower(answer.inputs.case), best_of_search(answer))
+    return list(filter(None, (_first_ones(answer, each) for each in others)))
+
+
+def _first_ones(answer: ServingAnswer, settings: Iterator[tuple[str, ...]]) -> tuple[tuple[str, ...], ...]:
+    return tuple(itertools.islice(_working(answer, settings), _MOST))
 
 
 def _working(answer: ServingAnswer, settings: Iterator[tuple[str, ...]]) -> Iterator[tuple[str, ...]]:
@@ -154,6 +163,7 @@ def _shorter(answer: ServingAnswer) -> Iterator[tuple[str, ...]]:
 def _loads(answer: ServingAnswer) -> Iterator[Iterator[tuple[str, ...]]]:
     """A lower rate, more replicas at the same rate, and other degrees."""
     rated = answer.inputs.case.scenario.workload.rate is not None
+    yield from (itertools.islice(_working(answer, each), 1) for each in limit_levers(answer))
     if rated and answer.costs["rate_within_slo_per_s"] > 0:
         yield iter([_rate_setting(_with_room(answer.inputs, answer.costs))])
     if answer.plan.prefill is not None and answer.binding == "transfer":
@@ -280,7 +290,11 @@ def _search_remedy(case: ServingCase, settings: tuple[str, ...], *, fits: bool =
     except CostModelError:
         return None
     kept = found.kept and not found.best[0].costs["gpus_needed"] > found.best[0].costs["gpus"]
-    return SearchRemedy(settings, found.best[0]) if kept or (fits and found.best) else None
+    if not kept and not (fits and found.best):
+        return None
+    best = found.best[0]
+    of_plan = plan_settings(found, best)
+    return SearchRemedy(settings, best, tuple(f"{path}={value}" for path, value in of_plan.items()))
 
 
 def _fewest_nodes(found: FoundPlans, case: ServingCase) -> SearchRemedy | None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import itertools
 import math
+from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
 from functools import partial
@@ -41,6 +42,12 @@ class SolvedServing:
     tried: tuple[str, str] = ("", "")
     evaluated: int = 0
     best: bool = False  # whether each value has the best plan of its own
+    trials: list[ServingTrial] = field(default_factory=list)
+
+    @property
+    def against(self) -> Counter[str]:
+        """How many values each code speaks against; without a code those that miss the target alone."""
+        return Counter(code for trial in self.trials for code in trial.codes or ("",))
 
 
 def solve(case: ServingCase, vary: str, wanted: str, *, best: bool = False) -> SolvedServing:
@@ -75,7 +82,7 @@ def solve(case: ServingCase, vary: str, wanted: str, *, best: bool = False) -> S
         lowest = shown(low)
         found.inside.append((lowest, lowest if high == low else shown(high)))
         found.beyond = shown(out) if out is not None else None
-    found.evaluated = len(seen)
+    found.evaluated, found.trials = len(seen), list(seen.values())
     return found
 
 
@@ -148,7 +155,9 @@ def _listed(case: ServingCase, path: str, wanted: str, values: list[str], *, bes
     goal = target_of(wanted, _RESULTS)
     trials = [tried(case, [f"{path}={value}"], best=best) for value in values]
     _any_known(goal, wanted, trials)
-    found = SolvedServing(case, path, goal, tried=(values[0], values[-1]), evaluated=len(values), best=best)
+    found = SolvedServing(
+        case, path, goal, tried=(values[0], values[-1]), evaluated=len(values), best=best, trials=trials
+    )
     for flag, group in itertools.groupby(range(len(values)), key=lambda place: goal.reached(trials[place])):
         places = list(group)
         if flag:

@@ -40,7 +40,7 @@ def search_json(found: FoundPlans) -> dict[str, Any]:
         "elapsed_s": found.elapsed,
         **(varied if variants.over else {}),
         "plans": [ranked_row(variants, each) for each in found.best],
-        "remedies": [{"set": list(remedy.settings)} for remedy in found.remedies],
+        "remedies": [{"set": list(remedy.settings), "plan": list(remedy.plan)} for remedy in found.remedies],
         "yours": {"rank": found.your_rank} if found.yours is not None else None,
         "refused": [row for part in found.parts for row in _refused(found, part)],
     }

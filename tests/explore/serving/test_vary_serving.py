@@ -161,7 +161,7 @@ def test_a_plan_whose_instances_have_no_number_is_scaled_one_by_one() -> None:
 def test_a_remedy_names_no_nodes_that_are_there() -> None:
     idle = with_remedies(predicted("plan={tp: 4, replicas: 1}", "limits={}", "workload.rate=8 /s"))
     settings = [setting for kind in idle.remedies for each in kind for setting in each]
-    assert "plan.replicas=2" in settings
+    assert "plan.replicas=3" in settings
     assert not any(setting.startswith("cluster.nodes") for setting in settings)
 
 

@@ -95,11 +95,17 @@ Objective = Literal[
     "tpot_p99",
     "ttft",
     "ttft_p99",
+    "in_time_share",
     "makespan",
     "rent_per_month",
     "cost_of_batch",
     "energy_per_token",
 ]
+
+
+def usual_objective(workload: Serving | None) -> Objective:
+    """What search orders by where nothing is stated: the time to finish a batch, else the rate within the limits."""
+    return "rate_within_slo_per_s" if workload is None or workload.requests is None else "makespan"
 
 
 class ServingScenario(Document):
@@ -117,7 +123,10 @@ class ServingScenario(Document):
     )
     assume: ServingAssumptions = Field(default_factory=ServingAssumptions.model_construct, description="Assumptions")
     limits: ServingLimits = Field(default_factory=ServingLimits.model_construct, description="What a plan must keep")
-    objective: Objective = Field(default="rate_within_slo_per_s", description="What search orders by")
+    objective: Objective = Field(
+        default_factory=lambda stated: usual_objective(stated.get("workload")),
+        description="What search orders by; by default rate_within_slo_per_s, of an offline batch makespan",
+    )
 
     @model_validator(mode="after")
     def _replicas_of_a_rate(self) -> Self:
@@ -128,4 +137,13 @@ class ServingScenario(Document):
         if self.objective == "gpus_needed" and self.workload.rate is None:
             keys = {"keys": ("objective",)}
             raise PydanticCustomError("spares", "gpus_needed counts GPUs for a rate, and none is stated", keys)
+        if self.objective == "in_time_share" and not self._bounds_requests():
+            sentence = "in_time_share counts requests within limits on their times, and none is stated"
+            raise PydanticCustomError("spares", sentence, {"keys": ("objective",)})
         return self
+
+    def _bounds_requests(self) -> bool:
+        """Whether a limit says which requests are in time."""
+        limits = self.limits
+        times = (limits.ttft, limits.ttft_p99, limits.tpot, limits.tpot_p99)
+        return any(each.at_most is not None for each in times) or limits.tokens_per_s_per_user.at_least is not None

@@ -36,6 +36,7 @@ from costmodel.report.terminal.style.remark_lines import assumed_lines, remarks
 from costmodel.report.terminal.style.theme import BAD, HEAD, bar, styled
 
 _OF_SOME = ("dcp_exposed", "ep_exposed", "pp_exposed", "tp_exposed", "draft_time")  # shown only where not zero
+_FULL = 0.99  # of the highest rate
 BINDS = {
     "prefill": "the instances for prompts",
     "transfer": "the links between prefill and decode",
@@ -107,6 +108,8 @@ def problems(answer: ServingAnswer) -> list[Line]:
 def _tries(answer: ServingAnswer) -> list[Line]:
     """What takes the problems away, as options of the same command."""
     lines: list[Line] = []
+    if answer.broken and not answer.remedies:
+        return [styled("    no lever found: no other value of a key that costmodel tries mends it", BAD)]
     for first, *others in answer.remedies:
         options = options_of(answer.inputs.case, first)
         values = " or ".join(
@@ -330,4 +333,12 @@ def bound_words(answer: ServingAnswer) -> str:
 
 
 def _rate_bound(answer: ServingAnswer) -> str:
-    return f"The rate is bound by {BINDS[answer.binding]}."
+    """What binds the rate; where requests wait for answers, up to which rate more of them would bring it."""
+    workload, costs = answer.inputs.case.scenario.workload, answer.costs
+    more = "users" if workload.users is not None else "requests in flight" if workload.concurrency is not None else ""
+    most = result("saturation_per_s", costs["saturation_per_s"])
+    if not more:
+        return f"The rate is bound by {BINDS[answer.binding]}."
+    if costs["requests_per_s"] < _FULL * costs["saturation_per_s"]:
+        return f"More {more} would raise the rate, to {most} at most: there it is bound by {BINDS[answer.binding]}."
+    return f"More {more} would not raise the rate, {most}: it is bound by {BINDS[answer.binding]}."

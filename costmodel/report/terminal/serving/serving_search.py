@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 
 from rich.text import Text
 
@@ -60,6 +60,7 @@ _SHOWN = frozenset({
     "cost_within_limits",
 })  # fmt: skip
 _ENDS = ("tpot P90", "p99 P90")
+_HEADS_OF = {"rate_within_slo_per_s": "req/s"}
 _SIGNS = {"at_most": "≤", "at_least": "≥", "target": "≈"}
 
 
@@ -175,6 +176,7 @@ def degree_words(ranked: RankedPlan, name: str) -> str:
 def _key(found: FoundPlans) -> Iterator[Text]:
     """What the columns mean."""
     yield from apart_words(found.best)
+    yield from _ranked_by(found)
     limits = [_limit_words(limit) for limit in _limits(found)]
     kept = f"keeps {' and '.join(limits)}" if limits else "is answered"
     yield styled(f"  req/s: most that {kept}", DIM)
@@ -188,6 +190,17 @@ def _key(found: FoundPlans) -> Iterator[Text]:
     for limit in _limits(found):
         if past := past_bandwidth(limit, fastest):
             yield styled(f"  {_limit_words(limit)}{past}", BAD)
+
+
+def _ranked_by(found: FoundPlans) -> list[Text]:
+    """What orders plans that run an offline batch, which have a rate and a time."""
+    scenario = found.inputs.case.scenario
+    if scenario.workload.requests is None:
+        return []
+    if scenario.objective == "makespan":
+        return [styled("  ranked by makespan, the time to finish the batch", DIM)]
+    more = "--set objective=makespan ranks by the time to finish the batch"
+    return [styled(f"  ranked by {_HEADS_OF.get(scenario.objective, scenario.objective)}; {more}", DIM)]
 
 
 def apart_words(plans: Sequence[RankedPlan]) -> list[Text]:
@@ -282,7 +295,7 @@ def _tries(found: FoundPlans) -> list[Line]:
     rows = [
         (
             "try" if not place else "",
-            options_of(found.inputs.case, remedy.settings),
+            options_of(found.inputs.case, (*remedy.settings, *remedy.plan)),
             f"{best_words(remedy.best)}, {number_of(remedy.best.costs['gpus'], 'GPU')}",
         )
         for place, remedy in enumerate(found.remedies)
@@ -294,13 +307,19 @@ def _tries(found: FoundPlans) -> list[Line]:
 
 def _never_kept(found: FoundPlans) -> list[Line]:
     """The limits that no plan keeps, since requests one at a time break them, with the plan that is nearest."""
-    if found.alone is None:
+    if found.kept or found.stopped:
         return []
-    costs = found.alone.costs
-    limits = (limit for limit in service_limits(found.inputs) if not limit.holds(costs[limit.column]))
-    missed = ", ".join(f"{limit.key} {result(limit.column, costs[limit.column])}" for limit in limits)
+    missed = "" if found.alone is None else _missed_alone(found, found.alone.costs)
+    if found.alone is None or not missed:
+        return [styled("  No lever found: no other value of a key that costmodel tries keeps all limits.", BAD)]
     nearest = f"the nearest, {best_words(found.alone).partition(' ✗')[0]}, has {missed}"
     return [styled(f"  No plan keeps the limits, even of one request at a time: {nearest}", BAD)]
+
+
+def _missed_alone(found: FoundPlans, costs: Mapping[str, float]) -> str:
+    """Limits of users that a plan breaks, with what it has."""
+    limits = (limit for limit in service_limits(found.inputs) if not limit.holds(costs[limit.column]))
+    return ", ".join(f"{limit.key} {result(limit.column, costs[limit.column])}" for limit in limits)
 
 
 def _after_none(found: FoundPlans) -> list[Line]:

@@ -19,8 +19,8 @@ from costmodel.estimate.serving.result_columns import machine_name
 from costmodel.estimate.serving.service_limits import service_limits
 from costmodel.estimate.shared.limits import stated_limits
 from costmodel.explore.search.ranges import Axis
+from costmodel.explore.serving.fewer_gpus import FewerGpus
 from costmodel.explore.serving.fleets import counts_of
-from costmodel.explore.serving.solve_serving import SolvedServing
 from costmodel.explore.serving.vary_serving import ServingTrial, SweptServing, remarks_of
 from costmodel.ground.counts import number_of
 from costmodel.ground.units import counted, rounded_dollars, significant
@@ -34,9 +34,7 @@ from costmodel.report.terminal.serving.serving_formatting import (
     has_limits,
     layout_words,
     rate_words,
-    result,
     unlimited,
-    with_band,
 )
 from costmodel.report.terminal.serving.serving_reasons import reason
 from costmodel.report.terminal.serving.serving_variants import replica_words
@@ -61,7 +59,7 @@ _SURE, _TOSS = 0.9, 0.05  # the chance that --safe 90% asks for; one so near to 
 _MOST_FAULTS = 5
 
 
-def _subject(case: ServingCase, varied: Sequence[str] = (), *, price: bool = False) -> list[Line]:
+def subject(case: ServingCase, varied: Sequence[str] = (), *, price: bool = False) -> list[Line]:
     subject = subject_of(case)
     lines: list[Line] = [styled(subject_words(subject, varied), HEAD)] if subject_words(subject, varied) else []
     return [*lines, *(price_lines(subject.price) if price else []), *origin_lines(case)]
@@ -78,7 +76,7 @@ def sweep(found: SweptServing, *, chart: bool = False) -> list[Line]:
         names, align = (*names[:-1], "best plan", ""), align + "l"
         rows = [(*row[:-1], _layout(trial), row[-1]) for row, trial in zip(rows, found.trials, strict=True)]
     priced, own = any(map(is_cost, found.shown)), price_varies(paths)
-    head = _subject(found.case, paths, price=priced and not own)
+    head = subject(found.case, paths, price=priced and not own)
     narrow = [name for name in NARROW if name in names]
     table = [CellTable(names, rows, align, drop=narrow), *_overloaded(found.trials), *_unread(found.trials)]
     drawing: list[Line] = [Text(), drawn_chart(found)] if chart else []
@@ -148,11 +146,11 @@ def _overloaded(trials: Sequence[ServingTrial]) -> list[Line]:
 
 def sweep_rows(found: SweptServing) -> list[dict[str, Any]]:
     """Each combination as plain values."""
-    return [_row(trial, {axis.path: value for axis, value in zip(found.axes, _values(found.axes, trial), strict=True)})
+    return [row(trial, {axis.path: value for axis, value in zip(found.axes, _values(found.axes, trial), strict=True)})
             for trial in found.trials]  # fmt: skip
 
 
-def _row(trial: ServingTrial, values: dict[str, str]) -> dict[str, Any]:
+def row(trial: ServingTrial, values: dict[str, str]) -> dict[str, Any]:
     """One trial as plain values; null where there is no answer."""
     answer = trial.answer
     known: dict[str, Any] = {}
@@ -180,6 +178,7 @@ def sweep_json(found: SweptServing) -> dict[str, Any]:
 def scale(
     case: ServingCase,
     trials: Sequence[ServingTrial],
+    fewer: FewerGpus | None = None,
     *,
     best: bool = False,
     assumed: bool = False,
@@ -187,6 +186,7 @@ def scale(
 ) -> list[Line]:
     """A row for each rate, with as many replicas as keep every limit; verbose, all assumptions too.
 
+    fewer: another plan that takes fewer accelerators
     best: whether the best layout at each rate was asked for, which is shown
     """
     plans = ("plan",) if best else ()
@@ -197,13 +197,13 @@ def scale(
     ]
     kept = [trial for trial in trials if trial.works]
     lines = [
-        *_subject(case, ["cluster.nodes"], price=True),
+        *subject(case, ["cluster.nodes"], price=True),
         CellTable(names, rows, "r" * len(SCALE) + "l" * (1 + best), drop=NARROW),
     ]
     lines[-1:-1] = [styled("rates around workload.rate; --rate '2..16 /s' sets others")] if assumed else []
     lines += [*_overloaded(trials), *_unread(trials), *_never_kept(case, trials)]
     if kept and kept[0].answer is not None:
-        lines += [*_stated(kept), *_on_whole_nodes(kept), *counted_for(case)]
+        lines += [*_stated(kept), *_with_fewer(case, fewer), *_on_whole_nodes(kept), *counted_for(case)]
         lines += [*unlimited(kept[0].answer.inputs), *_at_risk(case, kept)]
     answers = [trial.answer.assumed for trial in trials if trial.answer is not None]
     return [*lines, *_remarked(trials), *([Text(), *assumed_of_all(answers)] if verbose else [])]
@@ -221,7 +221,18 @@ def _stated(kept: Sequence[ServingTrial]) -> list[Line]:
     one, gpus = each["rate_within_slo_per_s"] / each["replicas"], each["gpus"] / each["replicas"]
     up_to = rate_words(one, significant(one))
     kept = "is expected to meet the limits up to" if service_limits(answers[0].inputs) else "answers at most"
-    return [styled(f"Each replica, {number_of(gpus, 'GPU')}, {kept} {up_to}.")]
+    layout = answers[0].evaluation.layout
+    plan = f"{replica_words(sizes_of(layout))} · budget {float(layout.budget[0]):,.0f}"
+    return [styled(f"Each replica, {number_of(gpus, 'GPU')} ({plan}), {kept} {up_to}.")]
+
+
+def _with_fewer(case: ServingCase, fewer: FewerGpus | None) -> list[Line]:
+    """How to scale a plan that takes fewer accelerators, as a search finds it."""
+    if fewer is None or fewer.trial.answer is None:
+        return []
+    taken = number_of(fewer.trial.answer.costs["gpus"], "GPU")
+    words = f"Another plan takes {taken} at {_rate(fewer.trial)}:"
+    return [typed(words, command(case, "scale", "--rate", _rate(fewer.trial), settings=fewer.settings))]
 
 
 def _on_whole_nodes(kept: Sequence[ServingTrial]) -> list[Line]:
@@ -269,80 +280,10 @@ def scale_json(case: ServingCase, trials: Sequence[ServingTrial]) -> dict[str, A
     """The same as plain values."""
     facts = {"workload": "serving", "facts": subject_fields(subject_of(case)), "title": title(case)}
     alone = next((trial.alone for trial in trials if trial.alone is not None), None)
-    sizes = [_row(trial, {"workload.rate": _rate(trial)}) for trial in trials]
+    sizes = [row(trial, {"workload.rate": _rate(trial)}) for trial in trials]
     known = None if alone is None else {"codes": list(alone.broken), **_alone_values(alone)}
     return {**head("costmodel/scale/v1"), **facts, "sizes": sizes, "alone": known, "notes": notes([remarks_of(trials)])}
 
 
 def _alone_values(alone: ServingAnswer) -> dict[str, Any]:
     return {machine_name(name): number(alone.costs[name]) for name in ("ttft", "ttft_p99", "tpot", "latency")}
-
-
-def solve(found: SolvedServing) -> list[Line]:
-    """The values that reach the target, what breaks beyond them, and what it is like there."""
-    goal, path = found.target, found.path
-    sign = "≥" if goal.at_least else "≤"
-    lines: list[Line] = [
-        *_subject(found.case, [path]),
-        styled(f"{goal.column} {sign} {result(goal.column, goal.bound)}"),
-    ]
-    if not found.reaches:
-        first, last = found.tried
-        return [*lines, styled(f"  No value of {path} from {first} to {last} reaches it and meets every limit.", BAD)]
-    for low, high in found.reaches:
-        lines.append(styled(f"  {path} {low}" + (f" to {high}" if high != low else "")))
-    lowest, highest = found.inside[-1]
-    lines += [*_at_an_end(found, lowest), *(_at_an_end(found, highest) if highest is not lowest else [])]
-    if found.beyond is not None:
-        lines.append(styled(f"  beyond it {_beyond(found, found.beyond)}", DIM))
-    lines.append(
-        styled(f"  {number_of(found.evaluated, 'value')} tried from {found.tried[0]} to {found.tried[1]}", DIM)
-    )
-    smaller = path.startswith(("cluster.", "plan."))  # of what is paid for, the least that reaches it
-    settings = {path: found.reaches[0][0] if smaller else found.reaches[-1][1]}
-    return [*lines, Text(), typed("Next:", command(found.case, "estimate", settings=settings))]
-
-
-def _at_an_end(found: SolvedServing, trial: ServingTrial) -> list[Line]:
-    """What it is like at one end of the stretch."""
-    if trial.answer is None:
-        return []
-    shown = ("tpot", "ttft_p99", "utilisation", "gpus")
-    costs = trial.answer.costs
-    words = [f"{HEADS.get(name, name)} {with_band(costs, name)}" for name in shown]
-    words += [layout_words(trial.answer)] if found.best else []
-    return [styled(f"  at {trial.settings[0].partition('=')[2]}: {' · '.join(words)}")]
-
-
-def _beyond(found: SolvedServing, trial: ServingTrial) -> str:
-    """What stops at the far end."""
-    if trial.fault is not None:
-        return trial.fault.sentence
-    assert trial.answer is not None
-    if trial.codes:
-        return f"{trial.codes[0]} {reason(trial.answer, trial.codes[0])}"
-    return f"{found.target.column} is {result(found.target.column, trial.answer.costs[found.target.column])}"
-
-
-def solve_json(found: SolvedServing) -> dict[str, Any]:
-    """The same as plain values."""
-    facts = {"workload": "serving", "facts": subject_fields(subject_of(found.case)), "title": title(found.case)}
-    goal = found.target
-    return {
-        **head("costmodel/solution/v1"),
-        **facts,
-        "path": found.path,
-        "result": machine_name(goal.column),
-        "at_least": goal.at_least,
-        "bound": number(goal.bound),
-        "reached": bool(found.reaches),
-        "ranges": [
-            {
-                "low": low,
-                "high": high,
-                **{f"at_{end}": _row(trial, {}) for end, trial in zip(("low", "high"), ends, strict=True)},
-            }
-            for (low, high), ends in zip(found.reaches, found.inside, strict=True)
-        ],
-        "evaluated": found.evaluated,
-    }

@@ -1,0 +1,52 @@
+"""Settings that may help a plan to keep a limit that a lower rate does not help: tried before they are offered."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from costmodel.estimate.serving.predict_serving import ServingAnswer, code_of
+from costmodel.estimate.shared.limits import Limit, stated_limits
+from costmodel.explore.serving.best_layout import budget_settings, plan_settings
+from costmodel.explore.serving.fleet_size import EASED
+from costmodel.explore.serving.search_layouts import search
+from costmodel.ground.errors import CostModelError
+
+_GAPS = ("worst_gap", "tpot_p99")  # results that a step full of prompts makes
+_RENTED = ("rent_per_month", "gpus", "nodes", "replicas", "cost_of_batch")
+_SMALLEST, _MOST = 256.0, 32  # token budget; numbers of replicas that are tried
+
+
+def limit_levers(answer: ServingAnswer) -> Iterator[Iterator[tuple[str, ...]]]:
+    """Settings by kind, the nearest first, for the limits that a plan breaks."""
+    broken = [limit for limit in stated_limits(answer.inputs.case.scenario.limits) if _breaks(answer, limit)]
+    if any(limit.kind == "at_most" and limit.column in _GAPS for limit in broken):
+        yield _smaller_budgets(answer)
+    if answer.plan.prefill is None and any(_is_eased(limit) for limit in broken):
+        yield ((f"plan.replicas={count}",) for count in range(int(answer.costs["replicas"]) - 1, 0, -1)[:_MOST])
+
+
+def best_of_search(answer: ServingAnswer) -> Iterator[tuple[str, ...]]:
+    """The plan that a search finds best, where it keeps every limit."""
+    try:
+        found = search(answer.inputs, 1, bands=False)
+    except CostModelError:
+        return
+    if found.kept:
+        yield tuple(f"{path}={value}" for path, value in plan_settings(found, found.best[0]).items())
+
+
+def _breaks(answer: ServingAnswer, limit: Limit) -> bool:
+    return code_of(limit) in answer.broken and not limit.holds(answer.costs[limit.column])
+
+
+def _is_eased(limit: Limit) -> bool:
+    """Whether fewer replicas help to keep a limit."""
+    return limit.column in EASED.get(limit.kind, ()) or (limit.kind == "at_most" and limit.column in _RENTED)
+
+
+def _smaller_budgets(answer: ServingAnswer) -> Iterator[tuple[str, ...]]:
+    """Token budgets of half as much each: a step that prompts fill takes shorter."""
+    budget = float(answer.inputs.budget) / 2.0
+    while budget >= _SMALLEST:
+        yield tuple(f"{path}={value}" for path, value in budget_settings(answer.inputs, budget).items())
+        budget /= 2.0

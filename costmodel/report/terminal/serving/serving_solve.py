@@ -1,0 +1,111 @@
+"""Answers of solve about serving: the values that reach a target, or what speaks against those that were tried."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from rich.text import Text
+
+from costmodel.estimate.evaluate.answer_facts import subject_of
+from costmodel.estimate.serving.reason_codes import REFUSALS
+from costmodel.estimate.serving.result_columns import machine_name
+from costmodel.explore.serving.solve_serving import SolvedServing
+from costmodel.explore.serving.vary_serving import ServingTrial
+from costmodel.ground.counts import number_of
+from costmodel.report.machine.serving_json import number
+from costmodel.report.terminal.serving.serving_formatting import has_limits, layout_words, result, with_band
+from costmodel.report.terminal.serving.serving_reasons import reason
+from costmodel.report.terminal.serving.serving_vary import row, subject
+from costmodel.report.terminal.serving.vary_columns import HEADS
+from costmodel.report.terminal.style.answer import head
+from costmodel.report.terminal.style.head import subject_fields, title
+from costmodel.report.terminal.style.layout import Line, typed
+from costmodel.report.terminal.style.next_command import command
+from costmodel.report.terminal.style.theme import BAD, DIM, styled
+
+_MOST_REASONS = 4
+
+
+def solve(found: SolvedServing) -> list[Line]:
+    """The values that reach the target, what breaks beyond them, and what it is like there."""
+    goal, path = found.target, found.path
+    sign = "≥" if goal.at_least else "≤"
+    lines: list[Line] = [
+        *subject(found.case, [path]),
+        styled(f"{goal.column} {sign} {result(goal.column, goal.bound)}"),
+    ]
+    if not found.reaches:
+        first, last = found.tried
+        kept = " and meets every limit" if has_limits(found.case) else ""
+        none = styled(f"  No value of {path} from {first} to {last} reaches it{kept}.", BAD)
+        return [*lines, none, *_against(found)]
+    for low, high in found.reaches:
+        lines.append(styled(f"  {path} {low}" + (f" to {high}" if high != low else "")))
+    lowest, highest = found.inside[-1]
+    lines += [*_at_an_end(found, lowest), *(_at_an_end(found, highest) if highest is not lowest else [])]
+    if found.beyond is not None:
+        lines.append(styled(f"  beyond it {_beyond(found, found.beyond)}", DIM))
+    lines.append(
+        styled(f"  {number_of(found.evaluated, 'value')} tried from {found.tried[0]} to {found.tried[1]}", DIM)
+    )
+    smaller = path.startswith(("cluster.", "plan."))  # of what is paid for, the least that reaches it
+    settings = {path: found.reaches[0][0] if smaller else found.reaches[-1][1]}
+    return [*lines, Text(), typed("Next:", command(found.case, "estimate", settings=settings))]
+
+
+def _against(found: SolvedServing) -> list[Line]:
+    """What speaks against the values tried, each with how many of them and the words of one."""
+    rows: list[Line] = []
+    tried = len(found.trials)
+    for code, count in found.against.most_common(_MOST_REASONS):
+        trial = next(each for each in found.trials if code in (each.codes or ("",)))
+        title = REFUSALS[code].title if code in REFUSALS else "cannot stand there" if code else "misses the target"
+        named = f"{code} {title}".strip()
+        at = f"at {trial.settings[0].partition('=')[2]}: {_beyond(found, trial)}"
+        rows.append(styled(f"    {named}: {count} of {number_of(tried, 'value')}; {at}", DIM))
+    return rows
+
+
+def _at_an_end(found: SolvedServing, trial: ServingTrial) -> list[Line]:
+    """What it is like at one end of the stretch."""
+    if trial.answer is None:
+        return []
+    shown = ("tpot", "ttft_p99", "utilisation", "gpus")
+    costs = trial.answer.costs
+    words = [f"{HEADS.get(name, name)} {with_band(costs, name)}" for name in shown]
+    words += [layout_words(trial.answer)] if found.best else []
+    return [styled(f"  at {trial.settings[0].partition('=')[2]}: {' · '.join(words)}")]
+
+
+def _beyond(found: SolvedServing, trial: ServingTrial) -> str:
+    """What stops at the far end."""
+    if trial.fault is not None:
+        return trial.fault.sentence
+    assert trial.answer is not None
+    if trial.codes:
+        return f"{trial.codes[0]} {reason(trial.answer, trial.codes[0])}"
+    return f"{found.target.column} is {result(found.target.column, trial.answer.costs[found.target.column])}"
+
+
+def solve_json(found: SolvedServing) -> dict[str, Any]:
+    """The same as plain values."""
+    facts = {"workload": "serving", "facts": subject_fields(subject_of(found.case)), "title": title(found.case)}
+    goal = found.target
+    return {
+        **head("costmodel/solution/v1"),
+        **facts,
+        "path": found.path,
+        "result": machine_name(goal.column),
+        "at_least": goal.at_least,
+        "bound": number(goal.bound),
+        "reached": bool(found.reaches),
+        "ranges": [
+            {
+                "low": low,
+                "high": high,
+                **{f"at_{end}": row(trial, {}) for end, trial in zip(("low", "high"), ends, strict=True)},
+            }
+            for (low, high), ends in zip(found.reaches, found.inside, strict=True)
+        ],
+        "evaluated": found.evaluated,
+    }

@@ -224,7 +224,7 @@ def answer(inputs: ServingInputs, plan: ServingPlan, *, bands: bool = True) -> S
             results = evaluation.results
         costs = results.row()
     broken = dict.fromkeys(code for code, mask in unacceptable(inputs, evaluation) if mask.any())
-    stated = (*assumed, *assumed_headroom(inputs), *inputs.assumed)
+    stated = (*assumed, *inputs.assumed, *assumed_headroom(inputs))
     binding, remarked = evaluation.binding(), [*remarks(inputs)]
     if not refused and narrow_cache_without_gain(inputs, evaluation.layout):
         remarked.append("N045")

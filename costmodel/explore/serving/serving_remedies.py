@@ -20,6 +20,7 @@ from costmodel.explore.serving.best_layout import plan_settings
 from costmodel.explore.serving.cluster_sizes import larger, sizes_of_cluster
 from costmodel.explore.serving.fleets import counts_needed, counts_of, gpus_of, settings_of
 from costmodel.explore.serving.found_plans import FoundPlans, RankedPlan, SearchRemedy
+from costmodel.explore.serving.instance_levers import faster_links, together
 from costmodel.explore.serving.larger_memory import larger_memory
 from costmodel.explore.serving.limit_levers import best_of_search, limit_levers
 from costmodel.explore.serving.limit_misses import limit_misses
@@ -34,7 +35,6 @@ _KEYS = {"L050": ("replicas", "tp", "pp"), "L055": ("pp",), "L056": ("ep", "tp")
          "L067": ("ep",)}  # fmt: skip
 _EVERY = 100_000  # plans, of which the nearest to the limits is taken
 _FEW_TIMES = 8.0  # the load over what a plan answers; beyond that, fitting alone helps no one
-_GBIT, _PORT = 1e9 / 8, "cluster.fabric.bandwidth"  # bytes a second of a port
 _MOST, _LENGTHS = 3, 8  # values shown of a key; prompts tried, each three quarters of the one before
 
 
@@ -167,8 +167,8 @@ def _loads(answer: ServingAnswer) -> Iterator[Iterator[tuple[str, ...]]]:
     if rated and answer.costs["rate_within_slo_per_s"] > 0:
         yield iter([_rate_setting(_with_room(answer.inputs, answer.costs))])
     if answer.plan.prefill is not None and answer.binding == "transfer":
-        yield itertools.islice(_working(answer, _faster_links(answer)), 1)
-        yield _together(answer)
+        yield itertools.islice(_working(answer, faster_links(answer)), 1)
+        yield together(answer)
     if rated:
         yield itertools.islice(_more_replicas(answer), 1)
     else:
@@ -209,23 +209,6 @@ def _most_users(answer: ServingAnswer, name: str, now: float) -> int:
         works = tried(answer.inputs.case, (f"workload.{name}={middle}",), bands=False).works
         low, high = (middle, high) if works else (low, middle)
     return low
-
-
-def _faster_links(answer: ServingAnswer) -> Iterator[tuple[str, ...]]:
-    """Ports of the network that carry more between instances apart, which are no remedy inside one domain."""
-    if answer.costs["gpus"] > float(answer.inputs.domain):
-        port = float(answer.inputs.case.scale_out.bandwidth) / _GBIT
-        yield from ((f"{_PORT}={significant(factor * port)}Gbit/s",) for factor in _DEGREES[1:])
-
-
-def _together(answer: ServingAnswer) -> Iterator[tuple[str, ...]]:
-    """Replicas that do both, in the layout of either kind of instance: no cache moves between them."""
-    room, names, found = float(answer.inputs.ranks), ("tp", "ep", "dp_attention", "dcp"), []
-    for half in filter(None, (answer.plan.decode, answer.plan.prefill)):
-        degrees = [f"{name}: {getattr(half, name):.0f}" for name in names if getattr(half, name) > 1 or name == "tp"]
-        count = room // float(half.tp * half.dp_attention)
-        found.append(f"plan={{{', '.join([*degrees, f'replicas: {count:.0f}'])}}}")
-    yield from ((setting,) for setting in dict.fromkeys(found))
 
 
 def _more_replicas(answer: ServingAnswer) -> Iterator[tuple[str, ...]]:

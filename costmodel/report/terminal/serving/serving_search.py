@@ -3,14 +3,14 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Sequence
 
 from rich.text import Text
 
 from costmodel.estimate.machine.price import price_of
 from costmodel.estimate.serving.limits_chance import OWN
 from costmodel.estimate.serving.plan_columns import RARE
-from costmodel.estimate.serving.reason_codes import OVERLOAD, REFUSALS
+from costmodel.estimate.serving.reason_codes import OVERLOAD
 from costmodel.estimate.serving.service_limits import service_limits
 from costmodel.estimate.shared.limits import Limit
 from costmodel.explore.compare.input_paths import leaves
@@ -18,15 +18,13 @@ from costmodel.explore.serving.best_layout import fleet_settings, plan_settings
 from costmodel.explore.serving.found_plans import (
     FoundPlans,
     RankedPlan,
-    VariantPlans,
-    reasons,
-    share_of,
 )
 from costmodel.ground.counts import number_of
-from costmodel.ground.units import counted, percent, rounded_percent, significant
+from costmodel.ground.units import counted, rounded_percent, significant
 from costmodel.report.terminal.search.varied_keys import headings
 from costmodel.report.terminal.serving.fleet_words import gpus_words, rent_words
 from costmodel.report.terminal.serving.overload_words import brief
+from costmodel.report.terminal.serving.search_refusals import examples, never_kept, shares
 from costmodel.report.terminal.serving.serving_formatting import (
     chance_of,
     counted_for,
@@ -80,13 +78,13 @@ def search(found: FoundPlans, *, why_not: bool = False) -> list[Line]:
         lines += [
             styled("No plan fits." if found.valid else "No plan is valid.", BAD),
             *value_lines(found),
-            *_examples(found),
+            *examples(found),
             *_tries(found),
         ]
         return [*lines, *([Text()] if after else []), *after]
     lines += [_table(found), *_key(found), *_prices(found), Text(), *_yours(found), *_needs(found)]
-    lines += [] if why_not else _shares(found)
-    lines += [*value_lines(found), *(_examples(found) if why_not else [])]
+    lines += [] if why_not else shares(found)
+    lines += [*value_lines(found), *(examples(found) if why_not else [])]
     best = found.best[0]
     verb = "Best" if not best.broken else "Nearest"
     verb = f"{verb}, as in row 1" if found.fleet is not None else verb
@@ -291,7 +289,7 @@ def _with_fewer(found: FoundPlans) -> Iterator[Text]:
 def _tries(found: FoundPlans) -> list[Line]:
     """Settings of the search under which a plan keeps every limit, and the best plan there."""
     if not found.remedies:
-        return _never_kept(found)
+        return never_kept(found)
     rows = [
         (
             "try" if not place else "",
@@ -305,57 +303,9 @@ def _tries(found: FoundPlans) -> list[Line]:
     return [Text(), CellTable(("", "what to set", then), rows, "lkl")]
 
 
-def _never_kept(found: FoundPlans) -> list[Line]:
-    """The limits that no plan keeps, since requests one at a time break them, with the plan that is nearest."""
-    if found.kept or found.stopped:
-        return []
-    missed = "" if found.alone is None else _missed_alone(found, found.alone.costs)
-    if found.alone is None or not missed:
-        return [styled("  No lever found: no other value of a key that costmodel tries keeps all limits.", BAD)]
-    nearest = f"the nearest, {best_words(found.alone).partition(' ✗')[0]}, has {missed}"
-    return [styled(f"  No plan keeps the limits, even of one request at a time: {nearest}", BAD)]
-
-
-def _missed_alone(found: FoundPlans, costs: Mapping[str, float]) -> str:
-    """Limits of users that a plan breaks, with what it has."""
-    limits = (limit for limit in service_limits(found.inputs) if not limit.holds(costs[limit.column]))
-    return ", ".join(f"{limit.key} {result(limit.column, costs[limit.column])}" for limit in limits)
-
-
 def _after_none(found: FoundPlans) -> list[Line]:
     """The search to ask next, where a remedy is settings of it."""
     if not found.remedies:
         return []
     settings = dict(setting.split("=", 1) for setting in found.remedies[0].settings)
     return [typed("Next:", command(found.inputs.case, "search", settings=settings))]
-
-
-def _shares(found: FoundPlans) -> list[Line]:
-    """The most frequent reasons, with the share of all plans that each refuses."""
-    words = [f"{code} {REFUSALS[code].title} {percent(share_of(found, code))}" for code, _ in reasons(found)]
-    return [styled(f"  why not   {' · '.join(words[:4])}", DIM)] if words else []
-
-
-def _examples(found: FoundPlans) -> Iterator[Line]:
-    """What refuses plans, with how many at each value, and one of them."""
-    if not any(found.refused.values()):
-        return
-    paths = found.variants.paths
-    rows = [
-        (
-            *map(spaced, found.variants.values(part.number).values()),
-            code,
-            f"{count:,}",
-            REFUSALS[code].title,
-            _example(part, code),
-        )
-        for part in found.parts
-        for code, count in reasons(part)
-    ]
-    yield from [Text()] if paths else []
-    yield CellTable((*headings(paths), "code", "plans", "why", "for example"), rows, f"{'k' * len(paths)}lrll")
-
-
-def _example(part: VariantPlans, code: str) -> str:
-    sizes = part.examples[code]
-    return " · ".join(f"{name} {counted(sizes[name])}" for name in sizes if sizes[name] > 1)

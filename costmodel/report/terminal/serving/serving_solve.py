@@ -61,7 +61,7 @@ def _against(found: SolvedServing) -> list[Line]:
         trial = next(each for each in found.trials if code in (each.codes or ("",)))
         title = REFUSALS[code].title if code in REFUSALS else "cannot stand there" if code else "misses the target"
         named = f"{code} {title}".strip()
-        at = f"at {trial.settings[0].partition('=')[2]}: {_beyond(found, trial)}"
+        at = f"at {trial.settings[0].partition('=')[2]}: {_words(found, trial)}"
         rows.append(styled(f"    {named}: {count} of {number_of(tried, 'value')}; {at}", DIM))
     return rows
 
@@ -78,12 +78,18 @@ def _at_an_end(found: SolvedServing, trial: ServingTrial) -> list[Line]:
 
 
 def _beyond(found: SolvedServing, trial: ServingTrial) -> str:
-    """What stops at the far end."""
+    """What stops at the far end, with its code."""
+    code = trial.codes[0] if trial.answer is not None and trial.codes else ""
+    return f"{code} {_words(found, trial)}".strip()
+
+
+def _words(found: SolvedServing, trial: ServingTrial) -> str:
+    """What speaks against a value."""
     if trial.fault is not None:
         return trial.fault.sentence
     assert trial.answer is not None
     if trial.codes:
-        return f"{trial.codes[0]} {reason(trial.answer, trial.codes[0])}"
+        return reason(trial.answer, trial.codes[0])
     return f"{found.target.column} is {result(found.target.column, trial.answer.costs[found.target.column])}"
 
 

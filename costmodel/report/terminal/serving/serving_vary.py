@@ -60,9 +60,10 @@ _MOST_FAULTS = 5
 
 
 def subject(case: ServingCase, varied: Sequence[str] = (), *, price: bool = False) -> list[Line]:
-    subject = subject_of(case)
-    lines: list[Line] = [styled(subject_words(subject, varied), HEAD)] if subject_words(subject, varied) else []
-    return [*lines, *(price_lines(subject.price) if price else []), *origin_lines(case)]
+    """What is asked about, without what varies."""
+    facts = subject_of(case)
+    lines: list[Line] = [styled(subject_words(facts, varied), HEAD)] if subject_words(facts, varied) else []
+    return [*lines, *(price_lines(facts.price) if price else []), *origin_lines(case)]
 
 
 def sweep(found: SweptServing, *, chart: bool = False) -> list[Line]:

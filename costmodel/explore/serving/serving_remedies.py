@@ -35,6 +35,7 @@ _KEYS = {"L050": ("replicas", "tp", "pp"), "L055": ("pp",), "L056": ("ep", "tp")
          "L067": ("ep",)}  # fmt: skip
 _EVERY = 100_000  # plans, of which the nearest to the limits is taken
 _FEW_TIMES = 8.0  # the load over what a plan answers; beyond that, fitting alone helps no one
+_GROWTH, _GROWTHS = 1.25, 8  # by which replicas grow that are too few, and how often
 _MOST, _LENGTHS = 3, 8  # values shown of a key; prompts tried, each three quarters of the one before
 
 
@@ -180,6 +181,9 @@ def _loads(answer: ServingAnswer) -> Iterator[Iterator[tuple[str, ...]]]:
 def _for_users(answer: ServingAnswer) -> Iterator[Iterator[tuple[str, ...]]]:
     """Fewer users, or requests in flight, of a load that waits for answers; and as many replicas as all need."""
     workload, replicas = answer.inputs.case.scenario.workload, answer.costs["replicas"]
+    if workload.requests is not None:
+        yield _for_all(answer, int(replicas) + 1)
+        return
     name = "users" if workload.users is not None else "concurrency"
     now = float(getattr(workload, name) or 0.0)
     most = _most_users(answer, name, now)
@@ -188,9 +192,26 @@ def _for_users(answer: ServingAnswer) -> Iterator[Iterator[tuple[str, ...]]]:
     digits = 10 ** max(len(str(most)) - 2, 0)
     yield iter([(f"workload.{name}={most // digits * digits}",)])
     if answer.plan.prefill is None:
-        least = math.ceil(now / (most / replicas))
-        more = (_with_replicas(answer, count) for count in range(max(least - 1, int(replicas) + 1), least + 2))
-        yield itertools.islice(_working(answer, more), 1)
+        yield _for_all(answer, math.ceil(now / (most / replicas)))
+
+
+def _for_all(answer: ServingAnswer, least: int) -> Iterator[tuple[str, ...]]:
+    """The fewest replicas for all users, about as many as given; of conversations more, since turns find less then."""
+
+    def works(count: int) -> bool:
+        return tried(answer.inputs.case, _with_replicas(answer, count), bands=False).works
+
+    few, many = max(least - 2, int(answer.costs["replicas"])), least + 1
+    for _ in range(_GROWTHS):
+        if works(many):
+            break
+        few, many = many, math.ceil(_GROWTH * many)
+    else:
+        return
+    while many - few > 1:
+        middle = (few + many) // 2
+        few, many = (few, middle) if works(middle) else (middle, many)
+    yield _with_replicas(answer, many)
 
 
 def _with_replicas(answer: ServingAnswer, count: int) -> tuple[str, ...]:

@@ -214,17 +214,17 @@ def _stated(kept: Sequence[ServingTrial]) -> list[Line]:
     """Up to where one replica keeps the limits, if all have one layout; of instances apart, what their numbers mean."""
     answers = [trial.answer for trial in kept if trial.answer is not None]
     if answers[0].plan.prefill is not None:
-        kept = "meet the limits" if service_limits(answers[0].inputs) else "answer the load"
-        return [styled(f"repl: prefill → decode instances, the fewest GPUs of both that {kept}")]
+        verb = "meet the limits" if service_limits(answers[0].inputs) else "answer the load"
+        return [styled(f"repl: prefill → decode instances, the fewest GPUs of both that {verb}")]
     if len({replica_words(sizes_of(answer.evaluation.layout)) for answer in answers}) > 1:
         return []
     each = answers[0].costs
     one, gpus = each["rate_within_slo_per_s"] / each["replicas"], each["gpus"] / each["replicas"]
     up_to = rate_words(one, significant(one))
-    kept = "is expected to meet the limits up to" if service_limits(answers[0].inputs) else "answers at most"
+    verb = "is expected to meet the limits up to" if service_limits(answers[0].inputs) else "answers at most"
     layout = answers[0].evaluation.layout
     plan = f"{replica_words(sizes_of(layout))} · budget {float(layout.budget[0]):,.0f}"
-    return [styled(f"Each replica, {number_of(gpus, 'GPU')} ({plan}), {kept} {up_to}.")]
+    return [styled(f"Each replica, {number_of(gpus, 'GPU')} ({plan}), {verb} {up_to}.")]
 
 
 def _with_fewer(case: ServingCase, fewer: FewerGpus | None) -> list[Line]:

@@ -1,0 +1,126 @@
+"""Every line of advice that answers about serving print is typed to the letter, and does what it says."""
+
+from __future__ import annotations
+
+import json
+import re
+import shlex
+from collections.abc import Iterator
+from typing import Any
+
+import pytest
+
+NAME = "serve-llama-3.1-70b"
+LIMITS = ("limits={}", "limits={ttft_p99: {at_most: 1 s}, tpot: {at_most: 25 ms}}")
+SCENARIOS = [
+    *((f"workload.rate={rate} /s", limits) for rate in (8, 40) for limits in LIMITS),
+    ("workload.rate=40 /s", LIMITS[1], "limits.limits_chance.at_least=90 %"),
+    *((f"workload.rate={rate} /s", "workload.turns=4", limits) for rate in (3, 13) for limits in LIMITS),
+    ("workload.rate=null", "workload.users=900", "workload.think_time=30 s", "workload.turns=4"),
+    ("limits={worst_gap: {at_most: 200 ms}}",),
+    ("limits={latency: {at_most: 8 s}}",),
+    ("limits={cost_per_mtoken: {at_most: 1.5 USD/Mtoken}}",),
+    ("limits={rent_per_month: {at_most: 20000 USD}}",),
+    ("workload.rate=null", "workload.requests=200", "limits={makespan: {at_most: 20 s}}"),
+]
+
+
+def asked(settings: tuple[str, ...]) -> list[str]:
+    return [NAME, *(word for each in settings for word in ("--set", each))]
+
+
+def tries(out: str) -> Iterator[list[str]]:
+    """The options of lines behind `try`, without alternatives and what is there then."""
+    found = False
+    for line in out.splitlines():
+        found = line.strip().startswith("try ") or (found and line.startswith("       ") and "--" in line)
+        if found:
+            options = re.split(r" {2,}| \(or ", line.strip().removeprefix("try").strip())[0]
+            yield shlex.split(options)
+
+
+def replaced(words: list[str], options: list[str]) -> list[str]:
+    """A command with options that take the place of those of the same key."""
+    keys = {each.partition("=")[0] for each in options[1::2]}
+    pairs = zip(words[1::2], words[2::2], strict=True)
+    kept = [word for option, value in pairs if value.partition("=")[0] not in keys for word in (option, value)]
+    return [words[0], *kept, *options]
+
+
+@pytest.mark.parametrize("settings", SCENARIOS, ids=" ".join)
+def test_each_try_of_an_estimate_keeps_every_limit(settings: tuple[str, ...], run: Any) -> None:
+    found = run("estimate", *asked(settings))
+    options = list(tries(found.out))
+    assert bool(options) is (found.code == 1)
+    for each in options:
+        assert run("estimate", *replaced(asked(settings), each)).code == 0, each
+
+
+@pytest.mark.parametrize("settings", SCENARIOS, ids=" ".join)
+def test_each_command_of_a_search_does_what_it_says(settings: tuple[str, ...], run: Any) -> None:
+    found = run("search", *asked(settings), "--top", "2")
+    for options in tries(found.out):
+        for command in ("search", "estimate"):
+            assert run(command, *replaced(asked(settings), options)).code == 0, options
+    named = dict(re.findall(r"^(Best|Nearest|The same|Next)\b[^:\n]*: costmodel (.*)$", found.out, re.MULTILINE))
+    assert ("Best" in named) is (found.code == 0)
+    if "Best" in named:
+        assert run(*shlex.split(named["Best"])).code == 0
+    if "Next" in named:
+        assert run(*shlex.split(named["Next"])).code == 0
+    if "The same" in named:
+        _has_the_printed_chance(found.out, run(*shlex.split(named["The same"]), "--json"))
+
+
+def _has_the_printed_chance(out: str, same: Any) -> None:
+    assert same.code == 0
+    printed = re.search(r"With so many: .* a chance of ([\d.]+)%", out)
+    assert printed is not None
+    chance = json.loads(same.out)["plans"][0]["limits_chance"]
+    assert chance == pytest.approx(float(printed[1]) / 100, abs=0.006)
+
+
+@pytest.mark.parametrize("command", ["estimate", "search", "scale"])
+def test_without_limits_no_answer_speaks_of_them(command: str, run: Any) -> None:
+    out = run(command, NAME, "--set", "limits={}").out
+    for words in ("within limits", "keep the limits", "keep all limits", "keeps all limits", "meet the limits"):
+        assert words not in out
+
+
+def test_scale_names_its_plan_and_one_that_takes_fewer_gpus(run: Any) -> None:
+    found = run("scale", NAME, "--safe", "90%", "--rate", "54.5")
+    assert "(tp 8 · budget 8,192)" in found.out
+    (line,) = re.findall(r"Another plan takes (\d+) GPUs at 54.5 /s: costmodel (.*)", found.out)
+    again = json.loads(run(*shlex.split(line[1]), "--json").out)["sizes"]
+    first = json.loads(run("scale", NAME, "--safe", "90%", "--rate", "54.5", "--json").out)["sizes"]
+    assert again[-1]["gpus"] == int(line[0]) < first[-1]["gpus"]
+    assert again[-1]["works"]
+
+
+def test_solve_names_what_speaks_against_each_value(run: Any) -> None:
+    out = run("solve", NAME, "--vary", "plan.replicas=1..4", "--rate", "40", "--for", "ttft_p99<=500 ms").out
+    assert re.search(r"S003 cache full: 2 of 4 values; at 1: 40.0 requests/s on 1 replica", out)
+    assert "L050 too many GPUs: 2 of 4 values; at 3: the replicas need 24 accelerators" in out
+
+
+@pytest.mark.parametrize(("load", "most"), [("concurrency=100", True), ("concurrency=5000", False)])
+def test_what_more_requests_in_flight_would_do_is_said(load: str, most: bool, run: Any) -> None:
+    out = run("estimate", NAME, "--set", "workload.rate=null", "--set", f"workload.{load}").out
+    assert ("More requests in flight would raise the rate" in out) is most
+    assert ("More requests in flight would not raise the rate" in out) is not most
+
+
+def test_a_batch_is_ranked_by_its_time_and_a_share_in_time_by_itself(run: Any) -> None:
+    job = ("--model", "llama-3.1-70b", "--gpu", "h100", "--gpus", "16", "--prompt", "2048", "--answer", "512")
+    batch = ("search", *job, "--set", "workload.requests=100")
+    plans = json.loads(run(*batch, "--json").out)["plans"]
+    times = [float(f"{each['makespan_s']:.3g}") for each in plans]  # plans that look alike are ordered otherwise
+    assert times == sorted(times)
+    assert plans[0]["rate_within_slo_per_s"] < max(each["rate_within_slo_per_s"] for each in plans)
+    assert "ranked by makespan" in run(*batch).out
+    assert "ranked by req/s" in run(*batch, "--set", "objective=rate_within_slo_per_s").out
+    timed = json.loads(run("search", NAME, "--set", "objective=in_time_share", "--json").out)["plans"]
+    kept = [each["in_time_share"] for each in timed if not each["codes"]]
+    assert kept == sorted(kept, reverse=True)
+    refused = run("search", NAME, "--set", "objective=in_time_share", "--set", "limits={}")
+    assert "counts requests within limits on their times" in refused.err

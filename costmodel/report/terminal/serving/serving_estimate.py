@@ -20,7 +20,6 @@ from costmodel.report.terminal.serving.fleet_words import unpaid_words
 from costmodel.report.terminal.serving.serving_formatting import (
     TERMS,
     band,
-    chance_of,
     has_limits,
     limits_on,
     one,
@@ -199,7 +198,7 @@ def _chance(answer: ServingAnswer) -> str:
     case, chance = answer.inputs.case, result(OWN, answer.costs[OWN])
     if has_limits(case):
         return f"chance {chance} {limits_on(answer, OWN)}".rstrip()
-    return f"chance {chance} to {chance_of(case)}" if case.scenario.workload.rate is not None else ""
+    return f"answers all: {chance}" if case.scenario.workload.rate is not None else ""
 
 
 def _offline(answer: ServingAnswer) -> list[tuple[str, str, str, str, str]]:

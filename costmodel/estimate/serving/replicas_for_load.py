@@ -33,7 +33,7 @@ def share_of_saturation(inputs: ServingInputs) -> float:
 
 
 def assumed_headroom(inputs: ServingInputs) -> tuple[Assumption, ...]:
-    """The headroom that is nobody's choice."""
+    """The default headroom, where it has an effect."""
     scenario = inputs.case.scenario
     if scenario.workload.rate is None or scenario.assume.headroom is not None or not headroom_of(inputs):
         return ()

@@ -65,7 +65,7 @@ def sized(inputs: ServingInputs, found: ServingEvaluation) -> Iterator[ServingEv
         elif len(places):
             yield evaluate(inputs, fewer.layout.at(places))
         known = fewer.layout if known is None else known.beside(fewer.layout)
-    if eased and assumed_headroom(inputs):  # limits on cost come before room that nobody asks for
+    if eased and assumed_headroom(inputs):  # limits on cost come before the default headroom
         bare = without_headroom(inputs)
         tight = _fewest(bare, evaluate(bare, found.layout)).layout
         places = _new(tight, known)

@@ -25,6 +25,7 @@ from costmodel.explore.serving.larger_memory import larger_memory
 from costmodel.explore.serving.limit_levers import best_of_search, limit_levers
 from costmodel.explore.serving.limit_misses import limit_misses
 from costmodel.explore.serving.search_layouts import search
+from costmodel.explore.serving.user_levers import for_users
 from costmodel.explore.serving.vary_serving import ServingTrial, tried, unloaded
 from costmodel.ground.errors import CostModelError
 from costmodel.ground.units import significant
@@ -35,7 +36,6 @@ _KEYS = {"L050": ("replicas", "tp", "pp"), "L055": ("pp",), "L056": ("ep", "tp")
          "L067": ("ep",)}  # fmt: skip
 _EVERY = 100_000  # plans, of which the nearest to the limits is taken
 _FEW_TIMES = 8.0  # the load over what a plan answers; beyond that, fitting alone helps no one
-_GROWTH, _GROWTHS = 1.25, 8  # by which replicas grow that are too few, and how often
 _MOST, _LENGTHS = 3, 8  # values shown of a key; prompts tried, each three quarters of the one before
 
 
@@ -173,63 +173,9 @@ def _loads(answer: ServingAnswer) -> Iterator[Iterator[tuple[str, ...]]]:
     if rated:
         yield itertools.islice(_more_replicas(answer), 1)
     else:
-        yield from _for_users(answer)
+        yield from for_users(answer)
     if answer.plan.prefill is None:
         yield ((f"plan.tp={value}",) for value in _DEGREES if value != float(answer.plan.tp))
-
-
-def _for_users(answer: ServingAnswer) -> Iterator[Iterator[tuple[str, ...]]]:
-    """Fewer users, or requests in flight, of a load that waits for answers; and as many replicas as all need."""
-    workload, replicas = answer.inputs.case.scenario.workload, answer.costs["replicas"]
-    if workload.requests is not None:
-        yield _for_all(answer, int(replicas) + 1)
-        return
-    name = "users" if workload.users is not None else "concurrency"
-    now = float(getattr(workload, name) or 0.0)
-    most = _most_users(answer, name, now)
-    if not most:
-        return
-    digits = 10 ** max(len(str(most)) - 2, 0)
-    yield iter([(f"workload.{name}={most // digits * digits}",)])
-    if answer.plan.prefill is None:
-        yield _for_all(answer, math.ceil(now / (most / replicas)))
-
-
-def _for_all(answer: ServingAnswer, least: int) -> Iterator[tuple[str, ...]]:
-    """The fewest replicas for all users, about as many as given; of conversations more, since turns find less then."""
-
-    def works(count: int) -> bool:
-        return tried(answer.inputs.case, _with_replicas(answer, count), bands=False).works
-
-    few, many = max(least - 2, int(answer.costs["replicas"])), least + 1
-    for _ in range(_GROWTHS):
-        if works(many):
-            break
-        few, many = many, math.ceil(_GROWTH * many)
-    else:
-        return
-    while many - few > 1:
-        middle = (few + many) // 2
-        few, many = (few, middle) if works(middle) else (middle, many)
-    yield _with_replicas(answer, many)
-
-
-def _with_replicas(answer: ServingAnswer, count: int) -> tuple[str, ...]:
-    """So many replicas, and the nodes that they need beyond those that there are."""
-    sizes = sizes_of_cluster(answer.inputs.case)
-    number = sizes.number(count * answer.costs["gpus"] / answer.costs["replicas"])
-    more_nodes = sizes.settings(number) if number > sizes.number(float(answer.inputs.ranks)) else ()
-    return (f"plan.replicas={count}", *more_nodes)
-
-
-def _most_users(answer: ServingAnswer, name: str, now: float) -> int:
-    """The most of them, to two in a hundred, with which the plan keeps the limits; 0 where it does with none."""
-    low, high = 0, round(now)
-    while high - low > max(1, high // 50):
-        middle = (low + high) // 2
-        works = tried(answer.inputs.case, (f"workload.{name}={middle}",), bands=False).works
-        low, high = (middle, high) if works else (low, middle)
-    return low
 
 
 def _more_replicas(answer: ServingAnswer) -> Iterator[tuple[str, ...]]:

@@ -143,7 +143,7 @@ class ServingScenario(Document):
         return self
 
     def _bounds_requests(self) -> bool:
-        """Whether a limit says which requests are in time."""
+        """Whether a limit states which requests are in time."""
         limits = self.limits
         times = (limits.ttft, limits.ttft_p99, limits.tpot, limits.tpot_p99)
         return any(each.at_most is not None for each in times) or limits.tokens_per_s_per_user.at_least is not None

@@ -96,7 +96,7 @@ def memory(question: Question, verbose: VerboseOption = False) -> Reply:
       costmodel memory llama-3-70b
       costmodel memory llama-3-70b --gpu h100 --gpus 64
 
-    Exit code 1 when the plan is invalid, does not fit or breaks a limit.
+    Exit code 1 when the plan is invalid, does not fit or breaks a limit; in serving, only limits on memory count.
 
     Next: costmodel explain SCENARIO memory_peak
     """
@@ -142,7 +142,7 @@ def comm(question: Question) -> Reply:
       costmodel comm llama-3-70b-512
       costmodel comm llama-3-70b-512 --set plan.zero=3 --json
 
-    Exit code 1 when the plan is invalid, does not fit or breaks a limit.
+    Exit code 1 when the plan is invalid, does not fit or breaks a limit; in serving, only limits on transfers count.
 
     Next: costmodel explain SCENARIO tp_exposed
     """

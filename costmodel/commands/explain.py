@@ -83,7 +83,9 @@ def explain(
         return _figure(replace(question, scenario=None), figure, depth)
     if not what:
         return Reply(tree.words, tree.words_json)
-    words = " ".join(filter(None, (what, quantity, *(more or ()))))
+    words, named = (" ".join(filter(None, part)) for part in ((what, quantity, *(more or ())), (quantity, *(more or ()))))
+    if more and _is_scenario(what):
+        quantity, more = named, None
     if more or (quantity is not None and (_is_word(words) or not _asked_of_a_scenario(what, quantity))):
         what, quantity = words, None
     if quantity == "plan" and _is_scenario(what):

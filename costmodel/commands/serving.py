@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import functools
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
+from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from costmodel.commands import pages
 from costmodel.documents.reader.resolved_scenario import LoadedScenario
 from costmodel.documents.reader.serving_scenario import ServingCase, serving
-from costmodel.estimate.serving.predict_serving import ServingAnswer, predict
+from costmodel.estimate.serving.predict_serving import ServingAnswer, broken_of, predict
 from costmodel.ground.errors import fail
 from costmodel.report.machine import serving_json
 from costmodel.report.terminal.serving import serving_estimate as estimate_report
@@ -27,9 +28,20 @@ def _works(answer: ServingAnswer) -> bool:
     return not (answer.refused or answer.broken)
 
 
-def predicted(case: ServingCase) -> ServingAnswer:
-    """The scenario's own plan evaluated, with remedies where it needs any."""
+_OF_MEMORY = frozenset({
+    "memory_peak", "memory_share", "cache_pool", "cache_pool_tokens", "kv_bytes_per_token", "concurrency_worst",
+    "concurrency_steady", "concurrency",
+})  # fmt: skip
+_SENT = frozenset({"tp_exposed", "dcp_exposed", "ep_exposed", "pp_exposed", "transfer_time", "transfer_exposed"})
+
+
+def predicted(case: ServingCase, shown: Collection[str] | None = None) -> ServingAnswer:
+    """The scenario's own plan evaluated, with remedies where it needs any.
+
+    shown: the results that the command shows, where limits on others are not its concern
+    """
     answer = predict(case)
+    answer = answer if shown is None else replace(answer, broken=broken_of(answer, shown))
     if _works(answer):
         return answer
     from costmodel.explore.serving.serving_remedies import with_remedies
@@ -51,7 +63,7 @@ def memory(case: LoadedScenario, *, verbose: bool) -> Reply:
     from costmodel.report.terminal.serving import serving_memory as report
 
     held = serving(case)
-    asked = predicted(held)
+    asked = predicted(held, _OF_MEMORY)
     tried = [] if asked.refused else levers(asked)
     lines = functools.partial(report.memory, asked, tried, verbose=verbose)
     forms = pages.of_serving_plan(held, asked, "memory")
@@ -63,22 +75,27 @@ def comm(case: LoadedScenario) -> Reply:
     from costmodel.report.terminal.serving import serving_communication as report
 
     held = serving(case)
-    asked = predicted(held)
+    asked = predicted(held, _SENT)
     forms = {"html": pages.of_serving_plan(held, asked)["html"]}
     lines, result = lambda: report.communication(asked), lambda: serving_json.communication(asked)
     return Reply(lines, result, "transfers", yes=_works(asked), others=forms)
 
 
-def explain(case: LoadedScenario, quantity: str, depth: int) -> Reply:
-    """The answer of `explain` about a figure of the scenario's plan."""
+def explain(case: LoadedScenario, label: str, depth: int) -> Reply:
+    """The answer of `explain` about a figure of the scenario's plan, or a label of an answer about it."""
     from costmodel.explore.serving.explain_serving import explain as explain_figure
-    from costmodel.report.terminal.serving import serving_tree
+    from costmodel.explore.serving.labelled_figures import labelled
+    from costmodel.report.terminal.serving import serving_tree as report
 
     asked = predicted(serving(case))
+    meant = labelled(asked, label)
+    if meant.page is not None:
+        about = meant.page
+        return Reply(lambda: report.about(meant, about), lambda: report.about_json(meant, about))
     if asked.refused:
         return Reply(lambda: estimate_report.estimate(asked), lambda: serving_json.estimate(asked), yes=False)
-    node = explain_figure(asked.inputs, quantity)
-    return Reply(lambda: serving_tree.tree(asked, node, depth), lambda: serving_tree.tree_json(asked, node))
+    nodes = [explain_figure(asked.inputs, figure) for figure in meant.figures]
+    return Reply(lambda: report.trees(asked, label, nodes, depth), lambda: report.trees_json(asked, nodes))
 
 
 def search(case: LoadedScenario, top: int, over: Sequence[Axis], *, why_not: bool) -> Reply:

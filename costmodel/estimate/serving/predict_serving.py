@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Collection, Iterator
 from contextlib import nullcontext
 
 import numpy as np
@@ -200,6 +200,15 @@ def code_of(limit: Limit) -> str:
     return {"tpot": "S001", "tpot_p99": "S001", "ttft": "S002", "ttft_p99": "S002", OWN: "S006"}.get(
         limit.column, "T001"
     )
+
+
+def broken_of(found: ServingAnswer, shown: Collection[str]) -> tuple[str, ...]:
+    """Of the codes of what a plan breaks, those that concern a command which shows these results alone: the plan does
+    not fit, does not stand its load, or breaks a limit on one of the results.
+    """
+    limits = stated_limits(found.inputs.case.scenario.limits)
+    missed = {code_of(each) for each in limits if each.column in shown and not each.holds(found.costs[each.column])}
+    return tuple(code for code in found.broken if code in missed | OVERLOAD | {"M001"})
 
 
 def answer(inputs: ServingInputs, plan: ServingPlan, *, bands: bool = True) -> ServingAnswer:

@@ -22,11 +22,20 @@ LABELS: dict[str, tuple[str, str]] = {
     **SERVING_LABELS,
     # estimate
     "step time": ("", "step_time"),
-    "p10 – p90": (f"the band of an answer. {_SHORTER}", "step_time_low"),
+    "p10 – p90": (
+        f"the band of a figure. {_SHORTER}. The ends of the band of a result are results too: tpot_low, tpot_high",
+        "",
+    ),
     "p10": ("one run in ten is below", "step_time_low"),
     "p90": ("of a plan: one run in ten takes longer; of errors: one in ten is larger", "step_time_high"),
-    "throughput": ("", "tokens_per_s"),
-    "per gpu": ("", "tokens_per_s_per_gpu"),
+    "throughput": (
+        "in serving, tokens generated per second by all replicas: output_tokens_per_s; in training, of the whole job",
+        "tokens_per_s",
+    ),
+    "per gpu": (
+        "in serving, tokens generated per second by each accelerator; in training, tokens trained",
+        "tokens_per_s_per_gpu",
+    ),
     "scaling": ("", "scaling_efficiency"),
     "communication": ("of an estimate, how much of the time is compute", "communication_efficiency"),
     "cost": (

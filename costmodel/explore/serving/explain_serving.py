@@ -25,21 +25,32 @@ from costmodel.ground.errors import Place, fail
 from costmodel.ground.units import Figure
 
 
+# What the memory of the most loaded accelerator goes to, beside the pool that is a result.
+LINES: dict[str, str] = {
+    "weights": "memory of the most loaded accelerator for its part of the model's weights",
+    "activations": "memory for one step at the full token budget, and for captured graphs",
+    "runtime": "memory of the driver's context, its libraries and communication",
+    "asked": "memory that the engine claims: weights, a step, the runtime and the cache pool",
+}
+
+
 def quantities() -> list[str]:
     """Everything an explanation of serving can start from."""
-    return list(COLUMNS)
+    return [*COLUMNS, *LINES]
 
 
 def explain(inputs: ServingInputs, quantity: str) -> ExplainedFigure:
     """The tree of one figure of the scenario's own plan, from the calls that were really made."""
-    if quantity not in COLUMNS:
+    if quantity not in quantities():
         raise unknown(quantity, quantities())
     if quantity.startswith(("cost_", "rent_")) and np.isnan(float(price_per_accelerator(inputs.case))):
         raise fail("C004", f"{quantity} is not known", Place(inputs.case.file), "set assume.price, e.g. 2.50 USD/GPU/h")
     with trace():
-        results = banded(inputs, _evaluated(asking_chance(inputs)), _evaluated)
-        origin = origin_of(results.columns[quantity], quantity)
-    return tree_of(Book(inputs.case.trees, COLUMNS, {}), quantity, COLUMNS[quantity].unit, origin)
+        found = _evaluated(asking_chance(inputs))
+        value = getattr(found.memory, quantity) if quantity in LINES else banded(inputs, found, _evaluated).columns[quantity]
+        origin = origin_of(value, quantity)
+    unit = "B" if quantity in LINES else COLUMNS[quantity].unit
+    return tree_of(Book(inputs.case.trees, COLUMNS, {}), quantity, unit, origin)
 
 
 def traced_evaluation(inputs: ServingInputs) -> ServingEvaluation | ApartEvaluation:

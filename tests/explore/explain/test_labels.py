@@ -10,7 +10,7 @@ import csv
 import io
 import re
 import shlex
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from typing import Any
 
 import pytest
@@ -21,6 +21,8 @@ from costmodel.explore.explain.labels import LABELS
 from costmodel.explore.explain.pages import page
 from costmodel.ground.errors import CostModelError
 from costmodel.report.terminal.style.layout import CellTable
+
+from ..printed_labels import ALONE, labels_of, labels_of_grid
 
 COMMANDS = """
 estimate quickstart -v
@@ -89,57 +91,6 @@ validate korthikanti-2022
 calibrate tests/evidence/measured/all_reduce_perf.txt
 list nodes
 """.strip().splitlines()
-# Heads of columns whose cells are values: places, sizes, runs, and what figures are gathered by.
-OF_VALUES = {"#", "ranks", "run", "furthest off", "source", "gpu", "model", "rate"}
-_ALONE = re.compile(r"^ {2,4}([A-Za-z][\w -]*?) {2,}\S")
-_VALUE = re.compile(r"[-+~▲✓✗─·\d.,]*( %)?")
-
-
-def _of_grid(grid: CellTable) -> Iterator[str]:
-    yield from grid.names if grid.headed else ()
-    head = grid.names[0] if grid.headed else ""
-    if head not in OF_VALUES and "." not in head:
-        yield from (row[0] for row in grid.rows)
-    if not grid.headed and len(grid.names) > 3 and not any(grid.names):  # facts, two to a line
-        yield from (row[2] for row in grid.rows)
-    for name in ("path", "name"):
-        if name in grid.names:
-            yield from (row[list(grid.names).index(name)] for row in grid.rows)
-
-
-def _of_plan(line: str) -> Iterator[str]:
-    """The words of a plan such as "tp 4 · dp 8 · recompute none"."""
-    if line.startswith("tp "):
-        yield from (part.split(" ")[0] for part in line.split(" · "))
-
-
-@pytest.fixture
-def labels(run: Any) -> Iterator[Callable[[str], set[str]]]:
-    """`labels(command)` gives every label that it prints."""
-    grids: list[CellTable] = []
-    drawn = CellTable.lines
-
-    def watched(self: CellTable, width: int | None = None) -> Any:
-        grids.append(self)
-        return drawn(self, width)
-
-    def of(command: str) -> set[str]:
-        grids.clear()
-        ran = run(*shlex.split(command))
-        assert ran.code in (0, 1), ran.err
-        found = {label for grid in grids for label in _of_grid(grid)}
-        tables = {line.plain for grid in grids for line in drawn(grid, None)}
-        for line in ran.out.splitlines():
-            if line not in tables:
-                found |= {match[1]} if (match := _ALONE.match(line)) else set()
-                found.update(_of_plan(line))
-        return {label.strip() for label in found if not _VALUE.fullmatch(label.strip())}
-
-    with pytest.MonkeyPatch.context() as patch:  # of how a table is drawn, which changes no cached reply
-        patch.setattr(CellTable, "lines", watched)
-        yield of
-
-
 def _without_page(labels: set[str]) -> list[str]:
     found = []
     for label in sorted(labels):
@@ -151,8 +102,8 @@ def _without_page(labels: set[str]) -> list[str]:
 
 
 @pytest.mark.parametrize("command", COMMANDS)
-def test_every_label_printed_has_a_page(command: str, labels: Callable[[str], set[str]]) -> None:
-    found = labels(command)
+def test_every_label_printed_has_a_page(command: str, run: Any) -> None:
+    found = labels_of(run, command)
     assert found
     assert _without_page(found) == []
 
@@ -167,8 +118,8 @@ def test_every_head_of_a_table_for_programs_has_a_page(command: str, run: Any) -
 def test_a_label_without_a_page_is_found() -> None:
     assert _without_page({"step time", "nothing of the kind"}) == ["nothing of the kind"]
     grid = CellTable(("figure", "is"), [("plan.tp", "4")], "lr")
-    assert set(_of_grid(grid)) == {"figure", "is", "plan.tp"}
-    assert _ALONE.match("  cost        $0.08 per Mtoken")
+    assert set(labels_of_grid(grid)) == {"figure", "is", "plan.tp"}
+    assert ALONE.match("  cost        $0.08 per Mtoken")
 
 
 @each("label", LABELS)

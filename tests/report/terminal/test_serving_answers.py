@@ -146,3 +146,27 @@ def test_a_difference_of_waits_without_end_is_no_number_in_json(run: Any) -> Non
     assert found["overload"] == {"before": [], "after": ["S003"]}
     assert moved["ttft_s"]["before"] > 0
     assert moved["ttft_s"]["after"] is None
+
+
+@pytest.mark.parametrize("gap", [1e-2, 1e-3, 1e-4, 1e-5, 1e-7])
+def test_a_missed_limit_is_told_apart_from_the_figure(gap: float, run: Any) -> None:
+    """A limit a little below the figure: the sentence never states that a number is over itself."""
+    tpot = json.loads(run("estimate", SERVED, "--json").out)["plans"][0]["tpot_s"]
+    setting = f"limits.tpot.at_most={tpot * (1 - gap) * 1e3:.10f} ms"
+    out = run("estimate", SERVED, "--set", setting).out
+    [(stated, just, bound)] = re.findall(r"tpot ([\d.]+) ms is (just )?over its at_most ([\d.]+) ms", out)
+    assert float(bound) < float(stated) or just
+    assert bool(just) is (gap < 1e-6)
+    checked = run("check", SERVED, "--set", setting).out
+    assert re.search(r"✗ tpot ([\d.]+) ms", checked)
+    row = next(line for line in out.splitlines() if line.startswith("  per token"))
+    shown = re.findall(r"([\d.]+) ms", row)
+    assert shown[0] != shown[-1] or "just over" in row
+
+
+def test_a_share_close_to_the_whole_is_no_row_of_nines(run: Any) -> None:
+    """At a quarter of the load nearly every request is in time."""
+    for command in (("estimate",), ("scale", "--rate", "1,2"), ("search",)):
+        out = run(command[0], SERVED, *command[1:], "--set", "workload.rate=1/s").out
+        assert ">99.9" in out
+        assert not re.search(r"99\.9\d|100 ?% .*chance", out)

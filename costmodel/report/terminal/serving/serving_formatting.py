@@ -37,6 +37,50 @@ TERMS = (
 NOTHING = 1e-6  # a share or a rate under which it prints as none
 
 
+_DIGITS, _FINEST = 3, 6  # digits of a result, and the most where fewer do not tell it from its limit
+_ALMOST_ALL = 0.9995  # a share from which 99.9 % rounds to 100 %
+
+
+def share_words(value: float, decimals: int | None = None) -> str:
+    """A share as people read it; no row of nines for one close to the whole.
+
+    decimals: as many of them, and no blank before the sign, in a table of many
+
+    >>> share_words(0.789), share_words(0.99996), share_words(1.0), share_words(0.789, 0)
+    ('78.9 %', '>99.9 %', '100 %', '79%')
+    """
+    if decimals is not None:
+        return ">99.9%" if _ALMOST_ALL <= value < 1 else rounded_percent(value, decimals)
+    return ">99.9 %" if _ALMOST_ALL <= value < 1 else percent(value)
+
+
+def bound_words(name: str, bound: float, digits: int = 0) -> str:
+    """The bound of a limit, with all digits that were stated, up to six.
+
+    >>> bound_words("tpot", 0.025), bound_words("tpot", 0.02096)
+    ('25.0 ms', '20.96 ms')
+    """
+    most = digits or _stated_digits(bound)
+    return percent(bound, most) if is_share(name) else result(name, bound, most)
+
+
+def telling_digits(name: str, value: float, bound: float) -> int:
+    """As few digits as show the bound and tell the result from it; those of the bound where none tell.
+
+    >>> telling_digits("tpot", 0.02503, 0.025), telling_digits("tpot", 0.03, 0.025)
+    (4, 3)
+    """
+    least = _stated_digits(bound)
+    tried = range(least, _FINEST + 1)
+    return next((each for each in tried if result(name, value, each) != bound_words(name, bound, each)), least)
+
+
+def _stated_digits(bound: float) -> int:
+    """As many digits as state a bound, from the usual ones to six."""
+    tried = range(_DIGITS, _FINEST)
+    return next((each for each in tried if math.isclose(float(f"{bound:.{each - 1}e}"), bound)), _FINEST)
+
+
 def result(name: str, value: float | None, digits: int = 3) -> str:
     """A result as people read it."""
     name = name.removesuffix("_low").removesuffix("_high")
@@ -52,9 +96,9 @@ def result(name: str, value: float | None, digits: int = 3) -> str:
     if name in ("requests_per_s", "saturation_per_s", "rate_within_slo_per_s", "in_time_per_s"):
         return f"{significant(value, digits)} /s"
     if unit == "1/s":
-        return f"{significant(value, 4)} token/s"
-    if name.endswith("_chance"):
-        return rounded_percent(value, 1).replace("%", " %")
+        return f"{significant(value, max(digits, 4))} token/s"
+    if is_share(name) and digits == _DIGITS:
+        return share_words(value, 1).replace("%", " %") if name.endswith("_chance") else share_words(value)
     if is_share(name):
         return percent(value, digits)
     if unit != "1":
@@ -72,10 +116,10 @@ def band(costs: Mapping[str, float], name: str) -> str:
     return "" if first == last else between(first, last)
 
 
-def with_band(costs: Mapping[str, float], name: str) -> str:
+def with_band(costs: Mapping[str, float], name: str, digits: int = _DIGITS) -> str:
     """A result, and what it is between."""
     found = band(costs, name)
-    return f"{result(name, costs[name])} ({found})" if found else result(name, costs[name])
+    return f"{result(name, costs[name], digits)} ({found})" if found else result(name, costs[name], digits)
 
 
 def rate_words(rate: float, shown: str) -> str:
@@ -186,9 +230,12 @@ def limits_on(answer: ServingAnswer, column: str) -> str:
     stated = []
     for limit in stated_limits(answer.inputs.case.scenario.limits):
         if limit.column == column and limit.kind in KINDS:
+            value, bound = answer.costs[column], float(limit.value)
             sign = {"at_most": "≤", "at_least": "≥", "target": "≈"}[limit.kind]
-            mark = "✓" if limit.holds(answer.costs[column]) else "✗"
-            stated.append(f"{mark} {sign} {result(column, float(limit.value)).replace('1.00 s', '1 s')}")
+            if not limit.holds(value) and result(column, value) == bound_words(column, bound):
+                sign = {"at_most": "just over", "at_least": "just under"}.get(limit.kind, sign)
+            mark = "✓" if limit.holds(value) else "✗"
+            stated.append(f"{mark} {sign} {bound_words(column, bound).replace('1.00 s', '1 s')}")
     return " ".join(stated)
 
 

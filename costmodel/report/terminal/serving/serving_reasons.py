@@ -16,7 +16,14 @@ from costmodel.estimate.shared.limits import Limit, stated_limits
 from costmodel.ground.counts import number_of
 from costmodel.ground.units import gib, percent, significant
 from costmodel.report.terminal.serving.fleet_words import gpus_words
-from costmodel.report.terminal.serving.serving_formatting import layout_words, one, rate_words, result
+from costmodel.report.terminal.serving.serving_formatting import (
+    bound_words,
+    layout_words,
+    one,
+    rate_words,
+    result,
+    telling_digits,
+)
 
 _OVER = {"at_most": "over", "at_least": "under", "target": "off"}
 
@@ -36,11 +43,13 @@ def _broken(answer: ServingAnswer, code: str) -> Iterator[Limit]:
 
 
 def _missed(limit: Limit, costs: Mapping[str, float]) -> str:
-    value = costs[limit.column]
-    stated = result(limit.column, value)
+    value, bound = costs[limit.column], float(limit.value)
     if math.isnan(value):
         return f"{limit.key} is unknown, so it keeps no {limit.kind}"
-    missed = f"{limit.key} {stated} is {_OVER[limit.kind]} its {limit.kind} {result(limit.column, float(limit.value))}"
+    digits = telling_digits(limit.column, value, bound)
+    stated, allowed = result(limit.column, value, digits), bound_words(limit.column, bound, digits)
+    just = "just " if stated == allowed else ""
+    missed = f"{limit.key} {stated} is {just}{_OVER[limit.kind]} its {limit.kind} {allowed}"
     return missed + past_bandwidth(limit, costs["bandwidth_bound"])
 
 

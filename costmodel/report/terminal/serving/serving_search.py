@@ -20,18 +20,20 @@ from costmodel.explore.serving.found_plans import (
     RankedPlan,
 )
 from costmodel.ground.counts import number_of
-from costmodel.ground.units import counted, rounded_percent, significant
+from costmodel.ground.units import counted, significant
 from costmodel.report.terminal.search.varied_keys import headings
 from costmodel.report.terminal.serving.fleet_words import gpus_words, rent_words
 from costmodel.report.terminal.serving.overload_words import brief
 from costmodel.report.terminal.serving.search_refusals import examples, never_kept, shares
 from costmodel.report.terminal.serving.serving_formatting import (
     chance_of,
+    bound_words,
     counted_for,
     has_limits,
     layout_words,
     rate_words,
     result,
+    share_words,
     unlimited,
     without_room,
 )
@@ -154,7 +156,7 @@ def _row(
 
 def _percents(value: float) -> str:
     """A share; a dash where it is not known."""
-    return "—" if math.isnan(value) else rounded_percent(value)
+    return "—" if math.isnan(value) else share_words(value, 0)
 
 
 def known(text: str) -> str:
@@ -217,7 +219,7 @@ def _prices(found: FoundPlans) -> list[Text]:
 
 
 def _limit_words(limit: Limit) -> str:
-    bound = result(limit.column, limit.value)
+    bound = bound_words(limit.column, limit.value)
     return f"all with a chance of {bound}" if limit.column == OWN else f"{limit.key} {_SIGNS[limit.kind]} {bound}"
 
 
@@ -273,7 +275,7 @@ def _at_that_size(found: FoundPlans) -> Iterator[Text]:
         return
     costs = found.fleet.costs
     times = f"tpot {result('tpot', costs['tpot'])} and ttft p99 {result('ttft_p99', costs['ttft_p99'])}"
-    chance = f"a chance of {rounded_percent(costs[OWN])} to {chance_of(found.inputs.case)}"
+    chance = f"a chance of {_percents(costs[OWN])} to {chance_of(found.inputs.case)}"
     yield styled(f"  With so many: {times}, and {chance}")
 
 

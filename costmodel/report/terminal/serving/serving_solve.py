@@ -13,7 +13,13 @@ from costmodel.explore.serving.solve_serving import SolvedServing
 from costmodel.explore.serving.vary_serving import ServingTrial
 from costmodel.ground.counts import number_of
 from costmodel.report.machine.serving_json import number
-from costmodel.report.terminal.serving.serving_formatting import has_limits, layout_words, result, with_band
+from costmodel.report.terminal.serving.serving_formatting import (
+    has_limits,
+    layout_words,
+    result,
+    telling_digits,
+    with_band,
+)
 from costmodel.report.terminal.serving.serving_reasons import reason
 from costmodel.report.terminal.serving.serving_vary import row, subject
 from costmodel.report.terminal.serving.vary_columns import HEADS

@@ -30,6 +30,7 @@ from costmodel.estimate.serving.requests_in_time import IN_TIME, in_time, reques
 from costmodel.estimate.serving.serving_band import (
     ENDLESS,
     ServingSpreads,
+    answers_bring_requests,
     exponent,
     first_token_share,
     further_spread,
@@ -63,7 +64,22 @@ def banded(inputs: ServingInputs, found: Evaluation, under_load: UnderLoad) -> C
             low, high = np.minimum(fast[name], slow[name]), np.maximum(fast[name], slow[name])
             most = _room(columns, fast) if moves_with_answers(inputs, name) else None
             columns[f"{name}_low"], columns[f"{name}_high"] = _ends(columns[name], (low, high), beside, most)
+    if answers_bring_requests(inputs):
+        columns |= _answers_in_loop(inputs, columns)
     return Costs(columns, results.rows)
+
+
+def _answers_in_loop(inputs: ServingInputs, columns: Mapping[str, Number]) -> dict[str, Number]:
+    """Both ends of the time of an answer in a closed loop: by Little's law, at its fastest and its slowest rate."""
+    think = inputs.case.scenario.workload.think_time or 0.0
+    with term("by Little's law"), np.errstate(all="ignore"):
+        everyone = columns["requests_per_s"] * (columns["latency"] + think)
+        ends = {
+            f"latency_{end}": share(everyone, columns[f"requests_per_s_{other}"]) - think
+            for end, other in (("low", "high"), ("high", "low"))
+        }
+        answer = columns["latency"] - columns["ttft"]  # a first token comes before the rest of its answer
+        return {**ends, "ttft_high": np.minimum(columns["ttft_high"], ends["latency_high"] - answer)}
 
 
 def is_of_bands(result: str) -> bool:

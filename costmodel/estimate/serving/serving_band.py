@@ -88,20 +88,28 @@ def moves_with_answers(inputs: ServingInputs, column: str) -> bool:
     return inputs.case.scenario.workload.rate is None and column in OF_ANSWERS
 
 
+def answers_bring_requests(inputs: ServingInputs) -> bool:
+    """Whether each answer brings the next request: a closed loop, neither a stated rate nor a batch."""
+    workload = inputs.case.scenario.workload
+    return workload.rate is None and workload.requests is None
+
+
 def first_token_share(inputs: ServingInputs, column: str, result: Callable[[str], Number]) -> Number:
     """The part of a result that is the time to the first token, which has an error of its own.
 
-    Of rates, without the time in a line for a slot: steps alone decide how fast that moves.
+    Where a load waits for answers, without the time in a line for a slot: steps alone decide how fast that moves. Of
+    users who think, the first token with it: what they wait in line is not known apart from their own prompt.
     """
-    if column in OF_FIRST:
+    of_first, waits = column in OF_FIRST, answers_bring_requests(inputs) and not inputs.case.scenario.workload.users
+    rates = moves_with_answers(inputs, column) and column not in ("makespan", "cost_of_batch")
+    if of_first and not waits:
         return 1.0
-    closed = moves_with_answers(inputs, column) and column not in ("makespan", "cost_of_batch")
-    if column != "latency" and not closed:
+    if not of_first and column != "latency" and not rates:
         return 0.0
     first, whole = result("ttft"), result("latency")
     with np.errstate(divide="ignore", invalid="ignore"), term("of an answer"):
-        line = _in_line(result) if closed else 0.0
-        part = share(np.maximum(first - line, 0.0), whole - line)
+        line = _in_line(result) if rates or waits else 0.0
+        part = share(np.maximum(first - line, 0.0), first if of_first else whole - line)
     return np.where(np.isfinite(part), part, 1.0)
 
 

@@ -197,3 +197,30 @@ def test_without_a_line_every_user_has_a_slot_by_littles_law() -> None:
     found = costs(load)
     every = found["latency"] * found["requests_per_s"] / found["replicas"]
     assert every == pytest.approx(found["concurrency"], rel=1e-9)
+
+
+@pytest.mark.parametrize("plan", ["plan={tp: 8}", "plan={prefill: {tp: 4, replicas: 2}, decode: {tp: 8}}"])
+@pytest.mark.parametrize(
+    ("load", "users", "think"),
+    [
+        ("concurrency: 8", 8, 0),
+        ("concurrency: 1200", 1200, 0),
+        ("concurrency: 4000", 4000, 0),
+        ("concurrency: 20000", 20000, 0),
+        ("users: 400, think_time: 30 s", 400, 30),
+        ("users: 4000, think_time: 30 s", 4000, 30),
+        ("users: 40000, think_time: 30 s", 40000, 30),
+    ],
+)
+def test_littles_law_holds_at_both_ends_of_the_bands_of_a_closed_loop(
+    plan: str, load: str, users: float, think: float
+) -> None:
+    """Everyone waits for an answer or thinks: the slowest rate belongs to the longest answers, the fastest to the
+    shortest. No first token comes after its answer.
+    """
+    found = costs(f"workload={{kind: serving, prompt: 2048, output: 512, {load}, precision: bf16}}", plan, "limits={}")
+    for rate, time in (("", ""), ("_low", "_high"), ("_high", "_low")):
+        everyone = found[f"requests_per_s{rate}"] * (found[f"latency{time}"] + think)
+        assert everyone == pytest.approx(users, rel=2e-3)
+        assert found[f"ttft{time}"] < found[f"latency{time}"]
+    assert found["latency_low"] <= found["latency"] <= found["latency_high"]

@@ -13,6 +13,7 @@ from costmodel.documents.reader.resolved_scenario import UNDERSTOOD, LoadedScena
 from costmodel.documents.schemas.model import Model
 from costmodel.documents.schemas.practice import Practice
 from costmodel.documents.schemas.serving.engine import Engine
+from costmodel.documents.schemas.serving.serving_limits import without_gaps
 from costmodel.documents.schemas.serving.serving_plan import DRAFTS
 from costmodel.documents.schemas.serving.serving_schema import ServingScenario
 from costmodel.ground.errors import CostModelError, Place, fail
@@ -45,6 +46,8 @@ def serving_case_of(scenario: ServingScenario, reader: DocumentReader, tree: dic
         raise fail("D010", sentence, place_at(tree, "stack"), f"engines: {_engines(reader)}")
     practice = reader.document("practice", PRACTICE)
     assert isinstance(practice, Practice)
+    if scenario.workload.single_token:
+        scenario = scenario.model_copy(update={"limits": without_gaps(scenario.limits)})
     return ServingCase(scenario=scenario, practice=practice, draft=_draft(scenario, reader, tree), **held)
 
 

@@ -10,6 +10,7 @@ from numpy.typing import NDArray
 
 from costmodel.documents.reader.serving_scenario import ServingCase
 from costmodel.documents.schemas.default_values import Assumption
+from costmodel.documents.schemas.serving.serving_limits import BETWEEN_TOKENS
 from costmodel.documents.schemas.serving.serving_plan import ServingPlan
 from costmodel.estimate.machine.price import odd_price
 from costmodel.estimate.serving.attention_time import narrow_cache_without_gain
@@ -232,6 +233,8 @@ def answer(inputs: ServingInputs, plan: ServingPlan, *, bands: bool = True) -> S
             evaluation = evaluated(inputs, *columns)
             results = evaluation.results
         costs = results.row()
+    if inputs.case.scenario.workload.single_token:
+        costs |= {name: np.nan for name in costs if name.removesuffix("_low").removesuffix("_high") in BETWEEN_TOKENS}
     broken = dict.fromkeys(code for code, mask in unacceptable(inputs, evaluation) if mask.any())
     stated = (*assumed, *inputs.assumed, *assumed_headroom(inputs))
     binding, remarked = evaluation.binding(), [*remarks(inputs)]

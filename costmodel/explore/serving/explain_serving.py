@@ -24,7 +24,6 @@ from costmodel.ground.equation import leaf, origin_of, trace
 from costmodel.ground.errors import Place, fail
 from costmodel.ground.units import Figure
 
-
 # What the memory of the most loaded accelerator goes to, beside the pool that is a result.
 LINES: dict[str, str] = {
     "weights": "memory of the most loaded accelerator for its part of the model's weights",

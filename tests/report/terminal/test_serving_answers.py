@@ -170,3 +170,26 @@ def test_a_share_close_to_the_whole_is_no_row_of_nines(run: Any) -> None:
         out = run(command[0], SERVED, *command[1:], "--set", "workload.rate=1/s").out
         assert ">99.9" in out
         assert not re.search(r"99\.9\d|100 ?% .*chance", out)
+
+
+def test_an_answer_of_one_token_has_no_time_between_tokens(run: Any) -> None:
+    """No figure per token is shown, nor is a limit on one broken; with two tokens both are there."""
+    single, two = (run("estimate", SERVED, "--set", f"workload.output={tokens}") for tokens in (1, 2))
+    assert "none: an answer is one token" in single.out
+    assert not re.search(r"tpot \d|per user|worst gap|of a token's time|where a token", single.out)
+    assert (single.code, two.code) == (0, 1)
+    assert "S001 time per token: tpot" in two.out
+    (plan,) = json.loads(run("estimate", SERVED, "--set", "workload.output=1", "--json").out)["plans"]
+    assert [plan[name] for name in ("tpot_s", "tpot_p99_s", "tokens_per_s_per_user", "worst_gap_s")] == [None] * 4
+    table = run("search", SERVED, "--top", "1", "--set", "workload.output=1").out
+    assert re.search(r"^ +1 .* — +—", table, re.MULTILINE)
+
+
+@pytest.mark.parametrize(("command", "limit"), [("memory", "limits.memory.at_most=20%"), ("comm", "workload.rate=30/s")])
+def test_the_exit_code_is_that_of_what_a_command_shows(command: str, limit: str, run: Any) -> None:
+    """At 10 requests/s only the time per token breaks its limit, which neither command shows."""
+    late = run(command, SERVED, "--set", "workload.rate=10/s")
+    assert (late.code, "✗" in late.out) == (0, False)
+    assert run("estimate", SERVED, "--set", "workload.rate=10/s").code == 1
+    broken = run(command, SERVED, "--set", limit)
+    assert (broken.code, "✗" in broken.out) == (1, True)

@@ -126,3 +126,9 @@ class ServingLimits(Document):
 
 SERVICE_LEVEL = ("ttft", "ttft_p99", "tpot", "tpot_p99", "worst_gap", "latency")  # at_most on these bounds the rate
 LEVEL_OF_USERS = ("tokens_per_s_per_user", "limits_chance", "in_time_share")  # as does at_least on these
+BETWEEN_TOKENS = ("tpot", "tpot_p99", "worst_gap", "tokens_per_s_per_user")  # of answers of one token there is none
+
+
+def without_gaps(limits: ServingLimits) -> ServingLimits:
+    """The limits without those on times between the tokens of an answer."""
+    return limits.model_copy(update={name: type(getattr(limits, name))() for name in BETWEEN_TOKENS})

@@ -146,6 +146,11 @@ class Serving(Document):
         """Requests that are there whatever is answered: those of a benchmark, or of a whole batch."""
         return self.concurrency if self.requests is None else self.requests
 
+    @property
+    def single_token(self) -> bool:
+        """Whether an answer is one token, so that there is no time between its tokens."""
+        return self.mean("output") <= 1
+
     def mean(self, name: Literal["prompt", "output"]) -> float:
         """Tokens of a prompt or an answer, on average."""
         length = getattr(self, name)

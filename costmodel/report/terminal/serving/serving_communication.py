@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import math
+
 from rich.text import Text
 
 from costmodel.equations.network.collectives import algorithm_bandwidth, bus_bandwidth
@@ -38,8 +40,9 @@ def communication(answer: ServingAnswer) -> list[Line]:
         lines.append(styled("  nothing: one accelerator in every group"))
     for name, key in (("tp", "tp_exposed"), ("dcp", "dcp_exposed"), ("ep", "ep_exposed"), ("pp", "pp_exposed")):
         if costs[key]:
-            share = f"{costs[key] / costs['tpot'] * 100:.1f} % of the time of a token"
-            lines.append(styled(f"  {name}  {show_time(costs[key])} a step, {share}"))
+            share = costs[key] / costs["tpot"]
+            words = "" if math.isnan(share) else f", {share * 100:.1f} % of the time of a token"
+            lines.append(styled(f"  {name}  {show_time(costs[key])} a step{words}"))
     own = answer.inputs.engine.kernels.own_all_reduce
     if own and costs["tp_exposed"] and answer.inputs.kernels.all_reduce is not None:
         lines.append(styled(f"Up to {show(own, 'B')} the engine's own all-reduce, NCCL above and between nodes."))

@@ -51,14 +51,15 @@ def estimate(answer: ServingAnswer, *, verbose: bool = False) -> list[Line]:
     """Times, rates, memory and cost of one plan under its load, and where a token's time goes."""
     if answer.refused:
         return [*titled(answer), *problems(answer), Text(), styled("Not a valid plan; nothing was computed.", BAD)]
-    settled = math.isfinite(answer.costs["tpot"]) and "M001" not in answer.broken
+    single = answer.inputs.case.scenario.workload.single_token
+    settled = (single or math.isfinite(answer.costs["tpot"])) and "M001" not in answer.broken
     return [
         *titled(answer, price=True),
         *problems(answer),
         *([Text()] if "M001" not in answer.broken else []),
         *_at_most(answer, followed=settled),
         *(_facts(answer) if settled else []),
-        *(_where_it_goes(answer) if settled else []),
+        *(_where_it_goes(answer) if settled and not single else []),
         Text(),
         *assumed_lines(answer.assumed, verbose=verbose),
         Text(),
@@ -71,9 +72,10 @@ def _closing(answer: ServingAnswer, *, settled: bool) -> list[Line]:
     if "M001" in answer.broken:
         no_times = styled("Does not fit; times of a plan that cannot run are not shown.", BAD)
         return [no_times, following(answer, "memory", before="Next:")]
-    bound = bound_words(answer) if settled else _rate_bound(answer)
-    memory = following(answer, "memory", before="     ")
-    return [styled(bound), following(answer, "explain", "tpot", before="Next:"), memory]
+    single = answer.inputs.case.scenario.workload.single_token
+    bound = bound_words(answer) if settled and not single else _rate_bound(answer)
+    memory, figure = following(answer, "memory", before="     "), "ttft" if single else "tpot"
+    return [styled(bound), following(answer, "explain", figure, before="Next:"), memory]
 
 
 def _at_most(answer: ServingAnswer, *, followed: bool) -> list[Line]:
@@ -124,6 +126,14 @@ def following(answer: ServingAnswer, verb: str, *words: str, before: str) -> Lin
 
 
 Row = tuple[str, str, str, str, str]
+_NONE = ("", "", "")
+_NO_GAPS = ("per token", "none: an answer is one token", "", "", "")
+
+
+def _between_tokens(answer: ServingAnswer) -> Iterator[Row]:
+    """The times between the tokens of an answer, and until its last one."""
+    yield from _pair(answer, ("per token", "tpot"), ("p99", "tpot_p99"), marks=("tpot", "tpot_p99"))
+    yield from _pair(answer, ("whole answer", "latency"), ("worst gap", "worst_gap"))
 
 
 def _facts(answer: ServingAnswer) -> list[Line]:
@@ -134,18 +144,18 @@ def _facts(answer: ServingAnswer) -> list[Line]:
     fits = f"{significant(costs['concurrency_steady'])} mean requests"
     held, limited = f"{gib(costs['memory_peak'])} of {total} GiB", bool(service_limits(answer.inputs))
     most = ("within limits", "rate_within_slo_per_s") if limited else ("saturation", "saturation_per_s")
-    beside = ("saturation", "saturation_per_s") if limited else ("", "", "")
+    beside = ("saturation", "saturation_per_s") if limited else _NONE
+    single = answer.inputs.case.scenario.workload.single_token
     rows = [
         *_pair(answer, ("first token", "ttft"), ("p99", "ttft_p99"), marks=("ttft_p99", "ttft")),
-        *_pair(answer, ("per token", "tpot"), ("p99", "tpot_p99"), marks=("tpot", "tpot_p99")),
-        *_pair(answer, ("whole answer", "latency"), ("worst gap", "worst_gap")),
+        *([_NO_GAPS] if single else _between_tokens(answer)),
         *_pair(answer, ("requests", "requests_per_s"), most, mark=_chance(answer)),
         *_in_time(answer),
         *_pair(answer, ("utilisation", "utilisation"), beside),
-        *_pair(answer, ("in flight", "concurrency", flying), ("per user", "tokens_per_s_per_user")),
+        *_pair(answer, ("in flight", "concurrency", flying), _NONE if single else ("per user", "tokens_per_s_per_user")),
         *_pair(answer, ("throughput", "output_tokens_per_s"), ("per GPU", "tokens_per_s_per_gpu")),
         ("memory", held, "cache pool", _pool(costs), limits_on(answer, "memory_peak")),
-        *_pair(answer, ("", "", ""), ("which holds", "concurrency_steady", fits)),
+        *_pair(answer, _NONE, ("which holds", "concurrency_steady", fits)),
     ]
     rows += _least(answer)
     rows += _offline(answer)

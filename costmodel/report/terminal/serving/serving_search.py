@@ -26,8 +26,8 @@ from costmodel.report.terminal.serving.fleet_words import gpus_words, rent_words
 from costmodel.report.terminal.serving.overload_words import brief
 from costmodel.report.terminal.serving.search_refusals import examples, never_kept, shares
 from costmodel.report.terminal.serving.serving_formatting import (
-    chance_of,
     bound_words,
+    chance_of,
     counted_for,
     has_limits,
     layout_words,
@@ -144,7 +144,7 @@ def _row(
         *varied_cells(found.variants, ranked.variant),
         *(degree_words(ranked, name) for name in degrees),
         significant(costs["rate_within_slo_per_s"]),
-        *(brief(name, costs[name]) for name in ("tpot", "tpot_high", "ttft_p99", "ttft_p99_high")),
+        *(_time(found, name, costs[name]) for name in ("tpot", "tpot_high", "ttft_p99", "ttft_p99_high")),
         *(_percents(costs["in_time_share"]) for _ in timed),
         _percents(costs[OWN]),
         significant(costs["tokens_per_gpu_within_limits"]),
@@ -152,6 +152,12 @@ def _row(
         ranked.binding,
         f"✗ {' '.join(ranked.broken)}" if ranked.broken else "",
     )
+
+
+def _time(found: FoundPlans, name: str, value: float) -> str:
+    """A time in the table; a dash for that between tokens where an answer is one token."""
+    single = found.inputs.case.scenario.workload.single_token and name.startswith("tpot")
+    return "—" if single else brief(name, value)
 
 
 def _percents(value: float) -> str:

@@ -14,6 +14,7 @@ from costmodel.explore.serving.vary_serving import ServingTrial
 from costmodel.ground.counts import number_of
 from costmodel.report.machine.serving_json import number
 from costmodel.report.terminal.serving.serving_formatting import (
+    bound_words,
     has_limits,
     layout_words,
     result,
@@ -96,7 +97,9 @@ def _words(found: SolvedServing, trial: ServingTrial) -> str:
     assert trial.answer is not None
     if trial.codes:
         return reason(trial.answer, trial.codes[0])
-    return f"{found.target.column} is {result(found.target.column, trial.answer.costs[found.target.column])}"
+    column, value, bound = found.target.column, trial.answer.costs[found.target.column], found.target.bound
+    stated = result(column, value, telling_digits(column, value, bound))
+    return f"{column} is {'just past ' if stated == bound_words(column, bound) else ''}{stated}"
 
 
 def solve_json(found: SolvedServing) -> dict[str, Any]:

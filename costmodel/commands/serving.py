@@ -21,6 +21,7 @@ if TYPE_CHECKING:
     from costmodel.explore.search.ranges import Axis
     from costmodel.explore.serving.found_plans import FoundPlans
     from costmodel.explore.serving.pareto import ServingFront
+    from costmodel.explore.serving.vary_serving import SweptServing
 
 
 def _works(answer: ServingAnswer) -> bool:
@@ -174,13 +175,25 @@ def sweep(case: LoadedScenario, axes: Sequence[Axis], show: str, *, best: bool, 
     from costmodel.report.terminal.serving import serving_vary as report
 
     found = run(serving(case), axes, show, best=best)
-    return Reply(
+    reply = Reply(
         lambda: report.sweep(found, chart=chart),
         lambda: report.sweep_json(found),
         "points",
         yes=any(trial.works for trial in found.trials),
         others=pages.of_serving_sweep(found),
     )
+    return replace(reply, others={**reply.others, "csv": lambda: _asked_csv(found)}) if show else reply
+
+
+def _asked_csv(found: SweptServing) -> str:
+    """The table of a sweep with the results alone that were asked for."""
+    from costmodel.report.machine.formats import csv_text
+    from costmodel.report.terminal.serving.serving_vary import sweep_rows
+    from costmodel.report.terminal.serving.vary_columns import asked_values
+
+    paths = [axis.path for axis in found.axes]
+    points = [asked_values(row, paths, found.shown) for row in sweep_rows(found)]
+    return csv_text(Reply(list, lambda: {"points": points}, "points"))
 
 
 def scale(case: LoadedScenario, rates: str, *, best: bool, verbose: bool, refused: Sequence[tuple[str, bool]]) -> Reply:

@@ -94,8 +94,13 @@ def inputs(changes: Sequence[Input]) -> list[Line]:
     return lines
 
 
-def difference_lines(found: Difference, words: str, rows: Sequence[Sequence[str]]) -> list[Line]:
-    """What changed in the inputs, why a side is not valid, and the rows of results that moved."""
+def moved_table(rows: Sequence[Sequence[str]]) -> CellTable:
+    """The table of results that moved."""
+    return CellTable(("result", "before", "after", "change", ""), rows, "lrrrl")
+
+
+def difference_lines(found: Difference, words: str, moved: CellTable) -> list[Line]:
+    """What changed in the inputs, why a side is not valid, and the table of results that moved."""
     lines: list[Line] = [styled(words, HEAD), *_of_flags(found)]
     if found.same:
         return [*lines, styled("Nothing differs.")]
@@ -105,7 +110,7 @@ def difference_lines(found: Difference, words: str, rows: Sequence[Sequence[str]
         if side.refused:
             why = "is not valid" if "M001" not in side.refused else "does not fit, so its figures mean nothing"
             lines.append(styled(f"  ✗ {', '.join(side.refused)}: {other}, the plan {why}", BAD))
-    return [*lines, Text(), CellTable(("result", "before", "after", "change", ""), rows, "lrrrl")] if rows else lines
+    return [*lines, Text(), moved] if moved.rows else lines
 
 
 def _prices_left_out(found: Difference) -> list[Line]:

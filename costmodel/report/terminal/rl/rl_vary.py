@@ -15,7 +15,7 @@ from costmodel.explore.compare.compare import Difference, MovedFigure
 from costmodel.explore.rl.vary_rl import RlScaleRow, RlTrial, SweptRl
 from costmodel.ground.units import percent
 from costmodel.report.machine.rl_json import plan, subject
-from costmodel.report.terminal.compare.compare import difference_lines, inputs_json
+from costmodel.report.terminal.compare.compare import difference_lines, inputs_json, moved_table
 from costmodel.report.terminal.rl.rl_formatting import iteration_words, result
 from costmodel.report.terminal.style.answer import head
 from costmodel.report.terminal.style.head import origin_lines, subject_words
@@ -103,7 +103,7 @@ def scale_json(case: RlCase, rows: Sequence[RlScaleRow], *, weak: bool) -> dict[
 
 def diff(found: Difference, words: str) -> list[Line]:
     """What changed in the inputs, and which results moved."""
-    return difference_lines(found, words, list(_moved(found.figures)))
+    return difference_lines(found, words, moved_table(list(_moved(found.figures))))
 
 
 def _moved(moves: Sequence[MovedFigure]) -> Iterator[tuple[str, ...]]:

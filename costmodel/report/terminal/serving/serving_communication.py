@@ -17,6 +17,7 @@ from costmodel.report.terminal.serving.serving_formatting import one
 from costmodel.report.terminal.style.layout import CellTable, Line
 from costmodel.report.terminal.style.theme import HEAD, styled
 
+_GROUPS = (("tp", "tp_exposed"), ("dcp", "dcp_exposed"), ("ep", "ep_exposed"), ("pp", "pp_exposed"))
 _NAMES = ("", "group", "ranks", "link", "op", "size", "count", "time", "algbw", "busbw")
 
 
@@ -34,11 +35,9 @@ def communication(answer: ServingAnswer) -> list[Line]:
         *titled(answer),
         styled(f"{_carried(answer)}; prompt: one prompt alone", HEAD),
         CellTable(_NAMES, rows, "llrllrrrrr", drop=("algbw", "link")),
-        styled("  algbw, busbw in GB/s"),
+        styled("  algbw, busbw in GB/s" if rows else "  nothing: one accelerator in every group"),
     ]
-    if not rows:
-        lines.append(styled("  nothing: one accelerator in every group"))
-    for name, key in (("tp", "tp_exposed"), ("dcp", "dcp_exposed"), ("ep", "ep_exposed"), ("pp", "pp_exposed")):
+    for name, key in _GROUPS:
         if costs[key]:
             share = costs[key] / costs["tpot"]
             words = "" if math.isnan(share) else f", {share * 100:.1f} % of the time of a token"
@@ -47,8 +46,10 @@ def communication(answer: ServingAnswer) -> list[Line]:
     if own and costs["tp_exposed"] and answer.inputs.kernels.all_reduce is not None:
         lines.append(styled(f"Up to {show(own, 'B')} the engine's own all-reduce, NCCL above and between nodes."))
     lines += _between(answer)
-    lines.append(styled(_cache(answer)))
-    return [*lines, *problems(answer), Text(), following(answer, "explain", "tp_exposed", before="Next:")]
+    lines += [styled(_cache(answer))] if rows else []
+    longest = max(_GROUPS, key=lambda group: costs[group[1]])[1]
+    figure = longest if costs[longest] else "tpot"
+    return [*lines, *problems(answer), Text(), following(answer, "explain", figure, before="Next:")]
 
 
 def _carried(answer: ServingAnswer) -> str:
@@ -56,7 +57,7 @@ def _carried(answer: ServingAnswer) -> str:
     layout = answer.evaluation.layout
     decodes = significant(one(micro_batch(layout, answer.evaluation.in_flight)))
     if one(layout.pp) == 1:
-        return f"Per GPU and step, {decodes} decodes"
+        return f"Sent by a GPU in a step of its replica with {decodes} decodes"
     return f"Per step through {one(layout.pp):.0f} stages, {decodes} decodes of a micro-batch"
 
 

@@ -14,14 +14,15 @@ from costmodel.explore.compare.limit_findings import CheckedAnswer, LimitFinding
 from costmodel.report.terminal.compare import limit_lines
 from costmodel.report.terminal.compare.compare import SAME, change_words, difference_lines, inputs_json
 from costmodel.report.terminal.compare.limit_lines import baseline_words, check_lines, limit_words
-from costmodel.report.terminal.serving.serving_formatting import bound_words, result, telling_digits, with_band
+from costmodel.report.terminal.serving.serving_formatting import band, bound_words, result, telling_digits, with_band
 from costmodel.report.terminal.serving.serving_reasons import past_bandwidth, reason
 from costmodel.report.terminal.style.answer import head
 from costmodel.report.terminal.style.formatting import ENDS
-from costmodel.report.terminal.style.layout import Line
+from costmodel.report.terminal.style.layout import CellTable, Line
 from costmodel.report.terminal.style.theme import BAD, styled
 
 _NAMES = {machine_name(name): name for name in COLUMNS}
+_BANDS = ("P10 – P90 before", "P10 – P90 after")
 _TELLING = 1e-4  # share below which a result counts as unchanged
 
 
@@ -59,7 +60,9 @@ def check_json(found: Sequence[CheckedAnswer[ServingAnswer]]) -> dict[str, Any]:
 
 def diff(found: Difference, title: str) -> list[Line]:
     """What changed in the inputs, and which results moved."""
-    return [*difference_lines(found, title, list(_rows(found.figures))), *_overloaded(found)]
+    names = ("result", "before", _BANDS[0], "after", _BANDS[1], "change", "")
+    moved = CellTable(names, list(_rows(found.figures)), "lrrrrrl", drop=_BANDS)
+    return [*difference_lines(found, title, moved), *_overloaded(found)]
 
 
 def _overloaded(found: Difference) -> Iterator[Line]:
@@ -81,15 +84,17 @@ def _rows(moves: Sequence[MovedFigure]) -> Iterator[tuple[str, ...]]:
         better = (move.change > 0) == (column.better == "higher")
         mark = "" if column.better == "neither" else "better" if better else "worse"
         change = change_words(move.change) if math.isfinite(move.before) and math.isfinite(move.after) else ""
-        after = _with_band(named, name, move.after)
-        yield name, result(name, move.before), after, change, "" if change == SAME else mark
+        bands = _bands(named, name)
+        values = result(name, move.before), bands[0], result(name, move.after), bands[1]
+        yield name, *values, change, "" if change == SAME else mark
 
 
-def _with_band(named: Mapping[str, MovedFigure], name: str, after: float) -> str:
-    """A result of the second scenario, and what it is between."""
-    ends = {f"{name}_{end}": named.get(f"{name}_{end}") for end in ENDS}
-    known = {key: move.after for key, move in ends.items() if move is not None and move.after is not None}
-    return with_band(known | {name: after}, name)
+def _bands(named: Mapping[str, MovedFigure], name: str) -> tuple[str, str]:
+    """What a result of the first scenario is between, and what one of the second is."""
+    ends = [(key, named[key]) for key in (f"{name}_{end}" for end in ENDS) if key in named]
+    before, after = ({key: getattr(move, side) for key, move in ends} for side in ("before", "after"))
+    first, second = (band({key: math.nan if value is None else value for key, value in each.items()}, name) for each in (before, after))
+    return first, second
 
 
 def _finite(value: float | None) -> float | None:

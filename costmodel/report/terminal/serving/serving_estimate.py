@@ -190,8 +190,8 @@ def _in_time(answer: ServingAnswer) -> list[Row]:
     """Requests that stay within the limits on their own times; nothing where none bounds them."""
     if math.isnan(answer.costs["in_time_share"]):
         return []
-    left, right = ("in time", "in_time_share"), ("goodput", "in_time_per_s")
-    return [*_pair(answer, left, right, marks=("in_time_share", "in_time_per_s"))]
+    share = f"{result('in_time_share', answer.costs['in_time_share'])} {limits_on(answer, 'in_time_share')}".rstrip()
+    return [*_pair(answer, ("in time", "in_time_share", share), ("goodput", "in_time_per_s"))]
 
 
 def _least(answer: ServingAnswer) -> list[tuple[str, str, str, str, str]]:

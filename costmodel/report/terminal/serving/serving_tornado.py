@@ -9,6 +9,7 @@ from rich.text import Text
 
 from costmodel.documents.schemas.serving.serving_results import RESULTS
 from costmodel.estimate.serving.result_columns import COLUMNS, machine_name
+from costmodel.explore.vary.sensitivity import Knob
 from costmodel.explore.vary.serving_sensitivity import ServingSensitivity
 from costmodel.report.machine.serving_json import plan_frame
 from costmodel.report.terminal.serving.overload_words import at_most_lines
@@ -17,7 +18,7 @@ from costmodel.report.terminal.serving.serving_formatting import result
 from costmodel.report.terminal.style.answer import head
 from costmodel.report.terminal.style.layout import Line
 from costmodel.report.terminal.style.theme import HEAD, styled
-from costmodel.report.terminal.vary.sensitivity import gains_of, tornado
+from costmodel.report.terminal.vary.sensitivity import around, gains_of, tornado
 from costmodel.report.terminal.vary.vary import finite
 
 
@@ -25,7 +26,13 @@ def sensitivity(found: ServingSensitivity, shown: int) -> list[Line]:
     """A tornado, and which figure of the hardware is the bottleneck."""
     lines = [*titled(found.answer, price="cost" in found.result), *at_most_lines(found.answer), Text()]
     lines.append(styled(f"{found.result} {result(found.result, found.value)}", HEAD))
-    return [*lines, *tornado(found.knobs, shown), Text(), *map(styled, gains(found))]
+    return [*lines, *tornado(found.knobs, shown, _turned), Text(), *map(styled, gains(found))]
+
+
+def _turned(knob: Knob) -> str:
+    """How far a figure is turned: to either side, or up to the whole, where a share of it ends."""
+    whole = next((text for text in ("1", "100 %") if knob.turned[1] == text), "")
+    return f"−{knob.spread * 100:.3g} % to {whole}" if whole else around(knob)
 
 
 def gains(found: ServingSensitivity) -> list[str]:

@@ -1,5 +1,11 @@
 """Columns of sweep and scale about serving: their heads, the ends of bands beside them, which a narrow table drops."""
 
+from collections.abc import Collection, Mapping
+from typing import Any
+
+from costmodel.estimate.serving.result_columns import COLUMNS, machine_name
+from costmodel.report.terminal.style.formatting import ENDS
+
 WORSE = {"tpot": ("tpot_high",), "ttft_p99": ("ttft_p99_high",)}  # ends of bands that are shown beside a result
 SCALE = (
     "requests_per_s",
@@ -33,3 +39,13 @@ HEADS = {
     "limits_chance": "chance",
     "cost_per_mtoken": "rent/M out",
 }
+_OF_ROWS = ("works", "codes", "notes", "fault")
+
+
+def asked_values(row: Mapping[str, Any], paths: Collection[str], shown: Collection[str]) -> dict[str, Any]:
+    """Of a combination as plain values: the keys that vary, the results asked for with their bands, and whether it
+    works.
+    """
+    ends = [f"{name}_{end}" for name in shown for end in ENDS]
+    names = {machine_name(name) for name in (*shown, *ends) if name in COLUMNS}
+    return {key: value for key, value in row.items() if key in {*paths, *names, *_OF_ROWS}}

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import asdict
 from typing import Any
 
@@ -34,11 +34,16 @@ def sensitivity(found: Sensitivity, shown: int = _KNOBS_SHOWN) -> list[Line]:
     return [*lines, *tornado(found.knobs, shown), Text(), *map(styled, bottleneck(found))]
 
 
-def tornado(figures: Sequence[Knob], shown: int) -> list[Line]:
-    """What moves a result down and up, most first."""
+def around(knob: Knob) -> str:
+    """How far a figure is turned to either side."""
+    return f"±{knob.spread * 100:.3g} %"
+
+
+def tornado(figures: Sequence[Knob], shown: int, turned: Callable[[Knob], str] = around) -> list[Line]:
+    """What moves a result down and up, most first; turned: how far a figure is, in words."""
     knobs = figures[:shown]
     widest = max((max(abs(knob.low), abs(knob.high)) for knob in knobs), default=0.0)
-    rows = [_knob(knob, widest) for knob in knobs]
+    rows = [_knob(knob, widest, turned(knob)) for knob in knobs]
     names = ("figure", "is", "turned", "down", "", "up")
     lines: list[Line] = [CellTable(names, rows, "krrrlr", drop=("is", "turned", ""))]
     if len(figures) > shown:
@@ -48,8 +53,7 @@ def tornado(figures: Sequence[Knob], shown: int) -> list[Line]:
     return lines
 
 
-def _knob(knob: Knob, widest: float) -> tuple[str, ...]:
-    turned = f"±{knob.spread * 100:.3g} %"
+def _knob(knob: Knob, widest: float, turned: str) -> tuple[str, ...]:
     sides = (_percent(knob.low), two_sided(knob.low, knob.high, widest), _percent(knob.high))
     return (settable(knob), knob.text, turned, *sides)
 

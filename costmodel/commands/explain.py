@@ -83,7 +83,8 @@ def explain(
         return _figure(replace(question, scenario=None), figure, depth)
     if not what:
         return Reply(tree.words, tree.words_json)
-    words, named = (" ".join(filter(None, part)) for part in ((what, quantity, *(more or ())), (quantity, *(more or ()))))
+    named = " ".join(filter(None, (quantity, *(more or ()))))
+    words = " ".join(filter(None, (what, named)))
     if more and _is_scenario(what):
         quantity, more = named, None
     if more or (quantity is not None and (_is_word(words) or not _asked_of_a_scenario(what, quantity))):

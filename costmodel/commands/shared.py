@@ -5,7 +5,7 @@ from __future__ import annotations
 import functools
 import inspect
 import re
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from enum import StrEnum
 from pathlib import Path
 from typing import Annotated, Any, get_args
@@ -80,6 +80,7 @@ FormatOption = Annotated[
     ),
 ]
 JsonOption = Annotated[bool, typer.Option("--json", help="Short for --format json", rich_help_panel=OUTPUT_PANEL)]
+CsvOption = Annotated[bool, typer.Option("--csv", help="Short for --format csv", rich_help_panel=OUTPUT_PANEL)]
 OutputOption = Annotated[
     Path | None,
     typer.Option(
@@ -111,13 +112,14 @@ def deliver(
     reply: Reply,
     form: FormatOption = None,
     as_json: JsonOption = False,
+    as_csv: CsvOption = False,
     output: OutputOption = None,
     force: ForceOption = False,
     no_color: NoColorOption = False,
 ) -> None:
     """Print a reply, or write it whole or not at all; leave with 1 when the answer is no."""
     suffix = output.suffix.lower() if output else ""
-    wanted = "json" if as_json else form.value if form else _SUFFIXES.get(suffix, "table")
+    wanted = "json" if as_json else "csv" if as_csv else form.value if form else _SUFFIXES.get(suffix, "table")
     if reply.again is not None and output is None:
         raise fail("C044", "--watch writes a file again and again, and none is named", None, "add -o page.html")
     _put(reply, wanted, output)
@@ -210,14 +212,12 @@ def _answering(
     @functools.wraps(command)
     def run(**given: Any) -> None:
         how = {option.name: given.pop(option.name) for option in common}
-        if how["as_json"] and how["form"] not in (None, AnswerFormat.JSON):
-            form = how["form"].value
-            raise fail("C007", f"--json and --format {form} are two forms of one answer", None, "leave one of them out")
+        _one_form(how)
         if how["output"] == STDOUT:
             how["output"] = None
         if how["output"] is not None:
             allowed(how["output"], force=how["force"], forms=forms)
-            if not (how["form"] or how["as_json"]):
+            if not (how["form"] or how["as_json"] or how["as_csv"]):
                 if suffixes is None:
                     how["form"] = AnswerFormat.TABLE
                 else:
@@ -232,6 +232,17 @@ def _answering(
     run.__doc__ = re.sub(r"(?<=\S)\n(?=\S)", " ", inspect.getdoc(command) or "")  # the terminal breaks its sentences
     run.__signature__ = own.replace(parameters=[*own.parameters.values(), *common])  # type: ignore[attr-defined]
     return run
+
+
+def _one_form(how: Mapping[str, Any]) -> None:
+    """A fault for options that select two forms of one answer."""
+    form = how["form"].value if how["form"] else ""
+    short = {"--json": how["as_json"], "--csv": how["as_csv"]}
+    asked = {option: option.removeprefix("--") for option, given in short.items() if given}
+    asked |= {f"--format {form}": form} if form else {}
+    if len({*asked.values()}) > 1:
+        sentence = f"{' and '.join(asked)} are two forms of one answer"
+        raise fail("C007", sentence, None, "leave one of them out")
 
 
 def _format_option(forms: Sequence[str]) -> Any:

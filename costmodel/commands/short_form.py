@@ -234,6 +234,9 @@ def _flags(
     ] = None,
     rate: RateOption = None,
     concurrency: ConcurrencyOption = None,
+    users: Annotated[
+        str | None, _flag(_SERVING, "users", "People who think between answers, with workload.think_time", "COUNT")
+    ] = None,
     prompt: PromptOption = None,
     answer: AnswerOption = None,
     dtype: Annotated[

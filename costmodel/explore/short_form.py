@@ -45,6 +45,7 @@ KEYS = {
         **_COMMON,
         "rate": "workload.rate",
         "concurrency": "workload.concurrency",
+        "users": "workload.users",
         "prompt": "workload.prompt",
         "answer": "workload.output",
         "dtype": "workload.precision",
@@ -53,7 +54,7 @@ KEYS = {
 }
 _INSTEAD = {  # of flags that a workload does not have
     "training": "--sequence and --batch are the sizes",
-    "serving": "--prompt and --answer are the lengths, --rate or --concurrency the load",
+    "serving": "--prompt and --answer are the lengths, --rate, --concurrency or --users the load",
     "rl": "--set reaches its keys: costmodel list keys",
 }
 _NAMES = ("model", "node", "stack")  # flags whose value is a name or path, never YAML
@@ -78,6 +79,7 @@ class ScenarioFlags:
     batch: str | None = None
     rate: str | None = None
     concurrency: str | None = None
+    users: str | None = None
     prompt: str | None = None
     answer: str | None = None
     dtype: str | None = None
@@ -158,7 +160,7 @@ def changed_flags(flags: ScenarioFlags, assignments: tuple[str, ...]) -> tuple[S
 def _overruled(flag: str, paths: set[str]) -> bool:
     """Whether a key is set in the place of a flag: the node in that of its accelerator, one load in that of another."""
     own = {keys[flag] for keys in KEYS.values() if flag in keys}
-    more = {"gpu": {"cluster.node"}, "gpus": {*_SIZES}, "rate": {*LOADS}, "concurrency": {*LOADS}}
+    more = {"gpu": {"cluster.node"}, "gpus": {*_SIZES}, **{each: {*LOADS} for each in ("rate", "concurrency", "users")}}
     return not paths.isdisjoint(own | more.get(flag, set()))
 
 

@@ -46,7 +46,8 @@ def explain(inputs: ServingInputs, quantity: str) -> ExplainedFigure:
         raise fail("C004", f"{quantity} is not known", Place(inputs.case.file), "set assume.price, e.g. 2.50 USD/GPU/h")
     with trace():
         found = _evaluated(asking_chance(inputs))
-        value = getattr(found.memory, quantity) if quantity in LINES else banded(inputs, found, _evaluated).columns[quantity]
+        of_lines = quantity in LINES
+        value = getattr(found.memory, quantity) if of_lines else banded(inputs, found, _evaluated).columns[quantity]
         origin = origin_of(value, quantity)
     unit = "B" if quantity in LINES else COLUMNS[quantity].unit
     return tree_of(Book(inputs.case.trees, COLUMNS, {}), quantity, unit, origin)

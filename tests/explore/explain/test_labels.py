@@ -91,6 +91,8 @@ validate korthikanti-2022
 calibrate tests/evidence/measured/all_reduce_perf.txt
 list nodes
 """.strip().splitlines()
+
+
 def _without_page(labels: set[str]) -> list[str]:
     found = []
     for label in sorted(labels):

@@ -185,7 +185,9 @@ def test_an_answer_of_one_token_has_no_time_between_tokens(run: Any) -> None:
     assert re.search(r"^ +1 .* — +—", table, re.MULTILINE)
 
 
-@pytest.mark.parametrize(("command", "limit"), [("memory", "limits.memory.at_most=20%"), ("comm", "workload.rate=30/s")])
+@pytest.mark.parametrize(
+    ("command", "limit"), [("memory", "limits.memory.at_most=20%"), ("comm", "workload.rate=30/s")]
+)
 def test_the_exit_code_is_that_of_what_a_command_shows(command: str, limit: str, run: Any) -> None:
     """At 10 requests/s only the time per token breaks its limit, which neither command shows."""
     late = run(command, SERVED, "--set", "workload.rate=10/s")

@@ -91,10 +91,10 @@ def _rows(moves: Sequence[MovedFigure]) -> Iterator[tuple[str, ...]]:
 
 def _bands(named: Mapping[str, MovedFigure], name: str) -> tuple[str, str]:
     """What a result of the first scenario is between, and what one of the second is."""
-    ends = [(key, named[key]) for key in (f"{name}_{end}" for end in ENDS) if key in named]
-    before, after = ({key: getattr(move, side) for key, move in ends} for side in ("before", "after"))
-    first, second = (band({key: math.nan if value is None else value for key, value in each.items()}, name) for each in (before, after))
-    return first, second
+    ends = {key: named[key] for key in (f"{name}_{end}" for end in ENDS) if key in named}
+    before = {key: math.nan if move.before is None else move.before for key, move in ends.items()}
+    after = {key: math.nan if move.after is None else move.after for key, move in ends.items()}
+    return band(before, name), band(after, name)
 
 
 def _finite(value: float | None) -> float | None:

@@ -127,6 +127,7 @@ def following(answer: ServingAnswer, verb: str, *words: str, before: str) -> Lin
 
 Row = tuple[str, str, str, str, str]
 _NONE = ("", "", "")
+_PER_USER = ("per user", "tokens_per_s_per_user")
 _NO_GAPS = ("per token", "none: an answer is one token", "", "", "")
 
 
@@ -152,7 +153,7 @@ def _facts(answer: ServingAnswer) -> list[Line]:
         *_pair(answer, ("requests", "requests_per_s"), most, mark=_chance(answer)),
         *_in_time(answer),
         *_pair(answer, ("utilisation", "utilisation"), beside),
-        *_pair(answer, ("in flight", "concurrency", flying), _NONE if single else ("per user", "tokens_per_s_per_user")),
+        *_pair(answer, ("in flight", "concurrency", flying), _NONE if single else _PER_USER),
         *_pair(answer, ("throughput", "output_tokens_per_s"), ("per GPU", "tokens_per_s_per_gpu")),
         ("memory", held, "cache pool", _pool(costs), limits_on(answer, "memory_peak")),
         *_pair(answer, _NONE, ("which holds", "concurrency_steady", fits)),

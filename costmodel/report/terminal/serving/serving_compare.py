@@ -14,7 +14,7 @@ from costmodel.explore.compare.limit_findings import CheckedAnswer, LimitFinding
 from costmodel.report.terminal.compare import limit_lines
 from costmodel.report.terminal.compare.compare import SAME, change_words, difference_lines, inputs_json
 from costmodel.report.terminal.compare.limit_lines import baseline_words, check_lines, limit_words
-from costmodel.report.terminal.serving.serving_formatting import band, bound_words, result, telling_digits, with_band
+from costmodel.report.terminal.serving.serving_formatting import band, bound_words, digits_apart, result, with_band
 from costmodel.report.terminal.serving.serving_reasons import past_bandwidth, reason
 from costmodel.report.terminal.style.answer import head
 from costmodel.report.terminal.style.formatting import ENDS
@@ -39,7 +39,7 @@ def finding_words(checked: CheckedAnswer[ServingAnswer], finding: LimitFinding) 
         return f"{finding.code} {reason(checked.answer, finding.code)}"
     costs, limit = checked.answer.costs, finding.limit
     value, bound = finding.value, float(limit.value)
-    digits = 3 if value is None or limit.holds(value) else telling_digits(limit.column, value, bound)
+    digits = 3 if value is None or limit.holds(value) else digits_apart(limit.column, value, bound)
 
     def words(name: str, figure: float) -> str:
         return with_band(costs, name, digits) if figure is value else bound_words(name, figure, digits)

@@ -37,7 +37,7 @@ TERMS = (
 NOTHING = 1e-6  # a share or a rate under which it prints as none
 
 
-_DIGITS, _FINEST = 3, 6  # digits of a result, and the most where fewer do not tell it from its limit
+_DIGITS, _FINEST = 3, 6  # digits of a result, and the most where fewer do not show that it is not its limit
 _ALMOST_ALL = 0.9995  # a share from which 99.9 % rounds to 100 %
 
 
@@ -64,10 +64,10 @@ def bound_words(name: str, bound: float, digits: int = 0) -> str:
     return percent(bound, most) if is_share(name) else result(name, bound, most)
 
 
-def telling_digits(name: str, value: float, bound: float) -> int:
-    """As few digits as show the bound and tell the result from it; those of the bound where none tell.
+def digits_apart(name: str, value: float, bound: float) -> int:
+    """As few digits as show that a result is not its bound; those of the bound where none do.
 
-    >>> telling_digits("tpot", 0.02503, 0.025), telling_digits("tpot", 0.03, 0.025)
+    >>> digits_apart("tpot", 0.02503, 0.025), digits_apart("tpot", 0.03, 0.025)
     (4, 3)
     """
     least = _stated_digits(bound)

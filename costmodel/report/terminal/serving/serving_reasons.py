@@ -18,11 +18,11 @@ from costmodel.ground.units import gib, percent, significant
 from costmodel.report.terminal.serving.fleet_words import gpus_words
 from costmodel.report.terminal.serving.serving_formatting import (
     bound_words,
+    digits_apart,
     layout_words,
     one,
     rate_words,
     result,
-    telling_digits,
 )
 
 _OVER = {"at_most": "over", "at_least": "under", "target": "off"}
@@ -46,7 +46,7 @@ def _missed(limit: Limit, costs: Mapping[str, float]) -> str:
     value, bound = costs[limit.column], float(limit.value)
     if math.isnan(value):
         return f"{limit.key} is unknown, so it keeps no {limit.kind}"
-    digits = telling_digits(limit.column, value, bound)
+    digits = digits_apart(limit.column, value, bound)
     stated, allowed = result(limit.column, value, digits), bound_words(limit.column, bound, digits)
     just = "just " if stated == allowed else ""
     missed = f"{limit.key} {stated} is {just}{_OVER[limit.kind]} its {limit.kind} {allowed}"

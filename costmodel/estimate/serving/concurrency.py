@@ -9,7 +9,7 @@ import numpy as np
 from costmodel.equations.run.economics import rate as rate_of
 from costmodel.equations.run.economics import share
 from costmodel.equations.serving.load.closed_loop import burst_first_token_time, surplus_wait
-from costmodel.equations.serving.load.steady_state import engine_utilisation, mixed_step_time
+from costmodel.equations.serving.load.steady_state import mixed_step_time
 from costmodel.estimate.serving.host_loading import loading_time
 from costmodel.estimate.serving.loop import loop
 from costmodel.estimate.serving.operating_point import OperatingPoint
@@ -37,11 +37,13 @@ def closed_loop(
     load = inputs.load
     with term("admitted"):
         many = np.minimum(users, admitted)
+        if point.blocking.occur:
+            many = np.minimum(many, point.concurrency)
     found = loop(load, whole_budget(layout), point, many)
     tpot = load.per_token(found.token)
     first = inputs.engine.burst.share if burst else 0.0
     ttft = first_token_time(inputs, point, first) if burst else _with_front(inputs, found.first, many)
-    p99 = _with_front(inputs, found.far, many)
+    p99 = _with_front(inputs, found.first_p99, many)
     if burst:
         with term("last of the first wave"):
             p99 = first_token_time(inputs, point, 2.0 * (1.0 - share(TAIL, first)))
@@ -50,39 +52,24 @@ def closed_loop(
     later, latest, rate = _rate(inputs, point, many, ttft + rest)
     with term("line"):
         line = surplus_wait(users, many, rate)
-    if point.blocking.some:
-        ttft, p99, rate = _behind_blocking(inputs, point, (many, users), (ttft, p99), later + rest, line)
     with term("most"):
         most = np.minimum(rate, replica_rate(inputs, point))
     open_loop = steady_state(replace(inputs, load=replace(load, loaded=0.0)), point, most)
     ttft, p99 = ttft + later + line, p99 + latest + line
+    if point.blocking.occur:
+        with term("all answered once"):
+            every = share(users, rate)  # none waits longer
+        p99 = np.maximum(p99, _p99_behind_blocking(inputs, point, rate, line))
+        p99 = np.maximum(np.minimum(p99, every), ttft)
     return replace(open_loop, rate=rate, tpot=tpot, ttft=ttft, ttft_p99=p99, in_flight=np.asarray(point.concurrency))
 
 
-def _behind_blocking(
-    inputs: ServingInputs,
-    point: OperatingPoint,
-    counts: tuple[Number, Number],
-    first: tuple[Number, Number],
-    later: Number,
-    line: Number,
-) -> tuple[Number, Number, Number]:
-    """First tokens, mean and p99, with what prompts that wait until answers end add to a line, and the rate.
-
-    counts: users who are admitted, and all
-    later: time of the rest of an answer, and of its loads from the host
-    """
-    many, users = counts
-    service, _ = full_steps(inputs, point, 0.0)
-    wait = point.blocking.loop_wait(many, first[0] + later, service)
+def _p99_behind_blocking(inputs: ServingInputs, point: OperatingPoint, rate: Number, line: Number) -> Number:
+    """What one first token in a hundred exceeds behind prompts that wait until answers end, for so long on average."""
+    _, busy = full_steps(inputs, point, rate)
     with term("behind prompts that wait for answers"):
-        more = np.maximum(wait - line, 0.0)
-        rate = rate_of(users, first[0] + line + more + later)
-        alone = mixed_step_time(point.alpha, point.beta, many, point.gamma, inputs.load.computed)
-        far = alone + point.blocking.far(wait, rate, engine_utilisation(rate, service), TAIL)
-        mean = first[0] + more
-        far = np.maximum(np.maximum(first[1], far - line), mean)
-    return mean, far, rate
+        alone = mixed_step_time(point.alpha, point.beta, point.concurrency, point.gamma, inputs.load.computed)
+        return alone + point.blocking.percentile(line, rate, busy, TAIL)
 
 
 def in_line(inputs: ServingInputs, state: SteadyState, users: Number) -> SteadyState:

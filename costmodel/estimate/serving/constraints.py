@@ -15,6 +15,7 @@ from costmodel.estimate.serving.expert_copies import placed, unplaced
 from costmodel.estimate.serving.host_loading import host_bytes
 from costmodel.estimate.serving.plan_columns import PlanColumns
 from costmodel.estimate.serving.serving_inputs import ServingInputs
+from costmodel.estimate.serving.whole_prompts import INVALID, longer_than_a_step
 from costmodel.estimate.shared.masks import leaves_rest
 from costmodel.ground.equation import term
 
@@ -47,8 +48,8 @@ def invalid(inputs: ServingInputs, layout: PlanColumns) -> Iterator[tuple[str, M
         yield "L059", np.asarray(layout.pp > 1)
     if inputs.host_pool is not None:
         yield "L061", _past_host_memory(inputs, layout)
-    if not inputs.engine.chunked:
-        yield "L062", np.broadcast_to(inputs.load.computed > layout.budget, len(layout))
+    if inputs.load.whole:
+        yield "L062", np.broadcast_to(longer_than_a_step(inputs.load, layout.budget) > INVALID, len(layout))
     if inputs.load.verified > 1:
         yield "L058", np.asarray(layout.pp > 1)
     yield from undivided(inputs, layout, layers)

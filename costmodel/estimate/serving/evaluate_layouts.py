@@ -84,7 +84,7 @@ class ServingEvaluation:
     @property
     def blocked(self) -> bool:
         """Whether long prompts wait for over a hundredth of the time until enough answers end."""
-        return self.point.blocking.some and bool(np.any(self.point.blocking.used(self.state.rate) > BLOCKED))
+        return self.point.blocking.occur and bool(np.any(self.point.blocking.busy_share(self.state.rate) > BLOCKED))
 
     def binding(self, row: int = 0) -> str:
         """What binds at saturation: the token budget, the cache, sequences, or time itself."""

@@ -85,18 +85,18 @@ class InstancePairs:
         return SeenApart(first.mean, first.p99, tpot, far, np.maximum(step, far), latency, first.busy)
 
     def over(
-        self, seen: SeenApart, rate: Rows, held: Mapping[str, Number], slower: Callable[[Rows], SeenApart]
+        self, seen: SeenApart, rate: Rows, held: Mapping[str, Number], seen_at_load: Callable[[Rows], SeenApart]
     ) -> Rows:
         """The result that is nearest to its service-level limit, or beyond it, over that limit.
 
-        slower: what users see at so many times the load, by the clock of steps that take so many times as long
+        seen_at_load: what users see at so many times the load, by the clock of steps that take so many times as long
         """
         limits = service_limits(self.inputs)
 
         def named(name: str) -> Number:
             if name == OWN:
                 room = share(held["saturation_per_s"], rate)
-                return self.chance(limits, named, room, (room, lambda factor: (factor, slower(factor))))
+                return self.chance(limits, named, room, (room, lambda factor: (factor, seen_at_load(factor))))
             if name in IN_TIME:
                 return in_time(limits_of(self.inputs), named)[name]
             if name == "requests_per_s":

@@ -69,12 +69,12 @@ def _rates(pairs: InstancePairs) -> list[Rows]:
         least = np.minimum(passed / prompts, decoded / answers)
         held = {**pairs.held, "saturation_per_s": least}
 
-        def slower(factor: Rows) -> SeenApart:
+        def seen_at_load(factor: Rows) -> SeenApart:
             busier = pairs.in_flight_of_one(np.minimum(factor * answers, decoded))
             return pairs.seen_at(factor * prompts, busier)
 
         seen = pairs.seen_at(prompts, many)
-        return np.asarray(np.maximum(pairs.over(seen, np.ones(len(least)), held, slower), 1 / least))
+        return np.asarray(np.maximum(pairs.over(seen, np.ones(len(least)), held, seen_at_load), 1 / least))
 
     idle = np.full(len(pairs.decode), FEWEST_PER_S)
     highest = pairs.kept(decoded, lambda rate: over(idle, rate, pairs.in_flight_of_one(rate)))

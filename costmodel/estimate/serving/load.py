@@ -10,7 +10,7 @@ from numpy.typing import NDArray
 
 from costmodel.equations.run.economics import share
 from costmodel.equations.serving.load.closed_loop import full_step_concurrency
-from costmodel.equations.serving.load.whole_prompts import whole_prompt_concurrency, whole_prompt_slots
+from costmodel.equations.serving.load.whole_prompts import whole_prompt_slots
 from costmodel.estimate.serving.engine_memory import EngineMemoryUse
 from costmodel.estimate.serving.operating_point import OperatingPoint, Steps, operating_point
 from costmodel.estimate.serving.plan_columns import PlanColumns
@@ -18,6 +18,7 @@ from costmodel.estimate.serving.replica_kinds import rows_of
 from costmodel.estimate.serving.serving_inputs import Load, ServingInputs
 from costmodel.estimate.serving.steady_state import SteadyState, full_steps, replica_rate, steady_state
 from costmodel.estimate.serving.step_batch import step_budget
+from costmodel.estimate.serving.whole_prompts import whole_prompts_decoded
 from costmodel.estimate.serving.worst_gap import worst_gap
 from costmodel.ground.equation import Number, term, untraced
 from costmodel.ground.record import record
@@ -41,18 +42,18 @@ class Bounds:
     cache: Column
     sequences: Column
     link: Column
-    beside: Column | None = None  # whole prompts of one length: as many as leave room for one more
-    waiting: Column | None = None  # of unlike lengths: as many as leave time beside prompts that wait until answers end
+    equal_prompts: Column | None = None  # whole prompts of one length: as many as leave room for one more
+    unlike_prompts: Column | None = None  # of unlike ones: as many as leave time beside those that wait for answers
 
     @property
     def admitted(self) -> Column:
         """Of requests that wait only for room in steps."""
-        return np.maximum(_capped(np.minimum(self.slots, self.link), self.waiting), LEAST)
+        return np.maximum(_capped(np.minimum(self.slots, self.link), self.unlike_prompts), LEAST)
 
     @property
     def slots(self) -> Column:
         """Requests that a replica holds at most; others wait outside."""
-        return np.maximum(_capped(np.minimum(self.cache, self.sequences), self.beside), LEAST)
+        return np.maximum(_capped(np.minimum(self.cache, self.sequences), self.equal_prompts), LEAST)
 
     @property
     def least(self) -> Column:
@@ -61,7 +62,7 @@ class Bounds:
 
     def binding(self, rows: slice = slice(None)) -> NDArray[np.intp]:
         """Which of them, by its place in BINDING."""
-        budget = _capped(_capped(self.budget, self.beside), self.waiting)
+        budget = _capped(_capped(self.budget, self.equal_prompts), self.unlike_prompts)
         bounds = [each[rows] for each in (budget, self.cache, self.sequences, self.link)]
         return np.asarray(np.argmin(np.stack(bounds), axis=0))
 
@@ -76,20 +77,18 @@ def bounds_of(inputs: ServingInputs, layout: PlanColumns, memory: EngineMemoryUs
     with term("of each query"):
         room = layout.pp * step_budget(layout) / load.verified
         prompt = load.computed / load.verified
-    budget, beside = _full_steps(load, layout, room, prompt)
+    parts = layout.pp * layout.dp_attention
+    equal_prompts: Number | None = None
+    if load.whole:
+        budget = whole_prompts_decoded(load, layout.budget, parts)
+        if load.prompt_spread == 0:
+            with term("whole prompts"):
+                equal_prompts = parts * whole_prompt_slots(room / parts, prompt)
+    else:
+        budget = full_step_concurrency(room, prompt, load.steps)
     held = [budget, memory.requests_steady, layout.dp_attention * inputs.sequences, np.inf]
-    held += [] if beside is None else [beside]
+    held += [] if equal_prompts is None else [equal_prompts]
     return Bounds(*(np.broadcast_to(np.asarray(each, dtype=np.float64), rows) for each in held))
-
-
-def _full_steps(load: Load, layout: PlanColumns, room: Number, prompt: Number) -> tuple[Number, Number | None]:
-    """Sequences in flight where prompts fill every step, and where a step has room for no further one."""
-    if not load.whole:
-        return full_step_concurrency(room, prompt, load.steps), None
-    with term("whole prompts"):
-        parts = layout.pp * layout.dp_attention
-        most = parts * whole_prompt_concurrency(room / parts, prompt, load.steps, load.prompt_spread)
-        return most, None if load.prompt_spread else parts * whole_prompt_slots(room / parts, prompt)
 
 
 @dataclass(frozen=True, eq=False)
@@ -153,13 +152,13 @@ def most_requests_held(inputs: ServingInputs, layout: PlanColumns, slots: Number
 
 def in_flight(engines: Engines) -> Column:
     """Sequences in flight of one replica under the scenario's load, as many as the bounds allow."""
-    inputs, layout = engines.inputs, engines.layout
+    inputs = engines.inputs
     workload = inputs.case.scenario.workload
     if workload.rate is not None:
         rate = float(workload.rate)
         return engines.greatest(lambda some, many: share(some.rate(many), of_each(inputs, some.layout, rate)))
     if workload.at_once is not None:
-        return np.minimum(of_each(inputs, layout, workload.at_once), engines.bounds.least)
+        return _of_loop(engines, float(workload.at_once))
     assert workload.users is not None
     users, thinking = float(workload.users), float(workload.think_time or 0.0)
 
@@ -169,6 +168,30 @@ def in_flight(engines: Engines) -> Column:
         return share(state.rate * (thinking + answer), of_each(inputs, some.layout, users))
 
     return engines.greatest(busy)
+
+
+def _of_loop(engines: Engines, there: float) -> Column:
+    """Sequences in flight where so many requests are there at once: all but those behind prompts that wait for answers.
+
+    By Little's law as many wait as come in the time for which each of them does.
+    """
+    most = np.minimum(of_each(engines.inputs, engines.layout, there), engines.bounds.least)
+    if not _blocks(engines.inputs.load):
+        return most
+
+    def present(some: Engines, many: Column) -> Number:
+        point = some.point(many)
+        rate = replica_rate(some.inputs, point)
+        with term("in line"):
+            waiting = rate * point.blocking.wait(rate, full_steps(some.inputs, point, rate)[1])
+        return share(many + waiting, of_each(some.inputs, some.layout, there))
+
+    return np.minimum(most, engines.greatest(present))
+
+
+def _blocks(load: Load) -> bool:
+    """Whether a prompt may fit into a step but not beside the sequences in flight."""
+    return load.whole and load.prompt_spread > 0
 
 
 def with_link(engines: Engines) -> Bounds:
@@ -185,16 +208,15 @@ def with_link(engines: Engines) -> Bounds:
 
 def with_blocking(engines: Engines) -> Bounds:
     """The bounds where prompts that wait until answers end take the time that steps would have for others."""
-    load = engines.inputs.load
-    if not load.whole or load.prompt_spread == 0:
+    if not _blocks(engines.inputs.load):
         return engines.bounds
 
     def busy(some: Engines, many: Column) -> Number:
         point = some.point(many)
         rate = replica_rate(some.inputs, point)
-        return full_steps(some.inputs, point, rate)[1] + point.blocking.used(rate)
+        return full_steps(some.inputs, point, rate)[1] + point.blocking.busy_share(rate)
 
-    return replace(engines.bounds, waiting=_until_full(engines, busy))
+    return replace(engines.bounds, unlike_prompts=_until_full(engines, busy))
 
 
 def _until_full(engines: Engines, busy: Callable[[Engines, Column], Number]) -> Column:

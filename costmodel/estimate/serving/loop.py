@@ -20,12 +20,11 @@ from costmodel.equations.serving.load.loop_steps import (
 )
 from costmodel.equations.serving.load.percentiles import lognormal_percentile, normal_quantile
 from costmodel.equations.serving.load.steady_state import mixed_step_time
-from costmodel.equations.serving.load.whole_prompts import whole_prompt_concurrency
 from costmodel.estimate.serving.operating_point import OperatingPoint
 from costmodel.estimate.serving.plan_columns import PlanColumns
 from costmodel.estimate.serving.serving_inputs import Load
 from costmodel.estimate.serving.steady_state import TAIL
-from costmodel.estimate.serving.whole_prompts import filled_room, steps_with_prompt
+from costmodel.estimate.serving.whole_prompts import filled_room, steps_with_prompt, whole_prompts_decoded
 from costmodel.ground.equation import Number, term, untraced
 from costmodel.ground.record import record
 from costmodel.ground.solvers import last_within
@@ -41,7 +40,7 @@ class LoopTimes:
     """Times of a request: to the first token, mean and p99, and of a step for each later one."""
 
     first: Number
-    far: Number
+    first_p99: Number
     token: Number
 
 
@@ -137,11 +136,9 @@ def _whole_steps(load: Load, layout: PlanColumns, tokens: Number) -> Number:
     """Tokens of the steps of all micro-batches where users send as much as these hold."""
     if not load.whole:
         return layout.pp * layout.budget
+    decoded = whole_prompts_decoded(load, layout.budget / layout.dp_attention, layout.pp * layout.dp_attention)
     with term("whole prompts"):
-        parts, verified = layout.pp * layout.dp_attention, load.verified
-        budget = layout.budget / layout.dp_attention / verified
-        most = whole_prompt_concurrency(budget, load.computed / verified, load.steps, load.prompt_spread)
-        return parts * most * share(tokens, load.steps)
+        return decoded * share(tokens, load.steps)
 
 
 def _step(load: Load, point: OperatingPoint, answered: Number, *, prompts: bool = True) -> Number:

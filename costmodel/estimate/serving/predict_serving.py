@@ -25,7 +25,7 @@ from costmodel.estimate.serving.reason_codes import OVERLOAD
 from costmodel.estimate.serving.replica_capacity import ReplicaCapacity, capacity_at_any_load
 from costmodel.estimate.serving.replicas_for_load import assumed_headroom
 from costmodel.estimate.serving.serving_inputs import ServingInputs, inputs_of, never_fitted
-from costmodel.estimate.serving.whole_prompts import too_long_for_a_step
+from costmodel.estimate.serving.whole_prompts import REMARKED, longer_than_a_step
 from costmodel.estimate.shared.limits import Limit, stated_limits
 from costmodel.estimate.shared.results import Costs
 from costmodel.ground.counts import number_of
@@ -242,7 +242,7 @@ def answer(inputs: ServingInputs, plan: ServingPlan, *, bands: bool = True) -> S
         remarked.append("N045")
     if not refused and isinstance(evaluation, ServingEvaluation) and evaluation.blocked:
         remarked.append("N046")
-    if not refused and too_long_for_a_step(inputs.load, evaluation.layout.budget):
+    if not refused and np.any(longer_than_a_step(inputs.load, evaluation.layout.budget) > REMARKED):
         remarked.append("N047")
     return ServingAnswer(inputs, plan, evaluation, costs, stated, refused, tuple(broken), binding, tuple(remarked))
 

@@ -46,7 +46,7 @@ INVALID = {
     "L062": Reason(
         "prompt longer than a step",
         "The engine computes each prompt in one step (stack.chunked: false), so the token budget of a step must hold "
-        "the mean prompt.",
+        "99 % of the prompts: it refuses longer ones, and their p99 would have no end.",
     ),
     "L061": Reason("cache on the host", "The cache that the ranks of a node keep on the host exceeds its memory."),
     "L060": Reason(

@@ -76,7 +76,7 @@ def _kept(limit: float | None, fastest: Number, result: Result, name: str) -> Nu
         return share_within(limit, fastest, result(name), result(f"{name}_p99"))
 
 
-def slower(result: Result, factor: Number) -> Result:
+def with_longer_times(result: Result, factor: Number) -> Result:
     """Results of a load that waits for answers, where all times are so many times as long."""
 
     def found(name: str) -> Number:
@@ -91,7 +91,7 @@ def factor_in_time(limits: RequestLimits, result: Result, column: str, bound: fl
     rows = len(np.atleast_1d(np.asarray(result("tpot"))))
 
     def over(log: Number) -> Number:
-        return np.log(share(bound, np.maximum(in_time(limits, slower(result, np.exp(log)))[column], 1e-12)))
+        return np.log(share(bound, np.maximum(in_time(limits, with_longer_times(result, np.exp(log)))[column], 1e-12)))
 
     with untraced(), np.errstate(all="ignore"):
         return np.exp(last_within(over, np.full(rows, -FARTHEST), np.full(rows, FARTHEST)))
@@ -102,7 +102,7 @@ def weight_of_first(limits: RequestLimits, result: Result, column: str, bound: f
 
     It is taken where the bound is reached.
     """
-    at_bound = slower(result, factor_in_time(limits, result, column, bound))
+    at_bound = with_longer_times(result, factor_in_time(limits, result, column, bound))
 
     def lost(names: tuple[str, ...]) -> Number:
         longer = in_time(limits, lambda name: at_bound(name) * A_LITTLE if name in names else at_bound(name))

@@ -45,7 +45,7 @@ def _break_even(inputs: ServingInputs, layout: PlanColumns, steps: Steps, bounds
     """
     without = step_table(without_speculation(inputs), layout)
 
-    def slower(many: Column) -> Column:
+    def added_time(many: Column) -> Column:
         micro = micro_batch(layout, many)
         verified = share(steps.decode(micro), without.decode(micro))  # its drafts too
         speedup = speculation_speedup(inputs.load.accepted, verified, inputs.load.verified - 1.0, 0.0)
@@ -53,7 +53,7 @@ def _break_even(inputs: ServingInputs, layout: PlanColumns, steps: Steps, bounds
 
     most = np.maximum(np.broadcast_to(bounds.sequences, (len(layout),)), 1.0)
     with np.errstate(all="ignore"):
-        found = np.exp(last_within(lambda log: slower(np.exp(log)), np.zeros(len(layout)), np.log(most)))
-    ever = slower(np.ones(len(layout))) <= 0
-    always = slower(most) <= 0
+        found = np.exp(last_within(lambda log: added_time(np.exp(log)), np.zeros(len(layout)), np.log(most)))
+    ever = added_time(np.ones(len(layout))) <= 0
+    always = added_time(most) <= 0
     return np.where(always, np.inf, np.where(ever, found, 0.0))

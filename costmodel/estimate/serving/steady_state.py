@@ -71,7 +71,7 @@ class _FirstToken:
     mean: Number
     variance: Number
     alone: Number  # steps of a prompt by itself
-    far: Number  # of one length, what one request in a hundred exceeds
+    equal_p99: Number  # of prompts of one length, what one request in a hundred exceeds
 
 
 def steady_state(
@@ -128,7 +128,10 @@ def _first_token(
 ) -> _FirstToken:
     load, gamma, step, room = inputs.load, point.gamma, point.step, point.room
     prompt, spread, (service, busy) = load.computed, load.prompt_spread, full
-    (line, queued, waits), gate = _line(point, service, busy, spread), gate_wait(step, prompts)
+    line, queued, waits = _line(point, service, busy, spread)
+    if point.blocking.occur:
+        line, queued = point.blocking.line(line, queued, rate, busy)
+    gate = gate_wait(step, prompts)
     wait = line + gate
     steps = steps_with_prompt(load, point.own_room, busy)
     later = later_prompt_tokens(rate, prompt, wait, prompts, room, in_parts=not load.whole)
@@ -143,16 +146,16 @@ def _first_token(
     with term("one prompt"):
         one = mixed_step_time(point.alpha, point.beta, point.concurrency, gamma, part_of_prompt(load, point.own_room))
     far = first_token_tail(own + passing, line, waits, one, met, TAIL)
-    if point.blocking.some:
+    if point.blocking.occur:
         blocked = point.blocking.wait(rate, busy)
         ttft = ttft + blocked
-        far = np.maximum(far, own + passing + point.blocking.far(blocked, rate, busy, TAIL))
+        far = np.maximum(far, own + passing + point.blocking.percentile(blocked, rate, busy, TAIL))
     return _FirstToken(ttft, variance, own + passing, far)
 
 
 def _with_line(first: _FirstToken, slots: SlotLine, step: Number) -> tuple[Number, Number]:
     """Mean and p99 of the time to the first token, behind those that wait for a slot."""
-    mean, variance, far = first.mean, first.variance, first.far
+    mean, variance, far = first.mean, first.variance, first.equal_p99
     if np.any(slots.taken):
         with term("slots"):
             mean = mean + slots.wait

@@ -13,7 +13,13 @@ from costmodel.equations.run.economics import rate as rate_of
 from costmodel.equations.run.economics import share
 from costmodel.estimate.serving.limits_chance import Reached
 from costmodel.estimate.serving.load import Column, Engines
-from costmodel.estimate.serving.requests_in_time import IN_TIME, RequestLimits, in_time, request_limits, slower
+from costmodel.estimate.serving.requests_in_time import (
+    IN_TIME,
+    RequestLimits,
+    in_time,
+    request_limits,
+    with_longer_times,
+)
 from costmodel.estimate.serving.serving_inputs import ServingInputs
 from costmodel.estimate.serving.steady_state import SteadyState
 from costmodel.estimate.serving.token_tail import token_p99
@@ -88,7 +94,7 @@ def reached(engines: Engines, column: str, bound: float) -> Reached | None:
         factor = load_factor(some.inputs, dict(some.held), state.rate, answer)
         if column in IN_TIME:
             return factor, in_time(
-                limits_of(some.inputs), slower(lambda name: result_at(some, many, state, name), factor)
+                limits_of(some.inputs), with_longer_times(lambda name: result_at(some, many, state, name), factor)
             )[column]
         return factor, of_slower_steps(column, result_at(some, many, state, column), factor)
 

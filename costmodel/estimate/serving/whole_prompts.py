@@ -4,23 +4,28 @@ from __future__ import annotations
 
 import numpy as np
 
+from costmodel.equations.serving.load.blocked_line import (
+    blocked_wait,
+    drain_square,
+    drain_time,
+    grown_line_variance,
+    line_growth,
+)
 from costmodel.equations.serving.load.first_token import prompt_steps
 from costmodel.equations.serving.load.queues import wait_percentile
 from costmodel.equations.serving.load.steady_state import engine_utilisation, mixed_step_time
 from costmodel.equations.serving.load.whole_prompts import (
-    blocked_loop_wait,
-    blocked_wait,
     blocking_share,
-    drain_square,
-    drain_time,
+    longest_prompt,
     too_long_share,
+    whole_prompt_concurrency,
     whole_prompt_room,
 )
 from costmodel.estimate.serving.serving_inputs import Load
 from costmodel.ground.equation import Number, term
 from costmodel.ground.record import record
 
-REFUSED = 0.001  # share of prompts that are longer than a step, from which on it is remarked
+REMARKED, INVALID = 0.001, 0.01  # shares of prompts that are longer than a step, from which on a plan is so
 
 
 @record
@@ -32,28 +37,29 @@ class BlockingPrompts:
     square: Number = 0.0  # mean square of that time
 
     @property
-    def some(self) -> bool:
+    def occur(self) -> bool:
         """Whether there are any."""
         return bool(np.any(self.share))
 
-    def used(self, rate: Number) -> Number:
+    def busy_share(self, rate: Number) -> Number:
         """Share of the time in which one of them waits, at a rate of the replica."""
         with term("waits for answers"):
             return engine_utilisation(rate, self.share * self.time)
 
+    def line(self, line: Number, variance: Number, rate: Number, busy: Number) -> tuple[Number, Number]:
+        """Wait in line before full steps and its variance beside them; both are given without them."""
+        with term("waits for answers"):
+            share = busy + self.busy_share(rate)
+            return line_growth(busy, share) * line, grown_line_variance(variance, busy, share)
+
     def wait(self, rate: Number, busy: Number) -> Number:
         """Mean wait of all requests behind them; busy: share of time that prompts fill whole steps."""
         with term("waits for answers"):
-            return blocked_wait(rate * self.share, self.square, busy + self.used(rate))
+            return blocked_wait(rate * self.share, self.square, busy + self.busy_share(rate))
 
-    def loop_wait(self, users: Number, latency: Number, service: Number) -> Number:
-        """The same of users who each send a request when the last is answered; service: of a prompt in full steps."""
-        with term("waits for answers"):
-            return blocked_loop_wait(users, latency, service + self.share * self.time, self.share * self.square)
-
-    def far(self, wait: Number, rate: Number, busy: Number, tail: float) -> Number:
+    def percentile(self, wait: Number, rate: Number, busy: Number, tail: float) -> Number:
         """What a share of all requests waits at least, where they wait for so long on average."""
-        used = self.used(rate)
+        used = self.busy_share(rate)
         with term("waits for answers"):
             free = np.maximum(1.0 - busy, used)
             chance = used / np.where(free > 0, free, 1.0)
@@ -71,14 +77,29 @@ def filled_room(load: Load, room: Number, groups: Number = 1.0) -> Number:
         return groups * whole_prompt_room(room / groups, load.computed, load.prompt_spread)
 
 
+def whole_prompts_decoded(load: Load, budget: Number, parts: Number) -> Number:
+    """Sequences in flight where whole prompts fill every step; budget: of one of so many parts of a step.
+
+    Each micro-batch of a pipeline and each attention group is such a part.
+    """
+    with term("whole prompts"):
+        room, prompt = budget / load.verified, load.computed / load.verified
+        return parts * whole_prompt_concurrency(room, prompt, load.steps, load.prompt_spread)
+
+
 def steps_with_prompt(load: Load, room: Number, busy: Number) -> Number:
     """Steps that carry a prompt, one where it is computed whole."""
     return 1.0 if load.whole else prompt_steps(load.computed, room, busy)
 
 
-def too_long_for_a_step(load: Load, budget: Number) -> bool:
-    """Whether an engine that computes whole prompts refuses over a thousandth of them."""
-    return load.whole and bool(np.any(too_long_share(budget, load.computed, load.prompt_spread) > REFUSED))
+def longer_than_a_step(load: Load, budget: Number) -> Number:
+    """Share of prompts that an engine which computes whole prompts refuses."""
+    return too_long_share(budget, load.computed, load.prompt_spread) if load.whole else 0.0
+
+
+def least_budget(load: Load) -> float:
+    """Tokens of a step that holds all prompts but as many as a valid plan may refuse."""
+    return float(np.max(longest_prompt(load.computed, load.prompt_spread, INVALID)))
 
 
 def part_of_prompt(load: Load, room: Number) -> Number:

@@ -16,6 +16,7 @@ from costmodel.estimate.serving.predict_serving import ServingAnswer, replica_ra
 from costmodel.estimate.serving.replicas_for_load import headroom_of
 from costmodel.estimate.serving.service_limits import service_limits
 from costmodel.estimate.serving.serving_inputs import ServingInputs, inputs_of
+from costmodel.estimate.serving.whole_prompts import least_budget
 from costmodel.explore.serving.best_layout import plan_settings
 from costmodel.explore.serving.cluster_sizes import larger, sizes_of_cluster
 from costmodel.explore.serving.fleets import counts_needed, counts_of, gpus_of, settings_of
@@ -218,10 +219,10 @@ def _longer_steps(found: FoundPlans, case: ServingCase) -> list[Iterator[tuple[s
 
 
 def _room_for_prompts(inputs: ServingInputs) -> Iterator[Iterator[tuple[str, ...]]]:
-    """What makes room for the mean prompt in a step, beside all sequences that the engine decodes."""
+    """What makes room for long prompts in a step, beside all sequences that the engine decodes."""
     yield iter([("stack.chunked=true",)])
-    beside = float(np.max(inputs.load.computed)) + float(inputs.sequences)
-    yield iter([(f"stack.budget={2 ** math.ceil(math.log2(beside))}",)])
+    needed = least_budget(inputs.load) + float(inputs.sequences)
+    yield iter([(f"stack.budget={2 ** math.ceil(math.log2(needed))}",)])
 
 
 def _without(settings: tuple[str, ...], others: tuple[str, ...]) -> tuple[str, ...]:

@@ -1,4 +1,4 @@
-"""Steps of whole prompts: packed one by one, saturated engines, and prompts that wait until answers end."""
+"""Steps of whole prompts: packed one by one, saturated engines, and prompts that do not fit beside sequences."""
 
 from __future__ import annotations
 
@@ -8,11 +8,7 @@ from numpy.typing import NDArray
 
 from costmodel.equations.serving.load.closed_loop import full_step_concurrency
 from costmodel.equations.serving.load.whole_prompts import (
-    blocked_loop_wait,
-    blocked_wait,
     blocking_share,
-    drain_square,
-    drain_time,
     whole_prompt_concurrency,
     whole_prompt_room,
     whole_prompt_slots,
@@ -46,6 +42,16 @@ def test_unlike_prompts_fill_a_step_as_they_are_packed(room: float, variation: f
     assert found == pytest.approx(packed(prompts, room), rel=0.11 if variation == 1 and room == 4 else 0.04)
 
 
+@pytest.mark.parametrize("variation", [0.1, 0.2, 0.3, 0.6, 1.0, 1.5])
+@pytest.mark.parametrize("room", [1.0, 1.2, 1.5, 2.0, 2.5])
+def test_unlike_prompts_nearly_as_long_as_a_step(room: float, variation: float) -> None:
+    """To 7 %; it was up to 16 % less, for a step that has a prompt was not known to hold all of it."""
+    prompts = lognormal(np.random.default_rng(0), 1.0, variation, 50_000)
+    prompts = prompts[prompts <= room]
+    found = float(whole_prompt_room(room, float(prompts.mean()), float(prompts.std() / prompts.mean())))
+    assert found == pytest.approx(packed(prompts, room), rel=0.07)
+
+
 @pytest.mark.parametrize(("prompt", "output", "budget"), [(2048, 512, 8192), (2048, 512, 3000), (900, 600, 2000)])
 def test_equal_prompts_keep_as_many_in_flight_as_a_full_engine(prompt: int, output: int, budget: int) -> None:
     """In parts of prompts it would hold up to 27 % more."""
@@ -70,24 +76,3 @@ def test_the_prompts_that_fit_into_a_step_but_not_beside_the_sequences(variation
     prompts = lognormal(np.random.default_rng(0), 2048.0, variation, 400_000)
     seen = np.mean((prompts > 3800) & (prompts <= 4096))
     assert float(blocking_share(4096.0, 296.0, 2048.0, variation)) == pytest.approx(seen, abs=2e-4)
-
-
-@pytest.mark.parametrize("variation", [0.0, 0.5, 1.0])
-def test_what_is_left_of_an_answer(variation: float) -> None:
-    """A running answer is met in proportion to its length, and anywhere in it."""
-    random = np.random.default_rng(0)
-    answers = lognormal(random, 500.0, variation, 400_000)
-    met = random.choice(answers, 400_000, p=answers / answers.sum())
-    left = 0.01 * met * random.random(400_000)
-    assert drain_time(500.0, variation, 0.01) == pytest.approx(left.mean(), rel=0.02)
-    assert drain_square(500.0, variation, 0.01) == pytest.approx((left**2).mean(), rel=0.08)
-
-
-def test_users_and_arrivals_wait_alike_at_one_rate() -> None:
-    """By Little's law the rate of the loop is that at which requests at random would wait for so long."""
-    users, latency, service, square = 64.0, 8.0, 0.09, 0.3
-    wait = float(blocked_loop_wait(users, latency, service, square))
-    rate = users / (latency + wait)
-    assert wait == pytest.approx(float(blocked_wait(rate, square, rate * service)))
-    assert np.isinf(float(blocked_wait(rate, square, 1.0)))
-    assert float(blocked_loop_wait(users, latency, service, 0.0)) == 0

@@ -9,8 +9,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from costmodel.equations.serving.load.percentiles import normal_share
-from costmodel.equations.serving.load.queues import SATURATED
+from costmodel.equations.serving.load.percentiles import normal_quantile, normal_share
 from costmodel.ground.equation import Number, equation
 
 ROUNDED = 1e-9  # by which a quotient of whole numbers may lie under a whole one
@@ -21,12 +20,12 @@ SHARP = 1e-12  # spread of equal prompts, for a quotient by it
 def whole_prompt_room(room: Number, prompt: Number, variation: Number) -> Number:
     """Tokens of prompts in a step that holds whole prompts only, as many as fit.
 
-    s max(n d + (k − (1 + v²) / 2) (1 − d), k / 2), k = max(r / s, 1), n = m − 1 + Φ((k − m) / (v √m)) with m the whole
-    number next to k, d = e^(−2π² v² k)
+    s max(n d + (k − (1 + v²) / 2) (1 − d), 1 + Φ((k − 2) / (v √2)), k / 2), k = max(r / s, 1),
+    n = m − 1 + Φ((k − m) / (v √m)) with m the whole number next to k, d = e^(−2π² v² k)
 
     What is left in front of a prompt that does not fit is the age of a renewal process: the rest of a division for
-    equal prompts, half of a length-biased prompt for unlike ones. Two steps that follow each other hold more than the
-    room of one, so that a step is half full at least.
+    equal prompts, half of a length-biased prompt for unlike ones. A step that has any holds one prompt, and a second
+    where two fit. Two steps that follow each other hold more than the room of one, so that it is half full at least.
 
     Args:
         room: tokens that a step leaves to prompts, r [1]
@@ -43,8 +42,8 @@ def whole_prompt_room(room: Number, prompt: Number, variation: Number) -> Number
         6757
 
     Holds:
-        equal prompts exactly; unlike ones where few are longer than the room. A step that has any holds one at least;
-        whole_prompt_slots and blocking_share count those that wait
+        equal prompts exactly; unlike ones that all fit to 7 %. Those longer than the room are counted by
+        whole_prompt_slots and blocking_share, and by too_long_share
 
     Source:
         cox-1962; tensorrt-llm cpp/tensorrt_llm/batch_manager/microBatchScheduler.cpp; vllm-engine v1/core/sched
@@ -57,7 +56,8 @@ def whole_prompt_room(room: Number, prompt: Number, variation: Number) -> Number
     equal = near - 1 + normal_share((fills - near + ROUNDED) / np.maximum(variation * np.sqrt(near), SHARP))
     alike = np.exp(-2 * np.pi**2 * variation**2 * fills)
     held = equal * alike + (fills - (1 + variation**2) / 2) * (1 - alike)
-    tokens: Number = prompt * np.maximum(held, fills / 2)
+    first_two = 1 + normal_share((fills - 2 + ROUNDED) / np.maximum(variation * np.sqrt(2.0), SHARP))
+    tokens: Number = prompt * np.maximum(np.maximum(held, first_two), fills / 2)
     return tokens
 
 
@@ -189,123 +189,38 @@ def too_long_share(token_budget: Number, prompt: Number, variation: Number) -> N
     return np.where(variation > 0, 1 - _share_up_to(token_budget, prompt, variation), prompt > token_budget)
 
 
+@equation
+def longest_prompt(prompt: Number, variation: Number, tail_share: Number) -> Number:
+    """Length that only a share of all prompts exceeds.
+
+    s max(1, e^(z σ − σ² / 2)), z = Φ⁻¹(1 − p), σ² = ln(1 + v²)
+
+    Args:
+        prompt: tokens of the prompt that are computed, on average, s [1]
+        variation: of the prompts, standard deviation over mean, v [1]
+        tail_share: share of prompts beyond, p [1]
+
+    Returns:
+        tokens [1]
+
+    Example:
+        >>> [round(float(longest_prompt(2048.0, v, 0.01))) for v in (0.0, 0.6)]
+        [2048, 6381]
+
+    Holds:
+        log-normal lengths
+
+    Source:
+        limpert-2001
+
+    Monotone: increasing in prompt; decreasing in tail_share
+    """
+    spread = np.sqrt(np.log1p(variation**2))
+    return prompt * np.maximum(np.exp(normal_quantile(tail_share) * spread - spread**2 / 2), 1.0)
+
+
 def _share_up_to(length: Number, mean: Number, variation: Number) -> Number:
     """Share of log-normal lengths up to one of them; meaningless without a spread."""
     spread = np.sqrt(np.log1p(np.where(variation > 0, variation, 1.0) ** 2))
     share: Number = normal_share(np.log(length / mean) / spread + spread / 2)
     return share
-
-
-@equation
-def drain_time(output: Number, variation: Number, step: Number) -> Number:
-    """Mean time for which a prompt waits until enough answers have ended for it to fit.
-
-    D o (1 + v²) / 2: what is left of a running answer, for the sequences that must end are any share of all
-
-    Args:
-        output: tokens that are generated, on average, o [1]
-        variation: of the answers, standard deviation over mean, v [1]
-        step: a step without prompts with half of the sequences, D [s]
-
-    Returns:
-        time [s]
-
-    Example:
-        >>> round(drain_time(512.0, 0.6, 0.014), 2)
-        4.87
-
-    Source:
-        cox-1962
-
-    Monotone: increasing in output, variation, step
-    """
-    return step * output * (1 + variation**2) / 2
-
-
-@equation
-def drain_square(output: Number, variation: Number, step: Number) -> Number:
-    """Mean square of the time for which a prompt waits until enough answers have ended.
-
-    (D o)² (1 + v²)³ / 3
-
-    Args:
-        output: tokens that are generated, on average, o [1]
-        variation: of the answers, log-normal, standard deviation over mean, v [1]
-        step: a step without prompts with half of the sequences, D [s]
-
-    Returns:
-        mean square [s·s]
-
-    Example:
-        >>> round(drain_square(512.0, 0.6, 0.014), 1)
-        43.1
-
-    Source:
-        cox-1962; limpert-2001
-
-    Monotone: increasing in output, variation, step
-    """
-    return (step * output) ** 2 * (1 + variation**2) ** 3 / 3
-
-
-@equation
-def blocked_wait(drain_rate: Number, mean_square: Number, busy_share: Number) -> Number:
-    """Mean wait of all requests behind prompts that wait until answers end: those that come meanwhile wait in line.
-
-    λ_q T₂ / (2 (1 − ρ)), ∞ from ρ = 1 on
-
-    Args:
-        drain_rate: prompts a second that wait until answers end, λ_q [1/s]
-        mean_square: of that time, T₂ [s·s]
-        busy_share: share of time that prompts fill whole steps, or that one waits, ρ [1]
-
-    Returns:
-        wait [s]
-
-    Example:
-        >>> round(float(blocked_wait(0.0015, 43.1, 0.62)), 3)
-        0.085
-
-    Holds:
-        prompts of log-normal lengths whose refused tail is small: of 25 simulated loads to 80 % of saturation the mean
-        time to the first token is 8 % off in the median, 36 % at worst; without this wait it is up to 83 % too short
-
-    Source:
-        fuhrmann-1985
-
-    Monotone: increasing in drain_rate, mean_square, busy_share
-    """
-    stable = 1 - busy_share > SATURATED
-    return drain_rate * mean_square / 2 * np.where(stable, 1 / np.where(stable, 1 - busy_share, 1.0), np.inf)
-
-
-@equation
-def blocked_loop_wait(users: Number, latency: Number, service: Number, mean_square: Number) -> Number:
-    """The same wait where so many users each send a request as soon as the last one is answered.
-
-    (N c − R + √((R − N c)² + 2 N T₂)) / 2: by Little's law λ = N / (R + W), with W = λ T₂ / (2 (1 − λ c))
-
-    Args:
-        users: users, N [1]
-        latency: of a request that waits for no such prompt, R [s]
-        service: time of the line that a request takes, its prompt and its part of such waits, c [s]
-        mean_square: mean square of such waits, times the share of requests that wait so, T₂ [s·s]
-
-    Returns:
-        wait [s]
-
-    Example:
-        >>> round(float(blocked_loop_wait(64.0, 8.0, 0.11, 0.26)), 2)
-        2.44
-
-    Holds:
-        users who are all admitted; of loops simulated with up to 256 users the rate is 12 % off at most, first tokens
-        47 %, where prompts that wait so take a fifth of the time
-
-    Source:
-        fuhrmann-1985; little-1961; composition
-
-    Monotone: increasing in users, service, mean_square; decreasing in latency
-    """
-    over = users * service - latency
-    return (over + np.sqrt(over**2 + 2 * users * mean_square)) / 2

@@ -12,6 +12,7 @@ from costmodel.estimate.serving.predict_serving import ServingAnswer, code_of
 from costmodel.estimate.serving.reason_codes import REFUSALS
 from costmodel.estimate.serving.replicas_for_load import replicas_that_answer, share_of_saturation
 from costmodel.estimate.serving.service_limits import service_limits
+from costmodel.estimate.serving.whole_prompts import longer_than_a_step
 from costmodel.estimate.shared.limits import Limit, stated_limits
 from costmodel.ground.counts import number_of
 from costmodel.ground.units import gib, percent, significant
@@ -165,6 +166,9 @@ def _invalid(answer: ServingAnswer, code: str) -> str:
         return f"{wrong:,.0f} key-value heads are neither divisible by {tp} nor a divisor of it"
     if code == "L062":
         prompt, budget = one(inputs.load.computed), one(inputs.budget)
+        if inputs.load.prompt_spread:
+            share = percent(one(longer_than_a_step(inputs.load, inputs.budget)), 2)
+            return f"{share} of the prompts are longer than a step of {budget:,.0f} tokens, which computes each whole"
         return f"a prompt of {prompt:,.0f} tokens is computed in one step, which holds {budget:,.0f}"
     if code in ("L063", "L064", "L065"):
         return _undivided(answer, code)

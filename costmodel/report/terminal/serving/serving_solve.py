@@ -15,10 +15,10 @@ from costmodel.ground.counts import number_of
 from costmodel.report.machine.serving_json import number
 from costmodel.report.terminal.serving.serving_formatting import (
     bound_words,
+    digits_apart,
     has_limits,
     layout_words,
     result,
-    telling_digits,
     with_band,
 )
 from costmodel.report.terminal.serving.serving_reasons import reason
@@ -98,7 +98,7 @@ def _words(found: SolvedServing, trial: ServingTrial) -> str:
     if trial.codes:
         return reason(trial.answer, trial.codes[0])
     column, value, bound = found.target.column, trial.answer.costs[found.target.column], found.target.bound
-    stated = result(column, value, telling_digits(column, value, bound))
+    stated = result(column, value, digits_apart(column, value, bound))
     return f"{column} is {'just past ' if stated == bound_words(column, bound) else ''}{stated}"
 
 

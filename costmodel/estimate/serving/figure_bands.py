@@ -38,6 +38,7 @@ from costmodel.estimate.serving.serving_band import (
     spreads,
 )
 from costmodel.estimate.serving.serving_inputs import ServingInputs
+from costmodel.estimate.serving.term_bands import term_bands
 from costmodel.estimate.shared.limits import stated_limits
 from costmodel.estimate.shared.results import Costs
 from costmodel.ground.equation import Number, term
@@ -66,7 +67,7 @@ def banded(inputs: ServingInputs, found: Evaluation, under_load: UnderLoad) -> C
             columns[f"{name}_low"], columns[f"{name}_high"] = _ends(columns[name], (low, high), beside, most)
     if answers_bring_requests(inputs):
         columns |= _answers_in_loop(inputs, columns)
-    return Costs(columns, results.rows)
+    return Costs(columns | term_bands(inputs, found.layout, columns), results.rows)
 
 
 def _answers_in_loop(inputs: ServingInputs, columns: Mapping[str, Number]) -> dict[str, Number]:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from costmodel.documents.schemas.results import ResultColumn
-from costmodel.documents.schemas.serving.serving_results import BANDED, RESULTS
+from costmodel.documents.schemas.serving.serving_results import BANDED, BANDED_TERMS, RESULTS
 from costmodel.estimate.shared.results import with_unit
 
 
@@ -16,6 +16,10 @@ def _with_bands() -> Iterator[tuple[str, ResultColumn]]:
         if name in BANDED:
             yield f"{name}_low", ResultColumn(column.unit, f"P10 of {name}: one run in ten is below", "neither")
             yield f"{name}_high", ResultColumn(column.unit, f"P90 of {name}: one run in ten is above", "neither")
+        if name in BANDED_TERMS:
+            for end, place in (("low", "P10"), ("high", "P90")):
+                meaning = f"{place} of {name} by the residual of its kernels; bands of terms do not add up"
+                yield f"{name}_{end}", ResultColumn(column.unit, meaning, "neither")
 
 
 COLUMNS: dict[str, ResultColumn] = dict(_with_bands())

@@ -97,9 +97,9 @@ def longer_than_a_step(load: Load, budget: Number) -> Number:
     return too_long_share(budget, load.computed, load.prompt_spread) if load.whole else 0.0
 
 
-def least_budget(load: Load) -> float:
+def least_budget(load: Load) -> Number:
     """Tokens of a step that holds all prompts but as many as a valid plan may refuse."""
-    return float(np.max(longest_prompt(load.computed, load.prompt_spread, INVALID)))
+    return longest_prompt(load.computed, load.prompt_spread, INVALID)
 
 
 def part_of_prompt(load: Load, room: Number) -> Number:

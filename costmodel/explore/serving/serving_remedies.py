@@ -221,7 +221,7 @@ def _longer_steps(found: FoundPlans, case: ServingCase) -> list[Iterator[tuple[s
 def _room_for_prompts(inputs: ServingInputs) -> Iterator[Iterator[tuple[str, ...]]]:
     """What makes room for long prompts in a step, beside all sequences that the engine decodes."""
     yield iter([("stack.chunked=true",)])
-    needed = least_budget(inputs.load) + float(inputs.sequences)
+    needed = float(np.max(least_budget(inputs.load))) + float(inputs.sequences)
     yield iter([(f"stack.budget={2 ** math.ceil(math.log2(needed))}",)])
 
 

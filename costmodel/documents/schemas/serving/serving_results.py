@@ -157,6 +157,7 @@ BANDED = (
     "prefill_needed",
     "decode_needed",
     "interference_share",
+    "prompts_between",
     "prefix_residency",
     "prefill_utilisation",
     "makespan",
@@ -170,6 +171,19 @@ BANDED = (
     "cost_of_batch",
     "cost_per_mtoken",
     "energy_per_token",
+)
+BANDED_TERMS = (  # by the residual of their kernels, where the evidence has one
+    "matmul",
+    "attention",
+    "memory_bound",
+    "tp_exposed",
+    "ep_exposed",
+    "dcp_exposed",
+    "pp_exposed",
+    "host_time",
+    "draft_time",
+    "transfer_time",
+    "transfer_exposed",
 )
 _SHARES = ("_share", "_chance", "utilisation", "prefix_hit", "host_hit")  # last words of results that are 1 at most
 

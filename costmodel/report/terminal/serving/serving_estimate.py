@@ -32,7 +32,7 @@ from costmodel.report.terminal.style.head import origin_lines, price_lines, subj
 from costmodel.report.terminal.style.layout import CellTable, Line, drawn, typed
 from costmodel.report.terminal.style.next_command import command, options_of
 from costmodel.report.terminal.style.remark_lines import assumed_lines, remarks
-from costmodel.report.terminal.style.theme import BAD, HEAD, bar, styled
+from costmodel.report.terminal.style.theme import BAD, DIM, HEAD, bar, styled
 
 _OF_SOME = ("dcp_exposed", "ep_exposed", "pp_exposed", "tp_exposed", "draft_time")  # shown only where not zero
 _FULL = 0.99  # of the highest rate
@@ -269,7 +269,7 @@ def _apart(answer: ServingAnswer) -> list[tuple[str, str, str, str, str]]:
     ratio = f"{significant(costs['prefill_per_decode'])} a decode"
     hidden = f"{show_time(costs['transfer_exposed'])} after the prompt"
     return [
-        ("cache sent", show_time(costs["transfer_time"]), "exposed", hidden, ""),
+        *_pair(answer, ("cache sent", "transfer_time"), ("exposed", "transfer_exposed", hidden)),
         ("prefill busy", result("prefill_utilisation", costs["prefill_utilisation"]), "balance", ratio, ""),
         ("gain", pays, "", "", ""),
     ]
@@ -322,16 +322,26 @@ def _energy(costs: dict[str, float]) -> list[Line]:
 
 
 def _where_it_goes(answer: ServingAnswer) -> list[Line]:
-    """The terms of the time per token, longest first."""
+    """The terms of the time per token, longest first, each with its band."""
     costs = answer.costs
-    terms = [(name, costs[key]) for name, key in TERMS if key not in _OF_SOME or costs[key]]
-    longest = max(value for _, value in terms)
+    terms = [(name, key, costs[key]) for name, key in TERMS if key not in _OF_SOME or costs[key]]
+    longest = max(value for *_, value in terms)
     rows = [
-        (name, show_time(value), bar(value / longest, 28), f"{value / costs['tpot'] * 100:.1f} %")
-        for name, value in sorted(terms, key=lambda item: -item[1])
+        (name, show_time(value), band(costs, key), bar(value / longest, 20), f"{value / costs['tpot'] * 100:.1f} %")
+        for name, key, value in sorted(terms, key=lambda item: -item[2])
     ]
-    shares = CellTable(("term", "time", "", "of the token"), rows, "lrlr", headed=False, drop=("",), indent="    ")
-    return [Text(), styled("  where a token's time goes", HEAD), shares]
+    names = ("term", "time", BAND, "", "of the token")
+    shares = CellTable(names, rows, "lrllr", headed=False, drop=("", BAND), indent="    ")
+    return [Text(), styled("  where a token's time goes", HEAD), shares, *_kinds_of_bands(answer)]
+
+
+def _kinds_of_bands(answer: ServingAnswer) -> list[Line]:
+    """What the bands of terms are of, and which terms have none."""
+    costs = answer.costs
+    parts = (*TERMS, *((("cache sent", "transfer_time"),) if answer.plan.prefill is not None else ()))
+    without = [name for name, key in parts if costs[key] > 0 and not band(costs, key)]
+    none = [styled(f"    no residual in the evidence, so no band: {', '.join(without)}", DIM)] if without else []
+    return [styled(f"    {BAND} of kernels by their residuals, of prompts by the engine's", DIM), *none]
 
 
 def bound_words(answer: ServingAnswer) -> str:

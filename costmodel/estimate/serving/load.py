@@ -173,10 +173,10 @@ def in_flight(engines: Engines) -> Column:
 def _of_loop(engines: Engines, there: float) -> Column:
     """Sequences in flight where so many requests are there at once: all but those behind prompts that wait for answers.
 
-    By Little's law as many wait as come in the time for which each of them does.
+    By Little's law as many wait as come in the time for which each of them does. Offline batches do not count them.
     """
     most = np.minimum(of_each(engines.inputs, engines.layout, there), engines.bounds.least)
-    if not _blocks(engines.inputs.load):
+    if not _blocks(engines.inputs.load) or engines.inputs.case.scenario.workload.requests is not None:
         return most
 
     def present(some: Engines, many: Column) -> Number:

@@ -15,10 +15,6 @@ from costmodel.estimate.serving.serving_band import spreads
 from estimate.serving.cases import Figures, case, costs, one, predicted
 
 DRAWS = 400_000
-TERMS = (
-    "matmul", "attention", "memory_bound", "tp_exposed", "ep_exposed", "dcp_exposed", "pp_exposed", "host_time",
-    "draft_time", "prompts_between",
-)  # fmt: skip
 
 
 def _slower(factor: float, *asked: str) -> Figures:

@@ -10,7 +10,11 @@ import numpy as np
 from costmodel.documents.reader.library import read
 from costmodel.documents.reader.override_case import vary_any
 from costmodel.documents.reader.serving_scenario import ServingCase, serving
+from costmodel.documents.schemas.precision import RECIPES
 from costmodel.documents.schemas.serving.engine import Engine, EngineDispatch, EngineHostCache
+from costmodel.documents.schemas.serving.serving_workload import Serving
+from costmodel.estimate.serving.checkpoint_precision import multiplies
+from costmodel.estimate.serving.element_types import stored_types
 from costmodel.estimate.serving.engine_hardware import check_hardware
 from costmodel.estimate.serving.engine_memory import EngineMemoryUse
 from costmodel.estimate.serving.expert_step import dispatches
@@ -24,6 +28,7 @@ from costmodel.exchange.exporters.engines.engine_export import (
     exported_command,
 )
 from costmodel.exchange.exporters.engines.serving_job import ServingJob, rounded_share
+from costmodel.exchange.importers.serving.served_types import experts_of_checkpoint, types_of_checkpoint
 from costmodel.explore.checkpoint_names import checkpoint_name
 from costmodel.explore.serving.best_layout import plan_settings
 from costmodel.explore.serving.longest_context import kinds_of, with_longest_context
@@ -174,7 +179,7 @@ def _job(found: ServingAnswer, layout: PlanColumns, use: EngineMemoryUse, bound:
         model=case.model,
         checkpoint=name or case.model.name,
         shipped=shipped,
-        workload=case.scenario.workload,
+        workload=_settled_types(case),
         engine=inputs.engine,
         budget=round(_number(inputs.budget)),
         sequences=round(_number(inputs.sequences)),
@@ -186,4 +191,20 @@ def _job(found: ServingAnswer, layout: PlanColumns, use: EngineMemoryUse, bound:
         requests=_number(use.requests_worst) / groups,
         bound=bound,
         dispatched=bool(np.any(dispatches(inputs, layout))),
+        narrow_experts=experts_of_checkpoint(case.model, case.model.name),
+        widens=_widens(case),
     )
+
+
+def _settled_types(case: ServingCase) -> Serving:
+    """The workload with the types of the model's checkpoint, where it states none."""
+    kept, experts = stored_types(case)
+    workload = case.scenario.workload
+    made = {"weights": workload.weights or kept, "expert_weights": workload.expert_weights or experts}
+    return workload.model_copy(update=made)
+
+
+def _widens(case: ServingCase) -> bool:
+    """Whether engine and accelerator lack products in the type of the model's checkpoint."""
+    recipe = RECIPES.get(types_of_checkpoint(case.model, case.model.name, "").precision or "")
+    return recipe is not None and not multiplies(case, recipe)

@@ -1,4 +1,6 @@
-"""The type of products of a checkpoint that is published in a narrow one, where the workload states none."""
+"""The type of products of a checkpoint that is published in a narrow one, where the workload states none; whether what
+it states needs another checkpoint.
+"""
 
 from __future__ import annotations
 
@@ -6,6 +8,7 @@ from dataclasses import replace
 
 from costmodel.documents.reader.serving_scenario import ServingCase
 from costmodel.documents.schemas.precision import RECIPES, Recipe
+from costmodel.documents.schemas.serving.serving_workload import STORED, STORED_EXPERTS
 from costmodel.estimate.serving.element_types import stored_types
 from costmodel.estimate.shared.assumptions import AssumptionLog
 
@@ -16,7 +19,7 @@ def with_checkpoint_precision(case: ServingCase, log: AssumptionLog) -> ServingC
     recipe = next((each for name, each in RECIPES.items() if name == kept), None)
     if "precision" in workload.model_fields_set or recipe is None or recipe.name == workload.precision:
         return case
-    if not _multiplies(case, recipe):
+    if not multiplies(case, recipe):
         origin = f"{case.stack.name} on {case.accelerator.name} has no products in {recipe.name} of the checkpoint"
         log.note("workload.precision", workload.precision, origin)
         return case
@@ -28,7 +31,27 @@ def with_checkpoint_precision(case: ServingCase, log: AssumptionLog) -> ServingC
     return replace(case, scenario=case.scenario.model_copy(update={"workload": taken}))
 
 
-def _multiplies(case: ServingCase, recipe: Recipe) -> bool:
+_TYPES = {"precision", "weights", "expert_precision", "expert_weights"}
+
+
+def needs_other_checkpoint(case: ServingCase) -> bool:
+    """Whether the workload states types that the narrow checkpoint of the model does not give."""
+    workload, model = case.scenario.workload, case.model
+    named = any(workload.precision in name.lower() for name in case.hub)  # a converted checkpoint
+    if named or not _TYPES & workload.model_fields_set:
+        return False
+    kept, experts = model.stored or STORED.get(model.name), model.stored_experts or STORED_EXPERTS.get(model.name)
+    read, read_experts = stored_types(case)
+    if experts is not None and (workload.expert_weights or read_experts) != experts:
+        return True
+    if kept is None:
+        return False
+    recipe = next((each for name, each in RECIPES.items() if name == kept), None)
+    widened = workload.precision in ("bf16", "fp16") and (recipe is None or not multiplies(case, recipe))
+    return (workload.weights or read or workload.precision) != kept or not (workload.precision == kept or widened)
+
+
+def multiplies(case: ServingCase, recipe: Recipe) -> bool:
     """Whether the engine offers products of a recipe, and the accelerator has a rate and a fit for them."""
     chip, fits = case.accelerator, case.efficiency
     if recipe.name not in case.stack.precisions or (recipe.families and chip.family not in recipe.families):

@@ -14,6 +14,7 @@ from costmodel.documents.schemas.serving.serving_limits import BETWEEN_TOKENS
 from costmodel.documents.schemas.serving.serving_plan import ServingPlan
 from costmodel.estimate.machine.price import odd_price
 from costmodel.estimate.serving.attention_time import narrow_cache_without_gain
+from costmodel.estimate.serving.checkpoint_precision import needs_other_checkpoint
 from costmodel.estimate.serving.constraints import invalid, invalid_halves
 from costmodel.estimate.serving.conversations import conversing
 from costmodel.estimate.serving.evaluate_apart import ApartEvaluation, evaluate_apart
@@ -259,6 +260,8 @@ def remarks(inputs: ServingInputs) -> Iterator[str]:
         yield "N040"
     if odd_price(inputs.case.stated_price):
         yield "N042"
+    if needs_other_checkpoint(inputs.case):
+        yield "N050"
 
 
 def predict(case: ServingCase, *, bands: bool = True) -> ServingAnswer:

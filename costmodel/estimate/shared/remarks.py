@@ -170,4 +170,10 @@ REMARKS = {
         "The engine computes each prompt in one step. By the stated spread over 0.1 % of the prompts are longer, and "
         "it refuses them. Figures count them as served. stack.chunked=true or a larger stack.budget admits them.",
     ),
+    "N050": Reason(
+        "another checkpoint",
+        "The published checkpoint of this model is in a narrow type, and the workload states another one. The figures "
+        "are of a converted checkpoint, which export does not write. Leave out --dtype and all types of weights: then "
+        "the type of the published checkpoint is taken.",
+    ),
 }

@@ -211,6 +211,45 @@ def test_types_that_the_checkpoint_must_have_are_said() -> None:
     assert (fault.place.path, fault.hint) == ("workload.precision", "--set workload.precision=fp8-block is what it has")
 
 
+@pytest.mark.parametrize("model", ["gpt-oss-120b", "gpt-oss-20b", "deepseek-v3", "deepseek-v4-flash", "minimax-m2"])
+@pytest.mark.parametrize("node", ["dgx-h200", "dgx-a100"])
+@pytest.mark.parametrize("engine", ENGINES)
+def test_a_checkpoint_in_narrow_types_needs_no_option(engine: str, node: str, model: str) -> None:
+    """Experts in mxfp4 were refused, and weights in fp8-block that an A100 reads into 16 bits."""
+    asked = {"kind": "serving", "prompt": 1000, "output": 300, "rate": "1 /s"}
+    load = ", ".join(f"{key}: {value}" for key, value in asked.items())
+    keys = [f"model={model}", f"stack={engine}", f"cluster.node={node}", "cluster.nodes=4", "plan={tp: 8, pp: 2}"]
+    for to in ENGINES:
+        found = export_engine(serving(load_any(SCENARIO, [*keys, f"workload={{{load}}}", "limits={}"])), to)
+        assert found.file.faults == ()
+        assert "quant" not in found.file.text
+        assert "N050" not in found.answer.remarked
+
+
+@pytest.mark.parametrize(
+    ("model", "stated", "refused"),
+    [("gpt-oss-120b", "precision=fp8", {"expert_weights=mxfp4", "precision=bf16"}),
+     ("gpt-oss-120b", "weights=bf16", {"expert_weights=mxfp4"}),
+     ("gpt-oss-120b", "expert_weights=bf16", {"expert_weights=mxfp4"}),
+     ("deepseek-v3", "precision=fp8", {"precision=fp8-block"}),
+     ("deepseek-v3", "precision=bf16", {"precision=fp8-block"})],
+)  # fmt: skip
+def test_types_that_need_another_checkpoint_are_remarked_and_their_remedy_works(
+    model: str, stated: str, refused: set[str]
+) -> None:
+    keys = [f"model={model}", "cluster.node=dgx-h200", "plan={tp: 16}", f"workload.{stated}"]
+    own = [] if "precision" in stated else ["workload.precision=bf16"]
+    found = export_engine(serving(load_any(SCENARIO, [*keys, *own])), "vllm")
+    assert "N050" in found.answer.remarked
+    remedies = {fault.hint.removeprefix("--set workload.").partition(" is ")[0] for fault in found.file.faults}
+    assert remedies == refused
+    assert all("need another checkpoint" in fault.sentence for fault in found.file.faults)
+    again = export_engine(
+        serving(load_any(SCENARIO, [*keys, *own, *(f"workload.{each}" for each in remedies)])), "vllm"
+    )
+    assert (again.file.faults, "N050" in again.answer.remarked) == ((), False)
+
+
 @pytest.mark.parametrize("engine", ENGINES)
 def test_the_command_says_what_its_log_will_and_how_to_measure_it(engine: str) -> None:
     found = exported(engine, "dense", "workload.precision=bf16", "workload.prompt=1000", "workload.output=200")

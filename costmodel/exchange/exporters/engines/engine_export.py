@@ -125,7 +125,8 @@ def _differences(document: dict[Any, Any], job: ServingJob) -> Iterator[tuple[st
         if mine != back:
             yield f"plan.{key}", mine, back
     workload = document["workload"]
-    precision, adapters = job.workload.precision, job.workload.adapters
+    adapters = job.workload.adapters
+    precision = job.workload.weights if job.widens else job.workload.precision  # as the checkpoint is, on any device
     wanted = {
         "context": job.context,
         "precision": precision,

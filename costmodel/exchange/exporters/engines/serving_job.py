@@ -22,7 +22,9 @@ class ServingJob:
     checkpoint: the model as its hub calls it. shipped: its shape in the library. share: of memory, as the engine
     defines it. prompt: tokens of a request's, on average. context: tokens of the longest request. pool: tokens that
     the cache of one group of attention holds. bound: what sets the context. dispatched: whether tokens go to the ranks
-    of their experts alone.
+    of their experts alone. narrow_experts: the type of experts in the checkpoint, where it is another than that of the
+    other weights. widens: whether the accelerator lacks products in the type of the checkpoint, so that engines read it
+    in 16 bits.
     """
 
     file: str
@@ -42,6 +44,8 @@ class ServingJob:
     requests: float
     bound: str
     dispatched: bool
+    narrow_experts: str | None
+    widens: bool
 
     def count(self, key: str) -> int:
         """A count of the plan."""

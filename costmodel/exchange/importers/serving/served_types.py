@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from typing import NamedTuple
 
+from costmodel.documents.schemas.model import Model
+from costmodel.documents.schemas.precision import RECIPES
 from costmodel.documents.schemas.serving.serving_workload import STORED, STORED_EXPERTS
 from costmodel.exchange.imported import OriginValue
 from costmodel.exchange.importers.launch.layer import Layer
@@ -54,8 +56,6 @@ ENDINGS = (
     (("-quantized.w8a8", "-w8a8", "-w8a8-int8"), Quantised("int8")),
     (("-awq", "-awq-int4", "-gptq", "-gptq-int4", "-int4", "-w4a16"), Quantised(None, "int4-g128")),
 )
-CHECKPOINTS = {name: Quantised(kept) for name, kept in STORED.items()}
-OF_EXPERTS = STORED_EXPERTS  # of routed experts
 
 
 def fill_types(keys: ForeignKeys, layer: Layer, products: str, method: str, cache: str) -> None:
@@ -96,6 +96,28 @@ def of_checkpoint(name: str) -> Quantised:
     """
     last = name.rpartition("/")[2].lower()
     return next((types for endings, types in ENDINGS if last.endswith(endings)), Quantised())
+
+
+def types_of_checkpoint(model: Model | None, shipped: str, checkpoint: str) -> Quantised:
+    """The types that a checkpoint is in: by its name, else as its model states, else those of the shipped model.
+
+    >>> types_of_checkpoint(None, "deepseek-v3", "deepseek-ai/DeepSeek-V3").precision
+    'fp8-block'
+    """
+    named = of_checkpoint(checkpoint)
+    kept = (model.stored if model is not None else None) or STORED.get(shipped)
+    if named != Quantised() or kept is None:
+        return named
+    return Quantised(kept) if kept in RECIPES else Quantised(None, kept)
+
+
+def experts_of_checkpoint(model: Model | None, shipped: str) -> str | None:
+    """The type of routed experts in a checkpoint, where it is not that of the other weights.
+
+    >>> experts_of_checkpoint(None, "gpt-oss-120b")
+    'mxfp4'
+    """
+    return (model.stored_experts if model is not None else None) or STORED_EXPERTS.get(shipped)
 
 
 def without_ending(name: str) -> str:

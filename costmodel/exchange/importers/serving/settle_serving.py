@@ -13,7 +13,7 @@ from costmodel.exchange.importers.launch.layer import Layer
 from costmodel.exchange.importers.launch.settle import Settled
 from costmodel.exchange.importers.serving.image_releases import settle_release
 from costmodel.exchange.importers.serving.served_adapters import COUNT, RANK
-from costmodel.exchange.importers.serving.served_types import CHECKPOINTS, OF_EXPERTS, Quantised, of_checkpoint
+from costmodel.exchange.importers.serving.served_types import experts_of_checkpoint, types_of_checkpoint
 from costmodel.exchange.values.placed_values import placed
 from costmodel.ground.errors import CostModelError, Place, fail
 
@@ -33,7 +33,7 @@ def settled_serving(
         raise CostModelError(*found.faults)
     _replicas(found, model)
     of_release = settle_release(found)
-    _types(found, shipped, checkpoint)
+    _types(found, model, shipped, checkpoint)
     _context(found, model)
     for path, what, hint in (
         ("model", "the model is not stated", "add its config.json, or --set model=llama-3.1-8b, for example"),
@@ -122,21 +122,19 @@ def _machine(found: Settled, ranks: int) -> None:
         facts["plan.replicas"] = OriginValue(held, Origin("derived", text, place))
 
 
-def _types(found: Settled, shipped: str, checkpoint: str) -> None:
+def _types(found: Settled, shape: Model | None, shipped: str, checkpoint: str) -> None:
     """Types of the checkpoint, where no option states them."""
     facts, model = found.facts, found.facts.get("model")
     precision, weights = facts.get("workload.precision"), facts.get("workload.weights")
-    named = of_checkpoint(checkpoint)
-    if named == Quantised() and shipped in CHECKPOINTS:
-        named = CHECKPOINTS[shipped]
+    named, experts = types_of_checkpoint(shape, shipped, checkpoint), experts_of_checkpoint(shape, shipped)
     made = Origin("assumed", "the checkpoint, by its name", model.place if model is not None else None)
     plain = precision is None or precision.value in ("bf16", "fp16")
     if weights is None and plain and named.precision is not None:
         facts["workload.precision"] = OriginValue(named.precision, made)
     if weights is None and plain and named.weights is not None:
         facts["workload.weights"] = OriginValue(named.weights, made)
-    if shipped in OF_EXPERTS and "workload.expert_weights" not in facts:
-        facts["workload.expert_weights"] = OriginValue(OF_EXPERTS[shipped], made)
+    if experts is not None and "workload.expert_weights" not in facts:
+        facts["workload.expert_weights"] = OriginValue(experts, made)
     if "workload.precision" not in facts:
         facts["workload.precision"] = OriginValue("bf16", Origin("assumed", "a checkpoint in 16 bits"))
     if "workload.cache" not in facts:

@@ -43,11 +43,12 @@ _KEPT = ("budget", "sequences", "prefix_cache", "graphs")  # settings that anoth
 
 @record
 class ExportedEngine:
-    """The command of a plan beside the prediction for it, and why its share of memory is what it is."""
+    """The command of a plan beside the prediction for it: which plan it is, and why its share of memory is such."""
 
     answer: ServingAnswer
     job: ServingJob  # of instances that generate, where prompts are computed apart
     file: ExportedCommand
+    chosen: str
     translated: str
     prefill: ServingJob | None = None
 
@@ -56,7 +57,7 @@ def export_engine(case: ServingCase, to: str, rank: int | None = None) -> Export
     """The scenario's plan as a command; on another engine than the scenario's with the same pool for the cache."""
     target, translated = ENGINES[to], ""
     check_hardware(case, _shipped(target.stack))
-    found = _asked(case, rank)
+    found, chosen = _asked(case, rank)
     _checked(found)
     if found.inputs.engine.memory.definition != _shipped(target.stack).memory.definition:
         found, translated = _translated(found, _shipped(target.stack))
@@ -64,8 +65,8 @@ def export_engine(case: ServingCase, to: str, rank: int | None = None) -> Export
     jobs = [_job(found, layout, use, bound) for layout, use in kinds_of(found.evaluation)]
     job = jobs[-1]
     if len(jobs) == 1:
-        return ExportedEngine(found, job, exported_command(target, job), translated)
-    return ExportedEngine(found, job, exported_apart(target, jobs[0], job), translated, jobs[0])
+        return ExportedEngine(found, job, exported_command(target, job), chosen, translated)
+    return ExportedEngine(found, job, exported_apart(target, jobs[0], job), chosen, translated, jobs[0])
 
 
 def _shipped(name: str) -> Engine:
@@ -73,10 +74,14 @@ def _shipped(name: str) -> Engine:
     return engine
 
 
-def _asked(case: ServingCase, rank: int | None) -> ServingAnswer:
-    """The scenario's own plan, or one of its search."""
+def _asked(case: ServingCase, rank: int | None) -> tuple[ServingAnswer, str]:
+    """The scenario's own plan, or one of its search; and which it is, with its token budget."""
     if rank is None and case.scenario.plan is not None:
-        return predict(case, bands=False)
+        own = predict(case, bands=False)
+        origin = next(
+            (item.origin.partition(";")[0] for item in case.asked.assumed if item.path == "plan"), "as stated"
+        )
+        return own, f"{_of_budget(origin, own)}; --rank 1 writes Best of costmodel search"
     wanted = rank or 1
     found = search(inputs_of(case), wanted, bands=False)
     if len(found.best) < wanted:
@@ -84,7 +89,12 @@ def _asked(case: ServingCase, rank: int | None) -> ServingAnswer:
         raise fail("C004", sentence, Place(case.file), "costmodel search SCENARIO --why-not shows why")
     settings = plan_settings(found, found.best[wanted - 1])
     held = serving(vary_any(case, [f"{path}={value}" for path, value in settings.items()]))
-    return predict(held, bands=False)
+    ranked = predict(held, bands=False)
+    return ranked, _of_budget(f"rank {wanted} of costmodel search", ranked)
+
+
+def _of_budget(origin: str, found: ServingAnswer) -> str:
+    return f"plan: {origin}; token budget {_number(found.inputs.budget):,.0f}"
 
 
 def _checked(found: ServingAnswer) -> None:

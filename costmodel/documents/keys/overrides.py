@@ -4,6 +4,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable
+from dataclasses import replace
 from typing import Any
 
 from costmodel.documents.keys.paths import at
@@ -125,7 +126,8 @@ def memory_in_whole(changes: Iterable[str | Assignment]) -> tuple[str | Assignme
 def assign(tree: dict[Any, Any], assignments: Iterable[str | Assignment], fetch: Fetch) -> None:
     """Put every assignment into the tree, or report every fault in them.
 
-    A document is exchanged before its leaves are set, whatever the order, so that no assignment is lost.
+    A document is exchanged before its leaves are set, whatever the order, so that no assignment is lost; `like` of one
+    that is named exchanges it.
     """
     faults: list[Fault] = []
     changes: list[Assignment] = []
@@ -134,7 +136,7 @@ def assign(tree: dict[Any, Any], assignments: Iterable[str | Assignment], fetch:
             changes.append(_spoken(assignment) if isinstance(assignment, str) else assignment)
         except CostModelError as error:
             faults += error.faults
-    for change in sorted(changes, key=lambda change: change.path.count(".")):
+    for change in sorted(changes, key=lambda change: (change.path.count("."), not _exchanges(change.path))):
         try:
             _assign(tree, change, fetch)
         except CostModelError as error:
@@ -155,15 +157,49 @@ def _count_for_those_in_use(tree: dict[Any, Any], changes: Iterable[Assignment])
             group[key_at(_USED, change.at, change.place)] = at(node, _USED)
 
 
+def _exchanges(path: str) -> bool:
+    """Whether a path states which document another one is like."""
+    above, _, key = path.rpartition(".")
+    return key == "like" and above in REFERENCES
+
+
+def _exchanged(tree: dict[Any, Any], change: Assignment) -> Assignment | None:
+    """The assignment of another document in the place of one that is named, of which nothing else is stated."""
+    above = change.path.rpartition(".")[0]
+    if not _exchanges(change.path) or isinstance(at(tree, above), dict):
+        return None
+    return replace(change, path=above)
+
+
+def _check_label(here: Any, change: Assignment, fetch: Fetch) -> None:
+    """A fault where the name of a document becomes that of another one, of which nothing would be taken."""
+    above = change.path.rpartition(".")[0]
+    reference, value = REFERENCES.get(above), change.value
+    if reference is None or not isinstance(value, str) or not isinstance(here, dict) or here.get("name") == value:
+        return
+    try:
+        fetch(reference.kind, value, None)
+    except CostModelError:
+        return  # a label of the user
+    sentence = f"{change.path} renames {here.get('name', 'it')} and takes nothing from {value}"
+    raise fail("C033", sentence, change.at, f"--set {short(above)}={value}")
+
+
 def _assign(tree: dict[Any, Any], change: Assignment, fetch: Fetch) -> None:
     parts = change.path.split(".")
     if not all(part.strip() for part in parts):
         raise fail("C001", f"'{change.path}' names no key", change.at, "for example plan.tp")
     here: Any = tree
+    named = _exchanged(tree, change) if parts[-1] == "like" else None
+    if named is not None:
+        _assign(tree, named, fetch)
+        return
     for depth, part in enumerate(parts[:-1]):
         here = _inward(here, part, ".".join(parts[: depth + 1]), parts[depth + 1], change.at, fetch)
     if change.path == f"{_NODE}.{_USED}":
         _keep_first(here, change.at)
+    if parts[-1] == "name":
+        _check_label(here, change, fetch)
     _put(here, parts[-1], change.value, change.at, change.place)
 
 

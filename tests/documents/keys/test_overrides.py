@@ -9,6 +9,8 @@ from typing import Any
 import pytest
 from each import each
 
+from costmodel.documents.reader.resolved_scenario import load_any
+
 Faults = Callable[[Any], list[Any]]
 
 NAME = "llama-3-70b-512"
@@ -84,6 +86,20 @@ FAULTS = {
         "does not change what a job can have",
         "memory.usable=…",
     ),
+    "name of another engine": (
+        "stack.name=deepspeed",
+        "C033",
+        None,
+        "stack.name renames megatron-core and takes nothing from deepspeed",
+        "--set stack=deepspeed",
+    ),
+    "name of another accelerator": (
+        "cluster.node.accelerator.name=h200-sxm",
+        "C033",
+        None,
+        "cluster.node.accelerator.name renames h100-sxm and takes nothing from h200-sxm",
+        "--set cluster.accelerator=h200-sxm",
+    ),
     "item of a list not there": ("search.tp.0=5", "D006", "search.tp.0", "a list is expected here", ""),
 }
 
@@ -97,6 +113,21 @@ def test_fault(name: str, run: Any, faults: Faults) -> None:
     assert hint in found.help
     assert found.place.startswith("command line")
     assert found.marked.strip() == (assignment.partition("=")[0] if marked is None else marked)
+
+
+@pytest.mark.parametrize("engine", ["sglang", "trt-llm"])
+def test_like_exchanges_an_engine_as_stack_does(engine: str) -> None:
+    """It relabelled the document of the engine before, and kept its constants."""
+    of_name = load_any("serve-llama-3.1-70b", [f"stack={engine}", "stack.block=64"]).stack
+    for order in ([f"stack.like={engine}", "stack.block=64"], ["stack.block=64", f"stack.like={engine}"]):
+        assert load_any("serve-llama-3.1-70b", order).stack == of_name
+    inline = load_any("serve-llama-3.1-70b", [f"stack={{like: {engine}, block: 64}}"]).stack
+    assert inline.model_copy(update={"like": None}) == of_name
+    assert load_any("serve-llama-3.1-70b", ["stack={block: 64, like: vllm}", f"stack.like={engine}"]).stack == inline
+
+
+def test_a_label_of_the_users_own_stays() -> None:
+    assert load_any("serve-llama-3.1-70b", ["stack.name=mine"]).stack.name == "mine"
 
 
 def test_more_experts_for_a_token_than_there_are(run: Any, faults: Faults) -> None:

@@ -348,6 +348,34 @@ def test_trt_llm_gets_prompts_in_parts_only_where_one_is_longer_than_a_step() ->
     assert "--no-enable-chunked-prefill" in exported("vllm", "dense", "stack.chunked=false").file.text
 
 
+def test_the_advice_for_prompts_longer_than_a_step_works_as_flags() -> None:
+    """Each way to write it, in any order; `stack.like` kept the engine of the scenario and repeated the advice."""
+    found = export_engine(asked("vllm", "dense"), "trt-llm")
+    [advice] = [note for note in found.file.notes if "would be refused" in note]
+    stated = advice.partition("; --set ")[2].removesuffix(" admits them").split(" --set ")
+    ways = (stated, ["stack.like=trt-llm", "stack.chunked=true"], ["stack.chunked=true", "stack.like=trt-llm"])
+    for way in ways:
+        mended = export_engine(serving(load_any(SCENARIO, [*MODELS["dense"], *way])), "trt-llm")
+        assert "enable_chunked_prefill: true" in mended.file.text
+        assert not any("would be refused" in note for note in mended.file.notes)
+
+
+@pytest.mark.parametrize("engine", ENGINES)
+def test_the_head_tells_which_plan_is_written_and_how_to_get_the_best(engine: str) -> None:
+    """Rank 1 of the search is the plan that `Best` of its table sets, with another budget than the engine's."""
+    own = export_engine(asked(engine, "dense"), engine)
+    budget = float(own.answer.inputs.budget)
+    assert own.chosen == f"plan: as stated; token budget {budget:,.0f}; --rank 1 writes Best of costmodel search"
+    best = export_engine(asked(engine, "dense"), engine, 1)
+    row = search(inputs_of(asked(engine, "dense")), 1, bands=False).best[0].sizes
+    assert best.chosen == f"plan: rank 1 of costmodel search; token budget {row['budget']:,.0f}"
+    assert best.job.budget == row["budget"]
+    words = " ".join(file_text(own).replace("\n#  ", "").split())
+    target, engine_title = ENGINES[engine], own.answer.inputs.engine.title
+    assert own.chosen in words
+    assert f"the options are of {target.version}; the figures describe {engine_title}" in words
+
+
 def test_whole_prompts_are_not_dropped_on_an_engine_without_them() -> None:
     """SGLang got prompts in parts, and the file claimed to be the same plan."""
     assert "stack.chunked" in str(exported("vllm", "dense", "stack.chunked=false", to="sglang").file.faults)

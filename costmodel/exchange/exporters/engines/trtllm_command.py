@@ -27,7 +27,7 @@ _ADAPTERS = "lora_config names maps and adapters one by one, with paths that no 
 _COPIES = "its load balancer has a file of slots, which this export does not write"
 
 _CONTEXT = "its cp_config adds ranks beside those of tp, where dcp divides the cache among these"
-_IN_PARTS = "stack: {like: trt-llm, chunked: true}"
+_IN_PARTS = "--set stack=trt-llm --set stack.chunked=true"
 
 
 def write(job: ServingJob, remarks: Remarks) -> str:
@@ -56,7 +56,7 @@ def write(job: ServingJob, remarks: Remarks) -> str:
         f"--kv_cache_free_gpu_memory_fraction {job.figures}",
     ]
     if not job.engine.chunked and job.budget < job.context:
-        remarks.note(f"prompts over {job.budget:,} tokens would be refused; {_IN_PARTS} takes them")
+        remarks.note(f"prompts over {job.budget:,} tokens would be refused; {_IN_PARTS} admits them")
     options = _options(job, remarks)
     text = ""
     if options:

@@ -107,7 +107,9 @@ def _of_engine(found: ExportedEngine) -> Iterator[str]:
             yield f"{name}: {half.replicas:g} × {_degrees(each)}: {number_of(each.ranks, 'accelerator')} an instance"
     if found.prefill is None:
         yield f"{_degrees(job)}: {number_of(job.ranks, 'accelerator')} a replica"
+    yield found.chosen
     yield f"expected: first token {first}, each further one {further}"
+    yield f"the options are of {found.file.target.version}; the figures describe {found.answer.inputs.engine.title}"
     if found.translated:
         yield found.translated
     if found.answer.broken:

@@ -27,6 +27,7 @@ IN_PLACE: dict[str, dict[str, str]] = {
         "workload.tokens": "workload.requests",
         "workload.tuning": "workload.adapters",
         "limits.step_time": "limits.tpot",
+        "limits.goodput": "limits.in_time_per_s limits.in_time_share",
         "search.dp": "search.replicas",
         "search.cp": "search.dcp",
     },

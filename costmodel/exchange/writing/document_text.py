@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import io
-from collections.abc import Iterable, Mapping
+import textwrap
+from collections.abc import Iterable, Iterator, Mapping
 from typing import Any
 
 from ruamel.yaml import YAML
@@ -13,11 +14,13 @@ from ruamel.yaml.scalarstring import DoubleQuotedScalarString
 from costmodel.documents.text.yaml_tree import parse
 
 _COLUMN = 32  # where comments begin behind short values
-_WIDTH = 10_000  # no value is wrapped; comments would end up between its lines
+_UNWRAPPED = 10_000  # no value is wrapped; comments would end up between its lines
+_WIDTH = 80  # of a line with its comment, which else stands above it
 
 
 def document_text(tree: Mapping[str, Any], comments: Mapping[str, str], head: Iterable[str] = ()) -> str:
-    """The YAML of a document: lines of comment at its head, and one behind each value whose path is among `comments`.
+    """The YAML of a document: lines of comment at its head, and one for each value whose path is among `comments`:
+    behind it or, where the line would be wide, above.
 
     >>> print(document_text({"plan": {"tp": 8, "offload": ["optimizer"]}}, {"plan.tp": "train.sh:3"}), end="")
     plan:
@@ -25,11 +28,15 @@ def document_text(tree: Mapping[str, Any], comments: Mapping[str, str], head: It
       offload: [optimizer]
     """
     yaml = YAML()
-    yaml.width = _WIDTH
+    yaml.width = _UNWRAPPED
     yaml.indent(mapping=2, sequence=4, offset=2)
     stream = io.StringIO()
     yaml.dump(_mapping(tree, "", comments), stream)
-    text = "".join(f"# {_one_line(line)}\n" for line in head) + stream.getvalue()
+    known = sorted({f" # {_one_line(words)}" for words in comments.values() if words}, key=len, reverse=True)
+    lines = [each for line in stream.getvalue().splitlines() for each in _narrow(line, known)]
+    text = "".join(f"{line}\n" for words in head for line in _comment(words, "")) + "".join(
+        f"{line}\n" for line in lines
+    )
     assert parse(text, "") == tree, "the text and the document differ"
     return text
 
@@ -61,6 +68,23 @@ def _node(value: Any, path: str, comments: Mapping[str, str]) -> Any:
 def _is_block(value: Any) -> bool:
     """Whether a value stands on lines of its own."""
     return isinstance(value, Mapping) or (isinstance(value, list) and any(isinstance(item, Mapping) for item in value))
+
+
+def _narrow(line: str, comments: Iterable[str]) -> Iterator[str]:
+    """A line, its comment above it where both are wider than a page."""
+    comment = next((each for each in comments if line.endswith(each)), "") if len(line) > _WIDTH else ""
+    if comment:
+        line = line.removesuffix(comment).rstrip()
+        yield from _comment(comment.removeprefix(" # "), line[: len(line) - len(line.lstrip())])
+    yield line
+
+
+def _comment(words: str, indent: str) -> list[str]:
+    begins = f"{indent}# "
+    return textwrap.wrap(
+        _one_line(words), _WIDTH, initial_indent=begins, subsequent_indent=begins, break_long_words=False,
+        break_on_hyphens=False,
+    )  # fmt: skip
 
 
 def _one_line(text: str) -> str:

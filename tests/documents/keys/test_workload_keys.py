@@ -33,6 +33,12 @@ SERVING_HINTS = {
         "'global_batch' belongs to training; serving has rate or concurrency",
         "did you mean 'rate' or 'concurrency'?",
     ),
+    "limits.goodput={at_least: 5 /s}": (
+        "'goodput' belongs to training; serving has in_time_per_s or in_time_share",
+        "did you mean 'in_time_per_s' or 'in_time_share'?",
+    ),
+    "limits.ttft_p99.at_least=1 s": ("a time that users wait is bounded by at_most", ""),
+    "limits={latency: {at_least: 1 s, at_most: 2 s}}": ("a time that users wait is bounded by at_most", ""),
     "workload.algorithm=grpo": ("'algorithm' belongs to reinforcement learning", "or write workload.kind: rl"),
     "plan.replica=2": ("unknown key 'replica'", "did you mean 'replicas'?"),
     "objective=cheapest": ("'cheapest' is not one of", "did you mean 'cost_within_limits'?"),

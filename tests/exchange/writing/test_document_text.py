@@ -37,6 +37,19 @@ def test_a_comment_stays_on_its_line() -> None:
     assert re.fullmatch(r"# head\?\?line\na: 1 +# from\?a file\nb:\n  c: 2 +# \?\[31m\n", text)
 
 
+@pytest.mark.parametrize("letters", [40, 46, 47, 200])
+def test_a_comment_that_would_be_wide_stands_above_its_key(letters: int) -> None:
+    """Lines were as wide as their comments; 32 columns, `# ` and 46 letters fill 80."""
+    words = " ".join(["word"] * 50)[: letters - 1] + "."
+    text = document_text({"a": {"b": 1, "c": [2]}}, {"a.b": words, "a.c": "short"}, [words])
+    assert parse(text, "mine.yaml") == {"a": {"b": 1, "c": [2]}}
+    lines = text.splitlines()
+    assert max(map(len, lines)) <= 80
+    assert (f"{'  b: 1':32}# {words}" in lines) is (letters <= 46)
+    assert lines[-1] == f"{'  c: [2]':32}# short"
+    assert " ".join(line.strip(" #") for line in lines if "word" in line and "b:" not in line).count("word") >= 8
+
+
 @given(st.text(max_size=100))
 def test_any_title_gives_a_name_of_a_document(text: str) -> None:
     assert re.fullmatch(r"[a-z0-9][a-z0-9.+-]*", document_name(text))

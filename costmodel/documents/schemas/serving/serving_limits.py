@@ -1,8 +1,9 @@
 """Bounds a serving plan must keep, on any result."""
 
-from typing import TypeVar
+from typing import Self, TypeVar
 
-from pydantic import Field
+from pydantic import Field, model_validator
+from pydantic_core import PydanticCustomError
 
 from costmodel.documents.schemas.base import Document, NonNegative
 from costmodel.documents.schemas.limits import (
@@ -23,6 +24,17 @@ from costmodel.documents.schemas.serving.serving_results import RESULTS
 from costmodel.documents.schemas.serving.serving_workload import RequestRate
 
 B = TypeVar("B", bound=Document)
+
+
+class WaitLimit(TimeLimit):
+    """Bounds on a time that a user waits."""
+
+    @model_validator(mode="after")
+    def _no_least(self) -> Self:
+        if self.at_least is not None:
+            sentence = "at_least refuses plans that answer sooner; a time that users wait is bounded by at_most"
+            raise PydanticCustomError("limit", sentence, {"keys": ("at_least",)})
+        return self
 
 
 class CountLimit(Bound):
@@ -51,12 +63,12 @@ def _bounded(kind: type[B], result: str) -> B:
 class ServingLimits(Document):
     """What a plan must keep: service-level limits, and any other."""
 
-    ttft: TimeLimit = _bounded(TimeLimit, "ttft")
-    ttft_p99: TimeLimit = _bounded(TimeLimit, "ttft_p99")
-    tpot: TimeLimit = _bounded(TimeLimit, "tpot")
-    tpot_p99: TimeLimit = _bounded(TimeLimit, "tpot_p99")
-    worst_gap: TimeLimit = _bounded(TimeLimit, "worst_gap")
-    latency: TimeLimit = _bounded(TimeLimit, "latency")
+    ttft: WaitLimit = _bounded(WaitLimit, "ttft")
+    ttft_p99: WaitLimit = _bounded(WaitLimit, "ttft_p99")
+    tpot: WaitLimit = _bounded(WaitLimit, "tpot")
+    tpot_p99: WaitLimit = _bounded(WaitLimit, "tpot_p99")
+    worst_gap: WaitLimit = _bounded(WaitLimit, "worst_gap")
+    latency: WaitLimit = _bounded(WaitLimit, "latency")
     requests_per_s: RequestRateLimit = _bounded(RequestRateLimit, "requests_per_s")
     output_tokens_per_s: TokenRateLimit = _bounded(TokenRateLimit, "output_tokens_per_s")
     total_tokens_per_s: TokenRateLimit = _bounded(TokenRateLimit, "total_tokens_per_s")

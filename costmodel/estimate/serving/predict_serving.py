@@ -27,6 +27,7 @@ from costmodel.estimate.serving.replica_capacity import ReplicaCapacity, capacit
 from costmodel.estimate.serving.replicas_for_load import assumed_headroom
 from costmodel.estimate.serving.serving_inputs import ServingInputs, inputs_of, never_fitted
 from costmodel.estimate.serving.whole_prompts import REMARKED, longer_than_a_step
+from costmodel.estimate.serving.without_effect import WITHOUT_EFFECT, without_effect
 from costmodel.estimate.shared.limits import Limit, stated_limits
 from costmodel.estimate.shared.results import Costs
 from costmodel.ground.counts import number_of
@@ -237,7 +238,9 @@ def answer(inputs: ServingInputs, plan: ServingPlan, *, bands: bool = True) -> S
     if inputs.case.scenario.workload.single_token:
         costs |= {name: np.nan for name in costs if name.removesuffix("_low").removesuffix("_high") in BETWEEN_TOKENS}
     broken = dict.fromkeys(code for code, mask in unacceptable(inputs, evaluation) if mask.any())
-    stated = (*assumed, *inputs.assumed, *assumed_headroom(inputs))
+    idle = () if refused else tuple(without_effect(inputs, columns, costs))
+    found = (*idle, *assumed, *inputs.assumed, *assumed_headroom(inputs))
+    stated = tuple(sorted(found, key=lambda item: item.value != WITHOUT_EFFECT))
     binding, remarked = evaluation.binding(), [*remarks(inputs)]
     if not refused and narrow_cache_without_gain(inputs, evaluation.layout):
         remarked.append("N045")
@@ -245,6 +248,8 @@ def answer(inputs: ServingInputs, plan: ServingPlan, *, bands: bool = True) -> S
         remarked.append("N046")
     if not refused and np.any(longer_than_a_step(inputs.load, evaluation.layout.budget) > REMARKED):
         remarked.append("N047")
+    if any(item.value == WITHOUT_EFFECT for item in stated):
+        remarked.append("N051")
     return ServingAnswer(inputs, plan, evaluation, costs, stated, refused, tuple(broken), binding, tuple(remarked))
 
 

@@ -173,13 +173,22 @@ def _planned(inputs: ServingInputs, log: AssumptionLog) -> ServingInputs:
     if plan is not None and _spans(inputs, plan):
         origin = f"stacks/{inputs.engine.name}; inside one they are gathered"
         log.note("stack.dispatch", "to their experts", origin)
-    elif plan is not None and inputs.engine.dispatch is not None and inputs.engine.dispatch.two_batches:
+    elif (
+        plan is not None
+        and inputs.experts is not None
+        and inputs.engine.dispatch
+        and inputs.engine.dispatch.two_batches
+    ):
         log.note("stack.dispatch.two_batches", "without effect", "experts on one domain are gathered")
     if case.scenario.assume.availability is not None and case.scenario.assume.enough_up is None:
         log.note("assume.enough_up", show(ENOUGH_UP, "1"), "of the time")
     if wanted is not None:
         inputs = replace(inputs, draft=draft_inputs(inputs, wanted, log), load=verifying(inputs.load, wanted))
     return replace(inputs, assumed=(*_converted(case), *log.assumed))
+
+
+def _halves(engine: Engine) -> bool:
+    return engine.dispatch is not None and engine.dispatch.two_batches
 
 
 def without_speculation(inputs: ServingInputs) -> ServingInputs:

@@ -176,4 +176,9 @@ REMARKS = {
         "are of a converted checkpoint, which export does not write. Leave out --dtype and all types of weights: then "
         "the type of the published checkpoint is taken.",
     ),
+    "N051": Reason(
+        "keys without effect",
+        "The scenario states keys that change no figure of this plan. costmodel estimate lists each with its reason, "
+        "as 'without effect' among what is assumed.",
+    ),
 }

@@ -1,0 +1,123 @@
+"""Keys that a scenario states and that change no figure of its answer, each with the reason."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from typing import Any
+
+import numpy as np
+
+from costmodel.documents.reader.serving_scenario import ServingCase
+from costmodel.documents.schemas.default_values import Assumption
+from costmodel.estimate.serving.expert_step import dispatches
+from costmodel.estimate.serving.plan_columns import PlanColumns
+from costmodel.estimate.serving.serving_inputs import ServingInputs
+from costmodel.ground.errors import COMMAND_LINE
+
+WITHOUT_EFFECT = "without effect"
+_SECTIONS = ("stack", "assume")
+
+
+def without_effect(
+    inputs: ServingInputs, columns: Sequence[PlanColumns], costs: Mapping[str, float]
+) -> Iterator[Assumption]:
+    """The keys that the scenario or the command line states without effect on a plan of one row, or of both halves."""
+    stated = set(_stated(inputs.case))
+    known = {item.path for item in inputs.assumed if item.value == WITHOUT_EFFECT}
+    rules = (*_of_stack(inputs, columns), *_of_load(inputs, columns), *_of_layout(inputs, columns))
+    if costs.get("host_hit") == 0 and inputs.case.scenario.workload.turns > 1:
+        rules = (*rules, ("stack.host_cache", "the pools of the devices hold all turns that come back"))
+    for path, reason in rules:
+        for leaf in sorted(stated - known):
+            if f"{leaf}.".startswith(f"{path}."):
+                known.add(leaf)
+                yield Assumption(leaf, WITHOUT_EFFECT, reason)
+
+
+def _stated(case: ServingCase) -> Iterator[str]:
+    """Paths of the leaves that the scenario states itself, not a document that it names."""
+    files = (COMMAND_LINE, case.file)
+
+    def leaves(here: Any, path: str) -> Iterator[str]:
+        for key, value in here.items():
+            inner, place = f"{path}.{key}", getattr(key, "place", None)
+            if isinstance(value, dict):
+                yield from leaves(value, inner)
+            elif place is not None and place.file in files:
+                yield inner
+
+    for section in _SECTIONS:
+        if isinstance(case.tree.get(section), dict):
+            yield from leaves(case.tree[section], section)
+
+
+def _of_stack(inputs: ServingInputs, columns: Sequence[PlanColumns]) -> Iterator[tuple[str, str]]:
+    """Keys of the engine that others of its keys switch off."""
+    engine = inputs.engine
+    yield "stack.kernels.attention", "fits of engines have their own attention"
+    if engine.executor != "ray":
+        yield "stack.executors", "stack.executor is not ray"
+    if engine.graphs:
+        yield "stack.launch", "stack.graphs is true"
+    if engine.memory.share is not None:
+        yield "stack.thumb_rule", "stack.memory.share is stated"
+    if engine.host_cache is not None and not engine.host_cache.kept:
+        yield "stack.host_cache", "neither size nor ratio is stated"
+    alone = all(np.all(layout.ranks == 1) for layout in columns)
+    if alone:
+        yield "stack.memory.group_context", "one accelerator takes stack.memory.context"
+    elif all(np.all(layout.ranks > 1) for layout in columns):
+        yield "stack.memory.context", "several accelerators take stack.memory.group_context"
+
+
+def _of_load(inputs: ServingInputs, columns: Sequence[PlanColumns]) -> Iterator[tuple[str, str]]:
+    """Keys that need another load than the stated one."""
+    workload, engine = inputs.case.scenario.workload, inputs.engine
+    if workload.traffic != "burst":
+        yield "stack.burst", "workload.traffic is not burst"
+    if workload.turns == 1:
+        yield "stack.host_cache", "workload.turns is 1, so no turn comes back"
+    if workload.turns == 1 and not workload.shared_prefix and not engine.prefix_cache:
+        yield "stack.prefix_cache", "no prompts share a prefix, and workload.turns is 1"
+    if all(np.all(layout.replicas == 1) for layout in columns):
+        yield "assume.routing", "one replica gets all requests"
+    elif workload.turns == 1 and (len(columns) > 1 or workload.at_once is not None):
+        yield "assume.routing", "workload.turns is 1, and each replica gets as many requests as the others"
+    elif workload.turns == 1 and inputs.case.scenario.assume.routing == "cache-aware":
+        yield "assume.routing", "workload.turns is 1, so requests go at random"
+    if len(columns) == 1:
+        yield "assume.cache_transfer", "no instances for prompts are apart"
+
+
+def _of_layout(inputs: ServingInputs, columns: Sequence[PlanColumns]) -> Iterator[tuple[str, str]]:
+    """Keys of the exchange between accelerators, which the layout or the model does not have."""
+    sent = [bool(np.all(dispatches(inputs, layout))) for layout in columns]
+    if inputs.experts is None:
+        of_experts = (
+            "plan.ep",
+            "plan.redundant_experts",
+            "stack.expert_ranks",
+            "stack.dispatch",
+            "stack.spread.experts",
+        )
+        yield from ((path, "the model has no experts") for path in of_experts)
+    else:
+        yield "stack.spread.tpot", "that of models with experts is stack.spread.experts"
+        if not any(sent):
+            yield "stack.dispatch", "experts on one domain are gathered"
+        if all(np.all(layout.ep == 1) for layout in columns):
+            yield "assume.experts.imbalance", "plan.ep is 1"
+    if all(np.all(layout.dp_attention == 1) for layout in columns):
+        yield "stack.prompt_wait", "plan.dp_attention is 1"
+    if all(np.all((layout.tp == 1) | (layout.tp > inputs.domain)) for layout in columns):
+        yield "stack.kernels.own_all_reduce", "plan.tp is 1, or more than a domain has"
+    if not any(layout.shares_context for layout in columns):
+        yield "stack.decode_context", "plan.dcp is 1"
+    if all(_inside(inputs, layout, each) for layout, each in zip(columns, sent, strict=True)):
+        yield "assume.network_share", "no collective leaves its domain"
+
+
+def _inside(inputs: ServingInputs, layout: PlanColumns, sent: bool) -> bool:
+    """Whether collectives stay in a domain; tokens to their experts and sends between stages take no share."""
+    ranks = layout.tp if sent else layout.stage_ranks
+    return bool(np.all(ranks <= inputs.domain))

@@ -195,3 +195,11 @@ def test_the_exit_code_is_that_of_what_a_command_shows(command: str, limit: str,
     assert run("estimate", SERVED, "--set", "workload.rate=10/s").code == 1
     broken = run(command, SERVED, "--set", limit)
     assert (broken.code, "✗" in broken.out) == (1, True)
+
+
+def test_a_sweep_remarks_a_key_only_where_it_has_no_effect_at_any_value(run: Any) -> None:
+    """Routing counts where turns come back: it has an effect at 4 turns, and none at 1."""
+    keys = ("--set", "workload={kind: serving, prompt: 500, output: 200, users: 90, think_time: 20 s}")
+    asked = ("sweep", "serve-llama-3.1-70b", *keys, "--set", "assume.routing=cache-aware", "--over")
+    assert "N051" not in run(*asked, "workload.turns=1,4").out
+    assert "N051" in run(*asked, "workload.prompt=500,600").out

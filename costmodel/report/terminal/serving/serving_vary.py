@@ -100,7 +100,9 @@ def _prices(found: SweptServing) -> list[Text]:
 def _remarked(trials: Sequence[ServingTrial]) -> list[Line]:
     """Remarks on trials that have an answer, with how many each is about."""
     shown = [trial.answer for trial in trials if trial.answer is not None and not trial.answer.refused]
-    return remarks([answer.remarked for answer in shown], nodes=[answer.inputs.case.node.name for answer in shown])
+    idle = all("N051" in answer.remarked for answer in shown)  # else a key has its effect at other values
+    codes = [[code for code in answer.remarked if code != "N051" or idle] for answer in shown]
+    return remarks(codes, nodes=[answer.inputs.case.node.name for answer in shown])
 
 
 def _short(path: str) -> str:

@@ -94,7 +94,8 @@ def explain(
     if quantity is not None:
         return _figure(question, quantity, depth)
     if _is_scenario(what):
-        raise fail("C003", f"'{what}' is a scenario; name a figure of it", None, f"costmodel explain {what} step_time")
+        figure = "tpot" if _is_of_service(question) else "step_time"
+        raise fail("C003", f"'{what}' is a scenario; name a figure of it", None, f"costmodel explain {what} {figure}")
     about = page(what)
     return Reply(lambda: tree.page(about), lambda: tree.page_json(about))
 
@@ -129,6 +130,9 @@ def _plan(question: Question) -> Reply:
     from costmodel.report.terminal.plan import neighbours as report
     from costmodel.report.terminal.plan.plan_lines import refusal
 
+    if _is_of_service(question):
+        sentence = "explain compares plans of training; search ranks those of a service"
+        raise fail("C003", sentence, None, f"costmodel search {question.scenario}")
     asked = explained_plan(question.case())
     if asked.refused:
         return Reply(lambda: refusal(asked), lambda: json_answer.estimate(asked), "refused", yes=False)
@@ -185,6 +189,14 @@ def _is_word(words: str) -> bool:
     except CostModelError:
         return False
     return True
+
+
+def _is_of_service(question: Question) -> bool:
+    """Whether a scenario is of serving; a file that cannot be read is not."""
+    try:
+        return question.loaded(planned=False).kind == "serving"
+    except CostModelError:
+        return False
 
 
 def _is_scenario(what: str) -> bool:

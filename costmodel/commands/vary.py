@@ -173,7 +173,7 @@ def sensitivity(
     if case.kind == "serving":
         from costmodel.commands import serving
 
-        return serving.sensitivity(case, of or "tpot", top)
+        return serving.sensitivity(case, of, top)
     if case.kind == "rl":
         from costmodel.commands import rl
 

@@ -25,6 +25,7 @@ Faults = Callable[[Any], list[Any]]
 
 ROOT = Path(__file__).resolve().parents[2]
 NAME = "llama-3-70b-512"
+SERVED = "serve-llama-3.1-70b"
 EXAMPLE = ROOT / "scenarios" / "examples" / "qwen3-8b"
 ANSWERS = {
     "estimate": (("estimate", NAME), "step time", "costmodel/result/v1"),
@@ -373,6 +374,8 @@ def test_a_device_is_written_to_and_not_replaced(run: Any) -> None:
         (("explain", NAME, "L001"), "'L001' is a word, not a figure of a plan", "costmodel explain L001"),
         (("explain", NAME, "ring_time"), "'ring_time' is a word", "costmodel explain ring_time"),
         (("explain", NAME), f"'{NAME}' is a scenario; name a figure of it", f"costmodel explain {NAME} step_time"),
+        (("explain", SERVED), f"'{SERVED}' is a scenario; name a figure of it", f"costmodel explain {SERVED} tpot"),
+        (("explain", SERVED, "plan"), "search ranks those of a service", f"costmodel search {SERVED}"),
         (("explain", "mine.yaml"), "'mine.yaml' is a scenario", "costmodel explain mine.yaml step_time"),
         (("show", "llama-3-70"), "no document named 'llama-3-70'", "llama-3-70b"),
         (("show", "zzzzzzzz"), "no document named 'zzzzzzzz'", "costmodel list shows them all"),

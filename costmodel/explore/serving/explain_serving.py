@@ -9,6 +9,7 @@ from typing import Any
 
 import numpy as np
 
+from costmodel.documents.schemas.serving.serving_limits import BETWEEN_TOKENS
 from costmodel.estimate.machine.price import price_per_accelerator
 from costmodel.estimate.serving.evaluate_apart import ApartEvaluation, evaluate_apart
 from costmodel.estimate.serving.evaluate_layouts import ServingEvaluation, evaluate
@@ -44,6 +45,9 @@ def explain(inputs: ServingInputs, quantity: str) -> ExplainedFigure:
         raise unknown(quantity, quantities())
     if quantity.startswith(("cost_", "rent_")) and np.isnan(float(price_per_accelerator(inputs.case))):
         raise fail("C004", f"{quantity} is not known", Place(inputs.case.file), "set assume.price, e.g. 2.50 USD/GPU/h")
+    if quantity in BETWEEN_TOKENS and inputs.case.scenario.workload.single_token:
+        sentence = f"{quantity} is not known: an answer is one token, and none follows it"
+        raise fail("C004", sentence, inputs.case.place("workload.output"), "a longer workload.output has it")
     with trace():
         found = _evaluated(asking_chance(inputs))
         of_lines = quantity in LINES

@@ -27,7 +27,7 @@ from costmodel.report.page.trial_figure import TrialValue, number_at, trial_figu
 from costmodel.report.page.values import seconds
 from costmodel.report.terminal.search.own_plan import ordinal
 from costmodel.report.terminal.serving.overload_words import at_most
-from costmodel.report.terminal.serving.serving_formatting import result
+from costmodel.report.terminal.serving.serving_formatting import chance_of, result
 from costmodel.report.terminal.serving.serving_search import degree_words
 from costmodel.report.terminal.serving.serving_variants import value_table, varied_cells, varied_heads
 from costmodel.report.terminal.style.head import subject_words
@@ -49,7 +49,8 @@ def plans_part(found: FoundPlans) -> Part:
             significant(costs["rate_within_slo_per_s"], 4), _bare(costs["tpot"] * 1e3), _bare(costs["ttft_p99"]),
             _bare(costs["tokens_per_gpu_within_limits"]), ranked.binding, " ".join(ranked.broken),
         ))  # fmt: skip
-    counts = f"{found.candidates:,} plans, {found.valid:,} valid, {found.fit:,} fit, {found.kept:,} keep all limits."
+    kept = f"{found.kept:,} {chance_of(found.inputs.case)}"
+    counts = f"{found.candidates:,} plans, {found.valid:,} valid, {found.fit:,} fit, {kept}."
     words = f"{counts} A plan's number opens all of it, and why it is not the best. Heads sort."
     return Part("plans", "The best plans", words, [plans_figure(found)] if found.best else [],
                 [PageTable(heads, rows, f"r{'l' * len(over)}rrrrrrrrrll", sortable=True, rows_data="plans", whole=True,

@@ -185,6 +185,16 @@ def test_an_answer_of_one_token_has_no_time_between_tokens(run: Any) -> None:
     assert re.search(r"^ +1 .* — +—", table, re.MULTILINE)
 
 
+def test_no_command_shows_a_time_between_tokens_of_one_token(run: Any) -> None:
+    single = ("--set", "workload.output=1")
+    assert re.search(r"^ +8/s .* — +— ", run("scale", SERVED, "--rate", "8/s", *single).out, re.MULTILINE)
+    assert "ttft 156 ms" in run("sensitivity", SERVED, "--top", "1", *single).out
+    for figure in ("tpot", "worst_gap"):
+        explained = run("explain", SERVED, figure, *single)
+        assert (explained.code, "an answer is one token" in explained.err) == (2, True)
+    assert run("explain", SERVED, "ttft", *single).code == 0
+
+
 @pytest.mark.parametrize(
     ("command", "limit"), [("memory", "limits.memory.at_most=20%"), ("comm", "workload.rate=30/s")]
 )

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import json
 import time
 from collections.abc import Callable
@@ -115,13 +116,15 @@ def test_a_model_written_is_the_model_read(folder: Path, run: Any) -> None:
     assert figures[0] == figures[1]
 
 
-def test_every_value_has_its_origin_behind_it(folder: Path, run: Any) -> None:
+def test_every_value_has_its_origin_behind_or_above_it(folder: Path, run: Any) -> None:
     shown = run("import", "config.json", cwd=folder).out
     assert "hidden: 2048                    # config.json:" in shown
-    assert "tied: false                     # tie_word_embeddings: default of DeepseekV2Config" in shown
-    printed = [line for line in shown.split("source: config")[0].splitlines() if ": " in line and line[0] != "#"]
-    fixed = [line for line in printed if line.split(":")[0] in ("schema", "name", "title")]
-    assert [line for line in printed if "#" not in line] == fixed
+    assert "# tie_word_embeddings: default of DeepseekV2Config" in shown
+    lines = shown.split("source: config")[0].splitlines()
+    values = [(line, above) for above, line in itertools.pairwise(lines) if ": " in line and line.lstrip()[0] != "#"]
+    fixed = [line for line, _ in values if line.split(":")[0] in ("schema", "name", "title")]
+    assert [line for line, above in values if "#" not in line and above.lstrip()[0] != "#"] == fixed[1:]
+    assert "#" in values[0][1]  # the head of the file stands above the schema
 
 
 def test_json_lists_document_origins_and_losses(folder: Path, run: Any) -> None:

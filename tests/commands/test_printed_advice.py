@@ -74,7 +74,7 @@ def test_each_command_of_a_search_does_what_it_says(settings: tuple[str, ...], r
 
 def _has_the_printed_chance(out: str, same: Any) -> None:
     assert same.code == 0
-    printed = re.search(r"With so many: .* a chance of ([\d.]+)%", out)
+    printed = re.search(r"With so many: .* a chance of >?([\d.]+) ?%", out)
     assert printed is not None
     chance = json.loads(same.out)["plans"][0]["limits_chance"]
     assert chance == pytest.approx(float(printed[1]) / 100, abs=0.006)

@@ -85,7 +85,7 @@ def test_a_near_word_of_a_foreign_file_is_shown(run: Any, tmp_path: Path) -> Non
     settings = ("workload.prompt=512", "workload.output=128", "workload.rate=2 /s")
     more = [word for setting in settings for word in ("--set", setting)]
     shown = run("import", "serve.sh", "--node", "dgx-h100", *more, cwd=tmp_path)
-    assert "did you mean tensor-parallel-size" in shown.out
+    assert "did you mean tensor-parallel-size" in shown.out.replace("\n# ", " ")
     config = json.loads(Path("scenarios/examples/qwen3-8b/config.json").read_text("utf-8"))
     (tmp_path / "config.json").write_text(json.dumps(config | {"num_key_value_head": 8}), "utf-8")
     assert "did you mean num_key_value_heads" in run("estimate", "--model", "config.json", cwd=tmp_path).out

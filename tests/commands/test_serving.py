@@ -200,7 +200,7 @@ def test_sizes_without_limits_or_spread_say_so(run: Any) -> None:
         run(*words, *alike, "--set", "limits={}").out for words in (("search", NAME), ("scale", NAME, "--rate", "4"))
     ]
     assert "all alike (spread 0)" in sized[0]
-    assert all("sized for saturation; --safe 90%" in text for text in sized)
+    assert all("sized for at most 80 % of saturation" in text for text in sized)
     assert "filled to" not in run("search", NAME).out
 
 
@@ -490,7 +490,7 @@ def test_a_value_of_a_search_that_is_wrong_is_marked_at_its_option(run: Any, fau
 def test_a_search_in_vain_says_what_to_set(run: Any) -> None:
     words = ("search", NAME, "--set", "workload.rate=16 /s")
     found, out = json_of(run, *words), run(*words).out
-    assert found["remedies"][0] == {"set": ["cluster.nodes=4"]}
+    assert found["remedies"][0] == {"set": ["cluster.nodes=4"], "plan": ["stack.budget=16384"]}
     assert "try  --set cluster.nodes=4" in out
     assert out.endswith(f"Next: costmodel search {NAME} --set 'workload.rate=16 /s' --set cluster.nodes=4\n")
     assert json_of(run, *words, "--set", "cluster.nodes=4")["remedies"] == []

@@ -186,7 +186,7 @@ def test_a_share_that_is_certain_leaves_the_chance_as_it_is() -> None:
 
 def test_the_chance_of_a_plan_is_the_same_beside_others() -> None:
     asked = ("limits={ttft: {at_most: 1 s}, in_time_per_s: {at_least: 4 /s}}", "stack=trt-llm", "workload.rate=12 /s")
-    lengths, sizes = "workload.prompt={mean: 2048, spread: 40 %}", {"tp": [4, 8], "budget": [2048, 8192]}
+    lengths, sizes = "workload.prompt={mean: 2048, spread: 30 %}", {"tp": [4, 8], "budget": [4096, 8192]}
     found = search(inputs_from(case(*asked, lengths, f"search={sizes}")), 8)
     assert len(found.best) == 8
     for plan in found.best:

@@ -103,9 +103,9 @@ Objective = Literal[
 ]
 
 
-def usual_objective(workload: Serving | None) -> Objective:
+def usual_objective(workload: Serving) -> Objective:
     """What search orders by where nothing is stated: the time to finish a batch, else the rate within the limits."""
-    return "rate_within_slo_per_s" if workload is None or workload.requests is None else "makespan"
+    return "rate_within_slo_per_s" if workload.requests is None else "makespan"
 
 
 class ServingScenario(Document):
@@ -124,9 +124,15 @@ class ServingScenario(Document):
     assume: ServingAssumptions = Field(default_factory=ServingAssumptions.model_construct, description="Assumptions")
     limits: ServingLimits = Field(default_factory=ServingLimits.model_construct, description="What a plan must keep")
     objective: Objective = Field(
-        default_factory=lambda stated: usual_objective(stated.get("workload")),
+        default="rate_within_slo_per_s",
         description="What search orders by; by default rate_within_slo_per_s, of an offline batch makespan",
     )
+
+    @model_validator(mode="after")
+    def _usual_objective(self) -> Self:
+        if "objective" not in self.model_fields_set:
+            object.__setattr__(self, "objective", usual_objective(self.workload))
+        return self
 
     @model_validator(mode="after")
     def _replicas_of_a_rate(self) -> Self:

@@ -102,15 +102,19 @@ class ServingEvaluation:
         yield "S005", self.overloaded & ((which >= 2) | ((which == 0) & (busy >= COMPUTE_BOUND)))
 
 
-def evaluate(inputs: ServingInputs, layout: PlanColumns, capacity: ReplicaCapacity | None = None) -> ServingEvaluation:
+def evaluate(
+    inputs: ServingInputs, layout: PlanColumns, capacity: ReplicaCapacity | None = None, *, counted: bool = True
+) -> ServingEvaluation:
     """Memory, times, rates and cost of every plan under the scenario's load.
 
     capacity: that of the plans' replicas, where several loads are evaluated
+    counted: whether replicas for conversations are counted by what turns find on so many, which takes longest; else by
+        what they find on the plan's own, which shows whether these are enough
     """
     if not np.any(inputs.load.history):
         return _evaluated(inputs, layout, capacity)
     found = _conversing(inputs, layout)
-    if inputs.case.scenario.workload.rate is None:
+    if inputs.case.scenario.workload.rate is None or not counted:
         return found
     return replace(found, results=replace(found.results, columns=found.results.columns | _needed(inputs, found)))
 

@@ -161,11 +161,11 @@ def evaluated(
 ) -> AnyEvaluation:
     """Plans whose replicas do both, or of two halves: those for prompts and those that generate.
 
-    compared: halves with replicas that do both
+    compared: halves with replicas that do both, and replicas for conversations with those that their rate needs
     capacity: that of replicas that do both, where several loads are evaluated
     """
     if len(columns) == 1:
-        return evaluate(inputs, columns[0], capacity)
+        return evaluate(inputs, columns[0], capacity, counted=compared)
     prefill, decode = columns
     return evaluate_apart(routed(inputs, prefill), prefill, decode, compared=compared)
 

@@ -18,6 +18,9 @@ from costmodel.estimate.serving.predict_serving import AnyEvaluation, routed_par
 from costmodel.estimate.serving.replicas_for_load import assumed_headroom, without_headroom
 from costmodel.estimate.serving.serving_inputs import ServingInputs
 from costmodel.estimate.shared.limits import stated_limits
+from costmodel.estimate.shared.results import Costs
+from costmodel.explore.serving.found_plans import RankedPlan
+from costmodel.explore.serving.plan_bands import columns_of
 
 BY_FEWEST = frozenset({"gpus_needed", "rent_per_month", "energy_per_token"})  # objectives, which an idle replica harms
 EASED = {
@@ -49,6 +52,27 @@ def most_replicas(inputs: ServingInputs, each: NDArray[np.float64]) -> NDArray[n
         if limit.column == "replicas" and limit.kind == "at_most":
             most = np.minimum(most, np.floor(limit.value))
     return np.asarray(np.maximum(most, 1.0))
+
+
+def counts_fleets(inputs: ServingInputs) -> bool:
+    """Whether plans are compared by how many replicas they need, or are cheap to count."""
+    return any(_wanted(inputs)) or not np.any(inputs.load.history)
+
+
+def with_counts(inputs: ServingInputs, plans: list[RankedPlan]) -> list[RankedPlan]:
+    """Plans with as many replicas as their rate needs by what turns find on so many; plans apart as they are."""
+    whole = [plan for plan in plans if plan.prefill is None]
+    if not whole:
+        return plans
+    with np.errstate(all="ignore"):
+        results = evaluate(inputs, *columns_of(whole)).results
+    rows = iter(range(len(whole)))
+    return [plan if plan.prefill is not None else _counted(plan, results, next(rows)) for plan in plans]
+
+
+def _counted(plan: RankedPlan, results: Costs, row: int) -> RankedPlan:
+    found = {name: float(results.column(name)[row]) for name in ("replicas_needed", "gpus_needed")}
+    return replace(plan, costs=plan.costs | found)
 
 
 def sized(inputs: ServingInputs, found: ServingEvaluation) -> Iterator[ServingEvaluation]:

@@ -31,7 +31,7 @@ def banded_plans(inputs: ServingInputs, plans: Sequence[RankedPlan]) -> list[Ran
     kinds = [None if plan.prefill is None else plan.prefill["replicas"] for plan in plans]
     for kind in dict.fromkeys(kinds):
         places = [place for place, other in enumerate(kinds) if other == kind]
-        columns = _columns([plans[place] for place in places])
+        columns = columns_of([plans[place] for place in places])
         with np.errstate(all="ignore"):
             _, results = evaluated_with_bands(inputs, *columns, compared=False)
         for row, place in enumerate(places):
@@ -40,7 +40,7 @@ def banded_plans(inputs: ServingInputs, plans: Sequence[RankedPlan]) -> list[Ran
     return found
 
 
-def _columns(plans: Sequence[RankedPlan]) -> tuple[PlanColumns, ...]:
+def columns_of(plans: Sequence[RankedPlan]) -> tuple[PlanColumns, ...]:
     """Plans as columns: of replicas that do both, or of instances for prompts and of those that generate."""
     prefill = [plan.prefill for plan in plans if plan.prefill is not None]
     halves = [*([prefill] if prefill else []), [plan.sizes for plan in plans]]

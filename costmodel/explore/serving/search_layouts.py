@@ -19,7 +19,7 @@ from costmodel.estimate.serving.reason_codes import OVERLOAD
 from costmodel.estimate.serving.serving_inputs import ServingInputs
 from costmodel.explore.search.progress import UNWATCHED, Watcher
 from costmodel.explore.search.ranges import Axis
-from costmodel.explore.serving.fleet_size import sized, sized_apart
+from costmodel.explore.serving.fleet_size import counts_fleets, sized, sized_apart, with_counts
 from costmodel.explore.serving.found_plans import FoundPlans, RankedPlan, VariantPlans, comparable, lacks_figure, varied
 from costmodel.explore.serving.layout_candidates import candidates, pairs, replicas_are_open
 from costmodel.explore.serving.limit_misses import limit_distance, shown_digits
@@ -155,6 +155,8 @@ def _searched(
         ranked += plans
         better += ahead
     ranked = _ordered(inputs, ranked)[:top]
+    if not counts_fleets(inputs):
+        ranked, part.fewest = with_counts(inputs, ranked), np.inf
     part.best = ranked[0] if ranked else None
     return part, ranked, better
 
@@ -164,7 +166,7 @@ def _evaluations(part: VariantPlans, inputs: ServingInputs, layout: PlanColumns)
     open_count, seen = replicas_are_open(inputs), 0
     for start in range(0, len(layout), ROWS):
         with np.errstate(all="ignore"):
-            found = evaluate(inputs, layout.at(slice(start, start + ROWS)))
+            found = evaluate(inputs, layout.at(slice(start, start + ROWS)), counted=counts_fleets(inputs))
         for each in sized(inputs, found) if open_count else (found,):
             seen += len(each.layout)
             yield each

@@ -94,8 +94,7 @@ def explain(
     if quantity is not None:
         return _figure(question, quantity, depth)
     if _is_scenario(what):
-        figure = "tpot" if _is_of_service(question) else "step_time"
-        raise fail("C003", f"'{what}' is a scenario; name a figure of it", None, f"costmodel explain {what} {figure}")
+        raise _without_figure(question, what)
     about = page(what)
     return Reply(lambda: tree.page(about), lambda: tree.page_json(about))
 
@@ -189,6 +188,11 @@ def _is_word(words: str) -> bool:
     except CostModelError:
         return False
     return True
+
+
+def _without_figure(question: Question, what: str) -> CostModelError:
+    figure = "tpot" if _is_of_service(question) else "step_time"
+    return fail("C003", f"'{what}' is a scenario; name a figure of it", None, f"costmodel explain {what} {figure}")
 
 
 def _is_of_service(question: Question) -> bool:

@@ -64,8 +64,9 @@ def with_counts(inputs: ServingInputs, plans: list[RankedPlan]) -> list[RankedPl
     whole = [plan for plan in plans if plan.prefill is None]
     if not whole:
         return plans
+    (layout,) = columns_of(whole)
     with np.errstate(all="ignore"):
-        results = evaluate(inputs, *columns_of(whole)).results
+        results = evaluate(inputs, layout).results
     rows = iter(range(len(whole)))
     return [plan if plan.prefill is not None else _counted(plan, results, next(rows)) for plan in plans]
 

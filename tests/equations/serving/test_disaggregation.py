@@ -73,7 +73,9 @@ def _sent(busy: float, part: float, variation: float) -> Column:
     return waits
 
 
-@pytest.mark.parametrize(("part", "variation"), [(0.8, 0.0), (1.2, 0.0), (0.9, 0.6), (0.9, 1.0), (1.2, 0.6)])
+@pytest.mark.parametrize(
+    ("part", "variation"), [(0.8, 0.0), (1.2, 0.0), (0.2, 0.6), (0.9, 0.6), (0.9, 1.0), (1.2, 0.6)]
+)
 def test_caches_wait_before_the_link_of_their_prefill(part: float, variation: float) -> None:
     """Prompts of one length wait as before the slower of prefill and link alone; unlike ones to 18 %."""
     busy = 0.6

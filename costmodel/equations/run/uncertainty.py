@@ -175,7 +175,7 @@ def term_percentile(amount: Number, spread: Number, deviations: Number) -> Numbe
 
     Monotone: increasing in amount, deviations
     """
-    return amount * np.exp(np.minimum(deviations * spread, 700.0))
+    return amount * np.exp(deviations * spread)
 
 
 @equation

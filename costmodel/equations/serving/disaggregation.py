@@ -4,10 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from costmodel.equations.serving.load.queues import SATURATED, queue_wait
 from costmodel.ground.equation import Number, equation
-
-FULL = 1 - 2 * SATURATED  # share of time of a line that is about to grow without end
 
 
 @equation
@@ -90,75 +87,3 @@ def exposed_transfer_time(transfer: Number, prefill: Number, layers: Number) -> 
     Monotone: increasing in transfer; decreasing in layers
     """
     return np.maximum(transfer, prefill) + np.minimum(transfer, prefill) / layers - prefill
-
-
-@equation
-def sent_cache_wait(
-    transfer: Number, link_utilisation: Number, service: Number, utilisation: Number, variation: Number, ahead: Number
-) -> Number:
-    """Mean wait of a cache in line before the link of its prefill instance, which does not send caches at random.
-
-    T m + max(w(T, ρ_l) − w(S, ρ), 0) + (1 + 3.5 (1 − ρ)) v² w(T, ρ_l), w(T, ρ) = ρ T / (2 (1 − ρ)); ∞ from ρ_l = 1 on
-
-    Prompts of one step end together, so that m caches are ahead. Prompts of one length leave prefill no closer than it
-    computes them: a link that takes less time has no line. A short prompt behind a long one waits for its cache.
-
-    Args:
-        transfer: time to send a mean cache, T [s]
-        link_utilisation: share of time in which the link sends, ρ_l [1]
-        service: time of a mean prompt in full steps of prefill, S [s]
-        utilisation: share of time in which prefill is busy, ρ [1]
-        variation: of the prompts, standard deviation over mean, v [1]
-        ahead: caches of the same step that are sent before, on average, m [1]
-
-    Returns:
-        wait [s]
-
-    Example:
-        >>> [round(float(sent_cache_wait(t, t / 0.6, 0.36, 0.6, 0.0, 0.0)), 3) for t in (0.3, 0.396)]
-        [0.0, 0.114]
-
-    Holds:
-        caches in proportion to their prompts, log-normal up to a variation of 1. The factor 3.5 is fitted: of 210
-        simulated lines the wait is 12 % off in the median and 71 % at P90, by 10 ms on average; as of arrivals at
-        random 40 % in the median, by 49 ms
-
-    Source:
-        harchol-balter-2013 §23; composition
-
-    Monotone: increasing in variation, ahead
-    """
-    link = queue_wait(transfer, np.minimum(link_utilisation, FULL), 0.0)
-    prefill = queue_wait(service, np.minimum(utilisation, FULL), 0.0)
-    behind = (1 + 3.5 * np.maximum(1 - utilisation, 0.0)) * variation**2 * link
-    wait = transfer * ahead + (np.maximum(link, prefill) - prefill) + behind
-    return wait + transfer * np.where(link_utilisation < FULL, 0.0, np.inf)
-
-
-@equation
-def sent_cache_wait_variance(wait: Number, transfer: Number, variation: Number) -> Number:
-    """Variance of the wait of a cache in line before the link of its prefill instance.
-
-    W (W + 0.7 T (1 + v²)²)
-
-    Args:
-        wait: mean wait, W [s]
-        transfer: time to send a mean cache, T [s]
-        variation: of the prompts, standard deviation over mean, v [1]
-
-    Returns:
-        variance [s·s]
-
-    Example:
-        >>> round(sent_cache_wait_variance(0.043, 0.255, 0.6), 4)
-        0.016
-
-    Holds:
-        a fit to the simulated lines of sent_cache_wait
-
-    Source:
-        composition
-
-    Monotone: increasing in wait, transfer, variation
-    """
-    return wait * (wait + 0.7 * transfer * (1 + variation**2) ** 2)

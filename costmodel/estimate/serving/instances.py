@@ -6,12 +6,7 @@ import numpy as np
 
 from costmodel.equations.run.economics import rate as rate_of
 from costmodel.equations.run.economics import share
-from costmodel.equations.serving.disaggregation import (
-    cache_transfer_time,
-    exposed_transfer_time,
-    sent_cache_wait,
-    sent_cache_wait_variance,
-)
+from costmodel.equations.serving.disaggregation import cache_transfer_time, exposed_transfer_time
 from costmodel.equations.serving.load.first_token import (
     first_token_tail,
     first_token_variance,
@@ -51,15 +46,6 @@ class PromptTime:
 
 
 @record
-class PrefillLine:
-    """What spaces the caches of a prefill instance out: the time of a prompt, and how busy it is; how many it sends."""
-
-    service: Number
-    busy: Number
-    ahead: Number  # caches of the same step that are sent before
-
-
-@record
 class CacheTransfer:
     """The cache of a mean prompt on its way from prefill to decode."""
 
@@ -70,20 +56,12 @@ class CacheTransfer:
     sent: Number  # and those of one prefill instance
     received: Number  # of one decode instance
 
-    def line(self, links: tuple[Number, Number], spread: Number, prefill: PrefillLine) -> tuple[Number, Number]:
-        """Wait in line, and its variance: at the sending link, or at the receiving one where that is the busier.
-
-        What one instance sends waits there and not again; caches of several come to the receiving link at random.
-        """
-        sending, receiving = rate_of(1.0, self.sent), rate_of(1.0, self.received)
-        wait = sent_cache_wait(sending, links[0], prefill.service, prefill.busy, spread, prefill.ahead)
-        variance = sent_cache_wait_variance(wait, sending, spread)
-        busier = np.asarray(links[1]) > links[0]
-        received, other = (each(receiving, links[1], spread) for each in (queue_wait, queue_wait_variance))
-        return (
-            np.where(busier, np.maximum(wait, received), wait),
-            np.where(busier, np.maximum(variance, other), variance),
-        )
+    def line(self, links: tuple[Number, Number], spread: Number) -> tuple[Number, Number]:
+        """Wait in line for the slower of two lines, and its variance: of the sending link, and of the receiving one."""
+        times = rate_of(1.0, self.sent), rate_of(1.0, self.received)
+        sent, received = (queue_wait(*each, spread) for each in zip(times, links, strict=True))
+        one, other = (queue_wait_variance(*each, spread) for each in zip(times, links, strict=True))
+        return np.maximum(sent, received), np.maximum(one, other)
 
 
 @record
@@ -165,10 +143,7 @@ def first_token(
     with term("in other groups"):
         later = later * share(prompt.filled, gamma)
     steps = steps_with_prompt(load, budget, busy)
-    with term("caches of one step"):
-        ended = later_prompt_tokens(rate, computed, wait, prompts, filled_room(load, budget), in_parts=False)
-        spaced = PrefillLine(prompt.full, busy, share(ended, computed))
-    sending, sent = transfer.line(links, spread, spaced)
+    sending, sent = transfer.line(links, spread)
     with term("behind the prompt"):
         behind = transfer.exposed + gate_wait(step, 0.0) + step
     mean = wait + own_prompt_time(steps, alpha, gamma, computed, later) + sending + behind

@@ -112,24 +112,6 @@ def serve_prompts(engine: Engine, count: int, seed: int = 0) -> Column:
         return _Run(engine, arrivals.tolist(), prompts, [1] * count).observed().first_tokens
 
 
-def sent_caches(engine: Engine, part: float, count: int, seed: int = 0) -> Column:
-    """Waits of caches in line before the link of an engine without decode, first come, first served.
-
-    part: time to send a cache, over that of its prompt in full steps
-    """
-    random = np.random.default_rng(seed)
-    gaps = -np.log(evenly(random, count))
-    arrivals = np.cumsum(gaps / (gaps.mean() * engine.request_rate))
-    prompts = lengths(random, engine.prompt, engine.variation, count, 1)
-    each = part * (engine.prompt_token_time + engine.base_time / engine.token_budget)
-    sizes, free, waits = np.array(prompts, dtype=np.float64), 0.0, np.empty(count)
-    ended = np.array(_Run(engine, arrivals.tolist(), prompts, [1] * count).first)
-    for request in np.argsort(ended, kind="stable"):
-        start = max(free, ended[request])
-        waits[request], free = start - ended[request], start + each * sizes[request]
-    return waits[count // 10 : 9 * count // 10]
-
-
 def serve_users(engine: Engine, users: int, count: int, seed: int = 0) -> Observed:
     """Serve so many requests of users who all start at once, and send the next when the last is answered."""
     random = np.random.default_rng(seed)

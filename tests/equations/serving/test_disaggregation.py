@@ -12,12 +12,8 @@ from costmodel.equations.serving.disaggregation import (
     cache_transfer_time,
     exposed_transfer_time,
     prefill_decode_ratio,
-    sent_cache_wait,
-    sent_cache_wait_variance,
 )
 from costmodel.equations.serving.load.steady_state import engine_utilisation
-
-from .engine_simulation import Column, lognormal
 
 
 def test_nodes_of_deepseeks_day() -> None:
@@ -57,31 +53,3 @@ def test_exposed_transfer_layer_by_layer(transfer: float, prefill: float, layers
     found = float(exposed_transfer_time(transfer, prefill, float(layers)))
     assert found == pytest.approx(sent - prefill, rel=1e-9)
     assert found <= transfer / layers + max(0.0, transfer - prefill) + 1e-12
-
-
-def _sent(busy: float, part: float, variation: float) -> Column:
-    """Waits before a link behind a server of prompts one by one; a cache takes such a part of its prompt's time."""
-    random, count = np.random.default_rng(5), 200_000
-    arrivals, services = np.cumsum(random.exponential(1 / busy, count)), np.ones(count)
-    if variation:
-        services = lognormal(random, 1.0, variation, count)
-    waits, ended, free = np.empty(count), 0.0, 0.0
-    for request, (arrival, service) in enumerate(zip(arrivals, services, strict=True)):
-        ended = max(ended, arrival) + service
-        start = max(free, ended)
-        waits[request], free = start - ended, start + part * service
-    return waits
-
-
-@pytest.mark.parametrize(
-    ("part", "variation"), [(0.8, 0.0), (1.2, 0.0), (0.2, 0.6), (0.9, 0.6), (0.9, 1.0), (1.2, 0.6)]
-)
-def test_caches_wait_before_the_link_of_their_prefill(part: float, variation: float) -> None:
-    """Prompts of one length wait as before the slower of prefill and link alone; unlike ones to 18 %."""
-    busy = 0.6
-    seen = _sent(busy, part, variation)
-    found = float(sent_cache_wait(part, part * busy, 1.0, busy, variation, 0.0))
-    assert found == pytest.approx(seen.mean(), rel=0.18, abs=1e-9)
-    deviation = float(sent_cache_wait_variance(found, part, variation)) ** 0.5
-    assert deviation == pytest.approx(seen.std(), rel=0.35, abs=1e-9)
-    assert np.isinf(float(sent_cache_wait(part, 1.0, 1.0, busy, variation, 0.0)))

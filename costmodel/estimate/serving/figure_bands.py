@@ -46,6 +46,7 @@ from costmodel.ground.equation import Number, term
 Evaluation = ServingEvaluation | ApartEvaluation
 UnderLoad = Callable[[ServingInputs], Evaluation]
 ROUNDED = 1e-9  # of a figure that is the same by another clock
+_RARELY = 10.0  # times the time of an answer, from which on users come back at their own pace
 _BOUNDS = ("at_most", "at_least", "target")
 
 
@@ -71,7 +72,10 @@ def banded(inputs: ServingInputs, found: Evaluation, under_load: UnderLoad) -> C
 
 
 def _answers_in_loop(inputs: ServingInputs, columns: Mapping[str, Number]) -> dict[str, Number]:
-    """Both ends of the time of an answer in a closed loop: by Little's law, at its fastest and its slowest rate."""
+    """Both ends of the time of an answer in a closed loop: by Little's law, at its fastest and its slowest rate.
+
+    Users who think for far longer than they wait come at the same rate at both ends, which determines no time.
+    """
     think = inputs.case.scenario.workload.think_time or 0.0
     with term("by Little's law"), np.errstate(all="ignore"):
         everyone = columns["requests_per_s"] * (columns["latency"] + think)
@@ -80,7 +84,9 @@ def _answers_in_loop(inputs: ServingInputs, columns: Mapping[str, Number]) -> di
             for end, other in (("low", "high"), ("high", "low"))
         }
         answer = columns["latency"] - columns["ttft"]  # a first token comes before the rest of its answer
-        return {**ends, "ttft_high": np.minimum(columns["ttft_high"], ends["latency_high"] - answer)}
+        found = {**ends, "ttft_high": np.minimum(columns["ttft_high"], ends["latency_high"] - answer)}
+        rare = think > _RARELY * columns["latency"]
+        return {name: np.where(rare, columns[name], value) for name, value in found.items()}
 
 
 def is_of_bands(result: str) -> bool:

@@ -187,10 +187,6 @@ def _planned(inputs: ServingInputs, log: AssumptionLog) -> ServingInputs:
     return replace(inputs, assumed=(*_converted(case), *log.assumed))
 
 
-def _halves(engine: Engine) -> bool:
-    return engine.dispatch is not None and engine.dispatch.two_batches
-
-
 def without_speculation(inputs: ServingInputs) -> ServingInputs:
     """The same without drafts."""
     return replace(inputs, draft=None, load=replace(inputs.load, verified=1.0, accepted=1.0))

@@ -82,6 +82,6 @@ def _line(
         busy = np.where(busy < 1.0 - STABLE, busy, 1.0)
         variation = slot_variation(own, kept, load.prompt_spread, load.output_spread)
         wait = pooled_wait(kept, crowd.slots, busy, variation, taken)
-        work = point.gamma * load.computed
+        work = load.computed * point.gamma
     held = slotted_token_time(token, point.alpha, point.beta, work, load.steps, crowd.utilisation, slots, taken)
     return SlotLine(wait, taken, held)

@@ -53,7 +53,7 @@ def _arriving(inputs: ServingInputs) -> bool:
 
 
 def _of_arrivals(inputs: ServingInputs, point: OperatingPoint, state: SteadyState, token: Number) -> Number:
-    load, work = inputs.load, point.gamma * inputs.load.computed
+    load, work = inputs.load, inputs.load.computed * point.gamma
     busy = engine_utilisation(state.rate, work)
     spreads = load.prompt_spread, load.output_spread
     base = requests_in_flight(state.rate, load.steps, point.alpha)
@@ -63,7 +63,7 @@ def _of_arrivals(inputs: ServingInputs, point: OperatingPoint, state: SteadyStat
 
 def _of_loop(inputs: ServingInputs, point: OperatingPoint, state: SteadyState, token: Number) -> Number:
     """Of as many requests all the time: equal ones all meet as much."""
-    load, work = inputs.load, point.gamma * inputs.load.computed
+    load, work = inputs.load, inputs.load.computed * point.gamma
     spreads = load.prompt_spread, load.output_spread
     unlike = met_prompts_variance(state.rate, token, work, load.steps, *spreads, 0.0)
     with term("all alike"):

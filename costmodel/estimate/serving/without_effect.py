@@ -9,13 +9,14 @@ import numpy as np
 
 from costmodel.documents.reader.serving_scenario import ServingCase
 from costmodel.documents.schemas.default_values import Assumption
+from costmodel.documents.schemas.serving.serving_limits import BETWEEN_TOKENS
 from costmodel.estimate.serving.expert_step import dispatches
 from costmodel.estimate.serving.plan_columns import PlanColumns
 from costmodel.estimate.serving.serving_inputs import ServingInputs
 from costmodel.ground.errors import COMMAND_LINE
 
 WITHOUT_EFFECT = "without effect"
-_SECTIONS = ("stack", "assume")
+_SECTIONS = ("stack", "assume", "limits")
 
 
 def without_effect(
@@ -25,8 +26,9 @@ def without_effect(
     stated = set(_stated(inputs.case))
     known = {item.path for item in inputs.assumed if item.value == WITHOUT_EFFECT}
     rules = (*_of_stack(inputs, columns), *_of_load(inputs, columns), *_of_layout(inputs, columns))
-    if costs.get("host_hit") == 0 and inputs.case.scenario.workload.turns > 1:
-        rules = (*rules, ("stack.host_cache", "the pools of the devices hold all turns that come back"))
+    workload = inputs.case.scenario.workload
+    if costs.get("host_hit") == 0 and workload.turns > 1 and workload.rate is None:
+        rules = (*rules, ("stack.host_cache.size", "the pools of the devices hold all turns that come back"))
     for path, reason in rules:
         for leaf in sorted(stated - known):
             if f"{leaf}.".startswith(f"{path}."):
@@ -79,7 +81,10 @@ def _of_load(inputs: ServingInputs, columns: Sequence[PlanColumns]) -> Iterator[
         yield "stack.host_cache", "workload.turns is 1, so no turn comes back"
     if workload.turns == 1 and not workload.shared_prefix and not engine.prefix_cache:
         yield "stack.prefix_cache", "no prompts share a prefix, and workload.turns is 1"
-    if all(np.all(layout.replicas == 1) for layout in columns):
+    if workload.single_token:
+        yield from ((f"limits.{name}", "an answer is one token, and none follows it") for name in BETWEEN_TOKENS)
+    sized = workload.turns > 1 and workload.rate is not None  # by what turns find on several replicas
+    if all(np.all(layout.replicas == 1) for layout in columns) and not sized:
         yield "assume.routing", "one replica gets all requests"
     elif workload.turns == 1 and (len(columns) > 1 or workload.at_once is not None):
         yield "assume.routing", "workload.turns is 1, and each replica gets as many requests as the others"
@@ -93,13 +98,7 @@ def _of_layout(inputs: ServingInputs, columns: Sequence[PlanColumns]) -> Iterato
     """Keys of the exchange between accelerators, which the layout or the model does not have."""
     sent = [bool(np.all(dispatches(inputs, layout))) for layout in columns]
     if inputs.experts is None:
-        of_experts = (
-            "plan.ep",
-            "plan.redundant_experts",
-            "stack.expert_ranks",
-            "stack.dispatch",
-            "stack.spread.experts",
-        )
+        of_experts = ("stack.expert_ranks", "stack.dispatch", "stack.spread.experts")
         yield from ((path, "the model has no experts") for path in of_experts)
     else:
         yield "stack.spread.tpot", "that of models with experts is stack.spread.experts"

@@ -79,7 +79,7 @@ def _at_a_bound(fit: Fit) -> str:
         return ""
     constants = fit.sample.form.constants
     ends = {constant.name: np.array([constant.low, constant.high]) for constant in constants}
-    return next((name for name, end in ends.items() if np.isclose(fit.constants[name], end).any()), "")
+    return next((name for name, end in ends.items() if np.isclose(fit.constants[name], end, atol=0.0).any()), "")
 
 
 def _source_at(efficiency: Efficiency, path: tuple[str, ...]) -> str:

@@ -54,7 +54,10 @@ class ServingAssumptions(Document):
         default=None,
         description="Of an accelerator and its share of the node while it serves; else the practice's",
     )
-    headroom: Share | None = Field(default=None, description="Over the rate, for the number of replicas; else none")
+    headroom: Share | None = Field(
+        default=None,
+        description="Over the rate, for the number of replicas; else none, or 25 % where no limit bounds times",
+    )
     growth: RateGrowth | None = Field(
         default=None, description="Of the rate while new replicas start, for the number of replicas; else none"
     )

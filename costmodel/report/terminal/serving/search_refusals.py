@@ -11,7 +11,7 @@ from costmodel.estimate.serving.service_limits import service_limits
 from costmodel.explore.serving.found_plans import FoundPlans, VariantPlans, reasons, share_of
 from costmodel.ground.units import counted, percent
 from costmodel.report.terminal.search.varied_keys import headings
-from costmodel.report.terminal.serving.serving_formatting import result
+from costmodel.report.terminal.serving.serving_formatting import chance_of, result
 from costmodel.report.terminal.serving.serving_variants import best_words
 from costmodel.report.terminal.style.formatting import spaced
 from costmodel.report.terminal.style.layout import CellTable, Line
@@ -24,7 +24,7 @@ def never_kept(found: FoundPlans) -> list[Line]:
         return []
     missed = "" if found.alone is None else _missed_alone(found, found.alone.costs)
     if found.alone is None or not missed:
-        return [styled("  No lever found: no other value of a key that costmodel tries keeps all limits.", BAD)]
+        return [styled(f"  No lever found: nothing that costmodel tries would {chance_of(found.inputs.case)}.", BAD)]
     nearest = f"the nearest, {best_words(found.alone).partition(' ✗')[0]}, has {missed}"
     return [styled(f"  No plan keeps the limits, even of one request at a time: {nearest}", BAD)]
 

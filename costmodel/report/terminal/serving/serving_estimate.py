@@ -16,6 +16,7 @@ from costmodel.ground.units import gib, percent, show_time, significant
 from costmodel.report.terminal.serving.serving_formatting import (
     TERMS,
     band,
+    chance_of,
     has_limits,
     limits_on,
     one,
@@ -107,7 +108,8 @@ def _tries(answer: ServingAnswer) -> list[Line]:
     """What takes the problems away, as options of the same command."""
     lines: list[Line] = []
     if answer.broken and not answer.remedies:
-        return [styled("    no lever found: no other value of a key that costmodel tries mends it", BAD)]
+        goal = chance_of(answer.inputs.case)
+        return [styled(f"    no lever found: nothing that costmodel tries would {goal}", BAD)]
     for first, *others in answer.remedies:
         options = options_of(answer.inputs.case, first)
         values = " or ".join(

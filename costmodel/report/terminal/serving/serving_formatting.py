@@ -191,7 +191,7 @@ def unlimited(inputs: ServingInputs) -> list[Text]:
         return []
     room = headroom_of(inputs)
     sized = f"at most {percent(share_of_saturation(inputs), 2)} of saturation" if room else "saturation"
-    more = "limits bound the times, assume.headroom sets the share" if room else "limits or assume.headroom leave room"
+    more = "state limits on times, or assume.headroom" if room else "limits or assume.headroom leave room"
     return [styled(f"  No limit on times: replicas are sized for {sized}; {more}", WARN)]
 
 

@@ -418,7 +418,8 @@ def test_flags_are_compared_with_a_change_of_them(run: Any, tmp_path: Path) -> N
     assert found["figures"] == by_file["figures"]
     assert (found["before"], found["after"]) == (" ".join(flags), "with --set stack=sglang")
     other = json_of(run, "diff", *flags, "--set", "workload.concurrency=16")  # one load in the place of another
-    assert {item["path"] for item in other["inputs"]} == {"workload.rate", "workload.concurrency"}
+    changed = {item["path"] for item in other["inputs"]} - {"objective", "plan.tp", "plan.replicas"}  # those of best
+    assert changed == {"workload.rate", "workload.concurrency"}
 
 
 def test_a_model_that_does_not_fit_might_serve(run: Any) -> None:
@@ -577,3 +578,14 @@ def test_the_guide_has_the_errors_of_the_page_on_accuracy() -> None:
     ):
         (stated,) = re.findall(rf"(?m)^\| {words} \| ([\d.]+) % \| ([\d.]+) % \|$", guide)
         assert all(abs(float(a) - b) <= 0.51 for a, b in zip(stated, (median, worst), strict=True)), words
+
+
+def test_plans_of_a_fixed_number_in_flight_rank_by_what_they_answer(run: Any) -> None:
+    """By Little's law the plan with the shortest answers answers most; at saturation another one would."""
+    load = ("--model", "llama-3.1-70b", "--gpu", "h100", "--gpus", "8", "--prompt", "2000", "--answer", "500")
+    plans = json_of(run, "search", *load, "--concurrency", "4", "--top", "30")["plans"]
+    rates = [plan["requests_per_s"] for plan in plans]
+    assert rates[0] == pytest.approx(max(rates), rel=0.01)
+    assert max(plan["saturation_per_s"] for plan in plans) > 1.1 * plans[0]["saturation_per_s"]
+    out = run("search", *load, "--concurrency", "4").out
+    assert "ranked by tpot, the time per token at that concurrency" in out

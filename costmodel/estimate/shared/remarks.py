@@ -172,9 +172,8 @@ REMARKS = {
     ),
     "N050": Reason(
         "another checkpoint",
-        "The published checkpoint of this model is in a narrow type, and the workload states another one. The figures "
-        "are of a converted checkpoint, which export does not write. Leave out --dtype and all types of weights: then "
-        "the type of the published checkpoint is taken.",
+        "The workload states another type than the published checkpoint has, so the figures are of a converted one. "
+        "Without --dtype, and without types of weights, they are of the published one.",
     ),
     "N051": Reason(
         "keys without effect",

@@ -107,8 +107,14 @@ Objective = Literal[
 
 
 def usual_objective(workload: Serving) -> Objective:
-    """What search orders by where nothing is stated: the time to finish a batch, else the rate within the limits."""
-    return "rate_within_slo_per_s" if workload.requests is None else "makespan"
+    """What search orders by where nothing is stated: the time to finish a batch, the time per token of a fixed number
+    in flight, which then decides how many are answered, else the rate within the limits.
+    """
+    if workload.requests is not None:
+        return "makespan"
+    if workload.concurrency is not None:
+        return "ttft" if workload.single_token else "tpot"
+    return "rate_within_slo_per_s"
 
 
 class ServingScenario(Document):
@@ -128,7 +134,8 @@ class ServingScenario(Document):
     limits: ServingLimits = Field(default_factory=ServingLimits.model_construct, description="What a plan must keep")
     objective: Objective = Field(
         default="rate_within_slo_per_s",
-        description="What search orders by; by default rate_within_slo_per_s, of an offline batch makespan",
+        description="What search orders by; by default rate_within_slo_per_s, of an offline batch makespan, of a "
+        "concurrency tpot",
     )
 
     @model_validator(mode="after")

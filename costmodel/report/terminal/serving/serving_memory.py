@@ -82,9 +82,10 @@ def _step_note(answer: ServingAnswer) -> str:
 
 def _blocks(answer: ServingAnswer) -> str:
     layout, block = answer.evaluation.layout, answer.inputs.engine.block
-    dcp = float(layout.dcp[0])
-    held = answer.costs["cache_pool_tokens"] / layout.dp_attention[0] / dcp
-    return f"{held / block:,.0f} blocks of {block:.0f}" + (f" on each of {dcp:.0f} ranks" if dcp > 1 else "")
+    dcp, groups = float(layout.dcp[0]), float(layout.dp_attention[0])
+    held = answer.costs["cache_pool_tokens"] / groups / dcp
+    where = [f" in each of {groups:.0f} groups"] * (groups > 1) + [f" on each of {dcp:.0f} ranks"] * (dcp > 1)
+    return f"{held / block:,.0f} blocks of {block:.0f}" + "".join(where)
 
 
 def _asked_note(answer: ServingAnswer) -> str:

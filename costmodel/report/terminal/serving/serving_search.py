@@ -7,6 +7,7 @@ from collections.abc import Iterator, Sequence
 
 from rich.text import Text
 
+from costmodel.documents.schemas.serving.serving_schema import usual_objective
 from costmodel.estimate.machine.price import price_of
 from costmodel.estimate.serving.limits_chance import OWN
 from costmodel.estimate.serving.plan_columns import RARE
@@ -60,6 +61,11 @@ _SHOWN = frozenset({
     "cost_within_limits",
 })  # fmt: skip
 _ENDS = ("tpot P90", "p99 P90")
+_USUAL = {  # objectives of loads that wait for answers
+    "makespan": "the time to finish the batch",
+    "tpot": "the time per token at that concurrency",
+    "ttft": "the time to the first token at that concurrency",
+}
 _HEADS_OF = {"rate_within_slo_per_s": "req/s"}
 _SIGNS = {"at_most": "≤", "at_least": "≥", "target": "≈"}
 
@@ -199,13 +205,14 @@ def _key(found: FoundPlans) -> Iterator[Text]:
 
 
 def _ranked_by(found: FoundPlans) -> list[Text]:
-    """What orders plans that run an offline batch, which have a rate and a time."""
+    """What orders plans that run an offline batch, or a fixed number of requests in flight, at any of their rates."""
     scenario = found.inputs.case.scenario
-    if scenario.workload.requests is None:
+    usual = usual_objective(scenario.workload)
+    if usual not in _USUAL:
         return []
-    if scenario.objective == "makespan":
-        return [styled("  ranked by makespan, the time to finish the batch", DIM)]
-    more = "--set objective=makespan ranks by the time to finish the batch"
+    if scenario.objective == usual:
+        return [styled(f"  ranked by {usual}, {_USUAL[usual]}", DIM)]
+    more = f"--set objective={usual} ranks by {_USUAL[usual]}"
     return [styled(f"  ranked by {_HEADS_OF.get(scenario.objective, scenario.objective)}; {more}", DIM)]
 
 

@@ -153,32 +153,6 @@ def range_spread(amount: Number, end: Number) -> Number:
 
 
 @equation
-def term_percentile(amount: Number, spread: Number, deviations: Number) -> Number:
-    """End of the band of one term of a sum, by the residual of its own kernels.
-
-    x e^(z σ). Terms add up to the sum; the ends of their bands do not, for kernels are off independently of each other
-
-    Args:
-        amount: the term, taken as the median, x [u]
-        spread: uncertainty of its kernels, standard deviation of the logarithm, σ [1]
-        deviations: standard deviations above the median, z; 1.28 for P90, -1.28 for P10 [1]
-
-    Returns:
-        P10 or P90 of the term [u]
-
-    Example:
-        >>> [round(float(term_percentile(7.6, 0.1, z)), 2) for z in (-1.28155, 1.28155)]
-        [6.69, 8.64]
-
-    Source:
-        limpert-2001
-
-    Monotone: increasing in amount, deviations
-    """
-    return amount * np.exp(deviations * spread)
-
-
-@equation
 def tenth_percentile(amount: Number, spread: Number) -> Number:
     """Value that one result in ten lies below.
 

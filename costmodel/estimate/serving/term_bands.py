@@ -13,7 +13,7 @@ import numpy as np
 from costmodel.documents.schemas.efficiency import Fitted
 from costmodel.documents.schemas.model import Layers
 from costmodel.documents.schemas.serving.serving_results import BANDED_TERMS
-from costmodel.equations.run.uncertainty import TENTH, residual_spread, term_percentile
+from costmodel.equations.run.uncertainty import ninetieth_percentile, residual_spread, tenth_percentile
 from costmodel.estimate.serving.plan_columns import PlanColumns
 from costmodel.estimate.serving.serving_inputs import ServingInputs
 from costmodel.ground.equation import Number, term
@@ -34,9 +34,8 @@ def term_bands(inputs: ServingInputs, layout: PlanColumns, columns: Mapping[str,
     for name in BANDED_TERMS:
         with term(f"band of {name}"):
             spread = spreads.get(name)
-            for end, deviations in (("low", -TENTH), ("high", TENTH)):
-                value = np.nan if spread is None else term_percentile(columns[name], spread, deviations)
-                found[f"{name}_{end}"] = value
+            for end, percentile in (("low", tenth_percentile), ("high", ninetieth_percentile)):
+                found[f"{name}_{end}"] = np.nan if spread is None else percentile(columns[name], spread)
     return found
 
 

@@ -224,3 +224,11 @@ def test_littles_law_holds_at_both_ends_of_the_bands_of_a_closed_loop(
         assert everyone == pytest.approx(users, rel=2e-3)
         assert found[f"ttft{time}"] < found[f"latency{time}"]
     assert found["latency_low"] <= found["latency"] <= found["latency_high"]
+
+
+@pytest.mark.parametrize("think", ["600 s", "36000 s"])
+def test_users_who_think_for_long_have_the_band_of_steps(think: str) -> None:
+    """Their rate is nearly their own, whatever an answer takes: no end of it determines the time of an answer."""
+    load = f"workload={{kind: serving, prompt: 2048, output: 512, users: 300000, think_time: {think}, precision: bf16}}"
+    found = costs(load, "limits={}", "cluster.nodes=80", "plan={tp: 8, replicas: 80}")
+    assert 0 < found["ttft_low"] < found["latency_low"] < found["latency"] < found["latency_high"]

@@ -72,3 +72,17 @@ def test_a_document_that_the_scenario_names_states_no_key_itself() -> None:
     """Only what the user writes counts: every engine's document has keys that a dense model does not use."""
     for stack in ("vllm", "sglang", "trt-llm", "{like: vllm, block: 32}"):
         assert "N051" not in answered(f"stack={stack}").remarked
+
+
+def test_routing_counts_where_a_rate_needs_more_than_the_one_replica() -> None:
+    """How many replicas a rate needs depends on what turns find on several, though there is one."""
+    load = LOAD.format("turns: 4, think_time: 20 s, rate: 60 /s"), "limits={}", "cluster.nodes=1"
+    before, after = answered(*load), answered(*load, "assume.routing=cache-aware")
+    assert after.costs["replicas_needed"] < before.costs["replicas_needed"]
+    assert "N051" not in after.remarked
+
+
+def test_limits_on_what_one_token_does_not_have_are_named() -> None:
+    single = answered("workload.output=1")
+    assert [item.path for item in single.assumed if item.value == "without effect"] == ["limits.tpot.at_most"]
+    assert "N051" in single.remarked

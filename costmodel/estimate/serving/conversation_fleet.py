@@ -11,7 +11,8 @@ from numpy.typing import NDArray
 Values: TypeAlias = NDArray[np.float64]
 Places: TypeAlias = NDArray[np.intp]
 
-_ROUNDS, _HOPELESS = 40, 3  # rounds; replicas that are added where none seem to be enough
+_ROUNDS = 40  # halvings: enough for any count up to a million million
+_HOPELESS = 3  # replicas that are added where none seem to be enough
 
 
 def enough_replicas(least: Values, needed: Callable[[Places, Values], tuple[Values, NDArray[np.bool_]]]) -> Values:

@@ -23,6 +23,7 @@ from costmodel.equations.run.uncertainty import (
     tenth_percentile,
     term_error,
 )
+from costmodel.equations.serving.load.closed_loop import answer_time_of_users
 from costmodel.estimate.serving.evaluate_apart import ApartEvaluation
 from costmodel.estimate.serving.evaluate_layouts import ServingEvaluation
 from costmodel.estimate.serving.limits_chance import OWN
@@ -76,11 +77,11 @@ def _answers_in_loop(inputs: ServingInputs, columns: Mapping[str, Number]) -> di
 
     Users who think for far longer than they wait come at the same rate at both ends, which determines no time.
     """
-    think = inputs.case.scenario.workload.think_time or 0.0
+    workload = inputs.case.scenario.workload
+    everyone, think = float(workload.users or workload.at_once or 0.0), float(workload.think_time or 0.0)
     with term("by Little's law"), np.errstate(all="ignore"):
-        everyone = columns["requests_per_s"] * (columns["latency"] + think)
         ends = {
-            f"latency_{end}": share(everyone, columns[f"requests_per_s_{other}"]) - think
+            f"latency_{end}": answer_time_of_users(everyone, columns[f"requests_per_s_{other}"], think)
             for end, other in (("low", "high"), ("high", "low"))
         }
         answer = columns["latency"] - columns["ttft"]  # a first token comes before the rest of its answer

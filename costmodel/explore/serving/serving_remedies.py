@@ -13,7 +13,7 @@ from costmodel.documents.reader.override_case import vary_any
 from costmodel.documents.reader.serving_scenario import ServingCase, serving
 from costmodel.estimate.serving.element_types import stored_types
 from costmodel.estimate.serving.predict_serving import ServingAnswer, replica_ranks
-from costmodel.estimate.serving.replicas_for_load import headroom_of
+from costmodel.estimate.serving.replicas_for_load import share_of_saturation
 from costmodel.estimate.serving.service_limits import service_limits
 from costmodel.estimate.serving.serving_inputs import ServingInputs, inputs_of
 from costmodel.estimate.serving.whole_prompts import least_budget
@@ -297,7 +297,7 @@ def _lower_rates(found: FoundPlans, case: ServingCase) -> Iterator[tuple[str, ..
 
 def _with_room(inputs: ServingInputs, costs: Mapping[str, float]) -> float:
     """The highest rate that leaves a plan the headroom."""
-    return costs["rate_within_slo_per_s"] / (1.0 + headroom_of(inputs))
+    return share_of_saturation(inputs) * costs["rate_within_slo_per_s"]
 
 
 def _rate_setting(within: float) -> tuple[str, ...]:

@@ -61,10 +61,10 @@ def test_a_stated_key_is_remarked_where_it_changes_no_figure(name: str) -> None:
             continue  # the key belongs to another engine or load, and is refused with the reason
         assert "N051" not in before.remarked
         stated = [item.path for item in after.assumed if item.value == "without effect"]
-        told = key in stated or NAMED.get(key) in after.remarked
+        named = key in stated or NAMED.get(key) in after.remarked
         assert ("N051" in after.remarked) is bool(stated)
-        if told is not same(before.costs, after.costs):
-            wrong.append((key, "remarked" if told else "silent"))
+        if named is not same(before.costs, after.costs):
+            wrong.append((key, "remarked" if named else "silent"))
     assert wrong == []
 
 

@@ -355,9 +355,9 @@ def test_the_advice_for_prompts_longer_than_a_step_works_as_flags() -> None:
     stated = advice.partition("; --set ")[2].removesuffix(" admits them").split(" --set ")
     ways = (stated, ["stack.like=trt-llm", "stack.chunked=true"], ["stack.chunked=true", "stack.like=trt-llm"])
     for way in ways:
-        mended = export_engine(serving(load_any(SCENARIO, [*MODELS["dense"], *way])), "trt-llm")
-        assert "enable_chunked_prefill: true" in mended.file.text
-        assert not any("would be refused" in note for note in mended.file.notes)
+        admitted = export_engine(serving(load_any(SCENARIO, [*MODELS["dense"], *way])), "trt-llm")
+        assert "enable_chunked_prefill: true" in admitted.file.text
+        assert not any("would be refused" in note for note in admitted.file.notes)
 
 
 @pytest.mark.parametrize("engine", ENGINES)

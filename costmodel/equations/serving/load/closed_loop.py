@@ -94,6 +94,35 @@ def surplus_wait(users: Number, concurrency: Number, request_rate: Number) -> Nu
 
 
 @equation
+def answer_time_of_users(users: Number, request_rate: Number, think_time: Number) -> Number:
+    """Time of an answer, from the request to its last token, where all users together send so many requests.
+
+    N / λ − Z
+
+    Args:
+        users: users, N [1]
+        request_rate: requests a second that all of them send, λ [1/s]
+        think_time: between an answer and the next request of its user, Z [s]
+
+    Returns:
+        time [s]
+
+    Example:
+        >>> answer_time_of_users(400.0, 10.0, 30.0)
+        10.0
+
+    Holds:
+        users who do not think for far longer than they wait: else the rate hardly depends on the answer
+
+    Source:
+        little-1961; exact
+
+    Monotone: increasing in users; decreasing in request_rate, think_time
+    """
+    return users / request_rate - think_time
+
+
+@equation
 def burst_first_token_time(
     host: Number,
     host_each: Number,

@@ -94,7 +94,7 @@ def surplus_wait(users: Number, concurrency: Number, request_rate: Number) -> Nu
 
 
 @equation
-def answer_time_of_users(users: Number, request_rate: Number, think_time: Number) -> Number:
+def answer_time_of_users(users: Number, request_rate: Number, pause: Number) -> Number:
     """Time of an answer, from the request to its last token, where all users together send so many requests.
 
     N / λ − Z
@@ -102,7 +102,7 @@ def answer_time_of_users(users: Number, request_rate: Number, think_time: Number
     Args:
         users: users, N [1]
         request_rate: requests a second that all of them send, λ [1/s]
-        think_time: between an answer and the next request of its user, Z [s]
+        pause: between an answer and the next request of its user, Z [s]
 
     Returns:
         time [s]
@@ -117,9 +117,9 @@ def answer_time_of_users(users: Number, request_rate: Number, think_time: Number
     Source:
         little-1961; exact
 
-    Monotone: increasing in users; decreasing in request_rate, think_time
+    Monotone: increasing in users; decreasing in request_rate, pause
     """
-    return users / request_rate - think_time
+    return users / request_rate - pause
 
 
 @equation

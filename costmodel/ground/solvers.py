@@ -121,13 +121,14 @@ def last_within(
     some: Callable[[Places], Callable[[Column], Values]] | None = None,
     steps: int = STEPS,
     near: float = NEAR,
+    first: float = 0.5,
 ) -> Column:
     """Greatest value from `low` to `high` whose excess is not over 0, of an excess that grows.
 
     Chandrupatla's method: by the curve through the last three looks where it is straight enough, else by the middle. A
     row is done when its own bracket is; with `some`, the excess of some rows, the others are then looked at alone.
     What is returned has no excess itself; `low` where none is found above it. near: excess, and width of a bracket,
-    from which on a row is done.
+    from which on a row is done. first: part of the way down from `high` at which is looked first.
 
     >>> round(float(last_within(lambda x: x * x - 2, 0.0, 10.0)), 6)
     1.414214
@@ -135,7 +136,7 @@ def last_within(
     tops, bottoms = (np.array(end, dtype=np.float64) for end in np.broadcast_arrays(high, low))
     shape = tops.shape
     here, there = (_looked_at(end, excess, shape) for end in (tops, bottoms))
-    part = np.full(len(here[0]), 0.5)
+    part = np.full(len(here[0]), first)
     answer: Column = np.where(here[1] <= 0, here[0], there[0])
     sought, places = here[1] > 0, np.arange(len(answer))
     for _ in range(steps):

@@ -42,11 +42,12 @@ def closed_loop(
     found = loop(load, whole_budget(layout), point, many)
     tpot = load.per_token(found.token)
     first = inputs.engine.burst.share if burst else 0.0
-    ttft = first_token_time(inputs, point, first) if burst else _with_front(inputs, found.first, many)
-    p99 = _with_front(inputs, found.first_p99, many)
+    fronts = _front_times(inputs, layout)
+    ttft = first_token_time(inputs, point, first, fronts) if burst else _with_front(found.first, many, fronts)
+    p99 = _with_front(found.first_p99, many, fronts)
     if burst:
         with term("last of the first wave"):
-            p99 = first_token_time(inputs, point, 2.0 * (1.0 - share(TAIL, first)))
+            p99 = first_token_time(inputs, point, 2.0 * (1.0 - share(TAIL, first)), fronts)
     ttft, p99 = point.gathered(ttft, p99)
     rest = (load.output - 1.0) * tpot
     later, latest, rate = _rate(inputs, point, many, ttft + rest)
@@ -102,16 +103,23 @@ def _rate(inputs: ServingInputs, point: OperatingPoint, users: Number, answer: N
     return later, latest, rate
 
 
-def _with_front(inputs: ServingInputs, first: Number, users: Number) -> Number:
+def _front_times(inputs: ServingInputs, layout: PlanColumns) -> tuple[Number, Number]:
+    """Time of the host before a benchmark's first step, and for each request in flight."""
+    engine = inputs.engine
+    return layout.longer(engine.burst.front), layout.longer(engine.host.sequence)
+
+
+def _with_front(first: Number, users: Number, fronts: tuple[Number, Number]) -> Number:
     """A first token with the host's time for each request in flight."""
     with term("host"):
-        return first + inputs.engine.host.sequence * users
+        return first + fronts[1] * users
 
 
-def first_token_time(inputs: ServingInputs, point: OperatingPoint, first: Number) -> Number:
+def first_token_time(
+    inputs: ServingInputs, point: OperatingPoint, first: Number, fronts: tuple[Number, Number]
+) -> Number:
     """First token of a benchmark without a line, where so large a share of the requests waits for the start."""
-    load, engine = inputs.load, inputs.engine
-    front, sequence = engine.burst.front, engine.host.sequence
+    load, (front, sequence) = inputs.load, fronts
     steps = steps_with_prompt(load, point.own_room, 0.0)
     prompt = load.computed * point.gamma
     ahead = first * share(point.filled, point.gamma)  # the first wave fills steps

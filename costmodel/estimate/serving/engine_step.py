@@ -87,6 +87,11 @@ def step_time(inputs: ServingInputs, layout: PlanColumns, batch: Batch) -> StepT
 
     Attention groups wait for the busiest of them.
     """
+    found = _step_time(inputs, layout, batch)
+    return found if layout.time_factor is None else found.times(layout.time_factor)
+
+
+def _step_time(inputs: ServingInputs, layout: PlanColumns, batch: Batch) -> StepTime:
     own = busiest_group(inputs, layout, batch)
     total = rows_time(inputs, layout, batch.rows, own.rows, prompts=batch.prompted)
     total = total + decode_time(inputs, layout, own.decodes, batch.context)
@@ -121,8 +126,8 @@ def _drafted(draft: ServingInputs, layout: PlanColumns, batch: Batch) -> StepTim
     """Passes of a draft: one for each token that it proposes, the first with the prompts too."""
     own = replace(batch, verified=1.0)
     with term("draft"):
-        first = step_time(draft, layout, own).total
-        later = step_time(draft, layout, Batch(batch.decodes, batch.context)).total
+        first = _step_time(draft, layout, own).total
+        later = _step_time(draft, layout, Batch(batch.decodes, batch.context)).total
     return StepTime(draft=first + (batch.verified - 2.0) * later)
 
 
@@ -134,7 +139,7 @@ def prompt_step(inputs: ServingInputs, layout: PlanColumns, tokens: Number) -> N
     device = overlapped(inputs, layout, beside + head_time(inputs, layout, own.prompts))
     with term("host"):
         spent = StepTime(host=inputs.engine.step_host)
-    return with_host(inputs, layout, device, spent).total
+    return layout.longer(with_host(inputs, layout, device, spent).total)
 
 
 def rows_time(inputs: ServingInputs, layout: PlanColumns, rows: Number, own: Number, *, prompts: bool) -> StepTime:

@@ -142,13 +142,16 @@ def _of_one(inputs: ServingInputs, layout: PlanColumns) -> Rows:
     """Requests a second within the limits of one replica that does both."""
     names = ("tp", "ep", "dp_attention", "budget", "redundant_experts", "dcp")
     shapes = np.stack([np.asarray(getattr(layout, name), dtype=np.float64).view(np.ndarray) for name in names])
+    if layout.time_factor is not None:
+        shapes = np.stack([*shapes, layout.time_factor])
     unique, which = np.unique(shapes, axis=1, return_inverse=True)
     one = np.ones(unique.shape[1])
     best = np.zeros(unique.shape[1])
     for budget in (*SMALL_BUDGETS, np.inf):
         held = np.minimum(unique[3], budget)
-        tp, ep, groups, _, copies, dcp = unique
-        found = evaluate(inputs, PlanColumns(tp, one, ep, groups, one, held, copies, dcp)).results
+        tp, ep, groups, _, copies, dcp, *factor = unique
+        replica = PlanColumns(tp, one, ep, groups, one, held, copies, dcp, *factor)
+        found = evaluate(inputs, replica).results
         fits = found.column("memory_share") <= 1
         best = np.where(fits, np.maximum(best, found.column("rate_within_slo_per_s")), best)
     return np.asarray(best)[which.reshape(-1)]

@@ -37,7 +37,7 @@ from costmodel.estimate.serving.offline import OfflineBatch, offline_batch, offl
 from costmodel.estimate.serving.operating_point import FEWEST, ExactSteps, OperatingPoint, micro_batch, operating_point
 from costmodel.estimate.serving.plan_columns import PlanColumns
 from costmodel.estimate.serving.rate_within_limits import chance_of_limits
-from costmodel.estimate.serving.replica_capacity import ReplicaCapacity, bare_columns, capacity_of
+from costmodel.estimate.serving.replica_capacity import ReplicaCapacity, capacity_of
 from costmodel.estimate.serving.replicas_for_load import replicas_for_load
 from costmodel.estimate.serving.service_limits import columns_in_time
 from costmodel.estimate.serving.serving_band import endless
@@ -138,7 +138,7 @@ def _needed(inputs: ServingInputs, evaluation: ServingEvaluation) -> dict[str, N
         return count, late
 
     with untraced(), np.errstate(all="ignore"):
-        bare = bare_columns(layout)
+        bare = layout.bare()
         alone = capacity_of(conversing(inputs, 1.0), bare)
         most = alone.kinds.of_plans(alone.within_limits(conversing(inputs, 1.0)))
         count = enough_replicas(np.where(fits, replicas_for_load(inputs, most), np.inf), needed)
@@ -167,7 +167,7 @@ def _evaluated(
     memory, bounds, most = of_plans((each.memory, each.engines.bounds, each.most))
     within, steps = of_plans(each.within_limits(inputs)), of_plans(each.quick.steps)
     exact = ExactSteps(inputs, layout, of_plans(each.exact.one))
-    quick = Engines(inputs, bare_columns(layout), steps, bounds)
+    quick = Engines(inputs, layout.bare(), steps, bounds)
     many = in_flight(quick)
     with term("decode"):
         decode = exact.breakdown(micro_batch(layout, many))

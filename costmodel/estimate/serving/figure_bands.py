@@ -1,18 +1,15 @@
 """The band of every figure of a serving plan that depends on times: what it is where steps take longer or shorter.
 
-Steps that all take f times as long are those of the same engine by a clock that runs f times as fast. So the results
-are those at f times the rate of requests, each time f times as long.
+All times of hardware and engine are off by one factor. Plans at both ends of it are evaluated as rows of their own.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from dataclasses import replace
 
 import numpy as np
-from numpy.typing import NDArray
 
-from costmodel.documents.schemas.base import Document
 from costmodel.documents.schemas.serving.serving_results import BANDED
 from costmodel.equations.run.economics import share
 from costmodel.equations.run.uncertainty import (
@@ -27,12 +24,12 @@ from costmodel.equations.serving.load.closed_loop import answer_time_of_users
 from costmodel.estimate.serving.evaluate_apart import ApartEvaluation
 from costmodel.estimate.serving.evaluate_layouts import ServingEvaluation
 from costmodel.estimate.serving.limits_chance import OWN
+from costmodel.estimate.serving.plan_columns import PlanColumns
 from costmodel.estimate.serving.requests_in_time import IN_TIME, in_time, request_limits
 from costmodel.estimate.serving.serving_band import (
     ENDLESS,
     ServingSpreads,
     answers_bring_requests,
-    exponent,
     first_token_share,
     further_spread,
     moves_with_answers,
@@ -45,16 +42,27 @@ from costmodel.estimate.shared.results import Costs
 from costmodel.ground.equation import Number, term
 
 Evaluation = ServingEvaluation | ApartEvaluation
-UnderLoad = Callable[[ServingInputs], Evaluation]
-ROUNDED = 1e-9  # of a figure that is the same by another clock
+ROUNDED = 1e-9  # of a figure that no factor on times moves
 _RARELY = 10.0  # times the time of an answer, from which on users come back at their own pace
-_BOUNDS = ("at_most", "at_least", "target")
 
 
-def banded(inputs: ServingInputs, found: Evaluation, under_load: UnderLoad) -> Costs:
-    """The results with the ends of their bands; under_load: evaluates the same plans under another load."""
+def with_ends(inputs: ServingInputs, layout: PlanColumns) -> PlanColumns:
+    """Plans thrice: as they are, where all takes as short a time as one in ten does, and as long as nine in ten do."""
+    count, sizes = len(layout), layout.at(np.tile(np.arange(len(layout)), 3))
+    ends = [float(np.asarray(each)) for each in end_factors(inputs)]
+    return replace(sizes, time_factor=np.repeat([1.0, *ends], count))
+
+
+def end_factors(inputs: ServingInputs) -> tuple[Number, Number]:
+    """Factors on all times at the tenth and at the ninetieth percentile of their error."""
+    spread = spreads(inputs).token
+    return tenth_percentile(1.0, spread), ninetieth_percentile(1.0, spread)
+
+
+def banded(inputs: ServingInputs, found: Evaluation, fast: Evaluation, slow: Evaluation) -> Costs:
+    """The results with the ends of their bands; fast, slow: the same plans with the factors of both ends."""
     spread, results = spreads(inputs), found.results
-    fast, slow = (_at(inputs, found, under_load, spread, sign) for sign in (-1.0, 1.0))
+    ends = [_end(inputs, found, each, spread, sign) for each, sign in ((fast, -1.0), (slow, 1.0))]
     columns = dict(results.columns)
     for name in BANDED:
         if name not in columns:
@@ -64,8 +72,8 @@ def banded(inputs: ServingInputs, found: Evaluation, under_load: UnderLoad) -> C
                 term_error(spread.first_beside_steps, first_token_share(inputs, name, columns.__getitem__)),
                 further_spread(spread, name),
             )
-            low, high = np.minimum(fast[name], slow[name]), np.maximum(fast[name], slow[name])
-            most = _room(columns, fast) if moves_with_answers(inputs, name) else None
+            low, high = (pick(ends[0][name], ends[1][name]) for pick in (np.minimum, np.maximum))
+            most = _room(columns, ends[0]) if moves_with_answers(inputs, name) else None
             columns[f"{name}_low"], columns[f"{name}_high"] = _ends(columns[name], (low, high), beside, most)
     if answers_bring_requests(inputs):
         columns |= _answers_in_loop(inputs, columns)
@@ -108,7 +116,9 @@ def _ends(
 
     most: factor on the figure, up or down, that this further error does not move it beyond
     """
-    low, high = (np.where(np.isclose(end, middle, rtol=ROUNDED, atol=0.0), middle, end) for end in ends)
+    with np.errstate(invalid="ignore"):  # both without end
+        least = ROUNDED * np.abs(middle)
+        low, high = (np.where(np.abs(end - middle) <= least, middle, end) for end in ends)
     low, high = np.minimum(low, middle), np.maximum(high, middle)
     if not np.any(np.asarray(beside)):
         return low, high
@@ -123,68 +133,26 @@ def _ends(
     return np.where(known, wider[0], low), np.where(known, wider[1], high)
 
 
-def _at(
-    inputs: ServingInputs, found: Evaluation, under_load: UnderLoad, spread: ServingSpreads, sign: float
-) -> dict[str, Number]:
-    """Results where steps are at the tenth or ninetieth percentile of what they may take."""
-    columns: Mapping[str, Number] = found.results.columns
-    over: NDArray[np.bool_] = np.zeros(found.results.rows, dtype=bool)
-    if inputs.case.scenario.workload.at_once is None:
-        factor = float(np.exp(sign * TENTH * float(np.asarray(spread.token))))
-        with term("slower steps" if sign > 0 else "faster steps"), np.errstate(all="ignore"):
-            other = under_load(at_factor(inputs, factor))
-        columns, over = other.results.columns, other.overloaded & ~found.overloaded
+def _end(
+    inputs: ServingInputs, found: Evaluation, other: Evaluation, spread: ServingSpreads, sign: float
+) -> Mapping[str, Number]:
+    """Results at one end; without end where more arrives than the plan then answers."""
+    columns: Mapping[str, Number] = other.results.columns
     if IN_TIME[0] in columns and not np.all(np.isnan(np.asarray(found.results.columns[IN_TIME[0]]))):
         columns = {**columns, **_in_time(inputs, columns, spread, sign)}
-    moved = {name: _by_clock(columns[name], sign * exponent(name), spread) for name in BANDED if name in columns}
-    return {name: np.where(over, np.inf, value) if name in ENDLESS else value for name, value in moved.items()}
+    over = other.overloaded & ~found.overloaded
+    if not np.any(over):
+        return columns
+    return {name: np.where(over, np.inf, value) if name in ENDLESS else value for name, value in columns.items()}
 
 
 def _in_time(
     inputs: ServingInputs, columns: Mapping[str, Number], spread: ServingSpreads, sign: float
 ) -> dict[str, Number]:
-    """Requests in time by another clock; first tokens, whose error is larger, move by more than it."""
+    """Requests in time at one end; first tokens, whose error is larger than that of steps, move by more."""
     token, first = (float(np.asarray(each)) for each in (spread.token, spread.first))
-    limits = request_limits(stated_limits(_limits_at(inputs.case.scenario.limits, float(np.exp(sign * TENTH * token)))))
+    limits = request_limits(stated_limits(inputs.case.scenario.limits))
     if limits.first is not None:
         limits = replace(limits, first=limits.first / float(np.exp(sign * TENTH * max(first - token, 0.0))))
     with term("requests in time"), np.errstate(all="ignore"):
         return in_time(limits, columns.__getitem__)
-
-
-def _by_clock(value: Number, sign: float, spread: ServingSpreads) -> Number:
-    """A result in the time of users, where it is one in time."""
-    if not sign:
-        return value
-    return (ninetieth_percentile if sign > 0 else tenth_percentile)(value, spread.token)
-
-
-def at_factor(inputs: ServingInputs, factor: float) -> ServingInputs:
-    """The scenario by a clock that runs so many times as fast: its load, and the limits on its results."""
-    scenario = inputs.case.scenario
-    workload, assume = scenario.workload, scenario.assume
-    load = {name: getattr(workload, name) for name in ("rate", "think_time")}
-    changed = {
-        "rate": None if load["rate"] is None else load["rate"] * factor,
-        "think_time": None if load["think_time"] is None else load["think_time"] / factor,
-    }
-    updated: dict[str, object] = {
-        "workload": workload.model_copy(update=changed),
-        "limits": _limits_at(scenario.limits, factor),
-    }
-    if assume.growth is not None:
-        growth = assume.growth.model_copy(update={"rate": assume.growth.rate * factor})
-        updated["assume"] = assume.model_copy(update={"growth": growth})
-    return replace(inputs, case=replace(inputs.case, scenario=scenario.model_copy(update=updated)))
-
-
-def _limits_at(limits: Document, factor: float) -> Document:
-    """The limits on results, by another clock; the chance to keep them is asked for by any."""
-    found: dict[str, object] = {}
-    for key, bound in limits:
-        stated = {name: getattr(bound, name) for name in _BOUNDS if getattr(bound, name) is not None}
-        power = exponent(key) if stated and key != "memory" else 0
-        if power:
-            later = {name: value / factor if power > 0 else value * factor for name, value in stated.items()}
-            found[key] = bound.model_copy(update=later)
-    return limits.model_copy(update=found)

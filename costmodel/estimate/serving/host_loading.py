@@ -64,8 +64,9 @@ def loading(inputs: ServingInputs, layout: PlanColumns, each_token: Number) -> H
     with term("from the host"):
         later = (turns - 1.0) / turns
         loads = later * load.returning
-        time = link_time(cached_bytes(inputs, layout, load.loaded), pool.rate, 1.0)
-        stored = link_time(cached_bytes(inputs, layout, load.computed + load.output), pool.rate, 1.0)
+        time = layout.longer(link_time(cached_bytes(inputs, layout, load.loaded), pool.rate, 1.0))
+        new = load.computed + load.output
+        stored = layout.longer(link_time(cached_bytes(inputs, layout, new), pool.rate, 1.0))
         mean = time / loads
         longest = 2.0 * later * mean  # turn n loads n − 1 parts, a later turn n / 2 on the mean
         layers = layer_count(inputs.model) if pool.stated.loads == "layer" else 1.0
@@ -120,7 +121,7 @@ def host_columns(
         return dict.fromkeys(HOST_COLUMNS, np.nan)
     with term("from the host"):
         returned = load.hit - load.common
-        time = link_time(cached_bytes(inputs, layout, returned), pool.rate, 1.0)
+        time = layout.longer(link_time(cached_bytes(inputs, layout, returned), pool.rate, 1.0))
         again = returned * whole
     with np.errstate(divide="ignore", invalid="ignore"):
         exposed, _ = loading_time(found, rate)

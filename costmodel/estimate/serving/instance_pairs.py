@@ -14,7 +14,7 @@ from costmodel.estimate.serving.instances import CacheTransfer, PromptTime, firs
 from costmodel.estimate.serving.limits_chance import OWN, Reached, limits_chance
 from costmodel.estimate.serving.load import LEAST
 from costmodel.estimate.serving.operating_point import Steps, micro_batch
-from costmodel.estimate.serving.plan_columns import SIZES, PlanColumns, Rows
+from costmodel.estimate.serving.plan_columns import PlanColumns, Rows
 from costmodel.estimate.serving.requests_in_time import IN_TIME, in_time
 from costmodel.estimate.serving.service_limits import over_limits, service_limits
 from costmodel.estimate.serving.serving_inputs import ServingInputs
@@ -132,7 +132,7 @@ class InstancePairs:
                 found = grown(self.greatest(loads[0], over, NEAR_ENOUGH))
             return Reached(*(np.asarray(each) for each in found))
 
-        return limits_chance(self.inputs, limits, result, room, reached)
+        return limits_chance(self.inputs, limits, result, room, lambda bounds: [reached(*each) for each in bounds])
 
     def greatest(self, top: Number, over: Callable[[Rows], Number], near: float = NEAR) -> Rows:
         """Greatest rate up to a highest one at which something is not over 1."""
@@ -162,18 +162,15 @@ class InstancePairs:
 
     def quick(self) -> InstancePairs:
         """The same with steps out of a table, and columns that no trace follows."""
-        layouts = [
-            PlanColumns(*(np.asarray(getattr(layout, name)).view(np.ndarray) for name in SIZES))
-            for layout in (self.prefill, self.decode)
-        ]
+        prefill, decode = self.prefill.bare(), self.decode.bare()
         prompt = PromptTime(*(_bare(getattr(self.prompt, name)) for name in self.prompt.__dataclass_fields__))
         return replace(
             self,
-            prefill=layouts[0],
-            decode=layouts[1],
+            prefill=prefill,
+            decode=decode,
             prompt=prompt,
             transfer=bare_transfer(self.transfer),
-            steps=step_table(self.inputs, layouts[1]),
+            steps=step_table(self.inputs, decode),
         )
 
 

@@ -26,7 +26,7 @@ from costmodel.estimate.serving.kv_cache import sequence_cache
 from costmodel.estimate.serving.plan_columns import PlanColumns
 from costmodel.estimate.serving.serving_inputs import Load, ServingInputs, without_speculation
 from costmodel.estimate.serving.steady_state import TAIL
-from costmodel.estimate.serving.step_batch import grouped, prompt_piece, step_budget
+from costmodel.estimate.serving.step_batch import prompt_piece, step_budget
 from costmodel.estimate.serving.whole_prompts import filled_room, part_of_prompt, steps_with_prompt
 from costmodel.ground.equation import Number, term
 from costmodel.ground.record import record
@@ -84,7 +84,7 @@ def prompt_time(inputs: ServingInputs, layout: PlanColumns) -> PromptTime:
     steps = steps_with_prompt(inputs.load, layout.budget, 0.0)
     own = own_prompt_time(steps, alpha, gamma, prompt, 0.0)
     filled = gamma
-    if grouped(layout):
+    if layout.grouped:
         with term("prompts of all groups"):
             each = np.maximum(chunk, budget)
             filled = time_slope(prompt_step(plain, layout, each), alpha, each, 1.0)
@@ -99,6 +99,8 @@ def cache_transfer(inputs: ServingInputs, prefill: PlanColumns, decode: PlanColu
     rate = _link(inputs, prefill, decode)
     with term("links of an instance"):
         sending, receiving = prefill.ranks * rate, decode.ranks * rate
+        if prefill.time_factor is not None:
+            sending, receiving = sending / prefill.time_factor, receiving / prefill.time_factor
     time = cache_transfer_time(nbytes, sending, receiving)
     pieces = layer_count(inputs.model) if inputs.case.scenario.assume.cache_transfer == "layer" else 1.0
     exposed = exposed_transfer_time(time, own, pieces)

@@ -13,7 +13,7 @@ from costmodel.estimate.serving.apart_columns import SeenApart
 from costmodel.estimate.serving.instance_pairs import FEWEST_PER_S, InstancePairs, bare_transfer
 from costmodel.estimate.serving.instances import cache_transfer
 from costmodel.estimate.serving.plan_columns import SIZES, PlanColumns, Rows
-from costmodel.estimate.serving.replica_kinds import distinct, rows_of
+from costmodel.estimate.serving.replica_kinds import distinct, numbered_factors, rows_of
 from costmodel.estimate.serving.replicas_for_load import replicas_for_load, wanted_rate
 from costmodel.ground.equation import Number, untraced
 
@@ -48,7 +48,7 @@ def _kinds(pairs: InstancePairs) -> tuple[InstancePairs, NDArray[np.intp]]:
     halves = (pairs.prefill, pairs.decode)
     near = np.asarray(_accelerators(*halves) <= pairs.inputs.domain, dtype=np.float64)
     columns = [np.asarray(getattr(half, name)) for half in halves for name in SIZES if name != "replicas"]
-    first, which = distinct([*columns, near])
+    first, which = distinct([*columns, near, *numbered_factors(pairs.decode)])
     names = ("prompt", "transfer", "steps", "most", "held")
     parts: dict[str, Any] = {name: rows_of(getattr(pairs, name), first, len(pairs.decode)) for name in names}
     return replace(pairs, prefill=halves[0].at(first), decode=halves[1].at(first), **parts), which

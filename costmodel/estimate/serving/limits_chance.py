@@ -6,7 +6,7 @@ results reach it.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import replace
 
 import numpy as np
@@ -66,7 +66,7 @@ def is_asked(inputs: ServingInputs, *columns: str) -> bool:
     )
 
 
-Reach = Callable[[str, float], Reached | None]
+Reach = Callable[[Sequence[tuple[str, float]]], Sequence[Reached | None]]
 
 
 @record
@@ -92,7 +92,7 @@ def limits_chance(
 
     Args:
         room: factor on all step times up to which what arrives is answered; None for a load that waits
-        reach: for a bound on a result, where it is reached; None where the result grows as the steps do
+        reach: for bounds on results, where each is reached; None where the result grows as the steps do
     """
     found = spreads(inputs)
     with term("a request fits"):
@@ -100,13 +100,13 @@ def limits_chance(
     if room is not None:
         with term("the load is answered"):
             sides.append(_Side("steps", True, _away(1.0, room, found.token), 1.0))
-    for limit, sign, bound in _bounds(limits):
-        with term(f"keeps {limit.column}"), np.errstate(all="ignore"):
-            asked = limit.column, sign, bound
-            if limit.column in IN_TIME:
-                sides += _in_time(inputs, found, result, reach, asked)
+    every = [(limit.column, sign, bound) for limit, sign, bound in _bounds(limits)]
+    for asked, there in zip(every, reach([(column, bound) for column, _, bound in every]), strict=True):
+        with term(f"keeps {asked[0]}"), np.errstate(all="ignore"):
+            if asked[0] in IN_TIME:
+                sides += _in_time(inputs, found, result, there, asked)
             else:
-                sides.append(_side(inputs, found, result, reach, asked))
+                sides.append(_side(inputs, found, result, there, asked))
     with term("every limit"):
         return _joined(sides)
 
@@ -123,7 +123,11 @@ def _bounds(limits: Iterable[Limit]) -> Iterator[tuple[Limit, float, float]]:
 
 
 def _side(
-    inputs: ServingInputs, found: ServingSpreads, result: Result, reach: Reach, asked: tuple[str, float, float]
+    inputs: ServingInputs,
+    found: ServingSpreads,
+    result: Result,
+    there: Reached | None,
+    asked: tuple[str, float, float],
 ) -> _Side:
     """How far a bound is, and what kind of error moves its result."""
     column, sign, bound = asked
@@ -135,7 +139,7 @@ def _side(
         return _Side(own, sign > 0, _away(value, bound, beside), 0.0)
     upward = 1.0 if RESULTS[column].unit != "1/s" else -1.0  # with the steps
     less, more = (value, bound) if upward > 0 else (bound, value)
-    upper, there = sign * upward > 0, reach(column, bound)
+    upper = sign * upward > 0
     if there is None:
         slope: Number = 1.0
         away = _away(less, more, found.token)
@@ -153,14 +157,18 @@ def _side(
 
 
 def _in_time(
-    inputs: ServingInputs, found: ServingSpreads, result: Result, reach: Reach, asked: tuple[str, float, float]
+    inputs: ServingInputs,
+    found: ServingSpreads,
+    result: Result,
+    there: Reached | None,
+    asked: tuple[str, float, float],
 ) -> Iterator[_Side]:
     """A bound on requests in time: how much longer all times may be; first tokens have an error of their own.
 
     It is one on the steps alone for plans on which first tokens do not matter there.
     """
     column, sign, bound = asked
-    limits, there = request_limits(stated_limits(inputs.case.scenario.limits)), reach(column, bound)
+    limits = request_limits(stated_limits(inputs.case.scenario.limits))
     factor = factor_in_time(limits, result, column, bound) if there is None else there.factor
     weight = 0.0 if limits.first is None else weight_of_first(limits, result, column, bound)
     whole = combined_error(found.token, term_error(found.first_beside_steps, weight))

@@ -25,6 +25,7 @@ from costmodel.ground.record import record
 from costmodel.ground.solvers import NEAR, Places, Values, last_within
 
 LEAST = 1e-4  # sequences in flight of the emptiest engine that is looked at
+FIRST = 0.15  # of the way down to it by logarithms: with it searches of loads in use take the fewest looks
 COMPUTE_BOUND = 0.95  # utilisation from which on it is time that is short, not tokens of a step
 
 Column = NDArray[np.float64]
@@ -135,7 +136,10 @@ class Engines:
 
         least, most = np.full(len(self.layout), np.log(LEAST)), np.log(self.bounds.least)
         with np.errstate(all="ignore"):
-            return np.exp(last_within(excess(self), least, most, some=lambda rows: excess(self.rows(rows)), near=near))
+            found = last_within(
+                excess(self), least, most, some=lambda rows: excess(self.rows(rows)), near=near, first=FIRST
+            )
+            return np.exp(found)
 
 
 def of_each(inputs: ServingInputs, layout: PlanColumns, amount: float) -> Column:

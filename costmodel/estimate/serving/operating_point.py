@@ -220,7 +220,7 @@ def of_a_token(
     inputs: ServingInputs, layout: PlanColumns, concurrency: Number, carried: Number, whole: Number
 ) -> Number:
     """Time by which a prompt token delays each user: all of it, but where prompts fill a pipeline's stages."""
-    if np.all(layout.pp == 1):
+    if not layout.staged:
         return whole
     with term("micro-batches with prompts"):
         tokens = concurrency * inputs.load.computed / inputs.load.steps

@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import functools
-from dataclasses import field, fields
+from collections.abc import Callable
+from dataclasses import field
 
 import numpy as np
 from numpy.typing import NDArray
 
-from costmodel.ground.equation import Number
+from costmodel.ground.equation import Number, untraced
 from costmodel.ground.record import record
 
 Rows = NDArray[np.float64]
@@ -18,7 +19,10 @@ RARE = {"redundant_experts": 0.0, "dcp": 1.0}  # sizes that a plan names only wh
 
 @record
 class PlanColumns:
-    """Equal-length float columns; `share` is of the load, that of one replica."""
+    """Equal-length float columns.
+
+    time_factor: on all times of the hardware and the engine, for the ends of bands; left out, 1
+    """
 
     tp: Rows
     pp: Rows
@@ -28,6 +32,7 @@ class PlanColumns:
     budget: Rows
     redundant_experts: Rows = field(default_factory=lambda: np.zeros(1))  # of a layer; left out, none
     dcp: Rows = field(default_factory=lambda: np.ones(1))  # left out, every rank keeps whole sequences
+    time_factor: Rows | None = None
 
     def __post_init__(self) -> None:
         for name, none in RARE.items():
@@ -52,16 +57,39 @@ class PlanColumns:
         """Whether ranks of any of the plans divide the cache of a sequence by tokens."""
         return bool(np.any(np.asarray(self.dcp) > 1))
 
+    @functools.cached_property
+    def grouped(self) -> bool:
+        """Whether any of the plans has several attention groups."""
+        return bool(np.any(np.asarray(self.dp_attention) > 1))
+
+    @functools.cached_property
+    def staged(self) -> bool:
+        """Whether any of the plans has several pipeline stages."""
+        return bool(np.any(np.asarray(self.pp) > 1))
+
     def at(self, rows: NDArray[np.bool_] | NDArray[np.intp] | slice) -> PlanColumns:
         """Some of the rows."""
-        return PlanColumns(*(getattr(self, name)[rows] for name in SIZES))
+        return self._each(lambda column: column[rows])
 
     def beside(self, others: PlanColumns) -> PlanColumns:
-        """These rows and others."""
+        """These rows and others, by their sizes."""
         return PlanColumns(*(np.concatenate([getattr(each, name) for each in (self, others)]) for name in SIZES))
 
+    def bare(self) -> PlanColumns:
+        """The same with columns that no trace follows."""
+        with untraced():
+            return self._each(lambda column: np.asarray(column).view(np.ndarray))
 
-SIZES = tuple(part.name for part in fields(PlanColumns))
+    def _each(self, of: Callable[[Rows], Rows]) -> PlanColumns:
+        return PlanColumns(**{name: of(column) for name in PARTS if (column := getattr(self, name)) is not None})
+
+    def longer(self, time: Number) -> Number:
+        """A time of the hardware or the engine, as long as it is in these rows."""
+        return time if self.time_factor is None else self.time_factor * time
+
+
+SIZES = ("tp", "pp", "ep", "dp_attention", "replicas", "budget", *RARE)
+PARTS = (*SIZES, "time_factor")
 
 
 def sizes_of(layout: PlanColumns, row: int = 0) -> dict[str, float]:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Collection, Iterator
 from contextlib import nullcontext
+from dataclasses import replace
 
 import numpy as np
 from numpy.typing import NDArray
@@ -19,11 +20,11 @@ from costmodel.estimate.serving.constraints import invalid, invalid_halves
 from costmodel.estimate.serving.conversations import conversing
 from costmodel.estimate.serving.evaluate_apart import ApartEvaluation, evaluate_apart
 from costmodel.estimate.serving.evaluate_layouts import ServingEvaluation, evaluate
-from costmodel.estimate.serving.figure_bands import banded
+from costmodel.estimate.serving.figure_bands import banded, with_ends
 from costmodel.estimate.serving.limits_chance import OWN, asking_chance
 from costmodel.estimate.serving.plan_columns import PlanColumns
 from costmodel.estimate.serving.reason_codes import OVERLOAD
-from costmodel.estimate.serving.replica_capacity import ReplicaCapacity, capacity_at_any_load
+from costmodel.estimate.serving.replica_kinds import rows_of
 from costmodel.estimate.serving.replicas_for_load import assumed_headroom
 from costmodel.estimate.serving.serving_inputs import ServingInputs, inputs_of, never_fitted
 from costmodel.estimate.serving.whole_prompts import REMARKED, longer_than_a_step
@@ -156,16 +157,13 @@ def halves_of(inputs: ServingInputs, plan: ServingPlan) -> tuple[PlanColumns, Pl
     return halves[0], halves[1]
 
 
-def evaluated(
-    inputs: ServingInputs, *columns: PlanColumns, compared: bool = True, capacity: ReplicaCapacity | None = None
-) -> AnyEvaluation:
+def evaluated(inputs: ServingInputs, *columns: PlanColumns, compared: bool = True) -> AnyEvaluation:
     """Plans whose replicas do both, or of two halves: those for prompts and those that generate.
 
     compared: halves with replicas that do both, and replicas for conversations with those that their rate needs
-    capacity: that of replicas that do both, where several loads are evaluated
     """
     if len(columns) == 1:
-        return evaluate(inputs, columns[0], capacity, counted=compared)
+        return evaluate(inputs, columns[0], counted=compared)
     prefill, decode = columns
     return evaluate_apart(routed(inputs, prefill), prefill, decode, compared=compared)
 
@@ -173,14 +171,21 @@ def evaluated(
 def evaluated_with_bands(
     inputs: ServingInputs, *columns: PlanColumns, compared: bool = True
 ) -> tuple[AnyEvaluation, Costs]:
-    """The same with their chance to keep the limits, and their results with both ends of every band."""
-    capacity = capacity_at_any_load(inputs, columns[0]) if len(columns) == 1 else None
-    found = evaluated(asking_chance(inputs), *columns, compared=compared, capacity=capacity)
+    """The same with their chance to keep the limits, and their results with both ends of every band.
 
-    def under_load(other: ServingInputs) -> AnyEvaluation:
-        return evaluated(other, *columns, compared=False, capacity=capacity)
+    Plans and both ends are rows of one evaluation.
+    """
+    count = len(columns[0])
+    with np.errstate(all="ignore"):
+        every = evaluated(asking_chance(inputs), *(with_ends(inputs, each) for each in columns), compared=compared)
+    found, fast, slow = (part_of(every, np.arange(count) + part * count) for part in range(3))
+    return found, banded(inputs, found, fast, slow)
 
-    return found, banded(inputs, found, under_load)
+
+def part_of(evaluation: AnyEvaluation, rows: NDArray[np.intp]) -> AnyEvaluation:
+    """Some of the rows of an evaluation."""
+    found = rows_of(evaluation, rows, len(evaluation.layout))
+    return replace(found, results=replace(found.results, rows=len(rows)))
 
 
 def unacceptable(inputs: ServingInputs, evaluation: AnyEvaluation) -> Iterator[tuple[str, NDArray[np.bool_]]]:

@@ -9,7 +9,7 @@ import numpy as np
 from costmodel.estimate.serving.engine_memory import EngineMemoryUse, memory_use
 from costmodel.estimate.serving.load import Engines, bounds_of, with_blocking, with_link
 from costmodel.estimate.serving.operating_point import ExactSteps
-from costmodel.estimate.serving.plan_columns import SIZES, PlanColumns
+from costmodel.estimate.serving.plan_columns import PlanColumns
 from costmodel.estimate.serving.rate_within_limits import rate_within_limits
 from costmodel.estimate.serving.replica_kinds import ReplicaKinds, of_each_plan, replica_kinds, shared_cuts
 from costmodel.estimate.serving.serving_inputs import ServingInputs
@@ -44,7 +44,7 @@ def capacity_of(inputs: ServingInputs, layout: PlanColumns) -> ReplicaCapacity:
     kinds = replica_kinds(inputs, layout)
     each = kinds.layout
     memory = of_each_plan(memory_use(inputs, each if len(each) == 1 else shared_cuts(each)))
-    bounds, bare = bounds_of(inputs, each, memory), bare_columns(each)
+    bounds, bare = bounds_of(inputs, each, memory), each.bare()
     exact = ExactSteps(inputs, each)
     engines = Engines(inputs, each, exact, bounds)
     with untraced():
@@ -60,9 +60,3 @@ def capacity_of(inputs: ServingInputs, layout: PlanColumns) -> ReplicaCapacity:
 def capacity_at_any_load(inputs: ServingInputs, layout: PlanColumns) -> ReplicaCapacity | None:
     """The same, for several loads; None where it depends on the load, as turns of conversations do."""
     return None if np.any(inputs.load.history) else capacity_of(inputs, layout)
-
-
-def bare_columns(layout: PlanColumns) -> PlanColumns:
-    """The same plans with columns that no trace follows."""
-    with untraced():
-        return PlanColumns(*(np.asarray(getattr(layout, name)).view(np.ndarray) for name in SIZES))

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import fields, is_dataclass, replace
 from typing import Any, TypeVar
 
@@ -41,8 +42,14 @@ def replica_kinds(inputs: ServingInputs, layout: PlanColumns) -> ReplicaKinds:
     """The replicas of some plans; where replicas share one line of requests, their number is part of the kind."""
     if len(layout) == 1 or inputs.case.scenario.assume.routing == "least-loaded":
         return ReplicaKinds(layout)
-    first, which = distinct([np.asarray(getattr(layout, name)) for name in (*cuts_of(layout), "budget")])
+    sizes = [np.asarray(getattr(layout, name)) for name in (*cuts_of(layout), "budget")]
+    first, which = distinct([*sizes, *numbered_factors(layout)])
     return ReplicaKinds(layout) if len(first) == len(layout) else ReplicaKinds(layout.at(first), which)
+
+
+def numbered_factors(layout: PlanColumns) -> list[NDArray[np.intp]]:
+    """The place of each row's factor on times among those that there are, where rows have any."""
+    return [] if layout.time_factor is None else [np.unique(layout.time_factor, return_inverse=True)[1]]
 
 
 def shared_cuts(layout: PlanColumns) -> PlanColumns:
@@ -67,7 +74,7 @@ def _plain(value: Any) -> Any:
     return np.asarray(value) if isinstance(value, Factored) else value
 
 
-def distinct(columns: list[Rows]) -> tuple[NDArray[np.intp], NDArray[np.intp]]:
+def distinct(columns: Sequence[Rows | NDArray[np.intp]]) -> tuple[NDArray[np.intp], NDArray[np.intp]]:
     """The first row of each combination of whole numbers, and which combination each row has.
 
     >>> [places.tolist() for places in distinct([np.array([2.0, 1.0, 2.0]), np.array([5.0, 5.0, 5.0])])]
@@ -96,4 +103,4 @@ def _rows(found: Any, which: NDArray[np.intp], count: int) -> Any:
         return tuple(_rows(part, which, count) for part in found)
     if isinstance(found, dict):
         return {name: _rows(part, which, count) for name, part in found.items()}
-    return found[which] if isinstance(found, np.ndarray) and found.shape == (count,) else found
+    return found[..., which] if isinstance(found, np.ndarray) and found.shape[-1:] == (count,) else found

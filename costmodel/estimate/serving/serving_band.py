@@ -10,7 +10,6 @@ from collections.abc import Callable, Mapping
 import numpy as np
 from numpy.typing import NDArray
 
-from costmodel.documents.schemas.serving.serving_results import RESULTS
 from costmodel.equations.run.economics import share
 from costmodel.equations.run.uncertainty import combined_error, residual_spread
 from costmodel.equations.serving.load.limit_chance import remaining_error
@@ -118,11 +117,6 @@ def _in_line(result: Callable[[str], Number]) -> Number:
     slots = result("replicas") * result("concurrency")
     line = np.maximum(result("latency") - share(slots, result("requests_per_s")), 0.0)
     return np.where(np.isnan(result("transfer_time")), line, 0.0)
-
-
-def exponent(column: str) -> int:
-    """The power of a factor on all times by which a result changes at the same load in that time."""
-    return {"s": 1, "USD": 1, "J": 1, "1/s": -1}.get(RESULTS[column].unit, 0)
 
 
 def endless(columns: Mapping[str, Number], over: NDArray[np.bool_]) -> dict[str, Number]:

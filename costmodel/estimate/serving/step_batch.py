@@ -50,14 +50,9 @@ class Batch:
         return self.queries + self.prompts
 
 
-def grouped(layout: PlanColumns) -> bool:
-    """Whether any of the plans has several attention groups."""
-    return bool(np.any(np.asarray(layout.dp_attention) > 1))
-
-
 def step_budget(layout: PlanColumns) -> Number:
     """Tokens of a step at most, of all attention groups."""
-    if not grouped(layout):
+    if not layout.grouped:
         return layout.budget
     with term("budget of all groups"):
         return layout.budget * layout.dp_attention
@@ -65,7 +60,7 @@ def step_budget(layout: PlanColumns) -> Number:
 
 def whole_budget(layout: PlanColumns) -> PlanColumns:
     """The same plans, with the budget of a step of all attention groups."""
-    return replace(layout, budget=np.asarray(step_budget(layout))) if grouped(layout) else layout
+    return replace(layout, budget=np.asarray(step_budget(layout))) if layout.grouped else layout
 
 
 def prompt_piece(inputs: ServingInputs, layout: PlanColumns) -> Number:
@@ -112,12 +107,12 @@ class AttentionGroups:
 
 def own_sequences(layout: PlanColumns, sequences: Number) -> Number:
     """Of the sequences of a step those of the busiest attention group."""
-    return busiest_group_sequences(sequences, layout.dp_attention) if grouped(layout) else sequences
+    return busiest_group_sequences(sequences, layout.dp_attention) if layout.grouped else sequences
 
 
 def groups_of(inputs: ServingInputs, layout: PlanColumns) -> AttentionGroups | None:
     """The attention groups of plans; None where none has several."""
-    if not grouped(layout):
+    if not layout.grouped:
         return None
     return AttentionGroups(layout.dp_attention, prompt_piece(inputs, layout), layout.budget, inputs.engine.prompt_wait)
 

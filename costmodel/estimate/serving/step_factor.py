@@ -6,6 +6,9 @@ in flight at which the result, f times as long, is at its bound are looked for.
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+from dataclasses import replace
+
 import numpy as np
 
 from costmodel.documents.schemas.serving.serving_results import RESULTS
@@ -29,7 +32,7 @@ from costmodel.ground.equation import Number, untraced
 # Results that a load moves
 LOADED = ("ttft", "ttft_p99", "tpot", "tpot_p99", "worst_gap", "latency", "tokens_per_s_per_user", *IN_TIME)
 NEAR_ENOUGH = 1e-5  # of a factor whose logarithm is compared with an error of some hundredths
-ARRIVING, USERS = "arriving", "users"  # loads of a replica, beside results that do not depend on them
+ARRIVING, USERS, BOUND = "arriving", "users", "bound"  # loads of a replica, beside results that do not depend on them
 
 
 def result_at(engines: Engines, many: Column, state: SteadyState, name: str) -> Number:
@@ -82,24 +85,45 @@ def _falls(column: str) -> bool:
     return column in IN_TIME or RESULTS[column].unit == "1/s"
 
 
-def reached(engines: Engines, column: str, bound: float) -> Reached | None:
-    """Where a result of a replica under its load reaches a bound; None where it grows as the steps do."""
-    loads = {ARRIVING, USERS} & {*engines.held}
-    if column not in LOADED or not loads:
-        return None
+def reached(engines: Engines, bounds: Sequence[tuple[str, float]]) -> list[Reached | None]:
+    """Where results of a replica under its load reach their bounds; None for one that grows as the steps do.
 
-    def grown(some: Engines, many: Column) -> tuple[Number, Number]:
+    Each bound has rows of its own, so that one search finds all.
+    """
+    loads = {ARRIVING, USERS} & {*engines.held}
+    sought = [place for place, (column, _) in enumerate(bounds) if loads and column in LOADED]
+    found: list[Reached | None] = [None] * len(bounds)
+    if not sought:
+        return found
+    count = len(engines.layout)
+    several = engines.rows(np.tile(np.arange(count), len(sought)))
+    several = replace(several, held={**several.held, BOUND: np.repeat(np.asarray(sought, dtype=np.float64), count)})
+
+    def grown(some: Engines, many: Column) -> tuple[Number, dict[int, Number]]:
         state = some.state(many)
         answer = result_at(some, many, state, "latency")
         factor = load_factor(some.inputs, dict(some.held), state.rate, answer)
-        if column in IN_TIME:
-            return factor, in_time(
-                limits_of(some.inputs), with_longer_times(lambda name: result_at(some, many, state, name), factor)
-            )[column]
-        return factor, of_slower_steps(column, result_at(some, many, state, column), factor)
+        of_users = {place: _of_users(some, many, state, bounds[place][0], factor) for place in sought}
+        return factor, of_users
 
     def over(some: Engines, many: Column) -> Number:
-        return over_bound(column, grown(some, many)[1], bound)
+        found = np.zeros(len(many))
+        for place, result in grown(some, many)[1].items():
+            column, bound = bounds[place]
+            found = np.where(some.held[BOUND] == place, over_bound(column, result, bound), found)
+        return found
 
     with untraced(), np.errstate(all="ignore"):
-        return Reached(*(np.asarray(each) for each in grown(engines, engines.greatest(over, NEAR_ENOUGH))))
+        factor, results = grown(several, several.greatest(over, NEAR_ENOUGH))
+    for part, place in enumerate(sought):
+        own = slice(part * count, (part + 1) * count)
+        found[place] = Reached(*(np.asarray(each)[own] for each in (factor, results[place])))
+    return found
+
+
+def _of_users(engines: Engines, many: Column, state: SteadyState, column: str, factor: Number) -> Number:
+    """A result at so many times the load, in the time of users whose steps take so many times as long."""
+    if column in IN_TIME:
+        times = with_longer_times(lambda name: result_at(engines, many, state, name), factor)
+        return in_time(limits_of(engines.inputs), times)[column]
+    return of_slower_steps(column, result_at(engines, many, state, column), factor)

@@ -85,6 +85,7 @@ class StepTable:
     halves: tuple[OtherHalf, OtherHalf] | None = None  # without prompts, and with
     shared: Curves | None = None  # what latent attention exchanges for queries of sequences that decode
     launches: Number | None = None  # of a step that replays no graph
+    time_factor: Number | None = None  # on its times, for the ends of bands
 
     def _queries(self, decodes: Number) -> Number:
         return decodes if self.verified == 1 else self.verified * decodes
@@ -95,6 +96,16 @@ class StepTable:
 
     def decode(self, decodes: Number) -> Number:
         """Time of a step of so many sequences."""
+        return self._longer(self._decode(decodes))
+
+    def mixed(self, decodes: Number, tokens: Number) -> Number:
+        """The same with so many tokens of prompts beside them."""
+        return self._longer(self._mixed(decodes, tokens))
+
+    def _longer(self, time: Number) -> Number:
+        return time if self.time_factor is None else self.time_factor * time
+
+    def _decode(self, decodes: Number) -> Number:
         busiest = decodes if self.groups is None else self.groups.sequences(decodes)
         queries, own = self._queries(decodes), self._queries(busiest)
         time: Number = self.drawn.at(queries, own) + self.decoding.at(busiest)
@@ -103,8 +114,7 @@ class StepTable:
         time = self._with_host(time, decodes)
         return time if self.draft is None else time + (self.verified - 1.0) * self.draft.decode(decodes)
 
-    def mixed(self, decodes: Number, tokens: Number) -> Number:
-        """The same with so many tokens of prompts beside them."""
+    def _mixed(self, decodes: Number, tokens: Number) -> Number:
         busiest, part = (
             (decodes, tokens) if self.groups is None else (self.groups.sequences(decodes), self.groups.tokens(tokens))
         )
@@ -189,6 +199,7 @@ def step_table(inputs: ServingInputs, layout: PlanColumns) -> StepTable:
         halves=None if halved(inputs, cuts) is None else (of.other_half(prompts=False), of.other_half(prompts=True)),
         shared=shared,
         launches=eager_launches(inputs, layout),
-        draft=None if inputs.draft is None else step_table(inputs.draft, layout),
+        draft=None if inputs.draft is None else step_table(inputs.draft, replace(layout, time_factor=None)),
+        time_factor=layout.time_factor,
     )
     return replace(table, one=table.decode(np.ones(len(layout))))

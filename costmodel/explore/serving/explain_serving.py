@@ -5,6 +5,7 @@ The sequences in flight are found by halving before anything is traced; what fol
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -13,15 +14,16 @@ from costmodel.documents.schemas.serving.serving_limits import BETWEEN_TOKENS
 from costmodel.estimate.machine.price import price_per_accelerator
 from costmodel.estimate.serving.evaluate_apart import ApartEvaluation, evaluate_apart
 from costmodel.estimate.serving.evaluate_layouts import ServingEvaluation, evaluate
-from costmodel.estimate.serving.figure_bands import banded
+from costmodel.estimate.serving.figure_bands import banded, end_factors
 from costmodel.estimate.serving.limits_chance import asking_chance
 from costmodel.estimate.serving.plan_columns import SIZES, PlanColumns
 from costmodel.estimate.serving.predict_serving import filled, halves_of, layout_of, own_plan, routed
 from costmodel.estimate.serving.result_columns import COLUMNS
 from costmodel.estimate.serving.serving_inputs import ServingInputs
+from costmodel.estimate.shared.results import Costs
 from costmodel.explore.explain.explain import Book, ExplainedFigure, tree_of, trees_of
 from costmodel.explore.explain.unknown_word import unknown
-from costmodel.ground.equation import leaf, origin_of, trace
+from costmodel.ground.equation import leaf, origin_of, term, trace
 from costmodel.ground.errors import Place, fail
 from costmodel.ground.units import Figure
 
@@ -51,7 +53,7 @@ def explain(inputs: ServingInputs, quantity: str) -> ExplainedFigure:
     with trace():
         found = _evaluated(asking_chance(inputs))
         of_lines = quantity in LINES
-        value = getattr(found.memory, quantity) if of_lines else banded(inputs, found, _evaluated).columns[quantity]
+        value = getattr(found.memory, quantity) if of_lines else _with_bands(inputs, found).columns[quantity]
         origin = origin_of(value, quantity)
     unit = "B" if quantity in LINES else COLUMNS[quantity].unit
     return tree_of(Book(inputs.case.trees, COLUMNS, {}), quantity, unit, origin)
@@ -66,7 +68,7 @@ def traced_evaluation(inputs: ServingInputs) -> ServingEvaluation | ApartEvaluat
 def explain_all(inputs: ServingInputs, evaluation: ServingEvaluation | ApartEvaluation) -> dict[str, ExplainedFigure]:
     """The trees of every figure of a traced evaluation, and of its memory; what they share is one node."""
     with trace():
-        results, use = banded(inputs, evaluation, _evaluated), evaluation.memory
+        results, use = _with_bands(inputs, evaluation), evaluation.memory
         origins = {name: origin_of(column, name) for name, column in results.columns.items() if name in COLUMNS}
         lines = {"weights": use.weights, "activations": use.activations, "runtime": use.runtime, "cache": use.pool}
         held = {f"{name}_bytes": origin_of(value, name) for name, value in lines.items()}
@@ -74,17 +76,28 @@ def explain_all(inputs: ServingInputs, evaluation: ServingEvaluation | ApartEval
     return trees_of(Book(inputs.case.trees, COLUMNS, {}), origins | held, units)
 
 
-def _evaluated(inputs: ServingInputs) -> ServingEvaluation | ApartEvaluation:
-    """The evaluation of the scenario's own plan, traced."""
+def _with_bands(inputs: ServingInputs, found: ServingEvaluation | ApartEvaluation) -> Costs:
+    """The results of a traced evaluation with the ends of their bands, traced."""
+    ends = []
+    for name, factor in zip(("faster", "slower"), end_factors(inputs), strict=True):
+        with term(f"all {name}"), np.errstate(all="ignore"):
+            ends.append(_evaluated(inputs, np.atleast_1d(factor)))
+    return banded(inputs, found, *ends)
+
+
+def _evaluated(inputs: ServingInputs, time_factor: Any = None) -> ServingEvaluation | ApartEvaluation:
+    """The evaluation of the scenario's own plan, traced; time_factor: of its columns."""
     plan, _ = filled(inputs, own_plan(inputs))
     halves = halves_of(inputs, plan)
     if halves is None:
         layout, _ = layout_of(inputs, plan)
-        return evaluate(inputs, _knowing(inputs, layout, plan, "plan"))
+        known = _knowing(inputs, layout, plan, "plan")
+        return evaluate(inputs, replace(known, time_factor=time_factor))
     prefill, decode = (
         _knowing(inputs, layout, half, f"plan.{name}")
         for layout, half, name in zip(halves, (plan.prefill, plan.decode), ("prefill", "decode"), strict=True)
     )
+    prefill, decode = (replace(half, time_factor=time_factor) for half in (prefill, decode))
     return evaluate_apart(routed(inputs, halves[0]), prefill, decode)
 
 

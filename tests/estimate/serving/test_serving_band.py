@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import numpy as np
 import pytest
 
@@ -9,7 +11,7 @@ from costmodel.documents.schemas.serving.serving_results import BANDED, BANDED_T
 from costmodel.equations.run.uncertainty import TENTH
 from costmodel.estimate.serving.figure_bands import is_of_bands
 from costmodel.estimate.serving.limits_chance import OWN
-from costmodel.estimate.serving.predict_serving import predict
+from costmodel.estimate.serving.predict_serving import evaluated, halves_of, layout_of, predict
 from costmodel.estimate.serving.requests_in_time import IN_TIME
 from costmodel.estimate.serving.serving_band import spreads
 from estimate.serving.cases import Figures, case, costs, one, predicted
@@ -58,6 +60,43 @@ def test_a_band_is_what_slower_and_faster_steps_make_of_a_load() -> None:
     assert found["requests_per_s_low"] == found["requests_per_s_high"] == 8
     at_end = costs(f"limits={{tpot: {{at_most: {found['tpot_high'] * 1e3:.9g} ms}}}}")
     assert at_end["limits_chance"] == pytest.approx(0.9, abs=2e-3)
+
+
+SERVICE = "kind: serving, prompt: 2048, output: 512, precision: bf16"
+CONVERSATION = "turns: 6, think_time: {think} s, prompt: 336, output: 300, precision: bf16"
+
+
+@pytest.mark.parametrize(
+    "asked",
+    [
+        ("workload.rate={rate} /s",),
+        ("workload={{" + SERVICE + ", users: 80, think_time: {think} s}}",),
+        ("workload={{" + SERVICE + ", concurrency: 64}}",),
+        ("workload={{" + SERVICE + ", concurrency: 64, traffic: burst}}",),
+        ("workload={{" + SERVICE + ", requests: 1000}}",),
+        ("workload.rate={rate} /s", "stack={{like: trt-llm, chunked: false}}",
+         "workload.prompt={{mean: 2000, spread: 30 %}}"),
+        ("workload.rate={rate} /s", "plan={{prefill: {{tp: 4, replicas: 2}}, decode: {{tp: 8}}}}"),
+        ("workload.rate={rate} /s", "plan.speculation={{tokens: 4, acceptance: 80 %, draft: eagle}}"),
+        ("workload={{kind: serving, rate: {rate} /s, " + CONVERSATION + "}}", "assume.routing=cache-aware",
+         "stack.host_cache.size=200 GiB"),
+    ],
+)  # fmt: skip
+def test_a_factor_on_all_times_is_another_clock(asked: tuple[str, ...]) -> None:
+    """Where all takes 1.3 times as long, a load is one of 1.3 times the requests by a clock that runs as fast."""
+    factor, free = 1.3, "limits={}"
+    plain, faster = ([each.format(rate=4 * by, think=120 / by) for each in asked] for by in (1.0, factor))
+    answer, expected = (predict(case(*settings, free), bands=False) for settings in (plain, faster))
+    columns = halves_of(answer.inputs, answer.plan) or layout_of(answer.inputs, answer.plan)[:1]
+    slow = [replace(each, time_factor=np.array([factor])) for each in columns]
+    found = evaluated(answer.inputs, *slow).results.row()
+    powers = {"s": 1, "J": 1, "USD": 1, "1/s": -1}
+    fixed = {"rent_per_month", "bandwidth_bound"}
+    seen = {name: value / found[name] for name, value in expected.costs.items() if np.isfinite(value) and found[name]}
+    moved = {name: factor ** -powers.get(RESULTS[name].unit, 0) for name in seen if name not in fixed}
+    assert {"tpot", "ttft", "ttft_p99"} <= moved.keys()
+    assert {name: seen[name] for name in moved} == pytest.approx(moved, rel=1e-6)
+    assert found["tpot"] > answer.costs["tpot"]
 
 
 def test_a_first_token_has_no_end_where_slower_steps_do_not_answer_the_load() -> None:

@@ -71,7 +71,7 @@ def apart_columns(
         "total_tokens_per_s": (load.output + load.prompt) * rates.load,
         "tokens_per_s_per_gpu": load.output * rates.load / gpus,
         "concurrency": requests_in_flight(rates.load, load.output, seen.tpot) / decode.replicas,
-        "utilisation": share(rates.load, rates.most),
+        "saturation_share": share(rates.load, rates.most),
         "saturation_per_s": rates.most,
         "rate_within_slo_per_s": rates.within,
         "replicas": prefill.replicas + decode.replicas,

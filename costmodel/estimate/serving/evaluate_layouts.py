@@ -181,6 +181,7 @@ def _evaluated(
     columns["tpot_p99"] = token_p99(inputs, point, state, columns["worst_gap"])
     columns |= {
         "saturation_per_s": layout.replicas * most.rate,
+        "saturation_share": share(state.rate, most.rate),
         "rate_within_slo_per_s": layout.replicas * within,
     }
     columns |= {"makespan": batch.makespan, "tail_share": batch.tail_share}
@@ -261,7 +262,6 @@ def _times(inputs: ServingInputs, layout: PlanColumns, decode: StepTime, state: 
         "tokens_per_s_per_user": rate_of(1.0, state.tpot),
         "tokens_per_s_per_gpu": output / gpus,
         "concurrency": state.in_flight,
-        "utilisation": state.utilisation,
         "replicas": layout.replicas,
         "gpus": gpus,
         "interference_share": np.maximum(interference_share(decode.total, state.tpot), 0.0),

@@ -18,7 +18,10 @@ SERVING_LABELS: dict[str, tuple[str, str]] = {
     ),
     "within limits": ("the highest rate, in requests per second, that meets every limit", "rate_within_slo"),
     "in time": ("", "in_time_share"),
-    "util.": ("", "utilisation"),
+    "load": (
+        "in serving, requests per second relative to the most that the plan answers",
+        "saturation_share",
+    ),
     "cache": ("memory that an engine keeps for keys and values", "cache_pool"),
     "kv cache": ("keys and values of all tokens that an engine holds", "cache_pool"),
     "cache pool": ("", "cache_pool"),

@@ -25,7 +25,7 @@ from costmodel.explore.serving.plan_bands import columns_of
 BY_FEWEST = frozenset({"gpus_needed", "rent_per_month", "energy_per_token"})  # objectives, which an idle replica harms
 EASED = {
     "at_most": {"cost_per_minput", "cost_per_moutput", "cost_per_mtoken", "energy_per_token"},
-    "at_least": {"utilisation", "tokens_per_s_per_gpu", "concurrency"},
+    "at_least": {"saturation_share", "tokens_per_s_per_gpu", "concurrency"},
 }  # limits that fewer replicas keep and more of them break
 _ROUNDS = 4  # in which replicas are added whose share of the rate rounds up above a limit
 

@@ -162,8 +162,8 @@ def token_figure(answer: ServingAnswer) -> Bars:
 
 def load_part(facts: ServingFacts) -> Part:
     """Throughput against latency, and what each load gives."""
-    names = ("requests_per_s", "tpot", "ttft", "ttft_p99", "tokens_per_s_per_gpu", "utilisation")
-    heads = ("rate", "per token", "first token", "its p99", "tok/s/GPU", "utilisation", "limits")
+    names = ("requests_per_s", "tpot", "ttft", "ttft_p99", "tokens_per_s_per_gpu", "saturation_share")
+    heads = ("rate", "per token", "first token", "its p99", "tok/s/GPU", "load", "limits")
     rows = [[*trial_values(trial, names), f"✗ {' '.join(trial.codes)}" if trial.codes else "kept"]
             for trial in facts.loads]  # fmt: skip
     lead = "The same plan under lighter and heavier load: what each accelerator generates, and what a user waits for."

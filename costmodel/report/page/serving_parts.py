@@ -115,8 +115,8 @@ def best_words(facts: ServingFacts) -> str:
 
 def capacity_part(facts: ServingFacts) -> Part:
     """As many accelerators as each rate needs."""
-    names = ("requests_per_s", "replicas", "gpus", "utilisation", "tpot", "ttft_p99")
-    heads = ("rate", "answered", "replicas", "GPUs", "utilisation", "per token", "first token p99", "breaks")
+    names = ("requests_per_s", "replicas", "gpus", "saturation_share", "tpot", "ttft_p99")
+    heads = ("rate", "answered", "replicas", "GPUs", "load", "per token", "first token p99", "breaks")
     rows = [[*_values(trial, 1), *trial_values(trial, names), _against(trial)] for trial in facts.sizes]
     lead = "The same plan with as many replicas as keep every limit at each rate."
     return Part("capacity", "Capacity by rate", lead, [trials_figure(facts.sizes, "gpus", ["workload.rate"])],
@@ -211,13 +211,13 @@ def _telling(found: SweptServing) -> str:
 
 def scale_page(case: ServingCase, trials: Sequence[ServingTrial], commands: Sequence[str]) -> HtmlPage:
     """As many replicas as each rate needs."""
-    names = ("requests_per_s", "replicas", "gpus", "utilisation", "tpot", "ttft_p99", "cost_per_mtoken")
+    names = ("requests_per_s", "replicas", "gpus", "saturation_share", "tpot", "ttft_p99", "cost_per_mtoken")
     heads = (
         "rate",
         "answered",
         "replicas",
         "GPUs",
-        "utilisation",
+        "load",
         "per token",
         "first token p99",
         "rent/M out",

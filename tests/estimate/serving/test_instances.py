@@ -154,7 +154,7 @@ def test_caches_wait_in_line_for_links_that_are_nearly_full() -> None:
 def test_users_for_whom_instances_have_no_room_wait_by_littles_law() -> None:
     load = "workload={kind: serving, prompt: 2048, output: 512, concurrency: 3000}"
     found = costs(apart(1, 1), load, NONE)
-    assert found["utilisation"] == pytest.approx(1, rel=1e-3)
+    assert found["saturation_share"] == pytest.approx(1, rel=1e-3)
     assert found["requests_per_s"] * found["latency"] == pytest.approx(3000, rel=1e-3)
 
 

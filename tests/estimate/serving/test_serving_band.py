@@ -52,7 +52,7 @@ def test_the_chance_is_the_share_of_draws_that_keep_every_limit() -> None:
 
 def test_a_band_is_what_slower_and_faster_steps_make_of_a_load() -> None:
     found, spread = costs(), one(spreads(predicted().inputs).token)
-    factor, busy = float(np.exp(TENTH * spread)), found["utilisation"]
+    factor, busy = float(np.exp(TENTH * spread)), one(predicted().evaluation.state.utilisation)
     grown = factor * (1 - busy) / (1 - factor * busy)  # of α / (1 − ρ)
     assert found["tpot_high"] / found["tpot"] == pytest.approx(grown, rel=0.03)
     assert found["tpot_high"] == pytest.approx(_slower(factor)["tpot"] * factor, rel=1e-6)
@@ -221,7 +221,7 @@ def test_a_band_of_the_rate_at_a_chance_holds_that_chance_at_both_ends() -> None
 )
 def test_no_end_of_the_rate_of_a_closed_loop_is_beyond_that_of_saturation(load: str) -> None:
     found = costs(f"workload={{kind: serving, {load}, precision: bf16}}", "limits={}")
-    assert found["utilisation"] > 0.85
+    assert found["saturation_share"] > 0.85
     assert found["requests_per_s_high"] <= found["saturation_per_s_high"] * (1 + 1e-9)
     assert found["requests_per_s"] < found["requests_per_s_high"]
     slower = found["saturation_per_s"] / found["saturation_per_s_low"]

@@ -148,7 +148,7 @@ def test_an_empty_engine_takes_a_step_a_token_and_a_prompt_for_the_first() -> No
     assert found["tpot"] == pytest.approx(alone, rel=2e-3)
     mixed = float(np.asarray(exact.mixed(np.array([2.0]), np.array([2048.0])))[0])
     assert found["ttft"] == pytest.approx(mixed + alone / 2, rel=0.02)
-    assert found["utilisation"] < 1e-3
+    assert found["saturation_share"] < 1e-3
 
 
 def test_the_parts_of_a_lone_users_token_are_its_time() -> None:
@@ -161,7 +161,7 @@ def test_the_parts_of_a_lone_users_token_are_its_time() -> None:
 
 def test_times_grow_with_the_rate() -> None:
     rows = [costs(f"workload.rate={rate} /s") for rate in (1, 4, 8, 12, 14)]
-    for name in ("tpot", "ttft", "ttft_p99", "concurrency", "utilisation", "worst_gap"):
+    for name in ("tpot", "ttft", "ttft_p99", "concurrency", "saturation_share", "worst_gap"):
         if name != "worst_gap":
             values = [row[name] for row in rows]
             assert values == sorted(values), name

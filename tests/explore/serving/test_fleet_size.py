@@ -55,8 +55,8 @@ def test_a_limit_on_size_or_rent_is_filled_and_not_broken(limit: str, gpus: int)
     assert not found.best[0].broken
 
 
-def test_a_least_utilisation_is_kept_by_fewer_replicas() -> None:
-    found = search(inputs(EIGHT, OPEN, "workload.rate=8 /s", "limits.utilisation.at_least=40%"), 1)
+def test_a_least_load_is_kept_by_fewer_replicas() -> None:
+    found = search(inputs(EIGHT, OPEN, "workload.rate=8 /s", "limits.saturation_share.at_least=40%"), 1)
     assert not found.best[0].broken
     assert found.best[0].costs["gpus"] < 64
 
@@ -74,6 +74,6 @@ def test_instances_apart_are_as_few_of_each_kind_as_the_rate_needs() -> None:
 
 
 def test_a_plan_is_listed_once() -> None:
-    found = search(inputs("limits.utilisation.at_least=10 %"), 100)
+    found = search(inputs("limits.saturation_share.at_least=10 %"), 100)
     seen = [tuple(sorted(each.sizes.items())) for each in found.best]
     assert len(seen) == len({*seen}) == found.fit

@@ -213,3 +213,16 @@ def test_a_sweep_remarks_a_key_only_where_it_has_no_effect_at_any_value(run: Any
     asked = ("sweep", "serve-llama-3.1-70b", *keys, "--set", "assume.routing=cache-aware", "--over")
     assert "N051" not in run(*asked, "workload.turns=1,4").out
     assert "N051" in run(*asked, "workload.prompt=500,600").out
+
+
+@pytest.mark.parametrize(
+    "more", [(), ("--set", "workload.rate=12 /s"), ("--set", "workload.rate=50 /s"), ("--set", "limits={}")]
+)
+def test_the_load_is_a_share_of_the_saturation_beside_it(more: tuple[str, ...], run: Any) -> None:
+    """So it is the room left, which the share of time that goes into requests is not."""
+    out = run("estimate", SERVED, *more).out
+    answered, most = (float(re.findall(rf"\b{word} +([\d.]+) /s", out)[0]) for word in ("requests", "saturation"))
+    assert float(re.findall(r"load +([\d.]+) % of saturation", out)[0]) == pytest.approx(
+        100 * answered / most, rel=5e-3
+    )
+    assert "utilisation" not in out

@@ -76,7 +76,7 @@ class ServingLimits(Document):
     bandwidth_bound: TokenRateLimit = _bounded(TokenRateLimit, "bandwidth_bound")
     tokens_per_s_per_gpu: GpuTokenRateLimit = _bounded(GpuTokenRateLimit, "tokens_per_s_per_gpu")
     concurrency: CountLimit = _bounded(CountLimit, "concurrency")
-    utilisation: ShareLimit = _bounded(ShareLimit, "utilisation")
+    saturation_share: ShareLimit = _bounded(ShareLimit, "saturation_share")
     saturation_per_s: RequestRateLimit = _bounded(RequestRateLimit, "saturation_per_s")
     rate_within_slo_per_s: RequestRateLimit = _bounded(RequestRateLimit, "rate_within_slo_per_s")
     limits_chance: ShareLimit = _bounded(ShareLimit, "limits_chance")

@@ -22,9 +22,7 @@ RESULTS: dict[str, ResultColumn] = {
         "1/s", "tokens generated a second by each accelerator", "higher", "token/GPU/s"
     ),
     "concurrency": ResultColumn("1", "requests being decoded at a time, of one replica, by Little's law", "neither"),
-    "utilisation": ResultColumn(
-        "1", "share of time that goes into requests rather than the fixed part of steps", "neither"
-    ),
+    "saturation_share": ResultColumn("1", "requests answered per second, relative to saturation", "neither"),
     "saturation_per_s": ResultColumn(
         "1/s", "requests per second beyond which queues grow without bound, all replicas", "higher", "request/s"
     ),
@@ -145,7 +143,7 @@ BANDED = (
     "tokens_per_s_per_user",
     "tokens_per_s_per_gpu",
     "concurrency",
-    "utilisation",
+    "saturation_share",
     "saturation_per_s",
     "rate_within_slo_per_s",
     "in_time_share",

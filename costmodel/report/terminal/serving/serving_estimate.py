@@ -151,7 +151,7 @@ def _facts(answer: ServingAnswer) -> list[Line]:
         *([_NO_GAPS] if single else _between_tokens(answer)),
         *_pair(answer, ("requests", "requests_per_s"), most, mark=_chance(answer)),
         *_in_time(answer),
-        *_pair(answer, ("utilisation", "utilisation"), beside),
+        *_pair(answer, ("load", "saturation_share", _load(costs)), beside),
         *_pair(answer, ("in flight", "concurrency", flying), _NONE if single else _PER_USER),
         *_pair(answer, ("throughput", "output_tokens_per_s"), ("per GPU", "tokens_per_s_per_gpu")),
         ("memory", held, "cache pool", _pool(costs), limits_on(answer, "memory_peak")),
@@ -270,6 +270,10 @@ def _apart(answer: ServingAnswer) -> list[tuple[str, str, str, str, str]]:
         ("prefill busy", result("prefill_utilisation", costs["prefill_utilisation"]), "balance", ratio, ""),
         ("gain", pays, "", "", ""),
     ]
+
+
+def _load(costs: dict[str, float]) -> str:
+    return f"{result('saturation_share', costs['saturation_share'])} of saturation"
 
 
 def _pool(costs: dict[str, float]) -> str:

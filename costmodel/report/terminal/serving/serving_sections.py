@@ -15,7 +15,7 @@ from costmodel.report.terminal.style.layout import CellTable, Line
 from costmodel.report.terminal.style.sections import with_sections
 
 _FIGURES = 10
-_OF_LOADS = ("tpot", "ttft", "ttft_p99", "tokens_per_s_per_gpu", "utilisation")
+_OF_LOADS = ("tpot", "ttft", "ttft_p99", "tokens_per_s_per_gpu", "saturation_share")
 
 
 def report(facts: ServingFacts) -> list[Line]:

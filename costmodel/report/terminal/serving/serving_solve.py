@@ -77,7 +77,7 @@ def _at_an_end(found: SolvedServing, trial: ServingTrial) -> list[Line]:
     """What it is like at one end of the stretch."""
     if trial.answer is None:
         return []
-    shown = ("tpot", "ttft_p99", "utilisation", "gpus")
+    shown = ("tpot", "ttft_p99", "saturation_share", "gpus")
     costs = trial.answer.costs
     words = [f"{HEADS.get(name, name)} {with_band(costs, name)}" for name in shown]
     words += [layout_words(trial.answer)] if found.best else []

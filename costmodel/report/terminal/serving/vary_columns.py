@@ -28,7 +28,7 @@ HEADS = {
     "tpot": "per token",
     "worst_gap": "worst gap",
     "requests_per_s": "rate",
-    "utilisation": "util.",
+    "saturation_share": "load",
     "gpus": "GPUs",
     "replicas": "repl",
     "rent_per_month": "a month",

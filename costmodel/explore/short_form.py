@@ -197,7 +197,8 @@ def _checked(flags: ScenarioFlags, kind: str, *, alone: bool) -> None:
     if not strange or kind not in (*KEYS, "rl"):
         return
     why = ", ".join(f"--{name}" for name in flags.given if name in {*KEYS["serving"]} - {*KEYS["training"]})
-    because = f"{why} is of serving" if alone else f"the workload of the scenario is {kind}"
+    belong = "belongs" if why.count("--") == 1 else "belong"
+    because = f"{why} {belong} to serving" if alone else f"the workload of the scenario is {kind}"
     raise fail("C030", f"{because}, which has no {' and no '.join(strange)}", Place(COMMAND_LINE), _INSTEAD[kind])
 
 

@@ -22,6 +22,7 @@ LABELS: dict[str, tuple[str, str]] = {
     **SERVING_LABELS,
     # estimate
     "step time": ("", "step_time"),
+    "where the step goes": ("the parts of the step time, the largest first", "step_time"),
     "p10 – p90": (
         f"the band of a figure. {_SHORTER}. The ends of the band of a result are results too: tpot_low, tpot_high",
         "",

@@ -48,7 +48,7 @@ _FIGURES: dict[str, tuple[str, ...]] = {
     "gain": ("speculation_gain", "disaggregation_gain"),
     "balance": ("prefill_per_decode",),
     "exposed": ("transfer_exposed",),
-    "stays": ("prefix_residency", "host_residency"),
+    "kept for": ("prefix_residency", "host_residency"),
 }
 _OF_FITS = "fit."
 

@@ -242,3 +242,28 @@ def test_no_word_is_suggested_twice(run: Any) -> None:
 def test_words_of_the_field_are_explained_without_quotes(words: str, meaning: str, run: Any) -> None:
     ran = run("explain", *words.split())
     assert (ran.code, meaning in re.sub(r"\s+", " ", ran.out)) == (0, True)
+
+
+@pytest.mark.parametrize(
+    ("words", "command"),
+    [
+        ("without end", "estimate serve-llama-3.1-70b --set 'workload.rate=50 /s'"),
+        ("to answer all", "estimate serve-llama-3.1-70b --set limits={}"),
+        ("mean requests", "estimate serve-llama-3.1-70b"),
+        ("mean requests", "memory serve-llama-3.1-70b"),
+        ("bound by", "estimate serve-llama-3.1-70b"),
+        ("where a token's time goes", "estimate serve-llama-3.1-70b"),
+        ("keep all limits", "search serve-llama-3.1-70b --top 2"),
+        ("answer the load", "search serve-llama-3.1-70b --top 2 --set limits={}"),
+        ("answer all that arrives", "search serve-llama-3.1-70b --top 2 --set limits={}"),
+        ("spread 0", "search serve-llama-3.1-70b --top 2 --set workload.prompt=2048 --set workload.output=512"),
+        ("no end", "search serve-llama-3.1-70b --top 2 --set 'workload.rate=50 /s'"),
+    ],
+)
+def test_words_inside_the_lines_of_an_answer_are_explained(words: str, command: str, run: Any) -> None:
+    """Alone, and of the scenario, as a reader would copy them."""
+    assert words in run(*shlex.split(command)).out.lower()
+    for asked in (("explain", words), ("explain", "serve-llama-3.1-70b", words)):
+        ran = run(*asked)
+        assert ran.code == 0, ran.err
+        assert len(ran.out.splitlines()) > 2

@@ -33,7 +33,7 @@ def communication(answer: ServingAnswer) -> list[Line]:
     costs = answer.costs
     lines: list[Line] = [
         *titled(answer),
-        styled(f"{_carried(answer)}; prompt: one prompt alone", HEAD),
+        styled(f"{_carried(answer)}; prompt: one prompt by itself", HEAD),
         CellTable(_NAMES, rows, "llrllrrrrr", drop=("algbw", "link")),
         styled("  algbw, busbw in GB/s" if rows else "  nothing: one accelerator in every group"),
     ]
@@ -44,7 +44,11 @@ def communication(answer: ServingAnswer) -> list[Line]:
             lines.append(styled(f"  {name}  {show_time(costs[key])} a step{words}"))
     own = answer.inputs.engine.kernels.own_all_reduce
     if own and costs["tp_exposed"] and answer.inputs.kernels.all_reduce is not None:
-        lines.append(styled(f"Up to {show(own, 'B')} the engine's own all-reduce, NCCL above and between nodes."))
+        lines.append(
+            styled(
+                f"Up to {show(own, 'B')} by the engine's own all-reduce; larger ones, and those between nodes, by NCCL."
+            )
+        )
     lines += _between(answer)
     lines += [styled(_cache(answer))] if rows else []
     longest = max(_GROUPS, key=lambda group: costs[group[1]])[1]
@@ -57,8 +61,8 @@ def _carried(answer: ServingAnswer) -> str:
     layout = answer.evaluation.layout
     decodes = significant(one(micro_batch(layout, answer.evaluation.in_flight)))
     if one(layout.pp) == 1:
-        return f"Sent by a GPU in a step of its replica with {decodes} decodes"
-    return f"Per step through {one(layout.pp):.0f} stages, {decodes} decodes of a micro-batch"
+        return f"Sent by each GPU; step: one token for each of {decodes} requests"
+    return f"Sent by each GPU; step: one token for each of {decodes} requests, a micro-batch of {one(layout.pp):.0f}"
 
 
 def _cache(answer: ServingAnswer) -> str:

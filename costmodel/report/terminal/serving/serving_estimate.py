@@ -206,7 +206,7 @@ def _chance(answer: ServingAnswer) -> str:
     case, chance = answer.inputs.case, result(OWN, answer.costs[OWN])
     if has_limits(case):
         return f"chance {chance} {limits_on(answer, OWN)}".rstrip()
-    return f"answers all: {chance}" if case.scenario.workload.rate is not None else ""
+    return f"chance {chance} to answer all" if case.scenario.workload.rate is not None else ""
 
 
 def _offline(answer: ServingAnswer) -> list[tuple[str, str, str, str, str]]:
@@ -225,8 +225,8 @@ def _beginnings(answer: ServingAnswer) -> list[tuple[str, str, str, str, str]]:
         return []
     stays = costs["prefix_residency"]
     late = float(workload.think_time or 0.0) + costs["latency"] > stays
-    words = f"{show_time(stays)} unused" + (": too short" if late and workload.turns > 1 else "")
-    hits = ("prefix hits", result("prefix_hit", costs["prefix_hit"]), "stays", words, "")
+    words = f"{show_time(stays)} after its use" + (", users return later" if late and workload.turns > 1 else "")
+    hits = ("prefix hits", result("prefix_hit", costs["prefix_hit"]), "kept for", words, "")
     return [hits, *_on_host(answer)]
 
 
@@ -235,8 +235,8 @@ def _on_host(answer: ServingAnswer) -> list[tuple[str, str, str, str, str]]:
     costs, gain = answer.costs, answer.costs["host_load_gain"]
     if answer.inputs.host_pool is None:
         return []
-    stays = f"{show_time(costs['host_residency'])} unused"
-    rows = [("from the host", result("host_hit", costs["host_hit"]), "stays", stays, "")]
+    stays = f"{show_time(costs['host_residency'])} after its use"
+    rows = [("from the host", result("host_hit", costs["host_hit"]), "kept for", stays, "")]
     if not costs["host_hit"]:
         return rows
     word = f"{significant(gain)} × as fast as computing" if gain >= 1 else "slower than computing it again"
@@ -299,8 +299,10 @@ def _kinds_of_bands(answer: ServingAnswer) -> list[Line]:
     costs = answer.costs
     parts = (*TERMS, *((("cache sent", "transfer_time"),) if answer.plan.prefill is not None else ()))
     without = [name for name, key in parts if costs[key] > 0 and not band(costs, key)]
-    none = [styled(f"    no residual in the evidence, so no band: {', '.join(without)}", DIM)] if without else []
-    return [styled(f"    {BAND} of kernels by their residuals, of prompts by the engine's", DIM), *none]
+    none = (
+        [styled(f"    no band, since no measurement shows their error: {', '.join(without)}", DIM)] if without else []
+    )
+    return [styled(f"    {BAND}: of kernels by the errors of their fits, of prompts by those of engines", DIM), *none]
 
 
 def bound_words(answer: ServingAnswer) -> str:

@@ -145,7 +145,7 @@ def lengths_words(workload: Serving) -> str:
     lengths = [f"{name} {workload.mean(name):,.0f}" for name in ("prompt", "output")]
     same = [name for name in ("prompt", "output") if not workload.spread(name)]
     lengths += turn_words(workload)
-    alike = {2: "all alike (spread 0)", 1: f"{same[0]}s all alike (spread 0)" if same else ""}
+    alike = {2: "spread 0", 1: f"spread 0 of {same[0]}s" if same else ""}
     return " · ".join([*lengths, *([alike[len(same)]] if same else [])])
 
 

@@ -77,7 +77,9 @@ def _step_note(answer: ServingAnswer) -> str:
     inputs = answer.inputs
     if not inputs.engine.memory.logit:
         return "activations and graphs: what the engine's rule leaves"
-    return f"{inputs.sequences:,.0f} sampled rows × {inputs.model.vocab:,.0f}, or a layer at the full budget"
+    return (
+        f"logits of {inputs.sequences:,.0f} sequences × {inputs.model.vocab:,.0f} words, or a layer at the full budget"
+    )
 
 
 def _blocks(answer: ServingAnswer) -> str:
@@ -106,9 +108,15 @@ def _holds(answer: ServingAnswer, levers: Sequence[CacheLever]) -> list[Line]:
     most = one(costs["cache_pool_tokens"]) / float(answer.evaluation.layout.dp_attention[0])
     rows = [
         ("cache", f"{show_memory(costs['kv_bytes_per_token'])} per token; one GPU holds {held} of {longest} tokens"),
-        ("requests", f"{worst} of {longest} tokens at worst (Maximum concurrency for {longest} tokens per request)"),
-        ("", f"{steady} mean requests at a time, of which {significant(costs['concurrency'])} are in flight"),
-        ("context", f"{most:,.0f} tokens is the longest request; the model ends at {inputs.model.max_sequence:,.0f}"),
+        (
+            "requests",
+            f"{worst} of {longest} tokens at worst (vLLM logs: Maximum concurrency for {longest} tokens per request)",
+        ),
+        ("", f"{steady} mean requests at a time; {significant(costs['concurrency'])} are in flight at this load"),
+        (
+            "context",
+            f"{most:,.0f} tokens would fit as one request; the model takes {inputs.model.max_sequence:,.0f} at most",
+        ),
         *_host(answer),
         *(_lever(each) for each in levers),
     ]
@@ -120,14 +128,14 @@ def _host(answer: ServingAnswer) -> list[tuple[str, str]]:
     kept = host_cache(answer)
     if kept is None:
         return []
-    pays = f"loading pays, {significant(kept.gain)} ×" if kept.gain > 1 else "loading does not pay"
-    times = f"loaded in {show_time(kept.load)}, computed again in {show_time(kept.recompute)}"
+    pays = f"loading is {significant(kept.gain)} × as fast" if kept.gain > 1 else "loading is slower"
+    times = f"loaded in {show_time(kept.load)} or computed again in {show_time(kept.recompute)}"
     tokens = f"{significant(kept.tokens / 1e3, 4)} k tokens of a replica"
-    would = f"{show_memory(kept.memory)} of a node's host would keep {tokens}"
-    stated = f"{show_memory(kept.each)} of the host for each GPU keeps {tokens}"
+    would = f"{show_memory(kept.memory)} of a node's host memory would keep {tokens}"
+    stated = f"{show_memory(kept.each)} of host memory for each GPU keeps {tokens}"
     return [
         ("host", stated if answer.inputs.host_pool is not None else would),
-        ("", f"a prompt of {kept.prompt:,.0f} is {times}: {pays}"),
+        ("", f"a prompt of {kept.prompt:,.0f} tokens is {times}: {pays}"),
     ]
 
 

@@ -37,7 +37,7 @@ def _cost(costs: dict[str, float]) -> str:
     if not math.isnan(costs["cost_per_mcached"]):
         prompts = f"{prompts} ({result('cost_per_mcached', costs['cost_per_mcached'])} cached)"
     every = result("cost_per_mtoken", costs["cost_per_mtoken"])
-    return f"{prompts} per M prompt tokens and {answers} per M generated; all rent, {every} per M generated"
+    return f"{prompts} per M prompt tokens and {answers} per M generated; all rent on generated tokens: {every} per M"
 
 
 def _rent(answer: ServingAnswer) -> list[Line]:

@@ -75,7 +75,7 @@ def search(found: FoundPlans, *, why_not: bool = False) -> list[Line]:
     inputs, variants = found.inputs, found.variants
     counts = f"{number_of(found.candidates, 'plan')} · {found.valid:,} valid · {found.fit:,} fit"
     ending = "s" if found.kept == 1 else ""
-    kept = f"keep{ending} all limits" if has_limits(inputs.case) else f"stand{ending} the load"
+    kept = f"keep{ending} all limits" if has_limits(inputs.case) else f"answer{ending} the load"
     counts += f" · {found.kept:,} {kept}"
     lines: list[Line] = [*head_of(variants), styled(f"{counts} · {found.elapsed:.2f} s")]
     lines += stopped_lines(found)
@@ -90,7 +90,8 @@ def search(found: FoundPlans, *, why_not: bool = False) -> list[Line]:
             *_tries(found),
         ]
         return [*lines, *([Text()] if after else []), *after]
-    lines += [_table(found), *_key(found), *_prices(found), Text(), *_yours(found), *_needs(found)]
+    table = _table(found)
+    lines += [table, *_key(found, table.names), *_prices(found), Text(), *_yours(found), *_needs(found)]
     lines += [] if why_not else shares(found)
     lines += [*value_lines(found), *(examples(found) if why_not else [])]
     best = found.best[0]
@@ -185,19 +186,24 @@ def degree_words(ranked: RankedPlan, name: str) -> str:
     return f"{counted(ranked.prefill.get(name, none))} → {own}"
 
 
-def _key(found: FoundPlans) -> Iterator[Text]:
+def _key(found: FoundPlans, columns: Sequence[str]) -> Iterator[Text]:
     """What the columns mean."""
     yield from apart_words(found.best)
     yield from _ranked_by(found)
     limits = [_limit_words(limit) for limit in _limits(found)]
     kept = f"keeps {' and '.join(limits)}" if limits else "is answered"
-    yield styled(f"  req/s: most that {kept}", DIM)
-    chance = f"times and chance to {chance_of(found.inputs.case)} at the scenario's load"
-    yield styled(f"  tok/s/GPU and cost there; {chance}", DIM)
+    yield styled(f"  req/s: the highest rate that {kept}", DIM)
+    there = [name for name in ("tok/s/GPU", "rent/M out") if name in columns]
+    beside = f"times and chance: at the scenario's load, to {chance_of(found.inputs.case)}"
+    yield styled(f"  {' and '.join(there)}: at that rate; {beside}", DIM)
     if any(not math.isnan(each.costs["in_time_share"]) for each in found.best):
-        yield styled("  in time: requests at that load whose own first token and tokens are within these limits", DIM)
+        yield styled(
+            "  in time: requests at that load whose own first token and time per token are within the limits", DIM
+        )
     if any(OVERLOAD & {*each.broken} for each in found.best):
-        yield styled("  no end: more arrives than is answered; tpot is at the most that is", DIM)
+        yield styled(
+            "  no end: more arrives than is answered, so the wait grows without end; tpot is that at req/s", DIM
+        )
     fastest = max((part.fastest for part in found.parts), default=math.inf)
     for limit in _limits(found):
         if past := past_bandwidth(limit, fastest):

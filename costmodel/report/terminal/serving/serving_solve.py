@@ -31,6 +31,7 @@ from costmodel.report.terminal.style.next_command import command
 from costmodel.report.terminal.style.theme import BAD, DIM, styled
 
 _MOST_REASONS = 4
+_HEADS = {**HEADS, "ttft_p99": "first token p99"}  # beside which no column of the first token stands
 
 
 def solve(found: SolvedServing) -> list[Line]:
@@ -79,7 +80,7 @@ def _at_an_end(found: SolvedServing, trial: ServingTrial) -> list[Line]:
         return []
     shown = ("tpot", "ttft_p99", "saturation_share", "gpus")
     costs = trial.answer.costs
-    words = [f"{HEADS.get(name, name)} {with_band(costs, name)}" for name in shown]
+    words = [f"{_HEADS.get(name, name)} {with_band(costs, name)}" for name in shown]
     words += [layout_words(trial.answer)] if found.best else []
     return [styled(f"  at {trial.settings[0].partition('=')[2]}: {' · '.join(words)}")]
 

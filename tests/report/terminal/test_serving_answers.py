@@ -226,3 +226,27 @@ def test_the_load_is_a_share_of_the_saturation_beside_it(more: tuple[str, ...], 
         100 * answered / most, rel=5e-3
     )
     assert "utilisation" not in out
+
+
+def test_a_pool_with_windows_is_so_many_requests_each_with_them(run: Any) -> None:
+    """By the checkpoint's config.json: 36 layers, half of them with a window, with 8 key-value heads of 64 in bf16."""
+    flags = ("--model", "gpt-oss-120b", "--gpu", "h200", "--gpus", "1", "--prompt", "2000", "--answer", "300")
+    out = run("memory", *flags, "--rate", "2").out
+    layer = 2 * 8 * 64 * 2 / 1024  # KiB a token
+    pool = float(re.findall(r"cache +([\d.]+) +█", out)[0])
+    [(token, request)] = re.findall(r"cache +([\d.]+) KiB per token; one GPU holds ([\d.]+) MiB of 2,300", out)
+    [aside] = re.findall(r"of that ([\d.]+) MiB for 18 layers \(window of 128\); a token adds to the other 18", out)
+    [(counted, tokens)] = re.findall(r"([\d.]+) such requests, in whole blocks, are the ([\d.]+) k tokens", out)
+    assert float(token) == 18 * layer
+    assert 18 * layer * 2304 / 1024 + float(aside) == pytest.approx(float(request), rel=5e-3)
+    assert float(counted) * float(request) / 1024 == pytest.approx(pool, rel=5e-3)
+    assert float(counted) * 2304 == pytest.approx(float(tokens) * 1000, rel=1e-3)
+    assert "would fit as one request" not in out  # which would have windows of its own
+
+
+def test_a_pool_without_windows_is_tokens_times_their_bytes(run: Any) -> None:
+    out = run("memory", SERVED).out
+    assert "such requests" not in out
+    pool, token = (float(re.findall(found, out)[0]) for found in (r"cache +([\d.]+) +█", r"([\d.]+) KiB per token"))
+    tokens = float(re.findall(r"([\d,]+) tokens would fit as one request", out)[0].replace(",", ""))
+    assert tokens * token / 2**20 == pytest.approx(8 * pool, rel=2e-3)

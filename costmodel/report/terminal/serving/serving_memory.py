@@ -6,6 +6,8 @@ from collections.abc import Sequence
 
 from rich.text import Text
 
+from costmodel.estimate.model.cache_kinds import CacheKind
+from costmodel.estimate.serving.cache_by_kind import cache_by_kind
 from costmodel.estimate.serving.host_cache import host_cache
 from costmodel.estimate.serving.predict_serving import ServingAnswer
 from costmodel.explore.serving.cache_levers import CacheLever
@@ -101,26 +103,60 @@ def _asked_note(answer: ServingAnswer) -> str:
 
 def _holds(answer: ServingAnswer, levers: Sequence[CacheLever]) -> list[Line]:
     """What a token takes, and what the pool of a replica holds."""
-    costs, load, inputs = answer.costs, answer.inputs.load, answer.inputs
-    held = f"{significant(one(answer.evaluation.memory.one_request) / 2**20)} MiB"
+    costs, load = answer.costs, answer.inputs.load
+    held = _mebibytes(one(answer.evaluation.memory.one_request))
     longest = f"{float(load.longest):,.0f}"
     worst, steady = significant(costs["concurrency_worst"], 4), significant(costs["concurrency_steady"])
-    most = one(costs["cache_pool_tokens"]) / float(answer.evaluation.layout.dp_attention[0])
     rows = [
         ("cache", f"{show_memory(costs['kv_bytes_per_token'])} per token; one GPU holds {held} of {longest} tokens"),
+        *_set_aside(answer),
         (
             "requests",
             f"{worst} of {longest} tokens at worst (vLLM logs: Maximum concurrency for {longest} tokens per request)",
         ),
         ("", f"{steady} mean requests at a time; {significant(costs['concurrency'])} are in flight at this load"),
-        (
-            "context",
-            f"{most:,.0f} tokens would fit as one request; the model takes {inputs.model.max_sequence:,.0f} at most",
-        ),
+        ("context", _context(answer)),
         *_host(answer),
         *(_lever(each) for each in levers),
     ]
     return [CellTable(("", ""), rows, "ll", headed=False)]
+
+
+def _set_aside(answer: ServingAnswer) -> list[tuple[str, str]]:
+    """What windows and states keep of the longest request, and the tokens of the pool in such requests.
+
+    Without these layers the pool is its tokens times the bytes of a token; with them it is requests times theirs.
+    """
+    kinds, costs = cache_by_kind(answer.inputs, answer.evaluation.layout), answer.costs
+    fixed = _fixed(kinds)
+    if not fixed:
+        return []
+    growing = sum(kind.layers for kind in kinds if kind.held[0])
+    aside = " and ".join(f"{_mebibytes(kind.held[1])} for {kind.layers:.0f} layers ({kind.name})" for kind in fixed)
+    rest = f"a token adds to the other {growing:.0f}" if growing else "a token adds nothing"
+    tokens, requests = significant(costs["cache_pool_tokens"] / 1e3, 4), significant(costs["concurrency_worst"], 4)
+    return [
+        ("", f"of that {aside}; {rest}"),
+        ("", f"{requests} such requests, in whole blocks, are the {tokens} k tokens"),
+    ]
+
+
+def _fixed(kinds: Sequence[CacheKind]) -> list[CacheKind]:
+    """Kinds of layers that keep a window or a state, which a further token does not add to."""
+    return [kind for kind in kinds if not kind.held[0] and kind.held[1]]
+
+
+def _mebibytes(nbytes: float) -> str:
+    return f"{significant(nbytes / 2**20)} MiB"
+
+
+def _context(answer: ServingAnswer) -> str:
+    """The longest request: of the model, and of the pool where its tokens may all be of one."""
+    longest = f"the model takes {answer.inputs.model.max_sequence:,.0f} at most"
+    if _fixed(cache_by_kind(answer.inputs, answer.evaluation.layout)):
+        return longest
+    most = one(answer.costs["cache_pool_tokens"]) / float(answer.evaluation.layout.dp_attention[0])
+    return f"{most:,.0f} tokens would fit as one request; {longest}"
 
 
 def _host(answer: ServingAnswer) -> list[tuple[str, str]]:

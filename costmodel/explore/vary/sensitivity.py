@@ -37,7 +37,7 @@ class Knob:
 
     path: str
     text: str
-    kind: Literal["hardware", "assumption", "fitted"]
+    kind: Literal["hardware", "assumption", "fitted", "workload", "plan"]
     spread: float
     low: float
     high: float
@@ -106,7 +106,7 @@ def _knobs(case: C, value: float, result: Callable[[C], float]) -> Iterator[Knob
         for path, written in group.items():
             spread = _spread(case, path)
             down, up = (_turned(case, path, written, factor, result) for factor in (1 - spread, 1 + spread))
-            turned = _scaled(texts[path], down[0] / written), _scaled(texts[path], up[0] / written)
+            turned = scaled(texts[path], down[0] / written), scaled(texts[path], up[0] / written)
             yield Knob(path, texts[path], _kind(path), spread, down[1] / value - 1, up[1] / value - 1, turned)
 
 
@@ -135,7 +135,7 @@ def _turned(case: C, path: str, value: float, factor: float, result: Callable[[C
     return value, math.nan
 
 
-def _scaled(text: str, factor: float) -> str:
+def scaled(text: str, factor: float) -> str:
     """A figure as it is written, so many times as large: 3.35 TB/s by 0.9 is 3.015 TB/s."""
     number, unit = re.fullmatch(r"([\d.,eE+-]*)(.*)", text, re.DOTALL).groups()  # type: ignore[union-attr]
     return f"{float(number.replace(',', '')) * factor:.12g}{unit}" if number else ""

@@ -36,7 +36,7 @@ class Lengths(Document):
 
 
 def _length(value: Any) -> str:
-    return "lengths" if isinstance(value, dict) else "same"
+    return "lengths" if isinstance(value, dict | Lengths) else "same"
 
 
 Length = Annotated[Annotated[Tokens, Tag("same")] | Annotated[Lengths, Tag("lengths")], Discriminator(_length)]

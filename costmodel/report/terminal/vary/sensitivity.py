@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Sequence
 from dataclasses import asdict
 from typing import Any
@@ -42,7 +43,8 @@ def around(knob: Knob) -> str:
 def tornado(figures: Sequence[Knob], shown: int, turned: Callable[[Knob], str] = around) -> list[Line]:
     """What moves a result down and up, most first; turned: how far a figure is, in words."""
     knobs = figures[:shown]
-    widest = max((max(abs(knob.low), abs(knob.high)) for knob in knobs), default=0.0)
+    sides = (abs(side) for knob in knobs for side in (knob.low, knob.high))
+    widest = max(filter(math.isfinite, sides), default=0.0)
     rows = [_knob(knob, widest, turned(knob)) for knob in knobs]
     names = ("figure", "is", "turned", "down", "", "up")
     lines: list[Line] = [CellTable(names, rows, "krrrlr", drop=("is", "turned", ""))]
@@ -64,6 +66,8 @@ def settable(knob: Knob) -> str:
 
 
 def _percent(share: float) -> str:
+    if math.isinf(share):
+        return "no end"
     if abs(share) < 5e-6:
         return "0 %"
     digits = 2 if abs(share) < 0.001 else 1

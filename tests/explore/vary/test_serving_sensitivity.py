@@ -1,0 +1,52 @@
+"""sensitivity of a service: what the load, lengths and the sizes of a step move, as estimate says."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from explore.vary.json_answers import json_of
+
+NAME = "serve-llama-3.1-70b"
+USERS = ("--model", "llama-3.1-8b", "--gpu", "h100", "--gpus", "1", "--prompt", "2000", "--answer", "300")
+
+
+def figures_of(run: Any, *more: str) -> dict[str, dict[str, Any]]:
+    return {item["path"]: item for item in json_of(run, "sensitivity", *more)["figures"]}
+
+
+def estimated_result(run: Any, result: str, *settings: str) -> float:
+    options = [word for setting in settings for word in ("--set", setting)]
+    found: float = json_of(run, "estimate", NAME, *options)["plans"][0][result]
+    return found
+
+
+def test_the_load_the_lengths_and_the_sizes_of_a_step_are_turned_by_a_tenth(run: Any) -> None:
+    found, base = figures_of(run, NAME, "--of", "ttft_p99"), estimated_result(run, "ttft_p99_s")
+    for path, kind, low, high in (
+        ("workload.rate", "workload", "7.2 /s", "8.8 /s"),
+        ("workload.prompt.mean", "workload", "1843", "2253"),
+        ("workload.output.mean", "workload", "461", "563"),
+        ("stack.budget", "plan", "7373", "9011"),
+    ):
+        item = found[path]
+        assert (item["kind"], round(item["spread"], 2)) == (kind, 0.1)
+        for side, value in (("low", low), ("high", high)):
+            moved = estimated_result(run, "ttft_p99_s", f"{path}={value}") / base - 1
+            assert item[side] == pytest.approx(moved, rel=1e-6), path
+
+
+def test_users_and_lengths_of_one_number_are_turned_to_whole_numbers(run: Any) -> None:
+    found = figures_of(run, *USERS, "--users", "7", "--set", "workload.think_time=20 s")
+    assert found["workload.users"]["turned"] == ["6", "8"]
+    assert found["workload.prompt"]["turned"] == ["1800", "2200"]
+
+
+def test_a_load_that_is_not_answered_has_no_end_beside_others_that_have(run: Any) -> None:
+    """Near saturation, a tenth more requests are more than it answers."""
+    out = run("sensitivity", NAME, "--of", "ttft_p99", "--set", "workload.rate=14 /s", "--top", "40").out
+    assert "inf" not in out
+    [rate] = [line for line in out.splitlines() if " workload.rate " in line]
+    assert rate.endswith("no end")
+    assert "█" in rate

@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import functools
 import inspect
+import sys
 from collections import UserDict
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from typing import Any
 
 import typer.main
@@ -155,5 +156,14 @@ def _usage_error(error: Any) -> Iterator[Text]:
     options = {parameter.name for parameter in error.ctx.command.params}
     if getattr(getattr(error, "param", None), "name", "") == "gpus" and "over" in options:
         yield styled("help: for several sizes: --over cluster.nodes=1,2,4")
+    if error.ctx.info_name == "import" and _is_unquoted(sys.argv[2:]):
+        yield styled("help: put the command of another tool in quotes, as one argument")
     yield styled(error.ctx.get_usage())
     yield styled(f"Try '{error.ctx.command_path} --help' for help.", DIM)
+
+
+def _is_unquoted(words: Sequence[str]) -> bool:
+    """Whether the words behind import are those of another tool's command."""
+    from costmodel.explore.typed_commands import starts_command
+
+    return starts_command(words)

@@ -9,7 +9,7 @@ from pathlib import Path, PurePath
 from typing import Any
 
 from costmodel.documents.keys.paths import at
-from costmodel.documents.reader.folders import SUFFIXES
+from costmodel.documents.reader.folders import NO_FILES, SUFFIXES
 from costmodel.documents.reader.library import DocumentReader
 from costmodel.documents.reader.resolved_scenario import any_from
 from costmodel.documents.schemas.hardware import Node
@@ -30,6 +30,7 @@ from costmodel.explore.import_layers import OpenedFile, layered, opened
 from costmodel.explore.import_machine import imported_machine
 from costmodel.explore.import_node import GivenNode, given_node, other_selected, selected_node
 from costmodel.explore.import_serving import is_served, served
+from costmodel.explore.typed_commands import refuse_unquoted
 from costmodel.ground.errors import CostModelError, Fault, Place, fail
 from costmodel.ground.record import record
 
@@ -75,6 +76,7 @@ def import_file(name: str, beside: GivenBesideFile) -> ImportedFile:
 
 def import_files(names: Sequence[str], beside: GivenBesideFile) -> ImportedFile:
     """Files that state parts of one training, as one scenario; one file alone may be a model."""
+    refuse_unquoted(names)
     texts = [opened(name) for name in names]
     first = texts[0]
     _refuse_load(texts, beside)
@@ -88,7 +90,7 @@ def import_files(names: Sequence[str], beside: GivenBesideFile) -> ImportedFile:
     given = given_node(beside.node, beside.gpu) or selected_node(selected)
     world = _world(beside, given)
     if len(texts) == 1 and first.format == MEGATRON:
-        title = PurePath(first.file).stem if first.file != "<stdin>" else "imported"
+        title = _title(first.file)
         _refuse_assignments(beside)
         part = read_options(first.text, first.file, world=world, vocab=beside.vocab, title=title)
     elif is_served(texts):
@@ -193,7 +195,7 @@ def _line(place: Place | None) -> str:
 
 def _scenario(found: Imported, file: str, beside: GivenBesideFile, given: GivenNode | None) -> Imported:
     """The scenario that a file states; a fault for what is missing, unless a part of one is asked for."""
-    title = PurePath(file).stem if file != "<stdin>" else "imported"
+    title = _title(file)
     made = Origin("file", "the text itself", Place(file))
     tree: dict[str, Any] = {"schema": OriginValue("costmodel/scenario/v1", made), "title": OriginValue(title, made)}
     missing = found.missing
@@ -211,6 +213,10 @@ def _scenario(found: Imported, file: str, beside: GivenBesideFile, given: GivenN
     document = Mapping({**ahead, **found.document})
     document.place = Place(file)
     return replace(found, document=document, origins={**origins, **found.origins}, missing=missing)
+
+
+def _title(file: str) -> str:
+    return "imported" if file in NO_FILES else PurePath(file).stem
 
 
 def _nodes(node: Node, beside: GivenBesideFile, found: Imported) -> OriginValue:

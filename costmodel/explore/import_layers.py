@@ -21,7 +21,8 @@ from costmodel.exchange.importers.launch.settle import CONFIG_FILE, settled
 from costmodel.exchange.machines.machine_shape import machine_format
 from costmodel.exchange.models import imported_model
 from costmodel.exchange.values.foreign_values import shown
-from costmodel.ground.errors import CostModelError, Fault, Place, fail
+from costmodel.explore.typed_commands import is_typed_command
+from costmodel.ground.errors import COMMAND_LINE, CostModelError, Fault, Place, fail
 
 _TAKEN = ("plan.", "workload.", "assume.", "stack.", "limits.")
 _WHOLE = ("model", "stack")
@@ -37,7 +38,9 @@ class OpenedFile(NamedTuple):
 
 
 def opened(name: str) -> OpenedFile:
-    """A file by its path, a folder with a config.json, or standard input by '-'."""
+    """A file by its path, a folder with a config.json, standard input by '-', or a command that is typed whole."""
+    if is_typed_command(name):
+        return OpenedFile(COMMAND_LINE, name, _format_of(name, COMMAND_LINE))
     path = Path(name) if name == "-" else file_in("model", Path(name))
     text = file_text(str(path))
     file = "<stdin>" if name == "-" else as_named(path)

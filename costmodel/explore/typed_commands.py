@@ -1,0 +1,55 @@
+"""Commands of other tools that are typed in place of a file: `costmodel import "vllm serve NAME"`."""
+
+from __future__ import annotations
+
+import os
+import re
+import shlex
+from collections.abc import Sequence
+from pathlib import PurePosixPath
+
+from costmodel.exchange.formats import detected
+from costmodel.ground.errors import COMMAND_LINE, CostModelError, Place, fail
+
+# Programs that start a training or an engine, by their first word.
+_PROGRAMS = {
+    *("vllm", "sglang", "trtllm-serve", "torchrun", "deepspeed", "accelerate", "axolotl", "llamafactory-cli", "tune"),
+    *("docker", "podman", "srun", "mpirun", "mpiexec", "python", "python3", "bash", "sh"),
+}
+_ENVIRONMENT = re.compile(r"[A-Za-z_]\w*=")  # of a variable that is set ahead of a command
+
+
+def is_typed_command(text: str) -> bool:
+    """Whether an argument is a command rather than the path of a file.
+
+    >>> is_typed_command("vllm serve org/name"), is_typed_command("serve.sh"), is_typed_command("my notes.txt")
+    (True, False, False)
+    """
+    if not re.search(r"\s", text) or os.path.exists(text):
+        return False
+    return starts_command(text.split()) or _is_of_a_format(text)
+
+
+def starts_command(words: Sequence[str]) -> bool:
+    """Whether words begin with a program that starts a training or an engine, behind variables that are set.
+
+    >>> starts_command(["CUDA_VISIBLE_DEVICES=0", "torchrun", "train.py"]), starts_command(["train.sh"])
+    (True, False)
+    """
+    programs = (PurePosixPath(word).name for word in words if not _ENVIRONMENT.match(word))
+    return next(programs, "") in _PROGRAMS
+
+
+def refuse_unquoted(arguments: Sequence[str]) -> None:
+    """A fault for a command whose words are typed as if each were a file."""
+    if len(arguments) < 2 or not starts_command(arguments) or os.path.exists(arguments[0]):
+        return
+    hint = f"put the command in quotes: costmodel import {shlex.quote(' '.join(arguments))}"
+    raise fail("C001", f"'{arguments[0]}' begins a command, and is no file", Place(COMMAND_LINE), hint)
+
+
+def _is_of_a_format(text: str) -> bool:
+    try:
+        return bool(detected(text, COMMAND_LINE))
+    except CostModelError:
+        return False

@@ -68,7 +68,7 @@ def report(
     questions = [question, *(replace(question, scenario=name, write=None) for name in others or ())]
     if watch:
         return _watched(question, _only_file(questions), figure)
-    return _reply(questions, figure)
+    return replace(_reply(questions, figure), announced=True)
 
 
 def _only_file(questions: Sequence[Question]) -> str:
@@ -94,11 +94,11 @@ def _watched(question: Question, path: str, figure: FigureName | None) -> Reply:
             wait_for_change(files, before, gone=_print_gone)
             before = marks(files)
             try:
-                return replace(_reply([replace(question, write=None)], figure), again=again)
+                return replace(_reply([replace(question, write=None)], figure), again=again, announced=True)
             except CostModelError as error:
                 print_faults(error)
 
-    return replace(_reply([question], figure), again=again)
+    return replace(_reply([question], figure), again=again, announced=True)
 
 
 def _print_gone(path: Path) -> None:

@@ -11,6 +11,7 @@ from pathlib import Path
 from typing import Annotated, Any, get_args
 
 import typer
+from rich.text import Text
 
 from costmodel.commands import completion
 from costmodel.commands.exit_codes import Exit
@@ -19,7 +20,7 @@ from costmodel.ground.errors import CostModelError, fail
 from costmodel.report.machine.github import of_faults
 from costmodel.report.terminal.style.answer import Filed, Reply
 from costmodel.report.terminal.style.layout import laid
-from costmodel.report.terminal.style.theme import colour, harmless, terminal_width
+from costmodel.report.terminal.style.theme import colour, harmless, terminal_width, visible
 
 
 class AnswerFormat(StrEnum):
@@ -141,6 +142,8 @@ def _put(reply: Reply, wanted: str, output: Path | None) -> None:
             _file(reply, reply.filed, output)
         else:
             write_file(output, answer or "".join(f"{line.plain}\n" for line in laid(reply.lines(), None)))
+            if reply.announced:
+                printed(laid([Text(f"Wrote {visible(str(output))}")], terminal_width()))
     elif isinstance(answer, bytes):
         raise fail("C007", f"{wanted} is binary and cannot be printed", None, f"name a file: -o answer.{wanted}")
     else:

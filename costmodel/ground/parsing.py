@@ -20,6 +20,7 @@ from costmodel.ground.unit_tables import (
     MULTIPLES,
     NAMES,
     OWN_EXAMPLES,
+    PLAIN,
     RELATED,
     SMALL,
     SPELLINGS,
@@ -135,6 +136,8 @@ def parse(text: str, unit: str) -> float:
     (3350000000000.0, 50000000000.0)
     >>> parse("16Ki", "1"), parse("16k tokens", "token")
     (16384.0, 16000.0)
+    >>> parse("8 /s", "request/s"), parse("8", "request/s")
+    (8.0, 8.0)
     >>> parse("5 %", "1")
     0.05
     >>> parse("$3M", "USD"), parse("30 days", "s")
@@ -154,6 +157,8 @@ def parse(text: str, unit: str) -> float:
         return value / 100
     if wanted == "1" and symbol in COUNT_SUFFIXES:
         return value * COUNT_SUFFIXES[symbol]
+    if not symbol and unit in PLAIN:
+        return value
     if not symbol:
         raise UnitError(f"a quantity carries its unit: {with_unit(match[1], unit)}")
     try:

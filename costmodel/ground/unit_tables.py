@@ -68,6 +68,8 @@ OWN_EXAMPLES = {
     "run/s": "2.2 /day",
     "request/s": "8 requests/s",
 }
+# In which a number may stand without its unit, since there is no other one in use.
+PLAIN = frozenset({"request/s"})
 # How what was counted leads to what is counted there.
 RELATED = {
     ("GPU", "node"): "nodes are GPUs over those of a node; write e.g. '4 nodes'",

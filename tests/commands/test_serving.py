@@ -86,7 +86,7 @@ def test_the_answer_is_no_with_a_code_and_a_reason(run: Any, settings: list[str]
         ("workload.shared_prefix=4096", "D006", "nothing would be left"),
         ("workload.global_batch=64", "D003", "'global_batch' belongs to training"),
         ("plan.zero=1", "D003", "'zero' belongs to training"),
-        ("workload.rate=20", "D007", "has no unit"),
+        ("limits.tpot.at_most=20", "D007", "has no unit"),
         ("workload.rate=20 token/s", "D007", "tokens"),
         ("stack=megatron-core", "D010", "training software"),
         ("workload.precision=nvfp4", "D016", "cannot multiply"),

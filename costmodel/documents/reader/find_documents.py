@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from costmodel.documents.keys.field_aliases import STACK_ALIASES, STACKS
-from costmodel.documents.keys.suggestions import alike, nearest
+from costmodel.documents.keys.suggestions import alike, holds, nearest
 from costmodel.documents.reader.folders import (
     FOLDER_OF,
     SUFFIXES,
@@ -22,7 +22,7 @@ from costmodel.documents.reader.folders import (
     shown_file,
 )
 from costmodel.documents.reader.foreign_readers import file_in
-from costmodel.documents.reader.hub_names import is_hub_name, nearest_shape, shape_of
+from costmodel.documents.reader.hub_names import is_hub_name, nearest_shape, shape_of, squeezed
 from costmodel.documents.text.files import file_text
 from costmodel.ground.errors import COMMAND_LINE, CostModelError, Place, fail
 from costmodel.ground.quoting import quoted_value
@@ -68,7 +68,11 @@ def _unknown(kind: str, name: str, place: Place | None) -> CostModelError:
     """A fault for a name that no document has, with the document or the file that may be meant."""
     known = names(kind)
     close = _meant(kind, name, known)
-    hint = f"did you mean {close}?" if close else f"costmodel list {plural(kind)} shows them all"
+    hint = (
+        f"did you mean {close}?"
+        if close
+        else _shape_meant(kind, name) or f"costmodel list {plural(kind)} shows them all"
+    )
     other = next((other for other in FOLDER_OF if other != kind and name in names(other)), None)
     model = name if other == "model" else shape_of(name, names("model")) if is_hub_name(name) else ""
     if model and kind == "scenario":
@@ -89,6 +93,14 @@ def _unknown(kind: str, name: str, place: Place | None) -> CostModelError:
     elif name and os.path.isdir(name):
         hint = f"'{name}' is a folder; name a file in it"
     return fail("D009", sentence, place or Place(COMMAND_LINE), hint)
+
+
+def _shape_meant(kind: str, name: str) -> str:
+    """The hint for a model, with its name shortened, where a scenario is expected; nothing for other names."""
+    known = names("model")
+    close = (shape_of(name, known) or nearest(name, known)) if kind == "scenario" else ""
+    meant = close and (squeezed(name) in squeezed(close) or holds(close, name))
+    return f"did you mean the model '{close}'? costmodel estimate --model {close}" if meant else ""
 
 
 def folder_of(place: Place | None) -> Path:

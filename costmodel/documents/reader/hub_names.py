@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-import difflib
 import os
 import re
 from collections.abc import Sequence
 
+from costmodel.documents.keys.suggestions import holds, nearest
 from costmodel.documents.reader.folders import SUFFIXES
 
 _ADDRESS = re.compile(r"(?:https?://)?(?:www\.)?(?:huggingface\.co|hf\.co)/|hf:(?://)?")
@@ -23,6 +23,11 @@ _OTHERS = {
     "c4ai-command-r7b-12-2024": "command-r7b",
     "deepseek-r1": "deepseek-v3",
     "deepseek-r1-0528": "deepseek-v3",
+    "deepseek-r1-distill-llama-70b": "llama-3.1-70b",
+    "deepseek-r1-distill-llama-8b": "llama-3.1-8b",
+    "deepseek-r1-distill-qwen-14b": "qwen-2.5-14b",
+    "deepseek-r1-distill-qwen-32b": "qwen-2.5-32b",
+    "deepseek-r1-distill-qwen-7b": "qwen-2.5-7b",
     "deepseek-r1-nvfp4": "deepseek-v3",
     "deepseek-v3-0324": "deepseek-v3",
     "deepseek-v3.1": "deepseek-v3",
@@ -111,7 +116,8 @@ def shape_of(name: str, known: Sequence[str]) -> str:
 
 def nearest_shape(name: str, known: Sequence[str]) -> str:
     """The shipped model whose name looks most like one on the hub, or nothing."""
-    last = squeezed(_ENDINGS.sub("", name.rpartition("/")[2].lower()))
+    last = _ENDINGS.sub("", name.rpartition("/")[2].lower())
+    if any(holds(model, last) for model in known):
+        return nearest(last, known)
     by_letters = {squeezed(model): model for model in known}
-    close = difflib.get_close_matches(last, by_letters, n=1, cutoff=_NEAR)
-    return by_letters[close[0]] if close else ""
+    return by_letters.get(nearest(squeezed(last), by_letters, _NEAR), "")

@@ -12,6 +12,7 @@ from costmodel.ground.errors import Place
 from costmodel.ground.parsing import UnitError, example, kinds_of, measured, parse, with_unit, written_unit
 from costmodel.ground.quoting import HUGE, LONGEST, quoted_value
 from costmodel.ground.record import record
+from costmodel.ground.unit_tables import PLAIN
 from costmodel.ground.units import Figure
 
 OWN = "calibrate-"  # prefix of the keys of sources that were made from your own tables
@@ -40,7 +41,7 @@ def figure(value: Any, unit: str, sample: str = "") -> Figure:
         )
     if isinstance(value, str):
         number = _parsed(value, unit, sample)
-    elif plain or isinstance(value, Figure):
+    elif plain or unit in PLAIN or isinstance(value, Figure):
         number = float(value) if isinstance(value, float) or abs(value) < HUGE else math.inf
     else:
         given = quoted_value(value)
@@ -86,11 +87,12 @@ class Quantity:
         unit = measured(self.unit)
         if unit != "1":
             money = r"|^(\$|USD *)[0-9]" if unit.startswith("USD") else ""
-            return {
+            text = {
                 "type": "string",
                 "pattern": rf"^{_DIGITS} *[A-Za-zµμ{'/' if unit == '1/s' else ''}]{money}",
                 "examples": [example(self.unit)],
             }
+            return {"anyOf": [{"type": "number"}, text]} if self.unit in PLAIN else text
         pattern = rf"^{_DIGITS} *({'%|' if self.unit == '1' and not self.whole else ''}{_ENDINGS})?{self._words()}$"
         number = {"type": "integer" if self.whole else "number"}
         return {"anyOf": [number, {"type": "string", "pattern": pattern}]}

@@ -18,6 +18,8 @@ _SET = "--set"
 _ACCELERATOR = "cluster.node.accelerator"
 _SIZES = {"--ranks": "64..4096", "--rate": "10..160"}  # options whose ranges double, with an example
 _NUMBER = r"[-+]?\d[\d_]*(?:\.\d+)?(?:[eE][-+]?\d+)?"
+_PLAIN = re.compile(_NUMBER)
+_UNITS = {"workload.rate": "/s"}  # of keys whose numbers may stand without one
 _RANGE = re.compile(
     rf"\s*({_NUMBER})\s*([^\d.*+,\s][^.*+,]*?)?\s*\.\.\s*({_NUMBER})\s*([^*+,]*?)\s*(?:([*+])\s*({_NUMBER})\s*([^*+,]*))?\s*\Z"
 )
@@ -73,6 +75,8 @@ def axis(text: str, option: str = "--over") -> Axis:
     if not separator or not path or not values.strip():
         raise _fault(option, text, f"'{text}' is not path=values")
     found = values_of(values, option, text)
+    if unit := _UNITS.get(path):
+        found = tuple(f"{value} {unit}" if _PLAIN.fullmatch(value) else value for value in found)
     if path == _ACCELERATOR:  # by any spelling, as for --gpu
         found = tuple(dict.fromkeys(accelerator_named(value) or value for value in found))
     return Axis(path, found)
@@ -110,15 +114,15 @@ def values_of(values: str, option: str, text: str) -> tuple[str, ...]:
     return tuple(dict.fromkeys(found))
 
 
-def span(text: str) -> Span | None:
-    """Parse a range; None where the text is not a range."""
+def span(text: str, path: str = "") -> Span | None:
+    """Parse a range of a key; None where the text is not a range."""
     match = _RANGE.match(text)
     if match is None or (match[2] and match[2].strip() != match[4].strip()):
         return None
     low, high = float(match[1]), float(match[3])
     by = float(match[6]) if match[6] else 0.0
     sensible = low < high and all(map(math.isfinite, (low, high, by))) and (not match[7] or match[7] == match[4])
-    return Span(low, high, match[4].strip(), match[5] or "", by) if sensible else None
+    return Span(low, high, match[4].strip() or _UNITS.get(path, ""), match[5] or "", by) if sensible else None
 
 
 def _split(values: str) -> list[str]:

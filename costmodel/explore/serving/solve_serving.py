@@ -15,6 +15,7 @@ from costmodel.documents.schemas.serving.serving_results import is_share
 from costmodel.estimate.serving.figure_bands import is_of_bands
 from costmodel.estimate.serving.requests_in_time import IN_TIME
 from costmodel.estimate.serving.result_columns import COLUMNS
+from costmodel.explore.compare.input_paths import leaves
 from costmodel.explore.search.range_samples import samples, samples_between
 from costmodel.explore.search.ranges import Span, at_option, axis, span
 from costmodel.explore.search.target import Target, TargetColumns, target_of
@@ -24,6 +25,10 @@ from costmodel.ground.errors import CostModelError, Place, fail
 
 _EVERY_WHOLE = 128  # whole numbers, of which none is left out
 _HALVINGS, _DIGITS = 40, 4
+_WIDE = 64  # from this share of a stated value to this multiple of it
+_DEGREES = tuple(f"plan.{degree}" for degree in ("tp", "pp", "ep", "dp_attention", "dcp"))
+_LENGTHS = {f"workload.{name}": name for name in ("prompt", "output")}
+_SIZES = {"stack.budget": "512..65536*2", "stack.sequences": "16..4096*2"}  # of a step
 _RESULTS = TargetColumns(
     named=column, written=lambda name: COLUMNS[name].written, is_share=is_share, example="ttft_p99<=500 ms"
 )
@@ -55,9 +60,11 @@ def solve(case: ServingCase, vary: str, wanted: str, *, best: bool = False) -> S
     goal = target_of(wanted, _RESULTS)
     path, _, written = vary.partition("=")
     path = full(path.strip())
-    searched = span(written) if written.strip() else _around(case, path)
+    stated = written.strip() or _default_values(case, path)
+    searched = span(stated, path)
     if searched is None or searched.step:
-        return _listed(case, path, wanted, list(axis(vary, "--vary").values), best=by_search(case, best=best))
+        values = axis(f"{path}={stated}", "--vary").values
+        return _listed(case, path, wanted, list(values), best=by_search(case, best=best))
     found = SolvedServing(case, path, goal, best=by_search(case, best=best))
     seen: dict[str, ServingTrial] = {}
 
@@ -166,10 +173,21 @@ def _listed(case: ServingCase, path: str, wanted: str, values: list[str], *, bes
     return found
 
 
-def _around(case: ServingCase, path: str) -> Span:
-    """The default range of the load: around the stated rate; without one, the user must give a range."""
-    rate = case.scenario.workload.rate
-    if path == "workload.rate" and rate is not None:
-        return Span(float(f"{rate / 64:.6g}"), float(f"{rate * 64:.6g}"), "/s")
+def _default_values(case: ServingCase, path: str) -> str:
+    """The values without stated ones: those that the GPUs allow, sizes of a step, or around the scenario's own."""
+    devices = int(case.scenario.cluster.nodes * case.node.accelerators)
+    if path in _DEGREES:
+        return ",".join(f"{2**power}" for power in range(devices.bit_length()))
+    if path == "plan.replicas":
+        return f"1..{devices}" if devices > 1 else "1"
+    if path in _SIZES:
+        return _SIZES[path]
+    now = leaves(case).get(path)
+    value = case.scenario.workload.mean(_LENGTHS[path]) if path in _LENGTHS else now.value if now is not None else None
+    if path.startswith("workload.") and isinstance(value, float) and value > 0:
+        if path == "workload.rate":
+            return f"{value / _WIDE:.6g}..{value * _WIDE:.6g} /s"
+        if value >= 1 and value.is_integer():
+            return f"{max(1, int(value) // _WIDE)}..{int(value) * _WIDE}"
     place = Place("command line", 0, 8, path, f"--vary {path}", max(1, len(path)))
     raise fail("C012", "no range to search", place, f"for example --vary '{path}=A..B', or a list of values")

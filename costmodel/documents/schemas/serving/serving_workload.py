@@ -55,7 +55,10 @@ class Serving(Document):
     kind: Literal["serving"] = Field(description="serving")
     prompt: Length = Field(description="Tokens of a prompt: a number, or mean and spread")
     output: Length = Field(description="Tokens of an answer: a number, or mean and spread")
-    rate: RequestRate | None = Field(default=None, description="Requests that arrive at random, at all replicas")
+    rate: RequestRate | None = Field(
+        default=None,
+        description="Requests that arrive at random, at all replicas; a number without a unit is per second",
+    )
     concurrency: Requests | None = Field(
         default=None, description="Requests in flight on all replicas, each replaced when it ends, as in a benchmark"
     )

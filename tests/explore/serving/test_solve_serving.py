@@ -1,0 +1,58 @@
+"""solve of a service: values that nobody has to state, and rates that need no unit."""
+
+from __future__ import annotations
+
+import json
+from typing import Any
+
+import pytest
+
+NAME = "serve-llama-3.1-70b"
+GOAL = ("--for", "ttft_p99<=30 s")
+USERS = ("--users", "64", "--set", "workload.think_time=10 s")
+
+
+@pytest.mark.parametrize(
+    ("key", "flags", "first", "last"),
+    [
+        ("plan.replicas", (), "1", "16"),  # one for each of the 16 GPUs at most
+        ("plan.tp", (), "1", "16"),
+        ("workload.users", USERS, "1", "4096"),
+        ("workload.concurrency", ("--concurrency", "64"), "1", "4096"),
+        ("stack.budget", (), "512", "65536"),
+        ("stack.sequences", (), "16", "4096"),
+    ],
+)
+def test_keys_that_are_counted_have_default_values(
+    key: str, flags: tuple[str, ...], first: str, last: str, run: Any
+) -> None:
+    ran = run("solve", NAME, *flags, "--vary", key, *GOAL)
+    assert ran.code in (0, 1)
+    assert not ran.err
+    stated = run("solve", NAME, *flags, "--vary", f"{key}={first},{last}", *GOAL)
+    assert f"tried from {first} to {last}" in ran.out
+    assert f"tried from {first} to {last}" in stated.out
+
+
+def test_a_rate_without_a_unit_is_per_second_wherever_it_is_written(run: Any, tmp_path: Any) -> None:
+    def figures(*words: str) -> Any:
+        (plan,) = json.loads(run("estimate", *words, "--json").out)["plans"]
+        return plan["ttft_s"], plan["tpot_s"], plan["requests_per_s"]
+
+    mine = run("show", NAME).out
+    assert "rate: 8 /s" in mine
+    (tmp_path / "mine.yaml").write_text(mine.replace("rate: 8 /s", "rate: 5"), "utf-8")
+    expected = figures(NAME, "--set", "workload.rate=300 /min")
+    assert expected[2] == pytest.approx(5)
+    assert figures(NAME, "--rate", "5") == figures(NAME, "--set", "workload.rate=5") == expected
+    assert figures(str(tmp_path / "mine.yaml")) == expected
+    swept = run("sweep", NAME, "--over", "workload.rate=1 /s,2 /s,4 /s")
+    assert swept.code == 0
+    for values in ("1,2,4", "1..4*2"):
+        assert run("sweep", NAME, "--over", f"workload.rate={values}").out == swept.out
+    bare, unit = (run("solve", NAME, "--vary", f"workload.rate=1..20{end}", *GOAL) for end in ("", " /s"))
+    assert bare.out == unit.out
+    goal = run("solve", NAME, "--vary", "workload.rate=1..20", "--for", "saturation_per_s>=5")
+    assert "saturation_per_s ≥ 5.00 /s" in goal.out
+    limited = run("estimate", NAME, "--set", "limits.requests_per_s.at_least=9")
+    assert limited.code == 1

@@ -256,6 +256,8 @@ def test_the_command_says_what_its_log_will_and_how_to_measure_it(engine: str) -
     tokens = f"{found.job.pool:,.0f}" if engine == "vllm" else f"{found.job.pool:.0f}"
     assert tokens in found.file.text
     assert "--random-input-len 1000" in found.file.text
+    benchmark = found.file.text.partition("to measure the prediction:")[2]
+    assert "--model meta-llama/" in benchmark
     assert "--request-rate 4 " in found.file.text  # 8 of two replicas
     assert all(len(line) <= 110 for line in found.file.text.splitlines())
 

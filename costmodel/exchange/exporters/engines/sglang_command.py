@@ -46,7 +46,8 @@ def write(job: ServingJob, remarks: Remarks) -> str:
     words += ["--disable-radix-cache"] if not engine.prefix_cache else []
     words += ["--disable-cuda-graph"] if not engine.graphs else []
     words += ["--disable-custom-all-reduce"] if not engine.kernels.own_all_reduce else []
-    asked = benchmark(job, remarks, "python3 -m sglang.bench_serving --backend sglang", of_sglang=True)
+    client = "python3 -m sglang.bench_serving --backend sglang"
+    asked = benchmark(job, remarks, client, f"--model {job.checkpoint}", of_sglang=True)
     held = f"expect in its log: max_total_num_tokens near {job.pool:.0f} {pool_words(job)}"
     return lines_of(words) + commented(job, [held], asked)
 

@@ -50,7 +50,7 @@ def write(job: ServingJob, remarks: Remarks) -> str:
     words += _whole_prompts(job, remarks)
     words += ["--enforce-eager"] if not engine.graphs else []
     words += ["--disable-custom-all-reduce"] if not engine.kernels.own_all_reduce else []
-    asked = benchmark(job, remarks, "vllm bench serve")
+    asked = benchmark(job, remarks, "vllm bench serve", f"--model {job.checkpoint}")
     held = f"expect in its log: GPU KV cache size near {job.pool:,.0f} tokens {pool_words(job)}"
     most = f"and Maximum concurrency for {job.context:,} tokens per request near {job.requests:.1f}x"
     return lines_of(words) + commented(job, [held, most], asked)

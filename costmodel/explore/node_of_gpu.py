@@ -25,8 +25,8 @@ def node_of_gpu(spelling: str, named: str | None) -> tuple[list[Assignment], lis
     of_gpu = Assignment("cluster.node.accelerator", place, flag_text(name, place), place)
     stand = proxy_node(shelf, name)
     if named is not None:
-        _check_held(name, named, shelf, place, "" if stand is None else stand.node)
-        return [of_gpu], []
+        holds_it = _check_held(name, named, shelf, place, "" if stand is None else stand.node)
+        return [] if holds_it else [of_gpu], []
     if stand is None:
         hint = f"name a machine like its own with --node, and --set cluster.node.accelerator={name}"
         raise fail("D009", f"no node of the library holds {name}", place, hint)
@@ -40,15 +40,28 @@ def node_of_gpu(spelling: str, named: str | None) -> tuple[list[Assignment], lis
     return changes, [Assumption("cluster.node", stand.node, why)]
 
 
-def _check_held(name: str, named: str, shelf: CachedReader, place: Place, stand: str) -> None:
-    """A fault where a node holds another accelerator, and does not stand for the own of that one."""
+def flags_of_node(named: str) -> dict[str, str]:
+    """The flags that name a node: its accelerator, and the node itself where another one is usual for that."""
+    shelf = CachedReader()
+    held = shelf.document("node", named).accelerator
+    if not isinstance(held, str):  # written out in the node, so no name stands for it
+        return {"--node": named}
+    stand = proxy_node(shelf, held)
+    usual = stand is not None and stand.node == named and stand.fabric is None
+    return {"--gpu": held} if usual else {"--gpu": held, "--node": named}
+
+
+def _check_held(name: str, named: str, shelf: CachedReader, place: Place, stand: str) -> bool:
+    """Whether a node holds an accelerator; a fault where it holds another, and does not stand for the own of that."""
     try:
         held = shelf.document("node", named).accelerator
     except CostModelError:  # the scenario's reader reports the place
-        return
+        return False
     held = held if isinstance(held, str) else held.name
-    if name == (accelerator_named(held, shelf=shelf) or held) or named == stand:
-        return
+    if name == (accelerator_named(held, shelf=shelf) or held):
+        return True
+    if named == stand:
+        return False
     holders = [other for other in sorted(names("node")) if shelf.document("node", other).accelerator == name]
     nodes = [*filter(None, [stand]), *(other for other in holders if other != stand)]
     with_it = f"--node {' or '.join(nodes[:3])}" if nodes else "leave --gpu out"

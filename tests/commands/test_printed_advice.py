@@ -125,3 +125,48 @@ def test_a_batch_is_ranked_by_its_time_and_a_share_in_time_by_itself(run: Any) -
     assert kept == sorted(kept, reverse=True)
     refused = run("search", NAME, "--set", "objective=in_time_share", "--set", "limits={}")
     assert "counts requests within limits on their times" in refused.err
+
+
+JOB = ("--model", "llama-3.1-8b", "--gpu", "h100", "--rate", "50", "--prompt", "2000", "--answer", "500")
+
+
+@pytest.mark.parametrize(
+    ("words", "over"),
+    [
+        (JOB, "cluster.node=dgx-h100,dgx-b200"),
+        (JOB, "cluster.node=dgx-h100,rtx-pro-6000-server-8"),  # its weights would make another default size
+        ((*JOB, "--gpus", "16"), "cluster.node=gb200-nvl72,neocloud-b200"),
+        ((*JOB, "--gpus", "2"), "cluster.node=gb200-nvl72,dgx-h200"),
+        ((*JOB, "--node", "dgx-h100"), "cluster.node=dgx-h200"),
+        ((NAME, "--gpu", "h100"), "cluster.node=dgx-h100,neocloud-b200"),
+        ((NAME, "--rate", "8"), "workload.rate=5/s,7/s"),
+        ((NAME, "--stack", "vllm"), "stack=sglang,trt-llm"),
+    ],
+)
+def test_commands_after_a_search_over_values_have_no_flag_without_effect(
+    words: tuple[str, ...], over: str, run: Any
+) -> None:
+    found = run("search", *words, "--over", over)
+    best = json.loads(run("search", *words, "--over", over, "--json").out)["plans"][0]
+    named = re.findall(r"^(Best|Nearest|The same|Next)\b[^:\n]*: costmodel (.*)$", found.out, re.MULTILINE)
+    assert named
+    for label, command in named:
+        again = run(*shlex.split(command))
+        assert "no effect" not in again.out
+        if label in ("Best", "Nearest"):
+            (same,) = json.loads(run(*shlex.split(command), "--json").out)["plans"]
+            for key in ("gpus", "tp", "replicas", "saturation_per_s", "tpot_s", "rent_per_month_usd"):
+                assert same[key] == best[key]
+
+
+def test_values_to_try_are_those_of_the_flags_that_were_given(run: Any) -> None:
+    words = ("search", *JOB[:5], "3000", *JOB[6:], "--gpus", "4")
+    shown = run(*words, "--over", "cluster.node=dgx-h100,dgx-b200").out
+    options = list(tries(shown))
+    assert options
+    assert all("--gpu" in each for each in options)
+    assert any("--rate" in each for each in options)
+    for each in options:
+        again = run(*words, *each)  # of an option given twice the last one counts
+        assert again.code == 0
+        assert "no effect" not in again.out

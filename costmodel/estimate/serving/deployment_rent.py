@@ -2,14 +2,16 @@
 
 from __future__ import annotations
 
-import math
-
+from costmodel.documents.keys.overrides import path_of
+from costmodel.documents.reader.serving_scenario import ServingCase
 from costmodel.equations.run.economics import run_cost, share
 from costmodel.equations.serving.serving_economics import MONTH, accelerators_rented
 from costmodel.estimate.machine.price import list_price, price_per_accelerator
 from costmodel.estimate.serving.serving_inputs import ServingInputs
 from costmodel.ground.equation import Number, term
 from costmodel.ground.record import record
+
+NODES, PART = "cluster.nodes", "cluster.node.accelerators"
 
 
 @record
@@ -51,11 +53,21 @@ def rent_columns(inputs: ServingInputs, gpus: Number, makespan: Number) -> dict[
     }
 
 
+def counted_by_gpus(case: ServingCase) -> bool:
+    """Whether --gpus states the size of the cluster."""
+    return "--gpus" in case.asked.words and not {NODES, PART}.intersection(map(path_of, case.assignments))
+
+
 def fleet_of(inputs: ServingInputs, gpus: float) -> Fleet:
-    """So many accelerators with the nodes that hold them, and their rent."""
-    node = inputs.case.node
-    each, built = float(node.accelerators), float(node.built)
+    """So many accelerators with the nodes that hold them, and their rent.
+
+    Where --gpus asked for a part of a node and more are needed, every node is filled with replicas.
+    """
+    node, by_node = inputs.case.node, by_whole_nodes(inputs)
+    each, built, price = float(node.accelerators), float(node.built), float(price_per_accelerator(inputs.case))
+    if counted_by_gpus(inputs.case) and gpus > float(inputs.ranks):
+        price *= each / built if by_node else 1.0
+        each = max(each, built)
     whole = float(accelerators_rented(gpus, each))
-    part, full = (rent_columns(inputs, count, math.nan) for count in (gpus, whole))
-    month, month_whole = float(part["rent_per_month"]), float(full["rent_per_month"])
-    return Fleet(gpus, float(part["nodes"]), each, built, whole, month, month_whole, by_whole_nodes(inputs))
+    month, month_whole = (float(run_cost(MONTH, count, price)) for count in (whole if by_node else gpus, whole))
+    return Fleet(gpus, float(share(whole, each)), each, built, whole, month, month_whole, by_node)

@@ -6,17 +6,11 @@ import itertools
 import math
 from collections.abc import Iterator
 
-from costmodel.documents.keys.overrides import path_of
 from costmodel.documents.reader.serving_scenario import ServingCase
+from costmodel.estimate.serving.deployment_rent import NODES, PART, counted_by_gpus
 from costmodel.ground.record import record
 
-NODES, PART = "cluster.nodes", "cluster.node.accelerators"
 _DOUBLINGS, _MOST = 5, 1024  # of the accelerators that there are; and of few up to so many
-
-
-def counted_by_gpus(case: ServingCase) -> bool:
-    """Whether --gpus states the size of the cluster."""
-    return "--gpus" in case.asked.words and not {NODES, PART}.intersection(map(path_of, case.assignments))
 
 
 @record

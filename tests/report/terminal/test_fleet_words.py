@@ -62,6 +62,30 @@ def test_accelerators_of_a_node_that_are_not_used_are_not_paid_for(run: Any) -> 
     assert "has no effect" not in by_node
 
 
+@pytest.mark.parametrize(
+    ("given", "taken"),
+    [
+        (("--gpus", "4", "--rate", "1000"), r"(\d+) replicas of tp 1: \1 GPUs on (\d+) nodes of 8$"),
+        (("--gpus", "1", "--rate", "30"), r"(5) replicas of tp 1: 5 GPUs on (1) node of 8$"),
+        (("--gpus", "2", "--rate", "10", "--set", "plan.tp=1"), r"(2) replicas of tp 1: 2 GPUs on (1) node of 8, 2 of"),
+    ],
+)
+def test_replicas_smaller_than_a_node_fill_nodes_where_gpus_asked_for_a_part(
+    given: tuple[str, ...], taken: str, run: Any
+) -> None:
+    words = ("search", "--model", "llama-3.1-8b", "--gpu", "h100", "--prompt", "2000", "--answer", "500", *given)
+    found = re.search(f"With plan 1, .* need {taken}", run(*words).out, re.M)
+    assert found is not None
+    assert int(found[2]) == -(-int(found[1]) // 8)
+
+
+def test_rent_of_nodes_that_replicas_fill_is_that_of_whole_nodes(run: Any) -> None:
+    job = ("--model", "llama-3.1-8b", "--node", "p5", "--prompt", "2000", "--answer", "500", "--rate", "300")
+    rents = [re.findall(r"Their rent is (\S+ k) .* for (\d+) whole nodes", run("search", *job, "--gpus", gpus).out)
+             for gpus in ("4", "8")]  # fmt: skip
+    assert rents[0] == rents[1] != []
+
+
 JOB = ("--model", "llama-3.1-8b", "--gpu", "h100", "--prompt", "2000", "--answer", "500",
        "--set", "limits.ttft_p99.at_most=1s")  # fmt: skip
 SCENARIO = ("serve-llama-3.1-70b", "--set")

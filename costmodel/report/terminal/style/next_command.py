@@ -8,11 +8,14 @@ from typing import TYPE_CHECKING
 
 from costmodel.documents.keys.overrides import full
 from costmodel.documents.reader.cached_reader import CachedReader
+from costmodel.explore.node_of_gpu import flags_of_node
+from costmodel.explore.short_form import keys_of
 
 if TYPE_CHECKING:
     from costmodel.documents.reader.resolved_scenario import LoadedScenario
 
-_SIZE = ("cluster.nodes", "cluster.node.accelerators")
+_NODE, _SIZE = "cluster.node", ("cluster.nodes", "cluster.node.accelerators")
+_MACHINE = {"--gpu", "--node"}
 
 
 def command(
@@ -30,7 +33,7 @@ def around(
     case: LoadedScenario, verb: str, settings: Mapping[str, str], *, free: bool = False
 ) -> tuple[list[str], list[str]]:
     """The words of a command that name the scenario, and those that change it."""
-    asked, settings = _in_gpus(case, settings)
+    asked, settings = _in_flags(case, settings)
     ahead = [(full(item.partition("=")[0].strip()), item) for item in case.assignments]
     dropped = {*(["plan"] if free else []), *([] if verb == "search" else ["search"])}
     kept = [item for path, item in ahead if path not in settings and path.split(".")[0] not in dropped]
@@ -41,29 +44,45 @@ def around(
 
 
 def options_of(case: LoadedScenario, settings: Iterable[str]) -> str:
-    """The options that make some settings, to add to a command: --gpus in the place of the one that was given."""
+    """The options that make some settings, to add to a command: flags with other values where it has these flags."""
     stated = dict(setting.split("=", 1) for setting in settings)
-    asked, rest = _in_gpus(case, stated)
-    if list(rest) == ["cluster.node"] and {"--gpu", "--node"}.intersection(asked):
-        return shlex.join(_machine(asked, rest["cluster.node"]))
-    gpus = [] if asked == case.asked.words else ["--gpus", asked[asked.index("--gpus") + 1]]
-    return shlex.join([*gpus, *(part for path, value in rest.items() for part in ("--set", f"{path}={value}"))])
+    asked, rest = _in_flags(case, stated)
+    before = _flags(case.asked.words)
+    flags = (word for flag, value in _flags(asked).items() if before.get(flag) != value for word in (flag, value))
+    return shlex.join([*flags, *(part for path, value in rest.items() for part in ("--set", f"{path}={value}"))])
 
 
-def _machine(asked: Sequence[str], node: str) -> list[str]:
-    """The flags that name another node, of those that named the one that there is."""
-    held = CachedReader().document("node", node).accelerator
-    named = {"--gpu": held, "--node": node}
-    return [part for flag in named if flag in asked for part in (flag, named[flag])]
+def _flags(words: Sequence[str]) -> dict[str, str]:
+    """Flags with their values."""
+    return dict(zip(words[::2], words[1::2], strict=True))
 
 
-def _in_gpus(case: LoadedScenario, settings: Mapping[str, str]) -> tuple[tuple[str, ...], Mapping[str, str]]:
-    """The flags, with the size of the cluster in --gpus where these state it, and the other settings."""
-    words, nodes = case.asked.words, settings.get("cluster.nodes", "")
-    assigned = {full(item.partition("=")[0].strip()) for item in case.assignments}
-    if "--gpus" not in words or not nodes.isdigit() or not assigned.isdisjoint(_SIZE):
-        return words, settings
-    each = float(settings.get("cluster.node.accelerators", float(case.node.accelerators)))
-    place = words.index("--gpus") + 1
-    rest = {path: value for path, value in settings.items() if path not in _SIZE}
-    return (*words[:place], f"{int(nodes) * each:.0f}", *words[place + 1 :]), rest
+def _in_flags(case: LoadedScenario, settings: Mapping[str, str]) -> tuple[tuple[str, ...], Mapping[str, str]]:
+    """The flags, with other values where settings are of their keys, and the other settings."""
+    flags, keys = _flags(case.asked.words), keys_of(case.kind)
+    held = {full(item.partition("=")[0].strip()) for item in case.assignments}
+    node = settings.get(_NODE, "") if _NODE not in held and _MACHINE & flags.keys() else ""
+    made = flags_of_node(node) if node else {}
+    sizes = _sizes(case, flags, settings, node) if held.isdisjoint(_SIZE) else {}
+    done = {*([_NODE] if node else ()), *(_SIZE if sizes else ())}
+    rest = {path: value for path, value in settings.items() if path not in done}
+    flags = {flag: value for flag, value in flags.items() if not node or flag not in _MACHINE - made.keys()}
+    for name, path in keys.items():
+        if f"--{name}" in flags and path not in held and rest.get(path, "null") != "null":
+            flags[f"--{name}"] = rest.pop(path)
+    return tuple(word for pair in (flags | made | sizes).items() for word in pair), rest
+
+
+def _sizes(case: LoadedScenario, flags: Mapping[str, str], settings: Mapping[str, str], node: str) -> dict[str, str]:
+    """The size of the cluster in --gpus, where that stated it, or where it was a default of the node before.
+
+    node: the one that flags name in the place of the node before; empty where they name none
+    """
+    nodes, part = (settings.get(path, "") for path in _SIZE)
+    assumed = any(item.path == _SIZE[0] for item in case.asked.assumed)
+    sized = (node or nodes) if "--gpus" in flags else (node and not nodes and assumed)
+    if not sized or not (nodes or "0").isdigit():
+        return {}
+    in_part = not node or case.node.accelerators < case.node.built
+    each = case.node.accelerators if in_part else CachedReader().document("node", node).accelerators
+    return {"--gpus": f"{float(nodes or case.scenario.cluster.nodes) * float(part or each):.0f}"}

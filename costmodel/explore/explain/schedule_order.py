@@ -7,6 +7,7 @@ where a schedule does not split backward, B is all of it.
 from __future__ import annotations
 
 from collections import Counter
+from functools import lru_cache
 from typing import TYPE_CHECKING, Literal
 
 from costmodel.estimate.training.parallelism.pipeline.schedule_rules import BOTH_WAYS, FOLDED, PLAIN
@@ -208,40 +209,48 @@ def _dual(ranks: int, batches: int, distance: int, *, side: int, both: bool) -> 
         yield do(waiting.pop(0), "W")
 
 
-def _both_ways(ranks: int, batches: int) -> list[list[Group]]:
+@lru_cache(maxsize=4)
+def _both_ways(ranks: int, batches: int) -> tuple[tuple[Group, ...], ...]:
     """Half the micro-batches down and half up, as early as may be, backwards first, at most as many live as ranks."""
     shown: list[list[Group]] = [[] for _ in range(ranks)]
     done: dict[tuple[Kind, int, int], int] = {}
-    half = batches // 2
-    live = [0] * ranks
+    counts: Counter[tuple[int, Kind, int]] = Counter()  # operations of a rank by kind and chunk
     moment = 0
     while any(len(each) < 2 * batches for each in shown):
         for rank in range(ranks):
-            found = _ready(ranks, batches, half, rank, moment, done, live[rank])
+            found = _ready(ranks, batches // 2, batches, rank, moment, done, counts)
             if found is None:
                 continue
             kind, chunk, batch = found
-            live[rank] += 1 if kind == "F" else -1
+            counts[rank, kind, chunk] += 1
             shown[rank].append((found,) if kind == "F" else (found, ("W", chunk, batch)))
             done[kind, stage_of("chimera", ranks, rank, chunk), batch] = moment + 1
         moment += 1
-    return shown
+    return tuple(map(tuple, shown))
 
 
 def _ready(
-    ranks: int, batches: int, half: int, rank: int, moment: int, done: dict[tuple[Kind, int, int], int], live: int
+    ranks: int,
+    half: int,
+    batches: int,
+    rank: int,
+    moment: int,
+    done: dict[tuple[Kind, int, int], int],
+    counts: Counter[tuple[int, Kind, int]],
 ) -> Operation | None:
     """The first backward whose time has come, else the first forward."""
+    live = sum(counts[rank, "F", chunk] - counts[rank, "B", chunk] for chunk in (0, 1))
     found: list[tuple[int, int, Operation]] = []
     for chunk, batches_of in ((0, range(half)), (1, range(half, batches))):
         stage = stage_of("chimera", ranks, rank, chunk)
         for kind in ("B", "F"):
-            batch = next((one for one in batches_of if (kind, stage, one) not in done), None)
-            if batch is None or (kind == "F" and live >= ranks):
+            place = counts[rank, kind, chunk]
+            if place == len(batches_of) or (kind == "F" and live >= ranks):
                 continue
+            batch = batches_of[place]
             before: tuple[Kind, int, int] | None = ("F", stage - 1, batch) if stage else None
             if kind == "B":
                 before = ("B", stage + 1, batch) if stage < ranks - 1 else ("F", stage, batch)
             if before is None or done.get(before, moment + 1) <= moment:
-                found.append((kind == "F", batch - half * chunk, (kind, chunk, batch)))
+                found.append((kind == "F", place, (kind, chunk, batch)))
     return min(found)[2] if found else None

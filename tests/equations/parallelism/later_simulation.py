@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import functools
+import math
 from collections import Counter
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -20,33 +22,49 @@ class Ran:
     held: int
 
 
+Places = tuple[tuple[Kind, int, int], ...]  # of one group: kind, stage, micro-batch
+
+
 def run(schedule: str, p: int, m: int, v: int, duration: Duration) -> Ran:
     """All ranks from first forward to last operation."""
+    clocks, starts = [0.0] * p, [math.inf] * p
+    done: dict[tuple[Kind, int, int], float] = {}
+    sequence, held = _sequence(schedule, p, m, v)
+    for rank, group, needed in sequence:
+        start = max([clocks[rank], *(done[need] for need in needed)])
+        starts[rank] = min(starts[rank], start)
+        clocks[rank] = start + sum(duration(kind, rank, stage) for kind, stage, _ in group)
+        done.update(dict.fromkeys(group, clocks[rank]))
+    spans = (end - start for end, start in zip(clocks, starts, strict=True))
+    return Ran(max(clocks), max(spans), held)
+
+
+@functools.cache
+def _sequence(schedule: str, p: int, m: int, v: int) -> tuple[list[tuple[int, Places, Places]], int]:
+    """Rank, operations and what they need, each behind what it needs, however long they take; and the most held."""
     queues = [list(order(schedule, p, m, v, rank)) for rank in range(p)]
     stages = 2 * p if schedule in FOLDED else p if schedule in BOTH_WAYS or v == 1 else v * p
-    done: dict[tuple[Kind, int, int], float] = {}
-    clocks, starts, places = [0.0] * p, [0.0] * p, [0] * p
+    found: list[tuple[int, Places, Places]] = []
+    done: set[tuple[Kind, int, int]] = set()
+    places = [0] * p
     moved = True
     while moved:
         moved = False
         for rank in range(p):
             while places[rank] < len(queues[rank]):
-                group = [
+                group = tuple(
                     (kind, stage_of(schedule, p, rank, chunk), batch)
                     for kind, chunk, batch in queues[rank][places[rank]]
-                ]
+                )
                 needed = {need for one in group if (need := _needs(*one, stages))} - set(group)
-                if not needed <= done.keys():
+                if not needed <= done:
                     break
-                start = max([clocks[rank], *(done[need] for need in needed)])
-                starts[rank] = start if places[rank] == 0 else starts[rank]
-                clocks[rank] = start + sum(duration(kind, rank, stage) for kind, stage, _ in group)
-                done.update(dict.fromkeys(group, clocks[rank]))
+                found.append((rank, group, tuple(needed)))
+                done.update(group)
                 places[rank] += 1
                 moved = True
     assert all(place == len(queue) for place, queue in zip(places, queues, strict=True)), "the schedule is stuck"
-    spans = (end - start for end, start in zip(clocks, starts, strict=True))
-    return Ran(max(clocks), max(spans), max(map(_held, queues)))
+    return found, max(map(_held, queues))
 
 
 def complete(schedule: str, p: int, m: int, v: int) -> bool:

@@ -7,6 +7,7 @@ spread evenly over their law, so that what is compared is the algebra, not the l
 
 from __future__ import annotations
 
+import functools
 import heapq
 import math
 from collections import deque
@@ -53,13 +54,24 @@ class Observed:
 
 def evenly(random: np.random.Generator, count: int) -> Column:
     """Probabilities from 0 to 1, evenly apart, in any order: a sample whose moments are those of its law."""
-    return random.permutation((np.arange(count) + 0.5) / count)
+    return random.permutation(_in_order(count))
+
+
+def _in_order(count: int) -> Column:
+    return (np.arange(count) + 0.5) / count
+
+
+@functools.cache
+def _normal_in_order(count: int) -> Column:
+    """Standard normal numbers at those probabilities; the upper half mirrors the lower one."""
+    lower = np.array([NormalDist().inv_cdf(share) for share in _in_order(count)[: (count + 1) // 2].tolist()])
+    return np.concatenate([lower, -lower[: count // 2][::-1]])
 
 
 def lognormal(random: np.random.Generator, mean: float, variation: float, count: int) -> Column:
     """Log-normal numbers with that mean and standard deviation over mean."""
     spread = math.sqrt(math.log1p(variation**2))
-    drawn = np.exp(spread * np.array([NormalDist().inv_cdf(share) for share in evenly(random, count)]))
+    drawn = np.exp(spread * random.permutation(_normal_in_order(count)))
     return drawn * mean / drawn.mean()
 
 

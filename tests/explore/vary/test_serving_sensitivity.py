@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 import pytest
+from rich.cells import cell_len
 
 from explore.vary.json_answers import json_of
 
@@ -45,7 +46,9 @@ def test_users_and_lengths_of_one_number_are_turned_to_whole_numbers(run: Any) -
 
 def test_a_load_that_is_not_answered_has_no_end_beside_others_that_have(run: Any) -> None:
     """Near saturation, a tenth more requests are more than it answers."""
-    out = run("sensitivity", NAME, "--of", "ttft_p99", "--set", "workload.rate=14 /s", "--top", "40").out
+    asked = ("sensitivity", NAME, "--of", "ttft_p99", "--set", "workload.rate=14 /s", "--top", "40", "--no-color")
+    out = run(*asked, screen=True, env={"COLUMNS": "100"}).out
+    assert max(map(cell_len, out.splitlines())) <= 100
     assert "inf" not in out
     [rate] = [line for line in out.splitlines() if " workload.rate " in line]
     assert rate.endswith("no end")

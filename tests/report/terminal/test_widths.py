@@ -92,6 +92,22 @@ ANSWERS = (
     "estimate --model scenarios/examples/qwen3-8b --gpus 16",
     "search --model scenarios/examples/qwen3-8b --gpus 64 --batch 4M-tokens --top 3",
 )
+ONE = "--model llama-3.1-8b --gpu h100-sxm --gpus 2 --prompt 2000 --answer 300"
+OF_SERVICES = (
+    f"estimate {SERVICE}",
+    f"estimate {ONE} --rate 50 --set 'limits.ttft_p99={{at_most: 1 s}}'",
+    f"memory {SERVICE}",
+    "memory --model gpt-oss-120b --gpu h200 --gpus 1 --prompt 2000 --answer 300 --rate 2 -v",
+    f"comm {SERVICE}",
+    f"search {SERVICE} --top 3",
+    f"search {ONE} --rate 50",
+    f"scale {SERVICE} --rate 2,8",
+    f"sweep {SERVICE} --over 'workload.rate=2 /s,16 /s'",
+    f"diff {SERVICE} --set plan.tp=4",
+    f"check {SERVICE} --set 'workload.rate=50 /s' -v",
+    f"explain {SERVICE} tpot",
+    "explain tpot",
+)
 RAILS = re.compile(r"[│├└─·█▉▊▋▌▍▎▏▕▐]")
 SCENARIOS = {path.stem: path.read_text("utf-8") for path in (ROOT / "scenarios").glob("*.yaml")}
 SERVICES = [name for name, text in SCENARIOS.items() if "kind: serving" in text]
@@ -129,6 +145,11 @@ def too_long(lines: Sequence[Text], width: int) -> Iterator[str]:
             yield line.plain
 
 
+def wider(items: Sequence[Line], width: int) -> list[str]:
+    """Lines over the width, even those whose words in quotes are as long: at 100 columns there are none."""
+    return [line.plain for line in laid(items, width) if cell_len(line.plain) > width]
+
+
 def whole(item: Line, width: int) -> Counter[str]:
     """What an item says at a width: a table without the columns that it may drop, anything else as it is."""
     if not isinstance(item, CellTable):
@@ -147,6 +168,7 @@ def test_an_answer_keeps_within_every_width_and_loses_nothing(command: str, line
     items = lines_of(command)
     for width in WIDTHS:
         assert list(too_long(list(laid(items, width)), width)) == []
+        assert width < 100 or wider(items, width) == []
         for item in items:
             drawn = list(laid([item], width))
             if isinstance(item, WidthDrawing) and not drawn[0].plain.lstrip().startswith(
@@ -154,6 +176,18 @@ def test_an_answer_keeps_within_every_width_and_loses_nothing(command: str, line
             ):
                 continue  # a figure has as many cells as there is room for
             assert words(drawn) == whole(item, width)
+
+
+@pytest.mark.parametrize("command", OF_SERVICES)
+def test_no_answer_about_a_service_is_wider_than_100_columns(command: str, lines_of: Any) -> None:
+    assert wider(lines_of(command), 100) == []
+
+
+def test_a_row_of_a_difference_of_services_is_one_line_at_100_columns(lines_of: Any) -> None:
+    """Bands leave before a row would continue on a second line; a pipe has them all."""
+    (table,) = [item for item in lines_of(f"diff {SERVICE} --set plan.tp=4") if isinstance(item, CellTable)][1:]
+    assert len(table.lines(100)) == len(table.lines()) == len(table.rows) + 1
+    assert "P10 – P90 before" in table.lines()[0].plain
 
 
 def test_every_page_of_explain_keeps_within_a_terminal(lines_of: Any) -> None:

@@ -61,7 +61,7 @@ def check_json(found: Sequence[CheckedAnswer[ServingAnswer]]) -> dict[str, Any]:
 def diff(found: Difference, title: str) -> list[Line]:
     """What changed in the inputs, and which results moved."""
     names = ("result", "before", _BANDS[0], "after", _BANDS[1], "change", "")
-    moved = CellTable(names, list(_rows(found.figures)), "lrrrrrl", drop=_BANDS)
+    moved = CellTable(names, list(_rows(found.figures)), "krrrrrk", drop=_BANDS)
     return [*difference_lines(found, title, moved), *_overloaded(found)]
 
 

@@ -63,10 +63,12 @@ def offline_batch(inputs: ServingInputs, layout: PlanColumns, point: OperatingPo
                 longest, np.maximum(context - load.prompt, load.output) * share(load.steps, load.output)
             )
     with term("tokens of the batch"):
-        generated, computed = requests * load.steps, requests * load.computed
+        busiest = np.maximum(requests, 1.0)  # of fewer requests than replicas some replicas have one, others none
+        generated, computed = busiest * load.steps, busiest * load.computed
+        together = np.maximum(together, 1.0)
     with term("offline"):
         shortest = shortest_output(load.steps, load.output_spread, np.maximum(layout.replicas * requests, 1.0))
-        steps = refilled_steps(requests, together, load.steps, longest, shortest)
+        steps = refilled_steps(busiest, together, load.steps, longest, shortest)
         total = offline_time(point.alpha, steps, point.beta, generated, point.gamma, computed)
     with term("always full"):
         full = offline_time(point.alpha, share(generated, together), point.beta, generated, point.gamma, computed)
@@ -100,7 +102,10 @@ def offline_state(
     with term("no later than the batch ends"):
         ttft = np.minimum(ttft, np.maximum(batch.makespan - (load.output - 1.0) * tpot, 0.0))
         p99 = np.maximum(np.minimum(p99, batch.makespan), ttft)
-    return replace(found, rate=rate, tpot=tpot, ttft=ttft, ttft_p99=p99)
+    with term("alone on its replica"):  # as one request in flight: it meets no other prompt
+        alone = np.asarray(requests) <= 1
+        ttft, tpot = np.where(alone, found.ttft, ttft), np.where(alone, found.tpot, tpot)
+    return replace(found, rate=rate, tpot=tpot, ttft=ttft, ttft_p99=np.maximum(p99, ttft))
 
 
 def _of_first_wave(inputs: ServingInputs, point: OperatingPoint, ahead: float) -> Number:

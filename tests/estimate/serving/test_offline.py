@@ -135,3 +135,15 @@ def test_what_a_batch_does_not_go_with_is_a_fault() -> None:
         costs(batch(100), "workload.rate=1 /s")
     with pytest.raises(CostModelError, match="offline batch is not modelled with separate prefill and decode"):
         costs("plan={prefill: {tp: 8}, decode: {tp: 8}}", batch(100))
+
+
+@pytest.mark.parametrize("replicas", [1, 2])
+def test_a_batch_of_one_is_one_request_in_flight(replicas: int) -> None:
+    """As in a closed loop of one request on one replica, whatever other replicas stand idle."""
+    keys = ("limits={}", f"plan={{tp: 8, replicas: {replicas}}}")
+    found = costs(*keys, batch(1))
+    loop = costs(*ALONE, batch(1).replace("requests: 1", "concurrency: 1"))
+    for name in ("ttft", "tpot", "latency"):
+        assert found[name] == pytest.approx(loop[name], rel=1e-3), name
+    assert found["makespan"] == pytest.approx(loop["latency"], rel=1e-3)
+    assert found["requests_per_s"] == pytest.approx(1 / found["makespan"])

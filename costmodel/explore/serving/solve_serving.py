@@ -27,7 +27,6 @@ _EVERY_WHOLE = 128  # whole numbers, of which none is left out
 _HALVINGS, _DIGITS = 40, 4
 _WIDE = 64  # from this share of a stated value to this multiple of it
 _DEGREES = tuple(f"plan.{degree}" for degree in ("tp", "pp", "ep", "dp_attention", "dcp"))
-_LENGTHS = {f"workload.{name}": name for name in ("prompt", "output")}
 _SIZES = {"stack.budget": "512..65536*2", "stack.sequences": "16..4096*2"}  # of a step
 _RESULTS = TargetColumns(
     named=column, written=lambda name: COLUMNS[name].written, is_share=is_share, example="ttft_p99<=500 ms"
@@ -182,8 +181,9 @@ def _default_values(case: ServingCase, path: str) -> str:
         return f"1..{devices}" if devices > 1 else "1"
     if path in _SIZES:
         return _SIZES[path]
-    now = leaves(case).get(path)
-    value = case.scenario.workload.mean(_LENGTHS[path]) if path in _LENGTHS else now.value if now is not None else None
+    now, workload = leaves(case).get(path), case.scenario.workload
+    lengths = {"workload.prompt": workload.mean("prompt"), "workload.output": workload.mean("output")}
+    value = lengths.get(path, None if now is None else now.value)
     if path.startswith("workload.") and isinstance(value, float) and value > 0:
         if path == "workload.rate":
             return f"{value / _WIDE:.6g}..{value * _WIDE:.6g} /s"

@@ -1,7 +1,7 @@
 """Parses plain YAML to the nodes of ruamel.yaml, ten times as fast.
 
-Plain are blocks of keys and items, values on one line, texts folded by '>-', and comments. Whatever else stands in a
-text, faults too, makes the answer None: ruamel.yaml reads it then.
+Plain are blocks of keys and items, values on one line, texts of several lines without quotes, and comments. Whatever
+else stands in a text, faults too, makes the answer None: ruamel.yaml reads it then.
 """
 
 from __future__ import annotations
@@ -19,6 +19,7 @@ _ITEM = re.compile(r"-( +|$)")
 _SPACES = re.compile(r" *")
 _REST = re.compile(r" *$| +#.*$")
 _PLAIN = re.compile(rf"(?:[^ {_SPECIAL}?:-]|[?:-](?=[^ ]))(?:[^ :]|:(?=[^ ])| +(?=[^ #]))*(?= *$| +#)")
+_CONTINUED = re.compile(r"(?:[^ :]|:(?=[^ ])| +(?=[^ #]))+")
 _QUOTED = re.compile(r"\"([^\"\\]*)\"|'([^']*)'(?!')")
 _IN_FLOW = re.compile(
     rf"(?:[^ {_SPECIAL}?:-]|-(?=[^ ,\[\]{{}}:?]))(?:[^ ,\[\]{{}}:?]|:(?=[A-Za-z0-9_/])| +(?=[^ ,\[\]{{}}:?#]))*"
@@ -128,12 +129,27 @@ class _BlockReader:
             origin = _SPACES.match(content, after).end()  # type: ignore[union-attr]  # matches everywhere
             if content[origin:] == ">-":
                 return self.folded(line, indent, Mark(line, indent + origin))
+            if (first := _PLAIN.match(content, origin)) and first.end() == len(content):
+                return self.continued(line, indent, indent + origin, first[0])
             return self.value(line, indent + origin, content[origin:])
         if self.at < len(self.lines):
             _, found, below = self.lines[self.at]
             if found > indent or (found == indent and _ITEM.match(below)):
                 return self.block()
         return _scalar("null", "", line, indent + after, indent + after)
+
+    def continued(self, line: int, indent: int, column: int, first: str) -> ScalarNode:
+        """A plain value and the lines further in below its key, with no empty line among them: they are one text."""
+        texts, ended = [first], Mark(line, column + len(first))
+        while self.at < len(self.lines) and self.lines[self.at][0] == ended.line + 1:
+            _, found, content = self.lines[self.at]
+            if found <= indent or not _CONTINUED.fullmatch(content):
+                break
+            texts.append(content)
+            ended = Mark(ended.line + 1, found + len(content))
+            self.at += 1
+        text = " ".join(texts)
+        return ScalarNode("str" if texts[1:] else _tag(text), text, Mark(line, column), ended)
 
     def folded(self, line: int, indent: int, start: Mark) -> ScalarNode:
         """The lines below a key that are one text: all of one indentation, with no empty line among them."""

@@ -15,6 +15,7 @@ from documents.text.test_json_tree import placed
 
 ROOT = Path(__file__).parents[3]
 SHIPPED = sorted(path for folder in ("hardware", "scenarios") for path in (ROOT / folder).rglob("*.yaml"))
+BESIDE_EQUATIONS = sorted((ROOT / "costmodel" / "equations").glob("*.yaml"))
 WORDS = some.sampled_from(
     ["a", "b c", "k.v-1", "8", "1e3", ".5", "-2", "1_0", "0x1f", "true", "No", "~", "null", "2026-11-09", "80 GiB",
      "x:y", "a#b", "it's", "-x", "é", "50 %", "...", "---", "<<", "=", ".inf", "+1.e-3", "'q'", '"q r"', "''",
@@ -54,6 +55,33 @@ def test_shipped_documents_are_read_alike() -> None:
             assert with_faults(text, node) == by_ruamel(text), path
             quickly += 1
     assert quickly > 0.8 * len(SHIPPED)
+
+
+@pytest.mark.parametrize("path", BESIDE_EQUATIONS, ids=lambda path: path.stem)
+def test_what_explain_reads_is_plain(path: Path) -> None:
+    """No page of a word waits for ruamel.yaml."""
+    text = path.read_text(encoding="utf-8")
+    node = plain_yaml.composed(text)
+    assert node is not None
+    assert with_faults(text, node) == by_ruamel(text)
+
+
+LONG = some.sampled_from(
+    ["a b", "is: c", "d #e", "d # e", "- f", "it's", "[g]", "{h", '"q"', "#", "x:y", "1", "---", "k:", "&a", "é ", "?"],
+)  # fmt: skip
+
+
+@settings(deadline=None, max_examples=200)
+@given(
+    first=LONG,
+    more=some.lists(some.tuples(some.sampled_from(["  ", "    ", "   ", "\n  ", "", " "]), LONG), max_size=4),
+    inside=some.booleans(),
+)
+def test_values_of_several_lines_are_read_alike(first: str, more: list[tuple[str, str]], inside: bool) -> None:
+    lines = [f"a: {first}", *map("".join, more), "b: 1"]
+    text = "\n".join(["t:", *(f"  {line}" for line in lines)] if inside else lines)
+    node = plain_yaml.composed(text)
+    assert node is None or with_faults(text, node) == by_ruamel(text)
 
 
 @settings(deadline=None, max_examples=400)

@@ -18,7 +18,6 @@ _FINEST = 9  # digits of a percentage that is nearly the whole
 _BINARY = {"Ki": 2.0**10, "Mi": 2.0**20, "Gi": 2.0**30}
 
 
-_NUMBER = (float, int)  # a tuple, since `float | int` makes a type at every operation
 _OPERATIONS = {"add": operator.add, "subtract": operator.sub, "multiply": operator.mul, "divide": operator.truediv}
 
 
@@ -41,28 +40,28 @@ class Figure(float):
         return self
 
     def __add__(self, other: object) -> Any:
-        return Total("add", self, other) if isinstance(other, _NUMBER) else NotImplemented
+        return _total("add", float.__add__(self, other), self, other)  # type: ignore[operator]
 
     def __radd__(self, other: object) -> Any:
-        return Total("add", other, self) if isinstance(other, _NUMBER) else NotImplemented
+        return _total("add", float.__radd__(self, other), other, self)  # type: ignore[operator]
 
     def __sub__(self, other: object) -> Any:
-        return Total("subtract", self, other) if isinstance(other, _NUMBER) else NotImplemented
+        return _total("subtract", float.__sub__(self, other), self, other)  # type: ignore[operator]
 
     def __rsub__(self, other: object) -> Any:
-        return Total("subtract", other, self) if isinstance(other, _NUMBER) else NotImplemented
+        return _total("subtract", float.__rsub__(self, other), other, self)  # type: ignore[operator]
 
     def __mul__(self, other: object) -> Any:
-        return Total("multiply", self, other) if isinstance(other, _NUMBER) else NotImplemented
+        return _total("multiply", float.__mul__(self, other), self, other)  # type: ignore[operator]
 
     def __rmul__(self, other: object) -> Any:
-        return Total("multiply", other, self) if isinstance(other, _NUMBER) else NotImplemented
+        return _total("multiply", float.__rmul__(self, other), other, self)  # type: ignore[operator]
 
     def __truediv__(self, other: object) -> Any:
-        return Total("divide", self, other) if isinstance(other, _NUMBER) else NotImplemented
+        return _total("divide", float.__truediv__(self, other), self, other)  # type: ignore[operator]
 
     def __rtruediv__(self, other: object) -> Any:
-        return Total("divide", other, self) if isinstance(other, _NUMBER) else NotImplemented
+        return _total("divide", float.__rtruediv__(self, other), other, self)  # type: ignore[operator]
 
 
 class Total(Figure):
@@ -74,12 +73,20 @@ class Total(Figure):
 
     def __new__(cls, operation: str, first: float, second: float) -> Total:
         """Does the operation, named as NumPy names it."""
-        total = float.__new__(cls, _OPERATIONS[operation](float(first), float(second)))
-        total.place, total.operation, total.parts = None, operation, (first, second)
+        total: Total = _total(operation, _OPERATIONS[operation](float(first), float(second)), first, second)
         return total
 
     def __reduce__(self) -> tuple[Any, ...]:
         return Total, (self.operation, *self.parts)
+
+
+def _total(operation: str, value: Any, first: Any, second: Any) -> Any:
+    """The total of a value, unless `float` leaves the operation to the other operand; a plan has very many of them."""
+    if value is NotImplemented:
+        return value
+    total = float.__new__(Total, value)
+    total.place, total.operation, total.parts = None, operation, (first, second)
+    return total
 
 
 def counted(value: float, digits: int = 4) -> str:

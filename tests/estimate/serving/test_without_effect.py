@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 import math
 
 import pytest
@@ -40,6 +41,7 @@ KEYS = {
 NAMED = {"assume.experts.imbalance": "N008"}  # remarked by a code of its own where the model has no experts
 
 
+@functools.cache
 def answered(*keys: str, bands: bool = False) -> ServingAnswer:
     return predict(serving(load_any("serve-llama-3.1-70b", list(keys))), bands=bands)
 

@@ -131,7 +131,8 @@ def test_a_least_share_is_kept_by_an_even_chance_where_it_is_predicted(
     plan: tuple[str, ...], load: tuple[str, ...]
 ) -> None:
     first = "ttft: {at_most: 200 ms}"
-    share, rate = (costs(*plan, *load, f"limits={{{first}}}")[name] for name in ("in_time_share", "in_time_per_s"))
+    found = costs(*plan, *load, f"limits={{{first}}}")
+    share, rate = found["in_time_share"], found["in_time_per_s"]
     for limit in (f"in_time_share: {{at_least: {share}}}", f"in_time_per_s: {{at_least: {rate} /s}}"):
         even = costs(*plan, *load, f"limits={{{first}, {limit}}}")
         assert even["limits_chance"] == pytest.approx(0.5, abs=0.02)

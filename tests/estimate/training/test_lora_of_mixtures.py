@@ -341,7 +341,7 @@ def test_named_modules_unpack_what_they_multiply_again() -> None:
         for method in ("lora", "qlora"):
             asked = tuned(shape, method, **run)
             plans = ({"recompute": "none"}, {"recompute": "selective", "recompute_modules": [module]})
-            rows.append([sum(costs(asked, **plan)[name] for name in ("launch", "memory_bound")) for plan in plans])
+            rows.append([found["launch"] + found["memory_bound"] for found in (costs(asked, **plan) for plan in plans)])
         (lora, lora_again), (qlora, qlora_again) = rows
         assert (qlora_again - qlora) - (lora_again - lora) == EQUAL(64 * 8 * again, rel=1e-9)
 
@@ -365,7 +365,8 @@ def test_adapters_of_what_runs_again_are_issued_again(
     plans = {"recompute": "none"}, {"recompute": "selective", "recompute_modules": [module]}
     busy = ("matmul", "attention", "memory_bound", "launch")
     for make, issued in ((inputs, own), (tuned, own + 3 * adapters)):
-        once, twice = (sum(costs(make(shape, **run), **plan)[name] for name in busy) for plan in plans)
+        found = [costs(make(shape, **run), **plan) for plan in plans]
+        once, twice = (sum(row[name] for name in busy) for row in found)
         assert twice - once == EQUAL(64 * 8 * issued * 0.1, rel=1e-9)
 
 

@@ -118,7 +118,7 @@ class Question:
 
     def _of_several(self, error: CostModelError, option: str) -> CostModelError:
         """The same faults; one of a flag with several values has the option that takes these as its remedy."""
-        from costmodel.explore.short_form import KEYS
+        from costmodel.explore.flag_keys import KEYS
 
         keys = {**KEYS["training"], **KEYS["serving"]}
         found = []
@@ -137,7 +137,7 @@ class Question:
     def _stated(self, case: LoadedScenario) -> Iterator[tuple[str, str]]:
         """What the command line sets: the words, and the key."""
         from costmodel.documents.keys.overrides import path_of
-        from costmodel.explore.short_form import keys_of
+        from costmodel.explore.flag_keys import keys_of
 
         keys = {**keys_of(case.kind), "gpus": "cluster.nodes"}
         yield from (

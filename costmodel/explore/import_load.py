@@ -7,8 +7,9 @@ from collections.abc import Iterator, Mapping, Sequence
 from costmodel.exchange.imported import Origin, OriginValue
 from costmodel.exchange.importers.launch.layer import Layer
 from costmodel.exchange.values.foreign_values import shown
+from costmodel.explore.flag_keys import KEYS
 from costmodel.explore.import_layers import facts_of
-from costmodel.explore.short_form import KEYS, LOADS, OF_LOADS, flag_assignment
+from costmodel.explore.short_form import LOADS, OF_LOADS, flag_assignment
 
 
 def load_flags(flags: Mapping[str, str]) -> Layer:

@@ -7,10 +7,10 @@ from costmodel.documents.reader.accelerator_aliases import accelerator_named
 from costmodel.documents.reader.cached_reader import CachedReader
 from costmodel.documents.reader.find_documents import find
 from costmodel.documents.reader.library import names
+from costmodel.documents.reader.proxy_node import proxy_node
 from costmodel.documents.schemas.default_values import Assumption
 from costmodel.documents.schemas.hardware import Node
 from costmodel.documents.text.yaml_tree import Text
-from costmodel.evidence.validate.machines import proxy_node
 from costmodel.ground.errors import COMMAND_LINE, CostModelError, Place, fail
 
 

@@ -26,32 +26,12 @@ from costmodel.documents.schemas.default_values import Assumption, FlagQuestion
 from costmodel.documents.schemas.serving.engine import Engine
 from costmodel.documents.text.yaml_tree import Mapping, assigned, copied, key_at
 from costmodel.explore.flag_defaults import default_assignment, default_sizes, default_stack, size_paths
+from costmodel.explore.flag_keys import KEYS, keys_of
 from costmodel.explore.node_of_gpu import flag_place, flag_text, node_of_gpu
 from costmodel.ground.counts import number_of
 from costmodel.ground.errors import COMMAND_LINE, CostModelError, Place, fail
 from costmodel.ground.record import record
 
-_COMMON = {"model": "model", "node": "cluster.node", "stack": "stack", "price": "assume.price"}
-# The key of the scenario that each flag sets, by its workload; --gpu and --gpus state what a cluster is made of.
-KEYS = {
-    "training": {
-        **_COMMON,
-        "sequence": "workload.sequence",
-        "batch": "workload.global_batch",
-        "dtype": "workload.precision",
-        "safe": "limits.fit_chance.at_least",
-    },
-    "serving": {
-        **_COMMON,
-        "rate": "workload.rate",
-        "concurrency": "workload.concurrency",
-        "users": "workload.users",
-        "prompt": "workload.prompt",
-        "answer": "workload.output",
-        "dtype": "workload.precision",
-        "safe": "limits.limits_chance.at_least",
-    },
-}
 _INSTEAD = {  # of flags that a workload does not have
     "training": "--sequence and --batch are the sizes",
     "serving": "--prompt and --answer are the lengths, --rate, --concurrency or --users the load",
@@ -183,11 +163,6 @@ def kind_of(flags: ScenarioFlags) -> str:
     except CostModelError:  # the scenario's reader reports the place
         engine = False
     return "serving" if engine and not {*flags.given} & {"sequence", "batch"} else "training"
-
-
-def keys_of(kind: str) -> dict[str, str]:
-    """The keys that flags set in a scenario of a workload; reinforcement learning has those of the machine alone."""
-    return _COMMON if kind == "rl" else KEYS.get(kind, KEYS["training"])
 
 
 def _checked(flags: ScenarioFlags, kind: str, *, alone: bool) -> None:

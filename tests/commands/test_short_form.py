@@ -20,7 +20,8 @@ from costmodel.documents.schemas.base import Document
 from costmodel.documents.schemas.scenario import Scenario
 from costmodel.documents.schemas.serving.serving_schema import ServingScenario
 from costmodel.estimate.model.shards import model_parameters
-from costmodel.explore.short_form import KEYS, ScenarioFlags, case_of_flags, loaded_of_flags
+from costmodel.explore.flag_keys import KEYS
+from costmodel.explore.short_form import ScenarioFlags, case_of_flags, loaded_of_flags
 
 Faults = Callable[[Any], Any]
 ROOT = Path(__file__).resolve().parents[2]

@@ -5,11 +5,11 @@ from __future__ import annotations
 import math
 import re
 
+from costmodel.documents.reader.proxy_node import proxy_node
 from costmodel.documents.schemas.hardware import Node
 from costmodel.documents.schemas.stack import Stack
 from costmodel.estimate.training.parallelism.pipeline.schedule_rules import LOOPED, fewest_micro_batches, is_later
 from costmodel.evidence.validate.imputation import LAST_OF_2021, Filling
-from costmodel.evidence.validate.machines import proxy_node
 from costmodel.evidence.validate.skip_reasons import CannotModel, invalid, needed
 from costmodel.ground.record import record
 

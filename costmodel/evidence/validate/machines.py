@@ -6,22 +6,12 @@ import math
 from typing import Any
 
 from costmodel.documents.reader.cached_reader import CachedReader
-from costmodel.documents.reader.library import names
-from costmodel.documents.schemas.hardware import Accelerator, DefaultNode, Fabric, Node
+from costmodel.documents.schemas.hardware import DefaultNode, Fabric, Node
 from costmodel.equations.run.economics import share
 from costmodel.evidence.validate.imputation import Filling
 from costmodel.ground.parsing import parse
 
 SOURCE = "a row of a table"
-
-
-def proxy_node(shelf: CachedReader, accelerator: str) -> DefaultNode | None:
-    """The proxy node of an accelerator: the one that its document names, else the first that holds it."""
-    document: Accelerator = shelf.document("accelerator", accelerator)
-    if document.found_in is not None:
-        return document.found_in
-    nodes = (name for name in sorted(names("node")) if shelf.document("node", name).accelerator == accelerator)
-    return next((DefaultNode(node=name) for name in nodes), None)
 
 
 def cluster_of(

@@ -7,6 +7,7 @@ from dataclasses import field
 from typing import Any
 
 from costmodel.documents.reader.cached_reader import CachedReader
+from costmodel.documents.reader.proxy_node import proxy_node
 from costmodel.documents.reader.resolved_scenario import ResolvedScenario, case_of
 from costmodel.documents.reader.validation_errors import validate
 from costmodel.documents.schemas.hardware import Accelerator, DefaultNode
@@ -29,7 +30,7 @@ from costmodel.evidence.validate.layouts import (
     usual_micro_batch,
     usual_schedule,
 )
-from costmodel.evidence.validate.machines import SOURCE, cluster_of, proxy_node
+from costmodel.evidence.validate.machines import SOURCE, cluster_of
 from costmodel.evidence.validate.recompute_cells import choices_of, offloads_more
 from costmodel.evidence.validate.row_settings import put_settings
 from costmodel.evidence.validate.skip_reasons import CannotModel, invalid, needed

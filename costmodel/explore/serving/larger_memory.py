@@ -6,8 +6,8 @@ from collections.abc import Iterator
 
 from costmodel.documents.reader.cached_reader import CachedReader
 from costmodel.documents.reader.library import names
+from costmodel.documents.reader.proxy_node import proxy_node
 from costmodel.documents.reader.serving_scenario import ServingCase
-from costmodel.evidence.validate.machines import proxy_node
 
 
 def larger_memory(case: ServingCase) -> Iterator[tuple[str, ...]]:

@@ -10,8 +10,9 @@ from each import each
 from costmodel.documents.reader.accelerator_aliases import OTHER, accelerator_named
 from costmodel.documents.reader.cached_reader import CachedReader
 from costmodel.documents.reader.library import names
+from costmodel.documents.reader.proxy_node import proxy_node
 from costmodel.evidence.validate.imputation import Filling
-from costmodel.evidence.validate.machines import cluster_of, proxy_node
+from costmodel.evidence.validate.machines import cluster_of
 from costmodel.evidence.validate.rows import modelled
 from costmodel.evidence.validate.skip_reasons import CannotModel
 from costmodel.exchange.tables.csv_cells import CsvRow

@@ -11,8 +11,8 @@ from costmodel.documents.reader.accelerator_aliases import accelerator_named
 from costmodel.documents.reader.cached_reader import CachedReader
 from costmodel.documents.reader.engine_releases import stack_of_release
 from costmodel.documents.reader.hub_names import shape_of
+from costmodel.documents.reader.proxy_node import proxy_node
 from costmodel.documents.schemas.model import Model
-from costmodel.evidence.validate.machines import proxy_node
 from costmodel.evidence.validate.skip_reasons import CannotModel, needed
 from costmodel.exchange.tables.csv_cells import CsvRow, cell_words
 from costmodel.ground.record import record
